@@ -1,0 +1,61 @@
+# Everything a developer does with Stagedoor. The work is in scripts/.
+SHELL := bash
+.DEFAULT_GOAL := help
+.PHONY: help up down reset restart logs status build generate fmt lint test check bench ci tools
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  NODES=3 make up runs three nodes; DEV_PORT_OFFSET=500 make up moves every port."
+
+up: ## Install what is missing, start everything, make a demo key
+	@scripts/up
+
+down: ## Stop everything this clone started; the data stay
+	@scripts/down
+
+reset: ## Stop everything and forget the data
+	@scripts/down --forget
+
+restart: ## Rebuild, and restart the nodes only
+	@scripts/restart
+
+logs: ## Follow the nodes' logs (N=500 for more, WHAT="postgres nats" for others)
+	@scripts/logs $(WHAT)
+
+status: ## Say what runs
+	@scripts/status
+
+build: ## Build the commands into bin/
+	@scripts/build
+
+generate: ## Write the generated code and the OpenAPI document again
+	@scripts/tool sqlc
+	.dev/bin/sqlc generate
+	go run ./cmd/stagedoord openapi > .dev/openapi.json
+	@mkdir -p openapi
+	@mv -f .dev/openapi.json openapi/openapi.json
+
+fmt: ## Format the Go code
+	@scripts/tool golangci-lint
+	.dev/bin/golangci-lint fmt ./...
+
+lint: ## Vet and lint
+	@scripts/tool golangci-lint
+	go vet ./...
+	.dev/bin/golangci-lint run ./...
+
+test: ## Run the tests with the race detector (they start engines of their own)
+	go test -race -shuffle=on ./...
+
+check: ## Run what CI checks on the code, without the smoke test
+	@bash .ci/run check
+
+bench: ## Run the benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+ci: ## Run all that CI runs
+	@bash .ci/run
+
+tools: ## Build the pinned tools into .dev/bin (minutes, the first time)
+	@scripts/tool nats-server golangci-lint sqlc govulncheck

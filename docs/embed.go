@@ -1,0 +1,9 @@
+// Package docs carries the documents that the product itself serves.
+package docs
+
+import "embed"
+
+// Problems holds the page of each problem, as problems/<code>.md.
+//
+//go:embed problems
+var Problems embed.FS

@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/scope"
+)
+
+type nodesOutput struct {
+	Body struct {
+		Nodes []nodeBody `json:"nodes"`
+	}
+}
+
+type nodeBody struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Roles     []string  `json:"roles"`
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"startedAt"`
+	SeenAt    time.Time `json:"seenAt"`
+}
+
+func (a *Admin) fleetRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "listNodes", Method: http.MethodGet, Path: "/admin/v1/nodes", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		Summary: "List nodes", Description: "The processes that are alive.",
+	}, a.listNodes)
+}
+
+func (a *Admin) listNodes(ctx context.Context, _ *struct{}) (*nodesOutput, error) {
+	nodes, err := a.Fleet.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &nodesOutput{}
+	out.Body.Nodes = make([]nodeBody, len(nodes))
+	for i, n := range nodes {
+		out.Body.Nodes[i] = nodeBody(n)
+	}
+	return out, nil
+}

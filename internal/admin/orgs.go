@@ -1,0 +1,256 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+type orgBody struct {
+	ID              string         `json:"id"`
+	Name            string         `json:"name"`
+	Plan            string         `json:"plan"`
+	Environment     string         `json:"environment"`
+	ContactEmail    string         `json:"contactEmail"`
+	Limits          map[string]int `json:"limits" doc:"What differs from the plan."`
+	Suspended       bool           `json:"suspended"`
+	SuspendedAt     *time.Time     `json:"suspendedAt,omitempty"`
+	SuspendedReason string         `json:"suspendedReason,omitempty"`
+	CreatedAt       time.Time      `json:"createdAt"`
+	UpdatedAt       time.Time      `json:"updatedAt"`
+}
+
+type keyBody struct {
+	Key       string    `json:"key" doc:"The key itself. It is shown only here."`
+	ID        string    `json:"id"`
+	Label     string    `json:"label"`
+	Scopes    []string  `json:"scopes"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+type createOrgInput struct {
+	Body struct {
+		Name         string         `json:"name" minLength:"1" maxLength:"120"`
+		Plan         string         `json:"plan" doc:"sandbox, starter, growth or scale."`
+		Environment  string         `json:"environment" enum:"sandbox,live"`
+		ContactEmail string         `json:"contactEmail" maxLength:"254"`
+		Limits       map[string]int `json:"limits,omitempty" doc:"What differs from the plan; -1 means unlimited."`
+	}
+}
+
+type createOrgOutput struct {
+	Body struct {
+		Org orgBody `json:"org"`
+		Key keyBody `json:"key"`
+	}
+}
+
+type orgInput struct {
+	ID string `path:"id" maxLength:"64"`
+}
+
+type orgOutput struct {
+	Body struct {
+		Org orgBody `json:"org"`
+	}
+}
+
+type listOrgsInput struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
+	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+}
+
+type listOrgsOutput struct {
+	Body struct {
+		Orgs       []orgBody `json:"orgs"`
+		NextCursor *string   `json:"nextCursor"`
+	}
+}
+
+type updateOrgInput struct {
+	ID   string `path:"id" maxLength:"64"`
+	Body struct {
+		Name            *string         `json:"name,omitempty" minLength:"1" maxLength:"120"`
+		ContactEmail    *string         `json:"contactEmail,omitempty" maxLength:"254"`
+		Plan            *string         `json:"plan,omitempty"`
+		Limits          *map[string]int `json:"limits,omitempty" doc:"Replaces all overrides."`
+		Suspended       *bool           `json:"suspended,omitempty"`
+		SuspendedReason *string         `json:"suspendedReason,omitempty" maxLength:"500"`
+	}
+}
+
+type issueKeyInput struct {
+	ID   string `path:"id" maxLength:"64"`
+	Body struct {
+		Label  string   `json:"label" minLength:"1" maxLength:"120"`
+		Scopes []string `json:"scopes,omitempty" maxItems:"64"`
+	}
+}
+
+type keyOutput struct{ Body keyBody }
+
+type verifyOutput struct {
+	Body struct {
+		Entries int64 `json:"entries"`
+		Intact  bool  `json:"intact"`
+	}
+}
+
+func (a *Admin) orgRoutes() {
+	op := func(o route.Operation) route.Operation {
+		o.Tag, o.Scope = "Organisations", scope.AdminOrgs
+		return o
+	}
+	notFound := []problem.Kind{problem.OrgNotFound}
+	route.Typed(a.table, op(route.Operation{
+		ID: "createOrg", Method: http.MethodPost, Path: "/admin/v1/orgs", Status: http.StatusCreated, Audit: "org.create",
+		Summary: "Create an organisation", Description: "Makes the organisation and its first key, which is shown once.",
+		Example: map[string]any{"name": "Acme", "plan": "starter", "environment": "sandbox", "contactEmail": "ops@example.com"},
+	}), a.createOrg)
+	route.Typed(a.table, op(route.Operation{
+		ID: "listOrgs", Method: http.MethodGet, Path: "/admin/v1/orgs", Status: http.StatusOK, Summary: "List organisations",
+	}), a.listOrgs)
+	route.Typed(a.table, op(route.Operation{
+		ID: "getOrg", Method: http.MethodGet, Path: "/admin/v1/orgs/{id}", Status: http.StatusOK, Problems: notFound,
+		Summary: "Read an organisation",
+	}), a.getOrg)
+	route.Typed(a.table, op(route.Operation{
+		ID: "updateOrg", Method: http.MethodPatch, Path: "/admin/v1/orgs/{id}", Status: http.StatusOK, Audit: "org.update", Problems: notFound,
+		Summary: "Change an organisation", Description: "Plan, overrides of limits, suspension. It takes effect with the next call on every node.",
+		Example: map[string]any{"limits": map[string]int{"callsPerMinute": 1200}},
+	}), a.updateOrg)
+	route.Typed(a.table, op(route.Operation{
+		ID: "issueKey", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/keys", Status: http.StatusCreated, Audit: "key.mint",
+		Problems: []problem.Kind{problem.OrgNotFound, problem.PlanRequired, problem.ScopeEscalation},
+		Summary:  "Issue a key", Description: "For an organisation that has lost its last one.",
+		Example: map[string]any{"label": "recovery"},
+	}), a.issueKey)
+	route.Typed(a.table, op(route.Operation{
+		ID: "verifyAudit", Method: http.MethodGet, Path: "/admin/v1/orgs/{id}/audit/verification", Status: http.StatusOK, Problems: notFound,
+		Summary: "Verify the audit log", Description: "Walks the organisation's chain of entries and says whether one is missing or altered.",
+	}), a.verifyAudit)
+}
+
+func (a *Admin) createOrg(ctx context.Context, in *createOrgInput) (*createOrgOutput, error) {
+	var (
+		o     org.Org
+		key   apikey.Key
+		plain secret.String
+	)
+	by := route.By(ctx)
+	err := a.DB.Tx(ctx, func(tx postgres.Tx) error {
+		var err error
+		o, err = a.Orgs.Create(ctx, tx, by, org.Draft{
+			Name: in.Body.Name, Plan: org.Plan(in.Body.Plan), Environment: org.Environment(in.Body.Environment),
+			ContactEmail: in.Body.ContactEmail, Override: in.Body.Limits,
+		})
+		if err != nil {
+			return err
+		}
+		mint := by
+		mint.Action = "key.mint"
+		key, plain, err = a.Keys.Issue(ctx, tx, o, mint, apikey.Draft{Label: "First key"})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &createOrgOutput{}
+	out.Body.Org, out.Body.Key = viewOrg(o), viewKey(key, plain)
+	return out, nil
+}
+
+func (a *Admin) listOrgs(ctx context.Context, in *listOrgsInput) (*listOrgsOutput, error) {
+	orgs, err := a.Orgs.List(ctx, id.Org(in.Cursor), in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &listOrgsOutput{}
+	out.Body.Orgs = make([]orgBody, len(orgs))
+	for i, o := range orgs {
+		out.Body.Orgs[i] = viewOrg(o)
+	}
+	if len(orgs) == in.Limit {
+		next := string(orgs[len(orgs)-1].ID)
+		out.Body.NextCursor = &next
+	}
+	return out, nil
+}
+
+func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*orgOutput, error) {
+	o, err := a.Orgs.Get(ctx, id.Org(in.ID))
+	if err != nil {
+		return nil, err
+	}
+	out := &orgOutput{}
+	out.Body.Org = viewOrg(o)
+	return out, nil
+}
+
+func (a *Admin) updateOrg(ctx context.Context, in *updateOrgInput) (*orgOutput, error) {
+	c := org.Change{
+		Name: in.Body.Name, ContactEmail: in.Body.ContactEmail, Plan: (*org.Plan)(in.Body.Plan),
+		Override: (*org.Override)(in.Body.Limits), Suspended: in.Body.Suspended, SuspendedReason: in.Body.SuspendedReason,
+	}
+	o, err := a.Orgs.Update(ctx, id.Org(in.ID), route.By(ctx), c)
+	if err != nil {
+		return nil, err
+	}
+	out := &orgOutput{}
+	out.Body.Org = viewOrg(o)
+	return out, nil
+}
+
+func (a *Admin) issueKey(ctx context.Context, in *issueKeyInput) (*keyOutput, error) {
+	var (
+		key   apikey.Key
+		plain secret.String
+	)
+	err := a.DB.Tx(ctx, func(tx postgres.Tx) error {
+		o, err := a.Orgs.Lock(ctx, tx, id.Org(in.ID))
+		if err != nil {
+			return err
+		}
+		key, plain, err = a.Keys.Issue(ctx, tx, o, route.By(ctx), apikey.Draft{Label: in.Body.Label, Scopes: in.Body.Scopes})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &keyOutput{viewKey(key, plain)}, nil
+}
+
+func (a *Admin) verifyAudit(ctx context.Context, in *orgInput) (*verifyOutput, error) {
+	o, err := a.Orgs.Get(ctx, id.Org(in.ID))
+	if err != nil {
+		return nil, err
+	}
+	out := &verifyOutput{}
+	out.Body.Entries, err = a.Audit.Verify(ctx, o.ID)
+	if audit.IsBroken(err) {
+		return out, nil
+	}
+	out.Body.Intact = true
+	return out, err
+}
+
+func viewOrg(o org.Org) orgBody {
+	return orgBody{
+		string(o.ID), o.Name, string(o.Plan), string(o.Environment), o.ContactEmail, o.Override,
+		o.SuspendedAt != nil, o.SuspendedAt, o.SuspendedReason, o.CreatedAt, o.UpdatedAt,
+	}
+}
+
+func viewKey(k apikey.Key, plain secret.String) keyBody {
+	return keyBody{plain.Reveal(), string(k.ID), k.Label, k.Scopes.Names(), k.CreatedAt}
+}

@@ -1,0 +1,106 @@
+// Package api is the public face: what customers call under /v1, and the pages that its problems link to.
+//
+// It reads a request, calls one method of the domain, and writes the answer. Everything around that is package route's.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/usage"
+)
+
+// Version is that of the interface, not of the build.
+const Version = "1.0.0"
+
+// Config are the settings.
+type Config struct {
+	// PublicURL is where callers reach the service, without a slash at its end.
+	PublicURL string
+}
+
+// Deps is what the face needs.
+type Deps struct {
+	Config   Config
+	Orgs     *org.Orgs
+	Keys     *apikey.Keys
+	Audit    *audit.Log
+	Limits   *limit.Limiter
+	Usage    *usage.Usage
+	Metrics  *route.Metrics
+	Draining func() bool
+	Source   func(*http.Request) string
+	HashIP   func(string) string
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// API is the face.
+type API struct {
+	Deps
+	table *route.Table
+	pages pages
+	// document makes the OpenAPI document once, when all operations are in.
+	document func() ([]byte, error)
+}
+
+// New makes the face. It fails if a document it serves cannot be rendered.
+func New(d Deps) (*API, error) {
+	a := &API{Deps: d}
+	a.table = route.New(route.Deps{
+		Config: route.Config{
+			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",
+			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
+		},
+		Auth: customers{d.Keys}, Admit: d.Limits, Count: d.Usage, Draining: d.Draining,
+		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Log: d.Log, Now: d.Now,
+	})
+	var err error
+	if a.pages, err = renderPages(); err != nil {
+		return nil, err
+	}
+	a.meRoutes()
+	a.keyRoutes()
+	a.usageRoutes()
+	a.auditRoutes()
+	a.documentRoutes()
+	a.document = sync.OnceValues(a.table.OpenAPI)
+	return a, nil
+}
+
+// ServeHTTP serves the face.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.table.ServeHTTP(w, r) }
+
+// Operations lists what the face serves.
+func (a *API) Operations() []route.Operation { return a.table.Operations() }
+
+// OpenAPI is the document of the face.
+func (a *API) OpenAPI() ([]byte, error) { return a.document() }
+
+// customers authenticates API keys.
+type customers struct{ keys *apikey.Keys }
+
+func (c customers) Authenticate(ctx context.Context, token string) (route.Identity, error) {
+	p, err := c.keys.Verify(ctx, token, route.Source(ctx))
+	return identity(p), err
+}
+
+func (c customers) Refresh(ctx context.Context, id route.Identity) (route.Identity, error) {
+	p, err := c.keys.Refresh(ctx, id.Principal)
+	return identity(p), err
+}
+
+func identity(p *apikey.Principal) route.Identity {
+	if p == nil {
+		return route.Identity{}
+	}
+	return route.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID), Label: p.Key.Label}
+}

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/scope"
+)
+
+type identityOutput struct{ Body identityBody }
+
+type identityBody struct {
+	Kind   string      `json:"kind" enum:"customer" doc:"What sort of caller the key stands for."`
+	Key    identityKey `json:"key"`
+	Org    identityOrg `json:"org"`
+	Scopes []string    `json:"scopes" doc:"Scopes of the calling key."`
+	Limits limitsBody  `json:"limits" doc:"The organisation's limits, resolved from its plan; -1 means unlimited."`
+}
+
+type identityKey struct {
+	ID        string    `json:"id"`
+	Label     string    `json:"label"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+type identityOrg struct {
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	Plan         string `json:"plan"`
+	ContactEmail string `json:"contactEmail"`
+	Environment  string `json:"environment" enum:"sandbox,live"`
+}
+
+type limitsBody struct {
+	CallsPerMinute         int      `json:"callsPerMinute"`
+	CallsPerMonth          int      `json:"callsPerMonth"`
+	AccountReadPerMinute   int      `json:"accountReadPerMinute"`
+	AccountWritePerMinute  int      `json:"accountWritePerMinute"`
+	ConnectAttemptsPerHour int      `json:"connectAttemptsPerHour"`
+	MaxAccounts            int      `json:"maxAccounts"`
+	MaxKeys                int      `json:"maxKeys"`
+	MaxStreamsPerAccount   int      `json:"maxStreamsPerAccount"`
+	EventRetentionDays     int      `json:"eventRetentionDays"`
+	DeliveryRetentionDays  int      `json:"deliveryRetentionDays"`
+	MaxRequestBytes        int      `json:"maxRequestBytes"`
+	MaxResponseBytes       int      `json:"maxResponseBytes"`
+	UploadMaxBytes         int      `json:"uploadMaxBytes"`
+	ProxyCountries         []string `json:"proxyCountries" doc:"Egress regions an account may have."`
+	Features               []string `json:"features"`
+}
+
+type patchMeInput struct {
+	Body struct {
+		ContactEmail *string `json:"contactEmail,omitempty" maxLength:"254" doc:"Where the service reaches the organisation."`
+		Name         *string `json:"name,omitempty" minLength:"1" maxLength:"120"`
+	}
+}
+
+func (a *API) meRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "getMe", Method: http.MethodGet, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK, Quota: limit.Plain,
+		Summary: "Who am I", Description: "Confirms a key and shows its organisation, scopes and limits.",
+	}, a.getMe)
+	route.Typed(a.table, route.Operation{
+		ID: "updateMe", Method: http.MethodPatch, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK,
+		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "org.update",
+		Summary: "Update the organisation", Description: "Changes the name or the contact address; what is left out stays.",
+		Example: map[string]any{"contactEmail": "ops@example.com"},
+	}, a.updateMe)
+}
+
+func (a *API) getMe(ctx context.Context, _ *struct{}) (*identityOutput, error) {
+	return viewIdentity(route.Caller(ctx)), nil
+}
+
+func (a *API) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, error) {
+	if in.Body.ContactEmail == nil && in.Body.Name == nil {
+		return nil, problem.ValidationFailed.New("There is nothing to change.").At("/", "required", "must have contactEmail or name")
+	}
+	caller := *route.Caller(ctx)
+	var err error
+	caller.Org, err = a.Orgs.Update(ctx, caller.Org.ID, route.By(ctx), org.Change{ContactEmail: in.Body.ContactEmail, Name: in.Body.Name})
+	if err != nil {
+		return nil, err
+	}
+	return viewIdentity(&caller), nil
+}
+
+func viewIdentity(p *apikey.Principal) *identityOutput {
+	return &identityOutput{identityBody{
+		Kind: "customer",
+		Key:  identityKey{string(p.Key.ID), p.Key.Label, p.Key.CreatedAt},
+		Org: identityOrg{
+			string(p.Org.ID), p.Org.Name, string(p.Org.Plan), p.Org.ContactEmail, string(p.Org.Environment),
+		},
+		Scopes: p.Scopes.Names(),
+		Limits: viewLimits(p.Org.Limits),
+	}}
+}
+
+func viewLimits(l org.Limits) limitsBody {
+	return limitsBody{
+		l.CallsPerMinute, l.CallsPerMonth, l.AccountReadPerMinute, l.AccountWritePerMinute, l.ConnectAttemptsPerHour,
+		l.MaxAccounts, l.MaxKeys, l.MaxStreamsPerAccount, l.EventRetentionDays, l.DeliveryRetentionDays,
+		l.MaxRequestBytes, l.MaxResponseBytes, l.UploadMaxBytes, []string{"us", "uk"}, []string{},
+	}
+}

@@ -1,0 +1,222 @@
+// Package apikey owns API keys: who is calling, with which scopes, and until when.
+//
+// Verify (verify.go) answers from memory; that a key has been revoked is noticed by the epoch which every admission
+// returns (package limit). Only the hash of a key is stored, and the key itself is returned once, by Mint.
+package apikey
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// Key is an API key without its secret.
+type Key struct {
+	ID        id.Key
+	Label     string
+	Hint      string
+	Scopes    scope.Set
+	CreatedAt time.Time
+	ExpiresAt *time.Time
+	RevokedAt *time.Time
+}
+
+// Draft is what a new key is made from. Scopes nil means the everyday set.
+type Draft struct {
+	Label     string
+	Scopes    []string
+	ExpiresAt *time.Time
+}
+
+// Deps is what the service needs.
+type Deps struct {
+	DB    *postgres.DB
+	Orgs  *org.Orgs
+	Audit *audit.Log
+	// Troubled is when the news of a revocation last may not have come through; *limit.Limiter has it.
+	Troubled func() time.Time
+	Now      func() time.Time
+}
+
+// Keys is the service.
+type Keys struct {
+	Deps
+	known    known
+	guessers guessers
+}
+
+// New makes the service.
+func New(d Deps) *Keys { return &Keys{Deps: d, known: newKnown(), guessers: newGuessers()} }
+
+// MaxLabel bounds a label, in characters.
+const MaxLabel = 120
+
+// Mint makes a key in the caller's org. It can never hold a scope that the caller lacks.
+func (s *Keys) Mint(ctx context.Context, caller *Principal, by audit.By, d Draft) (Key, secret.String, error) {
+	scopes, err := wanted(d.Scopes, caller.Scopes)
+	if err != nil {
+		return Key{}, secret.String{}, err
+	}
+	var (
+		key   Key
+		plain secret.String
+	)
+	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
+		// Locks the org's row, so that two mints at once cannot both be the last one allowed.
+		o, err := s.Orgs.Lock(ctx, tx, caller.Org.ID)
+		if err != nil {
+			return err
+		}
+		key, plain, err = s.issue(ctx, tx, o, by, d, scopes)
+		return err
+	})
+	return key, plain, err
+}
+
+// Issue makes a key for an operator, within the operator's transaction.
+func (s *Keys) Issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, d Draft) (Key, secret.String, error) {
+	scopes, err := wanted(d.Scopes, scope.Everyday())
+	if err != nil {
+		return Key{}, secret.String{}, err
+	}
+	return s.issue(ctx, tx, o, by, d, scopes)
+}
+
+func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, d Draft, scopes scope.Set) (Key, secret.String, error) {
+	now := s.Now()
+	if err := validate(d, now); err != nil {
+		return Key{}, secret.String{}, err
+	}
+	live, err := countLive(ctx, tx, o.ID, now)
+	if err != nil {
+		return Key{}, secret.String{}, err
+	}
+	if o.Limits.MaxKeys >= 0 && live >= o.Limits.MaxKeys {
+		return Key{}, secret.String{}, problem.PlanRequired.Newf(
+			"The organisation has %d keys, as many as its plan allows. Revoke one first.", live).
+			With("feature", "maxKeys").With("plan", o.Plan)
+	}
+	plain, h, hint, err := newToken(o.Environment)
+	if err != nil {
+		return Key{}, secret.String{}, err
+	}
+	key := Key{
+		ID: id.New[id.Key](), Label: d.Label, Hint: hint, Scopes: scopes, CreatedAt: now, ExpiresAt: d.ExpiresAt,
+	}
+	if err := insert(ctx, tx, o.ID, key, h); err != nil {
+		return Key{}, secret.String{}, err
+	}
+	return key, plain, s.Audit.Record(ctx, tx, o.ID, by, string(key.ID), audit.Changes{
+		"label": {To: key.Label}, "scopes": {To: scopes.Names()},
+	})
+}
+
+// List reads all keys of an org, revoked ones too, in the order in which they were made.
+func (s *Keys) List(ctx context.Context, org id.Org) ([]Key, error) {
+	return list(ctx, s.DB.Pool(), org)
+}
+
+// Revoke ends a key. When it returns, no call that starts later succeeds with that key, on any node.
+func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID string) error {
+	key, err := id.Parse[id.Key](keyID)
+	if err != nil {
+		return notFound()
+	}
+	if key == caller.Key.ID {
+		return problem.KeySelfRevoke.New("A key cannot revoke itself, so that nobody locks themselves out by mistake.")
+	}
+	owner := caller.Org.ID
+	var committed func(context.Context)
+	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
+		label, err := revoke(ctx, tx, owner, key, s.Now())
+		if errors.Is(err, errUnchanged) {
+			return nil // revoked before; saying so again changes nothing
+		}
+		if err != nil {
+			return err
+		}
+		if committed, err = s.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
+			return err
+		}
+		return s.Audit.Record(ctx, tx, owner, by, string(key), audit.Changes{
+			"label": {From: label}, "revoked": {From: false, To: true},
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if committed != nil {
+		committed(ctx)
+	}
+	return nil
+}
+
+// wanted works out the scopes of a new key.
+func wanted(names []string, held scope.Set) (scope.Set, error) {
+	var set scope.Set
+	if names == nil {
+		set = scope.Everyday()
+	}
+	bad := problem.ValidationFailed.New("The key cannot have these scopes.")
+	for i, name := range names {
+		s, err := scope.Parse(name)
+		switch {
+		case errors.Is(err, scope.ErrInternal):
+			return 0, problem.ScopeEscalation.Newf("Scopes that start with admin: are never given to customer keys; %s was asked for.", clip(name)).
+				With("missingScope", clip(name))
+		case err != nil:
+			bad.At("/scopes/"+itoa(i), "enum", "must be one of "+strings.Join(scope.Everyday().Names(), ", "))
+		default:
+			set |= scope.Of(s)
+		}
+	}
+	if names != nil && len(names) == 0 {
+		bad.At("/scopes", "minItems", "must name at least one scope; leave it out for the default set")
+	}
+	if len(bad.Fields) > 0 {
+		return 0, bad
+	}
+	if lacking := set.Without(held).Names(); len(lacking) > 0 {
+		detail := "The calling key does not hold " + strings.Join(lacking, ", ") + ", so it cannot give it to another key."
+		if names == nil {
+			detail += " Without scopes in the request the default set is asked for; name the scopes that are needed."
+		}
+		return 0, problem.ScopeEscalation.New(detail).With("missingScope", lacking[0])
+	}
+	return set, nil
+}
+
+func validate(d Draft, now time.Time) error {
+	bad := problem.ValidationFailed.New("The key has values that are not allowed.")
+	if n := utf8.RuneCountInString(d.Label); strings.TrimSpace(d.Label) == "" || n > MaxLabel {
+		bad.At("/label", "length", "must have 1 to 120 characters")
+	}
+	if d.ExpiresAt != nil && !d.ExpiresAt.After(now) {
+		bad.At("/expiresAt", "future", "must be in the future")
+	}
+	if len(bad.Fields) > 0 {
+		return bad
+	}
+	return nil
+}
+
+func notFound() error { return problem.KeyNotFound.New("The organisation has no key with this id.") }
+
+// clip keeps a caller's own word short in what is sent back.
+func clip(s string) string {
+	const most = 64
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strings.ToValidUTF8(s, "")
+}

@@ -1,0 +1,82 @@
+package apikey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/apikey/internal/db"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/scope"
+)
+
+// errUnchanged means that the row already was what it should become.
+var errUnchanged = errors.New("unchanged")
+
+func insert(ctx context.Context, tx postgres.Tx, org id.Org, k Key, h hash) error {
+	err := db.New(tx).Insert(ctx, db.InsertParams{
+		OrgID: org, ID: k.ID, Hash: h[:], Hint: k.Hint, Label: k.Label, Scopes: k.Scopes.Names(),
+		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt,
+	})
+	if err != nil {
+		return fmt.Errorf("insert key of %s: %w", org, err)
+	}
+	return nil
+}
+
+func byHash(ctx context.Context, tx postgres.Tx, h hash) (id.Org, Key, error) {
+	row, err := db.New(tx).ByHash(ctx, h[:])
+	if err != nil {
+		return "", Key{}, fmt.Errorf("read key: %w", err)
+	}
+	return row.OrgID, fromRow(row), nil
+}
+
+func list(ctx context.Context, q db.DBTX, org id.Org) ([]Key, error) {
+	rows, err := db.New(q).List(ctx, org)
+	if err != nil {
+		return nil, fmt.Errorf("list keys of %s: %w", org, err)
+	}
+	keys := make([]Key, len(rows))
+	for i, row := range rows {
+		keys[i] = fromRow(row)
+	}
+	return keys, nil
+}
+
+func countLive(ctx context.Context, tx postgres.Tx, org id.Org, now time.Time) (int, error) {
+	n, err := db.New(tx).CountLive(ctx, db.CountLiveParams{OrgID: org, Now: &now})
+	if err != nil {
+		return 0, fmt.Errorf("count keys of %s: %w", org, err)
+	}
+	return int(n), nil
+}
+
+// revoke returns the key's label, errUnchanged if it was revoked before, or a not-found problem.
+func revoke(ctx context.Context, tx postgres.Tx, org id.Org, key id.Key, now time.Time) (string, error) {
+	q := db.New(tx)
+	label, err := q.Revoke(ctx, db.RevokeParams{OrgID: org, ID: key, Now: &now})
+	if err == nil {
+		return label, nil
+	}
+	if !errors.Is(err, postgres.ErrNoRows) {
+		return "", fmt.Errorf("revoke key %s: %w", key, err)
+	}
+	exists, err := q.Exists(ctx, db.ExistsParams{OrgID: org, ID: key})
+	if err != nil {
+		return "", fmt.Errorf("look for key %s: %w", key, err)
+	}
+	if !exists {
+		return "", notFound()
+	}
+	return "", errUnchanged
+}
+
+func fromRow(row db.ApiKey) Key {
+	return Key{
+		ID: row.ID, Label: row.Label, Hint: row.Hint, Scopes: scope.FromNames(row.Scopes),
+		CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt,
+	}
+}

@@ -1,0 +1,171 @@
+package apikey
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/scope"
+)
+
+// Principal is who calls. It is never changed in place; a newer one replaces it.
+type Principal struct {
+	Key    Key
+	Scopes scope.Set
+	Org    org.Org
+
+	hash     hash
+	loadedAt time.Time
+	// unknown marks that there is no such key.
+	unknown bool
+}
+
+// How old an identity in memory may be. What makes a change felt at once is the epoch; the age is the bound when the
+// epoch cannot be heard of.
+const (
+	maxAge         = 30 * time.Second
+	maxAgeTroubled = 10 * time.Second
+	knownKeys      = 1_000_000
+)
+
+// known is what a node remembers of keys.
+type known struct {
+	keys *otter.Cache[hash, *Principal]
+	// oldest is, by org, the least epoch that may still be believed.
+	oldest  *otter.Cache[id.Org, int64]
+	loading *singleflight.Group
+	// distrust is a moment in Unix nanoseconds; what was read before it must be read again.
+	distrust *atomic.Int64
+}
+
+func newKnown() known {
+	return known{
+		keys: otter.Must(&otter.Options[hash, *Principal]{
+			MaximumSize: knownKeys, ExpiryCalculator: otter.ExpiryWriting[hash, *Principal](maxAge),
+		}),
+		oldest: otter.Must(&otter.Options[id.Org, int64]{
+			MaximumSize: knownKeys, ExpiryCalculator: otter.ExpiryWriting[id.Org, int64](2 * maxAge),
+		}),
+		loading:  &singleflight.Group{},
+		distrust: &atomic.Int64{},
+	}
+}
+
+// Verify finds out who calls. The answer may be as old as the last admission of the org on this node: a call must be
+// admitted (package limit) before it acts, and Refresh be used when that says the identity is stale.
+//
+// source is where the call comes from; one that keeps sending keys which do not exist is turned away unread.
+func (s *Keys) Verify(ctx context.Context, token, source string) (*Principal, error) {
+	h, err := parseToken(token)
+	if err != nil {
+		return nil, problem.KeyInvalid.New("This is not an API key of this service. Check that all of it was copied.")
+	}
+	p, ok := s.known.keys.GetIfPresent(h)
+	if !ok || !s.fresh(p) {
+		if err := s.guessers.check(source); err != nil {
+			return nil, err
+		}
+		if p, err = s.load(ctx, h); err != nil {
+			return nil, err
+		}
+		if p.unknown {
+			s.guessers.missed(source)
+		}
+	}
+	return p, s.usable(p)
+}
+
+// Refresh reads an identity again, past every cache.
+func (s *Keys) Refresh(ctx context.Context, p *Principal) (*Principal, error) {
+	p, err := s.read(ctx, p.hash)
+	if err != nil {
+		return nil, err
+	}
+	return p, s.usable(p)
+}
+
+// fresh says whether an identity in memory may still be believed.
+func (s *Keys) fresh(p *Principal) bool {
+	age := s.Now().Sub(p.loadedAt)
+	if age > maxAge || p.loadedAt.UnixNano() < s.known.distrust.Load() {
+		return false
+	}
+	if age > maxAgeTroubled && !s.Troubled().Before(p.loadedAt.Add(-maxAge)) {
+		return false
+	}
+	oldest, ok := s.known.oldest.GetIfPresent(p.Org.ID)
+	return !ok || p.Org.Epoch >= oldest
+}
+
+// load reads an identity once for all callers that wait for it.
+func (s *Keys) load(ctx context.Context, h hash) (*Principal, error) {
+	// The result serves others too: one caller's going away must not fail it for all.
+	ctx = context.WithoutCancel(ctx)
+	v, err, _ := s.known.loading.Do(string(h[:]), func() (any, error) { return s.read(ctx, h) })
+	if err != nil {
+		return nil, err
+	}
+	return v.(*Principal), nil
+}
+
+// read reads key and org in one state of the database: an old key next to a new epoch would never be noticed.
+func (s *Keys) read(ctx context.Context, h hash) (*Principal, error) {
+	p := &Principal{hash: h, loadedAt: s.Now()}
+	err := s.DB.Snapshot(ctx, func(tx postgres.Tx) error {
+		owner, key, err := byHash(ctx, tx, h)
+		if errors.Is(err, postgres.ErrNoRows) {
+			p.unknown = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.Key, p.Scopes = key, key.Scopes
+		p.Org, err = s.Orgs.GetIn(ctx, tx, owner)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.known.keys.Set(h, p)
+	return p, nil
+}
+
+// usable says why an identity may not call, if so.
+func (s *Keys) usable(p *Principal) error {
+	switch {
+	case p.unknown:
+		return problem.KeyInvalid.New("This key does not exist. It may belong to another environment or installation.")
+	case p.Key.RevokedAt != nil:
+		return problem.KeyRevoked.Newf("The key %s was revoked at %s.", p.Key.ID, p.Key.RevokedAt.UTC().Format(time.RFC3339))
+	case p.Key.ExpiresAt != nil && !s.Now().Before(*p.Key.ExpiresAt):
+		return problem.KeyExpired.Newf("The key %s expired at %s.", p.Key.ID, p.Key.ExpiresAt.UTC().Format(time.RFC3339))
+	case p.Org.SuspendedAt != nil:
+		return problem.OrgSuspended.New("The organisation is suspended. Its keys and sessions are kept and not used.")
+	}
+	return nil
+}
+
+// Heard takes note of an org's new epoch: identities of an older one are read again.
+func (s *Keys) Heard(org id.Org, epoch int64) {
+	s.known.oldest.Compute(org, func(old int64, found bool) (int64, otter.ComputeOp) {
+		if found && old >= epoch {
+			return old, otter.CancelOp
+		}
+		return epoch, otter.WriteOp
+	})
+}
+
+// Distrust makes every identity be read again, because news may have been missed.
+func (s *Keys) Distrust() { s.known.distrust.Store(s.Now().UnixNano()) }
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"github.com/stagedoor/stagedoor/internal/config"
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// Document is the OpenAPI document as it is committed: of a server at a neutral address, in a form that diffs well.
+// It needs no engine: nothing is connected until it is used.
+func Document(ctx context.Context) ([]byte, error) {
+	nowhere := "127.0.0.1:1"
+	n, err := NewNode(ctx, config.Config{
+		Database: secret.New("postgres://" + nowhere + "/none"), Redis: secret.New("redis://" + nowhere), NATS: secret.New("nats://" + nowhere),
+		PublicURL: "https://api.stagedoor.example", MaxConns: 2, Roles: []string{"api"},
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	doc, err := n.api.OpenAPI()
+	if err != nil {
+		return nil, err
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, doc, "", "  "); err != nil {
+		return nil, fmt.Errorf("indent OpenAPI document: %w", err)
+	}
+	pretty.WriteByte('\n')
+	return pretty.Bytes(), nil
+}

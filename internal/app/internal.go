@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/migrations"
+)
+
+// internalHandler is the internal listener: never reachable by customers.
+func (n *Node) internalHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("GET /readyz", n.readyz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern != "" && !strings.HasPrefix(r.URL.Path, "/admin/") {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		n.admin.ServeHTTP(w, r) // and everything unknown, as a problem
+	})
+}
+
+type readiness struct {
+	Ready    bool             `json:"ready"`
+	Draining bool             `json:"draining"`
+	Checks   map[string]check `json:"checks"`
+}
+
+type check struct {
+	// State is up, degraded (the service goes on without it) or down.
+	State  string `json:"state"`
+	TookMs int64  `json:"tookMs"`
+	Detail string `json:"detail,omitempty"`
+}
+
+const readyTimeout = 2 * time.Second
+
+// readyz says whether this node should get traffic. Without Redis or NATS it still can serve; without the database, or
+// with a schema that is behind, it cannot.
+func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	answer := readiness{Draining: n.draining.Load(), Checks: map[string]check{}}
+	var (
+		mu   sync.Mutex
+		wait sync.WaitGroup
+	)
+	probe := func(name, whenDown, detail string, do func(context.Context) error) {
+		wait.Go(func() {
+			started := time.Now()
+			err := do(ctx)
+			c := check{State: "up", TookMs: time.Since(started).Milliseconds()}
+			if err != nil {
+				c.State, c.Detail = whenDown, detail
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answer.Checks[name] = c
+		})
+	}
+	probe("postgres", "down", "the database does not answer", n.db.Ping)
+	probe("schema", "down", "the database lacks migrations of this build: run stagedoord migrate", n.schemaCurrent)
+	probe("redis", "degraded", "no answer; this node enforces its share of the limits by itself", n.redis.Ping)
+	probe("nats", "degraded", "no answer; changes reach this node a little later", n.bus.Ping)
+	wait.Wait()
+	answer.Ready = !answer.Draining && answer.Checks["postgres"].State == "up" && answer.Checks["schema"].State == "up"
+	status := http.StatusOK
+	if !answer.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, answer)
+}
+
+func (n *Node) schemaCurrent(ctx context.Context) error {
+	if n.schemaSeen.Load() {
+		return nil // a schema never goes back
+	}
+	current, err := postgres.Current(ctx, n.db, migrations.Files)
+	if err != nil {
+		return err
+	}
+	if !current {
+		return errSchema
+	}
+	n.schemaSeen.Store(true)
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// The prober may have gone; there is nobody left to tell.
+	_ = json.NewEncoder(w).Encode(body)
+}

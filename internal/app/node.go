@@ -1,0 +1,233 @@
+// Package app builds the object graph and runs it: what a process consists of (node.go), how it starts and stops
+// (run.go), and its commands (command.go). It is the only package that reads the environment.
+package app
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/stagedoor/stagedoor/internal/admin"
+	"github.com/stagedoor/stagedoor/internal/api"
+	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/config"
+	"github.com/stagedoor/stagedoor/internal/fleet"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/telemetry"
+	"github.com/stagedoor/stagedoor/internal/usage"
+	"github.com/stagedoor/stagedoor/internal/valkey"
+)
+
+// Node is one process: the whole product in its roles.
+type Node struct {
+	cfg      config.Config
+	log      *slog.Logger
+	registry *prometheus.Registry
+	tracing  *sdktrace.TracerProvider
+
+	db    *postgres.DB
+	redis *valkey.Client
+	bus   *bus.Bus
+
+	fleet  *fleet.Fleet
+	limits *limit.Limiter
+	keys   *apikey.Keys
+	usage  *usage.Usage
+	jobs   *river.Client[pgx.Tx] // nil unless this node is a worker
+	api    *api.API
+	admin  *admin.Admin
+
+	draining atomic.Bool
+	// schemaSeen means that the schema was found current once.
+	schemaSeen atomic.Bool
+}
+
+var errSchema = errors.New("the schema is behind")
+
+// NewNode builds a node. It starts nothing but the connections to the engines, and waits for none of them.
+func NewNode(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, error) {
+	n := &Node{cfg: cfg, log: log.With(slog.String("node", cfg.Node)), registry: telemetry.Registry()}
+	process := string(id.New[id.Request]())[len("req_"):] // unique to this start
+	if err := n.openEngines(ctx); err != nil {
+		n.Close()
+		return nil, err
+	}
+	proxies, err := cfg.Proxies()
+	if err != nil {
+		return nil, err
+	}
+
+	auditLog := audit.New(n.db, clock.Now)
+	n.fleet = fleet.New(fleet.Deps{DB: n.db, Log: n.log, Now: clock.Now, Self: fleet.Node{
+		ID: process, Name: cfg.Node, Roles: cfg.Roles, Version: Version(),
+	}})
+	n.limits = limit.New(limit.Deps{
+		Config: limit.Config{Timeout: cfg.RedisTimeout, Process: process},
+		Redis:  n.redis, DB: n.db, Bus: n.bus, Fleet: n.fleet, Log: n.log, Now: clock.Now,
+	})
+	enqueue, err := river.NewClient(riverpgxv5.New(n.db.Pool()), &river.Config{Logger: quiet(n.log)})
+	if err != nil {
+		return nil, fmt.Errorf("set up the job queue: %w", err)
+	}
+	orgs := org.New(org.Deps{DB: n.db, Audit: auditLog, Jobs: enqueue, Announce: n.limits, Now: clock.Now})
+	n.limits.SetEpochs(orgs)
+	n.keys = apikey.New(apikey.Deps{DB: n.db, Orgs: orgs, Audit: auditLog, Troubled: n.limits.Troubled, Now: clock.Now})
+	n.usage = usage.New(usage.Deps{DB: n.db, Log: n.log, Now: clock.Now})
+
+	source, hashIP := route.SourceOf(proxies), hashWith(cfg.IPHashKey.Reveal())
+	publicMetrics, adminMetrics := route.NewMetrics("public"), route.NewMetrics("admin")
+	n.api, err = api.New(api.Deps{
+		Config: api.Config{PublicURL: cfg.PublicURL}, Orgs: orgs, Keys: n.keys, Audit: auditLog, Limits: n.limits, Usage: n.usage,
+		Metrics: publicMetrics, Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.admin = admin.New(admin.Deps{
+		Config: admin.Config{Token: cfg.AdminToken, URL: "http://" + cfg.InternalListen, PublicURL: cfg.PublicURL},
+		DB:     n.db, Orgs: orgs, Keys: n.keys, Audit: auditLog, Fleet: n.fleet,
+		Metrics: adminMetrics, Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+	})
+	if n.has("worker") {
+		workers := river.NewWorkers()
+		org.Register(workers, n.limits)
+		n.jobs, err = river.NewClient(riverpgxv5.New(n.db.Pool()), &river.Config{
+			Workers: workers, Logger: quiet(n.log), ID: process,
+			Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("set up the workers: %w", err)
+		}
+	}
+	for _, list := range [][]prometheus.Collector{n.limits.Collectors(), publicMetrics.Collectors(), adminMetrics.Collectors(), {n.poolCollector()}} {
+		n.registry.MustRegister(list...)
+	}
+	return n, nil
+}
+
+func (n *Node) openEngines(ctx context.Context) (err error) {
+	var tracer pgx.QueryTracer
+	if n.cfg.OTLPEndpoint != "" {
+		if n.tracing, err = telemetry.Tracer(ctx, n.cfg.OTLPEndpoint, n.cfg.Node, Version()); err != nil {
+			return err
+		}
+		tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(n.tracing), otelpgx.WithTrimSQLInSpanName())
+	}
+	n.db, err = postgres.Open(ctx, postgres.Config{URL: n.cfg.Database, MaxConns: n.cfg.MaxConns, Name: "stagedoord " + n.cfg.Node, Tracer: tracer})
+	if err != nil {
+		return err
+	}
+	if n.redis, err = valkey.Open(valkey.Config{URL: n.cfg.Redis, Name: "stagedoord"}); err != nil {
+		return err
+	}
+	n.bus, err = bus.Open(bus.Config{URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node, Reconnected: func() {
+		if n.keys != nil {
+			n.keys.Distrust() // pokes may have been missed while the bus was away
+		}
+	}})
+	return err
+}
+
+// Close ends the connections to the engines.
+func (n *Node) Close() {
+	if n.bus != nil {
+		n.bus.Close()
+	}
+	if n.redis != nil {
+		n.redis.Close()
+	}
+	if n.db != nil {
+		n.db.Close()
+	}
+}
+
+func (n *Node) has(role string) bool { return slices.Contains(n.cfg.Roles, role) }
+
+// API is the public face, for documents and tests.
+func (n *Node) API() *api.API { return n.api }
+
+// Admin is the operators' face, for documents and tests.
+func (n *Node) Admin() *admin.Admin { return n.admin }
+
+// hashWith makes sources comparable and unreadable.
+func hashWith(key string) func(string) string {
+	return func(source string) string {
+		h := hmac.New(sha256.New, []byte(key))
+		h.Write([]byte(source))
+		return hex.EncodeToString(h.Sum(nil)[:12])
+	}
+}
+
+// quiet keeps the job queue's diary out of the log; its warnings matter.
+func quiet(log *slog.Logger) *slog.Logger { return slog.New(atLeast{log.Handler(), slog.LevelWarn}) }
+
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (h atLeast) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+
+func (h atLeast) WithAttrs(a []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(a), h.level}
+}
+
+func (h atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{h.Handler.WithGroup(name), h.level}
+}
+
+// poolCollector shows how busy the database connections are.
+func (n *Node) poolCollector() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stagedoor_postgres_connections_in_use", Help: "PostgreSQL connections that are in use.",
+	}, func() float64 { return float64(n.db.Pool().Stat().AcquiredConns()) })
+}
+
+// version is set by the release build.
+var version = ""
+
+// Version names the build.
+func Version() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				return s.Value[:12]
+			}
+		}
+	}
+	return "dev"
+}
+
+// server has the time limits of both listeners. Answers have no overall limit: streams live long and set their own.
+func server(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/limit"
+)
+
+// Listeners are where a node answers. Public is nil for a node without the api role.
+type Listeners struct{ Public, Internal net.Listener }
+
+// Listen opens the ports, so that a port that is taken stops the start before anything else has begun.
+func (n *Node) Listen(ctx context.Context) (Listeners, error) {
+	var (
+		l   Listeners
+		lc  net.ListenConfig
+		err error
+	)
+	if l.Internal, err = lc.Listen(ctx, "tcp", n.cfg.InternalListen); err != nil {
+		return l, fmt.Errorf("STAGEDOOR_INTERNAL_LISTEN: %w", err)
+	}
+	if n.has("api") {
+		if l.Public, err = lc.Listen(ctx, "tcp", n.cfg.Listen); err != nil {
+			return l, errors.Join(fmt.Errorf("STAGEDOOR_LISTEN: %w", err), l.Internal.Close())
+		}
+	}
+	return l, nil
+}
+
+// shutdownGrace is how long requests under way may still take once the ports are closed.
+const shutdownGrace = 20 * time.Second
+
+// Run serves until the context ends, then drains: it says that it is not ready, goes on serving for the drain delay
+// while load balancers notice and clients are asked to close their connections, closes the ports, lets requests under
+// way finish, and settles its counts.
+func (n *Node) Run(ctx context.Context, l Listeners) error {
+	defer n.Close()
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBackground()
+	work, background := errgroup.WithContext(background)
+	work.Go(func() error { return n.limits.Run(background) })
+	work.Go(func() error { return n.usage.Run(background) })
+	work.Go(func() error { return n.fleet.Run(background) })
+	work.Go(func() error { return n.bus.Listen(background, limit.EpochPattern, n.heardEpoch) })
+	if n.jobs != nil {
+		work.Go(func() error { return n.work(background) })
+	}
+
+	internal := server(n.internalHandler(), n.log)
+	servers := []*http.Server{internal}
+	serve := func(s *http.Server, on net.Listener) {
+		work.Go(func() error {
+			if err := s.Serve(on); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("serve %s: %w", on.Addr(), err)
+			}
+			return nil
+		})
+	}
+	serve(internal, l.Internal)
+	if l.Public != nil {
+		public := server(n.publicHandler(), n.log)
+		servers = append([]*http.Server{public}, servers...)
+		serve(public, l.Public)
+		n.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("public", l.Public.Addr().String()),
+			slog.String("internal", l.Internal.Addr().String()), slog.Any("roles", n.cfg.Roles), slog.String("version", Version()))
+	}
+
+	select {
+	case <-ctx.Done():
+	case <-background.Done(): // something that must run has failed
+	}
+	n.drain(context.WithoutCancel(ctx), servers)
+	stopBackground()
+	err := work.Wait()
+	if n.tracing != nil {
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		err = errors.Join(err, n.tracing.Shutdown(flush))
+	}
+	n.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "stopped")
+	return err
+}
+
+func (n *Node) drain(ctx context.Context, servers []*http.Server) {
+	n.draining.Store(true)
+	n.log.LogAttrs(ctx, slog.LevelInfo, "draining", slog.Duration("delay", n.cfg.DrainDelay))
+	time.Sleep(n.cfg.DrainDelay)
+	ctx, cancel := context.WithTimeout(ctx, shutdownGrace)
+	defer cancel()
+	for _, s := range servers {
+		if err := s.Shutdown(ctx); err != nil {
+			n.log.LogAttrs(ctx, slog.LevelWarn, "requests cut off", slog.Any("error", err))
+			_ = s.Close()
+		}
+	}
+}
+
+// work runs jobs until the context ends; jobs under way finish first.
+func (n *Node) work(ctx context.Context) error {
+	if err := n.jobs.Start(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("start workers: %w", err)
+	}
+	<-ctx.Done()
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+	defer cancel()
+	if err := n.jobs.Stop(stop); err != nil {
+		return fmt.Errorf("stop workers: %w", err)
+	}
+	return nil
+}
+
+// heardEpoch takes a poke: an org has a new epoch.
+func (n *Node) heardEpoch(last string, payload []byte) {
+	org, err := id.Parse[id.Org](last)
+	if err != nil {
+		return
+	}
+	epoch, err := strconv.ParseInt(string(payload), 10, 64)
+	if err != nil {
+		return
+	}
+	n.keys.Heard(org, epoch)
+	n.limits.Forget(org)
+}
+
+func (n *Node) publicHandler() http.Handler {
+	if n.tracing == nil {
+		return n.api
+	}
+	return otelhttp.NewHandler(n.api, "public", otelhttp.WithTracerProvider(n.tracing))
+}

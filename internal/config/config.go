@@ -1,0 +1,254 @@
+// Package config reads the settings of a server from its environment. Only package app reads it; every other package
+// takes a small Config of its own.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// Config is every setting. The doc tags are what `stagedoord config` prints.
+type Config struct {
+	Database secret.String `env:"DATABASE_URL" need:"a PostgreSQL URL, such as postgres://stagedoor:password@127.0.0.1:5432/stagedoor" doc:"PostgreSQL, the system of record."`
+	Redis    secret.String `env:"REDIS_URL" need:"a Redis or Valkey URL, such as redis://127.0.0.1:6379/0" doc:"Redis or Valkey, for admission. Run it without persistence: older counters are worse than none."`
+	NATS     secret.String `env:"NATS_URL" need:"a NATS URL, such as nats://127.0.0.1:4222" doc:"NATS, for pokes between nodes and the event log."`
+
+	Roles          []string      `env:"STAGEDOOR_ROLES" envDefault:"api,worker,listener" doc:"What this process does: any of api, worker, listener. The flag --roles wins."`
+	Node           string        `env:"STAGEDOOR_NODE" doc:"The name of this node in logs and lists; the host's name if empty."`
+	Listen         string        `env:"STAGEDOOR_LISTEN" envDefault:":8080" doc:"Address of the public listener."`
+	InternalListen string        `env:"STAGEDOOR_INTERNAL_LISTEN" envDefault:"127.0.0.1:8081" doc:"Address of the internal listener: health, metrics, profiles, admin API. Never expose it."`
+	PublicURL      string        `env:"STAGEDOOR_PUBLIC_URL" need:"the address by which callers reach the service, such as https://api.example.com" doc:"Address by which callers reach the service; links in answers start with it."`
+	TrustedProxies []string      `env:"STAGEDOOR_TRUSTED_PROXIES" doc:"Networks, such as 10.0.0.0/8, whose X-Forwarded-For is believed."`
+	AdminToken     secret.String `env:"STAGEDOOR_ADMIN_TOKEN" need:"32 or more random characters, such as the output of: openssl rand -hex 32" doc:"Bearer token of the admin API; it carries admin:*."`
+	IPHashKey      secret.String `env:"STAGEDOOR_IP_HASH_KEY" need:"32 or more random characters, such as the output of: openssl rand -hex 32" doc:"Key of the hash that stands for addresses in the audit log. The same on all nodes."`
+
+	Dev          bool          `env:"STAGEDOOR_DEV" envDefault:"false" doc:"Development: allows what is refused in production, such as a plain-http public URL on another host. Never set it in production."`
+	DrainDelay   time.Duration `env:"STAGEDOOR_DRAIN_DELAY" envDefault:"5s" doc:"How long the process, told to stop, goes on serving while load balancers notice."`
+	LogLevel     string        `env:"STAGEDOOR_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error."`
+	LogFormat    string        `env:"STAGEDOOR_LOG_FORMAT" envDefault:"auto" doc:"json, pretty, or auto: pretty on a terminal."`
+	MaxConns     int           `env:"STAGEDOOR_DATABASE_MAX_CONNS" envDefault:"0" doc:"PostgreSQL connections of this node; 0 for four per core, at most 20."`
+	RedisTimeout time.Duration `env:"STAGEDOOR_REDIS_TIMEOUT" envDefault:"25ms" doc:"How long a call waits for Redis before this node decides alone."`
+	OTLPEndpoint string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"Where traces go, by OTLP over HTTP; empty for none."`
+}
+
+// clientVariables belong to the command line and to scripts. A server meets them in the same environment and must not
+// take them for misspellings.
+var clientVariables = []string{
+	"STAGEDOOR_URL", "STAGEDOOR_URLS", "STAGEDOOR_INTERNAL_URL", "STAGEDOOR_INTERNAL_URLS", "STAGEDOOR_API_KEY",
+}
+
+// The roles a process can have.
+var roles = []string{"api", "worker", "listener"}
+
+const minSecret = 32
+
+// Read reads and checks the settings. The error lists everything that is wrong, and what to do about it.
+func Read(environ []string) (Config, error) {
+	vars := env.ToMap(environ)
+	var c Config
+	if err := env.ParseWithOptions(&c, env.Options{Environment: vars}); err != nil {
+		return Config{}, explain(err)
+	}
+	if c.Node == "" {
+		c.Node, _ = os.Hostname()
+	}
+	if c.MaxConns == 0 {
+		c.MaxConns = min(20, 4*runtime.NumCPU())
+	}
+	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	return c, errors.Join(unknown(vars), missing(c), c.check())
+}
+
+// explain rewrites the parser's errors without the values, which may be secrets.
+func explain(err error) error {
+	all, ok := errors.AsType[env.AggregateError](err)
+	if !ok {
+		return fmt.Errorf("read environment: %w", err)
+	}
+	var out []error
+	for _, e := range all.Errors {
+		p, ok := errors.AsType[env.ParseError](e)
+		if !ok {
+			out = append(out, e)
+			continue
+		}
+		field, _ := reflect.TypeFor[Config]().FieldByName(p.Name)
+		out = append(out, fmt.Errorf("%s does not hold a %s: set it to something like %s",
+			field.Tag.Get("env"), p.Type, field.Tag.Get("envDefault")))
+	}
+	return errors.Join(out...)
+}
+
+// unknown refuses variables that look like ours and are not: a misspelt setting must not be ignored.
+func unknown(vars map[string]string) error {
+	known := slices.Clone(clientVariables)
+	for _, v := range Variables() {
+		known = append(known, v.Name)
+	}
+	var out []error
+	for name := range vars {
+		if strings.HasPrefix(name, "STAGEDOOR_") && !slices.Contains(known, name) {
+			out = append(out, fmt.Errorf("%s is not a setting; did you mean %s? `stagedoord config` lists them", name, nearest(name, known)))
+		}
+	}
+	slices.SortFunc(out, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(out...)
+}
+
+// missing names every setting that has no default and was not given.
+func missing(c Config) error {
+	var out []error
+	for _, v := range Variables() {
+		if v.Need != "" && v.of(c) == "" {
+			out = append(out, fmt.Errorf("%s is not set: set it to %s", v.Name, v.Need))
+		}
+	}
+	return errors.Join(out...)
+}
+
+func (c Config) check() error {
+	var out []error
+	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
+	for _, r := range c.Roles {
+		if !slices.Contains(roles, r) {
+			bad("STAGEDOOR_ROLES has %q, which is no role: use any of %s", r, strings.Join(roles, ", "))
+		}
+	}
+	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.User != nil) {
+		bad("STAGEDOOR_PUBLIC_URL is no plain http or https address: set it to something like https://api.example.com")
+	} else if err == nil && u.Scheme == "http" && !c.Dev && !loopback(u.Hostname()) {
+		bad("STAGEDOOR_PUBLIC_URL is plain http: use https, or set STAGEDOOR_DEV=true on a development machine")
+	}
+	for name, s := range map[string]secret.String{"STAGEDOOR_ADMIN_TOKEN": c.AdminToken, "STAGEDOOR_IP_HASH_KEY": c.IPHashKey} {
+		if !s.Empty() && len(s.Reveal()) < minSecret {
+			bad("%s is shorter than %d characters: make one with openssl rand -hex 32", name, minSecret)
+		}
+	}
+	if _, err := c.Proxies(); err != nil {
+		out = append(out, err)
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
+		bad("STAGEDOOR_LOG_LEVEL is %q: use debug, info, warn or error", c.LogLevel)
+	}
+	if !slices.Contains([]string{"auto", "json", "pretty"}, c.LogFormat) {
+		bad("STAGEDOOR_LOG_FORMAT is %q: use auto, json or pretty", c.LogFormat)
+	}
+	if c.DrainDelay < 0 || c.DrainDelay > time.Minute {
+		bad("STAGEDOOR_DRAIN_DELAY is %s: use 0s to 1m", c.DrainDelay)
+	}
+	if c.RedisTimeout < time.Millisecond || c.RedisTimeout > 10*time.Second {
+		bad("STAGEDOOR_REDIS_TIMEOUT is %s: use 1ms to 10s", c.RedisTimeout)
+	}
+	if c.MaxConns < 2 {
+		bad("STAGEDOOR_DATABASE_MAX_CONNS is %d: use 2 or more", c.MaxConns)
+	}
+	return errors.Join(out...)
+}
+
+// Proxies reads the trusted networks.
+func (c Config) Proxies() ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, text := range c.TrustedProxies {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("STAGEDOOR_TRUSTED_PROXIES has %q, which is no network: write it as 10.0.0.0/8", text)
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// Variable is one setting, for people.
+type Variable struct {
+	Name    string
+	Default string
+	Doc     string
+	// Need says what to set it to; empty for settings that may be left alone.
+	Need string
+	// Secret values are never printed.
+	Secret bool
+	field  int
+}
+
+// Variables lists all settings in the order of the struct.
+func Variables() []Variable {
+	t := reflect.TypeFor[Config]()
+	list := make([]Variable, t.NumField())
+	for i := range list {
+		f := t.Field(i)
+		list[i] = Variable{
+			Name: f.Tag.Get("env"), Default: f.Tag.Get("envDefault"), Doc: f.Tag.Get("doc"), Need: f.Tag.Get("need"),
+			Secret: f.Type == reflect.TypeFor[secret.String](), field: i,
+		}
+	}
+	return list
+}
+
+// of reads the setting's value.
+func (v Variable) of(c Config) string {
+	switch value := reflect.ValueOf(c).Field(v.field).Interface().(type) {
+	case secret.String:
+		return value.Reveal()
+	case []string:
+		return strings.Join(value, ",")
+	default:
+		return fmt.Sprint(value)
+	}
+}
+
+// Show is the setting's value for people; a secret shows only whether it is set.
+func (v Variable) Show(c Config) string {
+	text := v.of(c)
+	if v.Secret && text != "" {
+		return "(set)"
+	}
+	return text
+}
+
+// nearest finds the name that takes the fewest edits.
+func nearest(name string, names []string) string {
+	best, fewest := "", len(name)+1
+	for _, candidate := range names {
+		if n := distance(name, candidate); n < fewest {
+			best, fewest = candidate, n
+		}
+	}
+	return best
+}
+
+// distance counts the single-character edits between two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,12 @@
+-- name: Beat :exec
+INSERT INTO node (id, name, roles, version, started_at, seen_at) VALUES (@id, @name, @roles, @version, @now, @now)
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
+
+-- name: Live :many
+SELECT * FROM node WHERE seen_at > @since ORDER BY name, id;
+
+-- name: Leave :exec
+DELETE FROM node WHERE id = @id;
+
+-- name: Forget :exec
+DELETE FROM node WHERE seen_at < @before;

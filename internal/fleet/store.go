@@ -1,0 +1,43 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/fleet/internal/db"
+)
+
+func beat(ctx context.Context, q db.DBTX, n Node, now time.Time) error {
+	err := db.New(q).Beat(ctx, db.BeatParams{ID: n.ID, Name: n.Name, Roles: n.Roles, Version: n.Version, Now: now})
+	if err != nil {
+		return fmt.Errorf("beat: %w", err)
+	}
+	return nil
+}
+
+func live(ctx context.Context, q db.DBTX, since time.Time) ([]Node, error) {
+	rows, err := db.New(q).Live(ctx, since)
+	if err != nil {
+		return nil, fmt.Errorf("list live nodes: %w", err)
+	}
+	nodes := make([]Node, len(rows))
+	for i, r := range rows {
+		nodes[i] = Node{ID: r.ID, Name: r.Name, Roles: r.Roles, Version: r.Version, StartedAt: r.StartedAt, SeenAt: r.SeenAt}
+	}
+	return nodes, nil
+}
+
+func leave(ctx context.Context, q db.DBTX, node string) error {
+	if err := db.New(q).Leave(ctx, node); err != nil {
+		return fmt.Errorf("leave the fleet: %w", err)
+	}
+	return nil
+}
+
+func forget(ctx context.Context, q db.DBTX, before time.Time) error {
+	if err := db.New(q).Forget(ctx, before); err != nil {
+		return fmt.Errorf("forget dead nodes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+-- One-trip admission: every quota, the upstream cool-down, the org's epoch and the account's session version.
+-- All or nothing: a call that is refused consumes nothing.
+--
+-- KEYS[1] o:{org}        I4 epoch | I4 incarnation | I4 month | I8 used | d level | d level_at
+-- KEYS[2] a:{org}:acct   I4 session_version | d cooldown_until | d read | d read_at | d write | d write_at
+-- ARGV 1 kind (0 plain, 1 read, 2 write)  2 org per minute  3 org per month  4 month as yyyymm
+--      5 account per minute  6 peek (1 = consume nothing)  7 the caller's epoch  8 the caller's incarnation
+-- Times are in milliseconds of this server's clock, so nodes need not agree on theirs. A limit of -1 is not enforced.
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local kind = tonumber(ARGV[1])
+local olim, mlim, mid, slim = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local epoch, incarnation = tonumber(ARGV[7]), tonumber(ARGV[8])
+
+local ep, inc, mi, mu, ol, ot = 0, 0, mid, 0, 0, now
+local v = redis.call('GET', KEYS[1])
+if v then ep, inc, mi, mu, ol, ot = struct.unpack('<I4I4I4I8dd', v) end
+
+local function answer(verdict, wait, sv, sl)
+  return struct.pack('<BddI4I4I4dI8d', verdict, wait, now, ep, inc, sv, ol, mu, sl)
+end
+
+-- 8: these are not the counters the caller knows: they were lost, or rebuilt by another node.
+if inc == 0 or inc ~= incarnation then return answer(8, 0, 0, 0) end
+-- 7: the caller's view of the org is older than a change that has been confirmed to somebody.
+if epoch < ep then return answer(7, 0, 0, 0) end
+local newer = epoch > ep
+ep = epoch
+
+if mi < mid then mu = 0; mi = mid end
+if now > ot then
+  ol = ol - (now - ot) * math.max(olim, 0) / 60000
+  if ol < 0 then ol = 0 end
+  ot = now
+end
+
+local sv, cd, rl, rt, wl, wt, sl = 0, 0, 0, now, 0, now, 0
+if kind > 0 then
+  local a = redis.call('GET', KEYS[2])
+  if a then sv, cd, rl, rt, wl, wt = struct.unpack('<I4ddddd', a) end
+  if kind == 1 then
+    if now > rt then rl = math.max(rl - (now - rt) * math.max(slim, 0) / 60000, 0); rt = now end
+    sl = rl
+  else
+    if now > wt then wl = math.max(wl - (now - wt) * math.max(slim, 0) / 60000, 0); wt = now end
+    sl = wl
+  end
+end
+
+-- The reason is the limit with the longest wait, so that one wait is enough for all of them.
+local reason, wait = 0, 0
+if cd > now then reason = 9; wait = cd - now end
+if olim >= 0 and ol + 1 > olim then
+  local x = (ol + 1 - olim) * 60000 / olim
+  if x > wait then reason = 1; wait = x end
+end
+if kind > 0 and slim >= 0 and sl + 1 > slim then
+  local x = (sl + 1 - slim) * 60000 / slim
+  if x > wait then reason = 2 + kind; wait = x end
+end
+if mlim >= 0 and mu + 1 > mlim then reason = 2; wait = 0 end
+
+local consume = reason == 0 and ARGV[6] ~= '1'
+if consume then
+  ol = ol + 1; mu = mu + 1; sl = sl + 1
+  if kind == 1 then rl = sl elseif kind == 2 then wl = sl end
+  if kind > 0 then redis.call('SET', KEYS[2], struct.pack('<I4ddddd', sv, cd, rl, rt, wl, wt), 'EX', 172800) end
+end
+if consume or newer then
+  redis.call('SET', KEYS[1], struct.pack('<I4I4I4I8dd', ep, inc, mi, mu, ol, ot), 'EX', 259200)
+end
+return answer(reason, wait, sv, sl)

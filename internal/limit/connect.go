@@ -1,0 +1,34 @@
+package limit
+
+import (
+	"context"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+)
+
+// TakeConnect counts a connect attempt in the transaction that creates it: rolled back with it, and independent of the
+// shared server, because an attempt is rare and dangerous. It returns a problem when the hour is used up.
+func (l *Limiter) TakeConnect(ctx context.Context, tx postgres.Tx, org id.Org, limit int) error {
+	now := l.Now()
+	b, err := lockConnect(ctx, tx, org, now)
+	if err != nil {
+		return err
+	}
+	if wait := b.take(now, limit, time.Hour); wait > 0 {
+		d := Denial{Reason: ConnectPerHour, Wait: wait, Limit: limit, Current: int(ceil(b.drained(now, limit, time.Hour)))}
+		return d.Problem()
+	}
+	return setConnect(ctx, tx, org, b)
+}
+
+// ConnectWindow is what is left of an org's connect attempts.
+func (l *Limiter) ConnectWindow(ctx context.Context, org id.Org, limit int) (Window, error) {
+	b, err := l.getConnect(ctx, org)
+	if err != nil {
+		return Window{}, err
+	}
+	now := l.Now()
+	return window(now, b.drained(now, limit, time.Hour), limit, time.Hour), nil
+}

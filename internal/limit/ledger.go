@@ -1,0 +1,208 @@
+package limit
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+)
+
+// The month's total lives twice: on the shared server, where each admission adds to it, and in the database, to which
+// every node adds each second what it admitted. Each side repairs the other, by way of an incarnation number:
+//
+//   - The database hands out a new incarnation whenever somebody rebuilds the shared counters from it. An admission says
+//     which incarnation it means and is turned away by any other, so a late command cannot count into the wrong one.
+//   - A node notes for each call under which incarnation it was counted; 0 if this node admitted it alone.
+//   - Adding to the database returns the org's incarnation at that moment, under a lock that a rebuild also takes.
+//     Calls of an older incarnation were therefore not in the reading of the newest rebuild: they are credited to it.
+//   - When it is not known whether the shared counters have a call (a time-out), they are rebuilt.
+//
+// So the total is exact again once the shared server is back, whatever happened to it in between.
+
+// settled is one sum that has to reach the database and maybe the shared counters.
+type settled struct {
+	org         id.Org
+	month       int
+	incarnation int64
+	calls       int64
+}
+
+// settling is the state of the flush loop. Only one goroutine uses it at a time.
+type settling struct {
+	mu sync.Mutex
+	// number is that of the batch; it stays in batch until the database is known to have it.
+	number int64
+	batch  []settled
+	// credits are sums that the shared counters lack.
+	credits []settled
+}
+
+const (
+	settleEvery = time.Second
+	sweepEvery  = time.Minute
+	idleAfter   = 10 * time.Minute
+)
+
+// Run settles the counts until the context ends, and once more then.
+func (l *Limiter) Run(ctx context.Context) error {
+	settle, sweep := time.NewTicker(settleEvery), time.NewTicker(sweepEvery)
+	defer settle.Stop()
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			return l.Settle(last)
+		case <-settle.C:
+			if err := l.Settle(ctx); err != nil {
+				l.Log.LogAttrs(ctx, slog.LevelWarn, "month not settled", slog.Any("error", err))
+			}
+		case <-sweep.C:
+			l.sweep(ctx)
+		}
+	}
+}
+
+// Settle brings the database and the shared counters up to date with what this node admitted.
+func (l *Limiter) Settle(ctx context.Context) error {
+	l.settle.mu.Lock()
+	defer l.settle.mu.Unlock()
+	s := &l.settle
+	if len(s.batch) == 0 {
+		s.batch = l.collect()
+		s.number++
+	}
+	if len(s.batch) > 0 {
+		incarnations, applied, err := l.addToMonths(ctx, s.number, s.batch)
+		if err != nil {
+			return err
+		}
+		for _, b := range s.batch {
+			switch current := incarnations[b.org]; {
+			case !applied:
+				l.state(b.org).doubted() // an earlier try did it, and what that try learned is lost
+			case current > b.incarnation:
+				s.credits = append(s.credits, settled{b.org, b.month, current, b.calls})
+			}
+		}
+		s.batch = nil
+	}
+	if l.breaker.State() != gobreaker.StateClosed {
+		return nil
+	}
+	l.credit(ctx)
+	return l.rebuildDoubted(ctx)
+}
+
+// collect takes the pending counts of all orgs, in the order of their ids so that nodes do not deadlock.
+func (l *Limiter) collect() []settled {
+	var batch []settled
+	l.orgs.Range(func(key, value any) bool {
+		for _, p := range value.(*orgState).take() {
+			batch = append(batch, settled{key.(id.Org), p.month, p.incarnation, p.calls})
+		}
+		return true
+	})
+	slices.SortFunc(batch, func(a, b settled) int {
+		if a.org != b.org {
+			if a.org < b.org {
+				return -1
+			}
+			return 1
+		}
+		return a.month - b.month
+	})
+	return batch
+}
+
+// credit adds to the shared counters what they lack. What cannot be added yet is kept.
+func (l *Limiter) credit(ctx context.Context) {
+	var early []settled
+	for i, c := range l.settle.credits {
+		told, cancel := context.WithTimeout(ctx, tellTimeout)
+		result, err := l.Redis.Run(told, l.scripts.credit, []string{orgKey(c.org)},
+			[]string{itoa(int(c.calls)), itoa(int(c.incarnation)), itoa(c.month)})
+		cancel()
+		if err != nil {
+			l.failed(err, l.state(c.org)) // it may have been added; a rebuild will tell
+			early = append(early, l.settle.credits[i+1:]...)
+			break
+		}
+		if result == "early" {
+			early = append(early, c)
+		}
+	}
+	l.settle.credits = early
+}
+
+// rebuildDoubted rebuilds the shared counters of orgs of which it is not known whether they are right.
+func (l *Limiter) rebuildDoubted(ctx context.Context) error {
+	var first error
+	l.orgs.Range(func(key, value any) bool {
+		st := value.(*orgState)
+		upTo, needed := st.unresolved()
+		if !needed {
+			return true
+		}
+		if err := l.prime(ctx, st, key.(id.Org)); err != nil {
+			first = err
+			return false
+		}
+		st.resolve(upTo)
+		return true
+	})
+	return first
+}
+
+// adopt takes over the incarnation that the shared counters have, or rebuilds them if they are gone.
+func (l *Limiter) adopt(ctx context.Context, st *orgState, org id.Org, incarnation int64) error {
+	if incarnation > 0 && incarnation > st.currentIncarnation() {
+		st.setIncarnation(incarnation)
+		return nil
+	}
+	_, err, _ := l.priming.Do(string(org), func() (any, error) { return nil, l.prime(ctx, st, org) })
+	return err
+}
+
+// prime rebuilds an org's shared counters from the database, under a new incarnation.
+func (l *Limiter) prime(ctx context.Context, st *orgState, org id.Org) error {
+	epoch, err := l.epochs.Epoch(ctx, org)
+	if err != nil {
+		return err
+	}
+	month := monthOf(l.Now())
+	incarnation, used, err := l.nextIncarnation(ctx, org, month)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	_, err = l.Redis.Run(ctx, l.scripts.prime, []string{orgKey(org)},
+		[]string{itoa(int(epoch)), itoa(int(incarnation)), itoa(month), itoa(int(used))})
+	if err != nil {
+		l.failed(err, nil)
+		return err
+	}
+	st.setIncarnation(incarnation)
+	return nil
+}
+
+// sweep forgets orgs that have not called for a while, and the marks of processes that are long gone.
+func (l *Limiter) sweep(ctx context.Context) {
+	before := l.Now().Add(-idleAfter)
+	l.orgs.Range(func(key, value any) bool {
+		if value.(*orgState).retire(before) {
+			l.orgs.Delete(key)
+		}
+		return true
+	})
+	if err := l.forgetFlushes(ctx, l.Now().Add(-7*24*time.Hour)); err != nil {
+		l.Log.LogAttrs(ctx, slog.LevelWarn, "old flush marks not removed", slog.Any("error", err))
+	}
+}

@@ -1,0 +1,379 @@
+// Package limit decides whether a call may go ahead, exactly and over any number of nodes.
+//
+// One script on the shared server (admit.lua) holds everything that needs shared state: the org's calls per minute and
+// per month, an account's reads and writes, the upstream cool-down, the epoch by which a revoked key is noticed, and the
+// version of an account's session. When that server is slow or gone, each node enforces its share by itself
+// (degraded.go), and what it admitted meanwhile is made up for afterwards (ledger.go).
+//
+// Connect attempts are counted in the database, in the transaction that creates them (connect.go).
+// Start reading at Admit.
+package limit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/valkey"
+)
+
+// Quota says which limits a call uses.
+type Quota uint8
+
+// The quotas. Every one of them also checks the epoch.
+const (
+	// Free uses nothing.
+	Free Quota = iota
+	// Plain uses the org's.
+	Plain
+	// Read uses the org's and the account's for reads.
+	Read
+	// Write uses the org's and the account's for writes.
+	Write
+)
+
+// Reason names the limit that was hit.
+type Reason string
+
+// The reasons of this package.
+const (
+	OrgPerMinute   Reason = "org_rpm"
+	OrgPerMonth    Reason = "org_monthly"
+	AccountRead    Reason = "account_read_rpm"
+	AccountWrite   Reason = "account_write_rpm"
+	ConnectPerHour Reason = "connect_hourly"
+)
+
+// Call is what is to be admitted.
+type Call struct {
+	Org     id.Org
+	Account id.Account
+	Quota   Quota
+	// Epoch and Limits are those of the org as the caller knows it.
+	Epoch  int64
+	Limits *org.Limits
+}
+
+func (c Call) accountLimit() int {
+	switch c.Quota {
+	case Read:
+		return c.Limits.AccountReadPerMinute
+	case Write:
+		return c.Limits.AccountWritePerMinute
+	case Free, Plain:
+	}
+	return org.Unlimited
+}
+
+// Decision is the answer to a call.
+type Decision struct {
+	// Stale means that the caller's view of the org is out of date: read it again and ask again. Nothing was consumed.
+	Stale bool
+	// Denied is nil for a call that may go ahead.
+	Denied *Denial
+	// What is left after this call. Account is empty for calls that concern none.
+	Org, Month, Account Window
+	// MonthUsed is how many calls the month has had.
+	MonthUsed int64
+	// SessionVersion is the newest known version of the account's session; 0 if none is known.
+	SessionVersion uint32
+	// Degraded means that this node decided alone.
+	Degraded bool
+}
+
+// Denial says why not, and for how long.
+type Denial struct {
+	// CoolDown means that the platform, not a limit of ours, asked for a pause; Reason is then empty.
+	CoolDown bool
+	Reason   Reason
+	Wait     time.Duration
+	Limit    int
+	Current  int
+}
+
+// Problem is what the caller is told.
+func (d *Denial) Problem() *problem.Error {
+	if d.CoolDown {
+		return problem.UpstreamRateLimited.New("The platform asked this account to pause.").After(seconds(d.Wait))
+	}
+	return problem.QuotaExceeded.Newf("The limit %s is reached. Wait %d s and repeat the call; it was not counted.",
+		d.Reason, seconds(d.Wait)).
+		After(seconds(d.Wait)).With("reason", d.Reason).With("limit", d.Limit).With("current", d.Current)
+}
+
+// fleet knows how many nodes share the work; *fleet.Fleet has it.
+type fleet interface{ LiveAPI() int }
+
+// epochs reads an org's epoch from the database; *org.Orgs has it.
+type epochs interface {
+	Epoch(ctx context.Context, org id.Org) (int64, error)
+}
+
+// Config are the settings.
+type Config struct {
+	// Timeout is how long a call waits for the shared server before this node decides alone.
+	Timeout time.Duration
+	// Process is unique to this start of this node.
+	Process string
+}
+
+// Deps is what the limiter needs.
+type Deps struct {
+	Config Config
+	Redis  *valkey.Client
+	DB     *postgres.DB
+	Bus    *bus.Bus
+	Fleet  fleet
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// Limiter is the service.
+type Limiter struct {
+	Deps
+	scripts scripts
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	orgs    sync.Map // id.Org -> *orgState
+	// accounts holds the buckets this node keeps by itself while degraded, denials those of single accounts.
+	accounts  *otter.Cache[accountQuota, *localBucket]
+	denials   *otter.Cache[accountQuota, heldDenial]
+	cooldowns *otter.Cache[id.Account, time.Time]
+	priming   singleflight.Group
+	epochs    epochs
+	metrics   Metrics
+	trouble   atomic.Int64 // Unix nanoseconds of the last failure of the shared server
+	settle    settling
+}
+
+type accountQuota struct {
+	account id.Account
+	quota   Quota
+}
+
+// localCacheSize bounds what a node remembers of single accounts.
+const localCacheSize = 100_000
+
+// New makes a limiter. SetEpochs must be called before its first use.
+func New(d Deps) *Limiter {
+	l := &Limiter{Deps: d, scripts: loadScripts(), metrics: newMetrics()}
+	l.accounts = otter.Must(&otter.Options[accountQuota, *localBucket]{
+		MaximumSize: localCacheSize, ExpiryCalculator: otter.ExpiryAccessing[accountQuota, *localBucket](10 * time.Minute),
+	})
+	l.denials = otter.Must(&otter.Options[accountQuota, heldDenial]{
+		MaximumSize: localCacheSize, ExpiryCalculator: otter.ExpiryWriting[accountQuota, heldDenial](denyAtMost),
+	})
+	l.cooldowns = otter.Must(&otter.Options[id.Account, time.Time]{
+		MaximumSize: localCacheSize, ExpiryCalculator: otter.ExpiryWriting[id.Account, time.Time](time.Hour),
+	})
+	l.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name: "redis", MaxRequests: 3, Interval: time.Second, Timeout: 2 * time.Second,
+		ReadyToTrip: func(c gobreaker.Counts) bool {
+			return c.Requests >= 20 && c.TotalFailures*2 >= c.Requests || c.ConsecutiveFailures >= 5
+		},
+		OnStateChange: func(_ string, from, to gobreaker.State) { l.changed(from, to) },
+	})
+	return l
+}
+
+// SetEpochs closes the circle between orgs, which announce an epoch here, and the limiter, which reads it there.
+func (l *Limiter) SetEpochs(e epochs) { l.epochs = e }
+
+func (l *Limiter) changed(from, to gobreaker.State) {
+	l.metrics.degraded.Set(boolFloat(to != gobreaker.StateClosed))
+	if to == gobreaker.StateHalfOpen || from == gobreaker.StateHalfOpen && to == gobreaker.StateOpen {
+		return // a probe, not a change of mode
+	}
+	mode := "degraded"
+	if to == gobreaker.StateClosed {
+		mode = "shared"
+	}
+	l.Log.Warn("admission mode changed", slog.String("mode", mode))
+}
+
+// Troubled says when the shared server last failed; zero if it never did. While it is in trouble a node cannot hear of
+// a change by the epoch, so cached identities must be re-read sooner.
+func (l *Limiter) Troubled() time.Time {
+	if at := l.trouble.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+// admitTries bounds how often a call asks again because the counters were rebuilt under it.
+const admitTries = 4
+
+// Admit decides on a call. It fails only if the call's context has ended.
+func (l *Limiter) Admit(ctx context.Context, c Call) (Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return Decision{}, err
+	}
+	// From here on the caller's going away changes nothing: an answer that is not awaited could not be counted.
+	ctx = context.WithoutCancel(ctx)
+	st := l.touch(c.Org)
+	if d, held := l.held(st, c); held {
+		l.metrics.decisions.WithLabelValues("held").Inc()
+		return d, nil
+	}
+	for range admitTries {
+		a, err := l.ask(ctx, st, c)
+		if err != nil {
+			return l.alone(ctx, st, c), nil
+		}
+		switch a.verdict {
+		case otherCounter:
+			if err := l.adopt(ctx, st, c.Org, a.incarnation); err != nil {
+				return l.alone(ctx, st, c), nil
+			}
+		case staleEpoch:
+			return Decision{Stale: true}, nil
+		case admitted, overMinute, overMonth, overRead, overWrite, coolingDown:
+			return l.decide(st, c, a), nil
+		default:
+			return l.alone(ctx, st, c), nil
+		}
+	}
+	return l.alone(ctx, st, c), nil
+}
+
+// ask runs the admission script, unless the breaker is open. On an error the script may have run all the same.
+func (l *Limiter) ask(ctx context.Context, st *orgState, c Call) (answer, error) {
+	done, err := l.breaker.Allow()
+	if err != nil {
+		return answer{}, err
+	}
+	incarnation := st.currentIncarnation()
+	ctx, cancel := context.WithTimeout(ctx, l.Config.Timeout)
+	defer cancel()
+	keys := []string{orgKey(c.Org)}
+	if c.Quota == Read || c.Quota == Write {
+		keys = append(keys, accountKey(c.Org, c.Account))
+	}
+	text, err := l.Redis.Run(ctx, l.scripts.admit, keys, arguments(c, monthOf(l.Now()), incarnation))
+	if err == nil {
+		var a answer
+		if a, err = decode(text); err == nil {
+			done(nil)
+			return a, nil
+		}
+	}
+	done(err)
+	l.failed(err, st)
+	return answer{}, err
+}
+
+// failed notes that the shared server did not answer. Unless it surely did not get the question, its counters of this
+// org can no longer be trusted.
+func (l *Limiter) failed(err error, st *orgState) {
+	l.trouble.Store(l.Now().UnixNano())
+	if st != nil && !errors.Is(err, valkey.ErrUnavailable) {
+		st.doubted()
+	}
+}
+
+// decide turns the shared server's answer into a decision and remembers what it tells.
+func (l *Limiter) decide(st *orgState, c Call, a answer) Decision {
+	d := Decision{
+		Org:            window(a.now, a.orgLevel, c.Limits.CallsPerMinute, time.Minute),
+		Month:          monthWindow(a.now, a.used, c.Limits.CallsPerMonth),
+		MonthUsed:      a.used,
+		SessionVersion: a.sessionVersion,
+	}
+	if c.Quota == Read || c.Quota == Write {
+		d.Account = window(a.now, a.accountLevel, c.accountLimit(), time.Minute)
+	}
+	now := l.Now()
+	month := monthOf(now)
+	st.learn(month, a.used, bucket{a.orgLevel, now})
+	if a.verdict == admitted {
+		if c.Quota != Free {
+			st.count(month, a.incarnation)
+		}
+		l.metrics.decisions.WithLabelValues("admitted").Inc()
+		return d
+	}
+	if c.Quota == Free {
+		return d
+	}
+	d.Denied = denial(c, a)
+	l.hold(st, c, *d.Denied, now)
+	l.metrics.decisions.WithLabelValues("denied").Inc()
+	return d
+}
+
+// denial explains a verdict.
+func denial(c Call, a answer) *Denial {
+	current := func(level float64) int { return int(ceil(level)) }
+	switch a.verdict {
+	case overMinute:
+		return &Denial{Reason: OrgPerMinute, Wait: a.wait, Limit: c.Limits.CallsPerMinute, Current: current(a.orgLevel)}
+	case overMonth:
+		return &Denial{Reason: OrgPerMonth, Wait: nextMonth(a.now).Sub(a.now), Limit: c.Limits.CallsPerMonth, Current: int(a.used)}
+	case overRead:
+		return &Denial{Reason: AccountRead, Wait: a.wait, Limit: c.accountLimit(), Current: current(a.accountLevel)}
+	case overWrite:
+		return &Denial{Reason: AccountWrite, Wait: a.wait, Limit: c.accountLimit(), Current: current(a.accountLevel)}
+	case admitted, staleEpoch, otherCounter, coolingDown:
+	}
+	return &Denial{CoolDown: true, Wait: a.wait}
+}
+
+// Cool pauses an account on every node. The pause holds on this node even if the shared server is away.
+func (l *Limiter) Cool(ctx context.Context, org id.Org, account id.Account, pause time.Duration) error {
+	l.cooldowns.Set(account, l.Now().Add(pause))
+	return l.note(ctx, org, account, pause, 0)
+}
+
+// SessionChanged tells every node that an account's session has a newer version.
+func (l *Limiter) SessionChanged(ctx context.Context, org id.Org, account id.Account, version uint32) error {
+	return l.note(ctx, org, account, 0, version)
+}
+
+func (l *Limiter) note(ctx context.Context, org id.Org, account id.Account, pause time.Duration, version uint32) error {
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	_, err := l.Redis.Run(ctx, l.scripts.cool, []string{accountKey(org, account)},
+		[]string{itoa(int(pause.Milliseconds())), itoa(int(version))})
+	return err
+}
+
+// tellTimeout is how long something that must be known everywhere is given to get there. It is more than a call waits:
+// the confirmation of a revocation rests on it.
+const tellTimeout = time.Second
+
+// pokeEpoch is the subject of pokes that carry an org's new epoch; the org's id is its last token.
+const pokeEpoch = "inv.org"
+
+// Announce tells every node of an org's new epoch: the shared server, where the next call on any node meets it, and the
+// bus, which is faster for streams and for nodes that cannot reach the server. It fails if the server was not reached.
+func (l *Limiter) Announce(ctx context.Context, org id.Org, epoch int64) error {
+	l.Forget(org)
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	_, err := l.Redis.Run(ctx, l.scripts.bump, []string{orgKey(org)}, []string{itoa(int(epoch))})
+	if err != nil {
+		l.failed(err, nil)
+	}
+	if subject, bad := bus.Subject("inv", "org", string(org)); bad == nil {
+		// A poke that does not leave is made up for by the epoch, or by the age limit of cached identities.
+		_ = l.Bus.Poke(subject, []byte(itoa(int(epoch))))
+	}
+	return err
+}
+
+// EpochPattern is what a node listens on to hear of new epochs.
+const EpochPattern = pokeEpoch + ".*"
+
+// Forget drops what this node holds against an org, because its limits may have changed.
+func (l *Limiter) Forget(org id.Org) { l.state(org).release() }

@@ -1,0 +1,27 @@
+package limit
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics is how operators see admission.
+type Metrics struct {
+	decisions *prometheus.CounterVec
+	degraded  prometheus.Gauge
+}
+
+func newMetrics() Metrics {
+	return Metrics{
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stagedoor_admission_decisions_total",
+			Help: "Decisions on calls: admitted and denied by the shared counters, held back by a remembered denial, or made alone.",
+		}, []string{"how"}),
+		degraded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "stagedoor_admission_degraded",
+			Help: "1 while this node decides alone because the shared counters do not answer.",
+		}),
+	}
+}
+
+// Collectors are to be registered.
+func (l *Limiter) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{l.metrics.decisions, l.metrics.degraded}
+}

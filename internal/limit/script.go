@@ -1,0 +1,117 @@
+package limit
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/valkey"
+)
+
+// The scripts run on the shared server; each is one step to everybody else. The layout of the two records is described
+// in admit.lua, and must be the same in all of them.
+var (
+	//go:embed admit.lua
+	admitText string
+	//go:embed prime.lua
+	primeText string
+	//go:embed bump.lua
+	bumpText string
+	//go:embed credit.lua
+	creditText string
+	//go:embed cool.lua
+	coolText string
+)
+
+type scripts struct{ admit, prime, bump, credit, cool *valkey.Script }
+
+func loadScripts() scripts {
+	return scripts{
+		admit: valkey.NewScript(admitText), prime: valkey.NewScript(primeText), bump: valkey.NewScript(bumpText),
+		credit: valkey.NewScript(creditText), cool: valkey.NewScript(coolText),
+	}
+}
+
+// Keys carry the org as hash tag, so that all of an org's counters live on one shard and a script can touch them together.
+func orgKey(org id.Org) string { return "o:{" + string(org) + "}" }
+
+func accountKey(org id.Org, account id.Account) string {
+	return "a:{" + string(org) + "}:" + string(account)
+}
+
+// verdict is what admit.lua answers.
+type verdict uint8
+
+const (
+	admitted     verdict = 0
+	overMinute   verdict = 1
+	overMonth    verdict = 2
+	overRead     verdict = 3
+	overWrite    verdict = 4
+	staleEpoch   verdict = 7
+	otherCounter verdict = 8
+	coolingDown  verdict = 9
+)
+
+// answer is admit.lua's answer, unpacked.
+type answer struct {
+	verdict        verdict
+	wait           time.Duration
+	now            time.Time
+	epoch          int64
+	incarnation    int64
+	sessionVersion uint32
+	orgLevel       float64
+	used           int64
+	accountLevel   float64
+}
+
+const answerSize = 1 + 8 + 8 + 4 + 4 + 4 + 8 + 8 + 8
+
+var errAnswer = errors.New("admission script answered something else than expected")
+
+// decode unpacks '<BddI4I4I4dI8d'.
+func decode(text string) (answer, error) {
+	if len(text) != answerSize {
+		return answer{}, errAnswer
+	}
+	b := []byte(text)
+	float := func(at int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b[at:])) }
+	return answer{
+		verdict:        verdict(b[0]),
+		wait:           time.Duration(math.Ceil(float(1))) * time.Millisecond,
+		now:            time.UnixMilli(int64(float(9))).UTC(),
+		epoch:          int64(binary.LittleEndian.Uint32(b[17:])),
+		incarnation:    int64(binary.LittleEndian.Uint32(b[21:])),
+		sessionVersion: binary.LittleEndian.Uint32(b[25:]),
+		orgLevel:       float(29),
+		used:           int64(binary.LittleEndian.Uint64(b[37:])),
+		accountLevel:   float(45),
+	}, nil
+}
+
+// arguments are those of admit.lua, in its order.
+func arguments(c Call, month int, incarnation int64) []string {
+	peek := "0"
+	if c.Quota == Free {
+		peek = "1"
+	}
+	kind := "0"
+	switch c.Quota {
+	case Read:
+		kind = "1"
+	case Write:
+		kind = "2"
+	case Free, Plain:
+	}
+	return []string{
+		kind, itoa(c.Limits.CallsPerMinute), itoa(c.Limits.CallsPerMonth), itoa(month),
+		itoa(c.accountLimit()), peek, strconv.FormatInt(c.Epoch, 10), strconv.FormatInt(incarnation, 10),
+	}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,237 @@
+package route
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/usage"
+)
+
+// ServeHTTP is the outermost layer: it gives the request an id, and notes at the end what became of it.
+func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rec := &recorder{ResponseWriter: w}
+	call := &Call{Request: requestID(r), table: t, header: w.Header(), source: t.Source(r), started: t.Now()}
+	for name, value := range t.secure {
+		call.header[name] = value
+	}
+	call.header["X-Request-Id"] = []string{string(call.Request)}
+	if t.Draining() {
+		call.header.Set("Connection", "close")
+	}
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call))
+	defer t.finish(rec, r, call)
+	defer t.recover(rec, r, call)
+	if clean := path.Clean(r.URL.Path); clean != r.URL.Path {
+		// The mux would redirect with a page of its own.
+		t.unmatched(rec, r)
+		return
+	}
+	t.mux.ServeHTTP(rec, r)
+}
+
+// guard is what every operation has around it: who calls, may they, and is the body sound.
+func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call := From(r.Context())
+		call.op = op
+		if err := t.authorise(r, call); err != nil {
+			t.Fail(w, r, err)
+			return
+		}
+		if op.hasBody {
+			body, err := readJSON(w, r)
+			if err != nil {
+				t.Fail(w, r, err)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (t *Table) authorise(r *http.Request, call *Call) error {
+	if call.op.Public {
+		return nil
+	}
+	token, err := bearer(r.Header)
+	if err != nil {
+		return err
+	}
+	if call.Identity, err = t.Auth.Authenticate(r.Context(), token); err != nil {
+		return err
+	}
+	return allowed(call.op.Scope, call.Identity.Scopes)
+}
+
+// bearer reads the token of the Authorization header.
+func bearer(h http.Header) (string, error) {
+	given := h["Authorization"]
+	if len(given) == 0 || given[0] == "" {
+		return "", problem.KeyMissing.New("The request has no Authorization header. Send Authorization: Bearer <API_KEY>.")
+	}
+	scheme, token, ok := strings.Cut(given[0], " ")
+	if len(given) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", problem.KeyInvalid.New("The Authorization header must be: Bearer, a space, and the API key.")
+	}
+	return strings.TrimSpace(token), nil
+}
+
+// unmatched answers for paths and methods that no operation has.
+func (t *Table) unmatched(w http.ResponseWriter, r *http.Request) {
+	var allow []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
+		if _, pattern := t.mux.Handler(probe); pattern != "/" && pattern != "" && path.Clean(r.URL.Path) == r.URL.Path {
+			allow = append(allow, method)
+		}
+	}
+	if len(allow) == 0 {
+		t.Fail(w, r, problem.RouteNotFound.New("Nothing is served at this path. The operations are listed in "+t.Config.PublicURL+"/v1/openapi.json."))
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allow, ", "))
+	t.Fail(w, r, problem.MethodNotAllowed.Newf("This path answers to %s.", strings.Join(allow, ", ")))
+}
+
+// recover turns a panic into an answer. The process lives on: a fault in one request is not one in all of them.
+func (t *Table) recover(rec *recorder, r *http.Request, call *Call) {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	if reason == http.ErrAbortHandler { //nolint:errorlint,err113 // a sentinel of net/http that is compared, not wrapped
+		panic(reason)
+	}
+	// The type, not the value: a panic may carry anything the request carried.
+	t.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("request_id", string(call.Request)),
+		slog.String("type", fmt.Sprintf("%T", reason)), slog.String("stack", string(debug.Stack())))
+	if rec.status == 0 {
+		t.Fail(rec, r, errPanic)
+	}
+}
+
+var errPanic = errors.New("panic")
+
+// finish writes the one line of this request, and counts it.
+func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
+	took := t.Now().Sub(call.started)
+	operation := "unmatched"
+	if call.op != nil {
+		operation = call.op.ID
+	}
+	if rec.status == 0 {
+		rec.status = http.StatusOK
+	}
+	t.Metrics.observe(operation, rec.status, took)
+	t.countUsage(call, rec.status)
+
+	level := slog.LevelInfo
+	attrs := make([]slog.Attr, 0, 10)
+	attrs = append(attrs, slog.String("request_id", string(call.Request)), slog.String("method", r.Method),
+		slog.String("operation", operation), slog.Int("status", rec.status), slog.Duration("took", took), slog.Int64("bytes", rec.bytes))
+	if p := call.Identity.Principal; p != nil {
+		attrs = append(attrs, slog.String("org_id", string(p.Org.ID)), slog.String("key_id", string(p.Key.ID)))
+	}
+	if call.problem != "" {
+		attrs = append(attrs, slog.String("problem", call.problem))
+	}
+	if call.fault != nil {
+		level = slog.LevelError
+		attrs = append(attrs, slog.Any("error", call.fault))
+	}
+	t.Log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// countUsage adds the call to the org's breakdown.
+func (t *Table) countUsage(call *Call, status int) {
+	p := call.Identity.Principal
+	if t.Count == nil || p == nil || call.op.Quota == limit.Free {
+		return
+	}
+	outcome := usage.OK
+	switch {
+	case call.problem == problem.QuotaExceeded.Code:
+		outcome = usage.RateLimited
+	case status >= http.StatusBadRequest:
+		outcome = usage.Failed
+	}
+	t.Count.Count(usage.Call{Org: p.Org.ID, Operation: call.op.ID, Access: usage.Plain, Outcome: outcome})
+}
+
+// maxRequestID bounds an id that the caller chose.
+const maxRequestID = 128
+
+// requestID keeps the caller's id if it is harmless in a header, a log line and a URN.
+func requestID(r *http.Request) id.Request {
+	given := r.Header.Get("X-Request-Id")
+	if given == "" || len(given) > maxRequestID {
+		return id.New[id.Request]()
+	}
+	for i := range len(given) {
+		c := given[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' && c != ':' {
+			return id.New[id.Request]()
+		}
+	}
+	return id.Request(given)
+}
+
+// recorder notes what was answered.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 && status >= http.StatusOK {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	n, err := r.ResponseWriter.Write(b)
+	r.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// secureHeaders are sent with every answer. A page that needs more than nothing says so itself.
+func secureHeaders(https bool) http.Header {
+	h := http.Header{}
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if https {
+		h.Set("Strict-Transport-Security", "max-age=63072000; includeSubDomains; preload")
+	}
+	return h
+}
+
+// drainAtMost bounds how much of a body that is too large is still read.
+const drainAtMost = 8 << 20
+
+// drain reads on for a while, so that the caller gets to see the answer instead of a broken pipe.
+func drain(body io.Reader) {
+	_, _ = io.CopyN(io.Discard, body, drainAtMost)
+}

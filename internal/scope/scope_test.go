@@ -1,0 +1,61 @@
+package scope_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/scope"
+)
+
+// The everyday set is the seed's, name by name.
+func TestEverydayIsTheSeedsDefaultSet(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"accounts:read", "accounts:write", "sdk:call", "webhooks:read", "webhooks:write",
+		"me:read", "me:write", "usage:read",
+	}
+	if got := scope.Everyday().Names(); !slices.Equal(got, want) {
+		t.Fatalf("Everyday() = %v, want %v", got, want)
+	}
+}
+
+// No spelling of an admin scope can be parsed into a customer's set.
+func TestParseNeverYieldsAnInternalScope(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"admin:orgs", "admin:*", "admin:", "admin:anything"} {
+		if _, err := scope.Parse(name); !errors.Is(err, scope.ErrInternal) {
+			t.Errorf("Parse(%q) = %v, want ErrInternal", name, err)
+		}
+	}
+	for _, name := range []string{"", "*", "me", "me:*", "ME:READ", " me:read"} {
+		if _, err := scope.Parse(name); !errors.Is(err, scope.ErrUnknown) {
+			t.Errorf("Parse(%q) = %v, want ErrUnknown", name, err)
+		}
+	}
+	if got := scope.FromNames([]string{"admin:orgs", "admin:*", "new:scope", "me:read"}); got != scope.Of(scope.MeRead) {
+		t.Errorf("FromNames kept %v", got.Names())
+	}
+	if scope.Everyday().Intersect(scope.Internal()) != 0 {
+		t.Error("the everyday set holds an internal scope")
+	}
+}
+
+func TestSetArithmetic(t *testing.T) {
+	t.Parallel()
+	narrow, all := scope.Of(scope.MeRead, scope.MeWrite), scope.Everyday()
+	if !all.Covers(narrow) || narrow.Covers(all) || !narrow.Covers(0) {
+		t.Error("Covers is wrong")
+	}
+	if !narrow.Has(scope.Any) || !narrow.Has(scope.MeRead) || narrow.Has(scope.UsageRead) {
+		t.Error("Has is wrong")
+	}
+	if got := narrow.Without(scope.Of(scope.MeRead)).Names(); !slices.Equal(got, []string{"me:write"}) {
+		t.Errorf("Without left %v", got)
+	}
+	for _, s := range all.Scopes() {
+		if back, err := scope.Parse(s.String()); err != nil || back != s {
+			t.Errorf("%v does not survive its own name", s)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package secret_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+type nested struct {
+	Public  secret.String
+	private secret.String
+	pointer *secret.String
+	list    []secret.String
+	table   map[string]secret.String
+}
+
+// A secret shows itself in no verb, log line or document, however deep it is buried.
+func TestStringNeverPrints(t *testing.T) {
+	t.Parallel()
+	const text = "hunter2"
+	s := secret.New(text)
+	all := nested{
+		Public: s, private: s, pointer: &s,
+		list: []secret.String{s}, table: map[string]secret.String{"k": s},
+	}
+
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T"} {
+		fmt.Fprintf(&out, verb+"\n", s)
+		fmt.Fprintf(&out, verb+"\n", all)
+		fmt.Fprintf(&out, verb+"\n", &all)
+	}
+	for _, h := range []slog.Handler{slog.NewJSONHandler(&out, nil), slog.NewTextHandler(&out, nil)} {
+		slog.New(h).Info("x", "secret", s, "all", all, "err", fmt.Errorf("with %v: %w", s, errors.ErrUnsupported))
+	}
+	if err := json.NewEncoder(&out).Encode(map[string]any{"s": s, "all": all}); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{text, fmt.Sprintf("%x", text), fmt.Sprintf("%d", []byte(text))} {
+		if strings.Contains(out.String(), form) {
+			t.Errorf("the secret is printed as %q in:\n%s", form, out.String())
+		}
+	}
+	if s.Reveal() != text {
+		t.Errorf("Reveal() = %q", s.Reveal())
+	}
+}
+
+func TestStringReadsFromJSONAndCompares(t *testing.T) {
+	t.Parallel()
+	var body struct{ Password secret.String }
+	if err := json.Unmarshal([]byte(`{"password":"hunter2"}`), &body); err != nil {
+		t.Fatal(err)
+	}
+	var zero secret.String
+	switch {
+	case body.Password.Reveal() != "hunter2":
+		t.Error("the text was not read")
+	case !body.Password.Equal(secret.New("hunter2")), body.Password.Equal(secret.New("hunter3")), body.Password.Equal(zero):
+		t.Error("Equal is wrong")
+	case !zero.Empty() || body.Password.Empty():
+		t.Error("Empty is wrong")
+	}
+}

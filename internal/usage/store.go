@@ -1,0 +1,46 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/usage/internal/db"
+)
+
+func add(ctx context.Context, q db.DBTX, keys []sumKey, sums map[sumKey]int64) error {
+	var p db.AddParams
+	for _, k := range keys {
+		p.OrgIds = append(p.OrgIds, string(k.call.Org))
+		p.Hours = append(p.Hours, k.hour)
+		p.AccountIds = append(p.AccountIds, string(k.call.Account))
+		p.Operations = append(p.Operations, k.call.Operation)
+		p.Accesses = append(p.Accesses, string(k.call.Access))
+		p.Outcomes = append(p.Outcomes, string(k.call.Outcome))
+		p.Calls = append(p.Calls, sums[k])
+	}
+	if err := db.New(q).Add(ctx, p); err != nil {
+		return fmt.Errorf("add usage: %w", err)
+	}
+	return nil
+}
+
+type row struct {
+	operation string
+	access    Access
+	outcome   Outcome
+	calls     int64
+}
+
+func sum(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time) ([]row, error) {
+	found, err := db.New(q).Sum(ctx, db.SumParams{OrgID: org, Since: since, Until: until})
+	if err != nil {
+		return nil, fmt.Errorf("sum usage of %s: %w", org, err)
+	}
+	rows := make([]row, len(found))
+	for i, f := range found {
+		rows[i] = row{f.Operation, Access(f.Access), Outcome(f.Outcome), f.Calls}
+	}
+	return rows, nil
+}

@@ -1,0 +1,129 @@
+// Package valkey runs scripts on a shared Valkey or Redis: the only shared state that every call touches.
+//
+// Nothing in it is a truth of its own. Losing the server, or everything in it, costs exactness for a moment and no data.
+package valkey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// ErrUnavailable is returned while there is no connection.
+var ErrUnavailable = errors.New("redis is not connected")
+
+// Config says where the server is.
+type Config struct {
+	URL secret.String
+	// Name shows up in CLIENT LIST.
+	Name string
+}
+
+// Client is a pair of connections that all callers share; commands of many callers travel together.
+type Client struct {
+	option rueidis.ClientOption
+	client atomic.Pointer[rueidis.Client]
+
+	mu      sync.Mutex
+	tried   time.Time
+	closing bool
+}
+
+const (
+	dialTimeout = time.Second
+	// writeTimeout is when a connection that does not answer is given up. Callers give up long before that.
+	writeTimeout = 5 * time.Second
+	// redialAfter keeps callers from dialling a server that is not there, one after the other.
+	redialAfter = 200 * time.Millisecond
+)
+
+// Open prepares a client. It does not wait for the server: a node starts while it is away.
+func Open(c Config) (*Client, error) {
+	option, err := rueidis.ParseURL(c.URL.Reveal())
+	if err != nil {
+		// The parser's error quotes the URL, password and all.
+		return nil, errors.New("REDIS_URL is not a Redis URL; it looks like redis://:password@host:6379/0")
+	}
+	option.ClientName = c.Name
+	option.DisableCache = true
+	option.DisableRetry = true // a script may have run although its answer was lost: only the caller knows what that means
+	option.PipelineMultiplex = 1
+	option.ConnWriteTimeout = writeTimeout
+	option.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 10 * time.Second}
+	return &Client{option: option}, nil
+}
+
+// Close ends the connections.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closing = true
+	if client := c.client.Swap(nil); client != nil {
+		(*client).Close()
+	}
+}
+
+// connected returns the client, dialling first if nobody has yet.
+func (c *Client) connected() (rueidis.Client, error) {
+	if client := c.client.Load(); client != nil {
+		return *client, nil
+	}
+	if !c.mu.TryLock() {
+		return nil, ErrUnavailable // another caller is dialling; this one has no time to wait
+	}
+	defer c.mu.Unlock()
+	if client := c.client.Load(); client != nil {
+		return *client, nil
+	}
+	if c.closing || time.Since(c.tried) < redialAfter {
+		return nil, ErrUnavailable
+	}
+	client, err := rueidis.NewClient(c.option)
+	c.tried = time.Now()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	c.client.Store(&client)
+	return client, nil
+}
+
+// Ping says whether the server answers.
+func (c *Client) Ping(ctx context.Context) error {
+	client, err := c.connected()
+	if err != nil {
+		return err
+	}
+	if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
+		return fmt.Errorf("ping redis: %w", err)
+	}
+	return nil
+}
+
+// Script is a Lua script that the server runs as one step.
+type Script struct{ lua *rueidis.Lua }
+
+// NewScript prepares a script; the server keeps its text under its hash.
+func NewScript(text string) *Script { return &Script{rueidis.NewLuaScript(text)} }
+
+// Run runs a script that answers with a string. All keys must carry the same hash tag.
+//
+// An error leaves open whether the script ran, except ErrUnavailable: then it did not.
+func (c *Client) Run(ctx context.Context, s *Script, keys, args []string) (string, error) {
+	client, err := c.connected()
+	if err != nil {
+		return "", err
+	}
+	answer, err := s.lua.Exec(ctx, client, keys, args).ToString()
+	if err != nil {
+		return "", fmt.Errorf("run script: %w", err)
+	}
+	return answer, nil
+}

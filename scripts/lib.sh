@@ -1,0 +1,174 @@
+# shellcheck shell=bash
+# Helpers of the scripts beside this file. Source it first: it moves to the
+# repository's root and loads nothing else.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$root" || exit 1
+state=$root/.dev # where what we start keeps its things; scripts/engines may choose another
+
+say() { printf '%s\n' "$*"; }
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+is_root() { [ "$(id -u)" = 0 ]; }
+
+# wait_for SECONDS COMMAND…: repeats the command until it succeeds.
+wait_for() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ "$SECONDS" -lt "$end" ] || return 1
+    sleep 0.05
+  done
+}
+
+# Writes standard input to a file in one step, so no reader sees half of it.
+write_file() { # FILE [MODE]
+  local tmp
+  tmp=$(mktemp "$1.XXXXXX")
+  cat >"$tmp"
+  chmod "${2:-644}" "$tmp"
+  mv -f "$tmp" "$1"
+}
+
+# --- one script at a time -------------------------------------------------
+
+# lock FILE: held until the script ends. start() closes the descriptor in what
+# it starts; otherwise a server would hold the lock for its whole life.
+lock() {
+  exec 9>>"$1"
+  flock -w 600 9 || die "another script has held $1 for ten minutes; see who: fuser -v $1"
+}
+
+# --- ports ------------------------------------------------------------------
+
+# All ports of a clone move together: DEV_PORT_OFFSET is added to each. It is
+# kept in .dev/port-offset, so that it has to be said only once per clone. (Its
+# name has no STAGEDOOR_ in front because the server refuses such variables
+# when it does not know them.)
+port_offset() {
+  local offset=${DEV_PORT_OFFSET:-}
+  if [ -z "$offset" ]; then
+    offset=$(cat .dev/port-offset 2>/dev/null || echo 0)
+  fi
+  case $offset in
+    '' | *[!0-9]* | ?????*) die "DEV_PORT_OFFSET must be a number from 0 to 4000, not '$offset' (kept in .dev/port-offset)" ;;
+  esac
+  # Above 4000 the test ports would reach the range the kernel gives to clients.
+  [ "$offset" -le 4000 ] || die "DEV_PORT_OFFSET must be a number from 0 to 4000, not '$offset' (kept in .dev/port-offset)"
+  if [ -n "${DEV_PORT_OFFSET:-}" ] && [ "$(cat .dev/port-offset 2>/dev/null)" != "$offset" ]; then
+    mkdir -p .dev
+    echo "$offset" | write_file .dev/port-offset
+  fi
+  echo "$offset"
+}
+
+# Process ids that listen on a TCP port, one per line; "?" for one we may not see.
+port_owners() {
+  local line
+  line=$(ss -Hltnp "sport = :$1" 2>/dev/null)
+  [ -n "$line" ] || return 0
+  case $line in
+    *pid=*) grep -o 'pid=[0-9]*' <<<"$line" | cut -d= -f2 | sort -u ;;
+    *) echo '?' ;;
+  esac
+}
+port_free() { [ -z "$(port_owners "$1")" ]; }
+owns_port() { port_owners "$2" | grep -qx "$1"; } # PID PORT
+
+# Dies when somebody else listens on the port, and says what to do.
+need_port() { # PORT WHAT
+  local owner who offset
+  owner=$(port_owners "$1" | head -n 1)
+  [ -n "$owner" ] || return 0
+  if [ "$owner" = '?' ]; then
+    who='a process of another user'
+  else
+    who="pid $owner ($(tr '\0' ' ' <"/proc/$owner/cmdline" 2>/dev/null | cut -c1-100))"
+  fi
+  offset=$(port_offset)
+  die "port $1, wanted for $2, is taken by $who.
+  Stop that process, or move every port of this clone: DEV_PORT_OFFSET=$(((offset + 500) % 4500)) make up
+  (the offset is kept in .dev/port-offset; now it is $offset)"
+}
+
+# --- background processes -----------------------------------------------
+# They live in $state: run/NAME.pid, run/NAME.start (the kernel's start time of
+# that pid, so that a reused pid is never taken for ours) and log/NAME.log.
+
+proc_start() { # PID
+  local stat
+  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+  # The name in brackets may hold blanks: count the fields after it.
+  # shellcheck disable=SC2086
+  set -- ${stat##*) }
+  [ "$1" != Z ] && echo "${20}"
+}
+
+pid_of() { cat "$state/run/$1.pid" 2>/dev/null; }
+
+alive() { # NAME
+  local pid
+  pid=$(pid_of "$1") && [ -n "$pid" ] && [ "$(proc_start "$pid")" = "$(cat "$state/run/$1.start" 2>/dev/null)" ]
+}
+
+# start NAME COMMAND…: in a session of its own, so that it outlives this shell.
+start() {
+  local name=$1 log="$state/log/$1.log" pid
+  shift
+  mkdir -p "$state/run" "$state/log"
+  # Development logs need no history: one old file is enough.
+  if [ "$(stat -c %s "$log" 2>/dev/null || echo 0)" -gt 50000000 ]; then mv -f "$log" "$log.1"; fi
+  setsid "$@" </dev/null >>"$log" 2>&1 9>&- &
+  pid=$!
+  proc_start "$pid" >"$state/run/$name.start" || true
+  echo "$pid" >"$state/run/$name.pid"
+}
+
+forget() { rm -f "$state/run/$1.pid" "$state/run/$1.start" "$state/run/$1.port" "$state/run/$1.sum"; }
+
+gone() { ! alive "$1"; }
+
+# stop NAME [SIGNAL [SECONDS]]: asks first, then kills.
+stop() {
+  local name=$1 pid
+  if alive "$name"; then
+    pid=$(pid_of "$name")
+    kill "-${2:-TERM}" "$pid" 2>/dev/null || true
+    if ! wait_for "${3:-15}" gone "$name"; then
+      say "$name (pid $pid) did not stop in ${3:-15} s: killing it"
+      kill -KILL "$pid" 2>/dev/null || true
+      wait_for 5 gone "$name" || die "$name (pid $pid) cannot be killed"
+    fi
+  fi
+  forget "$name"
+}
+
+show_log() { # NAME [LINES]
+  [ -f "$state/log/$1.log" ] || return 0
+  printf -- '--- last lines of %s\n' "$state/log/$1.log" >&2
+  tail -n "${2:-20}" "$state/log/$1.log" >&2
+}
+
+# --- for CI --------------------------------------------------------------------
+
+# The first offset at which every port of ours is free: another clone's system
+# may be running on the same machine. One that was chosen before is kept.
+free_port_offset() {
+  local taken offset port
+  if [ -n "${DEV_PORT_OFFSET:-}" ] || [ -e .dev/port-offset ]; then
+    port_offset
+    return
+  fi
+  taken=$(ss -Hltn | awk '{sub(/.*:/, "", $4); print $4}' | sort -u)
+  for offset in 0 500 1000 1500 2000 2500 3000 3500 4000; do
+    for port in 14222 15432 16379 18222 24222 25432 26379 28222 18080 18081 18090 18091 18100 18101; do
+      if grep -qx "$((port + offset))" <<<"$taken"; then continue 2; fi
+    done
+    echo "$offset"
+    return
+  done
+  die "every port range this script tries is taken; stop the other clones' systems: make down, in each"
+}
