@@ -5,9 +5,13 @@
 -- KEYS[2] a:{org}:acct   I4 session_version | d cooldown_until | d read | d read_at | d write | d write_at
 -- ARGV 1 kind (0 plain, 1 read, 2 write)  2 org per minute  3 org per month  4 month as yyyymm
 --      5 account per minute  6 peek (1 = consume nothing)  7 the caller's epoch  8 the caller's incarnation
--- Times are in milliseconds of this server's clock, so nodes need not agree on theirs. A limit of -1 is not enforced.
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
+--      9 now (0 = this server's clock, so that nodes need not agree on theirs)
+-- Times are in milliseconds. A limit of -1 is not enforced.
+local now = tonumber(ARGV[9])
+if now == 0 then
+  local t = redis.call('TIME')
+  now = t[1] * 1000 + math.floor(t[2] / 1000)
+end
 local kind = tonumber(ARGV[1])
 local olim, mlim, mid, slim = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local epoch, incarnation = tonumber(ARGV[7]), tonumber(ARGV[8])

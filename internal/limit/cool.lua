@@ -1,7 +1,10 @@
 -- Records what is to be known of an account on every node: a cool-down, a new session version. Both only grow.
--- KEYS[1] a:{org}:acct   ARGV 1 milliseconds from now (0 = none)  2 session version (0 = none)
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
+-- KEYS[1] a:{org}:acct   ARGV 1 milliseconds from now (0 = none)  2 session version (0 = none)  3 now (0 = this server's clock)
+local now = tonumber(ARGV[3])
+if now == 0 then
+  local t = redis.call('TIME')
+  now = t[1] * 1000 + math.floor(t[2] / 1000)
+end
 local sv, cd, rl, rt, wl, wt = 0, 0, 0, now, 0, now
 local a = redis.call('GET', KEYS[1])
 if a then sv, cd, rl, rt, wl, wt = struct.unpack('<I4ddddd', a) end

@@ -93,8 +93,8 @@ func (l *Limiter) Settle(ctx context.Context) error {
 		}
 		s.batch = nil
 	}
-	if l.breaker.State() != gobreaker.StateClosed {
-		return nil
+	if l.breaker.State() == gobreaker.StateOpen {
+		return nil // half open will do: an org without calls must be settled too
 	}
 	l.credit(ctx)
 	return l.rebuildDoubted(ctx)
@@ -160,13 +160,19 @@ func (l *Limiter) rebuildDoubted(ctx context.Context) error {
 	return first
 }
 
-// adopt takes over the incarnation that the shared counters have, or rebuilds them if they are gone.
-func (l *Limiter) adopt(ctx context.Context, st *orgState, org id.Org, incarnation int64) error {
-	if incarnation > 0 && incarnation > st.currentIncarnation() {
-		st.setIncarnation(incarnation)
+// adopt takes over the incarnation that the shared counters were found to have, or rebuilds them if they are gone.
+// asked is the one that the call knew: if the node knows another by now, somebody was faster, and the call just asks again.
+func (l *Limiter) adopt(ctx context.Context, st *orgState, org id.Org, asked, found int64) error {
+	if found > asked {
+		st.setIncarnation(found)
 		return nil
 	}
-	_, err, _ := l.priming.Do(string(org), func() (any, error) { return nil, l.prime(ctx, st, org) })
+	_, err, _ := l.priming.Do(string(org), func() (any, error) {
+		if st.currentIncarnation() != asked {
+			return nil, nil //nolint:nilnil // nothing to return, nothing wrong
+		}
+		return nil, l.prime(ctx, st, org)
+	})
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,6 +128,8 @@ type Config struct {
 	Timeout time.Duration
 	// Process is unique to this start of this node.
 	Process string
+	// OwnClock makes the shared counters use this node's clock instead of their server's, so that tests can move time.
+	OwnClock bool
 }
 
 // Deps is what the limiter needs.
@@ -227,13 +230,14 @@ func (l *Limiter) Admit(ctx context.Context, c Call) (Decision, error) {
 		return d, nil
 	}
 	for range admitTries {
-		a, err := l.ask(ctx, st, c)
+		incarnation := st.currentIncarnation()
+		a, err := l.ask(ctx, st, c, incarnation)
 		if err != nil {
 			return l.alone(ctx, st, c), nil
 		}
 		switch a.verdict {
 		case otherCounter:
-			if err := l.adopt(ctx, st, c.Org, a.incarnation); err != nil {
+			if err := l.adopt(ctx, st, c.Org, incarnation, a.incarnation); err != nil {
 				return l.alone(ctx, st, c), nil
 			}
 		case staleEpoch:
@@ -248,19 +252,18 @@ func (l *Limiter) Admit(ctx context.Context, c Call) (Decision, error) {
 }
 
 // ask runs the admission script, unless the breaker is open. On an error the script may have run all the same.
-func (l *Limiter) ask(ctx context.Context, st *orgState, c Call) (answer, error) {
+func (l *Limiter) ask(ctx context.Context, st *orgState, c Call, incarnation int64) (answer, error) {
 	done, err := l.breaker.Allow()
 	if err != nil {
 		return answer{}, err
 	}
-	incarnation := st.currentIncarnation()
 	ctx, cancel := context.WithTimeout(ctx, l.Config.Timeout)
 	defer cancel()
 	keys := []string{orgKey(c.Org)}
 	if c.Quota == Read || c.Quota == Write {
 		keys = append(keys, accountKey(c.Org, c.Account))
 	}
-	text, err := l.Redis.Run(ctx, l.scripts.admit, keys, arguments(c, monthOf(l.Now()), incarnation))
+	text, err := l.Redis.Run(ctx, l.scripts.admit, keys, arguments(c, monthOf(l.Now()), incarnation, l.sharedNow()))
 	if err == nil {
 		var a answer
 		if a, err = decode(text); err == nil {
@@ -271,6 +274,14 @@ func (l *Limiter) ask(ctx context.Context, st *orgState, c Call) (answer, error)
 	done(err)
 	l.failed(err, st)
 	return answer{}, err
+}
+
+// sharedNow is the time that the scripts are to use; 0 for their server's.
+func (l *Limiter) sharedNow() string {
+	if l.Config.OwnClock {
+		return strconv.FormatInt(l.Now().UnixMilli(), 10)
+	}
+	return "0"
 }
 
 // failed notes that the shared server did not answer. Unless it surely did not get the question, its counters of this
@@ -332,7 +343,10 @@ func denial(c Call, a answer) *Denial {
 // Cool pauses an account on every node. The pause holds on this node even if the shared server is away.
 func (l *Limiter) Cool(ctx context.Context, org id.Org, account id.Account, pause time.Duration) error {
 	l.cooldowns.Set(account, l.Now().Add(pause))
-	return l.note(ctx, org, account, pause, 0)
+	l.ForgetAccount(account)
+	err := l.note(ctx, org, account, pause, 0)
+	l.poke(pokeAccount, string(account), "")
+	return err
 }
 
 // SessionChanged tells every node that an account's session has a newer version.
@@ -344,7 +358,7 @@ func (l *Limiter) note(ctx context.Context, org id.Org, account id.Account, paus
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
 	_, err := l.Redis.Run(ctx, l.scripts.cool, []string{accountKey(org, account)},
-		[]string{itoa(int(pause.Milliseconds())), itoa(int(version))})
+		[]string{itoa(int(pause.Milliseconds())), itoa(int(version)), l.sharedNow()})
 	return err
 }
 
@@ -352,8 +366,23 @@ func (l *Limiter) note(ctx context.Context, org id.Org, account id.Account, paus
 // the confirmation of a revocation rests on it.
 const tellTimeout = time.Second
 
-// pokeEpoch is the subject of pokes that carry an org's new epoch; the org's id is its last token.
-const pokeEpoch = "inv.org"
+// Pokes carry an org's new epoch, or that an account's limits are other than a node may remember. The id is the last
+// token of the subject.
+const (
+	pokeOrg     = "org"
+	pokeAccount = "acct"
+
+	// EpochPattern and AccountPattern are what a node listens on.
+	EpochPattern   = "inv." + pokeOrg + ".*"
+	AccountPattern = "inv." + pokeAccount + ".*"
+)
+
+// poke tells the other nodes sooner what they would find out anyway, so its failure does not matter.
+func (l *Limiter) poke(kind, name, payload string) {
+	if subject, err := bus.Subject("inv", kind, name); err == nil {
+		_ = l.Bus.Poke(subject, []byte(payload))
+	}
+}
 
 // Announce tells every node of an org's new epoch: the shared server, where the next call on any node meets it, and the
 // bus, which is faster for streams and for nodes that cannot reach the server. It fails if the server was not reached.
@@ -365,15 +394,15 @@ func (l *Limiter) Announce(ctx context.Context, org id.Org, epoch int64) error {
 	if err != nil {
 		l.failed(err, nil)
 	}
-	if subject, bad := bus.Subject("inv", "org", string(org)); bad == nil {
-		// A poke that does not leave is made up for by the epoch, or by the age limit of cached identities.
-		_ = l.Bus.Poke(subject, []byte(itoa(int(epoch))))
-	}
+	l.poke(pokeOrg, string(org), itoa(int(epoch)))
 	return err
 }
 
-// EpochPattern is what a node listens on to hear of new epochs.
-const EpochPattern = pokeEpoch + ".*"
-
 // Forget drops what this node holds against an org, because its limits may have changed.
 func (l *Limiter) Forget(org id.Org) { l.state(org).release() }
+
+// ForgetAccount drops what this node holds against an account.
+func (l *Limiter) ForgetAccount(account id.Account) {
+	l.denials.Invalidate(accountQuota{account, Read})
+	l.denials.Invalidate(accountQuota{account, Write})
+}

@@ -95,7 +95,7 @@ func decode(text string) (answer, error) {
 }
 
 // arguments are those of admit.lua, in its order.
-func arguments(c Call, month int, incarnation int64) []string {
+func arguments(c Call, month int, incarnation int64, now string) []string {
 	peek := "0"
 	if c.Quota == Free {
 		peek = "1"
@@ -110,7 +110,7 @@ func arguments(c Call, month int, incarnation int64) []string {
 	}
 	return []string{
 		kind, itoa(c.Limits.CallsPerMinute), itoa(c.Limits.CallsPerMonth), itoa(month),
-		itoa(c.accountLimit()), peek, strconv.FormatInt(c.Epoch, 10), strconv.FormatInt(incarnation, 10),
+		itoa(c.accountLimit()), peek, strconv.FormatInt(c.Epoch, 10), strconv.FormatInt(incarnation, 10), now,
 	}
 }
 

@@ -159,7 +159,8 @@ func (l *Limiter) hold(st *orgState, c Call, d Denial, now time.Time) {
 	if !h.until.After(now) {
 		return
 	}
-	if d.Reason == OrgPerMinute || d.Reason == OrgPerMonth {
+	// A wait is the longest of all limits that the call uses, so it is repeated only to calls that use the same ones.
+	if c.Quota == Plain {
 		st.mu.Lock()
 		st.held = h
 		st.mu.Unlock()
@@ -173,13 +174,15 @@ func (l *Limiter) held(st *orgState, c Call) (Decision, bool) {
 	if c.Quota == Free {
 		return Decision{}, false
 	}
-	now := l.Now()
-	st.mu.Lock()
-	h := st.held
-	st.mu.Unlock()
-	if !now.Before(h.until) && (c.Quota == Read || c.Quota == Write) {
+	var h heldDenial
+	if c.Quota == Plain {
+		st.mu.Lock()
+		h = st.held
+		st.mu.Unlock()
+	} else {
 		h, _ = l.denials.GetIfPresent(accountQuota{c.Account, c.Quota})
 	}
+	now := l.Now()
 	if !now.Before(h.until) {
 		return Decision{}, false
 	}

@@ -32,9 +32,11 @@ type Client struct {
 	option rueidis.ClientOption
 	client atomic.Pointer[rueidis.Client]
 
-	mu      sync.Mutex
-	tried   time.Time
-	closing bool
+	mu sync.Mutex
+	// dialling is closed when the dial under way has ended; nil if none is.
+	dialling chan struct{}
+	tried    time.Time
+	closing  bool
 }
 
 const (
@@ -71,33 +73,60 @@ func (c *Client) Close() {
 	}
 }
 
-// connected returns the client, dialling first if nobody has yet.
-func (c *Client) connected() (rueidis.Client, error) {
-	if client := c.client.Load(); client != nil {
-		return *client, nil
+// connected returns the client. Whoever comes first dials; the others wait for that as long as they can.
+func (c *Client) connected(ctx context.Context) (rueidis.Client, error) {
+	for {
+		if client := c.client.Load(); client != nil {
+			return *client, nil
+		}
+		dialling, err := c.dial()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-dialling:
+		case <-ctx.Done():
+			return nil, ErrUnavailable
+		}
 	}
-	if !c.mu.TryLock() {
-		return nil, ErrUnavailable // another caller is dialling; this one has no time to wait
-	}
+}
+
+// dial starts a dial unless one is under way, and returns what to wait for.
+func (c *Client) dial() (<-chan struct{}, error) {
+	c.mu.Lock()
 	defer c.mu.Unlock()
-	if client := c.client.Load(); client != nil {
-		return *client, nil
+	if c.dialling != nil {
+		return c.dialling, nil
+	}
+	done := make(chan struct{})
+	if c.client.Load() != nil {
+		close(done)
+		return done, nil
 	}
 	if c.closing || time.Since(c.tried) < redialAfter {
 		return nil, ErrUnavailable
 	}
-	client, err := rueidis.NewClient(c.option)
-	c.tried = time.Now()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	c.client.Store(&client)
-	return client, nil
+	c.dialling = done
+	go func() {
+		client, err := rueidis.NewClient(c.option)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		defer close(done)
+		c.dialling, c.tried = nil, time.Now()
+		switch {
+		case err != nil:
+		case c.closing:
+			client.Close()
+		default:
+			c.client.Store(&client)
+		}
+	}()
+	return done, nil
 }
 
 // Ping says whether the server answers.
 func (c *Client) Ping(ctx context.Context) error {
-	client, err := c.connected()
+	client, err := c.connected(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,7 +146,7 @@ func NewScript(text string) *Script { return &Script{rueidis.NewLuaScript(text)}
 //
 // An error leaves open whether the script ran, except ErrUnavailable: then it did not.
 func (c *Client) Run(ctx context.Context, s *Script, keys, args []string) (string, error) {
-	client, err := c.connected()
+	client, err := c.connected(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,4 @@
+// Command tool reaches too deep.
+package main
+
+import _ "github.com/stagedoor/stagedoor/internal/org"

@@ -1,0 +1,4 @@
+// Package id is too curious.
+package id
+
+import _ "github.com/stagedoor/stagedoor/internal/org"

@@ -1,0 +1,287 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/app"
+	"github.com/stagedoor/stagedoor/internal/config"
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+var (
+	buildOnce sync.Once
+	buildErr  error
+)
+
+// AdminToken is the operators' token of every test node.
+const AdminToken = "test-admin-token-0123456789abcdef0123456789"
+
+const ipHashKey = "test-ip-hash-key-0123456789abcdef0123456789"
+
+// Setup says which engines nodes share. Empty fields get the shared engines and a database of their own.
+type Setup struct {
+	Database, Redis, NATS secret.String
+	// RedisTimeout is generous by default: on a busy test machine 25 ms would make nodes decide alone now and then.
+	RedisTimeout time.Duration
+	DrainDelay   time.Duration
+	Log          io.Writer
+}
+
+func (s Setup) complete(t testing.TB) Setup {
+	t.Helper()
+	if s.Database.Empty() {
+		s.Database = DatabaseURL(t)
+	}
+	if s.Redis.Empty() {
+		s.Redis = Redis(t)
+	}
+	if s.NATS.Empty() {
+		s.NATS = NATS(t)
+	}
+	if s.RedisTimeout == 0 {
+		s.RedisTimeout = 5 * time.Second
+	}
+	return s
+}
+
+// Node is a running node of the product.
+type Node struct {
+	// URL is where customers call, Internal the internal listener.
+	URL, Internal string
+	// App is the object graph of a node in this process; nil for one that is a process.
+	App *app.Node
+	// Process is nil for a node in this process.
+	Process *Process
+}
+
+// Nodes runs n nodes on the same engines, in this process but with nothing shared between them.
+func Nodes(t testing.TB, n int, s Setup) []*Node {
+	t.Helper()
+	s = s.complete(t)
+	nodes := make([]*Node, n)
+	for i := range nodes {
+		nodes[i] = inProcess(t, i, s)
+	}
+	return nodes
+}
+
+func inProcess(t testing.TB, i int, s Setup) *Node {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	if s.Log != nil {
+		log = slog.New(slog.NewJSONHandler(s.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	node, err := app.NewNode(t.Context(), config.Config{
+		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: []string{"api", "worker"}, Node: fmt.Sprint("node-", i+1),
+		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: "http://stagedoor.test", AdminToken: secret.New(AdminToken),
+		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay,
+	}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listeners, err := node.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- node.Run(ctx, listeners) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("node %d: %v", i+1, err)
+		}
+	})
+	return &Node{URL: "http://" + listeners.Public.Addr().String(), Internal: "http://" + listeners.Internal.Addr().String(), App: node}
+}
+
+// Processes runs n nodes as processes of the built server.
+func Processes(t testing.TB, n int, s Setup) []*Node {
+	t.Helper()
+	s = s.complete(t)
+	binary := build(t)
+	nodes := make([]*Node, n)
+	for i := range nodes {
+		public, internal := freePort(t), freePort(t)
+		node := &Node{URL: "http://" + public, Internal: "http://" + internal}
+		node.Process = startProcess(t, internal, func() *exec.Cmd {
+			cmd := exec.Command(binary, "serve")
+			cmd.Env = []string{
+				"PATH=" + os.Getenv("PATH"), "DATABASE_URL=" + s.Database.Reveal(), "REDIS_URL=" + s.Redis.Reveal(), "NATS_URL=" + s.NATS.Reveal(),
+				"STAGEDOOR_LISTEN=" + public, "STAGEDOOR_INTERNAL_LISTEN=" + internal, "STAGEDOOR_PUBLIC_URL=" + node.URL,
+				"STAGEDOOR_ADMIN_TOKEN=" + AdminToken, "STAGEDOOR_IP_HASH_KEY=" + ipHashKey, "STAGEDOOR_DEV=true",
+				"STAGEDOOR_NODE=" + fmt.Sprint("node-", i+1), "STAGEDOOR_REDIS_TIMEOUT=" + s.RedisTimeout.String(),
+				"STAGEDOOR_DRAIN_DELAY=" + s.DrainDelay.String(), "STAGEDOOR_DATABASE_MAX_CONNS=8", "STAGEDOOR_LOG_FORMAT=json",
+			}
+			if os.Getenv("GORACE") != "" {
+				cmd.Env = append(cmd.Env, "GORACE="+os.Getenv("GORACE"))
+			}
+			out := s.Log
+			if out == nil {
+				out = io.Discard
+			}
+			cmd.Stdout, cmd.Stderr = out, out
+			return cmd
+		})
+		node.awaitReady(t)
+		nodes[i] = node
+	}
+	return nodes
+}
+
+func (n *Node) awaitReady(t testing.TB) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		if r, err := Do(t.Context(), http.MethodGet, n.Internal+"/readyz", "", nil); err == nil && r.Status == http.StatusOK {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is not ready", n.Internal)
+		}
+		select {
+		case <-n.Process.Exited():
+			t.Fatalf("the node at %s ended while starting", n.Internal)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Reply is an answer, read to its end.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// JSON reads the body as an object; nil if it is none.
+func (r Reply) JSON() map[string]any {
+	var m map[string]any
+	if json.Unmarshal(r.Body, &m) != nil {
+		return nil
+	}
+	return m
+}
+
+// Code is the problem's code, if the answer is one.
+func (r Reply) Code() string {
+	code, _ := r.JSON()["code"].(string)
+	return code
+}
+
+// client keeps connections, like a customer's would.
+var client = &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 1024}
+
+// Do makes one request. A nil body sends none.
+func Do(ctx context.Context, method, url, key string, body any) (Reply, error) {
+	var payload io.Reader
+	if raw, ok := body.([]byte); ok {
+		payload = bytes.NewReader(raw)
+	} else if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return Reply{}, err
+		}
+		payload = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, payload)
+	if err != nil {
+		return Reply{}, err
+	}
+	if payload != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	return Send(req)
+}
+
+// Send makes a request that was built by hand.
+func Send(req *http.Request) (Reply, error) {
+	res, err := client.RoundTrip(req)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return Reply{res.StatusCode, res.Header, text}, err
+}
+
+// Call makes one request to the public listener and fails the test if there is no answer.
+func (n *Node) Call(t testing.TB, method, path, key string, body any) Reply {
+	t.Helper()
+	r, err := Do(t.Context(), method, n.URL+path, key, body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return r
+}
+
+// Operate makes one request to the admin API.
+func (n *Node) Operate(t testing.TB, method, path string, body any) Reply {
+	t.Helper()
+	r, err := Do(t.Context(), method, n.Internal+path, AdminToken, body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return r
+}
+
+// Org is a fresh org and its first key.
+type Org struct{ ID, Key, KeyID string }
+
+// NewOrg makes an org through the admin API. limits overrides those of the scale plan.
+func (n *Node) NewOrg(t testing.TB, limits map[string]int) Org {
+	t.Helper()
+	body := map[string]any{"name": "Test", "plan": "scale", "environment": "sandbox", "contactEmail": "ops@example.com"}
+	if limits != nil {
+		body["limits"] = limits
+	}
+	r := n.Operate(t, http.MethodPost, "/admin/v1/orgs", body)
+	var made struct {
+		Org struct{ ID string }
+		Key struct{ ID, Key string }
+	}
+	if err := json.Unmarshal(r.Body, &made); err != nil || r.Status != http.StatusCreated {
+		t.Fatalf("create org: %d %s", r.Status, r.Body)
+	}
+	return Org{made.Org.ID, made.Key.Key, made.Key.ID}
+}
+
+// Mint makes another key of an org.
+func (n *Node) Mint(t testing.TB, key string, scopes ...string) Org {
+	t.Helper()
+	body := map[string]any{"label": "minted"}
+	if len(scopes) > 0 {
+		body["scopes"] = scopes
+	}
+	r := n.Call(t, http.MethodPost, "/v1/me/keys", key, body)
+	if r.Status != http.StatusCreated {
+		t.Fatalf("mint: %d %s", r.Status, r.Body)
+	}
+	made := r.JSON()
+	return Org{Key: made["key"].(string), KeyID: made["id"].(string)}
+}
+
+// Path finds a file of the repository.
+func Path(t testing.TB, parts ...string) string {
+	t.Helper()
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(append([]string{root}, parts...)...)
+}

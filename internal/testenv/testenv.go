@@ -1,0 +1,207 @@
+// Package testenv gives tests real engines: a database of their own, a shared or private Redis and NATS, and nodes of
+// the product, in this process or as processes. A missing engine is a failure, not a skip: scripts/engines installs
+// and starts what is needed.
+package testenv
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/migrations"
+)
+
+// engines are the addresses of the shared test engines.
+type engines struct{ database, redis, nats string }
+
+var shared = sync.OnceValues(startEngines)
+
+func startEngines() (engines, error) {
+	root, err := Root()
+	if err != nil {
+		return engines{}, err
+	}
+	dir := filepath.Join(root, ".dev", "test")
+	out, err := exec.Command(filepath.Join(root, "scripts", "engines"), "up", dir).CombinedOutput()
+	if err != nil {
+		return engines{}, fmt.Errorf("scripts/engines up %s: %w\n%s", dir, err, out)
+	}
+	f, err := os.Open(filepath.Join(dir, "engines.env"))
+	if err != nil {
+		return engines{}, err
+	}
+	defer f.Close()
+	vars := map[string]string{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
+		vars[name] = strings.Trim(value, `'"`)
+	}
+	return engines{vars["DATABASE_URL"], vars["REDIS_URL"], vars["NATS_URL"]}, nil
+}
+
+// Root is the top of the repository.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no go.mod above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+func need(t testing.TB) engines {
+	t.Helper()
+	e, err := shared()
+	if err != nil {
+		t.Fatalf("the test engines are not available: %v", err)
+	}
+	return e
+}
+
+// Redis is the address of a Redis that other tests use as well. Keys carry org ids, so tests do not meet there.
+func Redis(t testing.TB) secret.String { return secret.New(need(t).redis) }
+
+// NATS is the address of a NATS server that other tests use as well.
+func NATS(t testing.TB) secret.String { return secret.New(need(t).nats) }
+
+// DatabaseURL makes a database with the current schema, for this test alone.
+func DatabaseURL(t testing.TB) secret.String {
+	t.Helper()
+	e := need(t)
+	template, err := schemaTemplate()
+	if err != nil {
+		t.Fatalf("prepare template database: %v", err)
+	}
+	name := "t_" + random()
+	admin(t, e, "CREATE DATABASE "+name+" TEMPLATE "+template)
+	t.Cleanup(func() { admin(t, e, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
+	return secret.New(onDatabase(e.database, name))
+}
+
+// Postgres opens a database with the current schema, for this test alone.
+func Postgres(t testing.TB) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: DatabaseURL(t), MaxConns: 8, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+// EmptyDatabase makes a database without any schema.
+func EmptyDatabase(t testing.TB) secret.String {
+	t.Helper()
+	e := need(t)
+	name := "e_" + random()
+	admin(t, e, "CREATE DATABASE "+name)
+	t.Cleanup(func() { admin(t, e, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
+	return secret.New(onDatabase(e.database, name))
+}
+
+func admin(t testing.TB, e engines, sql string) {
+	t.Helper()
+	// A test's own context is over by the time of its clean-up.
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, e.database)
+	if err != nil {
+		t.Fatalf("connect to the test database server: %v", err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// schemaTemplate makes, once per version of the schema, the database that the others are copied from.
+var schemaTemplate = sync.OnceValues(func() (string, error) {
+	ctx := context.Background()
+	e, err := shared()
+	if err != nil {
+		return "", err
+	}
+	name := "template_" + schemaHash()
+	conn, err := pgx.Connect(ctx, e.database)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(ctx)
+	// Packages are tested in processes of their own: one makes the template, the others wait.
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(7264)"); err != nil {
+		return "", err
+	}
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", name).Scan(&exists); err != nil || exists {
+		return name, err
+	}
+	draft := "draft_" + random()
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+draft); err != nil {
+		return "", err
+	}
+	db, err := postgres.Open(ctx, postgres.Config{URL: secret.New(onDatabase(e.database, draft)), MaxConns: 4, Name: "template", Patient: true})
+	if err != nil {
+		return "", err
+	}
+	_, err = postgres.Migrate(ctx, db, migrations.Files)
+	db.Close()
+	if err != nil {
+		return "", err
+	}
+	_, err = conn.Exec(ctx, "ALTER DATABASE "+draft+" RENAME TO "+name)
+	return name, err
+})
+
+func schemaHash() string {
+	h := sha256.New()
+	names, err := fs.Glob(migrations.Files, "*.sql")
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(migrations.Files, name)
+		if err != nil {
+			panic(err)
+		}
+		h.Write(text)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// onDatabase points a URL at another database of the same server.
+func onDatabase(url, name string) string {
+	base, query, _ := strings.Cut(url, "?")
+	base = base[:strings.LastIndexByte(base, '/')+1] + name
+	if query != "" {
+		return base + "?" + query
+	}
+	return base
+}
+
+func random() string {
+	var b [6]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err)
+	}
+	return hex.EncodeToString(b[:])
+}
