@@ -84,6 +84,9 @@ func (s *Keys) Verify(ctx context.Context, token, source string) (*Principal, er
 	return p, s.usable(p)
 }
 
+// ReadAt is when the identity was read from the database.
+func (p *Principal) ReadAt() time.Time { return p.loadedAt }
+
 // Refresh reads an identity again, past every cache.
 func (s *Keys) Refresh(ctx context.Context, p *Principal) (*Principal, error) {
 	p, err := s.read(ctx, p.hash)

@@ -6,6 +6,7 @@
 -- ARGV 1 kind (0 plain, 1 read, 2 write)  2 org per minute  3 org per month  4 month as yyyymm
 --      5 account per minute  6 peek (1 = consume nothing)  7 the caller's epoch  8 the caller's incarnation
 --      9 now (0 = this server's clock, so that nodes need not agree on theirs)
+--      10 fresh (1 = the caller read the org after its call began, so whatever changed since need not concern it)
 -- Times are in milliseconds. A limit of -1 is not enforced.
 local now = tonumber(ARGV[9])
 if now == 0 then
@@ -27,9 +28,9 @@ end
 -- 8: these are not the counters the caller knows: they were lost, or rebuilt by another node.
 if inc == 0 or inc ~= incarnation then return answer(8, 0, 0, 0) end
 -- 7: the caller's view of the org is older than a change that has been confirmed to somebody.
-if epoch < ep then return answer(7, 0, 0, 0) end
+if epoch < ep and ARGV[10] ~= '1' then return answer(7, 0, 0, 0) end
 local newer = epoch > ep
-ep = epoch
+if newer then ep = epoch end
 
 if mi < mid then mu = 0; mi = mid end
 if now > ot then

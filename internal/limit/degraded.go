@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 )
 
 // While the shared server is away a node enforces its share of each limit by itself.
@@ -29,8 +31,24 @@ type localBucket struct {
 	bucket
 }
 
+// aloneAge is how old an identity may be while the shared server is away: a revoked key is refused after this time at
+// the latest, and the database is asked about each key once in it.
+const aloneAge = time.Second
+
+// outdated says whether an identity is too old to be acted on without the shared server. An answer that merely came too
+// late is rare enough to ask the database each time.
+func (l *Limiter) outdated(c Call) bool {
+	if c.ReadAt.IsZero() || c.fresh() {
+		return false
+	}
+	return l.breaker.State() != gobreaker.StateOpen || l.Now().Sub(c.ReadAt) > aloneAge
+}
+
 // alone decides without the shared server.
 func (l *Limiter) alone(ctx context.Context, st *orgState, c Call) Decision {
+	if l.outdated(c) {
+		return Decision{Stale: true}
+	}
 	l.metrics.decisions.WithLabelValues("alone").Inc()
 	now := l.Now()
 	nodes := l.Fleet.LiveAPI()

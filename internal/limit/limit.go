@@ -65,7 +65,13 @@ type Call struct {
 	// Epoch and Limits are those of the org as the caller knows it.
 	Epoch  int64
 	Limits *org.Limits
+	// Started is when the call began, ReadAt when the identity was read that it is made with. While the epoch cannot be
+	// asked for, an identity that is too old is called stale. Zero for calls that are made with none.
+	Started, ReadAt time.Time
 }
+
+// fresh says that the identity was read after the call began: a change that was confirmed before the call is in it.
+func (c Call) fresh() bool { return !c.Started.IsZero() && !c.ReadAt.Before(c.Started) }
 
 func (c Call) accountLimit() int {
 	switch c.Quota {

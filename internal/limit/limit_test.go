@@ -323,6 +323,11 @@ func TestAdmitNoticesTheEpoch(t *testing.T) {
 	if d := admit(1, 2); !d.Stale {
 		t.Fatalf("the counters did not learn the newer epoch: %+v", d)
 	}
+	// Read after the call began: what changed since cannot concern it, however fast the org is being changed.
+	call.Started, call.ReadAt = time.Now(), time.Now()
+	if d := admit(1, 2); d.Stale {
+		t.Fatalf("a fresh identity is called stale: %+v", d)
+	}
 }
 
 // An epoch announced while the counters are gone is not lost to a node that rebuilds them from an older reading.

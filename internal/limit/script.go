@@ -96,10 +96,6 @@ func decode(text string) (answer, error) {
 
 // arguments are those of admit.lua, in its order.
 func arguments(c Call, month int, incarnation int64, now string) []string {
-	peek := "0"
-	if c.Quota == Free {
-		peek = "1"
-	}
 	kind := "0"
 	switch c.Quota {
 	case Read:
@@ -110,8 +106,15 @@ func arguments(c Call, month int, incarnation int64, now string) []string {
 	}
 	return []string{
 		kind, itoa(c.Limits.CallsPerMinute), itoa(c.Limits.CallsPerMonth), itoa(month),
-		itoa(c.accountLimit()), peek, strconv.FormatInt(c.Epoch, 10), strconv.FormatInt(incarnation, 10), now,
+		itoa(c.accountLimit()), flag(c.Quota == Free), strconv.FormatInt(c.Epoch, 10), strconv.FormatInt(incarnation, 10), now, flag(c.fresh()),
 	}
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

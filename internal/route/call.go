@@ -66,6 +66,7 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 		p := call.Identity.Principal
 		d, err := t.Admit.Admit(ctx, limit.Call{
 			Org: p.Org.ID, Quota: call.op.Quota, Epoch: p.Org.Epoch, Limits: &p.Org.Limits,
+			Started: call.started, ReadAt: p.ReadAt(),
 		})
 		if err != nil {
 			return err

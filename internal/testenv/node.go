@@ -285,3 +285,10 @@ func Path(t testing.TB, parts ...string) string {
 	}
 	return filepath.Join(append([]string{root}, parts...)...)
 }
+
+// Restart starts a process again that has ended, and waits until it is ready.
+func (n *Node) Restart(t testing.TB) {
+	t.Helper()
+	n.Process.Start()
+	n.awaitReady(t)
+}

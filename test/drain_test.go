@@ -1,0 +1,102 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// balancer sends calls to nodes that say they are ready, as a load balancer would.
+type balancer struct {
+	nodes []*testenv.Node
+	ready []atomic.Bool
+	next  atomic.Int64
+}
+
+func newBalancer(ctx context.Context, wait *sync.WaitGroup, nodes []*testenv.Node) *balancer {
+	b := &balancer{nodes: nodes, ready: make([]atomic.Bool, len(nodes))}
+	for i, n := range nodes {
+		b.ready[i].Store(true)
+		wait.Go(func() {
+			tick := time.NewTicker(50 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+					r, err := testenv.Do(ctx, http.MethodGet, n.Internal+"/readyz", "", nil)
+					b.ready[i].Store(err == nil && r.Status == http.StatusOK)
+				}
+			}
+		})
+	}
+	return b
+}
+
+func (b *balancer) pick() *testenv.Node {
+	for {
+		i := int(b.next.Add(1)) % len(b.nodes)
+		if b.ready[i].Load() {
+			return b.nodes[i]
+		}
+	}
+}
+
+// Nodes are restarted one after the other under load, twice: not one request fails, neither a read nor a write.
+func TestRollingRestartFailsNoRequest(t *testing.T) {
+	// Not parallel: it loads the machine, and others would be measured with it.
+	nodes := testenv.Processes(t, 3, testenv.Setup{DrainDelay: time.Second})
+	owner := nodes[0].NewOrg(t, unlimited)
+	ctx, stop := context.WithCancel(t.Context())
+	var (
+		wait    sync.WaitGroup
+		balance = newBalancer(ctx, &wait, nodes)
+		reads   atomic.Int64
+		writes  atomic.Int64
+		failed  = make(chan string, 1000)
+	)
+	for i := range 8 {
+		wait.Go(func() {
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for n := 0; ctx.Err() == nil; n++ {
+				method, body, count := http.MethodGet, any(nil), &reads
+				if i%4 == 0 { // writes are not repeated by the client behind our back
+					method, body, count = http.MethodPatch, map[string]any{"name": fmt.Sprint("Name ", n)}, &writes
+				}
+				r, err := testenv.Do(context.WithoutCancel(ctx), method, balance.pick().URL+"/v1/me", owner.Key, body)
+				if err != nil || r.Status != http.StatusOK {
+					failed <- fmt.Sprintf("%s: %d %s %v", method, r.Status, r.Body, err)
+				}
+				count.Add(1)
+				<-tick.C
+			}
+		})
+	}
+	for range 2 {
+		for _, n := range nodes {
+			n.Process.Signal(syscall.SIGTERM)
+			select {
+			case <-n.Process.Exited():
+			case <-time.After(30 * time.Second):
+				t.Fatal("a node does not stop")
+			}
+			n.Restart(t)
+		}
+	}
+	stop()
+	wait.Wait()
+	close(failed)
+	for f := range failed {
+		t.Error(f)
+	}
+	t.Logf("6 restarts under load: %d reads and %d writes, %d failed", reads.Load(), writes.Load(), len(failed))
+}

@@ -1,0 +1,115 @@
+// Package test holds what must hold of the running product: built servers, real engines, and faults.
+package test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// unlimited is for tests in which limits are not the point.
+var unlimited = map[string]int{"callsPerMinute": -1, "callsPerMonth": -1, "maxKeys": -1}
+
+// outcome is one call of a load.
+type outcome struct {
+	started time.Time
+	took    time.Duration
+	status  int
+	code    string
+	err     error
+}
+
+// load calls an operation on all nodes until it is stopped.
+type load struct {
+	mu       sync.Mutex
+	outcomes []outcome
+	stop     context.CancelFunc
+	wait     sync.WaitGroup
+	count    atomic.Int64
+}
+
+// startLoad runs callers that each make a call, wait for the pace, and go on with the next node.
+func startLoad(t *testing.T, nodes []*testenv.Node, key string, callers int, pace time.Duration) *load {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	l := &load{stop: stop}
+	for i := range callers {
+		l.wait.Go(func() {
+			tick := time.NewTicker(max(pace, time.Microsecond))
+			defer tick.Stop()
+			for n := i; ctx.Err() == nil; n++ {
+				l.call(ctx, nodes[n%len(nodes)], key)
+				if pace > 0 {
+					select {
+					case <-tick.C:
+					case <-ctx.Done():
+					}
+				}
+			}
+		})
+	}
+	return l
+}
+
+func (l *load) call(ctx context.Context, node *testenv.Node, key string) {
+	// A call that has begun is awaited: one that is cut off cannot be judged.
+	ctx = context.WithoutCancel(ctx)
+	o := outcome{started: time.Now()}
+	r, err := testenv.Do(ctx, http.MethodGet, node.URL+"/v1/me", key, nil)
+	o.took, o.status, o.err = time.Since(o.started), r.Status, err
+	if r.Status >= http.StatusBadRequest {
+		o.code = r.Code()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.outcomes = append(l.outcomes, o)
+	l.count.Add(1)
+}
+
+// end stops the load and returns what happened.
+func (l *load) end() []outcome {
+	l.stop()
+	l.wait.Wait()
+	return l.outcomes
+}
+
+// await waits until a condition holds, looking again and again.
+func await(t *testing.T, what string, within time.Duration, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", within, what)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// passed waits until the load has made n more calls.
+func (l *load) passed(t *testing.T, n int64) {
+	t.Helper()
+	goal := l.count.Load() + n
+	await(t, fmt.Sprintf("%d more calls", n), 30*time.Second, func() bool { return l.count.Load() >= goal })
+}
+
+// percentile of the durations that pass a filter.
+func percentile(outcomes []outcome, p float64, keep func(outcome) bool) time.Duration {
+	var list []time.Duration
+	for _, o := range outcomes {
+		if keep(o) {
+			list = append(list, o.took)
+		}
+	}
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[min(int(float64(len(list))*p), len(list)-1)]
+}

@@ -1,0 +1,180 @@
+package test
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/valkey"
+)
+
+// revoked is what became of the calls around one revocation.
+type revoked struct {
+	// after are calls that started after the revocation was confirmed; passed those of them that succeeded, and late how
+	// long after the confirmation the last of these started.
+	after, passed int
+	late          time.Duration
+}
+
+// revoke hammers a key on all nodes, revokes it on one of them, and looks at what started afterwards.
+func revoke(t *testing.T, nodes []*testenv.Node, owner testenv.Org, round int, watch time.Duration) revoked {
+	t.Helper()
+	key := nodes[round%len(nodes)].Mint(t, owner.Key)
+	hammer := startLoad(t, nodes, key.Key, 2*len(nodes), 0)
+	hammer.passed(t, int64(4*len(nodes))) // every node has the key in memory
+	r := nodes[(round+1)%len(nodes)].Call(t, http.MethodDelete, "/v1/me/keys/"+key.KeyID, owner.Key, nil)
+	confirmed := time.Now()
+	if r.Status != http.StatusOK {
+		t.Fatalf("revoke: %d %s", r.Status, r.Body)
+	}
+	if watch > 0 {
+		<-time.After(watch)
+	}
+	hammer.passed(t, int64(6*len(nodes)))
+	var out revoked
+	for _, o := range hammer.end() {
+		if o.err != nil {
+			t.Fatalf("a call failed without an answer: %v", o.err)
+		}
+		if !o.started.After(confirmed) {
+			continue
+		}
+		out.after++
+		switch {
+		case o.status == http.StatusOK:
+			out.passed++
+			out.late = max(out.late, o.started.Sub(confirmed))
+		case o.status != http.StatusUnauthorized || o.code != "key-revoked":
+			t.Fatalf("a revoked key got %d %s", o.status, o.code)
+		}
+	}
+	return out
+}
+
+// A key revoked with a 200 is refused by every call that starts later, on every node.
+func TestRevocationIsImmediate(t *testing.T) {
+	// Not parallel: it loads the machine, and others would be measured with it.
+	nodes := testenv.Processes(t, 3, testenv.Setup{})
+	owner := nodes[0].NewOrg(t, unlimited)
+	after, passed := 0, 0
+	for i := range 200 {
+		r := revoke(t, nodes, owner, i, 0)
+		after, passed = after+r.after, passed+r.passed
+	}
+	t.Logf("200 revocations, %d calls started after one was confirmed, %d of them succeeded", after, passed)
+	if passed > 0 || after == 0 {
+		t.Fail()
+	}
+}
+
+// The same with the settings of production: a call that waits for Redis for 25 ms in vain is judged by the database.
+func TestRevocationIsImmediateWithShortTimeouts(t *testing.T) {
+	// Not parallel: it loads the machine, and others would be measured with it.
+	nodes := testenv.Processes(t, 3, testenv.Setup{RedisTimeout: 25 * time.Millisecond})
+	owner := nodes[0].NewOrg(t, unlimited)
+	after, passed := 0, 0
+	for i := range 50 {
+		r := revoke(t, nodes, owner, i, 0)
+		after, passed = after+r.after, passed+r.passed
+	}
+	t.Logf("50 revocations, %d calls started after one was confirmed, %d of them succeeded", after, passed)
+	if passed > 0 || after == 0 {
+		t.Fail()
+	}
+}
+
+// The bus only makes things faster: without it revocation is just as immediate.
+func TestRevocationIsImmediateWithoutNATS(t *testing.T) {
+	// Not parallel: it loads the machine, and others would be measured with it.
+	process, url := testenv.PrivateNATS(t)
+	nodes := testenv.Processes(t, 3, testenv.Setup{NATS: url})
+	owner := nodes[0].NewOrg(t, unlimited)
+	process.Kill()
+	after, passed := 0, 0
+	for i := range 50 {
+		r := revoke(t, nodes, owner, i, 0)
+		after, passed = after+r.after, passed+r.passed
+	}
+	t.Logf("50 revocations without NATS, %d calls started after one was confirmed, %d of them succeeded", after, passed)
+	if passed > 0 || after == 0 {
+		t.Fail()
+	}
+}
+
+// Losing everything in Redis at any moment does not bring a revoked key back.
+func TestRevocationSurvivesFlushes(t *testing.T) {
+	// Not parallel: it loads the machine, and others would be measured with it.
+	_, url := testenv.PrivateRedis(t)
+	nodes := testenv.Processes(t, 3, testenv.Setup{Redis: url})
+	owner := nodes[0].NewOrg(t, unlimited)
+	stop := flushing(t, url)
+	after, passed := 0, 0
+	for i := range 50 {
+		r := revoke(t, nodes, owner, i, 0)
+		after, passed = after+r.after, passed+r.passed
+	}
+	t.Logf("50 revocations under %d flushes, %d calls started after one was confirmed, %d of them succeeded", stop(), after, passed)
+	if passed > 0 || after == 0 {
+		t.Fail()
+	}
+}
+
+// With Redis gone the database is the judge: a revoked key lives no longer than ten seconds, without the bus as well.
+func TestRevocationIsBoundedWithoutRedis(t *testing.T) {
+	// Not parallel: it loads the machine, and others would be measured with it.
+	redis, redisURL := testenv.PrivateRedis(t)
+	nats, natsURL := testenv.PrivateNATS(t)
+	nodes := testenv.Processes(t, 3, testenv.Setup{Redis: redisURL, NATS: natsURL, RedisTimeout: 25 * time.Millisecond})
+	owner := nodes[0].NewOrg(t, unlimited)
+	redis.Kill()
+	var late time.Duration
+	for i := range 6 {
+		if i == 3 {
+			nats.Kill()
+		}
+		late = max(late, revoke(t, nodes, owner, i, 1500*time.Millisecond).late)
+	}
+	t.Logf("without Redis, and then without NATS too, a revoked key was accepted for at most %s", late)
+	if late > 10*time.Second {
+		t.Fail()
+	}
+}
+
+var flushAll = valkey.NewScript("redis.call('FLUSHALL') return 'ok'")
+
+// flushing empties a Redis again and again until the returned function is called, which says how often.
+func flushing(t *testing.T, redis secret.String) func() int {
+	t.Helper()
+	client, err := valkey.Open(valkey.Config{URL: redis, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	var (
+		done  = make(chan struct{})
+		wait  sync.WaitGroup
+		count int
+	)
+	wait.Go(func() {
+		tick := time.NewTicker(7 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				if _, err := client.Run(t.Context(), flushAll, []string{"any"}, nil); err == nil {
+					count++
+				}
+			}
+		}
+	})
+	return func() int {
+		close(done)
+		wait.Wait()
+		return count
+	}
+}
