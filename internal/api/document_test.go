@@ -1,0 +1,159 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/docs"
+	"github.com/stagedoor/stagedoor/internal/app"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// openapi is the part of an OpenAPI document that the tests look at.
+type openapi struct {
+	OpenAPI string
+	Info    struct{ Version string }
+	Paths   map[string]map[string]struct {
+		OperationID string `json:"operationId"`
+		Responses   map[string]json.RawMessage
+		Security    []map[string][]string
+		Scope       string   `json:"x-scope"`
+		Problems    []string `json:"x-problems"`
+	}
+}
+
+// The document and the route table say the same, in both directions: no route without a description, no description
+// without a route, each with its scope and its problems.
+func TestOpenAPIIsTheRouteTable(t *testing.T) {
+	t.Parallel()
+	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	var doc openapi
+	if err := json.Unmarshal(node.Call(t, http.MethodGet, "/v1/openapi.json", "", nil).Body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(doc.OpenAPI, "3.1") || doc.Info.Version != "1.0.0" {
+		t.Errorf("OpenAPI %s of version %s", doc.OpenAPI, doc.Info.Version)
+	}
+	served := map[string]bool{}
+	for _, op := range node.App.API().Operations() {
+		path := strings.ReplaceAll(op.Path, "...}", "}")
+		served[strings.ToLower(op.Method)+" "+path] = true
+		described, ok := doc.Paths[path][strings.ToLower(op.Method)]
+		if !ok || described.OperationID != op.ID {
+			t.Errorf("%s %s is served and not described", op.Method, path)
+			continue
+		}
+		if described.Scope != op.Scope.String() || (len(described.Security) == 0) != op.Public {
+			t.Errorf("%s: described with scope %q, security %v", op.ID, described.Scope, described.Security)
+		}
+		for _, code := range described.Problems {
+			k, ok := problem.Lookup(code)
+			if !ok || described.Responses[http.StatusText(k.Status)] == nil && described.Responses[itoa(k.Status)] == nil {
+				t.Errorf("%s declares %s without an answer for it", op.ID, code)
+			}
+		}
+		for _, k := range op.Problems {
+			if !slices.Contains(described.Problems, k.Code) {
+				t.Errorf("%s can answer %s and does not say so", op.ID, k.Code)
+			}
+		}
+	}
+	for path, methods := range doc.Paths {
+		for method := range methods {
+			if !served[method+" "+path] {
+				t.Errorf("%s %s is described and not served", method, path)
+			}
+		}
+	}
+}
+
+func itoa(n int) string {
+	text, err := json.Marshal(n)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// The committed document is the one that this code serves.
+func TestCommittedOpenAPIIsCurrent(t *testing.T) {
+	t.Parallel()
+	committed, err := os.ReadFile(testenv.Path(t, "openapi", "openapi.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	current, err := app.Document(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(committed, current) {
+		t.Error("openapi/openapi.json is out of date; run make generate")
+	}
+}
+
+// Every problem has a page with the same facts, and every page a problem.
+func TestEveryProblemHasItsPage(t *testing.T) {
+	t.Parallel()
+	pages := map[string]bool{}
+	err := fs.WalkDir(docs.Problems, "problems", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !strings.HasSuffix(path, "README.md") {
+			pages[strings.TrimSuffix(strings.TrimPrefix(path, "problems/"), ".md")] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := docs.Problems.ReadFile("problems/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range problem.All() {
+		if !pages[k.Code] {
+			t.Errorf("%s has no page", k.Code)
+			continue
+		}
+		delete(pages, k.Code)
+		checkPage(t, k)
+		if !strings.Contains(string(index), "`"+k.Code+"`") {
+			t.Errorf("%s is not in the index", k.Code)
+		}
+	}
+	for code := range pages {
+		t.Errorf("the page %s is about no problem", code)
+	}
+}
+
+func checkPage(t *testing.T, k problem.Kind) {
+	t.Helper()
+	text, err := docs.Problems.ReadFile("problems/" + k.Code + ".md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	for _, heading := range []string{"# " + k.Title + "\n", "\n## Cause\n", "\n## Example\n", "\n## Fix\n", "\n## See also\n"} {
+		if !strings.Contains(page, heading) {
+			t.Errorf("%s: no %q", k.Code, heading)
+		}
+	}
+	_, rest, _ := strings.Cut(page, "```json\n")
+	example, _, _ := strings.Cut(rest, "```")
+	var body struct {
+		Type, Title, Code string
+		Status            int
+		Retryable         bool
+	}
+	if err := json.Unmarshal([]byte(example), &body); err != nil {
+		t.Errorf("%s: the example is not JSON: %v", k.Code, err)
+	}
+	if body.Code != k.Code || body.Status != k.Status || body.Title != k.Title || body.Retryable != k.Retryable || !strings.HasSuffix(body.Type, "/problems/"+k.Code) {
+		t.Errorf("%s: the example says %+v", k.Code, body)
+	}
+}

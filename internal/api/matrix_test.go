@@ -1,0 +1,245 @@
+package api_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// These tests are made from the route table, so an operation that is added is covered without a line here. An operation
+// that they cannot cover, because it has a parameter that nobody can make an id for, fails them.
+
+// made is an id of something that exists in an org.
+type made func(t *testing.T, n *testenv.Node, o testenv.Org) string
+
+// resources makes, for each path segment in front of a parameter, something that exists, and an id of the same form
+// that does not.
+var resources = map[string]struct {
+	existing made
+	unknown  func() string
+}{
+	"keys": {
+		func(t *testing.T, n *testenv.Node, o testenv.Org) string { return n.Mint(t, o.Key).KeyID },
+		func() string { return string(id.New[id.Key]()) },
+	},
+}
+
+// segment is what stands in front of a path's parameter: keys in /v1/me/keys/{id}.
+func segment(path string) string {
+	before, _, _ := strings.Cut(path, "/{")
+	return before[strings.LastIndexByte(before, '/')+1:]
+}
+
+// fill puts an id in place of the parameter.
+func fill(path, id string) string {
+	start, end := strings.IndexByte(path, '{'), strings.IndexByte(path, '}')
+	return path[:start] + id + path[end+1:]
+}
+
+func exampleBody(op route.Operation) any {
+	if op.HasBody() {
+		return op.Example
+	}
+	return nil
+}
+
+// Every operation refuses a key that lacks its scope, by name, whatever else the key holds; and no other scope opens it.
+func TestScopeMatrix(t *testing.T) {
+	t.Parallel()
+	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	owner := node.NewOrg(t, unlimited)
+	all := scope.Everyday().Scopes()
+	keys := map[string]string{} // by the scopes' names
+	keyWith := func(scopes []scope.Scope) string {
+		names := scope.Of(scopes...).Names()
+		name := strings.Join(names, " ")
+		if keys[name] == "" {
+			keys[name] = node.Mint(t, owner.Key, names...).Key
+		}
+		return keys[name]
+	}
+	cases := 0
+	for _, op := range node.App.API().Operations() {
+		if op.Public {
+			continue
+		}
+		path := op.Path
+		if len(route.Parameters(path)) > 0 {
+			path = fill(path, unknownID(t, op))
+		}
+		call := func(key string) testenv.Reply {
+			cases++
+			return node.Call(t, op.Method, path, key, exampleBody(op))
+		}
+		if r := call(""); r.Status != http.StatusUnauthorized || r.Code() != "key-missing" {
+			t.Errorf("%s without a key: %d %s", op.ID, r.Status, r.Body)
+		}
+		for _, one := range all {
+			r := call(keyWith([]scope.Scope{one}))
+			if opened := op.Scope == scope.Any || op.Scope == one; opened == (r.Code() == "scope-missing") {
+				t.Errorf("%s with %s alone: %d %s", op.ID, one, r.Status, r.Body)
+			}
+		}
+		if op.Scope == scope.Any {
+			continue
+		}
+		r := call(keyWith(slices.DeleteFunc(slices.Clone(all), func(s scope.Scope) bool { return s == op.Scope })))
+		if r.Status != http.StatusForbidden || r.JSON()["missingScope"] != op.Scope.String() {
+			t.Errorf("%s with all but %s: %d %s", op.ID, op.Scope, r.Status, r.Body)
+		}
+	}
+	t.Logf("%d cases", cases)
+}
+
+func unknownID(t *testing.T, op route.Operation) string {
+	t.Helper()
+	r, ok := resources[segment(op.Path)]
+	if !ok || len(route.Parameters(op.Path)) != 1 {
+		t.Fatalf("%s: tell the matrix how to make an id for %s", op.ID, op.Path)
+	}
+	return r.unknown()
+}
+
+// Another org's ids look exactly like ids that do not exist, in every operation: the same bytes, the same headers, and
+// nothing of the other org changes.
+func TestTenantMatrix(t *testing.T) {
+	t.Parallel()
+	database := testenv.DatabaseURL(t)
+	node := testenv.Nodes(t, 1, testenv.Setup{Database: database})[0]
+	mine, theirs := node.NewOrg(t, unlimited), node.NewOrg(t, unlimited)
+	conn, err := pgx.Connect(t.Context(), database.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	cases := 0
+	for _, op := range node.App.API().Operations() {
+		if op.Public || len(route.Parameters(op.Path)) == 0 {
+			continue
+		}
+		unknown := node.Call(t, op.Method, fill(op.Path, unknownID(t, op)), mine.Key, exampleBody(op))
+		if unknown.Status != http.StatusNotFound {
+			t.Errorf("%s of an unknown id: %d %s", op.ID, unknown.Status, unknown.Body)
+		}
+		foreign := resources[segment(op.Path)].existing(t, node, theirs)
+		before := rowsOf(t, conn, theirs.ID)
+		for _, path := range []string{
+			fill(op.Path, foreign), fill(op.Path, "x"), fill(op.Path, theirs.ID), fill(op.Path, foreign+"0"),
+			fill(op.Path, strings.ToUpper(foreign)), fill(op.Path, "%00"), fill(op.Path, "%27%20OR%201=1"),
+		} {
+			cases++
+			r := node.Call(t, op.Method, path, mine.Key, exampleBody(op))
+			if r.Status != unknown.Status || anonymous(t, r.Body) != anonymous(t, unknown.Body) || !sameHeaders(r.Header, unknown.Header) {
+				t.Errorf("%s %s tells more than an unknown id does:\n%d %s\n%d %s", op.Method, path, r.Status, r.Body, unknown.Status, unknown.Body)
+			}
+		}
+		if after := rowsOf(t, conn, theirs.ID); after != before {
+			t.Errorf("%s changed something of another org's", op.ID)
+		}
+	}
+	// Lists show nothing of the other org either.
+	for _, op := range node.App.API().Operations() {
+		if op.Public || op.Method != http.MethodGet || len(route.Parameters(op.Path)) > 0 {
+			continue
+		}
+		cases++
+		if r := node.Call(t, op.Method, op.Path, mine.Key, nil); strings.Contains(string(r.Body), theirs.ID) || strings.Contains(string(r.Body), theirs.KeyID) {
+			t.Errorf("%s shows ids of another org", op.ID)
+		}
+	}
+	t.Logf("%d cases", cases)
+}
+
+// anonymous is a body without the request's own id.
+func anonymous(t *testing.T, body []byte) string {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(body, &m); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	delete(m, "instance")
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// sameHeaders compares the names, and the values of those that do not differ between any two requests.
+func sameHeaders(a, b http.Header) bool {
+	names := func(h http.Header) []string { return slices.Sorted(maps.Keys(h)) }
+	if !slices.Equal(names(a), names(b)) {
+		return false
+	}
+	for _, name := range []string{"Content-Type", "Link", "Cache-Control"} {
+		if a.Get(name) != b.Get(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// rowsOf is everything the database holds of an org, as text. Counters of use change by being looked at.
+func rowsOf(t *testing.T, conn *pgx.Conn, org string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, table := range []string{"api_key", "audit_entry", "audit_head"} {
+		rows, err := conn.Query(t.Context(), "SELECT t::text FROM "+table+" t WHERE org_id = $1 ORDER BY 1", org)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString(strings.Join(texts, "\n"))
+	}
+	return all.String()
+}
+
+var unlimited = map[string]int{"callsPerMinute": -1, "callsPerMonth": -1, "maxKeys": -1}
+
+// An operation that changes something leaves exactly one entry in the audit log, under the action that it declares, and
+// only if it succeeded.
+func TestEveryChangeIsAudited(t *testing.T) {
+	t.Parallel()
+	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	owner := node.NewOrg(t, unlimited)
+	entries := func() []any {
+		r := node.Call(t, http.MethodGet, "/v1/me/audit?limit=100", owner.Key, nil)
+		list, _ := r.JSON()["entries"].([]any)
+		return list
+	}
+	for _, op := range node.App.API().Operations() {
+		if op.Audit == "" {
+			continue
+		}
+		path := op.Path
+		if len(route.Parameters(path)) > 0 {
+			node.Call(t, op.Method, fill(path, unknownID(t, op)), owner.Key, exampleBody(op))
+			path = fill(path, resources[segment(path)].existing(t, node, owner))
+		}
+		before := len(entries())
+		if r := node.Call(t, op.Method, path, owner.Key, exampleBody(op)); r.Status != op.Status {
+			t.Fatalf("%s: %d %s", op.ID, r.Status, r.Body)
+		}
+		after := entries()
+		if len(after) != before+1 || after[0].(map[string]any)["action"] != op.Audit {
+			t.Errorf("%s left %d entries, the newest %v", op.ID, len(after)-before, after[0])
+		}
+	}
+	r := node.Operate(t, http.MethodGet, "/admin/v1/orgs/"+owner.ID+"/audit/verification", nil)
+	if r.Status != http.StatusOK || r.JSON()["intact"] != true {
+		t.Errorf("the chain does not hold: %d %s", r.Status, r.Body)
+	}
+}

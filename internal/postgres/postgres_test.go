@@ -1,0 +1,105 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/migrations"
+)
+
+// Any number of nodes may migrate at once: the schema is made exactly once, and a second time changes nothing.
+func TestMigrateFromManyNodes(t *testing.T) {
+	t.Parallel()
+	url := testenv.EmptyDatabase(t)
+	var (
+		wait    sync.WaitGroup
+		mu      sync.Mutex
+		applied int
+	)
+	for range 3 {
+		wait.Go(func() {
+			db, err := postgres.Open(t.Context(), postgres.Config{URL: url, MaxConns: 4, Name: "test", Patient: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer db.Close()
+			names, err := postgres.Migrate(t.Context(), db, migrations.Files)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, name := range names {
+				if strings.HasSuffix(name, ".sql") {
+					applied++
+				}
+			}
+		})
+	}
+	wait.Wait()
+	files, err := migrations.Files.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if applied != len(files) {
+		t.Errorf("%d migrations applied, there are %d", applied, len(files))
+	}
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: url, MaxConns: 2, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if current, err := postgres.Current(t.Context(), db, migrations.Files); err != nil || !current {
+		t.Errorf("Current = %v, %v", current, err)
+	}
+}
+
+// A database that is away, or that cuts a query off, is told apart from a query that is wrong.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	away, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New("postgres://127.0.0.1:1/none"), MaxConns: 2, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close()
+	run := func(db *postgres.DB, sql string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		return db.Tx(ctx, func(tx postgres.Tx) error {
+			_, err := tx.Exec(ctx, sql)
+			return err
+		})
+	}
+	for sql, want := range map[string]bool{
+		"SELECT 1/0": false, "SELECT nothing": false, "SET statement_timeout = 10; SELECT pg_sleep(5)": true,
+		"SELECT pg_terminate_backend(pg_backend_pid())": true,
+	} {
+		if err := run(db, sql); err == nil || postgres.Unavailable(err) != want {
+			t.Errorf("%s: Unavailable(%v) = %v", sql, err, !want)
+		}
+	}
+	if err := run(away, "SELECT 1"); !postgres.Unavailable(err) {
+		t.Errorf("no server: %v", err)
+	}
+	if postgres.Unavailable(errors.New("anything")) {
+		t.Error("any error is called unavailable")
+	}
+}
+
+// A URL that cannot be used is not repeated in the error: it may hold a password.
+func TestOpenHidesTheURL(t *testing.T) {
+	t.Parallel()
+	_, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New("postgres://u:hunter2@[bad/x"), MaxConns: 2, Name: "test"})
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("%v", err)
+	}
+}
