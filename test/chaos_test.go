@@ -47,6 +47,7 @@ func TestRedisTroubleFailsNoCall(t *testing.T) {
 }
 
 func redisTrouble(t *testing.T, f fault) {
+	t.Helper()
 	redis, url := testenv.PrivateRedis(t)
 	link := testenv.NewSlowLink(t, strings.TrimSuffix(strings.TrimPrefix(url.Reveal(), "redis://"), "/0"))
 	database := testenv.DatabaseURL(t)

@@ -31,7 +31,7 @@ type orgBody struct {
 }
 
 type keyBody struct {
-	Key       string    `json:"key" doc:"The key itself. It is shown only here."`
+	Key       string    `json:"key" doc:"The key itself. It is shown only here." sensitive:"true"`
 	ID        string    `json:"id"`
 	Label     string    `json:"label"`
 	Scopes    []string  `json:"scopes"`

@@ -90,17 +90,20 @@ type customers struct{ keys *apikey.Keys }
 
 func (c customers) Authenticate(ctx context.Context, token string) (route.Identity, error) {
 	p, err := c.keys.Verify(ctx, token, route.Source(ctx))
-	return identity(p), err
+	if err != nil {
+		return route.Identity{}, err
+	}
+	return identity(p), nil
 }
 
 func (c customers) Refresh(ctx context.Context, id route.Identity) (route.Identity, error) {
-	p, err := c.keys.Refresh(ctx, id.Principal)
-	return identity(p), err
+	p, err := c.keys.Refresh(ctx, id.Principal, route.From(ctx).Started())
+	if err != nil {
+		return route.Identity{}, err
+	}
+	return identity(p), nil
 }
 
 func identity(p *apikey.Principal) route.Identity {
-	if p == nil {
-		return route.Identity{}
-	}
 	return route.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID), Label: p.Key.Label}
 }

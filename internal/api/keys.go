@@ -40,7 +40,7 @@ type mintInput struct {
 type mintOutput struct{ Body mintBody }
 
 type mintBody struct {
-	Key       string     `json:"key" doc:"The key itself. It is shown only here; store it now." x-sensitive:"true"`
+	Key       string     `json:"key" doc:"The key itself. It is shown only here; store it now." sensitive:"true"`
 	ID        string     `json:"id"`
 	Label     string     `json:"label"`
 	Scopes    []string   `json:"scopes"`

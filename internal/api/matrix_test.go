@@ -29,7 +29,10 @@ var resources = map[string]struct {
 	unknown  func() string
 }{
 	"keys": {
-		func(t *testing.T, n *testenv.Node, o testenv.Org) string { return n.Mint(t, o.Key).KeyID },
+		func(t *testing.T, n *testenv.Node, o testenv.Org) string {
+			t.Helper()
+			return n.Mint(t, o.Key).KeyID
+		},
 		func() string { return string(id.New[id.Key]()) },
 	},
 }

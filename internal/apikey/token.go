@@ -32,7 +32,7 @@ var errToken = errors.New("not an API key of this service")
 
 // parseToken checks the form and the checksum and returns the hash.
 func parseToken(text string) (hash, error) {
-	rest := text
+	var rest string
 	switch {
 	case strings.HasPrefix(text, prefix(org.EnvLive)):
 		rest = text[len(prefix(org.EnvLive)):]

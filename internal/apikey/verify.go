@@ -35,6 +35,11 @@ const (
 	maxAge         = 30 * time.Second
 	maxAgeTroubled = 10 * time.Second
 	knownKeys      = 1_000_000
+
+	// rememberFor is how long a key that is not used stays recognisable as one that exists.
+	rememberFor = 10 * time.Minute
+	// readTimeout bounds how long callers wait for a database that hangs.
+	readTimeout = 3 * time.Second
 )
 
 // known is what a node remembers of keys.
@@ -50,7 +55,7 @@ type known struct {
 func newKnown() known {
 	return known{
 		keys: otter.Must(&otter.Options[hash, *Principal]{
-			MaximumSize: knownKeys, ExpiryCalculator: otter.ExpiryWriting[hash, *Principal](maxAge),
+			MaximumSize: knownKeys, ExpiryCalculator: otter.ExpiryWriting[hash, *Principal](rememberFor),
 		}),
 		oldest: otter.Must(&otter.Options[id.Org, int64]{
 			MaximumSize: knownKeys, ExpiryCalculator: otter.ExpiryWriting[id.Org, int64](2 * maxAge),
@@ -71,8 +76,10 @@ func (s *Keys) Verify(ctx context.Context, token, source string) (*Principal, er
 	}
 	p, ok := s.known.keys.GetIfPresent(h)
 	if !ok || !s.fresh(p) {
-		if err := s.guessers.check(source); err != nil {
-			return nil, err
+		if !ok || p.unknown {
+			if err := s.guessers.check(source); err != nil {
+				return nil, err
+			}
 		}
 		if p, err = s.load(ctx, h); err != nil {
 			return nil, err
@@ -87,13 +94,18 @@ func (s *Keys) Verify(ctx context.Context, token, source string) (*Principal, er
 // ReadAt is when the identity was read from the database.
 func (p *Principal) ReadAt() time.Time { return p.loadedAt }
 
-// Refresh reads an identity again, past every cache.
-func (s *Keys) Refresh(ctx context.Context, p *Principal) (*Principal, error) {
-	p, err := s.read(ctx, p.hash)
-	if err != nil {
-		return nil, err
+// Refresh reads an identity again: what it returns was read after since.
+func (s *Keys) Refresh(ctx context.Context, p *Principal, since time.Time) (*Principal, error) {
+	for {
+		// A read that others wait for may have begun too early; the one after it has not.
+		fresh, err := s.load(ctx, p.hash)
+		if err != nil {
+			return nil, err
+		}
+		if !fresh.loadedAt.Before(since) {
+			return fresh, s.usable(fresh)
+		}
 	}
-	return p, s.usable(p)
 }
 
 // fresh says whether an identity in memory may still be believed.
@@ -111,9 +123,12 @@ func (s *Keys) fresh(p *Principal) bool {
 
 // load reads an identity once for all callers that wait for it.
 func (s *Keys) load(ctx context.Context, h hash) (*Principal, error) {
-	// The result serves others too: one caller's going away must not fail it for all.
-	ctx = context.WithoutCancel(ctx)
-	v, err, _ := s.known.loading.Do(string(h[:]), func() (any, error) { return s.read(ctx, h) })
+	v, err, _ := s.known.loading.Do(string(h[:]), func() (any, error) {
+		// The result serves others too: one caller's going away must not fail it for all.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		return s.read(ctx, h)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -69,15 +69,24 @@ var errSchema = errors.New("the schema is behind")
 
 // NewNode builds a node. It starts nothing but the connections to the engines, and waits for none of them.
 func NewNode(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, error) {
-	n := &Node{cfg: cfg, log: log.With(slog.String("node", cfg.Node)), registry: telemetry.Registry()}
-	process := string(id.New[id.Request]())[len("req_"):] // unique to this start
-	if err := n.openEngines(ctx); err != nil {
+	n, err := build(ctx, cfg, log)
+	if err != nil {
 		n.Close()
 		return nil, err
 	}
+	return n, nil
+}
+
+// build makes the object graph; what it has opened so far is in the node, also when it fails.
+func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, error) {
+	n := &Node{cfg: cfg, log: log.With(slog.String("node", cfg.Node)), registry: telemetry.Registry()}
+	process := string(id.New[id.Request]())[len("req_"):] // unique to this start
+	if err := n.openEngines(ctx); err != nil {
+		return n, err
+	}
 	proxies, err := cfg.Proxies()
 	if err != nil {
-		return nil, err
+		return n, err
 	}
 
 	auditLog := audit.New(n.db, clock.Now)
@@ -90,7 +99,7 @@ func NewNode(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, e
 	})
 	enqueue, err := river.NewClient(riverpgxv5.New(n.db.Pool()), &river.Config{Logger: quiet(n.log)})
 	if err != nil {
-		return nil, fmt.Errorf("set up the job queue: %w", err)
+		return n, fmt.Errorf("set up the job queue: %w", err)
 	}
 	orgs := org.New(org.Deps{DB: n.db, Audit: auditLog, Jobs: enqueue, Announce: n.limits, Now: clock.Now})
 	n.limits.SetEpochs(orgs)
@@ -104,7 +113,7 @@ func NewNode(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, e
 		Metrics: publicMetrics, Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	if err != nil {
-		return nil, err
+		return n, err
 	}
 	n.admin = admin.New(admin.Deps{
 		Config: admin.Config{Token: cfg.AdminToken, URL: "http://" + cfg.InternalListen, PublicURL: cfg.PublicURL},
@@ -119,7 +128,7 @@ func NewNode(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, e
 			Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}},
 		})
 		if err != nil {
-			return nil, fmt.Errorf("set up the workers: %w", err)
+			return n, fmt.Errorf("set up the workers: %w", err)
 		}
 	}
 	for _, list := range [][]prometheus.Collector{n.limits.Collectors(), publicMetrics.Collectors(), adminMetrics.Collectors(), {n.poolCollector()}} {
@@ -134,7 +143,7 @@ func (n *Node) openEngines(ctx context.Context) (err error) {
 		if n.tracing, err = telemetry.Tracer(ctx, n.cfg.OTLPEndpoint, n.cfg.Node, Version()); err != nil {
 			return err
 		}
-		tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(n.tracing), otelpgx.WithTrimSQLInSpanName())
+		tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(n.tracing))
 	}
 	n.db, err = postgres.Open(ctx, postgres.Config{URL: n.cfg.Database, MaxConns: n.cfg.MaxConns, Name: "stagedoord " + n.cfg.Node, Tracer: tracer})
 	if err != nil {

@@ -111,8 +111,18 @@ func (n *Node) drain(ctx context.Context, servers []*http.Server) {
 
 // work runs jobs until the context ends; jobs under way finish first.
 func (n *Node) work(ctx context.Context) error {
-	if err := n.jobs.Start(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("start workers: %w", err)
+	for {
+		err := n.jobs.Start(context.WithoutCancel(ctx))
+		if err == nil {
+			break
+		}
+		// The database is away; the node is not ready, and starts to work when it is back.
+		n.log.LogAttrs(ctx, slog.LevelWarn, "workers not started", slog.Any("error", err))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
 	}
 	<-ctx.Done()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)

@@ -81,15 +81,15 @@ func TestRecordIsPartOfTheChange(t *testing.T) {
 func TestVerifyFindsEveryKindOfTampering(t *testing.T) {
 	t.Parallel()
 	for what, sql := range map[string]string{
-		"action":    "UPDATE audit_entry SET action = 'key.list' WHERE seq = 3",
-		"actor":     "UPDATE audit_entry SET actor_id = 'key_2' WHERE seq = 3",
-		"label":     "UPDATE audit_entry SET actor_label = 'cj' WHERE seq = 3",
-		"time":      "UPDATE audit_entry SET at = at + interval '1 microsecond' WHERE seq = 3",
-		"changes":   `UPDATE audit_entry SET changes = '{"n":{"to":99}}' WHERE seq = 3`,
-		"target":    "UPDATE audit_entry SET target = 'x' WHERE seq = 3",
-		"source":    "UPDATE audit_entry SET ip_hash = '' WHERE seq = 3",
-		"removed":   "DELETE FROM audit_entry WHERE seq = 3",
-		"cut short": "DELETE FROM audit_entry WHERE seq >= 3",
+		"action":      "UPDATE audit_entry SET action = 'key.list' WHERE seq = 3",
+		"actor":       "UPDATE audit_entry SET actor_id = 'key_2' WHERE seq = 3",
+		"label":       "UPDATE audit_entry SET actor_label = 'cj' WHERE seq = 3",
+		"time":        "UPDATE audit_entry SET at = at + interval '1 microsecond' WHERE seq = 3",
+		"changes":     `UPDATE audit_entry SET changes = '{"n":{"to":99}}' WHERE seq = 3`,
+		"target":      "UPDATE audit_entry SET target = 'x' WHERE seq = 3",
+		"source":      "UPDATE audit_entry SET ip_hash = '' WHERE seq = 3",
+		"removed":     "DELETE FROM audit_entry WHERE seq = 3",
+		"cut short":   "DELETE FROM audit_entry WHERE seq >= 3",
 		"field moved": `UPDATE audit_entry SET actor_id = actor_id || actor_label, actor_label = '' WHERE seq = 3`,
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -73,7 +73,11 @@ func (f *Fleet) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 			defer cancel()
-			return leave(last, f.DB.Pool(), f.Self.ID)
+			if err := leave(last, f.DB.Pool(), f.Self.ID); err != nil {
+				// The others notice all the same, a little later.
+				f.Log.LogAttrs(last, slog.LevelWarn, "not taken off the list of nodes", slog.Any("error", err))
+			}
+			return nil
 		case <-ticker.C:
 		}
 	}

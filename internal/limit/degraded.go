@@ -84,6 +84,9 @@ func (l *Limiter) alone(ctx context.Context, st *orgState, c Call) Decision {
 		return d
 	}
 	st.local.take(now, minute, time.Minute)
+	d.Org.Remaining = max(d.Org.Remaining-1, 0)
+	d.Month = monthWindow(now, used+1, c.Limits.CallsPerMonth)
+	d.MonthUsed++
 	st.used++
 	st.add(monthOf(now), 0) // the shared counters surely do not have it
 	return d

@@ -44,8 +44,10 @@ type settling struct {
 
 const (
 	settleEvery = time.Second
-	sweepEvery  = time.Minute
-	idleAfter   = 10 * time.Minute
+	// settleAtMost bounds how long a database that hangs is waited for.
+	settleAtMost = 10 * time.Second
+	sweepEvery   = time.Minute
+	idleAfter    = 10 * time.Minute
 )
 
 // Run settles the counts until the context ends, and once more then.
@@ -71,6 +73,8 @@ func (l *Limiter) Run(ctx context.Context) error {
 
 // Settle brings the database and the shared counters up to date with what this node admitted.
 func (l *Limiter) Settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, settleAtMost)
+	defer cancel()
 	l.settle.mu.Lock()
 	defer l.settle.mu.Unlock()
 	s := &l.settle

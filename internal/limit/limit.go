@@ -220,8 +220,12 @@ func (l *Limiter) Troubled() time.Time {
 	return time.Time{}
 }
 
-// admitTries bounds how often a call asks again because the counters were rebuilt under it.
-const admitTries = 4
+const (
+	// admitTries bounds how often a call asks again because the counters were rebuilt under it.
+	admitTries = 4
+	// admitAtMost bounds how long a call waits for a database that hangs, when counters must be rebuilt from it.
+	admitAtMost = 3 * time.Second
+)
 
 // Admit decides on a call. It fails only if the call's context has ended.
 func (l *Limiter) Admit(ctx context.Context, c Call) (Decision, error) {
@@ -229,7 +233,8 @@ func (l *Limiter) Admit(ctx context.Context, c Call) (Decision, error) {
 		return Decision{}, err
 	}
 	// From here on the caller's going away changes nothing: an answer that is not awaited could not be counted.
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), admitAtMost)
+	defer cancel()
 	st := l.touch(c.Org)
 	if d, held := l.held(st, c); held {
 		l.metrics.decisions.WithLabelValues("held").Inc()
@@ -239,21 +244,21 @@ func (l *Limiter) Admit(ctx context.Context, c Call) (Decision, error) {
 		incarnation := st.currentIncarnation()
 		a, err := l.ask(ctx, st, c, incarnation)
 		if err != nil {
-			return l.alone(ctx, st, c), nil
+			break
 		}
 		switch a.verdict {
 		case otherCounter:
-			if err := l.adopt(ctx, st, c.Org, incarnation, a.incarnation); err != nil {
-				return l.alone(ctx, st, c), nil
-			}
+			err = l.adopt(ctx, st, c.Org, incarnation, a.incarnation)
 		case staleEpoch:
 			return Decision{Stale: true}, nil
 		case admitted, overMinute, overMonth, overRead, overWrite, coolingDown:
 			return l.decide(st, c, a), nil
-		default:
-			return l.alone(ctx, st, c), nil
+		}
+		if err != nil {
+			break
 		}
 	}
+	// The shared counters cannot be had; that is not the caller's failure.
 	return l.alone(ctx, st, c), nil
 }
 
@@ -324,7 +329,7 @@ func (l *Limiter) decide(st *orgState, c Call, a answer) Decision {
 		return d
 	}
 	d.Denied = denial(c, a)
-	l.hold(st, c, *d.Denied, now)
+	l.hold(st, c, d, now)
 	l.metrics.decisions.WithLabelValues("denied").Inc()
 	return d
 }

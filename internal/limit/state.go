@@ -140,6 +140,8 @@ func (st *orgState) retire(before time.Time) bool {
 // heldDenial is a refusal that this node repeats without asking, until shortly before it ends.
 type heldDenial struct {
 	denial Denial
+	// org, month and account are what was left when it was made.
+	org, month, account Window
 	// ends is when the wait is over, until when the refusal is repeated.
 	ends, until time.Time
 }
@@ -153,8 +155,8 @@ const (
 )
 
 // hold remembers a refusal that is long enough to be worth it.
-func (l *Limiter) hold(st *orgState, c Call, d Denial, now time.Time) {
-	h := heldDenial{denial: d, ends: now.Add(d.Wait)}
+func (l *Limiter) hold(st *orgState, c Call, d Decision, now time.Time) {
+	h := heldDenial{denial: *d.Denied, org: d.Org, month: d.Month, account: d.Account, ends: now.Add(d.Denied.Wait)}
 	h.until = earlier(h.ends.Add(-denyMargin), now.Add(denyAtMost))
 	if !h.until.After(now) {
 		return
@@ -188,7 +190,7 @@ func (l *Limiter) held(st *orgState, c Call) (Decision, bool) {
 	}
 	d := h.denial
 	d.Wait = h.ends.Sub(now)
-	return Decision{Denied: &d}, true
+	return Decision{Denied: &d, Org: h.org, Month: h.month, Account: h.account}, true
 }
 
 // release drops a held refusal.

@@ -92,7 +92,7 @@ const (
 
 // Create makes an org within the caller's transaction, so that its first key can be made with it.
 func (s *Orgs) Create(ctx context.Context, tx postgres.Tx, by audit.By, d Draft) (Org, error) {
-	now := s.Now()
+	now := s.Now().Truncate(time.Microsecond) // what the database keeps
 	o := Org{
 		ID: id.New[id.Org](), Name: d.Name, Plan: d.Plan, Environment: d.Environment, ContactEmail: d.ContactEmail,
 		Override: d.Override, Limits: resolve(d.Plan, d.Override), Epoch: 1, CreatedAt: now, UpdatedAt: now,
@@ -134,7 +134,7 @@ func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (O
 		if err != nil {
 			return err
 		}
-		wanted, changes := c.apply(before, s.Now())
+		wanted, changes := c.apply(before, s.Now().Truncate(time.Microsecond))
 		if err := validate(wanted); err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (c Change) apply(o Org, now time.Time) (Org, audit.Changes) {
 		}
 	}
 	if c.SuspendedReason != nil && o.SuspendedAt != nil {
-		changes.Note("suspendedReason", o.SuspendedReason, *c.SuspendedReason)
+		// The customer reads this log; an operator's reason stays on the org.
 		o.SuspendedReason = *c.SuspendedReason
 	}
 	o.Limits, o.UpdatedAt = resolve(o.Plan, o.Override), now

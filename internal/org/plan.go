@@ -42,21 +42,23 @@ var common = Limits{
 	MaxRequestBytes: 1 << 20, MaxResponseBytes: 64 << 20, UploadMaxBytes: 5 << 30,
 }
 
-// plans is the price list, so to speak: a row a plan.
+// plans is the price list, so to speak: a row a plan, in the columns of the contract's table:
+// calls per minute, per month, reads, writes, connects per hour, accounts, streams, days events are kept.
 var plans = map[Plan]Limits{
-	Sandbox: plan(600, 1_000_000, 60, 20, 60, 25, 5, 3),
-	Starter: plan(600, 1_000_000, 60, 20, 30, 50, 5, 7),
-	Growth:  plan(3_000, 20_000_000, 120, 40, 120, 1_000, 10, 14),
-	Scale:   plan(12_000, 200_000_000, 240, 60, 600, 20_000, 20, 30),
+	Sandbox: plan([8]int{600, 1_000_000, 60, 20, 60, 25, 5, 3}),
+	Starter: plan([8]int{600, 1_000_000, 60, 20, 30, 50, 5, 7}),
+	Growth:  plan([8]int{3_000, 20_000_000, 120, 40, 120, 1_000, 10, 14}),
+	Scale:   plan([8]int{12_000, 200_000_000, 240, 60, 600, 20_000, 20, 30}),
 }
 
-// plan fills in the columns of the table, in the order of the contract's.
-func plan(minute, month, read, write, connect, accounts, streams, retention int) Limits {
+func plan(columns [8]int) Limits {
 	l := common
-	l.CallsPerMinute, l.CallsPerMonth = minute, month
-	l.AccountReadPerMinute, l.AccountWritePerMinute = read, write
-	l.ConnectAttemptsPerHour, l.MaxAccounts = connect, accounts
-	l.MaxStreamsPerAccount, l.EventRetentionDays = streams, retention
+	for i, field := range []*int{
+		&l.CallsPerMinute, &l.CallsPerMonth, &l.AccountReadPerMinute, &l.AccountWritePerMinute,
+		&l.ConnectAttemptsPerHour, &l.MaxAccounts, &l.MaxStreamsPerAccount, &l.EventRetentionDays,
+	} {
+		*field = columns[i]
+	}
 	return l
 }
 

@@ -100,8 +100,7 @@ const txTries = 3
 func (db *DB) Tx(ctx context.Context, do func(tx Tx) error) error {
 	var err error
 	for range txTries {
-		err = pgx.BeginFunc(ctx, db.pool, do)
-		if !isConflict(err) {
+		if err = db.try(ctx, do); !isConflict(err) {
 			break
 		}
 	}
@@ -109,6 +108,26 @@ func (db *DB) Tx(ctx context.Context, do func(tx Tx) error) error {
 		return fmt.Errorf("transaction: %w", err)
 	}
 	return nil
+}
+
+// ErrOutcomeUnknown means that the connection broke while a transaction was being committed: it may have been.
+var ErrOutcomeUnknown = errors.New("it is not known whether the transaction was committed")
+
+func (db *DB) try(ctx context.Context, do func(tx Tx) error) error {
+	tx, err := db.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		// The connection is closed if the rollback fails, which rolls back as well.
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+		return err
+	}
+	err = tx.Commit(ctx)
+	if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && !answered && !errors.Is(err, pgx.ErrTxCommitRollback) {
+		return errors.Join(ErrOutcomeUnknown, err)
+	}
+	return err
 }
 
 // Snapshot runs do on one consistent state of the database.

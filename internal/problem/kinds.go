@@ -48,7 +48,7 @@ var (
 	ScopeEscalation         = add(Kind{"scope-escalation", http.StatusForbidden, "Scope escalation refused", false, "Ask only for scopes that the calling key holds itself."})
 	MethodNotAllowedForKey  = add(Kind{"method-not-allowed-for-key", http.StatusForbidden, "Method not allowed for this key", false, "Use a key whose allow-list has the method."})
 	AccountNotAllowedForKey = add(Kind{"account-not-allowed-for-key", http.StatusForbidden, "Account not allowed for this key", false, "Use a key whose allow-list has the account."})
-	OrgSuspended            = add(Kind{"org-suspended", http.StatusForbidden, "Organisation suspended", false, "Contact support; the organisation's contact address was told why."})
+	OrgSuspended            = add(Kind{"org-suspended", http.StatusForbidden, "Organisation suspended", false, "Ask the operator of the service why. Keys and sessions are kept, and work again when the suspension ends."})
 	KeySelfRevoke           = add(Kind{"key-self-revoke", http.StatusConflict, "A key cannot revoke itself", false, "Revoke it with another key of the organisation."})
 )
 

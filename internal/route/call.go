@@ -53,6 +53,9 @@ func By(ctx context.Context) audit.By {
 // Source is where a call comes from: an IPv4 address, or the /64 of an IPv6 one.
 func Source(ctx context.Context) string { return From(ctx).source }
 
+// Started is when the request arrived.
+func (c *Call) Started() time.Time { return c.started }
+
 // staleTries bounds how often an identity is read again for one call.
 const staleTries = 3
 
@@ -72,9 +75,11 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 			return err
 		}
 		if d.Stale {
-			if call.Identity, err = t.Auth.Refresh(ctx, call.Identity); err != nil {
+			who, err := t.Auth.Refresh(ctx, call.Identity)
+			if err != nil {
 				return err
 			}
+			call.Identity = who
 			if err := allowed(call.op.Scope, call.Identity.Scopes); err != nil {
 				return err
 			}
@@ -99,29 +104,30 @@ func allowed(needed scope.Scope, held scope.Set) error {
 		With("missingScope", needed.String()).With("requiredScopes", []string{needed.String()}).With("heldScopes", held.Names())
 }
 
-// rateHeaders tells how much is left, in the words of the IETF draft and in the older ones.
+// rateHeaders tells how much is left, in the words of the IETF draft and in the older ones. A limit that is not enforced
+// is left out.
 func rateHeaders(h http.Header, d limit.Decision) {
-	if d.Org.Limit <= 0 {
+	policy, left := make([]byte, 0, 64), make([]byte, 0, 64)
+	item := func(name string, w limit.Window, suffix string) {
+		if w.Limit <= 0 {
+			return
+		}
+		if len(policy) > 0 {
+			policy, left = append(policy, ", "...), append(left, ", "...)
+		}
+		policy = strconv.AppendInt(append(append(policy, name...), ";q="...), int64(w.Limit), 10)
+		policy = append(policy, suffix...)
+		left = strconv.AppendInt(append(append(left, name...), ";r="...), int64(w.Remaining), 10)
+	}
+	item(`"org_rpm"`, d.Org, ";w=60")
+	item(`"org_monthly"`, d.Month, "")
+	if len(policy) == 0 {
 		return
 	}
-	buf := make([]byte, 0, 96)
-	buf = append(buf, `"org_rpm";q=`...)
-	buf = strconv.AppendInt(buf, int64(d.Org.Limit), 10)
-	buf = append(buf, ";w=60"...)
-	if d.Month.Limit > 0 {
-		buf = append(buf, `, "org_monthly";q=`...)
-		buf = strconv.AppendInt(buf, int64(d.Month.Limit), 10)
-	}
-	policy := len(buf)
-	buf = append(buf, `"org_rpm";r=`...)
-	buf = strconv.AppendInt(buf, int64(d.Org.Remaining), 10)
-	if d.Month.Limit > 0 {
-		buf = append(buf, `, "org_monthly";r=`...)
-		buf = strconv.AppendInt(buf, int64(d.Month.Remaining), 10)
-	}
-	text := string(buf)
-	values := []string{text[:policy], text[policy:], strconv.Itoa(d.Org.Limit), strconv.Itoa(d.Org.Remaining), strconv.FormatInt(d.Org.Reset, 10)}
-	for i, name := range []string{"Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
-		h[name] = values[i : i+1 : i+1]
+	h["Ratelimit-Policy"], h["Ratelimit"] = []string{string(policy)}, []string{string(left)}
+	if d.Org.Limit > 0 {
+		h["X-Ratelimit-Limit"] = []string{strconv.Itoa(d.Org.Limit)}
+		h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(d.Org.Remaining)}
+		h["X-Ratelimit-Reset"] = []string{strconv.FormatInt(d.Org.Reset, 10)}
 	}
 }

@@ -32,6 +32,12 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call))
 	defer t.finish(rec, r, call)
 	defer t.recover(rec, r, call)
+	if t.inFlight.Add(1) > maxInFlight {
+		t.inFlight.Add(-1)
+		t.Fail(rec, r, problem.ServiceUnavailable.New("This server has more requests under way than it can take.").After(1))
+		return
+	}
+	defer t.inFlight.Add(-1)
 	if clean := path.Clean(r.URL.Path); clean != r.URL.Path {
 		// The mux would redirect with a page of its own.
 		t.unmatched(rec, r)
@@ -39,6 +45,9 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	t.mux.ServeHTTP(rec, r)
 }
+
+// maxInFlight bounds the requests under way on one node: beyond it everybody would only get slower.
+const maxInFlight = 2000
 
 // guard is what every operation has around it: who calls, may they, and is the body sound.
 func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
@@ -69,10 +78,12 @@ func (t *Table) authorise(r *http.Request, call *Call) error {
 	if err != nil {
 		return err
 	}
-	if call.Identity, err = t.Auth.Authenticate(r.Context(), token); err != nil {
-		return err
+	who, err := t.Auth.Authenticate(r.Context(), token)
+	if err != nil {
+		return err // and whoever it was stays unknown: nothing is counted for them
 	}
-	return allowed(call.op.Scope, call.Identity.Scopes)
+	call.Identity = who
+	return allowed(call.op.Scope, who.Scopes)
 }
 
 // bearer reads the token of the Authorization header.
@@ -98,12 +109,19 @@ func (t *Table) unmatched(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allow) == 0 {
-		t.Fail(w, r, problem.RouteNotFound.New("Nothing is served at this path. The operations are listed in "+t.Config.PublicURL+"/v1/openapi.json."))
+		detail := "Nothing is served at this path."
+		if t.byPattern["GET "+documentPath] != nil {
+			detail += " The operations are listed in " + t.Config.PublicURL + documentPath + "."
+		}
+		t.Fail(w, r, problem.RouteNotFound.New(detail))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allow, ", "))
 	t.Fail(w, r, problem.MethodNotAllowed.Newf("This path answers to %s.", strings.Join(allow, ", ")))
 }
+
+// documentPath is where a face has its OpenAPI document, if it serves one.
+const documentPath = "/v1/openapi.json"
 
 // recover turns a panic into an answer. The process lives on: a fault in one request is not one in all of them.
 func (t *Table) recover(rec *recorder, r *http.Request, call *Call) {

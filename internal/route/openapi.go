@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,4 +116,29 @@ func (t *Table) OpenAPI() ([]byte, error) {
 	}
 	// {code...} is the mux's way to write a parameter; OpenAPI knows {code}.
 	return []byte(strings.ReplaceAll(string(doc), "...}", "}")), nil
+}
+
+// markSensitive marks fields with the tag sensitive in the document, so that whoever captures bodies can mask them.
+func (t *Table) markSensitive(typ reflect.Type) {
+	body, ok := typ.FieldByName("Body")
+	if !ok || body.Type.Kind() != reflect.Struct {
+		return
+	}
+	registry := t.api.OpenAPI().Components.Schemas
+	schema := registry.Schema(body.Type, true, typ.Name()+"Body")
+	if schema.Ref != "" {
+		schema = registry.SchemaFromRef(schema.Ref)
+	}
+	for i := range body.Type.NumField() {
+		field := body.Type.Field(i)
+		if field.Tag.Get("sensitive") != "true" {
+			continue
+		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		property := schema.Properties[name]
+		if property.Extensions == nil {
+			property.Extensions = map[string]any{}
+		}
+		property.Extensions["x-sensitive"] = true
+	}
 }

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -24,10 +25,14 @@ type Problem struct {
 
 var problemType = reflect.TypeFor[Problem]()
 
-// Error, GetStatus and ContentType are what huma asks of an error it is to write.
-func (p *Problem) Error() string               { return http.StatusText(p.status) }
-func (p *Problem) GetStatus() int              { return p.status }
-func (p *Problem) ContentType(_ string) string { return problem.ContentType }
+// Error is the status in words; huma writes the document.
+func (p *Problem) Error() string { return http.StatusText(p.status) }
+
+// GetStatus tells huma the status.
+func (p *Problem) GetStatus() int { return p.status }
+
+// ContentType tells huma the media type.
+func (p *Problem) ContentType(string) string { return problem.ContentType }
 
 // MarshalJSON returns the document as it is.
 func (p *Problem) MarshalJSON() ([]byte, error) { return p.document, nil }
@@ -69,12 +74,17 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	if p.Kind.Code == problem.Internal.Code && postgres.Unavailable(err) {
 		p = problem.ServiceUnavailable.New("The service cannot reach its database right now.").After(2).Because(err)
 	}
-	if p.Kind.Status >= http.StatusInternalServerError {
+	switch {
+	case errors.Is(err, context.Canceled):
+		// Nobody is left to read the answer; it is no fault of ours.
+		p = problem.RequestTimeout.New("The caller closed the connection before the answer.")
+	case p.Kind.Status >= http.StatusInternalServerError:
 		call.fault = err
 	}
-	if p.Kind.Code == problem.Internal.Code && call.op != nil && call.op.Audit != "" {
-		// A change may have happened before the fault.
-		p = problem.Internal.New(p.Detail).Retry(false).With("outcome", "unknown").Because(err)
+	if changes := call.op != nil && call.op.Audit != ""; changes &&
+		(p.Kind.Code == problem.Internal.Code || errors.Is(err, postgres.ErrOutcomeUnknown)) {
+		// The change may have happened before the fault.
+		p = p.Kind.New(p.Detail).Retry(false).With("outcome", "unknown").Because(err)
 	}
 	call.problem = p.Kind.Code
 	typeURL := problem.TypeURL(t.Config.ProblemsURL, p.Kind)

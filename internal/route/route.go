@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -119,6 +121,7 @@ type Table struct {
 	// byPattern finds the row of a mux pattern.
 	byPattern map[string]*Operation
 	secure    http.Header
+	inFlight  atomic.Int64
 }
 
 // New makes an empty table.
@@ -170,6 +173,8 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 		return out, nil
 	})
 	row.hasBody = t.operation(row).RequestBody != nil
+	t.markSensitive(reflect.TypeFor[I]())
+	t.markSensitive(reflect.TypeFor[O]())
 	if row.hasBody && row.Example == nil {
 		panic(fmt.Sprintf("%s takes a body and has no example of it", row.ID))
 	}

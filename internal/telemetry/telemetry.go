@@ -25,7 +25,7 @@ func Log(w io.Writer, level, format string) *slog.Logger {
 		l = slog.LevelInfo
 	}
 	if format == "pretty" || format == "auto" && terminal(w) {
-		return slog.New(tint.NewHandler(w, &tint.Options{Level: l, TimeFormat: time.TimeOnly}))
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: l, TimeFormat: time.TimeOnly}))
 	}
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -37,6 +38,8 @@ type Setup struct {
 	RedisTimeout time.Duration
 	DrainDelay   time.Duration
 	Log          io.Writer
+	// Wrap is put in front of the command of a process, such as taskset -c 0; Env is added to its environment.
+	Wrap, Env []string
 }
 
 func (s Setup) complete(t testing.TB) Setup {
@@ -117,7 +120,8 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 		public, internal := freePort(t), freePort(t)
 		node := &Node{URL: "http://" + public, Internal: "http://" + internal}
 		node.Process = startProcess(t, internal, func() *exec.Cmd {
-			cmd := exec.Command(binary, "serve")
+			args := append(slices.Clone(s.Wrap), binary, "serve")
+			cmd := exec.Command(args[0], args[1:]...)
 			cmd.Env = []string{
 				"PATH=" + os.Getenv("PATH"), "DATABASE_URL=" + s.Database.Reveal(), "REDIS_URL=" + s.Redis.Reveal(), "NATS_URL=" + s.NATS.Reveal(),
 				"STAGEDOOR_LISTEN=" + public, "STAGEDOOR_INTERNAL_LISTEN=" + internal, "STAGEDOOR_PUBLIC_URL=" + node.URL,
@@ -125,9 +129,7 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 				"STAGEDOOR_NODE=" + fmt.Sprint("node-", i+1), "STAGEDOOR_REDIS_TIMEOUT=" + s.RedisTimeout.String(),
 				"STAGEDOOR_DRAIN_DELAY=" + s.DrainDelay.String(), "STAGEDOOR_DATABASE_MAX_CONNS=8", "STAGEDOOR_LOG_FORMAT=json",
 			}
-			if os.Getenv("GORACE") != "" {
-				cmd.Env = append(cmd.Env, "GORACE="+os.Getenv("GORACE"))
-			}
+			cmd.Env = append(cmd.Env, s.Env...)
 			out := s.Log
 			if out == nil {
 				out = io.Discard

@@ -82,6 +82,9 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
+// PID is the program's.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Exited is closed when the program has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 

@@ -61,7 +61,7 @@ func (l *SlowLink) pass(from, to net.Conn) {
 			}
 			if _, err := to.Write(c.data); err != nil {
 				from.Close()
-				for range chunks { //nolint:revive // lets the reader end
+				for range chunks { // lets the reader end
 				}
 				return
 			}
@@ -75,7 +75,7 @@ func (l *SlowLink) pass(from, to net.Conn) {
 			chunks <- chunk{time.Now().Add(time.Duration(l.delay.Load())), buf[:n]}
 		}
 		if err != nil {
-			if err != io.EOF { //nolint:errorlint // io.Reader promises the bare value
+			if err != io.EOF {
 				to.Close()
 			}
 			return

@@ -1,0 +1,92 @@
+package api_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// A database that hangs costs a caller a few seconds and an honest answer, never an endless wait; a key that is in
+// memory goes on working.
+func TestADatabaseThatHangsIsNotWaitedForForever(t *testing.T) {
+	t.Parallel()
+	database, err := url.Parse(testenv.DatabaseURL(t).Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := testenv.NewSlowLink(t, database.Host)
+	database.Host = link.Address
+	node := testenv.Nodes(t, 1, testenv.Setup{Database: secret.New(database.String())})[0]
+	known := node.NewOrg(t, unlimited)
+	cold := node.Mint(t, known.Key)
+	if r := node.Call(t, http.MethodGet, "/v1/me", known.Key, nil); r.Status != http.StatusOK {
+		t.Fatalf("%d %s", r.Status, r.Body)
+	}
+	link.SetDelay(2 * time.Minute)
+	defer link.SetDelay(0)
+	for key, want := range map[string]int{known.Key: http.StatusOK, cold.Key: http.StatusServiceUnavailable} {
+		began := time.Now()
+		r := node.Call(t, http.MethodGet, "/v1/me", key, nil)
+		if took := time.Since(began); r.Status != want || took > 6*time.Second {
+			t.Errorf("%d %s after %s", r.Status, r.Body, took)
+		}
+	}
+}
+
+// An anonymous caller cannot stop the counting of others by sending keys that do not exist.
+func TestUnknownKeysDoNotDisturbUsage(t *testing.T) {
+	t.Parallel()
+	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	owner := node.NewOrg(t, unlimited)
+	narrow := node.Mint(t, owner.Key, "me:read")
+	node.Call(t, http.MethodGet, "/v1/me", "sd_live_0000000000000000000000000000000000000000000"+"000000", nil)
+	other := testenv.Nodes(t, 1, testenv.Setup{})[0].NewOrg(t, nil) // well-formed, and unknown to this node's database
+	if r := node.Call(t, http.MethodGet, "/v1/me", other.Key, nil); r.Code() != "key-invalid" {
+		t.Fatalf("%d %s", r.Status, r.Body)
+	}
+	node.Call(t, http.MethodPatch, "/v1/me", narrow.Key, map[string]any{"name": "x"})
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		usage := node.Call(t, http.MethodGet, "/v1/me/usage", owner.Key, nil)
+		if strings.Contains(string(usage.Body), `"failed":1`) {
+			return
+		} else if time.Now().After(deadline) {
+			t.Fatalf("the breakdown does not arrive: %s", usage.Body)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// Every metered answer tells what is left, also a refusal that is repeated from memory, and whatever limits there are.
+func TestRateLimitHeaders(t *testing.T) {
+	t.Parallel()
+	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	for _, c := range []struct {
+		limits  map[string]int
+		policy  string
+		refused bool
+	}{
+		{map[string]int{"callsPerMinute": 2, "callsPerMonth": 50}, `"org_rpm";q=2;w=60, "org_monthly";q=50`, true},
+		{map[string]int{"callsPerMinute": -1, "callsPerMonth": 2}, `"org_monthly";q=2`, true},
+		{map[string]int{"callsPerMinute": 9, "callsPerMonth": -1}, `"org_rpm";q=9;w=60`, false},
+		{map[string]int{"callsPerMinute": -1, "callsPerMonth": -1}, "", false},
+	} {
+		owner := node.NewOrg(t, c.limits)
+		for i := range 5 {
+			r := node.Call(t, http.MethodGet, "/v1/me", owner.Key, nil)
+			if got := r.Header.Get("RateLimit-Policy"); got != c.policy {
+				t.Errorf("%v, call %d (%d): policy %q", c.limits, i, r.Status, got)
+			}
+			if (r.Header.Get("RateLimit") == "") != (c.policy == "") {
+				t.Errorf("%v, call %d: RateLimit %q", c.limits, i, r.Header.Get("RateLimit"))
+			}
+			if refused := r.Status == http.StatusTooManyRequests; refused != (c.refused && i >= 2) {
+				t.Errorf("%v, call %d: %d %s", c.limits, i, r.Status, r.Body)
+			}
+		}
+	}
+}

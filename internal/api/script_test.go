@@ -1,0 +1,37 @@
+package api_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// Every operation answers as the scripts in testdata say; the folders show which statuses of an operation are proven.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testenv.RunScripts(t, testenv.Nodes(t, 1, testenv.Setup{})[0], "testdata")
+}
+
+// Every operation has a script of its success, of a call without a key and without its scope, of a body that is broken
+// or wrong, and of every problem that it declares.
+func TestScriptsProveEveryOperation(t *testing.T) {
+	t.Parallel()
+	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	testenv.RequireScripts(t, "testdata", node.App.API().Operations(), func(op route.Operation) []problem.Kind {
+		kinds := slices.Clone(op.Problems)
+		if !op.Public {
+			kinds = append(kinds, problem.KeyMissing)
+		}
+		if op.Scope != scope.Any {
+			kinds = append(kinds, problem.ScopeMissing)
+		}
+		if op.HasBody() {
+			kinds = append(kinds, problem.MalformedJSON, problem.ValidationFailed)
+		}
+		return kinds
+	})
+}

@@ -1,0 +1,165 @@
+package app_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/app"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// run is one command line, as a person would type it.
+func run(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = app.Main(t.Context(), args, environ, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// A server that cannot be configured does not start, and says all that is missing.
+func TestServeSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := run(t, []string{"STAGEDOOR_LISTN=:1"}, "serve")
+	if code == 0 || !strings.Contains(stderr, "DATABASE_URL is not set") || !strings.Contains(stderr, "did you mean STAGEDOOR_LISTEN?") {
+		t.Errorf("%d\n%s", code, stderr)
+	}
+	if code, _, stderr := run(t, nil, "serve", "--roles", "cook"); code == 0 || !strings.Contains(stderr, `"cook"`) {
+		t.Errorf("%d\n%s", code, stderr)
+	}
+}
+
+// The list of settings has every one of them and shows no secret, even when some are wrong.
+func TestConfigListsAndMasks(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := run(t, []string{"DATABASE_URL=postgres://u:hunter2@h/x", "STAGEDOOR_LOG_LEVEL=loud"}, "config")
+	if code == 0 || !strings.Contains(stderr, "STAGEDOOR_LOG_LEVEL") {
+		t.Errorf("%d\n%s", code, stderr)
+	}
+	if strings.Contains(stdout+stderr, "hunter2") || !strings.Contains(stdout, "DATABASE_URL") || !strings.Contains(stdout, "(set)") || !strings.Contains(stdout, "STAGEDOOR_REDIS_TIMEOUT") {
+		t.Error(stdout)
+	}
+}
+
+// An empty database is migrated, and a migrated one left alone.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	environ := []string{"DATABASE_URL=" + testenv.EmptyDatabase(t).Reveal()}
+	if code, stdout, stderr := run(t, environ, "migrate"); code != 0 || !strings.Contains(stdout, "applied 0001_org.sql") || !strings.Contains(stdout, "applied river") {
+		t.Errorf("%d\n%s%s", code, stdout, stderr)
+	}
+	if code, stdout, _ := run(t, environ, "migrate"); code != 0 || !strings.Contains(stdout, "up to date") {
+		t.Errorf("%d\n%s", code, stdout)
+	}
+	if code, _, stderr := run(t, nil, "migrate"); code == 0 || !strings.Contains(stderr, "DATABASE_URL") {
+		t.Errorf("%d\n%s", code, stderr)
+	}
+}
+
+// Operators can do with commands what the admin API does, and read its problems.
+func TestAdminCommands(t *testing.T) {
+	t.Parallel()
+	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	environ := []string{"STAGEDOOR_INTERNAL_URL=" + node.Internal, "STAGEDOOR_ADMIN_TOKEN=" + testenv.AdminToken}
+	code, key, stderr := run(t, environ, "admin", "org", "create", "--name", "Acme", "--plan", "starter", "--environment", "sandbox",
+		"--email", "ops@acme.test", "--limit", "callsPerMinute=50", "--print-key")
+	if code != 0 || !strings.HasPrefix(key, "sd_sandbox_") {
+		t.Fatalf("%d %s %s", code, key, stderr)
+	}
+	me := node.Call(t, http.MethodGet, "/v1/me", strings.TrimSpace(key), nil).JSON()
+	if me["limits"].(map[string]any)["callsPerMinute"] != float64(50) {
+		t.Errorf("%v", me)
+	}
+	id := me["org"].(map[string]any)["id"].(string)
+	for _, args := range [][]string{
+		{"admin", "org", "list", "--limit", "1"}, {"admin", "org", "show", id}, {"admin", "org", "update", id, "--plan", "growth"},
+		{"admin", "org", "update", id, "--suspend", "--reason", "unpaid"}, {"admin", "org", "update", id, "--resume"},
+		{"admin", "key", "issue", id, "--scope", "me:read"}, {"admin", "nodes"}, {"admin", "verify-audit", id},
+	} {
+		code, stdout, stderr := run(t, environ, args...)
+		if code != 0 || !json.Valid([]byte(stdout)) {
+			t.Errorf("%v: %d %s %s", args, code, stdout, stderr)
+		}
+	}
+	for _, c := range []struct{ args, want string }{
+		{"admin org show org_nothing", "org-not-found"},
+		{"admin org create --name X --email nobody --plan gold", "/plan"},
+		{"admin org create --name X --email a@b.test --limit callsPerMinute", "name=number"},
+		{"admin org create --email a@b.test", "name"},
+	} {
+		if code, _, stderr := run(t, environ, strings.Fields(c.args)...); code == 0 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: %d %s", c.args, code, stderr)
+		}
+	}
+	if code, _, stderr := run(t, environ[:1], "admin", "nodes"); code == 0 || !strings.Contains(stderr, "STAGEDOOR_ADMIN_TOKEN") {
+		t.Errorf("%d %s", code, stderr)
+	}
+}
+
+// Readiness names each dependency. A node without Redis or NATS is ready and says that it is degraded; one without its
+// database, or with an old schema, is not.
+func TestReadyz(t *testing.T) {
+	t.Parallel()
+	nowhere := secret.New("redis://127.0.0.1:1")
+	for name, c := range map[string]struct {
+		setup  testenv.Setup
+		status int
+		states map[string]string
+	}{
+		"whole":       {testenv.Setup{}, http.StatusOK, map[string]string{"postgres": "up", "redis": "up", "nats": "up", "schema": "up"}},
+		"no redis":    {testenv.Setup{Redis: nowhere, NATS: secret.New("nats://127.0.0.1:1")}, http.StatusOK, map[string]string{"postgres": "up", "redis": "degraded", "nats": "degraded", "schema": "up"}},
+		"no database": {testenv.Setup{Database: secret.New("postgres://127.0.0.1:1/x")}, http.StatusServiceUnavailable, map[string]string{"postgres": "down", "schema": "down", "redis": "up"}},
+		"old schema":  {testenv.Setup{Database: testenv.EmptyDatabase(t)}, http.StatusServiceUnavailable, map[string]string{"postgres": "up", "schema": "down"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := testenv.Nodes(t, 1, c.setup)[0]
+			var r testenv.Reply
+			// NATS connects in the background.
+			for deadline := time.Now().Add(5 * time.Second); ; {
+				r = node.Operate(t, http.MethodGet, "/readyz", nil)
+				if wrong := difference(r, c.states); wrong == "" && r.Status == c.status {
+					break
+				} else if time.Now().After(deadline) {
+					t.Fatalf("%d %s: %s", r.Status, r.Body, wrong)
+				}
+				<-time.After(20 * time.Millisecond)
+			}
+			if h := node.Operate(t, http.MethodGet, "/healthz", nil); h.Status != http.StatusOK {
+				t.Errorf("not healthy: %d", h.Status)
+			}
+		})
+	}
+}
+
+func difference(r testenv.Reply, states map[string]string) string {
+	checks, _ := r.JSON()["checks"].(map[string]any)
+	for name, want := range states {
+		if got, _ := checks[name].(map[string]any)["state"].(string); got != want {
+			return name + " is " + got + ", want " + want
+		}
+	}
+	return ""
+}
+
+// The internal listener has what operators need, and everything else is a problem there too.
+func TestInternalListener(t *testing.T) {
+	t.Parallel()
+	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	for path, want := range map[string]string{
+		"/metrics": "stagedoor_admission_degraded", "/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "", "/nothing": "route-not-found",
+	} {
+		if r := node.Operate(t, http.MethodGet, path, nil); !strings.Contains(string(r.Body), want) {
+			t.Errorf("%s: %d %.200s", path, r.Status, r.Body)
+		}
+	}
+	for _, path := range []string{"/metrics", "/debug/pprof/", "/healthz", "/admin/v1/orgs"} {
+		if r := node.Call(t, http.MethodGet, path, testenv.AdminToken, nil); r.Status != http.StatusNotFound || r.Code() != "route-not-found" {
+			t.Errorf("%s in public: %d %s", path, r.Status, r.Body)
+		}
+	}
+}

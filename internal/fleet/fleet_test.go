@@ -1,0 +1,43 @@
+package fleet_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/fleet"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// A node counts those that answer calls and have been heard of lately; one that is silent is dead after 15 seconds.
+func TestBeatCountsTheLiving(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	now := time.Now().UTC()
+	node := func(name string, roles ...string) *fleet.Fleet {
+		return fleet.New(fleet.Deps{
+			DB: db, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+			Self: fleet.Node{ID: name, Name: name, Roles: roles, Version: "x"},
+		})
+	}
+	a, b, w := node("a", "api", "worker"), node("b", "api"), node("w", "worker")
+	if a.LiveAPI() != 1 {
+		t.Errorf("before any beat: %d", a.LiveAPI())
+	}
+	for _, f := range []*fleet.Fleet{a, b, w, a} {
+		if err := f.Beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.LiveAPI() != 2 {
+		t.Errorf("two of three answer calls; counted %d", a.LiveAPI())
+	}
+	now = now.Add(16 * time.Second)
+	if err := a.Beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	live, err := a.Live(t.Context())
+	if err != nil || a.LiveAPI() != 1 || len(live) != 1 || live[0].ID != "a" {
+		t.Errorf("after the others fell silent: %d, %v, %v", a.LiveAPI(), live, err)
+	}
+}

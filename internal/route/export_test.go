@@ -1,0 +1,4 @@
+package route
+
+// CheckJSON opens the body check to fuzzing.
+var CheckJSON = checkJSON
