@@ -118,7 +118,9 @@ func startBare(b *testing.B, wrap []string, sample testenv.Reply) *side {
 		b.Fatal(err)
 	}
 	address := l.Addr().String()
-	l.Close()
+	if err := l.Close(); err != nil {
+		b.Fatal(err)
+	}
 	var head bytes.Buffer
 	for name, values := range sample.Header {
 		if name != "Content-Length" && name != "Date" {

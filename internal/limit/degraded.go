@@ -146,6 +146,8 @@ func (l *Limiter) lastKnown(ctx context.Context, st *orgState, c Call, now time.
 	if known {
 		return used
 	}
+	ctx, cancel := context.WithTimeout(ctx, databaseAtMost)
+	defer cancel()
 	used, err := l.monthUsed(ctx, c.Org, month)
 	if err != nil {
 		return 0 // neither engine answers: the minute's share still bounds what passes

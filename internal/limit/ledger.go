@@ -175,6 +175,8 @@ func (l *Limiter) adopt(ctx context.Context, st *orgState, org id.Org, asked, fo
 		if st.currentIncarnation() != asked {
 			return nil, nil //nolint:nilnil // nothing to return, nothing wrong
 		}
+		ctx, cancel := context.WithTimeout(ctx, databaseAtMost)
+		defer cancel()
 		return nil, l.prime(ctx, st, org)
 	})
 	return err

@@ -223,8 +223,8 @@ func (l *Limiter) Troubled() time.Time {
 const (
 	// admitTries bounds how often a call asks again because the counters were rebuilt under it.
 	admitTries = 4
-	// admitAtMost bounds how long a call waits for a database that hangs, when counters must be rebuilt from it.
-	admitAtMost = 3 * time.Second
+	// databaseAtMost bounds how long a call waits for a database that hangs.
+	databaseAtMost = 3 * time.Second
 )
 
 // Admit decides on a call. It fails only if the call's context has ended.
@@ -233,8 +233,7 @@ func (l *Limiter) Admit(ctx context.Context, c Call) (Decision, error) {
 		return Decision{}, err
 	}
 	// From here on the caller's going away changes nothing: an answer that is not awaited could not be counted.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), admitAtMost)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	st := l.touch(c.Org)
 	if d, held := l.held(st, c); held {
 		l.metrics.decisions.WithLabelValues("held").Inc()

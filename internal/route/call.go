@@ -105,29 +105,51 @@ func allowed(needed scope.Scope, held scope.Set) error {
 }
 
 // rateHeaders tells how much is left, in the words of the IETF draft and in the older ones. A limit that is not enforced
-// is left out.
+// is left out. All values are parts of one text: this runs on every call.
 func rateHeaders(h http.Header, d limit.Decision) {
-	policy, left := make([]byte, 0, 64), make([]byte, 0, 64)
-	item := func(name string, w limit.Window, suffix string) {
-		if w.Limit <= 0 {
-			return
-		}
-		if len(policy) > 0 {
-			policy, left = append(policy, ", "...), append(left, ", "...)
-		}
-		policy = strconv.AppendInt(append(append(policy, name...), ";q="...), int64(w.Limit), 10)
-		policy = append(policy, suffix...)
-		left = strconv.AppendInt(append(append(left, name...), ";r="...), int64(w.Remaining), 10)
-	}
-	item(`"org_rpm"`, d.Org, ";w=60")
-	item(`"org_monthly"`, d.Month, "")
-	if len(policy) == 0 {
+	minute, month := d.Org.Limit > 0, d.Month.Limit > 0
+	if !minute && !month {
 		return
 	}
-	h["Ratelimit-Policy"], h["Ratelimit"] = []string{string(policy)}, []string{string(left)}
-	if d.Org.Limit > 0 {
-		h["X-Ratelimit-Limit"] = []string{strconv.Itoa(d.Org.Limit)}
-		h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(d.Org.Remaining)}
-		h["X-Ratelimit-Reset"] = []string{strconv.FormatInt(d.Org.Reset, 10)}
+	var buf [160]byte
+	text := buf[:0]
+	item := func(name string, value int, suffix string) (from, to int) {
+		text = append(text, name...)
+		from = len(text)
+		text = strconv.AppendInt(text, int64(value), 10)
+		to = len(text)
+		text = append(text, suffix...)
+		return from, to
+	}
+	both := func() {
+		if minute && month {
+			text = append(text, ", "...)
+		}
+	}
+	var limitFrom, limitTo, leftFrom, leftTo int
+	if minute {
+		limitFrom, limitTo = item(`"org_rpm";q=`, d.Org.Limit, ";w=60")
+	}
+	both()
+	if month {
+		item(`"org_monthly";q=`, d.Month.Limit, "")
+	}
+	policy := len(text)
+	if minute {
+		leftFrom, leftTo = item(`"org_rpm";r=`, d.Org.Remaining, "")
+	}
+	both()
+	if month {
+		item(`"org_monthly";r=`, d.Month.Remaining, "")
+	}
+	left := len(text)
+	text = strconv.AppendInt(text, d.Org.Reset, 10)
+	whole := string(text)
+	values := []string{whole[:policy], whole[policy:left], whole[limitFrom:limitTo], whole[leftFrom:leftTo], whole[left:]}
+	names := [...]string{"Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
+	for i, name := range names {
+		if i < 2 || minute {
+			h[name] = values[i : i+1 : i+1]
+		}
 	}
 }

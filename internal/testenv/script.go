@@ -190,7 +190,7 @@ func readScripts(t testing.TB, dir string) map[string][]*script {
 	return found
 }
 
-// RunScripts runs every script below a folder against a node, each with an org of its own.
+// RunScripts runs every script below a folder against a node, each with orgs of its own.
 func RunScripts(t *testing.T, node *Node, dir string) {
 	t.Helper()
 	scripts := readScripts(t, dir)

@@ -80,10 +80,16 @@ func need(t testing.TB) engines {
 }
 
 // Redis is the address of a Redis that other tests use as well. Keys carry org ids, so tests do not meet there.
-func Redis(t testing.TB) secret.String { return secret.New(need(t).redis) }
+func Redis(t testing.TB) secret.String {
+	t.Helper()
+	return secret.New(need(t).redis)
+}
 
 // NATS is the address of a NATS server that other tests use as well.
-func NATS(t testing.TB) secret.String { return secret.New(need(t).nats) }
+func NATS(t testing.TB) secret.String {
+	t.Helper()
+	return secret.New(need(t).nats)
+}
 
 // DatabaseURL makes a database with the current schema, for this test alone.
 func DatabaseURL(t testing.TB) secret.String {
