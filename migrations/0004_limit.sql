@@ -4,7 +4,11 @@
 -- The incarnation of an org's counters in Redis: one more each time they are rebuilt from here.
 CREATE TABLE ledger (
     org_id      text PRIMARY KEY REFERENCES org (id),
-    incarnation bigint NOT NULL DEFAULT 0
+    incarnation bigint NOT NULL DEFAULT 0,
+    -- Redis's own total was taken over when the incarnation after this one began: whatever Redis had counted under it, or
+    -- under an older one, is in month_total already.
+    lifted      bigint NOT NULL DEFAULT 0,
+    lifted_at   timestamptz NOT NULL DEFAULT '-infinity'
 );
 
 -- owner: limit

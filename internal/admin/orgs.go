@@ -171,24 +171,55 @@ func (a *Admin) createOrg(ctx context.Context, in *createOrgInput) (*createOrgOu
 }
 
 func (a *Admin) listOrgs(ctx context.Context, in *listOrgsInput) (*listOrgsOutput, error) {
-	orgs, err := a.Orgs.List(ctx, id.Org(in.Cursor), in.Limit)
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	// One more than asked for tells whether there is another page.
+	orgs, err := a.Orgs.List(ctx, after, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
 	out := &listOrgsOutput{}
+	if len(orgs) > in.Limit {
+		orgs = orgs[:in.Limit]
+		next := string(orgs[in.Limit-1].ID)
+		out.Body.NextCursor = &next
+	}
 	out.Body.Orgs = make([]orgBody, len(orgs))
 	for i, o := range orgs {
 		out.Body.Orgs[i] = viewOrg(o)
 	}
-	if len(orgs) == in.Limit {
-		next := string(orgs[len(orgs)-1].ID)
-		out.Body.NextCursor = &next
-	}
 	return out, nil
 }
 
+func parseCursor(text string) (id.Org, error) {
+	if text == "" {
+		return "", nil
+	}
+	after, err := id.Parse[id.Org](text)
+	if err != nil {
+		return "", problem.InvalidRequest.New("The cursor is not one that this list gave out.").
+			At("query/cursor", "format", "must be the nextCursor of an earlier page")
+	}
+	return after, nil
+}
+
+// parseOrg reads an id; one that no org can have belongs to none.
+func parseOrg(text string) (id.Org, error) {
+	o, err := id.Parse[id.Org](text)
+	if err != nil {
+		return "", problem.OrgNotFound.New("There is no organisation with this id.")
+	}
+	return o, nil
+}
+
 func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*orgOutput, error) {
-	o, err := a.Orgs.Get(ctx, id.Org(in.ID))
+	owner, err := parseOrg(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.Orgs.Get(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +233,11 @@ func (a *Admin) updateOrg(ctx context.Context, in *updateOrgInput) (*orgOutput, 
 		Name: in.Body.Name, ContactEmail: in.Body.ContactEmail, Plan: (*org.Plan)(in.Body.Plan),
 		Override: (*org.Override)(in.Body.Limits), Suspended: in.Body.Suspended, SuspendedReason: in.Body.SuspendedReason,
 	}
-	o, err := a.Orgs.Update(ctx, id.Org(in.ID), route.By(ctx), c)
+	owner, err := parseOrg(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.Orgs.Update(ctx, owner, route.By(ctx), c)
 	if err != nil {
 		return nil, err
 	}
@@ -216,8 +251,12 @@ func (a *Admin) issueKey(ctx context.Context, in *issueKeyInput) (*keyOutput, er
 		key   apikey.Key
 		plain secret.String
 	)
-	err := a.DB.Tx(ctx, func(tx postgres.Tx) error {
-		o, err := a.Orgs.Lock(ctx, tx, id.Org(in.ID))
+	owner, err := parseOrg(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	err = a.DB.Tx(ctx, func(tx postgres.Tx) error {
+		o, err := a.Orgs.Lock(ctx, tx, owner)
 		if err != nil {
 			return err
 		}
@@ -231,7 +270,11 @@ func (a *Admin) issueKey(ctx context.Context, in *issueKeyInput) (*keyOutput, er
 }
 
 func (a *Admin) verifyAudit(ctx context.Context, in *orgInput) (*verifyOutput, error) {
-	o, err := a.Orgs.Get(ctx, id.Org(in.ID))
+	owner, err := parseOrg(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.Orgs.Get(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -245,8 +288,12 @@ func (a *Admin) verifyAudit(ctx context.Context, in *orgInput) (*verifyOutput, e
 }
 
 func viewOrg(o org.Org) orgBody {
+	limits := o.Override
+	if limits == nil {
+		limits = org.Override{}
+	}
 	return orgBody{
-		string(o.ID), o.Name, string(o.Plan), string(o.Environment), o.ContactEmail, o.Override,
+		string(o.ID), o.Name, string(o.Plan), string(o.Environment), o.ContactEmail, limits,
 		o.SuspendedAt != nil, o.SuspendedAt, o.SuspendedReason, o.CreatedAt, o.UpdatedAt,
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
 )
@@ -80,9 +79,6 @@ func (a *API) getMe(ctx context.Context, _ *struct{}) (*identityOutput, error) {
 }
 
 func (a *API) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, error) {
-	if in.Body.ContactEmail == nil && in.Body.Name == nil {
-		return nil, problem.ValidationFailed.New("There is nothing to change.").At("/", "required", "must have contactEmail or name")
-	}
 	caller := *route.Caller(ctx)
 	var err error
 	caller.Org, err = a.Orgs.Update(ctx, caller.Org.ID, route.By(ctx), org.Change{ContactEmail: in.Body.ContactEmail, Name: in.Body.Name})

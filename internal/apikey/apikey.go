@@ -9,6 +9,7 @@ import (
 	"errors"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
@@ -106,6 +107,10 @@ func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By
 			"The organisation has %d keys, as many as its plan allows. Revoke one first.", live).
 			With("feature", "maxKeys").With("plan", o.Plan)
 	}
+	if d.ExpiresAt != nil {
+		end := d.ExpiresAt.UTC().Truncate(time.Microsecond)
+		d.ExpiresAt = &end
+	}
 	plain, h, hint, err := newToken(o.Environment)
 	if err != nil {
 		return Key{}, secret.String{}, err
@@ -199,6 +204,8 @@ func validate(d Draft, now time.Time) error {
 	bad := problem.ValidationFailed.New("The key has values that are not allowed.")
 	if n := utf8.RuneCountInString(d.Label); strings.TrimSpace(d.Label) == "" || n > MaxLabel {
 		bad.At("/label", "length", "must have 1 to 120 characters")
+	} else if strings.ContainsFunc(d.Label, unicode.IsControl) {
+		bad.At("/label", "character", "must not hold control characters")
 	}
 	if d.ExpiresAt != nil && !d.ExpiresAt.After(now) {
 		bad.At("/expiresAt", "future", "must be in the future")

@@ -75,7 +75,9 @@ func (s *Keys) Verify(ctx context.Context, token, source string) (*Principal, er
 		return nil, problem.KeyInvalid.New("This is not an API key of this service. Check that all of it was copied.")
 	}
 	p, ok := s.known.keys.GetIfPresent(h)
-	if !ok || !s.fresh(p) {
+	// That an org is suspended is not believed from memory: a call that is refused is not admitted, so the end of the
+	// suspension would not be noticed.
+	if !ok || !s.fresh(p) || p.Org.SuspendedAt != nil {
 		if !ok || p.unknown {
 			if err := s.guessers.check(source); err != nil {
 				return nil, err

@@ -43,7 +43,8 @@ type Deps struct {
 // Fleet is the service.
 type Fleet struct {
 	Deps
-	api atomic.Int64
+	api  atomic.Int64
+	died atomic.Int64 // Unix nanoseconds
 }
 
 // New makes the service. Until its first beat it counts this node alone.
@@ -55,6 +56,14 @@ func New(d Deps) *Fleet {
 
 // LiveAPI is how many nodes answer calls, as of the last time the database could be asked; at least one.
 func (f *Fleet) LiveAPI() int { return int(f.api.Load()) }
+
+// LastDeath is when a node was last heard of that ended without saying so; zero if none did lately.
+func (f *Fleet) LastDeath() time.Time {
+	if at := f.died.Load(); at > 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
 
 // Live lists the nodes that are alive.
 func (f *Fleet) Live(ctx context.Context) ([]Node, error) {
@@ -105,5 +114,10 @@ func (f *Fleet) Beat(ctx context.Context) error {
 		}
 	}
 	f.api.Store(int64(max(count, 1)))
+	died, err := lastDeath(ctx, f.DB.Pool(), now.Add(-deadAfter))
+	if err != nil {
+		return err
+	}
+	f.died.Store(died.UnixNano())
 	return nil
 }

@@ -5,6 +5,10 @@ ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
 -- name: Live :many
 SELECT * FROM node WHERE seen_at > @since ORDER BY name, id;
 
+-- name: LastDeath :one
+-- A node that stops takes its row away; one that dies leaves it.
+SELECT coalesce(max(seen_at), 'epoch')::timestamptz FROM node WHERE seen_at <= @since;
+
 -- name: Leave :exec
 DELETE FROM node WHERE id = @id;
 

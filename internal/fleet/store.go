@@ -28,6 +28,14 @@ func live(ctx context.Context, q db.DBTX, since time.Time) ([]Node, error) {
 	return nodes, nil
 }
 
+func lastDeath(ctx context.Context, q db.DBTX, since time.Time) (time.Time, error) {
+	at, err := db.New(q).LastDeath(ctx, since)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for dead nodes: %w", err)
+	}
+	return at, nil
+}
+
 func leave(ctx context.Context, q db.DBTX, node string) error {
 	if err := db.New(q).Leave(ctx, node); err != nil {
 		return fmt.Errorf("leave the fleet: %w", err)

@@ -2,8 +2,10 @@ package limit
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,6 +23,8 @@ import (
 //   - Adding to the database returns the org's incarnation at that moment, under a lock that a rebuild also takes.
 //     Calls of an older incarnation were therefore not in the reading of the newest rebuild: they are credited to it.
 //   - When it is not known whether the shared counters have a call (a time-out), they are rebuilt.
+//   - When a node has died, which may not have added its last second to the database, the shared total is taken over
+//     (lift): a new incarnation begins with the same counters, and batches of older ones find their calls included.
 //
 // So the total is exact again once the shared server is back, whatever happened to it in between.
 
@@ -40,6 +44,8 @@ type settling struct {
 	batch  []settled
 	// credits are sums that the shared counters lack.
 	credits []settled
+	// ledgers are those of the last batch that are still to be looked at.
+	ledgers map[id.Org]ledgerRow
 }
 
 const (
@@ -83,25 +89,47 @@ func (l *Limiter) Settle(ctx context.Context) error {
 		s.number++
 	}
 	if len(s.batch) > 0 {
-		incarnations, applied, err := l.addToMonths(ctx, s.number, s.batch)
+		ledgers, applied, err := l.addToMonths(ctx, s.number, s.batch)
 		if err != nil {
 			return err
 		}
 		for _, b := range s.batch {
-			switch current := incarnations[b.org]; {
+			switch ledger := ledgers[b.org]; {
 			case !applied:
 				l.state(b.org).doubted() // an earlier try did it, and what that try learned is lost
-			case current > b.incarnation:
-				s.credits = append(s.credits, settled{b.org, b.month, current, b.calls})
+			case ledger.included(b):
+			case ledger.incarnation > b.incarnation:
+				s.credits = append(s.credits, settled{b.org, b.month, ledger.incarnation, b.calls})
 			}
 		}
 		s.batch = nil
+		s.ledgers = ledgers
 	}
 	if l.breaker.State() == gobreaker.StateOpen {
 		return nil // half open will do: an org without calls must be settled too
 	}
 	l.credit(ctx)
+	if err := l.liftAfterDeath(ctx); err != nil {
+		return err
+	}
 	return l.rebuildDoubted(ctx)
+}
+
+// liftAfterDeath lifts the orgs of the last batch if a node has died since they were lifted: that node may have admitted
+// calls, and counted them in Redis, that it could not add to the database.
+func (l *Limiter) liftAfterDeath(ctx context.Context) error {
+	died := l.Fleet.LastDeath()
+	for org, ledger := range l.settle.ledgers {
+		if _, doubtful := l.state(org).unresolved(); doubtful || !died.After(ledger.liftedAt.Add(-settleAtMost)) {
+			delete(l.settle.ledgers, org)
+			continue
+		}
+		if err := l.lift(ctx, org, died.Add(settleAtMost)); err != nil {
+			return err
+		}
+		delete(l.settle.ledgers, org)
+	}
+	return nil
 }
 
 // collect takes the pending counts of all orgs, in the order of their ids so that nodes do not deadlock.
@@ -193,17 +221,23 @@ func (l *Limiter) prime(ctx context.Context, st *orgState, org id.Org) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	told, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
-	_, err = l.Redis.Run(ctx, l.scripts.prime, []string{orgKey(org)},
+	answer, err := l.Redis.Run(told, l.scripts.prime, []string{orgKey(org)},
 		[]string{itoa(int(epoch)), itoa(int(incarnation)), itoa(month), itoa(int(used))})
 	if err != nil {
 		l.failed(err, nil)
 		return err
 	}
+	if found, err := strconv.ParseInt(answer, 10, 64); err == nil && found > incarnation {
+		return errors.Join(errAhead, l.raiseIncarnation(ctx, org, found))
+	}
 	st.setIncarnation(incarnation)
 	return nil
 }
+
+// errAhead means that the shared counters were ahead of the database's incarnation; the next try finds them level.
+var errAhead = errors.New("the shared counters were ahead of the ledger")
 
 // sweep forgets orgs that have not called for a while, and the marks of processes that are long gone.
 func (l *Limiter) sweep(ctx context.Context) {

@@ -245,3 +245,52 @@ func TestTakeConnect(t *testing.T) {
 		t.Errorf("window %+v %v", w, err)
 	}
 }
+
+// A node that is killed takes the second with it that it had not yet added to the database; Redis still has it, and the
+// others bring it home before Redis in its turn may be lost.
+func TestTheMonthSurvivesADeadNode(t *testing.T) {
+	t.Parallel()
+	_, url := testenv.PrivateRedis(t)
+	n := newNodes(t, url, time.Now, false)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
+	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	admitted := int64(0)
+	burst := func(calls int, on ...*limit.Limiter) {
+		for i := range calls {
+			if d, err := on[i%len(on)].Admit(t.Context(), call); err != nil || d.Degraded || d.Denied != nil {
+				t.Fatalf("%+v %v", d, err)
+			}
+			admitted++
+		}
+	}
+	settle := func() {
+		for _, l := range n.limiters {
+			if err := l.Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 3 {
+		burst(30, n.limiters...)
+		dead := n.limiters[2]
+		n.limiters = n.limiters[:2] // never settles again
+		burst(7, n.limiters...)
+		n.died.Store(time.Now().Add(-time.Second).UnixNano())
+		// One has calls pending while the other lifts; both orders happen over the rounds.
+		burst(1, n.limiters[0])
+		settle()
+		burst(5, n.limiters...)
+		settle()
+		settle()
+		if stored := n.stored(t, owner); stored != admitted {
+			t.Fatalf("%d admitted, the database has %d", admitted, stored)
+		}
+		flush(t, url)
+		if shared, stored := n.settleAll(t, owner, &limits); shared != admitted || stored != admitted {
+			t.Fatalf("%d admitted, Redis says %d, the database %d", admitted, shared, stored)
+		}
+		n.limiters = append(n.limiters, dead) // as a new process would
+		dead.Discard()
+	}
+}

@@ -120,8 +120,11 @@ func (d *Denial) Problem() *problem.Error {
 		After(seconds(d.Wait)).With("reason", d.Reason).With("limit", d.Limit).With("current", d.Current)
 }
 
-// fleet knows how many nodes share the work; *fleet.Fleet has it.
-type fleet interface{ LiveAPI() int }
+// fleet knows how many nodes share the work, and when one last died; *fleet.Fleet has it.
+type fleet interface {
+	LiveAPI() int
+	LastDeath() time.Time
+}
 
 // epochs reads an org's epoch from the database; *org.Orgs has it.
 type epochs interface {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,13 +46,17 @@ type nodes struct {
 	redis    secret.String
 	limiters []*limit.Limiter
 	orgs     *org.Orgs
+	died     atomic.Int64
 }
 
 var errRollback = errors.New("roll back")
 
-type three struct{}
+// three is a fleet of three nodes, one of which may have died.
+type three struct{ died *atomic.Int64 }
 
 func (three) LiveAPI() int { return 3 }
+
+func (f three) LastDeath() time.Time { return time.Unix(0, f.died.Load()) }
 
 type noAnnounce struct{}
 
@@ -80,7 +85,7 @@ func newNodesWith(t testing.TB, redis secret.String, now func() time.Time, ownCl
 		t.Cleanup(pokes.Close)
 		l := limit.New(limit.Deps{
 			Config: limit.Config{Timeout: timeout, Process: fmt.Sprint("p", i), OwnClock: ownClock},
-			Redis:  client, DB: n.db, Bus: pokes, Fleet: three{}, Log: slog.New(slog.DiscardHandler), Now: now,
+			Redis:  client, DB: n.db, Bus: pokes, Fleet: three{&n.died}, Log: slog.New(slog.DiscardHandler), Now: now,
 		})
 		l.SetEpochs(n.orgs)
 		n.limiters = append(n.limiters, l)

@@ -11,7 +11,21 @@ SELECT coalesce((SELECT used FROM month_total WHERE org_id = @org_id AND month =
 
 -- name: HoldIncarnations :many
 -- tenant: one flush settles the counts of many orgs
-SELECT org_id, incarnation FROM ledger WHERE org_id = ANY (@org_ids::text[]) ORDER BY org_id FOR SHARE;
+SELECT org_id, incarnation, lifted, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at
+FROM ledger WHERE org_id = ANY (@org_ids::text[]) ORDER BY org_id FOR SHARE;
+
+-- name: RaiseIncarnation :exec
+UPDATE ledger SET incarnation = greatest(incarnation, @incarnation) WHERE org_id = @org_id;
+
+-- name: LockLedger :one
+SELECT incarnation, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at FROM ledger WHERE org_id = @org_id FOR UPDATE;
+
+-- name: SetLifted :exec
+UPDATE ledger SET incarnation = @incarnation, lifted = @lifted, lifted_at = @now WHERE org_id = @org_id;
+
+-- name: SetMonth :exec
+INSERT INTO month_total (org_id, month, used) VALUES (@org_id, @month, @used)
+ON CONFLICT (org_id, month) DO UPDATE SET used = excluded.used;
 
 -- name: AddToMonths :exec
 INSERT INTO month_total (org_id, month, used)

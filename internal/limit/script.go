@@ -23,16 +23,18 @@ var (
 	bumpText string
 	//go:embed credit.lua
 	creditText string
+	//go:embed lift.lua
+	liftText string
 	//go:embed cool.lua
 	coolText string
 )
 
-type scripts struct{ admit, prime, bump, credit, cool *valkey.Script }
+type scripts struct{ admit, prime, bump, credit, lift, cool *valkey.Script }
 
 func loadScripts() scripts {
 	return scripts{
 		admit: valkey.NewScript(admitText), prime: valkey.NewScript(primeText), bump: valkey.NewScript(bumpText),
-		credit: valkey.NewScript(creditText), cool: valkey.NewScript(coolText),
+		credit: valkey.NewScript(creditText), lift: valkey.NewScript(liftText), cool: valkey.NewScript(coolText),
 	}
 }
 

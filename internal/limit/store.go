@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -35,9 +36,22 @@ func (l *Limiter) nextIncarnation(ctx context.Context, org id.Org, month int) (i
 	return incarnation, used, err
 }
 
-// addToMonths adds a batch and returns the incarnations of its orgs. applied is false if an earlier try had added it.
-func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []settled) (incarnations map[id.Org]int64, applied bool, err error) {
-	orgs, sums := sum(batch)
+// ledgerRow is an org's ledger as a batch met it.
+type ledgerRow struct {
+	incarnation, lifted int64
+	liftedAt            time.Time
+}
+
+// included says that the database has these calls already, by way of the shared counters.
+func (r ledgerRow) included(s settled) bool { return s.incarnation > 0 && s.incarnation <= r.lifted }
+
+// addToMonths adds a batch and returns the ledgers of its orgs. applied is false if an earlier try had added it.
+func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []settled) (ledgers map[id.Org]ledgerRow, applied bool, err error) {
+	orgs := make([]string, len(batch))
+	for i, b := range batch {
+		orgs[i] = string(b.org)
+	}
+	orgs = slices.Compact(orgs)
 	err = l.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
 		rows, err := q.TakeBatch(ctx, db.TakeBatchParams{Process: l.Config.Process, Batch: number, Now: l.Now()})
@@ -54,26 +68,65 @@ func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []settled
 		if err != nil {
 			return fmt.Errorf("hold incarnations: %w", err)
 		}
-		incarnations = make(map[id.Org]int64, len(held))
+		ledgers = make(map[id.Org]ledgerRow, len(held))
 		for _, h := range held {
-			incarnations[h.OrgID] = h.Incarnation
+			ledgers[h.OrgID] = ledgerRow{h.Incarnation, h.Lifted, h.LiftedAt}
 		}
-		if err := q.AddToMonths(ctx, sums); err != nil {
+		missing := slices.DeleteFunc(slices.Clone(batch), func(s settled) bool { return ledgers[s.org].included(s) })
+		if err := q.AddToMonths(ctx, sum(missing)); err != nil {
 			return fmt.Errorf("add to months: %w", err)
 		}
 		return nil
 	})
-	return incarnations, applied, err
+	return ledgers, applied, err
+}
+
+// lift takes the shared counters' total over, because a node died that may not have added all it admitted. The ledger
+// is locked meanwhile: a batch is either in before, or finds its calls included.
+func (l *Limiter) lift(ctx context.Context, org id.Org, died time.Time) error {
+	return l.DB.Tx(ctx, func(tx postgres.Tx) error {
+		q := db.New(tx)
+		ledger, err := q.LockLedger(ctx, org)
+		if err != nil {
+			return fmt.Errorf("lock ledger of %s: %w", org, err)
+		}
+		if ledger.LiftedAt.After(died) {
+			return nil // another node was faster
+		}
+		told, cancel := context.WithTimeout(ctx, tellTimeout)
+		defer cancel()
+		next := ledger.Incarnation + 1
+		answer, err := l.Redis.Run(told, l.scripts.lift, []string{orgKey(org)}, []string{itoa(int(ledger.Incarnation)), itoa(int(next))})
+		if err != nil {
+			return err
+		}
+		var month, used int64
+		if _, err := fmt.Sscanf(answer, "%d %d", &month, &used); err != nil {
+			return nil //nolint:nilerr // gone or moved: they are being rebuilt, so they have nothing to tell
+		}
+		if err := q.SetLifted(ctx, db.SetLiftedParams{OrgID: org, Incarnation: next, Lifted: ledger.Incarnation, Now: l.Now()}); err != nil {
+			return fmt.Errorf("mark ledger of %s: %w", org, err)
+		}
+		if err := q.SetMonth(ctx, db.SetMonthParams{OrgID: org, Month: int32(month), Used: used}); err != nil {
+			return fmt.Errorf("take over month of %s: %w", org, err)
+		}
+		return nil
+	})
+}
+
+// raiseIncarnation follows shared counters that are ahead: a lift had reached them and not the database.
+func (l *Limiter) raiseIncarnation(ctx context.Context, org id.Org, incarnation int64) error {
+	err := db.New(l.DB.Pool()).RaiseIncarnation(ctx, db.RaiseIncarnationParams{OrgID: org, Incarnation: incarnation})
+	if err != nil {
+		return fmt.Errorf("raise incarnation of %s: %w", org, err)
+	}
+	return nil
 }
 
 // sum adds up a sorted batch by org and month, because one statement may touch a row only once.
-func sum(batch []settled) (orgs []string, sums db.AddToMonthsParams) {
+func sum(batch []settled) (sums db.AddToMonthsParams) {
 	for i, b := range batch {
-		same := i > 0 && batch[i-1].org == b.org
-		if !same {
-			orgs = append(orgs, string(b.org))
-		}
-		if same && batch[i-1].month == b.month {
+		if i > 0 && batch[i-1].org == b.org && batch[i-1].month == b.month {
 			sums.Counts[len(sums.Counts)-1] += b.calls
 			continue
 		}
@@ -81,7 +134,7 @@ func sum(batch []settled) (orgs []string, sums db.AddToMonthsParams) {
 		sums.Months = append(sums.Months, int32(b.month))
 		sums.Counts = append(sums.Counts, b.calls)
 	}
-	return orgs, sums
+	return sums
 }
 
 func (l *Limiter) forgetFlushes(ctx context.Context, before time.Time) error {

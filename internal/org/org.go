@@ -7,10 +7,12 @@ package org
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/mail"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
@@ -128,6 +130,9 @@ func (s *Orgs) List(ctx context.Context, after id.Org, limit int) ([]Org, error)
 
 // Update changes an org. When it returns, a node that starts to answer a call will notice.
 func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (Org, error) {
+	if c == (Change{}) {
+		return Org{}, problem.ValidationFailed.New("There is nothing to change.").At("", "required", "must have at least one field")
+	}
 	var after Org
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
 		before, err := getForUpdate(ctx, tx, org)
@@ -218,6 +223,8 @@ func validate(o Org) error {
 	bad := problem.ValidationFailed.New("The organisation has values that are not allowed.")
 	if n := utf8.RuneCountInString(o.Name); strings.TrimSpace(o.Name) == "" || n > MaxName {
 		bad.At("/name", "length", "must have 1 to 120 characters")
+	} else if strings.ContainsFunc(o.Name, unicode.IsControl) {
+		bad.At("/name", "character", "must not hold control characters")
 	}
 	if a, err := mail.ParseAddress(o.ContactEmail); err != nil || a.Address != o.ContactEmail || len(o.ContactEmail) > MaxEmail {
 		bad.At("/contactEmail", "format", "must be an email address, such as ops@example.com")
@@ -228,8 +235,8 @@ func validate(o Org) error {
 	if o.Environment != EnvSandbox && o.Environment != EnvLive {
 		bad.At("/environment", "enum", "must be sandbox or live")
 	}
-	for name, value := range o.Override {
-		switch {
+	for _, name := range slices.Sorted(maps.Keys(o.Override)) {
+		switch value := o.Override[name]; {
 		case !slices.Contains(LimitNames(), name):
 			bad.At("/limits/"+name, "unknown", "is not a limit; the limits are "+strings.Join(LimitNames(), ", "))
 		case value < 1 && value != Unlimited:

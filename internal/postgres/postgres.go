@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stagedoor/stagedoor/internal/secret"
@@ -71,6 +72,13 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		if _, given := cfg.ConnConfig.RuntimeParams[name]; !given {
 			cfg.ConnConfig.RuntimeParams[name] = value
 		}
+	}
+	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		// Times are in UTC whatever the machine thinks, so that every answer shows them alike.
+		conn.TypeMap().RegisterType(&pgtype.Type{
+			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+		})
+		return nil
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

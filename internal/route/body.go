@@ -76,6 +76,9 @@ func walk(dec *json.Decoder, pointer string, depth int) error {
 	}
 	delim, ok := token.(json.Delim)
 	if !ok {
+		if text, ok := token.(string); ok && strings.ContainsRune(text, 0) {
+			return problem.ValidationFailed.New("A text holds the character NUL.").At(pointer, "character", "must not hold the character NUL")
+		}
 		return nil
 	}
 	if depth >= maxDepth {
@@ -93,7 +96,7 @@ func walk(dec *json.Decoder, pointer string, depth int) error {
 				return malformed(dec, err)
 			}
 			text, _ := name.(string)
-			next = pointer + "/" + text
+			next = pointer + "/" + escape.Replace(text)
 			if names[text] {
 				return problem.MalformedJSON.New("A name is repeated within one object.").At(next, "repeated", "appears twice")
 			}
@@ -108,6 +111,9 @@ func walk(dec *json.Decoder, pointer string, depth int) error {
 	}
 	return nil
 }
+
+// escape writes a name as a part of a JSON pointer (RFC 6901).
+var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
 func malformed(dec *json.Decoder, err error) error {
 	return problem.MalformedJSON.Newf("The body is not JSON: it breaks off or goes wrong at byte %d.", dec.InputOffset()).Because(err)

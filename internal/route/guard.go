@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -58,6 +59,10 @@ func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 			t.Fail(w, r, err)
 			return
 		}
+		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+			t.Fail(w, r, problem.InvalidRequest.New("The query string is not well-formed; escape what is special in it."))
+			return
+		}
 		if op.hasBody {
 			body, err := readJSON(w, r)
 			if err != nil {
@@ -106,6 +111,9 @@ func (t *Table) unmatched(w http.ResponseWriter, r *http.Request) {
 		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
 		if _, pattern := t.mux.Handler(probe); pattern != "/" && pattern != "" && path.Clean(r.URL.Path) == r.URL.Path {
 			allow = append(allow, method)
+			if method == http.MethodGet {
+				allow = append(allow, http.MethodHead)
+			}
 		}
 	}
 	if len(allow) == 0 {

@@ -122,6 +122,8 @@ var hooksOnce sync.Once
 // setErrorHooks makes huma's own errors ours. Its default echoes rejected values, passwords included.
 func setErrorHooks() {
 	hooksOnce.Do(func() {
+		// encoding/json takes "Scopes" for "scopes": two spellings of one name would get past every check of repeated names.
+		huma.ValidateStrictCasing = true
 		huma.NewError = func(status int, _ string, _ ...error) huma.StatusError { return &Problem{status: status} }
 		huma.NewErrorWithContext = func(ctx huma.Context, status int, _ string, errs ...error) huma.StatusError {
 			call := From(ctx.Context())
@@ -171,6 +173,9 @@ func place(location, message string) (pointer string, inBody bool) {
 		rest = strings.TrimPrefix(rest+"."+m[1], ".")
 	}
 	path := strings.ReplaceAll(rest, ".", "/")
+	if where == "body" && path == "" {
+		return "", true // the whole body
+	}
 	if where == "body" {
 		return "/" + path, true
 	}
@@ -183,12 +188,15 @@ var words = []struct{ start, code string }{
 	{"unknown query parameter", "unknown"}, {"expected value to be one of", "enum"}, {"expected length", "length"},
 	{"expected array length", "items"}, {"expected array items to be unique", "unique"}, {"expected number ", "range"},
 	{"expected string to be", "format"}, {"expected string to match", "pattern"}, {"expected property", "required"},
-	{"expected", "type"}, {"invalid", "type"},
+	{"expected", "type"}, {"invalid", "type"}, {"json", "type"},
 }
 
 // explain gives a message a code, and cuts off what huma quotes behind a colon: it may be the caller's.
 func explain(message string) (code, text string) {
 	text, _, _ = strings.Cut(message, ": ")
+	if text == "json" { // the decoder's own error quotes the value
+		text = "cannot be read as the expected type"
+	}
 	for _, w := range words {
 		if strings.HasPrefix(message, w.start) {
 			return w.code, text

@@ -43,6 +43,18 @@ func (q *Queries) Forget(ctx context.Context, before time.Time) error {
 	return err
 }
 
+const lastDeath = `-- name: LastDeath :one
+SELECT coalesce(max(seen_at), 'epoch')::timestamptz FROM node WHERE seen_at <= $1
+`
+
+// A node that stops takes its row away; one that dies leaves it.
+func (q *Queries) LastDeath(ctx context.Context, since time.Time) (time.Time, error) {
+	row := q.db.QueryRow(ctx, lastDeath, since)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const leave = `-- name: Leave :exec
 DELETE FROM node WHERE id = $1
 `

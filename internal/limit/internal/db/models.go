@@ -3,12 +3,3 @@
 //   sqlc v1.31.1
 
 package db
-
-import (
-	"github.com/stagedoor/stagedoor/internal/id"
-)
-
-type Ledger struct {
-	OrgID       id.Org
-	Incarnation int64
-}

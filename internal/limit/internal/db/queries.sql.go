@@ -55,20 +55,33 @@ func (q *Queries) GetConnect(ctx context.Context, orgID id.Org) (GetConnectRow, 
 }
 
 const holdIncarnations = `-- name: HoldIncarnations :many
-SELECT org_id, incarnation FROM ledger WHERE org_id = ANY ($1::text[]) ORDER BY org_id FOR SHARE
+SELECT org_id, incarnation, lifted, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at
+FROM ledger WHERE org_id = ANY ($1::text[]) ORDER BY org_id FOR SHARE
 `
 
+type HoldIncarnationsRow struct {
+	OrgID       id.Org
+	Incarnation int64
+	Lifted      int64
+	LiftedAt    time.Time
+}
+
 // tenant: one flush settles the counts of many orgs
-func (q *Queries) HoldIncarnations(ctx context.Context, orgIds []string) ([]Ledger, error) {
+func (q *Queries) HoldIncarnations(ctx context.Context, orgIds []string) ([]HoldIncarnationsRow, error) {
 	rows, err := q.db.Query(ctx, holdIncarnations, orgIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Ledger
+	var items []HoldIncarnationsRow
 	for rows.Next() {
-		var i Ledger
-		if err := rows.Scan(&i.OrgID, &i.Incarnation); err != nil {
+		var i HoldIncarnationsRow
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Incarnation,
+			&i.Lifted,
+			&i.LiftedAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -99,6 +112,22 @@ func (q *Queries) LockConnect(ctx context.Context, arg LockConnectParams) (LockC
 	row := q.db.QueryRow(ctx, lockConnect, arg.OrgID, arg.Now)
 	var i LockConnectRow
 	err := row.Scan(&i.Level, &i.At)
+	return i, err
+}
+
+const lockLedger = `-- name: LockLedger :one
+SELECT incarnation, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at FROM ledger WHERE org_id = $1 FOR UPDATE
+`
+
+type LockLedgerRow struct {
+	Incarnation int64
+	LiftedAt    time.Time
+}
+
+func (q *Queries) LockLedger(ctx context.Context, orgID id.Org) (LockLedgerRow, error) {
+	row := q.db.QueryRow(ctx, lockLedger, orgID)
+	var i LockLedgerRow
+	err := row.Scan(&i.Incarnation, &i.LiftedAt)
 	return i, err
 }
 
@@ -140,6 +169,20 @@ func (q *Queries) OpenLedgers(ctx context.Context, orgIds []string) error {
 	return err
 }
 
+const raiseIncarnation = `-- name: RaiseIncarnation :exec
+UPDATE ledger SET incarnation = greatest(incarnation, $1) WHERE org_id = $2
+`
+
+type RaiseIncarnationParams struct {
+	Incarnation int64
+	OrgID       id.Org
+}
+
+func (q *Queries) RaiseIncarnation(ctx context.Context, arg RaiseIncarnationParams) error {
+	_, err := q.db.Exec(ctx, raiseIncarnation, arg.Incarnation, arg.OrgID)
+	return err
+}
+
 const setConnect = `-- name: SetConnect :exec
 UPDATE connect_bucket SET level = $1, at = $2 WHERE org_id = $3
 `
@@ -152,6 +195,43 @@ type SetConnectParams struct {
 
 func (q *Queries) SetConnect(ctx context.Context, arg SetConnectParams) error {
 	_, err := q.db.Exec(ctx, setConnect, arg.Level, arg.Now, arg.OrgID)
+	return err
+}
+
+const setLifted = `-- name: SetLifted :exec
+UPDATE ledger SET incarnation = $1, lifted = $2, lifted_at = $3 WHERE org_id = $4
+`
+
+type SetLiftedParams struct {
+	Incarnation int64
+	Lifted      int64
+	Now         time.Time
+	OrgID       id.Org
+}
+
+func (q *Queries) SetLifted(ctx context.Context, arg SetLiftedParams) error {
+	_, err := q.db.Exec(ctx, setLifted,
+		arg.Incarnation,
+		arg.Lifted,
+		arg.Now,
+		arg.OrgID,
+	)
+	return err
+}
+
+const setMonth = `-- name: SetMonth :exec
+INSERT INTO month_total (org_id, month, used) VALUES ($1, $2, $3)
+ON CONFLICT (org_id, month) DO UPDATE SET used = excluded.used
+`
+
+type SetMonthParams struct {
+	OrgID id.Org
+	Month int32
+	Used  int64
+}
+
+func (q *Queries) SetMonth(ctx context.Context, arg SetMonthParams) error {
+	_, err := q.db.Exec(ctx, setMonth, arg.OrgID, arg.Month, arg.Used)
 	return err
 }
 
