@@ -242,26 +242,32 @@ func (l *Limiter) Admit(ctx context.Context, c Call) (Decision, error) {
 		l.metrics.decisions.WithLabelValues("held").Inc()
 		return d, nil
 	}
+	if d, ok := l.consult(ctx, st, c); ok {
+		return d, nil
+	}
+	return l.alone(ctx, st, c), nil
+}
+
+// consult asks the shared counters; not ok if they cannot be had.
+func (l *Limiter) consult(ctx context.Context, st *orgState, c Call) (Decision, bool) {
 	for range admitTries {
 		incarnation := st.currentIncarnation()
 		a, err := l.ask(ctx, st, c, incarnation)
 		if err != nil {
-			break
+			return Decision{}, false
 		}
 		switch a.verdict {
 		case otherCounter:
-			err = l.adopt(ctx, st, c.Org, incarnation, a.incarnation)
+			if err := l.adopt(ctx, st, c.Org, incarnation, a.incarnation); err != nil {
+				return Decision{}, false
+			}
 		case staleEpoch:
-			return Decision{Stale: true}, nil
+			return Decision{Stale: true}, true
 		case admitted, overMinute, overMonth, overRead, overWrite, coolingDown:
-			return l.decide(st, c, a), nil
-		}
-		if err != nil {
-			break
+			return l.decide(st, c, a), true
 		}
 	}
-	// The shared counters cannot be had; that is not the caller's failure.
-	return l.alone(ctx, st, c), nil
+	return Decision{}, false
 }
 
 // ask runs the admission script, unless the breaker is open. On an error the script may have run all the same.

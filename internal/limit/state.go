@@ -190,6 +190,10 @@ func (l *Limiter) held(st *orgState, c Call) (Decision, bool) {
 	}
 	d := h.denial
 	d.Wait = h.ends.Sub(now)
+	if ofOrg := d.Reason == OrgPerMinute || d.Reason == OrgPerMonth; !ofOrg && c.Limits.CallsPerMinute > 0 {
+		// Calls for other accounts may have filled the org's minute since. It has room for one more after this long.
+		d.Wait = max(d.Wait, time.Minute/time.Duration(c.Limits.CallsPerMinute))
+	}
 	return Decision{Denied: &d, Org: h.org, Month: h.month, Account: h.account}, true
 }
 

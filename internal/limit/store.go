@@ -102,7 +102,7 @@ func (l *Limiter) lift(ctx context.Context, org id.Org, died time.Time) error {
 		}
 		var month, used int64
 		if _, err := fmt.Sscanf(answer, "%d %d", &month, &used); err != nil {
-			return nil //nolint:nilerr // gone or moved: they are being rebuilt, so they have nothing to tell
+			return nil // gone or moved: they are being rebuilt, so they have nothing to tell
 		}
 		if err := q.SetLifted(ctx, db.SetLiftedParams{OrgID: org, Incarnation: next, Lifted: ledger.Incarnation, Now: l.Now()}); err != nil {
 			return fmt.Errorf("mark ledger of %s: %w", org, err)
