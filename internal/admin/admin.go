@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/fleet"
@@ -39,6 +41,7 @@ type Deps struct {
 	Audit    *audit.Log
 	Fleet    *fleet.Fleet
 	Metrics  *route.Metrics
+	Tracer   trace.Tracer
 	Draining func() bool
 	Source   func(*http.Request) string
 	HashIP   func(string) string
@@ -61,7 +64,7 @@ func New(d Deps) *Admin {
 			PublicURL: d.Config.URL, ProblemsURL: d.Config.PublicURL + "/problems",
 		},
 		Auth: operators{sha256.Sum256([]byte(d.Config.Token.Reveal()))}, Admit: nil, Count: nil, Draining: d.Draining,
-		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Log: d.Log, Now: d.Now,
+		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	a.orgRoutes()
 	a.fleetRoutes()

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/limit"
@@ -36,6 +38,7 @@ type Deps struct {
 	Limits   *limit.Limiter
 	Usage    *usage.Usage
 	Metrics  *route.Metrics
+	Tracer   trace.Tracer
 	Draining func() bool
 	Source   func(*http.Request) string
 	HashIP   func(string) string
@@ -61,7 +64,7 @@ func New(d Deps) (*API, error) {
 			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
 		},
 		Auth: customers{d.Keys}, Admit: d.Limits, Count: d.Usage, Draining: d.Draining,
-		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Log: d.Log, Now: d.Now,
+		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	var err error
 	if a.pages, err = renderPages(); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/admin"
 	"github.com/stagedoor/stagedoor/internal/api"
@@ -110,7 +111,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	publicMetrics, adminMetrics := route.NewMetrics("public"), route.NewMetrics("admin")
 	n.api, err = api.New(api.Deps{
 		Config: api.Config{PublicURL: cfg.PublicURL}, Orgs: orgs, Keys: n.keys, Audit: auditLog, Limits: n.limits, Usage: n.usage,
-		Metrics: publicMetrics, Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	if err != nil {
 		return n, err
@@ -118,7 +119,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	n.admin = admin.New(admin.Deps{
 		Config: admin.Config{Token: cfg.AdminToken, URL: "http://" + cfg.InternalListen, PublicURL: cfg.PublicURL},
 		DB:     n.db, Orgs: orgs, Keys: n.keys, Audit: auditLog, Fleet: n.fleet,
-		Metrics: adminMetrics, Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+		Metrics: adminMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	if n.has("worker") {
 		workers := river.NewWorkers()
@@ -158,6 +159,14 @@ func (n *Node) openEngines(ctx context.Context) (err error) {
 		}
 	}})
 	return err
+}
+
+// tracer is nil unless traces are sent somewhere.
+func (n *Node) tracer() trace.Tracer {
+	if n.tracing == nil {
+		return nil
+	}
+	return n.tracing.Tracer("stagedoor")
 }
 
 // Close ends the connections to the engines.

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -72,7 +71,7 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	}
 	serve(internal, l.Internal)
 	if l.Public != nil {
-		public := server(n.publicHandler(), n.log)
+		public := server(n.api, n.log)
 		servers = append([]*http.Server{public}, servers...)
 		serve(public, l.Public)
 		n.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("public", l.Public.Addr().String()),
@@ -145,11 +144,4 @@ func (n *Node) heardEpoch(last string, payload []byte) {
 	}
 	n.keys.Heard(org, epoch)
 	n.limits.Forget(org)
-}
-
-func (n *Node) publicHandler() http.Handler {
-	if n.tracing == nil {
-		return n.api
-	}
-	return otelhttp.NewHandler(n.api, "public", otelhttp.WithTracerProvider(n.tracing))
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -28,6 +30,7 @@ type Call struct {
 	started time.Time
 	problem string
 	fault   error
+	span    trace.Span
 }
 
 type callKey struct{}

@@ -30,7 +30,7 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if t.Draining() {
 		call.header.Set("Connection", "close")
 	}
-	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call))
+	r = r.WithContext(context.WithValue(t.startSpan(r, call), callKey{}, call))
 	defer t.finish(rec, r, call)
 	defer t.recover(rec, r, call)
 	if t.inFlight.Add(1) > maxInFlight {
@@ -161,6 +161,7 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 		rec.status = http.StatusOK
 	}
 	t.Metrics.observe(operation, rec.status, took)
+	call.endSpan(operation, rec.status)
 	t.countUsage(call, rec.status)
 
 	level := slog.LevelInfo

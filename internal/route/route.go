@@ -18,6 +18,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
@@ -108,8 +109,10 @@ type Deps struct {
 	// HashIP makes a source unreadable but comparable.
 	HashIP  func(source string) string
 	Metrics *Metrics
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Tracer is nil where nothing is traced.
+	Tracer trace.Tracer
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Table is a face's operations.

@@ -37,7 +37,9 @@ type Setup struct {
 	// RedisTimeout is generous by default: on a busy test machine 25 ms would make nodes decide alone now and then.
 	RedisTimeout time.Duration
 	DrainDelay   time.Duration
-	Log          io.Writer
+	// Log gets everything, from debug on; OTLP is where traces go.
+	Log  io.Writer
+	OTLP string
 	// Wrap is put in front of the command of a process, such as taskset -c 0; Env is added to its environment.
 	Wrap, Env []string
 }
@@ -89,7 +91,7 @@ func inProcess(t testing.TB, i int, s Setup) *Node {
 	node, err := app.NewNode(t.Context(), config.Config{
 		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: []string{"api", "worker"}, Node: fmt.Sprint("node-", i+1),
 		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: "http://stagedoor.test", AdminToken: secret.New(AdminToken),
-		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay,
+		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
 	}, log)
 	if err != nil {
 		t.Fatal(err)
