@@ -3,12 +3,19 @@
 -- owner: limit
 -- The incarnation of an org's counters in Redis: one more each time they are rebuilt from here.
 CREATE TABLE ledger (
-    org_id      text PRIMARY KEY REFERENCES org (id),
-    incarnation bigint NOT NULL DEFAULT 0,
+    org_id       text PRIMARY KEY REFERENCES org (id),
+    incarnation  bigint NOT NULL DEFAULT 0,
     -- Redis's own total was taken over when the incarnation after this one began: whatever Redis had counted under it, or
     -- under an older one, is in month_total already.
-    lifted      bigint NOT NULL DEFAULT 0,
-    lifted_at   timestamptz NOT NULL DEFAULT '-infinity'
+    -- Only for the month that was taken over.
+    lifted       bigint NOT NULL DEFAULT 0,
+    lifted_month integer NOT NULL DEFAULT 0,
+    lifted_at    timestamptz NOT NULL DEFAULT '-infinity',
+    -- Calls of a month that month_total has and Redis lacks: they are to be credited to it.
+    owed         bigint NOT NULL DEFAULT 0,
+    owed_month   integer NOT NULL DEFAULT 0,
+    -- Redis may have a call twice; a rebuild settles it.
+    doubted      boolean NOT NULL DEFAULT false
 );
 
 -- owner: limit

@@ -105,6 +105,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	orgs := org.New(org.Deps{DB: n.db, Audit: auditLog, Jobs: enqueue, Announce: n.limits, Now: clock.Now})
 	n.limits.SetEpochs(orgs)
 	n.keys = apikey.New(apikey.Deps{DB: n.db, Orgs: orgs, Audit: auditLog, Troubled: n.limits.Troubled, Now: clock.Now})
+	n.bus.OnConnect(n.keys.Distrust)
 	n.usage = usage.New(usage.Deps{DB: n.db, Log: n.log, Now: clock.Now})
 
 	source, hashIP := route.SourceOf(proxies), hashWith(cfg.IPHashKey.Reveal())
@@ -153,11 +154,7 @@ func (n *Node) openEngines(ctx context.Context) (err error) {
 	if n.redis, err = valkey.Open(valkey.Config{URL: n.cfg.Redis, Name: "stagedoord"}); err != nil {
 		return err
 	}
-	n.bus, err = bus.Open(bus.Config{URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node, Reconnected: func() {
-		if n.keys != nil {
-			n.keys.Distrust() // pokes may have been missed while the bus was away
-		}
-	}})
+	n.bus, err = bus.Open(bus.Config{URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node})
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,15 +21,17 @@ type Config struct {
 	URL secret.String
 	// Name shows up in the server's list of connections.
 	Name string
-	// Reconnected is called when pokes may have been missed.
-	Reconnected func()
 }
 
 // Bus is a connection that repairs itself.
-type Bus struct{ conn *nats.Conn }
+type Bus struct {
+	conn      *nats.Conn
+	connected atomic.Pointer[func()]
+}
 
 // Open prepares the connection. It does not wait for the server: a node starts while it is away.
 func Open(c Config) (*Bus, error) {
+	b := &Bus{}
 	conn, err := nats.Connect(c.URL.Reveal(),
 		nats.Name(c.Name),
 		nats.RetryOnFailedConnect(true),
@@ -37,12 +40,23 @@ func Open(c Config) (*Bus, error) {
 		nats.ReconnectBufSize(-1), // a poke that is late is worth nothing
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.ReconnectHandler(func(*nats.Conn) { c.Reconnected() }),
+		nats.ConnectHandler(func(*nats.Conn) { b.haveConnected() }),
+		nats.ReconnectHandler(func(*nats.Conn) { b.haveConnected() }),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("NATS_URL cannot be used; it looks like nats://host:4222: %w", err)
 	}
-	return &Bus{conn}, nil
+	b.conn = conn
+	return b, nil
+}
+
+// OnConnect sets what is called whenever the connection is there again, or for the first time: pokes may have been missed.
+func (b *Bus) OnConnect(do func()) { b.connected.Store(&do) }
+
+func (b *Bus) haveConnected() {
+	if do := b.connected.Load(); do != nil {
+		(*do)()
+	}
 }
 
 // Close ends the connection and its subscriptions.

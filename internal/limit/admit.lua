@@ -22,7 +22,7 @@ local v = redis.call('GET', KEYS[1])
 if v then ep, inc, mi, mu, ol, ot = struct.unpack('<I4I4I4I8dd', v) end
 
 local function answer(verdict, wait, sv, sl)
-  return struct.pack('<BddI4I4I4dI8d', verdict, wait, now, ep, inc, sv, ol, mu, sl)
+  return struct.pack('<BddI4I4I4dI8d', verdict, wait, now, mi, inc, sv, ol, mu, sl)
 end
 
 -- 8: these are not the counters the caller knows: they were lost, or rebuilt by another node.
@@ -33,21 +33,28 @@ local newer = epoch > ep
 if newer then ep = epoch end
 
 if mi < mid then mu = 0; mi = mid end
-if now > ot then
-  ol = ol - (now - ot) * math.max(olim, 0) / 60000
-  if ol < 0 then ol = 0 end
-  ot = now
+-- A bucket drains at its limit's rate. One without a limit stays empty, and one whose limit was lowered is at most full:
+-- what was used while more was allowed is not held against the org.
+local function drained(level, at, limit)
+  if limit < 0 then return 0 end
+  level = math.min(level, limit)
+  if now > at then level = math.max(level - (now - at) * limit / 60000, 0) end
+  return level
 end
+ol = drained(ol, ot, olim)
+if now > ot then ot = now end
 
 local sv, cd, rl, rt, wl, wt, sl = 0, 0, 0, now, 0, now, 0
 if kind > 0 then
   local a = redis.call('GET', KEYS[2])
   if a then sv, cd, rl, rt, wl, wt = struct.unpack('<I4ddddd', a) end
   if kind == 1 then
-    if now > rt then rl = math.max(rl - (now - rt) * math.max(slim, 0) / 60000, 0); rt = now end
+    rl = drained(rl, rt, slim)
+    if now > rt then rt = now end
     sl = rl
   else
-    if now > wt then wl = math.max(wl - (now - wt) * math.max(slim, 0) / 60000, 0); wt = now end
+    wl = drained(wl, wt, slim)
+    if now > wt then wt = now end
     sl = wl
   end
 end
@@ -67,7 +74,9 @@ if mlim >= 0 and mu + 1 > mlim then reason = 2; wait = 0 end
 
 local consume = reason == 0 and ARGV[6] ~= '1'
 if consume then
-  ol = ol + 1; mu = mu + 1; sl = sl + 1
+  mu = mu + 1
+  if olim >= 0 then ol = ol + 1 end
+  if slim >= 0 then sl = sl + 1 end
   if kind == 1 then rl = sl elseif kind == 2 then wl = sl end
   if kind > 0 then redis.call('SET', KEYS[2], struct.pack('<I4ddddd', sv, cd, rl, rt, wl, wt), 'EX', 172800) end
 end

@@ -13,13 +13,13 @@ type bucket struct {
 	at    time.Time
 }
 
-// drained is the bucket's level at a later time.
+// drained is the bucket's level at a later time. A bucket whose limit was lowered is at most full.
 func (b bucket) drained(now time.Time, limit int, period time.Duration) float64 {
 	if b.at.IsZero() || limit < 0 {
 		return 0
 	}
 	gone := float64(now.Sub(b.at)) / float64(period) * float64(limit)
-	return min(b.level, max(b.level-max(gone, 0), 0))
+	return max(min(b.level, float64(limit))-max(gone, 0), 0)
 }
 
 // take adds one call if it fits, and otherwise says how long until it would.

@@ -21,7 +21,8 @@ import (
 //     which incarnation it means and is turned away by any other, so a late command cannot count into the wrong one.
 //   - A node notes for each call under which incarnation it was counted; 0 if this node admitted it alone.
 //   - Adding to the database returns the org's incarnation at that moment, under a lock that a rebuild also takes.
-//     Calls of an older incarnation were therefore not in the reading of the newest rebuild: they are credited to it.
+//     Calls of an older incarnation were therefore not in the reading of the newest rebuild: the ledger notes them as
+//     owed, and they are credited to it.
 //   - When it is not known whether the shared counters have a call (a time-out), they are rebuilt.
 //   - When a node has died, which may not have added its last second to the database, the shared total is taken over
 //     (lift): a new incarnation begins with the same counters, and batches of older ones find their calls included.
@@ -42,10 +43,8 @@ type settling struct {
 	// number is that of the batch; it stays in batch until the database is known to have it.
 	number int64
 	batch  []settled
-	// credits are sums that the shared counters lack.
-	credits []settled
-	// ledgers are those of the last batch that are still to be looked at.
-	ledgers map[id.Org]ledgerRow
+	// due are orgs of earlier batches that are still to be looked at; an entry an org.
+	due map[id.Org]due
 }
 
 const (
@@ -94,42 +93,73 @@ func (l *Limiter) Settle(ctx context.Context) error {
 			return err
 		}
 		for _, b := range s.batch {
-			switch ledger := ledgers[b.org]; {
-			case !applied:
+			if !applied {
 				l.state(b.org).doubted() // an earlier try did it, and what that try learned is lost
-			case ledger.included(b):
-			case ledger.incarnation > b.incarnation:
-				s.credits = append(s.credits, settled{b.org, b.month, ledger.incarnation, b.calls})
+				continue
 			}
+			ledger := ledgers[b.org]
+			s.due[b.org] = due{owes: s.due[b.org].owes || ledger.owed > 0 || ledger.lacks(b), liftedAt: ledger.liftedAt}
 		}
 		s.batch = nil
-		s.ledgers = ledgers
+	}
+	if err := l.markDoubted(ctx); err != nil {
+		return err
 	}
 	if l.breaker.State() == gobreaker.StateOpen {
 		return nil // half open will do: an org without calls must be settled too
 	}
-	l.credit(ctx)
-	if err := l.liftAfterDeath(ctx); err != nil {
+	if err := l.payDue(ctx); err != nil {
 		return err
 	}
 	return l.rebuildDoubted(ctx)
 }
 
-// liftAfterDeath lifts the orgs of the last batch if a node has died since they were lifted: that node may have admitted
-// calls, and counted them in Redis, that it could not add to the database.
-func (l *Limiter) liftAfterDeath(ctx context.Context) error {
+// due is what may have to be done for an org that was in a batch.
+type due struct {
+	// owes means that the shared counters lack calls; liftedAt is when their total was last taken over.
+	owes     bool
+	liftedAt time.Time
+}
+
+// payDue credits and lifts. An org whose counters are in doubt is left to the rebuild, which does both.
+func (l *Limiter) payDue(ctx context.Context) error {
 	died := l.Fleet.LastDeath()
-	for org, ledger := range l.settle.ledgers {
-		if _, doubtful := l.state(org).unresolved(); doubtful || !died.After(ledger.liftedAt.Add(-settleAtMost)) {
-			delete(l.settle.ledgers, org)
+	for org, d := range l.settle.due {
+		if _, doubtful := l.state(org).unresolved(); doubtful {
+			delete(l.settle.due, org)
 			continue
 		}
-		if err := l.lift(ctx, org, died.Add(settleAtMost)); err != nil {
-			return err
+		if d.owes {
+			if err := l.pay(ctx, org); err != nil {
+				l.failed(err, l.state(org)) // it may have been added; a rebuild will tell
+				return err
+			}
 		}
-		delete(l.settle.ledgers, org)
+		// That node may have admitted calls, and counted them in Redis, that it could not add to the database.
+		if died.After(d.liftedAt.Add(-settleAtMost)) {
+			if err := l.lift(ctx, org, died.Add(settleAtMost)); err != nil {
+				return err
+			}
+		}
+		delete(l.settle.due, org)
 	}
 	return nil
+}
+
+// markDoubted writes this node's doubts down, so that no other node takes a doubtful total over.
+func (l *Limiter) markDoubted(ctx context.Context) error {
+	var orgs []string
+	l.orgs.Range(func(key, value any) bool {
+		if _, doubtful := value.(*orgState).unresolved(); doubtful {
+			orgs = append(orgs, string(key.(id.Org)))
+		}
+		return true
+	})
+	if len(orgs) == 0 {
+		return nil
+	}
+	slices.Sort(orgs) // all nodes take the rows' locks in one order
+	return l.doubt(ctx, orgs)
 }
 
 // collect takes the pending counts of all orgs, in the order of their ids so that nodes do not deadlock.
@@ -151,26 +181,6 @@ func (l *Limiter) collect() []settled {
 		return a.month - b.month
 	})
 	return batch
-}
-
-// credit adds to the shared counters what they lack. What cannot be added yet is kept.
-func (l *Limiter) credit(ctx context.Context) {
-	var early []settled
-	for i, c := range l.settle.credits {
-		told, cancel := context.WithTimeout(ctx, tellTimeout)
-		result, err := l.Redis.Run(told, l.scripts.credit, []string{orgKey(c.org)},
-			[]string{itoa(int(c.calls)), itoa(int(c.incarnation)), itoa(c.month)})
-		cancel()
-		if err != nil {
-			l.failed(err, l.state(c.org)) // it may have been added; a rebuild will tell
-			early = append(early, l.settle.credits[i+1:]...)
-			break
-		}
-		if result == "early" {
-			early = append(early, c)
-		}
-	}
-	l.settle.credits = early
 }
 
 // rebuildDoubted rebuilds the shared counters of orgs of which it is not known whether they are right.
@@ -229,7 +239,12 @@ func (l *Limiter) prime(ctx context.Context, st *orgState, org id.Org) error {
 		l.failed(err, nil)
 		return err
 	}
-	if found, err := strconv.ParseInt(answer, 10, 64); err == nil && found > incarnation {
+	if answer != "ok" {
+		found, err := strconv.ParseInt(answer, 10, 64)
+		if err != nil {
+			return errAnswer
+		}
+		st.doubted()
 		return errors.Join(errAhead, l.raiseIncarnation(ctx, org, found))
 	}
 	st.setIncarnation(incarnation)
@@ -248,6 +263,8 @@ func (l *Limiter) sweep(ctx context.Context) {
 		}
 		return true
 	})
+	ctx, cancel := context.WithTimeout(ctx, databaseAtMost)
+	defer cancel()
 	if err := l.forgetFlushes(ctx, l.Now().Add(-7*24*time.Hour)); err != nil {
 		l.Log.LogAttrs(ctx, slog.LevelWarn, "old flush marks not removed", slog.Any("error", err))
 	}

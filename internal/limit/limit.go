@@ -179,7 +179,7 @@ const localCacheSize = 100_000
 
 // New makes a limiter. SetEpochs must be called before its first use.
 func New(d Deps) *Limiter {
-	l := &Limiter{Deps: d, scripts: loadScripts(), metrics: newMetrics()}
+	l := &Limiter{Deps: d, scripts: loadScripts(), metrics: newMetrics(), settle: settling{due: map[id.Org]due{}}}
 	l.accounts = otter.Must(&otter.Options[accountQuota, *localBucket]{
 		MaximumSize: localCacheSize, ExpiryCalculator: otter.ExpiryAccessing[accountQuota, *localBucket](10 * time.Minute),
 	})
@@ -324,11 +324,10 @@ func (l *Limiter) decide(st *orgState, c Call, a answer) Decision {
 		d.Account = window(a.now, a.accountLevel, c.accountLimit(), time.Minute)
 	}
 	now := l.Now()
-	month := monthOf(now)
-	st.learn(month, a.used, bucket{a.orgLevel, now})
+	st.learn(a.month, a.used, bucket{a.orgLevel, now})
 	if a.verdict == admitted {
 		if c.Quota != Free {
-			st.count(month, a.incarnation)
+			st.count(a.month, a.incarnation) // the month it was counted in, whatever this node's clock says by now
 		}
 		l.metrics.decisions.WithLabelValues("admitted").Inc()
 		return d

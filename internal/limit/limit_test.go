@@ -56,7 +56,12 @@ type three struct{ died *atomic.Int64 }
 
 func (three) LiveAPI() int { return 3 }
 
-func (f three) LastDeath() time.Time { return time.Unix(0, f.died.Load()) }
+func (f three) LastDeath() time.Time {
+	if at := f.died.Load(); at > 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
 
 type noAnnounce struct{}
 
@@ -72,25 +77,32 @@ func newNodesWith(t testing.TB, redis secret.String, now func() time.Time, ownCl
 	t.Helper()
 	n := &nodes{db: testenv.Postgres(t), redis: redis}
 	n.orgs = org.New(org.Deps{DB: n.db, Audit: audit.New(n.db, now), Jobs: nil, Announce: noAnnounce{}, Now: now})
-	for i := range 3 {
-		client, err := valkey.Open(valkey.Config{URL: redis, Name: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(client.Close)
-		pokes, err := bus.Open(bus.Config{URL: testenv.NATS(t), Name: "test", Reconnected: func() {}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(pokes.Close)
-		l := limit.New(limit.Deps{
-			Config: limit.Config{Timeout: timeout, Process: fmt.Sprint("p", i), OwnClock: ownClock},
-			Redis:  client, DB: n.db, Bus: pokes, Fleet: three{&n.died}, Log: slog.New(slog.DiscardHandler), Now: now,
-		})
-		l.SetEpochs(n.orgs)
-		n.limiters = append(n.limiters, l)
+	for range 3 {
+		n.add(t, redis, now, ownClock, timeout)
 	}
 	return n
+}
+
+// add starts one more node.
+func (n *nodes) add(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *limit.Limiter {
+	t.Helper()
+	client, err := valkey.Open(valkey.Config{URL: redis, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	pokes, err := bus.Open(bus.Config{URL: testenv.NATS(t), Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pokes.Close)
+	l := limit.New(limit.Deps{
+		Config: limit.Config{Timeout: timeout, Process: fmt.Sprint("p", len(n.limiters)), OwnClock: ownClock},
+		Redis:  client, DB: n.db, Bus: pokes, Fleet: three{&n.died}, Log: slog.New(slog.DiscardHandler), Now: now,
+	})
+	l.SetEpochs(n.orgs)
+	n.limiters = append(n.limiters, l)
+	return l
 }
 
 func (n *nodes) newOrg(t testing.TB) id.Org {
@@ -174,7 +186,8 @@ func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
 	const calls = 12_000
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 1))
-	time0 := &clock{now: time.Now().UTC().Add(time.Hour).Truncate(time.Millisecond)}
+	// The middle of a month, so that the test does not run into the next one; not in the past, where Redis has been already.
+	time0 := &clock{now: nextMonth(time.Now()).AddDate(0, 0, 10)}
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	var (
 		admitted, refused, waits int
@@ -381,4 +394,12 @@ func TestWindowsTellTheTruth(t *testing.T) {
 	for range 50 {
 		ask(limit.Plain)
 	}
+	// What was used without a limit is not held against the org when it gets one, nor what was used under a higher one.
+	limits.CallsPerMinute = 10
+	for range 10 {
+		ask(limit.Plain)
+	}
+	limits.CallsPerMinute = 2
+	time0.Advance(30 * time.Second)
+	ask(limit.Plain)
 }

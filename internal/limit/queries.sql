@@ -2,26 +2,44 @@
 INSERT INTO ledger (org_id) SELECT unnest(@org_ids::text[]) ON CONFLICT DO NOTHING;
 
 -- name: NextIncarnation :one
+-- What is rebuilt from the database owes nothing and is beyond doubt.
 INSERT INTO ledger (org_id, incarnation) VALUES (@org_id, 1)
-ON CONFLICT (org_id) DO UPDATE SET incarnation = ledger.incarnation + 1
+ON CONFLICT (org_id) DO UPDATE SET incarnation = ledger.incarnation + 1, owed = 0, doubted = false
 RETURNING incarnation;
 
 -- name: MonthUsed :one
 SELECT coalesce((SELECT used FROM month_total WHERE org_id = @org_id AND month = @month), 0)::bigint;
 
--- name: HoldIncarnations :many
+-- name: HoldLedgers :many
 -- tenant: one flush settles the counts of many orgs
-SELECT org_id, incarnation, lifted, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at
-FROM ledger WHERE org_id = ANY (@org_ids::text[]) ORDER BY org_id FOR SHARE;
+SELECT org_id, incarnation, lifted, lifted_month, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at, owed
+FROM ledger WHERE org_id = ANY (@org_ids::text[]) ORDER BY org_id FOR UPDATE;
+
+-- name: Owe :exec
+-- tenant: one flush settles the counts of many orgs
+UPDATE ledger SET
+    owed = CASE WHEN owed_month = o.month THEN owed + o.calls WHEN owed_month < o.month THEN o.calls ELSE owed END,
+    owed_month = greatest(owed_month, o.month)
+FROM (SELECT unnest(@orgs::text[]) AS org, unnest(@months::integer[]) AS month, unnest(@calls::bigint[]) AS calls) o
+WHERE ledger.org_id = o.org;
+
+-- name: Doubt :exec
+-- tenant: one flush settles the counts of many orgs
+UPDATE ledger SET doubted = true WHERE org_id = ANY (@org_ids::text[]);
 
 -- name: RaiseIncarnation :exec
-UPDATE ledger SET incarnation = greatest(incarnation, @incarnation) WHERE org_id = @org_id;
+-- In doubt until they are really rebuilt: which calls the counters lack cannot be told by this number.
+UPDATE ledger SET incarnation = greatest(incarnation, @incarnation), doubted = true WHERE org_id = @org_id;
 
 -- name: LockLedger :one
-SELECT incarnation, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at FROM ledger WHERE org_id = @org_id FOR UPDATE;
+SELECT incarnation, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at, owed, owed_month, doubted
+FROM ledger WHERE org_id = @org_id FOR UPDATE;
 
 -- name: SetLifted :exec
-UPDATE ledger SET incarnation = @incarnation, lifted = @lifted, lifted_at = @now WHERE org_id = @org_id;
+UPDATE ledger SET incarnation = @incarnation, lifted = @lifted, lifted_month = @month, lifted_at = @now WHERE org_id = @org_id;
+
+-- name: Paid :exec
+UPDATE ledger SET owed = 0 WHERE org_id = @org_id;
 
 -- name: SetMonth :exec
 INSERT INTO month_total (org_id, month, used) VALUES (@org_id, @month, @used)

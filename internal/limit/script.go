@@ -64,7 +64,7 @@ type answer struct {
 	verdict        verdict
 	wait           time.Duration
 	now            time.Time
-	epoch          int64
+	month          int
 	incarnation    int64
 	sessionVersion uint32
 	orgLevel       float64
@@ -87,7 +87,7 @@ func decode(text string) (answer, error) {
 		verdict:        verdict(b[0]),
 		wait:           time.Duration(math.Ceil(float(1))) * time.Millisecond,
 		now:            time.UnixMilli(int64(float(9))).UTC(),
-		epoch:          int64(binary.LittleEndian.Uint32(b[17:])),
+		month:          int(binary.LittleEndian.Uint32(b[17:])),
 		incarnation:    int64(binary.LittleEndian.Uint32(b[21:])),
 		sessionVersion: binary.LittleEndian.Uint32(b[25:]),
 		orgLevel:       float(29),

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit/internal/db"
 	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 
 func (l *Limiter) monthUsed(ctx context.Context, org id.Org, month int) (int64, error) {
@@ -39,11 +41,19 @@ func (l *Limiter) nextIncarnation(ctx context.Context, org id.Org, month int) (i
 // ledgerRow is an org's ledger as a batch met it.
 type ledgerRow struct {
 	incarnation, lifted int64
+	liftedMonth         int
 	liftedAt            time.Time
+	// owed is what the shared counters lacked before this batch, whoever admitted it.
+	owed int64
 }
 
 // included says that the database has these calls already, by way of the shared counters.
-func (r ledgerRow) included(s settled) bool { return s.incarnation > 0 && s.incarnation <= r.lifted }
+func (r ledgerRow) included(s settled) bool {
+	return s.incarnation > 0 && s.incarnation <= r.lifted && s.month == r.liftedMonth
+}
+
+// lacks says that the shared counters do not have these calls.
+func (r ledgerRow) lacks(s settled) bool { return s.incarnation < r.incarnation && !r.included(s) }
 
 // addToMonths adds a batch and returns the ledgers of its orgs. applied is false if an earlier try had added it.
 func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []settled) (ledgers map[id.Org]ledgerRow, applied bool, err error) {
@@ -64,21 +74,51 @@ func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []settled
 		if err := q.OpenLedgers(ctx, orgs); err != nil {
 			return fmt.Errorf("open ledgers: %w", err)
 		}
-		held, err := q.HoldIncarnations(ctx, orgs)
+		held, err := q.HoldLedgers(ctx, orgs)
 		if err != nil {
-			return fmt.Errorf("hold incarnations: %w", err)
+			return fmt.Errorf("hold ledgers: %w", err)
 		}
 		ledgers = make(map[id.Org]ledgerRow, len(held))
 		for _, h := range held {
-			ledgers[h.OrgID] = ledgerRow{h.Incarnation, h.Lifted, h.LiftedAt}
+			ledgers[h.OrgID] = ledgerRow{h.Incarnation, h.Lifted, int(h.LiftedMonth), h.LiftedAt, h.Owed}
 		}
 		missing := slices.DeleteFunc(slices.Clone(batch), func(s settled) bool { return ledgers[s.org].included(s) })
 		if err := q.AddToMonths(ctx, sum(missing)); err != nil {
 			return fmt.Errorf("add to months: %w", err)
 		}
+		owed := sum(slices.DeleteFunc(missing, func(s settled) bool { return !ledgers[s.org].lacks(s) }))
+		if err := q.Owe(ctx, db.OweParams{Orgs: owed.OrgIds, Months: owed.Months, Calls: owed.Counts}); err != nil {
+			return fmt.Errorf("note what is owed: %w", err)
+		}
 		return nil
 	})
 	return ledgers, applied, err
+}
+
+// pay credits the shared counters with what they lack. The ledger is locked meanwhile: they cannot be rebuilt, and two
+// nodes cannot pay the same.
+func (l *Limiter) pay(ctx context.Context, org id.Org) error {
+	return l.DB.Tx(ctx, func(tx postgres.Tx) error {
+		q := db.New(tx)
+		ledger, err := q.LockLedger(ctx, org)
+		if err != nil {
+			return fmt.Errorf("lock ledger of %s: %w", org, err)
+		}
+		if ledger.Owed == 0 || ledger.Doubted {
+			return nil
+		}
+		result, err := l.tell(ctx, l.scripts.credit, org, ledger.Owed, ledger.Incarnation, int64(ledger.OwedMonth))
+		if err != nil {
+			return err
+		}
+		if result != "done" {
+			return nil // gone or moved: they are about to be rebuilt, from a reading that has these calls
+		}
+		if err := q.Paid(ctx, org); err != nil {
+			return fmt.Errorf("note payment of %s: %w", org, err)
+		}
+		return nil
+	})
 }
 
 // lift takes the shared counters' total over, because a node died that may not have added all it admitted. The ledger
@@ -90,21 +130,24 @@ func (l *Limiter) lift(ctx context.Context, org id.Org, died time.Time) error {
 		if err != nil {
 			return fmt.Errorf("lock ledger of %s: %w", org, err)
 		}
-		if ledger.LiftedAt.After(died) {
-			return nil // another node was faster
+		if ledger.Doubted || ledger.LiftedAt.After(died) {
+			return nil // a rebuild is due, or another node was faster
 		}
-		told, cancel := context.WithTimeout(ctx, tellTimeout)
-		defer cancel()
 		next := ledger.Incarnation + 1
-		answer, err := l.Redis.Run(told, l.scripts.lift, []string{orgKey(org)}, []string{itoa(int(ledger.Incarnation)), itoa(int(next))})
+		answer, err := l.tell(ctx, l.scripts.lift, org, ledger.Incarnation, next)
 		if err != nil {
 			return err
 		}
-		var month, used int64
+		var month int
+		var used int64
 		if _, err := fmt.Sscanf(answer, "%d %d", &month, &used); err != nil {
-			return nil // gone or moved: they are being rebuilt, so they have nothing to tell
+			return nil // gone or moved: they are about to be rebuilt, so they have nothing to tell
 		}
-		if err := q.SetLifted(ctx, db.SetLiftedParams{OrgID: org, Incarnation: next, Lifted: ledger.Incarnation, Now: l.Now()}); err != nil {
+		if int(ledger.OwedMonth) == month {
+			used += ledger.Owed // the database has these, the counters do not yet
+		}
+		err = q.SetLifted(ctx, db.SetLiftedParams{OrgID: org, Incarnation: next, Lifted: ledger.Incarnation, Month: int32(month), Now: l.Now()})
+		if err != nil {
 			return fmt.Errorf("mark ledger of %s: %w", org, err)
 		}
 		if err := q.SetMonth(ctx, db.SetMonthParams{OrgID: org, Month: int32(month), Used: used}); err != nil {
@@ -112,6 +155,29 @@ func (l *Limiter) lift(ctx context.Context, org id.Org, died time.Time) error {
 		}
 		return nil
 	})
+}
+
+// tell runs a script on an org's counters with numbers as arguments.
+func (l *Limiter) tell(ctx context.Context, script *valkey.Script, org id.Org, numbers ...int64) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	args := make([]string, len(numbers))
+	for i, n := range numbers {
+		args[i] = strconv.FormatInt(n, 10)
+	}
+	return l.Redis.Run(ctx, script, []string{orgKey(org)}, args)
+}
+
+// doubt marks orgs whose shared counters may have a call twice.
+func (l *Limiter) doubt(ctx context.Context, orgs []string) error {
+	q := db.New(l.DB.Pool())
+	if err := q.OpenLedgers(ctx, orgs); err != nil {
+		return fmt.Errorf("open ledgers: %w", err)
+	}
+	if err := q.Doubt(ctx, orgs); err != nil {
+		return fmt.Errorf("note doubts: %w", err)
+	}
+	return nil
 }
 
 // raiseIncarnation follows shared counters that are ahead: a lift had reached them and not the database.

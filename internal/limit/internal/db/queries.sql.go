@@ -29,6 +29,16 @@ func (q *Queries) AddToMonths(ctx context.Context, arg AddToMonthsParams) error 
 	return err
 }
 
+const doubt = `-- name: Doubt :exec
+UPDATE ledger SET doubted = true WHERE org_id = ANY ($1::text[])
+`
+
+// tenant: one flush settles the counts of many orgs
+func (q *Queries) Doubt(ctx context.Context, orgIds []string) error {
+	_, err := q.db.Exec(ctx, doubt, orgIds)
+	return err
+}
+
 const forgetFlushes = `-- name: ForgetFlushes :exec
 DELETE FROM month_flush WHERE at < $1
 `
@@ -54,33 +64,37 @@ func (q *Queries) GetConnect(ctx context.Context, orgID id.Org) (GetConnectRow, 
 	return i, err
 }
 
-const holdIncarnations = `-- name: HoldIncarnations :many
-SELECT org_id, incarnation, lifted, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at
-FROM ledger WHERE org_id = ANY ($1::text[]) ORDER BY org_id FOR SHARE
+const holdLedgers = `-- name: HoldLedgers :many
+SELECT org_id, incarnation, lifted, lifted_month, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at, owed
+FROM ledger WHERE org_id = ANY ($1::text[]) ORDER BY org_id FOR UPDATE
 `
 
-type HoldIncarnationsRow struct {
+type HoldLedgersRow struct {
 	OrgID       id.Org
 	Incarnation int64
 	Lifted      int64
+	LiftedMonth int32
 	LiftedAt    time.Time
+	Owed        int64
 }
 
 // tenant: one flush settles the counts of many orgs
-func (q *Queries) HoldIncarnations(ctx context.Context, orgIds []string) ([]HoldIncarnationsRow, error) {
-	rows, err := q.db.Query(ctx, holdIncarnations, orgIds)
+func (q *Queries) HoldLedgers(ctx context.Context, orgIds []string) ([]HoldLedgersRow, error) {
+	rows, err := q.db.Query(ctx, holdLedgers, orgIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []HoldIncarnationsRow
+	var items []HoldLedgersRow
 	for rows.Next() {
-		var i HoldIncarnationsRow
+		var i HoldLedgersRow
 		if err := rows.Scan(
 			&i.OrgID,
 			&i.Incarnation,
 			&i.Lifted,
+			&i.LiftedMonth,
 			&i.LiftedAt,
+			&i.Owed,
 		); err != nil {
 			return nil, err
 		}
@@ -116,18 +130,28 @@ func (q *Queries) LockConnect(ctx context.Context, arg LockConnectParams) (LockC
 }
 
 const lockLedger = `-- name: LockLedger :one
-SELECT incarnation, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at FROM ledger WHERE org_id = $1 FOR UPDATE
+SELECT incarnation, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at, owed, owed_month, doubted
+FROM ledger WHERE org_id = $1 FOR UPDATE
 `
 
 type LockLedgerRow struct {
 	Incarnation int64
 	LiftedAt    time.Time
+	Owed        int64
+	OwedMonth   int32
+	Doubted     bool
 }
 
 func (q *Queries) LockLedger(ctx context.Context, orgID id.Org) (LockLedgerRow, error) {
 	row := q.db.QueryRow(ctx, lockLedger, orgID)
 	var i LockLedgerRow
-	err := row.Scan(&i.Incarnation, &i.LiftedAt)
+	err := row.Scan(
+		&i.Incarnation,
+		&i.LiftedAt,
+		&i.Owed,
+		&i.OwedMonth,
+		&i.Doubted,
+	)
 	return i, err
 }
 
@@ -149,10 +173,11 @@ func (q *Queries) MonthUsed(ctx context.Context, arg MonthUsedParams) (int64, er
 
 const nextIncarnation = `-- name: NextIncarnation :one
 INSERT INTO ledger (org_id, incarnation) VALUES ($1, 1)
-ON CONFLICT (org_id) DO UPDATE SET incarnation = ledger.incarnation + 1
+ON CONFLICT (org_id) DO UPDATE SET incarnation = ledger.incarnation + 1, owed = 0, doubted = false
 RETURNING incarnation
 `
 
+// What is rebuilt from the database owes nothing and is beyond doubt.
 func (q *Queries) NextIncarnation(ctx context.Context, orgID id.Org) (int64, error) {
 	row := q.db.QueryRow(ctx, nextIncarnation, orgID)
 	var incarnation int64
@@ -169,8 +194,37 @@ func (q *Queries) OpenLedgers(ctx context.Context, orgIds []string) error {
 	return err
 }
 
+const owe = `-- name: Owe :exec
+UPDATE ledger SET
+    owed = CASE WHEN owed_month = o.month THEN owed + o.calls WHEN owed_month < o.month THEN o.calls ELSE owed END,
+    owed_month = greatest(owed_month, o.month)
+FROM (SELECT unnest($1::text[]) AS org, unnest($2::integer[]) AS month, unnest($3::bigint[]) AS calls) o
+WHERE ledger.org_id = o.org
+`
+
+type OweParams struct {
+	Orgs   []string
+	Months []int32
+	Calls  []int64
+}
+
+// tenant: one flush settles the counts of many orgs
+func (q *Queries) Owe(ctx context.Context, arg OweParams) error {
+	_, err := q.db.Exec(ctx, owe, arg.Orgs, arg.Months, arg.Calls)
+	return err
+}
+
+const paid = `-- name: Paid :exec
+UPDATE ledger SET owed = 0 WHERE org_id = $1
+`
+
+func (q *Queries) Paid(ctx context.Context, orgID id.Org) error {
+	_, err := q.db.Exec(ctx, paid, orgID)
+	return err
+}
+
 const raiseIncarnation = `-- name: RaiseIncarnation :exec
-UPDATE ledger SET incarnation = greatest(incarnation, $1) WHERE org_id = $2
+UPDATE ledger SET incarnation = greatest(incarnation, $1), doubted = true WHERE org_id = $2
 `
 
 type RaiseIncarnationParams struct {
@@ -178,6 +232,7 @@ type RaiseIncarnationParams struct {
 	OrgID       id.Org
 }
 
+// In doubt until they are really rebuilt: which calls the counters lack cannot be told by this number.
 func (q *Queries) RaiseIncarnation(ctx context.Context, arg RaiseIncarnationParams) error {
 	_, err := q.db.Exec(ctx, raiseIncarnation, arg.Incarnation, arg.OrgID)
 	return err
@@ -199,12 +254,13 @@ func (q *Queries) SetConnect(ctx context.Context, arg SetConnectParams) error {
 }
 
 const setLifted = `-- name: SetLifted :exec
-UPDATE ledger SET incarnation = $1, lifted = $2, lifted_at = $3 WHERE org_id = $4
+UPDATE ledger SET incarnation = $1, lifted = $2, lifted_month = $3, lifted_at = $4 WHERE org_id = $5
 `
 
 type SetLiftedParams struct {
 	Incarnation int64
 	Lifted      int64
+	Month       int32
 	Now         time.Time
 	OrgID       id.Org
 }
@@ -213,6 +269,7 @@ func (q *Queries) SetLifted(ctx context.Context, arg SetLiftedParams) error {
 	_, err := q.db.Exec(ctx, setLifted,
 		arg.Incarnation,
 		arg.Lifted,
+		arg.Month,
 		arg.Now,
 		arg.OrgID,
 	)
