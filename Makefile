@@ -46,7 +46,7 @@ lint: ## Vet and lint
 	.dev/bin/golangci-lint run ./...
 
 test: ## Run the tests with the race detector (they start engines of their own)
-	go test -race -shuffle=on ./...
+	scripts/test
 
 check: ## Run what CI checks on the code, without the smoke test
 	@bash .ci/run check

@@ -61,7 +61,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		balance = newBalancer(ctx, &wait, nodes)
 		reads   atomic.Int64
 		writes  atomic.Int64
-		failed  = make(chan string, 1000)
+		failed  = make(chan string, 100_000)
 	)
 	for i := range 8 {
 		wait.Go(func() {

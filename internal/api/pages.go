@@ -83,7 +83,7 @@ func renderPage(shell *template.Template, path, title string, about *pageJSON) (
 		return page{}, fmt.Errorf("render %s: %w", path, err)
 	}
 	err = shell.Execute(&html, map[string]any{
-		"Title": title, "About": about, "Style": template.CSS(pageStyle), "Body": template.HTML(body.String()), //nolint:gosec // our own documents
+		"Title": title, "About": about, "Style": template.CSS(pageStyle), "Body": template.HTML(body.String()), // our own documents
 	})
 	if err != nil {
 		return page{}, fmt.Errorf("render %s: %w", path, err)

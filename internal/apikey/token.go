@@ -3,7 +3,6 @@ package apikey
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -86,6 +85,3 @@ func checksum(body string) string {
 	}
 	return string(out[:])
 }
-
-// String is for flight groups, not for people.
-func (h hash) String() string { return base64.RawStdEncoding.EncodeToString(h[:]) }

@@ -65,7 +65,7 @@ func newKnown() known {
 	}
 }
 
-// Verify finds out who calls. The answer may be as old as the last admission of the org on this node: a call must be
+// Verify finds out who calls. The answer may be up to 30 seconds old: a call must be
 // admitted (package limit) before it acts, and Refresh be used when that says the identity is stale.
 //
 // source is where the call comes from; one that keeps sending keys which do not exist is turned away unread.

@@ -151,7 +151,7 @@ func TestInternalListener(t *testing.T) {
 	t.Parallel()
 	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
 	for path, want := range map[string]string{
-		"/metrics": "stagedoor_admission_degraded", "/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "", "/nothing": "route-not-found",
+		"/metrics": "stagedoor_admission_degraded", "/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "app.test", "/nothing": "route-not-found",
 	} {
 		if r := node.Operate(t, http.MethodGet, path, nil); !strings.Contains(string(r.Body), want) {
 			t.Errorf("%s: %d %.200s", path, r.Status, r.Body)

@@ -239,10 +239,14 @@ func Version() string {
 	return "dev"
 }
 
-// server has the time limits of both listeners. Answers have no overall limit: streams live long and set their own.
-func server(h http.Handler, log *slog.Logger) *http.Server {
+// publicWriteTimeout is how long an answer may take to be made and read: a caller that does not read must not hold a place
+// for good. Streams will set limits of their own.
+const publicWriteTimeout = 30 * time.Second
+
+// server has the time limits of both listeners. write is 0 for the internal one, where a profile takes as long as asked.
+func server(h http.Handler, log *slog.Logger, write time.Duration) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute,
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute, WriteTimeout: write,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -59,7 +59,7 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 		work.Go(func() error { return n.work(background) })
 	}
 
-	internal := server(n.internalHandler(), n.log)
+	internal := server(n.internalHandler(), n.log, 0)
 	servers := []*http.Server{internal}
 	serve := func(s *http.Server, on net.Listener) {
 		work.Go(func() error {
@@ -71,7 +71,7 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	}
 	serve(internal, l.Internal)
 	if l.Public != nil {
-		public := server(n.api, n.log)
+		public := server(n.api, n.log, publicWriteTimeout)
 		servers = append([]*http.Server{public}, servers...)
 		serve(public, l.Public)
 		n.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("public", l.Public.Addr().String()),
@@ -85,6 +85,10 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	n.drain(context.WithoutCancel(ctx), servers)
 	stopBackground()
 	err := work.Wait()
+	if err == nil {
+		// Only a node that owes nothing leaves; of one that does, the others must see that it died.
+		n.fleet.Leave(context.WithoutCancel(ctx))
+	}
 	if n.tracing != nil {
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()

@@ -77,7 +77,7 @@ func TestRecordIsPartOfTheChange(t *testing.T) {
 	}
 }
 
-// Whatever is done to a stored entry by somebody who can write to the database, Verify says where.
+// What is done to a stored entry by somebody who does not make the chain anew is found, and where.
 func TestVerifyFindsEveryKindOfTampering(t *testing.T) {
 	t.Parallel()
 	for what, sql := range map[string]string{

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 // link is the hash of an entry: over the hash before it and every field, each with its length in front so that
@@ -51,12 +52,22 @@ const chainPage = 1000
 
 // Verify walks an org's whole chain and returns the number of entries, or a *BrokenError.
 func (l *Log) Verify(ctx context.Context, org id.Org) (int64, error) {
+	var seq int64
+	// In one state of the database: an entry written meanwhile is not a fault.
+	err := l.db.Snapshot(ctx, func(tx postgres.Tx) (err error) {
+		seq, err = verify(ctx, tx, org)
+		return err
+	})
+	return seq, err
+}
+
+func verify(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error) {
 	var (
 		seq      int64
 		previous []byte
 	)
 	for {
-		entries, err := chain(ctx, l.db.Pool(), org, seq, chainPage)
+		entries, err := chain(ctx, tx, org, seq, chainPage)
 		if err != nil {
 			return seq, err
 		}
@@ -71,7 +82,7 @@ func (l *Log) Verify(ctx context.Context, org id.Org) (int64, error) {
 			break
 		}
 	}
-	headSeq, headHash, err := head(ctx, l.db.Pool(), org)
+	headSeq, headHash, err := head(ctx, tx, org)
 	if err != nil {
 		return seq, err
 	}

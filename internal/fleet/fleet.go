@@ -70,7 +70,7 @@ func (f *Fleet) Live(ctx context.Context) ([]Node, error) {
 	return live(ctx, f.DB.Pool(), f.Now().Add(-deadAfter))
 }
 
-// Run beats until the context ends, then takes this node off the list.
+// Run beats until the context ends.
 func (f *Fleet) Run(ctx context.Context) error {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
@@ -80,15 +80,18 @@ func (f *Fleet) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-			defer cancel()
-			if err := leave(last, f.DB.Pool(), f.Self.ID); err != nil {
-				// The others notice all the same, a little later.
-				f.Log.LogAttrs(last, slog.LevelWarn, "not taken off the list of nodes", slog.Any("error", err))
-			}
 			return nil
 		case <-ticker.C:
 		}
+	}
+}
+
+// Leave takes this node off the list. If it cannot, the others notice all the same, a little later.
+func (f *Fleet) Leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := leave(ctx, f.DB.Pool(), f.Self.ID); err != nil {
+		f.Log.LogAttrs(ctx, slog.LevelWarn, "not taken off the list of nodes", slog.Any("error", err))
 	}
 }
 

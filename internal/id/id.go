@@ -90,8 +90,6 @@ func encode(text []byte, u uuid.UUID) []byte {
 }
 
 // encoding is immutable after its construction.
-//
-//nolint:gochecknoglobals // a constant in all but syntax
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
 // Parse reads an identifier of kind K. Only the canonical form is accepted, so one thing has one name.

@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -65,7 +66,10 @@ func (l *Limiter) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
-			return l.Settle(last)
+			if err := l.Settle(last); err != nil {
+				return fmt.Errorf("last settling of the month: %w", err)
+			}
+			return nil
 		case <-settle.C:
 			if err := l.Settle(ctx); err != nil {
 				l.Log.LogAttrs(ctx, slog.LevelWarn, "month not settled", slog.Any("error", err))
@@ -244,6 +248,10 @@ func (l *Limiter) prime(ctx context.Context, st *orgState, org id.Org) error {
 		if err != nil {
 			return errAnswer
 		}
+		if found > incarnation {
+			st.setIncarnation(found) // another node rebuilt them meanwhile, from a later reading
+			return nil
+		}
 		st.doubted()
 		return errors.Join(errAhead, l.raiseIncarnation(ctx, org, found))
 	}
@@ -251,7 +259,8 @@ func (l *Limiter) prime(ctx context.Context, st *orgState, org id.Org) error {
 	return nil
 }
 
-// errAhead means that the shared counters were ahead of the database's incarnation; the next try finds them level.
+// errAhead means that the shared counters already had the incarnation that was just handed out: a lift had reached them and
+// not the database. They were not rebuilt; the next try does it.
 var errAhead = errors.New("the shared counters were ahead of the ledger")
 
 // sweep forgets orgs that have not called for a while, and the marks of processes that are long gone.

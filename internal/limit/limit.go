@@ -137,7 +137,7 @@ type Config struct {
 	Timeout time.Duration
 	// Process is unique to this start of this node.
 	Process string
-	// OwnClock makes the shared counters use this node's clock instead of their server's, so that tests can move time.
+	// OwnClock makes admissions use this node's clock instead of the server's, so that tests can move time forward.
 	OwnClock bool
 }
 
@@ -358,9 +358,15 @@ func denial(c Call, a answer) *Denial {
 	return &Denial{CoolDown: true, Wait: a.wait}
 }
 
-// Cool pauses an account on every node. The pause holds on this node even if the shared server is away.
+// Cool pauses an account on every node. On this node the pause holds, for up to an hour, even if the shared server is away.
 func (l *Limiter) Cool(ctx context.Context, org id.Org, account id.Account, pause time.Duration) error {
-	l.cooldowns.Set(account, l.Now().Add(pause))
+	until := l.Now().Add(pause)
+	l.cooldowns.Compute(account, func(old time.Time, found bool) (time.Time, otter.ComputeOp) {
+		if found && old.After(until) {
+			return old, otter.CancelOp // a pause only grows
+		}
+		return until, otter.WriteOp
+	})
 	l.ForgetAccount(account)
 	err := l.note(ctx, org, account, pause, 0)
 	l.poke(pokeAccount, string(account), "")
@@ -416,7 +422,8 @@ func (l *Limiter) Announce(ctx context.Context, org id.Org, epoch int64) error {
 	return err
 }
 
-// Forget drops what this node holds against an org, because its limits may have changed.
+// Forget drops what this node holds against an org, because its limits may have changed. What it holds against single
+// accounts of the org goes within five seconds.
 func (l *Limiter) Forget(org id.Org) { l.state(org).release() }
 
 // ForgetAccount drops what this node holds against an account.

@@ -20,8 +20,8 @@ FROM ledger WHERE org_id = ANY (@org_ids::text[]) ORDER BY org_id FOR UPDATE;
 UPDATE ledger SET
     owed = CASE WHEN owed_month = o.month THEN owed + o.calls WHEN owed_month < o.month THEN o.calls ELSE owed END,
     owed_month = greatest(owed_month, o.month)
-FROM (SELECT unnest(@orgs::text[]) AS org, unnest(@months::integer[]) AS month, unnest(@calls::bigint[]) AS calls) o
-WHERE ledger.org_id = o.org;
+FROM (SELECT unnest(@orgs::text[]) AS tenant, unnest(@months::integer[]) AS month, unnest(@calls::bigint[]) AS calls) o
+WHERE ledger.org_id = o.tenant;
 
 -- name: Doubt :exec
 -- tenant: one flush settles the counts of many orgs

@@ -140,7 +140,7 @@ func (l *Limiter) lift(ctx context.Context, org id.Org, died time.Time) error {
 		}
 		var month int
 		var used int64
-		if _, err := fmt.Sscanf(answer, "%d %d", &month, &used); err != nil {
+		if n, _ := fmt.Sscanf(answer, "%d %d", &month, &used); n != 2 {
 			return nil // gone or moved: they are about to be rebuilt, so they have nothing to tell
 		}
 		if int(ledger.OwedMonth) == month {

@@ -7,21 +7,32 @@ import (
 
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 )
 
+// migrationLock is the name of the lock, as a number.
+const migrationLock = 7_264_001
+
 // Migrate brings the schema to the newest version: our own files, then the job queue's. Any number of nodes may
 // call it at once; one does the work and the others wait. It reports the names of what it applied.
 func Migrate(ctx context.Context, db *DB, files fs.FS) ([]string, error) {
-	locker, err := lock.NewPostgresSessionLocker()
+	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("make migration lock: %w", err)
+		return nil, fmt.Errorf("connect to migrate: %w", err)
 	}
+	defer conn.Release()
+	// One lock over both: the job queue's migrations have none of their own.
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrationLock); err != nil {
+		return nil, fmt.Errorf("wait for other migrations: %w", err)
+	}
+	defer func() {
+		// Closing the session would free it as well.
+		_, _ = conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrationLock)
+	}()
 	std := stdlib.OpenDBFromPool(db.pool)
 	defer std.Close()
-	provider, err := goose.NewProvider(goose.DialectPostgres, std, files, goose.WithSessionLocker(locker))
+	provider, err := goose.NewProvider(goose.DialectPostgres, std, files)
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}

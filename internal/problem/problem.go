@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 )
 
@@ -128,9 +127,6 @@ func Of(err error) *Error {
 	return Internal.New("The request could not be handled. Nothing about it is your fault.").Because(err)
 }
 
-// Retryable says whether the same request may succeed later.
-func (e *Error) Retryable() bool { return e.retryable }
-
 // document is the wire form; members follow behind its fields.
 type document struct {
 	Type          string  `json:"type"`
@@ -183,6 +179,3 @@ func joinObjects(parts []any) ([]byte, error) {
 	}
 	return append(out, '}'), nil
 }
-
-// StatusText is the standard phrase of the kind's status, for documents.
-func (k Kind) StatusText() string { return http.StatusText(k.Status) }

@@ -137,7 +137,7 @@ func (t *Table) recover(rec *recorder, r *http.Request, call *Call) {
 	if reason == nil {
 		return
 	}
-	if reason == http.ErrAbortHandler { //nolint:errorlint,err113 // a sentinel of net/http that is compared, not wrapped
+	if reason == http.ErrAbortHandler { //nolint:errorlint // a sentinel of net/http that is compared, not wrapped
 		panic(reason)
 	}
 	// The type, not the value: a panic may carry anything the request carried.

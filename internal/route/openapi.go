@@ -11,7 +11,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/scope"
 )
@@ -20,13 +19,11 @@ import (
 func (op *Operation) kinds() []problem.Kind {
 	list := slices.Clone(op.Problems)
 	if !op.Public {
-		list = append(list, problem.KeyMissing, problem.KeyInvalid, problem.KeyRevoked, problem.KeyExpired, problem.OrgSuspended)
+		list = append(list, problem.KeyMissing, problem.KeyInvalid, problem.KeyRevoked, problem.KeyExpired, problem.OrgSuspended,
+			problem.QuotaExceeded)
 	}
 	if op.Scope != scope.Any {
 		list = append(list, problem.ScopeMissing)
-	}
-	if !op.Public && op.Quota != limit.Free {
-		list = append(list, problem.QuotaExceeded)
 	}
 	if op.hasBody || op.Example != nil {
 		list = append(list, problem.MalformedJSON, problem.PayloadTooLarge, problem.UnsupportedMediaType,
@@ -47,13 +44,11 @@ func (t *Table) describe(op *Operation) huma.Operation {
 		byStatus[k.Status] = append(byStatus[k.Status], k)
 	}
 	described := huma.Operation{
-		OperationID: op.ID, Method: op.Method, Path: strings.ReplaceAll(op.Path, "...}", "}"),
+		OperationID: op.ID, Method: op.Method, Path: op.Path, // huma registers the handler under it, so the mux's dots stay
 		Summary: op.Summary, Tags: []string{op.Tag},
 		DefaultStatus: op.Status, Responses: map[string]*huma.Response{}, MaxBodyBytes: maxBody,
 		Extensions: map[string]any{"x-problems": codes},
 	}
-	// huma registers the handler under this path as well, and the mux needs the dots.
-	described.Path = op.Path
 	described.Description = strings.TrimSpace(op.Description + "\n\n" + op.scopeText())
 	if !op.Public {
 		names := []string{}

@@ -225,6 +225,8 @@ func (t *Table) add(op Operation) *Operation {
 		panic(op.pattern() + " must declare either its audit action or why it has none")
 	case !mutates && op.Audit != "":
 		panic(op.pattern() + " only reads; it cannot have an audit action")
+	case op.Quota == limit.Read || op.Quota == limit.Write:
+		panic(op.pattern() + " uses an account's limits, and nothing here says which account's yet")
 	case t.byPattern[op.pattern()] != nil:
 		panic(op.pattern() + " is declared twice")
 	}

@@ -26,8 +26,6 @@ const (
 )
 
 // names is the whole vocabulary; a scope's place is its value.
-//
-//nolint:gochecknoglobals // a table
 var names = [end]string{
 	"", "accounts:read", "accounts:write", "sdk:call", "webhooks:read", "webhooks:write",
 	"me:read", "me:write", "usage:read", "admin:orgs",
@@ -96,14 +94,8 @@ func FromNames(stored []string) Set {
 // Has says whether the set grants a scope. Every set grants Any.
 func (set Set) Has(s Scope) bool { return s == Any || set&(1<<s) != 0 }
 
-// Covers says whether the set grants all of another.
-func (set Set) Covers(other Set) bool { return other&^set == 0 }
-
 // Without returns the scopes of the set that other does not have.
 func (set Set) Without(other Set) Set { return set &^ other }
-
-// Intersect returns the scopes that both sets have.
-func (set Set) Intersect(other Set) Set { return set & other }
 
 // Scopes lists the set in the order of the vocabulary.
 func (set Set) Scopes() []Scope {

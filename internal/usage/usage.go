@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/maypok86/otter/v2"
+
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 )
@@ -60,15 +62,29 @@ type Deps struct {
 // Usage is the service.
 type Usage struct {
 	Deps
-	mu   sync.Mutex
-	sums map[sumKey]int64
+	mu        sync.Mutex
+	sums      map[sumKey]int64
+	summaries *otter.Cache[summaryKey, Summary]
+}
+
+type summaryKey struct {
+	org          id.Org
+	since, until time.Time
 }
 
 // New makes the service.
-func New(d Deps) *Usage { return &Usage{Deps: d, sums: map[sumKey]int64{}} }
+func New(d Deps) *Usage {
+	return &Usage{Deps: d, sums: map[sumKey]int64{}, summaries: otter.Must(&otter.Options[summaryKey, Summary]{
+		MaximumSize: 10_000, ExpiryCalculator: otter.ExpiryWriting[summaryKey, Summary](summaryFor),
+	})}
+}
 
 const (
 	flushEvery = time.Second
+	// flushAtMost bounds how long a database that hangs is waited for.
+	flushAtMost = 5 * time.Second
+	// summaryFor is how long a summary serves: reading it is free to callers, and adding it up is not to us.
+	summaryFor = time.Second
 	// maxSums bounds the memory while the database is away. Beyond it, calls of new kinds are not broken down.
 	maxSums = 100_000
 )
@@ -115,6 +131,8 @@ func (u *Usage) Flush(ctx context.Context) error {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, compare) // all nodes take the rows' locks in one order
+	ctx, cancel := context.WithTimeout(ctx, flushAtMost)
+	defer cancel()
 	err := add(ctx, u.DB.Pool(), keys, sums)
 	if err != nil {
 		u.mu.Lock()
@@ -148,8 +166,15 @@ type Summary struct {
 	ByResource map[string]int64
 }
 
-// Summarise adds up a period.
+// Summarise adds up a period. The result may be a second old, and is shared: it must not be changed.
 func (u *Usage) Summarise(ctx context.Context, org id.Org, since, until time.Time) (Summary, error) {
+	return u.summaries.Get(ctx, summaryKey{org, since, until}, otter.LoaderFunc[summaryKey, Summary](
+		func(ctx context.Context, k summaryKey) (Summary, error) {
+			return u.summarise(ctx, k.org, k.since, k.until)
+		}))
+}
+
+func (u *Usage) summarise(ctx context.Context, org id.Org, since, until time.Time) (Summary, error) {
 	rows, err := sum(ctx, u.DB.Pool(), org, since, until)
 	if err != nil {
 		return Summary{}, err

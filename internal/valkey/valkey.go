@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
-// ErrUnavailable is returned while there is no connection.
+// ErrUnavailable is returned while there has been no connection yet: what was asked for has surely not happened.
 var ErrUnavailable = errors.New("redis is not connected")
 
 // Config says where the server is.
@@ -40,7 +40,8 @@ type Client struct {
 }
 
 const (
-	dialTimeout = time.Second
+	// dialTimeout is short: a call may have to wait for a dial that another one began.
+	dialTimeout = 250 * time.Millisecond
 	// writeTimeout is when a connection that does not answer is given up. Callers give up long before that.
 	writeTimeout = 5 * time.Second
 	// redialAfter keeps callers from dialling a server that is not there, one after the other.

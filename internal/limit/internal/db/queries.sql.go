@@ -198,8 +198,8 @@ const owe = `-- name: Owe :exec
 UPDATE ledger SET
     owed = CASE WHEN owed_month = o.month THEN owed + o.calls WHEN owed_month < o.month THEN o.calls ELSE owed END,
     owed_month = greatest(owed_month, o.month)
-FROM (SELECT unnest($1::text[]) AS org, unnest($2::integer[]) AS month, unnest($3::bigint[]) AS calls) o
-WHERE ledger.org_id = o.org
+FROM (SELECT unnest($1::text[]) AS tenant, unnest($2::integer[]) AS month, unnest($3::bigint[]) AS calls) o
+WHERE ledger.org_id = o.tenant
 `
 
 type OweParams struct {
