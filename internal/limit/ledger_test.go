@@ -365,3 +365,35 @@ func TestARebuildCatchesUpWithRedis(t *testing.T) {
 		t.Fatalf("%d admitted, Redis says %d, the database %d", admitted, shared, stored)
 	}
 }
+
+// A node that doubts Redis and dies before it has rebuilt it leaves its doubt to the others.
+func TestADoubtOutlivesItsNode(t *testing.T) {
+	t.Parallel()
+	_, url := testenv.PrivateRedis(t)
+	n := newNodes(t, url, time.Now, false)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
+	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	admit := func(l *limit.Limiter) {
+		if d, err := l.Admit(t.Context(), call); err != nil || d.Degraded {
+			t.Fatalf("%+v %v", d, err)
+		}
+	}
+	for _, l := range n.limiters {
+		admit(l)
+	}
+	if shared, stored := n.settleAll(t, owner, &limits); shared != 3 || stored != 3 {
+		t.Fatalf("Redis says %d, the database %d", shared, stored)
+	}
+	// Redis counts one that nobody answered for, and the node that knows of it writes that down and dies.
+	admit(n.limiters[2])
+	n.limiters[2].Discard()
+	if _, err := n.db.Pool().Exec(t.Context(), "UPDATE ledger SET doubted = true WHERE org_id = $1", owner); err != nil {
+		t.Fatal(err)
+	}
+	n.limiters = n.limiters[:2]
+	admit(n.limiters[0])
+	if shared, stored := n.settleAll(t, owner, &limits); shared != 4 || stored != 4 {
+		t.Fatalf("Redis says %d, the database %d", shared, stored)
+	}
+}

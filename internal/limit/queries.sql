@@ -12,7 +12,7 @@ SELECT coalesce((SELECT used FROM month_total WHERE org_id = @org_id AND month =
 
 -- name: HoldLedgers :many
 -- tenant: one flush settles the counts of many orgs
-SELECT org_id, incarnation, lifted, lifted_month, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at, owed
+SELECT org_id, incarnation, lifted, lifted_month, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at, owed, doubted
 FROM ledger WHERE org_id = ANY (@org_ids::text[]) ORDER BY org_id FOR UPDATE;
 
 -- name: Owe :exec

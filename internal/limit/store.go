@@ -43,8 +43,9 @@ type ledgerRow struct {
 	incarnation, lifted int64
 	liftedMonth         int
 	liftedAt            time.Time
-	// owed is what the shared counters lacked before this batch, whoever admitted it.
-	owed int64
+	// owed is what the shared counters lacked before this batch, whoever admitted it; doubted that a node doubts them.
+	owed    int64
+	doubted bool
 }
 
 // included says that the database has these calls already, by way of the shared counters.
@@ -80,7 +81,7 @@ func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []settled
 		}
 		ledgers = make(map[id.Org]ledgerRow, len(held))
 		for _, h := range held {
-			ledgers[h.OrgID] = ledgerRow{h.Incarnation, h.Lifted, int(h.LiftedMonth), h.LiftedAt, h.Owed}
+			ledgers[h.OrgID] = ledgerRow{h.Incarnation, h.Lifted, int(h.LiftedMonth), h.LiftedAt, h.Owed, h.Doubted}
 		}
 		missing := slices.DeleteFunc(slices.Clone(batch), func(s settled) bool { return ledgers[s.org].included(s) })
 		if err := q.AddToMonths(ctx, sum(missing)); err != nil {

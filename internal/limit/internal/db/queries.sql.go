@@ -65,7 +65,7 @@ func (q *Queries) GetConnect(ctx context.Context, orgID id.Org) (GetConnectRow, 
 }
 
 const holdLedgers = `-- name: HoldLedgers :many
-SELECT org_id, incarnation, lifted, lifted_month, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at, owed
+SELECT org_id, incarnation, lifted, lifted_month, greatest(lifted_at, 'epoch')::timestamptz AS lifted_at, owed, doubted
 FROM ledger WHERE org_id = ANY ($1::text[]) ORDER BY org_id FOR UPDATE
 `
 
@@ -76,6 +76,7 @@ type HoldLedgersRow struct {
 	LiftedMonth int32
 	LiftedAt    time.Time
 	Owed        int64
+	Doubted     bool
 }
 
 // tenant: one flush settles the counts of many orgs
@@ -95,6 +96,7 @@ func (q *Queries) HoldLedgers(ctx context.Context, orgIds []string) ([]HoldLedge
 			&i.LiftedMonth,
 			&i.LiftedAt,
 			&i.Owed,
+			&i.Doubted,
 		); err != nil {
 			return nil, err
 		}
