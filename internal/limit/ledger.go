@@ -237,10 +237,7 @@ func (l *Limiter) prime(ctx context.Context, st *orgState, org id.Org) error {
 	if err != nil {
 		return err
 	}
-	told, cancel := context.WithTimeout(ctx, tellTimeout)
-	defer cancel()
-	answer, err := l.Redis.Run(told, l.scripts.prime, []string{orgKey(org)},
-		[]string{itoa(int(epoch)), itoa(int(incarnation)), itoa(month), itoa(int(used))})
+	answer, err := l.tell(ctx, l.scripts.prime, org, epoch, incarnation, int64(month), used)
 	if err != nil {
 		l.failed(err, nil)
 		return err

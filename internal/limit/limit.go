@@ -412,9 +412,7 @@ func (l *Limiter) poke(kind, name, payload string) {
 // bus, which is faster for streams and for nodes that cannot reach the server. It fails if the server was not reached.
 func (l *Limiter) Announce(ctx context.Context, org id.Org, epoch int64) error {
 	l.Forget(org)
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
-	defer cancel()
-	_, err := l.Redis.Run(ctx, l.scripts.bump, []string{orgKey(org)}, []string{itoa(int(epoch))})
+	_, err := l.tell(ctx, l.scripts.bump, org, epoch)
 	if err != nil {
 		l.failed(err, nil)
 	}

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"context"
 	_ "embed"
 	"encoding/binary"
 	"errors"
@@ -120,3 +121,14 @@ func flag(b bool) string {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// tell runs a script on an org's counters with numbers as arguments.
+func (l *Limiter) tell(ctx context.Context, script *valkey.Script, org id.Org, numbers ...int64) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	args := make([]string, len(numbers))
+	for i, n := range numbers {
+		args[i] = strconv.FormatInt(n, 10)
+	}
+	return l.Redis.Run(ctx, script, []string{orgKey(org)}, args)
+}

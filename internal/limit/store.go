@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit/internal/db"
 	"github.com/stagedoor/stagedoor/internal/postgres"
-	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 
 func (l *Limiter) monthUsed(ctx context.Context, org id.Org, month int) (int64, error) {
@@ -156,17 +154,6 @@ func (l *Limiter) lift(ctx context.Context, org id.Org, died time.Time) error {
 		}
 		return nil
 	})
-}
-
-// tell runs a script on an org's counters with numbers as arguments.
-func (l *Limiter) tell(ctx context.Context, script *valkey.Script, org id.Org, numbers ...int64) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
-	defer cancel()
-	args := make([]string, len(numbers))
-	for i, n := range numbers {
-		args[i] = strconv.FormatInt(n, 10)
-	}
-	return l.Redis.Run(ctx, script, []string{orgKey(org)}, args)
 }
 
 // doubt marks orgs whose shared counters may have a call twice.
