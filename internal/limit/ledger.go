@@ -228,16 +228,7 @@ func (l *Limiter) adopt(ctx context.Context, st *orgState, org id.Org, asked, fo
 
 // prime rebuilds an org's shared counters from the database, under a new incarnation.
 func (l *Limiter) prime(ctx context.Context, st *orgState, org id.Org) error {
-	epoch, err := l.epochs.Epoch(ctx, org)
-	if err != nil {
-		return err
-	}
-	month := monthOf(l.Now())
-	incarnation, used, err := l.nextIncarnation(ctx, org, month)
-	if err != nil {
-		return err
-	}
-	answer, err := l.tell(ctx, l.scripts.prime, org, epoch, incarnation, int64(month), used)
+	incarnation, answer, err := l.rebuild(ctx, org, monthOf(l.Now()))
 	if err != nil {
 		l.failed(err, nil)
 		return err

@@ -128,7 +128,7 @@ type fleet interface {
 
 // epochs reads an org's epoch from the database; *org.Orgs has it.
 type epochs interface {
-	Epoch(ctx context.Context, org id.Org) (int64, error)
+	HoldEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error)
 }
 
 // Config are the settings.

@@ -20,20 +20,27 @@ func (l *Limiter) monthUsed(ctx context.Context, org id.Org, month int) (int64, 
 	return used, nil
 }
 
-// nextIncarnation takes the lock first and reads the total second, so that every sum added before is in the reading and
-// every sum added after learns of the new incarnation.
-func (l *Limiter) nextIncarnation(ctx context.Context, org id.Org, month int) (incarnation, used int64, err error) {
+// rebuild takes the lock first and reads the total second, so that every sum added before is in the reading and every sum
+// added after learns of the new incarnation. The epoch is held until Redis has it: were it to advance meanwhile, and the
+// news of that be flushed away, the older one would come back.
+func (l *Limiter) rebuild(ctx context.Context, org id.Org, month int) (incarnation int64, answer string, err error) {
 	err = l.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
+		epoch, err := l.epochs.HoldEpoch(ctx, tx, org)
+		if err != nil {
+			return err
+		}
 		if incarnation, err = q.NextIncarnation(ctx, org); err != nil {
 			return fmt.Errorf("next incarnation of %s: %w", org, err)
 		}
-		if used, err = q.MonthUsed(ctx, db.MonthUsedParams{OrgID: org, Month: int32(month)}); err != nil {
+		used, err := q.MonthUsed(ctx, db.MonthUsedParams{OrgID: org, Month: int32(month)})
+		if err != nil {
 			return fmt.Errorf("read month of %s: %w", org, err)
 		}
-		return nil
+		answer, err = l.tell(ctx, l.scripts.prime, org, epoch, incarnation, int64(month), used)
+		return err
 	})
-	return incarnation, used, err
+	return incarnation, answer, err
 }
 
 // ledgerRow is an org's ledger as a batch met it.

@@ -177,9 +177,9 @@ func (s *Orgs) announce(ctx context.Context, org id.Org, epoch int64) {
 	_ = s.Announce.Announce(context.WithoutCancel(ctx), org, epoch)
 }
 
-// Epoch reads the current epoch.
-func (s *Orgs) Epoch(ctx context.Context, org id.Org) (int64, error) {
-	return epoch(ctx, s.DB.Pool(), org)
+// HoldEpoch reads the current epoch and keeps it from advancing until the transaction ends.
+func (s *Orgs) HoldEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error) {
+	return holdEpoch(ctx, tx, org)
 }
 
 // apply makes the wanted org and says what differs.

@@ -23,5 +23,5 @@ RETURNING *;
 -- name: AdvanceEpoch :one
 UPDATE org SET auth_epoch = auth_epoch + 1 WHERE id = @id RETURNING auth_epoch;
 
--- name: Epoch :one
-SELECT auth_epoch FROM org WHERE id = @id;
+-- name: HoldEpoch :one
+SELECT auth_epoch FROM org WHERE id = @id FOR SHARE;

@@ -78,8 +78,8 @@ func advanceEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error
 	return e, nil
 }
 
-func epoch(ctx context.Context, q db.DBTX, org id.Org) (int64, error) {
-	e, err := db.New(q).Epoch(ctx, org)
+func holdEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error) {
+	e, err := db.New(tx).HoldEpoch(ctx, org)
 	if err != nil {
 		return 0, fmt.Errorf("read epoch of %s: %w", org, notFound(err))
 	}

@@ -24,17 +24,6 @@ func (q *Queries) AdvanceEpoch(ctx context.Context, argID id.Org) (int64, error)
 	return auth_epoch, err
 }
 
-const epoch = `-- name: Epoch :one
-SELECT auth_epoch FROM org WHERE id = $1
-`
-
-func (q *Queries) Epoch(ctx context.Context, argID id.Org) (int64, error) {
-	row := q.db.QueryRow(ctx, epoch, argID)
-	var auth_epoch int64
-	err := row.Scan(&auth_epoch)
-	return auth_epoch, err
-}
-
 const get = `-- name: Get :one
 SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at FROM org WHERE id = $1
 `
@@ -79,6 +68,17 @@ func (q *Queries) GetForUpdate(ctx context.Context, argID id.Org) (Org, error) {
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const holdEpoch = `-- name: HoldEpoch :one
+SELECT auth_epoch FROM org WHERE id = $1 FOR SHARE
+`
+
+func (q *Queries) HoldEpoch(ctx context.Context, argID id.Org) (int64, error) {
+	row := q.db.QueryRow(ctx, holdEpoch, argID)
+	var auth_epoch int64
+	err := row.Scan(&auth_epoch)
+	return auth_epoch, err
 }
 
 const insert = `-- name: Insert :exec
