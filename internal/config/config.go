@@ -16,6 +16,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
@@ -33,6 +34,13 @@ type Config struct {
 	TrustedProxies []string      `env:"STAGEDOOR_TRUSTED_PROXIES" doc:"Networks, such as 10.0.0.0/8, whose X-Forwarded-For is believed."`
 	AdminToken     secret.String `env:"STAGEDOOR_ADMIN_TOKEN" need:"32 or more random characters, such as the output of: openssl rand -hex 32" doc:"Bearer token of the admin API; it carries admin:*."`
 	IPHashKey      secret.String `env:"STAGEDOOR_IP_HASH_KEY" need:"32 or more random characters, such as the output of: openssl rand -hex 32" doc:"Key of the hash that stands for addresses in the audit log. The same on all nodes."`
+
+	SandboxURL string `env:"STAGEDOOR_SANDBOX_URL" envDefault:"http://127.0.0.1:18200" doc:"Origin of the sandbox platform, as the proxies reach it: scheme, host and port."`
+
+	Egress        secret.String `env:"STAGEDOOR_EGRESS" doc:"Proxies by region: us=http://user:password@host:port,socks5://host:port uk=https://host:port. Accounts of a region without one cannot be used. See docs/egress.md."`
+	EgressCheck   []string      `env:"STAGEDOOR_EGRESS_CHECK" doc:"Origins, such as https://www.example.com, of which a working proxy must reach one; empty to judge proxies by the calls they carry."`
+	EgressMaxIdle int           `env:"STAGEDOOR_EGRESS_MAX_IDLE" envDefault:"20000" doc:"Idle connections to platforms that this node keeps, about 34 KB each."`
+	WebhookDeny   []string      `env:"STAGEDOOR_WEBHOOK_DENY" doc:"Networks with public addresses that webhooks must not reach, such as 52.1.0.0/16; private ones are never reached."`
 
 	Dev          bool          `env:"STAGEDOOR_DEV" envDefault:"false" doc:"Development: allows what is refused in production, such as a plain-http public URL on another host. Never set it in production."`
 	DrainDelay   time.Duration `env:"STAGEDOOR_DRAIN_DELAY" envDefault:"5s" doc:"How long the process, told to stop, goes on serving while load balancers notice."`
@@ -68,6 +76,7 @@ func Read(environ []string) (Config, error) {
 		c.MaxConns = min(20, 4*runtime.NumCPU())
 	}
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	c.SandboxURL = strings.TrimSuffix(c.SandboxURL, "/")
 	return c, errors.Join(unknown(vars), missing(c), c.check())
 }
 
@@ -131,13 +140,20 @@ func (c Config) check() error {
 	} else if err == nil && u.Scheme == "http" && !c.Dev && !loopback(u.Hostname()) {
 		bad("STAGEDOOR_PUBLIC_URL is plain http: use https, or set STAGEDOOR_DEV=true on a development machine")
 	}
+	if !origin(c.SandboxURL) {
+		bad("STAGEDOOR_SANDBOX_URL is no http or https origin: set it to something like http://127.0.0.1:18200, with nothing behind the port")
+	}
 	for name, s := range map[string]secret.String{"STAGEDOOR_ADMIN_TOKEN": c.AdminToken, "STAGEDOOR_IP_HASH_KEY": c.IPHashKey} {
 		if !s.Empty() && len(s.Reveal()) < minSecret {
 			bad("%s is shorter than %d characters: make one with openssl rand -hex 32", name, minSecret)
 		}
 	}
-	if _, err := c.Proxies(); err != nil {
-		out = append(out, err)
+	for _, read := range []func() error{
+		func() error { _, err := c.Proxies(); return err },
+		func() error { _, err := c.EgressConfig(); return err },
+		func() error { _, err := c.WebhookDenied(); return err },
+	} {
+		out = append(out, read())
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		bad("STAGEDOOR_LOG_LEVEL is %q: use debug, info, warn or error", c.LogLevel)
@@ -159,15 +175,47 @@ func (c Config) check() error {
 
 // Proxies reads the trusted networks.
 func (c Config) Proxies() ([]netip.Prefix, error) {
+	return networks("STAGEDOOR_TRUSTED_PROXIES", c.TrustedProxies)
+}
+
+// WebhookDenied reads the networks that webhooks must not reach.
+func (c Config) WebhookDenied() ([]netip.Prefix, error) {
+	return networks("STAGEDOOR_WEBHOOK_DENY", c.WebhookDeny)
+}
+
+func networks(name string, texts []string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
-	for _, text := range c.TrustedProxies {
+	for _, text := range texts {
 		p, err := netip.ParsePrefix(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("STAGEDOOR_TRUSTED_PROXIES has %q, which is no network: write it as 10.0.0.0/8", text)
+			return nil, fmt.Errorf("%s has %q, which is no network: write it as 10.0.0.0/8", name, text)
 		}
 		list = append(list, p)
 	}
 	return list, nil
+}
+
+// EgressConfig reads how traffic to platforms leaves.
+func (c Config) EgressConfig() (egress.Config, error) {
+	regions, err := egress.ParseRegions(c.Egress)
+	if err != nil {
+		return egress.Config{}, fmt.Errorf("STAGEDOOR_EGRESS: %w", err)
+	}
+	check, err := egress.ParseOrigins(c.EgressCheck...)
+	if err != nil {
+		return egress.Config{}, fmt.Errorf("STAGEDOOR_EGRESS_CHECK: %w", err)
+	}
+	if c.EgressMaxIdle < 1 {
+		return egress.Config{}, fmt.Errorf("STAGEDOOR_EGRESS_MAX_IDLE is %d: use 1 or more", c.EgressMaxIdle)
+	}
+	return egress.Config{Regions: regions, Check: check, MaxIdle: c.EgressMaxIdle}, nil
+}
+
+// origin says whether a text is scheme, host and port of an http or https address, and nothing else.
+func origin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil &&
+		u.Path == "" && u.RawQuery == "" && !u.ForceQuery && !strings.Contains(text, "#")
 }
 
 func loopback(host string) bool {

@@ -32,7 +32,7 @@ func TestReadFillsInDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.PublicURL != "https://api.example.com" || c.Listen != ":8080" || len(c.Roles) != 3 || c.MaxConns < 2 || c.Node == "" || c.RedisTimeout.Milliseconds() != 25 {
+	if c.PublicURL != "https://api.example.com" || c.Listen != ":8080" || len(c.Roles) != 3 || c.MaxConns < 2 || c.Node == "" || c.RedisTimeout.Milliseconds() != 25 || c.SandboxURL != "http://127.0.0.1:18200" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -51,9 +51,15 @@ func TestReadSaysWhatToDo(t *testing.T) {
 		"out of range": {"STAGEDOOR_REDIS_TIMEOUT", "1h", []string{"STAGEDOOR_REDIS_TIMEOUT", "1ms to 10s"}},
 		"plain http":   {"STAGEDOOR_PUBLIC_URL", "http://api.example.com", []string{"plain http", "STAGEDOOR_DEV"}},
 		"no url":       {"STAGEDOOR_PUBLIC_URL", "api.example.com", []string{"STAGEDOOR_PUBLIC_URL", "https://api.example.com"}},
+		"no origin":    {"STAGEDOOR_SANDBOX_URL", "127.0.0.1:18200", []string{"STAGEDOOR_SANDBOX_URL", "http://127.0.0.1:18200"}},
 		"short secret": {"STAGEDOOR_ADMIN_TOKEN", "hunter2", []string{"STAGEDOOR_ADMIN_TOKEN", "openssl rand"}},
 		"level":        {"STAGEDOOR_LOG_LEVEL", "loud", []string{"STAGEDOOR_LOG_LEVEL", "debug"}},
 		"network":      {"STAGEDOOR_TRUSTED_PROXIES", "10.0.0.0", []string{"STAGEDOOR_TRUSTED_PROXIES", "10.0.0.0/8"}},
+		"region":       {"STAGEDOOR_EGRESS", "usa=http://u:hunter2@proxy:1", []string{"STAGEDOOR_EGRESS", "us=http://"}},
+		"proxy":        {"STAGEDOOR_EGRESS", "us=http://u:hunter2@proxy", []string{"STAGEDOOR_EGRESS", "proxy 1 of region us", "http://user:password@host:port"}},
+		"check":        {"STAGEDOOR_EGRESS_CHECK", "example.com", []string{"STAGEDOOR_EGRESS_CHECK", "https://platform.example"}},
+		"idle":         {"STAGEDOOR_EGRESS_MAX_IDLE", "0", []string{"STAGEDOOR_EGRESS_MAX_IDLE", "1 or more"}},
+		"deny":         {"STAGEDOOR_WEBHOOK_DENY", "52.1.0.0", []string{"STAGEDOOR_WEBHOOK_DENY", "10.0.0.0/8"}},
 		"number":       {"STAGEDOOR_DATABASE_MAX_CONNS", "many", []string{"STAGEDOOR_DATABASE_MAX_CONNS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,6 +79,57 @@ func TestReadSaysWhatToDo(t *testing.T) {
 				t.Errorf("a secret is in %q", err)
 			}
 		})
+	}
+}
+
+// The sandbox is an origin: what stands behind it would be lost, or sent along, when paths are added.
+func TestSandboxURLIsAnOrigin(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"http://127.0.0.1:18200": "http://127.0.0.1:18200", "https://sandbox.example/": "https://sandbox.example",
+		"http://sandbox/api": "", "http://sandbox//": "", "http://sandbox?x=1": "", "http://sandbox?": "", "http://sandbox#top": "", "http://me:hunter2@sandbox": "",
+		"ftp://sandbox": "", "sandbox": "", "//sandbox": "", "http://": "", "http://:18200": "", "http://sandbox:port": "", "http://sand box": "",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			vars := good()
+			vars["STAGEDOOR_SANDBOX_URL"] = text
+			c, err := config.Read(environ(vars))
+			if want == "" && err == nil {
+				t.Errorf("accepted as %s", c.SandboxURL)
+			}
+			if want != "" && (err != nil || c.SandboxURL != want) {
+				t.Errorf("read as %q, %v; want %s", c.SandboxURL, err, want)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("a secret is in %q", err)
+			}
+		})
+	}
+}
+
+// What leaves, and how, is read from the settings; none of it is needed to start.
+func TestReadTakesInEgress(t *testing.T) {
+	t.Parallel()
+	vars := good()
+	c, err := config.Read(environ(vars))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := c.EgressConfig(); err != nil || len(out.Regions) != 0 || out.MaxIdle != 20000 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	vars["STAGEDOOR_EGRESS"] = "us=http://u:hunter2@10.0.0.1:3128,socks5://10.0.0.2:1080 uk=https://10.0.1.1:443"
+	vars["STAGEDOOR_EGRESS_CHECK"] = "https://www.example.com,https://www.example.org"
+	vars["STAGEDOOR_WEBHOOK_DENY"] = "52.1.0.0/16,2a05:d000::/25"
+	if c, err = config.Read(environ(vars)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := c.EgressConfig(); err != nil || len(out.Regions) != 2 || out.Regions[0].Name != "us" || len(out.Regions[0].Proxies) != 2 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if deny, err := c.WebhookDenied(); err != nil || len(deny) != 2 {
+		t.Errorf("%v, %v", deny, err)
 	}
 }
 

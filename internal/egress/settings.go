@@ -1,0 +1,159 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// Region is a pool of proxies that leave from one country.
+type Region struct {
+	Name    string
+	Proxies []Proxy
+}
+
+// Proxy is where a proxy is and how it knows us. All of it is secret: it must reach neither a caller nor a log.
+type Proxy struct {
+	scheme   string // http, https or socks5
+	address  secret.String
+	user     secret.String
+	password secret.String
+}
+
+var regionName = regexp.MustCompile(`^[a-z]{2}$`)
+
+// ParseRegions reads regions as an operator writes them: "us=http://user:password@host:port,socks5://host:port uk=…".
+// Regions are separated by white space and proxies by commas. The error says what is wrong and repeats no part of a proxy.
+func ParseRegions(text secret.String) ([]Region, error) {
+	var list []Region
+	seen := map[string]string{}
+	for i, part := range strings.Fields(text.Reveal()) {
+		name, proxies, ok := strings.Cut(part, "=")
+		if !ok || !regionName.MatchString(name) {
+			return nil, fmt.Errorf("part %d does not start with a region: write it as us=http://user:password@host:port", i+1)
+		}
+		if slices.ContainsFunc(list, func(r Region) bool { return r.Name == name }) {
+			return nil, fmt.Errorf("region %s is there twice: write all its proxies in one part, separated by commas", name)
+		}
+		r := Region{Name: name}
+		for n, address := range strings.Split(proxies, ",") {
+			p, err := parseProxy(address)
+			if err != nil {
+				return nil, fmt.Errorf("proxy %d of region %s %w", n+1, name, err)
+			}
+			if other := seen[p.identity()]; other != "" {
+				return nil, fmt.Errorf("proxy %d of region %s is already in region %s: a proxy leaves from one country, name it once", n+1, name, other)
+			}
+			seen[p.identity()] = name
+			r.Proxies = append(r.Proxies, p)
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// parseProxy reads one proxy. The parser's own error would hold the password, so it is not passed on.
+func parseProxy(text string) (Proxy, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return Proxy{}, errors.New("is no URL: write it as http://user:password@host:port, with special characters percent-encoded")
+	}
+	scheme := u.Scheme
+	if scheme == "socks5h" {
+		scheme = "socks5" // names are always resolved by the proxy
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	password, _ := u.User.Password()
+	switch {
+	case scheme != "http" && scheme != "https" && scheme != "socks5":
+		return Proxy{}, errors.New("has another scheme than http, https or socks5")
+	case u.Hostname() == "" || err != nil || port == 0:
+		return Proxy{}, errors.New("lacks a host or a port: write it as http://user:password@host:port")
+	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
+		return Proxy{}, errors.New("has something behind its port: write it as http://user:password@host:port")
+	case len(u.User.Username()) > 255 || len(password) > 255:
+		return Proxy{}, errors.New("has a user or password of more than 255 bytes")
+	}
+	return Proxy{scheme: scheme, address: secret.New(u.Host), user: secret.New(u.User.Username()), password: secret.New(password)}, nil
+}
+
+// identity tells proxies apart. Two users of one gateway are two proxies; a new password does not make another one.
+func (p Proxy) identity() string {
+	return p.scheme + "://" + p.user.Reveal() + "@" + strings.ToLower(p.address.Reveal())
+}
+
+// Origins are the places that a client may call: scheme, host and port. The zero value allows nothing.
+type Origins struct {
+	addresses map[target]string
+}
+
+// target is one place to call.
+type target struct {
+	host   string
+	port   string
+	secure bool
+}
+
+// ErrOrigin means that a request was for a place that is not among the client's origins. Nothing was sent.
+var ErrOrigin = errors.New("the address is not one of the platform's")
+
+// ParseOrigins reads origins, such as https://platform.example or http://127.0.0.1:18200.
+func ParseOrigins(list ...string) (Origins, error) {
+	o := Origins{addresses: map[target]string{}}
+	for _, text := range list {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+			return Origins{}, fmt.Errorf("%q is no origin: write it as https://platform.example", text)
+		}
+		t, ok := targetOf(u)
+		if !ok || !plainHost(t.host) {
+			return Origins{}, fmt.Errorf("%q is no http or https origin with a plain host: write it as https://platform.example", text)
+		}
+		o.addresses[t] = t.host + ":" + t.port
+	}
+	return o, nil
+}
+
+// find gives the address of a URL if it is allowed.
+func (o Origins) find(u *url.URL) (address string, err error) {
+	t, ok := targetOf(u)
+	if address = o.addresses[t]; !ok || address == "" {
+		return "", ErrOrigin
+	}
+	return address, nil
+}
+
+func targetOf(u *url.URL) (target, bool) {
+	t := target{host: strings.ToLower(u.Hostname()), port: u.Port()}
+	switch u.Scheme {
+	case "https":
+		t.secure = true
+		if t.port == "" {
+			t.port = "443"
+		}
+	case "http":
+		if t.port == "" {
+			t.port = "80"
+		}
+	default:
+		return target{}, false
+	}
+	return t, true
+}
+
+// plainHost allows what can be a part of a pool's key: a DNS name or an IPv4 address.
+func plainHost(host string) bool {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.Is4()
+	}
+	return host != "" && !strings.ContainsFunc(host, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '.' && r != '-' && r != '_'
+	})
+}
