@@ -1,0 +1,264 @@
+// Package auth is how one signs in to the platform: password, then maybe a chain of challenges (sms, totp, mail, selfie), or a QR
+// code approved on the creator's phone. What a login meets is decided by its persona, the part before + or @.
+package auth
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/gate"
+	"github.com/stagedoor/stagedoor/sandbox/view"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// What a login's persona can be. Chains are several of the challenge words with dashes, as in sms-email-face.
+var challengeWords = map[string]string{"sms": "sms", "app": "totp", "email": "mail", "face": "selfie"}
+
+// Refusals of signing in.
+var (
+	errCredentials = refusal(http.StatusUnauthorized, 1001, "bad_credentials", "The address or the password is wrong.")
+	errDevice      = refusal(http.StatusBadRequest, 1030, "device_missing", "The header X-Device is missing.")
+	errUnavailable = refusal(http.StatusServiceUnavailable, 5003, "unavailable", "We are down for maintenance.")
+)
+
+func refusal(status, code int, name, message string) *wire.Refusal {
+	return &wire.Refusal{Status: status, Code: code, Name: name, Message: message}
+}
+
+// closed are the personas that are refused whatever the password.
+var closed = map[string]*wire.Refusal{
+	"locked":  refusal(http.StatusForbidden, 1020, "account_locked", "Your account is locked. Unlock it in the app."),
+	"banned":  refusal(http.StatusForbidden, 1021, "account_banned", "Your account was closed."),
+	"terms":   refusal(http.StatusForbidden, 1022, "terms_required", "Our terms have changed. Accept them in the app."),
+	"captcha": refusal(http.StatusForbidden, 1023, "captcha_required", "Show that you are human."),
+	"down":    errUnavailable,
+}
+
+// Auth signs people in.
+type Auth struct {
+	World *world.World
+	Gate  *gate.Gate
+	// Slow is how long the persona slow takes.
+	Slow time.Duration
+}
+
+// Mount adds its routes below a base.
+func (a *Auth) Mount(mux *http.ServeMux, base string) {
+	mux.HandleFunc("POST "+base+"/auth/login", a.serve(a.login))
+	mux.HandleFunc("POST "+base+"/auth/logout", a.serve(a.logout))
+	mux.HandleFunc("GET "+base+"/auth/challenges/{token}", a.serve(a.checkChallenge))
+	mux.HandleFunc("POST "+base+"/auth/challenges/{token}/answer", a.serve(a.answerChallenge))
+	mux.HandleFunc("POST "+base+"/auth/challenges/{token}/resend", a.serve(a.resendChallenge))
+	mux.HandleFunc("POST "+base+"/auth/challenges/{token}/switch", a.serve(a.switchChallenge))
+	mux.HandleFunc("POST "+base+"/auth/qr", a.serve(a.openQR))
+	mux.HandleFunc("GET "+base+"/auth/qr/{id}", a.serve(a.checkQR))
+}
+
+// request is one step of signing in. login is set as soon as it is known, for the record and for ordered trouble.
+type request struct {
+	*wire.Call
+	w      http.ResponseWriter
+	login  string
+	status int
+}
+
+// answered means that the answer has been written already.
+var errAnswered = errors.New("answered")
+
+// serve runs a step. Unlike a signed-in call it does not hold the creator: a step may take long.
+func (a *Auth) serve(step func(*request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		call, err := wire.NewCall(a.World, r, world.Session{})
+		q := &request{Call: call, w: w}
+		defer func() { a.Gate.Record(r, q.login, q.status) }()
+		var answer any
+		if err == nil {
+			answer, err = step(q)
+		}
+		if !errors.Is(err, errAnswered) {
+			q.status = a.Gate.Write(w, answer, err)
+		}
+	}
+}
+
+// known notes the login of a step and does to it what was ordered.
+func (a *Auth) known(q *request, login string) error {
+	q.login = login
+	if a.Gate.Trouble(q.w, q.Request, login, &q.status) {
+		return errAnswered
+	}
+	return nil
+}
+
+func (a *Auth) login(q *request) (any, error) {
+	var in struct {
+		Email    string `json:"email"`
+		Password string `json:"password"`
+	}
+	if err := q.Body(&in); err != nil {
+		return nil, err
+	}
+	login := strings.ToLower(strings.TrimSpace(in.Email))
+	persona, err := world.Persona(login)
+	if err != nil {
+		return nil, errCredentials
+	}
+	if err := a.known(q, login); err != nil {
+		return nil, err
+	}
+	device := q.Request.Header.Get("X-Device")
+	if device == "" {
+		return nil, errDevice
+	}
+	if err := a.mood(q, persona); err != nil {
+		return nil, err
+	}
+	if in.Password == "" || in.Password == "bad" {
+		return nil, errCredentials
+	}
+	if persona == "changed" {
+		return map[string]any{"next": "/onboarding/v3", "flow": "passkey"}, nil
+	}
+	if chain := chainOf(persona); len(chain) > 0 {
+		return nil, a.challenge(q, &challenge{Login: login, Device: device, Agent: q.Request.UserAgent(), Egress: a.Gate.Egress(q.Request), Chain: chain})
+	}
+	return a.signIn(q, login, device, "")
+}
+
+// mood is how a persona's sign-in goes wrong before the password matters.
+func (a *Auth) mood(q *request, persona string) error {
+	if r, ok := closed[persona]; ok {
+		return r
+	}
+	switch persona {
+	case "slow":
+		pause(q.Request, a.Slow)
+	case "timeout":
+		pause(q.Request, time.Hour)
+		return errAnswered
+	case "flaky":
+		tries := 0
+		err := a.World.Do(q.login, func(c *world.Creator) error {
+			c.Profile.Tries++
+			tries = c.Profile.Tries
+			c.SaveProfile()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if tries <= 2 {
+			return errUnavailable
+		}
+	}
+	return nil
+}
+
+func pause(r *http.Request, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-r.Context().Done():
+	case <-t.C:
+	}
+}
+
+// chainOf are the challenges a persona's name asks for; none if it is another word.
+func chainOf(persona string) []string {
+	var chain []string
+	for word := range strings.SplitSeq(persona, "-") {
+		method, ok := challengeWords[word]
+		if !ok {
+			return nil
+		}
+		chain = append(chain, method)
+	}
+	return chain
+}
+
+// signIn opens the session and sets its cookies.
+func (a *Auth) signIn(q *request, login, device, egress string) (any, error) {
+	if egress == "" {
+		egress = a.Gate.Egress(q.Request)
+	}
+	s, user, err := a.Open(login, world.Session{Device: device, Agent: q.Request.UserAgent(), Egress: egress})
+	if err != nil {
+		return nil, err
+	}
+	for _, cookie := range Cookies(s) {
+		http.SetCookie(q.w, cookie)
+	}
+	return map[string]any{"user": user}, nil
+}
+
+// Cookies are those of a session.
+func Cookies(s world.Session) []*http.Cookie {
+	return []*http.Cookie{
+		{Name: "auth_id", Value: strconv.FormatInt(s.Owner, 10), Path: "/", Expires: s.ExpiresAt},
+		gate.SessionCookie(s),
+		{Name: "lang", Value: "en", Path: "/"},
+		{Name: "seen_banner", Value: "1", Path: "/"},
+	}
+}
+
+// Open opens a session as the persona has it.
+func (a *Auth) Open(login string, s world.Session) (world.Session, view.User, error) {
+	var user view.User
+	persona, err := world.Persona(login)
+	if err != nil {
+		return s, user, err
+	}
+	now := a.World.Now()
+	s.Login = login
+	other := ""
+	err = a.World.Do(login, func(c *world.Creator) error {
+		c.Profile.Logins++
+		c.SaveProfile()
+		s.Owner, user = c.Profile.ID, view.Self(c)
+		switch {
+		case persona == "restricted" && c.Profile.BannedAt.IsZero():
+			c.Profile.BannedAt = now.Add(5 * time.Second)
+		case persona == "expires60":
+			s.ExpiresAt = now.Add(time.Minute)
+		case persona == "mismatch" && c.Profile.Logins > 1:
+			other = "ok+other-of-" + strconv.FormatInt(c.Profile.ID, 10) + "@" + world.Domain
+		}
+		return nil
+	})
+	if err == nil && other != "" {
+		s.Login = other
+		err = a.World.Do(other, func(c *world.Creator) error {
+			s.Owner, user = c.Profile.ID, view.Self(c)
+			return nil
+		})
+	}
+	if err != nil {
+		return s, user, err
+	}
+	s, err = a.World.NewSession(s)
+	return s, user, err
+}
+
+func (a *Auth) logout(q *request) (any, error) {
+	s, err := a.Gate.Session(q.w, q.Request)
+	if err := errors.Join(a.known(q, s.Login), err); err != nil {
+		return nil, err
+	}
+	_, err = a.World.EndSessions(s.Login, func(one world.Session) bool { return one.ID == s.ID })
+	return wire.OK, err
+}
+
+func token() string { return rand.Text() }
+
+// NewDevice is a device's name as browsers have it.
+func NewDevice() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,337 @@
+// Package control is how a test, a demo or the sandbox's own page orders things of the platform: trouble, time, a fresh start, what
+// fans do, a stream of events. It asks for no key, and answers on loopback only.
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/auth"
+	"github.com/stagedoor/stagedoor/sandbox/gate"
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// Deps are what control acts on.
+type Deps struct {
+	World      *world.World
+	Gate       *gate.Gate
+	Auth       *auth.Auth
+	Happenings map[string]happen.Func
+	Log        *slog.Logger
+	// Life ends with the platform.
+	Life context.Context //nolint:containedctx // the generator outlives the request that started it
+}
+
+// Control serves /control.
+type Control struct {
+	Deps
+	generator generator
+}
+
+// New makes it.
+func New(d Deps) *Control { return &Control{Deps: d} }
+
+// Mount adds its routes.
+func (c *Control) Mount(mux *http.ServeMux) {
+	for pattern, handle := range map[string]func(*http.Request) (any, error){
+		"POST /control/faults":           c.addFault,
+		"GET /control/faults":            c.listFaults,
+		"DELETE /control/faults":         c.clearFaults,
+		"DELETE /control/faults/{id}":    c.clearFaults,
+		"POST /control/clock":            c.advance,
+		"GET /control/clock":             c.clock,
+		"POST /control/seed":             c.seed,
+		"GET /control/requests":          c.requests,
+		"DELETE /control/requests":       c.forgetRequests,
+		"POST /control/generate":         c.generate,
+		"DELETE /control/generate":       c.stopGenerate,
+		"GET /control/creators":          c.creators,
+		"POST /control/sessions":         c.openSession,
+		"POST /control/sessions/end":     c.endSessions,
+		"GET /control/happenings":        c.happenings,
+		"POST /control/happen":           c.happen,
+		"GET /control/challenges":        c.challenges,
+		"POST /control/selfies/{token}":  c.selfie,
+		"GET /control/qr":                c.qrs,
+		"POST /control/qr/{id}/{action}": c.answerQR,
+	} {
+		mux.HandleFunc(pattern, c.serve(handle))
+	}
+}
+
+// serve answers on loopback only.
+func (c *Control) serve(handle func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !local(r) {
+			c.Gate.Write(w, nil, wire.Forbidden("Control is for this machine only."))
+			return
+		}
+		answer, err := handle(r)
+		if err != nil {
+			if _, ok := errors.AsType[*wire.Refusal](err); !ok {
+				err = wire.Invalid("", err.Error())
+			}
+		}
+		c.Gate.Write(w, answer, err)
+	}
+}
+
+// local refuses other machines, and pages of other sites that a browser on this one has open.
+func local(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	ip := net.ParseIP(host)
+	if err != nil || ip == nil || !ip.IsLoopback() {
+		return false
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "" || site == "same-origin" || site == "none"
+}
+
+func read(r *http.Request, into any) error {
+	decoder := json.NewDecoder(io.LimitReader(r.Body, 1<<20))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil && !errors.Is(err, io.EOF) {
+		return wire.Invalid("", "The body is not the JSON we expect: "+err.Error())
+	}
+	return nil
+}
+
+func (c *Control) addFault(r *http.Request) (any, error) {
+	var in struct {
+		Scope string  `json:"scope"`
+		Kind  string  `json:"kind"`
+		Value int     `json:"value"`
+		Count int     `json:"count"`
+		For   float64 `json:"for_sec"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	f, err := c.Gate.Faults.Add(gate.Fault{Scope: in.Scope, Kind: in.Kind, Value: in.Value, Count: in.Count}, time.Duration(in.For*float64(time.Second)))
+	if err == nil && in.Kind == gate.DropSocket && in.Scope != "all" {
+		err = c.World.Do(in.Scope, func(creator *world.Creator) error {
+			creator.DropSockets("", world.ReasonFault)
+			return nil
+		})
+		if errors.Is(err, world.ErrNoLogin) {
+			err = nil
+		}
+	}
+	return f, err
+}
+
+func (c *Control) listFaults(*http.Request) (any, error) {
+	return map[string]any{"faults": c.Gate.Faults.List(), "kinds": gate.Kinds()}, nil
+}
+
+func (c *Control) clearFaults(r *http.Request) (any, error) {
+	return map[string]int{"cleared": c.Gate.Faults.Clear(r.PathValue("id"))}, nil
+}
+
+func (c *Control) clock(*http.Request) (any, error) {
+	return map[string]any{"now": c.World.Now()}, nil
+}
+
+func (c *Control) advance(r *http.Request) (any, error) {
+	var in struct {
+		Advance float64 `json:"advance_sec"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	if err := c.World.Advance(time.Duration(in.Advance * float64(time.Second))); err != nil {
+		return nil, err
+	}
+	return c.clock(r)
+}
+
+// seed starts over: state, faults, record and clock.
+func (c *Control) seed(r *http.Request) (any, error) {
+	c.generator.stopAll()
+	if err := c.World.Reset(); err != nil {
+		return nil, err
+	}
+	c.Gate.Faults.Clear("")
+	c.Gate.Forget()
+	return c.clock(r)
+}
+
+func (c *Control) requests(r *http.Request) (any, error) {
+	return map[string]any{"requests": c.Gate.Entries(r.URL.Query().Get("login"))}, nil
+}
+
+func (c *Control) forgetRequests(*http.Request) (any, error) {
+	c.Gate.Forget()
+	return wire.OK, nil
+}
+
+// summary is a creator in a list.
+type summary struct {
+	Login    string `json:"login"`
+	ID       int64  `json:"id"`
+	Name     string `json:"name"`
+	Username string `json:"username"`
+	Persona  string `json:"persona"`
+	Sessions int    `json:"sessions"`
+	Sockets  int    `json:"sockets"`
+}
+
+// creators lists those seen so far; with ?login= the one, made if need be.
+func (c *Control) creators(r *http.Request) (any, error) {
+	logins, err := c.World.Logins()
+	if one := r.URL.Query().Get("login"); one != "" {
+		logins, err = []string{strings.ToLower(one)}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := []summary{}
+	for _, login := range logins[:min(len(logins), 200)] {
+		err := c.World.Do(login, func(creator *world.Creator) error {
+			p := creator.Profile
+			list = append(list, summary{
+				Login: login, ID: p.ID, Name: p.Name, Username: p.Username, Persona: p.Persona,
+				Sessions: len(creator.Sessions()), Sockets: creator.Sockets(),
+			})
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return map[string]any{"creators": list, "total": len(logins)}, nil
+}
+
+// openSession gives a fresh session of a login, as a browser would have it.
+func (c *Control) openSession(r *http.Request) (any, error) {
+	var in struct {
+		Login string `json:"login"`
+		Agent string `json:"user_agent"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	if in.Agent == "" {
+		in.Agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+	}
+	device := auth.NewDevice()
+	s, _, err := c.Auth.Open(strings.ToLower(in.Login), world.Session{Device: device, Agent: in.Agent, Egress: c.Gate.Egress(r)})
+	if err != nil {
+		return nil, err
+	}
+	var cookies []string
+	for _, cookie := range auth.Cookies(s) {
+		cookies = append(cookies, cookie.Name+"="+cookie.Value)
+	}
+	return map[string]any{
+		"cookie": strings.Join(cookies, "; "), "user_agent": in.Agent, "headers": map[string]string{"x-device": device},
+		"expires_at": s.ExpiresAt, "user_id": strconv.FormatInt(s.Owner, 10),
+	}, nil
+}
+
+// endSessions ends a creator's sessions, by login or by the platform's id.
+func (c *Control) endSessions(r *http.Request) (any, error) {
+	var in struct {
+		Login string `json:"login"`
+		User  string `json:"user_id"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	login, err := c.login(in.Login, in.User)
+	if err != nil {
+		return nil, err
+	}
+	n, err := c.World.EndSessions(login, func(world.Session) bool { return true })
+	return map[string]int{"ended": n}, err
+}
+
+// login finds one by itself or by the platform's id.
+func (c *Control) login(login, user string) (string, error) {
+	if user != "" {
+		id, _ := strconv.ParseInt(user, 10, 64)
+		err := c.World.DoID(id, func(creator *world.Creator) error {
+			login = creator.Profile.Login
+			return nil
+		})
+		if err != nil {
+			return "", wire.NotFound("creator")
+		}
+	}
+	if _, err := world.Persona(login); err != nil {
+		return "", wire.Invalid("login", "A login ends in @"+world.Domain+".")
+	}
+	return strings.ToLower(login), nil
+}
+
+func (c *Control) happenings(*http.Request) (any, error) {
+	return map[string]any{"happenings": slices.Sorted(maps.Keys(c.Happenings))}, nil
+}
+
+// happen makes something really happen to a creator.
+func (c *Control) happen(r *http.Request) (any, error) {
+	var in struct {
+		Login string `json:"login"`
+		User  string `json:"creator_id"`
+		What  string `json:"what"`
+		happen.Input
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	login, err := c.login(in.Login, in.User)
+	if err != nil {
+		return nil, err
+	}
+	do, ok := c.Happenings[in.What]
+	if !ok {
+		return nil, wire.Invalid("what", "Nothing of that name can happen; GET /control/happenings lists what can.")
+	}
+	if err := c.World.Do(login, func(creator *world.Creator) error { return do(creator, in.Input) }); err != nil {
+		return nil, err
+	}
+	return map[string]bool{"accepted": true}, nil
+}
+
+func (c *Control) challenges(*http.Request) (any, error) {
+	list, err := c.Auth.Challenges()
+	return map[string]any{"challenges": list}, err
+}
+
+func (c *Control) selfie(r *http.Request) (any, error) {
+	var in struct {
+		Passed bool `json:"passed"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	return wire.OK, c.Auth.TakeSelfie(r.PathValue("token"), in.Passed)
+}
+
+func (c *Control) qrs(*http.Request) (any, error) {
+	list, err := c.Auth.QRs()
+	return map[string]any{"qr": list}, err
+}
+
+func (c *Control) answerQR(r *http.Request) (any, error) {
+	var in struct {
+		Login string `json:"login"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	one, err := c.Auth.AnswerQR(r.PathValue("id"), r.PathValue("action"), strings.ToLower(in.Login))
+	return map[string]any{"qr": one}, err
+}

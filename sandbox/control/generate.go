@@ -1,0 +1,126 @@
+package control
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// generated are the happenings a generated stream is made of: mostly messages, as on a real platform.
+var generated = []string{
+	"chat.message", "chat.message", "chat.message", "chat.message", "chat.typing", "chat.message", "fan.tip", "chat.message", "post.liked", "fan.joined",
+}
+
+// Bounds of a generator.
+const (
+	maxPerSecond = 10_000
+	maxFor       = time.Hour
+	generateStep = 20 * time.Millisecond
+)
+
+// generator runs event streams, one for each login.
+type generator struct {
+	mu   sync.Mutex
+	stop map[string]context.CancelFunc
+}
+
+func (g *generator) start(life context.Context, login string, run func(context.Context)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stop == nil {
+		g.stop = map[string]context.CancelFunc{}
+	}
+	if stop := g.stop[login]; stop != nil {
+		stop()
+	}
+	ctx, stop := context.WithCancel(life)
+	g.stop[login] = stop
+	go run(ctx)
+}
+
+func (g *generator) stopAll() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, stop := range g.stop {
+		stop()
+	}
+	g.stop = nil
+}
+
+func (c *Control) stopGenerate(*http.Request) (any, error) {
+	c.generator.stopAll()
+	return wire.OK, nil
+}
+
+// generate makes things happen to a creator at a rate, for a while. A second order for the same login replaces the first.
+func (c *Control) generate(r *http.Request) (any, error) {
+	var in struct {
+		Login string  `json:"login"`
+		Rate  float64 `json:"events_per_sec"`
+		For   float64 `json:"for_sec"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	login, err := c.login(in.Login, "")
+	if err != nil {
+		return nil, err
+	}
+	lasting := time.Duration(in.For * float64(time.Second))
+	if in.Rate <= 0 || in.Rate > maxPerSecond {
+		return nil, wire.Invalid("events_per_sec", "It is more than 0 and at most 10000.")
+	}
+	if lasting <= 0 || lasting > maxFor {
+		return nil, wire.Invalid("for_sec", "It is more than 0 and at most 3600.")
+	}
+	c.generator.start(c.Life, login, func(ctx context.Context) { c.run(ctx, login, in.Rate, lasting) })
+	return map[string]any{"login": login, "events_per_sec": in.Rate, "for_sec": in.For}, nil
+}
+
+// run keeps to the rate by counting from the start: what a busy moment delayed is made up for.
+func (c *Control) run(ctx context.Context, login string, rate float64, lasting time.Duration) {
+	tick := time.NewTicker(min(generateStep, time.Duration(float64(time.Second)/rate)))
+	defer tick.Stop()
+	started := c.Gate.Now()
+	done := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		passed := min(c.Gate.Now().Sub(started), lasting)
+		if want := int(rate * passed.Seconds()); want > done {
+			if err := c.burst(login, done, want); err != nil {
+				c.Log.ErrorContext(ctx, "generator stopped", slog.String("error", err.Error()))
+				return
+			}
+			done = want
+		}
+		if passed == lasting {
+			return
+		}
+	}
+}
+
+// burst makes several happen in one commit.
+func (c *Control) burst(login string, from, to int) error {
+	return c.World.Do(login, func(creator *world.Creator) error {
+		for n := from; n < to; n++ {
+			do := c.Happenings[generated[n%len(generated)]]
+			if do == nil {
+				do = c.Happenings["chat.message"]
+			}
+			if err := do(creator, happen.Input{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

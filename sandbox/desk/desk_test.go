@@ -1,0 +1,209 @@
+package desk_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/desk"
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+const login = "ok@sandbox.test"
+
+func order(t *testing.T, p *sandboxtest.Platform, what string, in happen.Input) {
+	t.Helper()
+	if err := p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) }); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func TestANoticeComesUnreadAndIsRead(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	before := c.Must("GET", "/notifications/counts", nil)
+	order(t, p, "notice.new", happen.Input{Text: "Hello"})
+	notice := c.Frame("notice.new")["notice"].(map[string]any)
+	unread := c.Must("GET", "/notifications?unread=1&limit=100", nil)
+	if unread.Get("list", 0, "id") != notice["id"] || unread.Text("list", 0, "text") != "Hello" {
+		t.Fatalf("the inbox begins with %v", unread.Get("list", 0))
+	}
+	counts := c.Must("GET", "/notifications/counts", nil)
+	if got := counts.Text("unread_notices"); got != number(len(unread.Get("list").([]any))) || got == before.Text("unread_notices") {
+		t.Fatalf("%s are unread, it was %s", got, before.Text("unread_notices"))
+	}
+	read := c.Must("POST", "/notifications/read", map[string]any{"ids": []any{notice["id"], 7}})
+	if read.Text("read") != "1" || c.Frame("counts.changed")["unread_notices"] != before.Get("unread_notices") {
+		t.Fatalf("reading one: %v", read.Body)
+	}
+	if again := c.Must("POST", "/notifications/read", map[string]any{"ids": []any{notice["id"]}}); again.Text("read") != "0" {
+		t.Fatalf("reading it again: %v", again.Body)
+	}
+	if all := c.Must("POST", "/notifications/read_all", nil); all.Text("read") != before.Text("unread_notices") {
+		t.Fatalf("reading the rest: %v, %s were unread", all.Body, before.Text("unread_notices"))
+	}
+	if left := c.Must("GET", "/notifications?unread=1", nil); len(left.Get("list").([]any)) != 0 {
+		t.Fatal("something is still unread")
+	}
+}
+
+func number(n int) string { text, _ := json.Marshal(n); return string(text) }
+
+func TestTheInboxHasEveryCategoryAndPagesThatStandStill(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	for _, kind := range []string{"tips", "subscriptions", "likes", "comments", "purchases", "mentions", "promotions", "system"} {
+		list := c.Must("GET", "/notifications?category="+kind, nil).Get("list").([]any)
+		if len(list) == 0 {
+			t.Errorf("there are no %s", kind)
+		}
+		for _, one := range list {
+			if got := one.(map[string]any)["category"]; got != kind {
+				t.Errorf("asked for %s, got %v", kind, got)
+			}
+		}
+	}
+	first, want := c.Must("GET", "/notifications?limit=5", nil), c.Must("GET", "/notifications?limit=6", nil)
+	order(t, p, "notice.new", happen.Input{})
+	second := c.Must("GET", "/notifications?limit=5&marker="+first.Text("next_marker"), nil)
+	if second.Get("list", 0, "id") != want.Get("list", 5, "id") {
+		t.Error("the second page moved when a notice came")
+	}
+}
+
+func TestPreferencesKeepWhatIsNotGiven(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn(login)
+	if got := c.Must("PATCH", "/notifications/preferences", map[string]any{"preferences": map[string]bool{"likes": true, "email": false}}); got.Get("likes") != true {
+		t.Fatalf("changed: %v", got.Body)
+	}
+	got := c.Must("GET", "/notifications/preferences", nil)
+	if got.Get("likes") != true || got.Get("email") != false || got.Get("tips") != true || len(got.Body) != 10 {
+		t.Fatalf("read back: %v", got.Body)
+	}
+	if got := c.Do("PATCH", "/notifications/preferences", map[string]any{"preferences": map[string]bool{"pigeons": true}}); got.Status != http.StatusUnprocessableEntity {
+		t.Fatalf("an unknown one: %d", got.Status)
+	}
+}
+
+func TestTheProfileIsTheOneThatOthersSee(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn(login)
+	got := c.Must("PATCH", "/settings/profile", map[string]any{"display_name": "Mia", "about": ""})
+	if got.Text("display_name") != "Mia" || got.Get("about") != nil || got.Get("location") == nil {
+		t.Fatalf("changed: %v", got.Body)
+	}
+	if changes := c.Frame("settings.changed")["changes"].([]any); !slices.Equal(changes, []any{"display_name", "about"}) {
+		t.Fatalf("the frame says %v", changes)
+	}
+	c.Must("PUT", "/settings/price", map[string]any{"price": 12.99})
+	if changes := c.Frame("settings.changed")["changes"].([]any); !slices.Equal(changes, []any{"subscribe_price"}) {
+		t.Fatalf("the frame says %v", changes)
+	}
+	if me := c.Must("GET", "/me", nil); me.Text("display_name") != "Mia" || me.Text("subscribe_price") != "12.99" {
+		t.Fatalf("me is %v", me.Body)
+	}
+	if got := c.Do("PUT", "/settings/price", map[string]any{"price": 50}); got.Status != http.StatusUnprocessableEntity {
+		t.Fatalf("a month for $50: %d", got.Status)
+	}
+}
+
+func TestAHandleThatIsTakenIsNotAvailable(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn(login)
+	fan := c.Must("GET", "/notifications?category=tips", nil).Text("list", 0, "user", "handle")
+	for name, want := range map[string]bool{
+		"nobody.has.this": true, fan: false, c.Must("GET", "/settings", nil).Text("handle"): false, "no%20spaces": false, "ab": false, "": false,
+	} {
+		if got := c.Must("GET", "/settings/handle_check?handle="+name, nil).Get("is_available"); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
+
+func TestTheWelcomeMessageGoesToWhoIsNew(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	if got := c.Must("PUT", "/settings/welcome", map[string]any{"is_on": true, "text": "Hi you!"}); got.Get("is_on") != true {
+		t.Fatalf("switched on: %v", got.Body)
+	}
+	order(t, p, "fan.joined", happen.Input{})
+	if text := c.Frame("chat.message_sent")["message"].(map[string]any)["text"]; text != "Hi you!" {
+		t.Fatalf("the new fan got %v", text)
+	}
+	c.Must("PUT", "/settings/welcome", map[string]any{"is_on": false, "price": 5})
+	if got := c.Must("GET", "/settings/welcome", nil); got.Text("text") != "Hi you!" || got.Text("price") != "5" || got.Get("is_on") != false {
+		t.Fatalf("read back: %v", got.Body)
+	}
+	if got := c.Do("PUT", "/settings/welcome", map[string]any{"is_on": true, "media_ids": []int{4}}); got.Status != http.StatusUnprocessableEntity {
+		t.Fatalf("with a medium that does not exist: %d", got.Status)
+	}
+}
+
+func TestCountriesAndLinksAreKept(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn(login)
+	c.Must("PUT", "/settings/blocked_countries", map[string]any{"countries": []string{"se", "BR", "SE"}})
+	if got := c.Must("GET", "/settings/blocked_countries", nil); !slices.Equal(got.Get("countries").([]any), []any{"SE", "BR"}) {
+		t.Fatalf("blocked: %v", got.Body)
+	}
+	made := c.Must("POST", "/settings/links", map[string]any{"title": "Shop", "url": "https://shop.sandbox.test"})
+	path := "/settings/links/" + made.Text("id")
+	c.Must("PATCH", path, map[string]any{"title": "Store"})
+	list := c.Must("GET", "/settings/links", nil)
+	if list.Text("list", -1, "title") != "Store" || list.Text("list", -1, "url") != "https://shop.sandbox.test" || len(list.Get("list").([]any)) != 4 {
+		t.Fatalf("links: %v", list.Body)
+	}
+	c.Must("DELETE", path, nil)
+	if got := c.Do("DELETE", path, nil); got.Status != http.StatusNotFound {
+		t.Fatalf("deleted twice: %d", got.Status)
+	}
+}
+
+func TestASessionThatIsSignedOutIsOver(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	phone, laptop := p.SignIn(login), p.SignIn(login)
+	list := laptop.Must("GET", "/settings/sessions", nil)
+	if len(list.Get("list").([]any)) != 2 || list.Get("list", 0, "is_current") != false || list.Get("list", 1, "is_current") != true {
+		t.Fatalf("sessions: %v", list.Body)
+	}
+	path := "/settings/sessions/" + list.Text("list", 0, "id")
+	laptop.Must("DELETE", path, nil)
+	if got := phone.Do("GET", "/settings", nil); got.Status != http.StatusUnauthorized {
+		t.Fatalf("the ended session still gets %d", got.Status)
+	}
+	laptop.Must("DELETE", path, nil)
+	if n := len(laptop.Must("GET", "/settings/sessions", nil).Get("list").([]any)); n != 1 {
+		t.Fatalf("%d sessions are left", n)
+	}
+	if got := laptop.Do("DELETE", "/settings/sessions/12", nil); got.Status != http.StatusNotFound {
+		t.Fatalf("a number no session has: %d", got.Status)
+	}
+}
+
+func TestEverythingOutsideCanDoHappensWithoutBeingTold(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	for what := range desk.Happenings() {
+		for range 3 {
+			order(t, p, what, happen.Input{})
+			if body := c.Frame(what); len(body) == 0 {
+				t.Errorf("%s: the frame is empty", what)
+			}
+		}
+	}
+	first := c.Must("GET", "/settings", nil).Text("location")
+	order(t, p, "settings.changed", happen.Input{})
+	if got := c.Must("GET", "/settings", nil).Text("location"); got == first {
+		t.Errorf("the settings say %s as before", got)
+	}
+}

@@ -1,0 +1,226 @@
+package desk
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/view"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// maxPrice is the most that a month may cost, in cents.
+const maxPrice = 4999
+
+func settingRoutes() []wire.Route {
+	return []wire.Route{
+		{Pattern: "GET /settings", Handle: settings},
+		{Pattern: "PATCH /settings/profile", Handle: updateProfile},
+		{Pattern: "PUT /settings/price", Handle: setPrice},
+		{Pattern: "GET /settings/handle_check", Handle: checkHandle},
+		{Pattern: "GET /settings/welcome", Handle: welcome},
+		{Pattern: "PUT /settings/welcome", Handle: setWelcome},
+		{Pattern: "GET /settings/blocked_countries", Handle: blockedCountries},
+		{Pattern: "PUT /settings/blocked_countries", Handle: setBlockedCountries},
+		{Pattern: "GET /settings/links", Handle: socialLinks},
+		{Pattern: "POST /settings/links", Handle: addSocialLink},
+		{Pattern: "PATCH /settings/links/{link_id}", Handle: updateSocialLink},
+		{Pattern: "DELETE /settings/links/{link_id}", Handle: removeSocialLink},
+		{Pattern: "GET /settings/sessions", Handle: sessions},
+		{Pattern: "DELETE /settings/sessions/{session_id}", Handle: endSession},
+	}
+}
+
+// tellChanged tells the sockets which settings were changed, by the platform's names for them.
+func tellChanged(c *world.Creator, changes ...string) {
+	c.Emit(frameSettings, map[string]any{"changes": changes})
+}
+
+func settings(c *wire.Call) (any, error) { return view.Settings(c.Creator), nil }
+
+func updateProfile(c *wire.Call) (any, error) {
+	var in struct {
+		Name     string `json:"display_name"`
+		Bio      string `json:"about"`
+		Location string `json:"location"`
+		Website  string `json:"website"`
+	}
+	if err := c.Body(&in); err != nil {
+		return nil, err
+	}
+	changes := []string{}
+	set := func(field string, at *string, to string) {
+		if c.Has(field) && *at != to {
+			*at = to
+			changes = append(changes, field)
+		}
+	}
+	// A profile has a name, so an empty one leaves it as it is.
+	set("display_name", &c.Profile.Name, cmp.Or(strings.TrimSpace(in.Name), c.Profile.Name))
+	set("about", &c.Profile.Bio, in.Bio)
+	set("location", &c.Profile.Location, in.Location)
+	set("website", &c.Profile.Website, in.Website)
+	if len(changes) > 0 {
+		c.SaveProfile()
+		tellChanged(c.Creator, changes...)
+	}
+	return view.Settings(c.Creator), nil
+}
+
+func setPrice(c *wire.Call) (any, error) {
+	var in struct {
+		Price view.Dollars `json:"price"`
+	}
+	if err := c.Body(&in); err != nil {
+		return nil, err
+	}
+	if in.Price < 0 || in.Price > maxPrice {
+		return nil, wire.Invalid("price", "A month costs at most $49.99.")
+	}
+	c.Profile.Price = int64(in.Price)
+	c.SaveProfile()
+	tellChanged(c.Creator, "subscribe_price")
+	return view.Settings(c.Creator), nil
+}
+
+var handle = regexp.MustCompile(`^[a-z0-9._-]{3,30}$`)
+
+// checkHandle says whether the creator could be called that. A name that is taken, or that nobody may have, is not available.
+func checkHandle(c *wire.Call) (any, error) {
+	name := strings.ToLower(c.Query("handle"))
+	taken := name == strings.ToLower(c.Profile.Username) || slices.ContainsFunc(c.People().All(), func(p *row.Person) bool {
+		return strings.ToLower(p.Username) == name
+	})
+	return map[string]bool{"is_available": !taken && handle.MatchString(name)}, nil
+}
+
+func welcome(c *wire.Call) (any, error) { return view.Welcome(c.Creator), nil }
+
+// setWelcome changes what is given and leaves the rest.
+func setWelcome(c *wire.Call) (any, error) {
+	var in struct {
+		On    bool         `json:"is_on"`
+		Text  string       `json:"text"`
+		Media []int64      `json:"media_ids"`
+		Price view.Dollars `json:"price"`
+	}
+	if err := c.Body(&in); err != nil {
+		return nil, err
+	}
+	for _, id := range in.Media {
+		if c.Media().Get(id) == nil {
+			return nil, wire.Invalid("media_ids", "One of the media does not exist.")
+		}
+	}
+	s := c.Settings()
+	s.WelcomeOn = in.On
+	if c.Has("text") {
+		s.WelcomeText = in.Text
+	}
+	if c.Has("media_ids") {
+		s.WelcomeMedia = in.Media
+	}
+	if c.Has("price") {
+		s.WelcomePrice = max(int64(in.Price), 0)
+	}
+	c.SaveSettings()
+	tellChanged(c.Creator, "welcome")
+	return view.Welcome(c.Creator), nil
+}
+
+func showCountries(c *wire.Call) any {
+	return map[string][]string{"countries": view.Settings(c.Creator).Blocked}
+}
+
+func blockedCountries(c *wire.Call) (any, error) { return showCountries(c), nil }
+
+// setBlockedCountries takes whatever is given: a country that does not exist keeps nobody out.
+func setBlockedCountries(c *wire.Call) (any, error) {
+	var in struct {
+		Countries []string `json:"countries"`
+	}
+	if err := c.Body(&in); err != nil {
+		return nil, err
+	}
+	blocked := []string{}
+	for _, name := range in.Countries {
+		if name = strings.ToUpper(strings.TrimSpace(name)); name != "" && !slices.Contains(blocked, name) {
+			blocked = append(blocked, name)
+		}
+	}
+	c.Settings().BlockedStates = blocked
+	c.SaveSettings()
+	tellChanged(c.Creator, "blocked_countries")
+	return showCountries(c), nil
+}
+
+func socialLinks(c *wire.Call) (any, error) {
+	return wire.Whole(c.SocialLinks().All(), func(l *row.SocialLink) any { return view.SocialLink(l) }), nil
+}
+
+type socialInput struct {
+	Label string `json:"title"`
+	URL   string `json:"url"`
+}
+
+func addSocialLink(c *wire.Call) (any, error) {
+	var in socialInput
+	if err := c.Body(&in); err != nil {
+		return nil, err
+	}
+	if in.URL == "" {
+		return nil, wire.Invalid("url", "A link needs an address.")
+	}
+	l := &row.SocialLink{Rec: row.Rec{ID: c.SocialLinks().NextID()}, Label: in.Label, URL: in.URL, At: c.Now()}
+	c.SocialLinks().Put(l)
+	return view.SocialLink(l), nil
+}
+
+func findSocialLink(c *wire.Call) (*row.SocialLink, error) {
+	return wire.Found("link", c.SocialLinks().Get(c.ID("link_id")))
+}
+
+func updateSocialLink(c *wire.Call) (any, error) {
+	var in socialInput
+	l, err := findSocialLink(c)
+	if err := cmp.Or(err, c.Body(&in)); err != nil {
+		return nil, err
+	}
+	if c.Has("title") {
+		l.Label = in.Label
+	}
+	l.URL = cmp.Or(in.URL, l.URL)
+	c.SocialLinks().Put(l)
+	return view.SocialLink(l), nil
+}
+
+func removeSocialLink(c *wire.Call) (any, error) {
+	l, err := findSocialLink(c)
+	if err != nil {
+		return nil, err
+	}
+	c.SocialLinks().Delete(l.ID)
+	return wire.OK, nil
+}
+
+func sessions(c *wire.Call) (any, error) {
+	return wire.Whole(c.Sessions(), func(s world.Session) any { return view.Session(s, c.Session) }), nil
+}
+
+// endSession signs a session out. One that has ended before is not known any more, so every number a session may have had is good.
+func endSession(c *wire.Call) (any, error) {
+	id := c.ID("session_id")
+	first := row.MadeID(c.Profile.ID, row.KindSession, 1)
+	if id < first || id >= row.SeedID(c.Profile.ID, row.KindSession+1, 0) {
+		return nil, wire.NotFound("session")
+	}
+	for _, s := range c.Sessions() {
+		if s.SessionNumber() == id {
+			c.EndSession(s.ID)
+		}
+	}
+	return wire.OK, nil
+}

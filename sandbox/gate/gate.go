@@ -1,0 +1,326 @@
+// Package gate is what a request meets before the platform answers it: the record of where it came from, the trouble that was
+// ordered for it, the session check and the platform's own rate limit.
+package gate
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// keptEntries is how many requests the record holds.
+const keptEntries = 50_000
+
+// Entry is one request the platform received.
+type Entry struct {
+	At     time.Time `json:"at"`
+	Method string    `json:"method"`
+	Path   string    `json:"path"`
+	Egress string    `json:"egress"`
+	Status int       `json:"status"`
+	Login  string    `json:"login,omitempty"`
+}
+
+// Deps are what the gate stands on.
+type Deps struct {
+	World *world.World
+	Log   *slog.Logger
+	// Regions are the names of source addresses; any other address is "direct".
+	Regions map[string]string
+	// PerMinute is the platform's own limit for a session; 0 for none.
+	PerMinute int
+	Now       func() time.Time
+}
+
+// Gate guards the platform.
+type Gate struct {
+	Deps
+	Faults *Faults
+
+	mu      sync.Mutex
+	entries []Entry
+	next    int
+	calls   map[int64]minute // by session
+}
+
+type minute struct {
+	at time.Time
+	n  int
+}
+
+// New makes one.
+func New(d Deps) *Gate {
+	return &Gate{Deps: d, Faults: &Faults{Now: d.Now}, calls: map[int64]minute{}}
+}
+
+// Egress is the region a request came from.
+func (g *Gate) Egress(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return "unknown"
+	}
+	if region, ok := g.Regions[host]; ok {
+		return region
+	}
+	return "direct"
+}
+
+// Record notes a request; login is empty when nobody was signed in.
+func (g *Gate) Record(r *http.Request, login string, status int) {
+	e := Entry{At: g.World.Now(), Method: r.Method, Path: r.URL.Path, Egress: g.Egress(r), Status: status, Login: login}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.entries) < keptEntries {
+		g.entries = append(g.entries, e)
+		return
+	}
+	g.entries[g.next] = e
+	g.next = (g.next + 1) % keptEntries
+}
+
+// Entries lists what was received, oldest first; of one login, if it is named.
+func (g *Gate) Entries(login string) []Entry {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := []Entry{}
+	for i := range g.entries {
+		e := g.entries[(g.next+i)%len(g.entries)]
+		if login == "" || e.Login == login {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// Forget empties the record.
+func (g *Gate) Forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.entries, g.next = nil, 0
+}
+
+// Refusals of the gate.
+var (
+	errExpired  = &wire.Refusal{Status: http.StatusUnauthorized, Code: 1002, Name: "session_expired", Message: "Your session has ended. Please sign in again."}
+	errDevice   = &wire.Refusal{Status: http.StatusUnauthorized, Code: 1003, Name: "device_unknown", Message: "This session belongs to another device."}
+	errBanned   = &wire.Refusal{Status: http.StatusForbidden, Code: 1024, Name: "account_restricted", Message: "Your account is restricted. Please contact support."}
+	errNoRoute  = &wire.Refusal{Status: http.StatusNotFound, Code: 2002, Name: "not_found", Message: "There is nothing here."}
+	errInternal = &wire.Refusal{Status: http.StatusInternalServerError, Code: 5000, Name: "server_error", Message: "Something went wrong on our side."}
+)
+
+// Session finds who is asking. It sets the new cookie if the session's token changed.
+func (g *Gate) Session(w http.ResponseWriter, r *http.Request) (world.Session, error) {
+	cookie, err := r.Cookie("sess")
+	if err != nil {
+		return world.Session{}, errExpired
+	}
+	s, rotated, ok := g.World.FindSession(cookie.Value)
+	if !ok {
+		return world.Session{}, errExpired
+	}
+	if owner, err := r.Cookie("auth_id"); err != nil || owner.Value != strconv.FormatInt(s.Owner, 10) {
+		return s, errExpired
+	}
+	if r.Header.Get("X-Device") != s.Device {
+		return s, errDevice
+	}
+	if rotated {
+		http.SetCookie(w, SessionCookie(s))
+	}
+	return s, nil
+}
+
+// SessionCookie carries a session's token.
+func SessionCookie(s world.Session) *http.Cookie {
+	return &http.Cookie{Name: "sess", Value: s.Token, Path: "/", Expires: s.ExpiresAt, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+}
+
+// Handle serves a route to the creator who is signed in.
+func (g *Gate) Handle(route wire.Route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s, err := g.Session(w, r)
+		status := 0
+		defer func() { g.Record(r, s.Login, status) }()
+		// The body is read before anything may take long: only then does the server notice a caller who goes away.
+		c, unreadable := wire.NewCall(g.World, r, s)
+		if g.Trouble(w, r, s.Login, &status) {
+			return
+		}
+		if err == nil {
+			err = g.limit(s)
+		}
+		if err == nil {
+			err = unreadable
+		}
+		var answer any
+		if err == nil {
+			answer, err = g.answer(route, c, s)
+		}
+		status = g.Write(w, answer, err)
+	}
+}
+
+func (g *Gate) answer(route wire.Route, c *wire.Call, s world.Session) (any, error) {
+	var answer any
+	err := g.World.DoID(s.Owner, func(creator *world.Creator) error {
+		if err := Allowed(creator); err != nil {
+			return err
+		}
+		c.Creator = creator
+		result, err := route.Handle(c)
+		if err != nil {
+			return err
+		}
+		// Written while the creator is held: views share its rows.
+		answer, err = json.Marshal(result)
+		if creator.Profile.Persona == "logout" && c.Request.Method != http.MethodGet {
+			creator.EndSession(s.ID)
+		}
+		return err
+	})
+	return answer, err
+}
+
+// Allowed refuses a creator who was banned.
+func Allowed(c *world.Creator) error {
+	if at := c.Profile.BannedAt; !at.IsZero() && !c.Now().Before(at) {
+		return errBanned
+	}
+	return nil
+}
+
+// limit is the platform's own.
+func (g *Gate) limit(s world.Session) error {
+	if g.PerMinute <= 0 {
+		return nil
+	}
+	now := g.World.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.calls[s.ID]
+	if now.Sub(m.at) >= time.Minute {
+		m = minute{at: now}
+	}
+	m.n++
+	g.calls[s.ID] = m
+	if m.n > g.PerMinute {
+		return tooMany(int((time.Minute-now.Sub(m.at))/time.Second) + 1)
+	}
+	return nil
+}
+
+func tooMany(seconds int) error {
+	return &wire.Refusal{
+		Status: http.StatusTooManyRequests, Code: 3001, Name: "too_many_requests", Message: "You are going too fast.", RetryAfter: seconds,
+	}
+}
+
+// Write sends an answer or a refusal and says its status.
+func (g *Gate) Write(w http.ResponseWriter, answer any, err error) int {
+	status := http.StatusOK
+	body, encoded := answer.([]byte)
+	if err != nil {
+		refusal, ok := errors.AsType[*wire.Refusal](err)
+		if !ok {
+			g.Log.Error("request failed", slog.String("error", err.Error()))
+			refusal = errInternal
+		}
+		if refusal.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(refusal.RetryAfter))
+		}
+		status, encoded = refusal.Status, false
+		answer = map[string]any{"error": refusal}
+	}
+	if !encoded {
+		if body, err = json.Marshal(answer); err != nil {
+			g.Log.Error("answer not written", slog.String("error", err.Error()))
+			status, body = http.StatusInternalServerError, []byte(`{}`)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+	return status
+}
+
+// NoRoute answers what the platform does not have.
+func (g *Gate) NoRoute(w http.ResponseWriter, r *http.Request) {
+	g.Record(r, "", g.Write(w, nil, errNoRoute))
+}
+
+// Trouble does to a request what was ordered for it, and says whether that was its answer.
+func (g *Gate) Trouble(w http.ResponseWriter, r *http.Request, login string, status *int) bool {
+	if f, ok := g.Faults.Take(login, Latency); ok {
+		wait(r, time.Duration(f.Value)*time.Millisecond)
+	}
+	if f, ok := g.Faults.Take(login, RateLimit); ok {
+		*status = g.Write(w, nil, tooMany(f.Value))
+		return true
+	}
+	if f, ok := g.Faults.Take(login, Error); ok {
+		*status = g.Write(w, nil, &wire.Refusal{Status: f.Value, Code: 5000 + f.Value%100, Name: "server_error", Message: "Something went wrong on our side."})
+		return true
+	}
+	if _, ok := g.Faults.Take(login, Hang); ok {
+		wait(r, time.Hour)
+		*status = 499
+		return true
+	}
+	if f, ok := g.Faults.Take(login, Garbage); ok {
+		*status = http.StatusOK
+		garbage(w, f.Value)
+		return true
+	}
+	return false
+}
+
+func wait(r *http.Request, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-r.Context().Done():
+	case <-t.C:
+	}
+}
+
+func garbage(w http.ResponseWriter, kind int) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	switch kind {
+	case 1:
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte("<!doctype html><title>Checking your browser</title><p>One moment…</p>"))
+	case 2:
+		chunk := bytes.Repeat([]byte(`{"list":[],"padding":"xxxxxxxxxxxxxxxx"},`), 1000)
+		for range 2000 {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	case 3:
+		_, _ = w.Write([]byte(strings.Repeat("[", 1_000_000)))
+	case 4:
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		zeros := make([]byte, 1<<20)
+		for range 256 {
+			if _, err := z.Write(zeros); err != nil {
+				return
+			}
+		}
+		_ = z.Close()
+	default:
+		_, _ = w.Write([]byte(`{"list":[{"id":12,"text":"cut o`))
+	}
+}

@@ -1,0 +1,371 @@
+package library_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"image"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/library"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/sandbox/seed"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+const login = "ok@sandbox.test"
+
+// get asks the media handler, by the path and query of an address.
+func get(t *testing.T, p *sandboxtest.Platform, address string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, strings.TrimPrefix(address, p.URL), nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	library.Media(p.World).ServeHTTP(w, r)
+	return w
+}
+
+// put sends a part to the address that was given for it.
+func put(t *testing.T, p *sandboxtest.Platform, address string, data []byte) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	library.Upload(p.World).ServeHTTP(w, httptest.NewRequest(http.MethodPut, strings.TrimPrefix(address, p.URL), bytes.NewReader(data)))
+	return w
+}
+
+// picture is a PNG of some size, not compressed.
+func picture(t *testing.T, width, height int) []byte {
+	t.Helper()
+	img := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for i := range img.Pix {
+		img.Pix[i] = byte(i) | 128 // no two columns alike, and hardly transparent
+	}
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.NoCompression}).Encode(&out, img); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func begin(t *testing.T, c *sandboxtest.Client, name, mime string, data []byte) sandboxtest.Answer {
+	t.Helper()
+	sum := sha256.Sum256(data)
+	return c.Must("POST", "/uploads", map[string]any{
+		"file_name": name, "mime_type": mime, "size": len(data), "sha256": hex.EncodeToString(sum[:]),
+	})
+}
+
+// A file goes up in parts, is looked at, and comes back as it was, smaller if so wished.
+func TestAFileComesBackAsItWentUp(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	data := picture(t, 1500, 1300)
+	if len(data) <= seed.PartSize {
+		t.Fatalf("%d bytes are but one part", len(data))
+	}
+	up := begin(t, c, "noise.png", "image/png", data)
+	path := "/uploads/" + up.Text("id")
+	second := c.Must("GET", path+"/parts/2", nil).Text("url")
+	if w := put(t, p, second, data[seed.PartSize:]); w.Code != http.StatusOK || w.Header().Get("ETag") == "" {
+		t.Fatalf("part 2: %d %s", w.Code, w.Body)
+	}
+	if got := c.Do("POST", path+"/complete", nil); got.Status != http.StatusConflict || !strings.Contains(got.Text("error", "message"), "Part 1") {
+		t.Fatalf("completed without part 1: %d %v", got.Status, got.Body)
+	}
+	first := c.Must("GET", path+"/parts/1", nil).Text("url")
+	if w := put(t, p, first, data[:1000]); w.Code != http.StatusUnprocessableEntity {
+		t.Fatalf("a short part: %d %s", w.Code, w.Body)
+	}
+	tag := put(t, p, first, data[:seed.PartSize]).Header().Get("ETag")
+	done := c.Must("POST", path+"/complete", map[string]any{"parts": []any{map[string]any{"number": 1, "etag": tag}}})
+	if done.Text("status") != "converting" {
+		t.Fatalf("completed: %v", done.Body)
+	}
+	ready := c.Frame("media.ready")
+	media := ready["media"].(map[string]any)
+	if fmt.Sprintf("%v %v %v", media["width"], media["height"], media["size"]) != fmt.Sprintf("1500 1300 %d", len(data)) || ready["upload_id"] != up.Get("id") {
+		t.Fatalf("ready: %v", ready)
+	}
+	id := fmt.Sprint(media["id"])
+	source := get(t, p, c.Must("GET", "/vault/media/"+id+"/download?quality=source", nil).Text("url"))
+	if !bytes.Equal(source.Body.Bytes(), data) || source.Header().Get("Content-Type") != "image/png" {
+		t.Fatalf("the source: %d, %d bytes", source.Code, source.Body.Len())
+	}
+	small, err := jpeg.DecodeConfig(get(t, p, media["thumb"].(string)).Body)
+	if err != nil || small.Width != 160 || small.Height != 138 {
+		t.Fatalf("the thumb: %v %v", small, err)
+	}
+	sum := sha256.Sum256(data)
+	known := c.Must("GET", fmt.Sprintf("/uploads/known?sha256=%x&size=%d", sum, len(data)), nil)
+	if known.Get("exists") != true || known.Text("media_id") != id {
+		t.Fatalf("known: %v", known.Body)
+	}
+	c.Must("POST", "/vault/media/delete", map[string]any{"media_ids": []any{media["id"]}})
+	if got := get(t, p, media["thumb"].(string)); got.Code != http.StatusNotFound {
+		t.Fatalf("a deleted picture: %d", got.Code)
+	}
+}
+
+// What is wrong with a file is found while it is processed, and said.
+func TestABrokenFileFails(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	good := picture(t, 10, 10)
+	for _, one := range []struct {
+		why, mime string
+		data      []byte
+		change    map[string]any
+		complete  map[string]any
+	}{
+		{"SHA-256", "image/png", good, map[string]any{"sha256": strings.Repeat("0", 64)}, nil},
+		{"not the picture", "image/png", []byte("GIF89a, or so, but no PNG"), nil, nil},
+		{"not supported", "text/html", []byte("<p>"), nil, nil},
+		{"Part 1", "image/png", good, nil, map[string]any{"parts": []any{map[string]any{"number": 1, "etag": "another"}}}},
+	} {
+		in := map[string]any{"file_name": "x.png", "mime_type": one.mime, "size": len(one.data)}
+		for k, v := range one.change {
+			in[k] = v
+		}
+		up := c.Must("POST", "/uploads", in)
+		path := "/uploads/" + up.Text("id")
+		if w := put(t, p, c.Must("GET", path+"/parts/1", nil).Text("url"), one.data); w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", one.why, w.Code, w.Body)
+		}
+		c.Must("POST", path+"/complete", one.complete)
+		failed := c.Frame("media.failed")
+		if !strings.Contains(failed["error"].(string), one.why) {
+			t.Errorf("failed because %v, want %s", failed["error"], one.why)
+		}
+		if got := c.Must("GET", path, nil); got.Text("status") != "error" || got.Get("error") != failed["error"] {
+			t.Errorf("the upload: %v", got.Body)
+		}
+	}
+}
+
+func TestAnAddressOfAPartProvesItself(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	data := picture(t, 10, 10)
+	up := begin(t, c, "x.png", "image/png", data)
+	path := "/uploads/" + up.Text("id")
+	address := c.Must("GET", path+"/parts/1", nil).Text("url")
+	for what, changed := range map[string]string{
+		"another part":  strings.Replace(address, "/1?", "/2?", 1),
+		"another end":   strings.Replace(address, "exp=1", "exp=9", 1),
+		"no signature":  address[:strings.Index(address, "?")],
+		"another owner": strings.Replace(address, up.Text("id"), "12345", 1),
+	} {
+		if changed == address {
+			t.Fatalf("%s: the address did not change", what)
+		}
+		if w := put(t, p, changed, data); w.Code != http.StatusForbidden && w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d %s", what, w.Code, w.Body)
+		}
+	}
+	if err := p.World.Advance(61 * time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if w := put(t, p, address, data); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "expired") {
+		t.Errorf("an old address: %d %s", w.Code, w.Body)
+	}
+	c.Must("DELETE", path, nil)
+	if w := c.Do("GET", path+"/parts/1", nil); w.Status != http.StatusConflict {
+		t.Errorf("a part of an aborted upload: %d %v", w.Status, w.Body)
+	}
+	if w := put(t, p, address, bytes.Repeat([]byte{1}, seed.PartSize+1)); w.Code != http.StatusForbidden {
+		t.Errorf("a body was read before the address was checked: %d", w.Code)
+	}
+}
+
+func TestAFileFromAnAddressArrivesOrFails(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn(login)
+	good := c.Must("POST", "/uploads/remote", map[string]any{"url": "https://files.example.com/a/summer.mp4"})
+	ready := c.Frame("media.ready")
+	if ready["upload_id"] != good.Get("id") || ready["media"].(map[string]any)["kind"] != "video" {
+		t.Fatalf("ready: %v", ready)
+	}
+	if got := c.Must("GET", "/vault/media?q=summer", nil); got.Get("list", 0, "id") != good.Get("media_id") {
+		t.Fatalf("the vault: %v", got.Body)
+	}
+	bad := c.Must("POST", "/uploads/remote", map[string]any{"url": "https://files.example.com/will-fail"})
+	if failed := c.Frame("media.failed"); failed["upload_id"] != bad.Get("id") {
+		t.Fatalf("failed: %v", failed)
+	}
+}
+
+// Every medium of the seed can be seen or heard, in every quality, and is always the same.
+func TestMediaAreReal(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	for kind, mime := range map[string]string{"image": "image/jpeg", "video": "image/jpeg", "audio": "audio/wav", "gif": "image/gif"} {
+		media := c.Must("GET", "/vault/media?type="+kind, nil)
+		id := media.Text("list", 0, "id")
+		full := get(t, p, "/media/"+id+"/full")
+		if full.Code != http.StatusOK || full.Header().Get("Content-Type") != mime || full.Body.Len() < 1000 {
+			t.Fatalf("%s: %d %v", kind, full.Code, full.Header())
+		}
+		if again := get(t, p, "/media/"+id+"/full"); !bytes.Equal(again.Body.Bytes(), full.Body.Bytes()) {
+			t.Errorf("%s: another picture the second time", kind)
+		}
+		tag := full.Header().Get("ETag")
+		if same := get(t, p, "/media/"+id+"/full", "If-None-Match", tag); same.Code != http.StatusNotModified {
+			t.Errorf("%s: %d for who has it already", kind, same.Code)
+		}
+		part := get(t, p, "/media/"+id+"/full", "Range", "bytes=10-19")
+		if part.Code != http.StatusPartialContent || !bytes.Equal(part.Body.Bytes(), full.Body.Bytes()[10:20]) {
+			t.Errorf("%s: a part is %d %q", kind, part.Code, part.Body)
+		}
+		for quality, side := range map[string]int{"thumb": 160, "preview": 480} {
+			cfg, _, err := image.DecodeConfig(get(t, p, "/media/"+id+"/"+quality).Body)
+			if err != nil || max(cfg.Width, cfg.Height) != side {
+				t.Errorf("%s %s: %dx%d %v", kind, quality, cfg.Width, cfg.Height, err)
+			}
+		}
+	}
+	gifs := c.Must("GET", "/gifs/search?q=dancing+robot", nil)
+	film, err := gif.DecodeAll(get(t, p, gifs.Text("list", 0, "url")).Body)
+	if err != nil || len(film.Image) < 2 {
+		t.Errorf("a GIF: %v", err)
+	}
+	face, err := png.Decode(get(t, p, "/media/avatar/"+strconv.FormatInt(c.Session.Owner, 10)+".png").Body)
+	if err != nil || face.Bounds().Dx() != 160 {
+		t.Errorf("an avatar: %v", err)
+	}
+	for _, path := range []string{"/media/1/full", "/media/" + strconv.FormatInt(c.Session.Owner, 10) + "1299999999/full", "/media/avatar/x.png", "/media/gif/1.gif", "/media"} {
+		if got := get(t, p, path); got.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, got.Code)
+		}
+	}
+}
+
+func TestADownloadAddressEnds(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	id := c.Must("GET", "/vault/media", nil).Text("list", 0, "id")
+	address := c.Must("GET", "/vault/media/"+id+"/download?quality=preview", nil).Text("url")
+	if got := get(t, p, address); got.Code != http.StatusOK {
+		t.Fatalf("%d %s", got.Code, got.Body)
+	}
+	if got := get(t, p, strings.Replace(address, "/preview?", "/full?", 1)); got.Code != http.StatusForbidden {
+		t.Fatalf("another quality: %d", got.Code)
+	}
+	if err := p.World.Advance(2 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, p, address); got.Code != http.StatusForbidden {
+		t.Fatalf("after two hours: %d", got.Code)
+	}
+}
+
+// What a folder counts is what it lists, while media come and go.
+func TestAFolderCountsWhatItLists(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn(login)
+	made := c.Must("POST", "/vault/folders", map[string]any{"name": "Picks"})
+	path := "/vault/folders/" + made.Text("id")
+	var picks []any
+	for _, kind := range []string{"image", "image", "video", "gif"} {
+		list := c.Must("GET", "/vault/media?type="+kind, nil)
+		picks = append(picks, list.Get("list", len(picks), "id"))
+	}
+	if got := c.Must("POST", path+"/media", map[string]any{"media_ids": append(picks, picks[0])}); got.Text("added") != "4" {
+		t.Fatalf("added: %v", got.Body)
+	}
+	if got := c.Must("GET", path, nil); got.Text("media_counts", "images") != "2" || got.Text("media_counts", "videos") != "1" {
+		t.Fatalf("counts: %v", got.Body)
+	}
+	if got := c.Must("GET", path+"/media?type=image", nil); len(got.Get("list").([]any)) != 2 {
+		t.Fatalf("images: %v", got.Body)
+	}
+	if got := c.Must("POST", path+"/media/remove", map[string]any{"media_ids": picks[:2]}); got.Text("removed") != "2" {
+		t.Fatalf("removed: %v", got.Body)
+	}
+	c.Must("PATCH", path, map[string]any{"name": "Best picks"})
+	c.Must("DELETE", path, nil)
+	if got := c.Must("GET", fmt.Sprintf("/vault/media/%v", picks[2]), nil); strings.Contains(got.Text("folder_ids"), made.Text("id")) {
+		t.Fatalf("still in a folder that is gone: %v", got.Body)
+	}
+	builtin := c.Must("GET", "/vault/folders", nil).Text("list", 0, "id")
+	if got := c.Do("DELETE", "/vault/folders/"+builtin, nil); got.Status != http.StatusForbidden {
+		t.Fatalf("deleted the platform's own folder: %d %v", got.Status, got.Body)
+	}
+}
+
+func TestUsageNamesEveryPlace(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn(login)
+	media := c.Must("GET", "/vault/media", nil).Get("list", 0, "id")
+	path := fmt.Sprintf("/vault/media/%v/usage?limit=100", media)
+	before := len(c.Must("GET", path, nil).Get("list").([]any))
+	c.Must("POST", "/posts", map[string]any{"attachments": []any{media}})
+	c.Must("POST", "/posts", map[string]any{"attachments": []any{media}, "save_for_later": true})
+	c.Must("POST", "/stories", map[string]any{"attachment": media})
+	got := c.Must("GET", path, nil)
+	kinds := map[string]int{}
+	for i := range got.Get("list").([]any) {
+		kinds[got.Text("list", i, "entity")]++
+	}
+	if len(got.Get("list").([]any)) != before+3 || kinds["draft"] == 0 || kinds["story"] == 0 || kinds["post"] == 0 {
+		t.Fatalf("%d places before, now %v", before, kinds)
+	}
+}
+
+func TestAReleaseFormIsInvitedTaggedAndEnds(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	c.Must("POST", "/release-forms/invites", map[string]any{"full_name": "Robin Hale", "email": "robin@example.com"})
+	pending := c.Must("GET", "/release-forms?status=pending", nil)
+	if pending.Text("list", 0, "full_name") != "Robin Hale" {
+		t.Fatalf("pending: %v", pending.Body)
+	}
+	media := c.Must("GET", "/vault/media", nil).Text("list", 0, "id")
+	c.Must("PUT", "/vault/media/"+media+"/release-forms", map[string]any{"form_ids": []any{pending.Get("list", 0, "id")}})
+	if got := c.Do("PUT", "/vault/media/"+media+"/release-forms", map[string]any{"form_ids": []any{1}}); got.Status != http.StatusNotFound {
+		t.Fatalf("a form that is not there: %d %v", got.Status, got.Body)
+	}
+	if got := c.Must("GET", "/release-forms/people?limit=100", nil); len(got.Get("list").([]any)) < 40 {
+		t.Fatalf("people: %v", got.Body)
+	}
+	if err := p.World.Advance(15 * 24 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.SignIn(login).Must("GET", "/release-forms?status=pending", nil); len(got.Get("list").([]any)) != 0 {
+		t.Fatalf("pending after two weeks: %v", got.Body)
+	}
+}
+
+func TestMediaComeFromElsewhereAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	for frame, happens := range library.Happenings() {
+		for range 3 {
+			if err := p.World.Do(login, func(c *world.Creator) error { return happens(c, happen.Input{}) }); err != nil {
+				t.Fatal(err)
+			}
+			id := fmt.Sprint(c.Frame(frame)["media"].(map[string]any)["id"])
+			if got := c.Must("GET", "/vault/media/"+id, nil); (got.Text("status") == "done") != (frame == "media.ready") {
+				t.Fatalf("%s: %v", frame, got.Body)
+			}
+		}
+	}
+}

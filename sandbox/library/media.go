@@ -1,0 +1,270 @@
+package library
+
+import (
+	"bytes"
+	"container/list"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/seed"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// sizes is how long the longer side of a picture is, by quality.
+var sizes = map[string]int{"thumb": 160, "preview": 480, "full": 960, "source": 1440}
+
+const (
+	keptFiles = 300
+	// keptBytes is the largest file that is kept; larger ones are uploads, which the store has.
+	keptBytes = 1 << 20
+	// maxPixels is the largest uploaded picture that is made smaller; a larger one is served as it came.
+	maxPixels = 40_000_000
+)
+
+// Media serves what media look and sound like: /media/{id}/{quality}, /media/avatar/{id}.png and /media/gif/{id}.gif (or .png, its
+// first picture). Nobody has to be signed in. What was uploaded is served as it came, or smaller; everything else is painted from its
+// id, always the same. Of a film there is only a poster, which the header X-Sandbox-Note says; a sound is two seconds of one tone.
+func Media(w *world.World) http.Handler {
+	g := &gallery{world: w, recent: list.New(), files: map[string]*list.Element{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /media/{id}/{quality}", g.serveMedia)
+	mux.HandleFunc("GET /media/avatar/{name}", g.serveAvatar)
+	mux.HandleFunc("GET /media/gif/{name}", g.serveGif)
+	mux.HandleFunc("/", func(out http.ResponseWriter, _ *http.Request) { refuse(out, wire.NotFound("media")) })
+	return mux
+}
+
+// gallery keeps the files that were asked for last.
+type gallery struct {
+	world *world.World
+
+	mu     sync.Mutex
+	files  map[string]*list.Element // of *file
+	recent *list.List
+}
+
+// file is something that can be served.
+type file struct {
+	key  string
+	mime string
+	tag  string
+	note string
+	data []byte
+}
+
+// keep finds a file, or makes it. Two who ask at the same time may both make it, which does no harm.
+func (g *gallery) keep(key string, build func() (*file, error)) (*file, error) {
+	g.mu.Lock()
+	if e, ok := g.files[key]; ok {
+		g.recent.MoveToFront(e)
+		g.mu.Unlock()
+		return e.Value.(*file), nil
+	}
+	g.mu.Unlock()
+	f, err := build()
+	if err != nil {
+		return nil, err
+	}
+	f.key = key
+	if f.tag == "" {
+		f.tag = key
+	}
+	if len(f.data) > keptBytes {
+		return f, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, ok := g.files[key]; !ok {
+		g.files[key] = g.recent.PushFront(f)
+	}
+	for g.recent.Len() > keptFiles {
+		last := g.recent.Back()
+		delete(g.files, last.Value.(*file).key)
+		g.recent.Remove(last)
+	}
+	return f, nil
+}
+
+// serve answers with a file, or with a part of it, or says that the caller has it already.
+func serve(w http.ResponseWriter, r *http.Request, f *file, err error) {
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", f.mime)
+	h.Set("ETag", `"`+f.tag+`"`)
+	h.Set("Cache-Control", "public, max-age=86400")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if f.note != "" {
+		h.Set("X-Sandbox-Note", f.note)
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.data))
+}
+
+func (g *gallery) serveAvatar(w http.ResponseWriter, r *http.Request) {
+	id, err := named(r, ".png")
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	f, err := g.keep(fmt.Sprintf("avatar-%d", id), func() (*file, error) { return &file{mime: "image/png", data: paintAvatar(id)}, nil })
+	serve(w, r, f, err)
+}
+
+func (g *gallery) serveGif(w http.ResponseWriter, r *http.Request) {
+	still := strings.HasSuffix(r.PathValue("name"), ".png")
+	extension := ".gif"
+	if still {
+		extension = ".png"
+	}
+	id, err := named(r, extension)
+	if err == nil && !seed.IsGif(id) {
+		err = wire.NotFound("GIF")
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	f, err := g.keep(fmt.Sprintf("gif-%d%s", id, extension), func() (*file, error) {
+		if still {
+			return &file{mime: "image/png", data: paintStill(id)}, nil
+		}
+		return &file{mime: "image/gif", data: paintGif(id)}, nil
+	})
+	serve(w, r, f, err)
+}
+
+// named reads the id in a file's name.
+func named(r *http.Request, extension string) (int64, error) {
+	digits, ok := strings.CutSuffix(r.PathValue("name"), extension)
+	id, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || id < 1 {
+		return 0, wire.NotFound("media")
+	}
+	return id, nil
+}
+
+func (g *gallery) serveMedia(w http.ResponseWriter, r *http.Request) {
+	quality := r.PathValue("quality")
+	side := sizes[quality]
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil || side == 0 {
+		refuse(w, wire.NotFound("media"))
+		return
+	}
+	m, err := g.find(r, id, quality)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	f, err := g.keep(fmt.Sprintf("%d-%s-%s", id, quality, m.SHA256), func() (*file, error) {
+		if m.Upload != 0 {
+			return g.uploaded(m, quality)
+		}
+		return painted(m, quality), nil
+	})
+	serve(w, r, f, err)
+}
+
+// find is the medium an id belongs to. An address that was signed must be good; one that was not needs nothing.
+func (g *gallery) find(r *http.Request, id int64, quality string) (row.Media, error) {
+	var m row.Media
+	err := g.world.DoID(row.Owner(id), func(c *world.Creator) error {
+		if query := r.URL.Query(); query.Has("sig") || query.Has("exp") {
+			if err := checkGrant(c, query, "media", id, quality); err != nil {
+				return err
+			}
+		}
+		if stored := c.Media().Get(id); stored != nil {
+			m = *stored
+			if m.State != "ready" {
+				return wire.NotFound("media")
+			}
+			return nil
+		}
+		// What followed creators show is in nobody's vault.
+		if n, ok := row.Ordinal(c.Profile.ID, row.KindMedia, id); !ok || n < seed.ForeignMedia {
+			return wire.NotFound("media")
+		}
+		m = row.Media{Type: "photo", Width: seed.ForeignWidth, Height: seed.ForeignHeight}
+		m.ID = id
+		return nil
+	})
+	return m, err
+}
+
+// painted makes a picture, a poster or a sound of nothing but the medium's id.
+func painted(m row.Media, quality string) *file {
+	width, height := fit(max(m.Width, 1), max(m.Height, 1), sizes[quality])
+	if m.Width == 0 || m.Height == 0 {
+		width, height = sizes[quality], sizes[quality]
+	}
+	small := quality == "thumb" || quality == "preview"
+	switch {
+	case m.Type == "audio" && !small:
+		return &file{mime: "audio/wav", data: tone(m.ID), note: "two seconds of one tone"}
+	case m.Type == "gif" && !small:
+		return &file{mime: "image/gif", data: paintGif(m.ID)}
+	}
+	f := &file{mime: "image/jpeg", data: paintPhoto(m.ID, width, height, m.Type == "video")}
+	if m.Type == "video" && !small {
+		f.note = "the poster of a film; the sandbox has no film"
+	}
+	return f
+}
+
+// fit is the size of a picture whose longer side may have so many pixels.
+func fit(width, height, side int) (int, int) {
+	if longer := max(width, height); longer > side {
+		return max(1, width*side/longer), max(1, height*side/longer)
+	}
+	return width, height
+}
+
+// uploaded serves what was uploaded: the bytes as they came, or a smaller picture of them.
+func (g *gallery) uploaded(m row.Media, quality string) (*file, error) {
+	var data []byte
+	err := g.world.DoID(row.Owner(m.ID), func(c *world.Creator) (err error) {
+		data, err = c.Blob(m.Upload)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the bytes of an upload: %w", err)
+	}
+	small := quality == "thumb" || quality == "preview"
+	if m.Type == "video" || m.Type == "audio" {
+		if small {
+			m.Upload = 0
+			return painted(m, quality), nil
+		}
+		return &file{mime: servedMIME(m.MIME), data: data, tag: m.SHA256}, nil
+	}
+	if quality != "source" && m.Type == "photo" && m.Width*m.Height <= maxPixels && max(m.Width, m.Height) > sizes[quality] {
+		if picture, _, err := image.Decode(bytes.NewReader(data)); err == nil {
+			var out bytes.Buffer
+			if err := jpeg.Encode(&out, shrink(picture, sizes[quality]), &jpeg.Options{Quality: 82}); err != nil {
+				return nil, fmt.Errorf("make a picture smaller: %w", err)
+			}
+			return &file{mime: "image/jpeg", data: out.Bytes()}, nil
+		}
+	}
+	return &file{mime: servedMIME(m.MIME), data: data, tag: m.SHA256}, nil
+}
+
+// servedMIME is the type an upload is served as: nothing that a browser would run on the platform's address.
+func servedMIME(text string) string {
+	kind, _, _ := strings.Cut(text, "/")
+	if (kind == "image" || kind == "video" || kind == "audio") && text != "image/svg+xml" {
+		return text
+	}
+	return "application/octet-stream"
+}

@@ -1,0 +1,273 @@
+package money_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// sums of the transactions of a span, as the list shows them.
+type sums struct {
+	gross, net int64
+	byType     map[string]int64 // net
+}
+
+func listed(t *testing.T, c *sandboxtest.Client, from, to time.Time) sums {
+	t.Helper()
+	s := sums{byType: map[string]int64{}}
+	query := "&from=" + from.Format(time.RFC3339) + "&to=" + to.Format(time.RFC3339)
+	for _, one := range all(t, c, "/earnings/transactions", query) {
+		if one["state"] == "reversed" {
+			continue
+		}
+		gross, fee, net := cents(t, one["amount"]), cents(t, one["fee"]), cents(t, one["net"])
+		if gross != fee+net {
+			t.Fatalf("transaction %v: %d is not %d and %d", one["id"], gross, fee, net)
+		}
+		s.gross += gross
+		s.net += net
+		s.byType[one["kind"].(string)] += net
+	}
+	return s
+}
+
+func TestChartStatementOverviewAndTransactionsOfASpanAgree(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	order(t, p, "money.received", happen.Input{})
+	order(t, p, "money.charged_back", happen.Input{})
+	c.Must("POST", "/payouts", map[string]any{"amount": 123.45})
+	today := p.World.Now().Truncate(24 * time.Hour)
+	for _, span := range [][2]int{{400, 0}, {30, 0}, {0, 0}, {97, 41}, {8, 6}, {3, 9}, {0, -20}} {
+		from, to := today.AddDate(0, 0, -span[0]), today.AddDate(0, 0, -span[1])
+		want := listed(t, c, from, to.Add(24*time.Hour-time.Second))
+		query := dates(p, span[0], span[1])
+		for _, by := range []string{"hour", "day", "week", "month"} {
+			chart := c.Must("GET", "/earnings/chart?"+query+"&by="+by, nil)
+			var points int64
+			for _, point := range chart.Get("points").([]any) {
+				points += number(t, point.(map[string]any)["value"])
+			}
+			if total := number(t, chart.Get("total")); total != want.net || points != want.net {
+				t.Errorf("%s by %s: chart %d, its points %d, transactions %d", query, by, total, points, want.net)
+			}
+		}
+		for _, kind := range []string{"subscription", "tip", "message", "post", "stream", "referral"} {
+			if got := number(t, c.Must("GET", "/earnings/chart?"+query+"&kind="+kind, nil).Get("total")); got != want.byType[kind] {
+				t.Errorf("%s, %s: chart %d, transactions %d", query, kind, got, want.byType[kind])
+			}
+		}
+		statement := c.Must("GET", "/earnings/statement?"+query, nil)
+		overview := c.Must("GET", "/statistics/overview?"+query, nil)
+		for what, got := range map[string]any{"statement": statement.Get("net"), "overview": overview.Get("net")} {
+			if cents(t, got) != want.net {
+				t.Errorf("%s: %s %v, transactions %d cents", query, what, got, want.net)
+			}
+		}
+		checkStatement(t, statement, want)
+	}
+}
+
+func TestAPointOfAChartHasTheMoneyOfItsOwnDays(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	for _, by := range []string{"day", "week", "month"} {
+		chart := c.Must("GET", "/earnings/chart?"+dates(p, 75, 10)+"&by="+by, nil)
+		points := chart.Get("points").([]any)
+		if by == "day" && len(points) != 66 {
+			t.Fatalf("%d days have %d points", 66, len(points))
+		}
+		for i := range points[1:] {
+			from, to := chart.Text("points", i, "at")[:10], chart.Text("points", i+1, "at")[:10]
+			next, err := time.Parse(time.DateOnly, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := c.Must("GET", "/earnings/chart?from="+from+"&to="+next.AddDate(0, 0, -1).Format(time.DateOnly), nil)
+			if chart.Get("points", i, "value") != own.Get("total") {
+				t.Errorf("by %s: the point of %s has %v, its days have %v", by, from, chart.Get("points", i, "value"), own.Get("total"))
+			}
+			if by == "week" && i > 0 && next.Weekday() != time.Monday || by == "month" && next.Day() != 1 {
+				t.Errorf("a %s begins on %s", by, to)
+			}
+		}
+	}
+}
+
+// checkStatement adds a statement up.
+func checkStatement(t *testing.T, s sandboxtest.Answer, want sums) {
+	t.Helper()
+	value := func(name string) int64 { return cents(t, s.Get(name)) }
+	if got := value("opening") + value("gross") - value("fees") - value("payouts"); got != value("closing") {
+		t.Errorf("%s: the statement closes at %d, its lines make %d", s.Text("from"), value("closing"), got)
+	}
+	if value("gross") != want.gross {
+		t.Errorf("%s: gross is %d, transactions %d", s.Text("from"), value("gross"), want.gross)
+	}
+	var gross, fee, net int64
+	for i := range s.Get("lines").([]any) {
+		gross += cents(t, s.Get("lines", i, "gross"))
+		fee += cents(t, s.Get("lines", i, "fee"))
+		net += cents(t, s.Get("lines", i, "net"))
+	}
+	if gross != value("gross") || fee != value("fees") || net != value("net") {
+		t.Errorf("%s: the lines make %d, %d, %d", s.Text("from"), gross, fee, net)
+	}
+}
+
+func TestAStatementClosesWhereTheNextOpensAndTheLastAtTheBalance(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	last := int64(0)
+	for _, span := range [][2]int{{400, 301}, {300, 100}, {99, 30}, {29, 0}} {
+		s := c.Must("GET", "/earnings/statement?"+dates(p, span[0], span[1]), nil)
+		if opening := cents(t, s.Get("opening")); opening != last {
+			t.Errorf("%s opens at %d, the one before closed at %d", s.Text("from"), opening, last)
+		}
+		last = cents(t, s.Get("closing"))
+	}
+	b := c.Must("GET", "/earnings/balance", nil)
+	if available, pending := cents(t, b.Get("available")), cents(t, b.Get("pending")); available+pending != last || available <= 0 || pending <= 0 {
+		t.Errorf("available %d and pending %d, the last statement closed at %d", available, pending, last)
+	}
+}
+
+func TestMoneyIsHeldForAWeek(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	order(t, p, "money.received", happen.Input{Amount: 10_000})
+	tx := c.Frame("money.received")["transaction"].(map[string]any)
+	path := "/earnings/transactions/" + fmt.Sprint(tx["id"])
+	if got := c.Must("GET", path, nil).Text("state"); got != "pending" {
+		t.Fatalf("a new transaction is %s", got)
+	}
+	before := c.Must("GET", "/earnings/balance", nil)
+	if err := p.World.Advance(7*24*time.Hour - time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	c = p.SignIn(login)
+	if got := c.Must("GET", path, nil).Text("state"); got != "pending" {
+		t.Fatalf("after less than a week it is %s", got)
+	}
+	if err := p.World.Advance(2 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	c = p.SignIn(login)
+	if got := c.Must("GET", path, nil).Text("state"); got != "done" {
+		t.Fatalf("after a week it is %s", got)
+	}
+	held := cents(t, before.Get("pending"))
+	gained := cents(t, c.Must("GET", "/earnings/balance", nil).Get("available")) - cents(t, before.Get("available"))
+	if gained != held {
+		t.Fatalf("%d became available of %d that was held", gained, held)
+	}
+}
+
+func TestAChargebackTakesThePaymentOutOfEverySum(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	chargebacks := len(all(t, c, "/earnings/chargebacks", ""))
+	if ratio := c.Must("GET", "/earnings/chargebacks/ratio", nil); number(t, ratio.Get("count")) != int64(chargebacks) || chargebacks == 0 {
+		t.Fatalf("%d chargebacks are listed, the ratio is %v", chargebacks, ratio.Body)
+	}
+	old := c.Must("GET", "/earnings/transactions?kind=post&state=done", nil)
+	id, user, gross := old.Get("list", 0, "id"), old.Get("list", 0, "user", "id"), cents(t, old.Get("list", 0, "amount"))
+	net := cents(t, old.Get("list", 0, "net"))
+	before := c.Must("GET", "/earnings/balance", nil)
+	spent := spending(t, p, number(t, user))
+	order(t, p, "money.charged_back", happen.Input{Ref: number(t, id)})
+	if got := c.Frame("money.charged_back")["chargeback"].(map[string]any); got["transaction_id"] != id || cents(t, got["amount"]) != gross {
+		t.Fatalf("the frame says %v", got)
+	}
+	if got := cents(t, before.Get("available")) - cents(t, c.Must("GET", "/earnings/balance", nil).Get("available")); got != net {
+		t.Errorf("the balance fell by %d, not by %d", got, net)
+	}
+	if got := spent - spending(t, p, number(t, user)); got != gross {
+		t.Errorf("the fan's spending fell by %d, not by %d", got, gross)
+	}
+	if list := all(t, c, "/earnings/chargebacks", ""); len(list) != chargebacks+1 || list[0]["transaction_id"] != id {
+		t.Errorf("%d chargebacks, the latest is %v", len(list), list[0])
+	}
+	if err := try(p, "money.charged_back", happen.Input{Ref: number(t, id)}); err == nil {
+		t.Error("it was taken back twice")
+	}
+}
+
+// spending is what the platform thinks a fan spent.
+func spending(t *testing.T, p *sandboxtest.Platform, person int64) (total int64) {
+	t.Helper()
+	err := p.World.Do(login, func(c *world.Creator) error {
+		total = c.Spent(person).Total
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return total
+}
+
+func TestWhatFansSpentIsWhatCameIn(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	p.SignIn(login)
+	for range 2 {
+		err := p.World.Do(login, func(c *world.Creator) error {
+			var spent, parts, came int64
+			for _, who := range c.People().All() {
+				s := c.Spent(who.ID)
+				spent += s.Total
+				parts += s.Subscriptions + s.Messages + s.Posts + s.Tips + s.Streams
+			}
+			for _, one := range c.Txs().All() {
+				if one.Person != 0 && one.Status != "reversed" {
+					came += one.Gross
+				}
+			}
+			if spent != came || parts != came || came == 0 {
+				t.Errorf("fans spent %d (by parts %d), %d came in", spent, parts, came)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		order(t, p, "money.charged_back", happen.Input{})
+	}
+}
+
+func TestPagesOfTransactionsStandStillWhileMoneyComesIn(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	first := c.Must("GET", "/earnings/transactions?limit=5", nil)
+	want := c.Must("GET", "/earnings/transactions?limit=10", nil)
+	order(t, p, "money.received", happen.Input{})
+	second := c.Must("GET", "/earnings/transactions?limit=5&marker="+first.Text("next_marker"), nil)
+	for i := range 5 {
+		if second.Get("list", i, "id") != want.Get("list", 5+i, "id") {
+			t.Fatalf("place %d of the second page moved", i)
+		}
+	}
+	fan := row.SeedID(c.Session.Owner, row.KindPerson, 1)
+	for _, one := range all(t, c, "/earnings/transactions", fmt.Sprintf("&user_id=%d&kind=tip", fan)) {
+		if user := one["user"].(map[string]any); number(t, user["id"]) != fan || one["kind"] != "tip" {
+			t.Fatalf("asked for tips of %d, got %v", fan, one)
+		}
+	}
+	if got := c.Do("GET", "/earnings/transactions?user_id=12", nil); got.Status != 404 {
+		t.Fatalf("transactions of nobody: %d", got.Status)
+	}
+	if list := all(t, c, "/earnings/referrals", ""); len(list) != 13 {
+		t.Fatalf("%d referrals, want the seed's 12 and the new one", len(list))
+	}
+}

@@ -1,0 +1,92 @@
+package money_test
+
+import (
+	"encoding/json"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+const login = "ok@sandbox.test"
+
+// platform starts one at noon, so that no test sees two days.
+func platform(t *testing.T) *sandboxtest.Platform {
+	t.Helper()
+	start := time.Now()
+	shift := start.Truncate(24 * time.Hour).Add(12 * time.Hour).Sub(start)
+	return sandboxtest.New(t, func(cfg *sandbox.Config) { cfg.Now = func() time.Time { return time.Now().Add(shift) } })
+}
+
+// cents reads a decimal number of dollars exactly.
+func cents(t *testing.T, v any) int64 {
+	t.Helper()
+	number, ok := v.(json.Number)
+	if !ok {
+		t.Fatalf("%v is no sum", v)
+	}
+	sum, ok := new(big.Rat).SetString(number.String())
+	if !ok {
+		t.Fatalf("%v is no sum", v)
+	}
+	if sum.Mul(sum, big.NewRat(100, 1)); !sum.IsInt() {
+		t.Fatalf("%v has parts of a cent", v)
+	}
+	return sum.Num().Int64()
+}
+
+// number reads a whole number.
+func number(t *testing.T, v any) int64 {
+	t.Helper()
+	n, err := v.(json.Number).Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// all reads every page of a list. query is empty or begins with &.
+func all(t *testing.T, c *sandboxtest.Client, path, query string) []map[string]any {
+	t.Helper()
+	var list []map[string]any
+	seen, marker := map[any]bool{}, ""
+	for {
+		page := c.Must("GET", path+"?limit=100"+query+marker, nil)
+		for _, one := range page.Get("list").([]any) {
+			item := one.(map[string]any)
+			if id := item["id"]; id != nil {
+				if seen[id] {
+					t.Fatalf("%s: %v came twice", path, id)
+				}
+				seen[id] = true
+			}
+			list = append(list, item)
+		}
+		if page.Get("has_more") != true {
+			return list
+		}
+		marker = "&marker=" + page.Text("next_marker")
+	}
+}
+
+// order has something happen.
+func order(t *testing.T, p *sandboxtest.Platform, what string, in happen.Input) {
+	t.Helper()
+	if err := try(p, what, in); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func try(p *sandboxtest.Platform, what string, in happen.Input) error {
+	return p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) })
+}
+
+// dates are a span of whole days before today, as a query.
+func dates(p *sandboxtest.Platform, from, to int) string {
+	now := p.World.Now()
+	return "from=" + now.AddDate(0, 0, -from).Format(time.DateOnly) + "&to=" + now.AddDate(0, 0, -to).Format(time.DateOnly)
+}

@@ -1,0 +1,223 @@
+package money_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+func TestEverySourceOfAFanIsALinkOrPromotionThatWasThere(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	err := p.World.Do(login, func(c *world.Creator) error {
+		made := map[int64]time.Time{}
+		for _, l := range append(append([]*row.Link{}, c.TrackingLinks().All()...), c.TrialLinks().All()...) {
+			made[l.ID] = l.At
+		}
+		for _, one := range c.Promotions().All() {
+			made[one.ID] = one.Starts
+		}
+		came := map[int64]int{}
+		for _, who := range c.People().All() {
+			if who.Sub == nil || who.Sub.SourceID == 0 {
+				continue
+			}
+			came[who.Sub.SourceID]++
+			if at, ok := made[who.Sub.SourceID]; !ok || at.After(who.Sub.Since) {
+				t.Fatalf("%s came on %s by %s %d, made %s", who.Username, who.Sub.Since, who.Sub.SourceKind, who.Sub.SourceID, at)
+			}
+		}
+		if len(came) != len(made) {
+			t.Fatalf("%d of %d links and promotions brought someone", len(came), len(made))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestALinksNumbersAreThoseOfWhomItBrought(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	for _, path := range []string{"/tracking_links", "/trial_links"} {
+		for _, l := range all(t, c, path, "&state=all") {
+			one := path + "/" + fmt.Sprint(l["id"])
+			if fans := all(t, c, one+"/subscribers", ""); int64(len(fans)) != number(t, l["subscribers_count"]) {
+				t.Errorf("%s brought %d, says %v", one, len(fans), l["subscribers_count"])
+			}
+			var spent int64
+			for _, s := range all(t, c, one+"/spenders", "") {
+				spent += cents(t, s["total"])
+			}
+			if spent != cents(t, l["revenue"]) {
+				t.Errorf("%s: its fans spent %d, it says %v", one, spent, l["revenue"])
+			}
+			if number(t, l["clicks_count"]) < number(t, l["subscribers_count"]) {
+				t.Errorf("%s: more subscribers than clicks", one)
+			}
+			early := c.Must("GET", one+"/stats?"+dates(p, 400, 61), nil)
+			late := c.Must("GET", one+"/stats?"+dates(p, 60, 0), nil)
+			for _, name := range []string{"clicks_count", "subscribers_count"} {
+				if number(t, early.Get(name))+number(t, late.Get(name)) != number(t, l[name]) {
+					t.Errorf("%s: %s is %v then and %v now, %v in all", one, name, early.Get(name), late.Get(name), l[name])
+				}
+			}
+			if cents(t, early.Get("revenue"))+cents(t, late.Get("revenue")) != spent {
+				t.Errorf("%s: revenue is %v then and %v now", one, early.Get("revenue"), late.Get("revenue"))
+			}
+		}
+	}
+}
+
+func TestATrackingLinkLivesFromItsMakingToItsEnd(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	running := len(all(t, c, "/tracking_links", "&state=running"))
+	if ended := len(all(t, c, "/tracking_links", "&state=finished")); running != 5 || ended != 1 {
+		t.Fatalf("%d run, %d have ended", running, ended)
+	}
+	made := c.Must("POST", "/tracking_links", map[string]any{"title": "Tour", "tags": []string{"a"}})
+	one := "/tracking_links/" + made.Text("id")
+	if list := all(t, c, "/tracking_links", "&state=running&sort=newest"); list[0]["id"] != made.Get("id") || len(list) != running+1 {
+		t.Fatal("the list does not begin with the new link")
+	}
+	order(t, p, "link.clicked", happen.Input{Ref: number(t, made.Get("id")), Count: 3})
+	if f := c.Frame("link.clicked"); f["link_id"] != made.Get("id") || f["kind"] != "tracking" || number(t, f["clicks_count"]) != 3 {
+		t.Fatalf("the frame says %v", f)
+	}
+	if list := all(t, c, "/tracking_links", "&state=all&sort=clicks"); list[len(list)-1]["id"] != made.Get("id") {
+		t.Fatal("three clicks are not the fewest")
+	}
+	if got := c.Must("PATCH", one, map[string]any{"tags": []string{}}); got.Text("title") != "Tour" || len(got.Get("tags").([]any)) != 0 {
+		t.Fatalf("after taking the tags off: %v", got.Body)
+	}
+	friend := row.SeedID(c.Session.Owner, row.KindPerson, 2001)
+	c.Must("PUT", fmt.Sprintf("%s/shares/%d", one, friend), nil)
+	if got := c.Must("GET", one, nil); number(t, got.Get("shared_with", 0)) != friend || number(t, got.Get("clicks_count")) != 3 {
+		t.Fatalf("after sharing: %v", got.Body)
+	}
+	c.Must("DELETE", fmt.Sprintf("%s/shares/%d", one, friend), nil)
+	if got := c.Must("GET", one, nil); len(got.Get("shared_with").([]any)) != 0 {
+		t.Fatal("it is still shared")
+	}
+	c.Must("DELETE", one, nil)
+	if got := c.Do("GET", one, nil); got.Status != 404 {
+		t.Fatalf("a deleted link: %d", got.Status)
+	}
+	if got := c.Do("POST", "/tracking_links", map[string]any{"title": ""}); got.Status != 422 {
+		t.Fatalf("a link without a title: %d", got.Status)
+	}
+}
+
+func TestATrialLinkLetsInAsManyAsItMay(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	made := c.Must("POST", "/trial_links", map[string]any{"title": "Week", "trial_days": 7, "claims_limit": 2})
+	id := number(t, made.Get("id"))
+	for range 2 {
+		order(t, p, "trial.claimed", happen.Input{Ref: id})
+		f := c.Frame("trial.claimed")
+		if f["link_id"] != made.Get("id") || f["promotion_id"] != nil || number(t, f["days"]) != 7 {
+			t.Fatalf("the frame says %v", f)
+		}
+	}
+	one := "/trial_links/" + made.Text("id")
+	if got := c.Must("GET", one, nil); number(t, got.Get("claims_count")) != 2 || len(all(t, c, one+"/subscribers", "")) != 2 {
+		t.Fatalf("after two claims: %v", got.Body)
+	}
+	if got := c.Must("GET", one+"/stats?"+dates(p, 0, 0), nil); number(t, got.Get("subscribers_count")) != 2 {
+		t.Fatalf("today: %v", got.Body)
+	}
+	if err := try(p, "trial.claimed", happen.Input{Ref: id}); err == nil {
+		t.Fatal("a third one got in")
+	}
+	if list := all(t, c, "/trial_links", "&state=finished"); list[0]["id"] != made.Get("id") {
+		t.Fatal("a link that is used up is not among the ended ones")
+	}
+	seeded := all(t, c, "/trial_links", "&state=running")
+	path := "/trial_links/" + fmt.Sprint(seeded[0]["id"])
+	ended := c.Must("POST", path+"/finish", nil)
+	if again := c.Must("POST", path+"/finish", nil); ended.Get("finished_at") == nil || again.Text("finished_at") != ended.Text("finished_at") {
+		t.Fatalf("ended at %v, then at %v", ended.Get("finished_at"), again.Get("finished_at"))
+	}
+	c.Must("DELETE", path, nil)
+	if n := len(all(t, c, "/trial_links", "&state=running")); n != len(seeded)-1 {
+		t.Fatalf("%d of %d run after one ended", n, len(seeded))
+	}
+}
+
+func TestAPromotionRunsUntilItIsStopped(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	for _, one := range all(t, c, "/promotions", "") {
+		if n := len(all(t, c, "/promotions/"+fmt.Sprint(one["id"])+"/claimers", "")); int64(n) != number(t, one["claims_count"]) || n == 0 {
+			t.Fatalf("%d claimed it, it says %v", n, one["claims_count"])
+		}
+	}
+	made := c.Must("POST", "/promotions", map[string]any{"audience": "expired", "type": "trial", "trial_days": 5, "duration": 3})
+	id, path := number(t, made.Get("id")), "/promotions/"+made.Text("id")
+	if made.Text("state") != "running" || made.Get("discount_percent") != nil {
+		t.Fatalf("made: %v", made.Body)
+	}
+	order(t, p, "trial.claimed", happen.Input{Ref: id})
+	if f := c.Frame("trial.claimed"); f["promotion_id"] != made.Get("id") || f["link_id"] != nil {
+		t.Fatalf("the frame says %v", f)
+	}
+	c.Must("PATCH", path, map[string]any{"message": "Again!", "claims_limit": 1})
+	if got := c.Must("GET", path, nil); got.Text("state") != "finished" || got.Text("message") != "Again!" || number(t, got.Get("claims_count")) != 1 {
+		t.Fatalf("with one claim of one: %v", got.Body)
+	}
+	if got := c.Must("PATCH", path, map[string]any{"claims_limit": 9}); got.Text("state") != "running" {
+		t.Fatalf("with room again: %v", got.Body)
+	}
+	if got := c.Must("POST", path+"/finish", nil); got.Text("state") != "finished" {
+		t.Fatalf("stopped: %v", got.Body)
+	}
+	if n := len(all(t, c, "/promotions", "&state=finished")); n != 2 {
+		t.Fatalf("%d have ended", n)
+	}
+	if err := p.World.Advance(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	c = p.SignIn(login)
+	c.Must("DELETE", path, nil)
+	if got := c.Do("GET", path, nil); got.Status != 404 {
+		t.Fatalf("a deleted promotion: %d", got.Status)
+	}
+}
+
+func TestABundleCostsItsMonthsLessTheDiscount(t *testing.T) {
+	t.Parallel()
+	c := platform(t).SignIn(login)
+	made := c.Must("POST", "/bundles", map[string]any{"duration": 12, "discount_percent": 25})
+	path := "/bundles/" + made.Text("id")
+	if got := cents(t, made.Get("price")); got != 999*12*75/100 {
+		t.Fatalf("it costs %d", got)
+	}
+	c.Must("PUT", "/settings/price", map[string]any{"price": 20})
+	c.Must("PATCH", path, map[string]any{"discount_percent": 50})
+	if got := cents(t, c.Must("GET", path, nil).Get("price")); got != 12_000 {
+		t.Fatalf("at the new price and discount it costs %d", got)
+	}
+	if n := len(all(t, c, "/bundles", "")); n != 3 {
+		t.Fatalf("%d bundles", n)
+	}
+	c.Must("DELETE", path, nil)
+	if got := c.Do("PATCH", path, map[string]any{"discount_percent": 10}); got.Status != 404 {
+		t.Fatalf("a deleted bundle: %d", got.Status)
+	}
+	for _, bad := range []map[string]any{{"duration": 4, "discount_percent": 10}, {"duration": 3, "discount_percent": 51}} {
+		if got := c.Do("POST", "/bundles", bad); got.Status != 422 {
+			t.Fatalf("%v: %d", bad, got.Status)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package money
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/ledger"
+	"github.com/stagedoor/stagedoor/sandbox/people"
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/view"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// receive is money that comes in by itself: the platform's share for a creator who was brought. What fans pay for are happenings of
+// their own.
+func receive(c *world.Creator, in happen.Input) error {
+	t := &row.Tx{Type: "referral", Gross: in.Cents(1500), Text: in.Text}
+	if t.Gross <= 0 {
+		return errors.New("the amount is more than nothing")
+	}
+	ledger.Book(c, t)
+	return nil
+}
+
+// chargeBack takes a payment back: the one that was named, or the latest of a fan.
+func chargeBack(c *world.Creator, in happen.Input) error {
+	var t *row.Tx
+	for _, one := range slices.Backward(c.Txs().All()) {
+		if counts(one) && one.Person != 0 && (in.Ref == 0 || in.Ref == one.ID) && (in.User == 0 || in.User == one.Person) {
+			t = one
+			break
+		}
+	}
+	if t == nil {
+		return errors.New("there is no such payment, or it was taken back already")
+	}
+	forget(c, t)
+	t.Status, t.Reversed = "reversed", c.Now()
+	c.Txs().Put(t)
+	c.Emit(frameChargeback, map[string]any{"chargeback": view.Chargeback(c, t)})
+	ledger.Notify(c, &row.Notice{
+		Type: "system", Text: fmt.Sprintf("A payment of $%d.%02d was taken back.", t.Gross/100, t.Gross%100), Person: t.Person,
+	})
+	return nil
+}
+
+// forget takes a payment out of what its fan spent. The world adds up spending as transactions come in and has no way to be told
+// that one does not count any more; the opposite of it, gone at once, makes up for it until the sums are made anew.
+func forget(c *world.Creator, t *row.Tx) {
+	opposite := c.AddTx(&row.Tx{Type: t.Type, Gross: -t.Gross, Person: t.Person})
+	c.Txs().Delete(opposite.ID)
+}
+
+// click is someone who follows a link.
+func click(c *world.Creator, in happen.Input) error {
+	for _, k := range []linkKind{tracking, trials} {
+		l := k.table(c).Get(in.Ref)
+		if in.Ref == 0 {
+			l = nextLink(c, k)
+		}
+		if l == nil {
+			continue
+		}
+		k.addClicks(c, l, max(in.Count, 1))
+		c.Flash(frameClick, map[string]any{"link_id": l.ID, "kind": k.name, "clicks_count": clicked(l, wire.Span{})})
+		return nil
+	}
+	return errors.New("there is no such link, or none that runs")
+}
+
+// nextLink goes through the links of a kind that run; nil if there is none.
+func nextLink(c *world.Creator, k linkKind) *row.Link {
+	came := yields(c, k.name, wire.Span{})
+	running := wire.Filter(k.table(c).All(), func(l *row.Link) bool { return k.running(l, came[l.ID], c.Now()) })
+	if len(running) == 0 {
+		return nil
+	}
+	return running[c.Turn(len(running))]
+}
+
+// offer is a way to come in without paying.
+type offer struct {
+	source string
+	id     int64
+	days   int
+	isFor  func(*row.Person) bool
+}
+
+// offers are the trial links and the promotions with a trial that can be claimed.
+func offers(c *world.Creator) []offer {
+	var list []offer
+	anyone := func(*row.Person) bool { return true }
+	came := yields(c, trials.name, wire.Span{})
+	for _, l := range c.TrialLinks().All() {
+		if trials.running(l, came[l.ID], c.Now()) {
+			list = append(list, offer{source: trials.name, id: l.ID, days: l.Days, isFor: anyone})
+		}
+	}
+	came = yields(c, promotion, wire.Span{})
+	for _, p := range c.Promotions().All() {
+		if p.Type == "trial" && promoted(p, came[p.ID].Subscribers, c.Now()) {
+			isFor := func(who *row.Person) bool {
+				return p.Audience == "both" || (p.Audience == "new") == (who.Sub == nil)
+			}
+			list = append(list, offer{source: promotion, id: p.ID, days: p.TrialDays, isFor: isFor})
+		}
+	}
+	return list
+}
+
+// claimTrial is someone who takes an offer: the one that was named, or any.
+func claimTrial(c *world.Creator, in happen.Input) error {
+	open := wire.Filter(offers(c), func(o offer) bool { return in.Ref == 0 || in.Ref == o.id })
+	if len(open) == 0 {
+		return errors.New("there is no trial link or promotion that can be claimed")
+	}
+	o := open[c.Turn(len(open))]
+	var p *row.Person
+	var err error
+	if in.User != 0 {
+		p, err = in.Person(c)
+	} else {
+		blocked := c.Settings().BlockedStates
+		p, err = in.Some(c, func(p *row.Person) bool {
+			return !p.Sub.Active(c.Now()) && !p.Blocked && !slices.Contains(blocked, p.Country) && o.isFor(p)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if err := people.Subscribe(c, p, people.Terms{Kind: "trial", Days: o.days, SourceKind: o.source, SourceID: o.id}); err != nil {
+		return err
+	}
+	frame := struct {
+		User      view.User  `json:"user"`
+		Link      *int64     `json:"link_id"`
+		Promotion *int64     `json:"promotion_id"`
+		Days      int        `json:"days"`
+		Expires   view.Stamp `json:"expires_at"`
+	}{User: view.Person(c, p), Days: o.days, Expires: view.Stamp(p.Sub.Until)}
+	if o.source == promotion {
+		frame.Promotion = &o.id
+	} else {
+		frame.Link = &o.id
+	}
+	c.Emit(frameTrial, frame)
+	return nil
+}

@@ -1,0 +1,149 @@
+package money_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+func available(t *testing.T, c *sandboxtest.Client) int64 {
+	t.Helper()
+	return cents(t, c.Must("GET", "/earnings/balance", nil).Get("available"))
+}
+
+func TestNoSeededPayoutWasMoreThanWasAvailableThen(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	for _, login := range []string{login, "sms@sandbox.test", "ok+7@sandbox.test"} {
+		if err := p.World.Do(login, func(c *world.Creator) error { return checkPayouts(t, c) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkPayouts compares each payout with the money that had come in by then.
+func checkPayouts(t *testing.T, c *world.Creator) error {
+	t.Helper()
+	var gone int64
+	states := map[string]int{}
+	for _, one := range c.Payouts().All() {
+		var cleared int64
+		for _, tx := range c.Txs().All() {
+			if !tx.At.Add(7*24*time.Hour).After(one.At) && (tx.Reversed.IsZero() || tx.Reversed.After(one.At)) {
+				cleared += tx.Net()
+			}
+		}
+		if one.Amount > cleared-gone {
+			t.Errorf("%d was paid out on %s, %d was available", one.Amount, one.At, cleared-gone)
+		}
+		if states[one.Status]++; one.Status == "paid" {
+			gone += one.Amount
+		}
+	}
+	if states["paid"] < 8 || states["failed"] != 1 || states["canceled"] != 1 {
+		t.Errorf("payouts by state: %v", states)
+	}
+	return nil
+}
+
+func TestAPayoutIsAskedForCalledOffAndPaid(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	before := available(t, c)
+	made := c.Must("POST", "/payouts", map[string]any{"amount": 50.5})
+	if c.Frame("payout.requested")["payout"].(map[string]any)["id"] != made.Get("id") {
+		t.Fatal("the frame names another payout")
+	}
+	if got := before - available(t, c); got != 5050 {
+		t.Fatalf("the balance fell by %d", got)
+	}
+	for range 2 {
+		if got := c.Must("POST", "/payouts/"+made.Text("id")+"/cancel", nil).Text("state"); got != "cancelled" {
+			t.Fatalf("called off, it is %s", got)
+		}
+	}
+	if got := available(t, c); got != before {
+		t.Fatalf("%d is available after calling off, it was %d", got, before)
+	}
+	second := c.Must("POST", "/payouts", map[string]any{"amount": 20})
+	if err := p.World.Advance(2 * time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if paid := c.Frame("payout.paid")["payout"].(map[string]any); paid["id"] != second.Get("id") || paid["paid_at"] == nil {
+		t.Fatalf("paid was %v", paid)
+	}
+	if list := all(t, c, "/payouts", "&state=paid"); list[0]["id"] != second.Get("id") {
+		t.Fatal("the list of paid ones does not begin with it")
+	}
+	if got := c.Do("POST", "/payouts/"+second.Text("id")+"/cancel", nil); got.Status != 409 {
+		t.Fatalf("calling off a paid one: %d", got.Status)
+	}
+	for amount, status := range map[float64]int{19.99: 422, float64(before) / 100: 409} {
+		if got := c.Do("POST", "/payouts", map[string]any{"amount": amount}); got.Status != status {
+			t.Errorf("asking for %v: %d %v, want %d", amount, got.Status, got.Body, status)
+		}
+	}
+}
+
+func TestAFailedPayoutGivesTheMoneyBack(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	before := available(t, c)
+	order(t, p, "payout.requested", happen.Input{Amount: 30_000})
+	order(t, p, "payout.failed", happen.Input{Reason: "The account was closed."})
+	if got := c.Frame("payout.failed"); got["reason"] != "The account was closed." || got["payout"].(map[string]any)["state"] != "rejected" {
+		t.Fatalf("the frame says %v", got)
+	}
+	if got := available(t, c); got != before {
+		t.Fatalf("%d is available, it was %d", got, before)
+	}
+}
+
+func TestWhoHasTooLittleIsNotEligible(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	if got := c.Must("GET", "/payouts/eligibility", nil); got.Get("is_eligible") != true {
+		t.Fatalf("with a full balance: %v", got.Body)
+	}
+	c.Must("POST", "/payouts", map[string]any{"amount": float64(available(t, c)) / 100})
+	got := c.Must("GET", "/payouts/eligibility", nil)
+	if got.Get("is_eligible") != false || got.Text("reasons", 0) != "balance_pending" {
+		t.Fatalf("with an empty balance: %v", got.Body)
+	}
+}
+
+func TestAScheduleTakesOutWhatThereIs(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	c.Must("PUT", "/payouts/schedule", map[string]any{"interval": "weekly"})
+	c.Must("PUT", "/payouts/schedule", map[string]any{"interval": "manual"})
+	set := c.Must("PUT", "/payouts/schedule", map[string]any{"interval": "daily"})
+	if again := c.Must("PUT", "/payouts/schedule", map[string]any{"interval": "daily"}); again.Text("next_at") != set.Text("next_at") {
+		t.Fatal("setting the same schedule moved it")
+	}
+	if err := p.World.Advance(34*time.Hour + time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	asked := c.Frame("payout.requested")["payout"].(map[string]any)
+	c = p.SignIn(login)
+	if got := available(t, c); got < 0 || got >= 2000 {
+		t.Fatalf("%d is left after %v was taken out", got, asked["amount"])
+	}
+	if got := c.Must("GET", "/payouts/schedule", nil).Text("next_at"); got <= set.Text("next_at") {
+		t.Fatalf("the next one is at %s, the last was due at %s", got, set.Text("next_at"))
+	}
+	if n := len(all(t, c, "/payouts/methods", "")); n != 2 {
+		t.Fatalf("%d methods", n)
+	}
+	if tax := c.Must("GET", "/payouts/tax", nil); tax.Text("status") != "approved" {
+		t.Fatal(fmt.Sprint(tax.Body))
+	}
+}

@@ -1,0 +1,171 @@
+package money_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/money"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// total reads a series and checks that its points make it.
+func total(t *testing.T, c *sandboxtest.Client, path string) int64 {
+	t.Helper()
+	s := c.Must("GET", path, nil)
+	var points int64
+	for i := range s.Get("points").([]any) {
+		points += number(t, s.Get("points", i, "value"))
+	}
+	if got := number(t, s.Get("total")); got != points {
+		t.Fatalf("%s: the total is %d, the points make %d", path, got, points)
+	}
+	return number(t, s.Get("total"))
+}
+
+func TestSubscribersAreCountedFromTheirPeriods(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	query := dates(p, 500, 0)
+	kinds := map[string]int64{}
+	for _, kind := range []string{"all", "new", "renewed", "lost"} {
+		kinds[kind] = total(t, c, "/statistics/subscribers?"+query+"&kind="+kind)
+		if by := total(t, c, "/statistics/subscribers?"+query+"&by=month&kind="+kind); by != kinds[kind] {
+			t.Errorf("%s: %d by month, %d by day", kind, by, kinds[kind])
+		}
+	}
+	if kinds["all"] != kinds["new"]+kinds["renewed"] || kinds["new"] != 2000 {
+		t.Errorf("subscribers: %v, want 2,000 new ones", kinds)
+	}
+	o := c.Must("GET", "/statistics/overview?"+query, nil)
+	if active := number(t, o.Get("active_subscribers")); active != kinds["new"]-kinds["lost"] || active == 0 {
+		t.Errorf("%d are active of %d who came and %d who left", active, kinds["new"], kinds["lost"])
+	}
+	if number(t, o.Get("new_subscribers")) != kinds["new"] || number(t, o.Get("renewed_subscribers")) != kinds["renewed"] {
+		t.Errorf("overview: %v, series: %v", o.Body, kinds)
+	}
+	var active, gross int64
+	for _, country := range all(t, c, "/statistics/countries", "&"+query) {
+		active += number(t, country["active_subscribers"])
+		gross += cents(t, country["gross"])
+	}
+	if active != number(t, o.Get("active_subscribers")) {
+		t.Errorf("countries have %d active ones", active)
+	}
+	var referred int64
+	for _, one := range all(t, c, "/earnings/referrals", "") {
+		referred += cents(t, one["amount"])
+	}
+	if gross != cents(t, o.Get("gross"))-referred {
+		t.Errorf("countries paid %d, all is %v with %d by referrals", gross, o.Get("gross"), referred)
+	}
+}
+
+func TestANewFanAndALostOneShowInTheStatistics(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	today := "/statistics/subscribers?" + dates(p, 0, 0) + "&kind="
+	fresh, gone := total(t, c, today+"new"), total(t, c, today+"lost")
+	order(t, p, "trial.claimed", happen.Input{})
+	if got := total(t, c, today+"new"); got != fresh+1 {
+		t.Errorf("%d came today, it was %d before", got, fresh)
+	}
+	order(t, p, "fan.left", happen.Input{})
+	if got := total(t, c, today+"lost"); got != gone+1 {
+		t.Errorf("%d left today, it was %d before", got, gone)
+	}
+}
+
+func TestVisitorsOfADayStayTheSame(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	query := "/statistics/visitors?" + dates(p, 30, 1)
+	everyone := total(t, c, query)
+	if guests, users := total(t, c, query+"&audience=guests"), total(t, c, query+"&audience=users"); guests+users != everyone || users == 0 {
+		t.Errorf("%d guests and %d users are not %d", guests, users, everyone)
+	}
+	if err := p.World.Advance(36 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if got := total(t, p.SignIn(login), query+"&by=week"); got != everyone {
+		t.Errorf("a day later the same days had %d visitors, not %d", got, everyone)
+	}
+	if got := total(t, p.SignIn(login), "/statistics/visitors?"+dates(p, -2, -9)); got != 0 {
+		t.Errorf("%d will come next week", got)
+	}
+}
+
+func TestTheTopListsAreSortedAndAddUp(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	year := dates(p, 400, 0)
+	for path, by := range map[string]string{
+		"posts?by=views": "views_count", "posts?by=likes": "likes_count", "posts?by=tips": "tips_sum", "posts?by=earnings": "net",
+		"messages?by=earnings": "net", "messages?by=purchases": "purchased_count", "messages?by=views": "viewed_count",
+		"stories?by=views": "views_count", "stories?by=likes": "likes_count", "streams?by=earnings": "net", "streams?by=viewers": "viewers_peak",
+		"links?kind=tracking": "revenue", "links?kind=trial": "revenue", "links?kind=promotion": "revenue",
+	} {
+		list := c.Must("GET", "/statistics/top/"+path+"&limit=100&"+year, nil).Get("list").([]any)
+		if len(list) < 2 {
+			t.Errorf("%s has %d entries", path, len(list))
+			continue
+		}
+		for i := range list[1:] {
+			if before, after := list[i].(map[string]any)[by], list[i+1].(map[string]any)[by]; cents(t, before) < cents(t, after) {
+				t.Errorf("%s: %v comes before %v", path, before, after)
+			}
+		}
+		if short := c.Must("GET", "/statistics/top/"+path+"&limit=1&"+year, nil).Get("list").([]any); len(short) != 1 {
+			t.Errorf("%s: %d entries for a limit of 1", path, len(short))
+		}
+	}
+	var sold int64
+	for _, one := range all(t, c, "/statistics/top/messages", "&"+year) {
+		sold += cents(t, one["net"])
+	}
+	var want int64
+	err := p.World.Do(login, func(creator *world.Creator) error {
+		for _, m := range creator.Masses().All() {
+			for _, tx := range creator.Paid(m.ID) {
+				if tx.Status != "reversed" {
+					want += tx.Net()
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || sold != want {
+		t.Errorf("messages to many earned %d, the transactions say %d (%v)", sold, want, err)
+	}
+}
+
+func TestEverythingOutsideCanDoHappensWithoutBeingTold(t *testing.T) {
+	t.Parallel()
+	p := platform(t)
+	c := p.SignIn(login)
+	for what := range money.Happenings() {
+		for n := range 3 {
+			order(t, p, what, happen.Input{})
+			if body := c.Frame(what); len(body) == 0 {
+				t.Errorf("%s, time %d: the frame is empty", what, n)
+			}
+		}
+	}
+	for _, bad := range []struct {
+		what string
+		in   happen.Input
+	}{
+		{"trial.claimed", happen.Input{Ref: 1}}, {"link.clicked", happen.Input{Ref: 1}}, {"money.charged_back", happen.Input{Ref: 1}},
+		{"payout.paid", happen.Input{Ref: 1}}, {"payout.requested", happen.Input{Amount: 100}}, {"money.received", happen.Input{Amount: -1}},
+	} {
+		if try(p, bad.what, bad.in) == nil {
+			t.Error(fmt.Sprint(bad.what, " happened to what is not there"))
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// What a browser is shown when much happens: a batch five times a second, and of a batch the newest frames.
+const (
+	batchEvery = 200 * time.Millisecond
+	batchMost  = 20
+	aliveEvery = 15 * time.Second
+	missedMost = 200
+)
+
+// shownFrame is a frame as the page gets it. Text is indented here, because a browser would spoil ids of 19 digits.
+type shownFrame struct {
+	ID   string  `json:"id"`
+	Type string  `json:"type"`
+	At   float64 `json:"at"`
+	Text string  `json:"text"`
+}
+
+// batch are the frames of one moment, oldest first.
+type batch struct {
+	Frames  []shownFrame `json:"frames"`
+	Skipped int          `json:"skipped"`
+}
+
+// frames streams a creator's frames to the page, on loopback only like /control.
+func (p *Page) frames(w http.ResponseWriter, r *http.Request) {
+	if !local(r) {
+		http.Error(w, "Frames are for this machine only.", http.StatusForbidden)
+		return
+	}
+	login := strings.ToLower(r.URL.Query().Get("login"))
+	listener, err := p.World.Listen(login, "sandbox page")
+	if errors.Is(err, world.ErrNoLogin) {
+		http.Error(w, "A login ends in @"+world.Domain+".", http.StatusUnprocessableEntity)
+		return
+	}
+	if err != nil {
+		p.Log.ErrorContext(r.Context(), "frames not opened", slog.String("error", err.Error()))
+		http.Error(w, "The creator could not be read.", http.StatusInternalServerError)
+		return
+	}
+	defer listener.Close()
+	w.Header().Set("Content-Type", "text/event-stream")
+	s := &stream{w: w, flush: http.NewResponseController(w).Flush}
+	s.last, _ = strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
+	missed, err := p.missed(login, s.last)
+	if err == nil {
+		err = s.open(missed)
+	}
+	if err == nil {
+		err = s.run(r, listener)
+	}
+	if err != nil && r.Context().Err() == nil {
+		p.Log.ErrorContext(r.Context(), "frames not sent", slog.String("error", err.Error()))
+	}
+}
+
+// local refuses other machines, and pages of other sites that a browser on this one has open.
+func local(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !from.Addr().Unmap().IsLoopback() {
+		return false
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		return false
+	}
+	return true
+}
+
+// missed lists what came after the last frame that a reconnecting page has.
+func (p *Page) missed(login string, after int64) ([][]byte, error) {
+	if after == 0 {
+		return nil, nil
+	}
+	var missed [][]byte
+	err := p.World.Do(login, func(c *world.Creator) error {
+		list, _, _, err := c.Frames(after, missedMost)
+		for _, frame := range list {
+			missed = append(missed, frame)
+		}
+		return err
+	})
+	return missed, err
+}
+
+// stream writes server-sent events.
+type stream struct {
+	w     http.ResponseWriter
+	flush func() error
+	last  int64 // the newest frame that was sent
+}
+
+func (s *stream) open(missed [][]byte) error {
+	// The first line makes a browser try again after a second.
+	if _, err := fmt.Fprint(s.w, "retry: 1000\n\n"); err != nil {
+		return fmt.Errorf("open the stream: %w", err)
+	}
+	if err := s.send(missed); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+func (s *stream) run(r *http.Request, listener *world.Listener) error {
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	pace := time.NewTimer(0)
+	defer pace.Stop()
+	var ready <-chan struct{} // nil while the last batch is too fresh
+	for {
+		var err error
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-listener.Dropped:
+			_, err = fmt.Fprintf(s.w, "event: dropped\ndata: %q\n\n", listener.Reason())
+			return errors.Join(err, s.flush())
+		case <-alive.C:
+			_, err = fmt.Fprint(s.w, ": alive\n\n")
+		case <-pace.C:
+			ready = listener.Ready
+		case <-ready:
+			err = s.send(listener.Take())
+			ready = nil
+			pace.Reset(batchEvery)
+		}
+		if err = errors.Join(err, s.flush()); err != nil {
+			return fmt.Errorf("write to the browser: %w", err)
+		}
+	}
+}
+
+// send writes the newest of some frames, and how many it left out.
+func (s *stream) send(frames [][]byte) error {
+	var out batch
+	for _, text := range frames {
+		one, id, err := show(text)
+		if err != nil {
+			return err
+		}
+		if id > s.last {
+			s.last = id
+			out.Frames = append(out.Frames, one)
+		}
+	}
+	if len(out.Frames) == 0 {
+		return nil
+	}
+	out.Skipped = max(0, len(out.Frames)-batchMost)
+	out.Frames = out.Frames[out.Skipped:]
+	data, err := json.Marshal(out)
+	if err != nil {
+		return fmt.Errorf("encode frames: %w", err)
+	}
+	_, err = fmt.Fprintf(s.w, "event: frames\nid: %d\ndata: %s\n\n", s.last, data)
+	return err
+}
+
+func show(text []byte) (shownFrame, int64, error) {
+	var frame struct {
+		ID   int64   `json:"id"`
+		Type string  `json:"type"`
+		At   float64 `json:"ts"`
+	}
+	var indented bytes.Buffer
+	if err := errors.Join(json.Unmarshal(text, &frame), json.Indent(&indented, text, "", "  ")); err != nil {
+		return shownFrame{}, 0, fmt.Errorf("read a frame: %w", err)
+	}
+	return shownFrame{ID: strconv.FormatInt(frame.ID, 10), Type: frame.Type, At: frame.At, Text: indented.String()}, frame.ID, nil
+}

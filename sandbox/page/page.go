@@ -1,0 +1,107 @@
+// Package page is what a person sees of the sandbox in a browser: the page at / that shows and orders everything, the creator's phone
+// at /qr/{token}, and the selfie check at /verify/{token}.
+//
+// The page at / is files (static/) that speak to /control; of its own it has only the stream of frames (frames.go). The other two
+// are plain forms without a script (phone.go), for they are opened on phones and on other machines.
+package page
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"path"
+
+	"github.com/stagedoor/stagedoor/sandbox/auth"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+//go:embed static templates
+var files embed.FS
+
+// policy lets a page load this origin's own files and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// Deps are what the pages show.
+type Deps struct {
+	World *world.World
+	Auth  *auth.Auth
+	Log   *slog.Logger
+}
+
+// Page serves them.
+type Page struct {
+	Deps
+	templates *template.Template
+	tag       string // of all files together
+}
+
+// New makes it.
+func New(d Deps) *Page {
+	sum := sha256.New()
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := files.ReadFile(name)
+		sum.Write(content)
+		return err
+	})
+	if err != nil {
+		panic(err) // the files are in the binary
+	}
+	return &Page{
+		Deps: d, tag: `"` + hex.EncodeToString(sum.Sum(nil)[:12]) + `"`,
+		templates: template.Must(template.ParseFS(files, "templates/*.html")),
+	}
+}
+
+// Mount adds its routes.
+func (p *Page) Mount(mux *http.ServeMux) {
+	// A form of another site must not answer for the creator.
+	same := http.NewCrossOriginProtection()
+	mux.Handle("GET /{$}", guarded(p.home))
+	mux.Handle("GET /page/{file}", guarded(p.file))
+	mux.Handle("GET /page/frames", guarded(p.frames))
+	mux.Handle("GET /qr/{token}", guarded(p.openQR))
+	mux.Handle("POST /qr/{token}", same.Handler(guarded(p.answerQR)))
+	mux.Handle("GET /verify/{token}", guarded(p.openSelfie))
+	mux.Handle("POST /verify/{token}", same.Handler(guarded(p.takeSelfie)))
+}
+
+// guarded sets what every answer of a page has.
+func guarded(handle http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		// Not no-referrer: a form would then come without its origin, and be taken for one of another site.
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		handle(w, r)
+	})
+}
+
+func (p *Page) home(w http.ResponseWriter, _ *http.Request) {
+	p.show(w, http.StatusOK, "home.html", nil)
+}
+
+// file serves one of static/.
+func (p *Page) file(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("ETag", p.tag)
+	http.ServeFileFS(w, r, files, path.Join("static", r.PathValue("file")))
+}
+
+// show renders a page.
+func (p *Page) show(w http.ResponseWriter, status int, name string, data any) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	if err := p.templates.ExecuteTemplate(w, name, data); err != nil {
+		p.Log.Error("page not written", slog.String("page", name), slog.String("error", err.Error()))
+	}
+}

@@ -1,0 +1,183 @@
+package page
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/auth"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// States of the phone's pages besides those of the sign-in itself.
+const (
+	stateStale = "stale" // an old picture was scanned
+	stateGone  = "gone"  // there is no such sign-in
+)
+
+// mostKnown is how many logins the phone proposes.
+const mostKnown = 50
+
+// asks is the page at /qr/{token}.
+type asks struct {
+	auth.Asked
+	State   string
+	Number  string
+	Browser string
+	Until   string
+	Known   []string
+	Chosen  string // what was typed, if it cannot be taken
+	Fault   string
+}
+
+func (p *Page) openQR(w http.ResponseWriter, r *http.Request) {
+	resolve := p.Auth.Scan
+	if r.Method == http.MethodHead || r.Header.Get("Sec-Purpose") != "" {
+		resolve = p.Auth.Asked // nobody looks at it yet
+	}
+	asked, err := resolve(r.PathValue("token"))
+	p.showQR(w, r, asked, err, "", "")
+}
+
+func (p *Page) answerQR(w http.ResponseWriter, r *http.Request) {
+	asked, err := p.Auth.Asked(r.PathValue("token"))
+	if err != nil || asked.Stale || !asked.Waits() {
+		p.showQR(w, r, asked, err, "", "")
+		return
+	}
+	login := strings.ToLower(strings.TrimSpace(r.PostFormValue("login")))
+	if r.PostFormValue("who") != "other" {
+		login = ""
+	} else if _, err := world.Persona(login); err != nil {
+		p.showQR(w, r, asked, nil, login, "A login of the sandbox looks like ok@"+world.Domain+".")
+		return
+	}
+	if _, err := p.Auth.AnswerQR(asked.ID, r.PostFormValue("answer"), login); err != nil && !refused(err) {
+		p.showQR(w, r, asked, nil, login, "That could not be done: "+err.Error()+".")
+		return
+	}
+	// Answered elsewhere meanwhile or answered now: the page says how it stands.
+	http.Redirect(w, r, r.URL.EscapedPath(), http.StatusSeeOther)
+}
+
+func refused(err error) bool {
+	_, ok := errors.AsType[*wire.Refusal](err)
+	return ok
+}
+
+func (p *Page) showQR(w http.ResponseWriter, r *http.Request, asked auth.Asked, err error, chosen, fault string) {
+	view := asks{Asked: asked, State: asked.Status, Chosen: chosen, Fault: fault}
+	status := http.StatusOK
+	switch {
+	case refused(err):
+		view.State, status = stateGone, http.StatusGone
+	case err != nil:
+		p.broken(w, r, err)
+		return
+	case asked.Stale:
+		view.State, status = stateStale, http.StatusGone
+	case asked.Status == "expired":
+		status = http.StatusGone
+	case asked.Waits():
+		if fault != "" {
+			status = http.StatusUnprocessableEntity
+		}
+		known, err := p.World.Logins()
+		if err != nil {
+			p.broken(w, r, err)
+			return
+		}
+		view.State, view.Known = "asks", known[:min(len(known), mostKnown)]
+		view.Number = asked.ID[:4] + " " + asked.ID[4:8]
+		view.Browser, view.Until = browser(asked.Agent), clock(asked.Ends)
+	}
+	p.show(w, status, "qr.html", view)
+}
+
+// selfie is the page at /verify/{token}.
+type selfie struct {
+	State string
+	Login string
+	Until string
+}
+
+func (p *Page) openSelfie(w http.ResponseWriter, r *http.Request) {
+	check, err := p.Auth.FindSelfie(r.PathValue("token"))
+	view := selfie{State: check.Selfie, Login: check.Login, Until: clock(check.Ends)}
+	status := http.StatusOK
+	switch taken := r.URL.Query().Get("taken"); {
+	case refused(err) && (taken == "passed" || taken == "rejected"):
+		// The platform has used the selfie already.
+		view.State = taken
+	case refused(err):
+		view.State, status = stateGone, http.StatusGone
+	case err != nil:
+		p.broken(w, r, err)
+		return
+	case check.Selfie == "ended":
+		status = http.StatusGone
+	}
+	p.show(w, status, "verify.html", view)
+}
+
+func (p *Page) takeSelfie(w http.ResponseWriter, r *http.Request) {
+	taken := map[string]string{"take": "passed", "look away": "rejected"}[r.PostFormValue("do")]
+	if taken == "" {
+		http.Error(w, `Say what to do: "take" or "look away".`, http.StatusUnprocessableEntity)
+		return
+	}
+	err := p.Auth.TakeSelfie(r.PathValue("token"), taken == "passed")
+	target := url.URL{Path: r.URL.Path}
+	switch {
+	case err == nil:
+		target.RawQuery = "taken=" + taken
+	case !refused(err):
+		p.broken(w, r, err)
+		return
+	}
+	http.Redirect(w, r, target.String(), http.StatusSeeOther)
+}
+
+// broken tells that the state could not be read.
+func (p *Page) broken(w http.ResponseWriter, r *http.Request, err error) {
+	p.Log.ErrorContext(r.Context(), "page failed", slog.String("error", err.Error()))
+	http.Error(w, "The sandbox could not read its state. Try again, or look at its log.", http.StatusInternalServerError)
+}
+
+// clock is the time of day of a moment, which both ends know by the platform's clock.
+func clock(stamp string) string {
+	t, err := time.Parse(time.RFC3339, stamp)
+	if err != nil {
+		return ""
+	}
+	return t.UTC().Format("15:04") + " UTC"
+}
+
+// browser says what a user agent is, in words.
+func browser(agent string) string {
+	name := first(agent, "Edg/=Edge", "Firefox/=Firefox", "Chrome/=Chrome", "Safari/=Safari")
+	system := first(agent, "Windows=Windows", "Android=Android", "iPhone=iPhone", "iPad=iPad", "Mac OS=macOS", "Linux=Linux")
+	switch {
+	case name != "" && system != "":
+		return name + " on " + system
+	case name != "":
+		return name
+	case agent == "":
+		return "Unknown"
+	}
+	return strings.SplitN(agent, "/", 2)[0]
+}
+
+// first is the word of the first mark that a text has.
+func first(text string, marks ...string) string {
+	for _, mark := range marks {
+		if sign, word, _ := strings.Cut(mark, "="); strings.Contains(text, sign) {
+			return word
+		}
+	}
+	return ""
+}

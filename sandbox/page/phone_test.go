@@ -1,0 +1,220 @@
+package page_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+const (
+	device = "device-1"
+	chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0 Safari/537.36"
+)
+
+// qr is a sign-in that waits for a phone.
+type qr struct{ id, secret, path string }
+
+func (s *site) openQR(agent string) qr {
+	s.Helper()
+	_, got := s.api("POST", "/auth/qr", nil, map[string]string{"X-Device": device, "User-Agent": agent})
+	shown, _ := got["qr"].(map[string]any)
+	return qr{shown["id"].(string), shown["poll_secret"].(string), strings.TrimPrefix(shown["url"].(string), s.url)}
+}
+
+// poll is what the device that asks is told: the status of the sign-in, or the name of the refusal.
+func (s *site) poll(q qr) (said string, user any) {
+	s.Helper()
+	_, got := s.api("GET", "/auth/qr/"+q.id, nil, map[string]string{"X-Device": device, "X-Qr-Secret": q.secret})
+	if refusal, ok := got["error"].(map[string]any); ok {
+		return refusal["name"].(string), nil
+	}
+	return got["qr"].(map[string]any)["status"].(string), got["user"]
+}
+
+func TestAPhoneScansAndApproves(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	q := s.openQR(chrome)
+	if head := s.send("HEAD", q.path, nil, nil); head.status != http.StatusOK {
+		t.Fatalf("HEAD: %d", head.status)
+	}
+	if said, _ := s.poll(q); said != "pending" {
+		t.Fatalf("%s before anybody looked", said)
+	}
+	proposed := "mobile+" + strings.ToLower(q.id)
+	s.wants(s.get(q.path), http.StatusOK, "Approve this sign-in?", "Chrome on Linux", device, q.id[:4]+" "+q.id[4:8], strings.ReplaceAll(proposed, "+", "&#43;"))
+	if said, _ := s.poll(q); said != "scanned" {
+		t.Fatalf("%s after the phone opened it", said)
+	}
+	s.wants(s.submit(q.path, url.Values{"who": {"proposed"}, "answer": {"approve"}}), http.StatusOK, "Approved", strings.ToLower(q.id))
+	said, user := s.poll(q)
+	if said != "accepted" || user == nil {
+		t.Fatalf("%s, user %v after the approval", said, user)
+	}
+	if len(s.world.Sessions(proposed+"@"+world.Domain)) != 1 {
+		t.Fatal("the session does not belong to the login that was shown")
+	}
+	s.wants(s.get(q.path), http.StatusOK, "Approved")
+	s.wants(s.submit(q.path, url.Values{"answer": {"deny"}}), http.StatusOK, "Approved")
+}
+
+func TestAPhoneChoosesWhoSignsIn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	q := s.openQR(chrome)
+	for _, wrong := range []string{"", "nobody@example.com", `"><script>alert(1)</script>`} {
+		a := s.submit(q.path, url.Values{"who": {"other"}, "login": {wrong}, "answer": {"approve"}})
+		s.wants(a, http.StatusUnprocessableEntity, "looks like ok@sandbox.test", `aria-invalid="true"`)
+		if strings.Contains(a.text, "<script>") {
+			t.Fatal("what was typed became part of the page")
+		}
+	}
+	s.wants(s.submit(q.path, url.Values{"who": {"other"}, "login": {" OK+7@sandbox.test "}, "answer": {"approve"}}), http.StatusOK, "Approved", "ok&#43;7@sandbox.test")
+	if said, _ := s.poll(q); said != "accepted" {
+		t.Fatal(said)
+	}
+}
+
+func TestAPhoneDenies(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	q := s.openQR(chrome)
+	s.wants(s.submit(q.path, url.Values{"who": {"proposed"}, "answer": {"deny"}}), http.StatusOK, "Denied")
+	if said, _ := s.poll(q); said != "qr_denied" {
+		t.Fatal(said)
+	}
+	s.wants(s.submit(q.path, url.Values{"answer": {"approve"}}), http.StatusOK, "Denied")
+}
+
+func TestAnAnswerIsOneOfTwo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	q := s.openQR(chrome)
+	s.wants(s.submit(q.path, url.Values{"answer": {"maybe"}}), http.StatusUnprocessableEntity, "That could not be done")
+	if said, _ := s.poll(q); said != "pending" {
+		t.Fatal(said)
+	}
+}
+
+func TestAnOldPictureHasExpiredAndANewOneHasNot(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	q := s.openQR(chrome)
+	s.advance(2 * time.Minute)
+	s.wants(s.get(q.path), http.StatusGone, "you opened an old one")
+	s.wants(s.submit(q.path, url.Values{"answer": {"approve"}}), http.StatusGone, "you opened an old one")
+	if said, _ := s.poll(q); said != "pending" {
+		t.Fatalf("an old picture changed it to %s", said)
+	}
+	now := strings.Replace(q.path, q.id+".0", q.id+".2", 1)
+	s.wants(s.get(strings.Replace(q.path, q.id+".0", q.id+".3", 1)), http.StatusGone)
+	s.wants(s.get(now), http.StatusOK, "Approve this sign-in?")
+	s.advance(5 * time.Minute)
+	s.wants(s.get(now), http.StatusOK, "Approve this sign-in?")
+	s.advance(4 * time.Minute)
+	s.wants(s.get(now), http.StatusGone, "nobody answered")
+	s.wants(s.submit(now, url.Values{"answer": {"approve"}}), http.StatusGone, "nobody answered")
+}
+
+func TestAnAddressThatWasMadeUpIsNoSignIn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	q := s.openQR(chrome)
+	for _, path := range []string{"/qr/none", "/qr/" + q.id, "/qr/" + q.id + ".0", "/qr/" + q.id + ".0AAAAAAAAAA", "/qr/" + q.id + ".x" + q.path[len(q.path)-10:]} {
+		s.wants(s.get(path), http.StatusGone, "knows no sign-in")
+		s.wants(s.submit(path, url.Values{"answer": {"approve"}}), http.StatusGone, "knows no sign-in")
+	}
+	if said, _ := s.poll(q); said != "pending" {
+		t.Fatal(said)
+	}
+}
+
+func TestAFormOfAnotherSiteAnswersNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	q, check := s.openQR(chrome), s.openSelfie()
+	for path, form := range map[string]string{q.path: "answer=deny", check.path: "do=take"} {
+		for name, value := range map[string]string{"Origin": "http://other.test", "Sec-Fetch-Site": "cross-site"} {
+			a := s.send("POST", path, strings.NewReader(form), map[string]string{"Content-Type": "application/x-www-form-urlencoded", name: value})
+			if a.status != http.StatusForbidden {
+				t.Errorf("%s with %s: %d", path, name, a.status)
+			}
+		}
+	}
+	if said, _ := s.poll(q); said != "pending" {
+		t.Error(said)
+	}
+	if name := s.check(check); name != "verification_required" {
+		t.Error(name)
+	}
+}
+
+func TestWhatADeviceSaysOfItselfStaysText(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.get(s.openQR(`<img src=x onerror=alert(1)>`).path)
+	s.wants(a, http.StatusOK, "&lt;img src=x")
+	if strings.Contains(a.text, "<img") {
+		t.Fatal("the user agent became part of the page")
+	}
+}
+
+// selfie is a sign-in that waits for one.
+type selfie struct{ token, path string }
+
+func (s *site) openSelfie() selfie {
+	s.Helper()
+	_, got := s.api("POST", "/auth/login", map[string]string{"email": "face@sandbox.test", "password": "good"}, map[string]string{"X-Device": device})
+	asked := got["error"].(map[string]any)["challenge"].(map[string]any)
+	return selfie{asked["token"].(string), strings.TrimPrefix(asked["page_url"].(string), s.url)}
+}
+
+// check is how the device that signs in finds it: the name of the refusal, or "in".
+func (s *site) check(c selfie) string {
+	s.Helper()
+	_, got := s.api("GET", "/auth/challenges/"+c.token, nil, map[string]string{"X-Device": device})
+	if refusal, ok := got["error"].(map[string]any); ok {
+		return refusal["name"].(string)
+	}
+	return "in"
+}
+
+func TestASelfieLetsOneIn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := s.openSelfie()
+	s.wants(s.get(c.path), http.StatusOK, "Take a quick selfie", "face@sandbox.test", "<svg")
+	s.wants(s.submit(c.path, url.Values{"do": {"take"}}), http.StatusOK, "That is you")
+	s.wants(s.submit(c.path, url.Values{"do": {"look away"}}), http.StatusOK, "That is you")
+	if said := s.check(c); said != "in" {
+		t.Fatal(said)
+	}
+	s.wants(s.get(c.path+"?taken=passed"), http.StatusOK, "That is you")
+	s.wants(s.get(c.path), http.StatusGone, "This check is over")
+}
+
+func TestLookingAwayFails(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := s.openSelfie()
+	s.wants(s.submit(c.path, url.Values{"do": {"look away"}}), http.StatusOK, "That did not match")
+	if said := s.check(c); said != "selfie_rejected" {
+		t.Fatal(said)
+	}
+	s.wants(s.get(c.path), http.StatusOK, "That did not match")
+}
+
+func TestASelfieCheckEnds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := s.openSelfie()
+	s.wants(s.submit(c.path, url.Values{"do": {"smile"}}), http.StatusUnprocessableEntity, "Say what to do")
+	s.advance(11 * time.Minute)
+	s.wants(s.get(c.path), http.StatusGone, "This check is over")
+	s.wants(s.submit(c.path, url.Values{"do": {"take"}}), http.StatusGone, "This check is over")
+	s.wants(s.get("/verify/none"), http.StatusGone, "This check is over")
+}

@@ -1,0 +1,310 @@
+package people_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/people"
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+const login = "ok@sandbox.test"
+
+// order makes something happen.
+func order(t testing.TB, p *sandboxtest.Platform, what string, in happen.Input) {
+	t.Helper()
+	if err := p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) }); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// person is the id of the n-th seeded person.
+func person(c *sandboxtest.Client, n int) int64 {
+	return row.SeedID(c.Session.Owner, row.KindPerson, n)
+}
+
+// path is a path with ids in it.
+func path(format string, ids ...any) string { return fmt.Sprintf(format, ids...) }
+
+func cents(t testing.TB, dollars string) int64 {
+	t.Helper()
+	f, err := strconv.ParseFloat(dollars, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(f*100 + 0.5)
+}
+
+// each visits every row of a list, page by page.
+func each(c *sandboxtest.Client, list string, visit func(row map[string]any)) {
+	marker := ""
+	for {
+		got := c.Must("GET", list+marker, nil)
+		for _, one := range got.Get("list").([]any) {
+			visit(one.(map[string]any))
+		}
+		if got.Get("has_more") != true {
+			return
+		}
+		marker = "&marker=" + got.Text("next_marker")
+	}
+}
+
+func TestSomebodySubscribesLeavesAndComesBack(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	err := p.World.Do(login, func(creator *world.Creator) error {
+		s := creator.Settings()
+		s.WelcomeOn, s.WelcomeText = true, "Welcome, you!"
+		creator.SaveSettings()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := person(c, 2050)
+	fan := path("/fans/%d", stranger)
+	if got := c.Do("GET", fan, nil); got.Status != http.StatusNotFound {
+		t.Fatalf("a stranger is a fan: %d", got.Status)
+	}
+	order(t, p, "fan.joined", happen.Input{User: stranger})
+	if f := c.Frame("money.received")["transaction"].(map[string]any); path("%v %v", f["kind"], f["amount"]) != "subscription 9.99" {
+		t.Fatalf("the money: %v", f)
+	}
+	if f := c.Frame("fan.joined"); path("%v %v %v", f["price"], f["type"], f["months"]) != "9.99 regular 1" {
+		t.Fatalf("the frame: %v", f)
+	}
+	c.Frame("notice.new")
+	if f := c.Frame("chat.message_sent"); f["origin"] != "auto" || f["message"].(map[string]any)["text"] != "Welcome, you!" {
+		t.Fatalf("the welcome: %v", f)
+	}
+	if got := c.Must("GET", fan, nil); path("%v %v", got.Get("status"), got.Get("spent_total")) != "active 9.99" {
+		t.Fatalf("the fan: %v", got.Body)
+	}
+	if got := c.Must("GET", "/fans/latest?type=new", nil).Text("list", 0, "user", "id"); got != fmt.Sprint(stranger) {
+		t.Fatalf("the latest fan is %s", got)
+	}
+	if got := c.Must("GET", "/me", nil).Text("subscribers_count"); got != "1401" {
+		t.Fatalf("%s subscribers, want 1401", got)
+	}
+	order(t, p, "fan.left", happen.Input{User: stranger})
+	if f := c.Frame("fan.left"); path("%v", f["spent_total"]) != "9.99" {
+		t.Fatalf("the frame: %v", f)
+	}
+	if got := c.Must("GET", fan, nil).Text("status"); got != "expired" {
+		t.Fatalf("who left is %s", got)
+	}
+	c.Must("PUT", fan+"/discount", map[string]any{"percent": 50})
+	order(t, p, "fan.returned", happen.Input{User: stranger})
+	if f := c.Frame("fan.returned"); path("%v %v", f["price"], f["lapsed_days"]) != "4.99 0" {
+		t.Fatalf("the frame: %v", f)
+	}
+	periods := c.Must("GET", fan+"/periods", nil)
+	if len(periods.Get("list").([]any)) != 2 || periods.Get("list", 0, "ended_at") != nil || periods.Get("list", 1, "ended_at") == nil {
+		t.Fatalf("periods: %v", periods.Body)
+	}
+	if got := c.Must("GET", fan+"/spending", nil); got.Text("subscriptions") != "14.98" {
+		t.Fatalf("spent: %v", got.Body)
+	}
+}
+
+func TestTheCreatorsNotesOnAFanStay(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	fan := path("/fans/%d", person(c, 1))
+	until := c.Must("GET", fan, nil).Text("expires_at")
+	c.Must("PUT", fan+"/alias", map[string]any{"alias": "Iris Quokka"})
+	c.Must("PUT", fan+"/note", map[string]any{"note": "Likes quokkas."})
+	c.Must("PUT", fan+"/discount", map[string]any{"percent": 20, "expires_at": p.World.Now().Add(time.Hour)})
+	got := c.Must("POST", fan+"/free-days", map[string]any{"days": 10})
+	before, err1 := time.Parse(time.RFC3339, until)
+	after, err2 := time.Parse(time.RFC3339, got.Text("expires_at"))
+	if err1 != nil || err2 != nil || after.Sub(before) != 240*time.Hour {
+		t.Fatalf("from %s to %s", until, got.Text("expires_at"))
+	}
+	if path("%v %v %v", got.Get("alias"), got.Get("note"), got.Get("discount", "percent")) != "Iris Quokka Likes quokkas. 20" {
+		t.Fatalf("the fan: %v", got.Body)
+	}
+	if found := c.Must("GET", "/fans?status=all&q=quokka", nil); found.Text("list", 0, "user", "id") != fmt.Sprint(person(c, 1)) || found.Get("list", 1) != nil {
+		t.Fatalf("found: %v", found.Body)
+	}
+	c.Must("DELETE", fan+"/note", nil)
+	if note := c.Must("GET", fan+"/note", nil); note.Get("note") != nil || note.Get("updated_at") != nil {
+		t.Fatalf("the note: %v", note.Body)
+	}
+	if err := p.World.Advance(2 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Must("GET", fan, nil); got.Get("discount") != nil {
+		t.Fatalf("a discount that is over: %v", got.Body)
+	}
+}
+
+// The list of those who paid most, each fan's own account, and the transactions tell the same story.
+func TestWhatFansSpentAddsUp(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	order(t, p, "fan.tip", happen.Input{User: person(c, 1), Amount: 12345})
+	to := p.World.Now()
+	for _, from := range []time.Time{{}, to.AddDate(0, -2, 0)} {
+		want := map[int64]world.Spend{}
+		err := p.World.Do(login, func(creator *world.Creator) error {
+			for _, tx := range creator.Txs().All() {
+				if tx.Person != 0 && tx.Status != "reversed" && !tx.At.Before(from.Truncate(24*time.Hour)) {
+					s := want[tx.Person]
+					s.Add(tx)
+					want[tx.Person] = s
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		span := ""
+		if !from.IsZero() {
+			span = path("&from=%s&to=%s", from.Format(time.DateOnly), to.Format(time.DateOnly))
+		}
+		last, rows := int64(1)<<60, 0
+		each(c, "/fans/top?limit=100&by=total"+span, func(one map[string]any) {
+			rows++
+			id, _ := strconv.ParseInt(fmt.Sprint(one["user"].(map[string]any)["id"]), 10, 64)
+			total := cents(t, fmt.Sprint(one["total"]))
+			if s := want[id]; total != s.Total || cents(t, fmt.Sprint(one["tips"])) != s.Tips || total > last {
+				t.Errorf("fan %d: %v, want %+v, after one with %d", id, one, s, last)
+			}
+			last = total
+		})
+		if rows != len(want) {
+			t.Fatalf("%d fans paid, want %d", rows, len(want))
+		}
+		one := c.Must("GET", path("/fans/%d/spending?x=1%s", person(c, 1), span), nil)
+		if cents(t, one.Text("total")) != want[person(c, 1)].Total {
+			t.Fatalf("fan 1: %v, want %+v", one.Body, want[person(c, 1)])
+		}
+	}
+}
+
+func TestATipGoesToWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	message := c.Must("POST", path("/chats/%d/messages", person(c, 1)), map[string]any{"text": "Look!"})
+	id, _ := strconv.ParseInt(message.Text("id"), 10, 64)
+	for kind, ref := range map[string]int64{
+		"profile": 0, "message": id, "post": row.SeedID(c.Session.Owner, row.KindPost, 1), "stream": row.SeedID(c.Session.Owner, row.KindStream, 1),
+	} {
+		order(t, p, "fan.tip", happen.Input{User: person(c, 1), Ref: ref, Amount: 700})
+		f := c.Frame("fan.tip")
+		target := f["target"].(map[string]any)
+		if path("%v %v %v", target["type"], f["amount"], f["net"]) != kind+" 7 5.6" || (ref != 0 && fmt.Sprint(target["id"]) != fmt.Sprint(ref)) {
+			t.Errorf("%s: %v", kind, f)
+		}
+	}
+	got := c.Must("GET", path("/chats/%d/messages", person(c, 1)), nil)
+	if got.Get("list", 0, "is_tip") != true || got.Text("list", 0, "tip", "amount") != "7" || got.Text("list", 0, "reply_to_id") != message.Text("id") {
+		t.Fatalf("the tip for a message: %v", got.Get("list", 0))
+	}
+}
+
+func TestWhoIsBlockedIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	fan := person(c, 1)
+	c.Must("PUT", path("/users/%d/block", fan), nil)
+	if f := c.Frame("fan.rebill_changed"); f["is_rebill_on"] != false {
+		t.Fatalf("the frame: %v", f)
+	}
+	blocked := map[string]bool{}
+	each(c, "/users/blocked?limit=3", func(one map[string]any) { blocked[fmt.Sprint(one["id"])] = true })
+	if !blocked[fmt.Sprint(fan)] || len(blocked) < 2 {
+		t.Fatalf("blocked: %v", blocked)
+	}
+	if got := c.Must("GET", path("/chats/%d", fan), nil); got.Get("can_send") != false || got.Text("cannot_send_reason") != "blocked" {
+		t.Fatalf("the chat: %v", got.Body)
+	}
+	c.Must("DELETE", path("/users/%d/block", fan), nil)
+	c.Must("PUT", path("/users/%d/restriction", fan), nil)
+	for _, what := range []string{"chat.message", "fan.tip"} {
+		err := p.World.Do(login, func(creator *world.Creator) error {
+			return sandbox.Happenings()[what](creator, happen.Input{User: fan})
+		})
+		if err == nil {
+			t.Errorf("%s of a restricted user", what)
+		}
+	}
+	c.Must("DELETE", path("/users/%d/restriction", fan), nil)
+	order(t, p, "chat.message", happen.Input{User: fan})
+}
+
+func TestTheCreatorFollowsOthers(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn(login)
+	other, nobody := person(c, 2041), person(c, 2042)
+	if got := c.Do("PUT", path("/users/%d/follow", nobody), nil); got.Status != http.StatusForbidden {
+		t.Fatalf("following who is no creator: %d", got.Status)
+	}
+	for range 2 {
+		if got := c.Must("PUT", path("/users/%d/follow", other), nil); got.Text("status") != "active" || got.Get("is_rebill_on") != true {
+			t.Fatalf("followed: %v", got.Body)
+		}
+	}
+	if got := c.Must("GET", "/following?status=active", nil).Text("list", 0, "user", "id"); got != fmt.Sprint(other) {
+		t.Fatalf("the latest is %s", got)
+	}
+	if got := c.Must("PUT", path("/following/%d/rebill", other), map[string]any{"is_rebill_on": false}); got.Get("is_rebill_on") != false {
+		t.Fatalf("switched off: %v", got.Body)
+	}
+	c.Must("DELETE", path("/users/%d/follow", other), nil)
+	if got := c.Must("GET", path("/following/%d", other), nil).Text("status"); got != "expired" {
+		t.Fatalf("unfollowed: %s", got)
+	}
+	if got := c.Must("GET", path("/following/%d/periods", other), nil).Get("list").([]any); len(got) != 1 {
+		t.Fatalf("%d periods, want 1", len(got))
+	}
+}
+
+func TestTheProfileIsChangedForEveryone(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn("sms-face@sandbox.test")
+	got := c.Must("PATCH", "/me", map[string]any{"display_name": "Somebody Else", "about": ""})
+	if path("%v %v", got.Get("display_name"), got.Get("about")) != "Somebody Else <nil>" || got.Get("website") == nil {
+		t.Fatalf("me: %v", got.Body)
+	}
+	if path("%v %v %v", got.Get("two_factor", "sms"), got.Get("two_factor", "otp"), got.Get("two_factor", "face")) != "true false true" {
+		t.Fatalf("signs in by %v", got.Get("two_factor"))
+	}
+	if f := c.Frame("profile.changed"); fmt.Sprint(f["changes"]) != "[display_name about]" {
+		t.Fatalf("the frame: %v", f)
+	}
+	if got := c.Do("PATCH", "/me", map[string]any{"avatar_id": 1}); got.Status != http.StatusUnprocessableEntity {
+		t.Fatalf("a picture that is not there: %d", got.Status)
+	}
+	if got := c.Must("GET", path("/users/%d", c.Session.Owner), nil).Text("display_name"); got != "Somebody Else" {
+		t.Fatalf("as a user: %s", got)
+	}
+}
+
+// Whatever can happen needs nobody to say to whom, twice over, and says that it happened.
+func TestEverythingCanHappenByItself(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	for what := range people.Happenings() {
+		for range 2 {
+			order(t, p, what, happen.Input{})
+			c.Frame(what)
+		}
+	}
+}

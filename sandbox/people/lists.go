@@ -1,0 +1,266 @@
+package people
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/view"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+func listRoutes() []wire.Route {
+	return []wire.Route{
+		{Pattern: "GET /lists", Handle: lists},
+		{Pattern: "POST /lists", Handle: createList},
+		{Pattern: "GET /lists/{list_id}", Handle: getList},
+		{Pattern: "PATCH /lists/{list_id}", Handle: renameList},
+		{Pattern: "DELETE /lists/{list_id}", Handle: deleteList},
+		{Pattern: "GET /lists/{list_id}/users", Handle: listUsers},
+		{Pattern: "POST /lists/{list_id}/users", Handle: addUsers},
+		{Pattern: "DELETE /lists/{list_id}/users", Handle: clearList},
+		{Pattern: "POST /lists/{list_id}/users/remove", Handle: removeUsers},
+		{Pattern: "PUT /lists/{list_id}/pins/{user_id}", Handle: pinUser},
+		{Pattern: "DELETE /lists/{list_id}/pins/{user_id}", Handle: unpinUser},
+		{Pattern: "PUT /users/{user_id}/lists", Handle: setForUser},
+	}
+}
+
+func lists(c *wire.Call) (any, error) {
+	kind, query := c.Query("type"), strings.ToLower(c.Query("q"))
+	rows := wire.Filter(c.Lists().All(), func(l *row.List) bool {
+		return (kind == "" || kind == "all" || (kind == "builtin") == (l.System != "")) && strings.Contains(strings.ToLower(l.Name), query)
+	})
+	return wire.Page(c, rows, wire.Order[*row.List]{Up: true}, func(l *row.List) any { return view.List(c.Creator, l) })
+}
+
+func getList(c *wire.Call) (any, error) {
+	l, err := wire.Found("list", c.Lists().Get(c.ID("list_id")))
+	if err != nil {
+		return nil, err
+	}
+	return view.List(c.Creator, l), nil
+}
+
+// own finds a list that the creator may change.
+func own(c *wire.Call, id int64) (*row.List, error) {
+	l, err := wire.Found("list", c.Lists().Get(id))
+	if err != nil {
+		return nil, err
+	}
+	if l.System != "" {
+		return nil, wire.Forbidden("The platform keeps this list itself.")
+	}
+	return l, nil
+}
+
+type listName struct {
+	Name string `json:"name"`
+}
+
+func (in *listName) check() error {
+	if n := utf8.RuneCountInString(in.Name); n < 1 || n > 64 {
+		return wire.Invalid("name", "A list's name has 1 to 64 characters.")
+	}
+	return nil
+}
+
+func createList(c *wire.Call) (any, error) {
+	var in listName
+	if err := cmp.Or(c.Body(&in), in.check()); err != nil {
+		return nil, err
+	}
+	l := &row.List{Rec: row.Rec{ID: c.Lists().NextID()}, Name: in.Name, At: c.Now()}
+	return saveList(c.Creator, l, 0, 0), nil
+}
+
+func renameList(c *wire.Call) (any, error) {
+	var in listName
+	l, err := own(c, c.ID("list_id"))
+	if err := cmp.Or(err, c.Body(&in), in.check()); err != nil {
+		return nil, err
+	}
+	l.Name = in.Name
+	return saveList(c.Creator, l, 0, 0), nil
+}
+
+// saveList writes a list and tells the sockets.
+func saveList(c *world.Creator, l *row.List, added, removed int) view.ListView {
+	c.Lists().Put(l)
+	v := view.List(c, l)
+	c.Emit(frameList, listChanged{List: v, Added: added, Removed: removed})
+	return v
+}
+
+type listChanged struct {
+	List    view.ListView `json:"list"`
+	Added   int           `json:"added"`
+	Removed int           `json:"removed"`
+}
+
+func deleteList(c *wire.Call) (any, error) {
+	l, err := own(c, c.ID("list_id"))
+	if err != nil {
+		return nil, err
+	}
+	c.Lists().Delete(l.ID)
+	c.Emit(frameList, listChanged{List: view.List(c.Creator, l), Removed: len(l.Members)})
+	return wire.OK, nil
+}
+
+func clearList(c *wire.Call) (any, error) {
+	l, err := own(c, c.ID("list_id"))
+	if err != nil {
+		return nil, err
+	}
+	removed := len(l.Members)
+	l.Members, l.Pins = nil, nil
+	saveList(c.Creator, l, 0, removed)
+	return map[string]int{"removed": removed}, nil
+}
+
+func listUsers(c *wire.Call) (any, error) {
+	l, err := wire.Found("list", c.Lists().Get(c.ID("list_id")))
+	if err != nil {
+		return nil, err
+	}
+	members := wire.Filter(c.People().All(), func(p *row.Person) bool { return c.Member(l, p) })
+	order := wire.Order[*row.Person]{}
+	switch c.Query("sort") {
+	case "name":
+		order.Up, order.Rank = true, nameRank
+	case "spend":
+		order.Rank = func(p *row.Person) int64 { return c.Spent(p.ID).Total }
+	default:
+		places := map[int64]int64{}
+		for n, id := range l.Members {
+			places[id] = int64(n + 1)
+		}
+		order.Rank = func(p *row.Person) int64 { return places[p.ID] }
+	}
+	return wire.Page(c, members, pinsFirst(l, order), func(p *row.Person) any { return view.Person(c.Creator, p) })
+}
+
+// nameRank sorts by name: it is made of the first seven bytes, which is near enough, and stable.
+func nameRank(p *row.Person) int64 {
+	var rank int64
+	name := strings.ToLower(p.Name)
+	for i := range 7 {
+		rank <<= 8
+		if i < len(name) {
+			rank |= int64(name[i])
+		}
+	}
+	return rank
+}
+
+// pinsFirst puts those who are pinned before all others.
+func pinsFirst(l *row.List, order wire.Order[*row.Person]) wire.Order[*row.Person] {
+	if len(l.Pins) == 0 {
+		return order
+	}
+	const top = 1 << 60 // beyond every rank
+	rank := order.Rank
+	order.Rank = func(p *row.Person) int64 {
+		switch {
+		case !slices.Contains(l.Pins, p.ID):
+			return rank(p)
+		case order.Up:
+			return rank(p) - top
+		}
+		return rank(p) + top
+	}
+	return order
+}
+
+type userIDs struct {
+	Users []int64 `json:"user_ids"`
+}
+
+func addUsers(c *wire.Call) (any, error) {
+	var in userIDs
+	l, err := own(c, c.ID("list_id"))
+	if err := cmp.Or(err, c.Body(&in)); err != nil {
+		return nil, err
+	}
+	added, skipped := 0, []int64{}
+	for _, id := range in.Users {
+		if c.People().Get(id) == nil || slices.Contains(l.Members, id) {
+			skipped = append(skipped, id)
+			continue
+		}
+		l.Members = append(l.Members, id)
+		added++
+	}
+	saveList(c.Creator, l, added, 0)
+	return map[string]any{"added": added, "skipped": skipped}, nil
+}
+
+func removeUsers(c *wire.Call) (any, error) {
+	var in userIDs
+	l, err := own(c, c.ID("list_id"))
+	if err := cmp.Or(err, c.Body(&in)); err != nil {
+		return nil, err
+	}
+	before := len(l.Members)
+	gone := func(id int64) bool { return slices.Contains(in.Users, id) }
+	l.Members, l.Pins = slices.DeleteFunc(l.Members, gone), slices.DeleteFunc(l.Pins, gone)
+	removed := before - len(l.Members)
+	saveList(c.Creator, l, 0, removed)
+	return map[string]int{"removed": removed}, nil
+}
+
+func setForUser(c *wire.Call) (any, error) {
+	var in struct {
+		Add    []int64 `json:"add"`
+		Remove []int64 `json:"remove"`
+	}
+	p, err := c.Person("user_id")
+	if err := cmp.Or(err, c.Body(&in)); err != nil {
+		return nil, err
+	}
+	for _, id := range slices.Concat(in.Add, in.Remove) {
+		if _, err := own(c, id); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range in.Add {
+		if l := c.Lists().Get(id); !slices.Contains(l.Members, p.ID) {
+			l.Members = append(l.Members, p.ID)
+			saveList(c.Creator, l, 1, 0)
+		}
+	}
+	for _, id := range in.Remove {
+		if l := c.Lists().Get(id); slices.Contains(l.Members, p.ID) {
+			l.Members = slices.DeleteFunc(l.Members, func(member int64) bool { return member == p.ID })
+			saveList(c.Creator, l, 0, 1)
+		}
+	}
+	return map[string]any{"list_ids": view.Person(c.Creator, p).Lists}, nil
+}
+
+func pinUser(c *wire.Call) (any, error)   { return setPin(c, true) }
+func unpinUser(c *wire.Call) (any, error) { return setPin(c, false) }
+
+func setPin(c *wire.Call, pinned bool) (any, error) {
+	l, err := wire.Found("list", c.Lists().Get(c.ID("list_id")))
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.Person("user_id")
+	if err != nil {
+		return nil, err
+	}
+	if !c.Member(l, p) {
+		return nil, wire.Conflict("This user is not on the list.")
+	}
+	l.Pins = slices.DeleteFunc(l.Pins, func(id int64) bool { return id == p.ID })
+	if pinned {
+		l.Pins = append(l.Pins, p.ID)
+	}
+	c.Lists().Put(l)
+	return map[string]bool{"is_pinned": pinned}, nil
+}

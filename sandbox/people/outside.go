@@ -1,0 +1,148 @@
+package people
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/seed"
+	"github.com/stagedoor/stagedoor/sandbox/view"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// join has somebody subscribe for the first time: the user named, or a newcomer. Amount is the price.
+func join(c *world.Creator, in happen.Input) error {
+	if in.User == 0 {
+		people := c.People()
+		p := seed.Newcomer(c.Profile.Origin, people.NextID(), people.Len())
+		return Subscribe(c, p, terms(c, p, in))
+	}
+	p, err := in.Person(c)
+	if err != nil {
+		return err
+	}
+	if p.Sub != nil {
+		return fmt.Errorf("user %d has subscribed before: order %s", p.ID, frameReturned)
+	}
+	if slices.Contains(c.Settings().BlockedStates, p.Country) {
+		return fmt.Errorf("user %d is in a country that the creator has blocked", p.ID)
+	}
+	return Subscribe(c, p, terms(c, p, in))
+}
+
+// terms are the usual ones, at the price that was ordered, if any.
+func terms(c *world.Creator, p *row.Person, in happen.Input) Terms {
+	t := Usual(c, p)
+	if in.Amount > 0 {
+		t.Kind, t.Price = "paid", int64(in.Amount)
+	}
+	return t
+}
+
+// comeBack has somebody subscribe again whose subscription is over. If everyone's runs, one ends first.
+func comeBack(c *world.Creator, in happen.Input) error {
+	now := c.Now()
+	var p *row.Person
+	var err error
+	if in.User != 0 {
+		p, err = in.Person(c)
+	} else if p, err = in.Some(c, func(p *row.Person) bool { return p.Sub != nil && !p.Sub.Active(now) && !p.Blocked }); err != nil {
+		p, err = in.Person(c)
+	}
+	if err != nil {
+		return err
+	}
+	if p.Sub == nil {
+		return fmt.Errorf("user %d has never subscribed: order %s", p.ID, frameJoined)
+	}
+	if in.User == 0 && p.Sub.Active(now) {
+		cut(p.Sub, now)
+		end(c, p)
+	}
+	return Subscribe(c, p, terms(c, p, in))
+}
+
+// subscriber is the fan named, or the next one whose subscription runs.
+func subscriber(c *world.Creator, in happen.Input) (*row.Person, error) {
+	p, err := in.Person(c)
+	if err == nil && !p.Sub.Active(c.Now()) {
+		err = fmt.Errorf("user %d has no subscription that runs", p.ID)
+	}
+	return p, err
+}
+
+// renewEarly has a fan pay for the next month before this one is over.
+func renewEarly(c *world.Creator, in happen.Input) error {
+	p, err := subscriber(c, in)
+	if err != nil {
+		return err
+	}
+	if p.Sub.Until.IsZero() {
+		return fmt.Errorf("the subscription of user %d has no end", p.ID)
+	}
+	renew(c, p, c.Now())
+	return nil
+}
+
+// leave has a fan's subscription end now.
+func leave(c *world.Creator, in happen.Input) error {
+	p, err := subscriber(c, in)
+	if err != nil {
+		return err
+	}
+	cut(p.Sub, c.Now())
+	end(c, p)
+	return nil
+}
+
+// switchRenewal has a fan switch the renewal of their subscription on or off.
+func switchRenewal(c *world.Creator, in happen.Input) error {
+	p, err := subscriber(c, in)
+	if err != nil {
+		return err
+	}
+	setRenewal(c, p, !p.Sub.AutoRenew)
+	return nil
+}
+
+// toggleMember has the creator put a user on a list, or take them off it, on another device; ref_id is the list.
+func toggleMember(c *world.Creator, in happen.Input) error {
+	p, err := in.Person(c)
+	if err != nil {
+		return err
+	}
+	for _, l := range c.Lists().All() {
+		if l.System != "" || (in.Ref != 0 && l.ID != in.Ref) {
+			continue
+		}
+		if at := slices.Index(l.Members, p.ID); at >= 0 {
+			l.Members = slices.Delete(l.Members, at, at+1)
+			saveList(c, l, 0, 1)
+		} else {
+			l.Members = append(l.Members, p.ID)
+			saveList(c, l, 1, 0)
+		}
+		return nil
+	}
+	return fmt.Errorf("there is no such list of the creator's own")
+}
+
+// editOnPhone has the creator change the text of the profile on another device.
+func editOnPhone(c *world.Creator, in happen.Input) error {
+	c.Profile.Bio = in.Words("On tour until spring. Answers come late, but they come.")
+	tellProfile(c, []string{"about"})
+	return nil
+}
+
+// toggleOnline has somebody come or go.
+func toggleOnline(c *world.Creator, in happen.Input) error {
+	p, err := in.Person(c)
+	if err != nil {
+		return err
+	}
+	p.Online, p.LastSeen = !p.Online, c.Now()
+	c.People().Put(p)
+	c.Flash(frameOnline, map[string]any{"user_id": p.ID, "is_online": p.Online, "last_seen": view.Stamp(p.LastSeen)})
+	return nil
+}

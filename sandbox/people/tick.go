@@ -1,0 +1,125 @@
+package people
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/publish"
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/seed"
+	"github.com/stagedoor/stagedoor/sandbox/talk"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// lookAgain is the longest Tick looks away. No subscription is shorter, so none that was made meanwhile can end unseen.
+const lookAgain = time.Hour
+
+// Tick ends or renews the subscriptions whose time has come, month by month if several have passed, and says when to look again.
+//
+// It runs before every request once that time has come, so it asks for nothing as long as it can know that nothing has ended: the
+// seed's subscriptions run for some days at first. Once the people are loaded a look costs microseconds. The first time it has the
+// other parts note what their seeds have scheduled.
+func Tick(c *world.Creator) time.Time {
+	now := c.Now()
+	if !c.Profile.Planned {
+		talk.Plan(c)
+	}
+	next := publish.Settle(c)
+	if first := c.Profile.Anchor.Add(seed.FirstEnd); now.Before(first) {
+		return earlier(next, first)
+	}
+	changed := false
+	for {
+		due, upcoming := ended(c, now)
+		if len(due) == 0 {
+			next = earlier(next, earlier(upcoming, now.Add(lookAgain)))
+			break
+		}
+		changed = true
+		for _, p := range due {
+			settle(c, p, now)
+		}
+	}
+	if !changed {
+		return next
+	}
+	c.Profile.ExpiresRun = now
+	c.SaveProfile()
+	// The request that follows may be refused, which undoes this as well: look again before the next one.
+	return now
+}
+
+// ended are the people with a subscription that has ended, of either direction, the earliest first; upcoming is the next end.
+func ended(c *world.Creator, now time.Time) (due []*row.Person, upcoming time.Time) {
+	upcoming = now.AddDate(1, 0, 0)
+	for _, p := range c.People().All() {
+		over := false
+		for _, s := range []*row.Subscription{p.Sub, p.Follow} {
+			switch {
+			case s == nil || s.Ended || s.Until.IsZero():
+			case s.Until.After(now):
+				upcoming = earlier(upcoming, s.Until)
+			default:
+				over = true
+			}
+		}
+		if over {
+			due = append(due, p)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *row.Person) int { return firstEnd(a).Compare(firstEnd(b)) })
+	return due, upcoming
+}
+
+// firstEnd is the earlier end of a person's subscriptions that were not dealt with.
+func firstEnd(p *row.Person) time.Time {
+	var at time.Time
+	for _, s := range []*row.Subscription{p.Sub, p.Follow} {
+		if s != nil && !s.Ended && !s.Until.IsZero() && (at.IsZero() || s.Until.Before(at)) {
+			at = s.Until
+		}
+	}
+	return at
+}
+
+// settle deals with one end of a person's subscriptions.
+func settle(c *world.Creator, p *row.Person, now time.Time) {
+	if over(p.Sub, now) {
+		if p.Sub.AutoRenew {
+			renew(c, p, p.Sub.Until)
+		} else {
+			end(c, p)
+		}
+	}
+	if f := p.Follow; over(f, now) {
+		// What the creator pays to others is not the creator's money that came in: it is in no ledger.
+		if f.AutoRenew {
+			extend(f, month, "paid")
+		} else {
+			f.Ended = true
+		}
+		c.People().Put(p)
+	}
+}
+
+func over(s *row.Subscription, now time.Time) bool {
+	return s != nil && !s.Ended && !s.Until.IsZero() && !s.Until.After(now)
+}
+
+// extend adds a period of the subscription's own price to its end.
+func extend(s *row.Subscription, by time.Duration, kind string) {
+	price := s.Price
+	if kind == "free" || price == 0 {
+		price, kind = 0, "free"
+	}
+	from := s.Until
+	s.Until = from.Add(by)
+	s.Periods = append(s.Periods, row.Period{From: from, To: s.Until, Price: price, Kind: kind, Months: int(by / month)})
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,143 @@
+package people
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/view"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+)
+
+func userRoutes() []wire.Route {
+	return []wire.Route{
+		{Pattern: "GET /users", Handle: usersByID},
+		{Pattern: "GET /users/search", Handle: searchUsers},
+		{Pattern: "GET /users/blocked", Handle: usersWhere(func(p *row.Person) bool { return p.Blocked })},
+		{Pattern: "GET /users/restricted", Handle: usersWhere(func(p *row.Person) bool { return p.Restricted })},
+		{Pattern: "GET /users/{user_id}", Handle: getUser},
+		{Pattern: "GET /handles/{handle}", Handle: userByHandle},
+		{Pattern: "PUT /users/{user_id}/block", Handle: block},
+		{Pattern: "DELETE /users/{user_id}/block", Handle: unblock},
+		{Pattern: "PUT /users/{user_id}/restriction", Handle: restrict},
+		{Pattern: "DELETE /users/{user_id}/restriction", Handle: unrestrict},
+		{Pattern: "PUT /users/{user_id}/follow", Handle: follow},
+		{Pattern: "DELETE /users/{user_id}/follow", Handle: unfollow},
+		{Pattern: "POST /users/{user_id}/reports", Handle: report},
+	}
+}
+
+// pageOfUsers shows people in the order of their ids.
+func pageOfUsers(c *wire.Call, rows []*row.Person) (any, error) {
+	return wire.Page(c, rows, wire.Order[*row.Person]{Up: true}, func(p *row.Person) any { return view.Person(c.Creator, p) })
+}
+
+// usersByID shows those that exist of up to a hundred, in the order asked for.
+func usersByID(c *wire.Call) (any, error) {
+	ids := c.QueryIDs("ids")
+	if len(ids) > 100 {
+		return nil, wire.Invalid("ids", "At most 100 users can be asked for.")
+	}
+	var rows []*row.Person
+	for n, id := range ids {
+		if p := c.People().Get(id); p != nil && !slices.Contains(ids[:n], id) {
+			rows = append(rows, p)
+		}
+	}
+	return wire.Whole(rows, func(p *row.Person) any { return view.Person(c.Creator, p) }), nil
+}
+
+func searchUsers(c *wire.Call) (any, error) { return pageOfUsers(c, matching(c, c.Query("q"))) }
+
+// matching are the people whose name has a text in it.
+func matching(c *wire.Call, query string) []*row.Person {
+	query = strings.ToLower(strings.TrimPrefix(strings.TrimSpace(query), "@"))
+	return wire.Filter(c.People().All(), func(p *row.Person) bool { return named(p, query) })
+}
+
+// named says whether a lower-case text is in one of a person's names.
+func named(p *row.Person, query string) bool {
+	return query == "" || strings.Contains(strings.ToLower(p.Name), query) || strings.Contains(p.Username, query) ||
+		strings.Contains(strings.ToLower(p.CustomName), query)
+}
+
+func usersWhere(fits func(*row.Person) bool) func(*wire.Call) (any, error) {
+	return func(c *wire.Call) (any, error) { return pageOfUsers(c, wire.Filter(c.People().All(), fits)) }
+}
+
+func getUser(c *wire.Call) (any, error) {
+	if c.ID("user_id") == c.Profile.ID {
+		return view.Self(c.Creator), nil
+	}
+	p, err := c.Person("user_id")
+	if err != nil {
+		return nil, err
+	}
+	return view.Person(c.Creator, p), nil
+}
+
+func userByHandle(c *wire.Call) (any, error) {
+	handle := strings.ToLower(strings.TrimPrefix(c.Request.PathValue("handle"), "@"))
+	if handle == c.Profile.Username {
+		return view.Self(c.Creator), nil
+	}
+	for _, p := range c.People().All() {
+		if p.Username == handle {
+			return view.Person(c.Creator, p), nil
+		}
+	}
+	return nil, wire.NotFound("user")
+}
+
+// changePerson makes a handler that changes somebody and has nothing to tell.
+func changePerson(c *wire.Call, do func(*row.Person)) (any, error) {
+	p, err := c.Person("user_id")
+	if err != nil {
+		return nil, err
+	}
+	do(p)
+	c.People().Put(p)
+	return wire.OK, nil
+}
+
+// block shuts someone out: they cannot write, tip or subscribe, get no messages to many, and their subscription is not renewed.
+func block(c *wire.Call) (any, error) {
+	return changePerson(c, func(p *row.Person) {
+		p.Blocked = true
+		if p.Sub.Active(c.Now()) && p.Sub.AutoRenew {
+			setRenewal(c.Creator, p, false)
+		}
+	})
+}
+
+func unblock(c *wire.Call) (any, error) {
+	return changePerson(c, func(p *row.Person) { p.Blocked = false })
+}
+
+// restrict lets someone look, but neither write nor tip.
+func restrict(c *wire.Call) (any, error) {
+	return changePerson(c, func(p *row.Person) { p.Restricted = true })
+}
+
+func unrestrict(c *wire.Call) (any, error) {
+	return changePerson(c, func(p *row.Person) { p.Restricted = false })
+}
+
+// keptReports is how many reports of one person are remembered.
+const keptReports = 20
+
+func report(c *wire.Call) (any, error) {
+	var in struct {
+		Reason string `json:"reason"`
+		Note   string `json:"comment"`
+	}
+	p, err := c.Person("user_id")
+	if err := cmp.Or(err, c.Body(&in)); err != nil {
+		return nil, err
+	}
+	p.Reported = append(p.Reported, strings.TrimSpace(in.Reason+": "+in.Note))
+	p.Reported = p.Reported[max(len(p.Reported)-keptReports, 0):]
+	c.People().Put(p)
+	return wire.OK, nil
+}

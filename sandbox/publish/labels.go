@@ -1,0 +1,71 @@
+package publish
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/view"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+)
+
+func labelRoutes() []wire.Route {
+	return []wire.Route{
+		{Pattern: "GET /labels", Handle: listLabels},
+		{Pattern: "POST /labels", Handle: createLabel},
+		{Pattern: "PATCH /labels/{label_id}", Handle: updateLabel},
+		{Pattern: "DELETE /labels/{label_id}", Handle: deleteLabel},
+	}
+}
+
+func listLabels(c *wire.Call) (any, error) {
+	return wire.Page(c, c.Labels().All(), wire.Order[*row.Label]{Up: true}, func(l *row.Label) any { return view.Label(c.Creator, l) })
+}
+
+type labelName struct {
+	Name string `json:"name"`
+}
+
+func (in *labelName) check() error {
+	if in.Name == "" {
+		return wire.Invalid("name", "A label needs a name.")
+	}
+	return nil
+}
+
+func createLabel(c *wire.Call) (any, error) {
+	var in labelName
+	if err := cmp.Or(c.Body(&in), in.check()); err != nil {
+		return nil, err
+	}
+	l := &row.Label{Rec: row.Rec{ID: c.Labels().NextID()}, Name: in.Name, At: c.Now()}
+	c.Labels().Put(l)
+	return view.Label(c.Creator, l), nil
+}
+
+func updateLabel(c *wire.Call) (any, error) {
+	var in labelName
+	l, err := wire.Found("label", c.Labels().Get(c.ID("label_id")))
+	if err := cmp.Or(err, c.Body(&in), in.check()); err != nil {
+		return nil, err
+	}
+	l.Name = in.Name
+	c.Labels().Put(l)
+	return view.Label(c.Creator, l), nil
+}
+
+// deleteLabel removes a label; posts that had it go on without.
+func deleteLabel(c *wire.Call) (any, error) {
+	l, err := wire.Found("label", c.Labels().Get(c.ID("label_id")))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range c.Posts().All() {
+		if slices.Contains(p.Labels, l.ID) {
+			p.Labels = slices.DeleteFunc(slices.Clone(p.Labels), func(id int64) bool { return id == l.ID })
+			c.Posts().Put(p)
+		}
+	}
+	c.Labels().Delete(l.ID)
+	return wire.OK, nil
+}

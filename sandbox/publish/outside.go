@@ -1,0 +1,288 @@
+package publish
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/ledger"
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/view"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// somePost is the post that is named, or the newest of the creator's that fits.
+func somePost(c *world.Creator, in happen.Input, fits func(*row.Post) bool) (*row.Post, error) {
+	if in.Ref != 0 {
+		p := c.Posts().Get(in.Ref)
+		if p == nil || p.Author != c.Profile.ID {
+			return nil, fmt.Errorf("post %d does not exist, or is someone else's", in.Ref)
+		}
+		if !fits(p) {
+			return nil, fmt.Errorf("that cannot happen to post %d", in.Ref)
+		}
+		return p, nil
+	}
+	var newest *row.Post
+	for _, p := range c.Posts().All() {
+		if p.Author == c.Profile.ID && stateOf(p) == "published" && fits(p) && (newest == nil || p.Published.After(newest.Published)) {
+			newest = p
+		}
+	}
+	if newest == nil {
+		return nil, errors.New("there is no post to which that could happen: publish one first")
+	}
+	return newest, nil
+}
+
+func anyPost(*row.Post) bool { return true }
+
+// writtenOutside is a post that the creator made in the platform's own app.
+func writtenOutside(c *world.Creator, in happen.Input) *row.Post {
+	p := &row.Post{
+		Rec: row.Rec{ID: c.Posts().NextID()}, Author: c.Profile.ID, Text: in.Words("Posted from my phone."), Price: int64(in.Amount), At: c.Now(),
+	}
+	c.Posts().Put(p)
+	return p
+}
+
+func postFromPhone(c *world.Creator, in happen.Input) error {
+	publishPost(c, writtenOutside(c, in).ID)
+	return nil
+}
+
+func editOnPhone(c *world.Creator, in happen.Input) error {
+	p, err := somePost(c, in, anyPost)
+	if err != nil {
+		return err
+	}
+	p.Text = in.Words(p.Text + " (edited)")
+	savePost(c, p, "text")
+	return nil
+}
+
+// deleteOnPhone deletes the post that is named, or one that was just made for it: what the creator has stays.
+func deleteOnPhone(c *world.Creator, in happen.Input) error {
+	if in.Ref == 0 {
+		p := writtenOutside(c, in)
+		publishPost(c, p.ID)
+		removePost(c, p)
+		return nil
+	}
+	p, err := somePost(c, in, anyPost)
+	if err != nil {
+		return err
+	}
+	removePost(c, p)
+	return nil
+}
+
+// expireNow ends the post that is named, or the next that has an end, or one that was made for it.
+func expireNow(c *world.Creator, in happen.Input) error {
+	p, err := somePost(c, in, func(p *row.Post) bool {
+		return !p.Published.IsZero() && !p.Expired && (in.Ref != 0 || !p.Expires.IsZero())
+	})
+	if err != nil && in.Ref != 0 {
+		return err
+	}
+	if err != nil {
+		p = writtenOutside(c, in)
+		publishPost(c, p.ID)
+	}
+	p.Expires = c.Now()
+	expirePost(c, p.ID)
+	return nil
+}
+
+// fanFor is the one named, or a fan for whom the thing is new.
+func fanFor(c *world.Creator, in happen.Input, known map[int64]bool) (*row.Person, error) {
+	if in.User != 0 {
+		return in.Person(c)
+	}
+	p, err := in.Some(c, func(p *row.Person) bool { return p.Sub.Active(c.Now()) && !p.Blocked && !known[p.ID] })
+	if err != nil {
+		return nil, errors.New("every fan has done that already")
+	}
+	return p, nil
+}
+
+func likeByFan(c *world.Creator, in happen.Input) error {
+	p, err := somePost(c, in, func(p *row.Post) bool { return !p.Published.IsZero() })
+	if err != nil {
+		return err
+	}
+	known := map[int64]bool{}
+	for _, l := range likers(c, p) {
+		known[l.person] = true
+	}
+	fan, err := fanFor(c, in, known)
+	if err != nil {
+		return err
+	}
+	if known[fan.ID] {
+		return fmt.Errorf("user %d likes this post already", fan.ID)
+	}
+	p.Likers = append(slices.Clone(p.Likers), fan.ID)
+	p.Views++
+	c.Posts().Put(p)
+	c.Emit(frameLiked, map[string]any{"post_id": p.ID, "user": view.Person(c, fan)})
+	ledger.Notify(c, &row.Notice{Type: "likes", Text: ledger.Name(fan) + " likes your post.", Person: fan.ID, RefKind: row.KindPost, Ref: p.ID})
+	return nil
+}
+
+func commentByFan(c *world.Creator, in happen.Input) error {
+	p, err := somePost(c, in, func(p *row.Post) bool { return !p.Published.IsZero() })
+	if err != nil {
+		return err
+	}
+	fan, err := in.Person(c)
+	if err != nil {
+		return err
+	}
+	table := c.Comments(p.ID)
+	m := &row.Comment{Rec: row.Rec{ID: table.NextID()}, Parent: p.ID, Author: fan.ID, Text: in.Words("This made my day."), At: c.Now()}
+	table.Put(m)
+	p.Views++
+	c.Posts().Put(p)
+	c.Emit(frameCommented, map[string]any{"post_id": p.ID, "comment": view.Comment(c, m)})
+	ledger.Notify(c, &row.Notice{Type: "comments", Text: ledger.Name(fan) + " commented: " + m.Text, Person: fan.ID, RefKind: row.KindPost, Ref: p.ID})
+	return nil
+}
+
+// buyPost has a fan pay for a post that has a price and that the fan has not bought.
+func buyPost(c *world.Creator, in happen.Input) error {
+	p, err := somePost(c, in, func(p *row.Post) bool { return p.Price > 0 && !p.Published.IsZero() })
+	if err != nil {
+		return err
+	}
+	known := map[int64]bool{}
+	for _, t := range c.Paid(p.ID) {
+		known[t.Person] = known[t.Person] || t.Type == "post"
+	}
+	fan, err := fanFor(c, in, known)
+	if err != nil {
+		return err
+	}
+	if known[fan.ID] {
+		return fmt.Errorf("user %d has bought this post already", fan.ID)
+	}
+	t := ledger.Book(c, &row.Tx{Type: "post", Gross: p.Price, Person: fan.ID, RefKind: row.KindPost, Ref: p.ID})
+	p.Views++
+	c.Posts().Put(p)
+	c.Emit(frameBought, map[string]any{
+		"post_id": p.ID, "user": view.Person(c, fan), "price": view.Dollars(t.Gross), "net": view.Dollars(t.Net()), "transaction_id": t.ID,
+	})
+	ledger.Notify(c, &row.Notice{Type: "purchases", Text: ledger.Name(fan) + " bought your post.", Person: fan.ID, RefKind: row.KindPost, Ref: p.ID})
+	return nil
+}
+
+// raise has a fan tip a post that raises funds.
+func raise(c *world.Creator, in happen.Input) error {
+	p, err := somePost(c, in, func(p *row.Post) bool { return p.Fundraising != nil && !p.Published.IsZero() })
+	if err != nil {
+		return err
+	}
+	fan, err := in.Person(c)
+	if err != nil {
+		return err
+	}
+	t := ledger.Book(c, &row.Tx{Type: "tip", Gross: in.Cents(500), Person: fan.ID, RefKind: row.KindPost, Ref: p.ID, Text: in.Text})
+	ledger.Notify(c, &row.Notice{
+		Type: "tips", Text: fmt.Sprintf("%s gave $%d.%02d to your post.", ledger.Name(fan), t.Gross/100, t.Gross%100), Person: fan.ID,
+		RefKind: row.KindPost, Ref: p.ID,
+	})
+	Tipped(c, p.ID)
+	return nil
+}
+
+// Tipped tells how far a post's fundraising has come. Whoever books a tip to a post calls it; it does nothing for any other id.
+func Tipped(c *world.Creator, post int64) {
+	p := c.Posts().Get(post)
+	if p == nil || p.Fundraising == nil {
+		return
+	}
+	f := view.Fundraising(c, p)
+	c.Emit(frameRaised, map[string]any{"post_id": p.ID, "target": f.Target, "raised": f.Progress})
+}
+
+// mentionByOther has another creator name this one in a post of theirs.
+func mentionByOther(c *world.Creator, in happen.Input) error {
+	by, err := mentioner(c, in)
+	if err != nil {
+		return err
+	}
+	p := &row.Post{
+		Rec: row.Rec{ID: c.Posts().NextID()}, Author: by.ID, Text: in.Words("A lovely evening with @" + c.Profile.Username + "."), At: c.Now(),
+		Published: c.Now(), Mentions: []int64{c.Profile.ID},
+	}
+	c.Posts().Put(p)
+	c.Emit(frameMention, map[string]any{"by": view.Person(c, by), "entity": "post", "entity_id": p.ID})
+	ledger.Notify(c, &row.Notice{Type: "mentions", Text: ledger.Name(by) + " mentioned you.", Person: by.ID, RefKind: row.KindPost, Ref: p.ID})
+	return nil
+}
+
+func mentioner(c *world.Creator, in happen.Input) (*row.Person, error) {
+	if in.User != 0 {
+		return in.Person(c)
+	}
+	return in.Some(c, func(p *row.Person) bool { return p.IsCreator && !p.Blocked })
+}
+
+// publishNext publishes what is named, or what is next in the queue; if it is empty, a post that was made for it.
+func publishNext(c *world.Creator, in happen.Input) error {
+	q, err := nextQueued(c, in)
+	if err != nil {
+		return err
+	}
+	if q.Kind == "mass_message" {
+		q.publish()
+		return nil
+	}
+	if q.Kind == "post" {
+		p := c.Posts().Get(q.ID)
+		p.Scheduled = c.Now()
+		publishPost(c, p.ID)
+		return nil
+	}
+	s := c.Streams().Get(q.ID)
+	s.Starts = c.Now()
+	startStream(c, s.ID)
+	return nil
+}
+
+// failNext has the platform fail to publish something; a post goes back to the drafts, anything else is called off.
+func failNext(c *world.Creator, in happen.Input) error {
+	why := in.Reason
+	if why == "" {
+		why = "The platform could not publish it."
+	}
+	q, err := nextQueued(c, in)
+	if err != nil {
+		return err
+	}
+	if q.Kind == "post" {
+		failPost(c, c.Posts().Get(q.ID), why)
+		return nil
+	}
+	q.drop()
+	q.State = "failed"
+	c.Emit(frameQueueFailed, map[string]any{"item": q.QueueView, "error": why})
+	return nil
+}
+
+func nextQueued(c *world.Creator, in happen.Input) (*queued, error) {
+	id := in.Ref
+	if id == 0 {
+		all := view.Queue(c)
+		if len(all) == 0 {
+			p := writtenOutside(c, in)
+			p.Scheduled = c.Now().Add(time.Hour)
+			c.Posts().Put(p)
+			all = view.Queue(c)
+		}
+		id = all[0].ID
+	}
+	return find(c, id)
+}

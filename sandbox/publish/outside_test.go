@@ -1,0 +1,22 @@
+package publish_test
+
+import (
+	"testing"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/publish"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// Whoever orders something need not say anything more, and can order it again.
+func TestEverythingCanHappenAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	for frame := range publish.Happenings() {
+		for range 12 {
+			order(t, p, frame, happen.Input{})
+			c.Frame(frame)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package publish
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/view"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+func postWriteRoutes() []wire.Route {
+	return []wire.Route{
+		{Pattern: "POST /posts", Handle: createPost},
+		{Pattern: "PATCH /posts/{post_id}", Handle: updatePost},
+		{Pattern: "DELETE /posts/{post_id}", Handle: deletePost},
+		{Pattern: "POST /posts/{post_id}/archive", Handle: archivePost},
+		{Pattern: "POST /posts/{post_id}/unarchive", Handle: unarchivePost},
+		{Pattern: "PUT /posts/{post_id}/pin", Handle: pinPost},
+		{Pattern: "DELETE /posts/{post_id}/pin", Handle: unpinPost},
+	}
+}
+
+type postInput struct {
+	Text        string       `json:"text"`
+	Media       []int64      `json:"attachments"`
+	Previews    []int64      `json:"previews"`
+	Price       view.Dollars `json:"price"`
+	PublishAt   view.Stamp   `json:"publish_at"`
+	Days        int          `json:"expires_in_days"`
+	Labels      []int64      `json:"label_ids"`
+	Poll        *pollInput   `json:"poll"`
+	Fundraising *fundInput   `json:"fundraising"`
+	Forms       []int64      `json:"release_form_ids"`
+	Mentions    []int64      `json:"mention_ids"`
+	Save        bool         `json:"save_for_later"`
+}
+
+type pollInput struct {
+	Question string     `json:"question"`
+	Options  []string   `json:"options"`
+	EndsAt   view.Stamp `json:"ends_at"`
+}
+
+type fundInput struct {
+	Title  string       `json:"title"`
+	Target view.Dollars `json:"target"`
+}
+
+func (in *postInput) check(c *world.Creator) error {
+	if in.Price < 0 {
+		return wire.Invalid("price", "A price is not negative.")
+	}
+	if in.Poll != nil && (len(in.Poll.Options) < 2 || len(in.Poll.Options) > maxOptions) {
+		return wire.Invalid("poll.options", "A poll has 2 to 10 options.")
+	}
+	if in.Fundraising != nil && in.Fundraising.Target <= 0 {
+		return wire.Invalid("fundraising.target", "A goal is more than nothing.")
+	}
+	return cmp.Or(
+		mediaExist(c, "attachments", in.Media), mediaExist(c, "previews", in.Previews), formsExist(c, in.Forms),
+		exist("label_ids", in.Labels, func(id int64) bool { return c.Labels().Get(id) != nil }),
+		exist("mention_ids", in.Mentions, func(id int64) bool { return c.People().Get(id) != nil }),
+	)
+}
+
+func createPost(c *wire.Call) (any, error) {
+	var in postInput
+	if err := c.Body(&in); err != nil {
+		return nil, err
+	}
+	if err := in.check(c.Creator); err != nil {
+		return nil, err
+	}
+	p := &row.Post{
+		Rec: row.Rec{ID: c.Posts().NextID()}, Author: c.Profile.ID, Text: in.Text, Media: in.Media, Previews: in.Previews, Price: int64(in.Price),
+		Labels: in.Labels, Forms: in.Forms, Mentions: in.Mentions, Saved: in.Save, Days: in.Days, At: c.Now(), Scheduled: time.Time(in.PublishAt),
+	}
+	if in.Poll != nil {
+		p.Poll = newPoll(p.ID, in.Poll)
+	}
+	if in.Fundraising != nil {
+		p.Fundraising = &row.Fundraising{Title: in.Fundraising.Title, Target: int64(in.Fundraising.Target)}
+	}
+	file(c.Creator, "posts", p.Media...)
+	schedule(c.Creator, p, p.Scheduled)
+	return view.Post(c.Creator, p), nil
+}
+
+// newPoll numbers the options below the post.
+func newPoll(post int64, in *pollInput) *row.Poll {
+	p := &row.Poll{Question: in.Question, EndsAt: time.Time(in.EndsAt)}
+	for i, text := range in.Options {
+		p.Options = append(p.Options, row.PollOption{ID: optionID(post, i), Text: text})
+	}
+	return p
+}
+
+const maxOptions = 10
+
+// optionID is the id of an option of a made post: the posts' own numbers, ten for each.
+func optionID(post int64, i int) int64 {
+	creator := row.Owner(post)
+	n := post - row.MadeID(creator, row.KindPost, 0)
+	return row.MadeID(creator, row.KindPollOption, n*maxOptions+int64(i))
+}
+
+// schedule has a post published at a time, or in a moment if that has passed. A saved one only waits.
+func schedule(c *world.Creator, p *row.Post, at time.Time) {
+	now := c.Now()
+	p.Scheduled = at
+	if !at.After(now) {
+		p.Scheduled = time.Time{}
+		at = now.Add(moment)
+	}
+	c.Posts().Put(p)
+	if !p.Saved {
+		c.At(at, duePublish, p.ID)
+	}
+}
+
+// publishPost publishes a post whose time has come. One that was scheduled and has lost all it would show goes back to the drafts.
+func publishPost(c *world.Creator, id int64) {
+	p := c.Posts().Get(id)
+	now := c.Now()
+	if p == nil || p.Saved || !p.Published.IsZero() || p.Scheduled.After(now) {
+		return
+	}
+	queued := !p.Scheduled.IsZero()
+	if queued && p.Text == "" && len(p.Media) > 0 && len(view.MediaList(c, p.Media)) == 0 {
+		failPost(c, p, "All of its media were deleted.")
+		return
+	}
+	item := queueItem("post", p.ID, p.Scheduled, "published")
+	p.Published = now
+	if queued { // the clock may have been set forward
+		p.Published = p.Scheduled
+	}
+	if p.Days > 0 {
+		p.Expires = p.Published.AddDate(0, 0, p.Days)
+		c.At(p.Expires, dueExpire, p.ID)
+	}
+	c.Posts().Put(p)
+	c.Emit(framePosted, map[string]any{"post": view.Post(c, p)})
+	if queued {
+		c.Emit(frameQueueDone, map[string]any{"item": item})
+	}
+}
+
+// failPost takes a scheduled post out of the queue and saves it for later.
+func failPost(c *world.Creator, p *row.Post, why string) {
+	item := queueItem("post", p.ID, p.Scheduled, "failed")
+	p.Saved, p.Scheduled = true, time.Time{}
+	c.Posts().Put(p)
+	c.Emit(frameQueueFailed, map[string]any{"item": item, "error": why})
+}
+
+func expirePost(c *world.Creator, id int64) {
+	p := c.Posts().Get(id)
+	if p == nil || p.Expired || p.Expires.IsZero() || p.Expires.After(c.Now()) {
+		return
+	}
+	p.Expired, p.Pinned = true, false
+	c.Posts().Put(p)
+	c.Emit(frameExpired, postEvent{Post: p.ID})
+}
+
+type postEvent struct {
+	Post    int64    `json:"post_id"`
+	Changes []string `json:"changes,omitempty"`
+}
+
+// savePost writes a change and tells the sockets what it was.
+func savePost(c *world.Creator, p *row.Post, changes ...string) {
+	c.Posts().Put(p)
+	c.Emit(frameChanged, postEvent{Post: p.ID, Changes: changes})
+}
+
+// updatePost changes what is given. The time of a post that was published stays as it is.
+func updatePost(c *wire.Call) (any, error) {
+	var in postInput
+	p, err := ownPost(c)
+	if err := cmp.Or(err, c.Body(&in)); err != nil {
+		return nil, err
+	}
+	if err := in.check(c.Creator); err != nil {
+		return nil, err
+	}
+	moved := c.Has("publish_at") && !time.Time(in.PublishAt).Equal(p.Scheduled)
+	if moved && !p.Published.IsZero() {
+		return nil, wire.Conflict("This post has been published.")
+	}
+	var changes []string
+	set := func(field string, change func()) {
+		if c.Has(field) {
+			change()
+			changes = append(changes, field)
+		}
+	}
+	set("text", func() { p.Text = in.Text })
+	set("attachments", func() { p.Media = in.Media })
+	set("price", func() { p.Price = int64(in.Price) })
+	set("label_ids", func() { p.Labels = in.Labels })
+	if moved {
+		schedule(c.Creator, p, time.Time(in.PublishAt))
+		changes = append(changes, "publish_at")
+	}
+	savePost(c.Creator, p, changes...)
+	return view.Post(c.Creator, p), nil
+}
+
+func deletePost(c *wire.Call) (any, error) {
+	p, err := ownPost(c)
+	if err != nil {
+		return nil, err
+	}
+	removePost(c.Creator, p)
+	return wire.OK, nil
+}
+
+func removePost(c *world.Creator, p *row.Post) {
+	c.Posts().Delete(p.ID)
+	c.Emit(frameDeleted, postEvent{Post: p.ID})
+}
+
+func archivePost(c *wire.Call) (any, error) {
+	var in struct {
+		Private bool `json:"private"`
+	}
+	p, err := publishedPost(c)
+	if err := cmp.Or(err, c.Body(&in)); err != nil {
+		return nil, err
+	}
+	p.Archived, p.Private, p.Pinned = !in.Private, in.Private, false
+	savePost(c.Creator, p, "is_archived")
+	return view.Post(c.Creator, p), nil
+}
+
+// publishedPost finds a post of the creator's that fans have seen.
+func publishedPost(c *wire.Call) (*row.Post, error) {
+	p, err := ownPost(c)
+	if err == nil && p.Published.IsZero() {
+		return nil, wire.Conflict("This post is not published.")
+	}
+	return p, err
+}
+
+func unarchivePost(c *wire.Call) (any, error) {
+	p, err := publishedPost(c)
+	if err != nil {
+		return nil, err
+	}
+	p.Archived, p.Private = false, false
+	savePost(c.Creator, p, "is_archived")
+	return view.Post(c.Creator, p), nil
+}
+
+func pinPost(c *wire.Call) (any, error)   { return setPostPin(c, true) }
+func unpinPost(c *wire.Call) (any, error) { return setPostPin(c, false) }
+
+func setPostPin(c *wire.Call, pinned bool) (any, error) {
+	p, err := publishedPost(c)
+	if err != nil {
+		return nil, err
+	}
+	if p.Pinned != pinned {
+		p.Pinned = pinned
+		savePost(c.Creator, p, "is_pinned")
+	}
+	return map[string]bool{"is_pinned": pinned}, nil
+}

@@ -1,0 +1,199 @@
+package publish_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+const years = "from=2000-01-01&to=2100-01-01"
+
+// What is scheduled is in the queue, whatever it is, and acting on the item acts on the thing.
+func TestTheQueueActsOnWhatIsScheduled(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	at := p.World.Now().Add(48 * time.Hour).Format(time.RFC3339)
+	post := c.Must("POST", "/posts", map[string]any{"text": "Later", "publish_at": at})
+	stream := c.Must("POST", "/streams", map[string]any{"title": "Soon", "starts_at": at})
+	queue := whole(t, c, "/queue?limit=3&"+years, "id", nil)
+	for _, id := range []string{post.Text("id"), stream.Text("id")} {
+		if _, ok := queue[id]; !ok {
+			t.Fatalf("%s is not in the queue: %v", id, queue)
+		}
+	}
+	if got := c.Must("GET", "/queue/counts?"+years, nil); number(t, got.Get("total")) != int64(len(queue)) {
+		t.Fatalf("%d items are counted as %v", len(queue), got.Body)
+	}
+	moved := c.Must("PATCH", "/queue/"+post.Text("id"), map[string]any{"publish_at": "2050-01-01T00:00:00Z"})
+	if got := c.Must("GET", "/posts/"+post.Text("id"), nil); got.Get("publish_at") != moved.Get("publish_at") {
+		t.Fatalf("moved to %v, the post says %v", moved.Get("publish_at"), got.Get("publish_at"))
+	}
+	if got := c.Must("POST", "/queue/"+post.Text("id")+"/publish", nil); got.Text("status") != "publishing" {
+		t.Fatalf("publish now: %v", got.Body)
+	}
+	c.Frame("post.published")
+	if c.Frame("queue.published")["item"].(map[string]any)["id"] != post.Get("id") {
+		t.Fatal("something else was published")
+	}
+	c.Must("DELETE", "/queue/"+stream.Text("id"), nil)
+	if got := c.Must("GET", "/streams/"+stream.Text("id"), nil); got.Text("status") != "canceled" {
+		t.Fatalf("a deleted stream: %v", got.Body)
+	}
+	if got := c.Do("POST", "/queue/"+stream.Text("id")+"/publish", nil); got.Status != http.StatusNotFound {
+		t.Fatalf("published what was deleted: %d %v", got.Status, got.Body)
+	}
+}
+
+// What the seed has scheduled happens at its time, without anyone asking for it, and says when that was.
+func TestTheSeedsScheduleHappensByItself(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	list := c.Must("GET", "/posts?state=scheduled&sort=oldest", nil)
+	advance(t, p, 67*time.Hour)
+	for i := range 2 {
+		post := c.Frame("post.published")["post"].(map[string]any)
+		if post["id"] != list.Get("list", i, "id") || post["published_at"] != list.Get("list", i, "publish_at") {
+			t.Fatalf("post %d: %v, scheduled was %v", i, post, list.Get("list", i))
+		}
+	}
+	later := p.SignIn(login) // the old session's token has changed meanwhile
+	if got := later.Must("GET", "/posts?state=scheduled", nil); len(got.Get("list").([]any)) != len(list.Get("list").([]any))-2 {
+		t.Fatalf("still scheduled: %v", got.Body)
+	}
+	if got := later.Must("GET", "/stories/active", nil); len(got.Get("list").([]any)) != 0 {
+		t.Fatalf("stories after three days: %v", got.Body)
+	}
+}
+
+func TestAScheduledPostWithoutItsMediaFailsIntoTheDrafts(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	media := c.Must("GET", "/vault/media", nil).Get("list", 0, "id")
+	post := c.Must("POST", "/posts", map[string]any{"attachments": []any{media}, "publish_at": p.World.Now().Add(time.Hour).Format(time.RFC3339)})
+	c.Must("POST", "/vault/media/delete", map[string]any{"media_ids": []any{media}})
+	advance(t, p, 2*time.Hour)
+	failed := c.Frame("queue.failed")
+	if failed["item"].(map[string]any)["id"] != post.Get("id") || failed["error"] == "" {
+		t.Fatalf("failed: %v", failed)
+	}
+	if _, ok := whole(t, c, "/drafts/post?limit=100", "id", nil)[post.Text("id")]; !ok {
+		t.Fatal("it is not in the drafts")
+	}
+}
+
+// Drafts are published when asked for and by automation, and are no drafts then.
+func TestDraftsArePublished(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	saved := c.Must("POST", "/posts", map[string]any{"text": "Not yet", "save_for_later": true})
+	before := whole(t, c, "/drafts/post?limit=2", "id", nil)
+	if before[saved.Text("id")] != 0 || len(before) < 2 {
+		t.Fatalf("the newest draft is not the first: %v", before)
+	}
+	c.Must("POST", "/drafts/post/items/"+saved.Text("id")+"/publish", nil)
+	if c.Frame("post.published")["post"].(map[string]any)["id"] != saved.Get("id") {
+		t.Fatal("another post was published")
+	}
+	if got := c.Do("GET", "/drafts/post/items/"+saved.Text("id"), nil); got.Status != http.StatusNotFound {
+		t.Fatalf("still a draft: %d %v", got.Status, got.Body)
+	}
+	c.Must("PUT", "/drafts/post/automation", map[string]any{"is_enabled": true, "interval_hours": 1})
+	for range len(before) - 1 {
+		advance(t, p, time.Hour)
+		id := c.Frame("post.published")["post"].(map[string]any)["id"]
+		if number(t, id) == number(t, saved.Get("id")) {
+			t.Fatal("published twice")
+		}
+	}
+	later := p.SignIn(login) // the old session's token has changed meanwhile
+	if left := whole(t, later, "/drafts/post?limit=100", "id", nil); len(left) != 0 {
+		t.Fatalf("still drafts: %v", left)
+	}
+	messages := later.Must("GET", "/drafts/message", nil)
+	later.Must("POST", "/drafts/message/items/"+messages.Text("list", 0, "id")+"/publish", nil)
+	sent := c.Frame("mass.sent")
+	if len(sent) == 0 || len(later.Must("GET", "/drafts/message", nil).Get("list").([]any)) != len(messages.Get("list").([]any))-1 {
+		t.Fatalf("sent: %v", sent)
+	}
+}
+
+func TestAStreamGoesFromItsPlanToItsEnd(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	made := c.Must("POST", "/streams", map[string]any{"title": "Songs", "starts_at": p.World.Now().Add(time.Hour).Format(time.RFC3339), "tip_goal": 250})
+	path, id := "/streams/"+made.Text("id"), number(t, made.Get("id"))
+	if c.Frame("stream.planned")["stream"].(map[string]any)["id"] != made.Get("id") || made.Text("status") != "planned" {
+		t.Fatalf("planned: %v", made.Body)
+	}
+	c.Must("PATCH", path, map[string]any{"title": "More songs"})
+	if c.Frame("stream.updated")["stream"].(map[string]any)["title"] != "More songs" {
+		t.Fatal("the frame has another title")
+	}
+	if got := c.Do("POST", path+"/stop", nil); got.Status != http.StatusConflict {
+		t.Fatalf("stopped before it began: %d %v", got.Status, got.Body)
+	}
+	advance(t, p, time.Hour)
+	if c.Frame("stream.started")["stream"].(map[string]any)["id"] != made.Get("id") {
+		t.Fatal("another stream began")
+	}
+	order(t, p, "stream.comment", happen.Input{Ref: id, Text: "Hi"})
+	order(t, p, "stream.viewers", happen.Input{Ref: id, Count: 7})
+	order(t, p, "stream.liked", happen.Input{Ref: id, Count: 3})
+	if got := c.Frame("stream.viewers"); got["viewers"] == nil || got["joined"] == nil || got["left"] != nil {
+		t.Fatalf("viewers: %v", got)
+	}
+	c.Must("POST", path+"/stop", nil)
+	c.Frame("stream.stopped")
+	stats := c.Must("GET", path+"/stats", nil)
+	if stats.Text("viewers_peak") != "7" || stats.Text("likes_count") != "3" || stats.Text("comments_count") != "1" {
+		t.Fatalf("stats: %v", stats.Body)
+	}
+	if got := c.Must("GET", path+"/comments", nil); got.Text("list", 0, "text") != "Hi" {
+		t.Fatalf("comments: %v", got.Body)
+	}
+}
+
+// Who saw a story are as many as it says; it is gone after a day, and stays in a highlight.
+func TestAStoryLivesForADay(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	media := c.Must("GET", "/vault/media", nil).Get("list", 0, "id")
+	made := c.Must("POST", "/stories", map[string]any{"attachment": media, "text": "Now"})
+	path := "/stories/" + made.Text("id")
+	if c.Frame("story.published")["story"].(map[string]any)["id"] != made.Get("id") {
+		t.Fatal("another story was published")
+	}
+	order(t, p, "story.viewed", happen.Input{Ref: number(t, made.Get("id")), Count: 25})
+	if got := c.Frame("story.viewed"); got["views"] == nil {
+		t.Fatalf("viewed: %v", got)
+	}
+	for _, id := range []string{made.Text("id"), c.Must("GET", "/stories/active", nil).Text("list", 0, "id")} {
+		stats := c.Must("GET", "/stories/"+id+"/stats", nil)
+		if viewers := whole(t, c, "/stories/"+id+"/viewers?limit=10", "user", nil); int64(len(viewers)) != number(t, stats.Get("views_count")) {
+			t.Fatalf("%d viewers: %v", len(viewers), stats.Body)
+		}
+	}
+	kept := c.Must("POST", "/highlights", map[string]any{"title": "Best", "story_ids": []any{made.Get("id")}})
+	advance(t, p, 25*time.Hour)
+	for c.Frame("story.expired")["story_id"] != made.Get("id") {
+	}
+	if got := c.Must("GET", "/stories/archive", nil); got.Get("list", 0, "id") != made.Get("id") {
+		t.Fatalf("the archive: %v", got.Body)
+	}
+	if got := c.Must("GET", "/highlights/"+kept.Text("id"), nil); got.Get("story_ids", 0) != made.Get("id") {
+		t.Fatalf("the highlight: %v", got.Body)
+	}
+	c.Must("DELETE", path, nil)
+	if got := c.Must("GET", "/highlights/"+kept.Text("id"), nil); len(got.Get("story_ids").([]any)) != 0 {
+		t.Fatalf("a deleted story: %v", got.Body)
+	}
+}

@@ -1,0 +1,199 @@
+// Package sandboxtest runs a sandbox platform of its own for a test.
+package sandboxtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// Platform is a running sandbox, over real HTTP.
+type Platform struct {
+	*sandbox.Platform
+	URL string
+	t   testing.TB
+}
+
+// New starts one that ends with the test. change may be nil.
+func New(t testing.TB, change func(*sandbox.Config)) *Platform {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	cfg := sandbox.Config{
+		Data: filepath.Join(t.TempDir(), "sandbox.db"), Origin: "http://" + server.Listener.Addr().String(),
+		Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	p, err := sandbox.New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Config.Handler = p
+	server.Start()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &Platform{Platform: p, URL: server.URL, t: t}
+}
+
+// Client is a signed-in creator.
+type Client struct {
+	Login    string
+	Session  world.Session
+	platform *Platform
+	mu       sync.Mutex
+	frames   *world.Listener
+	came     [][]byte
+}
+
+// SignIn gets a login's session, without the steps of signing in.
+func (p *Platform) SignIn(login string) *Client {
+	p.t.Helper()
+	c := &Client{Login: login, platform: p}
+	err := p.World.Do(login, func(creator *world.Creator) error {
+		c.Session.Owner = creator.Profile.ID
+		return nil
+	})
+	if err == nil {
+		c.Session, err = p.World.NewSession(world.Session{Login: login, Owner: c.Session.Owner, Device: "test", Agent: "test"})
+	}
+	if err == nil {
+		c.frames, err = p.World.Listen(login, "test")
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(c.frames.Close)
+	return c
+}
+
+// Answer is what came back.
+type Answer struct {
+	Status int
+	Body   map[string]any // numbers are json.Number
+}
+
+// Do sends a request below the base and reads the answer.
+func (c *Client) Do(method, path string, body any) Answer {
+	t := c.platform.t
+	t.Helper()
+	var reader io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, c.platform.URL+sandbox.Base+path, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.AddCookie(&http.Cookie{Name: "sess", Value: c.Session.Token})
+	r.AddCookie(&http.Cookie{Name: "auth_id", Value: strconv.FormatInt(c.Session.Owner, 10)})
+	r.Header.Set("X-Device", c.Session.Device)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	a := Answer{Status: res.StatusCode}
+	decoder := json.NewDecoder(res.Body)
+	decoder.UseNumber()
+	if err := decoder.Decode(&a.Body); err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return a
+}
+
+// Must is Do for a request that has to succeed.
+func (c *Client) Must(method, path string, body any) Answer {
+	c.platform.t.Helper()
+	a := c.Do(method, path, body)
+	if a.Status != http.StatusOK {
+		c.platform.t.Fatalf("%s %s: %d %v", method, path, a.Status, a.Body)
+	}
+	return a
+}
+
+// Get finds a value in the answer by names and numbers of places: Get("list", 0, "id").
+func (a Answer) Get(path ...any) any {
+	var at any = a.Body
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			m, _ := at.(map[string]any)
+			at = m[step]
+		case int:
+			l, _ := at.([]any)
+			if step < 0 {
+				step += len(l)
+			}
+			if step < 0 || step >= len(l) {
+				return nil
+			}
+			at = l[step]
+		}
+	}
+	return at
+}
+
+// Text is Get as text.
+func (a Answer) Text(path ...any) string { return fmt.Sprint(a.Get(path...)) }
+
+// Frame waits for the next frame of a type and gives its body; others are passed over.
+func (c *Client) Frame(kind string) map[string]any {
+	t := c.platform.t
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	timeout := time.After(5 * time.Second)
+	for {
+		for len(c.came) > 0 {
+			text := c.came[0]
+			c.came = c.came[1:]
+			if f := decode(t, text); f.Type == kind {
+				return f.Body
+			}
+		}
+		select {
+		case <-c.frames.Ready:
+			c.came = c.frames.Take()
+		case <-timeout:
+			t.Fatalf("no frame %s came", kind)
+		}
+	}
+}
+
+type frame struct {
+	Type string         `json:"type"`
+	Body map[string]any `json:"body"`
+}
+
+func decode(t testing.TB, text []byte) frame {
+	t.Helper()
+	var f frame
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

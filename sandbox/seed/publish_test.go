@@ -1,0 +1,72 @@
+package seed_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/seed"
+)
+
+// What was paid for posts and streams is there, costs that much, and was there before it was paid for.
+func TestWhatWasPaidForExists(t *testing.T) {
+	t.Parallel()
+	o := row.Origin{ID: 343826782, Login: "ok@sandbox.test", Anchor: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)}
+	posts, streams := map[int64]*row.Post{}, map[int64]*row.Stream{}
+	for _, p := range seed.PostList(o) {
+		posts[p.ID] = p
+	}
+	for _, s := range seed.StreamList(o) {
+		streams[s.ID] = s
+	}
+	counted := map[row.Kind]int{}
+	for _, tx := range seed.Transactions(o, seed.People(o)) {
+		counted[tx.RefKind]++
+		switch tx.RefKind { //nolint:exhaustive // the others are other parts' own
+		case row.KindPost:
+			p := posts[tx.Ref]
+			if p == nil || p.Published.IsZero() || (tx.Type == "post" && (p.Price != tx.Gross || p.Published.After(tx.At))) {
+				t.Fatalf("%+v was paid for %+v", tx, p)
+			}
+		case row.KindStream:
+			if s := streams[tx.Ref]; s == nil || s.State != "ended" || s.Started.After(tx.At) || s.Ended.Before(tx.At) {
+				t.Fatalf("%+v was paid at %+v", tx, s)
+			}
+		}
+	}
+	if counted[row.KindPost] == 0 || counted[row.KindStream] == 0 {
+		t.Fatalf("paid for: %v", counted)
+	}
+}
+
+// Posts, stories and drafts show media that the vault has, made before.
+func TestWhatIsShownIsInTheVault(t *testing.T) {
+	t.Parallel()
+	o := row.Origin{ID: 5, Login: "x@sandbox.test", Anchor: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)}
+	vault := map[int64]*row.Media{}
+	for _, m := range seed.MediaList(o) {
+		vault[m.ID] = m
+	}
+	shows := func(what string, id int64, media []int64) {
+		for _, m := range media {
+			if vault[m] == nil {
+				t.Errorf("%s %d shows %d, which is not in the vault", what, id, m)
+			}
+		}
+	}
+	for _, p := range seed.PostList(o) {
+		if p.Author == o.ID {
+			shows("post", p.ID, p.Media)
+		}
+	}
+	for _, s := range seed.Stories(o) {
+		shows("story", s.ID, []int64{s.Media})
+	}
+	for _, d := range seed.Drafts(o) {
+		shows("draft", d.ID, d.Media)
+	}
+	if !reflect.DeepEqual(seed.PostList(o), seed.PostList(o)) || !reflect.DeepEqual(seed.MediaList(o), seed.MediaList(o)) {
+		t.Error("the second time it is another past")
+	}
+}

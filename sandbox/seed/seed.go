@@ -1,0 +1,184 @@
+// Package seed makes a creator's past: who subscribed, wrote, paid and liked before the platform was first asked.
+//
+// It is a pure function of the creator's login and of the day the platform first saw it. Ids depend on the login alone, times on
+// the day too. Nothing is kept: what a write did not touch is made again when it is asked for.
+package seed
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+)
+
+// How much of everything there is.
+const (
+	Fans      = 2000
+	Followed  = 40
+	Strangers = 60
+	Chats     = 300
+	Posts     = 120
+	Photos    = 240 // media of the vault
+	Streams   = 8
+	Masses    = 24
+
+	// Price is what a month costs, in cents, at first.
+	Price = 999
+
+	day   = 24 * time.Hour
+	month = 30 * day
+)
+
+// random is the source for one thing of a creator. The same thing always gets the same numbers, whatever was asked before.
+func random(o row.Origin, kind row.Kind, n int) *rand.Rand {
+	return rand.New(rand.NewPCG(uint64(o.ID), uint64(kind)<<32|uint64(n)))
+}
+
+// CreatorID is the id a login has, unless another creator has it already.
+func CreatorID(login string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(login))
+	return 100_000_000 + int64(h.Sum64()%800_000_000)
+}
+
+// Creator is the profile of a login.
+func Creator(o row.Origin, persona string) *row.Creator {
+	r := random(o, row.KindPerson, -1)
+	name := pick(r, firstNames) + " " + pick(r, lastNames)
+	return &row.Creator{
+		Origin: o, Persona: persona,
+		Username: fmt.Sprintf("%s%d", strings.ToLower(strings.ReplaceAll(name, " ", ".")), o.ID%10_000),
+		Name:     name,
+		Bio:      "Dancer, early riser, bad cook. New posts on Mondays and Thursdays.",
+		Location: pick(r, cities), Website: "https://links.sandbox.test/" + strings.ToLower(strings.Fields(name)[0]),
+		AvatarID: row.SeedID(o.ID, row.KindMedia, 1), CoverID: row.SeedID(o.ID, row.KindMedia, 2),
+		IsFan: persona == "fan", JoinedAt: o.Anchor.Add(-400*day - time.Duration(r.IntN(200))*day),
+		Price: Price, Fans: Fans * 7 / 10, ExpiresRun: o.Anchor,
+	}
+}
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+// People are everyone the creator can meet, fans first.
+func People(o row.Origin) []*row.Person {
+	all := make([]row.Person, Fans+Followed+Strangers)
+	list := make([]*row.Person, len(all))
+	for n := range all {
+		r := random(o, row.KindPerson, n)
+		first, last := pick(r, firstNames), pick(r, lastNames)
+		p := &all[n]
+		*p = row.Person{
+			Rec:  row.Rec{ID: row.SeedID(o.ID, row.KindPerson, n+1)},
+			Name: first + " " + last, Username: fmt.Sprintf("%s_%s%d", strings.ToLower(first), strings.ToLower(last[:1]), n+1),
+			Country: pick(r, countries), LastSeen: o.Anchor.Add(-time.Duration(r.Int64N(int64(20 * day)))),
+		}
+		switch {
+		case n < Fans:
+			p.Sub = subscription(o, r, n)
+			if p.LastSeen.Before(p.Sub.Since) {
+				p.LastSeen = p.Sub.Since
+			}
+		case n < Fans+Followed:
+			p.IsCreator, p.Verified = true, true
+			p.Follow = following(o, r)
+		default:
+			p.IsCreator = n%3 == 0
+			p.Verified = p.IsCreator
+		}
+		touch(o, p, n)
+		list[n] = p
+	}
+	return list
+}
+
+// subscription is a fan's. Three in ten have ended; early ones have run for up to a year.
+func subscription(o row.Origin, r *rand.Rand, n int) *row.Subscription {
+	months := 1 + int(r.ExpFloat64()*2.2)
+	if months > 12 {
+		months = 12
+	}
+	s := &row.Subscription{Price: Price, SourceKind: "profile", AutoRenew: r.IntN(10) < 7}
+	switch r.IntN(10) {
+	case 0:
+		s.SourceKind, s.SourceID = "tracking", row.SeedID(o.ID, row.KindTrackingLink, r.IntN(TrackingLinks))
+	case 1:
+		s.SourceKind, s.SourceID = "trial", row.SeedID(o.ID, row.KindTrialLink, r.IntN(TrialLinks))
+	case 2:
+		s.SourceKind, s.SourceID = "promotion", row.SeedID(o.ID, row.KindPromotion, r.IntN(Promotions))
+	}
+	left := FirstEnd + time.Duration(r.Int64N(int64(month-FirstEnd))).Truncate(time.Second)
+	if n%10 >= 7 {
+		s.AutoRenew, s.Ended = false, true
+		left = -time.Duration(r.Int64N(int64(200 * day))).Truncate(time.Second)
+		months = 1 + months/2
+	}
+	end := o.Anchor.Add(left)
+	start := end.Add(-time.Duration(months) * month)
+	if earliest := o.Anchor.Add(-364 * day); start.Before(earliest) {
+		start = start.Add(earliest.Sub(start).Truncate(month) + month)
+	}
+	for from := start; from.Before(end); from = from.Add(month) {
+		p := row.Period{From: from, To: from.Add(month), Price: s.Price, Kind: "paid", Months: 1}
+		if s.SourceKind == "trial" && from.Equal(start) {
+			p.Kind, p.Price = "trial", 0
+		}
+		s.Periods = append(s.Periods, p)
+	}
+	s.Since, s.Until = start, end
+	return s
+}
+
+// following is the creator's subscription to another one. A quarter have ended.
+func following(o row.Origin, r *rand.Rand) *row.Subscription {
+	runs := r.IntN(4) > 0
+	left := FirstEnd + time.Duration(r.Int64N(int64(month-FirstEnd))).Truncate(time.Second)
+	if !runs {
+		left -= month
+	}
+	s := &row.Subscription{Until: o.Anchor.Add(left), AutoRenew: runs, Price: int64(r.IntN(4)) * 500, SourceKind: "profile", Ended: !runs}
+	kind := "paid"
+	if s.Price == 0 {
+		kind = "free"
+	}
+	s.Since = s.Until.Add(-time.Duration(1+r.IntN(11)) * month)
+	for from := s.Since; from.Before(s.Until); from = from.Add(month) {
+		s.Periods = append(s.Periods, row.Period{From: from, To: from.Add(month), Price: s.Price, Kind: kind, Months: 1})
+	}
+	return s
+}
+
+// Lists are the platform's own, and a few the creator made.
+func Lists(o row.Origin) []*row.List {
+	at := o.Anchor.Add(-300 * day)
+	system := []struct{ name, rule string }{
+		{"Fans", "fans"}, {"Expired", "expired"}, {"Following", "following"}, {"Recent", "recent"}, {"Muted", "muted"}, {"Restricted", "restricted"},
+	}
+	var list []*row.List
+	for n, s := range system {
+		list = append(list, &row.List{Rec: row.Rec{ID: row.SeedID(o.ID, row.KindList, n+1)}, Name: s.name, System: s.rule, At: at})
+	}
+	for n, name := range []string{"VIP", "Big tippers", "Birthday in May", "Do not disturb"} {
+		r := random(o, row.KindList, n)
+		l := &row.List{Rec: row.Rec{ID: row.SeedID(o.ID, row.KindList, len(system)+n+1)}, Name: name, At: at.Add(time.Duration(n) * day), Pinned: n == 0}
+		for range 12 + r.IntN(40) {
+			member := row.SeedID(o.ID, row.KindPerson, 1+r.IntN(Fans))
+			if !contains(l.Members, member) {
+				l.Members = append(l.Members, member)
+			}
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+func contains(ids []int64, id int64) bool {
+	for _, other := range ids {
+		if other == id {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,100 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Main runs sandboxd until it is told to stop, and says how it went as an exit status.
+func Main(ctx context.Context, args []string, now func() time.Time, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("sandboxd", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprint(stderr, "sandboxd is the sandbox platform: a creator platform to sign in to, for development and tests.\n\n")
+		flags.PrintDefaults()
+	}
+	addr := flags.String("addr", "127.0.0.1:18200", "where to listen; control answers on loopback only")
+	origin := flags.String("origin", "", "where others reach it (default http:// and the address)")
+	data := flags.String("data", "sandbox.db", "the file of its state; remove it, or POST /control/seed, to start over")
+	regions := flags.String("regions", "127.0.1.1=us,127.0.2.1=uk", "names of source addresses, for the record of requests")
+	rate := flags.Int("rate", 0, "calls a minute that a session may make; 0 for no limit")
+	noSince := flags.Bool("no-since", false, "be a platform that cannot list missed frames")
+	loaded := flags.Int("loaded", 0, "creators to keep in memory (default 400)")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	log := slog.New(slog.NewJSONHandler(stdout, nil))
+	named, err := parseRegions(*regions)
+	if err != nil {
+		fmt.Fprintln(stderr, "sandboxd:", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", *addr)
+	if err != nil {
+		fmt.Fprintln(stderr, "sandboxd: cannot listen:", err)
+		return 1
+	}
+	if *origin == "" {
+		*origin = "http://" + listener.Addr().String()
+	}
+	p, err := New(ctx, Config{
+		Data: *data, Origin: strings.TrimSuffix(*origin, "/"), Regions: named, PerMinute: *rate, NoSince: *noSince, Loaded: *loaded, Now: now, Log: log,
+	})
+	if err != nil {
+		fmt.Fprintln(stderr, "sandboxd:", err)
+		return 1
+	}
+	log.InfoContext(ctx, "sandbox is open", slog.String("origin", *origin), slog.String("data", *data))
+	if err := serve(ctx, listener, p); err != nil {
+		fmt.Fprintln(stderr, "sandboxd:", err)
+		return 1
+	}
+	return 0
+}
+
+// serve answers until the context ends, lets what runs finish for a moment, and closes the platform.
+func serve(ctx context.Context, listener net.Listener, p *Platform) error {
+	server := &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		if server.Shutdown(ending) != nil {
+			// Sockets and hanging answers do not end by themselves.
+			err = server.Close()
+		}
+	}
+	return errors.Join(err, p.Close())
+}
+
+// parseRegions reads 127.0.1.1=us,127.0.2.1=uk.
+func parseRegions(text string) (map[string]string, error) {
+	named := map[string]string{}
+	for pair := range strings.SplitSeq(text, ",") {
+		if pair == "" {
+			continue
+		}
+		address, region, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		if !ok || net.ParseIP(address) == nil || region == "" {
+			return nil, fmt.Errorf("-regions: %q is not address=name, as in 127.0.1.1=us", pair)
+		}
+		named[address] = region
+	}
+	return named, nil
+}

@@ -1,0 +1,189 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox"
+)
+
+// daemon is a sandboxd process.
+type daemon struct {
+	t       *testing.T
+	program string
+	address string
+	data    string
+	cmd     *exec.Cmd
+}
+
+func newDaemon(t *testing.T) *daemon {
+	t.Helper()
+	dir := t.TempDir()
+	d := &daemon{t: t, program: filepath.Join(dir, "sandboxd"), data: filepath.Join(dir, "s.db")}
+	if out, err := exec.Command("go", "build", "-o", d.program, "../cmd/sandboxd").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.address = l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// start runs it and waits for its first answer.
+func (d *daemon) start() {
+	d.t.Helper()
+	d.cmd = exec.Command(d.program, "-addr", d.address, "-data", d.data)
+	if err := d.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = d.cmd.Process.Kill() })
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if resp, err := http.Get("http://" + d.address + "/control/clock"); err == nil {
+			_ = resp.Body.Close()
+			return
+		} else if time.Now().After(deadline) {
+			d.t.Fatal(err)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// stop ends it with a signal and waits.
+func (d *daemon) stop(signal syscall.Signal) error {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(signal); err != nil {
+		d.t.Fatal(err)
+	}
+	return d.cmd.Wait()
+}
+
+// send makes a request and gives the status and the answer; status 0 if none came.
+func (d *daemon) send(method, path string, header http.Header, body string) (int, map[string]any) {
+	req, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.address+path, strings.NewReader(body))
+	if err != nil {
+		d.t.Error(err)
+		return 0, nil
+	}
+	req.Header = header.Clone()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, nil
+	}
+	var answer map[string]any
+	if err := json.Unmarshal(text, &answer); err != nil {
+		d.t.Errorf("%s %s: %s", method, path, text)
+	}
+	return resp.StatusCode, answer
+}
+
+// session signs a login in.
+func (d *daemon) session(login string) http.Header {
+	d.t.Helper()
+	status, s := d.send("POST", "/control/sessions", http.Header{}, fmt.Sprintf(`{"login":%q}`, login))
+	if status != http.StatusOK {
+		d.t.Fatalf("%d %v", status, s)
+	}
+	h := http.Header{"Cookie": {s["cookie"].(string)}}
+	for name, value := range s["headers"].(map[string]any) {
+		h.Set(name, value.(string))
+	}
+	return h
+}
+
+func TestWhatWasAnsweredSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.start()
+	header := d.session("ok+kill@sandbox.test")
+	var (
+		mu    sync.Mutex
+		made  []string
+		wait  sync.WaitGroup
+		ready = make(chan struct{}, 100)
+	)
+	for worker := range 4 {
+		wait.Go(func() {
+			for i := 0; ; i++ {
+				name := fmt.Sprintf("kill %d %d", worker, i)
+				status, _ := d.send("POST", "/api/v2/lists", header, fmt.Sprintf(`{"name":%q}`, name))
+				if status != http.StatusOK {
+					return
+				}
+				mu.Lock()
+				made = append(made, name)
+				mu.Unlock()
+				select {
+				case ready <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	for range 60 {
+		<-ready
+	}
+	_ = d.stop(syscall.SIGKILL) // that it did not end well is the point
+	wait.Wait()
+	d.start()
+	there := map[string]bool{}
+	for marker := ""; ; {
+		status, page := d.send("GET", "/api/v2/lists?type=own&limit=100"+marker, header, "")
+		if status != http.StatusOK {
+			t.Fatalf("after the kill: %d %v", status, page)
+		}
+		for _, l := range page["list"].([]any) {
+			there[l.(map[string]any)["name"].(string)] = true
+		}
+		if page["has_more"] != true {
+			break
+		}
+		marker = "&marker=" + page["next_marker"].(string)
+	}
+	for _, name := range made {
+		if !there[name] {
+			t.Errorf("the write %q was answered and is gone", name)
+		}
+	}
+	t.Logf("%d answered writes are there", len(made))
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Fatalf("told to stop it says %v", err)
+	}
+}
+
+func TestSettingsThatAreWrongAreExplained(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"-regions nonsense": "address=name",
+		"-unknown":          "flag provided but not defined",
+		"-addr 300.1.1.1:1": "cannot listen",
+	} {
+		var out, errs bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if code := sandbox.Main(ctx, strings.Fields(args), time.Now, &out, &errs); code == 0 || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: exit %d, says %q", args, code, errs.String())
+		}
+	}
+}

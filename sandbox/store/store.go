@@ -1,0 +1,198 @@
+// Package store keeps the platform's state in one file, so that it survives a restart.
+//
+// It is bbolt: an ordered map in a memory-mapped file, pure Go, what etcd and Consul stand on. The platform needs no more than
+// "everything that starts with this prefix" and "put these together"; a SQL engine would add a query language for that.
+// Commits are gathered: whatever is waiting when the writer is free goes in one transaction. They reach the kernel before they
+// are confirmed, so a killed process loses nothing that was answered; only a power cut can, which a sandbox may.
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+var root = []byte("state")
+
+// maxGathered bounds one transaction.
+const maxGathered = 512
+
+// Change is one key's new value; no value removes the key.
+type Change struct {
+	Key, Value []byte
+}
+
+// Store is the file. Its methods may be called at the same time.
+type Store struct {
+	db     *bbolt.DB
+	queue  chan commit
+	closed chan struct{}
+}
+
+type commit struct {
+	changes []Change
+	wipe    bool
+	done    func(error)
+}
+
+// Open opens the file, or makes it.
+func Open(path string) (*Store, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout: 2 * time.Second, NoSync: true, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
+	})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("the state file %s is in use by another sandboxd: stop that one, or give this one another --data", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the state file %s: %w", path, err)
+	}
+	if err := db.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucketIfNotExists(root)
+		return err
+	}); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the state file %s: %w", path, err), db.Close())
+	}
+	s := &Store{db: db, queue: make(chan commit, 1024), closed: make(chan struct{})}
+	go s.write()
+	return s, nil
+}
+
+// Close writes what is waiting and closes the file. Nothing may be committed afterwards.
+func (s *Store) Close() error {
+	close(s.queue)
+	<-s.closed
+	return errors.Join(s.db.Sync(), s.db.Close())
+}
+
+// Commit puts changes into the file, all or none, and calls done when they are there. Commits of one goroutine are done in
+// order, and so are the calls of done, which must be quick.
+func (s *Store) Commit(changes []Change, done func(error)) {
+	s.queue <- commit{changes: changes, done: done}
+}
+
+// Wipe removes everything.
+func (s *Store) Wipe() error {
+	result := make(chan error, 1)
+	s.queue <- commit{wipe: true, done: func(err error) { result <- err }}
+	return <-result
+}
+
+// Get reads one value; nil if there is none.
+func (s *Store) Get(key []byte) ([]byte, error) {
+	var value []byte
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		value = bytes.Clone(tx.Bucket(root).Get(key))
+		return nil
+	})
+	return value, err
+}
+
+// Each visits all keys that start with a prefix, in order. The slices are valid during the visit only.
+func (s *Store) Each(prefix []byte, visit func(key, value []byte) error) error {
+	return s.From(prefix, prefix, visit)
+}
+
+// From is Each, starting at a key.
+func (s *Store) From(prefix, start []byte, visit func(key, value []byte) error) error {
+	return s.db.View(func(tx *bbolt.Tx) error {
+		cursor := tx.Bucket(root).Cursor()
+		for k, v := cursor.Seek(start); k != nil && bytes.HasPrefix(k, prefix); k, v = cursor.Next() {
+			if err := visit(k, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Last is the greatest key that starts with a prefix; nil if there is none.
+func (s *Store) Last(prefix []byte) ([]byte, error) {
+	var key []byte
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		cursor := tx.Bucket(root).Cursor()
+		k, _ := cursor.Seek(after(prefix))
+		if k == nil {
+			k, _ = cursor.Last()
+		} else {
+			k, _ = cursor.Prev()
+		}
+		if bytes.HasPrefix(k, prefix) {
+			key = bytes.Clone(k)
+		}
+		return nil
+	})
+	return key, err
+}
+
+// after is the first key beyond all that start with a prefix.
+func after(prefix []byte) []byte {
+	next := bytes.Clone(prefix)
+	for i := len(next) - 1; i >= 0; i-- {
+		if next[i]++; next[i] != 0 {
+			return next[:i+1]
+		}
+	}
+	return bytes.Repeat([]byte{0xff}, len(prefix)+1)
+}
+
+func (s *Store) write() {
+	defer close(s.closed)
+	for first := range s.queue {
+		batch := s.gather(first)
+		err := s.db.Update(func(tx *bbolt.Tx) error {
+			for _, c := range batch {
+				if err := c.apply(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for _, c := range batch {
+			c.done(err)
+		}
+	}
+}
+
+// gather takes what is waiting, and waits for nothing.
+func (s *Store) gather(first commit) []commit {
+	batch := []commit{first}
+	for len(batch) < maxGathered {
+		select {
+		case c, open := <-s.queue:
+			if !open {
+				return batch
+			}
+			batch = append(batch, c)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (c commit) apply(tx *bbolt.Tx) error {
+	if c.wipe {
+		if err := tx.DeleteBucket(root); err != nil {
+			return err
+		}
+		_, err := tx.CreateBucket(root)
+		return err
+	}
+	bucket := tx.Bucket(root)
+	for _, change := range c.changes {
+		if change.Value == nil {
+			if err := bucket.Delete(change.Key); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := bucket.Put(change.Key, change.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

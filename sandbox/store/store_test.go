@@ -1,0 +1,100 @@
+package store_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/sandbox/store"
+)
+
+func open(t *testing.T, path string) *store.Store {
+	t.Helper()
+	s, err := store.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func put(t *testing.T, s *store.Store, changes ...store.Change) {
+	t.Helper()
+	done := make(chan error, 1)
+	s.Commit(changes, func(err error) { done <- err })
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatWasCommittedIsThereAfterReopening(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s.db")
+	s := open(t, path)
+	put(t, s, store.Change{Key: []byte("a1"), Value: []byte("x")}, store.Change{Key: []byte("a2"), Value: []byte("y")}, store.Change{Key: []byte("b"), Value: []byte("z")})
+	put(t, s, store.Change{Key: []byte("a1")})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path)
+	defer s.Close()
+	var keys []string
+	if err := s.Each([]byte("a"), func(k, _ []byte) error { keys = append(keys, string(k)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(keys) != "[a2]" {
+		t.Fatalf("keys %v", keys)
+	}
+	if last, err := s.Last([]byte("a")); err != nil || string(last) != "a2" {
+		t.Fatalf("last %s, %v", last, err)
+	}
+	if last, err := s.Last([]byte("c")); err != nil || last != nil {
+		t.Fatalf("last of nothing: %s, %v", last, err)
+	}
+	if err := s.Wipe(); err != nil {
+		t.Fatal(err)
+	}
+	if value, err := s.Get([]byte("b")); err != nil || value != nil {
+		t.Fatalf("after a wipe: %s, %v", value, err)
+	}
+}
+
+func TestASecondProcessIsToldWhatToDo(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s.db")
+	s := open(t, path)
+	defer s.Close()
+	if _, err := store.Open(path); err == nil {
+		t.Fatal("the file was opened twice")
+	}
+}
+
+func TestCommitsOfManyAreAllDoneInOrder(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "s.db"))
+	defer s.Close()
+	var all sync.WaitGroup
+	for writer := range 8 {
+		all.Go(func() {
+			var order []int
+			done := make(chan int, 200)
+			for i := range 200 {
+				s.Commit([]store.Change{{Key: fmt.Appendf(nil, "%d/%d", writer, i), Value: []byte("v")}}, func(error) { done <- i })
+			}
+			for range 200 {
+				order = append(order, <-done)
+			}
+			for i, n := range order {
+				if i != n {
+					t.Errorf("writer %d: commit %d was done at place %d", writer, n, i)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	n := 0
+	if err := s.Each(nil, func(_, _ []byte) error { n++; return nil }); err != nil || n != 1600 {
+		t.Fatalf("%d keys, %v", n, err)
+	}
+}

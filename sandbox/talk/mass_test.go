@@ -1,0 +1,227 @@
+package talk_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// A recipient without a chat has the message as soon as somebody looks, and no other chat comes into being.
+func TestAMessageToAllFansIsInEveryChat(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	estimate := c.Must("GET", "/campaigns/estimate", nil).Text("recipients_count")
+	made := c.Must("POST", "/campaigns", map[string]any{"text": "To all of you", "price": 9})
+	if made.Text("status") != "sending" || made.Text("recipients_count") != estimate {
+		t.Fatalf("made: %v", made.Body)
+	}
+	f := c.Frame("mass.sent")["campaign"].(map[string]any)
+	if f["status"] != "done" || fmt.Sprint(f["sent_count"]) != estimate {
+		t.Fatalf("the frame: %v, want %s sent", f, estimate)
+	}
+	campaign := "/campaigns/" + made.Text("id")
+	// The first fan has a chat, the 1001st has none; the 1500th of the seed is blocked or gone.
+	for _, n := range []int{1, 1001} {
+		got := c.Must("GET", path("/chats/%d/messages", person(c, n)), nil)
+		if got.Text("list", 0, "text") != "To all of you" || got.Text("list", 0, "campaign_id") != made.Text("id") {
+			t.Fatalf("person %d: %v", n, got.Get("list", 0))
+		}
+	}
+	if got := c.Do("GET", path("/chats/%d", person(c, 2045)), nil); got.Status != http.StatusNotFound {
+		t.Fatalf("someone who is no fan has a chat: %d", got.Status)
+	}
+	order(t, p, "chat.message_bought", happen.Input{Ref: number(t, made, "id"), User: person(c, 1)})
+	order(t, p, "chat.message_seen", happen.Input{User: person(c, 1001)})
+	stats := c.Must("GET", campaign+"/statistics", nil)
+	if got := path("%v %v %v %v", stats.Get("viewed_count"), stats.Get("purchased_count"), stats.Get("gross"), stats.Get("net")); got != "1 1 9 7.2" {
+		t.Fatalf("statistics: %v", stats.Body)
+	}
+	if got := c.Must("GET", campaign+"/buyers", nil); got.Text("list", 0, "buyer", "id") != fmt.Sprint(person(c, 1)) || got.Get("list", 1) != nil {
+		t.Fatalf("buyers: %v", got.Body)
+	}
+
+	c.Must("POST", campaign+"/withdraw", nil)
+	c.Frame("chat.message_removed")
+	if got := c.Must("GET", campaign, nil).Text("status"); got != "withdrawn" {
+		t.Fatalf("status is %s after it was taken back", got)
+	}
+	for n, want := range map[int]bool{1: true, 2: false, 1001: false, 1002: false} {
+		got := c.Do("GET", path("/chats/%d/messages", person(c, n)), nil)
+		if has := got.Text("list", 0, "text") == "To all of you"; has != want {
+			t.Errorf("person %d has it: %v, want %v", n, has, want)
+		}
+	}
+}
+
+func number(t *testing.T, a sandboxtest.Answer, at ...any) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(a.Text(at...), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestListsSayToWhomAMessageGoes(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	list := func(n int) int64 { return row.SeedID(c.Session.Owner, row.KindList, n) }
+	count := func(query string, ids ...any) int64 {
+		return number(t, c.Must("GET", "/campaigns/estimate?"+path(query, ids...), nil), "recipients_count")
+	}
+	fans, vip := count("to_lists=%d", list(1)), number(t, c.Must("GET", path("/lists/%d", list(7)), nil), "users_count")
+	if fans != 1400 {
+		t.Fatalf("%d fans, want 1400", fans)
+	}
+	// Everyone on the list is a fan of some time, blocked ones get nothing.
+	blocked := count("to_lists=%d&to_lists=%d&to_lists=%d", list(1), list(2), list(7)) - count("to_lists=%d&to_lists=%d", list(1), list(2))
+	if got := count("to_lists=%d", list(7)); got > vip || blocked != 0 {
+		t.Fatalf("%d of %d on the list, %d of them nowhere else", got, vip, blocked)
+	}
+	if got := count("to_lists=%d&not_to_lists=%d", list(1), list(1)); got != 0 {
+		t.Fatalf("%d are on a list and not on it", got)
+	}
+	if got := count("to_users=%d&to_users=%d", person(c, 1), person(c, 2)); got != 2 {
+		t.Fatalf("%d of two users", got)
+	}
+	c.Must("PUT", path("/users/%d/block", person(c, 2)), nil)
+	if got := count("to_users=%d&to_users=%d", person(c, 1), person(c, 2)); got != 1 {
+		t.Fatalf("%d of two users, one of them blocked", got)
+	}
+	if got := c.Do("POST", "/campaigns", map[string]any{"to_lists": []int64{1}}); got.Status != http.StatusNotFound {
+		t.Fatalf("a list that is not there: %d", got.Status)
+	}
+}
+
+func TestAScheduledMessageWaitsForItsTime(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	at := p.World.Now().Add(2 * time.Hour)
+	send := func(text string) string {
+		return "/campaigns/" + c.Must("POST", "/campaigns", map[string]any{
+			"text": text, "to_users": []int64{person(c, 1)}, "publish_at": at, "withdraw_after": 3600,
+		}).Text("id")
+	}
+	first, second := send("Soon"), send("Never")
+	if got := c.Must("PATCH", first, map[string]any{"text": "Now", "publish_at": at.Add(time.Hour)}); got.Text("status") != "planned" || got.Text("text") != "Now" {
+		t.Fatalf("changed: %v", got.Body)
+	}
+	c.Must("DELETE", second, nil)
+	if err := p.World.Advance(2*time.Hour + time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Must("GET", first, nil).Text("status"); got != "planned" {
+		t.Fatalf("it is %s before its new time", got)
+	}
+	if err := p.World.Advance(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	c.Frame("queue.published")
+	if f := c.Frame("chat.message_sent"); f["origin"] != "bulk" {
+		t.Fatalf("the frame: %v", f)
+	}
+	c.Frame("mass.sent")
+	frames := c
+	c = p.SignIn(login) // the session's token has changed meanwhile
+	if got := c.Do("PATCH", first, map[string]any{"text": "Too late"}); got.Status != http.StatusConflict {
+		t.Fatalf("changing what was sent: %d", got.Status)
+	}
+	if got := c.Must("GET", second, nil); got.Text("status") != "withdrawn" || got.Text("sent_count") != "0" {
+		t.Fatalf("what was called off: %v", got.Body)
+	}
+	if err := p.World.Advance(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	frames.Frame("chat.message_removed")
+	c = p.SignIn(login)
+	if got := c.Must("GET", path("/chats/%d/messages", person(c, 1)), nil).Text("list", 0, "text"); got == "Now" {
+		t.Fatal("it was not taken back after its time")
+	}
+}
+
+// What the seed has scheduled is sent when its time comes, like everything else.
+func TestTheSeedsScheduledMessageIsSent(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	err := p.World.Do(login, func(creator *world.Creator) error {
+		for _, one := range creator.People().All() { // else the frames of their renewals would come first, by the thousand
+			one.Sub, one.Follow = nil, nil
+			creator.People().Put(one)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.World.Advance(46 * 24 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	f := c.Frame("mass.sent")["campaign"].(map[string]any)
+	if want := row.SeedID(c.Session.Owner, row.KindMass, 25); fmt.Sprint(f["id"]) != fmt.Sprint(want) {
+		t.Fatalf("sent: %v, want %d", f["id"], want)
+	}
+}
+
+func TestTheChartAddsUpToTheStatistics(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	var sent, viewed, purchased, net int64
+	marker := ""
+	for {
+		got := c.Must("GET", "/campaigns?limit=7"+marker, nil)
+		for i := range got.Get("list").([]any) {
+			stats := c.Must("GET", "/campaigns/"+got.Text("list", i, "id")+"/statistics", nil)
+			sent += number(t, stats, "sent_count")
+			viewed += number(t, stats, "viewed_count")
+			purchased += number(t, stats, "purchased_count")
+			net += cents(t, stats.Text("net"))
+		}
+		if got.Get("has_more") != true {
+			break
+		}
+		marker = "&marker=" + got.Text("next_marker")
+	}
+	if purchased == 0 {
+		t.Fatal("nobody bought anything")
+	}
+	for metric, want := range map[string]int64{"sent": sent, "viewed": viewed, "purchased": purchased, "earnings": net} {
+		for _, by := range []string{"day", "week", "month"} {
+			got := c.Must("GET", "/campaigns/chart?from=2000-01-01&to=2099-12-31&by="+by+"&metric="+metric, nil)
+			var sum int64
+			for i := range got.Get("points").([]any) {
+				sum += number(t, got, "points", i, "value")
+			}
+			if total := number(t, got, "total"); total != want || sum != want {
+				t.Errorf("%s by %s: total %d, sum %d, want %d", metric, by, total, sum, want)
+			}
+		}
+	}
+}
+
+func cents(t *testing.T, dollars string) int64 {
+	t.Helper()
+	f, err := strconv.ParseFloat(dollars, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(f*100 + 0.5)
+}
+
+func BenchmarkAMessageToAllFans(b *testing.B) {
+	p := sandboxtest.New(b, nil)
+	for b.Loop() {
+		order(b, p, "mass.sent", happen.Input{})
+	}
+}

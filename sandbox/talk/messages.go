@@ -1,0 +1,250 @@
+package talk
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/seed"
+	"github.com/stagedoor/stagedoor/sandbox/view"
+	"github.com/stagedoor/stagedoor/sandbox/wire"
+)
+
+func messageRoutes() []wire.Route {
+	return []wire.Route{
+		{Pattern: "GET /chats/{chat_id}/messages", Handle: messages},
+		{Pattern: "POST /chats/{chat_id}/messages", Handle: sendMessage},
+		{Pattern: "GET /chats/{chat_id}/search", Handle: searchMessages},
+		{Pattern: "GET /chats/{chat_id}/messages/{message_id}", Handle: getMessage},
+		{Pattern: "DELETE /chats/{chat_id}/messages/{message_id}", Handle: unsend},
+		{Pattern: "PUT /chats/{chat_id}/messages/{message_id}/favorite", Handle: like},
+		{Pattern: "DELETE /chats/{chat_id}/messages/{message_id}/favorite", Handle: unlike},
+		{Pattern: "PUT /chats/{chat_id}/messages/{message_id}/pin", Handle: pin},
+		{Pattern: "DELETE /chats/{chat_id}/messages/{message_id}/pin", Handle: unpin},
+		{Pattern: "PUT /messages/{message_id}/releases", Handle: tag},
+		{Pattern: "GET /messages/{message_id}/buyers", Handle: messageBuyers},
+	}
+}
+
+// message finds the one of the path, with its chat.
+func message(c *wire.Call) (*row.Chat, *row.Message, error) {
+	one, err := chat(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := wire.Found("message", c.Messages(one.ID).Get(c.ID("message_id")))
+	return one, m, err
+}
+
+// messages lists by id, which is the order of time within a chat: a page begins after the message that from_id names, be it there
+// still or not.
+func messages(c *wire.Call) (any, error) {
+	one, err := chat(c)
+	if err != nil {
+		return nil, err
+	}
+	up := c.Query("sort") == "asc"
+	before, after, from := c.QueryID("before_id"), c.QueryID("after_id"), c.QueryID("from_id")
+	rows := wire.Filter(c.Messages(one.ID).All(), func(m *row.Message) bool {
+		return (before == 0 || m.ID < before) && (after == 0 || m.ID > after) &&
+			(from == 0 || (up && m.ID > from) || (!up && m.ID < from))
+	})
+	if !up {
+		slices.Reverse(rows)
+	}
+	out := wire.Listing{List: []any{}}
+	for _, m := range rows[:min(len(rows), c.Limit())] {
+		out.List = append(out.List, view.Message(c.Creator, m))
+	}
+	out.More = len(rows) > len(out.List)
+	return out, nil
+}
+
+func searchMessages(c *wire.Call) (any, error) {
+	one, err := chat(c)
+	if err != nil {
+		return nil, err
+	}
+	query := strings.ToLower(c.Query("q"))
+	rows := wire.Filter(c.Messages(one.ID).All(), func(m *row.Message) bool { return strings.Contains(strings.ToLower(m.Text), query) })
+	return wire.Page(c, rows, wire.Order[*row.Message]{}, func(m *row.Message) any { return view.Message(c.Creator, m) })
+}
+
+func getMessage(c *wire.Call) (any, error) {
+	_, m, err := message(c)
+	if err != nil {
+		return nil, err
+	}
+	return view.Message(c.Creator, m), nil
+}
+
+// What a message may be.
+const (
+	maxText  = 5000
+	maxMedia = 40
+)
+
+// content is what a message is made of, in one chat or in many.
+type content struct {
+	Text     string       `json:"text"`
+	Media    []int64      `json:"attachments"`
+	Previews []int64      `json:"previews"`
+	Price    view.Dollars `json:"price"`
+	Locked   bool         `json:"is_text_locked"`
+}
+
+func (in *content) check(c *wire.Call) error {
+	switch {
+	case utf8.RuneCountInString(in.Text) > maxText:
+		return wire.Invalid("text", fmt.Sprintf("A message has at most %d characters.", maxText))
+	case len(in.Media) > maxMedia:
+		return wire.Invalid("attachments", fmt.Sprintf("A message has at most %d attachments.", maxMedia))
+	case in.Price < 0:
+		return wire.Invalid("price", "A price is not negative.")
+	}
+	return cmp.Or(inVault(c, "attachments", in.Media), inVault(c, "previews", in.Previews))
+}
+
+// inVault refuses media that are not the creator's.
+func inVault(c *wire.Call, field string, ids []int64) error {
+	for _, id := range ids {
+		if m := c.Media().Get(id); m == nil || m.State == "failed" {
+			return wire.Invalid(field, fmt.Sprintf("Medium %d is not in your vault.", id))
+		}
+	}
+	return nil
+}
+
+// formsExist refuses release forms that are not the creator's.
+func formsExist(c *wire.Call, field string, ids []int64) error {
+	for _, id := range ids {
+		if c.Forms().Get(id) == nil {
+			return wire.Invalid(field, fmt.Sprintf("Release form %d does not exist.", id))
+		}
+	}
+	return nil
+}
+
+func sendMessage(c *wire.Call) (any, error) {
+	var in struct {
+		content
+		Gif     int64   `json:"gif_id"`
+		ReplyTo int64   `json:"reply_to_id"`
+		Forms   []int64 `json:"release_ids"`
+	}
+	p, err := c.Person("chat_id")
+	if err := cmp.Or(err, c.Body(&in)); err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(in.check(c), formsExist(c, "release_ids", in.Forms)); err != nil {
+		return nil, err
+	}
+	if in.Gif != 0 && !seed.IsGif(in.Gif) {
+		return nil, wire.Invalid("gif_id", "There is no such GIF.")
+	}
+	if p.Blocked {
+		return nil, wire.Forbidden("You have blocked this user.")
+	}
+	one := begin(c.Creator, p.ID)
+	if in.ReplyTo != 0 && c.Messages(one.ID).Get(in.ReplyTo) == nil {
+		return nil, wire.Invalid("reply_to_id", "The message to reply to is not in this chat.")
+	}
+	return send(c.Creator, one, &row.Message{
+		Text: in.Text, Media: in.Media, Previews: in.Previews, Price: int64(in.Price), TextLocked: in.Locked,
+		Gif: in.Gif, ReplyTo: in.ReplyTo, Forms: in.Forms,
+	}, byWeb), nil
+}
+
+func unsend(c *wire.Call) (any, error) {
+	one, m, err := message(c)
+	switch {
+	case err != nil:
+		return nil, err
+	case !m.Mine:
+		return nil, wire.Forbidden("Only your own messages can be unsent.")
+	case m.Price > 0 && m.Opened:
+		return nil, wire.Conflict("This message was paid for.")
+	case c.Now().Sub(m.At) > view.UnsendFor:
+		return nil, wire.Conflict("This message is too old to be unsent.")
+	}
+	remove(c.Creator, one, m, "creator")
+	return wire.OK, nil
+}
+
+func like(c *wire.Call) (any, error)   { return setLike(c, true) }
+func unlike(c *wire.Call) (any, error) { return setLike(c, false) }
+
+func setLike(c *wire.Call, liked bool) (any, error) {
+	one, m, err := message(c)
+	if err != nil {
+		return nil, err
+	}
+	m.Liked = liked
+	c.Messages(one.ID).Put(m)
+	tellLike(c.Creator, m, view.Self(c.Creator), liked)
+	return wire.OK, nil
+}
+
+func pin(c *wire.Call) (any, error)   { return setPin(c, true) }
+func unpin(c *wire.Call) (any, error) { return setPin(c, false) }
+
+func setPin(c *wire.Call, pinned bool) (any, error) {
+	one, m, err := message(c)
+	if err != nil {
+		return nil, err
+	}
+	m.Pinned = pinned
+	c.Messages(one.ID).Put(m)
+	return wire.OK, nil
+}
+
+// anywhere finds a message whose chat is not named.
+func anywhere(c *wire.Call) (*row.Message, error) {
+	id := c.ID("message_id")
+	in := c.ChatOf(id)
+	if in == 0 {
+		return nil, wire.NotFound("message")
+	}
+	return wire.Found("message", c.Messages(in).Get(id))
+}
+
+func tag(c *wire.Call) (any, error) {
+	var in struct {
+		Forms []int64 `json:"release_ids"`
+	}
+	m, err := anywhere(c)
+	if err := cmp.Or(err, c.Body(&in)); err != nil {
+		return nil, err
+	}
+	if err := formsExist(c, "release_ids", in.Forms); err != nil {
+		return nil, err
+	}
+	m.Forms = in.Forms
+	c.Messages(m.Chat).Put(m)
+	return wire.OK, nil
+}
+
+// messageBuyers are one person at most: whoever is in the chat. A copy of a message to many is paid for as that.
+func messageBuyers(c *wire.Call) (any, error) {
+	m, err := anywhere(c)
+	if err != nil {
+		return nil, err
+	}
+	return buyers(c, cmp.Or(m.Mass, m.ID), m.Chat, m.ID)
+}
+
+// buyers lists who paid for a message, the latest first; one person only, if named. shown is the id under which they see it.
+func buyers(c *wire.Call, ref, person, shown int64) (any, error) {
+	rows := wire.Filter(c.Paid(ref), func(t *row.Tx) bool {
+		return t.Type == "message" && t.Status != "reversed" && (person == 0 || t.Person == person)
+	})
+	order := wire.Order[*row.Tx]{Rank: func(t *row.Tx) int64 { return t.At.UnixMilli() }}
+	return wire.Page(c, rows, order, func(t *row.Tx) any {
+		v := view.Purchase(c.Creator, t)
+		v.Ref = shown
+		return v
+	})
+}

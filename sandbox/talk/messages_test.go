@@ -1,0 +1,253 @@
+package talk_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/sandbox/talk"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+const login = "ok@sandbox.test"
+
+// order makes something happen.
+func order(t testing.TB, p *sandboxtest.Platform, what string, in happen.Input) {
+	t.Helper()
+	if err := p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) }); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// person is the id of the n-th seeded person.
+func person(c *sandboxtest.Client, n int) int64 {
+	return row.SeedID(c.Session.Owner, row.KindPerson, n)
+}
+
+// path is a path with ids in it.
+func path(format string, ids ...any) string { return fmt.Sprintf(format, ids...) }
+
+func TestAMessageIsSentFoundAndTakenBack(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn(login)
+	chat := path("/chats/%d", person(c, 1))
+	before := c.Must("GET", chat, nil).Text("last_message", "id")
+	sent := c.Must("POST", chat+"/messages", map[string]any{"text": "A quokka, finally!", "price": 12.5, "reply_to_id": c.Must("GET", chat, nil).Get("last_message", "id")})
+	if f := c.Frame("chat.message_sent"); f["origin"] != "web" || fmt.Sprint(f["message"].(map[string]any)["id"]) != sent.Text("id") {
+		t.Fatalf("the frame: %v", f)
+	}
+	if sent.Text("price") != "12.5" || sent.Get("is_locked") != true || sent.Text("reply_to_id") != before {
+		t.Fatalf("the message: %v", sent.Body)
+	}
+	if got := c.Must("GET", chat+"/messages", nil); got.Text("list", 0, "id") != sent.Text("id") || got.Text("list", 1, "id") != before {
+		t.Fatalf("the newest two: %s, %s", got.Text("list", 0, "id"), got.Text("list", 1, "id"))
+	}
+	if got := c.Must("GET", chat+"/search?q=QUOKKA", nil); got.Text("list", 0, "id") != sent.Text("id") || got.Get("list", 1) != nil {
+		t.Fatalf("found: %v", got.Body)
+	}
+	if got := c.Must("GET", "/chats", nil); got.Text("list", 0, "last_message", "id") != sent.Text("id") {
+		t.Fatal("the chat did not come to the top of the list")
+	}
+	message := chat + "/messages/" + sent.Text("id")
+	c.Must("PUT", message+"/favorite", nil)
+	c.Frame("chat.message_liked")
+	c.Must("PUT", message+"/pin", nil)
+	if got := c.Must("GET", message, nil); got.Get("is_favorite") != true || got.Get("is_pinned") != true {
+		t.Fatalf("liked and pinned: %v", got.Body)
+	}
+	c.Must("DELETE", message, nil)
+	if f := c.Frame("chat.message_removed"); f["by"] != "creator" {
+		t.Fatalf("the frame: %v", f)
+	}
+	if got := c.Do("GET", message, nil); got.Status != http.StatusNotFound {
+		t.Fatalf("a message that was taken back: %d", got.Status)
+	}
+	if got := c.Must("GET", chat, nil).Text("last_message", "id"); got != before {
+		t.Fatalf("the last message is %s, want %s", got, before)
+	}
+}
+
+func TestWhatDoesNotExistIsNotSent(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	chat := path("/chats/%d/messages", person(c, 1))
+	for name, body := range map[string]map[string]any{
+		"medium":       {"attachments": []int64{1}},
+		"preview":      {"previews": []int64{1}},
+		"release form": {"release_ids": []int64{1}},
+		"answered":     {"reply_to_id": 1},
+		"gif":          {"gif_id": 1},
+		"price":        {"price": -1},
+	} {
+		if got := c.Do("POST", chat, body); got.Status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %v", name, got.Status, got.Body)
+		}
+	}
+	if got := c.Do("POST", "/chats/1/messages", map[string]any{"text": "Hello?"}); got.Status != http.StatusNotFound {
+		t.Errorf("nobody: %d", got.Status)
+	}
+	c.Must("PUT", path("/users/%d/block", person(c, 1)), nil)
+	if got := c.Do("POST", chat, map[string]any{"text": "Hello?"}); got.Status != http.StatusForbidden {
+		t.Errorf("a blocked user: %d", got.Status)
+	}
+	err := p.World.Do(login, func(creator *world.Creator) error {
+		return sandbox.Happenings()["chat.message"](creator, happen.Input{User: person(c, 1)})
+	})
+	if err == nil {
+		t.Error("a blocked user wrote")
+	}
+}
+
+func TestPagesOfAChatStayWhileItChanges(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	for _, sort := range []string{"desc", "asc"} {
+		list := path("/chats/%d/messages", person(c, 2))
+		all := c.Must("GET", list+"?limit=100&sort="+sort, nil).Get("list").([]any)
+		var seen []string
+		from := ""
+		for {
+			got := c.Must("GET", list+"?limit=4&sort="+sort+from, nil)
+			page := got.Get("list").([]any)
+			for i := range page {
+				seen = append(seen, got.Text("list", i, "id"))
+			}
+			if got.Get("has_more") != true {
+				break
+			}
+			last := got.Text("list", -1, "id")
+			from = "&from_id=" + last
+			// Somebody writes, and the message that the next page begins after may go.
+			order(t, p, "chat.message", happen.Input{User: person(c, 2)})
+			c.Do("DELETE", list+"/"+last, nil)
+		}
+		unique := map[string]bool{}
+		for _, id := range seen {
+			unique[id] = true
+		}
+		if len(unique) != len(seen) || len(seen) < len(all) {
+			t.Fatalf("%s: %d messages, %d of them different, want %d at least", sort, len(seen), len(unique), len(all))
+		}
+	}
+}
+
+func TestAChatIsHiddenUntilSomebodyWritesAndDeletedForGood(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	fan := person(c, 1)
+	chat := path("/chats/%d", fan)
+	top := func() string { return c.Must("GET", "/chats", nil).Text("list", 0, "id") }
+	c.Must("POST", chat+"/messages", map[string]any{"text": "Hello!"})
+	c.Must("PUT", chat+"/hidden", nil)
+	if top() == fmt.Sprint(fan) {
+		t.Fatal("a hidden chat is listed")
+	}
+	order(t, p, "chat.message", happen.Input{User: fan, Text: "Back again"})
+	if f := c.Frame("chat.message"); fmt.Sprint(f["user"].(map[string]any)["id"]) != fmt.Sprint(fan) {
+		t.Fatalf("the frame: %v", f)
+	}
+	if top() != fmt.Sprint(fan) {
+		t.Fatal("a new message did not bring the chat back")
+	}
+	c.Must("DELETE", chat, nil)
+	c.Must("DELETE", chat, nil)
+	if got := c.Do("GET", chat, nil); got.Status != http.StatusNotFound {
+		t.Fatalf("a deleted chat: %d", got.Status)
+	}
+	c.Must("POST", chat+"/messages", map[string]any{"text": "From the start"})
+	if got := c.Must("GET", chat+"/messages", nil); got.Text("list", 0, "text") != "From the start" || got.Get("list", 1) != nil {
+		t.Fatalf("the chat begins with %v", got.Body)
+	}
+}
+
+func TestUnreadChatsAreCounted(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	unread := func() string { return c.Must("GET", "/chats/unread", nil).Text("unread_chats") }
+	if got := c.Must("POST", "/chats/read", nil).Text("count"); got == "0" {
+		t.Fatal("no chat was unread at first")
+	}
+	if f := c.Frame("chat.read"); f["all"] != true || f["chat_id"] != nil {
+		t.Fatalf("the frame: %v", f)
+	}
+	if got := unread(); got != "0" {
+		t.Fatalf("%s chats are unread after all were read", got)
+	}
+	c.Frame("counts.changed")
+	order(t, p, "chat.message", happen.Input{User: person(c, 3)})
+	order(t, p, "chat.message", happen.Input{User: person(c, 3)})
+	if f := c.Frame("counts.changed"); fmt.Sprint(f["unread_chats"]) != "1" {
+		t.Fatalf("the frame: %v", f)
+	}
+	if got := c.Must("GET", "/chats?tab=unread", nil); got.Text("list", 0, "unread_count") != "2" || got.Get("list", 1) != nil {
+		t.Fatalf("unread: %v", got.Body)
+	}
+	order(t, p, "chat.message_removed", happen.Input{User: person(c, 3)})
+	if got := c.Must("GET", path("/chats/%d", person(c, 3)), nil).Text("unread_count"); got != "1" {
+		t.Fatalf("%s unread after one of two was deleted", got)
+	}
+	c.Must("PUT", path("/chats/%d/read", person(c, 3)), nil)
+	c.Must("DELETE", path("/chats/%d/read", person(c, 4)), nil)
+	if got := c.Must("GET", "/chats?tab=unread", nil); got.Text("list", 0, "id") != fmt.Sprint(person(c, 4)) || unread() != "1" {
+		t.Fatalf("unread: %v", got.Body)
+	}
+}
+
+func TestAMessageIsPaidForOnce(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	fan := person(c, 1)
+	spent := func() string { return c.Must("GET", path("/fans/%d/spending", fan), nil).Text("messages") }
+	before := spent()
+	sent := c.Must("POST", path("/chats/%d/messages", fan), map[string]any{"text": "Only for you", "price": 20})
+	id, err := sent.Get("id").(interface{ Int64() (int64, error) }).Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	order(t, p, "chat.message_bought", happen.Input{Ref: id})
+	bought := c.Frame("chat.message_bought")
+	if fmt.Sprintf("%v %v", bought["price"], bought["net"]) != "20 16" {
+		t.Fatalf("the frame: %v", bought)
+	}
+	err = p.World.Do(login, func(creator *world.Creator) error {
+		return sandbox.Happenings()["chat.message_bought"](creator, happen.Input{Ref: id})
+	})
+	if err == nil {
+		t.Fatal("it was paid for twice")
+	}
+	message := path("/chats/%d/messages/%d", fan, id)
+	if got := c.Must("GET", message, nil); got.Get("is_opened") != true || got.Get("can_unsend_until") != nil {
+		t.Fatalf("the message: %v", got.Body)
+	}
+	if got := c.Do("DELETE", message, nil); got.Status != http.StatusConflict {
+		t.Fatalf("taking back what was paid for: %d", got.Status)
+	}
+	if got := c.Must("GET", path("/messages/%d/buyers", id), nil); got.Text("list", 0, "buyer", "id") != fmt.Sprint(fan) || got.Get("list", 1) != nil {
+		t.Fatalf("buyers: %v", got.Body)
+	}
+	if spent() == before {
+		t.Fatal("what the fan spent has not grown")
+	}
+}
+
+// Whatever can happen needs nobody to say to whom, twice over, and says that it happened.
+func TestEverythingCanHappenByItself(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	for what := range talk.Happenings() {
+		for range 2 {
+			order(t, p, what, happen.Input{})
+			c.Frame(what)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package view
+
+import (
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// SettingsView is what the creator chose.
+type SettingsView struct {
+	Handle   string   `json:"handle"`
+	Name     string   `json:"display_name"`
+	Email    string   `json:"email"`
+	About    *string  `json:"about"`
+	Location *string  `json:"location"`
+	Website  *string  `json:"website"`
+	Price    Dollars  `json:"subscribe_price"`
+	Currency string   `json:"currency"`
+	Welcome  bool     `json:"is_welcome_on"`
+	Blocked  []string `json:"blocked_countries"`
+	Payouts  string   `json:"payout_interval"`
+}
+
+// Settings shows them; the profile is the one that Me shows.
+func Settings(c *world.Creator) SettingsView {
+	p, s := &c.Profile, c.Settings()
+	return SettingsView{
+		Handle: p.Username, Name: p.Name, Email: p.Login, About: text(p.Bio), Location: text(p.Location), Website: text(p.Website),
+		Price: Dollars(p.Price), Currency: "USD", Welcome: s.WelcomeOn, Blocked: texts(s.BlockedStates), Payouts: s.PayoutEvery,
+	}
+}
+
+// texts is never null.
+func texts(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// WelcomeView is what a new fan is sent.
+type WelcomeView struct {
+	On    bool        `json:"is_on"`
+	Text  string      `json:"text"`
+	Media []MediaView `json:"attachments"`
+	Price Dollars     `json:"price"`
+}
+
+// Welcome shows it.
+func Welcome(c *world.Creator) WelcomeView {
+	s := c.Settings()
+	return WelcomeView{On: s.WelcomeOn, Text: s.WelcomeText, Media: MediaList(c, s.WelcomeMedia), Price: Dollars(s.WelcomePrice)}
+}
+
+// SocialLinkView is one on the profile.
+type SocialLinkView struct {
+	ID    int64  `json:"id"`
+	Label string `json:"title"`
+	URL   string `json:"url"`
+	At    Stamp  `json:"created_at"`
+}
+
+// SocialLink shows one.
+func SocialLink(l *row.SocialLink) SocialLinkView {
+	return SocialLinkView{ID: l.ID, Label: l.Label, URL: l.URL, At: Stamp(l.At)}
+}
+
+// SessionView is one sign-in.
+type SessionView struct {
+	ID      int64  `json:"id"`
+	Device  string `json:"device"`
+	Agent   string `json:"user_agent"`
+	Region  string `json:"region"` // from where it was opened
+	At      Stamp  `json:"created_at"`
+	Seen    Stamp  `json:"last_seen"`
+	Expires Stamp  `json:"expires_at"`
+	Current bool   `json:"is_current"`
+}
+
+// Session shows one. A device is named by its first characters, because all of it is part of what proves a session.
+func Session(s, current world.Session) SessionView {
+	return SessionView{
+		ID: s.SessionNumber(), Device: s.Device[:min(len(s.Device), 6)], Agent: s.Agent, Region: s.Egress, At: Stamp(s.At), Seen: Stamp(s.Seen),
+		Expires: Stamp(s.ExpiresAt), Current: s.ID == current.ID,
+	}
+}

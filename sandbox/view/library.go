@@ -1,0 +1,165 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// MediaView is a picture, film or sound.
+type MediaView struct {
+	ID      int64   `json:"id"`
+	Type    string  `json:"kind"`   // image, video, audio, gif
+	State   string  `json:"status"` // converting, done, error
+	Width   *int    `json:"width"`
+	Height  *int    `json:"height"`
+	Seconds *int    `json:"duration"`
+	Bytes   *int64  `json:"size"`
+	Thumb   *string `json:"thumb"`
+	Folders []int64 `json:"folder_ids"`
+	At      Stamp   `json:"created_at"`
+}
+
+// mediaStates are the platform's words for what becomes of a medium.
+var mediaStates = map[string]string{"processing": "converting", "ready": "done", "failed": "error"}
+
+// Media shows one.
+func Media(c *world.Creator, m *row.Media) MediaView {
+	v := MediaView{
+		ID: m.ID, Type: m.Type, State: mediaStates[m.State], Width: size(m.Width), Height: size(m.Height), Seconds: size(m.Seconds),
+		Folders: IDs(m.Folders), At: Stamp(m.At),
+	}
+	if m.Type == "photo" {
+		v.Type = "image"
+	}
+	if m.Bytes > 0 {
+		v.Bytes = &m.Bytes
+	}
+	if m.State == "ready" && m.Type != "audio" {
+		thumb := MediaURL(c, m.ID, "thumb")
+		v.Thumb = &thumb
+	}
+	return v
+}
+
+// size is a measure that may be missing.
+func size(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// MediaList shows those of the vault that have these ids, in that order. One that was deleted meanwhile is left out.
+func MediaList(c *world.Creator, ids []int64) []MediaView {
+	list := []MediaView{}
+	for _, id := range ids {
+		if m := c.Media().Get(id); m != nil {
+			list = append(list, Media(c, m))
+		}
+	}
+	return list
+}
+
+// FolderView is a folder of the vault.
+type FolderView struct {
+	ID     int64        `json:"id"`
+	Name   string       `json:"name"`
+	Counts FolderCounts `json:"media_counts"`
+	System bool         `json:"is_builtin"`
+	At     Stamp        `json:"created_at"`
+}
+
+// FolderCounts is how much of what is in a folder.
+type FolderCounts struct {
+	Photo int `json:"images"`
+	Video int `json:"videos"`
+	Audio int `json:"audios"`
+	Gif   int `json:"gifs"`
+}
+
+// Folder shows one.
+func Folder(c *world.Creator, f *row.Folder) FolderView {
+	v := FolderView{ID: f.ID, Name: f.Name, System: f.System != "", At: Stamp(f.At)}
+	for _, m := range c.Media().All() {
+		if slices.Contains(m.Folders, f.ID) {
+			v.Counts.add(m.Type)
+		}
+	}
+	return v
+}
+
+func (n *FolderCounts) add(kind string) {
+	switch kind {
+	case "photo":
+		n.Photo++
+	case "video":
+		n.Video++
+	case "audio":
+		n.Audio++
+	case "gif":
+		n.Gif++
+	}
+}
+
+// UploadView is a file on its way into the vault.
+type UploadView struct {
+	ID       int64      `json:"id"`
+	State    string     `json:"status"` // open, uploading, converting, done, error, aborted
+	Name     string     `json:"file_name"`
+	Bytes    int64      `json:"size"`
+	PartSize int64      `json:"part_size"`
+	Parts    []PartView `json:"parts"`
+	Media    *int64     `json:"media_id"`
+	Error    *string    `json:"error"`
+}
+
+// PartView is a part that has arrived.
+type PartView struct {
+	Number int    `json:"number"`
+	Bytes  int    `json:"size"`
+	ETag   string `json:"etag"`
+}
+
+// Upload shows one.
+func Upload(u *row.Upload) UploadView {
+	v := UploadView{
+		ID: u.ID, State: u.State, Name: u.Name, Bytes: u.Bytes, PartSize: u.PartSize, Parts: []PartView{}, Media: Ref(u.Media),
+	}
+	if word, ok := mediaStates[u.State]; ok {
+		v.State = word
+	}
+	if u.Error != "" {
+		v.Error = &u.Error
+	}
+	for number, part := range u.Parts {
+		v.Parts = append(v.Parts, PartView{Number: number, Bytes: part.Bytes, ETag: part.Tag})
+	}
+	slices.SortFunc(v.Parts, func(a, b PartView) int { return a.Number - b.Number })
+	return v
+}
+
+// FormView is a release form.
+type FormView struct {
+	ID      int64   `json:"id"`
+	Name    string  `json:"full_name"`
+	Email   *string `json:"email"`
+	Status  string  `json:"status"`
+	User    *User   `json:"user"`
+	At      Stamp   `json:"created_at"`
+	Expires Stamp   `json:"expires_at"`
+}
+
+// Form shows one.
+func Form(c *world.Creator, f *row.Form) FormView {
+	v := FormView{ID: f.ID, Name: f.Name, Status: f.Status, At: Stamp(f.At), Expires: Stamp(f.Expires)}
+	if f.Email != "" {
+		v.Email = &f.Email
+	}
+	if f.Person != 0 {
+		u := PersonByID(c, f.Person)
+		v.User = &u
+	}
+	return v
+}

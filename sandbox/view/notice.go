@@ -1,0 +1,40 @@
+package view
+
+import (
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// NoticeView is one entry of the notification inbox.
+type NoticeView struct {
+	ID      int64   `json:"id"`
+	Type    string  `json:"category"`
+	Text    string  `json:"text"`
+	User    *User   `json:"user"`
+	RefKind *string `json:"target_type"`
+	Ref     *int64  `json:"target_id"`
+	Read    bool    `json:"is_read"`
+	At      Stamp   `json:"created_at"`
+}
+
+// Notice shows one.
+func Notice(c *world.Creator, n *row.Notice) NoticeView {
+	v := NoticeView{ID: n.ID, Type: n.Type, Text: n.Text, Ref: Ref(n.Ref), Read: n.Read, At: Stamp(n.At)}
+	if n.Person != 0 {
+		u := PersonByID(c, n.Person)
+		v.User = &u
+	}
+	if kind := KindName(n.RefKind); n.Ref != 0 && kind != "" {
+		v.RefKind = &kind
+	}
+	return v
+}
+
+// kindNames are what the platform calls the kinds of things that can be referred to.
+var kindNames = map[row.Kind]string{
+	row.KindMessage: "message", row.KindMass: "mass_message", row.KindPost: "post", row.KindStory: "story", row.KindStream: "stream",
+	row.KindComment: "comment", row.KindPromotion: "promotion", row.KindPayout: "payout",
+}
+
+// KindName is what the platform calls a kind of thing; empty if it cannot be referred to.
+func KindName(k row.Kind) string { return kindNames[k] }

@@ -1,0 +1,127 @@
+package world
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/store"
+)
+
+// due is something that happens by itself at a time of the platform's clock: a scheduled post, a story's end, a payout.
+type due struct {
+	At      time.Time `json:"at"`
+	Creator int64     `json:"creator"`
+	What    string    `json:"what"`
+	ID      int64     `json:"id"`
+}
+
+func (d due) key() []byte {
+	key := binary.BigEndian.AppendUint64([]byte{keyDue}, uint64(d.At.UnixMilli()))
+	key = binary.BigEndian.AppendUint64(key, uint64(d.Creator))
+	key = binary.BigEndian.AppendUint64(key, uint64(d.ID))
+	return append(key, d.What...)
+}
+
+// dueQueue are the dues to come, the next one first.
+type dueQueue struct {
+	mu   sync.Mutex
+	list []due
+	wake chan struct{}
+}
+
+func (q *dueQueue) read(from *store.Store) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.list = nil
+	return from.Each([]byte{keyDue}, func(_, value []byte) error {
+		var d due
+		if err := json.Unmarshal(value, &d); err != nil {
+			return fmt.Errorf("read what is due: %w", err)
+		}
+		q.list = append(q.list, d)
+		return nil
+	})
+}
+
+func (q *dueQueue) poke() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *dueQueue) add(d due) {
+	q.mu.Lock()
+	at, _ := slices.BinarySearchFunc(q.list, d, func(a, b due) int { return cmp.Or(a.At.Compare(b.At), -1) })
+	q.list = slices.Insert(q.list, at, d)
+	q.mu.Unlock()
+	q.poke()
+}
+
+// next is what is due now, or how long until something is; a minute if nothing is.
+func (q *dueQueue) next(now time.Time) (d due, wait time.Duration, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.list) == 0 {
+		return due{}, time.Minute, false
+	}
+	if first := q.list[0]; first.At.After(now) {
+		return due{}, min(first.At.Sub(now), time.Minute), false
+	}
+	d = q.list[0]
+	q.list = q.list[1:]
+	return d, 0, true
+}
+
+// At has something happen to the creator at a time: the handler of that name gets the id. It survives a restart.
+func (c *Creator) At(at time.Time, what string, id int64) {
+	d := due{At: at.UTC(), Creator: c.Profile.ID, What: what, ID: id}
+	value, err := json.Marshal(d)
+	if err != nil {
+		panic(fmt.Errorf("a due cannot be written: %w", err))
+	}
+	c.changes = append(c.changes, store.Change{Key: d.key(), Value: value})
+	c.Later(func() { c.w.due.add(d) })
+}
+
+// Handler does what was due. It runs inside Do, maybe again after a crash, and checks whether there is still something to do.
+type Handler func(c *Creator, id int64)
+
+// Run does what becomes due, until the context ends. Handlers are found by name.
+func (w *World) Run(ctx context.Context, handlers map[string]Handler) {
+	for ctx.Err() == nil {
+		d, wait, ok := w.due.next(w.Now())
+		if ok {
+			w.happen(d, handlers)
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-w.due.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (w *World) happen(d due, handlers map[string]Handler) {
+	err := w.DoID(d.Creator, func(c *Creator) error {
+		c.changes = append(c.changes, store.Change{Key: d.key()})
+		if handle := handlers[d.What]; handle != nil {
+			handle(c, d.ID)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, ErrNoLogin) {
+		w.Log.Error("what was due did not happen", slog.String("what", d.What), slog.String("error", err.Error()))
+	}
+}

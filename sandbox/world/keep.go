@@ -1,0 +1,47 @@
+package world
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/stagedoor/stagedoor/sandbox/store"
+)
+
+// keyKept starts the keys of Keep.
+const keyKept byte = 'k' // + shelf, 0, name
+
+// Keep stores something that belongs to no creator yet, such as a sign-in that waits for a code.
+func (w *World) Keep(shelf, name string, thing any) error {
+	value, err := json.Marshal(thing)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", shelf, err)
+	}
+	return w.commit([]store.Change{{Key: keptKey(shelf, name), Value: value}})
+}
+
+// Recall reads it back and says whether it was there.
+func (w *World) Recall(shelf, name string, into any) (bool, error) {
+	value, err := w.Store.Get(keptKey(shelf, name))
+	if err != nil || value == nil {
+		return false, err
+	}
+	return true, json.Unmarshal(value, into)
+}
+
+// Kept visits a shelf.
+func (w *World) Kept(shelf string, visit func(name string, value json.RawMessage) error) error {
+	prefix := keptKey(shelf, "")
+	return w.Store.Each(prefix, func(key, value []byte) error {
+		return visit(string(key[len(prefix):]), append(json.RawMessage(nil), value...))
+	})
+}
+
+// Discard forgets it.
+func (w *World) Discard(shelf, name string) error {
+	return w.commit([]store.Change{{Key: keptKey(shelf, name)}})
+}
+
+func keptKey(shelf, name string) []byte {
+	key := append([]byte{keyKept}, shelf...)
+	return append(append(key, 0), name...)
+}

@@ -1,0 +1,174 @@
+package world
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/store"
+)
+
+// How long a session lives, when its token changes, and how long the old token is good for after that.
+const (
+	SessionLife   = 30 * 24 * time.Hour
+	sessionRotate = 30 * time.Minute
+	sessionGrace  = time.Minute
+)
+
+// Session is one sign-in of a creator.
+type Session struct {
+	ID        int64     `json:"id"`
+	Login     string    `json:"login"`
+	Owner     int64     `json:"owner"` // who it belongs to; not always the login's own creator, see persona mismatch
+	Token     string    `json:"token"`
+	Previous  string    `json:"previous,omitempty"`
+	Device    string    `json:"device"`
+	Agent     string    `json:"agent"`
+	Egress    string    `json:"egress"`
+	At        time.Time `json:"at"`
+	Rotated   time.Time `json:"rotated"`
+	Seen      time.Time `json:"seen"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// sessions are found by token, and by the token before.
+type sessions struct {
+	mu      sync.Mutex
+	byToken map[string]*Session
+	last    int64
+}
+
+func (s *sessions) read(from *store.Store) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byToken, s.last = map[string]*Session{}, 0
+	return from.Each([]byte{keySession}, func(_, value []byte) error {
+		var one Session
+		if err := json.Unmarshal(value, &one); err != nil {
+			return fmt.Errorf("read session: %w", err)
+		}
+		s.last = max(s.last, one.ID)
+		s.byToken[one.Token] = &one
+		if one.Previous != "" {
+			s.byToken[one.Previous] = &one
+		}
+		return nil
+	})
+}
+
+// NewSession signs a creator in.
+func (w *World) NewSession(s Session) (Session, error) {
+	now := w.Now()
+	w.sessions.mu.Lock()
+	w.sessions.last++
+	s.ID = w.sessions.last
+	s.Token = rand.Text()
+	s.At, s.Rotated, s.Seen = now, now, now
+	if s.ExpiresAt.IsZero() {
+		s.ExpiresAt = now.Add(SessionLife)
+	}
+	stored := s
+	w.sessions.byToken[s.Token] = &stored
+	w.sessions.mu.Unlock()
+	return s, w.saveSession(&s)
+}
+
+// FindSession finds the session of a token that is still good. If its time has come it gets a new token, which rotated says.
+func (w *World) FindSession(token string) (s Session, rotated, ok bool) {
+	now := w.Now()
+	w.sessions.mu.Lock()
+	found := w.sessions.byToken[token]
+	if found == nil || !now.Before(found.ExpiresAt) || (token == found.Previous && now.After(found.Rotated.Add(sessionGrace))) {
+		w.sessions.mu.Unlock()
+		return Session{}, false, false
+	}
+	rotated = token == found.Token && now.Sub(found.Rotated) >= sessionRotate
+	if rotated {
+		delete(w.sessions.byToken, found.Previous)
+		found.Previous, found.Token, found.Rotated = found.Token, rand.Text(), now
+		w.sessions.byToken[found.Token] = found
+	}
+	found.Seen = now
+	s = *found
+	w.sessions.mu.Unlock()
+	if rotated && w.saveSession(&s) != nil {
+		return Session{}, false, false
+	}
+	return s, rotated, true
+}
+
+// EndSessions ends those of a login for which which is true, with their sockets, and counts them.
+func (w *World) EndSessions(login string, which func(Session) bool) (int, error) {
+	var ended []Session
+	w.sessions.mu.Lock()
+	for token, s := range w.sessions.byToken {
+		if s.Login == login && token == s.Token && which(*s) {
+			ended = append(ended, *s)
+		}
+	}
+	var changes []store.Change
+	for _, s := range ended {
+		delete(w.sessions.byToken, s.Token)
+		delete(w.sessions.byToken, s.Previous)
+		changes = append(changes, store.Change{Key: sessionKey(s.ID)})
+	}
+	w.sessions.mu.Unlock()
+	if len(ended) == 0 {
+		return 0, nil
+	}
+	if c, err := w.hold(login); err == nil {
+		for _, s := range ended {
+			c.DropSockets(s.Device, ReasonSession)
+		}
+		c.users.Add(-1)
+	}
+	return len(ended), w.commit(changes)
+}
+
+// Sessions are a login's, oldest first.
+func (w *World) Sessions(login string) []Session {
+	var list []Session
+	w.sessions.mu.Lock()
+	for token, s := range w.sessions.byToken {
+		if s.Login == login && token == s.Token {
+			list = append(list, *s)
+		}
+	}
+	w.sessions.mu.Unlock()
+	slices.SortFunc(list, func(a, b Session) int { return int(a.ID - b.ID) })
+	return list
+}
+
+// Sessions are the creator's.
+func (c *Creator) Sessions() []Session { return c.w.Sessions(c.Profile.Login) }
+
+// EndSession ends one of the creator's, after the commit.
+func (c *Creator) EndSession(id int64) {
+	c.Later(func() {
+		_, err := c.w.EndSessions(c.Profile.Login, func(s Session) bool { return s.ID == id })
+		if err != nil {
+			c.w.Log.Error("session not ended", slog.String("error", err.Error()))
+		}
+	})
+}
+
+func (w *World) saveSession(s *Session) error {
+	value, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("write session: %w", err)
+	}
+	return w.commit([]store.Change{{Key: sessionKey(s.ID), Value: value}})
+}
+
+func sessionKey(id int64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{keySession}, uint64(id))
+}
+
+// SessionNumber is a session's id as the platform shows it.
+func (s Session) SessionNumber() int64 { return row.MadeID(s.Owner, row.KindSession, s.ID) }

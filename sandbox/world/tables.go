@@ -1,0 +1,205 @@
+package world
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/seed"
+)
+
+// tables are made when they are first asked for.
+type tables struct {
+	people         *Table[row.Person, *row.Person]
+	lists          *Table[row.List, *row.List]
+	txs            *Table[row.Tx, *row.Tx]
+	spent          map[int64]*Spend  // by person
+	paid           map[int64][]int64 // transactions by what was paid for
+	chats          *Table[row.Chat, *row.Chat]
+	messages       map[int64]*Table[row.Message, *row.Message] // by chat
+	masses         *Table[row.Mass, *row.Mass]
+	posts          *Table[row.Post, *row.Post]
+	comments       map[int64]*Table[row.Comment, *row.Comment] // by post
+	labels         *Table[row.Label, *row.Label]
+	stories        *Table[row.Story, *row.Story]
+	highlights     *Table[row.Highlight, *row.Highlight]
+	streams        *Table[row.Stream, *row.Stream]
+	streamComments map[int64]*Table[row.Comment, *row.Comment] // by stream
+	media          *Table[row.Media, *row.Media]
+	folders        *Table[row.Folder, *row.Folder]
+	uploads        *Table[row.Upload, *row.Upload]
+	drafts         *Table[row.Draft, *row.Draft]
+	tracking       *Table[row.Link, *row.Link]
+	trials         *Table[row.Link, *row.Link]
+	promotions     *Table[row.Promotion, *row.Promotion]
+	bundles        *Table[row.Bundle, *row.Bundle]
+	payouts        *Table[row.Payout, *row.Payout]
+	notices        *Table[row.Notice, *row.Notice]
+	social         *Table[row.SocialLink, *row.SocialLink]
+	forms          *Table[row.Form, *row.Form]
+	settings       *Table[row.Settings, *row.Settings]
+}
+
+// lazily opens a table on first use.
+func lazily[T any, P keyed[T]](c *Creator, slot **Table[T, P], kind row.Kind, seeded func(row.Origin) []P) *Table[T, P] {
+	if *slot == nil {
+		*slot = open(c, kind, 0, seeded(c.Profile.Origin))
+	}
+	return *slot
+}
+
+// below opens a table that belongs to a parent, on first use.
+func below[T any, P keyed[T]](c *Creator, slot *map[int64]*Table[T, P], kind row.Kind, parent int64, seeded func() []P) *Table[T, P] {
+	if *slot == nil {
+		*slot = map[int64]*Table[T, P]{}
+	}
+	if (*slot)[parent] == nil {
+		(*slot)[parent] = open(c, kind, parent, seeded())
+	}
+	return (*slot)[parent]
+}
+
+// People are everyone the creator can meet.
+func (c *Creator) People() *Table[row.Person, *row.Person] {
+	return lazily(c, &c.tables.people, row.KindPerson, seed.People)
+}
+
+// Lists are the creator's and the platform's own.
+func (c *Creator) Lists() *Table[row.List, *row.List] {
+	return lazily(c, &c.tables.lists, row.KindList, seed.Lists)
+}
+
+// Chats are the conversations.
+func (c *Creator) Chats() *Table[row.Chat, *row.Chat] {
+	return lazily(c, &c.tables.chats, row.KindChat, seed.ChatList)
+}
+
+// Messages are those of one chat.
+func (c *Creator) Messages(chat int64) *Table[row.Message, *row.Message] {
+	return below(c, &c.tables.messages, row.KindMessage, chat, func() []*row.Message {
+		return seed.Messages(c.Profile.Origin, chat, func(id int64) bool { return len(c.Paid(id)) > 0 })
+	})
+}
+
+// Spend is what one person paid, by what for.
+type Spend struct {
+	Total, Subscriptions, Messages, Posts, Tips, Streams int64
+}
+
+// Txs are the transactions.
+func (c *Creator) Txs() *Table[row.Tx, *row.Tx] {
+	if c.tables.txs == nil {
+		// From the seed's people, whatever has become of them: the past does not change.
+		c.tables.txs = open(c, row.KindTx, 0, seed.Transactions(c.Profile.Origin, seed.People(c.Profile.Origin)))
+		c.tables.spent, c.tables.paid = map[int64]*Spend{}, map[int64][]int64{}
+		for _, t := range c.tables.txs.All() {
+			c.note(t)
+		}
+	}
+	return c.tables.txs
+}
+
+// AddTx books a transaction that just happened and tells the sockets.
+func (c *Creator) AddTx(t *row.Tx) *row.Tx {
+	txs := c.Txs()
+	t.ID, t.At, t.Status = txs.NextID(), c.Now(), "pending"
+	txs.Put(t)
+	c.note(t)
+	return t
+}
+
+func (c *Creator) note(t *row.Tx) {
+	if t.Ref != 0 {
+		c.tables.paid[t.Ref] = append(c.tables.paid[t.Ref], t.ID)
+	}
+	if t.Person == 0 || t.Status == "reversed" {
+		return
+	}
+	s := c.tables.spent[t.Person]
+	if s == nil {
+		s = &Spend{}
+		c.tables.spent[t.Person] = s
+	}
+	s.Add(t)
+}
+
+// Add counts a transaction.
+func (s *Spend) Add(t *row.Tx) {
+	s.Total += t.Gross
+	switch t.Type {
+	case "subscription", "bundle":
+		s.Subscriptions += t.Gross
+	case "message":
+		s.Messages += t.Gross
+	case "post":
+		s.Posts += t.Gross
+	case "tip":
+		s.Tips += t.Gross
+	case "stream":
+		s.Streams += t.Gross
+	}
+}
+
+// Spent is what a person paid in all.
+func (c *Creator) Spent(person int64) Spend {
+	c.Txs()
+	if s := c.tables.spent[person]; s != nil {
+		return *s
+	}
+	return Spend{}
+}
+
+// Paid are the transactions for one thing (a post, a message), oldest first.
+func (c *Creator) Paid(ref int64) []*row.Tx {
+	txs := c.Txs()
+	var list []*row.Tx
+	for _, id := range c.tables.paid[ref] {
+		list = append(list, txs.Get(id))
+	}
+	return list
+}
+
+// Member says whether a person is on a list, by its rule if it is the platform's own.
+func (c *Creator) Member(l *row.List, p *row.Person) bool {
+	now := c.Now()
+	switch l.System {
+	case "":
+		return slices.Contains(l.Members, p.ID)
+	case "fans":
+		return p.Sub.Active(now)
+	case "expired":
+		return p.Sub != nil && !p.Sub.Active(now)
+	case "following":
+		return p.Follow.Active(now)
+	case "recent":
+		return p.Sub != nil && p.Sub.Since.After(now.AddDate(0, 0, -7))
+	case "muted":
+		chat := c.Chats().Get(p.ID)
+		return chat != nil && chat.Muted
+	case "restricted":
+		return p.Restricted
+	}
+	return false
+}
+
+// ChatOf says in which chat a message is; 0 if there is no such message.
+func (c *Creator) ChatOf(message int64) int64 {
+	if chat, ok := seed.ChatOfMessage(c.Profile.Origin, message); ok {
+		return chat
+	}
+	for chat, table := range c.tables.messages {
+		if table.Get(message) != nil {
+			return chat
+		}
+	}
+	prefix := append(creatorKey(keyRow, c.Profile.ID), byte(row.KindMessage))
+	chat := int64(0)
+	_ = c.w.Store.Each(prefix, func(key, _ []byte) error {
+		if rest := key[len(prefix):]; int64(binary.BigEndian.Uint64(rest[8:])) == message {
+			chat = int64(binary.BigEndian.Uint64(rest))
+			return errEnough
+		}
+		return nil
+	})
+	return chat
+}

@@ -1,0 +1,307 @@
+package world_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/store"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+const ada = "ok+ada@sandbox.test"
+
+// start makes a world on a file; the same file makes the same world.
+func start(t *testing.T, path string, change func(*world.Deps)) (*world.World, func()) {
+	t.Helper()
+	s, err := store.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := world.Deps{Store: s, Log: slog.New(slog.DiscardHandler), Now: time.Now, Origin: "http://sandbox.test"}
+	if change != nil {
+		change(&d)
+	}
+	w, err := world.New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func file(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "w.db")
+}
+
+func do(t *testing.T, w *world.World, login string, f func(*world.Creator)) {
+	t.Helper()
+	if err := w.Do(login, func(c *world.Creator) error { f(c); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addList is a small write.
+func addList(c *world.Creator, name string) int64 {
+	l := &row.List{Rec: row.Rec{ID: c.Lists().NextID()}, Name: name}
+	c.Lists().Put(l)
+	c.Emit("list.changed", map[string]string{"name": name})
+	return l.ID
+}
+
+func lists(c *world.Creator) (names []string) {
+	for _, l := range c.Lists().All() {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+func TestTheSeedIsTheSameForALoginAndAnotherForTheNext(t *testing.T) {
+	t.Parallel()
+	now := func() time.Time { return time.Date(2026, 11, 15, 9, 0, 0, 0, time.UTC) }
+	past := func(login string) string {
+		w, stop := start(t, file(t), func(d *world.Deps) { d.Now = now })
+		defer stop()
+		var text []byte
+		err := w.Do(login, func(c *world.Creator) (err error) {
+			text, err = json.Marshal([]any{c.Profile, c.People().All(), c.Txs().All(), c.Chats().All(), c.Messages(c.Chats().All()[0].ID).All()})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if first, second := past(ada), past(ada); first != second {
+		t.Error("the same login has two pasts")
+	}
+	if past(ada) == past("ok+bob@sandbox.test") {
+		t.Error("two logins have one past")
+	}
+}
+
+func TestWritesSurviveARestartAndAResetForgetsThem(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	w, stop := start(t, path, nil)
+	var id int64
+	var seeded int
+	do(t, w, ada, func(c *world.Creator) {
+		seeded = c.Lists().Len()
+		id = addList(c, "Kept")
+		c.Lists().Delete(c.Lists().All()[0].ID)
+		c.Profile.Bio = "changed"
+		c.SaveProfile()
+	})
+	stop()
+	w, stop = start(t, path, nil)
+	defer stop()
+	do(t, w, ada, func(c *world.Creator) {
+		if l := c.Lists().Get(id); l == nil || l.Name != "Kept" || c.Lists().Len() != seeded || c.Profile.Bio != "changed" {
+			t.Errorf("after a restart: %v, bio %q", lists(c), c.Profile.Bio)
+		}
+		if next := addList(c, "Next"); next <= id {
+			t.Errorf("id %d follows %d", next, id)
+		}
+	})
+	if err := w.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	do(t, w, ada, func(c *world.Creator) {
+		if c.Lists().Get(id) != nil || c.Lists().Len() != seeded || c.Profile.Bio == "changed" {
+			t.Errorf("after a reset: %v", lists(c))
+		}
+	})
+}
+
+func TestAFailedChangeLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	w, stop := start(t, file(t), nil)
+	defer stop()
+	l, err := w.Listen(ada, "device")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	no := errors.New("no")
+	err = w.Do(ada, func(c *world.Creator) error {
+		addList(c, "Never")
+		c.Profile.Name = "Never"
+		c.SaveProfile()
+		c.Lists().All()[0].Name = "Never"
+		return no
+	})
+	if !errors.Is(err, no) {
+		t.Fatal(err)
+	}
+	do(t, w, ada, func(c *world.Creator) {
+		for _, name := range append(lists(c), c.Profile.Name) {
+			if name == "Never" {
+				t.Error("a failed change is there")
+			}
+		}
+	})
+	if frames := l.Take(); len(frames) != 0 {
+		t.Errorf("a failed change sent %d frames", len(frames))
+	}
+}
+
+func TestFramesComeInOrderAndCanBeListedAcrossARestart(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	w, stop := start(t, path, nil)
+	l, err := w.Listen(ada, "device")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 25 {
+				do(t, w, ada, func(c *world.Creator) { addList(c, "L") })
+			}
+		})
+	}
+	all.Wait()
+	live := l.Take()
+	l.Close()
+	stop()
+	w, stop = start(t, path, nil)
+	defer stop()
+	do(t, w, ada, func(c *world.Creator) {
+		listed, more, complete, err := c.Frames(0, 1000)
+		if err != nil || more || !complete || len(listed) != 200 || len(live) != 200 {
+			t.Fatalf("%d live, %d listed, more %v, complete %v, %v", len(live), len(listed), more, complete, err)
+		}
+		for i := range live {
+			if string(live[i]) != string(listed[i]) {
+				t.Fatalf("frame %d was %s live and %s listed", i, live[i], listed[i])
+			}
+		}
+	})
+}
+
+func TestCreatorsAreLetGoOfAndComeBackAsTheyWere(t *testing.T) {
+	t.Parallel()
+	w, stop := start(t, file(t), func(d *world.Deps) { d.Loaded = 4 })
+	defer stop()
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range 100 {
+				do(t, w, fmt.Sprintf("ok+%d@sandbox.test", (worker+i)%10), func(c *world.Creator) { addList(c, "More") })
+			}
+		})
+	}
+	all.Wait()
+	total := 0
+	for n := range 10 {
+		do(t, w, fmt.Sprintf("ok+%d@sandbox.test", n), func(c *world.Creator) {
+			for _, name := range lists(c) {
+				if name == "More" {
+					total++
+				}
+			}
+		})
+	}
+	if total != 400 {
+		t.Fatalf("%d of 400 writes are there", total)
+	}
+}
+
+func TestWhatIsDueHappensWhenTheClockIsAdvancedAndAfterARestart(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	w, stop := start(t, path, nil)
+	do(t, w, ada, func(c *world.Creator) { c.At(c.Now().Add(48*time.Hour), "ring", 7) })
+	stop()
+	w, stop = start(t, path, nil)
+	rang := make(chan int64, 10)
+	done := make(chan struct{})
+	ctx, cancel := contextOf(t)
+	go func() {
+		defer close(done)
+		w.Run(ctx, map[string]world.Handler{"ring": func(_ *world.Creator, id int64) { rang <- id }})
+	}()
+	if err := w.Advance(47 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if len(rang) != 0 {
+		t.Fatal("it rang early")
+	}
+	if err := w.Advance(2 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if id := <-rang; id != 7 {
+		t.Fatalf("it rang for %d", id)
+	}
+	cancel()
+	<-done
+	stop()
+	w, stop = start(t, path, nil)
+	defer stop()
+	if ahead := time.Until(w.Now()); ahead < 48*time.Hour {
+		t.Errorf("the clock is %s ahead after a restart", ahead)
+	}
+}
+
+func TestANewCreatorIsCheap(t *testing.T) { //nolint:paralleltest // it measures the heap
+	w, stop := start(t, file(t), func(d *world.Deps) { d.Loaded = 10_000 })
+	defer stop()
+	before := heap()
+	began := time.Now()
+	const n = 2000
+	for i := range n {
+		do(t, w, fmt.Sprintf("ok+cheap%d@sandbox.test", i), func(*world.Creator) {})
+	}
+	each := time.Since(began) / n
+	bytes := (heap() - before) / n
+	runtime.KeepAlive(w)
+	t.Logf("a new creator costs %s and %d bytes", each, bytes)
+	if each > 10*time.Millisecond || bytes > 64<<10 {
+		t.Errorf("a new creator costs %s and %d bytes", each, bytes)
+	}
+}
+
+func TestASessionsTokenRotatesAndEnds(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	w, stop := start(t, file(t), func(d *world.Deps) {
+		d.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	defer stop()
+	s, err := w.NewSession(world.Session{Login: ada, Owner: 1, Device: "d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead.Store(int64(31 * time.Minute))
+	next, rotated, ok := w.FindSession(s.Token)
+	if !ok || !rotated || next.Token == s.Token {
+		t.Fatalf("rotated %v, ok %v", rotated, ok)
+	}
+	if again, rotated, ok := w.FindSession(s.Token); !ok || rotated || again.ID != s.ID {
+		t.Fatal("the old token is not good within its grace")
+	}
+	ahead.Add(int64(2 * time.Minute))
+	if _, _, ok := w.FindSession(s.Token); ok {
+		t.Fatal("the old token is good after its grace")
+	}
+	if n, err := w.EndSessions(ada, func(world.Session) bool { return true }); n != 1 || err != nil {
+		t.Fatalf("%d ended, %v", n, err)
+	}
+	if _, _, ok := w.FindSession(next.Token); ok {
+		t.Fatal("an ended session is good")
+	}
+}
