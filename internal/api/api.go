@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/route"
@@ -31,12 +32,14 @@ type Config struct {
 
 // Deps is what the face needs.
 type Deps struct {
-	Config   Config
-	Orgs     *org.Orgs
-	Keys     *apikey.Keys
-	Audit    *audit.Log
-	Limits   *limit.Limiter
-	Usage    *usage.Usage
+	Config Config
+	Orgs   *org.Orgs
+	Keys   *apikey.Keys
+	Audit  *audit.Log
+	Limits *limit.Limiter
+	Usage  *usage.Usage
+	// Catalogs are what can be called, by the org's environment; one that is missing has no platform.
+	Catalogs map[org.Environment]*catalog.Catalog
 	Metrics  *route.Metrics
 	Tracer   trace.Tracer
 	Draining func() bool
@@ -51,6 +54,7 @@ type API struct {
 	Deps
 	table *route.Table
 	pages pages
+	sdk   *sdkDocuments
 	// document makes the OpenAPI document once, when all operations are in.
 	document func() ([]byte, error)
 }
@@ -74,6 +78,7 @@ func New(d Deps) (*API, error) {
 	a.keyRoutes()
 	a.usageRoutes()
 	a.auditRoutes()
+	a.sdkRoutes()
 	a.documentRoutes()
 	a.document = sync.OnceValues(a.table.OpenAPI)
 	return a, nil

@@ -29,6 +29,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/config"
 	"github.com/stagedoor/stagedoor/internal/fleet"
@@ -108,11 +109,16 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	n.bus.OnConnect(n.keys.Distrust)
 	n.usage = usage.New(usage.Deps{DB: n.db, Log: n.log, Now: clock.Now})
 
+	sandbox, err := catalog.Sandbox()
+	if err != nil {
+		return n, err
+	}
 	source, hashIP := route.SourceOf(proxies), hashWith(cfg.IPHashKey.Reveal())
 	publicMetrics, adminMetrics := route.NewMetrics("public"), route.NewMetrics("admin")
 	n.api, err = api.New(api.Deps{
 		Config: api.Config{PublicURL: cfg.PublicURL}, Orgs: orgs, Keys: n.keys, Audit: auditLog, Limits: n.limits, Usage: n.usage,
-		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+		Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox},
+		Metrics:  publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	if err != nil {
 		return n, err

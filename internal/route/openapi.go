@@ -3,6 +3,7 @@ package route
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -61,14 +62,20 @@ func (t *Table) describe(op *Operation) huma.Operation {
 	if op.Audit != "" {
 		described.Extensions["x-audit"] = op.Audit
 	}
+	if op.Answer != nil {
+		body := reflect.TypeOf(op.Answer)
+		described.Responses[strconv.Itoa(op.Status)] = &huma.Response{
+			Description: http.StatusText(op.Status),
+			Content:     map[string]*huma.MediaType{"application/json": {Schema: t.api.OpenAPI().Components.Schemas.Schema(body, true, body.Name())}},
+		}
+	}
+	if op.Conditional {
+		described.Responses[strconv.Itoa(http.StatusNotModified)] = &huma.Response{Description: "What the caller has is still current."}
+	}
 	schema := t.api.OpenAPI().Components.Schemas.Schema(problemType, true, "Problem")
 	for status, kinds := range byStatus {
-		lines := make([]string, len(kinds))
-		for i, k := range kinds {
-			lines[i] = "`" + k.Code + "`: " + k.Title
-		}
 		described.Responses[strconv.Itoa(status)] = &huma.Response{
-			Description: strings.Join(lines, "\n\n"),
+			Description: listKinds(kinds),
 			Content:     map[string]*huma.MediaType{problem.ContentType: {Schema: schema}},
 		}
 	}
@@ -103,6 +110,25 @@ func (t *Table) operation(op *Operation) *huma.Operation {
 	panic("no place in a path item for " + op.Method)
 }
 
+// Part is a piece of the document that a face writes itself: operations of which one row serves many. Names of components
+// in it hold a dot, which those made from Go types never do.
+type Part struct {
+	Tags                                    []Tag
+	Paths                                   map[string]json.RawMessage
+	Schemas, Responses, Parameters, Headers map[string]json.RawMessage
+	// Extensions are members of the document itself, each beginning with x-.
+	Extensions map[string]json.RawMessage
+}
+
+// Tag is a group of operations.
+type Tag struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+// Describe adds a part to the document. It is made when the document is.
+func (t *Table) Describe(part func() (Part, error)) { t.parts = append(t.parts, part) }
+
 // OpenAPI is the document of all operations, in OpenAPI 3.1.
 func (t *Table) OpenAPI() ([]byte, error) {
 	doc, err := json.Marshal(t.api.OpenAPI())
@@ -110,7 +136,115 @@ func (t *Table) OpenAPI() ([]byte, error) {
 		return nil, fmt.Errorf("encode OpenAPI document: %w", err)
 	}
 	// {code...} is the mux's way to write a parameter; OpenAPI knows {code}.
-	return []byte(strings.ReplaceAll(string(doc), "...}", "}")), nil
+	doc = []byte(strings.ReplaceAll(string(doc), "...}", "}"))
+	for _, part := range t.parts {
+		p, err := part()
+		if err != nil {
+			return nil, fmt.Errorf("make a part of the OpenAPI document: %w", err)
+		}
+		if doc, err = p.addTo(doc); err != nil {
+			return nil, fmt.Errorf("add to the OpenAPI document: %w", err)
+		}
+	}
+	return doc, nil
+}
+
+// addTo adds the part to a document.
+func (p *Part) addTo(doc []byte) ([]byte, error) {
+	var root map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &root); err != nil {
+		return nil, err
+	}
+	var components map[string]json.RawMessage
+	if err := json.Unmarshal(root["components"], &components); err != nil {
+		return nil, err
+	}
+	for _, m := range []struct {
+		into map[string]json.RawMessage
+		name string
+		add  map[string]json.RawMessage
+	}{
+		{components, "schemas", p.Schemas}, {components, "responses", p.Responses}, {components, "parameters", p.Parameters},
+		{components, "headers", p.Headers}, {root, "paths", p.Paths},
+	} {
+		if err := addMembers(m.into, m.name, m.add); err != nil {
+			return nil, err
+		}
+	}
+	var tags []Tag
+	if root["tags"] != nil {
+		if err := json.Unmarshal(root["tags"], &tags); err != nil {
+			return nil, err
+		}
+	}
+	for name, value := range map[string]any{"components": components, "tags": append(tags, p.Tags...)} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		root[name] = text
+	}
+	maps.Copy(root, p.Extensions)
+	return json.Marshal(root)
+}
+
+// addMembers adds members to one that is an object. What is there already is not replaced: that is a mistake.
+func addMembers(into map[string]json.RawMessage, name string, add map[string]json.RawMessage) error {
+	if len(add) == 0 {
+		return nil
+	}
+	members := map[string]json.RawMessage{}
+	if into[name] != nil {
+		if err := json.Unmarshal(into[name], &members); err != nil {
+			return err
+		}
+	}
+	for key, value := range add {
+		if members[key] != nil {
+			return fmt.Errorf("%s has %s already", name, key)
+		}
+		members[key] = value
+	}
+	text, err := json.Marshal(members)
+	into[name] = text
+	return err
+}
+
+// problemComponent is where the schema of problems is in a document that has ProblemComponents.
+const problemComponent = "Problem.Document"
+
+// ProblemComponents are answers that stand for problems, named by a status or a range of them (Problem.429, Problem.4XX), and
+// the schema they refer to. Many operations can then share them.
+func ProblemComponents(byStatus map[string][]problem.Kind) (schemas, responses map[string]json.RawMessage, err error) {
+	schema, err := json.Marshal(Problem{}.Schema(nil))
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the schema of problems: %w", err)
+	}
+	responses = map[string]json.RawMessage{}
+	for status, kinds := range byStatus {
+		codes := make([]string, len(kinds))
+		for i, k := range kinds {
+			codes[i] = k.Code
+		}
+		text, err := json.Marshal(map[string]any{
+			"description": listKinds(kinds), "x-problems": codes,
+			"content": map[string]any{problem.ContentType: map[string]any{"schema": map[string]string{"$ref": "#/components/schemas/" + problemComponent}}},
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("encode the problems of %s: %w", status, err)
+		}
+		responses["Problem."+status] = text
+	}
+	return map[string]json.RawMessage{problemComponent: schema}, responses, nil
+}
+
+// listKinds describes what an answer of one status can mean.
+func listKinds(kinds []problem.Kind) string {
+	lines := make([]string, len(kinds))
+	for i, k := range kinds {
+		lines[i] = "`" + k.Code + "`: " + k.Title
+	}
+	return strings.Join(lines, "\n\n")
 }
 
 // markSensitive marks fields with the tag sensitive in the document, so that whoever captures bodies can mask them.

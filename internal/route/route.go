@@ -54,6 +54,10 @@ type Operation struct {
 	Example any
 	// Media are the types of a plain operation's success.
 	Media []string
+	// Answer is a value of the type that describes the body of an operation which writes bytes that it has already.
+	Answer any
+	// Conditional operations answer 304 to an If-None-Match that still holds.
+	Conditional bool
 
 	hasBody bool
 }
@@ -121,6 +125,8 @@ type Table struct {
 	mux  *http.ServeMux
 	api  huma.API
 	rows []*Operation
+	// parts are added to the document when it is made.
+	parts []func() (Part, error)
 	// byPattern finds the row of a mux pattern.
 	byPattern map[string]*Operation
 	secure    http.Header

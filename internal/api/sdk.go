@@ -1,0 +1,255 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/route"
+)
+
+// Forms of the catalogue, besides the full one.
+const (
+	formatCompact = "compact"
+	formatOpenAPI = "openapi"
+	formatMCP     = "mcp"
+)
+
+type sdkInput struct {
+	Resource    string `query:"resource" maxLength:"64" doc:"Only the methods of this resource."`
+	Access      string `query:"access" enum:"read,write" doc:"Only methods that read, or that write."`
+	Format      string `query:"format" enum:"compact,full,openapi,mcp" default:"full" doc:"compact leaves the schemas out; openapi is a document for code generators; mcp is a list of tools."`
+	IfNoneMatch string `header:"If-None-Match" doc:"The ETag of what the caller has."`
+}
+
+type sdkOutput struct {
+	Status       int
+	ContentType  string `header:"Content-Type"`
+	ETag         string `header:"ETag"`
+	CacheControl string `header:"Cache-Control"`
+	Vary         string `header:"Vary"`
+	Body         []byte
+}
+
+// sdkBody is the catalogue in its full form.
+type sdkBody struct {
+	Version   string                     `json:"version" doc:"The catalogue's version."`
+	Hash      string                     `json:"hash" doc:"Changes with everything the catalogue holds."`
+	Resources map[string][]string        `json:"resources" doc:"The names of the methods, by resource."`
+	Methods   []sdkMethod                `json:"methods"`
+	Types     map[string]json.RawMessage `json:"types" doc:"JSON Schema of the types that results refer to."`
+}
+
+// sdkMethod is one method.
+type sdkMethod struct {
+	Resource    string          `json:"resource"`
+	Method      string          `json:"method"`
+	Access      string          `json:"access" enum:"read,write"`
+	HTTP        []string        `json:"http" doc:"How it may be called."`
+	Positional  []string        `json:"positional" doc:"The arguments in the order of the positional form."`
+	Description string          `json:"description"`
+	Args        json.RawMessage `json:"args" doc:"JSON Schema 2020-12 of the arguments."`
+	Result      json.RawMessage `json:"result" doc:"JSON Schema 2020-12 of the result."`
+	Example     json.RawMessage `json:"example" doc:"Arguments that work on the sandbox."`
+	Idempotent  bool            `json:"idempotent" doc:"Repeating it is harmless."`
+	Destructive bool            `json:"destructive" doc:"It deletes, or cannot be undone."`
+	Async       bool            `json:"async" doc:"The platform finishes later, and an event tells."`
+	Sensitive   bool            `json:"sensitive" doc:"It touches money or legal data."`
+	Paginated   bool            `json:"paginated"`
+	Emits       []string        `json:"emits" doc:"Events that it normally causes."`
+	Cost        int             `json:"cost" doc:"How many calls it counts as."`
+	TimeoutMs   int64           `json:"timeoutMs"`
+	Since       string          `json:"since"`
+	Deprecated  *string         `json:"deprecated" doc:"The version that will do without it."`
+}
+
+func (a *API) sdkRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "listMethods", Method: http.MethodGet, Path: "/v1/sdk/methods", Tag: "SDK", Status: http.StatusOK, Quota: limit.Free,
+		Answer: sdkBody{}, Conditional: true, Problems: []problem.Kind{problem.InvalidRequest},
+		Summary: "The SDK catalogue", Description: "Every method that can be called on an account, with its arguments and its result. " +
+			"Which ones depends on the key's environment. Reading it costs nothing; the answer has an ETag.",
+	}, a.listMethods)
+	a.sdk = &sdkDocuments{url: a.Config.PublicURL}
+	a.table.Describe(func() (route.Part, error) {
+		c := a.Catalogs[org.EnvSandbox]
+		return describeMethods(c, c.Methods())
+	})
+}
+
+func (a *API) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, error) {
+	c := a.Catalogs[route.Caller(ctx).Org.Environment]
+	if c == nil {
+		return nil, problem.ServiceUnavailable.New("No platform is set up for this environment.").After(60)
+	}
+	if _, ok := c.Resource(in.Resource); in.Resource != "" && !ok {
+		return nil, problem.InvalidRequest.New("There is no such resource.").With("suggestions", c.NearestResource(in.Resource)).
+			At("query/resource", "unknown", "is no resource of the catalogue")
+	}
+	doc, err := a.sdk.get(sdkKey{c, in.Format, in.Resource, in.Access})
+	if err != nil {
+		return nil, err
+	}
+	// The body depends on the key, so nobody else's cache may hold it; whoever holds it asks again, which costs nothing.
+	out := &sdkOutput{Status: http.StatusOK, ContentType: "application/json", ETag: doc.etag, CacheControl: "private, no-cache", Vary: "Authorization", Body: doc.body}
+	if matches(in.IfNoneMatch, doc.etag) {
+		out.Status, out.ContentType, out.Body = http.StatusNotModified, "", nil
+	}
+	return out, nil
+}
+
+// entityTag finds the tags in a list of them; whether they are weak does not matter for reading.
+var entityTag = regexp.MustCompile(`(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")`)
+
+// matches says whether an If-None-Match names what is current.
+func matches(header, etag string) bool {
+	if strings.TrimSpace(header) == "*" {
+		return true
+	}
+	for _, m := range entityTag.FindAllStringSubmatch(header, -1) {
+		if m[1] == etag {
+			return true
+		}
+	}
+	return false
+}
+
+// sdkKey is which representation is meant. Formats, resources and accesses are known ones, so there are not many.
+type sdkKey struct {
+	catalog                  *catalog.Catalog
+	format, resource, access string
+}
+
+type sdkDocument struct {
+	body []byte
+	etag string
+}
+
+// sdkDocuments makes each representation once.
+type sdkDocuments struct {
+	url  string
+	made sync.Map // sdkKey to func() (sdkDocument, error)
+}
+
+func (d *sdkDocuments) get(key sdkKey) (sdkDocument, error) {
+	made, ok := d.made.Load(key)
+	if !ok {
+		made, _ = d.made.LoadOrStore(key, sync.OnceValues(func() (sdkDocument, error) { return d.render(key) }))
+	}
+	render, _ := made.(func() (sdkDocument, error))
+	return render()
+}
+
+func (d *sdkDocuments) render(key sdkKey) (sdkDocument, error) {
+	var methods []*catalog.Method
+	for _, m := range key.catalog.Methods() {
+		if (key.resource == "" || m.Resource == key.resource) && (key.access == "" || string(m.Access) == key.access) {
+			methods = append(methods, m)
+		}
+	}
+	var body any
+	var err error
+	switch key.format {
+	case formatMCP:
+		body, err = tools(methods)
+	case formatOpenAPI:
+		body, err = d.openAPI(key.catalog, methods)
+	case formatCompact:
+		body = compact(listing(key.catalog, methods))
+	default:
+		body = listing(key.catalog, methods)
+	}
+	if err != nil {
+		return sdkDocument{}, err
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return sdkDocument{}, fmt.Errorf("encode the catalogue: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return sdkDocument{body: text, etag: `"` + hex.EncodeToString(sum[:16]) + `"`}, nil
+}
+
+// listing is the catalogue as a list.
+func listing(c *catalog.Catalog, methods []*catalog.Method) sdkBody {
+	body := sdkBody{
+		Version: c.Version, Hash: c.Revision, Resources: map[string][]string{}, Methods: []sdkMethod{}, Types: map[string]json.RawMessage{},
+	}
+	for _, m := range methods {
+		body.Resources[m.Resource] = append(body.Resources[m.Resource], m.Name)
+		body.Methods = append(body.Methods, viewMethod(m))
+	}
+	for _, t := range typesOf(c, methods) {
+		body.Types[t.Name] = t.Schema
+	}
+	return body
+}
+
+func viewMethod(m *catalog.Method) sdkMethod {
+	view := sdkMethod{
+		Resource: m.Resource, Method: m.Name, Access: string(m.Access), HTTP: []string{http.MethodPost},
+		Positional: append([]string{}, m.Positional()...), Description: m.Summary,
+		Args: m.ArgsSchema(), Result: m.ResultSchema(), Example: m.Example,
+		Idempotent: m.Idempotent, Destructive: m.Destructive, Async: m.Async, Sensitive: m.Sensitive, Paginated: m.Paginated,
+		Emits: append([]string{}, m.Emits...), Cost: m.Cost, TimeoutMs: m.Timeout.Milliseconds(), Since: m.Since,
+	}
+	if m.Access == catalog.Read {
+		view.HTTP = []string{http.MethodGet, http.MethodPost}
+	}
+	if m.Deprecated != "" {
+		view.Deprecated = &m.Deprecated
+	}
+	return view
+}
+
+// compact is the catalogue without schemas and traits.
+func compact(full sdkBody) object {
+	methods := []object{}
+	for _, m := range full.Methods {
+		methods = append(methods, object{
+			"resource": m.Resource, "method": m.Method, "access": m.Access, "http": m.HTTP, "positional": m.Positional, "description": m.Description,
+		})
+	}
+	return object{"version": full.Version, "hash": full.Hash, "resources": full.Resources, "methods": methods}
+}
+
+// typeRef finds the types that a schema refers to.
+var typeRef = regexp.MustCompile(`"\$ref":"#/types/([A-Za-z0-9]+)"`)
+
+// typesOf lists the types that results refer to, and those that these refer to.
+func typesOf(c *catalog.Catalog, methods []*catalog.Method) []catalog.Type {
+	byName := map[string]catalog.Type{}
+	for _, t := range c.Types() {
+		byName[t.Name] = t
+	}
+	needed := map[string]bool{}
+	var need func(schema json.RawMessage)
+	need = func(schema json.RawMessage) {
+		for _, m := range typeRef.FindAllSubmatch(schema, -1) {
+			if name := string(m[1]); !needed[name] {
+				needed[name] = true
+				need(byName[name].Schema)
+			}
+		}
+	}
+	for _, m := range methods {
+		need(m.ResultSchema())
+	}
+	var list []catalog.Type
+	for _, t := range c.Types() {
+		if needed[t.Name] {
+			list = append(list, t)
+		}
+	}
+	return list
+}
