@@ -1,0 +1,96 @@
+package testenv
+
+import (
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/elazarl/goproxy"
+)
+
+// Proxy is a real CONNECT proxy that leaves from a loopback address of its own, and can be killed and started again.
+type Proxy struct {
+	t      testing.TB
+	source string
+
+	mu       sync.Mutex
+	address  string
+	listener net.Listener
+	conns    map[net.Conn]struct{}
+}
+
+// NewProxy starts one that ends with the test.
+func NewProxy(t testing.TB, source string) *Proxy {
+	t.Helper()
+	p := &Proxy{t: t, source: source, address: "127.0.0.1:0"}
+	p.Start()
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// URL is its address.
+func (p *Proxy) URL() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return "http://" + p.address
+}
+
+// Start starts it again, at the same address.
+func (p *Proxy) Start() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		return
+	}
+	l, err := net.Listen("tcp", p.address)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.address, p.listener, p.conns = l.Addr().String(), l, map[net.Conn]struct{}{}
+	proxy := goproxy.NewProxyHttpServer()
+	proxy.Logger = log.New(io.Discard, "", 0)
+	proxy.ConnectDial = p.dial
+	server := &http.Server{Handler: proxy, ErrorLog: log.New(io.Discard, "", 0), ConnState: p.note}
+	go func() { _ = server.Serve(l) }()
+}
+
+// note remembers the connections that callers have open.
+func (p *Proxy) note(conn net.Conn, state http.ConnState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if state == http.StateNew && p.listener != nil {
+		p.conns[conn] = struct{}{}
+	}
+}
+
+func (p *Proxy) dial(_, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(p.source)}}).Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener == nil {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	p.conns[conn] = struct{}{}
+	return conn, nil
+}
+
+// Kill ends it with all its connections.
+func (p *Proxy) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener == nil {
+		return
+	}
+	_ = p.listener.Close()
+	for conn := range p.conns {
+		_ = conn.Close()
+	}
+	p.listener = nil
+}

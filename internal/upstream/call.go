@@ -1,0 +1,164 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/egress"
+	"github.com/stagedoor/stagedoor/internal/problem"
+)
+
+// Answer is what a call brought.
+type Answer struct {
+	// Result is JSON, as the catalog's result schema says.
+	Result []byte
+	// Changed are the names of the cookies that the platform changed; Session is then the session to go on with.
+	Changed []string
+	Session Session
+	// Took is how long the platform and the way to it took; Sent and Received are the bodies' sizes.
+	Took           time.Duration
+	Sent, Received int
+}
+
+// Identity is who a session belongs to.
+type Identity struct {
+	ID        string  `json:"id"`
+	Username  string  `json:"username"`
+	Name      string  `json:"name"`
+	AvatarURL *string `json:"avatarUrl"`
+	IsCreator bool    `json:"isCreator"`
+}
+
+// Refused is a refusal of the platform's.
+type Refused struct {
+	catalog.Refusal
+	Status int
+}
+
+// Error is the text for logs; what the platform said is not in it.
+func (r *Refused) Error() string {
+	return fmt.Sprintf("the platform refused: %s (status %d, code %d)", r.Kind, r.Status, r.Code)
+}
+
+// refusalProblems are what callers are told. A dead session has none: it is probed again first.
+var refusalProblems = map[catalog.RefusalKind]struct {
+	kind   problem.Kind
+	detail string
+}{
+	catalog.RefusedSession:     {problem.AccountDisconnected, "The platform no longer accepts the account's session."},
+	catalog.RefusedRestricted:  {problem.UpstreamAccountRestricted, "The platform has locked or limited this account."},
+	catalog.RefusedCreatorOnly: {problem.UpstreamCreatorOnly, "The platform allows this to creators only."},
+	catalog.RefusedRateLimited: {problem.UpstreamRateLimited, "The platform asks this account to slow down."},
+	catalog.RefusedForbidden:   {problem.UpstreamForbidden, "The platform does not allow this account to do that."},
+	catalog.RefusedNotFound:    {problem.UpstreamNotFound, "The platform has no such thing."},
+	catalog.RefusedConflict:    {problem.UpstreamConflict, "The platform's state does not allow it."},
+	catalog.RefusedRejected:    {problem.UpstreamRejected, "The platform did not accept the arguments."},
+	catalog.RefusedUnavailable: {problem.UpstreamUnavailable, "The platform is unavailable."},
+	catalog.RefusedError:       {problem.UpstreamError, "The platform answered with an error of its own."},
+}
+
+// Problem is what the caller is told.
+func (r *Refused) Problem() *problem.Error {
+	known := refusalProblems[r.Kind]
+	e := known.kind.New(known.detail).Because(r)
+	if known.kind.Upstream() {
+		e = e.From(r.Code, r.Message)
+	}
+	if r.RetryAfter > 0 {
+		e = e.After(int(math.Ceil(r.RetryAfter.Seconds())))
+	}
+	return e
+}
+
+// refused is the refusal in an answer; nil for a success.
+func (d *HTTP) refused(r *reply) *Refused {
+	if r.ok() {
+		return nil
+	}
+	return &Refused{Refusal: d.Catalog.Classify(r.status, r.header, r.body), Status: r.status}
+}
+
+// Call calls a method. When the platform refuses, the error is Refused and the answer still says what the call cost and changed.
+func (d *HTTP) Call(ctx context.Context, via Via, s Session, m *catalog.Method, args catalog.Args) (Answer, error) {
+	req := args.Request()
+	r, err := d.exchange(ctx, via, s, req, egress.Limits{Header: m.Timeout})
+	if err != nil {
+		return Answer{}, d.lost(ctx, m, err)
+	}
+	a := Answer{Took: r.took, Sent: len(req.Body), Received: len(r.body)}
+	a.Session, a.Changed = s.after(d.Catalog, r.header, d.Now())
+	if refused := d.refused(r); refused != nil {
+		return a, refused
+	}
+	a.Result, err = m.Result(r.body)
+	if err != nil {
+		return a, unreadable(m, err)
+	}
+	return a, nil
+}
+
+// lost is the problem when no whole answer came. Of a write that may have arrived nobody knows the outcome.
+func (d *HTTP) lost(ctx context.Context, m *catalog.Method, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, egress.ErrNotSent) && errors.Is(context.Cause(ctx), context.Canceled) {
+		return fmt.Errorf("call %s: %w", m.ID(), err)
+	}
+	if p, ok := errors.AsType[*problem.Error](err); ok {
+		return p
+	}
+	var e *problem.Error
+	f, _ := broken(err)
+	switch {
+	case f.Code == FailTimeout, errors.Is(err, context.DeadlineExceeded):
+		e = problem.UpstreamTimeout.New("The platform did not answer in time.")
+	case f.Code == FailChanged:
+		e = problem.UpstreamInvalidResponse.New("The platform's answer could not be read.")
+	case f.Code == FailUnavailable:
+		e = problem.UpstreamUnavailable.New("The connection to the platform broke.").After(1)
+	default:
+		return fmt.Errorf("call %s: %w", m.ID(), err)
+	}
+	return uncertain(e.Because(err), m, err)
+}
+
+// uncertain marks the problem of a write whose outcome nobody knows.
+func uncertain(e *problem.Error, m *catalog.Method, err error) *problem.Error {
+	if m.Access == catalog.Read || errors.Is(err, egress.ErrNotSent) {
+		return e
+	}
+	return e.Retry(m.Idempotent).With("outcome", "unknown")
+}
+
+// unreadable is the problem when the platform said yes in words that the manifest does not know.
+func unreadable(m *catalog.Method, err error) error {
+	e := problem.UpstreamInvalidResponse.New("The platform's answer is not what its interface promises.")
+	if errors.Is(err, catalog.ErrChanged) {
+		e = problem.UpstreamChanged.New("The platform's interface has changed; we have been told.")
+	}
+	if m.Access == catalog.Write {
+		e.With("outcome", "done")
+	}
+	return e.Because(err)
+}
+
+// Probe asks the platform who the session belongs to.
+func (d *HTTP) Probe(ctx context.Context, via Via, s Session) (Identity, Answer, error) {
+	m := d.Catalog.Verify
+	args, err := m.FromObject([]byte("{}"), false)
+	if err != nil {
+		return Identity{}, Answer{}, fmt.Errorf("probe: %w", err)
+	}
+	a, err := d.Call(ctx, via, s, m, args)
+	if err != nil {
+		return Identity{}, a, err
+	}
+	var who Identity
+	if err := json.Unmarshal(a.Result, &who); err != nil || who.ID == "" {
+		return Identity{}, a, unreadable(m, catalog.ErrChanged)
+	}
+	return who, a, nil
+}

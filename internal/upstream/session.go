@@ -1,0 +1,235 @@
+package upstream
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// Session is what the platform knows a creator by. It is a value: a change makes another one.
+type Session struct {
+	cookies   []cookie
+	headers   map[string]secret.String // by name in lower case
+	userAgent string
+}
+
+type cookie struct {
+	name    string
+	value   secret.String
+	expires time.Time // zero if the platform did not say
+}
+
+// NewSession makes a session of what a caller copied from a browser: cookies by name, the headers that the manifest allows, and
+// the browser's name. Missing lists what the manifest wants and was not given.
+func NewSession(c *catalog.Catalog, cookies, headers map[string]secret.String, userAgent string) (s Session, missing []string) {
+	s = Session{userAgent: userAgent, headers: map[string]secret.String{}}
+	for _, name := range slices.Sorted(maps.Keys(cookies)) {
+		if slices.Contains(c.Session.Cookies.Kept, name) && !cookies[name].Empty() {
+			s.cookies = append(s.cookies, cookie{name: name, value: cookies[name]})
+		}
+	}
+	for name, value := range headers {
+		if name = strings.ToLower(name); slices.Contains(c.Session.Headers.Allowed, name) && !value.Empty() {
+			s.headers[name] = value
+		}
+	}
+	return s, s.missing(c)
+}
+
+func (s Session) missing(c *catalog.Catalog) []string {
+	var names []string
+	for _, name := range c.Session.Cookies.Required {
+		if s.Cookie(name).Empty() {
+			names = append(names, name)
+		}
+	}
+	for _, name := range c.Session.Headers.Required {
+		if s.headers[name].Empty() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Cookie is the value of one; empty if there is none.
+func (s Session) Cookie(name string) secret.String {
+	for _, c := range s.cookies {
+		if c.name == name {
+			return c.value
+		}
+	}
+	return secret.String{}
+}
+
+// Owner is the platform's id of who signed in, as the session says; Probe asks the platform.
+func (s Session) Owner(c *catalog.Catalog) string { return s.Cookie(c.Session.Cookies.Owner).Reveal() }
+
+// ExpiresAt is when the session ends; zero if the platform did not say.
+func (s Session) ExpiresAt(c *catalog.Catalog) time.Time {
+	for _, one := range s.cookies {
+		if one.name == c.Session.Cookies.Expiry {
+			return one.expires
+		}
+	}
+	return time.Time{}
+}
+
+// dress puts the session into a request's header.
+func (s Session) dress(h http.Header, usual string) {
+	for name, value := range s.headers {
+		h.Set(name, value.Reveal())
+	}
+	h.Set("User-Agent", usual)
+	if s.userAgent != "" {
+		h.Set("User-Agent", s.userAgent)
+	}
+	if len(s.cookies) == 0 {
+		return
+	}
+	var text strings.Builder
+	for i, c := range s.cookies {
+		if i > 0 {
+			text.WriteString("; ")
+		}
+		text.WriteString(c.name)
+		text.WriteByte('=')
+		text.WriteString(c.value.Reveal())
+	}
+	h.Set("Cookie", text.String())
+}
+
+// after is the session as an answer leaves it, and the names of the cookies that it changed. A cookie whose time alone moved is not
+// named, unless it moved far: not every answer is worth a write.
+func (s Session) after(c *catalog.Catalog, header http.Header, now time.Time) (Session, []string) {
+	var names []string
+	changed := s
+	for _, line := range header["Set-Cookie"] {
+		set, err := http.ParseSetCookie(line)
+		if err != nil || !slices.Contains(c.Session.Cookies.Kept, set.Name) {
+			continue
+		}
+		next, matters := changed.set(fromHTTP(set, now), now)
+		if matters {
+			names = append(names, set.Name)
+		}
+		changed = next
+	}
+	if len(names) == 0 {
+		return s, nil
+	}
+	slices.Sort(names)
+	return changed, slices.Compact(names)
+}
+
+// moved is how far an expiry must move to be worth a write.
+const moved = 6 * time.Hour
+
+func fromHTTP(set *http.Cookie, now time.Time) cookie {
+	one := cookie{name: set.Name, value: secret.New(set.Value), expires: set.Expires}
+	switch {
+	case set.MaxAge < 0:
+		one.expires = now
+	case set.MaxAge > 0:
+		one.expires = now.Add(time.Duration(set.MaxAge) * time.Second)
+	}
+	return one
+}
+
+// set is the session with one cookie put, or removed if it has ended, and whether that matters.
+func (s Session) set(one cookie, now time.Time) (Session, bool) {
+	at := slices.IndexFunc(s.cookies, func(c cookie) bool { return c.name == one.name })
+	ended := !one.expires.IsZero() && !one.expires.After(now) || one.value.Empty()
+	out := s
+	out.cookies = slices.Clone(s.cookies)
+	switch {
+	case ended && at < 0:
+		return s, false
+	case ended:
+		out.cookies = slices.Delete(out.cookies, at, at+1)
+		return out, true
+	case at < 0:
+		out.cookies = append(out.cookies, one)
+		return out, true
+	}
+	old := out.cookies[at]
+	out.cookies[at] = one
+	shift := one.expires.Sub(old.expires).Abs()
+	return out, !old.value.Equal(one.value) || shift > moved
+}
+
+// Merge is this session with the named cookies taken from another one: how two answers that changed different cookies both count.
+func (s Session) Merge(from Session, names []string) Session {
+	out := s
+	out.cookies = slices.DeleteFunc(slices.Clone(s.cookies), func(c cookie) bool { return slices.Contains(names, c.name) })
+	for _, c := range from.cookies {
+		if slices.Contains(names, c.name) {
+			out.cookies = append(out.cookies, c)
+		}
+	}
+	return out
+}
+
+// stored is the form of a session, and of a continuation, that is sealed.
+type stored struct {
+	Cookies   []storedCookie    `json:"cookies,omitempty"`
+	Headers   map[string]string `json:"headers,omitempty"`
+	UserAgent string            `json:"userAgent,omitempty"`
+}
+
+type storedCookie struct {
+	Name    string    `json:"name"`
+	Value   string    `json:"value"`
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+func (s Session) store() stored {
+	out := stored{UserAgent: s.userAgent, Headers: map[string]string{}}
+	for _, c := range s.cookies {
+		out.Cookies = append(out.Cookies, storedCookie{c.name, c.value.Reveal(), c.expires})
+	}
+	for name, value := range s.headers {
+		out.Headers[name] = value.Reveal()
+	}
+	return out
+}
+
+func (st stored) session() Session {
+	s := Session{userAgent: st.UserAgent, headers: map[string]secret.String{}}
+	for _, c := range st.Cookies {
+		s.cookies = append(s.cookies, cookie{c.Name, secret.New(c.Value), c.Expires})
+	}
+	for name, value := range st.Headers {
+		s.headers[name] = secret.New(value)
+	}
+	return s
+}
+
+// errStored means that what was unsealed is not what was sealed.
+var errStored = errors.New("what was stored is no session")
+
+// Encode is the session as text, to be sealed.
+func (s Session) Encode() secret.String { return encode(s.store()) }
+
+// DecodeSession undoes Encode.
+func DecodeSession(text secret.String) (Session, error) {
+	var st stored
+	if json.Unmarshal([]byte(text.Reveal()), &st) != nil {
+		return Session{}, errStored
+	}
+	return st.session(), nil
+}
+
+func encode(v any) secret.String {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("a session is made of texts and times: " + err.Error())
+	}
+	return secret.New(string(text))
+}
