@@ -17,10 +17,10 @@ down: ## Stop everything this clone started; the data stay
 reset: ## Stop everything and forget the data
 	@scripts/down --forget
 
-restart: ## Rebuild, and restart the nodes only
+restart: ## Rebuild, and restart the nodes and the sandbox only
 	@scripts/restart
 
-logs: ## Follow the nodes' logs (N=500 for more, WHAT="postgres nats" for others)
+logs: ## Follow the nodes and the sandbox (N=500 for more, WHAT="postgres proxy-us" for others)
 	@scripts/logs $(WHAT)
 
 status: ## Say what runs

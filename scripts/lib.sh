@@ -152,6 +152,33 @@ show_log() { # NAME [LINES]
   tail -n "${2:-20}" "$state/log/$1.log" >&2
 }
 
+# clean COMMAND…: without the variables of this shell. The server refuses
+# STAGEDOOR_ variables it does not know, and a PGHOST or HTTP_PROXY from the
+# outside would send it elsewhere. (Not `env -i A=b …`: that shows secrets in ps.)
+clean() (
+  local name
+  for name in $(compgen -e); do
+    case $name in
+      PATH | HOME) ;;
+      *) export -n "${name?}" ;;
+    esac
+  done
+  "$@"
+)
+
+# --- secrets ---------------------------------------------------------------
+# They are made once and kept in .dev/secrets, which is plain shell.
+
+random() { od -An -vtx1 -N32 /dev/urandom | tr -d ' \n'; }
+
+keep() { # NAME VALUE
+  {
+    grep -v "^$1=" .dev/secrets || true
+    printf "%s='%s'\n" "$1" "$2"
+  } | write_file .dev/secrets 600
+  printf -v "$1" '%s' "$2"
+}
+
 # --- for CI --------------------------------------------------------------------
 
 # The first offset at which every port of ours is free: another clone's system
@@ -164,7 +191,7 @@ free_port_offset() {
   fi
   taken=$(ss -Hltn | awk '{sub(/.*:/, "", $4); print $4}' | sort -u)
   for offset in 0 500 1000 1500 2000 2500 3000 3500 4000; do
-    for port in 14222 15432 16379 18222 24222 25432 26379 28222 18080 18081 18090 18091 18100 18101; do
+    for port in 14222 15432 16379 18222 24222 25432 26379 28222 18080 18081 18090 18091 18100 18101 18200 18301 18302; do
       if grep -qx "$((port + offset))" <<<"$taken"; then continue 2; fi
     done
     echo "$offset"

@@ -1,0 +1,148 @@
+# shellcheck shell=bash
+# The world outside, as a developer's machine has it: the sandbox platform, and a
+# forward proxy for each region on the way to it. Source it after lib.sh.
+#
+# The proxies are real ones and ask for a password, so that a node does here what
+# it does in production. Each leaves from a loopback address of its own, by which
+# the sandbox tells the regions apart.
+
+: "${root:?source lib.sh first}" "${state:?source lib.sh first}"
+outside='sandbox proxy-us proxy-uk'
+
+outside_port() { # NAME
+  local offset
+  offset=$(port_offset)
+  case $1 in
+    sandbox) echo $((18200 + offset)) ;;
+    proxy-us) echo $((18301 + offset)) ;;
+    proxy-uk) echo $((18302 + offset)) ;;
+  esac
+}
+sandbox_url() { echo "http://127.0.0.1:$(outside_port sandbox)"; }
+
+# These take a region.
+proxy_source() { case $1 in us) echo 127.0.1.1 ;; uk) echo 127.0.2.1 ;; esac; }
+proxy_password() { case $1 in us) echo "$EGRESS_US_PASSWORD" ;; uk) echo "$EGRESS_UK_PASSWORD" ;; esac; }
+proxy_url() { echo "http://stagedoor:$(proxy_password "$1")@127.0.0.1:$(outside_port "proxy-$1")"; }
+
+# with_sandbox COMMAND…: adds the sandbox's own command line to it.
+with_sandbox() {
+  "$@" "$root/bin/sandboxd" -addr "127.0.0.1:$(outside_port sandbox)" -data "$state/sandbox.db" \
+    -regions "$(proxy_source us)=us,$(proxy_source uk)=uk"
+}
+
+proxy_conf() { # REGION
+  if is_root; then
+    # It reads this file as root, and then goes on as somebody who may do nothing.
+    printf 'User nobody\nGroup %s\n' "$(id -gn nobody)"
+  fi
+  cat <<EOT
+Listen 127.0.0.1
+Port $(outside_port "proxy-$1")
+Allow 127.0.0.1
+BasicAuth stagedoor $(proxy_password "$1")
+Bind $(proxy_source "$1")
+# Tunnels lead to the sandbox's port and to no other.
+ConnectPort $(outside_port sandbox)
+MaxClients 600
+# Seconds without a byte. Live sockets speak more often than that.
+Timeout 600
+# Not every connection: the nodes try each proxy every few seconds.
+LogLevel Notice
+EOT
+}
+
+# A tunnel takes two files of the proxy's; the usual limit is 1,024.
+with_files() { # COMMAND…
+  ulimit -S -n 2048 2>/dev/null || true
+  "$@"
+}
+
+# What it was started with: program and settings, as one checksum.
+outside_sum() { # NAME
+  case $1 in
+    sandbox) cat bin/sandboxd && with_sandbox echo ;;
+    proxy-*) cat "$(command -v tinyproxy)" && proxy_conf "${1#proxy-}" ;;
+  esac | sha256sum | cut -d' ' -f1
+}
+
+outside_start() { # NAME
+  case $1 in
+    sandbox) with_sandbox clean start sandbox ;;
+    proxy-*)
+      mkdir -p "$state/conf"
+      proxy_conf "${1#proxy-}" | write_file "$state/conf/$1.conf" 600
+      clean with_files start "$1" "$(command -v tinyproxy)" -d -c "$state/conf/$1.conf"
+      ;;
+  esac
+  outside_sum "$1" >"$state/run/$1.sum"
+}
+
+# Whether it does its work: for a proxy, whether a tunnel through it reaches the
+# sandbox. The password goes in by standard input, so that ps does not show it.
+outside_answers() { # NAME
+  local ask=(curl -fsS -m 2 -o /dev/null "$(sandbox_url)/control/clock")
+  case $1 in
+    sandbox) "${ask[@]}" --noproxy '*' ;;
+    proxy-*) printf 'proxy = "%s"\n' "$(proxy_url "${1#proxy-}")" | "${ask[@]}" --noproxy '' --proxytunnel -K - ;;
+  esac 2>/dev/null
+}
+outside_answers_or_dead() { outside_answers "$1" || gone "$1"; }
+outside_ours() { alive "$1" && owns_port "$(pid_of "$1")" "$(outside_port "$1")"; }
+
+outside_wait() { # NAME
+  wait_for 15 outside_answers_or_dead "$1" || true
+  if outside_ours "$1" && outside_answers "$1"; then return; fi
+  show_log "$1"
+  if alive "$1"; then die "$1 (pid $(pid_of "$1")) runs and does not do its work on port $(outside_port "$1"); the end of its log is above. To start it anew: make down, then make up"; fi
+  need_port "$(outside_port "$1")" "$1"
+  die "$1 stopped as soon as it was started; the end of its log is above. If the sandbox's data are broken: make down, and remove .dev/sandbox.db"
+}
+
+# --- all of them ---------------------------------------------------------------
+
+sandbox_up() {
+  local name todo=()
+  for name in $outside; do
+    if alive "$name" && [ "$(cat "$state/run/$name.sum" 2>/dev/null)" != "$(outside_sum "$name")" ]; then
+      say "$name has changed: restarting it"
+      stop "$name"
+    fi
+    if ! outside_ours "$name"; then
+      stop "$name"
+      todo+=("$name")
+    fi
+  done
+  # Look at every port before the first start: no half of them comes up.
+  for name in "${todo[@]}"; do need_port "$(outside_port "$name")" "$name"; done
+  for name in "${todo[@]}"; do outside_start "$name"; done
+  for name in $outside; do outside_wait "$name"; done
+  if [ ${#todo[@]} -gt 0 ]; then
+    say "sandbox up: $(outside_port sandbox), proxies us $(outside_port proxy-us), uk $(outside_port proxy-uk)"
+  fi
+}
+
+sandbox_down() {
+  local name
+  for name in proxy-us proxy-uk sandbox; do stop "$name"; done
+}
+
+sandbox_status() {
+  local name rc=0 EGRESS_US_PASSWORD='' EGRESS_UK_PASSWORD=''
+  if [ -e .dev/secrets ]; then
+    # shellcheck source=/dev/null
+    . .dev/secrets
+  fi
+  for name in $outside; do
+    if ! alive "$name"; then
+      printf '%-10s stopped\n' "$name"
+      rc=1
+    elif outside_ours "$name" && outside_answers "$name"; then
+      printf '%-10s up       127.0.0.1:%s  pid %s\n' "$name" "$(outside_port "$name")" "$(pid_of "$name")"
+    else
+      printf '%-10s sick     pid %s runs but does not do its work on port %s; see .dev/log/%s.log\n' "$name" "$(pid_of "$name")" "$(outside_port "$name")" "$name"
+      rc=1
+    fi
+  done
+  return $rc
+}
