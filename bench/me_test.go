@@ -48,6 +48,7 @@ func bare(address string) {
 		}
 		_, _ = w.Write(body)
 	})
+	mux.HandleFunc("GET /frames", bareFrameServer(body))
 	mux.HandleFunc("GET /mallocs", func(w http.ResponseWriter, _ *http.Request) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
