@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"os/signal"
 	"strings"
@@ -22,6 +23,8 @@ import (
 
 // Main runs a command line of stagedoord and returns its exit code.
 func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
+	// The standard library's own log line about an idle connection repeats what a platform sent.
+	log.SetOutput(io.Discard)
 	c := &commands{environ: environ, out: stdout, errs: stderr}
 	root := &cobra.Command{
 		Use: "stagedoord", Short: "The Stagedoor server",

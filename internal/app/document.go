@@ -17,7 +17,7 @@ func Document(ctx context.Context) ([]byte, error) {
 	nowhere := "127.0.0.1:1"
 	n, err := NewNode(ctx, config.Config{
 		Database: secret.New("postgres://" + nowhere + "/none"), Redis: secret.New("redis://" + nowhere), NATS: secret.New("nats://" + nowhere),
-		PublicURL: "https://api.stagedoor.example", MaxConns: 2, Roles: []string{"api"},
+		PublicURL: "https://api.stagedoor.example", MaxConns: 2, EgressMaxIdle: 1, Roles: []string{"api"},
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/pprof"
 	"strings"
@@ -52,7 +53,9 @@ type check struct {
 
 const readyTimeout = 2 * time.Second
 
-// readyz says whether this node should get traffic. Without Redis or NATS it still can serve; without the database, or
+var errNoEgress = errors.New("no healthy proxy")
+
+// readyz says whether this node should get traffic. Without Redis, NATS or a way out it still can serve; without the database, or
 // with a schema that is behind, it cannot.
 func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
@@ -79,6 +82,14 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 	probe("schema", "down", "the database lacks migrations of this build: run stagedoord migrate", n.schemaCurrent)
 	probe("redis", "degraded", "no answer; this node enforces its share of the limits by itself", n.redis.Ping)
 	probe("nats", "degraded", "no answer; changes reach this node a little later", n.bus.Ping)
+	for _, region := range n.egress.Regions() {
+		probe("egress_"+region, "degraded", "no proxy of the region is healthy; its accounts get 503 egress-unavailable", func(context.Context) error {
+			if !n.egress.Available(region) {
+				return errNoEgress
+			}
+			return nil
+		})
+	}
 	wait.Wait()
 	answer.Ready = !answer.Draining && answer.Checks["postgres"].State == "up" && answer.Checks["schema"].State == "up"
 	status := http.StatusOK

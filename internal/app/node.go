@@ -32,6 +32,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/config"
+	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/fleet"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
@@ -53,6 +54,8 @@ type Node struct {
 	db    *postgres.DB
 	redis *valkey.Client
 	bus   *bus.Bus
+	// egress is the way to platforms.
+	egress *egress.Egress
 
 	fleet  *fleet.Fleet
 	limits *limit.Limiter
@@ -90,6 +93,12 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	if err != nil {
 		return n, err
 	}
+
+	leaving, err := cfg.EgressConfig()
+	if err != nil {
+		return n, err
+	}
+	n.egress = egress.New(egress.Deps{Config: leaving, Log: n.log, Now: clock.Now})
 
 	auditLog := audit.New(n.db, clock.Now)
 	n.fleet = fleet.New(fleet.Deps{DB: n.db, Log: n.log, Now: clock.Now, Self: fleet.Node{
@@ -139,7 +148,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 			return n, fmt.Errorf("set up the workers: %w", err)
 		}
 	}
-	for _, list := range [][]prometheus.Collector{n.limits.Collectors(), publicMetrics.Collectors(), adminMetrics.Collectors(), {n.poolCollector()}} {
+	for _, list := range [][]prometheus.Collector{n.limits.Collectors(), n.egress.Collectors(), publicMetrics.Collectors(), adminMetrics.Collectors(), {n.poolCollector()}} {
 		n.registry.MustRegister(list...)
 	}
 	return n, nil
@@ -174,6 +183,9 @@ func (n *Node) tracer() trace.Tracer {
 
 // Close ends the connections to the engines.
 func (n *Node) Close() {
+	if n.egress != nil {
+		n.egress.Close()
+	}
 	if n.bus != nil {
 		n.bus.Close()
 	}

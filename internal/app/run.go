@@ -51,6 +51,7 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	work.Go(func() error { return n.limits.Run(background) })
 	work.Go(func() error { return n.usage.Run(background) })
 	work.Go(func() error { return n.fleet.Run(background) })
+	work.Go(func() error { return n.egress.Run(background) })
 	work.Go(func() error { return n.bus.Listen(background, limit.EpochPattern, n.heardEpoch) })
 	work.Go(func() error {
 		return n.bus.Listen(background, limit.AccountPattern, func(account string, _ []byte) { n.limits.ForgetAccount(id.Account(account)) })

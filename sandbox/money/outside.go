@@ -37,21 +37,12 @@ func chargeBack(c *world.Creator, in happen.Input) error {
 	if t == nil {
 		return errors.New("there is no such payment, or it was taken back already")
 	}
-	forget(c, t)
-	t.Status, t.Reversed = "reversed", c.Now()
-	c.Txs().Put(t)
+	c.ReverseTx(t)
 	c.Emit(frameChargeback, map[string]any{"chargeback": view.Chargeback(c, t)})
 	ledger.Notify(c, &row.Notice{
 		Type: "system", Text: fmt.Sprintf("A payment of $%d.%02d was taken back.", t.Gross/100, t.Gross%100), Person: t.Person,
 	})
 	return nil
-}
-
-// forget takes a payment out of what its fan spent. The world adds up spending as transactions come in and has no way to be told
-// that one does not count any more; the opposite of it, gone at once, makes up for it until the sums are made anew.
-func forget(c *world.Creator, t *row.Tx) {
-	opposite := c.AddTx(&row.Tx{Type: t.Type, Gross: -t.Gross, Person: t.Person})
-	c.Txs().Delete(opposite.ID)
 }
 
 // click is someone who follows a link.

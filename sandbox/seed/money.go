@@ -33,18 +33,19 @@ func Transactions(o row.Origin, people []*row.Person) []*row.Tx {
 		r := random(o, row.KindReferral, n)
 		all = append(all, row.Tx{At: o.Anchor.Add(-time.Duration(n)*month - day), Type: "referral", Gross: int64(500 + r.IntN(4000))})
 	}
-	slices.SortStableFunc(all, func(a, b row.Tx) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Person, b.Person), cmp.Compare(a.Type, b.Type))
-	})
 	list := make([]*row.Tx, len(all))
 	for n := range all {
-		t := &all[n]
+		list[n] = &all[n]
+	}
+	slices.SortStableFunc(list, func(a, b *row.Tx) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Person, b.Person), cmp.Compare(a.Type, b.Type))
+	})
+	for n, t := range list {
 		t.ID = row.SeedID(o.ID, row.KindTx, n+1)
 		t.Status = status(o, t, n)
 		if t.Status == "reversed" {
 			t.Reversed = t.At.Add(9 * day)
 		}
-		list[n] = t
 	}
 	return list
 }
@@ -124,7 +125,9 @@ func extra(o row.Origin, r *rand.Rand, p *row.Person, n int, at time.Time) row.T
 		t.Type, t.RefKind, t.Ref = "stream", row.KindStream, row.SeedID(o.ID, row.KindStream, 1+r.IntN(Streams-2))
 		t.At = StreamAt(o, int(t.Ref%1000)-1).Add(20 * time.Minute)
 	case 8:
-		t.RefKind, t.Ref = row.KindPost, row.SeedID(o.ID, row.KindPost, 1+r.IntN(Posts))
+		if post := r.IntN(Posts); PostAt(o, post).Before(at) {
+			t.RefKind, t.Ref = row.KindPost, row.SeedID(o.ID, row.KindPost, post+1)
+		}
 	}
 	return t
 }

@@ -20,7 +20,9 @@ type Creator struct {
 
 	w     *World
 	users atomic.Int64 // requests and sockets that hold it
-	hub   hub
+	// tickAt is when Tick wants to look again, in milliseconds.
+	tickAt atomic.Int64
+	hub    hub
 
 	mu           sync.Mutex // all below
 	tables       tables
@@ -31,7 +33,6 @@ type Creator struct {
 	afterwards   []func()
 	profileDirty bool
 	retired      bool
-	nextTick     time.Time
 	turn         int64
 }
 
@@ -43,8 +44,8 @@ func (c *Creator) do(f func() error) error {
 		c.mu.Unlock()
 		return errRetired
 	}
-	if now := c.Now(); c.w.Tick != nil && !now.Before(c.nextTick) {
-		c.nextTick = c.w.Tick(c)
+	if now := c.Now(); c.w.Tick != nil && now.UnixMilli() >= c.tickAt.Load() {
+		c.tickAt.Store(c.w.Tick(c).UnixMilli())
 	}
 	err := f()
 	if err != nil {

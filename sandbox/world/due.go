@@ -1,14 +1,13 @@
 package world
 
 import (
-	"cmp"
+	"container/heap"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +32,7 @@ func (d due) key() []byte {
 // dueQueue are the dues to come, the next one first.
 type dueQueue struct {
 	mu   sync.Mutex
-	list []due
+	list dues // in the store they are in order, which is a heap
 	wake chan struct{}
 }
 
@@ -60,13 +59,12 @@ func (q *dueQueue) poke() {
 
 func (q *dueQueue) add(d due) {
 	q.mu.Lock()
-	at, _ := slices.BinarySearchFunc(q.list, d, func(a, b due) int { return cmp.Or(a.At.Compare(b.At), -1) })
-	q.list = slices.Insert(q.list, at, d)
+	heap.Push(&q.list, d)
 	q.mu.Unlock()
 	q.poke()
 }
 
-// next is what is due now, or how long until something is; a minute if nothing is.
+// next is what is due now, or how long until something is; a minute at most.
 func (q *dueQueue) next(now time.Time) (d due, wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -76,9 +74,21 @@ func (q *dueQueue) next(now time.Time) (d due, wait time.Duration, ok bool) {
 	if first := q.list[0]; first.At.After(now) {
 		return due{}, min(first.At.Sub(now), time.Minute), false
 	}
-	d = q.list[0]
-	q.list = q.list[1:]
-	return d, 0, true
+	return heap.Pop(&q.list).(due), 0, true
+}
+
+// dues are a heap: the next one first.
+type dues []due
+
+func (d dues) Len() int           { return len(d) }
+func (d dues) Less(i, j int) bool { return d[i].At.Before(d[j].At) }
+func (d dues) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+func (d *dues) Push(x any)        { *d = append(*d, x.(due)) }
+
+func (d *dues) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = (*d)[:len(*d)-1]
+	return last
 }
 
 // At has something happen to the creator at a time: the handler of that name gets the id. It survives a restart.
@@ -103,6 +113,7 @@ func (w *World) Run(ctx context.Context, handlers map[string]Handler) {
 			w.happen(d, handlers)
 			continue
 		}
+		w.wake()
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -110,6 +121,24 @@ func (w *World) Run(ctx context.Context, handlers map[string]Handler) {
 		case <-timer.C:
 		}
 		timer.Stop()
+	}
+}
+
+// wake lets every creator who is listened to see what its time has brought (a renewal, say), though nobody asks for anything.
+func (w *World) wake() {
+	now := w.Now()
+	var logins []string
+	w.mu.Lock()
+	for e := w.recent.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*Creator); c.Sockets() > 0 && !now.Before(time.UnixMilli(c.tickAt.Load())) {
+			logins = append(logins, c.Profile.Login)
+		}
+	}
+	w.mu.Unlock()
+	for _, login := range logins {
+		if err := w.Do(login, func(*Creator) error { return nil }); err != nil {
+			w.Log.Error("creator not looked after", slog.String("error", err.Error()))
+		}
 	}
 }
 

@@ -75,6 +75,10 @@ func (c *Creator) trim() {
 // Frames lists what came after a frame, oldest first, and says whether there is more. complete is false when older frames than the
 // first were forgotten, so that some may be missing.
 func (c *Creator) Frames(after int64, limit int) (list []json.RawMessage, more, complete bool, err error) {
+	// What others have just done may be in memory and on its way to the store.
+	if err := c.w.commit(nil); err != nil {
+		return nil, false, false, err
+	}
 	prefix := creatorKey(keyFrame, c.Profile.ID)
 	complete = after == 0 || c.kept < keptFrames
 	err = c.w.Store.From(prefix, frameKey(c.Profile.ID, after), func(key, value []byte) error {

@@ -123,6 +123,18 @@ func (c *Creator) note(t *row.Tx) {
 	s.Add(t)
 }
 
+// ReverseTx takes a payment back: it no longer counts as spent.
+func (c *Creator) ReverseTx(t *row.Tx) {
+	txs := c.Txs()
+	if s := c.tables.spent[t.Person]; s != nil && t.Status != "reversed" {
+		back := *t
+		back.Gross = -t.Gross
+		s.Add(&back)
+	}
+	t.Status, t.Reversed = "reversed", c.Now()
+	txs.Put(t)
+}
+
 // Add counts a transaction.
 func (s *Spend) Add(t *row.Tx) {
 	s.Total += t.Gross
