@@ -113,6 +113,7 @@ func TestReadyz(t *testing.T) {
 		"whole":       {testenv.Setup{}, http.StatusOK, map[string]string{"postgres": "up", "redis": "up", "nats": "up", "schema": "up"}},
 		"no redis":    {testenv.Setup{Redis: nowhere, NATS: secret.New("nats://127.0.0.1:1")}, http.StatusOK, map[string]string{"postgres": "up", "redis": "degraded", "nats": "degraded", "schema": "up"}},
 		"no database": {testenv.Setup{Database: secret.New("postgres://127.0.0.1:1/x")}, http.StatusServiceUnavailable, map[string]string{"postgres": "down", "schema": "down", "redis": "up"}},
+		"no egress":   {testenv.Setup{Egress: secret.New("us=http://127.0.0.1:1 uk=" + testenv.NewProxy(t, "127.0.2.1").URL())}, http.StatusOK, map[string]string{"postgres": "up", "egress_us": "degraded", "egress_uk": "up"}},
 		"old schema":  {testenv.Setup{Database: testenv.EmptyDatabase(t)}, http.StatusServiceUnavailable, map[string]string{"postgres": "up", "schema": "down"}},
 	} {
 		t.Run(name, func(t *testing.T) {

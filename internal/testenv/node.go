@@ -33,6 +33,8 @@ const ipHashKey = "test-ip-hash-key-0123456789abcdef0123456789"
 
 // Setup says which engines nodes share. Empty fields get the shared engines and a database of their own.
 type Setup struct {
+	// Egress are proxies by region, as in STAGEDOOR_EGRESS; none if empty.
+	Egress secret.String
 	Database, Redis, NATS secret.String
 	// RedisTimeout is generous by default: on a busy test machine 25 ms would make nodes decide alone now and then.
 	RedisTimeout time.Duration
@@ -92,7 +94,7 @@ func inProcess(t testing.TB, i int, s Setup) *Node {
 		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: []string{"api", "worker"}, Node: fmt.Sprint("node-", i+1),
 		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: "http://stagedoor.test", AdminToken: secret.New(AdminToken),
 		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
-		EgressMaxIdle: 100,
+		Egress: s.Egress, EgressMaxIdle: 100,
 	}, log)
 	if err != nil {
 		t.Fatal(err)
