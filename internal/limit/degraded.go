@@ -17,12 +17,12 @@ const (
 	monthReserve = 0.005
 )
 
-// share is one node's part of a limit.
+// share is one node's part of a limit, and never more than the whole.
 func share(limit, nodes int) int {
 	if limit < 0 {
 		return limit
 	}
-	return int(math.Ceil(float64(limit) / float64(max(nodes, 1)) * shareSlack))
+	return min(limit, int(math.Ceil(float64(limit)/float64(max(nodes, 1))*shareSlack)))
 }
 
 // localBucket is a bucket that only this node knows.

@@ -20,3 +20,6 @@ func (l *Limiter) LiftHalfway(t *testing.T, org id.Org) {
 		t.Fatal(err)
 	}
 }
+
+// Share is one node's part of a limit while it decides alone.
+func Share(limit, nodes int) int { return share(limit, nodes) }

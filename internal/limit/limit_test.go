@@ -403,3 +403,15 @@ func TestWindowsTellTheTruth(t *testing.T) {
 	time0.Advance(30 * time.Second)
 	ask(limit.Plain)
 }
+
+// A caller must never see more left than the limit, so a share is never more than the whole.
+func TestAShareIsNeverMoreThanTheLimit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ limit, nodes, want int }{
+		{50, 1, 50}, {6, 1, 6}, {50, 2, 30}, {50, 3, 20}, {1, 3, 1}, {0, 1, 0}, {0, 3, 0}, {-1, 3, -1}, {600, 0, 600}, {7, 10, 1},
+	} {
+		if got := limit.Share(c.limit, c.nodes); got != c.want {
+			t.Errorf("the share of %d over %d nodes is %d, want %d", c.limit, c.nodes, got, c.want)
+		}
+	}
+}
