@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stagedoor/stagedoor/sandbox/gate"
@@ -46,18 +47,21 @@ type Auth struct {
 	Gate  *gate.Gate
 	// Slow is how long the persona slow takes.
 	Slow time.Duration
+
+	// steps lets one step of a challenge or a QR sign-in happen after the other: each reads, decides and writes.
+	steps sync.Mutex
 }
 
 // Mount adds its routes below a base.
 func (a *Auth) Mount(mux *http.ServeMux, base string) {
 	mux.HandleFunc("POST "+base+"/auth/login", a.serve(a.login))
 	mux.HandleFunc("POST "+base+"/auth/logout", a.serve(a.logout))
-	mux.HandleFunc("GET "+base+"/auth/challenges/{token}", a.serve(a.checkChallenge))
-	mux.HandleFunc("POST "+base+"/auth/challenges/{token}/answer", a.serve(a.answerChallenge))
-	mux.HandleFunc("POST "+base+"/auth/challenges/{token}/resend", a.serve(a.resendChallenge))
-	mux.HandleFunc("POST "+base+"/auth/challenges/{token}/switch", a.serve(a.switchChallenge))
+	mux.HandleFunc("GET "+base+"/auth/challenges/{token}", a.serve(a.alone(a.challenged, a.checkChallenge)))
+	mux.HandleFunc("POST "+base+"/auth/challenges/{token}/answer", a.serve(a.alone(a.challenged, a.answerChallenge)))
+	mux.HandleFunc("POST "+base+"/auth/challenges/{token}/resend", a.serve(a.alone(a.challenged, a.resendChallenge)))
+	mux.HandleFunc("POST "+base+"/auth/challenges/{token}/switch", a.serve(a.alone(a.challenged, a.switchChallenge)))
 	mux.HandleFunc("POST "+base+"/auth/qr", a.serve(a.openQR))
-	mux.HandleFunc("GET "+base+"/auth/qr/{id}", a.serve(a.checkQR))
+	mux.HandleFunc("GET "+base+"/auth/qr/{id}", a.serve(a.alone(a.approver, a.checkQR)))
 }
 
 // request is one step of signing in. login is set as soon as it is known, for the record and for ordered trouble.
@@ -84,6 +88,23 @@ func (a *Auth) serve(step func(*request) (any, error)) http.HandlerFunc {
 		if !errors.Is(err, errAnswered) {
 			q.status = a.Gate.Write(w, answer, err)
 		}
+	}
+}
+
+// alone runs a step of something that was begun before: first what was ordered for its login, which may take long, then the step
+// with nobody else at it.
+func (a *Auth) alone(login func(*request) (string, error), step func(*request) (any, error)) func(*request) (any, error) {
+	return func(q *request) (any, error) {
+		name, err := login(q)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.known(q, name); err != nil {
+			return nil, err
+		}
+		a.steps.Lock()
+		defer a.steps.Unlock()
+		return step(q)
 	}
 }
 

@@ -54,6 +54,8 @@ func (q QR) Proposed() string { return "mobile+" + strings.ToLower(q.ID) + "@" +
 
 // Scan is Asked for a phone that opens the address now: from then on this address stays good.
 func (a *Auth) Scan(token string) (Asked, error) {
+	a.steps.Lock()
+	defer a.steps.Unlock()
 	asked, err := a.Asked(token)
 	if err != nil || asked.Stale || !asked.Waits() {
 		return asked, err

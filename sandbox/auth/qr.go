@@ -85,6 +85,15 @@ func (a *Auth) shown(s *qr) map[string]any {
 	}
 }
 
+// approver is who approved a QR sign-in; nobody at first.
+func (a *Auth) approver(q *request) (string, error) {
+	s, err := a.findQR(q.Request.PathValue("id"))
+	if err != nil {
+		return "", err
+	}
+	return s.Login, nil
+}
+
 func (a *Auth) checkQR(q *request) (any, error) {
 	s, err := a.findQR(q.Request.PathValue("id"))
 	if err != nil {
@@ -92,9 +101,6 @@ func (a *Auth) checkQR(q *request) (any, error) {
 	}
 	if subtle.ConstantTimeCompare([]byte(q.Request.Header.Get("X-Qr-Secret")), []byte(s.Secret)) != 1 {
 		return nil, errNoQR
-	}
-	if err := a.known(q, s.Login); err != nil {
-		return nil, err
 	}
 	switch s.status(a.World.Now()) {
 	case "rejected":
@@ -133,6 +139,8 @@ func (a *Auth) findQR(id string) (*qr, error) {
 
 // AnswerQR is what the creator does on the phone: scan, approve (as a login) or deny.
 func (a *Auth) AnswerQR(id, action, login string) (QR, error) {
+	a.steps.Lock()
+	defer a.steps.Unlock()
 	s, err := a.findQR(id)
 	if err != nil {
 		return QR{}, err
