@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -74,7 +73,7 @@ func (c *Control) Mount(mux *http.ServeMux) {
 // serve answers on loopback only.
 func (c *Control) serve(handle func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !local(r) {
+		if !gate.Local(r) {
 			c.Gate.Write(w, nil, wire.Forbidden("Control is for this machine only."))
 			return
 		}
@@ -86,17 +85,6 @@ func (c *Control) serve(handle func(*http.Request) (any, error)) http.HandlerFun
 		}
 		c.Gate.Write(w, answer, err)
 	}
-}
-
-// local refuses other machines, and pages of other sites that a browser on this one has open.
-func local(r *http.Request) bool {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	ip := net.ParseIP(host)
-	if err != nil || ip == nil || !ip.IsLoopback() {
-		return false
-	}
-	site := r.Header.Get("Sec-Fetch-Site")
-	return site == "" || site == "same-origin" || site == "none"
 }
 
 func read(r *http.Request, into any) error {

@@ -173,7 +173,7 @@ func (g *Gate) Handle(route wire.Route) http.HandlerFunc {
 
 func (g *Gate) answer(route wire.Route, c *wire.Call, s world.Session) (any, error) {
 	var answer any
-	err := g.World.DoID(s.Owner, func(creator *world.Creator) error {
+	err := g.World.Do(s.Login, func(creator *world.Creator) error {
 		if err := Allowed(creator); err != nil {
 			return err
 		}

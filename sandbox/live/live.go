@@ -96,7 +96,7 @@ func (l *Live) socket(w http.ResponseWriter, r *http.Request) {
 
 // allowed refuses the sockets of a banned creator.
 func (l *Live) allowed(s world.Session) error {
-	return l.World.DoID(s.Owner, func(c *world.Creator) error { return gate.Allowed(c) })
+	return l.World.Do(s.Login, gate.Allowed)
 }
 
 // pump writes frames, with what was ordered for them.

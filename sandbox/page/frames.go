@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/sandbox/gate"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
@@ -39,7 +39,7 @@ type batch struct {
 
 // frames streams a creator's frames to the page, on loopback only like /control.
 func (p *Page) frames(w http.ResponseWriter, r *http.Request) {
-	if !local(r) {
+	if !gate.Local(r) {
 		http.Error(w, "Frames are for this machine only.", http.StatusForbidden)
 		return
 	}
@@ -68,19 +68,6 @@ func (p *Page) frames(w http.ResponseWriter, r *http.Request) {
 	if err != nil && r.Context().Err() == nil {
 		p.Log.ErrorContext(r.Context(), "frames not sent", slog.String("error", err.Error()))
 	}
-}
-
-// local refuses other machines, and pages of other sites that a browser on this one has open.
-func local(r *http.Request) bool {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !from.Addr().Unmap().IsLoopback() {
-		return false
-	}
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "cross-site", "same-site":
-		return false
-	}
-	return true
 }
 
 // missed lists what came after the last frame that a reconnecting page has.

@@ -159,6 +159,7 @@ func TestFramesAreForThisMachineOnly(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/page/frames?login="+one.login, nil)
 		r.RemoteAddr = one.from
+		r.Host = "127.0.0.1:18200"
 		r.Header.Set("Sec-Fetch-Site", one.site)
 		w := httptest.NewRecorder()
 		s.mux.ServeHTTP(w, r)

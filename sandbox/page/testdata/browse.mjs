@@ -99,21 +99,21 @@ class Tab {
 
   // click presses the mouse on what has a selector, and words if given, once it stands still with nothing above it.
   async click(selector, text = '') {
-    const at = await this.until(`${selector} ${text} can be clicked`, async (s, t) => {
+    const where = (s, t) => {
       const node = [...document.querySelectorAll(s)].find((one) => one.checkVisibility() && !one.disabled && one.textContent.includes(t));
-      if (!node) return undefined;
-      const middle = () => {
-        const { x, y, width, height } = node.getBoundingClientRect();
-        return { x: x + width / 2, y: y + height / 2 };
-      };
-      node.scrollIntoView({ block: 'center', behavior: 'instant' });
-      const first = middle();
-      await new Promise((resolve) => { setTimeout(resolve, 60); });
-      const { x, y } = middle();
-      const top = document.elementFromPoint(x, y);
-      const free = top && (node.contains(top) || top.contains(node) || top.closest('label')?.contains(node));
-      return free && first.x === x && first.y === y && { x, y };
-    }, selector, text);
+      node?.scrollIntoView({ block: 'center', behavior: 'instant' });
+      const box = node?.getBoundingClientRect();
+      const [x, y] = box ? [box.x + box.width / 2, box.y + box.height / 2] : [];
+      const top = box && document.elementFromPoint(x, y);
+      return top && (node.contains(top) || top.contains(node) || top.closest('label')?.contains(node)) && { x, y };
+    };
+    let at = {};
+    for (let still = false; !still;) {
+      const now = await this.until(`${selector} ${text} can be clicked`, where, selector, text);
+      still = now.x === at.x && now.y === at.y;
+      at = now;
+      if (!still) await pause(60);
+    }
     for (const type of ['mousePressed', 'mouseReleased']) await this.do('Input.dispatchMouseEvent', { type, ...at, button: 'left', clickCount: 1 });
   }
 

@@ -1,0 +1,157 @@
+package control_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// order sends an order to a platform and gives the status and the answer.
+func order(t *testing.T, p *sandboxtest.Platform, method, path, body string) (int, map[string]any) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, p.URL+"/control/"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&answer); err != nil {
+		t.Fatalf("%s %s: %s", method, path, text)
+	}
+	return resp.StatusCode, answer
+}
+
+func TestOrdersThatMakeNoSenseAreExplained(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	for _, c := range []struct{ path, body, says string }{
+		{"faults", `{"scope":"all","kind":"earthquake"}`, "it is one of"},
+		{"faults", `{"kind":"hang"}`, "scope is missing"},
+		{"faults", `{"scope":"all","kind":"error","value":200}`, "400 to 599"},
+		{"faults", `{"scope":"all","kind":"hang","often":1}`, "unknown field"},
+		{"clock", `{"advance_sec":-1}`, "only goes forward"},
+		{"generate", `{"login":"ok@sandbox.test","events_per_sec":0,"for_sec":1}`, "at most 10000"},
+		{"generate", `{"login":"ok@sandbox.test","events_per_sec":1,"for_sec":99999}`, "at most 3600"},
+		{"generate", `{"login":"somebody@example.com","events_per_sec":1,"for_sec":1}`, "ends in @sandbox.test"},
+		{"happen", `{"login":"ok@sandbox.test","what":"rain"}`, "/control/happenings"},
+		{"happen", `{"creator_id":"1","what":"chat.message"}`, "does not exist"},
+		{"happen", `{"login":"ok@sandbox.test","what":"chat.message","user_id":7}`, "does not exist"},
+		{"qr/none/approve", `{}`, "expired"},
+		{"selfies/none", `{"passed":true}`, "ended"},
+	} {
+		status, answer := order(t, p, "POST", c.path, c.body)
+		problem, _ := answer["error"].(map[string]any)
+		if message, _ := problem["message"].(string); status < 400 || status > 499 || !strings.Contains(message, c.says) {
+			t.Errorf("%s %s: %d %v", c.path, c.body, status, answer)
+		}
+	}
+}
+
+func TestControlIsForThisMachineOnly(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	for name, change := range map[string]func(*http.Request){
+		"another machine":       func(r *http.Request) { r.RemoteAddr = "192.0.2.7:4000" },
+		"a page of another one": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+		"a rebound name":        func(r *http.Request) { r.Host = "evil.example:18200" },
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "http://127.0.0.1:18200/control/seed", http.NoBody)
+		r.RemoteAddr = "127.0.0.1:4000"
+		change(r)
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		if w.Code != http.StatusForbidden {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+}
+
+func TestTheRecordTheClockAndTheFreshStart(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, func(cfg *sandbox.Config) { cfg.Regions = map[string]string{"127.0.0.1": "here"} })
+	c := p.SignIn("ok+record@sandbox.test")
+	c.Must("POST", "/lists", map[string]any{"name": "Gone soon"})
+	_, answer := order(t, p, "GET", "requests?login=ok%2Brecord@sandbox.test", "")
+	list, _ := answer["requests"].([]any)
+	if len(list) != 1 {
+		t.Fatalf("the record is %v", answer)
+	}
+	if e := list[0].(map[string]any); e["egress"] != "here" || e["method"] != "POST" || e["path"] != "/api/v2/lists" || e["status"] != json.Number("200") {
+		t.Errorf("the record says %v", e)
+	}
+	before := p.World.Now()
+	order(t, p, "POST", "clock", `{"advance_sec":3600}`)
+	if moved := p.World.Now().Sub(before); moved.Hours() < 1 {
+		t.Errorf("the clock moved by %s", moved)
+	}
+	order(t, p, "POST", "faults", `{"scope":"all","kind":"latency","value":1}`)
+	order(t, p, "POST", "seed", `{}`)
+	if _, answer := order(t, p, "GET", "faults", ""); len(answer["faults"].([]any)) != 0 {
+		t.Errorf("a fault outlived the fresh start: %v", answer)
+	}
+	if moved := p.World.Now().Sub(before); moved.Hours() >= 1 {
+		t.Errorf("the clock is still %s ahead", moved)
+	}
+	again := p.SignIn("ok+record@sandbox.test").Must("GET", "/lists?type=own", nil)
+	if strings.Contains(again.Text("list"), "Gone soon") {
+		t.Error("a write outlived the fresh start")
+	}
+}
+
+func TestTheGeneratorKeepsItsRate(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn("ok+busy@sandbox.test")
+	order(t, p, "POST", "generate", `{"login":"ok+busy@sandbox.test","events_per_sec":200,"for_sec":0.5}`)
+	for range 50 {
+		c.Frame("chat.message")
+	}
+}
+
+func TestASessionOfThePersonaCanBeUsedAndEnded(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	_, s := order(t, p, "POST", "sessions", `{"login":"ok+s@sandbox.test"}`)
+	use := func() int {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", p.URL+sandbox.Base+"/lists", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Cookie", s["cookie"].(string))
+		for name, value := range s["headers"].(map[string]any) {
+			r.Header.Set(name, value.(string))
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := use(); got != http.StatusOK {
+		t.Fatalf("a fresh session: %d", got)
+	}
+	if _, answer := order(t, p, "POST", "sessions/end", `{"user_id":"`+s["user_id"].(string)+`"}`); answer["ended"] != json.Number("1") {
+		t.Fatalf("%v", answer)
+	}
+	if got := use(); got != http.StatusUnauthorized {
+		t.Fatalf("an ended session: %d", got)
+	}
+}
