@@ -25,13 +25,15 @@ import (
 // How much the sandbox is given to carry.
 const (
 	sandboxCreators = 10_000
-	sandboxSockets  = 1_000
-	eventsPerSocket = 5 // a second
+	sandboxSockets  = 4_000
+	sandboxBusy     = 1_000 // of them have events
+	eventsPerSocket = 5     // a second
 )
 
 // creator is a signed-in creator of the sandbox.
 type creator struct {
 	login  string
+	fan    string
 	header http.Header
 }
 
@@ -119,6 +121,7 @@ func (s *sandboxd) signIn(b *testing.B, n int) {
 		login := fmt.Sprintf("ok+bench%d@sandbox.test", i)
 		var session struct {
 			Cookie  string            `json:"cookie"`
+			User    string            `json:"user_id"`
 			Headers map[string]string `json:"headers"`
 		}
 		if err := json.Unmarshal(s.control(b, "sessions", map[string]string{"login": login}), &session); err != nil {
@@ -128,7 +131,7 @@ func (s *sandboxd) signIn(b *testing.B, n int) {
 		for name, value := range session.Headers {
 			h.Set(name, value)
 		}
-		s.creators = append(s.creators, creator{login, h})
+		s.creators = append(s.creators, creator{login, session.User + "0000000001", h})
 	}
 }
 
@@ -147,9 +150,11 @@ func rss(b *testing.B, pid int) float64 {
 }
 
 // sandboxCalls is what the creators' tools do all day: mostly reading chats, now and then writing.
+// {fan} is the creator's first fan.
 var sandboxCalls = []struct{ method, path, body string }{
-	{"GET", "/users/me", ""}, {"GET", "/lists", ""}, {"GET", "/lists?limit=50", ""}, {"GET", "/lists", ""},
-	{"POST", "/lists", `{"name":"Bench"}`},
+	{"GET", "/me", ""}, {"GET", "/chats", ""}, {"GET", "/chats/{fan}/messages", ""}, {"GET", "/users/{fan}", ""},
+	{"GET", "/chats/{fan}", ""}, {"GET", "/posts?limit=10", ""}, {"GET", "/chats/{fan}/messages?limit=50", ""},
+	{"POST", "/chats/{fan}/messages", `{"text":"Thank you!"}`}, {"GET", "/chats/unread", ""}, {"GET", "/notifications", ""},
 }
 
 // BenchmarkSandboxRequests is what a request costs the sandbox on one core, beside a bare net/http handler that sends as many bytes;
@@ -187,7 +192,7 @@ func BenchmarkSandboxRequests(b *testing.B) {
 func (s *sandboxd) call(b *testing.B, who creator, n int) []byte {
 	b.Helper()
 	c := sandboxCalls[n%len(sandboxCalls)]
-	req, err := http.NewRequestWithContext(b.Context(), c.method, s.url+"/api/v2"+c.path, strings.NewReader(c.body))
+	req, err := http.NewRequestWithContext(b.Context(), c.method, s.url+"/api/v2"+strings.ReplaceAll(c.path, "{fan}", who.fan), strings.NewReader(c.body))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -284,7 +289,7 @@ func BenchmarkSandboxEvents(b *testing.B) {
 	}
 	perSocket := (rss(b, s.pid) - before) / sandboxSockets
 	const lasting = 15
-	for _, who := range s.creators {
+	for _, who := range s.creators[:sandboxBusy] {
 		s.control(b, "generate", map[string]any{"login": who.login, "events_per_sec": eventsPerSocket, "for_sec": 3 * lasting})
 	}
 	// The first seconds make every creator's chats and fans.
@@ -337,7 +342,7 @@ func bareFrames(b *testing.B, size int) float64 {
 	b.Helper()
 	plain := startBareBytes(b, slices.Repeat([]byte{'x'}, size))
 	var frames, bytes atomic.Int64
-	for range sandboxSockets {
+	for range sandboxBusy {
 		listen(b, plain.url+"/frames?every="+(time.Second/eventsPerSocket).String(), nil, &frames, &bytes)
 	}
 	<-time.After(time.Second)

@@ -5,9 +5,11 @@
 package happen
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/stagedoor/stagedoor/sandbox/row"
+	"github.com/stagedoor/stagedoor/sandbox/seed"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -34,19 +36,23 @@ func (in Input) Person(c *world.Creator) (*row.Person, error) {
 		}
 		return nil, fmt.Errorf("user %d does not exist", in.User)
 	}
-	return in.Some(c, func(p *row.Person) bool { return p.Sub.Active(c.Now()) && !p.Blocked })
+	return next(c, seed.Chats, func(p *row.Person) bool { return p.Sub.Active(c.Now()) && !p.Blocked })
 }
 
-// Some is the next one that fits.
+// Some is the next one of the seed's people who fits.
 func (in Input) Some(c *world.Creator, fits func(*row.Person) bool) (*row.Person, error) {
-	all := c.People().All()
-	for range all {
-		p := all[c.Turn(len(all))]
-		if fits(p) {
+	return next(c, seed.Fans+seed.Followed+seed.Strangers, fits)
+}
+
+// next goes round among the first people of the seed.
+func next(c *world.Creator, among int, fits func(*row.Person) bool) (*row.Person, error) {
+	for range among {
+		p := c.People().Get(row.SeedID(c.Profile.ID, row.KindPerson, 1+c.Turn(among)))
+		if p != nil && fits(p) {
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("nobody fits")
+	return nil, errors.New("nobody fits")
 }
 
 // Cents is the amount in cents, or what is usual.

@@ -14,8 +14,8 @@ import (
 // join has somebody subscribe for the first time: the user named, or a newcomer. Amount is the price.
 func join(c *world.Creator, in happen.Input) error {
 	if in.User == 0 {
-		people := c.People()
-		p := seed.Newcomer(c.Profile.Origin, people.NextID(), people.Len())
+		id := c.People().NextID()
+		p := seed.Newcomer(c.Profile.Origin, id, int(id%1_000_000))
 		return Subscribe(c, p, terms(c, p, in))
 	}
 	p, err := in.Person(c)
@@ -116,11 +116,10 @@ func toggleMember(c *world.Creator, in happen.Input) error {
 		if l.System != "" || (in.Ref != 0 && l.ID != in.Ref) {
 			continue
 		}
-		if at := slices.Index(l.Members, p.ID); at >= 0 {
-			l.Members = slices.Delete(l.Members, at, at+1)
-			saveList(c, l, 0, 1)
+		if removed := l.Remove(func(member int64) bool { return member == p.ID }); removed > 0 {
+			saveList(c, l, 0, removed)
 		} else {
-			l.Members = append(l.Members, p.ID)
+			l.Add(p.ID)
 			saveList(c, l, 1, 0)
 		}
 		return nil

@@ -20,7 +20,7 @@ const (
 // messages refers to posts and messages that have that price.
 func Transactions(o row.Origin, people []*row.Person) []*row.Tx {
 	var all []row.Tx
-	from := o.Anchor.Add(-365 * day)
+	from := yearBefore(o)
 	for n, p := range people[:Fans] {
 		for _, period := range p.Sub.Periods {
 			if period.Price > 0 && period.From.After(from) && period.From.Before(o.Anchor) {
@@ -59,6 +59,22 @@ func status(o row.Origin, t *row.Tx, n int) string {
 		return "reversed"
 	}
 	return "done"
+}
+
+// yearBefore is when the transactions begin.
+func yearBefore(o row.Origin) time.Time { return o.Anchor.Add(-365 * day) }
+
+// bought are the things that the n-th fan has paid for.
+func bought(o row.Origin, n int) map[int64]bool {
+	var fan row.Person
+	person(o, n, &fan)
+	paid := map[int64]bool{}
+	for _, t := range extras(o, &fan, n, yearBefore(o)) {
+		if t.Type != "tip" {
+			paid[t.Ref] = true
+		}
+	}
+	return paid
 }
 
 // extras are a fan's tips and purchases: half of the fans spend nothing, two in a hundred spend much.

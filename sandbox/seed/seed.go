@@ -67,31 +67,46 @@ func People(o row.Origin) []*row.Person {
 	all := make([]row.Person, Fans+Followed+Strangers)
 	list := make([]*row.Person, len(all))
 	for n := range all {
-		r := random(o, row.KindPerson, n)
-		first, last := pick(r, firstNames), pick(r, lastNames)
-		p := &all[n]
-		*p = row.Person{
-			Rec:  row.Rec{ID: row.SeedID(o.ID, row.KindPerson, n+1)},
-			Name: first + " " + last, Username: fmt.Sprintf("%s_%s%d", strings.ToLower(first), strings.ToLower(last[:1]), n+1),
-			Country: pick(r, countries), LastSeen: o.Anchor.Add(-time.Duration(r.Int64N(int64(20 * day)))),
-		}
-		switch {
-		case n < Fans:
-			p.Sub = subscription(o, r, n)
-			if p.LastSeen.Before(p.Sub.Since) {
-				p.LastSeen = p.Sub.Since
-			}
-		case n < Fans+Followed:
-			p.IsCreator, p.Verified = true, true
-			p.Follow = following(o, r)
-		default:
-			p.IsCreator = n%3 == 0
-			p.Verified = p.IsCreator
-		}
-		touch(o, p, n)
-		list[n] = p
+		person(o, n, &all[n])
+		list[n] = &all[n]
 	}
 	return list
+}
+
+// PersonByID is one of them; nil if the seed has nobody of that id.
+func PersonByID(o row.Origin, id int64) *row.Person {
+	n, ok := row.Ordinal(o.ID, row.KindPerson, id)
+	if n--; !ok || n < 0 || n >= Fans+Followed+Strangers {
+		return nil
+	}
+	p := new(row.Person)
+	person(o, n, p)
+	return p
+}
+
+// person makes the n-th of them.
+func person(o row.Origin, n int, p *row.Person) {
+	r := random(o, row.KindPerson, n)
+	first, last := pick(r, firstNames), pick(r, lastNames)
+	*p = row.Person{
+		Rec:  row.Rec{ID: row.SeedID(o.ID, row.KindPerson, n+1)},
+		Name: first + " " + last, Username: fmt.Sprintf("%s_%s%d", strings.ToLower(first), strings.ToLower(last[:1]), n+1),
+		Country: pick(r, countries), LastSeen: o.Anchor.Add(-time.Duration(r.Int64N(int64(20 * day)))),
+	}
+	switch {
+	case n < Fans:
+		p.Sub = subscription(o, r, n)
+		if p.LastSeen.Before(p.Sub.Since) {
+			p.LastSeen = p.Sub.Since
+		}
+	case n < Fans+Followed:
+		p.IsCreator, p.Verified = true, true
+		p.Follow = following(o, r, n-Fans)
+	default:
+		p.IsCreator = n%3 == 0
+		p.Verified = p.IsCreator
+	}
+	touch(o, p, n)
 }
 
 // subscription is a fan's. Three in ten have ended; early ones have run for up to a year.
@@ -131,9 +146,10 @@ func subscription(o row.Origin, r *rand.Rand, n int) *row.Subscription {
 	return s
 }
 
-// following is the creator's subscription to another one. A quarter have ended.
-func following(o row.Origin, r *rand.Rand) *row.Subscription {
-	runs := r.IntN(4) > 0
+// following is the creator's subscription to the n-th other one. A quarter have ended, for every creator the same: the examples of
+// the documentation are about one that runs.
+func following(o row.Origin, r *rand.Rand, n int) *row.Subscription {
+	runs := n%4 != 3
 	left := FirstEnd + time.Duration(r.Int64N(int64(month-FirstEnd))).Truncate(time.Second)
 	if !runs {
 		left -= month

@@ -13,17 +13,31 @@ const perChat = 10_000
 func ChatList(o row.Origin) []*row.Chat {
 	list := make([]*row.Chat, Chats)
 	for n := range list {
-		last := MessagesOf(o, n) - 1
-		c := &row.Chat{
-			Rec: row.Rec{ID: row.SeedID(o.ID, row.KindPerson, n+1)}, UpdatedAt: MessageAt(o, n, last), LastID: MessageID(o, n, last),
-			Pinned: n == 2, Muted: n%50 == 49, Priority: n%40 == 5,
-		}
-		if n%12 == 3 && !mine(last) {
-			c.Unread = 1
-		}
-		list[n] = c
+		list[n] = chat(o, n)
 	}
 	return list
+}
+
+// ChatByID is one of them; nil if the seed has no chat with that person.
+func ChatByID(o row.Origin, id int64) *row.Chat {
+	n, ok := row.Ordinal(o.ID, row.KindPerson, id)
+	if n--; !ok || n < 0 || n >= Chats {
+		return nil
+	}
+	return chat(o, n)
+}
+
+// chat makes the n-th of them.
+func chat(o row.Origin, n int) *row.Chat {
+	last := MessagesOf(o, n) - 1
+	c := &row.Chat{
+		Rec: row.Rec{ID: row.SeedID(o.ID, row.KindPerson, n+1)}, UpdatedAt: MessageAt(o, n, last), LastID: MessageID(o, n, last),
+		Pinned: n == 2, Muted: n%50 == 49, Priority: n%40 == 5,
+	}
+	if n%12 == 3 && !mine(last) {
+		c.Unread = 1
+	}
+	return c
 }
 
 // MessagesOf is how many messages the n-th chat has.
@@ -62,12 +76,13 @@ func MessagePrice(_ row.Origin, chat, i int) int64 {
 // mine: the creator writes every other message.
 func mine(i int) bool { return i%2 == 1 }
 
-// Messages are the history of a chat, oldest first. opened says whether a priced one was paid for.
-func Messages(o row.Origin, chat int64, opened func(message int64) bool) []*row.Message {
+// Messages are the history of a chat, oldest first.
+func Messages(o row.Origin, chat int64) []*row.Message {
 	n, ok := row.Ordinal(o.ID, row.KindPerson, chat)
 	if n--; !ok || n < 0 || n >= Chats {
 		return nil
 	}
+	paid := bought(o, n)
 	list := make([]*row.Message, MessagesOf(o, n))
 	for i := range list {
 		r := random(o, row.KindMessage, n*perChat+i)
@@ -77,7 +92,7 @@ func Messages(o row.Origin, chat int64, opened func(message int64) bool) []*row.
 		}
 		if m.Price = MessagePrice(o, n, i); m.Price > 0 {
 			m.Media = []int64{row.SeedID(o.ID, row.KindMedia, 10+r.IntN(Photos-10))}
-			m.Opened = opened(m.ID)
+			m.Opened = paid[m.ID]
 		}
 		m.Liked = !m.Mine && r.IntN(5) == 0
 		m.FanLiked = m.Mine && r.IntN(4) == 0

@@ -26,6 +26,7 @@ type Creator struct {
 
 	mu           sync.Mutex // all below
 	tables       tables
+	opened       time.Time // when the oldest table may have been made
 	changes      []store.Change
 	frames       [][]byte
 	lastFrame    int64
@@ -43,6 +44,10 @@ func (c *Creator) do(f func() error) error {
 	if c.retired {
 		c.mu.Unlock()
 		return errRetired
+	}
+	if err := c.refresh(); err != nil {
+		c.mu.Unlock()
+		return err
 	}
 	if now := c.Now(); c.w.Tick != nil && now.UnixMilli() >= c.tickAt.Load() {
 		c.tickAt.Store(c.w.Tick(c).UnixMilli())
@@ -93,15 +98,28 @@ func (c *Creator) undo() {
 	}
 	c.changes, c.frames, c.afterwards, c.profileDirty = nil, nil, nil, false
 	c.tables = tables{}
-	value, err := c.w.Store.Get(append([]byte{keyCreator}, c.Profile.Login...))
+	// What was done before may still be on its way to the store.
+	err := c.w.commit(nil)
 	if err == nil {
-		var stored row.Creator
-		if err = json.Unmarshal(value, &stored); err == nil {
-			c.Profile = stored
-			return
-		}
+		c.Profile, err = c.w.profile(c.Profile.ID)
 	}
-	panic(fmt.Errorf("creator %d cannot be read back: %w", c.Profile.ID, err))
+	if err != nil {
+		panic(fmt.Errorf("a creator cannot be read back: %w", err))
+	}
+}
+
+// tablesLife is how long tables are kept in memory. They are made again from the seed and the store, a row at a time where that will
+// do, so that ten thousand creators who are listened to do not fill the memory with all they ever touched.
+const tablesLife = 30 * time.Second
+
+// refresh lets go of tables that were made long ago. What was done before must have reached the store.
+func (c *Creator) refresh() error {
+	now := c.w.Deps.Now()
+	if now.Sub(c.opened) < tablesLife {
+		return nil
+	}
+	c.opened, c.tables = now, tables{}
+	return c.w.commit(nil)
 }
 
 // Now is the platform's time.
@@ -118,7 +136,7 @@ func (c *Creator) profileChange() store.Change {
 	if err != nil {
 		panic(fmt.Errorf("the profile of creator %d cannot be written: %w", c.Profile.ID, err))
 	}
-	return store.Change{Key: append([]byte{keyCreator}, c.Profile.Login...), Value: value}
+	return store.Change{Key: own(c.Profile.ID, ownProfile), Value: value}
 }
 
 func (c *Creator) nextID(kind row.Kind) int64 {
@@ -157,7 +175,7 @@ func (c *Creator) retire() {
 }
 
 func blobKey(creator, id int64) []byte {
-	return binary.BigEndian.AppendUint64(creatorKey(keyBlob, creator), uint64(id))
+	return binary.BigEndian.AppendUint64(own(creator, ownBlob), uint64(id))
 }
 
 // Turn is the next number below n, going round; it is not kept over a restart.

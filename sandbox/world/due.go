@@ -124,14 +124,21 @@ func (w *World) Run(ctx context.Context, handlers map[string]Handler) {
 	}
 }
 
-// wake lets every creator who is listened to see what its time has brought (a renewal, say), though nobody asks for anything.
+// wake lets every creator who is listened to see what its time has brought (a renewal, say), though nobody asks for anything, and
+// those whom nobody asked for long let go of their tables.
 func (w *World) wake() {
 	now := w.Now()
 	var logins []string
 	w.mu.Lock()
 	for e := w.recent.Front(); e != nil; e = e.Next() {
-		if c := e.Value.(*Creator); c.Sockets() > 0 && !now.Before(time.UnixMilli(c.tickAt.Load())) {
+		c := e.Value.(*Creator)
+		if c.Sockets() > 0 && !now.Before(time.UnixMilli(c.tickAt.Load())) {
 			logins = append(logins, c.Profile.Login)
+		} else if c.mu.TryLock() {
+			if w.Deps.Now().Sub(c.opened) > tablesLife {
+				c.tables = tables{}
+			}
+			c.mu.Unlock()
 		}
 	}
 	w.mu.Unlock()

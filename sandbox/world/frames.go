@@ -62,7 +62,7 @@ func (c *Creator) emit(kind string, body any, keep bool) {
 // trim forgets the oldest frames.
 func (c *Creator) trim() {
 	n := 0
-	_ = c.w.Store.Each(creatorKey(keyFrame, c.Profile.ID), func(key, _ []byte) error {
+	_ = c.w.Store.Each(own(c.Profile.ID, ownFrame), func(key, _ []byte) error {
 		if n++; n > trimEvery {
 			return errEnough
 		}
@@ -79,7 +79,7 @@ func (c *Creator) Frames(after int64, limit int) (list []json.RawMessage, more, 
 	if err := c.w.commit(nil); err != nil {
 		return nil, false, false, err
 	}
-	prefix := creatorKey(keyFrame, c.Profile.ID)
+	prefix := own(c.Profile.ID, ownFrame)
 	complete = after == 0 || c.kept < keptFrames
 	err = c.w.Store.From(prefix, frameKey(c.Profile.ID, after), func(key, value []byte) error {
 		id := int64(binary.BigEndian.Uint64(key[len(prefix):]))
@@ -107,7 +107,7 @@ var errEnough = errors.New("enough")
 
 // readFrames finds where the numbering stands.
 func (c *Creator) readFrames() error {
-	prefix := creatorKey(keyFrame, c.Profile.ID)
+	prefix := own(c.Profile.ID, ownFrame)
 	return c.w.Store.Each(prefix, func(key, _ []byte) error {
 		c.kept++
 		c.lastFrame = int64(binary.BigEndian.Uint64(key[len(prefix):]))
@@ -116,7 +116,7 @@ func (c *Creator) readFrames() error {
 }
 
 func frameKey(creator, id int64) []byte {
-	return binary.BigEndian.AppendUint64(creatorKey(keyFrame, creator), uint64(id))
+	return binary.BigEndian.AppendUint64(own(creator, ownFrame), uint64(id))
 }
 
 // hub are the sockets of a creator.

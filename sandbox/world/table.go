@@ -23,38 +23,69 @@ type keyed[T any] interface {
 
 // Table holds the rows of one kind of one creator (and of one parent, for messages and comments), by id. It is read and written
 // inside Do only.
+//
+// It is made from its seed and from what the store has when somebody looks at all of it. Until then single rows are made one by
+// one, so that a message costs a chat and a person and not two thousand of them.
 type Table[T any, P keyed[T]] struct {
 	c      *Creator
 	kind   row.Kind
 	parent int64
-	rows   []P
+	// all makes the seed's rows, one makes one of them (nil if the seed has none of that id). one may be nil.
+	all func() []P
+	one func(id int64) P
+
+	full bool
+	rows []P         // once it is full
+	near map[int64]P // rows read or changed before that; nil for one that is gone
 }
 
-// open makes a table from its seed and from what the store has.
-func open[T any, P keyed[T]](c *Creator, kind row.Kind, parent int64, seeded []P) *Table[T, P] {
-	t := &Table[T, P]{c: c, kind: kind, parent: parent, rows: seeded}
-	prefix := rowKey(c.Profile.ID, kind, parent)
-	err := c.w.Store.Each(prefix, func(key, value []byte) error {
-		id := int64(binary.BigEndian.Uint64(key[len(prefix):]))
-		at, found := t.find(id)
-		switch {
-		case bytes.Equal(value, gone):
-			if found {
-				t.rows = slices.Delete(t.rows, at, at+1)
-			}
-			return nil
-		case !found:
-			t.rows = slices.Insert(t.rows, at, P(new(T)))
-		default:
-			t.rows[at] = P(new(T))
-		}
-		return json.Unmarshal(value, t.rows[at])
+// load makes the whole table.
+func (t *Table[T, P]) load() {
+	if t.full {
+		return
+	}
+	t.full, t.rows = true, t.all()
+	prefix := rowKey(t.c.Profile.ID, t.kind, t.parent)
+	err := t.c.w.Store.Each(prefix, func(key, value []byte) error {
+		r, err := decode[T, P](value)
+		t.place(int64(binary.BigEndian.Uint64(key[len(prefix):])), r)
+		return err
 	})
 	if err != nil {
-		// The file is ours and was written by this code: going on would show a creator without a part of its life.
-		panic(fmt.Errorf("read table %d of creator %d: %w", kind, c.Profile.ID, err))
+		t.broken(err)
 	}
-	return t
+	for id, r := range t.near {
+		t.place(id, r)
+	}
+	t.near = nil
+}
+
+// decode reads a row; nil for one that is gone.
+func decode[T any, P keyed[T]](value []byte) (P, error) {
+	if bytes.Equal(value, gone) {
+		return nil, nil
+	}
+	r := P(new(T))
+	return r, json.Unmarshal(value, r)
+}
+
+// broken ends the process. The file is ours and was written by this code: going on would show a creator without a part of its life.
+func (t *Table[T, P]) broken(err error) {
+	panic(fmt.Errorf("read table %d of creator %d: %w", t.kind, t.c.Profile.ID, err))
+}
+
+// place puts a row into the whole table; nil takes the one that is there out.
+func (t *Table[T, P]) place(id int64, r P) {
+	at, found := t.find(id)
+	switch {
+	case r == nil && found:
+		t.rows = slices.Delete(t.rows, at, at+1)
+	case r == nil:
+	case found:
+		t.rows[at] = r
+	default:
+		t.rows = slices.Insert(t.rows, at, r)
+	}
 }
 
 func (t *Table[T, P]) find(id int64) (int, bool) {
@@ -63,27 +94,62 @@ func (t *Table[T, P]) find(id int64) (int, bool) {
 
 // Get finds a row; nil if there is none.
 func (t *Table[T, P]) Get(id int64) P {
+	if !t.full && t.one != nil {
+		return t.single(id)
+	}
+	t.load()
 	if at, found := t.find(id); found {
 		return t.rows[at]
 	}
 	return nil
 }
 
+// single makes one row, and keeps it.
+func (t *Table[T, P]) single(id int64) P {
+	if r, known := t.near[id]; known {
+		return r
+	}
+	value, err := t.c.w.Store.Get(t.key(id))
+	if err != nil {
+		t.broken(err)
+	}
+	var r P
+	if value == nil {
+		r = t.one(id)
+	} else if r, err = decode[T, P](value); err != nil {
+		t.broken(err)
+	}
+	if r != nil {
+		t.keep(id, r)
+	}
+	return r
+}
+
+func (t *Table[T, P]) keep(id int64, r P) {
+	if t.near == nil {
+		t.near = map[int64]P{}
+	}
+	t.near[id] = r
+}
+
 // All are the rows, oldest id first. The slice must not be changed.
-func (t *Table[T, P]) All() []P { return t.rows }
+func (t *Table[T, P]) All() []P {
+	t.load()
+	return t.rows
+}
 
 // Len counts them.
-func (t *Table[T, P]) Len() int { return len(t.rows) }
+func (t *Table[T, P]) Len() int { return len(t.All()) }
 
 // NextID is an id for a new row.
 func (t *Table[T, P]) NextID() int64 { return t.c.nextID(t.kind) }
 
 // Put inserts a row, or notes that it was changed.
 func (t *Table[T, P]) Put(r P) {
-	if at, found := t.find(r.Key()); found {
-		t.rows[at] = r
+	if t.full {
+		t.place(r.Key(), r)
 	} else {
-		t.rows = slices.Insert(t.rows, at, r)
+		t.keep(r.Key(), r)
 	}
 	value, err := json.Marshal(r)
 	if err != nil {
@@ -94,11 +160,14 @@ func (t *Table[T, P]) Put(r P) {
 
 // Delete removes a row and says whether it was there.
 func (t *Table[T, P]) Delete(id int64) bool {
-	at, found := t.find(id)
-	if !found {
+	if t.Get(id) == nil {
 		return false
 	}
-	t.rows = slices.Delete(t.rows, at, at+1)
+	if t.full {
+		t.place(id, nil)
+	} else {
+		t.keep(id, nil)
+	}
 	t.c.changes = append(t.c.changes, store.Change{Key: t.key(id), Value: gone})
 	return true
 }
@@ -109,6 +178,6 @@ func (t *Table[T, P]) key(id int64) []byte {
 
 // rowKey is what the keys of a table start with.
 func rowKey(creator int64, kind row.Kind, parent int64) []byte {
-	key := append(creatorKey(keyRow, creator), byte(kind))
+	key := append(own(creator, ownRow), byte(kind))
 	return binary.BigEndian.AppendUint64(key, uint64(parent))
 }

@@ -42,8 +42,16 @@ type tables struct {
 
 // lazily opens a table on first use.
 func lazily[T any, P keyed[T]](c *Creator, slot **Table[T, P], kind row.Kind, seeded func(row.Origin) []P) *Table[T, P] {
+	return singly(c, slot, kind, seeded, nil)
+}
+
+// singly is lazily for a table whose rows can be made one by one.
+func singly[T any, P keyed[T]](c *Creator, slot **Table[T, P], kind row.Kind, all func(row.Origin) []P, one func(row.Origin, int64) P) *Table[T, P] {
 	if *slot == nil {
-		*slot = open(c, kind, 0, seeded(c.Profile.Origin))
+		*slot = &Table[T, P]{c: c, kind: kind, all: func() []P { return all(c.Profile.Origin) }}
+		if one != nil {
+			(*slot).one = func(id int64) P { return one(c.Profile.Origin, id) }
+		}
 	}
 	return *slot
 }
@@ -54,14 +62,14 @@ func below[T any, P keyed[T]](c *Creator, slot *map[int64]*Table[T, P], kind row
 		*slot = map[int64]*Table[T, P]{}
 	}
 	if (*slot)[parent] == nil {
-		(*slot)[parent] = open(c, kind, parent, seeded())
+		(*slot)[parent] = &Table[T, P]{c: c, kind: kind, parent: parent, all: seeded}
 	}
 	return (*slot)[parent]
 }
 
 // People are everyone the creator can meet.
 func (c *Creator) People() *Table[row.Person, *row.Person] {
-	return lazily(c, &c.tables.people, row.KindPerson, seed.People)
+	return singly(c, &c.tables.people, row.KindPerson, seed.People, seed.PersonByID)
 }
 
 // Lists are the creator's and the platform's own.
@@ -71,13 +79,13 @@ func (c *Creator) Lists() *Table[row.List, *row.List] {
 
 // Chats are the conversations.
 func (c *Creator) Chats() *Table[row.Chat, *row.Chat] {
-	return lazily(c, &c.tables.chats, row.KindChat, seed.ChatList)
+	return singly(c, &c.tables.chats, row.KindChat, seed.ChatList, seed.ChatByID)
 }
 
 // Messages are those of one chat.
 func (c *Creator) Messages(chat int64) *Table[row.Message, *row.Message] {
 	return below(c, &c.tables.messages, row.KindMessage, chat, func() []*row.Message {
-		return seed.Messages(c.Profile.Origin, chat, func(id int64) bool { return len(c.Paid(id)) > 0 })
+		return seed.Messages(c.Profile.Origin, chat)
 	})
 }
 
@@ -88,15 +96,21 @@ type Spend struct {
 
 // Txs are the transactions.
 func (c *Creator) Txs() *Table[row.Tx, *row.Tx] {
-	if c.tables.txs == nil {
+	return lazily(c, &c.tables.txs, row.KindTx, func(o row.Origin) []*row.Tx {
 		// From the seed's people, whatever has become of them: the past does not change.
-		c.tables.txs = open(c, row.KindTx, 0, seed.Transactions(c.Profile.Origin, seed.People(c.Profile.Origin)))
-		c.tables.spent, c.tables.paid = map[int64]*Spend{}, map[int64][]int64{}
-		for _, t := range c.tables.txs.All() {
-			c.note(t)
-		}
+		return seed.Transactions(o, seed.People(o))
+	})
+}
+
+// sum adds up what was paid, once.
+func (c *Creator) sum() {
+	if c.tables.spent != nil {
+		return
 	}
-	return c.tables.txs
+	c.tables.spent, c.tables.paid = map[int64]*Spend{}, map[int64][]int64{}
+	for _, t := range c.Txs().All() {
+		c.note(t)
+	}
 }
 
 // AddTx books a transaction that just happened and tells the sockets.
@@ -108,7 +122,11 @@ func (c *Creator) AddTx(t *row.Tx) *row.Tx {
 	return t
 }
 
+// note takes a transaction into the sums, if there are any yet.
 func (c *Creator) note(t *row.Tx) {
+	if c.tables.spent == nil {
+		return
+	}
 	if t.Ref != 0 {
 		c.tables.paid[t.Ref] = append(c.tables.paid[t.Ref], t.ID)
 	}
@@ -125,14 +143,14 @@ func (c *Creator) note(t *row.Tx) {
 
 // ReverseTx takes a payment back: it no longer counts as spent.
 func (c *Creator) ReverseTx(t *row.Tx) {
-	txs := c.Txs()
+	c.sum()
 	if s := c.tables.spent[t.Person]; s != nil && t.Status != "reversed" {
 		back := *t
 		back.Gross = -t.Gross
 		s.Add(&back)
 	}
 	t.Status, t.Reversed = "reversed", c.Now()
-	txs.Put(t)
+	c.Txs().Put(t)
 }
 
 // Add counts a transaction.
@@ -154,7 +172,7 @@ func (s *Spend) Add(t *row.Tx) {
 
 // Spent is what a person paid in all.
 func (c *Creator) Spent(person int64) Spend {
-	c.Txs()
+	c.sum()
 	if s := c.tables.spent[person]; s != nil {
 		return *s
 	}
@@ -163,10 +181,10 @@ func (c *Creator) Spent(person int64) Spend {
 
 // Paid are the transactions for one thing (a post, a message), oldest first.
 func (c *Creator) Paid(ref int64) []*row.Tx {
-	txs := c.Txs()
+	c.sum()
 	var list []*row.Tx
 	for _, id := range c.tables.paid[ref] {
-		list = append(list, txs.Get(id))
+		list = append(list, c.Txs().Get(id))
 	}
 	return list
 }
@@ -204,7 +222,7 @@ func (c *Creator) ChatOf(message int64) int64 {
 			return chat
 		}
 	}
-	prefix := append(creatorKey(keyRow, c.Profile.ID), byte(row.KindMessage))
+	prefix := append(own(c.Profile.ID, ownRow), byte(row.KindMessage))
 	chat := int64(0)
 	_ = c.w.Store.Each(prefix, func(key, _ []byte) error {
 		if rest := key[len(prefix):]; int64(binary.BigEndian.Uint64(rest[8:])) == message {

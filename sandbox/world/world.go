@@ -27,14 +27,19 @@ const Domain = "sandbox.test"
 
 // First bytes of the keys in the store.
 const (
-	keyCreator byte = 'c' // + login
-	keyRow     byte = 'r' // + creator, kind, parent, id
-	keyFrame   byte = 'f' // + creator, frame
-	keySession byte = 's' // + token
-	keyDue     byte = 'd' // + time, creator, kind, id
+	keyCreator byte = 'c' // + login -> creator
+	keySession byte = 's' // + session
+	keyDue     byte = 'd' // + time, creator, id, what
 	keyClock   byte = 't'
-	keyID      byte = 'i' // + creator -> login
-	keyBlob    byte = 'b' // + creator, media
+	keyOwn     byte = 'o' // + creator, section: everything of a creator lies together, so that a write touches few pages
+)
+
+// Sections of what a creator has.
+const (
+	ownProfile byte = 'p'
+	ownRow     byte = 'r' // + kind, parent, id
+	ownFrame   byte = 'f' // + frame
+	ownBlob    byte = 'b' // + media, part
 )
 
 // Deps are what the world stands on.
@@ -165,14 +170,11 @@ func (w *World) Do(login string, f func(*Creator) error) error {
 
 // DoID is Do for a creator that was seen before.
 func (w *World) DoID(id int64, f func(*Creator) error) error {
-	login, err := w.Store.Get(creatorKey(keyID, id))
+	profile, err := w.profile(id)
 	if err != nil {
 		return err
 	}
-	if login == nil {
-		return ErrNoLogin
-	}
-	return w.Do(string(login), f)
+	return w.Do(profile.Login, f)
 }
 
 // hold finds a creator and keeps it from being let go of.
@@ -212,37 +214,47 @@ func (w *World) Logins() ([]string, error) {
 
 // load reads a creator from the store, or makes it.
 func (w *World) load(login, persona string) (*Creator, error) {
-	key := append([]byte{keyCreator}, login...)
-	value, err := w.Store.Get(key)
+	name := append([]byte{keyCreator}, login...)
+	number, err := w.Store.Get(name)
 	if err != nil {
 		return nil, fmt.Errorf("read creator: %w", err)
 	}
 	c := &Creator{w: w}
 	c.hub.listeners = map[*Listener]struct{}{}
-	if value != nil {
-		if err := json.Unmarshal(value, &c.Profile); err != nil {
-			return nil, fmt.Errorf("read creator: %w", err)
+	if number != nil {
+		if c.Profile, err = w.profile(int64(binary.BigEndian.Uint64(number))); err != nil {
+			return nil, err
 		}
 		return c, c.readFrames()
 	}
 	id := seed.CreatorID(login)
 	for {
-		other, err := w.Store.Get(creatorKey(keyID, id))
-		if err != nil {
-			return nil, fmt.Errorf("read creator: %w", err)
-		}
-		if other == nil {
+		if _, err := w.profile(id); errors.Is(err, ErrNoLogin) {
 			break
+		} else if err != nil {
+			return nil, err
 		}
-		id++
+		id++ // another login has it already
 	}
 	origin := row.Origin{ID: id, Login: login, Anchor: w.Now().Truncate(24 * time.Hour)}
 	c.Profile = *seed.Creator(origin, persona)
-	value, err = json.Marshal(&c.Profile)
+	return c, w.commit([]store.Change{{Key: name, Value: binary.BigEndian.AppendUint64(nil, uint64(id))}, c.profileChange()})
+}
+
+// profile reads a creator's own row.
+func (w *World) profile(id int64) (row.Creator, error) {
+	var profile row.Creator
+	value, err := w.Store.Get(own(id, ownProfile))
 	if err != nil {
-		return nil, fmt.Errorf("write creator: %w", err)
+		return profile, fmt.Errorf("read creator: %w", err)
 	}
-	return c, w.commit([]store.Change{{Key: key, Value: value}, {Key: creatorKey(keyID, id), Value: []byte(login)}})
+	if value == nil {
+		return profile, ErrNoLogin
+	}
+	if err := json.Unmarshal(value, &profile); err != nil {
+		return profile, fmt.Errorf("read creator: %w", err)
+	}
+	return profile, nil
 }
 
 // evict lets go of the creators that were not used for the longest time and have no socket.
@@ -257,6 +269,7 @@ func (w *World) evict() {
 	}
 }
 
-func creatorKey(first byte, creator int64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{first}, uint64(creator))
+// own is what the keys of a section of a creator start with.
+func own(creator int64, section byte) []byte {
+	return append(binary.BigEndian.AppendUint64([]byte{keyOwn}, uint64(creator)), section)
 }
