@@ -61,12 +61,13 @@ type Config struct {
 
 // Platform is a running sandbox.
 type Platform struct {
-	World *world.World
-	Gate  *gate.Gate
-	store *store.Store
-	mux   *http.ServeMux
-	stop  context.CancelFunc
-	done  sync.WaitGroup
+	World   *world.World
+	Gate    *gate.Gate
+	control *control.Control
+	store   *store.Store
+	mux     *http.ServeMux
+	stop    context.CancelFunc
+	done    sync.WaitGroup
 }
 
 // New opens the state and starts the platform's own life. Serve it with any HTTP server, and Close it.
@@ -95,7 +96,8 @@ func New(ctx context.Context, cfg Config) (*Platform, error) {
 	signIn := &auth.Auth{World: w, Gate: p.Gate, Slow: cmp.Or(cfg.Slow, 20*time.Second)}
 	signIn.Mount(p.mux, Base)
 	(&live.Live{World: w, Gate: p.Gate, NoSince: cfg.NoSince}).Mount(p.mux, Base)
-	control.New(control.Deps{World: w, Gate: p.Gate, Auth: signIn, Happenings: Happenings(), Log: cfg.Log, Life: living}).Mount(p.mux)
+	p.control = control.New(control.Deps{World: w, Gate: p.Gate, Auth: signIn, Happenings: Happenings(), Log: cfg.Log, Life: living})
+	p.control.Mount(p.mux)
 	page.New(page.Deps{World: w, Auth: signIn, Log: cfg.Log}).Mount(p.mux)
 	p.mux.Handle("/media/", library.Media(w))
 	p.mux.Handle("/upload/", library.Upload(w))
@@ -123,7 +125,7 @@ func Happenings() map[string]happen.Func {
 func dues() map[string]world.Handler {
 	all := map[string]world.Handler{}
 	for _, part := range []map[string]world.Handler{
-		people.Dues(), talk.Dues(), publish.Dues(), library.Dues(), money.Dues(), desk.Dues(),
+		auth.Dues(), people.Dues(), talk.Dues(), publish.Dues(), library.Dues(), money.Dues(), desk.Dues(),
 	} {
 		maps.Copy(all, part)
 	}
@@ -136,6 +138,7 @@ func (p *Platform) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.Ser
 // Close ends the platform's life and writes what is waiting. Nothing may be served afterwards.
 func (p *Platform) Close() error {
 	p.stop()
+	p.control.Close()
 	p.done.Wait()
 	return p.store.Close()
 }

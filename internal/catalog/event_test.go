@@ -74,11 +74,11 @@ func TestFrames(t *testing.T) {
 	if !ok || req.Path != "/api/v2/live/frames" || req.Query != "after=a+b&limit=50" || c.Socket.Path != "/api/v2/live" || c.Socket.Ping != 20*time.Second {
 		t.Errorf("%s %s %v", req.Path, req.Query, c.Socket)
 	}
-	frames, more, err := c.Socket.Missed([]byte(`{"frames":[{"type":"x"}, {"type":"y"}],"has_more":true}`))
-	if err != nil || !more || len(frames) != 2 || string(frames[1]) != `{"type":"y"}` {
+	frames, more, complete, err := c.Socket.Missed([]byte(`{"frames":[{"type":"x"}, {"type":"y"}],"has_more":true}`))
+	if err != nil || !more || !complete || len(frames) != 2 || string(frames[1]) != `{"type":"y"}` {
 		t.Errorf("%s %v %v", frames, more, err)
 	}
-	if _, _, err := c.Socket.Missed([]byte(`{}`)); !errors.Is(err, catalog.ErrChanged) {
+	if _, _, _, err := c.Socket.Missed([]byte(`{}`)); !errors.Is(err, catalog.ErrChanged) {
 		t.Errorf("%v", err)
 	}
 }

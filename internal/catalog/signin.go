@@ -61,7 +61,7 @@ type Challenge struct {
 	Mask      string
 	ExpiresAt time.Time
 	// Page is where the creator takes a selfie, empty for none.
-	Page string
+	Page secret.String
 	// Sent is false while a code goes out only when it is asked for.
 	Sent bool
 	// State is that of a selfie: open, passed, rejected.
@@ -232,7 +232,7 @@ func (s *SignIn) Challenge(body []byte) (Challenge, bool) {
 	}
 	ch := Challenge{
 		Token: secret.New(token), Channel: s.channel(textAt(t, at, p.channel)), Mask: clean(textAt(t, at, p.mask)),
-		Page: textAt(t, at, p.page), State: textAt(t, at, p.state), Sent: true,
+		Page: secret.New(textAt(t, at, p.page)), State: textAt(t, at, p.state), Sent: true,
 	}
 	if list, ok := t.Get(at, p.available); ok && p.available != nil && t.Kind(list) == tape.Array {
 		for item := range t.Items(list) {

@@ -28,6 +28,7 @@ type Socket struct {
 type since struct {
 	path, cursor, limit string
 	items, more         []string
+	complete            []string
 }
 
 // Since asks for the frames behind one that was seen, by its id; empty for the oldest that the platform still has. false if
@@ -43,16 +44,16 @@ func (s *Socket) Since(after string, limit int) (Request, bool) {
 	return Request{Method: http.MethodGet, Path: s.since.path, Query: query.Encode()}, true
 }
 
-// Missed reads the answer to Since: frames for Decode, oldest first, and whether there are more.
-func (s *Socket) Missed(body []byte) (frames []json.RawMessage, more bool, err error) {
+// Missed reads the answer to Since: frames for Decode, oldest first, whether there are more, and whether they are all that came.
+func (s *Socket) Missed(body []byte) (frames []json.RawMessage, more, complete bool, err error) {
 	t, err := tape.Read(body, answerLimits)
 	if err != nil {
-		return nil, false, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, false, false, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	defer t.Release()
 	list, ok := t.Get(tape.Root, s.since.items)
 	if !ok || t.Kind(list) != tape.Array {
-		return nil, false, fmt.Errorf("%w: %s should be a list", ErrChanged, strings.Join(s.since.items, "."))
+		return nil, false, false, fmt.Errorf("%w: %s should be a list", ErrChanged, strings.Join(s.since.items, "."))
 	}
 	for item := range t.Items(list) {
 		frames = append(frames, slices.Clone(t.Literal(item)))
@@ -61,7 +62,12 @@ func (s *Socket) Missed(body []byte) (frames []json.RawMessage, more bool, err e
 		at, ok := t.Get(tape.Root, s.since.more)
 		more = ok && t.Kind(at) == tape.True
 	}
-	return frames, more, nil
+	complete = true
+	if s.since.complete != nil {
+		at, ok := t.Get(tape.Root, s.since.complete)
+		complete = ok && t.Kind(at) == tape.True
+	}
+	return frames, more, complete, nil
 }
 
 // upstream compiles what upstream.yaml holds besides methods.
@@ -88,7 +94,7 @@ func (c *compiler) upstream() {
 		_, path, _ := strings.Cut(in.Since.HTTP, " ")
 		s.since = &since{
 			path: c.cat.base + path, cursor: strings.TrimPrefix(in.Since.Cursor, "query."), limit: strings.TrimPrefix(in.Since.Limit, "query."),
-			items: shape.Path(in.Since.Items), more: shape.Path(in.Since.More),
+			items: shape.Path(in.Since.Items), more: shape.Path(in.Since.More), complete: shape.Path(in.Since.Complete),
 		}
 	}
 	if c.cat.ListSince != (in.Since != nil) {

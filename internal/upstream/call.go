@@ -62,8 +62,8 @@ var refusalProblems = map[catalog.RefusalKind]struct {
 	catalog.RefusedError:       {problem.UpstreamError, "The platform answered with an error of its own."},
 }
 
-// Problem is what the caller is told.
-func (r *Refused) Problem() *problem.Error {
+// Problem is what the caller of a method is told.
+func (r *Refused) Problem(m *catalog.Method) *problem.Error {
 	known := refusalProblems[r.Kind]
 	e := known.kind.New(known.detail).Because(r)
 	if known.kind.Upstream() {
@@ -71,6 +71,10 @@ func (r *Refused) Problem() *problem.Error {
 	}
 	if r.RetryAfter > 0 {
 		e = e.After(int(math.Ceil(r.RetryAfter.Seconds())))
+	}
+	if r.Kind == catalog.RefusedError {
+		// A platform that fails in the middle, or the gateway before it, may have done it all the same.
+		return uncertain(e, m, r)
 	}
 	return e
 }
@@ -83,15 +87,15 @@ func (d *HTTP) refused(r *reply) *Refused {
 	return &Refused{Refusal: d.Catalog.Classify(r.status, r.header, r.body), Status: r.status}
 }
 
-// Call calls a method. When the platform refuses, the error is Refused and the answer still says what the call cost and changed.
+// Call calls a method. Whatever the error, the answer says what the call cost and how it changed the session.
 func (d *HTTP) Call(ctx context.Context, via Via, s Session, m *catalog.Method, args catalog.Args) (Answer, error) {
 	req := args.Request()
 	r, err := d.exchange(ctx, via, s, req, egress.Limits{Header: m.Timeout})
+	a := d.answer(s, r)
+	a.Sent = len(req.Body)
 	if err != nil {
-		return Answer{}, d.lost(ctx, m, err)
+		return a, d.lost(ctx, m, err)
 	}
-	a := Answer{Took: r.took, Sent: len(req.Body), Received: len(r.body)}
-	a.Session, a.Changed = s.after(d.Catalog, r.header, d.Now())
 	if refused := d.refused(r); refused != nil {
 		return a, refused
 	}
@@ -100,6 +104,16 @@ func (d *HTTP) Call(ctx context.Context, via Via, s Session, m *catalog.Method, 
 		return a, unreadable(m, err)
 	}
 	return a, nil
+}
+
+// answer is what a reply did to the session; there may be none.
+func (d *HTTP) answer(s Session, r *reply) Answer {
+	if r == nil {
+		return Answer{Session: s}
+	}
+	a := Answer{Took: r.took, Received: len(r.body)}
+	a.Session, a.Changed = s.after(d.Catalog, r.header, d.Now())
+	return a
 }
 
 // lost is the problem when no whole answer came. Of a write that may have arrived nobody knows the outcome.

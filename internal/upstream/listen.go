@@ -19,14 +19,21 @@ import (
 // maxFrame bounds one frame, in bytes.
 const maxFrame = 1 << 20
 
-// sincePage is how many missed frames are asked for at once.
-const sincePage = 500
+// sincePage is how many missed frames are asked for at once, and sinceBytes how large the answer may be.
+const (
+	sincePage  = 500
+	sinceBytes = 32 << 20
+)
 
 // ErrNoSocket means that the platform has no live frames, or cannot be asked for those that were missed.
 var ErrNoSocket = errors.New("the platform has no such thing")
 
 // Socket brings events as they happen. One goroutine reads it; Close it.
 type Socket struct {
+	// Changed are the names of the cookies that opening it changed; Session is then the session to go on with.
+	Changed []string
+	Session Session
+
 	conn    *websocket.Conn
 	catalog *catalog.Catalog
 	stop    context.CancelFunc
@@ -68,6 +75,7 @@ func (d *HTTP) Listen(ctx context.Context, via Via, s Session) (*Socket, error) 
 	conn.SetReadLimit(maxFrame)
 	living, stop := context.WithCancel(context.WithoutCancel(ctx))
 	socket := &Socket{conn: conn, catalog: d.Catalog, stop: stop, pinged: make(chan struct{})}
+	socket.Session, socket.Changed = s.after(d.Catalog, resp.Header, d.Now())
 	go socket.keepAlive(living, spec.Ping)
 	return socket, nil
 }
@@ -148,6 +156,8 @@ type Missed struct {
 	Skipped int
 	// More means that there are more behind Last.
 	More bool
+	// Gap means that the platform no longer has all that came behind the event that was asked for.
+	Gap bool
 	// Last is the id of the last frame, understood or not; empty if there was none.
 	Last string
 	Answer
@@ -163,20 +173,19 @@ func (d *HTTP) Since(ctx context.Context, via Via, s Session, after string) (Mis
 	if !asked {
 		return Missed{}, ErrNoSocket
 	}
-	r, err := d.exchange(ctx, via, s, req, egress.Limits{})
+	r, err := d.exchange(ctx, via, s, req, egress.Limits{Bytes: sinceBytes})
+	m := Missed{Answer: d.answer(s, r)}
 	if err != nil {
-		return Missed{}, d.lost(ctx, d.Catalog.Verify, err)
+		return m, d.lost(ctx, d.Catalog.Verify, err)
 	}
-	m := Missed{Answer: Answer{Took: r.took, Received: len(r.body)}}
-	m.Session, m.Changed = s.after(d.Catalog, r.header, d.Now())
 	if refused := d.refused(r); refused != nil {
 		return m, refused
 	}
-	frames, more, err := d.Catalog.Socket.Missed(r.body)
+	frames, more, complete, err := d.Catalog.Socket.Missed(r.body)
 	if err != nil {
 		return m, unreadable(d.Catalog.Verify, err)
 	}
-	m.More = more
+	m.More, m.Gap = more, !complete
 	for _, frame := range frames {
 		e, err := d.Catalog.Decode(frame)
 		if e.UpstreamID != "" {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/secret"
 )
@@ -31,16 +33,22 @@ type cookie struct {
 func NewSession(c *catalog.Catalog, cookies, headers map[string]secret.String, userAgent string) (s Session, missing []string) {
 	s = Session{userAgent: userAgent, headers: map[string]secret.String{}}
 	for _, name := range slices.Sorted(maps.Keys(cookies)) {
-		if slices.Contains(c.Session.Cookies.Kept, name) && !cookies[name].Empty() {
+		if slices.Contains(c.Session.Cookies.Kept, name) && sound(name, cookies[name]) {
 			s.cookies = append(s.cookies, cookie{name: name, value: cookies[name]})
 		}
 	}
 	for name, value := range headers {
-		if name = strings.ToLower(name); slices.Contains(c.Session.Headers.Allowed, name) && !value.Empty() {
+		if name = strings.ToLower(name); slices.Contains(c.Session.Headers.Allowed, name) && httpguts.ValidHeaderFieldValue(value.Reveal()) {
 			s.headers[name] = value
 		}
 	}
 	return s, s.missing(c)
+}
+
+// sound says whether a cookie can be sent; one that cannot counts as missing.
+func sound(name string, value secret.String) bool {
+	one := http.Cookie{Name: name, Value: strings.Trim(value.Reveal(), `"`)}
+	return !value.Empty() && one.Valid() == nil
 }
 
 func (s Session) missing(c *catalog.Catalog) []string {
@@ -128,16 +136,22 @@ func (s Session) after(c *catalog.Catalog, header http.Header, now time.Time) (S
 	return changed, slices.Compact(names)
 }
 
+// longest is as long as we believe a cookie to live, in seconds: ten years.
+const longest = 10 * 365 * 24 * 3600
+
 // moved is how far an expiry must move to be worth a write.
 const moved = 6 * time.Hour
 
 func fromHTTP(set *http.Cookie, now time.Time) cookie {
 	one := cookie{name: set.Name, value: secret.New(set.Value), expires: set.Expires}
+	if set.Quoted {
+		one.value = secret.New(`"` + set.Value + `"`)
+	}
 	switch {
 	case set.MaxAge < 0:
 		one.expires = now
 	case set.MaxAge > 0:
-		one.expires = now.Add(time.Duration(set.MaxAge) * time.Second)
+		one.expires = now.Add(time.Duration(min(set.MaxAge, longest)) * time.Second)
 	}
 	return one
 }

@@ -28,15 +28,34 @@ func DecodeContinuation(text secret.String) Continuation { return Continuation{t
 // resume is what a continuation holds.
 type resume struct {
 	Session stored    `json:"session"`
-	Token   string    `json:"token,omitempty"` // of the challenge
-	Channel string    `json:"channel,omitempty"`
+	Asked   *asked    `json:"asked,omitempty"`
 	QR      *storedQR `json:"qr,omitempty"`
 }
 
+// asked is the challenge that waits for an answer.
+type asked struct {
+	Token     string            `json:"token"`
+	Channel   catalog.Channel   `json:"channel"`
+	Available []catalog.Channel `json:"available,omitempty"`
+	Mask      string            `json:"mask,omitempty"`
+	ExpiresAt time.Time         `json:"expiresAt,omitzero"`
+	Page      string            `json:"page,omitempty"`
+	Sent      bool              `json:"sent"`
+}
+
+func keepAsked(ch catalog.Challenge) *asked {
+	return &asked{ch.Token.Reveal(), ch.Channel, ch.Available, ch.Mask, ch.ExpiresAt, ch.Page.Reveal(), ch.Sent}
+}
+
+func (a *asked) challenge() *catalog.Challenge {
+	return &catalog.Challenge{
+		Token: secret.New(a.Token), Channel: a.Channel, Available: a.Available, Mask: a.Mask, ExpiresAt: a.ExpiresAt, Page: secret.New(a.Page), Sent: a.Sent,
+	}
+}
+
 type storedQR struct {
-	ID     string    `json:"id"`
-	Secret string    `json:"secret"`
-	EndsAt time.Time `json:"endsAt"`
+	ID     string `json:"id"`
+	Secret string `json:"secret"`
 }
 
 // Input is what the creator or the caller adds to go on; exactly one of it.
@@ -56,9 +75,12 @@ type Step struct {
 	QR        *QR
 	Session   *Session
 	Failure   *Failure
-	// Next goes on from here, unless the sign-in is over.
+	// Next goes on from here, unless the sign-in is over. A failure that has one is a step that was not taken: take it again.
 	Next Continuation
 }
+
+// Over says whether the sign-in has ended.
+func (s Step) Over() bool { return s.Session != nil || s.Failure != nil && s.Next.text.Empty() }
 
 // QR is what the creator's phone opens.
 type QR struct {
@@ -68,7 +90,7 @@ type QR struct {
 	Scanned bool
 }
 
-// Failure is why a sign-in is over. Code is one of the contract's failure codes.
+// Failure is why a sign-in is over, or why a step was not taken. Code is one of the contract's failure codes, or FailStep.
 type Failure struct {
 	Code string
 	// Retryable means that the same input may succeed later, after RetryAfter if that is set.
@@ -77,6 +99,9 @@ type Failure struct {
 	// UpstreamCode and UpstreamMessage are what the platform said; 0 and empty if nothing.
 	UpstreamCode    int
 	UpstreamMessage string
+
+	// untouched means that the platform did nothing with the request.
+	untouched bool
 }
 
 // Codes of failures that the driver decides itself; the others come from the manifest.
@@ -86,6 +111,8 @@ const (
 	FailTimeout     = "upstream_timeout"
 	FailChanged     = "upstream_changed"
 	FailLocked      = "account_locked"
+	// FailStep means that the platform does not do this now: the challenge stands. It never ends a sign-in.
+	FailStep        = "step_refused"
 	failWrongCode   = "wrong_code"
 	failQRExpired   = "mobile_session_expired"
 	failQRDenied    = "mobile_denied"
@@ -125,7 +152,7 @@ func (d *HTTP) OpenQR(ctx context.Context, via Via) (Step, error) {
 		return failed(Failure{Code: FailChanged}), nil //nolint:nilerr // that the answer cannot be read is how the step ended
 	}
 	session, _ = session.after(d.Catalog, r.header, d.Now())
-	next := resume{Session: session.store(), QR: &storedQR{qr.ID, qr.Secret.Reveal(), qr.EndsAt}}
+	next := resume{Session: session.store(), QR: &storedQR{qr.ID, qr.Secret.Reveal()}}
 	return Step{QR: &QR{URL: qr.URL, ExpiresAt: qr.ExpiresAt, EndsAt: qr.EndsAt}, Next: next.encode()}, nil
 }
 
@@ -148,18 +175,41 @@ func (d *HTTP) Continue(ctx context.Context, via Via, from Continuation, in Inpu
 	if json.Unmarshal([]byte(from.text.Reveal()), &at) != nil {
 		return Step{}, errStored
 	}
+	var step Step
+	var err error
 	if at.QR != nil {
-		return d.checkQR(ctx, via, at)
+		step, err = d.checkQR(ctx, via, at)
+		in = Input{Check: true}
+	} else {
+		var req catalog.Request
+		if req, err = d.input(at, in); err != nil {
+			return Step{}, err
+		}
+		step, err = d.step(ctx, via, at, req)
 	}
-	req, err := d.input(at, in)
-	if err != nil {
-		return Step{}, err
+	if err == nil && step.Failure != nil && step.Failure.notTaken(in) {
+		step.Next = from
 	}
-	return d.step(ctx, via, at, req)
+	return step, err
+}
+
+// notTaken says whether the sign-in stands where it stood. To ask how it stands can be repeated; a code that was sent and not
+// answered may be used up, so only a platform that says it did nothing gets it again.
+func (f *Failure) notTaken(in Input) bool {
+	switch {
+	case !f.Retryable:
+		return f.Code == FailStep
+	case f.Code == failCodeExpired, f.Code == failQRExpired:
+		return false
+	}
+	return in.Check || f.untouched
 }
 
 func (d *HTTP) input(at resume, in Input) (catalog.Request, error) {
-	token := secret.New(at.Token)
+	if at.Asked == nil {
+		return catalog.Request{}, errStored
+	}
+	token := secret.New(at.Asked.Token)
 	switch {
 	case !in.Code.Empty():
 		return d.Catalog.SignIn.Answer(token, in.Code)
@@ -186,6 +236,7 @@ func (d *HTTP) send(ctx context.Context, via Via, s Session, req catalog.Request
 	if !known {
 		return nil, Step{}, fmt.Errorf("sign in: %w", err)
 	}
+	f.untouched = errors.Is(err, egress.ErrNotSent)
 	return nil, failed(f), nil
 }
 
@@ -218,16 +269,19 @@ func (d *HTTP) step(ctx context.Context, via Via, at resume, req catalog.Request
 		if ch.Channel == "" {
 			return failed(Failure{Code: FailChanged}), nil
 		}
-		next := resume{Session: s.store(), Token: ch.Token.Reveal(), Channel: string(ch.Channel)}
+		next := resume{Session: s.store(), Asked: keepAsked(ch)}
 		return Step{Challenge: &ch, Next: next.encode()}, nil
 	}
 	if r.ok() {
 		return d.signedIn(s), nil
 	}
 	f := d.judge(r)
-	if f.Code == failWrongCode {
+	switch {
+	case f.Code == failWrongCode && at.Asked != nil:
 		at.Session = s.store()
-		return Step{WrongCode: true, Challenge: &catalog.Challenge{Token: secret.New(at.Token), Channel: catalog.Channel(at.Channel), Sent: true}, Next: at.encode()}, nil
+		return Step{WrongCode: true, Challenge: at.Asked.challenge(), Next: at.encode()}, nil
+	case f.Code == FailStep && at.Asked == nil:
+		f.Code = FailChanged // at the first step there is nothing that could stand
 	}
 	return failed(f), nil
 }
@@ -251,6 +305,7 @@ func (d *HTTP) checkQR(ctx context.Context, via Via, at resume) (Step, error) {
 	if err != nil || step.Failure != nil {
 		return step, err
 	}
+	s, _ = s.after(d.Catalog, r.header, d.Now())
 	if !r.ok() {
 		return failed(d.judge(r)), nil
 	}
@@ -260,7 +315,6 @@ func (d *HTTP) checkQR(ctx context.Context, via Via, at resume) (Step, error) {
 	}
 	switch status {
 	case catalog.QRApproved:
-		s, _ = s.after(d.Catalog, r.header, d.Now())
 		return d.signedIn(s), nil
 	case catalog.QRDenied:
 		return failed(Failure{Code: failQRDenied}), nil
@@ -273,6 +327,7 @@ func (d *HTTP) checkQR(ctx context.Context, via Via, at resume) (Step, error) {
 		return failed(Failure{Code: FailChanged}), nil //nolint:nilerr // that the answer cannot be read is how the step ended
 	}
 	shown := &QR{URL: qr.URL, ExpiresAt: qr.ExpiresAt, EndsAt: qr.EndsAt, Scanned: status == catalog.QRScanned}
+	at.Session = s.store()
 	return Step{QR: shown, Next: at.encode()}, nil
 }
 
@@ -287,6 +342,7 @@ func (d *HTTP) judge(r *reply) Failure {
 	case FailUnavailable, FailTimeout, failCodeExpired, failQRExpired:
 		f.Retryable = true
 	}
+	f.untouched = refusal.Kind == catalog.RefusedRateLimited || refusal.Kind == catalog.RefusedUnavailable
 	return f
 }
 
@@ -299,8 +355,9 @@ func failureOf(kind catalog.RefusalKind, status int) string {
 		return FailUnavailable
 	case catalog.RefusedRestricted:
 		return FailLocked
-	case catalog.RefusedSession, catalog.RefusedCreatorOnly, catalog.RefusedForbidden, catalog.RefusedNotFound,
-		catalog.RefusedConflict, catalog.RefusedRejected:
+	case catalog.RefusedConflict, catalog.RefusedRejected:
+		return FailStep
+	case catalog.RefusedSession, catalog.RefusedCreatorOnly, catalog.RefusedForbidden, catalog.RefusedNotFound:
 	}
 	return FailChanged
 }

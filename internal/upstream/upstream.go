@@ -110,7 +110,8 @@ type reply struct {
 
 func (r *reply) ok() bool { return r.status >= 200 && r.status < 300 }
 
-// exchange sends a request with a session and reads the answer.
+// exchange sends a request with a session and reads the answer. When only the body fails, the reply is there beside the error: its
+// header may have changed the session.
 func (d *HTTP) exchange(ctx context.Context, via Via, s Session, req catalog.Request, limits egress.Limits) (*reply, error) {
 	out, err := d.request(ctx, s, req)
 	if err != nil {
@@ -122,10 +123,7 @@ func (d *HTTP) exchange(ctx context.Context, via Via, s Session, req catalog.Req
 		return nil, err
 	}
 	body, err := egress.Read(resp)
-	if err != nil {
-		return nil, err
-	}
-	return &reply{status: resp.StatusCode, header: resp.Header, body: body, took: d.Now().Sub(began)}, nil
+	return &reply{status: resp.StatusCode, header: resp.Header, body: body, took: d.Now().Sub(began)}, err
 }
 
 // request makes the HTTP request: the manifest's headers, then the session's, then the call's own.

@@ -218,6 +218,14 @@ func (a *Auth) signIn(q *request, login, device, egress string) (any, error) {
 	return map[string]any{"user": user}, nil
 }
 
+// dueBan is when a restricted creator is banned.
+const dueBan = "auth.ban"
+
+// Dues are what happens by itself when its time has come.
+func Dues() map[string]world.Handler {
+	return map[string]world.Handler{dueBan: func(c *world.Creator, _ int64) { c.DropSockets("", world.ReasonSession) }}
+}
+
 // Cookies are those of a session.
 func Cookies(s world.Session) []*http.Cookie {
 	return []*http.Cookie{
@@ -245,6 +253,7 @@ func (a *Auth) Open(login string, s world.Session) (world.Session, view.User, er
 		switch {
 		case persona == "restricted" && c.Profile.BannedAt.IsZero():
 			c.Profile.BannedAt = now.Add(5 * time.Second)
+			c.At(c.Profile.BannedAt, dueBan, 0)
 		case persona == "expires60":
 			s.ExpiresAt = now.Add(time.Minute)
 		case persona == "mismatch" && c.Profile.Logins > 1:

@@ -28,6 +28,7 @@ const (
 type generator struct {
 	mu   sync.Mutex
 	stop map[string]context.CancelFunc
+	runs sync.WaitGroup
 }
 
 func (g *generator) start(life context.Context, login string, run func(context.Context)) {
@@ -41,9 +42,10 @@ func (g *generator) start(life context.Context, login string, run func(context.C
 	}
 	ctx, stop := context.WithCancel(life)
 	g.stop[login] = stop
-	go run(ctx)
+	g.runs.Go(func() { run(ctx) })
 }
 
+// stopAll ends them and waits for what is under way.
 func (g *generator) stopAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,7 +53,11 @@ func (g *generator) stopAll() {
 		stop()
 	}
 	g.stop = nil
+	g.runs.Wait()
 }
+
+// Close ends what runs.
+func (c *Control) Close() { c.generator.stopAll() }
 
 func (c *Control) stopGenerate(*http.Request) (any, error) {
 	c.generator.stopAll()

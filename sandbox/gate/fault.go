@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -65,6 +66,7 @@ func (f *Faults) Add(fault Fault, lasting time.Duration) (Fault, error) {
 	if fault.Value < 0 || fault.Count < 0 || lasting < 0 {
 		return Fault{}, fmt.Errorf("value, count and for_sec are not negative")
 	}
+	fault.Scope = strings.ToLower(fault.Scope)
 	fault.ID = "flt_" + rand.Text()[:12]
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -103,16 +103,18 @@ func (g *Gate) Entries(login string) []Entry {
 	return list
 }
 
-// Forget empties the record.
+// Forget empties the record, and who made how many calls.
 func (g *Gate) Forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.entries, g.next = nil, 0
+	clear(g.calls)
 }
 
 // Refusals of the gate.
 var (
-	errExpired  = &wire.Refusal{Status: http.StatusUnauthorized, Code: 1002, Name: "session_expired", Message: "Your session has ended. Please sign in again."}
+	// ErrExpired is for a session that has ended, or never was.
+	ErrExpired  = &wire.Refusal{Status: http.StatusUnauthorized, Code: 1002, Name: "session_expired", Message: "Your session has ended. Please sign in again."}
 	errDevice   = &wire.Refusal{Status: http.StatusUnauthorized, Code: 1003, Name: "device_unknown", Message: "This session belongs to another device."}
 	errBanned   = &wire.Refusal{Status: http.StatusForbidden, Code: 1024, Name: "account_restricted", Message: "Your account is restricted. Please contact support."}
 	errNoRoute  = &wire.Refusal{Status: http.StatusNotFound, Code: 2002, Name: "not_found", Message: "There is nothing here."}
@@ -123,14 +125,14 @@ var (
 func (g *Gate) Session(w http.ResponseWriter, r *http.Request) (world.Session, error) {
 	cookie, err := r.Cookie("sess")
 	if err != nil {
-		return world.Session{}, errExpired
+		return world.Session{}, ErrExpired
 	}
 	s, rotated, ok := g.World.FindSession(cookie.Value)
 	if !ok {
-		return world.Session{}, errExpired
+		return world.Session{}, ErrExpired
 	}
 	if owner, err := r.Cookie("auth_id"); err != nil || owner.Value != strconv.FormatInt(s.Owner, 10) {
-		return s, errExpired
+		return s, ErrExpired
 	}
 	if r.Header.Get("X-Device") != s.Device {
 		return s, errDevice
@@ -209,7 +211,7 @@ func (g *Gate) limit(s world.Session) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.calls[s.ID]
-	if now.Sub(m.at) >= time.Minute {
+	if now.Before(m.at) || now.Sub(m.at) >= time.Minute {
 		m = minute{at: now}
 	}
 	m.n++

@@ -85,6 +85,10 @@ func (l *Live) socket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer listener.Close()
+	if !l.World.Good(s) { // it ended while we were at it, and would never be dropped
+		l.Gate.Record(r, s.Login, l.Gate.Write(w, nil, gate.ErrExpired))
+		return
+	}
 	l.Gate.Record(r, s.Login, http.StatusSwitchingProtocols)
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {

@@ -1,6 +1,7 @@
 package people_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -54,6 +55,34 @@ func each(c *sandboxtest.Client, list string, visit func(row map[string]any)) {
 			return
 		}
 		marker = "&marker=" + got.Text("next_marker")
+	}
+}
+
+func TestNobodyComesFromABlockedCountry(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn(login)
+	blocked := []string{"US", "GB", "DE", "CA", "AU", "FR", "NL", "BR", "MX", "SE", "IT"}
+	c.Must("PUT", "/settings/blocked_countries", map[string]any{"countries": blocked})
+	for range 3 {
+		order(t, p, "fan.joined", happen.Input{})
+		id, err := c.Frame("fan.joined")["user"].(map[string]any)["id"].(json.Number).Int64()
+		if err == nil {
+			err = p.World.Do(login, func(creator *world.Creator) error {
+				if country := creator.People().Get(id).Country; country != "ES" {
+					t.Errorf("somebody came from %s", country)
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Must("PUT", "/settings/blocked_countries", map[string]any{"countries": append(blocked, "ES")})
+	err := p.World.Do(login, func(creator *world.Creator) error { return sandbox.Happenings()["fan.joined"](creator, happen.Input{}) })
+	if err == nil {
+		t.Error("somebody came from nowhere")
 	}
 }
 

@@ -116,8 +116,7 @@ func clearList(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	removed := len(l.Members)
-	l.Members, l.Pins = nil, nil
+	removed := l.Remove(func(int64) bool { return true })
 	saveList(c.Creator, l, 0, removed)
 	return map[string]int{"removed": removed}, nil
 }
@@ -137,7 +136,7 @@ func listUsers(c *wire.Call) (any, error) {
 	default:
 		places := map[int64]int64{}
 		for n, id := range l.Members {
-			places[id] = int64(n + 1)
+			places[id] = l.Place(n)
 		}
 		order.Rank = func(p *row.Person) int64 { return places[p.ID] }
 	}
@@ -192,7 +191,7 @@ func addUsers(c *wire.Call) (any, error) {
 			skipped = append(skipped, id)
 			continue
 		}
-		l.Members = append(l.Members, id)
+		l.Add(id)
 		added++
 	}
 	saveList(c.Creator, l, added, 0)
@@ -205,10 +204,7 @@ func removeUsers(c *wire.Call) (any, error) {
 	if err := cmp.Or(err, c.Body(&in)); err != nil {
 		return nil, err
 	}
-	before := len(l.Members)
-	gone := func(id int64) bool { return slices.Contains(in.Users, id) }
-	l.Members, l.Pins = slices.DeleteFunc(l.Members, gone), slices.DeleteFunc(l.Pins, gone)
-	removed := before - len(l.Members)
+	removed := l.Remove(func(id int64) bool { return slices.Contains(in.Users, id) })
 	saveList(c.Creator, l, 0, removed)
 	return map[string]int{"removed": removed}, nil
 }
@@ -229,14 +225,14 @@ func setForUser(c *wire.Call) (any, error) {
 	}
 	for _, id := range in.Add {
 		if l := c.Lists().Get(id); !slices.Contains(l.Members, p.ID) {
-			l.Members = append(l.Members, p.ID)
+			l.Add(p.ID)
 			saveList(c.Creator, l, 1, 0)
 		}
 	}
 	for _, id := range in.Remove {
-		if l := c.Lists().Get(id); slices.Contains(l.Members, p.ID) {
-			l.Members = slices.DeleteFunc(l.Members, func(member int64) bool { return member == p.ID })
-			saveList(c.Creator, l, 0, 1)
+		l := c.Lists().Get(id)
+		if removed := l.Remove(func(member int64) bool { return member == p.ID }); removed > 0 {
+			saveList(c.Creator, l, 0, removed)
 		}
 	}
 	return map[string]any{"list_ids": view.Person(c.Creator, p).Lists}, nil

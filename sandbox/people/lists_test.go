@@ -53,3 +53,48 @@ func TestPagesOfAListShowEveryMemberOnce(t *testing.T) {
 		t.Fatalf("%d fans, want about 1400", len(seen))
 	}
 }
+
+// Whoever is added last comes first. The place of those who stay does not depend on who goes, or a page would repeat some of them.
+func TestPagesOfAListStayStableWhenMembersGo(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn("ok@sandbox.test")
+	fans := c.Must("GET", "/lists/"+c.Must("GET", "/lists", nil).Text("list", 0, "id")+"/users?limit=6", nil)
+	path := "/lists/" + c.Must("POST", "/lists", map[string]any{"name": "Six"}).Text("id")
+	var ids []any
+	for n := range 6 {
+		ids = append(ids, fans.Get("list", n, "id"))
+	}
+	c.Must("POST", path+"/users", map[string]any{"user_ids": ids})
+	first := c.Must("GET", path+"/users?limit=2", nil)
+	c.Must("POST", path+"/users/remove", map[string]any{"user_ids": []any{ids[0], ids[4]}})
+	c.Must("POST", path+"/users", map[string]any{"user_ids": []any{ids[0]}})
+	second := c.Must("GET", path+"/users?limit=10&marker="+first.Text("next_marker"), nil)
+	for n, want := range []any{ids[5], ids[4], ids[3], ids[2], ids[1]} {
+		page, at := first, n
+		if n >= 2 {
+			page, at = second, n-2
+		}
+		if got := page.Get("list", at, "id"); got != want {
+			t.Errorf("place %d has %v, want %v", n, got, want)
+		}
+	}
+	if got := len(second.Get("list").([]any)); got != 3 {
+		t.Errorf("the second page has %d users, want 3", got)
+	}
+}
+
+func TestWhoIsTakenOffAListIsNotPinnedWhenPutBack(t *testing.T) {
+	t.Parallel()
+	c := sandboxtest.New(t, nil).SignIn("ok@sandbox.test")
+	fans := c.Must("GET", "/lists/"+c.Must("GET", "/lists", nil).Text("list", 0, "id")+"/users?limit=2", nil)
+	a, b := fans.Get("list", 0, "id"), fans.Get("list", 1, "id")
+	made := c.Must("POST", "/lists", map[string]any{"name": "Two"})
+	path := "/lists/" + made.Text("id")
+	c.Must("POST", path+"/users", map[string]any{"user_ids": []any{a}})
+	c.Must("PUT", path+"/pins/"+fans.Text("list", 0, "id"), nil)
+	c.Must("PUT", "/users/"+fans.Text("list", 0, "id")+"/lists", map[string]any{"remove": []any{made.Get("id")}})
+	c.Must("POST", path+"/users", map[string]any{"user_ids": []any{a, b}})
+	if got := c.Must("GET", path+"/users", nil).Get("list", 0, "id"); got != b {
+		t.Errorf("%v is first, want %v, who was added last", got, b)
+	}
+}

@@ -14,8 +14,10 @@ import (
 // join has somebody subscribe for the first time: the user named, or a newcomer. Amount is the price.
 func join(c *world.Creator, in happen.Input) error {
 	if in.User == 0 {
-		id := c.People().NextID()
-		p := seed.Newcomer(c.Profile.Origin, id, int(id%1_000_000))
+		p, err := newcomer(c)
+		if err != nil {
+			return err
+		}
 		return Subscribe(c, p, terms(c, p, in))
 	}
 	p, err := in.Person(c)
@@ -29,6 +31,19 @@ func join(c *world.Creator, in happen.Input) error {
 		return fmt.Errorf("user %d is in a country that the creator has blocked", p.ID)
 	}
 	return Subscribe(c, p, terms(c, p, in))
+}
+
+// newcomer is somebody who has just found the creator, from a country that the creator has not blocked.
+func newcomer(c *world.Creator) (*row.Person, error) {
+	const tries = 300 // most of them fail only if almost every country is blocked
+	for range tries {
+		id := c.People().NextID()
+		p := seed.Newcomer(c.Profile.Origin, id, int(id%1_000_000))
+		if !slices.Contains(c.Settings().BlockedStates, p.Country) {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("the creator has blocked every country that somebody could come from")
 }
 
 // terms are the usual ones, at the price that was ordered, if any.

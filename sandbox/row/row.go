@@ -2,7 +2,10 @@
 // look on the wire.
 package row
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Kind tells what an id belongs to.
 type Kind int64
@@ -87,6 +90,7 @@ type Origin struct {
 type Creator struct {
 	Origin
 	Persona    string         `json:"persona"`
+	Born       int64          `json:"born"` // microseconds of the machine's clock; frames before it were of another life
 	Username   string         `json:"username"`
 	Name       string         `json:"name"`
 	Bio        string         `json:"bio"`
@@ -249,9 +253,39 @@ type Mass struct {
 type List struct {
 	Rec
 	Name    string    `json:"name"`
-	System  string    `json:"system,omitempty"` // fans, expired, following, recent, tagged, muted
-	Members []int64   `json:"members,omitempty"`
+	System  string    `json:"system,omitempty"`  // fans, expired, following, recent, tagged, muted
+	Members []int64   `json:"members,omitempty"` // in the order in which they were added; change them by Add and Remove
+	Places  []int64   `json:"places,omitempty"`  // theirs, which stay when others go; none as long as nobody went: 1, 2, 3 …
 	Pins    []int64   `json:"pins,omitempty"`
 	Pinned  bool      `json:"pinned,omitempty"`
 	At      time.Time `json:"at"`
+}
+
+// Place is where the n-th member is in the order of adding. It never changes, so a page can begin behind it.
+func (l *List) Place(n int) int64 {
+	if len(l.Places) == 0 {
+		return int64(n + 1)
+	}
+	return l.Places[n]
+}
+
+// Add puts someone on the list who is not on it.
+func (l *List) Add(person int64) {
+	if n := len(l.Places); n > 0 {
+		l.Places = append(l.Places, l.Places[n-1]+1)
+	}
+	l.Members = append(l.Members, person)
+}
+
+// Remove takes people off the list, who are then not pinned to it either, and counts them.
+func (l *List) Remove(gone func(person int64) bool) int {
+	var members, places []int64
+	for n, person := range l.Members {
+		if !gone(person) {
+			members, places = append(members, person), append(places, l.Place(n))
+		}
+	}
+	removed := len(l.Members) - len(members)
+	l.Members, l.Places, l.Pins = members, places, slices.DeleteFunc(l.Pins, gone)
+	return removed
 }

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -31,7 +32,13 @@ type Store struct {
 	db     *bbolt.DB
 	queue  chan commit
 	closed chan struct{}
+
+	mu   sync.RWMutex // held while something is put into the queue
+	over bool
 }
+
+// ErrClosed means that the store was closed before.
+var ErrClosed = errors.New("the state file is closed")
 
 type commit struct {
 	changes []Change
@@ -61,8 +68,11 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-// Close writes what is waiting and closes the file. Nothing may be committed afterwards.
+// Close writes what is waiting and closes the file.
 func (s *Store) Close() error {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
 	close(s.queue)
 	<-s.closed
 	return errors.Join(s.db.Sync(), s.db.Close())
@@ -71,13 +81,23 @@ func (s *Store) Close() error {
 // Commit puts changes into the file, all or none, and calls done when they are there. Commits of one goroutine are done in
 // order, and so are the calls of done, which must be quick.
 func (s *Store) Commit(changes []Change, done func(error)) {
-	s.queue <- commit{changes: changes, done: done}
+	s.put(commit{changes: changes, done: done})
+}
+
+func (s *Store) put(c commit) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.over {
+		c.done(ErrClosed)
+		return
+	}
+	s.queue <- c
 }
 
 // Wipe removes everything.
 func (s *Store) Wipe() error {
 	result := make(chan error, 1)
-	s.queue <- commit{wipe: true, done: func(err error) { result <- err }}
+	s.put(commit{wipe: true, done: func(err error) { result <- err }})
 	return <-result
 }
 
@@ -107,36 +127,6 @@ func (s *Store) From(prefix, start []byte, visit func(key, value []byte) error) 
 		}
 		return nil
 	})
-}
-
-// Last is the greatest key that starts with a prefix; nil if there is none.
-func (s *Store) Last(prefix []byte) ([]byte, error) {
-	var key []byte
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		cursor := tx.Bucket(root).Cursor()
-		k, _ := cursor.Seek(after(prefix))
-		if k == nil {
-			k, _ = cursor.Last()
-		} else {
-			k, _ = cursor.Prev()
-		}
-		if bytes.HasPrefix(k, prefix) {
-			key = bytes.Clone(k)
-		}
-		return nil
-	})
-	return key, err
-}
-
-// after is the first key beyond all that start with a prefix.
-func after(prefix []byte) []byte {
-	next := bytes.Clone(prefix)
-	for i := len(next) - 1; i >= 0; i-- {
-		if next[i]++; next[i] != 0 {
-			return next[:i+1]
-		}
-	}
-	return bytes.Repeat([]byte{0xff}, len(prefix)+1)
 }
 
 func (s *Store) write() {

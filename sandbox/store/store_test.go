@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -45,17 +46,24 @@ func TestWhatWasCommittedIsThereAfterReopening(t *testing.T) {
 	if fmt.Sprint(keys) != "[a2]" {
 		t.Fatalf("keys %v", keys)
 	}
-	if last, err := s.Last([]byte("a")); err != nil || string(last) != "a2" {
-		t.Fatalf("last %s, %v", last, err)
-	}
-	if last, err := s.Last([]byte("c")); err != nil || last != nil {
-		t.Fatalf("last of nothing: %s, %v", last, err)
-	}
 	if err := s.Wipe(); err != nil {
 		t.Fatal(err)
 	}
 	if value, err := s.Get([]byte("b")); err != nil || value != nil {
 		t.Fatalf("after a wipe: %s, %v", value, err)
+	}
+}
+
+func TestACommitAfterTheEndIsAnError(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "s.db"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	s.Commit(nil, func(err error) { done <- err })
+	if err := <-done; !errors.Is(err, store.ErrClosed) {
+		t.Fatal(err)
 	}
 }
 

@@ -18,6 +18,7 @@ type Creator struct {
 	// Profile is the creator's own row; call SaveProfile after a change.
 	Profile row.Creator
 
+	login string // never changes, and can be read without a lock
 	w     *World
 	users atomic.Int64 // requests and sockets that hold it
 	// tickAt is when Tick wants to look again, in milliseconds.
@@ -30,7 +31,9 @@ type Creator struct {
 	changes      []store.Change
 	frames       [][]byte
 	lastFrame    int64
-	kept         int // frames in the store
+	kept         int   // frames in the store
+	keptBefore   int   // when Do began
+	trimmed      int64 // the last frame that was forgotten
 	afterwards   []func()
 	profileDirty bool
 	retired      bool
@@ -41,12 +44,18 @@ var errRetired = errors.New("the creator was forgotten meanwhile")
 
 func (c *Creator) do(f func() error) error {
 	c.mu.Lock()
+	held := true
+	c.keptBefore = c.kept
+	defer func() {
+		if held { // refused, or a panic that somebody above survives: this creator must survive it too
+			c.drop()
+			c.mu.Unlock()
+		}
+	}()
 	if c.retired {
-		c.mu.Unlock()
 		return errRetired
 	}
 	if err := c.refresh(); err != nil {
-		c.mu.Unlock()
 		return err
 	}
 	if now := c.Now(); c.w.Tick != nil && now.UnixMilli() >= c.tickAt.Load() {
@@ -64,6 +73,7 @@ func (c *Creator) do(f func() error) error {
 	c.changes, c.frames, c.afterwards = nil, nil, nil
 	if len(changes) == 0 {
 		c.hub.publish(frames)
+		held = false
 		c.mu.Unlock()
 		run(afterwards)
 		return err
@@ -76,6 +86,7 @@ func (c *Creator) do(f func() error) error {
 		}
 		done <- err
 	})
+	held = false
 	c.mu.Unlock()
 	if failed := <-done; failed != nil {
 		return fmt.Errorf("write the state: %w", failed)
@@ -96,8 +107,7 @@ func (c *Creator) undo() {
 		c.frames, c.afterwards = nil, nil
 		return
 	}
-	c.changes, c.frames, c.afterwards, c.profileDirty = nil, nil, nil, false
-	c.tables = tables{}
+	c.drop()
 	// What was done before may still be on its way to the store.
 	err := c.w.commit(nil)
 	if err == nil {
@@ -106,6 +116,12 @@ func (c *Creator) undo() {
 	if err != nil {
 		panic(fmt.Errorf("a creator cannot be read back: %w", err))
 	}
+}
+
+// drop forgets what was changed and not committed.
+func (c *Creator) drop() {
+	c.changes, c.frames, c.afterwards, c.profileDirty = nil, nil, nil, false
+	c.kept, c.tables = c.keptBefore, tables{}
 }
 
 // tablesLife is how long tables are kept in memory. They are made again from the seed and the store, a row at a time where that will

@@ -91,15 +91,31 @@ func (d *dues) Pop() any {
 	return last
 }
 
+// endOverdue ends a session whose time is over, with its sockets.
+func (w *World) endOverdue(d due) {
+	profile, err := w.profile(d.Creator)
+	if err == nil {
+		_, err = w.EndSessions(profile.Login, func(s Session) bool { return s.ID == d.ID })
+	}
+	if err != nil && !errors.Is(err, ErrNoLogin) {
+		w.Log.Error("session not ended", slog.String("error", err.Error()))
+	}
+}
+
 // At has something happen to the creator at a time: the handler of that name gets the id. It survives a restart.
 func (c *Creator) At(at time.Time, what string, id int64) {
 	d := due{At: at.UTC(), Creator: c.Profile.ID, What: what, ID: id}
+	c.changes = append(c.changes, d.change())
+	c.Later(func() { c.w.due.add(d) })
+}
+
+// change stores a due.
+func (d due) change() store.Change {
 	value, err := json.Marshal(d)
 	if err != nil {
 		panic(fmt.Errorf("a due cannot be written: %w", err))
 	}
-	c.changes = append(c.changes, store.Change{Key: d.key(), Value: value})
-	c.Later(func() { c.w.due.add(d) })
+	return store.Change{Key: d.key(), Value: value}
 }
 
 // Handler does what was due. It runs inside Do, maybe again after a crash, and checks whether there is still something to do.
@@ -133,7 +149,7 @@ func (w *World) wake() {
 	for e := w.recent.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*Creator)
 		if c.Sockets() > 0 && !now.Before(time.UnixMilli(c.tickAt.Load())) {
-			logins = append(logins, c.Profile.Login)
+			logins = append(logins, c.login)
 		} else if c.mu.TryLock() {
 			if w.Deps.Now().Sub(c.opened) > tablesLife {
 				c.tables = tables{}
@@ -149,7 +165,13 @@ func (w *World) wake() {
 	}
 }
 
+// sessionEnds is the due of a session whose time is over.
+const sessionEnds = "session.ends"
+
 func (w *World) happen(d due, handlers map[string]Handler) {
+	if d.What == sessionEnds {
+		w.endOverdue(d)
+	}
 	err := w.DoID(d.Creator, func(c *Creator) error {
 		c.changes = append(c.changes, store.Change{Key: d.key()})
 		if handle := handlers[d.What]; handle != nil {

@@ -59,17 +59,20 @@ func (c *Creator) emit(kind string, body any, keep bool) {
 	}
 }
 
-// trim forgets the oldest frames.
+// trim forgets the oldest frames, going on behind those it forgot before: their removal may still be on its way to the store.
 func (c *Creator) trim() {
+	prefix := own(c.Profile.ID, ownFrame)
 	n := 0
-	_ = c.w.Store.Each(own(c.Profile.ID, ownFrame), func(key, _ []byte) error {
-		if n++; n > trimEvery {
+	_ = c.w.Store.From(prefix, frameKey(c.Profile.ID, c.trimmed+1), func(key, _ []byte) error {
+		if n == trimEvery {
 			return errEnough
 		}
+		n++
+		c.trimmed = int64(binary.BigEndian.Uint64(key[len(prefix):]))
 		c.changes = append(c.changes, store.Change{Key: append([]byte(nil), key...)})
 		return nil
 	})
-	c.kept -= trimEvery
+	c.kept -= n
 }
 
 // Frames lists what came after a frame, oldest first, and says whether there is more. complete is false when older frames than the
@@ -80,7 +83,8 @@ func (c *Creator) Frames(after int64, limit int) (list []json.RawMessage, more, 
 		return nil, false, false, err
 	}
 	prefix := own(c.Profile.ID, ownFrame)
-	complete = after == 0 || c.kept < keptFrames
+	// Of another life, or too long ago, is not all.
+	complete = after == 0 || c.kept < keptFrames && after >= c.Profile.Born
 	err = c.w.Store.From(prefix, frameKey(c.Profile.ID, after), func(key, value []byte) error {
 		id := int64(binary.BigEndian.Uint64(key[len(prefix):]))
 		switch {

@@ -76,10 +76,24 @@ func (w *World) NewSession(s Session) (Session, error) {
 	stored := s
 	w.sessions.byToken[s.Token] = &stored
 	w.sessions.mu.Unlock()
-	return s, w.saveSession(&s)
+	end := due{At: s.ExpiresAt, Creator: s.Owner, What: sessionEnds, ID: s.ID}
+	if err := w.saveSession(&s, end.change()); err != nil {
+		return s, err
+	}
+	w.due.add(end)
+	return s, nil
 }
 
-// FindSession finds the session of a token that is still good. If its time has come it gets a new token, which rotated says.
+// Good says whether a session has not ended.
+func (w *World) Good(s Session) bool {
+	w.sessions.mu.Lock()
+	defer w.sessions.mu.Unlock()
+	found := w.sessions.byToken[s.Token]
+	return found != nil && w.Now().Before(found.ExpiresAt)
+}
+
+// FindSession finds the session of a token that is still good. If its time has come it gets a new token, which rotated says; who still
+// has the old one within its grace is told again, because the first answer may have been lost.
 func (w *World) FindSession(token string) (s Session, rotated, ok bool) {
 	now := w.Now()
 	w.sessions.mu.Lock()
@@ -88,8 +102,9 @@ func (w *World) FindSession(token string) (s Session, rotated, ok bool) {
 		w.sessions.mu.Unlock()
 		return Session{}, false, false
 	}
-	rotated = token == found.Token && now.Sub(found.Rotated) >= sessionRotate
-	if rotated {
+	fresh := token == found.Token && now.Sub(found.Rotated) >= sessionRotate
+	rotated = fresh || token == found.Previous
+	if fresh {
 		delete(w.sessions.byToken, found.Previous)
 		found.Previous, found.Token, found.Rotated = found.Token, rand.Text(), now
 		w.sessions.byToken[found.Token] = found
@@ -97,7 +112,7 @@ func (w *World) FindSession(token string) (s Session, rotated, ok bool) {
 	found.Seen = now
 	s = *found
 	w.sessions.mu.Unlock()
-	if rotated && w.saveSession(&s) != nil {
+	if fresh && w.saveSession(&s) != nil {
 		return Session{}, false, false
 	}
 	return s, rotated, true
@@ -151,19 +166,19 @@ func (c *Creator) Sessions() []Session { return c.w.Sessions(c.Profile.Login) }
 // EndSession ends one of the creator's, after the commit.
 func (c *Creator) EndSession(id int64) {
 	c.Later(func() {
-		_, err := c.w.EndSessions(c.Profile.Login, func(s Session) bool { return s.ID == id })
+		_, err := c.w.EndSessions(c.login, func(s Session) bool { return s.ID == id })
 		if err != nil {
 			c.w.Log.Error("session not ended", slog.String("error", err.Error()))
 		}
 	})
 }
 
-func (w *World) saveSession(s *Session) error {
+func (w *World) saveSession(s *Session, also ...store.Change) error {
 	value, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("write session: %w", err)
 	}
-	return w.commit([]store.Change{{Key: sessionKey(s.ID), Value: value}})
+	return w.commit(append(also, store.Change{Key: sessionKey(s.ID), Value: value}))
 }
 
 func sessionKey(id int64) []byte {

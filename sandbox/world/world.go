@@ -160,12 +160,16 @@ func (w *World) Do(login string, f func(*Creator) error) error {
 		if err != nil {
 			return err
 		}
-		err = c.do(func() error { return f(c) })
-		c.users.Add(-1)
-		if !errors.Is(err, errRetired) {
+		if err = c.use(f); !errors.Is(err, errRetired) {
 			return err
 		}
 	}
+}
+
+// use runs something on a creator that is held, and lets it go.
+func (c *Creator) use(f func(*Creator) error) error {
+	defer c.users.Add(-1)
+	return c.do(func() error { return f(c) })
 }
 
 // DoID is Do for a creator that was seen before.
@@ -219,7 +223,7 @@ func (w *World) load(login, persona string) (*Creator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read creator: %w", err)
 	}
-	c := &Creator{w: w}
+	c := &Creator{w: w, login: login}
 	c.hub.listeners = map[*Listener]struct{}{}
 	if number != nil {
 		if c.Profile, err = w.profile(int64(binary.BigEndian.Uint64(number))); err != nil {
@@ -238,6 +242,7 @@ func (w *World) load(login, persona string) (*Creator, error) {
 	}
 	origin := row.Origin{ID: id, Login: login, Anchor: w.Now().Truncate(24 * time.Hour)}
 	c.Profile = *seed.Creator(origin, persona)
+	c.Profile.Born = w.Deps.Now().UnixMicro()
 	return c, w.commit([]store.Change{{Key: name, Value: binary.BigEndian.AppendUint64(nil, uint64(id))}, c.profileChange()})
 }
 
@@ -263,7 +268,7 @@ func (w *World) evict() {
 		older := e.Prev()
 		if c := e.Value.(*Creator); c.users.Load() == 0 {
 			w.recent.Remove(e)
-			delete(w.creators, c.Profile.Login)
+			delete(w.creators, c.login)
 		}
 		e = older
 	}

@@ -291,8 +291,8 @@ func TestASessionsTokenRotatesAndEnds(t *testing.T) {
 	if !ok || !rotated || next.Token == s.Token {
 		t.Fatalf("rotated %v, ok %v", rotated, ok)
 	}
-	if again, rotated, ok := w.FindSession(s.Token); !ok || rotated || again.ID != s.ID {
-		t.Fatal("the old token is not good within its grace")
+	if again, rotated, ok := w.FindSession(s.Token); !ok || !rotated || again.Token != next.Token {
+		t.Fatal("the old token is not good within its grace, or is not told the new one")
 	}
 	ahead.Add(int64(2 * time.Minute))
 	if _, _, ok := w.FindSession(s.Token); ok {

@@ -54,6 +54,9 @@ func testChallenges(t *testing.T, s *suite) {
 			t.Fatalf("%s: a wrong code gives %s", persona, describe(step))
 		}
 		wantChallenge(t, step, channel)
+		if step.Challenge.ExpiresAt.IsZero() || len(step.Challenge.Available) == 0 || step.Over() {
+			t.Errorf("%s: after a wrong code the challenge is %+v", persona, *step.Challenge)
+		}
 		wantSession(t, s.next(t, step, s.code(s.Right)))
 	}
 }
@@ -65,7 +68,7 @@ func testChain(t *testing.T, s *suite) {
 	wantChallenge(t, step, catalog.ChannelEmail)
 	step = s.next(t, step, s.code(s.Right))
 	wantChallenge(t, step, catalog.ChannelFace)
-	s.Selfie(t, step.Challenge.Page, true)
+	s.Selfie(t, step.Challenge.Page.Reveal(), true)
 	wantSession(t, s.next(t, step, upstream.Input{Check: true}))
 }
 
@@ -99,12 +102,12 @@ func testSwitch(t *testing.T, s *suite) {
 func testSelfie(t *testing.T, s *suite) {
 	step := s.start(t, "face")
 	wantChallenge(t, step, catalog.ChannelFace)
-	if step.Challenge.Page == "" {
+	if step.Challenge.Page.Empty() {
 		t.Fatal("there is no page for the selfie")
 	}
 	step = s.next(t, step, upstream.Input{Check: true})
 	wantChallenge(t, step, catalog.ChannelFace)
-	s.Selfie(t, step.Challenge.Page, false)
+	s.Selfie(t, step.Challenge.Page.Reveal(), false)
 	wantFailure(t, s.next(t, step, upstream.Input{Check: true}), "face_rejected")
 }
 

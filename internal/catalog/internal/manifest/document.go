@@ -100,7 +100,7 @@ type Socket struct {
 	Ping  string
 	Since *struct {
 		HTTP                       string `json:"http"`
-		Cursor, Limit, Items, More string
+		Cursor, Limit, Items, More, Complete string
 	}
 }
 
