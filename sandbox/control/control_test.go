@@ -155,3 +155,27 @@ func TestASessionOfThePersonaCanBeUsedAndEnded(t *testing.T) {
 		t.Fatalf("an ended session: %d", got)
 	}
 }
+
+func TestAPlatformEndsWhileGeneratorsRun(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	for _, login := range []string{"ok+1@sandbox.test", "ok+2@sandbox.test", "ok+3@sandbox.test"} {
+		order(t, p, "POST", "generate", `{"login":"`+login+`","events_per_sec":2000,"for_sec":60}`)
+	}
+	p.SignIn("ok+1@sandbox.test").Frame("chat.message")
+	// The platform is closed at the end of the test, with all of them running.
+}
+
+func TestAFreshStartIsFresh(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	for range 5 {
+		order(t, p, "POST", "generate", `{"login":"ok+fresh@sandbox.test","events_per_sec":5000,"for_sec":60}`)
+		p.SignIn("ok+fresh@sandbox.test").Frame("chat.message")
+		order(t, p, "POST", "seed", `{}`)
+		answer := p.SignIn("ok+fresh@sandbox.test").Must("GET", "/live/frames", nil)
+		if n := len(answer.Get("frames").([]any)); n != 0 {
+			t.Fatalf("%d frames in a fresh world", n)
+		}
+	}
+}

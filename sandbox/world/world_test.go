@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -156,6 +157,64 @@ func TestAFailedChangeLeavesNoTrace(t *testing.T) {
 	if frames := l.Take(); len(frames) != 0 {
 		t.Errorf("a failed change sent %d frames", len(frames))
 	}
+}
+
+func TestAPanicLeavesTheCreatorAsItWas(t *testing.T) {
+	t.Parallel()
+	w, stop := start(t, file(t), nil)
+	defer stop()
+	func() {
+		defer func() { _ = recover() }()
+		_ = w.Do(ada, func(c *world.Creator) error {
+			addList(c, "Never")
+			panic("a bug")
+		})
+	}()
+	do(t, w, ada, func(c *world.Creator) {
+		if slices.Contains(lists(c), "Never") {
+			t.Error("what panicked is there")
+		}
+	})
+	if err := w.Reset(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOldFramesAreForgottenAndNewOnesKept(t *testing.T) {
+	t.Parallel()
+	w, stop := start(t, file(t), nil)
+	defer stop()
+	for range 12 {
+		do(t, w, ada, func(c *world.Creator) {
+			for range 4000 {
+				c.Emit("tick", map[string]int{})
+			}
+		})
+	}
+	do(t, w, ada, func(c *world.Creator) {
+		n, after := 0, int64(0)
+		for {
+			list, more, _, err := c.Frames(after, 5000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(list)
+			if !more {
+				break
+			}
+			var last struct{ ID int64 }
+			if err := json.Unmarshal(list[len(list)-1], &last); err != nil {
+				t.Fatal(err)
+			}
+			after = last.ID
+		}
+		if n < 20_000 || n > 26_000 {
+			t.Errorf("%d frames are kept", n)
+		}
+		if _, _, complete, err := c.Frames(c.Profile.Born, 1); err != nil || complete {
+			t.Errorf("what was forgotten is said to be all: %v", err)
+		}
+	})
 }
 
 func TestFramesComeInOrderAndCanBeListedAcrossARestart(t *testing.T) {
