@@ -34,7 +34,7 @@ const ipHashKey = "test-ip-hash-key-0123456789abcdef0123456789"
 // Setup says which engines nodes share. Empty fields get the shared engines and a database of their own.
 type Setup struct {
 	// Egress are proxies by region, as in STAGEDOOR_EGRESS; none if empty.
-	Egress secret.String
+	Egress                secret.String
 	Database, Redis, NATS secret.String
 	// RedisTimeout is generous by default: on a busy test machine 25 ms would make nodes decide alone now and then.
 	RedisTimeout time.Duration

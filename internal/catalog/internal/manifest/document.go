@@ -99,7 +99,7 @@ type Socket struct {
 	Time  string
 	Ping  string
 	Since *struct {
-		HTTP                       string `json:"http"`
+		HTTP                                 string `json:"http"`
 		Cursor, Limit, Items, More, Complete string
 	}
 }
