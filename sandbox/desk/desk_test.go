@@ -6,28 +6,19 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/desk"
 	"github.com/stagedoor/stagedoor/sandbox/happen"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
-	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
 const login = "ok@sandbox.test"
-
-func order(t *testing.T, p *sandboxtest.Platform, what string, in happen.Input) {
-	t.Helper()
-	if err := p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) }); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
 
 func TestANoticeComesUnreadAndIsRead(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	before := c.Must("GET", "/notifications/counts", nil)
-	order(t, p, "notice.new", happen.Input{Text: "Hello"})
+	p.Order(login, "notice.new", happen.Input{Text: "Hello"})
 	notice := c.Frame("notice.new")["notice"].(map[string]any)
 	unread := c.Must("GET", "/notifications?unread=1&limit=100", nil)
 	if unread.Get("list", 0, "id") != notice["id"] || unread.Text("list", 0, "text") != "Hello" {
@@ -70,7 +61,7 @@ func TestTheInboxHasEveryCategoryAndPagesThatStandStill(t *testing.T) {
 		}
 	}
 	first, want := c.Must("GET", "/notifications?limit=5", nil), c.Must("GET", "/notifications?limit=6", nil)
-	order(t, p, "notice.new", happen.Input{})
+	p.Order(login, "notice.new", happen.Input{})
 	second := c.Must("GET", "/notifications?limit=5&marker="+first.Text("next_marker"), nil)
 	if second.Get("list", 0, "id") != want.Get("list", 5, "id") {
 		t.Error("the second page moved when a notice came")
@@ -134,7 +125,7 @@ func TestTheWelcomeMessageGoesToWhoIsNew(t *testing.T) {
 	if got := c.Must("PUT", "/settings/welcome", map[string]any{"is_on": true, "text": "Hi you!"}); got.Get("is_on") != true {
 		t.Fatalf("switched on: %v", got.Body)
 	}
-	order(t, p, "fan.joined", happen.Input{})
+	p.Order(login, "fan.joined", happen.Input{})
 	if text := c.Frame("chat.message_sent")["message"].(map[string]any)["text"]; text != "Hi you!" {
 		t.Fatalf("the new fan got %v", text)
 	}
@@ -195,14 +186,14 @@ func TestEverythingOutsideCanDoHappensWithoutBeingTold(t *testing.T) {
 	c := p.SignIn(login)
 	for what := range desk.Happenings() {
 		for range 3 {
-			order(t, p, what, happen.Input{})
+			p.Order(login, what, happen.Input{})
 			if body := c.Frame(what); len(body) == 0 {
 				t.Errorf("%s: the frame is empty", what)
 			}
 		}
 	}
 	first := c.Must("GET", "/settings", nil).Text("location")
-	order(t, p, "settings.changed", happen.Input{})
+	p.Order(login, "settings.changed", happen.Input{})
 	if got := c.Must("GET", "/settings", nil).Text("location"); got == first {
 		t.Errorf("the settings say %s as before", got)
 	}

@@ -18,19 +18,6 @@ import (
 
 const login = "ok@sandbox.test"
 
-// order makes something happen.
-func order(t testing.TB, p *sandboxtest.Platform, what string, in happen.Input) {
-	t.Helper()
-	if err := p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) }); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
-
-// person is the id of the n-th seeded person.
-func person(c *sandboxtest.Client, n int) int64 {
-	return row.SeedID(c.Session.Owner, row.KindPerson, n)
-}
-
 // path is a path with ids in it.
 func path(format string, ids ...any) string { return fmt.Sprintf(format, ids...) }
 
@@ -65,7 +52,7 @@ func TestNobodyComesFromABlockedCountry(t *testing.T) {
 	blocked := []string{"US", "GB", "DE", "CA", "AU", "FR", "NL", "BR", "MX", "SE", "IT"}
 	c.Must("PUT", "/settings/blocked_countries", map[string]any{"countries": blocked})
 	for range 3 {
-		order(t, p, "fan.joined", happen.Input{})
+		p.Order(login, "fan.joined", happen.Input{})
 		id, err := c.Frame("fan.joined")["user"].(map[string]any)["id"].(json.Number).Int64()
 		if err == nil {
 			err = p.World.Do(login, func(creator *world.Creator) error {
@@ -99,12 +86,12 @@ func TestSomebodySubscribesLeavesAndComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger := person(c, 2050)
+	stranger := c.Person(2050)
 	fan := path("/fans/%d", stranger)
 	if got := c.Do("GET", fan, nil); got.Status != http.StatusNotFound {
 		t.Fatalf("a stranger is a fan: %d", got.Status)
 	}
-	order(t, p, "fan.joined", happen.Input{User: stranger})
+	p.Order(login, "fan.joined", happen.Input{User: stranger})
 	if f := c.Frame("money.received")["transaction"].(map[string]any); path("%v %v", f["kind"], f["amount"]) != "subscription 9.99" {
 		t.Fatalf("the money: %v", f)
 	}
@@ -124,7 +111,7 @@ func TestSomebodySubscribesLeavesAndComesBack(t *testing.T) {
 	if got := c.Must("GET", "/me", nil).Text("subscribers_count"); got != "1401" {
 		t.Fatalf("%s subscribers, want 1401", got)
 	}
-	order(t, p, "fan.left", happen.Input{User: stranger})
+	p.Order(login, "fan.left", happen.Input{User: stranger})
 	if f := c.Frame("fan.left"); path("%v", f["spent_total"]) != "9.99" {
 		t.Fatalf("the frame: %v", f)
 	}
@@ -132,7 +119,7 @@ func TestSomebodySubscribesLeavesAndComesBack(t *testing.T) {
 		t.Fatalf("who left is %s", got)
 	}
 	c.Must("PUT", fan+"/discount", map[string]any{"percent": 50})
-	order(t, p, "fan.returned", happen.Input{User: stranger})
+	p.Order(login, "fan.returned", happen.Input{User: stranger})
 	if f := c.Frame("fan.returned"); path("%v %v", f["price"], f["lapsed_days"]) != "4.99 0" {
 		t.Fatalf("the frame: %v", f)
 	}
@@ -149,7 +136,7 @@ func TestTheCreatorsNotesOnAFanStay(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	fan := path("/fans/%d", person(c, 1))
+	fan := path("/fans/%d", c.Person(1))
 	until := c.Must("GET", fan, nil).Text("expires_at")
 	c.Must("PUT", fan+"/alias", map[string]any{"alias": "Iris Quokka"})
 	c.Must("PUT", fan+"/note", map[string]any{"note": "Likes quokkas."})
@@ -163,7 +150,7 @@ func TestTheCreatorsNotesOnAFanStay(t *testing.T) {
 	if path("%v %v %v", got.Get("alias"), got.Get("note"), got.Get("discount", "percent")) != "Iris Quokka Likes quokkas. 20" {
 		t.Fatalf("the fan: %v", got.Body)
 	}
-	if found := c.Must("GET", "/fans?status=all&q=quokka", nil); found.Text("list", 0, "user", "id") != fmt.Sprint(person(c, 1)) || found.Get("list", 1) != nil {
+	if found := c.Must("GET", "/fans?status=all&q=quokka", nil); found.Text("list", 0, "user", "id") != fmt.Sprint(c.Person(1)) || found.Get("list", 1) != nil {
 		t.Fatalf("found: %v", found.Body)
 	}
 	c.Must("DELETE", fan+"/note", nil)
@@ -183,7 +170,7 @@ func TestWhatFansSpentAddsUp(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	order(t, p, "fan.tip", happen.Input{User: person(c, 1), Amount: 12345})
+	p.Order(login, "fan.tip", happen.Input{User: c.Person(1), Amount: 12345})
 	to := p.World.Now()
 	for _, from := range []time.Time{{}, to.AddDate(0, -2, 0)} {
 		want := map[int64]world.Spend{}
@@ -217,9 +204,9 @@ func TestWhatFansSpentAddsUp(t *testing.T) {
 		if rows != len(want) {
 			t.Fatalf("%d fans paid, want %d", rows, len(want))
 		}
-		one := c.Must("GET", path("/fans/%d/spending?x=1%s", person(c, 1), span), nil)
-		if cents(t, one.Text("total")) != want[person(c, 1)].Total {
-			t.Fatalf("fan 1: %v, want %+v", one.Body, want[person(c, 1)])
+		one := c.Must("GET", path("/fans/%d/spending?x=1%s", c.Person(1), span), nil)
+		if cents(t, one.Text("total")) != want[c.Person(1)].Total {
+			t.Fatalf("fan 1: %v, want %+v", one.Body, want[c.Person(1)])
 		}
 	}
 }
@@ -228,19 +215,19 @@ func TestATipGoesToWhatItIsFor(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	message := c.Must("POST", path("/chats/%d/messages", person(c, 1)), map[string]any{"text": "Look!"})
+	message := c.Must("POST", path("/chats/%d/messages", c.Person(1)), map[string]any{"text": "Look!"})
 	id, _ := strconv.ParseInt(message.Text("id"), 10, 64)
 	for kind, ref := range map[string]int64{
 		"profile": 0, "message": id, "post": row.SeedID(c.Session.Owner, row.KindPost, 1), "stream": row.SeedID(c.Session.Owner, row.KindStream, 1),
 	} {
-		order(t, p, "fan.tip", happen.Input{User: person(c, 1), Ref: ref, Amount: 700})
+		p.Order(login, "fan.tip", happen.Input{User: c.Person(1), Ref: ref, Amount: 700})
 		f := c.Frame("fan.tip")
 		target := f["target"].(map[string]any)
 		if path("%v %v %v", target["type"], f["amount"], f["net"]) != kind+" 7 5.6" || (ref != 0 && fmt.Sprint(target["id"]) != fmt.Sprint(ref)) {
 			t.Errorf("%s: %v", kind, f)
 		}
 	}
-	got := c.Must("GET", path("/chats/%d/messages", person(c, 1)), nil)
+	got := c.Must("GET", path("/chats/%d/messages", c.Person(1)), nil)
 	if got.Get("list", 0, "is_tip") != true || got.Text("list", 0, "tip", "amount") != "7" || got.Text("list", 0, "reply_to_id") != message.Text("id") {
 		t.Fatalf("the tip for a message: %v", got.Get("list", 0))
 	}
@@ -250,7 +237,7 @@ func TestWhoIsBlockedIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	fan := person(c, 1)
+	fan := c.Person(1)
 	c.Must("PUT", path("/users/%d/block", fan), nil)
 	if f := c.Frame("fan.rebill_changed"); f["is_rebill_on"] != false {
 		t.Fatalf("the frame: %v", f)
@@ -274,13 +261,13 @@ func TestWhoIsBlockedIsLeftAlone(t *testing.T) {
 		}
 	}
 	c.Must("DELETE", path("/users/%d/restriction", fan), nil)
-	order(t, p, "chat.message", happen.Input{User: fan})
+	p.Order(login, "chat.message", happen.Input{User: fan})
 }
 
 func TestTheCreatorFollowsOthers(t *testing.T) {
 	t.Parallel()
 	c := sandboxtest.New(t, nil).SignIn(login)
-	other, nobody := person(c, 2041), person(c, 2042)
+	other, nobody := c.Person(2041), c.Person(2042)
 	if got := c.Do("PUT", path("/users/%d/follow", nobody), nil); got.Status != http.StatusForbidden {
 		t.Fatalf("following who is no creator: %d", got.Status)
 	}
@@ -332,7 +319,7 @@ func TestEverythingCanHappenByItself(t *testing.T) {
 	c := p.SignIn(login)
 	for what := range people.Happenings() {
 		for range 2 {
-			order(t, p, what, happen.Input{})
+			p.Order(login, what, happen.Input{})
 			c.Frame(what)
 		}
 	}

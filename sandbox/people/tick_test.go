@@ -159,7 +159,7 @@ func TestAShortSubscriptionEndsInTime(t *testing.T) {
 	}
 	var fan *row.Person
 	subscribers(t, p, func(creator *world.Creator) {
-		fan = creator.People().Get(person(c, 2042))
+		fan = creator.People().Get(c.Person(2042))
 		if err := people.Subscribe(creator, fan, people.Terms{Kind: "trial", Days: 1, SourceKind: "trial", SourceID: 1}); err != nil {
 			t.Fatal(err)
 		}

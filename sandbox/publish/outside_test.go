@@ -15,7 +15,7 @@ func TestEverythingCanHappenAgainAndAgain(t *testing.T) {
 	c := p.SignIn(login)
 	for frame := range publish.Happenings() {
 		for range 12 {
-			order(t, p, frame, happen.Input{})
+			p.Order(login, frame, happen.Input{})
 			c.Frame(frame)
 		}
 	}

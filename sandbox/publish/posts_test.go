@@ -8,21 +8,10 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/sandbox/happen"
-	"github.com/stagedoor/stagedoor/sandbox/publish"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
-	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
 const login = "ok@sandbox.test"
-
-// order has something of the world outside happen.
-func order(t *testing.T, p *sandboxtest.Platform, frame string, in happen.Input) {
-	t.Helper()
-	err := p.World.Do(login, func(c *world.Creator) error { return publish.Happenings()[frame](c, in) })
-	if err != nil {
-		t.Fatalf("%s: %v", frame, err)
-	}
-}
 
 func advance(t *testing.T, p *sandboxtest.Platform, by time.Duration) {
 	t.Helper()
@@ -145,7 +134,7 @@ func TestLikesOfAPostAreItsLikers(t *testing.T) {
 	newest := c.Must("GET", "/posts", nil)
 	path := "/posts/" + newest.Text("list", 0, "id")
 	before := number(t, newest.Get("list", 0, "likes_count"))
-	order(t, p, "post.liked", happen.Input{Ref: number(t, newest.Get("list", 0, "id"))})
+	p.Order(login, "post.liked", happen.Input{Ref: number(t, newest.Get("list", 0, "id"))})
 	c.Must("PUT", path+"/like", nil)
 	c.Must("PUT", path+"/like", nil)
 	got := number(t, c.Must("GET", path, nil).Get("likes_count"))
@@ -169,7 +158,7 @@ func TestPagesOfPostsStayStableUnderWrites(t *testing.T) {
 	c := p.SignIn(login)
 	first := c.Must("GET", "/posts?limit=100", nil)
 	seen := whole(t, c, "/posts?limit=10", "id", func(page int) {
-		order(t, p, "post.published", happen.Input{})
+		p.Order(login, "post.published", happen.Input{})
 		c.Must("DELETE", "/posts/"+first.Text("list", page, "id"), nil) // on a page that was read
 	})
 	for i := range first.Get("list").([]any) {
@@ -203,8 +192,8 @@ func TestStatsOfAPostAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := c.Must("GET", "/posts/"+id+"/stats", nil)
-		order(t, p, "post.purchased", happen.Input{Ref: ref})
-		order(t, p, "post.purchased", happen.Input{Ref: ref})
+		p.Order(login, "post.purchased", happen.Input{Ref: ref})
+		p.Order(login, "post.purchased", happen.Input{Ref: ref})
 		after := c.Must("GET", "/posts/"+id+"/stats", nil)
 		if number(t, after.Get("purchases_count")) != number(t, before.Get("purchases_count"))+2 {
 			t.Fatalf("two purchases: %v, then %v", before.Body, after.Body)
@@ -242,7 +231,7 @@ func TestATipToAPostMovesItsFundraising(t *testing.T) {
 	c := p.SignIn(login)
 	made := c.Must("POST", "/posts", map[string]any{"text": "Help", "fundraising": map[string]any{"title": "Amp", "target": 100}})
 	c.Frame("post.published")
-	order(t, p, "post.fundraising", happen.Input{Ref: number(t, made.Get("id")), Amount: 1250})
+	p.Order(login, "post.fundraising", happen.Input{Ref: number(t, made.Get("id")), Amount: 1250})
 	if got := c.Frame("post.fundraising"); got["raised"] != json.Number("12.5") || got["target"] != json.Number("100") {
 		t.Fatalf("fundraising: %v", got)
 	}
@@ -258,7 +247,7 @@ func TestCommentsAreTheCreatorsToKeep(t *testing.T) {
 	c := p.SignIn(login)
 	post := c.Must("GET", "/posts", nil)
 	path := "/posts/" + post.Text("list", 0, "id")
-	order(t, p, "post.commented", happen.Input{Ref: number(t, post.Get("list", 0, "id")), Text: "First!"})
+	p.Order(login, "post.commented", happen.Input{Ref: number(t, post.Get("list", 0, "id")), Text: "First!"})
 	fans := c.Frame("post.commented")["comment"].(map[string]any)
 	if c.Frame("notice.new")["notice"].(map[string]any)["category"] != "comments" {
 		t.Fatal("no notice of the comment")

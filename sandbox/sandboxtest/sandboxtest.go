@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
@@ -85,6 +87,17 @@ func (p *Platform) SignIn(login string) *Client {
 	p.t.Cleanup(c.frames.Close)
 	return c
 }
+
+// Order makes something happen to a login's creator.
+func (p *Platform) Order(login, what string, in happen.Input) {
+	p.t.Helper()
+	if err := p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) }); err != nil {
+		p.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Person is the id of the n-th seeded person, counted from 1; fans come first.
+func (c *Client) Person(n int) int64 { return row.SeedID(c.Session.Owner, row.KindPerson, n) }
 
 // Answer is what came back.
 type Answer struct {

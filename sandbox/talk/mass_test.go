@@ -30,21 +30,21 @@ func TestAMessageToAllFansIsInEveryChat(t *testing.T) {
 	campaign := "/campaigns/" + made.Text("id")
 	// The first fan has a chat, the 1001st has none; the 1500th of the seed is blocked or gone.
 	for _, n := range []int{1, 1001} {
-		got := c.Must("GET", path("/chats/%d/messages", person(c, n)), nil)
+		got := c.Must("GET", path("/chats/%d/messages", c.Person(n)), nil)
 		if got.Text("list", 0, "text") != "To all of you" || got.Text("list", 0, "campaign_id") != made.Text("id") {
 			t.Fatalf("person %d: %v", n, got.Get("list", 0))
 		}
 	}
-	if got := c.Do("GET", path("/chats/%d", person(c, 2045)), nil); got.Status != http.StatusNotFound {
+	if got := c.Do("GET", path("/chats/%d", c.Person(2045)), nil); got.Status != http.StatusNotFound {
 		t.Fatalf("someone who is no fan has a chat: %d", got.Status)
 	}
-	order(t, p, "chat.message_bought", happen.Input{Ref: number(t, made, "id"), User: person(c, 1)})
-	order(t, p, "chat.message_seen", happen.Input{User: person(c, 1001)})
+	p.Order(login, "chat.message_bought", happen.Input{Ref: number(t, made, "id"), User: c.Person(1)})
+	p.Order(login, "chat.message_seen", happen.Input{User: c.Person(1001)})
 	stats := c.Must("GET", campaign+"/statistics", nil)
 	if got := path("%v %v %v %v", stats.Get("viewed_count"), stats.Get("purchased_count"), stats.Get("gross"), stats.Get("net")); got != "1 1 9 7.2" {
 		t.Fatalf("statistics: %v", stats.Body)
 	}
-	if got := c.Must("GET", campaign+"/buyers", nil); got.Text("list", 0, "buyer", "id") != fmt.Sprint(person(c, 1)) || got.Get("list", 1) != nil {
+	if got := c.Must("GET", campaign+"/buyers", nil); got.Text("list", 0, "buyer", "id") != fmt.Sprint(c.Person(1)) || got.Get("list", 1) != nil {
 		t.Fatalf("buyers: %v", got.Body)
 	}
 
@@ -54,7 +54,7 @@ func TestAMessageToAllFansIsInEveryChat(t *testing.T) {
 		t.Fatalf("status is %s after it was taken back", got)
 	}
 	for n, want := range map[int]bool{1: true, 2: false, 1001: false, 1002: false} {
-		got := c.Do("GET", path("/chats/%d/messages", person(c, n)), nil)
+		got := c.Do("GET", path("/chats/%d/messages", c.Person(n)), nil)
 		if has := got.Text("list", 0, "text") == "To all of you"; has != want {
 			t.Errorf("person %d has it: %v, want %v", n, has, want)
 		}
@@ -90,11 +90,11 @@ func TestListsSayToWhomAMessageGoes(t *testing.T) {
 	if got := count("to_lists=%d&not_to_lists=%d", list(1), list(1)); got != 0 {
 		t.Fatalf("%d are on a list and not on it", got)
 	}
-	if got := count("to_users=%d&to_users=%d", person(c, 1), person(c, 2)); got != 2 {
+	if got := count("to_users=%d&to_users=%d", c.Person(1), c.Person(2)); got != 2 {
 		t.Fatalf("%d of two users", got)
 	}
-	c.Must("PUT", path("/users/%d/block", person(c, 2)), nil)
-	if got := count("to_users=%d&to_users=%d", person(c, 1), person(c, 2)); got != 1 {
+	c.Must("PUT", path("/users/%d/block", c.Person(2)), nil)
+	if got := count("to_users=%d&to_users=%d", c.Person(1), c.Person(2)); got != 1 {
 		t.Fatalf("%d of two users, one of them blocked", got)
 	}
 	if got := c.Do("POST", "/campaigns", map[string]any{"to_lists": []int64{1}}); got.Status != http.StatusNotFound {
@@ -109,7 +109,7 @@ func TestAScheduledMessageWaitsForItsTime(t *testing.T) {
 	at := p.World.Now().Add(2 * time.Hour)
 	send := func(text string) string {
 		return "/campaigns/" + c.Must("POST", "/campaigns", map[string]any{
-			"text": text, "to_users": []int64{person(c, 1)}, "publish_at": at, "withdraw_after": 3600,
+			"text": text, "to_users": []int64{c.Person(1)}, "publish_at": at, "withdraw_after": 3600,
 		}).Text("id")
 	}
 	first, second := send("Soon"), send("Never")
@@ -144,7 +144,7 @@ func TestAScheduledMessageWaitsForItsTime(t *testing.T) {
 	}
 	frames.Frame("chat.message_removed")
 	c = p.SignIn(login)
-	if got := c.Must("GET", path("/chats/%d/messages", person(c, 1)), nil).Text("list", 0, "text"); got == "Now" {
+	if got := c.Must("GET", path("/chats/%d/messages", c.Person(1)), nil).Text("list", 0, "text"); got == "Now" {
 		t.Fatal("it was not taken back after its time")
 	}
 }
@@ -222,6 +222,6 @@ func cents(t *testing.T, dollars string) int64 {
 func BenchmarkAMessageToAllFans(b *testing.B) {
 	p := sandboxtest.New(b, nil)
 	for b.Loop() {
-		order(b, p, "mass.sent", happen.Input{})
+		p.Order(login, "mass.sent", happen.Input{})
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/happen"
-	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/talk"
 	"github.com/stagedoor/stagedoor/sandbox/world"
@@ -15,26 +14,13 @@ import (
 
 const login = "ok@sandbox.test"
 
-// order makes something happen.
-func order(t testing.TB, p *sandboxtest.Platform, what string, in happen.Input) {
-	t.Helper()
-	if err := p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) }); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
-
-// person is the id of the n-th seeded person.
-func person(c *sandboxtest.Client, n int) int64 {
-	return row.SeedID(c.Session.Owner, row.KindPerson, n)
-}
-
 // path is a path with ids in it.
 func path(format string, ids ...any) string { return fmt.Sprintf(format, ids...) }
 
 func TestAMessageIsSentFoundAndTakenBack(t *testing.T) {
 	t.Parallel()
 	c := sandboxtest.New(t, nil).SignIn(login)
-	chat := path("/chats/%d", person(c, 1))
+	chat := path("/chats/%d", c.Person(1))
 	before := c.Must("GET", chat, nil).Text("last_message", "id")
 	sent := c.Must("POST", chat+"/messages", map[string]any{"text": "A quokka, finally!", "price": 12.5, "reply_to_id": c.Must("GET", chat, nil).Get("last_message", "id")})
 	if f := c.Frame("chat.message_sent"); f["origin"] != "web" || fmt.Sprint(f["message"].(map[string]any)["id"]) != sent.Text("id") {
@@ -75,7 +61,7 @@ func TestWhatDoesNotExistIsNotSent(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	chat := path("/chats/%d/messages", person(c, 1))
+	chat := path("/chats/%d/messages", c.Person(1))
 	for name, body := range map[string]map[string]any{
 		"medium":       {"attachments": []int64{1}},
 		"preview":      {"previews": []int64{1}},
@@ -91,12 +77,12 @@ func TestWhatDoesNotExistIsNotSent(t *testing.T) {
 	if got := c.Do("POST", "/chats/1/messages", map[string]any{"text": "Hello?"}); got.Status != http.StatusNotFound {
 		t.Errorf("nobody: %d", got.Status)
 	}
-	c.Must("PUT", path("/users/%d/block", person(c, 1)), nil)
+	c.Must("PUT", path("/users/%d/block", c.Person(1)), nil)
 	if got := c.Do("POST", chat, map[string]any{"text": "Hello?"}); got.Status != http.StatusForbidden {
 		t.Errorf("a blocked user: %d", got.Status)
 	}
 	err := p.World.Do(login, func(creator *world.Creator) error {
-		return sandbox.Happenings()["chat.message"](creator, happen.Input{User: person(c, 1)})
+		return sandbox.Happenings()["chat.message"](creator, happen.Input{User: c.Person(1)})
 	})
 	if err == nil {
 		t.Error("a blocked user wrote")
@@ -108,7 +94,7 @@ func TestPagesOfAChatStayWhileItChanges(t *testing.T) {
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	for _, sort := range []string{"desc", "asc"} {
-		list := path("/chats/%d/messages", person(c, 2))
+		list := path("/chats/%d/messages", c.Person(2))
 		all := c.Must("GET", list+"?limit=100&sort="+sort, nil).Get("list").([]any)
 		var seen []string
 		from := ""
@@ -124,7 +110,7 @@ func TestPagesOfAChatStayWhileItChanges(t *testing.T) {
 			last := got.Text("list", -1, "id")
 			from = "&from_id=" + last
 			// Somebody writes, and the message that the next page begins after may go.
-			order(t, p, "chat.message", happen.Input{User: person(c, 2)})
+			p.Order(login, "chat.message", happen.Input{User: c.Person(2)})
 			c.Do("DELETE", list+"/"+last, nil)
 		}
 		unique := map[string]bool{}
@@ -141,7 +127,7 @@ func TestAChatIsHiddenUntilSomebodyWritesAndDeletedForGood(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	fan := person(c, 1)
+	fan := c.Person(1)
 	chat := path("/chats/%d", fan)
 	top := func() string { return c.Must("GET", "/chats", nil).Text("list", 0, "id") }
 	c.Must("POST", chat+"/messages", map[string]any{"text": "Hello!"})
@@ -149,7 +135,7 @@ func TestAChatIsHiddenUntilSomebodyWritesAndDeletedForGood(t *testing.T) {
 	if top() == fmt.Sprint(fan) {
 		t.Fatal("a hidden chat is listed")
 	}
-	order(t, p, "chat.message", happen.Input{User: fan, Text: "Back again"})
+	p.Order(login, "chat.message", happen.Input{User: fan, Text: "Back again"})
 	if f := c.Frame("chat.message"); fmt.Sprint(f["user"].(map[string]any)["id"]) != fmt.Sprint(fan) {
 		t.Fatalf("the frame: %v", f)
 	}
@@ -182,21 +168,21 @@ func TestUnreadChatsAreCounted(t *testing.T) {
 		t.Fatalf("%s chats are unread after all were read", got)
 	}
 	c.Frame("counts.changed")
-	order(t, p, "chat.message", happen.Input{User: person(c, 3)})
-	order(t, p, "chat.message", happen.Input{User: person(c, 3)})
+	p.Order(login, "chat.message", happen.Input{User: c.Person(3)})
+	p.Order(login, "chat.message", happen.Input{User: c.Person(3)})
 	if f := c.Frame("counts.changed"); fmt.Sprint(f["unread_chats"]) != "1" {
 		t.Fatalf("the frame: %v", f)
 	}
 	if got := c.Must("GET", "/chats?tab=unread", nil); got.Text("list", 0, "unread_count") != "2" || got.Get("list", 1) != nil {
 		t.Fatalf("unread: %v", got.Body)
 	}
-	order(t, p, "chat.message_removed", happen.Input{User: person(c, 3)})
-	if got := c.Must("GET", path("/chats/%d", person(c, 3)), nil).Text("unread_count"); got != "1" {
+	p.Order(login, "chat.message_removed", happen.Input{User: c.Person(3)})
+	if got := c.Must("GET", path("/chats/%d", c.Person(3)), nil).Text("unread_count"); got != "1" {
 		t.Fatalf("%s unread after one of two was deleted", got)
 	}
-	c.Must("PUT", path("/chats/%d/read", person(c, 3)), nil)
-	c.Must("DELETE", path("/chats/%d/read", person(c, 4)), nil)
-	if got := c.Must("GET", "/chats?tab=unread", nil); got.Text("list", 0, "id") != fmt.Sprint(person(c, 4)) || unread() != "1" {
+	c.Must("PUT", path("/chats/%d/read", c.Person(3)), nil)
+	c.Must("DELETE", path("/chats/%d/read", c.Person(4)), nil)
+	if got := c.Must("GET", "/chats?tab=unread", nil); got.Text("list", 0, "id") != fmt.Sprint(c.Person(4)) || unread() != "1" {
 		t.Fatalf("unread: %v", got.Body)
 	}
 }
@@ -205,7 +191,7 @@ func TestAMessageIsPaidForOnce(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	fan := person(c, 1)
+	fan := c.Person(1)
 	spent := func() string { return c.Must("GET", path("/fans/%d/spending", fan), nil).Text("messages") }
 	before := spent()
 	sent := c.Must("POST", path("/chats/%d/messages", fan), map[string]any{"text": "Only for you", "price": 20})
@@ -213,7 +199,7 @@ func TestAMessageIsPaidForOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	order(t, p, "chat.message_bought", happen.Input{Ref: id})
+	p.Order(login, "chat.message_bought", happen.Input{Ref: id})
 	bought := c.Frame("chat.message_bought")
 	if fmt.Sprintf("%v %v", bought["price"], bought["net"]) != "20 16" {
 		t.Fatalf("the frame: %v", bought)
@@ -246,7 +232,7 @@ func TestEverythingCanHappenByItself(t *testing.T) {
 	c := p.SignIn(login)
 	for what := range talk.Happenings() {
 		for range 2 {
-			order(t, p, what, happen.Input{})
+			p.Order(login, what, happen.Input{})
 			c.Frame(what)
 		}
 	}
