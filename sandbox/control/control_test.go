@@ -160,7 +160,7 @@ func TestAPlatformEndsWhileGeneratorsRun(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	for _, login := range []string{"ok+1@sandbox.test", "ok+2@sandbox.test", "ok+3@sandbox.test"} {
-		order(t, p, "POST", "generate", `{"login":"`+login+`","events_per_sec":2000,"for_sec":60}`)
+		order(t, p, "POST", "generate", `{"login":"`+login+`","events_per_sec":300,"for_sec":60}`)
 	}
 	p.SignIn("ok+1@sandbox.test").Frame("chat.message")
 	// The platform is closed at the end of the test, with all of them running.
@@ -170,7 +170,7 @@ func TestAFreshStartIsFresh(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	for range 5 {
-		order(t, p, "POST", "generate", `{"login":"ok+fresh@sandbox.test","events_per_sec":5000,"for_sec":60}`)
+		order(t, p, "POST", "generate", `{"login":"ok+fresh@sandbox.test","events_per_sec":500,"for_sec":60}`)
 		p.SignIn("ok+fresh@sandbox.test").Frame("chat.message")
 		order(t, p, "POST", "seed", `{}`)
 		answer := p.SignIn("ok+fresh@sandbox.test").Must("GET", "/live/frames", nil)

@@ -22,6 +22,8 @@ const (
 	maxPerSecond = 10_000
 	maxFor       = time.Hour
 	generateStep = 20 * time.Millisecond
+	// mostAtOnce lets others at the creator in between when the machine is behind.
+	mostAtOnce = 100
 )
 
 // generator runs event streams, one for each login.
@@ -102,12 +104,13 @@ func (c *Control) run(ctx context.Context, login string, rate float64, lasting t
 		case <-tick.C:
 		}
 		passed := min(c.Gate.Now().Sub(started), lasting)
-		if want := int(rate * passed.Seconds()); want > done {
-			if err := c.burst(login, done, want); err != nil {
+		for want := int(rate * passed.Seconds()); done < want && ctx.Err() == nil; {
+			until := min(want, done+mostAtOnce)
+			if err := c.burst(login, done, until); err != nil {
 				c.Log.ErrorContext(ctx, "generator stopped", slog.String("error", err.Error()))
 				return
 			}
-			done = want
+			done = until
 		}
 		if passed == lasting {
 			return

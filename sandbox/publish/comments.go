@@ -2,6 +2,7 @@ package publish
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/seed"
@@ -29,7 +30,16 @@ func listComments(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	order := wire.Order[*row.Comment]{Rank: commentTime, Up: c.Query("sort") == "oldest"}
+	order := wire.Order[*row.Comment]{Up: c.Query("sort") == "oldest"}
+	order.Rank = func(m *row.Comment) int64 {
+		switch { // the pinned one is above the others, whichever way they go
+		case m.Pinned && order.Up:
+			return math.MinInt64
+		case m.Pinned:
+			return math.MaxInt64
+		}
+		return commentTime(m)
+	}
 	return wire.Page(c, c.Comments(p.ID).All(), order, func(m *row.Comment) any { return view.Comment(c.Creator, m) })
 }
 

@@ -179,7 +179,7 @@ func (c *Client) Frame(kind string) map[string]any {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	timeout := time.After(5 * time.Second)
+	timeout := time.After(20 * time.Second)
 	for {
 		for len(c.came) > 0 {
 			text := c.came[0]
