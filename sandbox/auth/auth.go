@@ -50,6 +50,9 @@ type Auth struct {
 
 	// steps lets one step of a challenge or a QR sign-in happen after the other: each reads, decides and writes.
 	steps sync.Mutex
+
+	sweeping sync.Mutex
+	swept    time.Time
 }
 
 // Mount adds its routes below a base.

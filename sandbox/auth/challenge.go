@@ -66,6 +66,9 @@ func (a *Auth) challenge(q *request, c *challenge) error {
 	c.Token = token()
 	c.Wrong, c.Renewed = 0, 0
 	a.renew(c)
+	if err := a.sweep(); err != nil {
+		return err
+	}
 	if err := a.World.Keep(challengeShelf, c.Token, c); err != nil {
 		return err
 	}

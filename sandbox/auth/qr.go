@@ -69,6 +69,9 @@ func (a *Auth) openQR(q *request) (any, error) {
 		ID: token()[:16], Secret: token(), Seed: token(), Device: device, Agent: q.Request.UserAgent(),
 		Egress: a.Gate.Egress(q.Request), Status: "pending", At: a.World.Now(),
 	}
+	if err := a.sweep(); err != nil {
+		return nil, err
+	}
 	if err := a.World.Keep(qrShelf, s.ID, s); err != nil {
 		return nil, err
 	}

@@ -156,8 +156,13 @@ func (c *Control) seed(r *http.Request) (any, error) {
 	return c.clock(r)
 }
 
+// requests lists what was received, oldest first; with ?limit= the last ones only.
 func (c *Control) requests(r *http.Request) (any, error) {
-	return map[string]any{"requests": c.Gate.Entries(r.URL.Query().Get("login"))}, nil
+	list := c.Gate.Entries(strings.ToLower(r.URL.Query().Get("login")))
+	if limit, err := strconv.Atoi(r.URL.Query().Get("limit")); err == nil && limit >= 0 && limit < len(list) {
+		list = list[len(list)-limit:]
+	}
+	return map[string]any{"requests": list}, nil
 }
 
 func (c *Control) forgetRequests(*http.Request) (any, error) {

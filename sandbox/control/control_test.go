@@ -96,6 +96,10 @@ func TestTheRecordTheClockAndTheFreshStart(t *testing.T) {
 	if e := list[0].(map[string]any); e["egress"] != "here" || e["method"] != "POST" || e["path"] != "/api/v2/lists" || e["status"] != json.Number("200") {
 		t.Errorf("the record says %v", e)
 	}
+	c.Must("GET", "/lists", nil)
+	if _, answer := order(t, p, "GET", "requests?limit=1", ""); len(answer["requests"].([]any)) != 1 || answer["requests"].([]any)[0].(map[string]any)["method"] != "GET" {
+		t.Errorf("the last request is %v", answer)
+	}
 	before := p.World.Now()
 	order(t, p, "POST", "clock", `{"advance_sec":3600}`)
 	if moved := p.World.Now().Sub(before); moved.Hours() < 1 {
