@@ -120,8 +120,8 @@ func TestReadyz(t *testing.T) {
 			t.Parallel()
 			node := testenv.Nodes(t, 1, c.setup)[0]
 			var r testenv.Reply
-			// NATS connects in the background.
-			for deadline := time.Now().Add(5 * time.Second); ; {
+			// NATS connects in the background, and a proxy is down when two checks, five seconds apart, have failed.
+			for deadline := time.Now().Add(20 * time.Second); ; {
 				r = node.Operate(t, http.MethodGet, "/readyz", nil)
 				if wrong := difference(r, c.states); wrong == "" && r.Status == c.status {
 					break
