@@ -27,9 +27,9 @@ type layer struct {
 // layers are listed from the bottom. A layer is a decision: a new package must be placed here.
 var layers = []layer{
 	{"words", []string{"id", "problem", "scope", "secret"}},
-	{"platform", []string{"clock", "postgres", "valkey", "bus", "egress", "telemetry"}},
+	{"platform", []string{"clock", "postgres", "valkey", "bus", "kms", "egress", "telemetry"}},
 	{"domain", []string{"org", "apikey", "limit", "usage", "audit", "fleet", "catalog", "upstream"}},
-	{"flows", []string{}},
+	{"flows", []string{"connect"}},
 	{"faces", []string{"route", "api", "admin"}},
 	{"wiring", []string{"config", "app"}},
 	{"checks", []string{"testenv", "archtest"}},
