@@ -1,0 +1,7 @@
+package kms
+
+// What tests see of the inside.
+var (
+	ParseTransit  = parseTransit
+	FormatTransit = formatTransit
+)

@@ -1,0 +1,61 @@
+package kms
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+const (
+	// wrappedFormat is the first byte of a wrapped key, so that another layout can come later.
+	wrappedFormat = 1
+	maxID         = 200
+	// maxCiphertext leaves room for what ciphers add: nonce, tag and prefix.
+	maxCiphertext = MaxKey + 256
+)
+
+// Wrapped is a key that only the service can read. It is no secret.
+type Wrapped struct {
+	Key        Ref
+	Ciphertext []byte
+}
+
+// Encode gives the stored form: format, length of the id, id, version, ciphertext. There is one form for each value.
+func (w Wrapped) Encode() ([]byte, error) {
+	if !validID(w.Key.ID) || len(w.Ciphertext) == 0 || len(w.Ciphertext) > maxCiphertext {
+		return nil, fmt.Errorf("encode a wrapped key: its id has %d bytes and its ciphertext %d", len(w.Key.ID), len(w.Ciphertext))
+	}
+	out := make([]byte, 0, 2+len(w.Key.ID)+4+len(w.Ciphertext))
+	out = append(out, wrappedFormat, byte(len(w.Key.ID)))
+	out = append(out, w.Key.ID...)
+	out = binary.BigEndian.AppendUint32(out, w.Key.Version)
+	return append(out, w.Ciphertext...), nil
+}
+
+// ParseWrapped reads what Encode wrote. Anything else is ErrCorrupt.
+func ParseWrapped(text []byte) (Wrapped, error) {
+	if len(text) < 2 || text[0] != wrappedFormat {
+		return Wrapped{}, ErrCorrupt
+	}
+	size, rest := int(text[1]), text[2:]
+	if len(rest) <= size+4 || len(rest) > size+4+maxCiphertext {
+		return Wrapped{}, ErrCorrupt
+	}
+	id := string(rest[:size])
+	if !validID(id) {
+		return Wrapped{}, ErrCorrupt
+	}
+	return Wrapped{
+		Key:        Ref{ID: id, Version: binary.BigEndian.Uint32(rest[size:])},
+		Ciphertext: append([]byte(nil), rest[size+4:]...),
+	}, nil
+}
+
+// validID says whether an id is short, visible ASCII, so that it can be logged and stored anywhere.
+func validID(id string) bool {
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxID
+}
