@@ -150,7 +150,7 @@ func (a *Auth) login(q *request) (any, error) {
 		return map[string]any{"next": "/onboarding/v3", "flow": "passkey"}, nil
 	}
 	if chain := chainOf(persona); len(chain) > 0 {
-		return nil, a.challenge(q, &challenge{Login: login, Device: device, Agent: q.Request.UserAgent(), Egress: a.Gate.Egress(q.Request), Chain: chain})
+		return nil, a.challenge(&challenge{Login: login, Device: device, Agent: q.Request.UserAgent(), Egress: a.Gate.Egress(q.Request), Chain: chain})
 	}
 	return a.signIn(q, login, device, "")
 }

@@ -25,18 +25,17 @@ const (
 
 // challenge is a sign-in that waits for proof.
 type challenge struct {
-	Token   string    `json:"token"`
-	Login   string    `json:"login"`
-	Device  string    `json:"device"`
-	Agent   string    `json:"agent"`
-	Egress  string    `json:"egress"`
-	Chain   []string  `json:"chain"` // methods still to come, this one first
-	Sent    bool      `json:"sent"`
-	Wrong   int       `json:"wrong"`
-	Selfie  string    `json:"selfie"` // open, passed, rejected
-	Ends    time.Time `json:"ends"`
-	Dead    int       `json:"dead"` // the code of the refusal that ended it
-	Renewed int       `json:"renewed"`
+	Token  string    `json:"token"`
+	Login  string    `json:"login"`
+	Device string    `json:"device"`
+	Agent  string    `json:"agent"`
+	Egress string    `json:"egress"`
+	Chain  []string  `json:"chain"` // methods still to come, this one first
+	Sent   bool      `json:"sent"`
+	Wrong  int       `json:"wrong"`
+	Selfie string    `json:"selfie"` // open, passed, rejected
+	Ends   time.Time `json:"ends"`
+	Dead   int       `json:"dead"` // the code of the refusal that ended it
 }
 
 // Challenge is one as the sandbox's page and control see it.
@@ -62,9 +61,9 @@ var (
 )
 
 // challenge stores a challenge and is the refusal that asks for it.
-func (a *Auth) challenge(q *request, c *challenge) error {
+func (a *Auth) challenge(c *challenge) error {
 	c.Token = token()
-	c.Wrong, c.Renewed = 0, 0
+	c.Wrong = 0
 	a.renew(c)
 	if err := a.sweep(); err != nil {
 		return err
@@ -72,7 +71,7 @@ func (a *Auth) challenge(q *request, c *challenge) error {
 	if err := a.World.Keep(challengeShelf, c.Token, c); err != nil {
 		return err
 	}
-	return a.asks(q, c)
+	return a.asks(c)
 }
 
 // renew starts the time of a challenge anew.
@@ -96,7 +95,7 @@ func (c *challenge) methods() []string {
 }
 
 // asks is the refusal that describes a challenge.
-func (a *Auth) asks(_ *request, c *challenge) error {
+func (a *Auth) asks(c *challenge) error {
 	r := refusal(http.StatusForbidden, 1010, "verification_required", "Please confirm that it is you.")
 	asked := map[string]any{
 		"token": c.Token, "method": c.method(), "methods": c.methods(), "expires_at": view.Stamp(c.Ends), "is_sent": c.Sent,
@@ -204,7 +203,7 @@ func (a *Auth) next(q *request, c *challenge) (any, error) {
 	}
 	if len(c.Chain) > 1 {
 		c.Chain = c.Chain[1:]
-		return nil, a.challenge(q, c)
+		return nil, a.challenge(c)
 	}
 	return a.signIn(q, c.Login, c.Device, c.Egress)
 }
@@ -219,11 +218,10 @@ func (a *Auth) resendChallenge(q *request) (any, error) {
 	}
 	c.Sent = true
 	c.Ends = a.World.Now().Add(challengeLife)
-	c.Renewed++
 	if err := a.World.Keep(challengeShelf, c.Token, c); err != nil {
 		return nil, err
 	}
-	return nil, a.asks(q, c)
+	return nil, a.asks(c)
 }
 
 func (a *Auth) switchChallenge(q *request) (any, error) {
@@ -245,7 +243,7 @@ func (a *Auth) switchChallenge(q *request) (any, error) {
 	if err := a.World.Keep(challengeShelf, c.Token, c); err != nil {
 		return nil, err
 	}
-	return nil, a.asks(q, c)
+	return nil, a.asks(c)
 }
 
 // checkChallenge says how a challenge stands. A selfie that was taken lets one in.
@@ -260,7 +258,7 @@ func (a *Auth) checkChallenge(q *request) (any, error) {
 	case "rejected":
 		return nil, a.end(c, errSelfie)
 	}
-	return nil, a.asks(q, c)
+	return nil, a.asks(c)
 }
 
 // TakeSelfie is what the creator does on the page: the selfie matches, or not.

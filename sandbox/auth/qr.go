@@ -174,15 +174,6 @@ func (a *Auth) AnswerQR(id, action, login string) (QR, error) {
 	return a.seen(s), nil
 }
 
-// FindQR is one by the id, or by the token of the address.
-func (a *Auth) FindQR(id string) (QR, error) {
-	s, err := a.findQR(id)
-	if err != nil {
-		return QR{}, err
-	}
-	return a.seen(s), nil
-}
-
 func (a *Auth) seen(s *qr) QR {
 	now := a.World.Now()
 	return QR{ID: s.ID, URL: a.qrURL(s, now), Status: s.status(now), Login: s.Login, Ends: s.At.Add(qrLife).Format(time.RFC3339)}

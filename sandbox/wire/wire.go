@@ -34,6 +34,7 @@ type Call struct {
 	Request *http.Request
 	Session world.Session
 	body    []byte
+	fields  map[string]json.RawMessage // of the body, once somebody asks
 }
 
 // Refusal is an answer that says no, in the platform's own words.
@@ -100,9 +101,11 @@ func (c *Call) Body(into any) error {
 
 // Has says whether the body has a field, for updates that leave the others as they are.
 func (c *Call) Has(field string) bool {
-	var all map[string]json.RawMessage
-	_ = json.Unmarshal(c.body, &all)
-	_, ok := all[field]
+	if c.fields == nil {
+		// What is no object has no fields.
+		_ = json.Unmarshal(c.body, &c.fields)
+	}
+	_, ok := c.fields[field]
 	return ok
 }
 
