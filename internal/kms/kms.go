@@ -30,6 +30,8 @@ type Ref struct {
 
 // Wrapper wraps and unwraps keys with a key that never leaves the service. It may be used by many goroutines.
 type Wrapper interface {
+	// ID is the key's, as in the Ref of all that it wraps. It needs no service.
+	ID() string
 	// Wrap encrypts a key with the newest version and binds it to the associated data, which must not be empty.
 	Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped, error)
 	// Unwrap gives the key back if the associated data are the same. It fails with ErrCorrupt or ErrUnavailable only.

@@ -74,6 +74,9 @@ func OpenLocal(c LocalConfig) (*Local, error) {
 	return l, nil
 }
 
+// ID implements Wrapper.
+func (*Local) ID() string { return LocalID }
+
 // Wrap implements Wrapper.
 func (l *Local) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped, error) {
 	if err := checkWrap(key, aad); err != nil {

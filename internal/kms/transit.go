@@ -66,6 +66,9 @@ func OpenTransit(c TransitConfig) (*Transit, error) {
 // Close lets go of idle connections.
 func (t *Transit) Close() { t.client.http.CloseIdleConnections() }
 
+// ID implements Wrapper.
+func (t *Transit) ID() string { return t.id }
+
 // Wrap implements Wrapper. The first one checks the server: an old one would drop the associated data without a word.
 func (t *Transit) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped, error) {
 	if err := checkWrap(key, aad); err != nil {

@@ -95,12 +95,10 @@ type transitClient struct {
 
 // check says what is wrong with the settings.
 func (c TransitConfig) check() error {
-	address, err := url.Parse(c.Address)
+	if err := checkAddress(c.Address); err != nil {
+		return fmt.Errorf("the address of the transit engine: %w", err)
+	}
 	switch {
-	case err != nil || address.Host == "" || address.User != nil || strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
-		return errors.New("the address of the transit engine is not like https://vault.internal:8200")
-	case address.Scheme != "https" && (address.Scheme != "http" || !loopback(address.Hostname())):
-		return errors.New("the address of the transit engine needs https; http is for loopback only")
 	case !transitMount.MatchString(c.Mount) || len(c.Mount) > maxID/2:
 		return errors.New("the mount of the transit engine is a path such as transit, without a slash at its ends")
 	case !transitKey.MatchString(c.Key) || len(c.Key) > maxID/4:
@@ -109,6 +107,18 @@ func (c TransitConfig) check() error {
 		return errors.New("the transit engine needs a token or a token file, and not both")
 	case c.Timeout < 0:
 		return errors.New("the time-out of the transit engine is negative")
+	}
+	return nil
+}
+
+// checkAddress takes https://host:port, and http on loopback, where an agent may listen.
+func checkAddress(text string) error {
+	address, err := url.Parse(text)
+	switch {
+	case err != nil || address.Host == "" || address.User != nil || strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
+		return errors.New("it is not like https://vault.internal:8200")
+	case address.Scheme != "https" && (address.Scheme != "http" || !loopback(address.Hostname())):
+		return errors.New("it needs https; http is for loopback only")
 	}
 	return nil
 }

@@ -9,8 +9,10 @@ const (
 	// wrappedFormat is the first byte of a wrapped key, so that another layout can come later.
 	wrappedFormat = 1
 	maxID         = 200
-	// maxCiphertext leaves room for what ciphers add: nonce, tag and prefix.
-	maxCiphertext = MaxKey + 256
+	// maxInner bounds the inner key as the clouds wrap it; it has about 200 bytes.
+	maxInner = 600
+	// maxCiphertext leaves room for what ciphers add: nonce, tag and prefix, and the inner key.
+	maxCiphertext = MaxKey + maxInner + 100
 )
 
 // Wrapped is a key that only the service can read. It is no secret.

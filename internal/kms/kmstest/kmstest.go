@@ -82,8 +82,8 @@ func testRoundTrip(t *testing.T, s Service) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ref != wrapped.Key || ref.ID == "" {
-		t.Errorf("Check says %v, a key was wrapped with %v", ref, wrapped.Key)
+	if ref != wrapped.Key || ref.ID == "" || ref.ID != one.ID() {
+		t.Errorf("Check says %v, a key was wrapped with %v by %s", ref, wrapped.Key, one.ID())
 	}
 }
 
