@@ -147,6 +147,12 @@ func (db *DB) Snapshot(ctx context.Context, do func(tx Tx) error) error {
 	return nil
 }
 
+// IsUnique says whether an error is a row that a unique index refused.
+func IsUnique(err error, index string) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "23505" && pg.ConstraintName == index
+}
+
 // isConflict recognises serialization failures and deadlocks.
 func isConflict(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)

@@ -1,0 +1,99 @@
+package seal_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/seal"
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// FuzzOpen: nothing but what was sealed opens, and nothing makes it panic.
+func FuzzOpen(f *testing.F) {
+	node := newStand(f).node()
+	at := prepared(f, node)
+	text := sealed(f, node, at, plain)
+	f.Add(text, int64(1))
+	f.Add(text, int64(2))
+	f.Add(text[:len(text)-1], int64(1))
+	f.Add(append([]byte{2}, text[1:]...), int64(1))
+	f.Add([]byte{}, int64(0))
+	f.Add([]byte{1, 0, 0, 0, 1}, int64(1))
+	f.Fuzz(func(t *testing.T, given []byte, version int64) {
+		to := at
+		to.Version = max(0, version)
+		got, err := node.Open(t.Context(), to, given)
+		if bytes.Equal(given, text) && to == at {
+			if err != nil || got.Reveal() != plain {
+				t.Fatalf("what was sealed did not open: %v", err)
+			}
+			return
+		}
+		if !errors.Is(err, seal.ErrCorrupt) || !got.Empty() {
+			t.Fatalf("%x at version %d: %v", given, version, err)
+		}
+	})
+}
+
+// session is as large as a session with its cookies.
+const session = 4 << 10
+
+func BenchmarkSealWarm(b *testing.B) {
+	node := newStand(b).node()
+	at := prepared(b, node)
+	text := secret.New(string(make([]byte, session)))
+	b.SetBytes(session)
+	for b.Loop() {
+		if _, err := node.Seal(b.Context(), at, text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkOpenWarm(b *testing.B) {
+	node := newStand(b).node()
+	at := prepared(b, node)
+	text := sealed(b, node, at, string(make([]byte, session)))
+	b.SetBytes(session)
+	for b.Loop() {
+		if _, err := node.Open(b.Context(), at, text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The data key is read from the keyring and unwrapped; the org's key is in memory.
+func BenchmarkOpenCold(b *testing.B) {
+	node := newStand(b).node()
+	at := prepared(b, node)
+	text := sealed(b, node, at, string(make([]byte, session)))
+	for b.Loop() {
+		node.Distrust()
+		if _, err := node.Open(b.Context(), at, text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Nothing is in memory: a node opens its first text of an org, with the service's key in a local file.
+func BenchmarkOpenFirst(b *testing.B) {
+	s := newStand(b)
+	at := prepared(b, s.node())
+	text := sealed(b, s.node(), at, string(make([]byte, session)))
+	for b.Loop() {
+		if _, err := s.node(func(d *seal.Deps) { d.Config.Remember = 16 }).Open(b.Context(), at, text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPrepare(b *testing.B) {
+	node := newStand(b).node()
+	org := prepared(b, node).Org
+	for b.Loop() {
+		if err := node.Prepare(b.Context(), org, account()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package seal
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics are counted here and shown by app.
+type metrics struct {
+	loads, corrupt, rewrapped prometheus.Counter
+	kmsUp, rotating           prometheus.Gauge
+}
+
+func newMetrics() metrics {
+	return metrics{
+		loads: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stagedoor_seal_loads_total", Help: "Reads of a holder's data keys that were not in memory.",
+		}),
+		corrupt: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stagedoor_seal_corrupt_total", Help: "Sealed texts that did not open. Anything above 0 is a bug or tampering.",
+		}),
+		rewrapped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stagedoor_seal_rewrapped_total", Help: "Keys of orgs and data keys that this node has re-wrapped.",
+		}),
+		kmsUp: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "stagedoor_seal_kms_up", Help: "1 if the key management service passed its last check, 0 if not.",
+		}),
+		rotating: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "stagedoor_seal_orgs_rotating", Help: "Orgs that still have an older key because data keys are wrapped by it.",
+		}),
+	}
+}
+
+// Collectors are for the metrics page.
+func (s *Sealer) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{s.metrics.loads, s.metrics.corrupt, s.metrics.rewrapped, s.metrics.kmsUp, s.metrics.rotating}
+}

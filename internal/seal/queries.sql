@@ -1,0 +1,130 @@
+-- name: RootKey :one
+-- tenant: the root belongs to the installation
+SELECT kms_id, kms_version, wrapped FROM keyring.root_key;
+
+-- name: AddRootKey :exec
+-- tenant: the root belongs to the installation
+INSERT INTO keyring.root_key (kms_id, kms_version, wrapped, made_at) VALUES (@kms_id, @kms_version, @wrapped, @now)
+ON CONFLICT DO NOTHING;
+
+-- name: RewrapRootKey :execrows
+-- tenant: the root belongs to the installation
+UPDATE keyring.root_key SET kms_id = @kms_id, kms_version = @kms_version, wrapped = @wrapped WHERE wrapped = @old;
+
+-- name: NewestOrgKey :one
+SELECT version, wrapped FROM keyring.org_key WHERE org_id = @org_id ORDER BY version DESC LIMIT 1;
+
+-- name: AddOrgKey :execrows
+INSERT INTO keyring.org_key (org_id, version, kms_id, kms_version, wrapped, made_at)
+VALUES (@org_id, @version, @kms_id, @kms_version, @wrapped, @now)
+ON CONFLICT DO NOTHING;
+
+-- name: RewrapOrgKey :execrows
+UPDATE keyring.org_key SET kms_id = @kms_id, kms_version = @kms_version, wrapped = @wrapped
+WHERE org_id = @org_id AND version = @version AND wrapped = @old;
+
+-- name: OrgKeys :many
+-- tenant: verification and re-wrapping go through all orgs
+SELECT org_id, version, kms_id, kms_version, wrapped FROM keyring.org_key
+WHERE (org_id, version) > (@after_org::text, @after_version::integer) ORDER BY org_id, version LIMIT @count;
+
+-- name: OrgKeysToRewrap :many
+-- tenant: re-wrapping goes through all orgs
+SELECT org_id, version, kms_id, kms_version, wrapped FROM keyring.org_key
+WHERE (org_id, version) > (@after_org::text, @after_version::integer) AND (kms_id, kms_version) <> (@kms_id::text, @kms_version::bigint)
+ORDER BY org_id, version LIMIT @count;
+
+-- name: DropOldOrgKeys :execrows
+-- Those that wrap nothing any more. A data key that is being added with one of them makes this fail, or fails itself.
+DELETE FROM keyring.org_key o WHERE o.org_id = @org_id AND o.version < @newest
+AND NOT EXISTS (SELECT 1 FROM keyring.data_key d WHERE d.org_id = o.org_id AND d.org_version = o.version);
+
+-- name: OrgsInRotation :many
+-- tenant: re-wrapping goes through all orgs
+SELECT org_id FROM keyring.org_key
+WHERE org_id > @after_org::text GROUP BY org_id HAVING count(*) > 1 ORDER BY org_id LIMIT @count;
+
+-- name: AddHolder :execrows
+-- One statement: of many that prepare a holder, or prepare and shred it, one comes first, and the others see what it did.
+WITH made AS (
+    INSERT INTO keyring.key_holder (org_id, holder, id, generations, made_at) VALUES (@org_id, @holder, @id, 1, @now)
+    ON CONFLICT DO NOTHING
+    RETURNING org_id, holder
+)
+INSERT INTO keyring.data_key (org_id, holder, generation, org_version, wrapped)
+SELECT org_id, holder, 1, @org_version, @wrapped FROM made;
+
+-- name: Holder :one
+SELECT id, generations, shredded_at FROM keyring.key_holder WHERE org_id = @org_id AND holder = @holder;
+
+-- name: AddGeneration :execrows
+-- The row of the holder is locked first: a shredding waits and then deletes this one too, or was first and is seen.
+WITH counted AS (
+    UPDATE keyring.key_holder h SET generations = @generation
+    WHERE h.org_id = @org_id AND h.holder = @holder AND h.generations + 1 = @generation AND h.shredded_at IS NULL
+    RETURNING h.org_id, h.holder
+)
+INSERT INTO keyring.data_key (org_id, holder, generation, org_version, wrapped)
+SELECT counted.org_id, counted.holder, @generation, @org_version, @wrapped FROM counted;
+
+-- name: DataKeys :many
+-- With the keys that wrap them: all that is needed to open something is read at once.
+SELECT d.generation, d.org_version, d.wrapped, o.wrapped AS org_wrapped
+FROM keyring.data_key d JOIN keyring.org_key o ON o.org_id = d.org_id AND o.version = d.org_version
+WHERE d.org_id = @org_id AND d.holder = @holder ORDER BY d.generation;
+
+-- name: MarkShredded :one
+INSERT INTO keyring.key_holder (org_id, holder, id, generations, made_at, shredded_at) VALUES (@org_id, @holder, '', 0, @now, @now)
+ON CONFLICT (org_id, holder) DO UPDATE SET shredded_at = coalesce(key_holder.shredded_at, excluded.shredded_at)
+RETURNING id, generations, shredded_at;
+
+-- name: DeleteDataKeys :execrows
+DELETE FROM keyring.data_key WHERE org_id = @org_id AND holder = @holder;
+
+-- name: ForgetShredded :execrows
+-- tenant: housekeeping goes through all orgs
+DELETE FROM keyring.key_holder WHERE ctid = ANY (ARRAY(
+    SELECT h.ctid FROM keyring.key_holder h WHERE h.shredded_at < @before ORDER BY h.shredded_at LIMIT @count
+));
+
+-- name: DataKeysToRewrap :many
+SELECT d.holder, d.generation, d.org_version, d.wrapped, o.wrapped AS org_wrapped
+FROM keyring.data_key d JOIN keyring.org_key o ON o.org_id = d.org_id AND o.version = d.org_version
+WHERE d.org_id = @org_id AND d.org_version < @newest AND (d.holder, d.generation) > (@after_holder::text, @after_generation::integer)
+ORDER BY d.holder, d.generation LIMIT @count;
+
+-- name: Orgs :many
+-- tenant: a rotation goes through all orgs
+SELECT org_id, max(version)::integer AS newest FROM keyring.org_key
+WHERE org_id > @after_org::text GROUP BY org_id ORDER BY org_id LIMIT @count;
+
+-- name: RewrapDataKeys :execrows
+-- A data key that was shredded meanwhile is not there, and stays so.
+UPDATE keyring.data_key d SET org_version = @newest, wrapped = n.wrapped
+FROM (SELECT unnest(@holders::text[]) AS holder, unnest(@generations::integer[]) AS generation, unnest(@keys::bytea[]) AS wrapped) n
+WHERE d.org_id = @org_id AND d.holder = n.holder AND d.generation = n.generation AND d.org_version < @newest;
+
+-- name: AllDataKeys :many
+-- tenant: verification goes through all orgs
+SELECT d.org_id, d.holder, d.generation, d.org_version, d.wrapped, o.wrapped AS org_wrapped
+FROM keyring.data_key d JOIN keyring.org_key o ON o.org_id = d.org_id AND o.version = d.org_version
+WHERE (d.org_id, d.holder, d.generation) > (@after_org::text, @after_holder::text, @after_generation::integer)
+ORDER BY d.org_id, d.holder, d.generation LIMIT @count;
+
+-- name: CountOrgKeys :many
+-- tenant: the status is the installation's
+SELECT kms_id, kms_version, count(*) AS keys FROM keyring.org_key GROUP BY kms_id, kms_version ORDER BY kms_id, kms_version;
+
+-- name: CountDataKeys :one
+-- tenant: the status is the installation's
+SELECT count(*) AS keys, count(*) FILTER (WHERE d.generation > 1) AS renewed,
+       count(*) FILTER (WHERE d.org_version < n.newest) AS waiting, count(DISTINCT d.org_id) AS orgs
+FROM keyring.data_key d JOIN (SELECT org_id, max(version) AS newest FROM keyring.org_key GROUP BY org_id) n ON n.org_id = d.org_id;
+
+-- name: CountHolders :one
+-- tenant: the status is the installation's
+SELECT count(*) FILTER (WHERE shredded_at IS NULL) AS live, count(*) FILTER (WHERE shredded_at IS NOT NULL) AS shredded FROM keyring.key_holder;
+
+-- name: CountRotating :one
+-- tenant: the metric is the installation's
+SELECT count(*) FROM (SELECT org_id FROM keyring.org_key GROUP BY org_id HAVING count(*) > 1) rotating;

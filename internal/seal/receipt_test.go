@@ -1,0 +1,143 @@
+package seal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/seal"
+)
+
+func receipt() seal.Receipt {
+	return seal.Receipt{
+		Account: id.New[id.Account](), Org: newOrg(), DataKey: "3f1c", Generations: 2, Blobs: 3,
+		PurgedAt: time.Date(2026, 11, 15, 8, 30, 0, 123456000, time.UTC),
+	}
+}
+
+// A receipt is checked without us, and stays valid when a database has reordered and indented it.
+func TestAReceiptIsVerifiedOffline(t *testing.T) {
+	t.Parallel()
+	s := newStand(t)
+	want := receipt()
+	signed, err := s.node().SignReceipt(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := s.node().PublicKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := seal.ParsePublicKey(public.String() + "\n")
+	if err != nil || key.ID() != public.ID() {
+		t.Fatal(err)
+	}
+	forms := [][]byte{signed, indent(t, signed)}
+	var stored []byte
+	if err := s.db.Pool().QueryRow(t.Context(), "SELECT $1::jsonb", signed).Scan(&stored); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range append(forms, stored) {
+		if got, err := seal.VerifyReceipt(form, key); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", form, got, err)
+		}
+	}
+	other, err := newStand(t).node().PublicKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seal.VerifyReceipt(signed, other); !errors.Is(err, seal.ErrReceipt) {
+		t.Errorf("the key of another installation: %v", err)
+	}
+	if _, err := s.node().SignReceipt(t.Context(), seal.Receipt{}); err == nil {
+		t.Error("an empty receipt was signed")
+	}
+}
+
+func indent(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// No change to what a receipt says goes unnoticed.
+func TestAChangedReceiptIsNotValid(t *testing.T) {
+	t.Parallel()
+	node := newStand(t).node()
+	want := receipt()
+	signed, err := node.SignReceipt(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := node.PublicKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bit := range len(signed) * 8 {
+		flipped := slices.Clone(signed)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		if got, err := seal.VerifyReceipt(flipped, key); err == nil && got != want {
+			t.Errorf("%s was taken", flipped)
+		} else if err != nil && err != seal.ErrReceipt { //nolint:errorlint // it must be the very error
+			t.Error(err)
+		}
+	}
+	for _, change := range [][2]string{
+		{`"blobs":3`, `"blobs":4`}, {`"generations":2`, `"generations":1`}, {`"3f1c"`, `"3f1d"`}, {`"receipt":{`, `"receipt":{"more":1,`},
+		{`"format":1`, `"format":2`}, {`30:00.123456Z`, `30:00.123457Z`}, {string(want.Account), string(id.New[id.Account]())},
+	} {
+		changed := strings.Replace(string(signed), change[0], change[1], 1)
+		if changed == string(signed) {
+			t.Fatalf("%s is not in %s", change[0], signed)
+		}
+		if _, err := seal.VerifyReceipt([]byte(changed), key); !errors.Is(err, seal.ErrReceipt) {
+			t.Errorf("%s: %v", changed, err)
+		}
+	}
+	for _, bad := range []string{"", "{}", "null", string(signed) + "{}", strings.Repeat(" ", 1<<17) + string(signed)} {
+		if _, err := seal.VerifyReceipt([]byte(bad), key); !errors.Is(err, seal.ErrReceipt) {
+			t.Errorf("%.40q: %v", bad, err)
+		}
+	}
+	if _, err := seal.VerifyReceipt(signed, nil); !errors.Is(err, seal.ErrReceipt) {
+		t.Errorf("no key: %v", err)
+	}
+}
+
+func TestParsePublicKeyTakesKeysOnly(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"", "ed25519:", "ed25519:AAAA", "AAAA", strings.Repeat("A", 44)} {
+		if _, err := seal.ParsePublicKey(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+// FuzzVerifyReceipt: only what was signed is taken, however it is written.
+func FuzzVerifyReceipt(f *testing.F) {
+	node := newStand(f).node()
+	want := receipt()
+	signed, err := node.SignReceipt(f.Context(), want)
+	if err != nil {
+		f.Fatal(err)
+	}
+	key, err := node.PublicKey(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(signed)
+	f.Add([]byte(`{"format":1,"receipt":{},"key_id":"` + key.ID() + `","signature":""}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if got, err := seal.VerifyReceipt(text, key); err == nil && got != want {
+			t.Fatalf("%s was taken as %+v", text, got)
+		}
+	})
+}

@@ -1,0 +1,41 @@
+// Package sealtest gives tests a sealer with real keys.
+package sealtest
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/kms"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/seal"
+	"github.com/stagedoor/stagedoor/migrations/keyring"
+)
+
+// New makes a sealer on a test's own database, with a keyset in a file of this test. bus may be nil.
+func New(t testing.TB, db *postgres.DB, bus seal.Bus) *seal.Sealer {
+	t.Helper()
+	Migrate(t, db)
+	return seal.New(seal.Deps{
+		DB: db, KMS: Local(t), Bus: bus, Log: slog.New(slog.DiscardHandler), Now: clock.Now, Config: seal.Config{}, OldKMS: nil,
+	})
+}
+
+// Migrate gives a database the schema of the keyring.
+func Migrate(t testing.TB, db *postgres.DB) {
+	t.Helper()
+	if _, err := postgres.MigrateSchema(t.Context(), db, keyring.Files, keyring.Schema); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Local makes a key management service in a file.
+func Local(t testing.TB) *kms.Local {
+	t.Helper()
+	local, err := kms.OpenLocal(kms.LocalConfig{File: filepath.Join(t.TempDir(), "keyset.json"), Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return local
+}
