@@ -22,6 +22,8 @@ const (
 	ActorKey      ActorKind = "key"
 	ActorOperator ActorKind = "operator"
 	ActorSystem   ActorKind = "system"
+	// ActorCreator is whoever has the link of a page of ours.
+	ActorCreator ActorKind = "creator"
 )
 
 // By is who acts, and in which request. Action is the one that the route declares.
@@ -88,4 +90,9 @@ func (l *Log) Record(ctx context.Context, tx postgres.Tx, org id.Org, by By, tar
 // Page lists entries from the newest, before a sequence number; 0 starts at the end.
 func (l *Log) Page(ctx context.Context, org id.Org, before int64, limit int) ([]Entry, error) {
 	return page(ctx, l.db.Pool(), org, before, limit)
+}
+
+// PageOf is Page for the entries about one target, such as an account.
+func (l *Log) PageOf(ctx context.Context, org id.Org, target string, before int64, limit int) ([]Entry, error) {
+	return pageOf(ctx, l.db.Pool(), org, target, before, limit)
 }

@@ -14,6 +14,9 @@ VALUES (@org_id, @seq, @id, @at, @actor_kind, @actor_id, @actor_label, @action, 
 -- name: Page :many
 SELECT * FROM audit_entry WHERE org_id = @org_id AND seq < @before ORDER BY seq DESC LIMIT @max_rows;
 
+-- name: PageOf :many
+SELECT * FROM audit_entry WHERE org_id = @org_id AND target = @target AND seq < @before ORDER BY seq DESC LIMIT @max_rows;
+
 -- name: Chain :many
 SELECT * FROM audit_entry WHERE org_id = @org_id AND seq > @after ORDER BY seq LIMIT @max_rows;
 

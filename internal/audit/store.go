@@ -47,6 +47,17 @@ func page(ctx context.Context, q db.DBTX, org id.Org, before int64, limit int) (
 	return fromRows(rows), nil
 }
 
+func pageOf(ctx context.Context, q db.DBTX, org id.Org, target string, before int64, limit int) ([]Entry, error) {
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	rows, err := db.New(q).PageOf(ctx, db.PageOfParams{OrgID: org, Target: target, Before: before, MaxRows: int32(limit)})
+	if err != nil {
+		return nil, fmt.Errorf("read audit log of %s: %w", target, err)
+	}
+	return fromRows(rows), nil
+}
+
 func chain(ctx context.Context, q db.DBTX, org id.Org, after int64, limit int) ([]Entry, error) {
 	rows, err := db.New(q).Chain(ctx, db.ChainParams{OrgID: org, After: after, MaxRows: int32(limit)})
 	if err != nil {

@@ -196,3 +196,53 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]AuditEntry, error
 	}
 	return items, nil
 }
+
+const pageOf = `-- name: PageOf :many
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry WHERE org_id = $1 AND target = $2 AND seq < $3 ORDER BY seq DESC LIMIT $4
+`
+
+type PageOfParams struct {
+	OrgID   id.Org
+	Target  string
+	Before  int64
+	MaxRows int32
+}
+
+func (q *Queries) PageOf(ctx context.Context, arg PageOfParams) ([]AuditEntry, error) {
+	rows, err := q.db.Query(ctx, pageOf,
+		arg.OrgID,
+		arg.Target,
+		arg.Before,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditEntry
+	for rows.Next() {
+		var i AuditEntry
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Seq,
+			&i.ID,
+			&i.At,
+			&i.ActorKind,
+			&i.ActorID,
+			&i.ActorLabel,
+			&i.Action,
+			&i.Target,
+			&i.RequestID,
+			&i.IpHash,
+			&i.Changes,
+			&i.Hash,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

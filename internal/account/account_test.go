@@ -1,0 +1,439 @@
+package account_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/account/accounttest"
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+func newRig(t testing.TB, change ...func(*account.Deps)) *accounttest.Rig {
+	t.Helper()
+	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: testenv.NATS(t)}
+	return accounttest.New(t, engines, func(d *account.Deps) {
+		for _, c := range change {
+			c(d)
+		}
+	})
+}
+
+var system = audit.By{Kind: audit.ActorSystem, ID: "test"}
+
+// is fails unless an error is of a kind.
+func is(t testing.TB, err error, kind problem.Kind) {
+	t.Helper()
+	if !errors.Is(err, kind.New("")) {
+		t.Fatalf("want %s, got %v", kind.Code, err)
+	}
+}
+
+// put takes an account along an edge.
+func put(t testing.TB, r *accounttest.Rig, a account.Account, c account.Cause) account.Account {
+	t.Helper()
+	next, err := r.Accounts.Trigger(t.Context(), system, a.Org, a.ID, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func active(t testing.TB, r *accounttest.Rig, creator string) account.Account {
+	t.Helper()
+	return put(t, r, r.Connect(r.Connected(r.Org(), creator)), account.Cause{On: account.Proved})
+}
+
+func TestASignInBecomesAnAccountWithItsSessionSealed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.Connected(r.Org(), "90210")
+	c.Credentials = &account.Credentials{Email: secret.New("luna@sandbox.test"), Password: secret.New("planted-password")}
+	c.Session, c.ReferenceID, c.Metadata = r.Session("auth_id=90210; sess=planted-cookie"), "user_456", map[string]string{"team": "a"}
+	a := r.Connect(c)
+	if a.State != account.Connecting || a.UpstreamID != "90210" || !a.RememberCredentials || a.Attempt != c.Attempt {
+		t.Fatalf("%+v", a)
+	}
+	_, session, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
+	if err != nil || session.Cookie("sess").Reveal() != "planted-cookie" {
+		t.Fatal(err)
+	}
+	known, err := r.Accounts.Credentials(t.Context(), a.Org, a.ID)
+	if err != nil || known.Email.Reveal() != "luna@sandbox.test" || known.Password.Reveal() != "planted-password" {
+		t.Fatal(err)
+	}
+	var kept []byte
+	if err := r.DB.Pool().QueryRow(t.Context(), `SELECT string_agg(sealed, '') FROM account_secret WHERE account_id = $1`, a.ID).Scan(&kept); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(kept, []byte("planted")) {
+		t.Fatal("a secret is stored as it is")
+	}
+	agreed, err := r.Accounts.Consents(t.Context(), a.Org, a.ID)
+	if err != nil || len(agreed) != 1 || agreed[0].Who != "caller" || agreed[0].Attempt != c.Attempt || agreed[0].TextHash != "abc" {
+		t.Fatalf("%+v, %v", agreed, err)
+	}
+	entries, err := r.Audit.PageOf(t.Context(), a.Org, string(a.ID), 0, 10)
+	if err != nil || len(entries) != 1 || entries[0].By.Action != "account.connect" || bytes.Contains(entries[0].Changes, []byte("planted")) {
+		t.Fatalf("%+v, %v", entries, err)
+	}
+	if kinds := r.Kinds(a); len(kinds) != 0 {
+		t.Fatalf("events before the session is proved: %v", kinds)
+	}
+	view := r.Get(a).View()
+	if view.OfUserID != "90210" || !view.Sandbox || view.UserAction != "none" || view.StateReason != nil || *view.ReferenceID != "user_456" ||
+		view.Listener.State != "off" || view.LastSeenAt == nil || view.SessionExpiresAt == nil {
+		t.Fatalf("%+v", view)
+	}
+}
+
+func TestAProvedAccountIsConnectedOnceAndReconnectedAfterwards(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.Connected(r.Org(), "1")
+	a := put(t, r, r.Connect(c), account.Cause{On: account.Proved})
+	put(t, r, a, account.Cause{On: account.Proved}) // a repeat says nothing
+	put(t, r, a, account.Cause{On: account.SessionLost, Reason: account.ReasonSessionExpired})
+	r.Clock.Advance(90 * time.Second)
+	again := r.Connected(a.Org, "1")
+	if a = r.Connect(again); a.State != account.Connecting {
+		t.Fatal(a.State)
+	}
+	put(t, r, a, account.Cause{On: account.Proved})
+	events := r.Events(a)
+	if kinds := r.Kinds(a); !slices.Equal(kinds, []string{"account.connected", "account.reconnect_required", "account.reconnected"}) {
+		t.Fatal(kinds)
+	}
+	var data struct {
+		From, To, UserAction, AttemptID, Kind, ConnectURL string
+		Reason                                            *string
+		DownForSec                                        int
+		Account                                           account.View
+	}
+	read := func(i int) {
+		t.Helper()
+		data.Reason = nil
+		if err := json.Unmarshal(events[i].Data, &data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read(0)
+	if data.From != "connecting" || data.To != "active" || data.AttemptID != string(c.Attempt) || data.Kind != "credentials" || data.Account.OfUserID != "1" || data.UserAction != "none" {
+		t.Fatalf("%+v", data)
+	}
+	read(1)
+	if data.To != "reconnect_required" || *data.Reason != "session_expired" || data.UserAction != "reconnect" || data.ConnectURL != "https://connect.test/reconnect/"+string(a.ID) {
+		t.Fatalf("%+v", data)
+	}
+	read(2)
+	if data.AttemptID != string(again.Attempt) || data.DownForSec != 90 || data.Account.State != "active" {
+		t.Fatalf("%+v", data)
+	}
+}
+
+func TestTheSameCreatorIsTheSameAccount(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.Connected(r.Org(), "7")
+	c.Credentials = &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
+	a := r.Connect(c)
+	again := r.Connected(a.Org, "7")
+	again.Session, again.Label = r.Session("auth_id=7; sess=second"), ""
+	b := r.Connect(again)
+	if b.ID != a.ID || b.Label != "Luna" || b.RememberCredentials {
+		t.Fatalf("%+v", b)
+	}
+	if _, session, err := r.Accounts.Session(t.Context(), a.Org, a.ID); err != nil || session.Cookie("sess").Reveal() != "second" {
+		t.Fatal(err)
+	}
+	_, err := r.Accounts.Credentials(t.Context(), a.Org, a.ID)
+	is(t, err, problem.CredentialsMissing)
+
+	other := r.Connected(a.Org, "8")
+	other.Account = a.ID
+	if _, err := r.Accounts.Prepare(t.Context(), other); !errors.Is(err, account.ErrMismatch) {
+		t.Fatal(err)
+	}
+	other.Account = id.New[id.Account]()
+	_, err = r.Accounts.Prepare(t.Context(), other)
+	is(t, err, problem.AccountNotFound)
+	other.Account, other.MaxAccounts = "", 1
+	if _, err := r.Accounts.Prepare(t.Context(), other); !errors.Is(err, account.ErrLimit) {
+		t.Fatal(err)
+	}
+	if elsewhere := r.Connect(r.Connected(r.Org(), "7")); elsewhere.ID == a.ID {
+		t.Fatal("two orgs share an account")
+	}
+}
+
+func TestManySignInsAtOnceMakeOneAccountPerCreatorAndKeepTheLimit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	owner := r.Org()
+	nodes := []*account.Accounts{r.Node(nil), r.Node(nil), r.Node(nil)}
+	var (
+		wait    sync.WaitGroup
+		mu      sync.Mutex
+		refused int
+		ids     = map[string]map[id.Account]bool{}
+	)
+	for i := range 24 {
+		wait.Go(func() {
+			c := r.Connected(owner, fmt.Sprint(i%6))
+			c.MaxAccounts = 4
+			a, err := r.TryConnect(nodes[i%3], c)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, account.ErrLimit):
+				refused++
+			case err != nil:
+				t.Error(err)
+			default:
+				if ids[a.UpstreamID] == nil {
+					ids[a.UpstreamID] = map[id.Account]bool{}
+				}
+				ids[a.UpstreamID][a.ID] = true
+			}
+		})
+	}
+	wait.Wait()
+	if len(ids) != 4 || refused != 8 {
+		t.Fatalf("%d accounts, %d refused", len(ids), refused)
+	}
+	for creator, accounts := range ids {
+		if len(accounts) != 1 {
+			t.Errorf("creator %s has %d accounts", creator, len(accounts))
+		}
+	}
+}
+
+func TestEachStateAnswersACallAsTheContractSays(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	owner := r.Org()
+	for _, test := range []struct {
+		name   string
+		causes []account.Cause
+		kind   *problem.Kind
+		has    string
+	}{
+		{"connecting", nil, nil, ""},
+		{"active", []account.Cause{{On: account.Proved}}, nil, ""},
+		{"degraded", []account.Cause{{On: account.Proved}, {On: account.Troubled, Reason: account.ReasonEgressDown}}, nil, ""},
+		{"reconnect_required", []account.Cause{{On: account.LoggedOut, Reason: account.ReasonLoggedOut}}, &problem.AccountDisconnected, `"reconnect":{"url":"https://connect.test/reconnect/acct_`},
+		{"restricted", []account.Cause{{On: account.Banned, Reason: account.ReasonBanned}}, &problem.UpstreamAccountRestricted, `"upstreamCode":null`},
+		{"paused", []account.Cause{{On: account.Pause, Reason: account.ReasonPausedByCaller}}, &problem.AccountPaused, `"retryable":false`},
+		{"reauthenticating", []account.Cause{{On: account.SessionLost, Reason: account.ReasonSessionExpired}}, &problem.AccountReauthenticating, `"retryAfterSec":5`},
+	} {
+		c := r.Connected(owner, test.name)
+		c.Credentials = &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
+		a := r.Connect(c)
+		for _, cause := range test.causes {
+			a = put(t, r, a, cause)
+		}
+		if string(a.State) != test.name {
+			t.Fatalf("%s is %s", test.name, a.State)
+		}
+		_, _, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
+		if test.kind == nil {
+			if err != nil {
+				t.Errorf("%s: %v", test.name, err)
+			}
+			continue
+		}
+		is(t, err, *test.kind)
+		document, failed := problem.Of(err).Document("https://p.test", "urn:request:1")
+		if failed != nil || !bytes.Contains(document, []byte(test.has)) {
+			t.Errorf("%s: %s lacks %s", test.name, document, test.has)
+		}
+	}
+}
+
+func TestAPausedAccountWaitsForItsOwner(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := active(t, r, "1")
+	pause := func() account.Account {
+		t.Helper()
+		p, err := r.Accounts.Pause(t.Context(), accounttest.By("account.pause"), a.Org, a.ID, account.ReasonPausedByCaller)
+		if err != nil || p.State != account.Paused || p.Health.ProbeAt != nil || p.UserAction() != "resume" {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		return p
+	}
+	pause()
+	pause()
+	// Neither a connect nor late news start it.
+	if b := r.Connect(r.Connected(a.Org, "1")); b.State != account.Paused {
+		t.Fatal(b.State)
+	}
+	put(t, r, a, account.Cause{On: account.Banned, Reason: account.ReasonBanned})
+	b, err := r.Accounts.Resume(t.Context(), accounttest.By("account.resume"), a.Org, a.ID)
+	if err != nil || b.State != account.Connecting || b.Health.ProbeAt.After(r.Clock.Now()) {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	if _, err := r.Accounts.Resume(t.Context(), accounttest.By("account.resume"), a.Org, a.ID); err != nil {
+		t.Fatal(err)
+	}
+	pause()
+	put(t, r, a, account.Cause{On: account.SessionLost, Reason: account.ReasonSessionExpired})
+	if b, err := r.Accounts.Resume(t.Context(), accounttest.By("account.resume"), a.Org, a.ID); err != nil || b.State != account.ReconnectRequired {
+		t.Fatalf("the session died while paused: %+v, %v", b, err)
+	}
+	want := []string{"account.connected", "account.paused", "account.resumed", "account.paused", "account.resumed"}
+	if kinds := r.Kinds(a); !slices.Equal(kinds, want) {
+		t.Fatal(kinds)
+	}
+	entries, err := r.Audit.PageOf(t.Context(), a.Org, string(a.ID), 0, 20)
+	if err != nil || len(entries) != 6 { // two connects, two pauses, two resumes; repeats leave none
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+}
+
+func TestAnUpdateChangesWhatItNamesAndTellsIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.Connected(r.Org(), "1")
+	c.Credentials = &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
+	a := put(t, r, r.Connect(c), account.Cause{On: account.Proved})
+	by := accounttest.By("account.update")
+	label, region, metadata := "Mia", "uk", map[string]string{"team": "b"}
+	change := account.Change{Label: &label, Region: &region, Metadata: &metadata, ForgetCredentials: true}
+	b, err := r.Accounts.Update(t.Context(), by, a.Org, a.ID, change)
+	if err != nil || b.Label != "Mia" || b.Region != "uk" || b.Metadata["team"] != "b" || b.RememberCredentials || b.SessionVersion <= a.SessionVersion {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	if at := r.Get(a).Health.ProbeAt; at.After(r.Clock.Now()) {
+		t.Fatalf("another region is probed at once, not at %s", at)
+	}
+	if _, err := r.Accounts.Credentials(t.Context(), a.Org, a.ID); err == nil {
+		t.Fatal("the credentials are still there")
+	}
+	if _, err := r.Accounts.Update(t.Context(), by, a.Org, a.ID, change); err != nil {
+		t.Fatal(err)
+	}
+	events := r.Events(a)
+	if len(events) != 2 || events[1].Kind != "account.updated" || !bytes.Contains(events[1].Data, []byte(`["label", "metadata", "proxyCountry", "rememberCredentials"]`)) {
+		t.Fatalf("%s", events[len(events)-1].Data)
+	}
+	many, nowhere := map[string]string{}, "fr"
+	for i := range 17 {
+		many[fmt.Sprint(i)] = ""
+	}
+	long := string(bytes.Repeat([]byte("x"), 121))
+	_, err = r.Accounts.Update(t.Context(), by, a.Org, a.ID, account.Change{Label: &long, Region: &nowhere, Metadata: &many})
+	if bad := problem.Of(err); len(bad.Fields) != 3 {
+		t.Fatalf("%v", err)
+	}
+	_, err = r.Accounts.Update(t.Context(), by, a.Org, a.ID, account.Change{})
+	is(t, err, problem.ValidationFailed)
+}
+
+func TestAnotherOrgsAccountIsNotThere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := active(t, r, "1")
+	other, by, ctx, label := r.Org(), accounttest.By("x"), t.Context(), "x"
+	inTx := func(do func(tx postgres.Tx) error) error { return r.DB.Tx(ctx, do) }
+	for name, err := range map[string]error{
+		"get":         second(r.Accounts.Get(ctx, other, a.ID)),
+		"session":     third(r.Accounts.Session(ctx, other, a.ID)),
+		"stored":      third(r.Accounts.Stored(ctx, other, a.ID)),
+		"credentials": second(r.Accounts.Credentials(ctx, other, a.ID)),
+		"update":      second(r.Accounts.Update(ctx, by, other, a.ID, account.Change{Label: &label})),
+		"pause":       second(r.Accounts.Pause(ctx, by, other, a.ID, "")),
+		"resume":      second(r.Accounts.Resume(ctx, by, other, a.ID)),
+		"trigger":     second(r.Accounts.Trigger(ctx, by, other, a.ID, account.Cause{On: account.Banned})),
+		"disconnect":  r.Accounts.Disconnect(ctx, by, other, a.ID),
+		"receipt":     second(r.Accounts.Receipt(ctx, other, a.ID)),
+		"begin": inTx(func(tx postgres.Tx) error {
+			return second(r.Accounts.BeginReauth(ctx, tx, by, other, a.ID, id.New[id.Attempt]()))
+		}),
+		"challenged": inTx(func(tx postgres.Tx) error { return r.Accounts.Challenged(ctx, tx, other, a.ID, nil) }),
+	} {
+		if !errors.Is(err, problem.AccountNotFound.New("")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := r.Accounts.List(ctx, other, account.Filter{}, func(account.Account) error { return errors.New("not theirs") }); err != nil {
+		t.Error(err)
+	}
+	if agreed, err := r.Accounts.Consents(ctx, other, a.ID); err != nil || len(agreed) != 0 {
+		t.Error(agreed, err)
+	}
+	if entries, err := r.Audit.PageOf(ctx, other, string(a.ID), 0, 10); err != nil || len(entries) != 0 {
+		t.Error(entries, err)
+	}
+	foreign := a
+	foreign.Org = other
+	if err := r.Accounts.Seen(ctx, foreign); err != nil {
+		t.Error(err)
+	}
+	if got := r.Get(a); got.State != account.Active || got.Label != "Luna" || got.SessionVersion != a.SessionVersion {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func second[A any](_ A, err error) error        { return err }
+func third[A, B any](_ A, _ B, err error) error { return err }
+
+func TestFiveThousandAccountsAreStreamedInOrder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	owner := r.Org()
+	fillFrom(t, r, string(owner), 0, 5000)
+	last, n := id.Account(""), 0
+	err := r.Accounts.List(t.Context(), owner, account.Filter{}, func(a account.Account) error {
+		if a.ID <= last {
+			return fmt.Errorf("%s after %s", a.ID, last)
+		}
+		last, n = a.ID, n+1
+		return nil
+	})
+	if err != nil || n != 5000 {
+		t.Fatal(n, err)
+	}
+	count := func(f account.Filter) (n int, last id.Account) {
+		t.Helper()
+		if err := r.Accounts.List(t.Context(), owner, f, func(a account.Account) error { n++; last = a.ID; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n, last
+	}
+	seen, after := 0, id.Account("")
+	for {
+		n, end := count(account.Filter{Limit: 700, After: after})
+		seen, after = seen+n, end
+		if n < 700 {
+			break
+		}
+	}
+	if seen != 5000 {
+		t.Fatal("pages have", seen)
+	}
+	if n, _ := count(account.Filter{State: account.Paused}); n != 500 {
+		t.Error("paused:", n)
+	}
+	if n, _ := count(account.Filter{ReferenceID: "ref-17"}); n != 1 {
+		t.Error("by reference:", n)
+	}
+	if n, _ := count(account.Filter{Label: "label 3", State: account.Active}); n != 100 {
+		t.Error("by label and state:", n)
+	}
+	enough := errors.New("enough")
+	if err := r.Accounts.List(t.Context(), owner, account.Filter{}, func(account.Account) error { return enough }); !errors.Is(err, enough) {
+		t.Error(err)
+	}
+}

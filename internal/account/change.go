@@ -1,0 +1,163 @@
+package account
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/outbox"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/seal"
+)
+
+// Bounds of what callers give an account, in characters and entries.
+const (
+	MaxLabel         = 120
+	MaxReference     = 255
+	MaxMetadata      = 16
+	MaxMetadataKey   = 40
+	MaxMetadataValue = 500
+)
+
+// Change is a partial update; nil leaves a field as it is.
+type Change struct {
+	Label  *string
+	Region *string
+	// Metadata replaces all of it.
+	Metadata *map[string]string
+	// ForgetCredentials wipes the sealed credentials.
+	ForgetCredentials bool
+}
+
+// Update changes an account. A change of region is probed at once.
+func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, account id.Account, c Change) (Account, error) {
+	if err := s.validate(c); err != nil {
+		return Account{}, err
+	}
+	var (
+		a       Account
+		changed bool
+	)
+	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+		before, err := s.locked(ctx, tx, Ref{owner, account})
+		if err != nil {
+			return err
+		}
+		var changes audit.Changes
+		a, changes = s.apply(before, c)
+		if changed = len(changes) > 0; !changed {
+			return nil
+		}
+		if before.RememberCredentials && !a.RememberCredentials {
+			if err := dropSecret(ctx, tx, a, seal.PurposeCredentials); err != nil {
+				return err
+			}
+		}
+		if err := save(ctx, tx, a); err != nil {
+			return err
+		}
+		data := transition(a.State, a)
+		data["changes"] = slices.Sorted(maps.Keys(changes))
+		if err := s.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Account: account, Kind: EventUpdated, Data: data}); err != nil {
+			return err
+		}
+		return s.Audit.Record(ctx, tx, owner, by, string(account), changes)
+	})
+	if err != nil {
+		return Account{}, err
+	}
+	if changed {
+		s.tell(ctx, a)
+	}
+	return a, nil
+}
+
+// apply makes the wanted account and says what differs.
+func (s *Accounts) apply(a Account, c Change) (Account, audit.Changes) {
+	before := a
+	if c.Label != nil {
+		a.Label = *c.Label
+	}
+	if c.Region != nil {
+		a.Region = *c.Region
+	}
+	if c.ForgetCredentials {
+		a.RememberCredentials = false
+	}
+	changes := changesOf(before, a)
+	if c.Metadata != nil && !maps.Equal(a.Metadata, *c.Metadata) {
+		changes["metadata"] = audit.Change{From: a.Metadata, To: *c.Metadata}
+		a.Metadata = *c.Metadata
+	}
+	if len(changes) > 0 {
+		a.SessionVersion++
+	}
+	if before.Region != a.Region && a.Health.ProbeAt != nil {
+		// The way out is another one: whether the platform likes it is known when it was tried.
+		now := s.now()
+		a.Health.ProbeAt = &now
+	}
+	return a, changes
+}
+
+func (s *Accounts) validate(c Change) error {
+	bad := problem.ValidationFailed.New("The account cannot have these values.")
+	if c.Label == nil && c.Region == nil && c.Metadata == nil && !c.ForgetCredentials {
+		bad.At("", "required", "must have at least one field")
+	}
+	if c.Label != nil {
+		checkText(bad, "/label", *c.Label, MaxLabel)
+	}
+	if c.Region != nil && !slices.Contains(s.Config.Regions, *c.Region) {
+		bad.At("/proxyCountry", "enum", "must be one of "+strings.Join(s.Config.Regions, ", "))
+	}
+	if c.Metadata != nil {
+		CheckMetadata(bad, "/metadata", *c.Metadata)
+	}
+	if len(bad.Fields) > 0 {
+		return bad
+	}
+	return nil
+}
+
+func checkText(bad *problem.Error, pointer, text string, most int) {
+	if utf8.RuneCountInString(text) > most {
+		bad.At(pointer, "length", "is too long")
+	} else if strings.ContainsFunc(text, unicode.IsControl) {
+		bad.At(pointer, "character", "must not hold control characters")
+	}
+}
+
+// CheckMetadata adds what is wrong with metadata to a problem.
+func CheckMetadata(bad *problem.Error, pointer string, metadata map[string]string) {
+	if len(metadata) > MaxMetadata {
+		bad.At(pointer, "maxProperties", "must have at most 16 keys")
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+		switch n := utf8.RuneCountInString(key); {
+		case n == 0 || n > MaxMetadataKey:
+			bad.At(pointer, "key", "must have keys of 1 to 40 characters")
+		case utf8.RuneCountInString(metadata[key]) > MaxMetadataValue:
+			bad.At(pointer, "length", "must have values of at most 500 characters")
+		case strings.ContainsRune(key, 0) || strings.ContainsRune(metadata[key], 0):
+			bad.At(pointer, "character", "must not hold null characters")
+		}
+	}
+}
+
+// Pause stops an account. Pausing it again changes nothing.
+func (s *Accounts) Pause(ctx context.Context, by audit.By, owner id.Org, account id.Account, reason string) (Account, error) {
+	return s.Trigger(ctx, by, owner, account, Cause{On: Pause, Reason: reason})
+}
+
+// Resume starts an account that is paused; of another one it changes nothing.
+func (s *Accounts) Resume(ctx context.Context, by audit.By, owner id.Org, account id.Account) (Account, error) {
+	return s.Trigger(ctx, by, owner, account, Cause{On: Resume})
+}

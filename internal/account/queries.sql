@@ -1,0 +1,165 @@
+-- name: Insert :exec
+INSERT INTO account (org_id, id, upstream_id, label, state, state_changed_at, username, display_name, avatar_url, region, reference_id,
+    metadata, remember_credentials, created_at, session_version, sealed_version, sign_in, session_expires_at, warn_at, attempt_id, attempt_kind)
+VALUES (@org_id, @id, @upstream_id, @label, @state, @now, @username, @display_name, @avatar_url, @region, @reference_id,
+    @metadata, @remember_credentials, @now, 1, 1, 1, @session_expires_at, @warn_at, @attempt_id, @attempt_kind);
+
+-- name: InsertHealth :exec
+INSERT INTO account_health (org_id, account_id, shard, probe_at, last_seen_at) VALUES (@org_id, @account_id, @shard, @probe_at, @last_seen_at);
+
+-- name: Get :one
+SELECT sqlc.embed(account), sqlc.embed(account_health)
+FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
+WHERE account.org_id = @org_id AND account.id = @id AND account.disconnecting_at IS NULL;
+
+-- name: Lock :one
+SELECT sqlc.embed(account), sqlc.embed(account_health)
+FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
+WHERE account.org_id = @org_id AND account.id = @id AND account.disconnecting_at IS NULL
+FOR UPDATE OF account;
+
+-- name: WithSession :one
+SELECT sqlc.embed(account), sqlc.embed(account_health), account_secret.sealed
+FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
+LEFT JOIN account_secret ON account_secret.org_id = account.org_id AND account_secret.account_id = account.id AND account_secret.purpose = 'session'
+WHERE account.org_id = @org_id AND account.id = @id AND account.disconnecting_at IS NULL;
+
+-- name: ByUpstream :one
+SELECT id FROM account WHERE org_id = @org_id AND upstream_id = @upstream_id AND disconnecting_at IS NULL;
+
+-- name: Page :many
+SELECT sqlc.embed(account), sqlc.embed(account_health)
+FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
+WHERE account.org_id = @org_id AND account.id > @after AND account.disconnecting_at IS NULL
+    AND (@state::text = '' OR account.state = @state) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
+    AND (@label::text = '' OR account.label = @label)
+ORDER BY account.id LIMIT @max_rows;
+
+-- name: Count :one
+SELECT count(*) FROM account WHERE org_id = @org_id AND disconnecting_at IS NULL;
+
+-- name: Save :exec
+-- Only of a row that the transaction has locked.
+UPDATE account SET label = @label, state = @state, state_reason = @state_reason, state_changed_at = @state_changed_at, username = @username,
+    display_name = @display_name, avatar_url = @avatar_url, region = @region, reference_id = @reference_id, metadata = @metadata,
+    remember_credentials = @remember_credentials, first_active_at = @first_active_at, down_since = @down_since,
+    session_version = @session_version, sealed_version = @sealed_version, sign_in = @sign_in, session_dead = @session_dead,
+    session_expires_at = @session_expires_at, warn_at = @warn_at, attempt_id = @attempt_id, attempt_kind = @attempt_kind,
+    pending_attempt_id = @pending_attempt_id, reauth_owner = @reauth_owner, reauth_until = @reauth_until,
+    reauth_tries = @reauth_tries
+WHERE org_id = @org_id AND id = @id;
+
+-- name: SaveHealth :exec
+-- Others write the times meanwhile; they only grow.
+UPDATE account_health SET probe_at = @probe_at, last_seen_at = GREATEST(last_seen_at, sqlc.narg(seen_at)),
+    last_checked_at = GREATEST(last_checked_at, sqlc.narg(checked_at)), troubles = @troubles, troubled_at = @troubled_at, goods = @goods
+WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: Pending :exec
+-- An attempt that has ended clears only itself.
+UPDATE account SET pending_attempt_id = @pending
+WHERE org_id = @org_id AND id = @id AND disconnecting_at IS NULL AND (@seen::text = '' OR pending_attempt_id = @seen);
+
+-- name: Rotate :one
+UPDATE account SET session_version = session_version + 1, sealed_version = sealed_version + 1,
+    session_expires_at = @session_expires_at,
+    warn_at = CASE WHEN session_expires_at IS DISTINCT FROM @session_expires_at THEN @warn_at ELSE warn_at END
+WHERE org_id = @org_id AND id = @id AND sealed_version = @seen AND sign_in = @sign_in AND disconnecting_at IS NULL
+RETURNING session_version;
+
+-- name: PutSecret :exec
+INSERT INTO account_secret (org_id, account_id, purpose, version, sealed) VALUES (@org_id, @account_id, @purpose, @version, @sealed)
+ON CONFLICT (org_id, account_id, purpose) DO UPDATE SET version = @version, sealed = @sealed;
+
+-- name: Secret :one
+SELECT version, sealed FROM account_secret WHERE org_id = @org_id AND account_id = @account_id AND purpose = @purpose;
+
+-- name: DropSecret :exec
+DELETE FROM account_secret WHERE org_id = @org_id AND account_id = @account_id AND purpose = @purpose;
+
+-- name: CountSecrets :one
+SELECT count(*) FROM account_secret WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: DropSecrets :exec
+DELETE FROM account_secret WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: Seen :exec
+UPDATE account_health SET last_seen_at = @now, troubles = CASE WHEN @calm::boolean THEN 0 ELSE troubles END,
+    probe_at = CASE WHEN @calm AND probe_at IS NOT NULL THEN @probe_at::timestamptz ELSE probe_at END
+WHERE org_id = @org_id AND account_id = @account_id AND (last_seen_at IS NULL OR last_seen_at <= @before);
+
+-- name: Checked :exec
+-- A probe that is written down late does not start those of an account that was paused meanwhile.
+UPDATE account_health SET probe_at = @probe_at, last_seen_at = GREATEST(last_seen_at, sqlc.narg(seen_at)), last_checked_at = @checked_at,
+    troubles = @troubles, troubled_at = @troubled_at, goods = @goods
+WHERE org_id = @org_id AND account_id = @account_id AND probe_at IS NOT NULL;
+
+-- name: ProbeAt :exec
+UPDATE account_health SET probe_at = sqlc.narg(probe_at) WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: DueShards :many
+-- tenant: the prober takes whoever is due
+SELECT one.shard::int AS shard FROM unnest(@shards::int[]) AS one (shard)
+WHERE EXISTS (SELECT 1 FROM account_health h WHERE h.shard = one.shard AND h.probe_at <= @now);
+
+-- name: InOrder :exec
+-- Until the transaction ends an index is read in its order, and no further than needed: after an outage a great many are due, and to
+-- collect and sort them all for each few that are taken would keep it from ever being made up for.
+SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true);
+
+-- name: Claim :many
+-- tenant: the prober takes whoever is due
+UPDATE account_health SET probe_at = @leased_until
+FROM (
+    SELECT h.org_id, h.account_id FROM account_health h
+    WHERE h.shard = @shard AND h.probe_at <= @now
+    ORDER BY h.probe_at LIMIT @max_rows FOR UPDATE SKIP LOCKED
+) due
+WHERE account_health.org_id = due.org_id AND account_health.account_id = due.account_id
+RETURNING account_health.org_id, account_health.account_id;
+
+-- name: LockWarnings :many
+-- tenant: sessions end whoever they belong to
+SELECT org_id, id FROM account
+WHERE warn_at <= @now ORDER BY warn_at LIMIT @max_rows FOR UPDATE SKIP LOCKED;
+
+-- name: InsertConsent :exec
+INSERT INTO account_consent (org_id, account_id, attempt_id, flow, text_hash, text_version, who, ip_hash, at)
+VALUES (@org_id, @account_id, @attempt_id, @flow, @text_hash, @text_version, @who, @ip_hash, @at)
+ON CONFLICT DO NOTHING;
+
+-- name: Consents :many
+SELECT * FROM account_consent WHERE org_id = @org_id AND account_id = @account_id ORDER BY at;
+
+-- name: MarkDisconnecting :one
+UPDATE account SET disconnecting_at = @now, disconnecting_by = @by, session_version = session_version + 1, warn_at = NULL
+WHERE org_id = @org_id AND id = @id AND disconnecting_at IS NULL
+RETURNING session_version;
+
+-- name: Leaving :one
+SELECT * FROM account WHERE org_id = @org_id AND id = @id AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL;
+
+-- name: LockLeaving :one
+SELECT * FROM account WHERE org_id = @org_id AND id = @id AND disconnecting_at IS NOT NULL AND disconnected_at IS NULL FOR UPDATE;
+
+-- name: Unfinished :many
+-- tenant: a disconnect is finished whoever began it
+SELECT org_id, id FROM account
+WHERE disconnecting_at <= @before AND disconnected_at IS NULL
+ORDER BY disconnecting_at LIMIT @max_rows;
+
+-- name: Bury :exec
+UPDATE account SET state = 'disconnected', state_reason = '', state_changed_at = @now, disconnected_at = @now, upstream_id = '', label = '',
+    username = '', display_name = '', avatar_url = '', region = '', reference_id = '', metadata = '{}', remember_credentials = false,
+    session_expires_at = NULL, warn_at = NULL, pending_attempt_id = '', reauth_owner = '', reauth_until = NULL, reauth_tries = '{}',
+    disconnecting_by = NULL
+WHERE org_id = @org_id AND id = @id;
+
+-- name: DropHealth :exec
+DELETE FROM account_health WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: InsertReceipt :exec
+INSERT INTO account_purge (org_id, account_id, at, receipt) VALUES (@org_id, @account_id, @at, @receipt);
+
+-- name: Receipt :one
+SELECT receipt FROM account_purge WHERE org_id = @org_id AND account_id = @account_id;

@@ -1,0 +1,63 @@
+package account
+
+import (
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/org"
+)
+
+// View is an account as callers see it: in answers, and in events.
+type View struct {
+	ID                  string            `json:"id"`
+	OfUserID            string            `json:"ofUserId" doc:"The platform's id of the creator."`
+	Label               string            `json:"label"`
+	State               string            `json:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused"`
+	StateReason         *string           `json:"stateReason" doc:"Why it is in this state. The set may grow."`
+	StateChangedAt      time.Time         `json:"stateChangedAt"`
+	UserAction          string            `json:"userAction" doc:"What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow."`
+	Username            string            `json:"username"`
+	DisplayName         string            `json:"displayName"`
+	AvatarURL           *string           `json:"avatarUrl"`
+	ProxyCountry        string            `json:"proxyCountry" doc:"Where the account's traffic leaves."`
+	ReferenceID         *string           `json:"referenceId" doc:"The caller's own id of it."`
+	Metadata            map[string]string `json:"metadata"`
+	RememberCredentials bool              `json:"rememberCredentials"`
+	CreatedAt           time.Time         `json:"createdAt"`
+	LastSeenAt          *time.Time        `json:"lastSeenAt" doc:"When the platform last accepted the session."`
+	LastCheckedAt       *time.Time        `json:"lastCheckedAt" doc:"When the session was last probed."`
+	SessionExpiresAt    *time.Time        `json:"sessionExpiresAt" doc:"Null if the platform does not say."`
+	PendingAttemptID    *string           `json:"pendingAttemptId" doc:"The attempt under way for this account."`
+	Listener            ListenerView      `json:"listener"`
+	Sandbox             bool              `json:"sandbox"`
+}
+
+// ListenerView is how the account's live connection stands.
+type ListenerView struct {
+	State       string     `json:"state" enum:"off,connecting,up,down"`
+	Since       *time.Time `json:"since"`
+	LastEventAt *time.Time `json:"lastEventAt"`
+}
+
+// View shows the account.
+func (a Account) View() View {
+	metadata := a.Metadata
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	return View{
+		ID: string(a.ID), OfUserID: a.UpstreamID, Label: a.Label, State: string(a.State), StateReason: some(a.Reason),
+		StateChangedAt: a.StateChangedAt, UserAction: a.UserAction(), Username: a.Username, DisplayName: a.DisplayName,
+		AvatarURL: some(a.AvatarURL), ProxyCountry: a.Region, ReferenceID: some(a.ReferenceID), Metadata: metadata,
+		RememberCredentials: a.RememberCredentials, CreatedAt: a.CreatedAt, LastSeenAt: a.LastSeenAt, LastCheckedAt: a.LastCheckedAt,
+		SessionExpiresAt: a.SessionExpiresAt, PendingAttemptID: some(string(a.PendingAttempt)),
+		Listener: ListenerView{State: "off"}, Sandbox: a.Environment == org.EnvSandbox,
+	}
+}
+
+// some is nil for nothing.
+func some(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
