@@ -6,3 +6,9 @@ import "time"
 
 // Now returns the time in UTC, with the monotonic reading that durations need.
 func Now() time.Time { return time.Now().UTC() }
+
+// Ticker ticks every d until it is stopped.
+func Ticker(d time.Duration) (tick <-chan time.Time, stop func()) {
+	t := time.NewTicker(d)
+	return t.C, t.Stop
+}

@@ -1,0 +1,108 @@
+package health
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/upstream"
+)
+
+// Profile fetches the creator's own profile from the platform: the catalog's Me, as JSON. It is a live call, so it proves the session; a
+// session that the platform refuses is asked for twice, and then the caller is told where the account stands.
+func (h *Health) Profile(ctx context.Context, owner id.Org, at id.Account) (json.RawMessage, error) {
+	a, session, err := h.Accounts.Session(ctx, owner, at)
+	if err != nil {
+		return nil, err
+	}
+	driver, method, err := h.me(a)
+	if err != nil {
+		return nil, err
+	}
+	a, result, err := h.call(ctx, driver, method, a, session)
+	if refusedSession(err) {
+		if a, session, err = h.Accounts.Session(ctx, owner, at); err != nil {
+			return nil, err
+		}
+		a, result, err = h.call(ctx, driver, method, a, session)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if failure := h.learn(context.WithoutCancel(ctx), a, err); failure != nil {
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "account not updated", slog.String("account", string(at)), slog.Any("error", failure))
+	}
+	refused, ok := errors.AsType[*upstream.Refused](err)
+	switch {
+	case refusedSession(err):
+		return nil, h.gone(ctx, owner, at)
+	case ok:
+		return nil, refused.Problem(method)
+	case err != nil:
+		return nil, err
+	}
+	return result, nil
+}
+
+func refusedSession(err error) bool {
+	refused, ok := errors.AsType[*upstream.Refused](err)
+	return ok && refused.Kind == catalog.RefusedSession
+}
+
+// me finds the method of the account's platform.
+func (h *Health) me(a account.Account) (upstream.Driver, *catalog.Method, error) {
+	driver, ok := h.Drivers(a.Environment)
+	c := h.Catalogs[a.Environment]
+	if !ok || c == nil {
+		return nil, nil, problem.UpstreamUnavailable.New("This server has no way to the account's platform.").After(5)
+	}
+	method, ok := c.Method("me", "get")
+	if !ok {
+		return nil, nil, fmt.Errorf("the catalog of %s has no me.get", c.ID)
+	}
+	return driver, method, nil
+}
+
+func (h *Health) call(
+	ctx context.Context, driver upstream.Driver, m *catalog.Method, a account.Account, session upstream.Session,
+) (account.Account, json.RawMessage, error) {
+	args, err := m.FromObject([]byte("{}"), false)
+	if err != nil {
+		return a, nil, fmt.Errorf("ask for the profile: %w", err)
+	}
+	answer, err := driver.Call(ctx, a.Via(), session, m, args)
+	return h.rotated(ctx, a, answer), answer.Result, err
+}
+
+// learn writes down what a call tells of the account. A success of an active one costs nothing more than once a minute.
+func (h *Health) learn(ctx context.Context, a account.Account, err error) error {
+	f := classify(err)
+	if f.reason == account.ReasonUpstreamRateLimited {
+		// The platform is there, and busy: a caller's haste is no trouble of the account's.
+		h.cool(ctx, a, f.wait)
+		return nil
+	}
+	if f.found == good && a.State == account.Active {
+		return h.Accounts.Seen(ctx, a)
+	}
+	return h.settle(ctx, a, f)
+}
+
+// gone is what a caller is told whose session was found dead.
+func (h *Health) gone(ctx context.Context, owner id.Org, at id.Account) error {
+	a, err := h.Accounts.Get(ctx, owner, at)
+	if err != nil {
+		return err
+	}
+	if refusal := h.Accounts.Refusal(a); refusal != nil {
+		return refusal
+	}
+	// It was connected again while we looked, or the next probe has the last word.
+	return problem.AccountReauthenticating.New("The account's session has just changed.").After(1)
+}
