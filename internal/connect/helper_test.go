@@ -1,0 +1,20 @@
+package connect_test
+
+import (
+	"bytes"
+	"net/http"
+)
+
+// control tells the sandbox to do something.
+func (r *rig) control(path, body string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.platform.URL+path, bytes.NewReader([]byte(body)))
+	must(r.t, err)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	must(r.t, err)
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		r.t.Fatalf("%s: %d", path, res.StatusCode)
+	}
+}

@@ -1,0 +1,86 @@
+-- name: Insert :exec
+INSERT INTO attempt (org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata,
+    remember, return_url, step, step_seq, secrets, secrets_version, consent, started_by, created_at, updated_at, deadline, expires_at, wake_at)
+VALUES (@org_id, @id, @version, @kind, @state, @progress, @login, @account_id, @reconnect, @session_id, @label, @region, @reference, @metadata,
+    @remember, @return_url, @step, @step_seq, @secrets, @secrets_version, @consent, @started_by, @created_at, @updated_at, @deadline, @expires_at, @wake_at);
+
+-- name: Get :one
+SELECT * FROM attempt WHERE org_id = @org_id AND id = @id;
+
+-- name: Lock :one
+SELECT * FROM attempt WHERE org_id = @org_id AND id = @id FOR UPDATE;
+
+-- name: Find :one
+-- tenant: whoever has the link's token has no key; the token is checked against the org that is found
+SELECT * FROM attempt WHERE id = @id;
+
+-- name: Open :one
+SELECT * FROM attempt WHERE org_id = @org_id AND login = @login AND finished_at IS NULL FOR UPDATE;
+
+-- name: OpenOfAccount :many
+SELECT * FROM attempt WHERE org_id = @org_id AND account_id = @account_id AND finished_at IS NULL FOR UPDATE;
+
+-- name: PendingOf :one
+SELECT id FROM attempt WHERE org_id = @org_id AND account_id = @account_id AND finished_at IS NULL ORDER BY id DESC LIMIT 1;
+
+-- name: LockDue :one
+-- tenant: time alone decides what is due, whoever it belongs to
+SELECT * FROM attempt WHERE wake_at <= @now ORDER BY wake_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+
+-- name: Update :exec
+UPDATE attempt SET version = @version, state = @state, progress = @progress, account_id = @account_id, channel = @channel, available = @available,
+    mask = @mask, challenge_sent = @challenge_sent, challenge_expires_at = @challenge_expires_at, challenges = @challenges, submissions = @submissions,
+    resends = @resends, resend_at = @resend_at, qr_expires_at = @qr_expires_at, step = @step, step_seq = @step_seq, target = @target, tries = @tries,
+    retry_at = @retry_at, poll_at = @poll_at, lease = @lease, lease_end = @lease_end, sent = @sent, secrets = @secrets,
+    secrets_version = @secrets_version, input = @input, failure_code = @failure_code, failure_after = @failure_after, upstream_code = @upstream_code,
+    upstream_message = @upstream_message, updated_at = @updated_at, deadline = @deadline, finished_at = @finished_at, wake_at = @wake_at
+WHERE org_id = @org_id AND id = @id;
+
+-- name: Renew :execrows
+UPDATE attempt SET lease_end = @lease_end, wake_at = least(@lease_end, deadline) WHERE org_id = @org_id AND id = @id AND lease = @lease AND step_seq = @step_seq;
+
+-- name: MarkSent :execrows
+UPDATE attempt SET sent = true WHERE org_id = @org_id AND id = @id AND lease = @lease AND step_seq = @step_seq;
+
+-- name: List :many
+SELECT * FROM attempt
+WHERE org_id = @org_id AND id < @before
+    AND (@state::text = '' OR state = @state) AND (@kind::text = '' OR kind = @kind) AND (@reference::text = '' OR reference = @reference)
+ORDER BY id DESC LIMIT @max_rows;
+
+-- name: Unshredded :many
+-- tenant: every ended attempt's data key is to go, whoever it belonged to
+SELECT org_id, id FROM attempt WHERE finished_at < @before AND NOT shredded ORDER BY finished_at LIMIT @max_rows;
+
+-- name: Shredded :exec
+UPDATE attempt SET shredded = true WHERE org_id = @org_id AND id = @id;
+
+-- name: Forget :execrows
+-- tenant: age alone decides, whoever they belong to
+DELETE FROM attempt WHERE id IN (SELECT a.id FROM attempt a WHERE a.finished_at < @before AND a.shredded ORDER BY a.finished_at LIMIT @max_rows);
+
+-- name: LockGuard :one
+-- tenant: a login is guarded over all orgs together
+INSERT INTO login_guard (login, level, at) VALUES (@login, 0, @now)
+ON CONFLICT (login) DO UPDATE SET login = excluded.login
+RETURNING level, at;
+
+-- name: SetGuard :exec
+-- tenant: a login is guarded over all orgs together
+UPDATE login_guard SET level = @level, at = @now WHERE login = @login;
+
+-- name: ForgetGuards :exec
+-- tenant: age alone decides
+DELETE FROM login_guard WHERE at < @before;
+
+-- name: CountOutcome :exec
+INSERT INTO connect_outcome (org_id, hour, tried, refused) VALUES (@org_id, @hour, 1, @refused)
+ON CONFLICT (org_id, hour) DO UPDATE SET tried = connect_outcome.tried + 1, refused = connect_outcome.refused + excluded.refused;
+
+-- name: Outcomes :one
+SELECT coalesce(sum(tried), 0)::bigint AS tried, coalesce(sum(refused), 0)::bigint AS refused
+FROM connect_outcome WHERE org_id = @org_id AND hour >= @since;
+
+-- name: ForgetOutcomes :exec
+-- tenant: age alone decides
+DELETE FROM connect_outcome WHERE hour < @before;

@@ -1,0 +1,100 @@
+package connect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/seal"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/upstream"
+)
+
+// secrets are what an attempt must not show: what signs in, and where the sign-in stands.
+type secrets struct {
+	email, password secret.String
+	// session is encoded: a signed-in creator.
+	session secret.String
+	// next goes on with the sign-in.
+	next upstream.Continuation
+	// qr and page are addresses of the platform's: what the phone opens, and where the selfie is taken.
+	qr, page secret.String
+}
+
+// storedSecrets is the text that is sealed.
+type storedSecrets struct {
+	Email    string `json:"email,omitempty"`
+	Password string `json:"password,omitempty"`
+	Session  string `json:"session,omitempty"`
+	Next     string `json:"next,omitempty"`
+	QR       string `json:"qr,omitempty"`
+	Page     string `json:"page,omitempty"`
+}
+
+func (s secrets) encode() secret.String {
+	text, err := json.Marshal(storedSecrets{
+		s.email.Reveal(), s.password.Reveal(), s.session.Reveal(), s.next.Encode().Reveal(), s.qr.Reveal(), s.page.Reveal(),
+	})
+	if err != nil {
+		panic("secrets are made of texts: " + err.Error())
+	}
+	return secret.New(string(text))
+}
+
+var errSecrets = errors.New("what was unsealed is not what an attempt seals")
+
+func decodeSecrets(text secret.String) (secrets, error) {
+	var st storedSecrets
+	if json.Unmarshal([]byte(text.Reveal()), &st) != nil {
+		return secrets{}, errSecrets
+	}
+	return secrets{
+		email: secret.New(st.Email), password: secret.New(st.Password), session: secret.New(st.Session),
+		next: upstream.DecodeContinuation(secret.New(st.Next)), qr: secret.New(st.QR), page: secret.New(st.Page),
+	}, nil
+}
+
+func holder(at id.Attempt) string { return string(at) }
+
+// sealSecrets seals them as the next version of the row's.
+func (c *Connects) sealSecrets(ctx context.Context, r *record, s secrets) error {
+	r.sealedVersion++
+	sealed, err := c.Seal.Seal(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeAttempt, Version: r.sealedVersion}, s.encode())
+	if err != nil {
+		return sealing(err)
+	}
+	r.sealed = sealed
+	return nil
+}
+
+func (c *Connects) openSecrets(ctx context.Context, r record) (secrets, error) {
+	text, err := c.Seal.Open(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeAttempt, Version: r.sealedVersion}, r.sealed)
+	if err != nil {
+		return secrets{}, sealing(err)
+	}
+	return decodeSecrets(text)
+}
+
+func (c *Connects) sealInput(ctx context.Context, r record, step int64, input secret.String) ([]byte, error) {
+	sealed, err := c.Seal.Seal(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeInput, Version: step}, input)
+	return sealed, sealing(err)
+}
+
+func (c *Connects) openInput(ctx context.Context, r record) (secret.String, error) {
+	text, err := c.Seal.Open(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeInput, Version: r.StepSeq}, r.input)
+	return text, sealing(err)
+}
+
+// sealing is what the caller of an operation is told when nothing can be sealed.
+func sealing(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, seal.ErrUnavailable):
+		return problem.ConnectUnavailable.New("Secrets cannot be sealed right now, so no account can be connected.").After(5).Because(err)
+	}
+	return fmt.Errorf("seal an attempt: %w", err)
+}

@@ -1,0 +1,176 @@
+package session
+
+import (
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/problem"
+)
+
+// The ways to connect that a page offers.
+const (
+	Credentials = "credentials"
+	MobileApp   = "mobile_app"
+)
+
+// What becomes of a creator's password.
+const (
+	RememberAsk    = "ask"
+	RememberAlways = "always"
+	RememberNever  = "never"
+)
+
+// Locales lists the languages of the pages.
+func Locales() []string { return []string{"en", "es"} }
+
+// Draft is a session to be made. What is empty gets its default.
+type Draft struct {
+	Kinds                      []string
+	ReferenceID, Label, Region string
+	Account                    id.Account
+	ReturnURL                  string
+	AllowedOrigins             []string
+	ExpiresIn                  time.Duration
+	Locale                     string
+	Remember                   string
+	// DeliverEmail is where the link is to be sent. It is refused: this service sends no mail.
+	DeliverEmail string
+}
+
+// Bounds of the contract.
+const (
+	minLife     = time.Minute
+	maxLife     = 7 * 24 * time.Hour
+	defaultLife = 30 * time.Minute
+	maxLabel    = 120
+	maxRef      = 255
+	maxOrigins  = 10
+	maxURL      = 2048
+)
+
+func (d Draft) withDefaults() Draft {
+	if len(d.Kinds) == 0 {
+		d.Kinds = []string{Credentials, MobileApp}
+	}
+	if d.ExpiresIn == 0 {
+		d.ExpiresIn = defaultLife
+	}
+	if d.Remember == "" {
+		d.Remember = RememberAsk
+	}
+	if d.AllowedOrigins == nil {
+		d.AllowedOrigins = []string{}
+	}
+	return d
+}
+
+// validate reports everything that is wrong with a draft at once. It never repeats a value.
+func (d Draft) validate(env org.Environment, regions []string) error {
+	bad := problem.ValidationFailed.New("The session has values that are not allowed.")
+	for _, kind := range d.Kinds {
+		if kind != Credentials && kind != MobileApp {
+			bad.At("/kinds", "enum", "must be of credentials and mobile_app")
+			break
+		}
+	}
+	if len(d.Kinds) > 2 || len(d.Kinds) == 2 && d.Kinds[0] == d.Kinds[1] {
+		bad.At("/kinds", "unique", "must not name a kind twice")
+	}
+	if utf8.RuneCountInString(d.Label) > maxLabel {
+		bad.At("/label", "length", "must have at most 120 characters")
+	}
+	if utf8.RuneCountInString(d.ReferenceID) > maxRef {
+		bad.At("/reference_id", "length", "must have at most 255 characters")
+	}
+	if d.Region != "" && !slices.Contains(regions, d.Region) {
+		bad.At("/proxy_country", "enum", "must be one of "+strings.Join(regions, ", "))
+	}
+	if d.ReturnURL != "" && !validURL(d.ReturnURL, env) {
+		bad.At("/return_url", "format", urlRule(env))
+	}
+	validateOrigins(bad, "/allowed_origins", d.AllowedOrigins, env)
+	if d.ExpiresIn < minLife || d.ExpiresIn > maxLife {
+		bad.At("/expires_in_sec", "range", "must be from 60 to 604800")
+	}
+	if d.Locale != "" && !slices.Contains(Locales(), d.Locale) {
+		bad.At("/locale", "enum", "must be one of "+strings.Join(Locales(), ", "))
+	}
+	if d.Remember != RememberAsk && d.Remember != RememberAlways && d.Remember != RememberNever {
+		bad.At("/remember_credentials", "enum", "must be ask, always or never")
+	}
+	if d.DeliverEmail != "" {
+		bad.At("/deliver/email", "unsupported", "cannot be used: this service sends no mail. Send session.url to the creator yourself")
+	}
+	if len(bad.Fields) > 0 {
+		return bad
+	}
+	return nil
+}
+
+func validateOrigins(bad *problem.Error, pointer string, list []string, env org.Environment) {
+	if len(list) > maxOrigins {
+		bad.At(pointer, "maxItems", "must have at most 10 origins")
+	}
+	for _, origin := range list {
+		if !ValidOrigin(origin, env) {
+			bad.At(pointer, "format", "must be exact origins such as https://app.example.com: a scheme, a host, a port if it is not 443, and nothing else"+loopbackRule(env))
+			return
+		}
+	}
+}
+
+func urlRule(env org.Environment) string {
+	return "must be an https URL of at most 2048 characters, without credentials and without a fragment" + loopbackRule(env)
+}
+
+func loopbackRule(env org.Environment) string {
+	if env == org.EnvSandbox {
+		return "; in the sandbox also http on localhost or 127.0.0.1"
+	}
+	return ""
+}
+
+// validURL says whether a browser may be sent to an address at the end.
+func validURL(text string, env org.Environment) bool {
+	u, err := url.Parse(text)
+	return err == nil && len(text) <= maxURL && u.User == nil && u.Fragment == "" && !strings.HasSuffix(text, "#") && u.Opaque == "" &&
+		safeScheme(u, env) && safeHost(u)
+}
+
+// ValidOrigin says whether a text is an origin in the one form that browsers send. It becomes part of a header, so nothing
+// else may pass: no wildcard, no path, no space.
+func ValidOrigin(text string, env org.Environment) bool {
+	u, err := url.Parse(text)
+	return err == nil && len(text) <= maxURL && u.Scheme+"://"+u.Host == text && safeScheme(u, env) && safeHost(u) && !defaultPort(u)
+}
+
+// defaultPort says whether a port is written that browsers leave out.
+func defaultPort(u *url.URL) bool {
+	return u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80"
+}
+
+func safeScheme(u *url.URL, env org.Environment) bool {
+	return u.Scheme == "https" || u.Scheme == "http" && env == org.EnvSandbox && loopback(u.Hostname())
+}
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// safeHost allows names and IPv4 addresses in lower case; a content security policy cannot name an IPv6 address.
+func safeHost(u *url.URL) bool {
+	host, port := u.Hostname(), u.Port()
+	if host == "" || len(host) > 253 || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || strings.Contains(host, "..") ||
+		strings.HasPrefix(host, ".") || strings.HasPrefix(host, "-") || strings.HasSuffix(host, "-") {
+		return false
+	}
+	rest := strings.TrimPrefix(u.Host, host)
+	return rest == "" || rest == ":"+port && port != "" && port != "0" && port[0] != '0' && len(port) <= 5
+}

@@ -1,0 +1,78 @@
+package session
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// deriver makes keys that are the same on all nodes; *seal.Sealer has it.
+type deriver interface {
+	Derive(ctx context.Context, purpose string) ([]byte, error)
+}
+
+// Links makes and reads the tokens by which a creator sees and ends a connection. Nothing of them is stored: a token names the org
+// and the account, and carries a keyed hash of both.
+type Links struct{ keys deriver }
+
+// NewLinks makes it.
+func NewLinks(keys deriver) *Links { return &Links{keys} }
+
+const (
+	managePrefix  = "mng_"
+	managePurpose = "creator manage link"
+	// idLength is that of an identifier without its prefix.
+	idLength = 26
+)
+
+// Make is the token of one account.
+func (l *Links) Make(ctx context.Context, org id.Org, account id.Account) (secret.String, error) {
+	sum, err := l.sum(ctx, org, account)
+	if err != nil {
+		return secret.String{}, err
+	}
+	names := strings.TrimPrefix(string(org), "org_") + strings.TrimPrefix(string(account), "acct_")
+	return secret.New(managePrefix + names + base64.RawURLEncoding.EncodeToString(sum)), nil
+}
+
+// Read says whose a token is. A token that we did not make is not found.
+func (l *Links) Read(ctx context.Context, token string) (id.Org, id.Account, error) {
+	rest, ok := strings.CutPrefix(token, managePrefix)
+	if !ok || len(rest) <= 2*idLength {
+		return "", "", noLink()
+	}
+	org, bad := id.Parse[id.Org]("org_" + rest[:idLength])
+	account, worse := id.Parse[id.Account]("acct_" + rest[idLength:2*idLength])
+	given, unreadable := base64.RawURLEncoding.Strict().DecodeString(rest[2*idLength:])
+	if errors.Join(bad, worse, unreadable) != nil {
+		return "", "", noLink()
+	}
+	sum, err := l.sum(ctx, org, account)
+	if err != nil {
+		return "", "", err
+	}
+	if !hmac.Equal(sum, given) {
+		return "", "", noLink()
+	}
+	return org, account, nil
+}
+
+func (l *Links) sum(ctx context.Context, org id.Org, account id.Account) ([]byte, error) {
+	key, err := l.keys.Derive(ctx, managePurpose)
+	if err != nil {
+		return nil, fmt.Errorf("derive the key of manage links: %w", err)
+	}
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(string(org) + " " + string(account)))
+	return h.Sum(nil), nil
+}
+
+func noLink() error { return problem.AccountNotFound.New("There is no account with this link.") }

@@ -1,0 +1,96 @@
+package session
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/problem"
+)
+
+// Page is how an org's connect pages look, and which sites may frame them.
+type Page struct {
+	// BrandLight and BrandDark are colours as #rrggbb; empty means ours, and a dark one alone follows from the light one.
+	BrandLight, BrandDark string
+	// Scheme is system, light or dark.
+	Scheme string
+	// AllowedOrigins may frame the pages of attempts, and of sessions that name none themselves.
+	AllowedOrigins []string
+	// HelpURL is where creators find help; empty for nowhere.
+	HelpURL string
+}
+
+// The schemes.
+const (
+	SchemeSystem = "system"
+	SchemeLight  = "light"
+	SchemeDark   = "dark"
+)
+
+func defaultPage() Page { return Page{Scheme: SchemeSystem, AllowedOrigins: []string{}} }
+
+// colour is the one form of a colour that is taken.
+var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
+
+// Page reads an org's; one that was never set has the defaults.
+func (s *Sessions) Page(ctx context.Context, org id.Org) (Page, error) {
+	return getPage(ctx, s.DB.Pool(), org)
+}
+
+// SetPage replaces it.
+func (s *Sessions) SetPage(ctx context.Context, by audit.By, o org.Org, p Page) (Page, error) {
+	if p.Scheme == "" {
+		p.Scheme = SchemeSystem
+	}
+	if p.AllowedOrigins == nil {
+		p.AllowedOrigins = []string{}
+	}
+	if err := p.validate(o.Environment); err != nil {
+		return Page{}, err
+	}
+	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+		before, err := getPage(ctx, tx, o.ID)
+		if err != nil {
+			return err
+		}
+		if err := putPage(ctx, tx, o.ID, p, s.Now().Truncate(time.Microsecond)); err != nil {
+			return err
+		}
+		changes := audit.Changes{}
+		changes.Note("brandLight", before.BrandLight, p.BrandLight)
+		changes.Note("brandDark", before.BrandDark, p.BrandDark)
+		changes.Note("scheme", before.Scheme, p.Scheme)
+		changes.Note("helpUrl", before.HelpURL, p.HelpURL)
+		if !slices.Equal(before.AllowedOrigins, p.AllowedOrigins) {
+			changes["allowedOrigins"] = audit.Change{From: before.AllowedOrigins, To: p.AllowedOrigins}
+		}
+		return s.Audit.Record(ctx, tx, o.ID, by, string(o.ID), changes)
+	})
+	return p, err
+}
+
+func (p Page) validate(env org.Environment) error {
+	bad := problem.ValidationFailed.New("The page has values that are not allowed.")
+	if p.BrandLight != "" && !colour.MatchString(p.BrandLight) {
+		bad.At("/brand_light", "format", "must be a colour such as #4f46e5")
+	}
+	if p.BrandDark != "" && !colour.MatchString(p.BrandDark) {
+		bad.At("/brand_dark", "format", "must be a colour such as #a5b4fc")
+	}
+	if p.Scheme != SchemeSystem && p.Scheme != SchemeLight && p.Scheme != SchemeDark {
+		bad.At("/scheme", "enum", "must be system, light or dark")
+	}
+	if p.HelpURL != "" && !validURL(p.HelpURL, env) {
+		bad.At("/help_url", "format", urlRule(env))
+	}
+	validateOrigins(bad, "/allowed_origins", p.AllowedOrigins, env)
+	if len(bad.Fields) > 0 {
+		return bad
+	}
+	return nil
+}

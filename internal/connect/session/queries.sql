@@ -1,0 +1,41 @@
+-- name: Insert :exec
+INSERT INTO connect_session (
+    org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember,
+    attempts, active_attempt, connected_account, created_at, updated_at, expires_at, due_at
+) VALUES (
+    @org_id, @id, @token_hash, 'open', @kinds, @reference_id, @label, @region, @account_id, @return_url, @allowed_origins, @locale, @remember,
+    '{}', '', '', @now, @now, @expires_at, @expires_at
+);
+
+-- name: Get :one
+SELECT * FROM connect_session WHERE org_id = @org_id AND id = @id;
+
+-- name: Lock :one
+SELECT * FROM connect_session WHERE org_id = @org_id AND id = @id FOR UPDATE;
+
+-- name: ByToken :one
+-- tenant: the token is the capability, and says whose the session is
+SELECT * FROM connect_session WHERE token_hash = @token_hash;
+
+-- name: Save :exec
+UPDATE connect_session
+SET status = @status, attempts = @attempts, active_attempt = @active_attempt, connected_account = @connected_account,
+    updated_at = @updated_at, finished_at = @finished_at, due_at = @due_at
+WHERE org_id = @org_id AND id = @id;
+
+-- name: Due :many
+-- tenant: time alone decides, whoever they belong to
+SELECT * FROM connect_session WHERE due_at <= @now ORDER BY due_at LIMIT @max_rows FOR UPDATE SKIP LOCKED;
+
+-- name: Forget :exec
+DELETE FROM connect_session WHERE org_id = @org_id AND id = @id;
+
+-- name: GetPage :one
+SELECT * FROM connect_page WHERE org_id = @org_id;
+
+-- name: PutPage :exec
+INSERT INTO connect_page (org_id, brand_light, brand_dark, scheme, allowed_origins, help_url, updated_at)
+VALUES (@org_id, @brand_light, @brand_dark, @scheme, @allowed_origins, @help_url, @now)
+ON CONFLICT (org_id) DO UPDATE
+SET brand_light = excluded.brand_light, brand_dark = excluded.brand_dark, scheme = excluded.scheme,
+    allowed_origins = excluded.allowed_origins, help_url = excluded.help_url, updated_at = excluded.updated_at;
