@@ -101,6 +101,9 @@ func (e *Error) Retry(retryable bool) *Error {
 	return e
 }
 
+// Retryable says whether the same request may succeed later.
+func (e *Error) Retryable() bool { return e.retryable }
+
 // At adds an error of one field.
 func (e *Error) At(pointer, code, detail string) *Error {
 	e.Fields = append(e.Fields, Field{pointer, code, detail})

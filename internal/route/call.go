@@ -23,14 +23,25 @@ type Call struct {
 	// Decision is what admission said; empty on faces without one.
 	Decision limit.Decision
 
-	table   *Table
-	op      *Operation
+	table *Table
+	op    *Operation
+	// request is as the guard saw it, and body what it read of it.
+	request *http.Request
+	body    []byte
 	header  http.Header
+	written *recorder
 	source  string
 	started time.Time
+	// account is empty if the call concerns none, or names it in a way that no account has.
+	account id.Account
+	quota   limit.Quota
+	// keyed is nil for a call without an Idempotency-Key.
+	keyed   *keyed
 	problem string
-	fault   error
-	span    trace.Span
+	// retryable says whether the problem is.
+	retryable bool
+	fault     error
+	span      trace.Span
 }
 
 type callKey struct{}
@@ -71,7 +82,7 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 	for range staleTries {
 		p := call.Identity.Principal
 		d, err := t.Admit.Admit(ctx, limit.Call{
-			Org: p.Org.ID, Quota: call.op.Quota, Epoch: p.Org.Epoch, Limits: &p.Org.Limits,
+			Org: p.Org.ID, Account: call.account, Quota: call.quota, Epoch: p.Org.Epoch, Limits: &p.Org.Limits,
 			Started: call.started, ReadAt: p.ReadAt(),
 		})
 		if err != nil {
@@ -89,7 +100,7 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 			continue
 		}
 		call.Decision = d
-		rateHeaders(call.header, d)
+		rateHeaders(call.header, d, call.quota)
 		if d.Denied != nil {
 			return d.Denied.Problem()
 		}
@@ -109,41 +120,41 @@ func allowed(needed scope.Scope, held scope.Set) error {
 
 // rateHeaders tells how much is left, in the words of the IETF draft and in the older ones. A limit that is not enforced
 // is left out. All values are parts of one text: this runs on every call.
-func rateHeaders(h http.Header, d limit.Decision) {
-	minute, month := d.Org.Limit > 0, d.Month.Limit > 0
-	if !minute && !month {
-		return
+func rateHeaders(h http.Header, d limit.Decision, quota limit.Quota) {
+	name := limit.AccountRead
+	if quota == limit.Write {
+		name = limit.AccountWrite
 	}
-	var buf [160]byte
+	windows := [...]struct {
+		name   limit.Reason
+		suffix string
+		limit.Window
+	}{{limit.OrgPerMinute, ";w=60", d.Org}, {limit.OrgPerMonth, "", d.Month}, {name, ";w=60", d.Account}}
+	var buf [256]byte
 	text := buf[:0]
-	item := func(name string, value int, suffix string) (from, to int) {
-		text = append(text, name...)
-		from = len(text)
-		text = strconv.AppendInt(text, int64(value), 10)
-		to = len(text)
-		text = append(text, suffix...)
-		return from, to
-	}
-	both := func() {
-		if minute && month {
-			text = append(text, ", "...)
+	var from, to, limitFrom, limitTo, leftFrom, leftTo int
+	for i, w := range windows {
+		if w.Limit <= 0 {
+			continue
+		}
+		text, from, to = item(text, 0, w.name, ";q=", w.Limit)
+		text = append(text, w.suffix...)
+		if i == 0 {
+			limitFrom, limitTo = from, to
 		}
 	}
-	var limitFrom, limitTo, leftFrom, leftTo int
-	if minute {
-		limitFrom, limitTo = item(`"org_rpm";q=`, d.Org.Limit, ";w=60")
-	}
-	both()
-	if month {
-		item(`"org_monthly";q=`, d.Month.Limit, "")
-	}
 	policy := len(text)
-	if minute {
-		leftFrom, leftTo = item(`"org_rpm";r=`, d.Org.Remaining, "")
+	if policy == 0 {
+		return
 	}
-	both()
-	if month {
-		item(`"org_monthly";r=`, d.Month.Remaining, "")
+	for i, w := range windows {
+		if w.Limit <= 0 {
+			continue
+		}
+		text, from, to = item(text, policy, w.name, ";r=", w.Remaining)
+		if i == 0 {
+			leftFrom, leftTo = from, to
+		}
 	}
 	left := len(text)
 	text = strconv.AppendInt(text, d.Org.Reset, 10)
@@ -151,8 +162,22 @@ func rateHeaders(h http.Header, d limit.Decision) {
 	values := []string{whole[:policy], whole[policy:left], whole[limitFrom:limitTo], whole[leftFrom:leftTo], whole[left:]}
 	names := [...]string{"Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
 	for i, name := range names {
-		if i < 2 || minute {
+		if i < 2 || d.Org.Limit > 0 {
 			h[name] = values[i : i+1 : i+1]
 		}
 	}
+}
+
+// item adds one member to a list that starts at a place in the text, and says where its number is.
+func item(text []byte, start int, name limit.Reason, parameter string, value int) (longer []byte, from, to int) {
+	if len(text) > start {
+		text = append(text, ", "...)
+	}
+	text = append(text, '"')
+	text = append(text, name...)
+	text = append(text, '"')
+	text = append(text, parameter...)
+	from = len(text)
+	text = strconv.AppendInt(text, int64(value), 10)
+	return text, from, len(text)
 }

@@ -12,6 +12,7 @@ import (
 	"path"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
@@ -22,7 +23,7 @@ import (
 // ServeHTTP is the outermost layer: it gives the request an id, and notes at the end what became of it.
 func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec := &recorder{ResponseWriter: w}
-	call := &Call{Request: requestID(r), table: t, header: w.Header(), source: t.Source(r), started: t.Now()}
+	call := &Call{Request: requestID(r), table: t, header: w.Header(), written: rec, source: t.Source(r), started: t.Now()}
 	for name, value := range t.secure {
 		call.header[name] = value
 	}
@@ -54,7 +55,8 @@ const maxInFlight = 2000
 func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call := From(r.Context())
-		call.op = op
+		call.op, call.request = op, r
+		call.concern(r)
 		if err := t.authorise(r, call); err != nil {
 			t.Fail(w, r, err)
 			return
@@ -69,10 +71,45 @@ func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 				t.Fail(w, r, err)
 				return
 			}
+			call.body = body
 			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		if op.Timeout > typedTimeout {
+			t.prolong(w, op.Timeout)
+		}
+		if given, ok := r.Header[keyHeader]; ok && op.keyed {
+			t.serveOnce(w, r, given, next)
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// concern notes the account that a call is about, and what it uses. A name that no account has uses no account's limits: the
+// operation will say that there is none.
+func (c *Call) concern(r *http.Request) {
+	c.quota = c.op.Quota
+	if c.op.Account == "" {
+		return
+	}
+	account, err := id.Parse[id.Account](r.PathValue(c.op.Account))
+	if err == nil {
+		c.account = account
+	} else if c.quota == limit.Read || c.quota == limit.Write {
+		c.quota = limit.Plain
+	}
+}
+
+// answerSlack is what a caller is given to read an answer, beyond the time it takes to make it.
+const answerSlack = 20 * time.Second
+
+// prolong moves the connection's limits behind the operation's. Reading is limited as well: a read that times out while the
+// operation runs would look as if the caller had gone.
+func (t *Table) prolong(w http.ResponseWriter, timeout time.Duration) {
+	control, end := http.NewResponseController(w), t.Now().Add(timeout+answerSlack)
+	// A writer without a connection has no limits to move.
+	_ = control.SetReadDeadline(end)
+	_ = control.SetWriteDeadline(end)
 }
 
 func (t *Table) authorise(r *http.Request, call *Call) error {
@@ -165,14 +202,20 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 	t.countUsage(call, rec.status)
 
 	level := slog.LevelInfo
-	attrs := make([]slog.Attr, 0, 10)
+	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("request_id", string(call.Request)), slog.String("method", r.Method),
 		slog.String("operation", operation), slog.Int("status", rec.status), slog.Duration("took", took), slog.Int64("bytes", rec.bytes))
 	if p := call.Identity.Principal; p != nil {
 		attrs = append(attrs, slog.String("org_id", string(p.Org.ID)), slog.String("key_id", string(p.Key.ID)))
 	}
+	if call.account != "" {
+		attrs = append(attrs, slog.String("account_id", string(call.account)))
+	}
 	if call.problem != "" {
 		attrs = append(attrs, slog.String("problem", call.problem))
+	}
+	if call.keyed != nil && call.keyed.replay != nil {
+		attrs = append(attrs, slog.Bool("replayed", true))
 	}
 	if call.fault != nil {
 		level = slog.LevelError
@@ -184,8 +227,12 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 // countUsage adds the call to the org's breakdown.
 func (t *Table) countUsage(call *Call, status int) {
 	p := call.Identity.Principal
-	if t.Count == nil || p == nil || call.op.Quota == limit.Free {
+	if t.Count == nil || p == nil || call.quota == limit.Free {
 		return
+	}
+	account := call.account
+	if status == http.StatusNotFound {
+		account = "" // a name that the caller made up must not become a row
 	}
 	outcome := usage.OK
 	switch {
@@ -194,7 +241,19 @@ func (t *Table) countUsage(call *Call, status int) {
 	case status >= http.StatusBadRequest:
 		outcome = usage.Failed
 	}
-	t.Count.Count(usage.Call{Org: p.Org.ID, Operation: call.op.ID, Access: usage.Plain, Outcome: outcome})
+	t.Count.Count(usage.Call{Org: p.Org.ID, Account: account, Operation: call.op.ID, Access: access(call.quota), Outcome: outcome})
+}
+
+// access is what a call does to the account, by the limits that it uses.
+func access(quota limit.Quota) usage.Access {
+	switch quota {
+	case limit.Read:
+		return usage.Read
+	case limit.Write:
+		return usage.Write
+	case limit.Free, limit.Plain:
+	}
+	return usage.Plain
 }
 
 // maxRequestID bounds an id that the caller chose.

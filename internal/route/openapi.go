@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -25,6 +26,9 @@ func (op *Operation) kinds() []problem.Kind {
 	}
 	if op.Scope != scope.Any {
 		list = append(list, problem.ScopeMissing)
+	}
+	if op.keyed {
+		list = append(list, problem.IdempotencyMismatch, problem.IdempotencyInProgress)
 	}
 	if op.hasBody || op.Example != nil {
 		list = append(list, problem.MalformedJSON, problem.PayloadTooLarge, problem.UnsupportedMediaType,
@@ -61,6 +65,9 @@ func (t *Table) describe(op *Operation) huma.Operation {
 	}
 	if op.Audit != "" {
 		described.Extensions["x-audit"] = op.Audit
+	}
+	if op.keyed {
+		described.Parameters = append(described.Parameters, &keyParameter)
 	}
 	if op.Answer != nil {
 		body := reflect.TypeOf(op.Answer)
@@ -270,4 +277,16 @@ func (t *Table) markSensitive(typ reflect.Type) {
 		}
 		property.Extensions["x-sensitive"] = true
 	}
+}
+
+// schemaName names a type in the document. What a package calls its View is known outside by the package's own name: Account, not View.
+func schemaName(t reflect.Type, hint string) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Name() == "View" {
+		name := path.Base(t.PkgPath())
+		return strings.ToUpper(name[:1]) + name[1:]
+	}
+	return huma.DefaultSchemaNamer(t, hint)
 }

@@ -70,6 +70,9 @@ func (Problem) Schema(huma.Registry) *huma.Schema {
 
 // reply turns any error into the answer to a call, with the headers that go with it.
 func (t *Table) reply(call *Call, err error) *Problem {
+	if errors.Is(err, errReplayed) {
+		return &Problem{status: http.StatusOK, document: []byte("null")} // goes nowhere: the answer is there already
+	}
 	p := problem.Of(err)
 	if p.Kind.Code == problem.Internal.Code && postgres.Unavailable(err) {
 		p = problem.ServiceUnavailable.New("The service cannot reach its database right now.").After(2).Because(err)
@@ -81,12 +84,12 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	case p.Kind.Status >= http.StatusInternalServerError:
 		call.fault = err
 	}
-	if changes := call.op != nil && call.op.Audit != ""; changes &&
+	if changes := call.op != nil && call.op.Audit != ""; changes && p.Retryable() &&
 		(p.Kind.Code == problem.Internal.Code || errors.Is(err, postgres.ErrOutcomeUnknown)) {
 		// The change may have happened before the fault.
 		p = p.Kind.New(p.Detail).Retry(false).With("outcome", "unknown").Because(err)
 	}
-	call.problem = p.Kind.Code
+	call.problem, call.retryable = p.Kind.Code, p.Retryable()
 	typeURL := problem.TypeURL(t.Config.ProblemsURL, p.Kind)
 	call.header.Set("Link", "<"+typeURL+`>; rel="type"`)
 	if p.RetryAfter > 0 {
@@ -104,9 +107,19 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	return &Problem{status: p.Kind.Status, document: document}
 }
 
-// Fail answers a request with a problem.
+// Fail answers a request with a problem. An answer that has begun is cut off instead: the caller must not take it for whole.
 func (t *Table) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	p := t.reply(From(r.Context()), err)
+	call := From(r.Context())
+	p := t.reply(call, err)
+	if call.keyed != nil {
+		call.keyed.withdraw()
+	}
+	if call.written.status != 0 {
+		if call.fault = err; r.Context().Err() != nil {
+			call.fault = nil // the caller has gone
+		}
+		panic(http.ErrAbortHandler)
+	}
 	if p.status == http.StatusRequestEntityTooLarge {
 		drain(r.Body)
 	}

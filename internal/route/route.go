@@ -7,11 +7,12 @@ package route
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,8 +59,21 @@ type Operation struct {
 	Answer any
 	// Conditional operations answer 304 to an If-None-Match that still holds.
 	Conditional bool
+	// Account names the path parameter that is the account; needed where the quota is one of an account's.
+	Account string
+	// Timeout bounds what the operation may take, if the default is not right for it. The connection's own limits follow it.
+	Timeout time.Duration
+	// Body is a value of the type that describes the JSON body of a plain operation; nil if it takes none.
+	Body any
+	// Streams means that the answer is written as it is made, and cannot be kept for a repetition.
+	Streams bool
+	// Repeatable means that running it twice is as good as once. Only such an operation is run again under an
+	// Idempotency-Key whose first run died half-way.
+	Repeatable bool
 
 	hasBody bool
+	// keyed means that the operation takes an Idempotency-Key.
+	keyed bool
 }
 
 // Identity is who calls.
@@ -106,6 +120,8 @@ type Deps struct {
 	// Admit and Count are nil for a face whose calls are not limited.
 	Admit admitter
 	Count counter
+	// Idempotency is nil for a face that takes no Idempotency-Key.
+	Idempotency once
 	// Draining says that the process is about to stop.
 	Draining func() bool
 	// Source finds where a request comes from; SourceOf makes one.
@@ -130,7 +146,8 @@ type Table struct {
 	// byPattern finds the row of a mux pattern.
 	byPattern map[string]*Operation
 	secure    http.Header
-	inFlight  atomic.Int64
+	// inFlight are the requests under way; streams those of them that are one and wait most of the time.
+	inFlight, streams atomic.Int64
 }
 
 // New makes an empty table.
@@ -145,6 +162,7 @@ func New(d Deps) *Table {
 	cfg.RejectUnknownQueryParameters = true // a misspelt filter must not return everything
 	cfg.Info.Description = d.Config.Description
 	cfg.Servers = []*huma.Server{{URL: d.Config.PublicURL}}
+	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		securityScheme: {Type: "http", Scheme: "bearer", Description: "An API key: `Authorization: Bearer <API_KEY>`."},
 	}
@@ -170,10 +188,10 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 	row := t.add(op)
 	huma.Register(t.api, t.describe(row), func(ctx context.Context, in *I) (*O, error) {
 		call := From(ctx)
-		if err := t.admit(ctx, call); err != nil {
+		if err := t.enter(ctx, call); err != nil {
 			return nil, t.reply(call, err)
 		}
-		ctx, cancel := context.WithTimeout(ctx, typedTimeout)
+		ctx, cancel := context.WithTimeout(ctx, row.timeout())
 		defer cancel()
 		out, err := handle(ctx, in)
 		if err != nil {
@@ -181,41 +199,121 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 		}
 		return out, nil
 	})
+	t.markSensitive(reflect.TypeFor[O]())
+	describeInput[I](t, row)
+}
+
+// describeInput completes the description of what a typed operation takes.
+func describeInput[I any](t *Table, row *Operation) {
+	refuseHidden(row.ID, reflect.TypeFor[I]())
 	row.hasBody = t.operation(row).RequestBody != nil
 	t.markSensitive(reflect.TypeFor[I]())
-	t.markSensitive(reflect.TypeFor[O]())
 	if row.hasBody && row.Example == nil {
-		panic(fmt.Sprintf("%s takes a body and has no example of it", row.ID))
+		panic(row.ID + " takes a body and has no example of it")
 	}
 	if row.hasBody {
 		t.operation(row).RequestBody.Content["application/json"].Example = row.Example
 	}
 }
 
+// refuseHidden stops the start if an input embeds a type that is not exported: huma would not see its fields, and refuse or drop what
+// callers send in them.
+func refuseHidden(operation string, input reflect.Type) {
+	if input.Kind() != reflect.Struct {
+		return
+	}
+	for field := range input.Fields() {
+		if field.Anonymous && !field.IsExported() {
+			panic(operation + " embeds " + field.Name + " in its input; export that type")
+		}
+		if field.Anonymous || field.Name == "Body" {
+			refuseHidden(operation, field.Type)
+		}
+	}
+}
+
 // typedTimeout bounds what a typed operation may take.
 const typedTimeout = 10 * time.Second
 
-// Plain adds an operation that reads and writes HTTP itself. It is admitted before it runs.
-func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Request) error) {
+func (op *Operation) timeout() time.Duration {
+	if op.Timeout > 0 {
+		return op.Timeout
+	}
+	return typedTimeout
+}
+
+// Written adds an operation whose input is a Go type, and whose handler writes the answer itself: a long list, a stream, a
+// picture. Nothing but the timeout that the operation declares bounds it.
+func Written[I any](t *Table, op Operation, handle func(w http.ResponseWriter, r *http.Request, in *I) error) {
 	row := t.add(op)
 	described := t.describe(row)
-	described.Parameters = pathParameters(row.Path)
-	media := map[string]*huma.MediaType{}
-	for _, m := range row.Media {
-		media[m] = &huma.MediaType{}
+	described.Responses[strconv.Itoa(row.Status)] = t.success(row)
+	huma.Register(t.api, described, func(ctx context.Context, in *I) (*written, error) {
+		call := From(ctx)
+		if err := t.enter(ctx, call); err != nil {
+			return nil, t.reply(call, err)
+		}
+		return &written{func(hc huma.Context) {
+			r, w := humago.Unwrap(hc)
+			t.handle(w, r, row, func(w http.ResponseWriter, r *http.Request) error { return handle(w, r, in) })
+		}}, nil
+	})
+	describeInput[I](t, row)
+}
+
+// written is an answer that writes itself.
+type written struct{ Body func(huma.Context) }
+
+// Plain adds an operation that reads and writes HTTP itself. It is admitted before it runs. If it declares a body, that is
+// sound JSON by then.
+func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Request) error) {
+	row := t.add(op)
+	row.hasBody = row.Body != nil
+	described := t.describe(row)
+	described.Parameters = append(described.Parameters, pathParameters(row.Path)...)
+	described.Responses[strconv.Itoa(row.Status)] = t.success(row)
+	if row.hasBody {
+		if row.Example == nil {
+			panic(row.ID + " takes a body and has no example of it")
+		}
+		body := reflect.TypeOf(row.Body)
+		described.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			"application/json": {Schema: t.api.OpenAPI().Components.Schemas.Schema(body, true, row.ID+"Body"), Example: row.Example},
+		}}
 	}
-	described.Responses[fmt.Sprint(row.Status)] = &huma.Response{Description: http.StatusText(row.Status), Content: media}
 	t.api.OpenAPI().AddOperation(&described)
 	t.mux.Handle(row.pattern(), t.guard(row, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		call := From(r.Context())
-		err := t.admit(r.Context(), call)
-		if err == nil {
-			err = handle(w, r)
-		}
-		if err != nil {
+		if err := t.enter(r.Context(), From(r.Context())); err != nil {
 			t.Fail(w, r, err)
+			return
 		}
+		t.handle(w, r, row, handle)
 	})))
+}
+
+// handle runs a handler that writes HTTP itself.
+func (t *Table) handle(w http.ResponseWriter, r *http.Request, row *Operation, handle func(http.ResponseWriter, *http.Request) error) {
+	if row.Timeout > 0 {
+		ctx, cancel := context.WithTimeout(r.Context(), row.Timeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	if err := handle(w, r); err != nil {
+		t.Fail(w, r, err)
+	}
+}
+
+// success describes what an operation answers that writes HTTP itself.
+func (t *Table) success(row *Operation) *huma.Response {
+	content := map[string]*huma.MediaType{}
+	for _, m := range row.Media {
+		content[m] = &huma.MediaType{}
+	}
+	if row.Answer != nil {
+		body := reflect.TypeOf(row.Answer)
+		content["application/json"] = &huma.MediaType{Schema: t.api.OpenAPI().Components.Schemas.Schema(body, true, body.Name())}
+	}
+	return &huma.Response{Description: http.StatusText(row.Status), Content: content}
 }
 
 func (op *Operation) pattern() string { return op.Method + " " + op.Path }
@@ -231,11 +329,14 @@ func (t *Table) add(op Operation) *Operation {
 		panic(op.pattern() + " must declare either its audit action or why it has none")
 	case !mutates && op.Audit != "":
 		panic(op.pattern() + " only reads; it cannot have an audit action")
-	case op.Quota == limit.Read || op.Quota == limit.Write:
-		panic(op.pattern() + " uses an account's limits, and nothing here says which account's yet")
+	case op.Account == "" && (op.Quota == limit.Read || op.Quota == limit.Write):
+		panic(op.pattern() + " uses an account's limits, and does not say which account's")
+	case op.Account != "" && !slices.Contains(Parameters(op.Path), op.Account):
+		panic(op.pattern() + " has no parameter " + op.Account)
 	case t.byPattern[op.pattern()] != nil:
 		panic(op.pattern() + " is declared twice")
 	}
+	row.keyed = mutates && !op.Public && !op.Streams && t.Idempotency != nil
 	t.rows = append(t.rows, row)
 	t.byPattern[op.pattern()] = row
 	return row

@@ -197,8 +197,9 @@ func (u *Usage) summarise(ctx context.Context, org id.Org, since, until time.Tim
 		case Plain:
 			continue
 		}
-		resource, _, _ := strings.Cut(r.operation, ".")
-		s.ByResource[resource] += r.calls
+		if resource, _, method := strings.Cut(r.operation, "."); method { // an operation of our own has no resource
+			s.ByResource[resource] += r.calls
+		}
 	}
 	return s, nil
 }

@@ -43,6 +43,7 @@ func TestCountsAddUp(t *testing.T) {
 			for i := range 300 {
 				u.Count(usage.Call{Org: owner, Account: "acct_1", Operation: "messages.list", Access: usage.Read, Outcome: usage.OK})
 				u.Count(usage.Call{Org: owner, Account: "acct_2", Operation: "messages.send", Access: usage.Write, Outcome: usage.Failed})
+				u.Count(usage.Call{Org: owner, Account: "acct_1", Operation: "getAccountMe", Access: usage.Read, Outcome: usage.OK})
 				u.Count(usage.Call{Org: owner, Operation: "getMe", Access: usage.Plain, Outcome: usage.RateLimited})
 				u.Count(usage.Call{Org: other, Account: "acct_3", Operation: "chats.list", Access: usage.Read, Outcome: usage.OK})
 				if i%100 == 50 {
@@ -63,7 +64,7 @@ func TestCountsAddUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum.Read != 900 || sum.Write != 900 || sum.Failed != 900 || sum.RateLimited != 900 || !maps.Equal(sum.ByResource, map[string]int64{"messages": 1800}) {
+	if sum.Read != 1800 || sum.Write != 900 || sum.Failed != 900 || sum.RateLimited != 900 || !maps.Equal(sum.ByResource, map[string]int64{"messages": 1800}) {
 		t.Errorf("%+v", sum)
 	}
 	if sum, err = nodes[0].Summarise(t.Context(), owner, now.Add(time.Hour), now.Add(2*time.Hour)); err != nil || sum.Read != 0 {
