@@ -1,0 +1,74 @@
+package hosted
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/problem"
+)
+
+// findAccount reads whose connection the link is about; false means that the page is answered.
+func (v *visit) findAccount() (id.Org, id.Account, bool) {
+	if v.guessing() {
+		return "", "", false
+	}
+	ctx, cancel := v.context()
+	defer cancel()
+	org, account, err := v.Links.Read(ctx, v.r.PathValue("token"))
+	if err != nil {
+		v.trouble(err)
+		return "", "", false
+	}
+	o, err := v.Orgs.Org(ctx, org)
+	if err != nil {
+		v.trouble(err)
+		return "", "", false
+	}
+	v.known(o, "")
+	return org, account, true
+}
+
+// getManage shows a creator what an org may do with the account.
+func (v *visit) getManage() {
+	org, account, ok := v.findAccount()
+	if !ok {
+		return
+	}
+	ctx, cancel := v.context()
+	defer cancel()
+	c, err := v.Connections.Connection(ctx, org, account)
+	switch {
+	case errors.Is(err, problem.AccountNotFound.New("")):
+		v.show(http.StatusOK, "revoked", &page{})
+	case err != nil:
+		v.trouble(err)
+	default:
+		since, err := v.words.date(c.Since.UTC())
+		if err != nil {
+			v.fail(err)
+			return
+		}
+		v.show(http.StatusOK, "manage", &page{Connection: c, Since: since})
+	}
+}
+
+// postManage ends the connection.
+func (v *visit) postManage() {
+	org, account, ok := v.findAccount()
+	if !ok {
+		return
+	}
+	if v.r.PostFormValue("do") != "revoke" {
+		v.again(v.path)
+		return
+	}
+	ctx, cancel := v.context()
+	defer cancel()
+	err := v.Connections.Disconnect(ctx, v.by(string(account), "account.revoke"), org, account)
+	if err != nil && !errors.Is(err, problem.AccountNotFound.New("")) {
+		v.trouble(err)
+		return
+	}
+	v.again(v.path)
+}

@@ -1,0 +1,140 @@
+package hosted_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/connect/session"
+)
+
+func catalog(t *testing.T, lang string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("words/" + lang + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := map[string]string{}
+	if err := json.Unmarshal(text, &words); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), `": "`); n != len(words) {
+		t.Errorf("%s has %d lines and %d keys: one is there twice", lang, n, len(words))
+	}
+	return words
+}
+
+var placeholder = regexp.MustCompile(`\{\w+\}|\*\*`)
+
+func TestLanguagesSayTheSameThings(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("words/*.json")
+	if err != nil || len(files) != len(session.Locales()) {
+		t.Fatalf("%v for the languages %v", files, session.Locales())
+	}
+	english := catalog(t, "en")
+	for _, lang := range session.Locales() {
+		words := catalog(t, lang)
+		if n := len(strings.Fields(words["months"])); n != 12 {
+			t.Errorf("%s has %d months", lang, n)
+		}
+		for key, text := range english {
+			other, ok := words[key]
+			want, got := placeholder.FindAllString(text, -1), placeholder.FindAllString(other, -1)
+			slices.Sort(want)
+			slices.Sort(got)
+			switch {
+			case !ok || strings.TrimSpace(other) == "":
+				t.Errorf("%s has no words for %s", lang, key)
+			case !slices.Equal(want, got):
+				t.Errorf("%s: %s has %v, not %v", lang, key, got, want)
+			case lang != "en" && other == text && len(text) > 12:
+				t.Errorf("%s: %s is not translated", lang, key)
+			}
+		}
+		for key := range words {
+			if _, ok := english[key]; !ok {
+				t.Errorf("%s has %s, which English lacks", lang, key)
+			}
+		}
+	}
+}
+
+// uses finds keys in templates and code; made ones are those that are put together at run time.
+var (
+	uses = regexp.MustCompile(`(?:\.T |\.T\(|plain\(|complain\(|showStart\(|showAttempt\(\w+, )"([a-z0-9_.]+)"|"((?:start|code|selfie|pending|failed|can)\.[a-z0-9_.]+)"`)
+	made = regexp.MustCompile(`^(failed\.\w+|use\.(sms|app|email|face)|code\.(sms|app|email)(\.(title|hint|nomask|send|send\.nomask))?)$`)
+)
+
+func TestEveryTextIsUsedAndEveryUseHasAText(t *testing.T) {
+	t.Parallel()
+	english := catalog(t, "en")
+	used := map[string]bool{}
+	for _, pattern := range []string{"templates/*.html", "*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range uses.FindAllStringSubmatch(string(text), -1) {
+				key := m[1] + m[2]
+				if _, ok := english[key]; !ok && !strings.HasSuffix(key, ".") {
+					t.Errorf("%s uses %s, which has no words", file, key)
+				}
+				used[key] = true
+			}
+			// The title of a page is found by its template's name.
+			if name, ok := strings.CutSuffix(filepath.Base(file), ".html"); ok {
+				used[name+".title"] = true
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(english)) {
+		if !used[key] && !made.MatchString(key) {
+			t.Errorf("nothing uses %s", key)
+		}
+	}
+}
+
+func TestTheLanguageIsTheCreators(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	plain, _ := s.open(session.Session{})
+	spanish, _ := s.open(session.Session{Locale: "es"})
+	for _, one := range []struct{ path, accepts, want string }{
+		{"/s/" + plain, "", "en"},
+		{"/s/" + plain, "es-MX,es;q=0.9,en;q=0.8", "es"},
+		{"/s/" + plain, "de-DE, en;q=0.3, es;q=0.7", "es"},
+		{"/s/" + plain, "fr, *;q=0.5", "en"},
+		{"/s/" + plain, "es;q=0, en;q=0.1", "en"},
+		{"/s/" + plain, "es;q=x,;,;q=", "en"},
+		{"/s/" + spanish, "en", "es"},
+		{"/s/" + spanish + "?lang=en", "es", "en"},
+		{"/s/" + spanish + "?lang=xx", "en", "es"},
+		{"/s/nothing", "es", "es"},
+	} {
+		page := s.get(one.path, "Accept-Language", one.accepts)
+		if !strings.Contains(page.body, `<html lang="`+one.want+`"`) {
+			t.Errorf("%s with %s is not %s", one.path, one.accepts, one.want)
+		}
+	}
+	// What was chosen stays over a form, and the other one is a link away.
+	page := s.get("/s/" + plain + "?lang=es")
+	if !strings.Contains(page.body, `action="/s/`+plain+`?lang=es"`) || !strings.Contains(page.body, `href="/s/`+plain+`?lang=en" lang="en"`) {
+		t.Errorf("%s", page.body)
+	}
+	s.says(s.post("/s/"+plain+"?lang=es", "do", "start", "email", "x", "password", "x"), 422, "Escribe tu correo")
+	s.says(s.post("/s/"+plain+"?lang=es", "do", "mobile"), 200, "Escanea para aprobar")
+}
