@@ -12,12 +12,18 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/connect"
+	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/health"
+	"github.com/stagedoor/stagedoor/internal/idempotency"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/sandboxctl"
 	"github.com/stagedoor/stagedoor/internal/usage"
 )
 
@@ -28,6 +34,8 @@ const Version = "1.0.0"
 type Config struct {
 	// PublicURL is where callers reach the service, without a slash at its end.
 	PublicURL string
+	// ConnectURL is where creators reach their pages, without a slash at its end.
+	ConnectURL string
 }
 
 // Deps is what the face needs.
@@ -38,6 +46,15 @@ type Deps struct {
 	Audit  *audit.Log
 	Limits *limit.Limiter
 	Usage  *usage.Usage
+
+	Accounts *account.Accounts
+	Connects *connect.Connects
+	Sessions *session.Sessions
+	Health   *health.Health
+	// Sandbox orders things of the sandbox platform; nil where there is none.
+	Sandbox *sandboxctl.Client
+	// Idempotency makes requests under an Idempotency-Key run once.
+	Idempotency *idempotency.Keys
 	// Catalogs are what can be called, by the org's environment; one that is missing has no platform.
 	Catalogs map[org.Environment]*catalog.Catalog
 	Metrics  *route.Metrics
@@ -55,19 +72,20 @@ type API struct {
 	table *route.Table
 	pages pages
 	sdk   *sdkDocuments
+	polls polls
 	// document makes the OpenAPI document once, when all operations are in.
 	document func() ([]byte, error)
 }
 
 // New makes the face. It fails if a document it serves cannot be rendered.
 func New(d Deps) (*API, error) {
-	a := &API{Deps: d}
+	a := &API{Deps: d, polls: newPolls()}
 	a.table = route.New(route.Deps{
 		Config: route.Config{
 			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",
 			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
 		},
-		Auth: customers{d.Keys}, Admit: d.Limits, Count: d.Usage, Draining: d.Draining,
+		Auth: customers{d.Keys}, Admit: d.Limits, Count: d.Usage, Idempotency: d.Idempotency, Draining: d.Draining,
 		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	var err error
@@ -79,6 +97,10 @@ func New(d Deps) (*API, error) {
 	a.usageRoutes()
 	a.auditRoutes()
 	a.sdkRoutes()
+	a.accountRoutes()
+	a.connectRoutes()
+	a.sandboxRoutes()
+	a.hostedRoutes()
 	a.documentRoutes()
 	a.document = sync.OnceValues(a.table.OpenAPI)
 	return a, nil

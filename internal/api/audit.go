@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
@@ -38,7 +39,7 @@ type auditEntry struct {
 }
 
 type auditActor struct {
-	Kind  string `json:"kind" enum:"key,operator,system"`
+	Kind  string `json:"kind" enum:"key,operator,system,creator"`
 	ID    string `json:"id"`
 	Label string `json:"label"`
 }
@@ -60,6 +61,11 @@ func (a *API) listAudit(ctx context.Context, in *auditInput) (*auditOutput, erro
 	if err != nil {
 		return nil, err
 	}
+	return viewAudit(entries, in.Limit), nil
+}
+
+// viewAudit is a page of up to so many entries.
+func viewAudit(entries []audit.Entry, limit int) *auditOutput {
 	out := &auditOutput{auditBody{Entries: make([]auditEntry, len(entries))}}
 	for i, e := range entries {
 		out.Body.Entries[i] = auditEntry{
@@ -67,11 +73,11 @@ func (a *API) listAudit(ctx context.Context, in *auditInput) (*auditOutput, erro
 			string(e.By.Request), e.By.IPHash, e.Changes,
 		}
 	}
-	if len(entries) == in.Limit && entries[len(entries)-1].Seq > 1 {
+	if len(entries) == limit && entries[len(entries)-1].Seq > 1 {
 		next := strconv.FormatInt(entries[len(entries)-1].Seq, 10)
 		out.Body.NextCursor = &next
 	}
-	return out, nil
+	return out
 }
 
 // parseCursor reads a sequence number; it means nothing outside the caller's own org.

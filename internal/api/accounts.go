@@ -1,0 +1,341 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/scope"
+)
+
+type accountsInput struct {
+	State     string `query:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused" doc:"Only accounts in this state."`
+	Reference string `query:"reference_id" maxLength:"255" doc:"Only accounts with this id of yours."`
+	Label     string `query:"label" maxLength:"120" doc:"Only accounts with this label."`
+	Limit     int    `query:"limit" minimum:"1" maximum:"100" doc:"How many accounts. Left out, all of them."`
+	Cursor    string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+}
+
+type accountsBody struct {
+	Accounts   []account.View `json:"accounts" doc:"In the order in which they were first connected."`
+	NextCursor *string        `json:"nextCursor" doc:"Null on the last page, and whenever no limit is given."`
+}
+
+type accountInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The account's id."`
+}
+
+type accountOutput struct {
+	Body struct {
+		Account account.View `json:"account"`
+	}
+}
+
+type patchAccountInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
+	Body struct {
+		Label    *string            `json:"label,omitempty" maxLength:"120" doc:"A name for the account, for yourselves."`
+		Region   *string            `json:"proxyCountry,omitempty" enum:"us,uk" doc:"The region by which all of the account's traffic leaves from now on. The session is probed through it at once."`
+		Metadata *map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Names and values of your own; they replace all there were."`
+		Remember *bool              `json:"rememberCredentials,omitempty" doc:"False destroys the credentials that are kept. True is not possible here: connect the account again and give them."`
+	}
+}
+
+type deletedOutput struct {
+	Body struct {
+		ID      string `json:"id"`
+		Deleted bool   `json:"deleted"`
+	}
+}
+
+type accountMeOutput struct {
+	Body struct {
+		Me json.RawMessage `json:"me" doc:"The creator as the platform sees them: the type Me of GET /v1/sdk/methods."`
+	}
+}
+
+type accountAuditInput struct {
+	ID     string `path:"id" maxLength:"64" doc:"The account's id."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many entries."`
+	Cursor string `query:"cursor" maxLength:"32" doc:"nextCursor of the page before."`
+}
+
+type receiptOutput struct {
+	Body struct {
+		Receipt json.RawMessage `json:"receipt" doc:"The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature."`
+	}
+}
+
+const (
+	tagAccounts = "Accounts"
+	// listTimeout is for an org with as many accounts as any has, and a reader that is not fast.
+	listTimeout = time.Minute
+	// platformTimeout is for what waits for the platform, which may be asked twice.
+	platformTimeout = 40 * time.Second
+)
+
+func (a *API) accountRoutes() {
+	notFound := []problem.Kind{problem.AccountNotFound}
+	route.Written(a.table, route.Operation{
+		ID: "listAccounts", Method: http.MethodGet, Path: "/v1/accounts", Tag: tagAccounts, Status: http.StatusOK, Timeout: listTimeout,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Answer: accountsBody{}, Problems: []problem.Kind{problem.InvalidRequest},
+		Summary: "List accounts",
+		Description: "The organisation's connected accounts. Without `limit` all of them come in one answer, written as they are read; with it they come in pages: " +
+			"send `nextCursor` back as `cursor`. Filters can be combined.",
+	}, a.listAccounts)
+	route.Typed(a.table, route.Operation{
+		ID: "getAccount", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: notFound,
+		Summary: "Get an account", Description: "Where the account stands: `state` and `stateReason` say what is the matter, `userAction` what a person must do about it. It does not ask the platform.",
+	}, a.getAccount)
+	route.Typed(a.table, route.Operation{
+		ID: "updateAccount", Method: http.MethodPatch, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.update", Problems: notFound,
+		Summary: "Update an account", Description: "Changes the label, the region, the metadata, or forgets the credentials; what is left out stays. " +
+			"After a change of region the platform may want the creator to sign in again; the state tells.",
+		Example: map[string]any{"label": "Luna, main account", "metadata": map[string]string{"team": "west"}},
+	}, a.updateAccount)
+	route.Typed(a.table, route.Operation{
+		ID: "disconnectAccount", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.disconnect", Problems: notFound,
+		Summary: "Disconnect an account", Description: "Ends the session on the platform if that can be done, cancels open attempts, and destroys the account's data key, so that nothing " +
+			"that was sealed with it can ever be read again. When this has answered, no call with the account can start, on any server. The proof is at `GET /v1/accounts/{id}/purge-receipt`.",
+	}, a.disconnectAccount)
+	route.Typed(a.table, route.Operation{
+		ID: "getAccountMe", Method: http.MethodGet, Path: "/v1/accounts/{id}/me", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout,
+		Scope: scope.AccountsRead, Quota: limit.Read, Account: "id",
+		Problems: append([]problem.Kind{
+			problem.AccountDisconnected, problem.AccountPaused, problem.UpstreamAccountRestricted, problem.AccountReauthenticating, problem.EgressUnavailable,
+			problem.UpstreamRateLimited, problem.UpstreamUnavailable, problem.UpstreamTimeout, problem.UpstreamError, problem.UpstreamInvalidResponse, problem.UpstreamChanged,
+		}, notFound...),
+		Summary: "The creator's own profile", Description: "Asks the platform, through the account's region, so it proves that the session works. It counts as a read of the account. " +
+			"410 means that the session is gone and a person must connect the account again, at `reconnect.url`.",
+	}, a.getAccountMe)
+	route.Typed(a.table, route.Operation{
+		ID: "pauseAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/pause", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.pause", Problems: notFound,
+		Summary: "Pause an account", Description: "Calls are refused with `account-paused`, and nothing is sent to the platform, until it is resumed. The session is kept. Pausing again changes nothing.",
+	}, a.pauseAccount)
+	route.Typed(a.table, route.Operation{
+		ID: "resumeAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.resume", Problems: notFound,
+		Summary: "Resume an account", Description: "The account becomes `connecting`, or `reconnect_required` if its session died meanwhile. Resuming one that is not paused changes nothing.",
+	}, a.resumeAccount)
+	route.Typed(a.table, route.Operation{
+		ID: "listAccountAudit", Method: http.MethodGet, Path: "/v1/accounts/{id}/audit", Tag: tagAccounts, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: append([]problem.Kind{problem.InvalidRequest}, notFound...),
+		Summary: "Audit log of an account", Description: "Who did what to the account, newest first. It stays readable when the account is disconnected.",
+	}, a.listAccountAudit)
+	route.Typed(a.table, route.Operation{
+		ID: "getPurgeReceipt", Method: http.MethodGet, Path: "/v1/accounts/{id}/purge-receipt", Tag: tagAccounts, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: notFound,
+		Summary: "Proof that an account was destroyed", Description: "The signed receipt of a disconnected account. It can be checked without us, with the service's public receipt key. " +
+			"Of an account that is still connected, or whose destruction is not finished yet, there is none: 404.",
+	}, a.getPurgeReceipt)
+}
+
+func parseAccount(text string) (id.Account, error) {
+	at, err := id.Parse[id.Account](text)
+	if err != nil {
+		return "", accountNotFound()
+	}
+	return at, nil
+}
+
+// accountNotFound is the same for what never was, what is another org's, and what is no id.
+func accountNotFound() error {
+	return problem.AccountNotFound.New("The organisation has no account with this id.")
+}
+
+func (a *API) listAccounts(w http.ResponseWriter, r *http.Request, in *accountsInput) error {
+	f := account.Filter{State: account.State(in.State), ReferenceID: in.Reference, Label: in.Label}
+	if in.Cursor != "" {
+		after, err := id.Parse[id.Account](in.Cursor)
+		if err != nil {
+			return problem.InvalidRequest.New("The cursor is not one that this list gave out.").At("query/cursor", "format", "must be the nextCursor of an earlier page")
+		}
+		f.After = after
+	}
+	if in.Limit > 0 {
+		f.Limit = in.Limit + 1 // one more tells whether there is a next page
+	}
+	list := newAccountWriter(w, in.Limit)
+	if err := a.Accounts.List(r.Context(), route.Caller(r.Context()).Org.ID, f, list.add); err != nil {
+		return err
+	}
+	return list.end()
+}
+
+// accountWriter writes a list of accounts as they come. Nothing is sent before its buffer is full, so that a failure before that is an
+// ordinary problem.
+type accountWriter struct {
+	w       http.ResponseWriter
+	buffer  *bufio.Writer
+	encoder *json.Encoder
+	most    int
+	count   int
+	last    string
+	more    bool
+}
+
+const listBuffer = 32 << 10
+
+func newAccountWriter(w http.ResponseWriter, most int) *accountWriter {
+	out := &accountWriter{w: w, buffer: bufio.NewWriterSize(w, listBuffer), most: most}
+	out.encoder = json.NewEncoder(out.buffer)
+	out.encoder.SetEscapeHTML(false)
+	return out
+}
+
+func (l *accountWriter) add(one account.Account) error {
+	if l.most > 0 && l.count == l.most {
+		l.more = true
+		return nil
+	}
+	lead := ","
+	if l.count == 0 {
+		l.w.Header().Set("Content-Type", "application/json")
+		lead = `{"accounts":[`
+	}
+	l.count++
+	l.last = string(one.ID)
+	if _, err := l.buffer.WriteString(lead); err != nil {
+		return err
+	}
+	return l.encoder.Encode(one.View())
+}
+
+func (l *accountWriter) end() error {
+	if l.count == 0 {
+		l.w.Header().Set("Content-Type", "application/json")
+		return write(l.w, []byte(`{"accounts":[],"nextCursor":null}`+"\n"))
+	}
+	next := "null"
+	if l.more {
+		next = `"` + l.last + `"`
+	}
+	// What cannot be written has nobody to read it.
+	_, _ = l.buffer.WriteString(`],"nextCursor":` + next + "}\n")
+	_ = l.buffer.Flush()
+	return nil
+}
+
+func viewAccount(one account.Account, err error) (*accountOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := &accountOutput{}
+	out.Body.Account = one.View()
+	return out, nil
+}
+
+func (a *API) getAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return viewAccount(a.Accounts.Get(ctx, route.Caller(ctx).Org.ID, at))
+}
+
+func (a *API) updateAccount(ctx context.Context, in *patchAccountInput) (*accountOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	change := account.Change{Label: in.Body.Label, Region: in.Body.Region, Metadata: in.Body.Metadata}
+	if in.Body.Remember != nil {
+		if *in.Body.Remember {
+			return nil, problem.ValidationFailed.New("Credentials cannot be remembered without giving them.").
+				At("/rememberCredentials", "enum", "must be false; connect the account again with remember_credentials to keep them")
+		}
+		change.ForgetCredentials = true
+	}
+	return viewAccount(a.Accounts.Update(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, change))
+}
+
+func (a *API) disconnectAccount(ctx context.Context, in *accountInput) (*deletedOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Accounts.Disconnect(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at); err != nil {
+		return nil, err
+	}
+	out := &deletedOutput{}
+	out.Body.ID, out.Body.Deleted = in.ID, true
+	return out, nil
+}
+
+func (a *API) getAccountMe(ctx context.Context, in *accountInput) (*accountMeOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	me, err := a.Health.Profile(ctx, route.Caller(ctx).Org.ID, at)
+	if err != nil {
+		return nil, err
+	}
+	out := &accountMeOutput{}
+	out.Body.Me = me
+	return out, nil
+}
+
+func (a *API) pauseAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return viewAccount(a.Accounts.Pause(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, account.ReasonPausedByCaller))
+}
+
+func (a *API) resumeAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return viewAccount(a.Accounts.Resume(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at))
+}
+
+// listAccountAudit needs no account: every one that ever was has at least the entry of its connecting.
+func (a *API) listAccountAudit(ctx context.Context, in *accountAuditInput) (*auditOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	before, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	owner := route.Caller(ctx).Org.ID
+	entries, err := a.Audit.PageOf(ctx, owner, string(at), before, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		if _, err := a.Accounts.Get(ctx, owner, at); err != nil {
+			return nil, err
+		}
+	}
+	return viewAudit(entries, in.Limit), nil
+}
+
+func (a *API) getPurgeReceipt(ctx context.Context, in *accountInput) (*receiptOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := a.Accounts.Receipt(ctx, route.Caller(ctx).Org.ID, at)
+	if err != nil {
+		return nil, err
+	}
+	out := &receiptOutput{}
+	out.Body.Receipt = receipt
+	return out, nil
+}

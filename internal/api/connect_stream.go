@@ -1,0 +1,162 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"golang.org/x/time/rate"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/qrcode"
+	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/scope"
+)
+
+func (a *API) attemptStreams() {
+	route.Plain(a.table, route.Operation{
+		ID: "streamAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/events", Tag: tagConnect, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Media: []string{"text/event-stream"}, Problems: []problem.Kind{problem.AttemptNotFound},
+		Summary:     "Watch an attempt",
+		Description: "Server-sent events: `event: attempt` with the attempt as data, at once and whenever it changes. The stream ends after the attempt.",
+	}, a.streamAttempt)
+	route.Plain(a.table, route.Operation{
+		ID: "getAttemptQR", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/qr", Tag: tagConnect, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Free, Media: []string{"image/svg+xml", "image/png", "text/plain"},
+		Problems: []problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict, problem.AttemptCompleted},
+		Summary:  "The QR code to show", Description: "The current `phone_url` as a picture, or as text for a terminal, by the Accept header. It changes about once a minute: load it again at `phone_url_expires_at`.",
+	}, a.attemptQR)
+}
+
+// watchFor bounds how long one look at an attempt waits; the next one follows at once.
+const watchFor = 20 * time.Second
+
+func (a *API) streamAttempt(w http.ResponseWriter, r *http.Request) error {
+	at, err := parseAttempt(r.PathValue("attemptId"))
+	if err != nil {
+		return err
+	}
+	org := route.Caller(r.Context()).Org.ID
+	f, err := a.Connects.Get(r.Context(), org, at)
+	if err != nil {
+		return err
+	}
+	events, err := route.Stream(w, r)
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-events.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for known := int64(-1); ; {
+		if f.Version != known {
+			known = f.Version
+			if events.Event("attempt", etag(f)[1:len(etag(f))-1], f.Attempt) != nil {
+				return nil
+			}
+		}
+		if strings.HasPrefix(f.State, "completed_") || ctx.Err() != nil {
+			return nil
+		}
+		if f, err = a.Connects.Changed(ctx, org, at, known, watchFor); err != nil {
+			events.Fail(err)
+			return nil
+		}
+	}
+}
+
+func (a *API) attemptQR(w http.ResponseWriter, r *http.Request) error {
+	at, err := parseAttempt(r.PathValue("attemptId"))
+	if err != nil {
+		return err
+	}
+	f, err := a.Connects.Get(r.Context(), route.Caller(r.Context()).Org.ID, at)
+	if err != nil {
+		return err
+	}
+	if f.PhoneURL == nil {
+		kind := problem.AttemptStateConflict
+		if strings.HasPrefix(f.State, "completed_") {
+			kind = problem.AttemptCompleted
+		}
+		return kind.New("The attempt shows no QR code now.").With("state", f.State).With("nextActions", f.NextActions)
+	}
+	media, body, err := drawQR(*f.PhoneURL, r.Header.Get("Accept"))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", media)
+	w.Header().Set("Vary", "Accept")
+	_, err = w.Write(body)
+	return err
+}
+
+// drawQR draws a code in what the caller accepts: SVG unless it asks for another.
+func drawQR(text, accept string) (media string, body []byte, err error) {
+	code, err := qrcode.New(text)
+	if err != nil {
+		return "", nil, err
+	}
+	switch {
+	case strings.Contains(accept, "image/png"):
+		body, err = code.PNG()
+		return "image/png", body, err
+	case strings.Contains(accept, "text/plain"):
+		return "text/plain; charset=utf-8", []byte(code.Text()), nil
+	}
+	return "image/svg+xml", code.SVG(480), nil
+}
+
+// polls are how often attempts are asked for. Beyond what is free a poll counts as a call.
+type polls struct {
+	byAttempt *otter.Cache[id.Attempt, *rate.Limiter]
+}
+
+const (
+	freePolls     = 2 // per second
+	freePollBurst = 10
+	polledAtOnce  = 100_000
+)
+
+func newPolls() polls {
+	return polls{otter.Must(&otter.Options[id.Attempt, *rate.Limiter]{
+		MaximumSize: polledAtOnce, ExpiryCalculator: otter.ExpiryAccessing[id.Attempt, *rate.Limiter](time.Minute),
+	})}
+}
+
+func (p polls) free(at id.Attempt, now time.Time) bool {
+	l, ok := p.byAttempt.GetIfPresent(at)
+	if !ok {
+		l, _ = p.byAttempt.SetIfAbsent(at, rate.NewLimiter(freePolls, freePollBurst))
+	}
+	return l.AllowN(now, 1)
+}
+
+// poll counts a poll that is not free.
+func (a *API) poll(ctx context.Context, at id.Attempt) error {
+	if a.polls.free(at, a.Now()) {
+		return nil
+	}
+	p := route.Caller(ctx)
+	d, err := a.Limits.Admit(ctx, limit.Call{
+		Org: p.Org.ID, Quota: limit.Plain, Epoch: p.Org.Epoch, Limits: &p.Org.Limits, Started: route.From(ctx).Started(), ReadAt: p.ReadAt(),
+	})
+	if err != nil {
+		return err
+	}
+	if d.Denied != nil {
+		return d.Denied.Problem()
+	}
+	return nil
+}

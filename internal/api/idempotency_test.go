@@ -1,0 +1,145 @@
+package api_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+func random(t *testing.T) string {
+	t.Helper()
+	return strings.ToLower(rand.Text())
+}
+
+// withHeader makes a request with one header more.
+func withHeader(t *testing.T, method, url, key string, body any, name, value string) *http.Request {
+	t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(name, value)
+	return req
+}
+
+// Of fifty equal requests under one key on two nodes one is carried out, and every one of them is answered with what came of it.
+func TestEqualRequestsOnTwoNodesAreCarriedOutOnce(t *testing.T) {
+	t.Parallel()
+	nodes := testenv.Nodes(t, 2, testenv.Setup{})
+	owner := nodes[0].NewOrg(t, unlimited)
+	var first sync.Map
+	var replayed, told atomic.Int64
+	var wait sync.WaitGroup
+	for i := range 50 {
+		wait.Go(func() {
+			for {
+				reply, err := testenv.Send(withHeader(t, http.MethodPost, nodes[i%2].URL+"/v1/me/keys", owner.Key, map[string]any{"label": "once"}, "Idempotency-Key", "k"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if reply.Code() == "idempotency-in-progress" && reply.Header.Get("Retry-After") == "1" {
+					told.Add(1)
+					<-time.After(10 * time.Millisecond)
+					continue
+				}
+				if reply.Status != http.StatusCreated {
+					t.Errorf("%d %s", reply.Status, reply.Body)
+				}
+				first.Store(string(reply.Body), true)
+				if reply.Header.Get("Idempotency-Replayed") == "true" {
+					replayed.Add(1)
+				}
+				return
+			}
+		})
+	}
+	wait.Wait()
+	answers := 0
+	first.Range(func(any, any) bool { answers++; return true })
+	keys, _ := nodes[0].Call(t, http.MethodGet, "/v1/me/keys", owner.Key, nil).JSON()["keys"].([]any)
+	if answers != 1 || replayed.Load() != 49 || len(keys) != 2 {
+		t.Errorf("%d different answers, %d replayed, %d keys", answers, replayed.Load(), len(keys))
+	}
+	t.Logf("%d were told to come back", told.Load())
+}
+
+// When the node that carried a request out died before it said how, the repetition says that nobody knows, on any node, and does nothing.
+func TestARequestWhoseNodeDied(t *testing.T) {
+	t.Parallel()
+	database := testenv.DatabaseURL(t)
+	nodes := testenv.Nodes(t, 2, testenv.Setup{Database: database})
+	owner := nodes[0].NewOrg(t, unlimited)
+	send := func(n *testenv.Node) testenv.Reply {
+		reply, err := testenv.Send(withHeader(t, http.MethodPost, n.URL+"/v1/me/keys", owner.Key, map[string]any{"label": "once"}, "Idempotency-Key", "k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	if reply := send(nodes[0]); reply.Status != http.StatusCreated {
+		t.Fatalf("%d %s", reply.Status, reply.Body)
+	}
+	conn, err := pgx.Connect(t.Context(), database.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for _, c := range []struct{ lease, want string }{
+		{"now() + interval '30 seconds'", `"code":"idempotency-in-progress"`}, {"now() - interval '1 second'", `"outcome":"unknown"`},
+	} {
+		if _, err := conn.Exec(t.Context(), fmt.Sprintf("UPDATE idempotency_key SET state = 'running', body = '', lease_until = %s WHERE org_id = $1", c.lease), owner.ID); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range nodes {
+			if reply := send(n); !strings.Contains(string(reply.Body), c.want) || reply.JSON()["retryable"] != strings.Contains(c.want, "in-progress") {
+				t.Errorf("%d %s", reply.Status, reply.Body)
+			}
+		}
+	}
+	keys, _ := nodes[0].Call(t, http.MethodGet, "/v1/me/keys", owner.Key, nil).JSON()["keys"].([]any)
+	if len(keys) != 2 {
+		t.Errorf("%d keys", len(keys))
+	}
+}
+
+// A key that was minted under an Idempotency-Key is in no table in a form that anybody could use.
+func TestKeptAnswersAreSealed(t *testing.T) {
+	t.Parallel()
+	database := testenv.DatabaseURL(t)
+	node := testenv.Nodes(t, 1, testenv.Setup{Database: database})[0]
+	owner := node.NewOrg(t, unlimited)
+	reply, err := testenv.Send(withHeader(t, http.MethodPost, node.URL+"/v1/me/keys", owner.Key, map[string]any{"label": "once"}, "Idempotency-Key", "k"))
+	if err != nil || reply.Status != http.StatusCreated {
+		t.Fatalf("%v %d %s", err, reply.Status, reply.Body)
+	}
+	conn, err := pgx.Connect(t.Context(), database.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	var body []byte
+	if err := conn.QueryRow(t.Context(), "SELECT body FROM idempotency_key WHERE org_id = $1", owner.ID).Scan(&body); err != nil {
+		t.Fatal(err)
+	}
+	if key := reply.JSON()["key"].(string); len(body) < len(reply.Body) || bytes.Contains(body, []byte(key)) || bytes.Contains(body, []byte("once")) {
+		t.Errorf("the answer lies open: %q", body)
+	}
+}

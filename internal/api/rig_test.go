@@ -1,0 +1,43 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// withSandbox is a sandbox platform of the test's own, with a proxy per region around it, for nodes to connect accounts on.
+func withSandbox(t testing.TB) testenv.Setup {
+	t.Helper()
+	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
+		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
+	})
+	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
+	return testenv.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())}
+}
+
+// connected is an account of an org.
+func connected(t *testing.T, n *testenv.Node, o testenv.Org) string {
+	t.Helper()
+	login := "ok+" + o.KeyID + random(t) + "@sandbox.test"
+	reply := held(t, n, o.Key, "/v1/connect/login", map[string]any{"email": login, "password": "good", "remember_credentials": true})
+	account, _ := reply.JSON()["account_id"].(string)
+	if account == "" || reply.JSON()["state"] != "completed_success" {
+		t.Fatalf("connect %s: %d %s", login, reply.Status, reply.Body)
+	}
+	return account
+}
+
+// held is a call whose answer is waited for.
+func held(t *testing.T, n *testenv.Node, key, path string, body map[string]any) testenv.Reply {
+	t.Helper()
+	reply, err := testenv.Send(withHeader(t, http.MethodPost, n.URL+path, key, body, "Prefer", "wait=25"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}

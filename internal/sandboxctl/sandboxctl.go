@@ -1,0 +1,182 @@
+// Package sandboxctl orders things of the sandbox platform: that a session ends, that a fan writes, that a creator's phone approves.
+//
+// It speaks to the control API of our own sandbox server (docs/sandbox.md), which stands beside the nodes and answers on loopback only. What
+// it asks for is not traffic of an account, and the platform's own interface is never used here: that is why it alone does not leave
+// through egress.
+package sandboxctl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+const (
+	// answerAtMost bounds an answer, callAtMost how long it is waited for.
+	answerAtMost = 1 << 20
+	callAtMost   = 5 * time.Second
+)
+
+// ErrUnavailable means that the sandbox did not answer, or not as expected.
+var ErrUnavailable = errors.New("the sandbox does not answer")
+
+// Refused is the sandbox's own no.
+type Refused struct {
+	Status  int
+	Code    int
+	Field   string
+	Message string
+}
+
+// Error is the text for logs.
+func (r *Refused) Error() string {
+	return fmt.Sprintf("the sandbox refused with %d (%d): %s", r.Status, r.Code, r.Message)
+}
+
+// Client orders things of one sandbox.
+type Client struct {
+	origin string
+	http   *http.Client
+}
+
+// New makes a client of the sandbox at an origin.
+func New(origin string) *Client {
+	return &Client{origin: strings.TrimSuffix(origin, "/"), http: &http.Client{
+		// No proxy of any kind: it is on this machine.
+		Transport: &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, DialContext: (&net.Dialer{Timeout: time.Second}).DialContext},
+		Timeout:   callAtMost,
+	}}
+}
+
+// Origin is where the sandbox is.
+func (c *Client) Origin() string { return c.origin }
+
+// Close ends idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Session is a signed-in browser of a login.
+type Session struct {
+	Cookie    secret.String
+	UserAgent string
+	// Headers go with the cookies.
+	Headers map[string]string
+}
+
+// OpenSession gives a fresh session of a login, as if somebody had signed in with a browser.
+func (c *Client) OpenSession(ctx context.Context, login string) (Session, error) {
+	var out struct {
+		Cookie    secret.String     `json:"cookie"`
+		UserAgent string            `json:"user_agent"`
+		Headers   map[string]string `json:"headers"`
+	}
+	err := c.order(ctx, "sessions", map[string]any{"login": login}, &out)
+	return Session{out.Cookie, out.UserAgent, out.Headers}, err
+}
+
+// EndSessions ends all sessions of a creator, by the platform's id.
+func (c *Client) EndSessions(ctx context.Context, creator string) error {
+	return c.order(ctx, "sessions/end", map[string]any{"user_id": creator}, nil)
+}
+
+// Happening is something that the world outside does. Only What must be given.
+type Happening struct {
+	// What is the name of the frame that it causes.
+	What string
+	// User is the fan, Ref what it is about, both by the platform's ids.
+	User, Ref string
+	Text      string
+	Reason    string
+	Cents     int64
+	Count     int
+}
+
+// Happen makes it happen to a creator.
+func (c *Client) Happen(ctx context.Context, creator string, h Happening) error {
+	body := map[string]any{"creator_id": creator, "what": h.What}
+	for name, text := range map[string]string{"text": h.Text, "reason": h.Reason} {
+		if text != "" {
+			body[name] = text
+		}
+	}
+	for name, number := range map[string]string{"user_id": h.User, "ref_id": h.Ref} {
+		if number != "" {
+			body[name] = json.Number(number)
+		}
+	}
+	if h.Cents != 0 {
+		body["amount"] = json.Number(fmt.Sprintf("%d.%02d", h.Cents/100, h.Cents%100))
+	}
+	if h.Count != 0 {
+		body["count"] = h.Count
+	}
+	return c.order(ctx, "happen", body, nil)
+}
+
+// AnswerQR plays the creator's phone: action is scan, approve or deny. The handle is the end of the address that a QR code shows; it changes,
+// and what is before the dot does not.
+func (c *Client) AnswerQR(ctx context.Context, handle, action string) error {
+	id, _, _ := strings.Cut(handle, ".")
+	return c.order(ctx, "qr/"+url.PathEscape(id)+"/"+url.PathEscape(action), map[string]any{}, nil)
+}
+
+// TakeSelfie plays the creator's camera.
+func (c *Client) TakeSelfie(ctx context.Context, handle string, passed bool) error {
+	return c.order(ctx, "selfies/"+url.PathEscape(handle), map[string]any{"passed": passed}, nil)
+}
+
+// order sends one order and reads what comes back.
+func (c *Client) order(ctx context.Context, path string, body map[string]any, into any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode an order: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.origin+"/control/"+path, bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("make an order: %w", err)
+	}
+	req.Host = "localhost" // control answers to no other name, so that no page of a browser here can reach it
+	req.Header.Set("Content-Type", "application/json")
+	res, err := c.http.Do(req)
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, answerAtMost))
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		return refusal(res.StatusCode, answer)
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return errors.Join(ErrUnavailable, fmt.Errorf("read what %s answered: %w", path, err))
+	}
+	return nil
+}
+
+func refusal(status int, answer []byte) error {
+	var doc struct {
+		Error struct {
+			Code    int    `json:"code"`
+			Field   string `json:"field"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(answer, &doc) != nil || doc.Error.Code == 0 || status >= http.StatusInternalServerError {
+		return fmt.Errorf("%w: status %d", ErrUnavailable, status)
+	}
+	return &Refused{Status: status, Code: doc.Error.Code, Field: doc.Error.Field, Message: doc.Error.Message}
+}
