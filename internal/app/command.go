@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/telemetry"
 	"github.com/stagedoor/stagedoor/migrations"
+	"github.com/stagedoor/stagedoor/migrations/keyring"
 )
 
 // Main runs a command line of stagedoord and returns its exit code.
@@ -33,7 +34,7 @@ func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer)
 		SilenceErrors: true,
 		Version:       Version(),
 	}
-	root.AddCommand(c.serve(), c.migrate(), c.config(), c.openapi(), c.health(), c.admin())
+	root.AddCommand(c.serve(), c.migrate(), c.config(), c.openapi(), c.health(), c.admin(), c.seal())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -97,6 +98,11 @@ func (c *commands) migrate() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			more, err := c.migrateKeyring(cmd.Context(), db)
+			if err != nil {
+				return err
+			}
+			applied = append(applied, more...)
 			for _, name := range applied {
 				fmt.Fprintln(c.out, "applied "+name)
 			}
@@ -106,6 +112,19 @@ func (c *commands) migrate() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// migrateKeyring brings the schema of the data keys up to date, wherever it is.
+func (c *commands) migrateKeyring(ctx context.Context, db *postgres.DB) ([]string, error) {
+	if url, ok := variable(c.environ, "STAGEDOOR_KEYRING_URL"); ok {
+		apart, err := postgres.Open(ctx, postgres.Config{URL: secret.New(url), MaxConns: 4, Name: "stagedoord migrate", Patient: true})
+		if err != nil {
+			return nil, fmt.Errorf("STAGEDOOR_KEYRING_URL: %w", err)
+		}
+		defer apart.Close()
+		db = apart
+	}
+	return postgres.MigrateSchema(ctx, db, keyring.Files, keyring.Schema)
 }
 
 func (c *commands) config() *cobra.Command {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/migrations"
+	"github.com/stagedoor/stagedoor/migrations/keyring"
 )
 
 // internalHandler is the internal listener: never reachable by customers.
@@ -80,6 +81,7 @@ func (n *Node) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	probe("postgres", "down", "the database does not answer", n.db.Ping)
 	probe("schema", "down", "the database lacks migrations of this build: run stagedoord migrate", n.schemaCurrent)
+	probe("kms", "degraded", "the key management service does not answer; accounts used lately go on for a while, new ones cannot be connected", n.sealer.Check)
 	probe("redis", "degraded", "no answer; this node enforces its share of the limits by itself", n.redis.Ping)
 	probe("nats", "degraded", "no answer; changes reach this node a little later", n.bus.Ping)
 	for _, region := range n.egress.Regions() {
@@ -104,6 +106,12 @@ func (n *Node) schemaCurrent(ctx context.Context) error {
 		return nil // a schema never goes back
 	}
 	current, err := postgres.Current(ctx, n.db, migrations.Files)
+	if err != nil {
+		return err
+	}
+	if current {
+		current, err = postgres.CurrentSchema(ctx, n.keyring, keyring.Files, keyring.Schema)
+	}
 	if err != nil {
 		return err
 	}

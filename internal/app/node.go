@@ -29,9 +29,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/bus"
-	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/config"
+	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/fleet"
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -39,6 +39,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/internal/telemetry"
 	"github.com/stagedoor/stagedoor/internal/usage"
 	"github.com/stagedoor/stagedoor/internal/valkey"
@@ -51,9 +52,11 @@ type Node struct {
 	registry *prometheus.Registry
 	tracing  *sdktrace.TracerProvider
 
-	db    *postgres.DB
-	redis *valkey.Client
-	bus   *bus.Bus
+	db      *postgres.DB
+	keyring *postgres.DB // the same as db unless it is set apart
+	sealer  *seal.Sealer
+	redis   *valkey.Client
+	bus     *bus.Bus
 	// egress is the way to platforms.
 	egress *egress.Egress
 
@@ -64,6 +67,7 @@ type Node struct {
 	jobs   *river.Client[pgx.Tx] // nil unless this node is a worker
 	api    *api.API
 	admin  *admin.Admin
+	flows
 
 	draining atomic.Bool
 	// schemaSeen means that the schema was found current once.
@@ -115,19 +119,19 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	orgs := org.New(org.Deps{DB: n.db, Audit: auditLog, Jobs: enqueue, Announce: n.limits, Now: clock.Now})
 	n.limits.SetEpochs(orgs)
 	n.keys = apikey.New(apikey.Deps{DB: n.db, Orgs: orgs, Audit: auditLog, Troubled: n.limits.Troubled, Now: clock.Now})
-	n.bus.OnConnect(n.keys.Distrust)
+	n.bus.OnConnect(func() { n.keys.Distrust(); n.sealer.Distrust() })
 	n.usage = usage.New(usage.Deps{DB: n.db, Log: n.log, Now: clock.Now})
 
-	sandbox, err := catalog.Sandbox()
-	if err != nil {
+	source, hashIP := route.SourceOf(proxies), hashWith(cfg.IPHashKey.Reveal())
+	if err := n.buildFlows(process, orgs, auditLog, enqueue, source, hashIP); err != nil {
 		return n, err
 	}
-	source, hashIP := route.SourceOf(proxies), hashWith(cfg.IPHashKey.Reveal())
 	publicMetrics, adminMetrics := route.NewMetrics("public"), route.NewMetrics("admin")
 	n.api, err = api.New(api.Deps{
-		Config: api.Config{PublicURL: cfg.PublicURL}, Orgs: orgs, Keys: n.keys, Audit: auditLog, Limits: n.limits, Usage: n.usage,
-		Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox},
-		Metrics:  publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Audit: auditLog, Limits: n.limits, Usage: n.usage,
+		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Catalogs: n.flows.catalogs,
+		Sandbox: n.sandbox, Idempotency: n.repeats,
+		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	if err != nil {
 		return n, err
@@ -140,15 +144,18 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	if n.has("worker") {
 		workers := river.NewWorkers()
 		org.Register(workers, n.limits)
+		connect.Register(workers, n.connects)
 		n.jobs, err = river.NewClient(riverpgxv5.New(n.db.Pool()), &river.Config{
 			Workers: workers, Logger: quiet(n.log), ID: process,
-			Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}},
+			Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}, connect.Queue: {MaxWorkers: connectWorkers}},
+			// A step whose worker vanished is brought back by its row long before; this only tidies the queue.
+			RescueStuckJobsAfter: 5 * time.Minute,
 		})
 		if err != nil {
 			return n, fmt.Errorf("set up the workers: %w", err)
 		}
 	}
-	for _, list := range [][]prometheus.Collector{n.limits.Collectors(), n.egress.Collectors(), publicMetrics.Collectors(), adminMetrics.Collectors(), {n.poolCollector()}} {
+	for _, list := range [][]prometheus.Collector{n.limits.Collectors(), n.egress.Collectors(), n.sealer.Collectors(), n.health.Collectors(), publicMetrics.Collectors(), adminMetrics.Collectors(), {n.poolCollector()}} {
 		n.registry.MustRegister(list...)
 	}
 	return n, nil
@@ -169,9 +176,14 @@ func (n *Node) openEngines(ctx context.Context) (err error) {
 	if n.redis, err = valkey.Open(valkey.Config{URL: n.cfg.Redis, Name: "stagedoord"}); err != nil {
 		return err
 	}
-	n.bus, err = bus.Open(bus.Config{URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node})
-	return err
+	if n.bus, err = bus.Open(bus.Config{URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node}); err != nil {
+		return err
+	}
+	return n.openSealer(ctx)
 }
+
+// connectWorkers is how many sign-ins a node has under way at once. They wait for platforms most of the time.
+const connectWorkers = 50
 
 // tracer is nil unless traces are sent somewhere.
 func (n *Node) tracer() trace.Tracer {
@@ -186,11 +198,17 @@ func (n *Node) Close() {
 	if n.egress != nil {
 		n.egress.Close()
 	}
+	if n.sandbox != nil {
+		n.sandbox.Close()
+	}
 	if n.bus != nil {
 		n.bus.Close()
 	}
 	if n.redis != nil {
 		n.redis.Close()
+	}
+	if n.keyring != nil && n.keyring != n.db {
+		n.keyring.Close()
 	}
 	if n.db != nil {
 		n.db.Close()

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
 )
@@ -56,8 +57,13 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	work.Go(func() error {
 		return n.bus.Listen(background, limit.AccountPattern, func(account string, _ []byte) { n.limits.ForgetAccount(id.Account(account)) })
 	})
+	work.Go(func() error { return n.sealer.Run(background) })
+	work.Go(func() error { return n.bus.Listen(background, connect.Pattern, n.connects.Heard) })
 	if n.jobs != nil {
 		work.Go(func() error { return n.work(background) })
+		work.Go(func() error { return n.connects.Run(background) })
+		work.Go(func() error { return n.health.Run(background) })
+		work.Go(func() error { return n.sweep(background) })
 	}
 
 	internal := server(n.internalHandler(), n.log, 0)
@@ -72,7 +78,7 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	}
 	serve(internal, l.Internal)
 	if l.Public != nil {
-		public := server(n.api, n.log, publicWriteTimeout)
+		public := server(n.public(), n.log, publicWriteTimeout)
 		servers = append([]*http.Server{public}, servers...)
 		serve(public, l.Public)
 		n.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("public", l.Public.Addr().String()),
@@ -149,4 +155,30 @@ func (n *Node) heardEpoch(last string, payload []byte) {
 	}
 	n.keys.Heard(org, epoch)
 	n.limits.Forget(org)
+}
+
+// sweepEvery is how often what is old is looked for.
+const sweepEvery = 5 * time.Second
+
+// sweep ends hosted sessions whose time is over, and forgets events that nobody took and answers that nobody asked for again.
+func (n *Node) sweep(ctx context.Context) error {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		_, err := n.sessions.Sweep(ctx)
+		if err == nil {
+			_, err = n.outbox.Trim(ctx)
+		}
+		if err == nil {
+			_, err = n.repeats.Trim(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			n.log.LogAttrs(ctx, slog.LevelWarn, "old rows not swept", slog.Any("error", err))
+		}
+	}
 }

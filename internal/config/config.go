@@ -17,6 +17,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"github.com/stagedoor/stagedoor/internal/egress"
+	"github.com/stagedoor/stagedoor/internal/kms"
 	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
@@ -34,6 +35,18 @@ type Config struct {
 	TrustedProxies []string      `env:"STAGEDOOR_TRUSTED_PROXIES" doc:"Networks, such as 10.0.0.0/8, whose X-Forwarded-For is believed."`
 	AdminToken     secret.String `env:"STAGEDOOR_ADMIN_TOKEN" need:"32 or more random characters, such as the output of: openssl rand -hex 32" doc:"Bearer token of the admin API; it carries admin:*."`
 	IPHashKey      secret.String `env:"STAGEDOOR_IP_HASH_KEY" need:"32 or more random characters, such as the output of: openssl rand -hex 32" doc:"Key of the hash that stands for addresses in the audit log. The same on all nodes."`
+
+	ConnectURL string `env:"STAGEDOOR_CONNECT_URL" doc:"Address by which creators reach the connect pages; STAGEDOOR_PUBLIC_URL if empty."`
+
+	Keyring      secret.String `env:"STAGEDOOR_KEYRING_URL" doc:"PostgreSQL where the data keys are, so that they can have short backups of their own; DATABASE_URL if empty."`
+	KMS          string        `env:"STAGEDOOR_KMS" need:"the key that all others are wrapped with, such as local:/etc/stagedoor/keyset.json, transit:https://vault.internal:8200/transit/stagedoor, aws:arn:aws:kms:… or gcp:projects/…" doc:"The key that all others are wrapped with: local:FILE, transit:URL/mount/key, aws:ARN or gcp:NAME. See docs/sealing.md."`
+	KMSOld       string        `env:"STAGEDOOR_KMS_OLD" doc:"A key in the same form that is still needed to read, while everything is moved to STAGEDOOR_KMS."`
+	KMSOldToken  string        `env:"STAGEDOOR_KMS_OLD_TOKEN_FILE" doc:"A file with the token for transit, if STAGEDOOR_KMS_OLD is one."`
+	KMSToken     secret.String `env:"STAGEDOOR_KMS_TOKEN" doc:"Token for transit."`
+	KMSTokenFile string        `env:"STAGEDOOR_KMS_TOKEN_FILE" doc:"A file with the token for transit. It is read for every call, so it can be renewed."`
+	KMSNamespace string        `env:"STAGEDOOR_KMS_NAMESPACE" doc:"Namespace for transit."`
+	KMSRoots     string        `env:"STAGEDOOR_KMS_ROOTS" doc:"A file with the certificates that transit's is signed by; the system's if empty."`
+	KMSEndpoint  string        `env:"STAGEDOOR_KMS_ENDPOINT" doc:"A private endpoint of AWS or Google KMS, as https://host."`
 
 	SandboxURL string `env:"STAGEDOOR_SANDBOX_URL" envDefault:"http://127.0.0.1:18200" doc:"Origin of the sandbox platform, as the proxies reach it: scheme, host and port."`
 
@@ -77,6 +90,12 @@ func Read(environ []string) (Config, error) {
 	}
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
 	c.SandboxURL = strings.TrimSuffix(c.SandboxURL, "/")
+	if c.ConnectURL = strings.TrimSuffix(c.ConnectURL, "/"); c.ConnectURL == "" {
+		c.ConnectURL = c.PublicURL
+	}
+	if c.Keyring.Empty() {
+		c.Keyring = c.Database
+	}
 	return c, errors.Join(unknown(vars), missing(c), c.check())
 }
 
@@ -140,6 +159,9 @@ func (c Config) check() error {
 	} else if err == nil && u.Scheme == "http" && !c.Dev && !loopback(u.Hostname()) {
 		bad("STAGEDOOR_PUBLIC_URL is plain http: use https, or set STAGEDOOR_DEV=true on a development machine")
 	}
+	if c.ConnectURL != "" && !origin(c.ConnectURL) && c.ConnectURL != c.PublicURL {
+		bad("STAGEDOOR_CONNECT_URL is no http or https origin: set it to something like https://connect.example.com, with nothing behind the host")
+	}
 	if !origin(c.SandboxURL) {
 		bad("STAGEDOOR_SANDBOX_URL is no http or https origin: set it to something like http://127.0.0.1:18200, with nothing behind the port")
 	}
@@ -171,6 +193,14 @@ func (c Config) check() error {
 		bad("STAGEDOOR_DATABASE_MAX_CONNS is %d: use 2 or more", c.MaxConns)
 	}
 	return errors.Join(out...)
+}
+
+// KMSSettings reads which keys wrap all others: the one in use, and the one before it.
+func (c Config) KMSSettings() (wraps, old kms.Settings) {
+	wraps = kms.Settings{
+		Key: c.KMS, Token: c.KMSToken, TokenFile: c.KMSTokenFile, Namespace: c.KMSNamespace, RootsFile: c.KMSRoots, Endpoint: c.KMSEndpoint, Create: c.Dev,
+	}
+	return wraps, kms.Settings{Key: c.KMSOld, TokenFile: c.KMSOldToken, Namespace: c.KMSNamespace, RootsFile: c.KMSRoots}
 }
 
 // Proxies reads the trusted networks.

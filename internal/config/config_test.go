@@ -11,7 +11,7 @@ import (
 func good() map[string]string {
 	return map[string]string{
 		"DATABASE_URL": "postgres://u:hunter2@127.0.0.1/x", "REDIS_URL": "redis://:hunter2@127.0.0.1:6379", "NATS_URL": "nats://127.0.0.1:4222",
-		"STAGEDOOR_PUBLIC_URL": "https://api.example.com/", "STAGEDOOR_ADMIN_TOKEN": strings.Repeat("hunter2x", 4), "STAGEDOOR_IP_HASH_KEY": strings.Repeat("hunter2y", 4),
+		"STAGEDOOR_PUBLIC_URL": "https://api.example.com/", "STAGEDOOR_ADMIN_TOKEN": strings.Repeat("hunter2x", 4), "STAGEDOOR_IP_HASH_KEY": strings.Repeat("hunter2y", 4), "STAGEDOOR_KMS": "local:/etc/stagedoor/keyset.json",
 	}
 }
 

@@ -34,7 +34,11 @@ const ipHashKey = "test-ip-hash-key-0123456789abcdef0123456789"
 // Setup says which engines nodes share. Empty fields get the shared engines and a database of their own.
 type Setup struct {
 	// Egress are proxies by region, as in STAGEDOOR_EGRESS; none if empty.
-	Egress                secret.String
+	Egress secret.String
+	// Sandbox is the origin of the sandbox platform.
+	Sandbox string
+	// Keyset is a file with the key that wraps all others; one of the test's own if empty.
+	Keyset                string
 	Database, Redis, NATS secret.String
 	// RedisTimeout is generous by default: on a busy test machine 25 ms would make nodes decide alone now and then.
 	RedisTimeout time.Duration
@@ -56,6 +60,12 @@ func (s Setup) complete(t testing.TB) Setup {
 	}
 	if s.NATS.Empty() {
 		s.NATS = NATS(t)
+	}
+	if s.Keyset == "" {
+		s.Keyset = filepath.Join(t.TempDir(), "keyset.json")
+	}
+	if s.Sandbox == "" {
+		s.Sandbox = "http://127.0.0.1:18200"
 	}
 	if s.RedisTimeout == 0 {
 		s.RedisTimeout = 5 * time.Second
@@ -94,7 +104,7 @@ func inProcess(t testing.TB, i int, s Setup) *Node {
 		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: []string{"api", "worker"}, Node: fmt.Sprint("node-", i+1),
 		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: "http://stagedoor.test", AdminToken: secret.New(AdminToken),
 		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
-		Egress: s.Egress, EgressMaxIdle: 100,
+		Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox,
 	}, log)
 	if err != nil {
 		t.Fatal(err)
@@ -133,6 +143,7 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 				"STAGEDOOR_ADMIN_TOKEN=" + AdminToken, "STAGEDOOR_IP_HASH_KEY=" + ipHashKey, "STAGEDOOR_DEV=true",
 				"STAGEDOOR_NODE=" + fmt.Sprint("node-", i+1), "STAGEDOOR_REDIS_TIMEOUT=" + s.RedisTimeout.String(),
 				"STAGEDOOR_DRAIN_DELAY=" + s.DrainDelay.String(), "STAGEDOOR_DATABASE_MAX_CONNS=8", "STAGEDOOR_LOG_FORMAT=json",
+				"STAGEDOOR_KMS=local:" + s.Keyset, "STAGEDOOR_SANDBOX_URL=" + s.Sandbox, "STAGEDOOR_EGRESS=" + s.Egress.Reveal(),
 			}
 			cmd.Env = append(cmd.Env, s.Env...)
 			out := s.Log

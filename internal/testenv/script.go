@@ -452,6 +452,10 @@ func judgeProblem(reply Reply, members map[string]any) (faults []string) {
 	page := problem.TypeURL("http://stagedoor.test/problems", kind)
 	wait, _ := members["retryAfterSec"].(json.Number)
 	challenged := strings.HasPrefix(reply.Header.Get("WWW-Authenticate"), "Bearer")
+	instance := any("urn:request:" + reply.Header.Get("X-Request-Id"))
+	if reply.Header.Get("Idempotency-Replayed") != "" {
+		instance = members["instance"] // that of the request which was answered first
+	}
 	for _, rule := range []struct {
 		name      string
 		want, got any
@@ -459,7 +463,7 @@ func judgeProblem(reply Reply, members map[string]any) (faults []string) {
 		{"type", page, members["type"]},
 		{"title", kind.Title, members["title"]},
 		{"status", strconv.Itoa(kind.Status), fmt.Sprint(members["status"])},
-		{"instance", "urn:request:" + reply.Header.Get("X-Request-Id"), members["instance"]},
+		{"instance", instance, members["instance"]},
 		{"Link", "<" + page + `>; rel="type"`, reply.Header.Get("Link")},
 		{"Retry-After", wait.String(), reply.Header.Get("Retry-After")},
 		{"WWW-Authenticate", reply.Status == http.StatusUnauthorized, challenged},

@@ -23,6 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/migrations"
+	"github.com/stagedoor/stagedoor/migrations/keyring"
 )
 
 // engines are the addresses of the shared test engines.
@@ -169,7 +170,9 @@ var schemaTemplate = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = postgres.Migrate(ctx, db, migrations.Files)
+	if _, err = postgres.Migrate(ctx, db, migrations.Files); err == nil {
+		_, err = postgres.MigrateSchema(ctx, db, keyring.Files, keyring.Schema)
+	}
 	db.Close()
 	if err != nil {
 		return "", err
@@ -180,16 +183,18 @@ var schemaTemplate = sync.OnceValues(func() (string, error) {
 
 func schemaHash() string {
 	h := sha256.New()
-	names, err := fs.Glob(migrations.Files, "*.sql")
-	if err != nil {
-		panic(err)
-	}
-	for _, name := range names {
-		text, err := fs.ReadFile(migrations.Files, name)
+	for _, files := range []fs.FS{migrations.Files, keyring.Files} {
+		names, err := fs.Glob(files, "*.sql")
 		if err != nil {
 			panic(err)
 		}
-		h.Write(text)
+		for _, name := range names {
+			text, err := fs.ReadFile(files, name)
+			if err != nil {
+				panic(err)
+			}
+			h.Write(text)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }

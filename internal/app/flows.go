@@ -1,0 +1,113 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/connect"
+	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/health"
+	"github.com/stagedoor/stagedoor/internal/hosted"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/idempotency"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/outbox"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/upstream"
+)
+
+// flows are accounts, and what is done with them.
+type flows struct {
+	catalogs map[org.Environment]*catalog.Catalog
+	outbox   *outbox.Outbox
+	accounts *account.Accounts
+	sessions *session.Sessions
+	links    *session.Links
+	connects *connect.Connects
+	health   *health.Health
+	hosted   *hosted.Hosted
+	// repeats are requests under an Idempotency-Key.
+	repeats *idempotency.Keys
+	sandbox *sandboxctl.Client
+}
+
+// liveGuard keeps people from trying passwords on a platform through us. The sandbox's logins are everybody's.
+var liveGuard = map[org.Environment]connect.Guard{org.EnvLive: {PerLogin: 5, Refused: 20}}
+
+// buildFlows makes what stands on the domain: platforms, accounts, attempts, health, and the creators' pages.
+func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, jobs *river.Client[pgx.Tx], source func(*http.Request) string, hashIP func(string) string) error {
+	sandbox, err := catalog.Sandbox()
+	if err != nil {
+		return err
+	}
+	driver, err := upstream.New(upstream.Deps{Catalog: sandbox, Egress: n.egress, Origin: n.cfg.SandboxURL, Patience: 0, Now: clock.Now})
+	if err != nil {
+		return fmt.Errorf("STAGEDOOR_SANDBOX_URL: %w", err)
+	}
+	platform := connect.Platform{Driver: driver, Catalog: sandbox}
+	if u, err := url.Parse(n.cfg.SandboxURL); err == nil {
+		platform.Hosts = []string{u.Host}
+	}
+	drivers := func(env org.Environment) (upstream.Driver, bool) { return driver, env == org.EnvSandbox }
+	n.flows.catalogs = map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox}
+	n.repeats = idempotency.New(idempotency.Deps{DB: n.db, Seal: n.sealer})
+	n.sandbox = sandboxctl.New(n.cfg.SandboxURL)
+	n.flows.outbox = outbox.New(n.db, clock.Now)
+	n.accounts = account.New(account.Deps{
+		Config: account.Config{Regions: connect.Regions, SignOutTimeout: 5 * time.Second}, DB: n.db, Orgs: orgs, Audit: auditLog, Outbox: n.outbox,
+		Seal: n.sealer, Limits: n.limits, Bus: n.bus, Catalogs: n.flows.catalogs, Drivers: drivers,
+		ReconnectURL: func(_ id.Org, _ id.Account) string { return n.cfg.PublicURL + "/v1/connect/sessions" }, Log: n.log, Now: clock.Now,
+	})
+	n.sessions = session.New(session.Deps{DB: n.db, Audit: auditLog, Outbox: n.outbox, Regions: connect.Regions, Now: clock.Now})
+	n.links = session.NewLinks(n.sealer)
+	n.connects = connect.New(connect.Deps{
+		Config: connect.Config{PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Process: process, Guards: liveGuard},
+		DB:     n.db, Orgs: orgs, Accounts: n.accounts, Seal: n.sealer, Limits: n.limits, Audit: auditLog, Outbox: n.outbox, Jobs: jobs, Bus: n.bus,
+		Egress: n.egress, Hosted: n.sessions, Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: platform}, Log: n.log, Now: clock.Now,
+	})
+	n.accounts.OnDisconnect(n.connects.Leave)
+	n.health = health.New(health.Deps{
+		Config: health.Config{}, Accounts: n.accounts, Orgs: orgs, Limits: n.limits, Catalogs: n.flows.catalogs, Drivers: drivers,
+		Reauthenticate: func(ctx context.Context, of id.Org, at id.Account) error {
+			o, err := orgs.Get(ctx, of)
+			if err != nil {
+				return err
+			}
+			by := audit.By{Kind: audit.ActorSystem, ID: "health", Action: "account.reauthenticate"}
+			_, err = n.connects.Reauthenticate(ctx, o, by, at, false)
+			if errors.Is(err, problem.AttemptInProgress.New("")) {
+				return nil // somebody is at it already
+			}
+			return err
+		},
+		Ticker: clock.Ticker, Log: n.log, Now: clock.Now,
+	})
+	p := pages{n.connects, n.sessions, orgs, n.accounts}
+	n.hosted, err = hosted.New(hosted.Deps{
+		Config: hosted.Config{URL: n.connectURL()}, Attempts: p, Sessions: n.sessions, Orgs: p, Connections: p, Links: n.links,
+		Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+	})
+	return err
+}
+
+func (n *Node) connectURL() string {
+	if n.cfg.ConnectURL == "" {
+		return n.cfg.PublicURL
+	}
+	return n.cfg.ConnectURL
+}
+
+// public serves the creators' pages and the API from one port: they share no path.
+func (n *Node) public() http.Handler { return n.hosted.Before(n.api) }

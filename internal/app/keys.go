@@ -1,0 +1,50 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/kms"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/seal"
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// openSealer opens the keyring.
+func (n *Node) openSealer(ctx context.Context) error {
+	var (
+		now kms.Wrapper = noKMS{}
+		old []kms.Wrapper
+		err error
+	)
+	if n.cfg.KMS != "" {
+		wraps, before := n.cfg.KMSSettings()
+		if now, old, err = openKMS(ctx, wraps, before); err != nil {
+			return err
+		}
+	}
+	n.keyring = n.db
+	if n.cfg.Keyring.Reveal() != n.cfg.Database.Reveal() && !n.cfg.Keyring.Empty() {
+		if n.keyring, err = postgres.Open(ctx, postgres.Config{URL: n.cfg.Keyring, MaxConns: max(n.cfg.MaxConns, 4), Name: "stagedoord " + n.cfg.Node}); err != nil {
+			return fmt.Errorf("STAGEDOOR_KEYRING_URL: %w", err)
+		}
+	}
+	n.sealer = seal.New(seal.Deps{Config: seal.Config{}, DB: n.keyring, KMS: now, OldKMS: old, Bus: n.bus, Log: n.log, Now: clock.Now})
+	return nil
+}
+
+// noKMS is there when none is set: nothing can be sealed or opened, which is enough for a node that only prints its documents.
+type noKMS struct{}
+
+func (noKMS) ID() string { return "none:none" }
+
+func (noKMS) Wrap(context.Context, secret.String, []byte) (kms.Wrapped, error) {
+	return kms.Wrapped{}, kms.ErrUnavailable
+}
+
+func (noKMS) Unwrap(context.Context, kms.Wrapped, []byte) (secret.String, error) {
+	return secret.String{}, kms.ErrUnavailable
+}
+
+func (noKMS) Check(context.Context) (kms.Ref, error) { return kms.Ref{}, kms.ErrUnavailable }

@@ -1,0 +1,155 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/connect"
+	"github.com/stagedoor/stagedoor/internal/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/hosted"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// pages gives the creators' pages what they need of the flows.
+type pages struct {
+	connects *connect.Connects
+	sessions *session.Sessions
+	orgs     *org.Orgs
+	accounts *account.Accounts
+}
+
+// Org tells who asks.
+func (p pages) Org(ctx context.Context, of id.Org) (hosted.Org, error) {
+	o, err := p.orgs.Get(ctx, of)
+	if err != nil {
+		return hosted.Org{}, err
+	}
+	look, err := p.sessions.Page(ctx, of)
+	return hosted.Org{ID: o.ID, Name: o.Name, Page: look}, err
+}
+
+func (p pages) view(ctx context.Context, a connect.Paged) (hosted.View, error) {
+	o, err := p.Org(ctx, a.Org)
+	if err != nil {
+		return hosted.View{}, err
+	}
+	v := hosted.View{
+		Org: o, ID: a.ID, Token: a.Token.Reveal(), Version: a.Version, State: a.State, Progress: a.Progress, Channel: a.Channel, Channels: a.Available,
+		Actions: a.NextActions(), SubmissionsLeft: attempt.MaxSubmissions - a.Submissions, ResendAt: a.ResendAt, PhoneURL: a.PhoneURL,
+		PlatformURL: a.PlatformURL, Account: a.Account, ReferenceID: a.Reference, Session: a.Session, ReturnURL: a.ReturnURL,
+		AllowedOrigins: o.Page.AllowedOrigins, UpdatedAt: a.UpdatedAt,
+	}
+	switch a.Channel {
+	case "email":
+		v.EmailMask = a.Mask
+	case "sms":
+		v.PhoneMask = a.Mask
+	}
+	if a.Failure != nil {
+		v.Failure = a.Failure.Code
+	}
+	if a.Session == "" {
+		return v, nil
+	}
+	s, err := p.sessions.Get(ctx, a.Org, a.Session)
+	if err != nil && !errors.Is(err, problem.SessionNotFound.New("")) {
+		return hosted.View{}, err
+	}
+	v.ReturnURL, v.Locale = s.ReturnURL, s.Locale
+	if len(s.AllowedOrigins) > 0 {
+		v.AllowedOrigins = s.AllowedOrigins
+	}
+	return v, nil
+}
+
+// ByToken finds the attempt of a link.
+func (p pages) ByToken(ctx context.Context, token string) (hosted.View, error) {
+	a, err := p.connects.ByToken(ctx, secret.New(token))
+	if err != nil {
+		return hosted.View{}, err
+	}
+	return p.view(ctx, a)
+}
+
+// Wait holds until the attempt has changed.
+func (p pages) Wait(ctx context.Context, token string, version int64, atMost time.Duration) (hosted.View, error) {
+	a, err := p.connects.ChangedPage(ctx, secret.New(token), version, atMost)
+	if err != nil {
+		return hosted.View{}, err
+	}
+	return p.view(ctx, a)
+}
+
+// verdictWithin is how long a page waits for what comes of a code.
+const verdictWithin = 8 * time.Second
+
+// Act does what a creator asks for.
+func (p pages) Act(ctx context.Context, token string, by audit.By, act hosted.Act) (hosted.View, error) {
+	a, err := p.connects.ByToken(ctx, secret.New(token))
+	if err != nil {
+		return hosted.View{}, err
+	}
+	switch {
+	case act.Cancel:
+		by.Action = "connect.cancel"
+		_, err = p.connects.Cancel(ctx, a.Org, by, a.ID)
+	case act.SendEmail:
+		_, err = p.connects.SendEmail(ctx, a.Org, a.ID)
+	case act.Resend:
+		_, err = p.connects.Resend(ctx, a.Org, a.ID)
+	default:
+		_, err = p.connects.Submit(ctx, a.Org, a.ID, connect.Submission{Code: act.Code, Selfie: act.SelfieDone, Channel: act.Channel})
+	}
+	if err == nil {
+		_, err = p.connects.Verdict(ctx, a.Org, a.ID, verdictWithin)
+	}
+	if err != nil {
+		return hosted.View{}, err
+	}
+	return p.ByToken(ctx, a.Token.Reveal())
+}
+
+// Start begins an attempt in a hosted session.
+func (p pages) Start(ctx context.Context, by audit.By, s hosted.Start) error {
+	o, err := p.orgs.Get(ctx, s.Session.Org)
+	if err != nil {
+		return err
+	}
+	by.Action = "connect.start"
+	_, err = p.connects.Start(ctx, connect.Start{
+		Org: o, By: by, Kind: attempt.Kind(s.Kind), Email: s.Email, Password: s.Password, Label: s.Session.Label, Region: s.Session.Region,
+		Reference: s.Session.ReferenceID, Remember: s.Remember, Account: s.Session.Account, Supersede: true, ReturnURL: s.Session.ReturnURL,
+		Hosted: s.Session.ID, Consent: connect.Consent{
+			Who: "creator", TextVersion: s.Consent.Version + "." + s.Consent.Locale, TextHash: s.Consent.TextHash, IPHash: s.Consent.IPHash, At: s.Consent.At,
+		},
+	})
+	return err
+}
+
+// Token is the one of an attempt's pages.
+func (p pages) Token(ctx context.Context, of id.Org, at id.Attempt) (string, error) {
+	t, err := p.connects.PageToken(ctx, of, at)
+	return t.Reveal(), err
+}
+
+// Connection is an account as its creator sees it.
+func (p pages) Connection(ctx context.Context, of id.Org, at id.Account) (hosted.Connection, error) {
+	a, err := p.accounts.Get(ctx, of, at)
+	if err != nil {
+		return hosted.Connection{}, err
+	}
+	return hosted.Connection{Name: "@" + a.Username, Since: a.CreatedAt, Remembered: a.RememberCredentials}, nil
+}
+
+// Disconnect ends a connection by the creator's wish.
+func (p pages) Disconnect(ctx context.Context, by audit.By, of id.Org, at id.Account) error {
+	by.Action = "account.disconnect"
+	return p.accounts.Disconnect(ctx, by, of, at)
+}

@@ -1,0 +1,208 @@
+package test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// personas are all that can be signed in to with a password, and a phone.
+var personas = []string{
+	"ok", "sms", "app", "email", "face", "sms-email", "app-face", "sms-email-face", "locked", "banned", "terms", "captcha", "fan", "slow", "flaky",
+	"down", "changed", "mobile",
+}
+
+// signIn is one attempt and what became of it.
+type signIn struct {
+	login, id, state, failure, account string
+	codes                              int // that the API took
+	took                               time.Duration
+}
+
+// crowd are attempts that go on while nodes die.
+type crowd struct {
+	t        *testing.T
+	nodes    []*testenv.Node
+	owner    testenv.Org
+	platform *sandboxtest.Platform
+	restarts atomic.Int64
+}
+
+// try asks a node once. ok is false when nobody knows what came of it.
+func (c *crowd) try(method, path string, body any) (r testenv.Reply, ok bool) {
+	r, err := testenv.Do(c.t.Context(), method, c.nodes[rand.IntN(len(c.nodes))].URL+path, c.owner.Key, body)
+	return r, err == nil && r.Status < http.StatusInternalServerError
+}
+
+// call asks until a node answers.
+func (c *crowd) call(method, path string, body any) testenv.Reply {
+	for range 400 {
+		if r, ok := c.try(method, path, body); ok {
+			return r
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	c.t.Errorf("%s %s: no answer from any node", method, path)
+	return testenv.Reply{}
+}
+
+// one signs in by acting on next_actions, as a good client does.
+func (c *crowd) one(n int) signIn {
+	persona := personas[n%len(personas)]
+	s := signIn{login: fmt.Sprintf("%s+chaos%d@sandbox.test", persona, n)}
+	began := time.Now()
+	body := map[string]any{"email": s.login, "password": "good", "proxy_country": []string{"us", "uk"}[n%2]}
+	if persona == "mobile" {
+		body = map[string]any{"auth_type": "mobile_app"}
+	}
+	r := c.call(http.MethodPost, "/v1/connect/login", body)
+	s.id, _ = r.JSON()["attempt_id"].(string)
+	if r.Code() == "attempt-in-progress" { // the first try got through after all
+		s.id, _ = r.JSON()["attemptId"].(string)
+	}
+	if s.id == "" {
+		c.t.Errorf("start of %s: %d %s", s.login, r.Status, r.Body)
+		return s
+	}
+	path := "/v1/connect/login/" + s.id
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); {
+		r := c.call(http.MethodGet, path+"?wait=2", nil)
+		a := r.JSON()
+		s.state, _ = a["state"].(string)
+		if strings.HasPrefix(s.state, "completed_") {
+			s.account, _ = a["account_id"].(string)
+			if f, ok := a["failure"].(map[string]any); ok {
+				s.failure, _ = f["code"].(string)
+			}
+			s.took = time.Since(began)
+			return s
+		}
+		c.act(&s, path, a)
+	}
+	c.t.Errorf("%s is stuck in %s", s.login, s.state)
+	return s
+}
+
+func (c *crowd) act(s *signIn, path string, a map[string]any) {
+	list, _ := a["next_actions"].([]any)
+	can := func(what string) bool { return slices.Contains(list, any(what)) }
+	switch {
+	case can("send_email"):
+		_, _ = c.try(http.MethodPost, path+"/send-email-to-creator", nil)
+	case can("submit_code"):
+		// A code of which nobody knows whether it was taken counts as one.
+		if r, ok := c.try(http.MethodPut, path, map[string]any{"code": "123456"}); !ok || r.Status == http.StatusOK {
+			s.codes++
+		}
+	case can("confirm_selfie"):
+		_, _ = c.try(http.MethodPost, "/v1/sandbox/attempts/"+s.id+"/advance", map[string]any{"to": "pass_selfie"})
+	case can("open_phone_url"):
+		_, _ = c.try(http.MethodPost, "/v1/sandbox/attempts/"+s.id+"/advance", map[string]any{"to": "approve"})
+	}
+}
+
+// kill ends a random node every so often, at once and without warning, and starts it again.
+func (c *crowd) kill(every time.Duration, stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(every):
+		}
+		p := c.nodes[rand.IntN(len(c.nodes))].Process
+		p.Kill()
+		p.Start()
+		c.restarts.Add(1)
+	}
+}
+
+// Nodes are killed all the time while many sign in, by every persona: every attempt comes to an end in time, no creator has two
+// accounts, and the platform gets no code twice.
+func TestAttemptsSurviveTheDeathOfNodes(t *testing.T) {
+	// Not parallel: it loads the machine, and others would be measured with it.
+	many := 36
+	if text := os.Getenv("STAGEDOOR_TEST_ATTEMPTS"); text != "" {
+		many, _ = strconv.Atoi(text)
+	}
+	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
+		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
+		cfg.Slow = 3 * time.Second
+	})
+	nodes := testenv.Processes(t, 3, testenv.Setup{
+		Sandbox: platform.URL, Egress: secret.New("us=" + testenv.NewProxy(t, "127.0.1.1").URL() + " uk=" + testenv.NewProxy(t, "127.0.2.1").URL()),
+	})
+	c := &crowd{t: t, nodes: nodes, platform: platform, owner: nodes[0].NewOrg(t, map[string]int{
+		"callsPerMinute": -1, "callsPerMonth": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1,
+	})}
+	stop := make(chan struct{})
+	var killer, work sync.WaitGroup
+	killer.Go(func() { c.kill(time.Second, stop) })
+	results := make([]signIn, many)
+	next := atomic.Int64{}
+	for range 20 {
+		work.Go(func() {
+			for {
+				n := int(next.Add(1)) - 1
+				if n >= many {
+					return
+				}
+				results[n] = c.one(n)
+			}
+		})
+	}
+	work.Wait()
+	close(stop)
+	killer.Wait()
+	c.judge(results)
+}
+
+func (c *crowd) judge(results []signIn) {
+	ends, longest := map[string]int{}, time.Duration(0)
+	for _, s := range results {
+		ends[strings.TrimPrefix(s.state, "completed_")+" "+s.failure]++
+		longest = max(longest, s.took)
+		answers := c.answers(s.login)
+		if answers > s.codes {
+			c.t.Errorf("%s: the platform got %d codes, and %d were given", s.login, answers, s.codes)
+		}
+	}
+	r := c.call(http.MethodGet, "/v1/accounts", nil)
+	owners := map[string]int{}
+	list, _ := r.JSON()["accounts"].([]any)
+	for _, one := range list {
+		owners[one.(map[string]any)["ofUserId"].(string)]++
+	}
+	for owner, n := range owners {
+		if n > 1 {
+			c.t.Errorf("creator %s has %d accounts", owner, n)
+		}
+	}
+	if len(list) != ends["success "] {
+		c.t.Errorf("%d accounts of %d successes", len(list), ends["success "])
+	}
+	c.t.Logf("%d attempts, %d nodes killed, ends %v, the longest took %s, %d accounts", len(results), c.restarts.Load(), ends, longest.Round(time.Millisecond), len(list))
+}
+
+// answers counts the codes that the platform was sent for a login.
+func (c *crowd) answers(login string) int {
+	n := 0
+	for _, one := range c.platform.Gate.Entries(login) {
+		if one.Method == http.MethodPost && strings.HasSuffix(one.Path, "/answer") {
+			n++
+		}
+	}
+	return n
+}
