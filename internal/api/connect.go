@@ -2,14 +2,17 @@ package api
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/mail"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/connect/session"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
@@ -43,7 +46,7 @@ type mobileInput struct {
 	route.Prefer
 	Body struct {
 		Common
-		ReturnURL *string `json:"return_url,omitempty" maxLength:"2048" format:"uri" doc:"Where the creator's browser goes in the end."`
+		ReturnURL *string `json:"return_url,omitempty" maxLength:"2048" doc:"Where the creator's browser goes in the end."`
 	}
 }
 
@@ -101,7 +104,7 @@ type attemptsOutput struct {
 type reauthInput struct {
 	route.Prefer
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
-	Body struct {
+	Body *struct {
 		Supersede bool `json:"supersede,omitempty" doc:"End an open attempt for this account instead of being refused."`
 	}
 }
@@ -195,9 +198,9 @@ func (a *API) start(ctx context.Context, kind attempt.Kind, in Common) (connect.
 		s.Account = at
 	}
 	bad := problem.ValidationFailed.New("The metadata has values that are not allowed.")
-	for name, value := range in.Metadata {
-		if name == "" || len(name) > 64 || len(value) > 512 {
-			bad.At("/metadata/"+name, "length", "names have 1 to 64 characters, values up to 512")
+	for _, name := range slices.Sorted(maps.Keys(in.Metadata)) {
+		if name == "" || len(name) > 64 || len(in.Metadata[name]) > 512 {
+			bad.At("/metadata/"+pointerEscape.Replace(name), "length", "names have 1 to 64 characters, values up to 512")
 		}
 	}
 	if len(bad.Fields) > 0 {
@@ -206,16 +209,22 @@ func (a *API) start(ctx context.Context, kind attempt.Kind, in Common) (connect.
 	return s, nil
 }
 
+// pointerEscape writes a name as a part of a JSON pointer.
+var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
+
 func (a *API) connectLogin(ctx context.Context, in *loginInput) (*attemptOutput, error) {
 	kind := attempt.Credentials
 	bad := problem.ValidationFailed.New("The sign-in has values that are not allowed.")
 	if in.Body.AuthType == string(attempt.Mobile) {
 		kind = attempt.Mobile
-		for name, given := range map[string]bool{"email": in.Body.Email != "", "password": !in.Body.Password.Empty(), "remember_credentials": in.Body.Remember} {
+		unexpected := func(name string, given bool) {
 			if given {
 				bad.At("/"+name, "unexpected", "must be left out when the creator approves on the phone")
 			}
 		}
+		unexpected("email", in.Body.Email != "")
+		unexpected("password", !in.Body.Password.Empty())
+		unexpected("remember_credentials", in.Body.Remember)
 	} else {
 		if parsed, err := mail.ParseAddress(in.Body.Email); err != nil || parsed.Address != in.Body.Email {
 			bad.At("/email", "format", "must be the email address that the creator signs in with")
@@ -240,8 +249,9 @@ func (a *API) connectMobile(ctx context.Context, in *mobileInput) (*attemptOutpu
 	if err != nil {
 		return nil, err
 	}
-	if in.Body.ReturnURL != nil {
-		s.ReturnURL = *in.Body.ReturnURL
+	s.ReturnURL = some(in.Body.ReturnURL)
+	if err := session.CheckReturn(s.ReturnURL, s.Org.Environment); err != nil {
+		return nil, err
 	}
 	return a.begin(ctx, s)
 }
@@ -299,14 +309,13 @@ func (a *API) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, er
 	if err != nil {
 		return nil, err
 	}
-	known := strings.TrimPrefix(in.IfNoneMatch, "W/")
-	if wait > 0 && (known == "" || known == etag(f)) {
+	if wait > 0 && (in.IfNoneMatch == "" || matches(in.IfNoneMatch, etag(f))) {
 		if f, err = a.Connects.Changed(ctx, org, at, f.Version, wait); err != nil {
 			return nil, err
 		}
 	}
 	out := viewAttempt(f, http.StatusOK)
-	if known != "" && known == out.ETag {
+	if matches(in.IfNoneMatch, out.ETag) {
 		out.Status, out.Body = http.StatusNotModified, nil
 	}
 	return out, nil
@@ -402,7 +411,7 @@ func (a *API) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOut
 	if in.Cursor != "" {
 		at, err := id.Parse[id.Attempt](in.Cursor)
 		if err != nil {
-			return nil, problem.InvalidRequest.New("The cursor is not one of ours; use nextCursor of the page before.")
+			return nil, problem.InvalidRequest.New("The cursor is not one of ours; use nextCursor of the page before.").At("query/cursor", "format", "must be nextCursor of the page before")
 		}
 		f.Before = at
 	}
@@ -433,7 +442,7 @@ func (a *API) reauthenticate(ctx context.Context, in *reauthInput) (*attemptOutp
 		return nil, err
 	}
 	org := route.Caller(ctx).Org
-	f, err := a.Connects.Reauthenticate(ctx, org, route.By(ctx), at, in.Body.Supersede)
+	f, err := a.Connects.Reauthenticate(ctx, org, route.By(ctx), at, in.Body != nil && in.Body.Supersede)
 	if err == nil && wait > 0 {
 		f, err = a.Connects.Verdict(ctx, org.ID, f.ID, wait)
 	}

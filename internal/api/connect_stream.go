@@ -90,7 +90,7 @@ func (a *API) attemptQR(w http.ResponseWriter, r *http.Request) error {
 		if strings.HasPrefix(f.State, "completed_") {
 			kind = problem.AttemptCompleted
 		}
-		return kind.New("The attempt shows no QR code now.").With("state", f.State).With("nextActions", f.NextActions)
+		return kind.New("The attempt shows no QR code now.").With("attemptId", f.ID).With("state", f.State).With("nextActions", f.NextActions)
 	}
 	media, body, err := drawQR(*f.PhoneURL, r.Header.Get("Accept"))
 	if err != nil {

@@ -65,7 +65,7 @@ func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 			t.Fail(w, r, problem.InvalidRequest.New("The query string is not well-formed; escape what is special in it."))
 			return
 		}
-		if op.hasBody {
+		if op.hasBody && (!op.bodyless || r.ContentLength != 0) {
 			body, err := readJSON(w, r)
 			if err != nil {
 				t.Fail(w, r, err)

@@ -72,6 +72,8 @@ type Operation struct {
 	Repeatable bool
 
 	hasBody bool
+	// bodyless operations do without one if none is sent.
+	bodyless bool
 	// keyed means that the operation takes an Idempotency-Key.
 	keyed bool
 }
@@ -207,6 +209,7 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 func describeInput[I any](t *Table, row *Operation) {
 	refuseHidden(row.ID, reflect.TypeFor[I]())
 	row.hasBody = t.operation(row).RequestBody != nil
+	row.bodyless = row.hasBody && !t.operation(row).RequestBody.Required
 	t.markSensitive(reflect.TypeFor[I]())
 	if row.hasBody && row.Example == nil {
 		panic(row.ID + " takes a body and has no example of it")
