@@ -37,6 +37,7 @@ CREATE TABLE attempt (
     -- The step to be taken, and who is at it.
     step                 text NOT NULL DEFAULT '',
     step_seq             bigint NOT NULL DEFAULT 0,
+    step_at              timestamptz,
     target               text NOT NULL DEFAULT '',
     tries                integer NOT NULL DEFAULT 0,
     retry_at             timestamptz,

@@ -86,7 +86,10 @@ func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
 	}
 	err = c.sealSecrets(ctx, &r, secrets)
 	if err == nil {
-		err = c.create(ctx, &r, s)
+		if err = c.create(ctx, &r, s); postgres.IsUnique(err, "attempt_login") {
+			// Somebody was faster by a moment; now that one is found.
+			err = c.create(ctx, &r, s)
+		}
 	}
 	if err != nil {
 		// Its key opens nothing that was kept.
@@ -179,10 +182,6 @@ func (c *Connects) create(ctx context.Context, r *record, s Start) error {
 		}
 		return c.Audit.Record(ctx, tx, s.Org.ID, s.By, string(r.ID), audit.Changes{"kind": {To: r.Kind}, "region": {To: r.Region}, "accountId": {To: r.Account}})
 	})
-	if postgres.IsUnique(err, "attempt_login") {
-		// Somebody was faster by a moment.
-		return problem.AttemptInProgress.New("Another attempt for this login has just been started.")
-	}
 	if err != nil {
 		return err
 	}

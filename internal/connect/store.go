@@ -39,7 +39,7 @@ func insert(ctx context.Context, tx postgres.Tx, r record) error {
 	err = db.New(tx).Insert(ctx, db.InsertParams{
 		OrgID: r.Org, ID: r.ID, Version: r.Version, Kind: string(r.Kind), State: string(r.State), Progress: string(r.Progress), Login: r.login,
 		AccountID: r.Account, Reconnect: r.Reconnect, SessionID: r.Session, Label: r.Label, Region: r.Region, Reference: r.Reference,
-		Metadata: metadata, Remember: r.Remember, ReturnUrl: r.returnURL, Step: string(r.Step), StepSeq: r.StepSeq, Secrets: r.sealed,
+		Metadata: metadata, Remember: r.Remember, ReturnUrl: r.returnURL, Step: string(r.Step), StepSeq: r.StepSeq, StepAt: pointer(r.StepAt), Secrets: r.sealed,
 		SecretsVersion: r.sealedVersion, Consent: consent, StartedBy: by, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		Deadline: pointer(r.Deadline), ExpiresAt: r.ExpiresAt, WakeAt: pointer(r.Wake()),
 	})
@@ -82,7 +82,7 @@ func update(ctx context.Context, tx postgres.Tx, r record) error {
 		OrgID: r.Org, ID: r.ID, Version: r.Version, State: string(r.State), Progress: string(r.Progress), AccountID: r.Account,
 		Channel: r.Channel, Available: available, Mask: r.Mask, ChallengeSent: r.Challenge.Sent, ChallengeExpiresAt: pointer(r.Challenge.ExpiresAt),
 		Challenges: int32(r.Challenges), Submissions: int32(r.Submissions), Resends: int32(r.Resends), ResendAt: pointer(r.ResendAt),
-		QrExpiresAt: pointer(r.QRExpiresAt), Step: string(r.Step), StepSeq: r.StepSeq, Target: r.Target, Tries: int32(r.Tries),
+		QrExpiresAt: pointer(r.QRExpiresAt), Step: string(r.Step), StepSeq: r.StepSeq, StepAt: pointer(r.StepAt), Target: r.Target, Tries: int32(r.Tries),
 		RetryAt: pointer(r.RetryAt), PollAt: pointer(r.PollAt), Lease: r.Lease, LeaseEnd: pointer(r.LeaseEnd), Sent: r.Sent,
 		Secrets: r.sealed, SecretsVersion: r.sealedVersion, Input: r.input, FailureCode: failure.Code,
 		FailureAfter: int64(failure.RetryAfter), UpstreamCode: int32(failure.UpstreamCode), UpstreamMessage: failure.UpstreamMessage,
@@ -126,7 +126,7 @@ func read(row db.Attempt) (record, error) {
 				Channel: row.Channel, Available: row.Available, Mask: row.Mask, ExpiresAt: value(row.ChallengeExpiresAt), Sent: row.ChallengeSent,
 			},
 			Challenges: int(row.Challenges), Submissions: int(row.Submissions), Resends: int(row.Resends), ResendAt: value(row.ResendAt),
-			QRExpiresAt: value(row.QrExpiresAt), Step: attempt.Step(row.Step), StepSeq: row.StepSeq, Target: row.Target, Tries: int(row.Tries),
+			QRExpiresAt: value(row.QrExpiresAt), Step: attempt.Step(row.Step), StepSeq: row.StepSeq, StepAt: value(row.StepAt), Target: row.Target, Tries: int(row.Tries),
 			RetryAt: value(row.RetryAt), PollAt: value(row.PollAt), Lease: row.Lease, LeaseEnd: value(row.LeaseEnd), Sent: row.Sent,
 			CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Deadline: value(row.Deadline), ExpiresAt: row.ExpiresAt,
 			FinishedAt: value(row.FinishedAt),

@@ -74,6 +74,9 @@ const (
 	ScanEvery      = 2 * time.Second
 	// MaxTries is how often a step is taken that the platform did not take.
 	MaxTries = 4
+	// TakenWithin is how long a step may wait for a worker before it is put into the queue again: whoever took it from there may have
+	// vanished before they could say so.
+	TakenWithin = 15 * time.Second
 	// Lease is how long a worker holds a step without a sign of life.
 	Lease = 6 * time.Second
 )
@@ -112,8 +115,10 @@ type Attempt struct {
 	// QRExpiresAt is when the QR shown now changes.
 	QRExpiresAt time.Time
 
-	Step     Step
-	StepSeq  int64
+	Step    Step
+	StepSeq int64
+	// StepAt is when it was last put into the queue.
+	StepAt   time.Time
 	Target   string // the channel that a switch goes to
 	Tries    int
 	RetryAt  time.Time
@@ -145,15 +150,15 @@ func (a *Attempt) move(t Trigger, to State, now time.Time) error {
 }
 
 // begin gives the attempt a step to take.
-func (a *Attempt) begin(s Step) {
-	a.Step, a.Target = s, ""
+func (a *Attempt) begin(s Step, now time.Time) {
+	a.Step, a.Target, a.StepAt = s, "", now
 	a.StepSeq++
 	a.Tries, a.Sent, a.Lease = 0, false, ""
 	a.RetryAt, a.PollAt, a.LeaseEnd = time.Time{}, time.Time{}, time.Time{}
 }
 
 // rest ends the step.
-func (a *Attempt) rest() { a.begin(StepNone) }
+func (a *Attempt) rest() { a.begin(StepNone, time.Time{}) }
 
 // New makes an attempt that is about to take its first step.
 func New(a Attempt, now time.Time) Attempt {
@@ -170,7 +175,7 @@ func New(a Attempt, now time.Time) Attempt {
 	if err := a.move(trigger, Pending, now); err != nil {
 		panic(err) // the table has both starts
 	}
-	a.begin(first)
+	a.begin(first, now)
 	return a
 }
 
@@ -342,7 +347,7 @@ func (a *Attempt) Captured(now time.Time) error {
 	}
 	a.Progress, a.UpdatedAt = Verifying, now
 	a.within(now, PendingTotal)
-	a.begin(StepVerify)
+	a.begin(StepVerify, now)
 	return nil
 }
 
@@ -357,7 +362,7 @@ func (a *Attempt) Submit(now time.Time) error {
 	a.Submissions++
 	a.Progress = CheckingCode
 	a.within(now, PendingTotal)
-	a.begin(StepCode)
+	a.begin(StepCode, now)
 	return nil
 }
 
@@ -368,7 +373,7 @@ func (a *Attempt) Selfie(now time.Time) error {
 	}
 	a.Progress = AwaitingSelfie
 	a.within(now, PendingTotal)
-	a.begin(StepCheck)
+	a.begin(StepCheck, now)
 	return nil
 }
 
@@ -398,7 +403,7 @@ func (a *Attempt) Resend(now time.Time) error {
 	a.Resends++
 	a.Version++
 	a.UpdatedAt = now
-	a.begin(StepResend)
+	a.begin(StepResend, now)
 	return nil
 }
 
@@ -418,7 +423,7 @@ func (a *Attempt) GoTo(channel string, now time.Time) error {
 	}
 	a.Version++
 	a.UpdatedAt = now
-	a.begin(StepSwitch)
+	a.begin(StepSwitch, now)
 	a.Target = channel
 	return nil
 }

@@ -15,7 +15,7 @@ func (a *Attempt) Wake() time.Time {
 		case !a.RetryAt.IsZero():
 			return earliest(a.RetryAt, wake)
 		}
-		return wake
+		return earliest(a.StepAt.Add(TakenWithin), wake)
 	}
 	return earliest(a.PollAt, wake)
 }
@@ -31,10 +31,13 @@ func (a *Attempt) Due(now time.Time) (run bool, err error) {
 	case !now.Before(a.Deadline):
 		return false, a.expire(now)
 	case a.Step != StepNone && a.Lease == "" && !a.RetryAt.IsZero() && !now.Before(a.RetryAt):
-		a.RetryAt = time.Time{}
+		a.RetryAt, a.StepAt = time.Time{}, now
+		return true, nil
+	case a.Step != StepNone && a.Lease == "" && a.RetryAt.IsZero() && !now.Before(a.StepAt.Add(TakenWithin)):
+		a.StepAt = now
 		return true, nil
 	case a.Step == StepNone && !a.PollAt.IsZero() && !now.Before(a.PollAt):
-		a.begin(StepCheck)
+		a.begin(StepCheck, now)
 		return true, nil
 	}
 	return false, nil
@@ -63,7 +66,7 @@ func (a *Attempt) lost(now time.Time) (run bool, err error) {
 	}
 	tries := a.Tries
 	step, target := a.Step, a.Target
-	a.begin(step)
+	a.begin(step, now)
 	a.Tries, a.Target = tries, target
 	return true, nil
 }

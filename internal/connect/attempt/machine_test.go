@@ -198,11 +198,18 @@ func TestTheDiagramIsCurrent(t *testing.T) {
 // question, versions grow with what can be seen, and every attempt that is not at its end wakes by itself until it is.
 func TestRandomSequencesKeepTheRules(t *testing.T) {
 	t.Parallel()
+	rapid.Check(t, keepsTheRules())
+}
+
+// The same, led by the fuzzer.
+func FuzzSequencesKeepTheRules(f *testing.F) { f.Fuzz(rapid.MakeFuzz(keepsTheRules())) }
+
+func keepsTheRules() func(*rapid.T) {
 	table := map[[2]attempt.State]bool{}
 	for _, e := range attempt.Edges() {
 		table[[2]attempt.State{e.From, e.To}] = true
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	return func(t *rapid.T) {
 		kind := rapid.SampledFrom([]attempt.Kind{attempt.Credentials, attempt.Mobile, attempt.Cookie, attempt.Reauth}).Draw(t, "kind")
 		now := start
 		a := attempt.New(attempt.Attempt{Kind: kind}, now)
@@ -248,7 +255,7 @@ func TestRandomSequencesKeepTheRules(t *testing.T) {
 			}
 			a.Take("w", a.StepSeq, now) // a worker that never answers
 		}
-	})
+	}
 }
 
 // through says whether two edges at once lead from one state to another: an answer may end what it first had to bring back.
@@ -307,4 +314,20 @@ func poke(a *attempt.Attempt, what int, ch attempt.Challenge, now time.Time) err
 		return nil
 	}
 	return a.Succeed("acct_1", now)
+}
+
+// A step that nobody takes is put into the queue again, and goes on being the same step.
+func TestAStepThatNobodyTakesIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	a := attempt.New(attempt.Attempt{Kind: attempt.Credentials}, start)
+	seq := a.StepSeq
+	if run, err := a.Due(start.Add(attempt.TakenWithin - time.Second)); run || err != nil {
+		t.Errorf("too early: %v %v", run, err)
+	}
+	if run, err := a.Due(start.Add(attempt.TakenWithin)); !run || err != nil || a.StepSeq != seq {
+		t.Errorf("%v %v, step %d after %d", run, err, a.StepSeq, seq)
+	}
+	if !a.Take("w", seq, start.Add(attempt.TakenWithin)) || a.Take("v", seq, start.Add(attempt.TakenWithin)) {
+		t.Error("a step is taken once")
+	}
 }

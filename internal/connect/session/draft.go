@@ -136,6 +136,14 @@ func loopbackRule(env org.Environment) string {
 	return ""
 }
 
+// CheckReturn refuses an address that no browser may be sent to at the end.
+func CheckReturn(text string, env org.Environment) error {
+	if text == "" || validURL(text, env) {
+		return nil
+	}
+	return problem.ValidationFailed.New("A creator's browser cannot be sent there.").At("/return_url", "format", urlRule(env))
+}
+
 // validURL says whether a browser may be sent to an address at the end.
 func validURL(text string, env org.Environment) bool {
 	u, err := url.Parse(text)

@@ -40,6 +40,7 @@ type Attempt struct {
 	QrExpiresAt        *time.Time
 	Step               string
 	StepSeq            int64
+	StepAt             *time.Time
 	Target             string
 	Tries              int32
 	RetryAt            *time.Time

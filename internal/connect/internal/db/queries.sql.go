@@ -30,7 +30,7 @@ func (q *Queries) CountOutcome(ctx context.Context, arg CountOutcomeParams) erro
 }
 
 const find = `-- name: Find :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE id = $1
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE id = $1
 `
 
 // tenant: whoever has the link's token has no key; the token is checked against the org that is found
@@ -66,6 +66,7 @@ func (q *Queries) Find(ctx context.Context, argID id.Attempt) (Attempt, error) {
 		&i.QrExpiresAt,
 		&i.Step,
 		&i.StepSeq,
+		&i.StepAt,
 		&i.Target,
 		&i.Tries,
 		&i.RetryAt,
@@ -132,7 +133,7 @@ func (q *Queries) ForgetOutcomes(ctx context.Context, before time.Time) error {
 }
 
 const get = `-- name: Get :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND id = $2
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND id = $2
 `
 
 type GetParams struct {
@@ -172,6 +173,7 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (Attempt, error) {
 		&i.QrExpiresAt,
 		&i.Step,
 		&i.StepSeq,
+		&i.StepAt,
 		&i.Target,
 		&i.Tries,
 		&i.RetryAt,
@@ -201,9 +203,9 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (Attempt, error) {
 
 const insert = `-- name: Insert :exec
 INSERT INTO attempt (org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata,
-    remember, return_url, step, step_seq, secrets, secrets_version, consent, started_by, created_at, updated_at, deadline, expires_at, wake_at)
+    remember, return_url, step, step_seq, step_at, secrets, secrets_version, consent, started_by, created_at, updated_at, deadline, expires_at, wake_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
+    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)
 `
 
 type InsertParams struct {
@@ -225,6 +227,7 @@ type InsertParams struct {
 	ReturnUrl      string
 	Step           string
 	StepSeq        int64
+	StepAt         *time.Time
 	Secrets        []byte
 	SecretsVersion int64
 	Consent        json.RawMessage
@@ -256,6 +259,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.ReturnUrl,
 		arg.Step,
 		arg.StepSeq,
+		arg.StepAt,
 		arg.Secrets,
 		arg.SecretsVersion,
 		arg.Consent,
@@ -270,7 +274,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 }
 
 const list = `-- name: List :many
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt
 WHERE org_id = $1 AND id < $2
     AND ($3::text = '' OR state = $3) AND ($4::text = '' OR kind = $4) AND ($5::text = '' OR reference = $5)
 ORDER BY id DESC LIMIT $6
@@ -330,6 +334,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Attempt, error) {
 			&i.QrExpiresAt,
 			&i.Step,
 			&i.StepSeq,
+			&i.StepAt,
 			&i.Target,
 			&i.Tries,
 			&i.RetryAt,
@@ -365,7 +370,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Attempt, error) {
 }
 
 const lock = `-- name: Lock :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND id = $2 FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockParams struct {
@@ -405,6 +410,7 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (Attempt, error) {
 		&i.QrExpiresAt,
 		&i.Step,
 		&i.StepSeq,
+		&i.StepAt,
 		&i.Target,
 		&i.Tries,
 		&i.RetryAt,
@@ -433,7 +439,7 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (Attempt, error) {
 }
 
 const lockDue = `-- name: LockDue :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1 FOR UPDATE SKIP LOCKED
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1 FOR UPDATE SKIP LOCKED
 `
 
 // tenant: time alone decides what is due, whoever it belongs to
@@ -469,6 +475,7 @@ func (q *Queries) LockDue(ctx context.Context, now *time.Time) (Attempt, error) 
 		&i.QrExpiresAt,
 		&i.Step,
 		&i.StepSeq,
+		&i.StepAt,
 		&i.Target,
 		&i.Tries,
 		&i.RetryAt,
@@ -545,7 +552,7 @@ func (q *Queries) MarkSent(ctx context.Context, arg MarkSentParams) (int64, erro
 }
 
 const open = `-- name: Open :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND login = $2 AND finished_at IS NULL FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND login = $2 AND finished_at IS NULL FOR UPDATE
 `
 
 type OpenParams struct {
@@ -585,6 +592,7 @@ func (q *Queries) Open(ctx context.Context, arg OpenParams) (Attempt, error) {
 		&i.QrExpiresAt,
 		&i.Step,
 		&i.StepSeq,
+		&i.StepAt,
 		&i.Target,
 		&i.Tries,
 		&i.RetryAt,
@@ -613,7 +621,7 @@ func (q *Queries) Open(ctx context.Context, arg OpenParams) (Attempt, error) {
 }
 
 const openOfAccount = `-- name: OpenOfAccount :many
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND account_id = $2 AND finished_at IS NULL FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND account_id = $2 AND finished_at IS NULL FOR UPDATE
 `
 
 type OpenOfAccountParams struct {
@@ -659,6 +667,7 @@ func (q *Queries) OpenOfAccount(ctx context.Context, arg OpenOfAccountParams) ([
 			&i.QrExpiresAt,
 			&i.Step,
 			&i.StepSeq,
+			&i.StepAt,
 			&i.Target,
 			&i.Tries,
 			&i.RetryAt,
@@ -825,11 +834,11 @@ func (q *Queries) Unshredded(ctx context.Context, arg UnshreddedParams) ([]Unshr
 const update = `-- name: Update :exec
 UPDATE attempt SET version = $1, state = $2, progress = $3, account_id = $4, channel = $5, available = $6,
     mask = $7, challenge_sent = $8, challenge_expires_at = $9, challenges = $10, submissions = $11,
-    resends = $12, resend_at = $13, qr_expires_at = $14, step = $15, step_seq = $16, target = $17, tries = $18,
-    retry_at = $19, poll_at = $20, lease = $21, lease_end = $22, sent = $23, secrets = $24,
-    secrets_version = $25, input = $26, failure_code = $27, failure_after = $28, upstream_code = $29,
-    upstream_message = $30, updated_at = $31, deadline = $32, finished_at = $33, wake_at = $34
-WHERE org_id = $35 AND id = $36
+    resends = $12, resend_at = $13, qr_expires_at = $14, step = $15, step_seq = $16, step_at = $17, target = $18, tries = $19,
+    retry_at = $20, poll_at = $21, lease = $22, lease_end = $23, sent = $24, secrets = $25,
+    secrets_version = $26, input = $27, failure_code = $28, failure_after = $29, upstream_code = $30,
+    upstream_message = $31, updated_at = $32, deadline = $33, finished_at = $34, wake_at = $35
+WHERE org_id = $36 AND id = $37
 `
 
 type UpdateParams struct {
@@ -849,6 +858,7 @@ type UpdateParams struct {
 	QrExpiresAt        *time.Time
 	Step               string
 	StepSeq            int64
+	StepAt             *time.Time
 	Target             string
 	Tries              int32
 	RetryAt            *time.Time
@@ -889,6 +899,7 @@ func (q *Queries) Update(ctx context.Context, arg UpdateParams) error {
 		arg.QrExpiresAt,
 		arg.Step,
 		arg.StepSeq,
+		arg.StepAt,
 		arg.Target,
 		arg.Tries,
 		arg.RetryAt,
