@@ -142,12 +142,16 @@ func (c *Client) order(ctx context.Context, path string, body map[string]any, in
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.origin+"/control/"+path, bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("make an order: %w", err)
+		return errors.New("make an order: the sandbox has no valid address")
 	}
 	req.Host = "localhost" // control answers to no other name, so that no page of a browser here can reach it
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.http.Do(req)
 	if err != nil {
+		// The error of the standard library repeats the address, and with it the token of a challenge.
+		if told, ok := errors.AsType[*url.Error](err); ok {
+			err = told.Err
+		}
 		return errors.Join(ErrUnavailable, err)
 	}
 	defer res.Body.Close()

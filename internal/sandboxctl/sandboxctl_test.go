@@ -154,3 +154,12 @@ func TestTroubleIsNoRefusal(t *testing.T) {
 		}
 	}
 }
+
+// What goes wrong on the way to the sandbox is told without the address, which holds the token of a challenge.
+func TestErrorsDoNotRepeatTheAddress(t *testing.T) {
+	t.Parallel()
+	err := sandboxctl.New("http://127.0.0.1:1").TakeSelfie(t.Context(), "token-of-a-challenge", true)
+	if !errors.Is(err, sandboxctl.ErrUnavailable) || strings.Contains(err.Error(), "token-of-a-challenge") {
+		t.Error(err)
+	}
+}
