@@ -1,0 +1,174 @@
+package testenv
+
+import (
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/migrations"
+	"github.com/stagedoor/stagedoor/migrations/keyring"
+)
+
+// Store is an engine of one test, with its files.
+type Store struct {
+	*Process
+	URL secret.String
+	// Dir has all that it keeps.
+	Dir string
+}
+
+// PrivatePostgres starts a PostgreSQL with the current schema that only this test uses. It keeps every file of its write-ahead log, whole
+// and not compressed, and logs each statement with its parameters to log.
+func PrivatePostgres(t testing.TB, log io.Writer) *Store {
+	t.Helper()
+	need(t)
+	dir, err := os.MkdirTemp("", "stagedoor-pg-") //nolint:usetesting // user postgres cannot enter a test's own folder
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	var as []string
+	if os.Getuid() == 0 {
+		own(t, dir, "postgres")
+		as = []string{"setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--pdeathsig=KILL", "--"}
+	}
+	run := func(name string, args ...string) *exec.Cmd {
+		all := append(slices.Clone(as), filepath.Join(PostgresPrograms(t), name))
+		all = append(all, args...)
+		cmd := exec.Command(all[0], all[1:]...)
+		cmd.Dir = "/"
+		return cmd
+	}
+	if out, err := run("initdb", "-D", dir, "-U", "stagedoor", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	address := freePort(t)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, address, func() *exec.Cmd {
+		args := []string{"-D", dir}
+		for _, setting := range []string{
+			"listen_addresses=127.0.0.1", "port=" + port, "unix_socket_directories=", "fsync=off", "synchronous_commit=off", "shared_buffers=64MB",
+			"wal_compression=off", "wal_keep_size=2GB", "max_wal_size=2GB", "checkpoint_timeout=1h", "log_statement=all", "max_connections=100",
+		} {
+			args = append(args, "-c", setting)
+		}
+		cmd := run("postgres", args...)
+		cmd.Stdout, cmd.Stderr = log, log
+		return cmd
+	})
+	s := &Store{p, secret.New("postgres://stagedoor@" + address + "/postgres?sslmode=disable"), dir}
+	t.Cleanup(s.Stop) // a kill would leave its shared memory
+	s.migrate(t)
+	return s
+}
+
+// PostgresPrograms is the folder with pg_dump and the like.
+func PostgresPrograms(t testing.TB) string {
+	t.Helper()
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) > 0 {
+		return filepath.Dir(slices.Max(found))
+	}
+	path, err := exec.LookPath("initdb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(path)
+}
+
+func own(t testing.TB, dir, name string) {
+	t.Helper()
+	who, err := user.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, err := strconv.Atoi(who.Uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gid, err := strconv.Atoi(who.Gid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *Store) migrate(t testing.TB) {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: s.URL, MaxConns: 2, Name: "migrate", Patient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for tries := 0; db.Ping(t.Context()) != nil; tries++ { // it listens before it is ready
+		if tries == 200 {
+			t.Fatal("the private PostgreSQL does not answer")
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	if _, err = postgres.Migrate(t.Context(), db, migrations.Files); err == nil {
+		_, err = postgres.MigrateSchema(t.Context(), db, keyring.Files, keyring.Schema)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Stop ends it in good order, so that its files are whole. Stopping it twice is harmless.
+func (s *Store) Stop() {
+	_ = s.cmd.Process.Signal(syscall.SIGINT)
+	<-s.exited
+}
+
+// PrivateJetStream starts a NATS server with JetStream that only this test uses.
+func PrivateJetStream(t testing.TB) *Store {
+	t.Helper()
+	need(t)
+	address, dir := freePort(t), t.TempDir()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := Path(t, ".dev", "bin", "nats-server")
+	p := startProcess(t, address, func() *exec.Cmd {
+		return exec.Command(binary, "-a", "127.0.0.1", "-p", port, "-js", "-sd", dir)
+	})
+	return &Store{p, secret.New("nats://" + address), dir}
+}
+
+// StoringRedis starts a Redis that only this test uses, and that writes what it has to its folder, not compressed, when it is told to SAVE.
+func StoringRedis(t testing.TB) *Store {
+	t.Helper()
+	need(t)
+	address, dir := freePort(t), t.TempDir()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := "redis-server"
+	if _, err := exec.LookPath("valkey-server"); err == nil {
+		binary = "valkey-server"
+	}
+	p := startProcess(t, address, func() *exec.Cmd {
+		return exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--rdbcompression", "no", "--loglevel", "warning")
+	})
+	return &Store{p, secret.New("redis://" + address + "/0"), dir}
+}

@@ -1,0 +1,535 @@
+package test
+
+import (
+	"bytes"
+	crand "crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/gate"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// secretText is random enough that chance does not write it.
+func secretText(prefix string) string { return prefix + crand.Text()[:20] }
+
+// spree is a run in which everything that has a secret is done.
+type spree struct {
+	t        *testing.T
+	engines  *privateEngines
+	platform *sandboxtest.Platform
+	proxies  map[string]*testenv.Proxy
+	nodes    []*testenv.Node
+	owner    testenv.Org
+	vault    *vault
+	logs     *sink
+	answers  *sink // that must not repeat what they were told
+	watched  *sink // metrics, readiness and the like
+	logins   map[string]bool
+	turn     int
+}
+
+func newSpree(t *testing.T) *spree {
+	t.Helper()
+	s := &spree{
+		t: t, engines: newPrivateEngines(t), vault: &vault{}, logs: &sink{}, answers: &sink{}, watched: &sink{}, logins: map[string]bool{},
+		proxies: map[string]*testenv.Proxy{"us": testenv.NewProxy(t, "127.0.1.1"), "uk": testenv.NewProxy(t, "127.0.2.1")},
+	}
+	s.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
+		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
+		cfg.Slow = 2 * time.Second
+	})
+	var egress []string
+	for _, region := range slices.Sorted(maps.Keys(s.proxies)) {
+		password := secretText("proxy/ +")
+		s.vault.plant(t, false, "proxy password", password, url.QueryEscape(password))
+		address := strings.TrimPrefix(s.proxies[region].URL(), "http://")
+		egress = append(egress, region+"=http://"+url.UserPassword("exit", password).String()+"@"+address)
+	}
+	s.nodes = testenv.Processes(t, 2, testenv.Setup{
+		Sandbox: s.platform.URL, Egress: secret.New(strings.Join(egress, " ")), Keyset: s.engines.keyset, Log: s.logs,
+		Database: s.withPassword(s.engines.postgres.URL), Redis: s.engines.redis.URL, NATS: s.withPassword(s.engines.nats.URL),
+		Env: []string{"STAGEDOOR_LOG_LEVEL=debug", "OTEL_EXPORTER_OTLP_ENDPOINT=" + s.engines.collector.URL},
+	})
+	s.vault.plant(t, false, "admin token", testenv.AdminToken)
+	s.owner = s.nodes[0].NewOrg(t, map[string]int{"callsPerMinute": -1, "callsPerMonth": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1, "maxKeys": -1})
+	s.vault.plant(t, true, "api key", s.owner.Key)
+	return s
+}
+
+// withPassword gives a password to an engine that does not ask for one.
+func (s *spree) withPassword(address secret.String) secret.String {
+	s.t.Helper()
+	u, err := url.Parse(address.Reveal())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	u.User = url.UserPassword("stagedoor", s.fresh("engine password", ""))
+	return secret.New(u.String())
+}
+
+// issued are secrets that answers hand out: links, and keys of callers.
+var issued = regexp.MustCompile(`(?:at|cst|mng)_[A-Za-z0-9_-]{43,}|sd_sandbox_[0-9A-Za-z]{40,}`)
+
+// send makes a request, to a path on any node or to a link, and keeps what there is of secrets in the answer.
+func (s *spree) send(method, where string, body any, headers ...string) testenv.Reply {
+	s.t.Helper()
+	if strings.HasPrefix(where, "/") {
+		s.turn++
+		where = s.nodes[s.turn%len(s.nodes)].URL + where
+	}
+	var raw []byte
+	kind := "application/json"
+	switch body := body.(type) {
+	case nil:
+	case url.Values:
+		raw, kind = []byte(body.Encode()), "application/x-www-form-urlencoded"
+	case string:
+		raw = []byte(body)
+	default:
+		raw, _ = json.Marshal(body)
+	}
+	req, err := http.NewRequestWithContext(s.t.Context(), method, where, bytes.NewReader(raw))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", kind)
+	}
+	if strings.Contains(where, "/v1/") {
+		req.Header.Set("Authorization", "Bearer "+s.owner.Key)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	r, err := testenv.Send(req)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", method, req.URL.Path, err)
+	}
+	s.keep(r, !strings.Contains(where, "/v1/sandbox/session"))
+	return r
+}
+
+// want is send for a request whose outcome is known.
+func (s *spree) want(status int, method, where string, body any, headers ...string) testenv.Reply {
+	s.t.Helper()
+	r := s.send(method, where, body, headers...)
+	if r.Status != status {
+		s.t.Fatalf("%s %s: %d %s", method, where, r.Status, r.Body)
+	}
+	return r
+}
+
+// keep notes the secrets that have come into the world.
+func (s *spree) keep(r testenv.Reply, answer bool) {
+	s.t.Helper()
+	if answer {
+		_, _ = s.answers.Write(slices.Concat(r.Body, []byte("\n"), fmt.Append(nil, r.Header), []byte("\n")))
+	}
+	for _, token := range issued.FindAllString(string(r.Body)+" "+r.Header.Get("Location"), -1) {
+		s.plantToken(token)
+	}
+	for login := range s.logins {
+		for _, one := range s.platform.World.Sessions(login) {
+			s.vault.plant(s.t, false, "session", one.Token, one.Device)
+		}
+	}
+	for _, shelf := range []string{"challenge", "qr"} {
+		err := s.platform.World.Kept(shelf, func(_ string, value json.RawMessage) error {
+			var one struct{ Token, Device, Secret, Seed, Login string }
+			if err := json.Unmarshal(value, &one); err != nil {
+				return err
+			}
+			if one.Login != "" {
+				s.logins[one.Login] = true
+			}
+			for _, text := range []string{one.Token, one.Device, one.Secret, one.Seed} {
+				if text != "" {
+					s.vault.plant(s.t, false, "sign-in under way", text)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// plantToken takes a token apart: what is secret of a link is its end.
+func (s *spree) plantToken(token string) {
+	s.t.Helper()
+	kind := map[string]string{"at": "attempt link", "cst": "session link", "mng": "manage link", "sd": "api key"}[token[:strings.IndexByte(token, '_')]]
+	s.vault.plant(s.t, true, kind, token)
+	if kind == "api key" {
+		s.vault.plant(s.t, true, kind, strings.TrimPrefix(token, "sd_sandbox_"))
+		return
+	}
+	end := token[len(token)-43:]
+	raw, err := base64.RawURLEncoding.DecodeString(end)
+	if err != nil {
+		s.t.Fatalf("%s is no token: %v", token, err)
+	}
+	s.vault.plant(s.t, true, kind, end, string(raw))
+}
+
+// fresh is a new secret of a kind, whole and its random part.
+func (s *spree) fresh(kind, prefix string) string {
+	s.t.Helper()
+	text := secretText(prefix)
+	s.vault.plant(s.t, false, kind, text, strings.TrimPrefix(text, prefix))
+	return text
+}
+
+func (s *spree) password() string { s.t.Helper(); return s.fresh("password", `p"w&ä\ %/`) }
+
+// code is a wrong one, as long as codes may be.
+func (s *spree) code() string {
+	s.t.Helper()
+	text := crand.Text()[:16]
+	s.vault.plant(s.t, false, "code", text)
+	return text
+}
+
+// login is a creator's address. Answers may hold it: /me is about the creator, and a form is shown again.
+func (s *spree) login(persona string) string {
+	s.t.Helper()
+	tag := strings.ToLower(crand.Text()[:18])
+	login := persona + "+" + tag + "@sandbox.test"
+	s.logins[login] = true
+	s.vault.plant(s.t, true, "email", login, tag)
+	return login
+}
+
+// poll is where an attempt is polled, and how it stands.
+type poll struct {
+	path string
+	now  map[string]any
+}
+
+func (p poll) text(name string) string { text, _ := p.now[name].(string); return text }
+
+func (p poll) can(what string) bool {
+	list, _ := p.now["next_actions"].([]any)
+	return slices.Contains(list, any(what))
+}
+
+// start begins an attempt and waits until it needs somebody, or is over.
+func (s *spree) start(path string, body any) poll {
+	s.t.Helper()
+	r := s.want(http.StatusAccepted, http.MethodPost, path, body)
+	return s.until(poll{path: "/v1/connect/login/" + r.JSON()["attempt_id"].(string)}, func(p poll) bool { return p.text("state") != "pending" })
+}
+
+func (s *spree) signIn(persona string, more map[string]any) poll {
+	s.t.Helper()
+	body := map[string]any{"email": s.login(persona), "password": s.password(), "label": "Luna"}
+	maps.Copy(body, more)
+	return s.start("/v1/connect/login", body)
+}
+
+func (s *spree) until(p poll, holds func(poll) bool) poll {
+	s.t.Helper()
+	wait := ""
+	await(s.t, "attempt to go on", 40*time.Second, func() bool {
+		r := s.send(http.MethodGet, p.path+wait, nil)
+		wait = "?wait=1"
+		if r.Status == http.StatusOK {
+			p.now = r.JSON()
+		}
+		return r.Status == http.StatusOK && holds(p)
+	})
+	return p
+}
+
+func (s *spree) ended(p poll, state, failure string) poll {
+	s.t.Helper()
+	p = s.until(p, func(p poll) bool { return strings.HasPrefix(p.text("state"), "completed_") })
+	code := ""
+	if f, ok := p.now["failure"].(map[string]any); ok {
+		code, _ = f["code"].(string)
+	}
+	if p.text("state") != "completed_"+state || failure != "" && code != failure {
+		s.t.Fatalf("an attempt ended with %s %s", p.text("state"), code)
+	}
+	return p
+}
+
+// No secret of a run in which everything is done, and much goes wrong, is left in any place where somebody may look later.
+func TestNoSecretIsLeftAnywhere(t *testing.T) {
+	// Not parallel: it loads the machine, and others would be measured with it.
+	began := time.Now()
+	s := newSpree(t)
+	for _, do := range []func(){s.callers, s.mistakes, s.challenges, s.phone, s.pasted, s.accounts, s.hosted, s.broken, s.killed, s.looked} {
+		do()
+	}
+	s.engines.keys(s.vault)
+	for _, node := range s.nodes {
+		node.Process.Signal(syscall.SIGTERM)
+		<-node.Process.Exited()
+	}
+	ran := time.Since(began)
+	s.search()
+	t.Logf("the run took %s, the search %s", ran.Round(time.Millisecond), (time.Since(began) - ran).Round(time.Millisecond))
+}
+
+// callers makes keys, and repeats the answer of one.
+func (s *spree) callers() {
+	for range 2 {
+		s.want(http.StatusCreated, http.MethodPost, "/v1/me/keys", map[string]any{"label": "minted"}, "Idempotency-Key", "mint-1")
+	}
+	unknown := s.fresh("api key", "sd_sandbox_")
+	s.want(http.StatusUnauthorized, http.MethodGet, "/v1/me", nil, "Authorization", "Bearer "+unknown)
+	s.want(http.StatusUnauthorized, http.MethodGet, "/v1/me", nil, "Authorization", "Basic "+unknown)
+	s.send(http.MethodGet, "/v1/me?key="+s.fresh("query", ""), nil)
+	s.send(http.MethodGet, "/v1/connect/login?link="+s.fresh("query", ""), nil)
+	s.send(http.MethodGet, "/v1/"+s.fresh("unknown path", ""), nil)
+}
+
+// mistakes are requests that are refused, with secrets where they belong and where they do not.
+func (s *spree) mistakes() {
+	const login = "/v1/connect/login"
+	for _, body := range []any{
+		`{"email":"a@sandbox.test","password":"` + s.fresh("password", ""),
+		`{"email":"a@sandbox.test","password":["` + s.fresh("password", "") + `"]}`,
+		map[string]any{"email": "a@sandbox.test", "passwrod": s.password()},
+		map[string]any{"email": s.password(), "password": s.password()},
+		map[string]any{"email": "a@sandbox.test", "password": s.password() + strings.Repeat("x", 1100)},
+		map[string]any{"auth_type": "mobile_app", "password": s.password()},
+		map[string]any{"email": "a@sandbox.test", "password": s.password(), "proxy_country": "mars"},
+	} {
+		if r := s.send(http.MethodPost, login, body); r.Status < 400 || r.Status > 499 {
+			s.t.Errorf("a mistake is answered with %d %s", r.Status, r.Body)
+		}
+	}
+	for _, command := range []string{
+		"curl 'https://elsewhere.example/?k=" + s.fresh("curl", "") + "' -H 'cookie: sess=" + s.fresh("cookie", "") + "'",
+		"curl 'unterminated " + s.fresh("curl", ""),
+		"curl '" + s.platform.URL + "/' --upload-file " + s.fresh("curl", ""),
+		"curl '" + s.platform.URL + "/' -H 'cookie: sess=" + s.fresh("cookie", "") + "'",
+		"curl '" + s.platform.URL + "/' $(" + s.fresh("curl", "") + ")",
+	} {
+		if r := s.send(http.MethodPost, "/v1/connect/curl", map[string]any{"curl": command}); r.Status < 400 || r.Status > 499 {
+			s.t.Errorf("a bad command is answered with %d %s", r.Status, r.Body)
+		}
+	}
+	s.want(http.StatusUnprocessableEntity, http.MethodPost, "/v1/connect/cookie", map[string]any{"cookie": "sess=" + s.fresh("cookie", ""), "user_agent": "x"})
+	s.ended(s.start("/v1/connect/cookie", map[string]any{
+		"cookie": "auth_id=1; sess=" + s.fresh("cookie", ""), "user_agent": "x", "headers": map[string]string{"x-device": s.fresh("cookie", "")},
+	}), "failed", "")
+	for persona, failure := range map[string]string{"locked": "account_locked", "captcha": "captcha_required", "fan": "not_a_creator", "changed": "upstream_changed"} {
+		s.ended(s.signIn(persona, nil), "failed", failure)
+	}
+}
+
+// challenges answers them wrongly and rightly, by the API and on the page.
+func (s *spree) challenges() {
+	p := s.signIn("sms", map[string]any{"remember_credentials": true})
+	page := p.text("verification_page_url")
+	s.want(http.StatusOK, http.MethodGet, page, nil)
+	s.want(http.StatusOK, http.MethodGet, p.text("embed_url"), nil)
+	code := s.code()
+	s.want(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": code[:8] + "-" + code[8:]})
+	s.want(http.StatusUnprocessableEntity, http.MethodPut, p.path, map[string]any{"code": "!" + s.code()})
+	s.want(http.StatusUnprocessableEntity, http.MethodPut, p.path, map[string]any{"code": s.code() + s.code()})
+	s.want(http.StatusUnprocessableEntity, http.MethodPut, p.path, map[string]any{"kode": s.code()})
+	s.want(http.StatusSeeOther, http.MethodPost, page, url.Values{"do": {"code"}, "code": {s.code()}})
+	s.want(http.StatusUnprocessableEntity, http.MethodPost, page, url.Values{"do": {"code"}, "code": {s.code() + "!"}})
+	s.until(p, func(p poll) bool {
+		return p.text("state") == "wrong_2fa_code_retry" && p.now["submissions_remaining"] == float64(3)
+	})
+	s.want(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": "123456"})
+	p = s.ended(p, "success", "")
+	s.want(http.StatusConflict, http.MethodPut, p.path, map[string]any{"code": s.code()})
+	s.want(http.StatusOK, http.MethodGet, page, nil) // with the creator's own link
+
+	p = s.signIn("sms-email-face", nil)
+	for range 12 {
+		switch {
+		case p.can("send_email"):
+			s.want(http.StatusAccepted, http.MethodPost, p.path+"/send-email-to-creator", nil)
+			p = s.until(p, func(p poll) bool { return p.can("submit_code") })
+			s.want(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": s.code()})
+			s.want(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": "123456"})
+		case p.can("submit_code"):
+			s.want(http.StatusOK, http.MethodPut, p.path, map[string]any{"code": "123456"})
+		case p.can("confirm_selfie"):
+			s.want(http.StatusSeeOther, http.MethodGet, p.text("phone_url"), nil)
+			s.want(http.StatusOK, http.MethodPost, strings.Replace(p.path, "connect/login", "sandbox/attempts", 1)+"/advance", map[string]any{"to": "pass_selfie"})
+			s.ended(p, "success", "")
+			return
+		}
+		p = s.until(p, func(p poll) bool { return p.text("state") != "pending" })
+	}
+	s.t.Fatalf("the chain is stuck in %s", p.text("state"))
+}
+
+// phone approves one sign-in and denies another.
+func (s *spree) phone() {
+	for to, end := range map[string]string{"approve": "success", "deny": "failed"} {
+		p := s.start("/v1/connect/mobile", map[string]any{"proxy_country": "uk"})
+		for _, accept := range []string{"image/svg+xml", "text/plain"} {
+			s.want(http.StatusOK, http.MethodGet, p.path+"/qr", nil, "Accept", accept)
+		}
+		s.send(http.MethodGet, p.text("phone_url"), nil)
+		s.want(http.StatusOK, http.MethodGet, p.text("embed_url"), nil)
+		advance := strings.Replace(p.path, "connect/login", "sandbox/attempts", 1) + "/advance"
+		s.want(http.StatusOK, http.MethodPost, advance, map[string]any{"to": "scan"}, "Prefer", "wait=1")
+		s.want(http.StatusConflict, http.MethodPost, advance, map[string]any{"to": "pass_selfie"})
+		s.want(http.StatusOK, http.MethodPost, advance, map[string]any{"to": to})
+		s.ended(p, end, "")
+	}
+}
+
+// pasted connects with cookies and with a command.
+func (s *spree) pasted() {
+	open := func() map[string]any {
+		s.t.Helper()
+		opened := s.want(http.StatusOK, http.MethodPost, "/v1/sandbox/session", map[string]any{"login": s.login("ok")}).JSON()
+		_, token, _ := strings.Cut(opened["cookie"].(string), "sess=")
+		token, _, _ = strings.Cut(token, ";")
+		s.vault.plant(s.t, false, "cookie", token, opened["cookie"].(string), opened["headers"].(map[string]any)["x-device"].(string))
+		s.vault.plant(s.t, false, "curl", opened["curl"].(string))
+		return opened
+	}
+	one := open()
+	s.ended(s.start("/v1/connect/cookie", map[string]any{"cookie": one["cookie"], "user_agent": one["userAgent"], "headers": one["headers"]}), "success", "")
+	two := open()
+	s.want(http.StatusOK, http.MethodPost, "/v1/connect/curl", map[string]any{"curl": two["curl"], "dry_run": true})
+	s.ended(s.start("/v1/connect/curl", map[string]any{"curl": two["curl"]}), "success", "")
+	three := open()
+	_, token, _ := strings.Cut(three["cookie"].(string), "sess=")
+	list := []map[string]any{{"name": "sess", "value": strings.Split(token, ";")[0], "domain": "127.0.0.1"}, {"name": s.fresh("cookie", ""), "value": s.password()}}
+	s.send(http.MethodPost, "/v1/connect/cookie", map[string]any{"cookies": list, "user_agent": three["userAgent"], "headers": three["headers"]})
+}
+
+// accounts are used, lose their sessions, sign in again, and are disconnected.
+func (s *spree) accounts() {
+	p := s.ended(s.signIn("ok", map[string]any{"remember_credentials": true, "metadata": map[string]string{"a": "b"}}), "success", "")
+	path := "/v1/accounts/" + p.text("account_id")
+	s.want(http.StatusOK, http.MethodGet, path+"/me", nil)
+	sandboxPath := strings.Replace(path, "/v1/", "/v1/sandbox/", 1)
+	s.want(http.StatusOK, http.MethodPost, sandboxPath+"/reset_login", nil)
+	await(s.t, "account to sign in again by itself", 30*time.Second, func() bool { return s.send(http.MethodGet, path+"/me", nil).Status == http.StatusOK })
+	s.want(http.StatusAccepted, http.MethodPost, path+"/reauthenticate", map[string]any{}, "Prefer", "wait=10")
+	s.want(http.StatusAccepted, http.MethodPost, sandboxPath+"/fire_event", map[string]any{"event": "message", "data": map[string]any{"text": "Hello"}})
+	s.want(http.StatusOK, http.MethodGet, path, nil)
+	s.want(http.StatusOK, http.MethodDelete, path, nil)
+	s.send(http.MethodGet, path+"/me", nil)
+	s.want(http.StatusOK, http.MethodGet, path+"/purge-receipt", nil)
+}
+
+// hosted is what a creator does with a link, and with the link to end it all.
+func (s *spree) hosted() {
+	made := s.want(http.StatusCreated, http.MethodPost, "/v1/connect/sessions", map[string]any{"reference_id": "user", "return_url": "https://app.example/done?a=b"}).JSON()
+	link := made["session"].(map[string]any)["url"].(string)
+	s.want(http.StatusOK, http.MethodGet, link, nil)
+	s.want(http.StatusUnprocessableEntity, http.MethodPost, link, url.Values{"do": {"start"}, "email": {"nobody"}, "password": {s.password()}})
+	form := url.Values{"do": {"start"}, "email": {s.login("app")}, "password": {s.password()}, "remember": {"yes"}}
+	s.want(http.StatusSeeOther, http.MethodPost, link, form)
+	page := func(has string) testenv.Reply {
+		s.t.Helper()
+		var r testenv.Reply
+		await(s.t, "page with "+has, 20*time.Second, func() bool {
+			r = s.send(http.MethodGet, link, nil)
+			return bytes.Contains(r.Body, []byte(has))
+		})
+		return r
+	}
+	page(`name="code"`)
+	s.want(http.StatusSeeOther, http.MethodPost, link, url.Values{"do": {"code"}, "code": {s.code()}})
+	page(`aria-invalid`)
+	s.want(http.StatusSeeOther, http.MethodPost, link, url.Values{"do": {"code"}, "code": {"123 456"}})
+	manage := regexp.MustCompile(`/manage/mng_[A-Za-z0-9_-]+`).Find(page("/manage/mng_").Body)
+	s.want(http.StatusOK, http.MethodGet, string(manage), nil)
+	s.want(http.StatusSeeOther, http.MethodPost, string(manage), url.Values{"do": {"revoke"}})
+	s.want(http.StatusOK, http.MethodGet, string(manage), nil)
+}
+
+// broken is what happens without a way out, in the middle of a sign-in and of a call.
+func (s *spree) broken() {
+	account := s.ended(s.signIn("ok", map[string]any{"proxy_country": "uk"}), "success", "").text("account_id")
+	code := s.signIn("sms", map[string]any{"proxy_country": "uk"})
+	selfie := s.signIn("face", map[string]any{"proxy_country": "uk"})
+	phone := s.start("/v1/connect/mobile", map[string]any{"proxy_country": "uk"})
+	s.proxies["uk"].Kill()
+	s.send(http.MethodGet, "/v1/accounts/"+account+"/me", nil)
+	s.send(http.MethodPut, code.path, map[string]any{"code": s.code()}, "Prefer", "wait=2")
+	s.send(http.MethodPut, selfie.path, map[string]any{"selfie_verification_completed": true}, "Prefer", "wait=2")
+	s.send(http.MethodPost, "/v1/connect/login", map[string]any{"email": s.login("ok"), "password": s.password(), "proxy_country": "uk"})
+	s.watch()
+	s.proxies["uk"].Start()
+	for _, p := range []poll{code, selfie, phone} {
+		s.send(http.MethodDelete, p.path, nil)
+	}
+	// The platform answers, but with rubbish.
+	for value := range 2 {
+		login := s.login("ok")
+		s.fault(gate.Fault{Scope: login, Kind: gate.Garbage, Value: value, Count: 1})
+		s.start("/v1/connect/login", map[string]any{"email": login, "password": s.password()})
+	}
+}
+
+// fault has the platform misbehave to a login.
+func (s *spree) fault(f gate.Fault) {
+	s.t.Helper()
+	if _, err := s.platform.Gate.Faults.Add(f, time.Minute); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// killed is what happens when nodes die while secrets are on their way.
+func (s *spree) killed() {
+	login := s.login("sms")
+	code := s.signIn("sms", map[string]any{"email": login})
+	s.fault(gate.Fault{Scope: login, Kind: gate.Latency, Value: 3000})
+	slow := s.want(http.StatusAccepted, http.MethodPost, "/v1/connect/login", map[string]any{"email": s.login("slow"), "password": s.password(), "remember_credentials": true})
+	given, done := s.code(), make(chan struct{})
+	go func() { // the answer is lost with its node
+		defer close(done)
+		_, _ = testenv.Do(s.t.Context(), http.MethodPut, s.nodes[0].URL+code.path, s.owner.Key, map[string]any{"code": given})
+	}()
+	await(s.t, "code to be on its way", 10*time.Second, func() bool {
+		r, err := testenv.Do(s.t.Context(), http.MethodGet, s.nodes[1].URL+code.path, s.owner.Key, nil)
+		return err == nil && r.JSON()["progress"] == "checking_code"
+	})
+	s.nodes[0].Process.Kill()
+	<-done
+	s.nodes[0].Restart(s.t)
+	s.nodes[1].Process.Signal(syscall.SIGQUIT) // it tells all that its goroutines do
+	<-s.nodes[1].Process.Exited()
+	s.nodes[1].Restart(s.t)
+	s.ended(poll{path: "/v1/connect/login/" + slow.JSON()["attempt_id"].(string)}, "success", "")
+	s.send(http.MethodDelete, code.path, nil)
+}
+
+// looked reads all that can be read.
+func (s *spree) looked() {
+	for _, path := range []string{"/v1/connect/attempts?limit=100", "/v1/accounts", "/v1/me/audit", "/v1/me/keys", "/v1/me/usage", "/v1/me"} {
+		s.want(http.StatusOK, http.MethodGet, path, nil)
+	}
+	s.watch()
+}
+
+// watch reads what operators see of the nodes.
+func (s *spree) watch() {
+	for _, node := range s.nodes {
+		for _, path := range []string{"/metrics", "/readyz", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/admin/v1/orgs", "/admin/v1/nodes"} {
+			r := node.Operate(s.t, http.MethodGet, path, nil)
+			_, _ = s.watched.Write(append(r.Body, '\n'))
+		}
+	}
+}
