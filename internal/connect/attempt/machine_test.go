@@ -59,16 +59,11 @@ func taken(t *testing.T, s attempt.State, step attempt.Step) attempt.Attempt {
 	a := in(t, s)
 	var err error
 	now := start.Add(time.Minute)
-	switch {
-	case step == attempt.StepResend:
+	if step == attempt.StepResend {
 		err = a.Resend(now)
-	case step == attempt.StepSwitch:
-		for _, one := range []string{"sms", "app", "email", "face"} {
-			if one != a.Channel {
-				err = a.GoTo(one, now)
-				break
-			}
-		}
+	} else {
+		others := slices.DeleteFunc([]string{"sms", "app", "email", "face"}, func(one string) bool { return one == a.Channel })
+		err = a.GoTo(others[0], now)
 	}
 	if err != nil {
 		t.Fatal(err)
