@@ -2,14 +2,12 @@ package api
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"net/mail"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
@@ -28,7 +26,7 @@ type Common struct {
 	Reference *string           `json:"reference_id,omitempty" maxLength:"255" doc:"Your own id of the creator; it stays with the account."`
 	Account   *string           `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected already."`
 	Supersede bool              `json:"supersede,omitempty" doc:"End an open attempt for the same login instead of being refused."`
-	Metadata  map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Up to 16 names and values of your own."`
+	Metadata  map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Up to 16 names (1 to 40 characters) and values (up to 500) of your own."`
 }
 
 type loginInput struct {
@@ -182,35 +180,26 @@ func (a *API) connectRoutes() {
 	a.attemptStreams()
 }
 
-// start fills in what every way to connect has in Common.
+// start fills in what every way to connect has in common.
 func (a *API) start(ctx context.Context, kind attempt.Kind, in Common) (connect.Start, error) {
 	s := connect.Start{
 		Org: route.Caller(ctx).Org, By: route.By(ctx), Kind: kind, Label: in.Label, Region: in.Region, Supersede: in.Supersede, Metadata: in.Metadata,
-	}
-	if in.Reference != nil {
-		s.Reference = *in.Reference
+		Reference: some(in.Reference),
 	}
 	if in.Account != nil {
-		at, err := id.Parse[id.Account](*in.Account)
+		at, err := parseAccount(*in.Account)
 		if err != nil {
-			return s, problem.AccountNotFound.New("The organisation has no account with this id.")
+			return s, err
 		}
 		s.Account = at
 	}
 	bad := problem.ValidationFailed.New("The metadata has values that are not allowed.")
-	for _, name := range slices.Sorted(maps.Keys(in.Metadata)) {
-		if name == "" || len(name) > 64 || len(in.Metadata[name]) > 512 {
-			bad.At("/metadata/"+pointerEscape.Replace(name), "length", "names have 1 to 64 characters, values up to 512")
-		}
-	}
+	account.CheckMetadata(bad, "/metadata", in.Metadata)
 	if len(bad.Fields) > 0 {
 		return s, bad
 	}
 	return s, nil
 }
-
-// pointerEscape writes a name as a part of a JSON pointer.
-var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
 func (a *API) connectLogin(ctx context.Context, in *loginInput) (*attemptOutput, error) {
 	kind := attempt.Credentials
@@ -433,9 +422,9 @@ func (a *API) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOut
 }
 
 func (a *API) reauthenticate(ctx context.Context, in *reauthInput) (*attemptOutput, error) {
-	at, err := id.Parse[id.Account](in.ID)
+	at, err := parseAccount(in.ID)
 	if err != nil {
-		return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
+		return nil, err
 	}
 	wait, err := route.Wait(ctx, 0)
 	if err != nil {

@@ -114,9 +114,9 @@ func (a *API) createSession(ctx context.Context, in *sessionInput) (*sessionOutp
 	}
 	org := route.Caller(ctx).Org
 	if b.Account != nil {
-		at, err := id.Parse[id.Account](*b.Account)
+		at, err := parseAccount(*b.Account)
 		if err != nil {
-			return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
+			return nil, err
 		}
 		if _, err := a.Accounts.Get(ctx, org.ID, at); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"strings"
 	"time"
 
@@ -67,36 +68,36 @@ const nameLength = 26
 
 var errLink = problem.SessionNotFound.New("This link has expired or was never made.")
 
-// byToken finds the attempt that a link opens. phone says whether it is the phone's.
-func (c *Connects) byToken(ctx context.Context, link secret.String) (r record, phone bool, err error) {
+// byToken finds the attempt that a link opens: its page's, or the one of the QR that its phone's link belongs to.
+func (c *Connects) byToken(ctx context.Context, link secret.String) (record, error) {
 	text, ok := strings.CutPrefix(link.Reveal(), tokenPrefix)
 	if !ok || len(text) <= nameLength {
-		return record{}, false, errLink
+		return record{}, errLink
 	}
 	at, err := id.Parse[id.Attempt]("att_" + text[:nameLength])
 	if err != nil {
-		return record{}, false, errLink
+		return record{}, errLink
 	}
 	given, err := base64.RawURLEncoding.DecodeString(text[nameLength:])
 	if err != nil {
-		return record{}, false, errLink
+		return record{}, errLink
 	}
 	key, err := c.linkKey(ctx)
 	if err != nil {
-		return record{}, false, err
+		return record{}, err
 	}
-	r, err = found(db.New(c.DB.Pool()).Find(ctx, at))
+	r, err := found(db.New(c.DB.Pool()).Find(ctx, at))
 	if err != nil {
-		if problem.Of(err).Kind.Code == problem.AttemptNotFound.Code {
-			return record{}, false, errLink
+		if errors.Is(err, problem.AttemptNotFound.New("")) {
+			return record{}, errLink
 		}
-		return record{}, false, err
+		return record{}, err
 	}
 	page, onPhone := hmac.Equal(given, mac(key, r, forPage, 0)), hmac.Equal(given, mac(key, r, forPhone, turn(r)))
 	if !page && !onPhone || !r.FinishedAt.IsZero() && c.Now().Sub(r.FinishedAt) > linkLife {
-		return record{}, false, errLink
+		return record{}, errLink
 	}
-	return r, onPhone && !page, nil
+	return r, nil
 }
 
 // loginHash names a login without showing it, the same for all orgs.

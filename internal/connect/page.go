@@ -26,7 +26,7 @@ type Paged struct {
 
 // ByToken finds the attempt that a link opens.
 func (c *Connects) ByToken(ctx context.Context, link secret.String) (Paged, error) {
-	r, _, err := c.byToken(ctx, link)
+	r, err := c.byToken(ctx, link)
 	if err != nil {
 		return Paged{}, err
 	}
@@ -67,7 +67,7 @@ func (c *Connects) platformURL(ctx context.Context, r record) (secret.String, er
 
 // ChangedPage waits until the attempt of a link has another version, at most so long.
 func (c *Connects) ChangedPage(ctx context.Context, link secret.String, known int64, within time.Duration) (Paged, error) {
-	r, _, err := c.byToken(ctx, link)
+	r, err := c.byToken(ctx, link)
 	if err != nil {
 		return Paged{}, err
 	}

@@ -20,9 +20,6 @@ SELECT * FROM attempt WHERE org_id = @org_id AND login = @login AND finished_at 
 -- name: OpenOfAccount :many
 SELECT * FROM attempt WHERE org_id = @org_id AND account_id = @account_id AND finished_at IS NULL FOR UPDATE;
 
--- name: PendingOf :one
-SELECT id FROM attempt WHERE org_id = @org_id AND account_id = @account_id AND finished_at IS NULL ORDER BY id DESC LIMIT 1;
-
 -- name: LockDue :one
 -- tenant: time alone decides what is due, whoever it belongs to
 SELECT * FROM attempt WHERE wake_at <= @now ORDER BY wake_at LIMIT 1 FOR UPDATE SKIP LOCKED;

@@ -65,13 +65,11 @@ type Consent struct {
 type Found struct {
 	Attempt
 	Key
-	// ReturnURL is where the creator goes in the end; empty for nowhere.
-	ReturnURL string
 }
 
 func (c *Connects) show(ctx context.Context, r record) (Found, error) {
 	v, err := c.shown(ctx, r)
-	return Found{v, Key{r.ID, r.Version}, r.returnURL}, err
+	return Found{v, Key{r.ID, r.Version}}, err
 }
 
 // Start begins an attempt. It answers at once; a worker signs in.

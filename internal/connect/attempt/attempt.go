@@ -52,10 +52,6 @@ const (
 	StepVerify Step = "verify"
 )
 
-// Repeatable says whether a step whose worker vanished in the middle may be taken again. A code may be used up by then, and a creator
-// must not get two messages for one wish.
-func (s Step) Repeatable() bool { return s != StepCode && s != StepResend && s != StepSwitch }
-
 // The deadlines and bounds of the contract.
 const (
 	PendingTotal   = 180 * time.Second

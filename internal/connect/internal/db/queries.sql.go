@@ -724,22 +724,6 @@ func (q *Queries) Outcomes(ctx context.Context, arg OutcomesParams) (OutcomesRow
 	return i, err
 }
 
-const pendingOf = `-- name: PendingOf :one
-SELECT id FROM attempt WHERE org_id = $1 AND account_id = $2 AND finished_at IS NULL ORDER BY id DESC LIMIT 1
-`
-
-type PendingOfParams struct {
-	OrgID     id.Org
-	AccountID id.Account
-}
-
-func (q *Queries) PendingOf(ctx context.Context, arg PendingOfParams) (id.Attempt, error) {
-	row := q.db.QueryRow(ctx, pendingOf, arg.OrgID, arg.AccountID)
-	var id id.Attempt
-	err := row.Scan(&id)
-	return id, err
-}
-
 const renew = `-- name: Renew :execrows
 UPDATE attempt SET lease_end = $1, wake_at = least($1, deadline) WHERE org_id = $2 AND id = $3 AND lease = $4 AND step_seq = $5
 `
