@@ -65,7 +65,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	base := "http://" + server.Listener.Addr().String()
-	s := &site{T: t, url: base, log: &lines{}, clock: &clock{at: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}}
+	s := &site{T: t, url: base, log: &lines{}, clock: &clock{at: time.Now().UTC().Truncate(time.Second)}}
 	s.world = newWorld(base, s.clock.now)
 	server.Config.Handler = newHosted(t, s.world, base, s.log, s.clock.now)
 	server.Config.ReadTimeout = 15 * time.Second
