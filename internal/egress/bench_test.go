@@ -16,13 +16,19 @@ import (
 )
 
 // cannedPlatform answers every request with the same KiB, without allocating, so that a benchmark measures the client.
-func cannedPlatform(b *testing.B) *platform {
+func cannedPlatform(b testing.TB, secure bool) *platform {
 	b.Helper()
-	p := &platform{authority: newAuthority(b), origin: "https://platform.test"}
+	p := &platform{authority: newAuthority(b), origin: "http://plain.test"}
+	if secure {
+		p.origin = "https://platform.test"
+	}
 	config := &tls.Config{Certificates: []tls.Certificate{p.issue(b, time.Hour, "platform.test")}}
 	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1024\r\n\r\n" + strings.Repeat("x", 1024))
 	p.address = listen(b, func(raw net.Conn) {
-		conn := tls.Server(raw, config)
+		conn := raw
+		if secure {
+			conn = tls.Server(raw, config)
+		}
 		request := make([]byte, 16<<10)
 		for {
 			if _, err := conn.Read(request); err != nil {
@@ -39,7 +45,14 @@ func cannedPlatform(b *testing.B) *platform {
 // BenchmarkRoundTrip compares a call through this package with one through the standard transport and the same proxy.
 // The processor's time includes the proxy and the platform, which are the same for both.
 func BenchmarkRoundTrip(b *testing.B) {
-	p := cannedPlatform(b)
+	for _, secure := range []bool{false, true} {
+		b.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(b *testing.B) { benchmarkRoundTrip(b, secure) })
+	}
+}
+
+func benchmarkRoundTrip(b *testing.B, secure bool) {
+	b.Helper()
+	p := cannedPlatform(b, secure)
 	f := newForward(b, "http", "127.0.1.1", p)
 	w := newWorld(b, p, "us="+f.url())
 	via, err := url.Parse(f.url())
@@ -50,32 +63,48 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 	b.Cleanup(bare.CloseIdleConnections)
 	origins := p.origins(b)
+	client := func() *egress.Client { return w.Client(egress.Identity{Region: "us", Account: "acct_1"}, origins) }
+	standard := func(do func(*http.Request) (*http.Response, error)) func(*testing.B) {
+		return func(b *testing.B) {
+			b.Helper()
+			req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, p.origin+"/api/v2/me", nil)
+			must(b, err)
+			req.Header = http.Header{"Accept-Encoding": {"gzip"}, "Cookie": {"a=1"}, "User-Agent": {"browser"}}
+			resp, err := do(req)
+			must(b, err)
+			if n, err := io.Copy(io.Discard, resp.Body); n != 1024 || err != nil {
+				b.Fatal(n, err)
+			}
+			must(b, resp.Body.Close())
+		}
+	}
+	header, cookies := []egress.Field{{Name: "User-Agent", Value: "browser"}}, []egress.Field{{Name: "a", Value: "1"}}
+	owned := func(b *testing.B) {
+		b.Helper()
+		q := egress.Request{Method: http.MethodGet, Origin: p.origin, Path: "/api/v2/me", Header: header, Cookies: cookies}
+		r, err := client().Call(b.Context(), &q, egress.Limits{})
+		if err != nil || len(r.Body) != 1024 {
+			b.Fatal(err)
+		}
+		r.Release()
+	}
 	for _, c := range []struct {
 		name string
-		do   func(*http.Request) (*http.Response, error)
+		call func(*testing.B)
 	}{
-		{"bare", bare.RoundTrip},
-		{"egress", func(req *http.Request) (*http.Response, error) {
-			return w.Client(egress.Identity{Region: "us", Account: "acct_1"}, origins).Do(req, egress.Limits{})
-		}},
+		{"bare", standard(bare.RoundTrip)}, // over TLS only: without it a standard proxy makes no tunnel
+		{"Do", standard(func(req *http.Request) (*http.Response, error) { return client().Do(req, egress.Limits{}) })},
+		{"Call", owned},
 	} {
+		if c.name == "bare" && !secure {
+			continue
+		}
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			call := func() {
-				req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, p.origin+"/api/v2/me", nil)
-				must(b, err)
-				req.Header = http.Header{"Accept-Encoding": {"gzip"}, "Cookie": {"a=1"}, "User-Agent": {"browser"}}
-				resp, err := c.do(req)
-				must(b, err)
-				if n, err := io.Copy(io.Discard, resp.Body); n != 1024 || err != nil {
-					b.Fatal(n, err)
-				}
-				must(b, resp.Body.Close())
-			}
-			call()
+			c.call(b)
 			before := processorTime(b)
 			for b.Loop() {
-				call()
+				c.call(b)
 			}
 			b.ReportMetric(float64(processorTime(b)-before)/float64(time.Microsecond)/float64(b.N), "cpu-us/op")
 		})

@@ -6,6 +6,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"github.com/stagedoor/stagedoor/internal/egress/internal/h1"
 )
 
 // upload is the body of a request. The transport closes a body when it finds no connection; this one stays open until
@@ -114,7 +116,7 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case limit > 0 && b.bytes > limit:
 		n, err = n-1, ErrTooLarge
-	case b.zipped && b.bytes > ratioFrom && b.bytes/maxRatio > b.wire.bytes:
+	case b.zipped && b.bytes > h1.RatioFrom && b.bytes/h1.MaxRatio > b.wire.bytes:
 		n, err = 0, ErrBomb
 	}
 	if err == nil {

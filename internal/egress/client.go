@@ -64,7 +64,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) { return c
 func (c *Client) Do(req *http.Request, limits Limits) (*http.Response, error) {
 	address, err := c.origins.find(req.URL)
 	if err == nil && !soundAccount(c.who.Account) {
-		err = errors.New("the account is no identifier")
+		err = errAccount
 	}
 	if err != nil {
 		if req.Body != nil {
@@ -141,6 +141,8 @@ func (c *Client) unavailable(faults []*fault, arrived bool) error {
 	}
 	return problem.EgressUnavailable.Newf("No egress is available in the region %s.", c.who.Region).After(retryAfter).Because(cause)
 }
+
+var errAccount = errors.New("the account is no identifier")
 
 // soundAccount keeps the account one part of a pool's key.
 func soundAccount(account string) bool {

@@ -1,13 +1,15 @@
 // Package egress is how traffic leaves. It has two ways out, and they share nothing.
 //
 // Egress takes an account's calls to its platform, through a proxy of the account's region and in no other way: never
-// straight, never through another region, whatever the environment says of proxies. Start at Egress.Client and
-// Client.Do. Package upstream uses it so:
+// straight, never through another region, whatever the environment says of proxies. Start at Egress.Client, Client.Call
+// and Client.Do. Package upstream uses it so:
 //
 //	client := out.Client(egress.Identity{Region: "us", Account: "acct_…", Isolation: egress.ByAccount}, origins)
-//	resp, err := client.Do(req, egress.Limits{Header: 15 * time.Second})
-//	…
-//	text, err := egress.Read(resp) // bounded in bytes, ratio and time; the errors are those of client.go
+//	reply, err := client.Call(ctx, &egress.Request{…}, egress.Limits{Header: 15 * time.Second})
+//	defer reply.Release() // bounded in bytes, ratio and time; the errors are those of client.go
+//
+// Call (call.go, line.go) owns its connection and carries what is in memory, at half the cost. Do (client.go, exchange.go)
+// carries uploads, downloads and WebSockets over the standard transport. Both keep the same promises.
 //
 // A Client is a small value: make one per call. It is an http.RoundTripper too, and Client.HTTP is what a WebSocket
 // library wants. Redirects are not followed, cookies not kept, nothing is sent twice that may have arrived.
@@ -28,6 +30,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stagedoor/stagedoor/internal/egress/internal/h1"
 )
 
 const (
@@ -40,7 +44,7 @@ const (
 	idlePerAccount = 2
 	idlePerProxy   = 256
 	maxIdle        = 20_000
-	maxHeader      = 64 << 10
+	maxHeader      = h1.MaxHeader
 	tlsSessions    = 4096
 
 	// maxTries bounds how many proxies one call may try.
@@ -74,9 +78,11 @@ type Egress struct {
 	Deps
 	regions    map[string]*region
 	transports [2]*http.Transport // by Isolation
+	lines      *lines
 	dialer     dialer
 	metrics    metrics
-	inflaters  sync.Pool
+	inflaters  sync.Pool // of *gzip.Reader
+	carriers   sync.Pool // of *carrier
 }
 
 // New makes the service. It connects to nothing; Run keeps the proxies' health.
@@ -85,7 +91,7 @@ func New(d Deps) *Egress {
 	c.MaxIdle = cmp.Or(c.MaxIdle, maxIdle)
 	c.DialTimeout = cmp.Or(c.DialTimeout, dialTimeout)
 	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, handshakeTimeout)
-	e := &Egress{Deps: d, regions: map[string]*region{}, dialer: newDialer(*c), metrics: newMetrics()}
+	e := &Egress{Deps: d, regions: map[string]*region{}, lines: newLines(c.MaxIdle, d.Now), dialer: newDialer(*c), metrics: newMetrics()}
 	for _, r := range c.Regions {
 		e.regions[r.Name] = newRegion(r)
 		e.metrics.watch(e.regions[r.Name])
@@ -195,6 +201,7 @@ func (e *Egress) Close() {
 	for _, t := range e.transports {
 		t.CloseIdleConnections()
 	}
+	e.lines.close()
 }
 
 // Collectors are to be registered.

@@ -37,10 +37,6 @@ const (
 	defaultIdle   = 30 * time.Second
 	defaultTotal  = 60 * time.Second
 	defaultBytes  = 10 << 20
-
-	// A body may inflate a hundredfold; the first MiB in any way it likes.
-	maxRatio  = 100
-	ratioFrom = 1 << 20
 )
 
 func (l Limits) withDefaults() Limits {
@@ -146,9 +142,6 @@ func (x *exchange) found(info httptrace.GotConnInfo) {
 	x.kept = info.Reused
 	x.await(sending)
 }
-
-// maxConns bounds how many kept connections in a row may turn out to be dead.
-const maxConns = 4
 
 // stale says whether a call failed only because a kept connection was dead: nothing was sent, so it can go on another.
 // The transport sees to this itself when the method is safe.

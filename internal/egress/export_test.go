@@ -8,6 +8,18 @@ import (
 	"time"
 )
 
+// CallStreaming is Call over the standard transport.
+func (c *Client) CallStreaming(ctx context.Context, q *Request, limits Limits) (Reply, error) {
+	return c.callStreaming(ctx, q, limits)
+}
+
+// Idle counts the connections that Call keeps.
+func (e *Egress) Idle() int {
+	e.lines.mu.Lock()
+	defer e.lines.mu.Unlock()
+	return e.lines.count
+}
+
 // Near is a client for tests: it takes a network of this machine for public and a port for 443, and hurries.
 func Near(c PublicConfig, network netip.Prefix, port int, floor, total time.Duration) *Public {
 	p := NewPublic(c)

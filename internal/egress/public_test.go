@@ -44,12 +44,9 @@ func newInternet(t testing.TB, handler http.HandlerFunc, change ...func(*tls.Con
 	n.names = newNameserver(t, func(name string, _ bool) []netip.Addr { return (*n.found.Load())(name) })
 	server := httptest.NewUnstartedServer(handler)
 	must(t, server.Listener.Close())
-	var err error
-	server.Listener, err = net.Listen("tcp", "127.0.3.1:0")
-	must(t, err)
+	var inside net.Listener
+	server.Listener, inside = samePort(t)
 	n.port = server.Listener.Addr().(*net.TCPAddr).Port
-	inside, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(n.port))
-	must(t, err)
 	t.Cleanup(func() { _ = inside.Close() })
 	go func() {
 		for {
@@ -74,6 +71,23 @@ func newInternet(t testing.TB, handler http.HandlerFunc, change ...func(*tls.Con
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return n
+}
+
+// samePort listens outside and inside at the same port. One that is free outside may be in use inside: then at another.
+func samePort(t testing.TB) (outer, inner net.Listener) {
+	t.Helper()
+	for try := 0; ; try++ {
+		outer, err := net.Listen("tcp", "127.0.3.1:0")
+		must(t, err)
+		inner, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(outer.Addr().(*net.TCPAddr).Port))
+		if err == nil {
+			return outer, inner
+		}
+		must(t, outer.Close())
+		if try == 20 {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (n *internet) client(t testing.TB) *egress.Public {

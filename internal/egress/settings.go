@@ -92,6 +92,14 @@ func (p Proxy) identity() string {
 // Origins are the places that a client may call: scheme, host and port. The zero value allows nothing.
 type Origins struct {
 	addresses map[target]string
+	named     map[string]place // by the text they were given as
+}
+
+// place is one of them, ready to be called.
+type place struct {
+	address string // host:port
+	host    string // as the platform sees it
+	secure  bool
 }
 
 // target is one place to call.
@@ -106,7 +114,7 @@ var ErrOrigin = errors.New("the address is not one of the platform's")
 
 // ParseOrigins reads origins, such as https://platform.example or http://127.0.0.1:18200.
 func ParseOrigins(list ...string) (Origins, error) {
-	o := Origins{addresses: map[target]string{}}
+	o := Origins{addresses: map[target]string{}, named: map[string]place{}}
 	for _, text := range list {
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
@@ -117,6 +125,7 @@ func ParseOrigins(list ...string) (Origins, error) {
 			return Origins{}, fmt.Errorf("%q is no http or https origin with a plain host: write it as https://platform.example", text)
 		}
 		o.addresses[t] = t.host + ":" + t.port
+		o.named[text] = place{address: o.addresses[t], host: u.Host, secure: t.secure}
 	}
 	return o, nil
 }

@@ -47,6 +47,9 @@ func TestAWriteSurvivesADeadConnection(t *testing.T) {
 		"no other proxy":                 {"us=http://good:1", true, strings.NewReader("hello"), "a=1", ""},
 		"it may have been sent":          {"us=http://good:1", false, io.MultiReader(strings.NewReader("hello")), "a=1", ""},
 	} {
+		if _, again := c.body.(*strings.Reader); owned() && !again {
+			continue // it is not in memory
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
