@@ -2,7 +2,7 @@
 //
 // All of it comes from a manifest (docs/manifest.md), a folder of YAML that is checked and compiled once, when a node
 // starts. A Catalog never changes afterwards and is used by all goroutines. It does no I/O: it turns arguments into requests
-// (method.go), answers into results, frames into events (event.go) and refusals into kinds (refusal.go); sending and
+// (method.go), answers into results, frames into events (event.go), refusals into kinds (refusal.go) and knows where files are (files.go); sending and
 // receiving is the driver's. Start with Sandbox or Load.
 package catalog
 
@@ -45,6 +45,8 @@ type Catalog struct {
 	SignIn  SignIn
 	// Socket is nil for a platform without live frames.
 	Socket *Socket
+	// Files is nil for a platform whose files cannot be had.
+	Files *Files
 
 	resources []*Resource
 	methods   []*Method

@@ -15,7 +15,7 @@ import (
 // reserved are words that no resource has: they are, or may become, routes of ours below an account.
 var reserved = []string{
 	"webhook", "webhooks", "events", "connect", "session", "sessions", "usage", "deliveries", "audit", "pause", "resume",
-	"reauthenticate", "state", "sandbox",
+	"reauthenticate", "state", "sandbox", "media",
 }
 
 // What a method has unless it says otherwise.
@@ -54,6 +54,7 @@ func compile(doc *manifest.Document) (*Catalog, []manifest.Fault) {
 		c.cat.methods = append(c.cat.methods, r.Methods...)
 	}
 	c.verify()
+	c.files()
 	c.faults = append(c.faults, c.cat.types.Unused()...)
 	return c.cat, c.faults
 }

@@ -84,7 +84,7 @@ func TestArgumentsThatAreWrong(t *testing.T) {
 		if got := fieldsOf(t, err); !slices.Equal(got, call.want) {
 			t.Errorf("%s: %q, want %q", name, got, call.want)
 		}
-		doc, _ := problem.Of(err).Document("", "")
+		doc, _ := problem.Of(err).Document(problem.Place{})
 		if strings.Contains(string(doc), "hunter2") {
 			t.Errorf("%s: a value is told back: %s", name, doc)
 		}

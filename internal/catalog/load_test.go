@@ -133,7 +133,7 @@ func TestLoadRefusesFolders(t *testing.T) {
 // A word that our own routes use is not a resource.
 func TestReservedWordsAreNotResources(t *testing.T) {
 	t.Parallel()
-	for _, word := range strings.Fields("webhook webhooks events connect session sessions usage deliveries audit pause resume reauthenticate state sandbox") {
+	for _, word := range strings.Fields("webhook webhooks events connect session sessions usage deliveries audit pause resume reauthenticate state sandbox media") {
 		files := edited(t, "resources/notes.yaml", "resource: notes", "resource: "+word)
 		files["resources/"+word+".yaml"] = files["resources/notes.yaml"]
 		delete(files, "resources/notes.yaml")

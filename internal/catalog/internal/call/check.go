@@ -99,6 +99,11 @@ func (r *reader) text(c *check, at uint32) {
 		}
 	}
 	if c.as == asID && !convert.IsID(raw) {
+		if c.segment {
+			r.strays++ // it names nothing, and is not sent
+			r.wrong("format", "is no id of this platform, so nothing has it")
+			return
+		}
 		r.wrong("format", "must be an id: a string of digits")
 	}
 	if c.format != "" && !formats[c.format].match(raw) {

@@ -108,6 +108,9 @@ type reader struct {
 	depth  int
 	out    []byte
 	fields []problem.Field
+	// strays are ids that are to stand in a path and cannot exist. Ids are opaque to callers, so such a call is in order; what it asks for
+	// is not there.
+	strays int
 }
 
 // maxNesting is how deep a place within an argument is told; the schema of one is not deeper.
@@ -266,7 +269,12 @@ func (r *reader) finish(size int) (Args, error) {
 		}
 		a.spans[i] = span{from, uint32(len(r.out))}
 	}
-	if len(r.fields) > 0 {
+	switch {
+	case len(r.fields) > 0 && len(r.fields) == r.strays:
+		p := problem.UpstreamNotFound.New("The platform has no such thing: its ids have another form.")
+		p.Fields = r.fields
+		return Args{}, p
+	case len(r.fields) > 0:
 		return Args{}, s.problem(r.fields)
 	}
 	a.json = append(r.out, '}')

@@ -14,7 +14,7 @@ func decode(root *value) (*Document, []Fault) {
 	d := decoder{doc: &Document{}}
 	for name, into := range map[string]any{
 		"upstream": &d.doc.Upstream, "session": &d.doc.Session, "signIn": &d.doc.SignIn,
-		"errors": &d.doc.Errors, "pages": &d.doc.Pages, "socket": &d.doc.Socket,
+		"errors": &d.doc.Errors, "pages": &d.doc.Pages, "socket": &d.doc.Socket, "files": &d.doc.Files,
 	} {
 		d.plain(root.get(name), into)
 	}

@@ -11,6 +11,7 @@ type Document struct {
 	Errors    Errors
 	Pages     map[string]Page
 	Socket    *Socket
+	Files     *Files
 	Types     []Type
 	Events    []Event
 	Resources []Resource
@@ -101,6 +102,18 @@ type Socket struct {
 	Since *struct {
 		HTTP                                 string `json:"http"`
 		Cursor, Limit, Items, More, Complete string
+	}
+}
+
+// Files is where files are, and which methods hand out their addresses.
+type Files struct {
+	At       []string
+	Cookies  bool
+	Download *struct{ Method, ID, Quality, URL string }
+	Upload   *struct {
+		Begin  struct{ Method, Name, Size, Type, SHA256, ID, PartSize string }
+		Part   struct{ Method, ID, Number, URL, Headers string }
+		Finish struct{ Method, ID, Parts, Number, ETag string }
 	}
 }
 

@@ -23,7 +23,7 @@ const maxFiles = 200
 
 // sections are the files beside the resources, and what each may hold.
 var sections = map[string][]string{
-	"upstream.yaml": {"upstream", "session", "signIn", "errors", "pages", "socket"},
+	"upstream.yaml": {"upstream", "session", "signIn", "errors", "pages", "socket", "files"},
 	"types.yaml":    {"types"},
 	"events.yaml":   {"events"},
 }
