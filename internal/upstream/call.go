@@ -90,13 +90,23 @@ func (d *HTTP) refused(r *reply) *Refused {
 // Call calls a method. Whatever the error, the answer says what the call cost and how it changed the session.
 func (d *HTTP) Call(ctx context.Context, via Via, s Session, m *catalog.Method, args catalog.Args) (Answer, error) {
 	req := args.Request()
-	r, err := d.exchange(ctx, via, s, req, egress.Limits{Header: m.Timeout})
-	a := d.answer(s, r)
+	began := d.Now()
+	got, err := d.carry(ctx, via, s, &req, egress.Limits{Header: m.Timeout})
+	defer got.Release()
+	if got.Status == 0 {
+		return Answer{Session: s, Sent: len(req.Body)}, d.lost(ctx, m, err)
+	}
+	// The body is borrowed: neither a result nor a refusal keeps any of it.
+	r := reply{status: got.Status, body: got.Body, took: d.Now().Sub(began)}
+	if !r.ok() || got.SetsCookies() {
+		r.header = got.Header() // which most answers can do without
+	}
+	a := d.answer(s, &r)
 	a.Sent = len(req.Body)
 	if err != nil {
 		return a, d.lost(ctx, m, err)
 	}
-	if refused := d.refused(r); refused != nil {
+	if refused := d.refused(&r); refused != nil {
 		return a, refused
 	}
 	a.Result, err = m.Result(r.body)

@@ -91,7 +91,7 @@ func TestAPlatformThatHangsIsATimeoutAndAWriteMayHaveHappened(t *testing.T) {
 		r.fault(login, "hang", 0, 1)
 		err := r.hasty(s, name, test.args)
 		got := problem.Of(err)
-		document, failed := got.Document("", "")
+		document, failed := got.Document(problem.Place{})
 		if failed != nil || got.Kind.Code != problem.UpstreamTimeout.Code {
 			t.Fatalf("%s: %v", name, err)
 		}

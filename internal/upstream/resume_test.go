@@ -165,7 +165,7 @@ func TestAWriteThatFailedInTheMiddleMayHaveHappened(t *testing.T) {
 		refusedAs(t, err, catalog.RefusedError)
 		refused, _ := err.(*upstream.Refused) //nolint:errorlint // checked above
 		p := refused.Problem(upstreamtest.Method(t, r.catalog, "lists.create"))
-		document, failed := p.Document("", "")
+		document, failed := p.Document(problem.Place{})
 		if failed != nil || p.Kind.Code != problem.UpstreamError.Code || !contains(document, `"outcome":"unknown"`) || !contains(document, `"retryable":false`) {
 			t.Errorf("%d: %s", status, document)
 		}

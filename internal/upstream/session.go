@@ -18,28 +18,61 @@ import (
 // Session is what the platform knows a creator by. It is a value: a change makes another one.
 type Session struct {
 	cookies   []cookie
-	headers   map[string]secret.String // by name in lower case
+	headers   []header // by name in lower case
 	userAgent string
+	// text is what the session was read from. Values are parts of it, so that reading one copies nothing.
+	text secret.String
 }
 
 type cookie struct {
 	name    string
-	value   secret.String
+	value   value
 	expires time.Time // zero if the platform did not say
+	// setAt is when the answer came in that set it; zero if no answer did since the sign-in.
+	setAt time.Time
+}
+
+type header struct {
+	name  string
+	value value
+}
+
+// value is a secret of its own, or a part of the session's text.
+type value struct {
+	own      secret.String
+	from, to int
+}
+
+func own(text secret.String) value { return value{own: text} }
+
+// reveal gives a value's text. Call it only where the text is used.
+func (s *Session) reveal(v value) string {
+	if v.to > 0 {
+		return s.text.Reveal()[v.from:v.to]
+	}
+	return v.own.Reveal()
+}
+
+// keep is a value that can leave the session's text behind.
+func (s *Session) keep(v value) secret.String {
+	if v.to > 0 {
+		return secret.New(s.reveal(v))
+	}
+	return v.own
 }
 
 // NewSession makes a session of what a caller copied from a browser: cookies by name, the headers that the manifest allows, and
 // the browser's name. Missing lists what the manifest wants and was not given.
 func NewSession(c *catalog.Catalog, cookies, headers map[string]secret.String, userAgent string) (s Session, missing []string) {
-	s = Session{userAgent: userAgent, headers: map[string]secret.String{}}
+	s = Session{userAgent: userAgent}
 	for _, name := range slices.Sorted(maps.Keys(cookies)) {
 		if slices.Contains(c.Session.Cookies.Kept, name) && sound(name, cookies[name]) {
-			s.cookies = append(s.cookies, cookie{name: name, value: cookies[name]})
+			s.cookies = append(s.cookies, cookie{name: name, value: own(cookies[name])})
 		}
 	}
 	for name, value := range headers {
 		if name = strings.ToLower(name); slices.Contains(c.Session.Headers.Allowed, name) && httpguts.ValidHeaderFieldValue(value.Reveal()) {
-			s.headers[name] = value
+			s = s.withHeader(name, value)
 		}
 	}
 	return s, s.missing(c)
@@ -59,7 +92,7 @@ func (s Session) missing(c *catalog.Catalog) []string {
 		}
 	}
 	for _, name := range c.Session.Headers.Required {
-		if s.headers[name].Empty() {
+		if i := s.header(name); i < 0 || s.reveal(s.headers[i].value) == "" {
 			names = append(names, name)
 		}
 	}
@@ -70,10 +103,22 @@ func (s Session) missing(c *catalog.Catalog) []string {
 func (s Session) Cookie(name string) secret.String {
 	for _, c := range s.cookies {
 		if c.name == name {
-			return c.value
+			return s.keep(c.value)
 		}
 	}
 	return secret.String{}
+}
+
+// header is the place of one; negative if there is none.
+func (s *Session) header(name string) int {
+	return slices.IndexFunc(s.headers, func(h header) bool { return h.name == name })
+}
+
+// withHeader is the session with one header put.
+func (s Session) withHeader(name string, text secret.String) Session {
+	s.headers = slices.DeleteFunc(slices.Clone(s.headers), func(h header) bool { return h.name == name })
+	s.headers = append(s.headers, header{name, own(text)})
+	return s
 }
 
 // Owner is the platform's id of who signed in, as the session says; Probe asks the platform.
@@ -91,8 +136,8 @@ func (s Session) ExpiresAt(c *catalog.Catalog) time.Time {
 
 // dress puts the session into a request's header.
 func (s Session) dress(h http.Header, usual string) {
-	for name, value := range s.headers {
-		h.Set(name, value.Reveal())
+	for _, one := range s.headers {
+		h.Set(one.name, s.reveal(one.value))
 	}
 	h.Set("User-Agent", usual)
 	if s.userAgent != "" {
@@ -108,7 +153,7 @@ func (s Session) dress(h http.Header, usual string) {
 		}
 		text.WriteString(c.name)
 		text.WriteByte('=')
-		text.WriteString(c.value.Reveal())
+		text.WriteString(s.reveal(c.value))
 	}
 	h.Set("Cookie", text.String())
 }
@@ -143,9 +188,9 @@ const longest = 10 * 365 * 24 * 3600
 const moved = 6 * time.Hour
 
 func fromHTTP(set *http.Cookie, now time.Time) cookie {
-	one := cookie{name: set.Name, value: secret.New(set.Value), expires: set.Expires}
+	one := cookie{name: set.Name, value: own(secret.New(set.Value)), expires: set.Expires, setAt: now}
 	if set.Quoted {
-		one.value = secret.New(`"` + set.Value + `"`)
+		one.value = own(secret.New(`"` + set.Value + `"`))
 	}
 	switch {
 	case set.MaxAge < 0:
@@ -159,7 +204,7 @@ func fromHTTP(set *http.Cookie, now time.Time) cookie {
 // set is the session with one cookie put, or removed if it has ended, and whether that matters.
 func (s Session) set(one cookie, now time.Time) (Session, bool) {
 	at := slices.IndexFunc(s.cookies, func(c cookie) bool { return c.name == one.name })
-	ended := !one.expires.IsZero() && !one.expires.After(now) || one.value.Empty()
+	ended := !one.expires.IsZero() && !one.expires.After(now) || s.reveal(one.value) == ""
 	out := s
 	out.cookies = slices.Clone(s.cookies)
 	switch {
@@ -175,17 +220,26 @@ func (s Session) set(one cookie, now time.Time) (Session, bool) {
 	old := out.cookies[at]
 	out.cookies[at] = one
 	shift := one.expires.Sub(old.expires).Abs()
-	return out, !old.value.Equal(one.value) || shift > moved
+	return out, !s.keep(old.value).Equal(s.keep(one.value)) || shift > moved
 }
 
-// Merge is this session with the named cookies taken from another one: how two answers that changed different cookies both count.
+// Merge is this session with the named cookies taken from another one: how two answers that changed different cookies both count. Where
+// both changed the same one, the answer that came in later counts.
 func (s Session) Merge(from Session, names []string) Session {
 	out := s
-	out.cookies = slices.DeleteFunc(slices.Clone(s.cookies), func(c cookie) bool { return slices.Contains(names, c.name) })
-	for _, c := range from.cookies {
-		if slices.Contains(names, c.name) {
-			out.cookies = append(out.cookies, c)
-		}
+	newer := func(c cookie) bool {
+		at := slices.IndexFunc(s.cookies, func(mine cookie) bool { return mine.name == c.name })
+		return at < 0 || !s.cookies[at].setAt.After(c.setAt)
+	}
+	taken := slices.DeleteFunc(slices.Clone(from.cookies), func(c cookie) bool { return !slices.Contains(names, c.name) || !newer(c) })
+	out.cookies = slices.DeleteFunc(slices.Clone(s.cookies), func(c cookie) bool {
+		replaced := slices.ContainsFunc(taken, func(t cookie) bool { return t.name == c.name })
+		ended := slices.Contains(names, c.name) && !slices.ContainsFunc(from.cookies, func(f cookie) bool { return f.name == c.name })
+		return replaced || ended
+	})
+	for _, c := range taken {
+		c.value = own(from.keep(c.value))
+		out.cookies = append(out.cookies, c)
 	}
 	return out
 }
@@ -201,26 +255,27 @@ type storedCookie struct {
 	Name    string    `json:"name"`
 	Value   string    `json:"value"`
 	Expires time.Time `json:"expires,omitzero"`
+	SetAt   time.Time `json:"setAt,omitzero"`
 }
 
 func (s Session) store() stored {
 	out := stored{UserAgent: s.userAgent, Headers: map[string]string{}}
 	for _, c := range s.cookies {
-		out.Cookies = append(out.Cookies, storedCookie{c.name, c.value.Reveal(), c.expires})
+		out.Cookies = append(out.Cookies, storedCookie{c.name, s.reveal(c.value), c.expires, c.setAt})
 	}
-	for name, value := range s.headers {
-		out.Headers[name] = value.Reveal()
+	for _, h := range s.headers {
+		out.Headers[h.name] = s.reveal(h.value)
 	}
 	return out
 }
 
 func (st stored) session() Session {
-	s := Session{userAgent: st.UserAgent, headers: map[string]secret.String{}}
+	s := Session{userAgent: st.UserAgent}
 	for _, c := range st.Cookies {
-		s.cookies = append(s.cookies, cookie{c.Name, secret.New(c.Value), c.Expires})
+		s.cookies = append(s.cookies, cookie{c.Name, own(secret.New(c.Value)), c.Expires, c.SetAt})
 	}
-	for name, value := range st.Headers {
-		s.headers[name] = secret.New(value)
+	for _, name := range slices.Sorted(maps.Keys(st.Headers)) {
+		s.headers = append(s.headers, header{name, own(secret.New(st.Headers[name]))})
 	}
 	return s
 }
@@ -233,6 +288,9 @@ func (s Session) Encode() secret.String { return encode(s.store()) }
 
 // DecodeSession undoes Encode.
 func DecodeSession(text secret.String) (Session, error) {
+	if s, plain := readSession(text); plain {
+		return s, nil
+	}
 	var st stored
 	if json.Unmarshal([]byte(text.Reveal()), &st) != nil {
 		return Session{}, errStored

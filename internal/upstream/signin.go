@@ -158,11 +158,11 @@ func (d *HTTP) OpenQR(ctx context.Context, via Via) (Step, error) {
 
 // fresh is a session of nobody yet, on a device of its own.
 func (d *HTTP) fresh() Session {
-	s := Session{headers: map[string]secret.String{}}
+	s := Session{}
 	if name := d.Catalog.Session.Device; name != "" {
 		var b [16]byte
 		_, _ = rand.Read(b[:])
-		s.headers[name] = secret.New(hex.EncodeToString(b[:]))
+		s = s.withHeader(name, secret.New(hex.EncodeToString(b[:])))
 	}
 	return s
 }

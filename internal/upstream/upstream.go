@@ -12,7 +12,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/catalog"
@@ -74,6 +78,10 @@ type Deps struct {
 type HTTP struct {
 	Deps
 	origins egress.Origins
+	// always is what the manifest sends with every call, and names are its names of a session's headers as they are written.
+	always []egress.Field
+	names  map[string]string
+	lists  sync.Pool // of *lists
 }
 
 var _ Driver = (*HTTP)(nil)
@@ -88,7 +96,16 @@ func New(d Deps) (*HTTP, error) {
 	if err != nil {
 		return nil, fmt.Errorf("platform %s: %w", d.Catalog.ID, err)
 	}
-	return &HTTP{Deps: d, origins: origins}, nil
+	h := &HTTP{Deps: d, origins: origins, names: map[string]string{}}
+	for _, name := range slices.Sorted(maps.Keys(d.Catalog.Session.Send)) {
+		for _, value := range d.Catalog.Session.Send[name] {
+			h.always = append(h.always, egress.Field{Name: name, Value: value})
+		}
+	}
+	for _, name := range slices.Concat(d.Catalog.Session.Headers.Allowed, d.Catalog.Session.Headers.Required, []string{d.Catalog.Session.Device}) {
+		h.names[name] = http.CanonicalHeaderKey(name)
+	}
+	return h, nil
 }
 
 // client is the way out for one identity.
@@ -113,41 +130,74 @@ func (r *reply) ok() bool { return r.status >= 200 && r.status < 300 }
 // exchange sends a request with a session and reads the answer. When only the body fails, the reply is there beside the error: its
 // header may have changed the session.
 func (d *HTTP) exchange(ctx context.Context, via Via, s Session, req catalog.Request, limits egress.Limits) (*reply, error) {
-	out, err := d.request(ctx, s, req)
-	if err != nil {
-		return nil, err
-	}
 	began := d.Now()
-	resp, err := d.client(via).Do(out, limits) //nolint:bodyclose // Read closes it
-	if err != nil {
+	got, err := d.carry(ctx, via, s, &req, limits)
+	defer got.Release()
+	if got.Status == 0 {
 		return nil, err
 	}
-	body, err := egress.Read(resp)
-	return &reply{status: resp.StatusCode, header: resp.Header, body: body, took: d.Now().Sub(began)}, err
+	return &reply{status: got.Status, header: got.Header(), body: bytes.Clone(got.Body), took: d.Now().Sub(began)}, err
 }
 
-// request makes the HTTP request: the manifest's headers, then the session's, then the call's own.
-func (d *HTTP) request(ctx context.Context, s Session, req catalog.Request) (*http.Request, error) {
-	url := d.Origin + req.Path
-	if req.Query != "" {
-		url += "?" + req.Query
+// lists are the lines of a header, in memory that is used again.
+type lists struct{ header, cookies []egress.Field }
+
+// carry sends a request with a session: the manifest's headers, then the session's, then the call's own. Its reply must be released.
+// Its status is 0 if there is none.
+func (d *HTTP) carry(ctx context.Context, via Via, s Session, req *catalog.Request, limits egress.Limits) (egress.Reply, error) {
+	l, _ := d.lists.Get().(*lists)
+	if l == nil {
+		l = &lists{}
 	}
-	out, err := http.NewRequestWithContext(ctx, req.Method, url, bytes.NewReader(req.Body))
-	if err != nil {
-		// The error of the standard library repeats the address, and with it arguments.
-		return nil, fmt.Errorf("%w: the request has no valid address", egress.ErrNotSent)
+	l.header, l.cookies = l.header[:0], l.cookies[:0]
+	if len(req.Body) > 0 {
+		l.header = append(l.header, egress.Field{Name: "Content-Type", Value: "application/json"})
 	}
-	if len(req.Body) == 0 {
-		out.Body, out.GetBody, out.ContentLength = http.NoBody, nil, 0
-	} else {
-		out.Header.Set("Content-Type", "application/json")
-	}
-	for name, values := range d.Catalog.Session.Send {
-		out.Header[name] = values
-	}
-	s.dress(out.Header, d.Catalog.Session.UserAgent)
+	l.header = append(l.header, d.always...)
+	d.dress(l, s)
 	for name, values := range req.Header {
-		out.Header[name] = values
+		l.header = slices.DeleteFunc(l.header, func(f egress.Field) bool { return strings.EqualFold(f.Name, name) })
+		for _, value := range values {
+			l.header = append(l.header, egress.Field{Name: name, Value: value})
+		}
 	}
-	return out, nil
+	out := egress.Request{
+		Method: req.Method, Origin: d.Origin, Path: req.Path, Query: req.Query, Header: l.header, Cookies: l.cookies, Body: req.Body,
+	}
+	got, err := d.client(via).Call(ctx, &out, limits)
+	clear(l.header) // no secret stays behind
+	clear(l.cookies)
+	d.lists.Put(l)
+	return got, err
+}
+
+// dress adds the session to the lines of a request.
+func (d *HTTP) dress(l *lists, s Session) {
+	for i := range s.headers {
+		h := &s.headers[i]
+		name, known := d.names[h.name]
+		if !known {
+			name = http.CanonicalHeaderKey(h.name)
+		}
+		set(l, name, s.reveal(h.value))
+	}
+	agent := s.userAgent
+	if agent == "" {
+		agent = d.Catalog.Session.UserAgent
+	}
+	set(l, "User-Agent", agent)
+	for i := range s.cookies {
+		l.cookies = append(l.cookies, egress.Field{Name: s.cookies[i].name, Value: s.reveal(s.cookies[i].value)})
+	}
+}
+
+// set puts a line in the place of one with the same name.
+func set(l *lists, name, value string) {
+	for i := range l.header {
+		if strings.EqualFold(l.header[i].Name, name) {
+			l.header[i].Value = value
+			return
+		}
+	}
+	l.header = append(l.header, egress.Field{Name: name, Value: value})
 }
