@@ -20,11 +20,12 @@ const (
 	DropSocket = "drop_socket" // sockets are cut
 	Duplicate  = "duplicate"   // frames come twice
 	Reorder    = "reorder"     // frames come in pairs, the later one first
+	Rotate     = "rotate"      // value: on every how many requests the session gets another token; 1 for each
 )
 
 // Kinds lists them.
 func Kinds() []string {
-	return []string{Latency, RateLimit, Error, Hang, Garbage, DropSocket, Duplicate, Reorder}
+	return []string{Latency, RateLimit, Error, Hang, Garbage, DropSocket, Duplicate, Reorder, Rotate}
 }
 
 // Fault is trouble for one login, or for all.

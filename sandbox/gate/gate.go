@@ -137,6 +137,11 @@ func (g *Gate) Session(w http.ResponseWriter, r *http.Request) (world.Session, e
 	if r.Header.Get("X-Device") != s.Device {
 		return s, errDevice
 	}
+	if f, ordered := g.Faults.Take(s.Login, Rotate); ordered && f.Hits%max(f.Value, 1) == 0 {
+		if s, rotated = g.World.RotateSession(s); !rotated {
+			return s, ErrExpired
+		}
+	}
 	if rotated {
 		http.SetCookie(w, SessionCookie(s))
 	}

@@ -105,9 +105,7 @@ func (w *World) FindSession(token string) (s Session, rotated, ok bool) {
 	fresh := token == found.Token && now.Sub(found.Rotated) >= sessionRotate
 	rotated = fresh || token == found.Previous
 	if fresh {
-		delete(w.sessions.byToken, found.Previous)
-		found.Previous, found.Token, found.Rotated = found.Token, rand.Text(), now
-		w.sessions.byToken[found.Token] = found
+		w.sessions.turn(found, now)
 	}
 	found.Seen = now
 	s = *found
@@ -116,6 +114,27 @@ func (w *World) FindSession(token string) (s Session, rotated, ok bool) {
 		return Session{}, false, false
 	}
 	return s, rotated, true
+}
+
+// RotateSession gives a session another token before its time. The one it had is good for a while.
+func (w *World) RotateSession(s Session) (Session, bool) {
+	w.sessions.mu.Lock()
+	found := w.sessions.byToken[s.Token]
+	if found == nil {
+		w.sessions.mu.Unlock()
+		return Session{}, false
+	}
+	w.sessions.turn(found, w.Now())
+	s = *found
+	w.sessions.mu.Unlock()
+	return s, w.saveSession(&s) == nil
+}
+
+// turn gives a session its next token.
+func (s *sessions) turn(one *Session, now time.Time) {
+	delete(s.byToken, one.Previous)
+	one.Previous, one.Token, one.Rotated = one.Token, rand.Text(), now
+	s.byToken[one.Token] = one
 }
 
 // EndSessions ends those of a login for which which is true, with their sockets, and counts them.
