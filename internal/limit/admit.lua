@@ -21,14 +21,14 @@ local ep, inc, mi, mu, ol, ot = 0, 0, mid, 0, 0, now
 local v = redis.call('GET', KEYS[1])
 if v then ep, inc, mi, mu, ol, ot = struct.unpack('<I4I4I4I8dd', v) end
 
-local function answer(verdict, wait, sv, sl)
-  return struct.pack('<BddI4I4I4dI8d', verdict, wait, now, mi, inc, sv, ol, mu, sl)
+local function answer(verdict, wait, sv, sl, lw)
+  return struct.pack('<BddI4I4I4dI8dd', verdict, wait, now, mi, inc, sv, ol, mu, sl, lw)
 end
 
 -- 8: these are not the counters the caller knows: they were lost, or rebuilt by another node.
-if inc == 0 or inc ~= incarnation then return answer(8, 0, 0, 0) end
+if inc == 0 or inc ~= incarnation then return answer(8, 0, 0, 0, 0) end
 -- 7: the caller's view of the org is older than a change that has been confirmed to somebody.
-if epoch < ep and ARGV[10] ~= '1' then return answer(7, 0, 0, 0) end
+if epoch < ep and ARGV[10] ~= '1' then return answer(7, 0, 0, 0, 0) end
 local newer = epoch > ep
 if newer then ep = epoch end
 
@@ -44,7 +44,8 @@ end
 ol = drained(ol, ot, olim)
 if now > ot then ot = now end
 
-local sv, cd, rl, rt, wl, wt, sl = 0, 0, 0, now, 0, now, 0
+-- write_at is also when the account was last written to, for whoever must know that nothing has changed; 0 for never.
+local sv, cd, rl, rt, wl, wt, sl = 0, 0, 0, now, 0, 0, 0
 if kind > 0 then
   local a = redis.call('GET', KEYS[2])
   if a then sv, cd, rl, rt, wl, wt = struct.unpack('<I4ddddd', a) end
@@ -54,10 +55,11 @@ if kind > 0 then
     sl = rl
   else
     wl = drained(wl, wt, slim)
-    if now > wt then wt = now end
     sl = wl
   end
 end
+local lw = wt
+if kind == 2 and now > wt then wt = now end
 
 -- The reason is the limit with the longest wait, so that one wait is enough for all of them.
 local reason, wait = 0, 0
@@ -83,4 +85,4 @@ end
 if consume or newer then
   redis.call('SET', KEYS[1], struct.pack('<I4I4I4I8dd', ep, inc, mi, mu, ol, ot), 'EX', 259200)
 end
-return answer(reason, wait, sv, sl)
+return answer(reason, wait, sv, sl, lw)

@@ -5,7 +5,7 @@ if now == 0 then
   local t = redis.call('TIME')
   now = t[1] * 1000 + math.floor(t[2] / 1000)
 end
-local sv, cd, rl, rt, wl, wt = 0, 0, 0, now, 0, now
+local sv, cd, rl, rt, wl, wt = 0, 0, 0, now, 0, 0
 local a = redis.call('GET', KEYS[1])
 if a then sv, cd, rl, rt, wl, wt = struct.unpack('<I4ddddd', a) end
 local ms = tonumber(ARGV[1])

@@ -68,7 +68,13 @@ type Call struct {
 	// Started is when the call began, ReadAt when the identity was read that it is made with. While the epoch cannot be
 	// asked for, an identity that is too old is called stale. Zero for calls that are made with none.
 	Started, ReadAt time.Time
+
+	// peek means that an account's windows are only looked at.
+	peek bool
 }
+
+// looks says that the call uses nothing up.
+func (c Call) looks() bool { return c.Quota == Free || c.peek }
 
 // fresh says that the identity was read after the call began: a change that was confirmed before the call is in it.
 func (c Call) fresh() bool { return !c.Started.IsZero() && !c.ReadAt.Before(c.Started) }
@@ -96,6 +102,9 @@ type Decision struct {
 	MonthUsed int64
 	// SessionVersion is the newest known version of the account's session; 0 if none is known.
 	SessionVersion uint32
+	// At is when the call was admitted and LastWrite when the account was last written to before, both by the shared server's clock.
+	// Zero if it was not asked, or does not know of a write.
+	At, LastWrite time.Time
 	// Degraded means that this node decided alone.
 	Degraded bool
 }
@@ -319,6 +328,8 @@ func (l *Limiter) decide(st *orgState, c Call, a answer) Decision {
 		Month:          monthWindow(a.now, a.used, c.Limits.CallsPerMonth),
 		MonthUsed:      a.used,
 		SessionVersion: a.sessionVersion,
+		At:             a.now,
+		LastWrite:      a.lastWrite,
 	}
 	if c.Quota == Read || c.Quota == Write {
 		d.Account = window(a.now, a.accountLevel, c.accountLimit(), time.Minute)
@@ -326,13 +337,13 @@ func (l *Limiter) decide(st *orgState, c Call, a answer) Decision {
 	now := l.Now()
 	st.learn(a.month, a.used, bucket{a.orgLevel, now})
 	if a.verdict == admitted {
-		if c.Quota != Free {
+		if !c.looks() {
 			st.count(a.month, a.incarnation) // the month it was counted in, whatever this node's clock says by now
 		}
 		l.metrics.decisions.WithLabelValues("admitted").Inc()
 		return d
 	}
-	if c.Quota == Free {
+	if c.looks() {
 		return d
 	}
 	d.Denied = denial(c, a)
@@ -356,6 +367,22 @@ func denial(c Call, a answer) *Denial {
 	case admitted, staleEpoch, otherCounter, coolingDown:
 	}
 	return &Denial{CoolDown: true, Wait: a.wait}
+}
+
+// AccountWindows is what is left of an account's limits. While the shared server is away nothing is known of them, and they look full.
+func (l *Limiter) AccountWindows(ctx context.Context, owner id.Org, account id.Account, limits *org.Limits) (read, write Window, err error) {
+	if err := ctx.Err(); err != nil {
+		return Window{}, Window{}, err
+	}
+	st, now := l.touch(owner), l.Now()
+	ask := func(q Quota) Window {
+		c := Call{Org: owner, Account: account, Quota: q, Limits: limits, Started: now, ReadAt: now, peek: true}
+		if d, ok := l.consult(context.WithoutCancel(ctx), st, c); ok {
+			return d.Account
+		}
+		return window(now, 0, c.accountLimit(), time.Minute)
+	}
+	return ask(Read), ask(Write), nil
 }
 
 // Cool pauses an account on every node. On this node the pause holds, for up to an hour, even if the shared server is away.

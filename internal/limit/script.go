@@ -71,20 +71,22 @@ type answer struct {
 	orgLevel       float64
 	used           int64
 	accountLevel   float64
+	// lastWrite is when the account was last written to before this call; zero if it is not known to have been.
+	lastWrite time.Time
 }
 
-const answerSize = 1 + 8 + 8 + 4 + 4 + 4 + 8 + 8 + 8
+const answerSize = 1 + 8 + 8 + 4 + 4 + 4 + 8 + 8 + 8 + 8
 
 var errAnswer = errors.New("admission script answered something else than expected")
 
-// decode unpacks '<BddI4I4I4dI8d'.
+// decode unpacks '<BddI4I4I4dI8dd'.
 func decode(text string) (answer, error) {
 	if len(text) != answerSize {
 		return answer{}, errAnswer
 	}
 	b := []byte(text)
 	float := func(at int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b[at:])) }
-	return answer{
+	a := answer{
 		verdict:        verdict(b[0]),
 		wait:           time.Duration(math.Ceil(float(1))) * time.Millisecond,
 		now:            time.UnixMilli(int64(float(9))).UTC(),
@@ -94,7 +96,11 @@ func decode(text string) (answer, error) {
 		orgLevel:       float(29),
 		used:           int64(binary.LittleEndian.Uint64(b[37:])),
 		accountLevel:   float(45),
-	}, nil
+	}
+	if ms := float(53); ms > 0 {
+		a.lastWrite = time.UnixMilli(int64(ms)).UTC()
+	}
+	return a, nil
 }
 
 // arguments are those of admit.lua, in its order.
@@ -109,7 +115,7 @@ func arguments(c Call, month int, incarnation int64, now string) []string {
 	}
 	return []string{
 		kind, itoa(c.Limits.CallsPerMinute), itoa(c.Limits.CallsPerMonth), itoa(month),
-		itoa(c.accountLimit()), flag(c.Quota == Free), strconv.FormatInt(c.Epoch, 10), strconv.FormatInt(incarnation, 10), now, flag(c.fresh()),
+		itoa(c.accountLimit()), flag(c.looks()), strconv.FormatInt(c.Epoch, 10), strconv.FormatInt(incarnation, 10), now, flag(c.fresh()),
 	}
 }
 
