@@ -63,6 +63,7 @@ var (
 	DeliveryNotFound = add(Kind{"delivery-not-found", http.StatusNotFound, "No such delivery", false, "Check the id; deliveries are kept for 30 days."})
 	EventNotFound    = add(Kind{"event-not-found", http.StatusNotFound, "No such event", false, "Check the id; how long events are kept depends on the plan."})
 	MethodNotFound   = add(Kind{"method-not-found", http.StatusNotFound, "No such SDK method", false, "Use one of suggestions, or list them with GET /v1/sdk/methods."})
+	LogNotFound      = add(Kind{"log-not-found", http.StatusNotFound, "No such log", false, "Check the id; how long requests are kept depends on the plan."})
 )
 
 // Connecting an account.
