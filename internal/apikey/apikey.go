@@ -27,6 +27,7 @@ type Key struct {
 	Label     string
 	Hint      string
 	Scopes    scope.Set
+	Allow     Allow
 	CreatedAt time.Time
 	ExpiresAt *time.Time
 	RevokedAt *time.Time
@@ -37,6 +38,10 @@ type Draft struct {
 	Label     string
 	Scopes    []string
 	ExpiresAt *time.Time
+	// Methods are patterns of what the key may call; nil limits nothing.
+	Methods []string
+	// Accounts are what the key may use, all of them its org's; nil limits nothing.
+	Accounts []id.Account
 }
 
 // Deps is what the service needs.
@@ -62,9 +67,9 @@ func New(d Deps) *Keys { return &Keys{Deps: d, known: newKnown(), guessers: newG
 // MaxLabel bounds a label, in characters.
 const MaxLabel = 120
 
-// Mint makes a key in the caller's org. It can never hold a scope that the caller lacks.
+// Mint makes a key in the caller's org. It can never do anything that the caller cannot.
 func (s *Keys) Mint(ctx context.Context, caller *Principal, by audit.By, d Draft) (Key, secret.String, error) {
-	scopes, err := wanted(d.Scopes, caller.Scopes)
+	may, err := wanted(d, caller.Scopes, caller.Key.Allow)
 	if err != nil {
 		return Key{}, secret.String{}, err
 	}
@@ -78,7 +83,7 @@ func (s *Keys) Mint(ctx context.Context, caller *Principal, by audit.By, d Draft
 		if err != nil {
 			return err
 		}
-		key, plain, err = s.issue(ctx, tx, o, by, d, scopes)
+		key, plain, err = s.issue(ctx, tx, o, by, d, may)
 		return err
 	})
 	return key, plain, err
@@ -86,14 +91,30 @@ func (s *Keys) Mint(ctx context.Context, caller *Principal, by audit.By, d Draft
 
 // Issue makes a key for an operator, within the operator's transaction.
 func (s *Keys) Issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, d Draft) (Key, secret.String, error) {
-	scopes, err := wanted(d.Scopes, scope.Everyday())
+	may, err := wanted(d, scope.Everyday(), Allow{})
 	if err != nil {
 		return Key{}, secret.String{}, err
 	}
-	return s.issue(ctx, tx, o, by, d, scopes)
+	return s.issue(ctx, tx, o, by, d, may)
 }
 
-func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, d Draft, scopes scope.Set) (Key, secret.String, error) {
+// powers are what a key may do.
+type powers struct {
+	scopes scope.Set
+	allow  Allow
+}
+
+// wanted works out what a new key may do, which is never more than who makes it.
+func wanted(d Draft, held scope.Set, within Allow) (powers, error) {
+	scopes, err := wantedScopes(d.Scopes, held)
+	if err != nil {
+		return powers{}, err
+	}
+	allow, err := within.narrowed(d.Methods, d.Accounts)
+	return powers{scopes, allow}, err
+}
+
+func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, d Draft, may powers) (Key, secret.String, error) {
 	now := s.Now().Truncate(time.Microsecond) // what the database keeps
 	if err := validate(d, now); err != nil {
 		return Key{}, secret.String{}, err
@@ -116,14 +137,27 @@ func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By
 		return Key{}, secret.String{}, err
 	}
 	key := Key{
-		ID: id.New[id.Key](), Label: d.Label, Hint: hint, Scopes: scopes, CreatedAt: now, ExpiresAt: d.ExpiresAt,
+		ID: id.New[id.Key](), Label: d.Label, Hint: hint, Scopes: may.scopes, Allow: may.allow, CreatedAt: now, ExpiresAt: d.ExpiresAt,
 	}
 	if err := insert(ctx, tx, o.ID, key, h); err != nil {
 		return Key{}, secret.String{}, err
 	}
-	return key, plain, s.Audit.Record(ctx, tx, o.ID, by, string(key.ID), audit.Changes{
-		"label": {To: key.Label}, "scopes": {To: scopes.Names()},
-	})
+	return key, plain, s.Audit.Record(ctx, tx, o.ID, by, string(key.ID), minted(key))
+}
+
+// minted is what the audit log says of a new key.
+func minted(key Key) audit.Changes {
+	changes := audit.Changes{"label": {To: key.Label}, "scopes": {To: key.Scopes.Names()}}
+	if own, inherited := key.Allow.Lists(); own != nil {
+		changes["methods"] = audit.Change{To: own}
+		if inherited != nil {
+			changes["inheritedMethods"] = audit.Change{To: inherited}
+		}
+	}
+	if key.Allow.Accounts != nil {
+		changes["accountIds"] = audit.Change{To: key.Allow.Accounts}
+	}
+	return changes
 }
 
 // List reads all keys of an org, revoked ones too, in the order in which they were made.
@@ -166,8 +200,8 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 	return nil
 }
 
-// wanted works out the scopes of a new key.
-func wanted(names []string, held scope.Set) (scope.Set, error) {
+// wantedScopes works out the scopes of a new key.
+func wantedScopes(names []string, held scope.Set) (scope.Set, error) {
 	var set scope.Set
 	if names == nil {
 		set = scope.Everyday()

@@ -1,6 +1,6 @@
 -- name: Insert :exec
-INSERT INTO api_key (org_id, id, hash, hint, label, scopes, created_at, expires_at)
-VALUES (@org_id, @id, @hash, @hint, @label, @scopes, @created_at, @expires_at);
+INSERT INTO api_key (org_id, id, hash, hint, label, scopes, methods, account_ids, created_at, expires_at)
+VALUES (@org_id, @id, @hash, @hint, @label, @scopes, @methods, @account_ids, @created_at, @expires_at);
 
 -- name: ByHash :one
 -- tenant: the hash of the secret is the proof of which org calls

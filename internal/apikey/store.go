@@ -2,6 +2,7 @@ package apikey
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -16,8 +17,20 @@ import (
 var errUnchanged = errors.New("unchanged")
 
 func insert(ctx context.Context, tx postgres.Tx, org id.Org, k Key, h hash) error {
-	err := db.New(tx).Insert(ctx, db.InsertParams{
-		OrgID: org, ID: k.ID, Hash: h[:], Hint: k.Hint, Label: k.Label, Scopes: k.Scopes.Names(),
+	lists := make([][]string, len(k.Allow.Methods))
+	for i, list := range k.Allow.Methods {
+		lists[i] = list.Strings()
+	}
+	methods, err := json.Marshal(lists)
+	if err != nil {
+		return fmt.Errorf("encode methods of %s: %w", k.ID, err)
+	}
+	var accounts []string
+	for _, one := range k.Allow.Accounts {
+		accounts = append(accounts, string(one))
+	}
+	err = db.New(tx).Insert(ctx, db.InsertParams{
+		OrgID: org, ID: k.ID, Hash: h[:], Hint: k.Hint, Label: k.Label, Scopes: k.Scopes.Names(), Methods: methods, AccountIds: accounts,
 		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt,
 	})
 	if err != nil {
@@ -31,7 +44,8 @@ func byHash(ctx context.Context, tx postgres.Tx, h hash) (id.Org, Key, error) {
 	if err != nil {
 		return "", Key{}, fmt.Errorf("read key: %w", err)
 	}
-	return row.OrgID, fromRow(row), nil
+	key, err := fromRow(row)
+	return row.OrgID, key, err
 }
 
 func list(ctx context.Context, q db.DBTX, org id.Org) ([]Key, error) {
@@ -41,7 +55,9 @@ func list(ctx context.Context, q db.DBTX, org id.Org) ([]Key, error) {
 	}
 	keys := make([]Key, len(rows))
 	for i, row := range rows {
-		keys[i] = fromRow(row)
+		if keys[i], err = fromRow(row); err != nil {
+			return nil, err
+		}
 	}
 	return keys, nil
 }
@@ -74,9 +90,21 @@ func revoke(ctx context.Context, tx postgres.Tx, org id.Org, key id.Key, now tim
 	return "", errUnchanged
 }
 
-func fromRow(row db.ApiKey) Key {
-	return Key{
+func fromRow(row db.ApiKey) (Key, error) {
+	key := Key{
 		ID: row.ID, Label: row.Label, Hint: row.Hint, Scopes: scope.FromNames(row.Scopes),
 		CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt,
 	}
+	var lists [][]string
+	if err := json.Unmarshal(row.Methods, &lists); err != nil {
+		return Key{}, fmt.Errorf("decode methods of %s: %w", row.ID, err)
+	}
+	key.Allow.Methods = restored(lists)
+	if row.AccountIds != nil {
+		key.Allow.Accounts = make([]id.Account, len(row.AccountIds))
+		for i, one := range row.AccountIds {
+			key.Allow.Accounts[i] = id.Account(one)
+		}
+	}
+	return key, nil
 }

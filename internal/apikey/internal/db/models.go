@@ -11,13 +11,15 @@ import (
 )
 
 type ApiKey struct {
-	OrgID     id.Org
-	ID        id.Key
-	Hash      []byte
-	Hint      string
-	Label     string
-	Scopes    []string
-	CreatedAt time.Time
-	ExpiresAt *time.Time
-	RevokedAt *time.Time
+	OrgID      id.Org
+	ID         id.Key
+	Hash       []byte
+	Hint       string
+	Label      string
+	Scopes     []string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	RevokedAt  *time.Time
+	Methods    []byte
+	AccountIds []string
 }

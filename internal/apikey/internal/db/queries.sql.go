@@ -13,7 +13,7 @@ import (
 )
 
 const byHash = `-- name: ByHash :one
-SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at FROM api_key WHERE hash = $1
+SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids FROM api_key WHERE hash = $1
 `
 
 // tenant: the hash of the secret is the proof of which org calls
@@ -30,6 +30,8 @@ func (q *Queries) ByHash(ctx context.Context, hash []byte) (ApiKey, error) {
 		&i.CreatedAt,
 		&i.ExpiresAt,
 		&i.RevokedAt,
+		&i.Methods,
+		&i.AccountIds,
 	)
 	return i, err
 }
@@ -68,19 +70,21 @@ func (q *Queries) Exists(ctx context.Context, arg ExistsParams) (bool, error) {
 }
 
 const insert = `-- name: Insert :exec
-INSERT INTO api_key (org_id, id, hash, hint, label, scopes, created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO api_key (org_id, id, hash, hint, label, scopes, methods, account_ids, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 `
 
 type InsertParams struct {
-	OrgID     id.Org
-	ID        id.Key
-	Hash      []byte
-	Hint      string
-	Label     string
-	Scopes    []string
-	CreatedAt time.Time
-	ExpiresAt *time.Time
+	OrgID      id.Org
+	ID         id.Key
+	Hash       []byte
+	Hint       string
+	Label      string
+	Scopes     []string
+	Methods    []byte
+	AccountIds []string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
@@ -91,6 +95,8 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.Hint,
 		arg.Label,
 		arg.Scopes,
+		arg.Methods,
+		arg.AccountIds,
 		arg.CreatedAt,
 		arg.ExpiresAt,
 	)
@@ -98,7 +104,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 }
 
 const list = `-- name: List :many
-SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at FROM api_key WHERE org_id = $1 ORDER BY id
+SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids FROM api_key WHERE org_id = $1 ORDER BY id
 `
 
 func (q *Queries) List(ctx context.Context, orgID id.Org) ([]ApiKey, error) {
@@ -120,6 +126,8 @@ func (q *Queries) List(ctx context.Context, orgID id.Org) ([]ApiKey, error) {
 			&i.CreatedAt,
 			&i.ExpiresAt,
 			&i.RevokedAt,
+			&i.Methods,
+			&i.AccountIds,
 		); err != nil {
 			return nil, err
 		}
