@@ -43,6 +43,8 @@ UPDATE attempt SET sent = true WHERE org_id = @org_id AND id = @id AND lease = @
 SELECT * FROM attempt
 WHERE org_id = @org_id AND id < @before
     AND (@state::text = '' OR state = @state) AND (@kind::text = '' OR kind = @kind) AND (@reference::text = '' OR reference = @reference)
+    -- An account is told of only once it is certain.
+    AND (sqlc.narg(accounts)::text[] IS NULL OR (account_id = ANY (sqlc.narg(accounts)) AND (reconnect OR state = 'completed_success')))
 ORDER BY id DESC LIMIT @max_rows;
 
 -- name: Unshredded :many
@@ -50,7 +52,15 @@ ORDER BY id DESC LIMIT @max_rows;
 SELECT org_id, id FROM attempt WHERE finished_at < @before AND NOT shredded ORDER BY finished_at LIMIT @max_rows;
 
 -- name: Shredded :exec
-UPDATE attempt SET shredded = true WHERE org_id = @org_id AND id = @id;
+-- It happens to every attempt once after its end, so this is where the month counts how it ended.
+WITH done AS (
+    UPDATE attempt SET shredded = true WHERE org_id = @org_id AND id = @id AND NOT shredded
+    RETURNING kind, state, finished_at
+)
+INSERT INTO connect_month (org_id, month, succeeded, failed)
+SELECT @org_id, date_trunc('month', finished_at, 'UTC'), (state = 'completed_success')::int, (state = 'completed_failed')::int
+FROM done WHERE kind <> 'reauth' AND finished_at IS NOT NULL
+ON CONFLICT (org_id, month) DO UPDATE SET succeeded = connect_month.succeeded + excluded.succeeded, failed = connect_month.failed + excluded.failed;
 
 -- name: Forget :execrows
 -- tenant: age alone decides, whoever they belong to
@@ -81,3 +91,10 @@ FROM connect_outcome WHERE org_id = @org_id AND hour >= @since;
 -- name: ForgetOutcomes :exec
 -- tenant: age alone decides
 DELETE FROM connect_outcome WHERE hour < @before;
+
+-- name: CountStarted :exec
+INSERT INTO connect_month (org_id, month, started) VALUES (@org_id, @month, 1)
+ON CONFLICT (org_id, month) DO UPDATE SET started = connect_month.started + 1;
+
+-- name: Month :one
+SELECT started, succeeded, failed FROM connect_month WHERE org_id = @org_id AND month = @month;

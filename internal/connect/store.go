@@ -46,7 +46,7 @@ func insert(ctx context.Context, tx postgres.Tx, r record) error {
 	if err != nil {
 		return fmt.Errorf("insert attempt: %w", err)
 	}
-	return nil
+	return countStarted(ctx, tx, r)
 }
 
 func (r record) documents() (metadata, consent, by json.RawMessage, err error) {

@@ -31,6 +31,8 @@ func (c *Connects) Get(ctx context.Context, org id.Org, at id.Attempt) (Found, e
 // Filter chooses attempts; what is empty chooses all.
 type Filter struct {
 	State, Kind, Reference string
+	// Accounts are those whose attempts are chosen; nil for all, and for attempts that have come to none.
+	Accounts []id.Account
 	// Before is the id that the page before ended with.
 	Before id.Attempt
 	Limit  int
@@ -42,7 +44,7 @@ func (c *Connects) List(ctx context.Context, org id.Org, f Filter) ([]Found, err
 		f.Before = "att_~" // behind every id
 	}
 	rows, err := db.New(c.DB.Pool()).List(ctx, db.ListParams{
-		OrgID: org, Before: f.Before, State: f.State, Kind: f.Kind, Reference: f.Reference, MaxRows: int32(f.Limit),
+		OrgID: org, Before: f.Before, State: f.State, Kind: f.Kind, Reference: f.Reference, Accounts: texts(f.Accounts), MaxRows: int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)

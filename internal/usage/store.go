@@ -44,3 +44,30 @@ func sum(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time) ([]
 	}
 	return rows, nil
 }
+
+func addBytes(ctx context.Context, q db.DBTX, keys []loadKey, loads map[loadKey]load) error {
+	var p db.AddBytesParams
+	for _, k := range keys {
+		p.OrgIds = append(p.OrgIds, string(k.org))
+		p.Hours = append(p.Hours, k.hour)
+		p.Regions = append(p.Regions, k.region)
+		p.SentSums = append(p.SentSums, loads[k].sent)
+		p.ReceivedSums = append(p.ReceivedSums, loads[k].received)
+	}
+	if err := db.New(q).AddBytes(ctx, p); err != nil {
+		return fmt.Errorf("add bytes: %w", err)
+	}
+	return nil
+}
+
+func sumBytes(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time) (map[string]int64, error) {
+	found, err := db.New(q).SumBytes(ctx, db.SumBytesParams{OrgID: org, Since: since, Until: until})
+	if err != nil {
+		return nil, fmt.Errorf("sum bytes of %s: %w", org, err)
+	}
+	both := make(map[string]int64, len(found))
+	for _, f := range found {
+		both[f.Region] = f.Sent + f.Received
+	}
+	return both, nil
+}

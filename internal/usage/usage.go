@@ -1,4 +1,5 @@
-// Package usage owns the breakdown of what an org calls: by account, operation and outcome, in hourly sums.
+// Package usage owns the breakdown of what an org calls: by account, operation and outcome, and of what its traffic weighs: by
+// region. Both are hourly sums.
 //
 // Counting adds to a map in memory; once a second the sums go to the database. A node that is killed loses at most that
 // second of the breakdown. The month's total is not counted here but by admission (package limit), and is exact.
@@ -6,6 +7,7 @@ package usage
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -64,6 +66,7 @@ type Usage struct {
 	Deps
 	mu        sync.Mutex
 	sums      map[sumKey]int64
+	loads     map[loadKey]load
 	summaries *otter.Cache[summaryKey, Summary]
 }
 
@@ -74,7 +77,7 @@ type summaryKey struct {
 
 // New makes the service.
 func New(d Deps) *Usage {
-	return &Usage{Deps: d, sums: map[sumKey]int64{}, summaries: otter.Must(&otter.Options[summaryKey, Summary]{
+	return &Usage{Deps: d, sums: map[sumKey]int64{}, loads: map[loadKey]load{}, summaries: otter.Must(&otter.Options[summaryKey, Summary]{
 		MaximumSize: 10_000, ExpiryCalculator: otter.ExpiryWriting[summaryKey, Summary](summaryFor),
 	})}
 }
@@ -119,6 +122,10 @@ func (u *Usage) Run(ctx context.Context) error {
 
 // Flush writes the sums. What cannot be written is kept for the next time.
 func (u *Usage) Flush(ctx context.Context) error {
+	return errors.Join(u.flushCalls(ctx), u.flushBytes(ctx))
+}
+
+func (u *Usage) flushCalls(ctx context.Context) error {
 	u.mu.Lock()
 	sums := u.sums
 	u.sums = map[sumKey]int64{}
@@ -164,6 +171,8 @@ type Summary struct {
 	Read, Write, Failed, RateLimited int64
 	// ByResource counts calls of the SDK by the first part of their method's name.
 	ByResource map[string]int64
+	// Bytes is what traffic with platforms weighed in both directions, by region.
+	Bytes map[string]int64
 }
 
 // Summarise adds up a period. The result may be a second old, and is shared: it must not be changed.
@@ -179,7 +188,11 @@ func (u *Usage) summarise(ctx context.Context, org id.Org, since, until time.Tim
 	if err != nil {
 		return Summary{}, err
 	}
-	s := Summary{ByResource: map[string]int64{}}
+	bytes, err := sumBytes(ctx, u.DB.Pool(), org, since, until)
+	if err != nil {
+		return Summary{}, err
+	}
+	s := Summary{ByResource: map[string]int64{}, Bytes: bytes}
 	for _, r := range rows {
 		switch r.outcome {
 		case RateLimited:

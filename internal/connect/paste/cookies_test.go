@@ -107,7 +107,7 @@ func TestCookiesRefusesTheRestAndRepeatsNothing(t *testing.T) {
 			if !ok || e.Kind.Code != "validation-failed" || len(e.Fields) != 1 || e.Fields[0].Pointer != "/cookie" || got != nil {
 				t.Fatalf("got %v, %v, want validation-failed at /cookie", got, err)
 			}
-			document, err := e.Document("https://x.example", "urn:x")
+			document, err := e.Document(problem.Place{ProblemsURL: "https://x.example", Instance: "urn:x"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -243,7 +243,7 @@ func TestCurlRefusesEverythingElseAndRepeatsNothing(t *testing.T) {
 			if len(e.Fields) != 1 || e.Fields[0].Pointer != "/curl" {
 				t.Errorf("%.200q: fields are %v, want one at /curl", c.text, e.Fields)
 			}
-			document, docErr := e.Document("https://x.example", "urn:x")
+			document, docErr := e.Document(problem.Place{ProblemsURL: "https://x.example", Instance: "urn:x"})
 			if docErr != nil {
 				t.Fatal(docErr)
 			}

@@ -93,7 +93,7 @@ func TestADraftIsToldAllThatIsWrongWithItAndNoneOfItsValues(t *testing.T) {
 	if got := strings.Join(pointers, " "); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	text, err := p.Document("", "")
+	text, err := p.Document(problem.Place{})
 	if err != nil || strings.Contains(string(text), "canary") {
 		t.Errorf("%s, %v", text, err)
 	}

@@ -29,6 +29,21 @@ func (q *Queries) CountOutcome(ctx context.Context, arg CountOutcomeParams) erro
 	return err
 }
 
+const countStarted = `-- name: CountStarted :exec
+INSERT INTO connect_month (org_id, month, started) VALUES ($1, $2, 1)
+ON CONFLICT (org_id, month) DO UPDATE SET started = connect_month.started + 1
+`
+
+type CountStartedParams struct {
+	OrgID id.Org
+	Month time.Time
+}
+
+func (q *Queries) CountStarted(ctx context.Context, arg CountStartedParams) error {
+	_, err := q.db.Exec(ctx, countStarted, arg.OrgID, arg.Month)
+	return err
+}
+
 const find = `-- name: Find :one
 SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE id = $1
 `
@@ -277,7 +292,9 @@ const list = `-- name: List :many
 SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt
 WHERE org_id = $1 AND id < $2
     AND ($3::text = '' OR state = $3) AND ($4::text = '' OR kind = $4) AND ($5::text = '' OR reference = $5)
-ORDER BY id DESC LIMIT $6
+    -- An account is told of only once it is certain.
+    AND ($6::text[] IS NULL OR (account_id = ANY ($6) AND (reconnect OR state = 'completed_success')))
+ORDER BY id DESC LIMIT $7
 `
 
 type ListParams struct {
@@ -286,6 +303,7 @@ type ListParams struct {
 	State     string
 	Kind      string
 	Reference string
+	Accounts  []string
 	MaxRows   int32
 }
 
@@ -296,6 +314,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Attempt, error) {
 		arg.State,
 		arg.Kind,
 		arg.Reference,
+		arg.Accounts,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -551,6 +570,28 @@ func (q *Queries) MarkSent(ctx context.Context, arg MarkSentParams) (int64, erro
 	return result.RowsAffected(), nil
 }
 
+const month = `-- name: Month :one
+SELECT started, succeeded, failed FROM connect_month WHERE org_id = $1 AND month = $2
+`
+
+type MonthParams struct {
+	OrgID id.Org
+	Month time.Time
+}
+
+type MonthRow struct {
+	Started   int64
+	Succeeded int64
+	Failed    int64
+}
+
+func (q *Queries) Month(ctx context.Context, arg MonthParams) (MonthRow, error) {
+	row := q.db.QueryRow(ctx, month, arg.OrgID, arg.Month)
+	var i MonthRow
+	err := row.Scan(&i.Started, &i.Succeeded, &i.Failed)
+	return i, err
+}
+
 const open = `-- name: Open :one
 SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND login = $2 AND finished_at IS NULL FOR UPDATE
 `
@@ -767,7 +808,14 @@ func (q *Queries) SetGuard(ctx context.Context, arg SetGuardParams) error {
 }
 
 const shredded = `-- name: Shredded :exec
-UPDATE attempt SET shredded = true WHERE org_id = $1 AND id = $2
+WITH done AS (
+    UPDATE attempt SET shredded = true WHERE org_id = $1 AND id = $2 AND NOT shredded
+    RETURNING kind, state, finished_at
+)
+INSERT INTO connect_month (org_id, month, succeeded, failed)
+SELECT $1, date_trunc('month', finished_at, 'UTC'), (state = 'completed_success')::int, (state = 'completed_failed')::int
+FROM done WHERE kind <> 'reauth' AND finished_at IS NOT NULL
+ON CONFLICT (org_id, month) DO UPDATE SET succeeded = connect_month.succeeded + excluded.succeeded, failed = connect_month.failed + excluded.failed
 `
 
 type ShreddedParams struct {
@@ -775,6 +823,7 @@ type ShreddedParams struct {
 	ID    id.Attempt
 }
 
+// It happens to every attempt once after its end, so this is where the month counts how it ended.
 func (q *Queries) Shredded(ctx context.Context, arg ShreddedParams) error {
 	_, err := q.db.Exec(ctx, shredded, arg.OrgID, arg.ID)
 	return err

@@ -43,6 +43,32 @@ func (q *Queries) Add(ctx context.Context, arg AddParams) error {
 	return err
 }
 
+const addBytes = `-- name: AddBytes :exec
+INSERT INTO usage_bytes (org_id, hour, region, sent, received)
+SELECT unnest($1::text[]), unnest($2::timestamptz[]), unnest($3::text[]), unnest($4::bigint[]), unnest($5::bigint[])
+ON CONFLICT (org_id, hour, region)
+DO UPDATE SET sent = usage_bytes.sent + excluded.sent, received = usage_bytes.received + excluded.received
+`
+
+type AddBytesParams struct {
+	OrgIds       []string
+	Hours        []time.Time
+	Regions      []string
+	SentSums     []int64
+	ReceivedSums []int64
+}
+
+func (q *Queries) AddBytes(ctx context.Context, arg AddBytesParams) error {
+	_, err := q.db.Exec(ctx, addBytes,
+		arg.OrgIds,
+		arg.Hours,
+		arg.Regions,
+		arg.SentSums,
+		arg.ReceivedSums,
+	)
+	return err
+}
+
 const sum = `-- name: Sum :many
 SELECT operation, access, outcome, sum(calls)::bigint AS calls
 FROM usage_hour
@@ -78,6 +104,45 @@ func (q *Queries) Sum(ctx context.Context, arg SumParams) ([]SumRow, error) {
 			&i.Outcome,
 			&i.Calls,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const sumBytes = `-- name: SumBytes :many
+SELECT region, sum(sent)::bigint AS sent, sum(received)::bigint AS received
+FROM usage_bytes
+WHERE org_id = $1 AND hour >= $2 AND hour < $3
+GROUP BY region
+`
+
+type SumBytesParams struct {
+	OrgID id.Org
+	Since time.Time
+	Until time.Time
+}
+
+type SumBytesRow struct {
+	Region   string
+	Sent     int64
+	Received int64
+}
+
+func (q *Queries) SumBytes(ctx context.Context, arg SumBytesParams) ([]SumBytesRow, error) {
+	rows, err := q.db.Query(ctx, sumBytes, arg.OrgID, arg.Since, arg.Until)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SumBytesRow
+	for rows.Next() {
+		var i SumBytesRow
+		if err := rows.Scan(&i.Region, &i.Sent, &i.Received); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
