@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/bus"
@@ -172,7 +173,10 @@ type Accounts struct {
 	environments *otter.Cache[id.Org, org.Environment]
 	// seen are the accounts whose last success was written down within the minute.
 	seen *otter.Cache[id.Account, time.Time]
-	left func(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error
+	// kept are the accounts that were called lately.
+	kept    *otter.Cache[id.Account, *kept]
+	reading singleflight.Group
+	left    func(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error
 }
 
 // remembered bounds what a node remembers of orgs and of accounts.
@@ -184,6 +188,7 @@ func New(d Deps) *Accounts {
 		Deps:         d,
 		environments: otter.Must(&otter.Options[id.Org, org.Environment]{MaximumSize: remembered}),
 		seen:         otter.Must(&otter.Options[id.Account, time.Time]{MaximumSize: remembered}),
+		kept:         newKept(),
 		left:         func(context.Context, postgres.Tx, id.Org, id.Account) error { return nil },
 	}
 }
@@ -208,6 +213,8 @@ type Filter struct {
 	State       State
 	ReferenceID string
 	Label       string
+	// Among are the accounts to choose from; nil for all.
+	Among []id.Account
 	// After is the last id of the page before.
 	After id.Account
 	// Limit is how many at most; 0 for all.

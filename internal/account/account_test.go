@@ -254,7 +254,7 @@ func TestEachStateAnswersACallAsTheContractSays(t *testing.T) {
 			continue
 		}
 		is(t, err, *test.kind)
-		document, failed := problem.Of(err).Document("https://p.test", "urn:request:1")
+		document, failed := problem.Of(err).Document(problem.Place{ProblemsURL: "https://p.test", Instance: "urn:request:1"})
 		if failed != nil || !bytes.Contains(document, []byte(test.has)) {
 			t.Errorf("%s: %s lacks %s", test.name, document, test.has)
 		}

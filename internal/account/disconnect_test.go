@@ -219,7 +219,7 @@ func TestADisconnectThatCannotDestroyTheKeySaysSo(t *testing.T) {
 	})
 	err := node.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID)
 	is(t, err, problem.ServiceUnavailable)
-	document, failed := problem.Of(err).Document("", "")
+	document, failed := problem.Of(err).Document(problem.Place{})
 	if failed != nil || !contains(document, `"retryable":false`) {
 		t.Fatalf("%s", document)
 	}

@@ -33,10 +33,14 @@ FROM account JOIN account_health ON account_health.org_id = account.org_id AND a
 WHERE account.org_id = @org_id AND account.id > @after AND account.disconnecting_at IS NULL
     AND (@state::text = '' OR account.state = @state) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
     AND (@label::text = '' OR account.label = @label)
+    AND (sqlc.narg(among)::text[] IS NULL OR account.id = ANY (sqlc.narg(among)))
 ORDER BY account.id LIMIT @max_rows;
 
 -- name: Count :one
 SELECT count(*) FROM account WHERE org_id = @org_id AND disconnecting_at IS NULL;
+
+-- name: CountByState :many
+SELECT state, count(*) AS accounts FROM account WHERE org_id = @org_id AND disconnecting_at IS NULL GROUP BY state;
 
 -- name: Save :exec
 -- Only of a row that the transaction has locked.

@@ -188,6 +188,9 @@ const seenEvery = time.Minute
 // probed.
 func (s *Accounts) Seen(ctx context.Context, a Account) error {
 	now := s.now()
+	if last, ok := s.seen.GetIfPresent(a.ID); ok && now.Sub(last) < seenEvery {
+		return nil
+	}
 	fresh := false
 	s.seen.Compute(a.ID, func(last time.Time, found bool) (time.Time, otter.ComputeOp) {
 		if found && now.Sub(last) < seenEvery {

@@ -179,6 +179,35 @@ func (q *Queries) Count(ctx context.Context, orgID id.Org) (int64, error) {
 	return count, err
 }
 
+const countByState = `-- name: CountByState :many
+SELECT state, count(*) AS accounts FROM account WHERE org_id = $1 AND disconnecting_at IS NULL GROUP BY state
+`
+
+type CountByStateRow struct {
+	State    string
+	Accounts int64
+}
+
+func (q *Queries) CountByState(ctx context.Context, orgID id.Org) ([]CountByStateRow, error) {
+	rows, err := q.db.Query(ctx, countByState, orgID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountByStateRow
+	for rows.Next() {
+		var i CountByStateRow
+		if err := rows.Scan(&i.State, &i.Accounts); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countSecrets = `-- name: CountSecrets :one
 SELECT count(*) FROM account_secret WHERE org_id = $1 AND account_id = $2
 `
@@ -703,7 +732,8 @@ FROM account JOIN account_health ON account_health.org_id = account.org_id AND a
 WHERE account.org_id = $1 AND account.id > $2 AND account.disconnecting_at IS NULL
     AND ($3::text = '' OR account.state = $3) AND ($4::text = '' OR account.reference_id = $4)
     AND ($5::text = '' OR account.label = $5)
-ORDER BY account.id LIMIT $6
+    AND ($6::text[] IS NULL OR account.id = ANY ($6))
+ORDER BY account.id LIMIT $7
 `
 
 type PageParams struct {
@@ -712,6 +742,7 @@ type PageParams struct {
 	State       string
 	ReferenceID string
 	Label       string
+	Among       []string
 	MaxRows     int32
 }
 
@@ -727,6 +758,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]PageRow, error) {
 		arg.State,
 		arg.ReferenceID,
 		arg.Label,
+		arg.Among,
 		arg.MaxRows,
 	)
 	if err != nil {
