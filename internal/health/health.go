@@ -14,6 +14,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/catalog"
@@ -33,6 +34,9 @@ type Config struct {
 	Concurrency int
 	// ProbeTimeout is how long one may take; 15 s.
 	ProbeTimeout time.Duration
+	// Settle is how long a session that was refused may still turn out to have been replaced: a call under way elsewhere may be about to
+	// store the cookie that it was given; 1.5 s.
+	Settle time.Duration
 }
 
 // Deps is what the flow needs.
@@ -57,6 +61,9 @@ type Health struct {
 	slots  chan struct{}
 	orgs   *otter.Cache[id.Org, org.Org]
 	probes *prometheus.CounterVec
+	// told is how much was written down lately of what calls tell, looks are those under way.
+	told  *otter.Cache[id.Account, tally]
+	looks singleflight.Group
 }
 
 const (
@@ -82,9 +89,13 @@ func New(d Deps) *Health {
 	if d.Config.ProbeTimeout == 0 {
 		d.Config.ProbeTimeout = 15 * time.Second
 	}
+	if d.Config.Settle == 0 {
+		d.Config.Settle = 1500 * time.Millisecond
+	}
 	return &Health{
 		Deps: d, slots: make(chan struct{}, d.Config.Concurrency),
 		orgs: otter.Must(&otter.Options[id.Org, org.Org]{MaximumSize: orgsMax, ExpiryCalculator: otter.ExpiryWriting[id.Org, org.Org](orgFor)}),
+		told: otter.Must(&otter.Options[id.Account, tally]{MaximumSize: 100_000}),
 		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_account_probes_total", Help: "Probes of accounts, by what they found.",
 		}, []string{"found"}),

@@ -82,18 +82,35 @@ func probed(s account.State) bool {
 	return probed
 }
 
-// look probes an account, and a second time if its session seems dead: with the session as it is stored by then, because another node
-// may have been given a new cookie meanwhile.
+// look probes an account, and a second time if its session seems dead.
 func (h *Health) look(ctx context.Context, driver upstream.Driver, a account.Account, session upstream.Session) (account.Account, finding, error) {
 	a, f, err := h.probe(ctx, driver, a, session)
 	if err != nil || f.found != dead {
 		return a, f, err
 	}
-	a, session, err = h.Accounts.Stored(ctx, a.Org, a.ID)
-	if err != nil {
-		return a, f, err
+	return h.lookAgain(ctx, driver, a)
+}
+
+// settleSteps is how often a session that was refused is read again.
+const settleSteps = 3
+
+// lookAgain probes an account whose session was refused: with the session as it is stored once calls that were under way have had the
+// time to store a new cookie.
+func (h *Health) lookAgain(ctx context.Context, driver upstream.Driver, refused account.Account) (account.Account, finding, error) {
+	for step := 1; ; step++ {
+		a, session, err := h.Accounts.Stored(ctx, refused.Org, refused.ID)
+		if err != nil {
+			return a, finding{}, err
+		}
+		if a.SessionVersion != refused.SessionVersion || step > settleSteps {
+			return h.probe(ctx, driver, a, session)
+		}
+		select {
+		case <-ctx.Done():
+			return a, finding{}, context.Cause(ctx)
+		case <-time.After(h.Config.Settle / settleSteps):
+		}
 	}
-	return h.probe(ctx, driver, a, session)
 }
 
 // probe asks the platform who the session belongs to, and stores what it changed.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/catalog"
@@ -27,6 +26,13 @@ func (h *Health) Profile(ctx context.Context, owner id.Org, at id.Account) (json
 	}
 	a, result, err := h.call(ctx, driver, method, a, session)
 	if refusedSession(err) {
+		alive, failure := h.Confirm(ctx, a)
+		if failure != nil {
+			return nil, failure
+		}
+		if !alive {
+			return nil, h.Gone(ctx, owner, at)
+		}
 		if a, session, err = h.Accounts.Session(ctx, owner, at); err != nil {
 			return nil, err
 		}
@@ -35,13 +41,12 @@ func (h *Health) Profile(ctx context.Context, owner id.Org, at id.Account) (json
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if failure := h.learn(context.WithoutCancel(ctx), a, err); failure != nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "account not updated", slog.String("account", string(at)), slog.Any("error", failure))
-	}
 	refused, ok := errors.AsType[*upstream.Refused](err)
+	if refusedSession(err) { // it is not steady enough to be called; the next probe has the last word
+		return nil, h.Gone(ctx, owner, at)
+	}
+	h.Learn(ctx, a, err)
 	switch {
-	case refusedSession(err):
-		return nil, h.gone(ctx, owner, at)
 	case ok:
 		return nil, refused.Problem(method)
 	case err != nil:
@@ -78,31 +83,4 @@ func (h *Health) call(
 	}
 	answer, err := driver.Call(ctx, a.Via(), session, m, args)
 	return h.rotated(ctx, a, answer), answer.Result, err
-}
-
-// learn writes down what a call tells of the account. A success of an active one costs nothing more than once a minute.
-func (h *Health) learn(ctx context.Context, a account.Account, err error) error {
-	f := classify(err)
-	if f.reason == account.ReasonUpstreamRateLimited {
-		// The platform is there, and busy: a caller's haste is no trouble of the account's.
-		h.cool(ctx, a, f.wait)
-		return nil
-	}
-	if f.found == good && a.State == account.Active {
-		return h.Accounts.Seen(ctx, a)
-	}
-	return h.settle(ctx, a, f)
-}
-
-// gone is what a caller is told whose session was found dead.
-func (h *Health) gone(ctx context.Context, owner id.Org, at id.Account) error {
-	a, err := h.Accounts.Get(ctx, owner, at)
-	if err != nil {
-		return err
-	}
-	if refusal := h.Accounts.Refusal(a); refusal != nil {
-		return refusal
-	}
-	// It was connected again while we looked, or the next probe has the last word.
-	return problem.AccountReauthenticating.New("The account's session has just changed.").After(1)
 }

@@ -17,7 +17,7 @@ func (r *rig) refused(a account.Account, kind problem.Kind) []byte {
 	if !errors.Is(err, kind.New("")) {
 		r.t.Fatalf("want %s, got %v", kind.Code, err)
 	}
-	document, err := problem.Of(err).Document("https://p.test", "")
+	document, err := problem.Of(err).Document(problem.Place{ProblemsURL: "https://p.test"})
 	if err != nil {
 		r.t.Fatal(err)
 	}
