@@ -122,7 +122,7 @@ func (f *fixture) refused(t *testing.T, r idempotency.Request) map[string]any {
 	if err == nil {
 		t.Fatalf("not refused: %v %v", claim, answer)
 	}
-	text, fault := problem.Of(err).Document("https://x.test", "urn:x")
+	text, fault := problem.Of(err).Document(problem.Place{ProblemsURL: "https://x.test", Instance: "urn:x"})
 	var doc map[string]any
 	if fault = errors.Join(fault, json.Unmarshal(text, &doc)); fault != nil {
 		t.Fatal(fault)

@@ -104,6 +104,16 @@ func (e *Error) Retry(retryable bool) *Error {
 // Retryable says whether the same request may succeed later.
 func (e *Error) Retryable() bool { return e.retryable }
 
+// Unknown says whether nobody knows if what was asked for was carried out.
+func (e *Error) Unknown() bool {
+	for _, m := range e.members {
+		if m.name == "outcome" {
+			return m.value == "unknown"
+		}
+	}
+	return false
+}
+
 // At adds an error of one field.
 func (e *Error) At(pointer, code, detail string) *Error {
 	e.Fields = append(e.Fields, Field{pointer, code, detail})
@@ -137,6 +147,7 @@ type document struct {
 	Status        int     `json:"status"`
 	Detail        string  `json:"detail,omitempty"`
 	Instance      string  `json:"instance,omitempty"`
+	LogURL        string  `json:"logUrl,omitempty"`
 	Code          string  `json:"code"`
 	Retryable     bool    `json:"retryable"`
 	RetryAfterSec int     `json:"retryAfterSec,omitempty"`
@@ -152,11 +163,19 @@ type upstream struct {
 // TypeURL is the address of the page about a kind.
 func TypeURL(problemsURL string, k Kind) string { return problemsURL + "/" + k.Code }
 
-// Document renders the problem. instance is the URN of the request.
-func (e *Error) Document(problemsURL, instance string) ([]byte, error) {
+// Place is where a problem happened.
+type Place struct {
+	// ProblemsURL is where the pages about problems are.
+	ProblemsURL string
+	// Instance is the URN of the request, LogURL where its log can be read; empty for none.
+	Instance, LogURL string
+}
+
+// Document renders the problem. It may be rendered for several requests that met with it together.
+func (e *Error) Document(at Place) ([]byte, error) {
 	parts := []any{document{
-		Type: TypeURL(problemsURL, e.Kind), Title: e.Kind.Title, Status: e.Kind.Status, Detail: e.Detail,
-		Instance: instance, Code: e.Kind.Code, Retryable: e.retryable, RetryAfterSec: e.RetryAfter, Errors: e.Fields,
+		Type: TypeURL(at.ProblemsURL, e.Kind), Title: e.Kind.Title, Status: e.Kind.Status, Detail: e.Detail,
+		Instance: at.Instance, LogURL: at.LogURL, Code: e.Kind.Code, Retryable: e.retryable, RetryAfterSec: e.RetryAfter, Errors: e.Fields,
 	}}
 	if e.Kind.Upstream() {
 		parts = append(parts, upstream{e.upstreamCode, e.upstreamMessage})

@@ -71,7 +71,7 @@ func TestOfHidesUnexpectedErrors(t *testing.T) {
 
 func render(t *testing.T, e *problem.Error) string {
 	t.Helper()
-	doc, err := e.Document("https://x.test/problems", "urn:request:req_1")
+	doc, err := e.Document(problem.Place{ProblemsURL: "https://x.test/problems", Instance: "urn:request:req_1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func FuzzDocument(f *testing.F) {
 	f.Add("\xff\x00\"\\\u2028</script>", "a\"b", "\x1f")
 	f.Fuzz(func(t *testing.T, detail, name, value string) {
 		e := problem.ValidationFailed.New(detail).With(name, value).At("/"+name, "x", value)
-		doc, err := e.Document("https://x.test/problems", "urn:request:x")
+		doc, err := e.Document(problem.Place{ProblemsURL: "https://x.test/problems", Instance: "urn:request:x"})
 		if err != nil {
 			t.Fatal(err)
 		}
