@@ -29,12 +29,21 @@ type Call struct {
 	request *http.Request
 	body    []byte
 	header  http.Header
+	// id is the request's as a header has it.
+	id      [1]string
 	written *recorder
 	source  string
 	started time.Time
 	// account is empty if the call concerns none, or names it in a way that no account has.
 	account id.Account
 	quota   limit.Quota
+	// name stands for the operation where one request of it is another's than the next; empty for the operation's own.
+	name string
+	// changes and repeatable are as in Terms; uncertain means that nobody knows whether it was carried out.
+	changes, repeatable, uncertain bool
+	// upstream is what the platform took, upstreamCode its own code if it refused.
+	upstream     time.Duration
+	upstreamCode int
 	// keyed is nil for a call without an Idempotency-Key.
 	keyed   *keyed
 	problem string

@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/usage"
@@ -27,7 +29,8 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range t.secure {
 		call.header[name] = value
 	}
-	call.header["X-Request-Id"] = []string{string(call.Request)}
+	call.id[0] = string(call.Request)
+	call.header["X-Request-Id"] = call.id[:]
 	if t.Draining() {
 		call.header.Set("Connection", "close")
 	}
@@ -61,28 +64,42 @@ func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 			t.Fail(w, r, err)
 			return
 		}
-		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+		if !sound(r.URL.RawQuery) {
 			t.Fail(w, r, problem.InvalidRequest.New("The query string is not well-formed; escape what is special in it."))
 			return
 		}
 		if op.hasBody && (!op.bodyless || r.ContentLength != 0) {
 			body, err := readJSON(w, r)
+			if err == nil && !op.unchecked {
+				err = checkJSON(body)
+			}
 			if err != nil {
 				t.Fail(w, r, err)
 				return
 			}
 			call.body = body
-			r.Body = io.NopCloser(bytes.NewReader(body))
+			if !op.unchecked {
+				r.Body = io.NopCloser(bytes.NewReader(body))
+			}
 		}
 		if op.Timeout > typedTimeout {
 			t.prolong(w, op.Timeout)
 		}
-		if given, ok := r.Header[keyHeader]; ok && op.keyed {
+		if given, ok := r.Header[keyHeader]; ok && op.keyed && !dryRun(op, r) {
 			t.serveOnce(w, r, given, next)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// sound says whether a query can be read.
+func sound(query string) bool {
+	if query == "" {
+		return true
+	}
+	_, err := url.ParseQuery(query)
+	return err == nil
 }
 
 // concern notes the account that a call is about, and what it uses. A name that no account has uses no account's limits: the
@@ -125,7 +142,23 @@ func (t *Table) authorise(r *http.Request, call *Call) error {
 		return err // and whoever it was stays unknown: nothing is counted for them
 	}
 	call.Identity = who
-	return allowed(call.op.Scope, who.Scopes)
+	if err := allowed(call.op.Scope, who.Scopes); err != nil || call.account == "" {
+		return err
+	}
+	if err := MayUse(who.Principal, call.account); err != nil {
+		call.account = "" // a name that the caller may have made up must not be written down
+		return err
+	}
+	return nil
+}
+
+// MayUse says why a key may not use an account, if so, before anything is looked up: the refusal must not tell what exists. An operator
+// has no such list.
+func MayUse(p *apikey.Principal, account id.Account) error {
+	if p == nil || p.Key.Allow.MayUse(account) {
+		return nil
+	}
+	return problem.AccountNotAllowedForKey.New("This key may not use this account.")
 }
 
 // bearer reads the token of the Authorization header.
@@ -198,10 +231,20 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 		rec.status = http.StatusOK
 	}
 	t.Metrics.observe(operation, rec.status, took)
+	if call.name != "" {
+		operation = call.name
+	}
 	call.endSpan(operation, rec.status)
-	t.countUsage(call, rec.status)
+	t.countUsage(call, operation, rec.status)
+	t.note(call, r, rec, operation, took)
 
 	level := slog.LevelInfo
+	if call.fault != nil {
+		level = slog.LevelError
+	}
+	if !t.Log.Enabled(r.Context(), level) {
+		return
+	}
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("request_id", string(call.Request)), slog.String("method", r.Method),
 		slog.String("operation", operation), slog.Int("status", rec.status), slog.Duration("took", took), slog.Int64("bytes", rec.bytes))
@@ -218,14 +261,13 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 		attrs = append(attrs, slog.Bool("replayed", true))
 	}
 	if call.fault != nil {
-		level = slog.LevelError
 		attrs = append(attrs, slog.Any("error", call.fault))
 	}
 	t.Log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
 // countUsage adds the call to the org's breakdown.
-func (t *Table) countUsage(call *Call, status int) {
+func (t *Table) countUsage(call *Call, operation string, status int) {
 	p := call.Identity.Principal
 	if t.Count == nil || p == nil || call.quota == limit.Free {
 		return
@@ -241,7 +283,20 @@ func (t *Table) countUsage(call *Call, status int) {
 	case status >= http.StatusBadRequest:
 		outcome = usage.Failed
 	}
-	t.Count.Count(usage.Call{Org: p.Org.ID, Account: account, Operation: call.op.ID, Access: access(call.quota), Outcome: outcome})
+	t.Count.Count(usage.Call{Org: p.Org.ID, Account: account, Operation: operation, Access: access(call.quota), Outcome: outcome})
+}
+
+// note keeps the request for its org to read.
+func (t *Table) note(call *Call, r *http.Request, rec *recorder, operation string, took time.Duration) {
+	p := call.Identity.Principal
+	if t.Journal == nil || p == nil {
+		return
+	}
+	t.Journal.Add(journal.Entry{
+		Org: p.Org.ID, At: call.started, Request: call.Request, Key: p.Key.ID, Account: call.account, Operation: operation, Verb: r.Method,
+		Status: rec.status, Took: took, Upstream: call.upstream, Problem: call.problem, Retryable: call.retryable, UpstreamCode: call.upstreamCode,
+		In: int64(len(call.body)), Out: rec.bytes, Replayed: call.keyed != nil && call.keyed.replay != nil, DryRun: dryRun(call.op, r),
+	})
 }
 
 // access is what a call does to the account, by the limits that it uses.

@@ -171,6 +171,8 @@ func (t *Table) settle(ctx context.Context, call *Call) {
 	k := call.keyed
 	switch {
 	case k.claim == nil: // refused before it ran, or answered before
+	case call.uncertain:
+		t.settleWith(ctx, call, t.Idempotency.Abandon)
 	case call.problem != "" && call.retryable:
 		t.settleWith(ctx, call, t.Idempotency.Release)
 	default:
@@ -214,7 +216,7 @@ func (t *Table) enter(ctx context.Context, call *Call) error {
 	}
 	request := idempotency.Request{
 		Org: call.Identity.Principal.Org.ID, Caller: string(call.Identity.Principal.Key.ID), Key: k.key, Route: call.op.pattern(),
-		Target: call.request.URL.RequestURI(), Body: call.body, Lease: leaseOf(call.op), Repeatable: call.op.Repeatable,
+		Target: call.request.URL.RequestURI(), Body: call.body, Lease: leaseOf(call.op), Repeatable: call.op.Repeatable || call.repeatable,
 	}
 	if call.quota == limit.Read || call.quota == limit.Write {
 		known, err := t.Idempotency.Known(ctx, request)

@@ -27,6 +27,9 @@ func (op *Operation) kinds() []problem.Kind {
 	if op.Scope != scope.Any {
 		list = append(list, problem.ScopeMissing)
 	}
+	if op.Account != "" && !op.Public {
+		list = append(list, problem.AccountNotAllowedForKey)
+	}
 	if op.keyed {
 		list = append(list, problem.IdempotencyMismatch, problem.IdempotencyInProgress)
 	}

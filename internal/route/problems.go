@@ -54,6 +54,7 @@ func (Problem) Schema(huma.Registry) *huma.Schema {
 			"code":            text("A stable slug."),
 			"retryable":       {Type: huma.TypeBoolean, Description: "Whether the same request may succeed later."},
 			"retryAfterSec":   number("How many seconds to wait before trying again; always enough."),
+			"logUrl":          {Type: huma.TypeString, Format: "uri", Description: "What is known of the request, for a key that may read usage."},
 			"upstreamCode":    {Type: huma.TypeInteger, Nullable: true, Description: "What the platform answered."},
 			"upstreamMessage": {Type: huma.TypeString, Nullable: true, Description: "What the platform said."},
 			"errors": {
@@ -66,6 +67,14 @@ func (Problem) Schema(huma.Registry) *huma.Schema {
 		},
 		AdditionalProperties: true,
 	}
+}
+
+// logURL is where the caller can read about the request; empty if it is kept nowhere.
+func (t *Table) logURL(call *Call) string {
+	if t.Journal == nil || call.Identity.Principal == nil {
+		return ""
+	}
+	return t.Config.PublicURL + "/v1/logs/" + string(call.Request)
 }
 
 // reply turns any error into the answer to a call, with the headers that go with it.
@@ -84,7 +93,7 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	case p.Kind.Status >= http.StatusInternalServerError:
 		call.fault = err
 	}
-	if changes := call.op != nil && call.op.Audit != ""; changes && p.Retryable() &&
+	if changes := call.op != nil && (call.op.Audit != "" || call.changes); changes && p.Retryable() &&
 		(p.Kind.Code == problem.Internal.Code || errors.Is(err, postgres.ErrOutcomeUnknown)) {
 		// The change may have happened before the fault.
 		p = p.Kind.New(p.Detail).Retry(false).With("outcome", "unknown").Because(err)
@@ -98,7 +107,7 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	if p.Kind.Status == http.StatusUnauthorized {
 		call.header.Set("WWW-Authenticate", `Bearer realm="stagedoor"`)
 	}
-	document, err := p.Document(t.Config.ProblemsURL, "urn:request:"+string(call.Request))
+	document, err := p.Document(problem.Place{ProblemsURL: t.Config.ProblemsURL, Instance: "urn:request:" + string(call.Request), LogURL: t.logURL(call)})
 	if err != nil {
 		t.Log.Error("problem not encoded", slog.String("code", p.Kind.Code), slog.Any("error", err))
 		document = []byte(`{"type":"` + typeURL + `","title":"` + p.Kind.Title + `","status":` + strconv.Itoa(p.Kind.Status) +

@@ -23,6 +23,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/scope"
@@ -72,6 +73,8 @@ type Operation struct {
 	Repeatable bool
 
 	hasBody bool
+	// unchecked bodies are JSON as far as their media type says; the operation reads them itself. Judged operations are added by Judged.
+	unchecked, judged bool
 	// bodyless operations do without one if none is sent.
 	bodyless bool
 	// keyed means that the operation takes an Idempotency-Key.
@@ -104,6 +107,9 @@ type admitter interface {
 // counter takes note of calls; *usage.Usage has it.
 type counter interface{ Count(c usage.Call) }
 
+// diary keeps requests for their org to read; *journal.Journal has it.
+type diary interface{ Add(e journal.Entry) }
+
 // Config are a face's settings.
 type Config struct {
 	Title       string
@@ -122,6 +128,8 @@ type Deps struct {
 	// Admit and Count are nil for a face whose calls are not limited.
 	Admit admitter
 	Count counter
+	// Journal is nil for a face whose calls nobody reads about.
+	Journal diary
 	// Idempotency is nil for a face that takes no Idempotency-Key.
 	Idempotency once
 	// Draining says that the process is about to stop.

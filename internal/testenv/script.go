@@ -48,7 +48,7 @@ import (
 // not JSON, every line is a pattern of all of it. Without a line the body must be empty.
 //
 // Every problem is held against the catalogue, its request's id and its headers, so type, title, status and instance
-// can be left out.
+// can be left out, and so can logUrl.
 //
 // $NAME = path.to.0.value keeps a part of the last answer. Each file has two orgs to itself: $ORG with $KEY and $KEY_ID, and
 // $OTHER_ORG, made after it, with $OTHER_KEY and $OTHER_KEY_ID. $(TEXT*N) is TEXT N times; TEXT may use Go's escapes.
@@ -434,7 +434,7 @@ func judgeJSON(want string, reply Reply) (faults []string) {
 	}
 	if members, ok := got.(map[string]any); ok && reply.Header.Get("Content-Type") == problem.ContentType {
 		faults = judgeProblem(reply, members)
-		for _, name := range []string{"type", "title", "status", "instance"} {
+		for _, name := range []string{"type", "title", "status", "instance", "logUrl"} {
 			if part(pattern, name) == nil {
 				delete(members, name)
 			}
@@ -456,10 +456,15 @@ func judgeProblem(reply Reply, members map[string]any) (faults []string) {
 	if reply.Header.Get("Idempotency-Replayed") != "" {
 		instance = members["instance"] // that of the request which was answered first
 	}
+	log := members["logUrl"] // only where somebody is known who may read it
+	if log != nil {
+		log = "http://stagedoor.test/v1/logs/" + strings.TrimPrefix(fmt.Sprint(instance), "urn:request:")
+	}
 	for _, rule := range []struct {
 		name      string
 		want, got any
 	}{
+		{"logUrl", log, members["logUrl"]},
 		{"type", page, members["type"]},
 		{"title", kind.Title, members["title"]},
 		{"status", strconv.Itoa(kind.Status), fmt.Sprint(members["status"])},
