@@ -1,0 +1,86 @@
+package invoke
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/problem"
+)
+
+// metrics are how operators see calls: by class of method, never by account.
+type metrics struct {
+	calls    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	refused  *prometheus.CounterVec
+	joined   prometheus.Counter
+	retries  prometheus.Counter
+	lost     prometheus.Counter
+	// good and took are of calls that went well, and of all, by class: what is asked for with every call.
+	good [classes]prometheus.Counter
+	took [classes]prometheus.Observer
+}
+
+func newMetrics() metrics {
+	m := metrics{
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stagedoor_calls_total", Help: "Calls of SDK methods that were admitted, by class and by the problem they ended with.",
+		}, []string{"class", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "stagedoor_call_duration_seconds", Help: "Time that admitted calls of SDK methods took.",
+			Buckets: []float64{.0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 60},
+		}, []string{"class"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stagedoor_calls_refused_total", Help: "Calls that were turned away before they were admitted, by what was full or broken.",
+		}, []string{"by"}),
+		joined:  prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_calls_shared_total", Help: "Reads that shared another one's answer."}),
+		retries: prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_calls_retried_total", Help: "Reads that were sent a second time."}),
+		lost:    prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_rotations_lost_total", Help: "Cookies that a platform changed and that could not be stored."}),
+	}
+	for c, name := range classNames {
+		m.good[c], m.took[c] = m.calls.WithLabelValues(name, "ok"), m.duration.WithLabelValues(name)
+	}
+	return m
+}
+
+// Collectors are to be registered.
+func (i *Invoker) Collectors() []prometheus.Collector {
+	m := i.metrics
+	return []prometheus.Collector{m.calls, m.duration, m.refused, m.joined, m.retries, m.lost}
+}
+
+// class is what kind of method it is.
+type class int
+
+const (
+	aRead class = iota
+	aList
+	aWrite
+	anIdempotentWrite
+	classes
+)
+
+var classNames = [classes]string{"read", "list", "write", "write_idempotent"}
+
+func classOf(m *catalog.Method) class {
+	switch {
+	case m.Access == catalog.Write && m.Idempotent:
+		return anIdempotentWrite
+	case m.Access == catalog.Write:
+		return aWrite
+	case m.Paginated:
+		return aList
+	}
+	return aRead
+}
+
+func (m *metrics) observe(method *catalog.Method, err error, took time.Duration) {
+	kind := classOf(method)
+	m.took[kind].Observe(took.Seconds())
+	if err == nil {
+		m.good[kind].Inc()
+		return
+	}
+	m.calls.WithLabelValues(classNames[kind], problem.Of(err).Kind.Code).Inc()
+}

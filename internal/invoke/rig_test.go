@@ -1,0 +1,156 @@
+package invoke_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/invoke"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/upstream"
+)
+
+// rig is an invoker on top of a platform that does what a test says.
+type rig struct {
+	upstream.Driver // nothing of it is used but Call
+	t               *testing.T
+	*invoke.Invoker
+	// answer is what the platform does with the n-th request, from 1.
+	answer func(ctx context.Context, n int, m *catalog.Method) (upstream.Answer, error)
+	alive  bool
+
+	mu       sync.Mutex
+	sent     int
+	learnt   []error
+	confirms int
+	stored   [][]string
+	pauses   []time.Duration
+	bytes    int64
+}
+
+// newRig makes one. It must be made outside of a bubble of synctest: a cache of it cleans up in the background.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, alive: true}
+	r.answer = func(context.Context, int, *catalog.Method) (upstream.Answer, error) {
+		return upstream.Answer{Result: []byte(`{"ok":true}`), Sent: 1, Received: 10, Took: time.Millisecond}, nil
+	}
+	r.Invoker = invoke.New(invoke.Deps{
+		Accounts: r, Health: r, Limits: r, Meter: r, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Drivers: func(org.Environment) (upstream.Driver, bool) { return r, true },
+	})
+	return r
+}
+
+func (r *rig) Call(ctx context.Context, _ upstream.Via, _ upstream.Session, m *catalog.Method, _ catalog.Args) (upstream.Answer, error) {
+	r.mu.Lock()
+	r.sent++
+	n := r.sent
+	r.mu.Unlock()
+	return r.answer(ctx, n, m)
+}
+
+func (r *rig) requests() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sent
+}
+
+func (r *rig) Ready(_ context.Context, owner id.Org, at id.Account, _ limit.Decision) (account.Account, upstream.Session, error) {
+	a, _ := r.Remembered(owner, at)
+	return a, upstream.Session{}, nil
+}
+
+func (r *rig) Remembered(owner id.Org, at id.Account) (account.Account, bool) {
+	return account.Account{Org: owner, ID: at, Environment: org.EnvSandbox, Region: "us", State: account.Active}, true
+}
+
+func (r *rig) Rotate(_ context.Context, a account.Account, names []string, _ upstream.Session) (account.Account, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stored = append(r.stored, names)
+	a.SessionVersion++
+	return a, nil
+}
+
+func (r *rig) Learn(_ context.Context, _ account.Account, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.learnt = append(r.learnt, err)
+}
+
+func (r *rig) Confirm(context.Context, account.Account) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.confirms++
+	return r.alive, nil
+}
+
+func (r *rig) Gone(context.Context, id.Org, id.Account) error { return errGone }
+
+func (r *rig) Cool(_ context.Context, _ id.Org, _ id.Account, pause time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pauses = append(r.pauses, pause)
+	return nil
+}
+
+func (r *rig) Carried(_ id.Org, _ string, sent, received int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes += sent + received
+}
+
+var errGone = fmt.Errorf("the session is gone")
+
+// method finds one of the sandbox's, with arguments.
+func method(t *testing.T, name string, args string) (*catalog.Method, catalog.Args) {
+	t.Helper()
+	c, err := catalog.Sandbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range c.Methods() {
+		if m.ID() != name {
+			continue
+		}
+		given, err := m.Parse([]byte(args), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m, given
+	}
+	t.Fatalf("no method %s", name)
+	return nil, catalog.Args{}
+}
+
+// admitted is an admission of an account that was never written to.
+func admitted() limit.Decision { return limit.Decision{At: time.Now(), SessionVersion: 1} }
+
+// call is one of a method on an account of its own.
+func call(t *testing.T, name, args string) invoke.Call {
+	t.Helper()
+	m, given := method(t, name, args)
+	return invoke.Call{Org: id.New[id.Org](), Account: id.New[id.Account](), Admission: admitted(), Method: m, Args: given}
+}
+
+// do enters and calls, as the passthrough does.
+func (r *rig) do(ctx context.Context, c invoke.Call) (invoke.Answer, error) {
+	leave, err := r.Enter(ctx, &c, &org.Limits{CallsPerMinute: 100_000})
+	if err != nil {
+		return invoke.Answer{}, err
+	}
+	defer leave()
+	return r.Do(ctx, c)
+}
+
+func refused(kind catalog.RefusalKind, status int, after time.Duration) error {
+	return &upstream.Refused{Refusal: catalog.Refusal{Kind: kind, Code: 7, Message: "no", RetryAfter: after}, Status: status}
+}

@@ -1,0 +1,131 @@
+package invoke
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/limit"
+)
+
+// Identical reads that are under way at the same time share one call to the platform. Each of them was admitted and is billed.
+//
+// A read must show what its caller has written before, on whatever node. So nobody joins a call that may have been sent before a write
+// was done: the account must not have been written to for as long as a write can take, before the call that is joined began. The
+// admission of every call says when that was.
+
+// flightKey says which reads are identical.
+type flightKey struct {
+	account id.Account
+	method  *catalog.Method
+	args    string
+}
+
+// flight is a call that others may join.
+type flight struct {
+	key flightKey
+	// done is nil until somebody joins.
+	done   chan struct{}
+	answer Answer
+	err    error
+	// began is when it was admitted, by the shared server's clock.
+	began time.Time
+	// waiting are the callers that still want its answer; cancel ends it when there are none.
+	waiting int
+	cancel  context.CancelFunc
+}
+
+type flights struct {
+	mu  sync.Mutex
+	all map[flightKey]*flight
+}
+
+func newFlights() flights { return flights{all: map[flightKey]*flight{}} }
+
+// settled is how long ago the last write must have been admitted to be surely done.
+const settled = callAtMost + 5*time.Second
+
+// sharable says whether an admission says enough of the account's writes.
+func sharable(d limit.Decision) bool { return !d.Degraded && !d.At.IsZero() }
+
+// joinable says whether a call may be given the flight's answer.
+func (f *flight) joinable(d limit.Decision) bool {
+	return d.LastWrite.IsZero() || d.LastWrite.Add(settled).Before(f.began)
+}
+
+// flying says whether there is a call that may be joined.
+func (f *flights) flying(key flightKey) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.all[key] != nil
+}
+
+// shared gives the answer of an identical call that is under way, or makes one that others may join.
+func (i *Invoker) shared(ctx context.Context, c Call) (Answer, error) {
+	i.flights.mu.Lock()
+	if f := i.flights.all[c.key]; f != nil && f.joinable(c.Admission) {
+		f.waiting++
+		if f.done == nil {
+			f.done = make(chan struct{})
+		}
+		i.flights.mu.Unlock()
+		i.metrics.joined.Inc()
+		return i.await(ctx, f)
+	}
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), callAtMost)
+	defer cancel()
+	f := &flight{key: c.key, began: c.Admission.At, waiting: 1, cancel: cancel, err: errBrokenOff}
+	i.flights.all[c.key] = f
+	i.flights.mu.Unlock()
+
+	// Also a panic must not keep those waiting who have joined.
+	defer i.flights.land(f)
+	stop := context.AfterFunc(ctx, func() { i.leave(f) })
+	defer stop()
+	f.answer, f.err = i.run(own, c)
+	return f.answer, f.err
+}
+
+var errBrokenOff = errors.New("the call that was shared broke off")
+
+// land gives everybody the answer.
+func (f *flights) land(one *flight) {
+	f.mu.Lock()
+	f.drop(one)
+	done := one.done
+	f.mu.Unlock()
+	if done != nil {
+		close(done)
+	}
+}
+
+// drop takes a call off those that can be joined.
+func (f *flights) drop(one *flight) {
+	if f.all[one.key] == one {
+		delete(f.all, one.key)
+	}
+}
+
+func (i *Invoker) await(ctx context.Context, f *flight) (Answer, error) {
+	select {
+	case <-f.done:
+		return f.answer, f.err
+	case <-ctx.Done():
+		i.leave(f)
+		return Answer{}, context.Cause(ctx)
+	}
+}
+
+// leave takes one caller off. A call that nobody waits for is broken off, and nobody joins it any more.
+func (i *Invoker) leave(f *flight) {
+	i.flights.mu.Lock()
+	defer i.flights.mu.Unlock()
+	if f.waiting--; f.waiting > 0 {
+		return
+	}
+	i.flights.drop(f)
+	f.cancel()
+}
