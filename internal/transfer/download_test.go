@@ -1,0 +1,433 @@
+package transfer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/transfer"
+)
+
+// underWay reads how many transfers there are.
+func underWay(t *testing.T, flow *transfer.Transfers) int {
+	t.Helper()
+	var m dto.Metric
+	for _, c := range flow.Collectors() {
+		gauge, ok := c.(interface{ Write(*dto.Metric) error })
+		if !ok || gauge.Write(&m) != nil {
+			t.Fatal("no gauge")
+		}
+	}
+	return int(m.GetGauge().GetValue())
+}
+
+// A file arrives as the platform has it, in whole or in the part that is asked for, through the account's region, and without the
+// session.
+func TestADownloadIsTheFile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{region: "uk"})
+	medium := r.medium()
+	want := r.straight(medium, "full")
+	n := len(want)
+	whole := r.do("GET", "/media/"+medium, nil)
+	tag := whole.header.Get("Etag")
+	if whole.status != http.StatusOK || !bytes.Equal(whole.body, want) || tag == "" {
+		t.Fatalf("%d, %d bytes of %d, tag %q", whole.status, len(whole.body), n, tag)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "image/jpeg", "Content-Length": fmt.Sprint(n), "Accept-Ranges": "bytes", "Content-Disposition": "attachment",
+	} {
+		if got := whole.header.Get(name); got != value {
+			t.Errorf("%s: %q, want %q", name, got, value)
+		}
+	}
+	for name, c := range map[string]struct {
+		header []string
+		status int
+		body   []byte
+		ranged string
+	}{
+		"first bytes":           {[]string{"Range", "bytes=0-9"}, 206, want[:10], fmt.Sprintf("bytes 0-9/%d", n)},
+		"from a byte":           {[]string{"Range", "bytes=100-"}, 206, want[100:], fmt.Sprintf("bytes 100-%d/%d", n-1, n)},
+		"last bytes":            {[]string{"Range", "bytes=-7"}, 206, want[n-7:], fmt.Sprintf("bytes %d-%d/%d", n-7, n-1, n)},
+		"beyond its end":        {[]string{"Range", fmt.Sprintf("bytes=%d-", n)}, 416, nil, fmt.Sprintf("bytes */%d", n)},
+		"if it is still that":   {[]string{"Range", "bytes=1-2", "If-Range", tag}, 206, want[1:3], fmt.Sprintf("bytes 1-2/%d", n)},
+		"if it is another":      {[]string{"Range", "bytes=1-2", "If-Range", `"other"`}, 200, want, ""},
+		"the same as before":    {[]string{"If-None-Match", tag}, 304, []byte{}, ""},
+		"another than before":   {[]string{"If-None-Match", `"other"`}, 200, want, ""},
+		"a range of other unit": {[]string{"Range", "lines=1-2"}, 416, nil, ""},
+	} {
+		got := r.do("GET", "/media/"+medium, nil, c.header...)
+		if got.status != c.status || c.body != nil && !bytes.Equal(got.body, c.body) || got.header.Get("Content-Range") != c.ranged || got.cut != nil {
+			t.Errorf("%s: %d, %d bytes, %q, %v", name, got.status, len(got.body), got.header.Get("Content-Range"), got.cut)
+		}
+	}
+	two := r.do("GET", "/media/"+medium, nil, "Range", "bytes=0-1,4-5")
+	if two.status != 206 || !strings.HasPrefix(two.header.Get("Content-Type"), "multipart/byteranges; boundary=") || !bytes.Contains(two.body, want[4:6]) {
+		t.Errorf("two ranges: %d %s", two.status, two.header.Get("Content-Type"))
+	}
+	head := r.do("HEAD", "/media/"+medium, nil)
+	if head.status != 200 || len(head.body) != 0 || head.header.Get("Content-Length") != fmt.Sprint(n) {
+		t.Errorf("HEAD: %d %v", head.status, head.header)
+	}
+	if small := r.do("GET", "/media/"+medium+"?quality=thumb", nil); !bytes.Equal(small.body, r.straight(medium, "thumb")) || len(small.body) >= n {
+		t.Errorf("a thumb of %d bytes", len(small.body))
+	}
+	through := 0
+	for _, s := range r.front.requests("/media/") {
+		switch s.from {
+		case "127.0.2.1":
+			through++
+			if s.header.Get("Cookie") != "" || s.header.Get("X-Device") != "" || !strings.Contains(s.header.Get("User-Agent"), "Mozilla") {
+				t.Errorf("the platform's files were asked with %v", s.header)
+			}
+		case "127.0.1.1":
+			t.Error("a file came through another region")
+		}
+	}
+	if through != 13 {
+		t.Errorf("%d requests came through the region", through)
+	}
+	r.idle()
+	if got := r.received.Load(); got < int64(3*n) {
+		t.Errorf("%d bytes were counted", got)
+	}
+}
+
+// The session goes with a file only where the manifest says so.
+func TestTheSessionGoesWithFilesIfItMust(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{cookies: true})
+	if got := r.do("GET", "/media/"+r.medium(), nil); got.status != 200 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	for _, s := range r.front.requests("/media/") {
+		if !strings.Contains(s.header.Get("Cookie"), "sess=") || s.header.Get("X-Device") == "" {
+			t.Error("a file was asked for without the session")
+		}
+	}
+}
+
+// An address that the platform gave out is fetched; any other is refused, and nothing is sent.
+func TestOnlyAddressesOfFilesAreFetched(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	avatar := fmt.Sprint(r.ask("me.get", "{}")["avatarUrl"])
+	got := r.do("GET", "/media?url="+url.QueryEscape(avatar), nil, "Range", "bytes=0-3")
+	if got.status != 206 || string(got.body[:2]) != "\xff\xd8" {
+		t.Errorf("%d %q", got.status, got.body)
+	}
+	before := len(r.front.requests("/"))
+	host := strings.TrimPrefix(r.origin, "http://")
+	for _, address := range []string{
+		"", "x", "/media/1/full", "https://example.com/media/1/full", "https://" + host + "/media/1/full", "http://" + host + "1/media/1/full",
+		"http://127.0.0.1/media/1/full", r.origin, r.origin + "/", r.origin + "/control/requests", r.origin + "/api/v2/me", r.origin + "/media", r.origin + "/mediax/1",
+		r.origin + "/media/../control/requests", r.origin + "/media/%2e%2e/control/requests", r.origin + "/media/..%2fcontrol/requests",
+		r.origin + "/media//../control/requests", r.origin + "/media/./1", r.origin + "//media/1/full", r.origin + `/media/..\control`, r.origin + "/media/%5c..%5ccontrol",
+		"http://user@" + host + "/media/1/full", "http://" + host + "@evil.example/media/1", r.origin + "/media/1/full#x", r.origin + "/media/1 /full",
+		"file:///media/1", "//" + host + "/media/1/full", "HTTP://" + host + ":1/media/1", "javascript:/media/1", r.origin + "/media/" + strings.Repeat("x", 9000),
+	} {
+		got := r.do("GET", "/media?url="+url.QueryEscape(address), nil)
+		if got.status != http.StatusUnprocessableEntity || got.code() != problem.UnsafeURL.Code {
+			t.Errorf("%.100s: %d %s", address, got.status, got.body)
+		}
+	}
+	if after := len(r.front.requests("/")); after != before {
+		t.Errorf("%d requests went out for addresses that were refused", after-before)
+	}
+}
+
+// What the platform says instead of a file becomes a problem; that a file's host does not let us in says nothing about the session.
+func TestRefusalsOfFilesAreProblems(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	medium := r.medium()
+	for status, want := range map[int]problem.Kind{
+		401: problem.UpstreamForbidden, 403: problem.UpstreamForbidden, 404: problem.UpstreamNotFound, 410: problem.UpstreamNotFound, 429: problem.UpstreamRateLimited,
+		500: problem.UpstreamError, 503: problem.UpstreamUnavailable, 302: problem.UpstreamInvalidResponse, 204: problem.UpstreamInvalidResponse,
+	} {
+		r.front.play("/media/", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "http://169.254.169.254/")
+			w.WriteHeader(status)
+			if status != 204 {
+				_, _ = io.WriteString(w, `{"error":{"code":77,"message":"No."}}`)
+			}
+		})
+		got := r.do("GET", "/media/"+medium, nil)
+		if got.status != want.Status || got.code() != want.Code {
+			t.Errorf("%d: %d %s", status, got.status, got.body)
+		}
+		if status > 400 && got.json("upstreamCode") != 77.0 {
+			t.Errorf("%d does not say what the platform said: %s", status, got.body)
+		}
+	}
+	r.front.stop("/media/")
+	for target, want := range map[string]string{
+		"/media/999999999999": problem.UpstreamNotFound.Code, "/media/abc": problem.UpstreamNotFound.Code, "/media/" + medium + "?quality=best": problem.ValidationFailed.Code,
+	} {
+		if got := r.do("GET", target, nil); got.code() != want {
+			t.Errorf("%s: %d %s", target, got.status, got.body)
+		}
+	}
+	if got := r.do("GET", "/media/abc", nil); !strings.Contains(string(got.body), `"pointer":"path/mediaId"`) {
+		t.Errorf("%s", got.body)
+	}
+	r.ready = problem.AccountPaused.New("paused")
+	if got := r.do("GET", "/media/"+medium, nil); got.code() != problem.AccountPaused.Code {
+		t.Errorf("a paused account: %d %s", got.status, got.body)
+	}
+	r.idle()
+}
+
+// endless plays a file without end, and tells when it was given up.
+func endless(started, ended chan struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "video/mp4")
+		block := content(64 << 10)
+		close(started)
+		for req.Context().Err() == nil {
+			if _, err := w.Write(block); err != nil {
+				break
+			}
+		}
+		close(ended)
+	}
+}
+
+// When the caller goes away the platform is told so.
+func TestACallerThatGoesAwayEndsItsDownload(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	started, ended := make(chan struct{}), make(chan struct{})
+	r.front.play("/media/", endless(started, ended))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server.URL+"/media/"+r.medium(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := r.server.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.CopyN(io.Discard, resp.Body, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-ended
+	r.idle()
+}
+
+// A caller that does not read is cut off, and holds neither a place nor the platform until then for longer than its patience.
+func TestAReaderThatStandsStillIsCutOff(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{config: transfer.Config{Patience: 200 * time.Millisecond}})
+	started, ended := make(chan struct{}), make(chan struct{})
+	r.front.play("/media/", endless(started, ended))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.server.URL+"/media/"+r.medium(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := r.server.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	<-started
+	<-ended
+	r.idle()
+	if _, err := io.Copy(io.Discard, resp.Body); err == nil {
+		t.Error("a file that was cut off looks whole")
+	}
+}
+
+// A file that breaks off on the platform's side does not look whole on the caller's.
+func TestAFileThatBreaksOffIsNotWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	medium := r.medium()
+	for name, length := range map[string]string{"of known length": "100000", "in chunks": ""} {
+		r.front.play("/media/", func(w http.ResponseWriter, _ *http.Request) {
+			if length != "" {
+				w.Header().Set("Content-Length", length)
+			}
+			_, _ = w.Write(content(40 << 10))
+			if f, ok := w.(http.Flusher); ok {
+				f.Flush()
+			}
+			panic(http.ErrAbortHandler)
+		})
+		got := r.do("GET", "/media/"+medium, nil)
+		if got.status != 200 || got.cut == nil {
+			t.Errorf("%s: %d, %d bytes, %v", name, got.status, len(got.body), got.cut)
+		}
+	}
+	r.idle()
+}
+
+// A transfer lives longer than the server gives a request, in both directions, as long as something moves.
+func TestATransferOutlivesTheServersLimits(t *testing.T) {
+	t.Parallel()
+	const limit, pieces = 150 * time.Millisecond, 8
+	r := newRig(t, setup{timeout: limit})
+	piece := content(20 << 10)
+	r.front.play("/media/", func(w http.ResponseWriter, req *http.Request) {
+		tick := time.NewTicker(limit / 3)
+		defer tick.Stop()
+		for range pieces {
+			_, _ = w.Write(piece)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-tick.C:
+			case <-req.Context().Done():
+				return
+			}
+		}
+	})
+	if got := r.do("GET", "/media/"+r.medium(), nil); got.status != 200 || len(got.body) != pieces*len(piece) || got.cut != nil {
+		t.Errorf("down: %d, %d bytes, %v", got.status, len(got.body), got.cut)
+	}
+	r.front.play("/api/v2/vault/", func(w http.ResponseWriter, req *http.Request) {
+		select {
+		case <-time.After(2 * limit):
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case <-req.Context().Done():
+		}
+	})
+	if got := r.do("GET", "/media/1", nil); got.code() != problem.UpstreamUnavailable.Code {
+		t.Errorf("refused after a while: %d %s", got.status, got.body)
+	}
+	slow, write := io.Pipe()
+	go func() {
+		tick := time.NewTicker(limit / 3)
+		defer tick.Stop()
+		for range pieces {
+			_, _ = write.Write(piece)
+			<-tick.C
+		}
+		_ = write.Close()
+	}()
+	got := r.do("POST", "/media?fileName=film.mp4", slow, "Content-Type", "video/mp4", "Content-Length", fmt.Sprint(pieces*len(piece)))
+	if got.status != http.StatusCreated {
+		t.Errorf("up: %d %s", got.status, got.body)
+	}
+}
+
+// There is a place for so many transfers of an account, and for so many in all; who is refused has cost nothing.
+func TestPlacesAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config transfer.Config
+		status int
+		code   string
+		reason any
+	}{
+		"account": {transfer.Config{PerAccount: 2}, 429, problem.QuotaExceeded.Code, "account_transfers"},
+		"node":    {transfer.Config{PerNode: 2}, 503, problem.ServiceUnavailable.Code, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, setup{config: c.config})
+			medium := r.medium()
+			hold, arrived := make(chan struct{}), make(chan struct{}, 4)
+			r.front.play("/media/", func(w http.ResponseWriter, _ *http.Request) {
+				arrived <- struct{}{}
+				<-hold
+				_, _ = io.WriteString(w, "done")
+			})
+			answers := make(chan reply, 2)
+			for range 2 {
+				go func() { answers <- r.do("GET", "/media/"+medium, nil) }()
+				<-arrived
+			}
+			calls := len(r.calls())
+			third := r.do("GET", "/media/"+medium, nil)
+			if third.status != c.status || third.code() != c.code || third.json("reason") != c.reason || third.json("retryable") != true {
+				t.Errorf("%d %s", third.status, third.body)
+			}
+			if len(r.calls()) != calls {
+				t.Error("who is refused was let through to the platform")
+			}
+			close(hold)
+			for range 2 {
+				if got := <-answers; got.status != 200 || string(got.body) != "done" {
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			}
+			r.idle()
+			if got := r.do("GET", "/media/"+medium, nil); got.status != 200 {
+				t.Errorf("a place that was left is taken: %d %s", got.status, got.body)
+			}
+		})
+	}
+}
+
+// A key must be allowed to call the methods that a transfer takes.
+func TestAKeyMayOnlyMoveFilesByMethodsItMayCall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	avatar := fmt.Sprint(r.ask("me.get", "{}")["avatarUrl"])
+	medium := r.medium()
+	before := len(r.front.requests("/"))
+	for _, c := range []struct{ denied, method, target string }{
+		{"vault.getDownloadUrl", "GET", "/media/" + medium},
+		{"vault.getDownloadUrl", "GET", "/media?url=" + url.QueryEscape(avatar)},
+		{"uploads.init", "POST", "/media?fileName=x"},
+		{"uploads.getPartUrl", "POST", "/media?fileName=x"},
+		{"uploads.complete", "POST", "/media?fileName=x"},
+		{"uploads.getPartUrl", "PUT", "/media/uploads/1/parts/1"},
+	} {
+		r.may = func(resource, method string, _ bool) bool { return resource+"."+method != c.denied }
+		got := r.do(c.method, c.target, strings.NewReader("x"), "Content-Type", "image/png")
+		if got.status != http.StatusForbidden || got.code() != problem.MethodNotAllowedForKey.Code || got.json("method") != c.denied {
+			t.Errorf("%s %s without %s: %d %s", c.method, c.target, c.denied, got.status, got.body)
+		}
+	}
+	if after := len(r.front.requests("/")); after != before {
+		t.Errorf("%d requests went out", after-before)
+	}
+}
+
+// What is no answer of the platform's is told as such.
+func TestTroubleOnTheWayIsAProblem(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	medium := r.medium()
+	r.front.play("/media/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	if got := r.do("GET", "/media/"+medium, nil); got.code() != problem.UpstreamUnavailable.Code || got.json("retryable") != true {
+		t.Errorf("a broken connection: %d %s", got.status, got.body)
+	}
+	r.account.Region = "fr"
+	if err := r.Fetch(&recorder{ResponseWriter: nowhere{}}, request(t, "/"), transfer.Caller{Environment: "sandbox", Account: r.account.ID, May: r.may}, r.origin+"/media/1/full"); !errors.Is(err, problem.EgressUnavailable.New("")) {
+		t.Errorf("a region without egress: %v", err)
+	}
+	if err := r.Fetch(&recorder{ResponseWriter: nowhere{}}, request(t, "/"), transfer.Caller{Environment: "live", Account: r.account.ID, May: r.may}, r.origin+"/media/1/full"); !errors.Is(err, problem.UpstreamNotFound.New("")) {
+		t.Errorf("a platform without files: %v", err)
+	}
+}
+
+type nowhere struct{}
+
+func (nowhere) Header() http.Header         { return http.Header{} }
+func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
+func (nowhere) WriteHeader(int)             {}
+
+func request(t *testing.T, target string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}

@@ -1,0 +1,82 @@
+package transfer_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/transfer"
+	"github.com/stagedoor/stagedoor/internal/upstream"
+)
+
+// shelf is a platform that notes what it is told and given.
+type shelf struct {
+	announced, finished int64
+	arrived             bytes.Buffer
+}
+
+func (s *shelf) Ready(context.Context, id.Org, id.Account, limit.Decision) (account.Account, upstream.Session, error) {
+	return account.Account{Region: "us"}, upstream.Session{}, nil
+}
+
+func (s *shelf) Carried(id.Org, string, int64, int64) {}
+
+func (s *shelf) Fetch(context.Context, upstream.Via, upstream.Session, upstream.FileRequest) (*upstream.File, error) {
+	return nil, upstream.ErrAddress
+}
+
+func (s *shelf) Put(_ context.Context, _ upstream.Via, _ upstream.Session, p upstream.PartRequest) (string, error) {
+	n, err := io.Copy(&s.arrived, p.Body)
+	if err == nil && n != p.Size {
+		panic("a part has another size than it says")
+	}
+	return "tag", err
+}
+
+func (s *shelf) call(_ context.Context, _ id.Org, _ id.Account, _ limit.Decision, m *catalog.Method, _ catalog.Args) ([]byte, error) {
+	switch m.Name {
+	case "init":
+		s.announced++
+		return []byte(`{"id":"1","partSize":7}`), nil
+	case "complete":
+		s.finished++
+	}
+	return []byte(`{"url":"http://x/","headers":{}}`), nil
+}
+
+// Whatever a form is, it either brings the very file that it announces or finishes nothing.
+func FuzzForm(f *testing.F) {
+	body, _ := form(`{"fileName":"a.mp4","size":10,"mimeType":"video/mp4"}`, "file", content(10))
+	text := bytes.ReplaceAll(body.Bytes(), body.Bytes()[2:bytes.IndexByte(body.Bytes(), '\r')], []byte("b"))
+	f.Add(text, "multipart/form-data; boundary=b")
+	f.Add([]byte("--b\r\n\r\n--b--"), "multipart/form-data; boundary=b")
+	f.Add([]byte("raw"), "image/png")
+	known, err := catalog.Sandbox()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, media string) {
+		s := &shelf{}
+		flow := transfer.New(transfer.Deps{
+			Platforms: map[org.Environment]transfer.Platform{org.EnvSandbox: {Catalog: known, Files: s}},
+			Accounts:  s, Call: s.call, Meter: s, Now: time.Now,
+		})
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
+		req.Header.Set("Content-Type", media)
+		_, err := flow.Upload(httptest.NewRecorder(), req, transfer.Caller{
+			Environment: org.EnvSandbox, May: func(string, string, bool) bool { return true }, MaxBytes: 1 << 20,
+		}, transfer.Given{FileName: "x"})
+		if (err == nil) != (s.finished == 1) || err == nil && !bytes.Contains(body, s.arrived.Bytes()) {
+			t.Errorf("%v: announced %d, finished %d, %d bytes arrived", err, s.announced, s.finished, s.arrived.Len())
+		}
+	})
+}

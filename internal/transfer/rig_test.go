@@ -1,0 +1,403 @@
+package transfer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/egress"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/transfer"
+	"github.com/stagedoor/stagedoor/internal/upstream"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// seen is a request as it reached the platform.
+type seen struct {
+	method, path, from string
+	header             http.Header
+	length             int64
+}
+
+// front stands before the sandbox: it takes note of what comes, and plays files of its own.
+type front struct {
+	http.Handler
+	mu    sync.Mutex
+	seen  []seen
+	plays map[string]http.HandlerFunc // by the beginning of the path
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	f.mu.Lock()
+	f.seen = append(f.seen, seen{r.Method, r.URL.Path, host, r.Header.Clone(), r.ContentLength})
+	play := f.Handler.ServeHTTP
+	for path, own := range f.plays {
+		if strings.HasPrefix(r.URL.Path, path) {
+			play = own
+		}
+	}
+	f.mu.Unlock()
+	play(w, r)
+}
+
+// play puts a handler in front of a path.
+func (f *front) play(path string, h http.HandlerFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.plays[path] = h
+}
+
+func (f *front) stop(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.plays, path)
+}
+
+// requests lists what came for paths that begin so.
+func (f *front) requests(path string) (list []seen) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.seen {
+		if strings.HasPrefix(s.path, path) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// rig is the flow between a caller's HTTP and a sandbox with proxies around it.
+type rig struct {
+	*transfer.Transfers
+	t       *testing.T
+	front   *front
+	origin  string
+	server  *httptest.Server
+	account account.Account
+	session upstream.Session
+	driver  *upstream.HTTP
+	catalog *catalog.Catalog
+	// ready is what Ready answers besides; may is the key's allow-list; maxBytes the org's limit.
+	ready    error
+	may      func(resource, method string, sensitive bool) bool
+	maxBytes int
+
+	sent, received atomic.Int64
+	mu             sync.Mutex
+	called         []string
+}
+
+// setup is what a test wants otherwise.
+type setup struct {
+	config transfer.Config
+	// timeout is that of the server for a whole request; transfers must outlive it.
+	timeout time.Duration
+	region  string
+	cookies bool
+}
+
+func newRig(t *testing.T, s setup) *rig {
+	t.Helper()
+	platform := httptest.NewUnstartedServer(nil)
+	world := sandboxtest.New(t, func(cfg *sandbox.Config) { cfg.Origin = "http://" + platform.Listener.Addr().String() })
+	f := &front{Handler: world, plays: map[string]http.HandlerFunc{}}
+	platform.Config.Handler = f
+	platform.Config.ErrorLog = log.New(io.Discard, "", 0)
+	platform.Start()
+	t.Cleanup(platform.Close)
+	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
+	regions, err := egress.ParseRegions(secret.New("us=" + us.URL() + " uk=" + uk.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	t.Cleanup(out.Close)
+	known, err := catalog.Sandbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := *known
+	own := *known.Files
+	c.Files, own.Cookies = &own, s.cookies
+	driver, err := upstream.New(upstream.Deps{Catalog: &c, Egress: out, Origin: platform.URL, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := driver.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, front: f, origin: platform.URL, driver: driver, catalog: &c, maxBytes: 1 << 30}
+	r.may = func(string, string, bool) bool { return true }
+	r.account = account.Account{ID: id.New[id.Account](), Region: "us"}
+	if s.region != "" {
+		r.account.Region = s.region
+	}
+	r.Transfers = transfer.New(transfer.Deps{
+		Config: s.config, Platforms: map[org.Environment]transfer.Platform{org.EnvSandbox: {Catalog: &c, Files: files}},
+		Accounts: r, Call: r.call, Meter: r, Now: time.Now,
+	})
+	r.signIn()
+	r.serve(s.timeout)
+	return r
+}
+
+func (r *rig) signIn() {
+	r.t.Helper()
+	step, err := r.driver.SignIn(r.t.Context(), r.account.Via(), secret.New("ok+1@sandbox.test"), secret.New("good"))
+	if err != nil || step.Session == nil {
+		r.t.Fatalf("sign in: %+v, %v", step.Failure, err)
+	}
+	r.session = *step.Session
+}
+
+// Ready is the account's session.
+func (r *rig) Ready(context.Context, id.Org, id.Account, limit.Decision) (account.Account, upstream.Session, error) {
+	return r.account, r.session, r.ready
+}
+
+// Carried counts bytes.
+func (r *rig) Carried(_ id.Org, region string, sent, received int64) {
+	if region != r.account.Region {
+		r.t.Errorf("%d bytes are counted for %s", sent+received, region)
+	}
+	r.sent.Add(sent)
+	r.received.Add(received)
+}
+
+// call calls a method as the passthrough does.
+func (r *rig) call(ctx context.Context, _ id.Org, _ id.Account, _ limit.Decision, m *catalog.Method, args catalog.Args) ([]byte, error) {
+	r.mu.Lock()
+	r.called = append(r.called, m.ID())
+	r.mu.Unlock()
+	a, err := r.driver.Call(ctx, r.account.Via(), r.session, m, args)
+	if refused, ok := errors.AsType[*upstream.Refused](err); ok {
+		err = refused.Problem(m)
+	}
+	return a.Result, err
+}
+
+func (r *rig) calls() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.called...)
+}
+
+// ask calls a method by name.
+func (r *rig) ask(name, args string) map[string]any {
+	r.t.Helper()
+	resource, method, _ := strings.Cut(name, ".")
+	m, ok := r.catalog.Method(resource, method)
+	if !ok {
+		r.t.Fatalf("no method %s", name)
+	}
+	parsed, err := m.FromObject([]byte(args), false)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	result, err := r.call(r.t.Context(), "", "", limit.Decision{}, m, parsed)
+	if err != nil {
+		r.t.Fatalf("%s: %v", name, err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(result, &out); err != nil {
+		r.t.Fatal(err)
+	}
+	return out
+}
+
+// serve puts the flow behind a server with limits like a node's, and a face as small as can be.
+func (r *rig) serve(timeout time.Duration) {
+	mux := http.NewServeMux()
+	handle := func(pattern string, h func(w http.ResponseWriter, req *http.Request, c transfer.Caller) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
+			rec := &recorder{ResponseWriter: w}
+			err := h(rec, req, transfer.Caller{
+				Org: "org_1", Environment: org.EnvSandbox, Account: r.account.ID, May: r.may, MaxBytes: r.maxBytes,
+			})
+			if err == nil {
+				return
+			}
+			if rec.begun {
+				panic(http.ErrAbortHandler)
+			}
+			p := problem.Of(err)
+			text, _ := p.Document(problem.Place{ProblemsURL: "http://x", Instance: "urn:request:1"})
+			if p.Kind.Code == problem.Internal.Code && req.Context().Err() == nil {
+				r.t.Errorf("%s %s: %v", req.Method, req.URL.Path, err)
+			}
+			w.Header().Set("Content-Type", problem.ContentType)
+			w.WriteHeader(p.Kind.Status)
+			_, _ = w.Write(text)
+		})
+	}
+	handle("GET /media/{id}", func(w http.ResponseWriter, req *http.Request, c transfer.Caller) error {
+		return r.Download(w, req, c, req.PathValue("id"), req.URL.Query().Get("quality"))
+	})
+	handle("GET /media", func(w http.ResponseWriter, req *http.Request, c transfer.Caller) error {
+		return r.Fetch(w, req, c, req.URL.Query().Get("url"))
+	})
+	handle("POST /media", func(w http.ResponseWriter, req *http.Request, c transfer.Caller) error {
+		query := req.URL.Query()
+		result, err := r.Upload(w, req, c, transfer.Given{FileName: query.Get("fileName"), SHA256: query.Get("sha256")})
+		if err == nil {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write(result)
+		}
+		return err
+	})
+	handle("PUT /media/uploads/{upload}/parts/{n}", func(w http.ResponseWriter, req *http.Request, c transfer.Caller) error {
+		n, _ := strconv.Atoi(req.PathValue("n"))
+		etag, err := r.Part(w, req, c, req.PathValue("upload"), n)
+		if err == nil {
+			fmt.Fprintf(w, `{"etag":%q}`, etag)
+		}
+		return err
+	})
+	r.server = httptest.NewUnstartedServer(mux)
+	r.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if timeout == 0 {
+		timeout = time.Minute
+	}
+	r.server.Config.ReadTimeout, r.server.Config.WriteTimeout = timeout, timeout
+	r.server.Start()
+	r.t.Cleanup(r.server.Close)
+}
+
+type recorder struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.begun = true
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.begun = true
+	return r.ResponseWriter.Write(b)
+}
+
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// reply is an answer, read to its end.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+	// cut is the error that ended the body, if one did.
+	cut error
+}
+
+func (a reply) json(name string) any {
+	var members map[string]any
+	_ = json.Unmarshal(a.body, &members)
+	return members[name]
+}
+
+func (a reply) code() string {
+	code, _ := a.json("code").(string)
+	return code
+}
+
+// do makes a request; headers are pairs.
+func (r *rig) do(method, target string, body io.Reader, headers ...string) reply {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.server.URL+target, body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Content-Length" {
+			req.ContentLength, _ = strconv.ParseInt(headers[i+1], 10, 64)
+			continue
+		}
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := r.server.Client().Do(req)
+	if err != nil {
+		r.t.Errorf("%s %s: %v", method, target, err)
+		return reply{}
+	}
+	defer resp.Body.Close()
+	text, cut := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header, text, cut}
+}
+
+// medium is the id of a photo in the creator's vault.
+func (r *rig) medium() string {
+	r.t.Helper()
+	items, _ := r.ask("vault.list", `{"type":"photo","limit":1}`)["items"].([]any)
+	one, _ := items[0].(map[string]any)
+	return fmt.Sprint(one["id"])
+}
+
+// straight is a file as the platform has it.
+func (r *rig) straight(medium, quality string) []byte {
+	r.t.Helper()
+	address := r.ask("vault.getDownloadUrl", fmt.Sprintf(`{"mediaId":%q,"quality":%q}`, medium, quality))["url"]
+	resp, err := http.Get(fmt.Sprint(address))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		r.t.Fatalf("%d, %v", resp.StatusCode, err)
+	}
+	return text
+}
+
+// idle waits until no transfer is under way.
+func (r *rig) idle() {
+	r.t.Helper()
+	await(r.t, "no transfer is under way", func() bool { return underWay(r.t, r.Transfers) == 0 })
+}
+
+// await waits for something that another goroutine does.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+// content is bytes that do not repeat soon.
+func content(size int) []byte {
+	out := make([]byte, size)
+	x := uint32(size)
+	for i := range out {
+		x = x*1664525 + 1013904223
+		out[i] = byte(x >> 24)
+	}
+	return out
+}
+
+func reader(b []byte) io.Reader { return bytes.NewReader(b) }

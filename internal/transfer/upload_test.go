@@ -1,0 +1,306 @@
+package transfer_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/transfer"
+)
+
+const partSize = 5 << 20 // of the sandbox
+
+// returns waits until the platform has looked at an upload, and compares what it then has with what was sent.
+func (r *rig) returns(got reply, want []byte) {
+	r.t.Helper()
+	if got.status != http.StatusCreated {
+		r.t.Fatalf("%d %s", got.status, got.body)
+	}
+	upload := fmt.Sprint(got.json("id"))
+	await(r.t, "the platform has the file", func() bool { return r.ask("uploads.get", fmt.Sprintf(`{"uploadId":%q}`, upload))["state"] == "ready" })
+	back := r.do("GET", fmt.Sprintf("/media/%v?quality=source", got.json("mediaId")), nil)
+	if back.status != http.StatusOK || !bytes.Equal(back.body, want) {
+		r.t.Errorf("%d, %d bytes came back of %d", back.status, len(back.body), len(want))
+	}
+}
+
+// A file arrives as it was sent, in parts of the platform's size, through the account's region, and without the session.
+func TestAnUploadArrives(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{region: "uk"})
+	for _, size := range []int{1, 1000, partSize, 2*partSize + 7} {
+		file := content(size)
+		sum := sha256.Sum256(file)
+		before := len(r.front.requests("/upload/"))
+		r.sent.Store(0)
+		got := r.do("POST", "/media?fileName=film.mp4&sha256="+hex.EncodeToString(sum[:]), reader(file), "Content-Type", "video/mp4; codecs=x")
+		r.returns(got, file)
+		parts := r.front.requests("/upload/")[before:]
+		for i, p := range parts {
+			want := min(partSize, size-i*partSize)
+			if p.from != "127.0.2.1" || p.length != int64(want) || p.header.Get("Cookie") != "" || p.header.Get("Content-Type") != "application/octet-stream" {
+				t.Errorf("part %d of %d bytes: %+v", i+1, size, p)
+			}
+		}
+		if len(parts) != (size+partSize-1)/partSize || r.sent.Load() != int64(size) {
+			t.Errorf("%d bytes went in %d parts, %d were counted", size, len(parts), r.sent.Load())
+		}
+	}
+	r.idle()
+}
+
+// form writes a form: args, then the file under a name.
+func form(args, field string, file []byte, header ...string) (body *bytes.Buffer, media string) {
+	body = &bytes.Buffer{}
+	w := multipart.NewWriter(body)
+	if args != "" {
+		_ = w.WriteField("args", args)
+	}
+	if field != "" {
+		h := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf(`form-data; name=%q; filename="from-form.mp4"`, field)}}
+		for i := 0; i < len(header); i += 2 {
+			h.Set(header[i], header[i+1])
+		}
+		part, _ := w.CreatePart(h)
+		_, _ = part.Write(file)
+	}
+	_ = w.Close()
+	return body, w.FormDataContentType()
+}
+
+// A form does as well, and need not have a length itself: it tells the file's.
+func TestAFormIsAnUpload(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	file := content(partSize + 100)
+	body, media := form(fmt.Sprintf(`{"size":%d}`, len(file)), "file", file, "Content-Type", "video/mp4")
+	r.returns(r.do("POST", "/media", io.MultiReader(body), "Content-Type", media), file) // in chunks
+	body, media = form(fmt.Sprintf(`{"fileName":"a.mp4","size":%d,"mimeType":"video/mp4"}`, len(file)), "file", file)
+	r.returns(r.do("POST", "/media", body, "Content-Type", media), file)
+	names := fmt.Sprint(r.ask("vault.list", `{"query":"from-form.mp4"}`)["items"])
+	if !strings.Contains(names, "id") {
+		t.Errorf("the form's name was lost: %s", names)
+	}
+}
+
+// What is wrong with a request is told before anything reaches the platform; what is wrong with the file itself, before it is finished.
+func TestUploadsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	r.maxBytes = 1000
+	valid := `{"fileName":"a.mp4","size":10,"mimeType":"video/mp4"}`
+	ten := content(10)
+	for name, c := range map[string]struct {
+		target      string
+		body        func() (io.Reader, string)
+		status      int
+		code, field string
+		begun       bool
+	}{
+		"no type":        {"?fileName=x", raw(ten, ""), 415, "unsupported-media-type", "", false},
+		"curl's type":    {"?fileName=x", raw(ten, "application/x-www-form-urlencoded"), 415, "unsupported-media-type", "", false},
+		"no boundary":    {"", raw(ten, "multipart/form-data"), 415, "unsupported-media-type", "", false},
+		"no name":        {"", raw(ten, "video/mp4"), 422, "validation-failed", "query/fileName", false},
+		"empty":          {"?fileName=x", raw(nil, "video/mp4"), 422, "validation-failed", "header/Content-Length", false},
+		"in chunks":      {"?fileName=x", func() (io.Reader, string) { return io.MultiReader(bytes.NewReader(ten)), "video/mp4" }, 422, "validation-failed", "header/Content-Length", false},
+		"too large":      {"?fileName=x", raw(content(1001), "video/mp4"), 413, "payload-too-large", "", false},
+		"no args":        {"", formOf("", "file", ten), 422, "validation-failed", "/args", false},
+		"args no JSON":   {"", formOf("{", "file", ten), 422, "validation-failed", "/args", false},
+		"unknown arg":    {"", formOf(`{"size":10,"colour":1}`, "file", ten), 422, "validation-failed", "/args", false},
+		"no size":        {"", formOf(`{"fileName":"a"}`, "file", ten), 422, "validation-failed", "/args/size", false},
+		"a size of none": {"", formOf(`{"size":0}`, "file", ten), 422, "validation-failed", "/args/size", false},
+		"no file":        {"", formOf(valid, "", nil), 422, "validation-failed", "/file", false},
+		"another field":  {"", formOf(valid, "picture", ten), 422, "validation-failed", "/file", false},
+		"encoded":        {"", formOf(valid, "file", ten, "Content-Transfer-Encoding", "base64"), 422, "validation-failed", "/file", false},
+		"no file type":   {"", formOf(`{"size":10}`, "file", ten), 422, "validation-failed", "/args/mimeType", false},
+		"too large form": {"", formOf(`{"size":1001,"mimeType":"a/b"}`, "file", ten), 413, "payload-too-large", "", false},
+		"much args":      {"", formOf(`{"fileName":"`+strings.Repeat("x", 20<<10)+`"}`, "file", ten), 422, "validation-failed", "/args", false},
+		"endless header": {"", formOf(valid, "file", ten, "X-Long", strings.Repeat("x", 200<<10)), 400, "invalid-request", "", false},
+		"no form":        {"", raw(ten, "multipart/form-data; boundary=abc"), 400, "invalid-request", "", false},
+		"too short":      {"", formOf(valid, "file", content(9)), 422, "validation-failed", "/args/size", true},
+		"too long":       {"", formOf(valid, "file", content(11)), 422, "validation-failed", "/args/size", true},
+	} {
+		before := len(r.calls())
+		body, media := c.body()
+		got := r.do("POST", "/media"+c.target, body, "Content-Type", media)
+		if got.status != c.status || got.code() != c.code || c.field != "" && !strings.Contains(string(got.body), `"pointer":"`+c.field+`"`) {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+		calls := r.calls()[before:]
+		if (len(calls) > 0) != c.begun || slices.Contains(calls, "uploads.complete") || (got.json("uploadId") != nil) != c.begun {
+			t.Errorf("%s: called %v and answered %s", name, calls, got.body)
+		}
+	}
+	if got := r.do("POST", "/media?fileName=x", reader(ten), "Content-Type", "video/mp4", "Content-Encoding", "gzip"); got.status != 415 {
+		t.Errorf("compressed: %d %s", got.status, got.body)
+	}
+	r.maxBytes = -1
+	if got := r.do("POST", "/media?fileName=x.mp4", reader(content(2000)), "Content-Type", "video/mp4"); got.status != 201 {
+		t.Errorf("without a limit: %d %s", got.status, got.body)
+	}
+}
+
+func raw(file []byte, media string) func() (io.Reader, string) {
+	return func() (io.Reader, string) { return bytes.NewReader(file), media }
+}
+
+func formOf(args, field string, file []byte, header ...string) func() (io.Reader, string) {
+	return func() (io.Reader, string) {
+		body, media := form(args, field, file, header...)
+		return body, media
+	}
+}
+
+// When the platform refuses a part before it has all of it, the caller knows at once: it has not sent the rest, and need not.
+func TestAnEarlyRefusalIsAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	r.front.play("/upload/", func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.CopyN(io.Discard, req.Body, 10_000)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		_, _ = io.WriteString(w, `{"error":{"code":2006,"message":"Too large."}}`)
+	})
+	rest, write := io.Pipe()
+	t.Cleanup(func() { _ = write.Close() })
+	go func() { _, _ = write.Write(content(100_000)) }() // and then nothing more, but the body is not at its end
+	got := r.do("POST", "/media?fileName=film.mp4", rest, "Content-Type", "video/mp4", "Content-Length", fmt.Sprint(3*partSize))
+	if got.code() != problem.UpstreamRejected.Code || got.json("upstreamCode") != 2006.0 || got.json("nextPart") != 1.0 || got.json("uploadId") == nil {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	r.idle()
+	part := r.do("PUT", fmt.Sprintf("/media/uploads/%v/parts/1", got.json("uploadId")), io.MultiReader(bytes.NewReader(content(100_000)), rest), "Content-Length", fmt.Sprint(partSize))
+	if part.code() != problem.UpstreamRejected.Code {
+		t.Errorf("a part: %d %s", part.status, part.body)
+	}
+	r.idle()
+}
+
+// An upload that failed in the middle is gone on with at the part that is missing.
+func TestAnUploadIsResumed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	file := content(2*partSize + 50)
+	r.front.play("/upload/", func(w http.ResponseWriter, req *http.Request) {
+		if strings.HasSuffix(req.URL.Path, "/2") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		r.front.Handler.ServeHTTP(w, req)
+	})
+	got := r.do("POST", "/media?fileName=film.mp4", reader(file), "Content-Type", "video/mp4")
+	if got.code() != problem.UpstreamUnavailable.Code || got.json("nextPart") != 2.0 || got.json("retryable") != true {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	r.front.stop("/upload/")
+	upload := fmt.Sprint(got.json("uploadId"))
+	for n := 2; n <= 3; n++ {
+		piece := file[(n-1)*partSize : min(n*partSize, len(file))]
+		part := r.do("PUT", fmt.Sprintf("/media/uploads/%s/parts/%d", upload, n), reader(piece))
+		if part.status != http.StatusOK || part.json("etag") == "" {
+			t.Fatalf("part %d: %d %s", n, part.status, part.body)
+		}
+	}
+	done := r.ask("uploads.complete", fmt.Sprintf(`{"uploadId":%q}`, upload))
+	r.returns(reply{status: 201, body: fmt.Appendf(nil, `{"id":%q,"mediaId":%q}`, upload, done["mediaId"])}, file)
+
+	for what, c := range map[string]struct {
+		target string
+		body   []byte
+		length string
+		code   string
+	}{
+		"of an ended upload": {upload + "/parts/1", content(10), "10", problem.UpstreamConflict.Code},
+		"of no upload":       {"77/parts/1", content(10), "10", problem.UpstreamNotFound.Code},
+		"of no id":           {"x/parts/1", content(10), "10", problem.UpstreamNotFound.Code},
+		"beyond all parts":   {upload + "/parts/20000", content(10), "10", problem.ValidationFailed.Code},
+		"without bytes":      {upload + "/parts/1", nil, "0", problem.ValidationFailed.Code},
+	} {
+		if got := r.do("PUT", "/media/uploads/"+c.target, reader(c.body), "Content-Length", c.length); got.code() != c.code {
+			t.Errorf("a part %s: %d %s", what, got.status, got.body)
+		}
+	}
+	if got := r.do("PUT", "/media/uploads/"+upload+"/parts/20000", reader(content(10))); !strings.Contains(string(got.body), `"pointer":"path/number"`) {
+		t.Errorf("%s", got.body)
+	}
+	r.maxBytes = 5
+	if got := r.do("PUT", "/media/uploads/"+upload+"/parts/1", reader(content(10))); got.code() != problem.PayloadTooLarge.Code {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// That the platform finds fault with the whole is told with the upload, of which every part is there.
+func TestAFinishThatFailsCanBeRepeated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	r.front.play("/api/v2/uploads/", func(w http.ResponseWriter, req *http.Request) {
+		if strings.HasSuffix(req.URL.Path, "/complete") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		r.front.Handler.ServeHTTP(w, req)
+	})
+	file := content(100)
+	got := r.do("POST", "/media?fileName=film.mp4", reader(file), "Content-Type", "video/mp4")
+	if got.code() != problem.UpstreamUnavailable.Code || got.json("nextPart") != 2.0 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	r.front.stop("/api/v2/uploads/")
+	upload := fmt.Sprint(got.json("uploadId"))
+	done := r.ask("uploads.complete", fmt.Sprintf(`{"uploadId":%q}`, upload))
+	r.returns(reply{status: 201, body: fmt.Appendf(nil, `{"id":%q,"mediaId":%q}`, upload, done["mediaId"])}, file)
+}
+
+// A caller that stands still in the middle of a file is told so; one that goes away leaves nothing behind. Neither finishes anything.
+func TestABodyThatDoesNotComeEndsTheUpload(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{config: transfer.Config{Patience: 200 * time.Millisecond}})
+	rest, write := io.Pipe()
+	t.Cleanup(func() { _ = write.Close() })
+	go func() { _, _ = write.Write(content(1000)) }()
+	got := r.do("POST", "/media?fileName=film.mp4", rest, "Content-Type", "video/mp4", "Content-Length", "5000")
+	if got.code() != problem.RequestTimeout.Code || got.json("nextPart") != 1.0 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	r.idle()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.server.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(r.front.requests("/upload/"))
+	fmt.Fprintf(conn, "POST /media?fileName=film.mp4 HTTP/1.1\r\nHost: x\r\nContent-Type: video/mp4\r\nContent-Length: 5000\r\n\r\n%s", content(1000))
+	await(t, "the part has begun", func() bool { return len(r.front.requests("/upload/")) > before })
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.idle()
+	if slices.Contains(r.calls(), "uploads.complete") {
+		t.Error("an upload was finished that did not arrive")
+	}
+}
+
+// A platform that answers before it has a whole part has not taken it.
+func TestAPartThatIsTakenTooEarlyIsNotTaken(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	r.front.play("/upload/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	rest, write := io.Pipe()
+	t.Cleanup(func() { _ = write.Close() })
+	go func() { _, _ = write.Write(content(1000)) }()
+	got := r.do("POST", "/media?fileName=film.mp4", rest, "Content-Type", "video/mp4", "Content-Length", fmt.Sprint(partSize))
+	if got.code() != problem.UpstreamInvalidResponse.Code {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	r.idle()
+}
