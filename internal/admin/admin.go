@@ -63,7 +63,7 @@ func New(d Deps) *Admin {
 			Title: "Stagedoor admin", Version: "1.0.0", Description: "For operators.",
 			PublicURL: d.Config.URL, ProblemsURL: d.Config.PublicURL + "/problems",
 		},
-		Auth: operators{sha256.Sum256([]byte(d.Config.Token.Reveal()))}, Admit: nil, Count: nil, Idempotency: nil, Draining: d.Draining,
+		Auth: operators{sha256.Sum256([]byte(d.Config.Token.Reveal()))}, Admit: nil, Count: nil, Journal: nil, Idempotency: nil, Draining: d.Draining,
 		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	a.orgRoutes()

@@ -35,6 +35,7 @@ type keyBody struct {
 	ID        string    `json:"id"`
 	Label     string    `json:"label"`
 	Scopes    []string  `json:"scopes"`
+	Methods   []string  `json:"methods,omitempty" doc:"Patterns of the SDK methods that the key may call. Left out, all of them."`
 	CreatedAt time.Time `json:"createdAt"`
 }
 
@@ -92,8 +93,9 @@ type updateOrgInput struct {
 type issueKeyInput struct {
 	ID   string `path:"id" maxLength:"64"`
 	Body struct {
-		Label  string   `json:"label" minLength:"1" maxLength:"120"`
-		Scopes []string `json:"scopes,omitempty" maxItems:"64"`
+		Label   string   `json:"label" minLength:"1" maxLength:"120"`
+		Scopes  []string `json:"scopes,omitempty" maxItems:"64"`
+		Methods []string `json:"methods,omitempty" maxItems:"64" doc:"What the key may call: resource.method, resource.*, * or sensitive; with ! in front, what it may not. Denying wins. Left out, everything."`
 	}
 }
 
@@ -260,7 +262,7 @@ func (a *Admin) issueKey(ctx context.Context, in *issueKeyInput) (*keyOutput, er
 		if err != nil {
 			return err
 		}
-		key, plain, err = a.Keys.Issue(ctx, tx, o, route.By(ctx), apikey.Draft{Label: in.Body.Label, Scopes: in.Body.Scopes})
+		key, plain, err = a.Keys.Issue(ctx, tx, o, route.By(ctx), apikey.Draft{Label: in.Body.Label, Scopes: in.Body.Scopes, Methods: in.Body.Methods})
 		return err
 	})
 	if err != nil {
@@ -299,5 +301,6 @@ func viewOrg(o org.Org) orgBody {
 }
 
 func viewKey(k apikey.Key, plain secret.String) keyBody {
-	return keyBody{plain.Reveal(), string(k.ID), k.Label, k.Scopes.Names(), k.CreatedAt}
+	methods, _ := k.Allow.Lists() // an operator's key inherits none
+	return keyBody{plain.Reveal(), string(k.ID), k.Label, k.Scopes.Names(), methods, k.CreatedAt}
 }

@@ -88,7 +88,7 @@ func (a *API) accountRoutes() {
 		Scope: scope.AccountsRead, Quota: limit.Plain, Answer: accountsBody{}, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "List accounts",
 		Description: "The organisation's connected accounts. Without `limit` all of them come in one answer, written as they are read; with it they come in pages: " +
-			"send `nextCursor` back as `cursor`. Filters can be combined.",
+			"send `nextCursor` back as `cursor`. Filters can be combined. A key with `accountIds` sees only those.",
 	}, a.listAccounts)
 	route.Typed(a.table, route.Operation{
 		ID: "getAccount", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK,
@@ -155,7 +155,8 @@ func accountNotFound() error {
 }
 
 func (a *API) listAccounts(w http.ResponseWriter, r *http.Request, in *accountsInput) error {
-	f := account.Filter{State: account.State(in.State), ReferenceID: in.Reference, Label: in.Label}
+	caller := route.Caller(r.Context())
+	f := account.Filter{State: account.State(in.State), ReferenceID: in.Reference, Label: in.Label, Among: caller.Key.Allow.Accounts}
 	if in.Cursor != "" {
 		after, err := id.Parse[id.Account](in.Cursor)
 		if err != nil {
@@ -167,7 +168,7 @@ func (a *API) listAccounts(w http.ResponseWriter, r *http.Request, in *accountsI
 		f.Limit = in.Limit + 1 // one more tells whether there is a next page
 	}
 	list := newAccountWriter(w, in.Limit)
-	if err := a.Accounts.List(r.Context(), route.Caller(r.Context()).Org.ID, f, list.add); err != nil {
+	if err := a.Accounts.List(r.Context(), caller.Org.ID, f, list.add); err != nil {
 		return err
 	}
 	return list.end()

@@ -10,9 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/maypok86/otter/v2"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/api/logs"
+	"github.com/stagedoor/stagedoor/internal/api/sdk"
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/catalog"
@@ -20,10 +23,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/connect/session"
 	"github.com/stagedoor/stagedoor/internal/health"
 	"github.com/stagedoor/stagedoor/internal/idempotency"
+	"github.com/stagedoor/stagedoor/internal/invoke"
+	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/transfer"
 	"github.com/stagedoor/stagedoor/internal/usage"
 )
 
@@ -46,11 +52,16 @@ type Deps struct {
 	Audit  *audit.Log
 	Limits *limit.Limiter
 	Usage  *usage.Usage
+	// Journal is the log of requests.
+	Journal *journal.Journal
 
 	Accounts *account.Accounts
 	Connects *connect.Connects
 	Sessions *session.Sessions
 	Health   *health.Health
+	Invoke   *invoke.Invoker
+	// Transfers carries files to and from platforms.
+	Transfers *transfer.Transfers
 	// Sandbox orders things of the sandbox platform; nil where there is none.
 	Sandbox *sandboxctl.Client
 	// Idempotency makes requests under an Idempotency-Key run once.
@@ -71,8 +82,9 @@ type API struct {
 	Deps
 	table *route.Table
 	pages pages
-	sdk   *sdkDocuments
 	polls polls
+	// figures are counts that callers read for nothing.
+	figures *otter.Cache[figuresKey, figures]
 	// document makes the OpenAPI document once, when all operations are in.
 	document func() ([]byte, error)
 }
@@ -85,7 +97,7 @@ func New(d Deps) (*API, error) {
 			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",
 			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
 		},
-		Auth: customers{d.Keys}, Admit: d.Limits, Count: d.Usage, Idempotency: d.Idempotency, Draining: d.Draining,
+		Auth: customers{d.Keys}, Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Draining: d.Draining,
 		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	var err error
@@ -95,10 +107,12 @@ func New(d Deps) (*API, error) {
 	a.meRoutes()
 	a.keyRoutes()
 	a.usageRoutes()
+	logs.Routes(a.table, d.Journal, d.Now)
 	a.auditRoutes()
-	a.sdkRoutes()
+	sdk.Routes(a.table, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Catalogs: d.Catalogs})
 	a.accountRoutes()
 	a.connectRoutes()
+	a.fileRoutes()
 	a.sandboxRoutes()
 	a.hostedRoutes()
 	a.documentRoutes()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -48,7 +49,7 @@ func (a *API) auditRoutes() {
 	route.Typed(a.table, route.Operation{
 		ID: "listAudit", Method: http.MethodGet, Path: "/v1/me/audit", Tag: "Audit", Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: limit.Plain,
-		Summary: "Audit log", Description: "Who changed what in the organisation, newest first.",
+		Summary: "Audit log", Description: "Who changed what in the organisation, newest first. A key with `accountIds` sees nothing of other accounts, so its pages can be shorter than `limit`.",
 	}, a.listAudit)
 }
 
@@ -57,11 +58,14 @@ func (a *API) listAudit(ctx context.Context, in *auditInput) (*auditOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	entries, err := a.Audit.Page(ctx, route.Caller(ctx).Org.ID, before, in.Limit)
+	caller := route.Caller(ctx)
+	entries, err := a.Audit.Page(ctx, caller.Org.ID, before, in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	return viewAudit(entries, in.Limit), nil
+	out := viewAudit(entries, in.Limit)
+	out.Body.Entries = slices.DeleteFunc(out.Body.Entries, func(e auditEntry) bool { return !mayRead(&caller.Key.Allow, e.Target) })
+	return out, nil
 }
 
 // viewAudit is a page of up to so many entries.

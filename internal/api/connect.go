@@ -109,7 +109,7 @@ type reauthInput struct {
 
 // startProblems are what starting an attempt can be answered with.
 var startProblems = []problem.Kind{
-	problem.AttemptInProgress, problem.AccountNotFound, problem.ConnectUnavailable, problem.ValidationFailed, problem.InvalidRequest,
+	problem.AttemptInProgress, problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ConnectUnavailable, problem.ValidationFailed, problem.InvalidRequest,
 }
 
 var attemptProblems = []problem.Kind{problem.AttemptNotFound, problem.InvalidRequest}
@@ -167,11 +167,11 @@ func (a *API) connectRoutes() {
 	route.Typed(a.table, route.Operation{
 		ID: "listAttempts", Method: http.MethodGet, Path: "/v1/connect/attempts", Tag: tagConnect, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "List attempts", Description: "The newest first.",
+		Summary: "List attempts", Description: "The newest first. A key with `accountIds` sees those of its accounts.",
 	}, a.listAttempts)
 	route.Typed(a.table, route.Operation{
 		ID: "reauthenticate", Method: http.MethodPost, Path: "/v1/accounts/{id}/reauthenticate", Tag: "Accounts", Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "account.reauthenticate", Timeout: route.WaitTimeout,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.reauthenticate", Timeout: route.WaitTimeout,
 		Problems: append([]problem.Kind{problem.CredentialsMissing}, startProblems...),
 		Summary:  "Sign in again from sealed credentials", Description: "Starts an attempt of kind reauth with the credentials that were remembered. It counts against no limit of attempts.",
 		Example: map[string]any{},
@@ -192,6 +192,9 @@ func (a *API) start(ctx context.Context, kind attempt.Kind, in Common) (connect.
 			return s, err
 		}
 		s.Account = at
+	}
+	if err := mayConnect(ctx, s.Account); err != nil {
+		return s, err
 	}
 	bad := problem.ValidationFailed.New("The metadata has values that are not allowed.")
 	account.CheckMetadata(bad, "/metadata", in.Metadata)
@@ -276,13 +279,17 @@ func etag(f connect.Found) string { return `"` + strconv.FormatInt(f.Version, 10
 func parseAttempt(text string) (id.Attempt, error) {
 	at, err := id.Parse[id.Attempt](text)
 	if err != nil {
-		return "", problem.AttemptNotFound.New("There is no connect attempt with this id.")
+		return "", attemptNotFound()
 	}
 	return at, nil
 }
 
+func attemptNotFound() error {
+	return problem.AttemptNotFound.New("There is no connect attempt with this id.")
+}
+
 func (a *API) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, error) {
-	at, err := parseAttempt(in.ID)
+	at, err := a.attempt(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -298,20 +305,20 @@ func (a *API) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, er
 	if err != nil {
 		return nil, err
 	}
-	if wait > 0 && (in.IfNoneMatch == "" || matches(in.IfNoneMatch, etag(f))) {
+	if wait > 0 && (in.IfNoneMatch == "" || route.Matches(in.IfNoneMatch, etag(f))) {
 		if f, err = a.Connects.Changed(ctx, org, at, f.Version, wait); err != nil {
 			return nil, err
 		}
 	}
 	out := viewAttempt(f, http.StatusOK)
-	if matches(in.IfNoneMatch, out.ETag) {
+	if route.Matches(in.IfNoneMatch, out.ETag) {
 		out.Status, out.Body = http.StatusNotModified, nil
 	}
 	return out, nil
 }
 
 func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutput, error) {
-	at, err := parseAttempt(in.ID)
+	at, err := a.attempt(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -355,7 +362,7 @@ func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutpu
 }
 
 func (a *API) cancelAttempt(ctx context.Context, in *AttemptRef) (*attemptOutput, error) {
-	at, err := parseAttempt(in.ID)
+	at, err := a.attempt(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -376,7 +383,7 @@ func (a *API) sendEmail(ctx context.Context, in *waitInput) (*attemptOutput, err
 
 // send has a message sent and waits a moment for the platform to have taken it.
 func (a *API) send(ctx context.Context, in *waitInput, do func(context.Context, id.Org, id.Attempt) (connect.Found, error)) (*attemptOutput, error) {
-	at, err := parseAttempt(in.ID)
+	at, err := a.attempt(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -396,7 +403,8 @@ func (a *API) send(ctx context.Context, in *waitInput, do func(context.Context, 
 }
 
 func (a *API) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOutput, error) {
-	f := connect.Filter{State: in.State, Kind: in.Kind, Reference: in.Reference, Limit: in.Limit + 1}
+	caller := route.Caller(ctx)
+	f := connect.Filter{State: in.State, Kind: in.Kind, Reference: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
 	if in.Cursor != "" {
 		at, err := id.Parse[id.Attempt](in.Cursor)
 		if err != nil {
@@ -404,7 +412,7 @@ func (a *API) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOut
 		}
 		f.Before = at
 	}
-	found, err := a.Connects.List(ctx, route.Caller(ctx).Org.ID, f)
+	found, err := a.Connects.List(ctx, caller.Org.ID, f)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ type pageOutput struct {
 func (a *API) hostedRoutes() {
 	route.Typed(a.table, route.Operation{
 		ID: "createConnectSession", Method: http.MethodPost, Path: "/v1/connect/sessions", Tag: tagConnect, Status: http.StatusCreated,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.session", Problems: []problem.Kind{problem.AccountNotFound, problem.ValidationFailed},
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.session", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ValidationFailed},
 		Summary: "Make a link for a creator",
 		Description: "A page of ours on which the creator signs in, so that no password passes through you. The link is good for one success. " +
 			"Opening it uses nothing up, so mail scanners do no harm.",
@@ -118,10 +118,15 @@ func (a *API) createSession(ctx context.Context, in *sessionInput) (*sessionOutp
 		if err != nil {
 			return nil, err
 		}
-		if _, err := a.Accounts.Get(ctx, org.ID, at); err != nil {
+		d.Account = at
+	}
+	if err := mayConnect(ctx, d.Account); err != nil {
+		return nil, err
+	}
+	if d.Account != "" {
+		if _, err := a.Accounts.Get(ctx, org.ID, d.Account); err != nil {
 			return nil, err
 		}
-		d.Account = at
 	}
 	made, token, err := a.Sessions.Create(ctx, route.By(ctx), org, d)
 	if err != nil {
@@ -138,15 +143,23 @@ func (a *API) createSession(ctx context.Context, in *sessionInput) (*sessionOutp
 func (a *API) getSession(ctx context.Context, in *sessionIDInput) (*sessionOutput, error) {
 	at, err := id.Parse[id.Session](in.ID)
 	if err != nil {
-		return nil, problem.SessionNotFound.New("There is no connect session with this id.")
+		return nil, sessionNotFound()
 	}
-	found, err := a.Sessions.Get(ctx, route.Caller(ctx).Org.ID, at)
+	caller := route.Caller(ctx)
+	found, err := a.Sessions.Get(ctx, caller.Org.ID, at)
 	if err != nil {
 		return nil, err
+	}
+	if !caller.Key.Allow.MayUse(found.Account) {
+		return nil, sessionNotFound()
 	}
 	out := &sessionOutput{}
 	out.Body.Session = viewSession(found)
 	return out, nil
+}
+
+func sessionNotFound() error {
+	return problem.SessionNotFound.New("There is no connect session with this id.")
 }
 
 func viewSession(s session.Session) sessionBody {

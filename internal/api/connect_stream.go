@@ -36,7 +36,7 @@ func (a *API) attemptStreams() {
 const watchFor = 20 * time.Second
 
 func (a *API) streamAttempt(w http.ResponseWriter, r *http.Request) error {
-	at, err := parseAttempt(r.PathValue("attemptId"))
+	at, err := a.attempt(r.Context(), r.PathValue("attemptId"))
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (a *API) streamAttempt(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) attemptQR(w http.ResponseWriter, r *http.Request) error {
-	at, err := parseAttempt(r.PathValue("attemptId"))
+	at, err := a.attempt(r.Context(), r.PathValue("attemptId"))
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,15 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
@@ -26,7 +31,8 @@ type keyEntry struct {
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	RevokedAt *time.Time `json:"revokedAt,omitempty"`
 	Scopes    []string   `json:"scopes"`
-	Current   bool       `json:"current" doc:"True for the key that makes this call."`
+	KeyLimits
+	Current bool `json:"current" doc:"True for the key that makes this call."`
 }
 
 type mintInput struct {
@@ -34,6 +40,8 @@ type mintInput struct {
 		Label     string     `json:"label" minLength:"1" maxLength:"120" doc:"What the key is for."`
 		Scopes    []string   `json:"scopes,omitempty" maxItems:"64" doc:"Left out, the key gets the default set."`
 		ExpiresAt *time.Time `json:"expiresAt,omitempty" doc:"Left out, the key does not expire."`
+		Methods   []string   `json:"methods,omitempty" maxItems:"64" doc:"What the key may call: resource.method, resource.*, * or sensitive; with ! in front, what it may not. Denying wins. Left out, everything that the calling key may."`
+		Accounts  []string   `json:"accountIds,omitempty" maxItems:"100" doc:"The accounts that the key may use. Left out, all that the calling key may."`
 	}
 }
 
@@ -46,6 +54,7 @@ type mintBody struct {
 	Scopes    []string   `json:"scopes"`
 	CreatedAt time.Time  `json:"createdAt"`
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	KeyLimits
 }
 
 type keyInput struct {
@@ -69,8 +78,8 @@ func (a *API) keyRoutes() {
 		ID: "mintKey", Method: http.MethodPost, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusCreated,
 		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "key.mint",
 		Problems: []problem.Kind{problem.ScopeEscalation, problem.PlanRequired},
-		Summary:  "Mint a key", Description: "Issues a key in the caller's organisation. It can never hold more scopes than the caller.",
-		Example: map[string]any{"label": "ci", "scopes": []string{"accounts:read", "sdk:call"}},
+		Summary:  "Mint a key", Description: "Issues a key in the caller's organisation. It can never do more than the caller: it holds no other scopes, and what limits the caller limits it too.",
+		Example: map[string]any{"label": "ci", "scopes": []string{"accounts:read", "sdk:call"}, "methods": []string{"chats.*", "messages.*", "!sensitive"}},
 	}, a.mintKey)
 	route.Typed(a.table, route.Operation{
 		ID: "revokeKey", Method: http.MethodDelete, Path: "/v1/me/keys/{id}", Tag: "Keys", Status: http.StatusOK,
@@ -90,22 +99,88 @@ func (a *API) listKeys(ctx context.Context, _ *struct{}) (*keysOutput, error) {
 	out := &keysOutput{keysBody{make([]keyEntry, len(keys))}}
 	for i, k := range keys {
 		out.Body.Keys[i] = keyEntry{
-			string(k.ID), k.Label, k.Hint, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.Scopes.Names(), k.ID == caller.Key.ID,
+			string(k.ID), k.Label, k.Hint, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.Scopes.Names(), viewKeyLimits(&k.Allow), k.ID == caller.Key.ID,
 		}
 	}
 	return out, nil
 }
 
 func (a *API) mintKey(ctx context.Context, in *mintInput) (*mintOutput, error) {
-	key, plain, err := a.Keys.Mint(ctx, route.Caller(ctx), route.By(ctx), apikey.Draft{
-		Label: in.Body.Label, Scopes: in.Body.Scopes, ExpiresAt: in.Body.ExpiresAt,
+	caller := route.Caller(ctx)
+	bad := problem.ValidationFailed.New("The key cannot be limited like this.")
+	a.checkNames(bad, caller.Org.Environment, in.Body.Methods)
+	accounts, err := a.ownAccounts(ctx, bad, caller, in.Body.Accounts)
+	if err != nil {
+		return nil, err
+	}
+	if len(bad.Fields) > 0 {
+		return nil, bad
+	}
+	key, plain, err := a.Keys.Mint(ctx, caller, route.By(ctx), apikey.Draft{
+		Label: in.Body.Label, Scopes: in.Body.Scopes, ExpiresAt: in.Body.ExpiresAt, Methods: in.Body.Methods, Accounts: accounts,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &mintOutput{mintBody{
-		plain.Reveal(), string(key.ID), key.Label, key.Scopes.Names(), key.CreatedAt, key.ExpiresAt,
+		plain.Reveal(), string(key.ID), key.Label, key.Scopes.Names(), key.CreatedAt, key.ExpiresAt, viewKeyLimits(&key.Allow),
 	}}, nil
+}
+
+// checkNames refuses patterns of what the catalogue does not have: a typing error in what is denied would deny nothing.
+func (a *API) checkNames(bad *problem.Error, environment org.Environment, patterns []string) {
+	c := a.Catalogs[environment]
+	if c == nil {
+		return
+	}
+	for i, text := range patterns {
+		resource, method, ok := apikey.Named(text)
+		if !ok || resource == "" {
+			continue
+		}
+		nearest := func() []string { return c.NearestResource(resource) }
+		_, known := c.Resource(resource)
+		if known && method != "" {
+			_, known = c.Method(resource, method)
+			nearest = func() []string { return c.Nearest(resource, method) }
+		}
+		if known {
+			continue
+		}
+		detail := "names nothing in the catalogue"
+		if like := nearest(); len(like) > 0 {
+			detail += "; it has " + strings.Join(like, ", ")
+		}
+		bad.At("/methods/"+strconv.Itoa(i), "unknown", detail)
+	}
+}
+
+// ownAccounts reads ids of the org's accounts. Another org's look like those of nobody. A key that is limited itself need not be told
+// which exist: it can only give what it has been given.
+func (a *API) ownAccounts(ctx context.Context, bad *problem.Error, caller *apikey.Principal, texts []string) ([]id.Account, error) {
+	if texts == nil {
+		return nil, nil
+	}
+	accounts := make([]id.Account, len(texts))
+	for i, text := range texts {
+		accounts[i], _ = id.Parse[id.Account](text) // what is no id is nobody's
+	}
+	known := map[id.Account]bool{}
+	if len(texts) > 0 && caller.Key.Allow.Accounts == nil {
+		err := a.Accounts.List(ctx, caller.Org.ID, account.Filter{Among: accounts}, func(one account.Account) error {
+			known[one.ID] = true
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i, one := range accounts {
+		if one == "" || (caller.Key.Allow.Accounts == nil && !known[one]) {
+			bad.At("/accountIds/"+strconv.Itoa(i), "unknown", "is no account of the organisation")
+		}
+	}
+	return accounts, nil
 }
 
 func (a *API) revokeKey(ctx context.Context, in *keyInput) (*revokeOutput, error) {

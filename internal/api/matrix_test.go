@@ -39,6 +39,13 @@ var resources = map[string]struct {
 	"accounts": {connected, func() string { return string(id.New[id.Account]()) }},
 	"login":    {attempted, func() string { return string(id.New[id.Attempt]()) }},
 	"attempts": {attempted, func() string { return string(id.New[id.Attempt]()) }},
+	"logs": {
+		func(t *testing.T, n *testenv.Node, o testenv.Org) string {
+			t.Helper()
+			return n.Call(t, http.MethodGet, "/v1/me", o.Key, nil).Header.Get("X-Request-Id")
+		},
+		func() string { return string(id.New[id.Request]()) },
+	},
 	"sessions": {
 		func(t *testing.T, n *testenv.Node, o testenv.Org) string {
 			t.Helper()
@@ -89,10 +96,23 @@ func segment(path string) string {
 	return before[strings.LastIndexByte(before, '/')+1:]
 }
 
-// fill puts an id in place of the parameter.
-func fill(path, id string) string {
-	start, end := strings.IndexByte(path, '{'), strings.IndexByte(path, '}')
-	return path[:start] + id + path[end+1:]
+// others are what stands in place of a path's further parameters, and what an operation needs besides.
+var others = map[string]*strings.Replacer{
+	"callMethod":      strings.NewReplacer("{resource}", "messages", "{method}", "send"),
+	"readMethod":      strings.NewReplacer("{resource}", "me", "{method}", "get"),
+	"downloadMedia":   strings.NewReplacer("{mediaId}", "1"),
+	"fetchMedia":      strings.NewReplacer("/media", "/media?url=http%3A%2F%2F127.0.0.1%2Fmedia%2F1%2Ffull"),
+	"uploadMediaPart": strings.NewReplacer("{uploadId}", "1", "{number}", "1"),
+}
+
+// fill puts an id in place of the first parameter.
+func fill(op route.Operation, id string) string {
+	start, end := strings.IndexByte(op.Path, '{'), strings.IndexByte(op.Path, '}')
+	rest := op.Path[end+1:]
+	if more := others[op.ID]; more != nil {
+		rest = more.Replace(rest)
+	}
+	return op.Path[:start] + id + rest
 }
 
 func exampleBody(op route.Operation) any {
@@ -124,7 +144,7 @@ func TestScopeMatrix(t *testing.T) {
 		}
 		path := op.Path
 		if len(route.Parameters(path)) > 0 {
-			path = fill(path, unknownID(t, op))
+			path = fill(op, unknownID(t, op))
 		}
 		call := func(key string) testenv.Reply {
 			cases++
@@ -153,7 +173,7 @@ func TestScopeMatrix(t *testing.T) {
 func unknownID(t *testing.T, op route.Operation) string {
 	t.Helper()
 	r, ok := resources[segment(op.Path)]
-	if !ok || len(route.Parameters(op.Path)) != 1 {
+	if !ok || len(route.Parameters(op.Path)) != 1 && others[op.ID] == nil {
 		t.Fatalf("%s: tell the matrix how to make an id for %s", op.ID, op.Path)
 	}
 	return r.unknown()
@@ -178,15 +198,15 @@ func TestTenantMatrix(t *testing.T) {
 		if op.Public || len(route.Parameters(op.Path)) == 0 {
 			continue
 		}
-		unknown := node.Call(t, op.Method, fill(op.Path, unknownID(t, op)), mine.Key, exampleBody(op))
+		unknown := node.Call(t, op.Method, fill(op, unknownID(t, op)), mine.Key, exampleBody(op))
 		if unknown.Status != http.StatusNotFound {
 			t.Errorf("%s of an unknown id: %d %s", op.ID, unknown.Status, unknown.Body)
 		}
 		foreign := resources[segment(op.Path)].existing(t, node, theirs)
 		before := rowsOf(t, conn, theirs.ID)
 		for _, path := range []string{
-			fill(op.Path, foreign), fill(op.Path, "x"), fill(op.Path, theirs.ID), fill(op.Path, foreign+"0"),
-			fill(op.Path, strings.ToUpper(foreign)), fill(op.Path, "%00"), fill(op.Path, "%27%20OR%201=1"),
+			fill(op, foreign), fill(op, "x"), fill(op, theirs.ID), fill(op, foreign+"0"),
+			fill(op, strings.ToUpper(foreign)), fill(op, "%00"), fill(op, "%27%20OR%201=1"),
 		} {
 			cases++
 			r := node.Call(t, op.Method, path, mine.Key, exampleBody(op))
@@ -219,6 +239,7 @@ func anonymous(t *testing.T, body []byte) string {
 		t.Fatalf("%v in %s", err, body)
 	}
 	delete(m, "instance")
+	delete(m, "logUrl")
 	text, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
@@ -303,11 +324,11 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		}
 		path := op.Path
 		if len(route.Parameters(path)) > 0 {
-			failed := node.Call(t, op.Method, fill(path, unknownID(t, op)), owner.Key, exampleBody(op))
+			failed := node.Call(t, op.Method, fill(op, unknownID(t, op)), owner.Key, exampleBody(op))
 			if left := entries(failed); len(left) > 0 {
 				t.Errorf("%s failed with %d and left %v", op.ID, failed.Status, left)
 			}
-			path = fill(path, resources[segment(path)].existing(t, node, owner))
+			path = fill(op, resources[segment(path)].existing(t, node, owner))
 		}
 		switch op.ID {
 		case "resumeAccount":

@@ -26,6 +26,7 @@ type identityKey struct {
 	ID        string    `json:"id"`
 	Label     string    `json:"label"`
 	CreatedAt time.Time `json:"createdAt"`
+	KeyLimits
 }
 
 type identityOrg struct {
@@ -91,7 +92,7 @@ func (a *API) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, 
 func viewIdentity(p *apikey.Principal) *identityOutput {
 	return &identityOutput{identityBody{
 		Kind: "customer",
-		Key:  identityKey{string(p.Key.ID), p.Key.Label, p.Key.CreatedAt},
+		Key:  identityKey{string(p.Key.ID), p.Key.Label, p.Key.CreatedAt, viewKeyLimits(&p.Key.Allow)},
 		Org: identityOrg{
 			string(p.Org.ID), p.Org.Name, string(p.Org.Plan), p.Org.ContactEmail, string(p.Org.Environment),
 		},

@@ -173,7 +173,7 @@ func (a *API) advanceAttempt(ctx context.Context, in *advanceInput) (*attemptOut
 	if err := a.sandboxOnly(ctx); err != nil {
 		return nil, err
 	}
-	at, err := parseAttempt(in.ID)
+	at, err := a.attempt(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

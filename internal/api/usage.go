@@ -2,13 +2,24 @@ package api
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"time"
 
+	"github.com/maypok86/otter/v2"
+
+	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/connect"
+	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
 )
+
+type usageInput struct {
+	Account string `query:"accountId" maxLength:"64" doc:"Also what is left of this account's limits."`
+}
 
 type usageOutput struct{ Body usageBody }
 
@@ -22,6 +33,12 @@ type rateLimitsBody struct {
 	OrgMonth        windowBody          `json:"orgMonth" doc:"Calls of the organisation in this calendar month (UTC)."`
 	ConnectAttempts windowBody          `json:"connectAttempts" doc:"Connect attempts per hour."`
 	AccountDefaults accountDefaultsBody `json:"accountDefaults" doc:"What each connected account may be called."`
+	Account         *accountWindowsBody `json:"account,omitempty" doc:"The limits of the account that accountId names."`
+}
+
+type accountWindowsBody struct {
+	Read  windowBody `json:"read" doc:"Calls per minute that read."`
+	Write windowBody `json:"write" doc:"Calls per minute that write."`
 }
 
 type windowBody struct {
@@ -41,6 +58,21 @@ type periodBody struct {
 	PeriodEnd   time.Time        `json:"periodEnd"`
 	Calls       callsBody        `json:"calls"`
 	ByResource  map[string]int64 `json:"byResource" doc:"SDK calls by resource."`
+	Accounts    heldBody         `json:"accounts" doc:"Accounts that are connected right now."`
+	Connect     attemptsBody     `json:"connect" doc:"Attempts to connect, without those that sign in again by themselves."`
+	EgressBytes map[string]int64 `json:"egressBytes" doc:"Bytes sent to the platform and received from it, by region."`
+}
+
+type heldBody struct {
+	Connected int            `json:"connected"`
+	Limit     int            `json:"limit" doc:"-1 means unlimited."`
+	ByState   map[string]int `json:"byState" doc:"How many are in each state; states that none is in are left out."`
+}
+
+type attemptsBody struct {
+	Started   int64 `json:"started"`
+	Succeeded int64 `json:"succeeded"`
+	Failed    int64 `json:"failed"`
 }
 
 type callsBody struct {
@@ -54,15 +86,69 @@ type callsBody struct {
 func (a *API) usageRoutes() {
 	route.Typed(a.table, route.Operation{
 		ID: "getUsage", Method: http.MethodGet, Path: "/v1/me/usage", Tag: "Usage", Status: http.StatusOK,
-		Scope: scope.UsageRead, Quota: limit.Free,
+		Scope: scope.UsageRead, Quota: limit.Free, Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
 		Summary: "Limits and usage", Description: "What is left of each limit right now, and what was used this month. Reading it costs nothing. " +
-			"The breakdown follows the total within a second or two.",
+			"The breakdown follows the total within a second or two. The sums are the organisation's, whatever the key is limited to.",
 	}, a.getUsage)
+	a.figures = otter.Must(&otter.Options[figuresKey, figures]{
+		MaximumSize: 10_000, ExpiryCalculator: otter.ExpiryWriting[figuresKey, figures](figuresFor),
+	})
 }
 
-func (a *API) getUsage(ctx context.Context, _ *struct{}) (*usageOutput, error) {
+// figuresFor is how long figures serve: reading them is free to callers, and adding them up is not to us.
+const figuresFor = time.Second
+
+type figuresKey struct {
+	org   id.Org
+	month time.Time
+}
+
+// figures are what is counted of an org's accounts and attempts.
+type figures struct {
+	states   map[account.State]int
+	attempts connect.Month
+}
+
+func (a *API) count(ctx context.Context, key figuresKey) (figures, error) {
+	return a.figures.Get(ctx, key, otter.LoaderFunc[figuresKey, figures](func(ctx context.Context, k figuresKey) (f figures, err error) {
+		if f.states, err = a.Accounts.CountByState(ctx, k.org); err != nil {
+			return f, err
+		}
+		f.attempts, err = a.Connects.Month(ctx, k.org, k.month)
+		return f, err
+	}))
+}
+
+// windows are what is left of one account's limits; nil if none is asked for.
+func (a *API) windows(ctx context.Context, text string) (*accountWindowsBody, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // none is asked for
+	}
+	at, err := parseAccount(text)
+	if err != nil {
+		return nil, err
+	}
+	caller := route.Caller(ctx)
+	if err := route.MayUse(caller, at); err != nil {
+		return nil, err
+	}
+	if _, err := a.Accounts.Get(ctx, caller.Org.ID, at); err != nil {
+		return nil, err
+	}
+	read, write, err := a.Limits.AccountWindows(ctx, caller.Org.ID, at, &caller.Org.Limits)
+	if err != nil {
+		return nil, err
+	}
+	return &accountWindowsBody{windowBody(read), windowBody(write)}, nil
+}
+
+func (a *API) getUsage(ctx context.Context, in *usageInput) (*usageOutput, error) {
 	caller, d, now := route.Caller(ctx), route.From(ctx).Decision, a.Now()
 	limits := caller.Org.Limits
+	windows, err := a.windows(ctx, in.Account)
+	if err != nil {
+		return nil, err
+	}
 	connect, err := a.Limits.ConnectWindow(ctx, caller.Org.ID, limits.ConnectAttemptsPerHour)
 	if err != nil {
 		return nil, err
@@ -73,16 +159,41 @@ func (a *API) getUsage(ctx context.Context, _ *struct{}) (*usageOutput, error) {
 	if err != nil {
 		return nil, err
 	}
+	counted, err := a.count(ctx, figuresKey{caller.Org.ID, start})
+	if err != nil {
+		return nil, err
+	}
 	return &usageOutput{usageBody{
 		RateLimits: rateLimitsBody{
 			Org: windowBody(d.Org), OrgMonth: windowBody(d.Month), ConnectAttempts: windowBody(connect),
 			AccountDefaults: accountDefaultsBody{
 				limits.AccountReadPerMinute, limits.AccountWritePerMinute, now.Add(time.Minute).Unix(),
 			},
+			Account: windows,
 		},
 		Usage: periodBody{
 			PeriodStart: start, PeriodEnd: end, ByResource: sums.ByResource,
-			Calls: callsBody{d.MonthUsed, sums.Read, sums.Write, sums.Failed, sums.RateLimited},
+			Calls:    callsBody{d.MonthUsed, sums.Read, sums.Write, sums.Failed, sums.RateLimited},
+			Accounts: viewHeld(counted.states, limits.MaxAccounts), Connect: attemptsBody(counted.attempts), EgressBytes: byRegion(sums.Bytes),
 		},
 	}}, nil
+}
+
+func viewHeld(states map[account.State]int, most int) heldBody {
+	held := heldBody{Limit: most, ByState: make(map[string]int, len(states))}
+	for state, n := range states {
+		held.ByState[string(state)] = n
+		held.Connected += n
+	}
+	return held
+}
+
+// byRegion has every region, also those that nothing left by.
+func byRegion(bytes map[string]int64) map[string]int64 {
+	all := map[string]int64{}
+	for _, region := range connect.Regions {
+		all[region] = 0
+	}
+	maps.Copy(all, bytes)
+	return all
 }

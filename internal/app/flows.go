@@ -21,10 +21,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/hosted"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/idempotency"
+	"github.com/stagedoor/stagedoor/internal/invoke"
+	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/outbox"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/transfer"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 )
 
@@ -37,7 +40,10 @@ type flows struct {
 	links    *session.Links
 	connects *connect.Connects
 	health   *health.Health
-	hosted   *hosted.Hosted
+	invoker  *invoke.Invoker
+	// transfers are files on their way.
+	transfers *transfer.Transfers
+	hosted    *hosted.Hosted
 	// repeats are requests under an Idempotency-Key.
 	repeats *idempotency.Keys
 	sandbox *sandboxctl.Client
@@ -93,6 +99,22 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 			return err
 		},
 		Ticker: clock.Ticker, Log: n.log, Now: clock.Now,
+	})
+	n.invoker = invoke.New(invoke.Deps{
+		Accounts: n.accounts, Health: n.health, Limits: n.limits, Meter: n.usage, Drivers: drivers, Log: n.log, Now: clock.Now,
+	})
+	files, err := driver.Files()
+	if err != nil {
+		return err
+	}
+	n.transfers = transfer.New(transfer.Deps{
+		Config:    transfer.Config{},
+		Platforms: map[org.Environment]transfer.Platform{org.EnvSandbox: {Catalog: sandbox, Files: files}}, Accounts: n.accounts,
+		Call: func(ctx context.Context, of id.Org, at id.Account, d limit.Decision, m *catalog.Method, args catalog.Args) ([]byte, error) {
+			a, err := n.invoker.Do(ctx, invoke.Call{Org: of, Account: at, Admission: d, Method: m, Args: args, Fresh: true})
+			return a.Result, err
+		},
+		Meter: n.usage, Now: clock.Now,
 	})
 	p := pages{n.connects, n.sessions, orgs, n.accounts}
 	n.hosted, err = hosted.New(hosted.Deps{

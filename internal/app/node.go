@@ -35,6 +35,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/fleet"
 	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/postgres"
@@ -64,9 +65,11 @@ type Node struct {
 	limits *limit.Limiter
 	keys   *apikey.Keys
 	usage  *usage.Usage
-	jobs   *river.Client[pgx.Tx] // nil unless this node is a worker
-	api    *api.API
-	admin  *admin.Admin
+	// journal is the log of requests.
+	journal *journal.Journal
+	jobs    *river.Client[pgx.Tx] // nil unless this node is a worker
+	api     *api.API
+	admin   *admin.Admin
 	flows
 
 	draining atomic.Bool
@@ -121,6 +124,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	n.keys = apikey.New(apikey.Deps{DB: n.db, Orgs: orgs, Audit: auditLog, Troubled: n.limits.Troubled, Now: clock.Now})
 	n.bus.OnConnect(func() { n.keys.Distrust(); n.sealer.Distrust() })
 	n.usage = usage.New(usage.Deps{DB: n.db, Log: n.log, Now: clock.Now})
+	n.journal = journal.New(journal.Deps{DB: n.db, Ticker: clock.Ticker, Log: n.log, Now: clock.Now})
 
 	source, hashIP := route.SourceOf(proxies), hashWith(cfg.IPHashKey.Reveal())
 	if err := n.buildFlows(process, orgs, auditLog, enqueue, source, hashIP); err != nil {
@@ -129,7 +133,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	publicMetrics, adminMetrics := route.NewMetrics("public"), route.NewMetrics("admin")
 	n.api, err = api.New(api.Deps{
 		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Audit: auditLog, Limits: n.limits, Usage: n.usage,
-		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Catalogs: n.flows.catalogs,
+		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Invoke: n.invoker, Transfers: n.transfers, Journal: n.journal, Catalogs: n.flows.catalogs,
 		Sandbox: n.sandbox, Idempotency: n.repeats,
 		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
@@ -155,7 +159,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 			return n, fmt.Errorf("set up the workers: %w", err)
 		}
 	}
-	for _, list := range [][]prometheus.Collector{n.limits.Collectors(), n.egress.Collectors(), n.sealer.Collectors(), n.health.Collectors(), publicMetrics.Collectors(), adminMetrics.Collectors(), {n.poolCollector()}} {
+	for _, list := range [][]prometheus.Collector{n.limits.Collectors(), n.egress.Collectors(), n.sealer.Collectors(), n.health.Collectors(), n.invoker.Collectors(), n.transfers.Collectors(), n.journal.Collectors(), publicMetrics.Collectors(), adminMetrics.Collectors(), {n.poolCollector()}} {
 		n.registry.MustRegister(list...)
 	}
 	return n, nil

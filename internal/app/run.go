@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
@@ -58,6 +59,8 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 		return n.bus.Listen(background, limit.AccountPattern, func(account string, _ []byte) { n.limits.ForgetAccount(id.Account(account)) })
 	})
 	work.Go(func() error { return n.sealer.Run(background) })
+	work.Go(func() error { return n.journal.Run(background) })
+	work.Go(func() error { return n.bus.Listen(background, account.SessionPattern, n.accounts.Heard) })
 	work.Go(func() error { return n.bus.Listen(background, connect.Pattern, n.connects.Heard) })
 	if n.jobs != nil {
 		work.Go(func() error { return n.work(background) })

@@ -27,8 +27,8 @@ type layer struct {
 var layers = []layer{
 	{"words", []string{"id", "problem", "scope", "secret"}},
 	{"platform", []string{"clock", "postgres", "valkey", "bus", "kms", "egress", "telemetry", "sandboxctl", "qrcode"}},
-	{"domain", []string{"org", "apikey", "limit", "usage", "audit", "fleet", "catalog", "upstream", "seal", "outbox", "account", "idempotency"}},
-	{"flows", []string{"connect", "health"}},
+	{"domain", []string{"org", "apikey", "limit", "usage", "audit", "fleet", "catalog", "upstream", "seal", "outbox", "account", "idempotency", "journal"}},
+	{"flows", []string{"connect", "health", "invoke", "transfer"}},
 	{"faces", []string{"route", "api", "admin", "hosted"}},
 	{"wiring", []string{"config", "app"}},
 	{"checks", []string{"testenv", "archtest"}},

@@ -1,4 +1,4 @@
-package api
+package sdk
 
 import (
 	"context"
@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strings"
 	"sync"
 
+	"github.com/maypok86/otter/v2"
+
+	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
@@ -73,55 +75,40 @@ type sdkMethod struct {
 	Deprecated  *string         `json:"deprecated" doc:"The version that will do without it."`
 }
 
-func (a *API) sdkRoutes() {
-	route.Typed(a.table, route.Operation{
+// listRoutes adds the catalogue.
+func (c *Calls) listRoutes(t *route.Table) {
+	route.Typed(t, route.Operation{
 		ID: "listMethods", Method: http.MethodGet, Path: "/v1/sdk/methods", Tag: "SDK", Status: http.StatusOK, Quota: limit.Free,
 		Answer: sdkBody{}, Conditional: true, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "The SDK catalogue", Description: "Every method that can be called on an account, with its arguments and its result. " +
-			"Which ones depends on the key's environment. Reading it costs nothing; the answer has an ETag.",
-	}, a.listMethods)
-	a.sdk = &sdkDocuments{url: a.Config.PublicURL}
-	a.table.Describe(func() (route.Part, error) {
-		c := a.Catalogs[org.EnvSandbox]
-		return describeMethods(c, c.Methods())
+			"Which ones depends on the key's environment, and on the `methods` that the key is limited to. Reading it costs nothing; the answer has an ETag.",
+	}, c.listMethods)
+	t.Describe(func() (route.Part, error) {
+		sandbox := c.Catalogs[org.EnvSandbox]
+		return describeMethods(sandbox, sandbox.Methods())
 	})
 }
 
-func (a *API) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, error) {
-	c := a.Catalogs[route.Caller(ctx).Org.Environment]
-	if c == nil {
+func (c *Calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, error) {
+	caller := route.Caller(ctx)
+	catalogue := c.Catalogs[caller.Org.Environment]
+	if catalogue == nil {
 		return nil, problem.ServiceUnavailable.New("No platform is set up for this environment.").After(60)
 	}
-	if _, ok := c.Resource(in.Resource); in.Resource != "" && !ok {
-		return nil, problem.InvalidRequest.New("There is no such resource.").With("suggestions", c.NearestResource(in.Resource)).
+	if _, ok := catalogue.Resource(in.Resource); in.Resource != "" && !ok {
+		return nil, problem.InvalidRequest.New("There is no such resource.").With("suggestions", catalogue.NearestResource(in.Resource)).
 			At("query/resource", "unknown", "is no resource of the catalogue")
 	}
-	doc, err := a.sdk.get(sdkKey{c, in.Format, in.Resource, in.Access})
+	doc, err := c.documents.get(sdkKey{catalogue, in.Format, in.Resource, in.Access}, &caller.Key.Allow)
 	if err != nil {
 		return nil, err
 	}
 	// The body depends on the key, so nobody else's cache may hold it; whoever holds it asks again, which costs nothing.
 	out := &sdkOutput{Status: http.StatusOK, ContentType: "application/json", ETag: doc.etag, CacheControl: "private, no-cache", Vary: "Authorization", Body: doc.body}
-	if matches(in.IfNoneMatch, doc.etag) {
+	if route.Matches(in.IfNoneMatch, doc.etag) {
 		out.Status, out.ContentType, out.Body = http.StatusNotModified, "", nil
 	}
 	return out, nil
-}
-
-// entityTag finds the tags in a list of them; whether they are weak does not matter for reading.
-var entityTag = regexp.MustCompile(`(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")`)
-
-// matches says whether an If-None-Match names what is current.
-func matches(header, etag string) bool {
-	if strings.TrimSpace(header) == "*" {
-		return true
-	}
-	for _, m := range entityTag.FindAllStringSubmatch(header, -1) {
-		if m[1] == etag {
-			return true
-		}
-	}
-	return false
 }
 
 // sdkKey is which representation is meant. Formats, resources and accesses are known ones, so there are not many.
@@ -135,28 +122,65 @@ type sdkDocument struct {
 	etag string
 }
 
-// sdkDocuments makes each representation once.
+// sdkDocuments makes each representation once. Those for keys that may not call everything could be any number, so only so many bytes
+// of them are kept.
 type sdkDocuments struct {
-	url  string
-	made sync.Map // sdkKey to func() (sdkDocument, error)
+	url    string
+	made   sync.Map // sdkKey to func() (sdkDocument, error)
+	narrow *otter.Cache[narrowKey, sdkDocument]
 }
 
-func (d *sdkDocuments) get(key sdkKey) (sdkDocument, error) {
-	made, ok := d.made.Load(key)
-	if !ok {
-		made, _ = d.made.LoadOrStore(key, sync.OnceValues(func() (sdkDocument, error) { return d.render(key) }))
-	}
-	render, _ := made.(func() (sdkDocument, error))
-	return render()
+// narrowKey is a representation of some methods: a bit for each of the catalogue's. Keys that may call the same ones share it.
+type narrowKey struct {
+	sdkKey
+	methods string
 }
 
-func (d *sdkDocuments) render(key sdkKey) (sdkDocument, error) {
+// narrowBytes bounds the representations of keys that may not call everything.
+const narrowBytes = 64 << 20
+
+func newSDKDocuments(url string) *sdkDocuments {
+	return &sdkDocuments{url: url, narrow: otter.Must(&otter.Options[narrowKey, sdkDocument]{
+		MaximumWeight: narrowBytes,
+		Weigher:       func(key narrowKey, doc sdkDocument) uint32 { return uint32(len(doc.body) + len(key.methods)) },
+	})}
+}
+
+// get finds the representation of what a key may call.
+func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (sdkDocument, error) {
 	var methods []*catalog.Method
-	for _, m := range key.catalog.Methods() {
-		if (key.resource == "" || m.Resource == key.resource) && (key.access == "" || string(m.Access) == key.access) {
+	all := key.catalog.Methods()
+	bits, whole := make([]byte, (len(all)+7)/8), true
+	for i, m := range all {
+		switch {
+		case (key.resource != "" && m.Resource != key.resource) || (key.access != "" && string(m.Access) != key.access):
+		case allow.MayCall(m.Resource, m.Name, m.Sensitive):
 			methods = append(methods, m)
+			bits[i/8] |= 1 << (i % 8)
+		default:
+			whole = false
 		}
 	}
+	if whole {
+		made, ok := d.made.Load(key)
+		if !ok {
+			made, _ = d.made.LoadOrStore(key, sync.OnceValues(func() (sdkDocument, error) { return d.render(key, methods) }))
+		}
+		render, _ := made.(func() (sdkDocument, error))
+		return render()
+	}
+	narrow := narrowKey{key, string(bits)}
+	if doc, ok := d.narrow.GetIfPresent(narrow); ok {
+		return doc, nil
+	}
+	doc, err := d.render(key, methods)
+	if err == nil {
+		d.narrow.Set(narrow, doc)
+	}
+	return doc, err
+}
+
+func (d *sdkDocuments) render(key sdkKey, methods []*catalog.Method) (sdkDocument, error) {
 	var body any
 	var err error
 	switch key.format {

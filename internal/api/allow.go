@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+
+	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/route"
+)
+
+// What a key is limited to is kept by the table where a path names an account, by the passthrough where it names a method, and here
+// for all else: what names no account must not become a way around the list.
+
+// KeyLimits are what a key is limited to, beyond its scopes.
+type KeyLimits struct {
+	Methods   []string   `json:"methods,omitempty" doc:"Patterns of the SDK methods that the key may call. Left out, all of them."`
+	Inherited [][]string `json:"inheritedMethods,omitempty" doc:"Lists of the keys that it was minted by; they hold as well."`
+	Accounts  []string   `json:"accountIds,omitempty" doc:"The accounts that the key may use. Left out, all of them."`
+}
+
+func viewKeyLimits(a *apikey.Allow) KeyLimits {
+	var l KeyLimits
+	l.Methods, l.Inherited = a.Lists()
+	for _, one := range a.Accounts {
+		l.Accounts = append(l.Accounts, string(one))
+	}
+	return l
+}
+
+// mayConnect says why the caller's key may not connect an account, if so. Whichever account signs in would be one that is not in its list.
+func mayConnect(ctx context.Context, account id.Account) error {
+	caller := route.Caller(ctx)
+	if caller.Key.Allow.Accounts != nil && account == "" {
+		return problem.AccountNotAllowedForKey.New("This key is limited to certain accounts, so it cannot connect others. Name one of them in account_id to connect it again.")
+	}
+	return route.MayUse(caller, account)
+}
+
+// attempt reads the id of an attempt that the caller's key may see. To a key that is limited to certain accounts there are no attempts but theirs.
+func (a *API) attempt(ctx context.Context, text string) (id.Attempt, error) {
+	at, err := parseAttempt(text)
+	caller := route.Caller(ctx)
+	if err != nil || caller.Key.Allow.Accounts == nil {
+		return at, err
+	}
+	f, err := a.Connects.Get(ctx, caller.Org.ID, at)
+	if err != nil {
+		return "", err
+	}
+	if f.AccountID == nil || !caller.Key.Allow.MayUse(id.Account(*f.AccountID)) {
+		return "", attemptNotFound()
+	}
+	return at, nil
+}
+
+// mayRead says whether a key may read about what an id names. Whose an attempt or a link is cannot be told from its id.
+func mayRead(allow *apikey.Allow, target string) bool {
+	if allow.Accounts == nil {
+		return true
+	}
+	if account, err := id.Parse[id.Account](target); err == nil {
+		return allow.MayUse(account)
+	}
+	_, noAttempt := id.Parse[id.Attempt](target)
+	_, noSession := id.Parse[id.Session](target)
+	return noAttempt != nil && noSession != nil
+}

@@ -1,0 +1,284 @@
+// Package logs is the part of the public face that shows an org its requests, and what goes wrong in them.
+package logs
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/journal"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/scope"
+)
+
+type logsInput struct {
+	Account string    `query:"accountId" maxLength:"64" doc:"Only requests about this account."`
+	Method  string    `query:"method" maxLength:"128" doc:"Only this SDK method, such as messages.send, or this operation of the interface, such as listAccounts."`
+	Status  string    `query:"status" pattern:"^[1-5]([0-9][0-9]|xx)$" patternDescription:"a status, or 2xx, 4xx or 5xx" doc:"Only this status, or this class of statuses: 2xx, 4xx, 5xx."`
+	Code    string    `query:"code" maxLength:"64" doc:"Only requests that ended with this problem."`
+	Key     string    `query:"keyId" maxLength:"64" doc:"Only requests of this API key."`
+	Since   time.Time `query:"since" doc:"Only requests that began then or later."`
+	Until   time.Time `query:"until" doc:"Only requests that began before."`
+	Limit   int       `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many requests."`
+	Cursor  string    `query:"cursor" maxLength:"256" doc:"nextCursor of the page before."`
+}
+
+type logsOutput struct{ Body logsBody }
+
+type logsBody struct {
+	Logs       []logBody `json:"logs" doc:"Newest first."`
+	NextCursor *string   `json:"nextCursor" doc:"Null on the last page."`
+}
+
+type logInput struct {
+	ID string `path:"requestId" maxLength:"128" doc:"The request's id: the X-Request-Id header of its answer."`
+}
+
+type logOutput struct {
+	Body struct {
+		Log logBody `json:"log"`
+	}
+}
+
+type logBody struct {
+	RequestID    string    `json:"requestId"`
+	At           time.Time `json:"at" doc:"When the request arrived."`
+	Method       string    `json:"method" doc:"The SDK method, such as messages.send, or the operation of the interface, such as listAccounts."`
+	HTTP         string    `json:"http" doc:"The HTTP method."`
+	Status       int       `json:"status"`
+	DurationMS   float64   `json:"durationMs" doc:"From the request's arrival until it was answered."`
+	UpstreamMS   *float64  `json:"upstreamMs" doc:"What the platform and the way to it took of that; null if it was not asked."`
+	KeyID        string    `json:"keyId"`
+	AccountID    *string   `json:"accountId" doc:"Null if the request concerned none."`
+	Code         *string   `json:"code" doc:"The problem's code; null if there was none."`
+	Retryable    *bool     `json:"retryable" doc:"What the problem said; null if there was none."`
+	UpstreamCode *int      `json:"upstreamCode" doc:"The platform's own code; null if it gave none."`
+	BytesIn      int64     `json:"bytesIn" doc:"The size of the request's body."`
+	BytesOut     int64     `json:"bytesOut" doc:"The size of the answer's body."`
+	Replayed     bool      `json:"replayed" doc:"Whether the answer was that of an earlier request with the same Idempotency-Key."`
+	DryRun       bool      `json:"dryRun"`
+}
+
+type errorsInput struct {
+	Since time.Time `query:"since" doc:"Left out, 24 hours ago."`
+	Until time.Time `query:"until" doc:"Left out, now."`
+	Limit int       `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many groups."`
+}
+
+type errorsOutput struct {
+	Body struct {
+		Errors []errorBody `json:"errors" doc:"The most frequent first."`
+	}
+}
+
+type errorBody struct {
+	Code          string    `json:"code" doc:"The problem's code."`
+	Method        string    `json:"method" doc:"The SDK method or the operation."`
+	Status        int       `json:"status"`
+	Count         int64     `json:"count"`
+	FirstAt       time.Time `json:"firstAt" doc:"The first within the time asked for."`
+	LastAt        time.Time `json:"lastAt"`
+	Accounts      int64     `json:"accounts" doc:"How many accounts had it."`
+	LastRequestID string    `json:"lastRequestId" doc:"The newest; GET /v1/logs/{requestId} tells more."`
+	Retryable     bool      `json:"retryable" doc:"What the newest said."`
+}
+
+const (
+	tagLogs = "Logs"
+	// errorsWithin is how far back failures are grouped unless the caller says.
+	errorsWithin = 24 * time.Hour
+)
+
+// reads are the operations.
+type reads struct {
+	*journal.Journal
+	now func() time.Time
+}
+
+// Routes adds the operations.
+func Routes(t *route.Table, from *journal.Journal, now func() time.Time) {
+	a := reads{from, now}
+	route.Typed(t, route.Operation{
+		ID: "listLogs", Method: http.MethodGet, Path: "/v1/logs", Tag: tagLogs, Status: http.StatusOK,
+		Scope: scope.UsageRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Summary: "Request log",
+		Description: "What the organisation's keys called, newest first: never what was sent or answered. Filters can be combined. " +
+			"A request is here a second or two after its answer, and as long as the plan keeps it. A key that is limited to accounts sees requests about these.",
+	}, a.listLogs)
+	route.Typed(t, route.Operation{
+		ID: "getLog", Method: http.MethodGet, Path: "/v1/logs/{requestId}", Tag: tagLogs, Status: http.StatusOK,
+		Scope: scope.UsageRead, Quota: limit.Plain, Problems: []problem.Kind{problem.LogNotFound},
+		Summary:     "One request",
+		Description: "The request with this id, as `X-Request-Id` and a problem's `instance` tell it. If you chose an id twice, the newest.",
+	}, a.getLog)
+	route.Typed(t, route.Operation{
+		ID: "listErrors", Method: http.MethodGet, Path: "/v1/errors", Tag: tagLogs, Status: http.StatusOK,
+		Scope: scope.UsageRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Summary:     "What goes wrong",
+		Description: "Requests that ended with a problem, grouped by problem, method and status: how many, since when, on how many accounts. The last 24 hours unless you say otherwise.",
+	}, a.listErrors)
+}
+
+func (a reads) listLogs(ctx context.Context, in *logsInput) (*logsOutput, error) {
+	f, behind, err := in.filter()
+	if err != nil {
+		return nil, err
+	}
+	entries, next, err := a.Page(ctx, logReader(ctx), f, behind, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &logsOutput{logsBody{Logs: make([]logBody, len(entries))}}
+	for i := range entries {
+		out.Body.Logs[i] = viewLog(&entries[i])
+	}
+	if !next.At.IsZero() {
+		text := next.String()
+		out.Body.NextCursor = &text
+	}
+	return out, nil
+}
+
+func (a reads) getLog(ctx context.Context, in *logInput) (*logOutput, error) {
+	e, err := a.Get(ctx, logReader(ctx), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &logOutput{}
+	out.Body.Log = viewLog(&e)
+	return out, nil
+}
+
+func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, error) {
+	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
+	checkSpan(bad, in.Since, in.Until)
+	if len(bad.Fields) > 0 {
+		return nil, bad
+	}
+	since := in.Since
+	if since.IsZero() {
+		end := in.Until
+		if end.IsZero() {
+			end = a.now()
+		}
+		since = end.Add(-errorsWithin)
+	}
+	found, err := a.Failures(ctx, logReader(ctx), since, in.Until, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &errorsOutput{}
+	out.Body.Errors = make([]errorBody, len(found))
+	for i, f := range found {
+		out.Body.Errors[i] = errorBody{
+			f.Problem, f.Operation, f.Status, f.Count, f.First, f.Last, f.Accounts, string(f.LastRequest), f.Retryable,
+		}
+	}
+	return out, nil
+}
+
+// logReader is what the caller may see.
+func logReader(ctx context.Context) journal.Reader {
+	p := route.Caller(ctx)
+	return journal.Reader{Org: p.Org.ID, Days: p.Org.Limits.EventRetentionDays, Accounts: p.Key.Allow.Accounts}
+}
+
+// filter reads what huma cannot check.
+func (in *logsInput) filter() (journal.Filter, journal.Position, error) {
+	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
+	f := journal.Filter{Operation: in.Method, Problem: in.Code, Since: in.Since, Until: in.Until}
+	var (
+		behind journal.Position
+		err    error
+	)
+	if in.Account != "" {
+		if f.Account, err = id.Parse[id.Account](in.Account); err != nil {
+			bad.At("query/accountId", "format", "must be the id of an account, as GET /v1/accounts shows it")
+		}
+	}
+	if in.Key != "" {
+		if f.Key, err = id.Parse[id.Key](in.Key); err != nil {
+			bad.At("query/keyId", "format", "must be the id of an API key, as GET /v1/me/keys shows it")
+		}
+	}
+	if !isMethod(in.Method) {
+		bad.At("query/method", "format", "must be an SDK method such as messages.send, or an operation such as listAccounts")
+	}
+	if _, ok := problem.Lookup(in.Code); in.Code != "" && !ok {
+		bad.At("query/code", "enum", "must be the code of a problem, as GET /problems lists them")
+	}
+	f.StatusFrom, f.StatusTo = statuses(in.Status)
+	checkSpan(bad, in.Since, in.Until)
+	if in.Cursor != "" {
+		var ok bool
+		if behind, ok = journal.ParsePosition(in.Cursor); !ok {
+			bad.Detail = "The cursor is not one that this list gave out."
+			bad.At("query/cursor", "format", "must be the nextCursor of an earlier page")
+		}
+	}
+	if len(bad.Fields) > 0 {
+		return f, behind, bad
+	}
+	return f, behind, nil
+}
+
+// isMethod says whether a method or an operation could have this name. The database would not take every text.
+func isMethod(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// statuses are the lowest and the highest that a filter means.
+func statuses(text string) (from, to int) {
+	if text == "" {
+		return 0, 0
+	}
+	if class := int(text[0]-'0') * 100; text[1:] == "xx" {
+		return class, class + 99
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, 0 // its pattern does not let it pass
+	}
+	return n, n
+}
+
+func checkSpan(bad *problem.Error, since, until time.Time) {
+	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
+		bad.At("query/since", "range", "must be before until")
+	}
+}
+
+func viewLog(e *journal.Entry) logBody {
+	body := logBody{
+		RequestID: string(e.Request), At: e.At, Method: e.Operation, HTTP: e.Verb, Status: e.Status, DurationMS: milliseconds(e.Took),
+		KeyID: string(e.Key), BytesIn: e.In, BytesOut: e.Out, Replayed: e.Replayed, DryRun: e.DryRun,
+	}
+	if e.Upstream > 0 {
+		ms := milliseconds(e.Upstream)
+		body.UpstreamMS = &ms
+	}
+	if e.Account != "" {
+		account := string(e.Account)
+		body.AccountID = &account
+	}
+	if e.Problem != "" {
+		body.Code, body.Retryable = &e.Problem, &e.Retryable
+	}
+	if e.UpstreamCode != 0 {
+		body.UpstreamCode = &e.UpstreamCode
+	}
+	return body
+}
+
+// milliseconds keeps three digits behind the point, as the log does.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
