@@ -1,10 +1,10 @@
 # Everything a developer does with Stagedoor. The work is in scripts/.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help up down reset restart logs status build generate fmt lint test check bench ci tools
+.PHONY: help up down reset restart logs status build generate fmt lint test check bench bench-gateway ci tools
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  NODES=3 make up runs three nodes; DEV_PORT_OFFSET=500 make up moves every port."
 
@@ -53,6 +53,9 @@ check: ## Run what CI checks on the code, without the smoke test
 
 bench: ## Run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
+
+bench-gateway: ## Compare a whole call with a bare reverse proxy (BENCH_ROUND=1s for a first look)
+	go test -run '^$$' -bench '^BenchmarkGateway' -benchtime 1x -timeout 30m -v ./bench
 
 ci: ## Run all that CI runs
 	@bash .ci/run

@@ -1,0 +1,270 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// peerVariable makes a run of TestGatewayPeer one of the servers that the gateway is measured with, or against.
+const peerVariable = "BENCH_PEER"
+
+// canned is what the platform answers, recorded from the sandbox.
+type canned struct {
+	// Me is who a session belongs to, by its cookie auth_id.
+	Me map[string]json.RawMessage
+	// Small and Large are pages of messages, of about 1 KB and 64 KB; One is a message.
+	Small, Large, One json.RawMessage
+}
+
+// TestGatewayPeer is no test: the benchmarks run it as a process of its own.
+func TestGatewayPeer(t *testing.T) {
+	address := os.Getenv(peerVariable + "_ADDRESS")
+	switch os.Getenv(peerVariable) {
+	case "platform":
+		text, err := os.ReadFile(os.Getenv(peerVariable + "_FILE"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c canned
+		if err := json.Unmarshal(text, &c); err != nil {
+			t.Fatal(err)
+		}
+		t.Fatal(servePlatform(address, c))
+	case "proxy":
+		t.Fatal(serveReverseProxy(address, os.Getenv(peerVariable+"_FILE")))
+	}
+}
+
+// startPeer runs this program as a peer on a core, and waits for it.
+func startPeer(b *testing.B, what, core, file string) (address string, pid int) {
+	b.Helper()
+	address = freeAddress(b)
+	cmd := exec.Command("taskset", "-c", core, os.Args[0], "-test.run=^TestGatewayPeer$", "-test.timeout=0")
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", peerVariable+"="+what, peerVariable+"_ADDRESS="+address, peerVariable+"_FILE="+file)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+			return address, cmd.Process.Pid
+		}
+		if time.Now().After(deadline) {
+			b.Fatal(err)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// servePlatform answers in the sandbox's words at the least cost that Go allows. It is also the proxy of every region: asked for a
+// tunnel it says yes, and is what is at the end of it.
+func servePlatform(address string, c canned) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	wrap := func(body []byte) []byte {
+		return append(fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: %s\r\nContent-Length: %d\r\n\r\n",
+			time.Now().UTC().Format(http.TimeFormat), len(body)), body...)
+	}
+	me := map[string][]byte{}
+	for id, body := range c.Me {
+		me[id] = wrap(body)
+	}
+	small, large, one := wrap(c.Small), wrap(c.Large), wrap(c.One)
+	pick := func(head []byte) []byte {
+		line, _, _ := bytes.Cut(head, []byte("\r\n"))
+		switch {
+		case bytes.HasPrefix(line, []byte("CONNECT ")):
+			return []byte("HTTP/1.1 200 OK\r\n\r\n")
+		case bytes.HasPrefix(line, []byte("POST ")):
+			return one
+		case bytes.Contains(line, []byte("/messages?")) && bytes.Contains(line, []byte("limit=100")):
+			return large
+		case bytes.Contains(line, []byte("/messages")):
+			return small
+		}
+		_, rest, _ := bytes.Cut(head, []byte("auth_id="))
+		id, _, _ := bytes.Cut(rest, []byte(";"))
+		id, _, _ = bytes.Cut(id, []byte("\r"))
+		return me[string(id)]
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go answerAll(conn, pick)
+	}
+}
+
+// answerAll answers what comes on a connection, one after the other.
+func answerAll(conn net.Conn, pick func(head []byte) []byte) {
+	defer conn.Close()
+	in := bufio.NewReaderSize(conn, 64<<10)
+	for {
+		head, length, err := readHead(in)
+		if err != nil {
+			return
+		}
+		answer := pick(head)
+		if _, err := in.Discard(length); err != nil {
+			return
+		}
+		if _, err := conn.Write(answer); err != nil {
+			return
+		}
+	}
+}
+
+// readHead reads up to the end of a header. It is valid until the next read.
+func readHead(in *bufio.Reader) (head []byte, length int, err error) {
+	for want := 1; ; want = in.Buffered() + 1 {
+		if _, err := in.Peek(want); err != nil {
+			return nil, 0, err
+		}
+		seen, err := in.Peek(in.Buffered())
+		if err != nil {
+			return nil, 0, err
+		}
+		end := bytes.Index(seen, []byte("\r\n\r\n"))
+		if end < 0 {
+			continue
+		}
+		head = seen[:end+4]
+		if _, after, ok := bytes.Cut(head, []byte("Content-Length: ")); ok {
+			for _, c := range after {
+				if c < '0' || c > '9' {
+					break
+				}
+				length = length*10 + int(c-'0')
+			}
+		}
+		_, err = in.Discard(end + 4) // what was peeked stays where it is until the next read
+		return head, length, err
+	}
+}
+
+// serveReverseProxy is the least gateway there is: the standard library's, with the settings that make it fastest.
+func serveReverseProxy(address, upstream string) error {
+	to, err := url.Parse(upstream)
+	if err != nil {
+		return err
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		Transport:  &http.Transport{MaxIdleConns: 4096, MaxIdleConnsPerHost: 1024, DisableCompression: true},
+		BufferPool: &buffers{},
+		ErrorLog:   log.Default(),
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", proxy)
+	mux.HandleFunc("GET /mallocs", func(w http.ResponseWriter, _ *http.Request) {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		fmt.Fprintf(w, "go_memstats_mallocs_total %d\ngo_memstats_alloc_bytes_total %d\n", m.Mallocs, m.TotalAlloc)
+	})
+	return http.ListenAndServe(address, mux)
+}
+
+type buffers struct{ pool sync.Pool }
+
+func (p *buffers) Get() []byte {
+	if b, ok := p.pool.Get().(*[]byte); ok {
+		return *b
+	}
+	return make([]byte, 32<<10)
+}
+
+func (p *buffers) Put(b []byte) { p.pool.Put(&b) }
+
+// record asks the sandbox for what the platform shall answer.
+func record(b *testing.B, s *sandboxd) (file string, c canned) {
+	b.Helper()
+	get := func(who creator, path string) []byte {
+		req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, s.url+"/api/v2"+path, http.NoBody)
+		if err != nil {
+			b.Fatal(err)
+		}
+		req.Header = who.header.Clone()
+		resp, err := pooled.Do(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var out bytes.Buffer
+		if _, err := out.ReadFrom(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+			b.Fatalf("%s: %d %s %v", path, resp.StatusCode, out.Bytes(), err)
+		}
+		return out.Bytes()
+	}
+	c.Me = map[string]json.RawMessage{}
+	for _, who := range s.creators {
+		_, id, _ := strings.Cut(who.header.Get("Cookie"), "auth_id=")
+		id, _, _ = strings.Cut(id, ";")
+		c.Me[id] = get(who, "/me")
+	}
+	page := get(s.creators[0], "/chats/"+s.creators[0].fan+"/messages")
+	var members map[string]json.RawMessage
+	var items []json.RawMessage
+	if err := json.Unmarshal(page, &members); err != nil {
+		b.Fatal(err)
+	}
+	list := ""
+	for name, value := range members {
+		if json.Unmarshal(value, &items) == nil && len(items) > 0 {
+			list = name
+			break
+		}
+	}
+	if list == "" {
+		b.Fatalf("no messages in %s", page)
+	}
+	sized := func(bytes int) json.RawMessage {
+		var some []json.RawMessage
+		for n := 0; n < bytes; n += len(items[0]) + 1 {
+			some = append(some, items[0])
+		}
+		text, err := json.Marshal(some)
+		if err != nil {
+			b.Fatal(err)
+		}
+		members[list] = text
+		if text, err = json.Marshal(members); err != nil {
+			b.Fatal(err)
+		}
+		return text
+	}
+	c.Small, c.Large, c.One = sized(1<<10), sized(64<<10), slices.Clone(items[0])
+	file = filepath.Join(b.TempDir(), "platform.json")
+	text, err := json.Marshal(c)
+	if err == nil {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return file, c
+}
