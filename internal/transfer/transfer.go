@@ -207,13 +207,14 @@ func changed(err error) error {
 
 // line is the connection to the caller, whose limits move on with the transfer.
 type line struct {
+	header  http.Header
 	control *http.ResponseController
 	now     func() time.Time
 	each    time.Duration
 }
 
 func (t *Transfers) line(w http.ResponseWriter) *line {
-	return &line{control: http.NewResponseController(w), now: t.Now, each: t.Config.Patience}
+	return &line{header: w.Header(), control: http.NewResponseController(w), now: t.Now, each: t.Config.Patience}
 }
 
 // A writer without a connection has no limits to move, so errors of the three below mean nothing.
@@ -225,5 +226,9 @@ func (l *line) listen() { _ = l.control.SetReadDeadline(time.Time{}) }
 func (l *line) expectRead()  { _ = l.control.SetReadDeadline(l.now().Add(l.each)) }
 func (l *line) expectWrite() { _ = l.control.SetWriteDeadline(l.now().Add(l.each)) }
 
-// interrupt ends a read that is waiting for the caller.
-func (l *line) interrupt() { _ = l.control.SetReadDeadline(time.Unix(1, 0)) }
+// interrupt ends a read that is waiting for the caller. The connection cannot be used again: the server takes the failed read for the
+// caller's going away, and would cancel every later request on it.
+func (l *line) interrupt() {
+	l.header.Set("Connection", "close")
+	_ = l.control.SetReadDeadline(time.Unix(1, 0))
+}

@@ -304,3 +304,23 @@ func TestAPartThatIsTakenTooEarlyIsNotTaken(t *testing.T) {
 	}
 	r.idle()
 }
+
+// A transfer that was broken off leaves nothing behind on its connection that the caller's next requests would meet with.
+func TestTheNextRequestIsNotBrokenOffToo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	r.front.play("/upload/", func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body) // all of it, so that the caller's connection could be used again
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	for range 20 {
+		if got := r.do("POST", "/media?fileName=film.mp4", reader(content(1000)), "Content-Type", "video/mp4"); got.code() != problem.UpstreamUnavailable.Code {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		for range 3 {
+			if got := r.do("PUT", "/media/uploads/77/parts/1", reader(content(10))); got.code() != problem.UpstreamNotFound.Code {
+				t.Fatalf("the next request: %d %s", got.status, got.body)
+			}
+		}
+	}
+}
