@@ -122,7 +122,7 @@ func (c *compiler) resource(r manifest.Resource) {
 
 func (c *compiler) method(resource string, m *manifest.Method) *Method {
 	method := &Method{
-		Resource: resource, Name: m.Name, Summary: m.Summary, Access: Access(m.Access),
+		id: resource + "." + m.Name, Resource: resource, Name: m.Name, Summary: m.Summary, Access: Access(m.Access),
 		Idempotent: m.Idempotent || m.Access == "read", Destructive: m.Destructive, Async: m.Async, Sensitive: m.Sensitive,
 		Emits: m.Emits, Cost: max(m.Cost, defaultCost), Timeout: time.Duration(m.TimeoutMs) * time.Millisecond,
 		Since: m.Since, Deprecated: m.Deprecated, Example: m.Example,

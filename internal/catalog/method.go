@@ -41,6 +41,7 @@ type Method struct {
 	// Example is arguments that work on the sandbox's seed data, as JSON.
 	Example json.RawMessage
 
+	id     string
 	spec   *call.Spec
 	result *shape.Shape
 }
@@ -53,7 +54,7 @@ type Args = call.Args
 type Request = call.Request
 
 // ID is the method's full name, such as messages.send.
-func (m *Method) ID() string { return m.Resource + "." + m.Name }
+func (m *Method) ID() string { return m.id }
 
 // Parse reads arguments from a body, which is an object of them or {"args": [...]} by position; an empty one has none.
 // With lenient, unknown arguments are dropped instead of refused. Errors are problems that point at what is wrong.
@@ -115,11 +116,19 @@ var answerLimits = tape.Limits{Bytes: 32 << 20, Depth: 64, Nodes: 1 << 21}
 // Result turns the platform's answer into ours. Errors are ErrInvalid, or ErrChanged with the place in the answer; neither
 // tells a value. The body may be used again afterwards.
 func (m *Method) Result(body []byte) ([]byte, error) {
-	return apply(m.result, body, answerLimits)
+	return m.AppendResult(make([]byte, 0, ResultSize(body)), body)
 }
 
+// AppendResult is Result behind what is there already.
+func (m *Method) AppendResult(to, body []byte) ([]byte, error) {
+	return apply(to, m.result, body, answerLimits)
+}
+
+// ResultSize is how large a result of an answer usually is at most.
+func ResultSize(body []byte) int { return len(body) + len(body)/4 + 64 }
+
 // apply runs a shape over a whole text.
-func apply(sh *shape.Shape, body []byte, limits tape.Limits) ([]byte, error) {
+func apply(to []byte, sh *shape.Shape, body []byte, limits tape.Limits) ([]byte, error) {
 	if !sh.Reads() && len(body) == 0 {
 		body = nothing
 	}
@@ -128,7 +137,7 @@ func apply(sh *shape.Shape, body []byte, limits tape.Limits) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	defer t.Release()
-	out, err := sh.Append(make([]byte, 0, len(body)+len(body)/4+64), t, tape.Root)
+	out, err := sh.Append(to, t, tape.Root)
 	if err != nil {
 		return nil, answerError(err)
 	}

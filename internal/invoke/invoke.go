@@ -102,9 +102,10 @@ type Call struct {
 
 // Answer is what it brought. Also beside an error it says what is known.
 type Answer struct {
-	// Result is JSON. Several calls may share it, so it must not be changed.
-	Result []byte
-	State  account.State
+	// Result is JSON, Whole the object that callers are given, with the result in it. Several calls may share them, so they must not be
+	// changed.
+	Result, Whole []byte
+	State         account.State
 	// Took is how long the platform and the way to it took.
 	Took time.Duration
 	// Code is the platform's own if it refused; 0 for none.
@@ -158,7 +159,7 @@ func (i *Invoker) run(ctx context.Context, c Call) (Answer, error) {
 	}
 	t := try{Invoker: i, call: c, driver: driver, account: a, session: session}
 	err = t.carry(ctx)
-	answer := Answer{Result: t.answer.Result, State: t.account.State, Took: t.took, Via: t.account.Via()}
+	answer := Answer{Result: t.answer.Result, Whole: t.answer.Whole, State: t.account.State, Took: t.took, Via: t.account.Via()}
 	if refused, ok := errors.AsType[*upstream.Refused](err); ok {
 		answer.Code = refused.Code
 	}

@@ -33,9 +33,6 @@ type flight struct {
 	err    error
 	// began is when it was admitted, by the shared server's clock.
 	began time.Time
-	// waiting are the callers that still want its answer; cancel ends it when there are none.
-	waiting int
-	cancel  context.CancelFunc
 }
 
 type flights struct {
@@ -63,69 +60,52 @@ func (f *flights) flying(key flightKey) bool {
 	return f.all[key] != nil
 }
 
-// shared gives the answer of an identical call that is under way, or makes one that others may join.
+// shared gives the answer of an identical call that is under way, or makes one that others may join. If whoever made it goes away, it is
+// broken off, and those who have joined begin again: a read does no harm twice.
 func (i *Invoker) shared(ctx context.Context, c Call) (Answer, error) {
-	i.flights.mu.Lock()
-	if f := i.flights.all[c.key]; f != nil && f.joinable(c.Admission) {
-		f.waiting++
+	for {
+		i.flights.mu.Lock()
+		f := i.flights.all[c.key]
+		if f == nil || !f.joinable(c.Admission) {
+			f = &flight{key: c.key, began: c.Admission.At, err: errBrokenOff}
+			i.flights.all[c.key] = f
+			i.flights.mu.Unlock()
+			return i.lead(ctx, c, f)
+		}
 		if f.done == nil {
 			f.done = make(chan struct{})
 		}
 		i.flights.mu.Unlock()
 		i.metrics.joined.Inc()
-		return i.await(ctx, f)
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return Answer{}, context.Cause(ctx)
+		}
+		if !errors.Is(f.err, context.Canceled) {
+			return f.answer, f.err
+		}
 	}
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), callAtMost)
-	defer cancel()
-	f := &flight{key: c.key, began: c.Admission.At, waiting: 1, cancel: cancel, err: errBrokenOff}
-	i.flights.all[c.key] = f
-	i.flights.mu.Unlock()
-
-	// Also a panic must not keep those waiting who have joined.
-	defer i.flights.land(f)
-	stop := context.AfterFunc(ctx, func() { i.leave(f) })
-	defer stop()
-	f.answer, f.err = i.run(own, c)
-	return f.answer, f.err
 }
 
 var errBrokenOff = errors.New("the call that was shared broke off")
 
-// land gives everybody the answer.
+func (i *Invoker) lead(ctx context.Context, c Call, f *flight) (Answer, error) {
+	// Also a panic must not keep those waiting who have joined.
+	defer i.flights.land(f)
+	f.answer, f.err = i.run(ctx, c)
+	return f.answer, f.err
+}
+
+// land gives everybody the answer. Nobody joins any more.
 func (f *flights) land(one *flight) {
 	f.mu.Lock()
-	f.drop(one)
+	if f.all[one.key] == one {
+		delete(f.all, one.key)
+	}
 	done := one.done
 	f.mu.Unlock()
 	if done != nil {
 		close(done)
 	}
-}
-
-// drop takes a call off those that can be joined.
-func (f *flights) drop(one *flight) {
-	if f.all[one.key] == one {
-		delete(f.all, one.key)
-	}
-}
-
-func (i *Invoker) await(ctx context.Context, f *flight) (Answer, error) {
-	select {
-	case <-f.done:
-		return f.answer, f.err
-	case <-ctx.Done():
-		i.leave(f)
-		return Answer{}, context.Cause(ctx)
-	}
-}
-
-// leave takes one caller off. A call that nobody waits for is broken off, and nobody joins it any more.
-func (i *Invoker) leave(f *flight) {
-	i.flights.mu.Lock()
-	defer i.flights.mu.Unlock()
-	if f.waiting--; f.waiting > 0 {
-		return
-	}
-	i.flights.drop(f)
-	f.cancel()
 }

@@ -122,8 +122,8 @@ func TestAReadShowsWhatWasWrittenBefore(t *testing.T) {
 	})
 }
 
-// A shared call goes on while anybody wants its answer, and ends when nobody does.
-func TestASharedCallOutlivesWhoBeganIt(t *testing.T) {
+// Who joined a call is answered also if whoever made it goes away, and a call that nobody waits for is broken off.
+func TestWhoJoinedIsAnsweredAlsoIfTheFirstGoes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestASharedCallOutlivesWhoBeganIt(t *testing.T) {
 		synctest.Wait()
 		leave()
 		wait.Wait()
-		if err != nil || r.requests() != 1 || broken() != 0 {
+		if err != nil || r.requests() != 2 || broken() != 1 {
 			t.Errorf("%v with %d requests, %d broken off", err, r.requests(), broken())
 		}
 
@@ -149,10 +149,10 @@ func TestASharedCallOutlivesWhoBeganIt(t *testing.T) {
 		}
 		leave()
 		wait.Wait()
-		if r.requests() != 2 || broken() != 1 {
+		if r.requests() != 3 || broken() != 2 {
 			t.Errorf("%d requests, %d broken off", r.requests(), broken())
 		}
-		if _, err := r.do(t.Context(), one); err != nil || r.requests() != 3 {
+		if _, err := r.do(t.Context(), one); err != nil || r.requests() != 4 {
 			t.Errorf("a call that was broken off was joined: %v", err)
 		}
 	})

@@ -41,7 +41,7 @@ func (t *try) carry(ctx context.Context) error {
 		if err = t.renew(ctx); err == nil {
 			err = t.send(ctx)
 		}
-	case t.call.Method.Access == catalog.Read && passing(err) && ctx.Err() == nil && t.budget.take():
+	case t.call.Method.Access == catalog.Read && passing(err) && ctx.Err() == nil && t.took < t.call.Method.Timeout && t.budget.take():
 		t.metrics.retries.Inc()
 		err = t.send(ctx)
 	}

@@ -64,7 +64,7 @@ func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
 			t.Fail(w, r, err)
 			return
 		}
-		if !sound(r.URL.RawQuery) {
+		if !op.judged && !sound(r.URL.RawQuery) {
 			t.Fail(w, r, problem.InvalidRequest.New("The query string is not well-formed; escape what is special in it."))
 			return
 		}

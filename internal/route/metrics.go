@@ -2,6 +2,7 @@ package route
 
 import (
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +12,18 @@ import (
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	// known are those that were asked for before: finding one by its labels costs more than counting.
+	known sync.Map // outcome to measures
+}
+
+type outcome struct {
+	operation string
+	status    int
+}
+
+type measures struct {
+	requests prometheus.Counter
+	duration prometheus.Observer
 }
 
 // NewMetrics makes the metrics of one face.
@@ -33,6 +46,12 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 }
 
 func (m *Metrics) observe(operation string, status int, took time.Duration) {
-	m.requests.WithLabelValues(operation, strconv.Itoa(status)).Inc()
-	m.duration.WithLabelValues(operation).Observe(took.Seconds())
+	key := outcome{operation, status}
+	found, ok := m.known.Load(key)
+	if !ok {
+		found, _ = m.known.LoadOrStore(key, measures{m.requests.WithLabelValues(operation, strconv.Itoa(status)), m.duration.WithLabelValues(operation)})
+	}
+	one, _ := found.(measures)
+	one.requests.Inc()
+	one.duration.Observe(took.Seconds())
 }

@@ -15,8 +15,8 @@ import (
 
 // Answer is what a call brought.
 type Answer struct {
-	// Result is JSON, as the catalog's result schema says.
-	Result []byte
+	// Result is JSON, as the catalog's result schema says; Whole is the object that callers are given, with the result in it.
+	Result, Whole []byte
 	// Changed are the names of the cookies that the platform changed; Session is then the session to go on with.
 	Changed []string
 	Session Session
@@ -109,10 +109,13 @@ func (d *HTTP) Call(ctx context.Context, via Via, s Session, m *catalog.Method, 
 	if refused := d.refused(&r); refused != nil {
 		return a, refused
 	}
-	a.Result, err = m.Result(r.body)
-	if err != nil {
+	const before, behind = `{"result":`, "}\n"
+	text := append(make([]byte, 0, len(before)+catalog.ResultSize(r.body)+len(behind)), before...)
+	if text, err = m.AppendResult(text, r.body); err != nil {
 		return a, unreadable(m, err)
 	}
+	a.Result = text[len(before):]
+	a.Whole = append(text, behind...)
 	return a, nil
 }
 

@@ -211,35 +211,27 @@ func (c *Calls) call(w http.ResponseWriter, r *http.Request, req *request) error
 	a, err := c.Invoke.Do(ctx, req.call)
 	call.Upstream(a.Took, a.Code)
 	h := w.Header()
+	told := [...]string{string(a.State), strconv.FormatInt(a.Took.Milliseconds(), 10), strconv.Itoa(len(a.Whole))}
+	values := told[:]
 	if a.State != "" {
-		h["X-Account-State"] = []string{string(a.State)}
+		h["X-Account-State"] = values[0:1:1]
 	}
 	if a.Took > 0 {
-		h["X-Upstream-Duration-Ms"] = []string{strconv.FormatInt(a.Took.Milliseconds(), 10)}
+		h["X-Upstream-Duration-Ms"] = values[1:2:2]
 	}
 	if err != nil {
 		return uncertain(call, req.call, err)
 	}
-	const before, behind = `{"result":`, "}\n"
-	h["Content-Type"] = jsonType
-	h["Content-Length"] = []string{strconv.Itoa(len(before) + len(a.Result) + len(behind))}
+	h["Content-Type"], h["Content-Length"] = jsonType, values[2:3:3]
 	if r.Method == http.MethodHead {
 		return nil
 	}
 	// The caller may have gone; there is nobody left to tell.
-	_, _ = w.Write(wrap(before, a.Result, behind))
+	_, _ = w.Write(a.Whole)
 	return nil
 }
 
 var jsonType = []string{"application/json"}
-
-// wrap makes one text of three, because each write of its own would be a packet of its own.
-func wrap(before string, result []byte, behind string) []byte {
-	text := make([]byte, 0, len(before)+len(result)+len(behind))
-	text = append(text, before...)
-	text = append(text, result...)
-	return append(text, behind...)
-}
 
 // uncertain marks a write whose outcome nobody knows. Under an Idempotency-Key it is safe to send it again: it will not be carried out a
 // second time, and the caller is told so.
