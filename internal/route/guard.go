@@ -278,8 +278,8 @@ func (t *Table) countUsage(call *Call, operation string, status int) {
 	}
 	outcome := usage.OK
 	switch {
-	case call.problem == problem.QuotaExceeded.Code:
-		outcome = usage.RateLimited
+	case call.problem == problem.QuotaExceeded.Code, call.Decision.Denied != nil:
+		outcome = usage.RateLimited // by us, or because the platform asked for a pause: it used nothing up
 	case status >= http.StatusBadRequest:
 		outcome = usage.Failed
 	}

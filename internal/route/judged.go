@@ -67,16 +67,16 @@ func (t *Table) serveJudged(r *http.Request, judge func(*Call) (Terms, func() er
 	if err != nil {
 		return err
 	}
-	call.changes, call.repeatable = terms.Changes, terms.Repeatable
-	if call.account != "" {
-		call.quota = terms.Quota
-	}
 	if terms.Gate != nil {
 		leave, err := terms.Gate(ctx)
 		if err != nil {
 			return err
 		}
 		defer leave()
+	}
+	call.changes, call.repeatable = terms.Changes, terms.Repeatable
+	if call.account != "" {
+		call.quota = terms.Quota
 	}
 	if err := t.enter(ctx, call); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/journal"
@@ -109,6 +110,27 @@ func TestAJudgedCallIsKnownByItsName(t *testing.T) {
 	}
 	if e := noted[0]; e.Operation != "messages.send" || e.Account != at || e.Status != 200 || e.Verb != "POST" || e.In != 2 || e.Out != 2 || string(e.Request) != w.Header().Get("X-Request-Id") {
 		t.Errorf("noted %+v", e)
+	}
+}
+
+// A call that found no place, or met a pause of the platform's, is in usage neither a read nor a write: nothing happened to the account.
+func TestWhatDidNotHappenIsNotCountedAsAWrite(t *testing.T) {
+	t.Parallel()
+	full := newThings(t)
+	full.gateErr = problem.ServiceUnavailable.New("full").After(1)
+	full.send(t, string(id.New[id.Account]()), `{}`)
+	if c := full.counted.calls; len(c) != 1 || c[0].Access != "plain" || c[0].Outcome != "failed" {
+		t.Errorf("no place: counted %+v", c)
+	}
+	paused := newThings(t)
+	paused.door.decide = func(limit.Call) limit.Decision {
+		return limit.Decision{Denied: &limit.Denial{CoolDown: true, Wait: time.Second}}
+	}
+	if w := paused.send(t, string(id.New[id.Account]()), `{}`); w.Code != http.StatusTooManyRequests {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if c := paused.counted.calls; len(c) != 1 || c[0].Outcome != "rate_limited" {
+		t.Errorf("a pause: counted %+v", c)
 	}
 }
 

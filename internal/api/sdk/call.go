@@ -111,6 +111,10 @@ func (c *Calls) judge(r *http.Request, body []byte) (*request, route.Terms, erro
 	if !caller.Key.Allow.MayCall(method.Resource, method.Name, method.Sensitive) {
 		return nil, terms, problem.MethodNotAllowedForKey.Newf("This key may not call %s.", method.ID()).With("method", method.ID())
 	}
+	dry, err := dryRun(r.Header)
+	if err != nil {
+		return nil, terms, err
+	}
 	args, err := arguments(method, r, body)
 	if err != nil {
 		return nil, terms, err
@@ -118,7 +122,7 @@ func (c *Calls) judge(r *http.Request, body []byte) (*request, route.Terms, erro
 	req := &request{call: invoke.Call{
 		Org: caller.Org.ID, Account: at, Method: method, Args: args,
 		Fresh: fresh(r.Header), Keyed: route.From(r.Context()).Keyed(),
-	}, dry: r.Header.Get(route.DryRunHeader) == "true"}
+	}, dry: dry}
 	if at == "" {
 		return nil, terms, problem.AccountNotFound.New("The organisation has no account with this id.")
 	}
@@ -176,6 +180,17 @@ func arguments(m *catalog.Method, r *http.Request, body []byte) (catalog.Args, e
 		return catalog.Args{}, problem.InvalidRequest.New("The query string is not well-formed; escape what is special in it.")
 	}
 	return m.FromQuery(values, lenient)
+}
+
+// dryRun says whether nothing is to be sent. Who asks for it in other words must not be taken for somebody who does not.
+func dryRun(h http.Header) (bool, error) {
+	switch h.Get(route.DryRunHeader) {
+	case "true":
+		return true, nil
+	case "", "false":
+		return false, nil
+	}
+	return false, problem.InvalidRequest.New("X-Dry-Run must be true or false.").At("header/"+route.DryRunHeader, "enum", "must be true or false")
 }
 
 // prefers says whether a Prefer header names a preference (RFC 7240).
