@@ -18,6 +18,9 @@ var reserved = []string{
 	"reauthenticate", "state", "sandbox", "media",
 }
 
+// Reserved says whether a word is kept for routes of ours below an account, so that no resource has it.
+func Reserved(word string) bool { return slices.Contains(reserved, word) }
+
 // What a method has unless it says otherwise.
 const (
 	defaultTimeout = 15 * time.Second
@@ -101,7 +104,7 @@ func (c *compiler) verify() {
 }
 
 func (c *compiler) resource(r manifest.Resource) {
-	if slices.Contains(reserved, r.Name) {
+	if Reserved(r.Name) {
 		c.fault(r.Pos, "a resource cannot be called %s: the word is reserved for routes of ours", r.Name)
 		return
 	}

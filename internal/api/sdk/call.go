@@ -134,23 +134,17 @@ func (c *Calls) judge(r *http.Request, body []byte) (*request, route.Terms, erro
 	return req, terms, nil
 }
 
-// reserved are first words that are, or may become, paths of our own.
-var reserved = map[string]bool{
-	"webhook": true, "webhooks": true, "events": true, "connect": true, "session": true, "sessions": true, "usage": true, "deliveries": true,
-	"audit": true, "pause": true, "resume": true, "reauthenticate": true, "state": true, "sandbox": true, "media": true,
-}
-
 // method finds what the path names.
 func (c *Calls) method(env org.Environment, r *http.Request) (*catalog.Method, error) {
 	resource, name := r.PathValue("resource"), r.PathValue("method")
-	if reserved[resource] {
-		return nil, problem.RouteNotFound.New("Nothing is served at this path.")
-	}
 	catalogue := c.Catalogs[env]
 	if catalogue == nil {
 		return nil, problem.ServiceUnavailable.New("No platform is set up for this environment.").After(60)
 	}
 	m, ok := catalogue.Method(resource, name)
+	if !ok && catalog.Reserved(resource) {
+		return nil, problem.RouteNotFound.New("Nothing is served at this path.")
+	}
 	if !ok {
 		near := catalogue.Nearest(resource, name)
 		e := problem.MethodNotFound.New("The SDK has no such method. GET /v1/sdk/methods lists all of them.")
