@@ -20,15 +20,3 @@ func (s *Accounts) CountByState(ctx context.Context, owner id.Org) (map[State]in
 	}
 	return counts, nil
 }
-
-// texts are ids as the database has them; nil stays nil, which is not the same as none.
-func texts(ids []id.Account) []string {
-	if ids == nil {
-		return nil
-	}
-	list := make([]string, len(ids))
-	for i, one := range ids {
-		list[i] = string(one)
-	}
-	return list
-}

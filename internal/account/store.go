@@ -62,7 +62,7 @@ func byUpstream(ctx context.Context, q db.DBTX, org id.Org, upstreamID string) (
 
 func page(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
 	found, err := db.New(q).Page(ctx, db.PageParams{
-		OrgID: org, After: f.After, State: string(f.State), ReferenceID: f.ReferenceID, Label: f.Label, Among: texts(f.Among),
+		OrgID: org, After: f.After, State: string(f.State), ReferenceID: f.ReferenceID, Label: f.Label, Among: id.Texts(f.Among),
 		MaxRows: int32(rows),
 	})
 	if err != nil {

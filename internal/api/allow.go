@@ -22,9 +22,7 @@ type KeyLimits struct {
 func viewKeyLimits(a *apikey.Allow) KeyLimits {
 	var l KeyLimits
 	l.Methods, l.Inherited = a.Lists()
-	for _, one := range a.Accounts {
-		l.Accounts = append(l.Accounts, string(one))
-	}
+	l.Accounts = id.Texts(a.Accounts)
 	return l
 }
 

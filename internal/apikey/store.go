@@ -25,12 +25,8 @@ func insert(ctx context.Context, tx postgres.Tx, org id.Org, k Key, h hash) erro
 	if err != nil {
 		return fmt.Errorf("encode methods of %s: %w", k.ID, err)
 	}
-	var accounts []string
-	for _, one := range k.Allow.Accounts {
-		accounts = append(accounts, string(one))
-	}
 	err = db.New(tx).Insert(ctx, db.InsertParams{
-		OrgID: org, ID: k.ID, Hash: h[:], Hint: k.Hint, Label: k.Label, Scopes: k.Scopes.Names(), Methods: methods, AccountIds: accounts,
+		OrgID: org, ID: k.ID, Hash: h[:], Hint: k.Hint, Label: k.Label, Scopes: k.Scopes.Names(), Methods: methods, AccountIds: id.Texts(k.Allow.Accounts),
 		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt,
 	})
 	if err != nil {

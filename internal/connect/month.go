@@ -34,15 +34,3 @@ func countStarted(ctx context.Context, tx postgres.Tx, r record) error {
 	}
 	return nil
 }
-
-// texts are ids as the database has them; nil stays nil, which is not the same as none.
-func texts(ids []id.Account) []string {
-	if ids == nil {
-		return nil
-	}
-	list := make([]string, len(ids))
-	for i, one := range ids {
-		list[i] = string(one)
-	}
-	return list
-}

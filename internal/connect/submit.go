@@ -44,7 +44,7 @@ func (c *Connects) List(ctx context.Context, org id.Org, f Filter) ([]Found, err
 		f.Before = "att_~" // behind every id
 	}
 	rows, err := db.New(c.DB.Pool()).List(ctx, db.ListParams{
-		OrgID: org, Before: f.Before, State: f.State, Kind: f.Kind, Reference: f.Reference, Accounts: texts(f.Accounts), MaxRows: int32(f.Limit),
+		OrgID: org, Before: f.Before, State: f.State, Kind: f.Kind, Reference: f.Reference, Accounts: id.Texts(f.Accounts), MaxRows: int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)

@@ -25,7 +25,8 @@ type tally struct {
 	news  int
 }
 
-// Learn writes down what a call tells of the account: err is the call's, nil if the platform accepted the session. A success of an
+// Learn writes down what a call tells of the account: err is the call's, nil if the platform accepted the session. One that refused it is
+// for Confirm. A success of an
 // active account costs nothing more than once a minute. That it cannot be written down is no fault of the call.
 func (h *Health) Learn(ctx context.Context, a account.Account, err error) {
 	if failure := h.learn(context.WithoutCancel(ctx), a, err); failure != nil {
@@ -42,9 +43,6 @@ func (h *Health) learn(ctx context.Context, a account.Account, err error) error 
 	}
 	if f.found == good && a.State == account.Active {
 		return h.Accounts.Seen(ctx, a)
-	}
-	if f.found == dead {
-		return h.settle(ctx, a, f)
 	}
 	if !h.due(a.ID) {
 		return nil

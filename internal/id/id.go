@@ -106,3 +106,15 @@ func Parse[K Kind](text string) (K, error) {
 	}
 	return K(text), nil
 }
+
+// Texts are ids as texts; nil stays nil, which is not the same as none.
+func Texts[T ~string](ids []T) []string {
+	if ids == nil {
+		return nil
+	}
+	list := make([]string, len(ids))
+	for i, one := range ids {
+		list[i] = string(one)
+	}
+	return list
+}

@@ -89,8 +89,6 @@ type Call struct {
 	Admission limit.Decision
 	Method    *catalog.Method
 	Args      catalog.Args
-	// Keyed means that the caller can repeat the call without its being carried out twice.
-	Keyed bool
 	// Fresh means that the caller does not want to share another one's answer.
 	Fresh bool
 
@@ -114,8 +112,8 @@ type Answer struct {
 	Via upstream.Via
 }
 
-// callAtMost bounds a call with everything around it. One that writes goes on for so long after its caller has gone: its outcome must
-// be known, to whoever asks later and to the meter.
+// callAtMost bounds a write with everything around it. It goes on for so long after its caller has gone: its outcome must be known, to
+// whoever asks later and to the meter. A read that may be shared ends with its caller, and each request of it within egress' own limits.
 const callAtMost = 60 * time.Second
 
 // Do calls a method. Its errors are problems.

@@ -20,7 +20,7 @@ func page(ctx context.Context, q db.DBTX, r Reader, f Filter, behind Position, l
 	}
 	p := db.PageParams{
 		OrgID: r.Org, Since: f.Since, BeforeAt: behind.At, BeforeRequest: string(behind.Request), EveryAccount: r.Accounts == nil,
-		Accounts: texts(r.Accounts), Operation: f.Operation, Problem: f.Problem, KeyID: string(f.Key),
+		Accounts: id.Texts(r.Accounts), Operation: f.Operation, Problem: f.Problem, KeyID: string(f.Key),
 		StatusFrom: int16(f.StatusFrom), StatusTo: int16(f.StatusTo), MaxRows: int32(limit),
 	}
 	var (
@@ -50,7 +50,7 @@ func page(ctx context.Context, q db.DBTX, r Reader, f Filter, behind Position, l
 
 func get(ctx context.Context, q db.DBTX, r Reader, request id.Request, since time.Time) (Entry, error) {
 	row, err := db.New(q).Get(ctx, db.GetParams{
-		OrgID: r.Org, RequestID: string(request), Since: since, EveryAccount: r.Accounts == nil, Accounts: texts(r.Accounts),
+		OrgID: r.Org, RequestID: string(request), Since: since, EveryAccount: r.Accounts == nil, Accounts: id.Texts(r.Accounts),
 	})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Entry{}, errNoLog()
@@ -63,7 +63,7 @@ func get(ctx context.Context, q db.DBTX, r Reader, request id.Request, since tim
 
 func failures(ctx context.Context, q db.DBTX, r Reader, since, until time.Time, limit int) ([]Failure, error) {
 	rows, err := db.New(q).Failures(ctx, db.FailuresParams{
-		OrgID: r.Org, EveryAccount: r.Accounts == nil, Accounts: texts(r.Accounts), Since: since, Until: until, MaxRows: int32(limit),
+		OrgID: r.Org, EveryAccount: r.Accounts == nil, Accounts: id.Texts(r.Accounts), Since: since, Until: until, MaxRows: int32(limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("group failures of %s: %w", r.Org, err)
@@ -94,14 +94,6 @@ func fromRow(r *db.RequestLog) Entry {
 		Upstream: time.Duration(r.UpstreamUs) * time.Microsecond, Problem: r.Problem, Retryable: r.Retryable,
 		UpstreamCode: int(r.UpstreamCode), In: r.BytesIn, Out: r.BytesOut, Replayed: r.Replayed, DryRun: r.DryRun,
 	}
-}
-
-func texts(accounts []id.Account) []string {
-	list := make([]string, len(accounts))
-	for i, a := range accounts {
-		list[i] = string(a)
-	}
-	return list
 }
 
 // unanswered says that the database did not tell how a statement ended.

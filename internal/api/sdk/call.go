@@ -121,7 +121,7 @@ func (c *Calls) judge(r *http.Request, body []byte) (*request, route.Terms, erro
 	}
 	req := &request{call: invoke.Call{
 		Org: caller.Org.ID, Account: at, Method: method, Args: args,
-		Fresh: fresh(r.Header), Keyed: route.From(r.Context()).Keyed(),
+		Fresh: fresh(r.Header),
 	}, dry: dry}
 	if at == "" {
 		return nil, terms, problem.AccountNotFound.New("The organisation has no account with this id.")
@@ -250,7 +250,7 @@ func uncertain(call *route.Call, c invoke.Call, err error) error {
 		return err
 	}
 	call.Uncertain()
-	if c.Keyed {
+	if call.Keyed() {
 		return p.Retry(true)
 	}
 	return err
