@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
+
+	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 // blocksPerCopy bounds one COPY, so that a slow database gets on with a backlog bit by bit.
@@ -85,20 +86,18 @@ func (j *Journal) write(ctx context.Context, blocks []block) error {
 	if err := j.prepare(ctx, blocks, first, last); err != nil {
 		return err
 	}
-	j.text = appendHead(j.text[:0])
-	rows := 0
+	j.rows.Reset()
 	for _, b := range blocks {
 		for i := range b {
-			if d := dayOf(b[i].At); d >= first && d <= last {
-				j.text = appendRow(j.text, &b[i])
-				rows++
+			if d := postgres.DayOf(b[i].At); d >= first && d <= last {
+				addRow(&j.rows, &b[i])
 			}
 		}
 	}
-	j.text = appendEnd(j.text)
-	err := copyRows(ctx, j.DB.Pool(), j.text)
+	rows := j.rows.Len()
+	err := copyRows(ctx, j.DB.Pool(), &j.rows)
 	switch {
-	case missingDay(err):
+	case postgres.MissingDay(err):
 		clear(j.made) // somebody dropped it; the next try makes it
 		return fmt.Errorf("write %d requests: %w", rows, err)
 	case unfit(err):
@@ -115,11 +114,11 @@ func (j *Journal) write(ctx context.Context, blocks []block) error {
 }
 
 // prepare makes the days that the entries are of. There are always some ahead, so it seldom has to.
-func (j *Journal) prepare(ctx context.Context, blocks []block, first, last day) error {
-	var missing []day
+func (j *Journal) prepare(ctx context.Context, blocks []block, first, last postgres.Day) error {
+	var missing []postgres.Day
 	for _, b := range blocks {
 		for i := range b {
-			if d := dayOf(b[i].At); !j.made[d] && d >= first && d <= last {
+			if d := postgres.DayOf(b[i].At); !j.made[d] && d >= first && d <= last {
 				j.made[d] = true
 				missing = append(missing, d)
 			}
@@ -128,7 +127,7 @@ func (j *Journal) prepare(ctx context.Context, blocks []block, first, last day) 
 	if len(missing) == 0 {
 		return nil
 	}
-	err := makeDays(ctx, j.DB, missing)
+	err := j.days.Make(ctx, missing...)
 	if err != nil {
 		for _, d := range missing {
 			delete(j.made, d)
@@ -143,23 +142,20 @@ func (j *Journal) Upkeep(ctx context.Context) error {
 	defer j.writing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*flushAtMost)
 	defer cancel()
-	today := dayOf(j.Now())
-	wanted := make([]day, 0, daysAhead+2)
-	for d := today - 1; d <= today+daysAhead; d++ { // a request of yesterday's may end today
-		wanted = append(wanted, d)
-	}
-	if err := makeDays(ctx, j.DB, wanted); err != nil {
+	now := j.Now()
+	first, last := readable(now)
+	if err := j.days.Upkeep(ctx, now, daysBack, daysAhead, MaxDays); err != nil {
 		return err
 	}
-	for _, d := range wanted {
+	for d := postgres.DayOf(now) - daysBack; d <= last; d++ {
 		j.made[d] = true
 	}
 	for d := range j.made {
-		if d < today-MaxDays {
+		if d < first {
 			delete(j.made, d)
 		}
 	}
-	return dropDays(ctx, j.DB, today-MaxDays)
+	return nil
 }
 
 func count(blocks []block) (entries int) {
@@ -167,10 +163,4 @@ func count(blocks []block) (entries int) {
 		entries += len(b)
 	}
 	return entries
-}
-
-// readable are the first and the last day whose entries are kept.
-func readable(now time.Time) (first, last day) {
-	today := dayOf(now)
-	return today - MaxDays, today + daysAhead
 }

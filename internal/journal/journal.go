@@ -53,6 +53,7 @@ type Journal struct {
 	Deps
 	buffer  buffer
 	metrics Metrics
+	days    *postgres.Days
 	// asked is by which readers have Run write what is in memory.
 	asked chan chan struct{}
 	// reads has a place for each reader that the database is let have at once.
@@ -64,15 +65,15 @@ type Journal struct {
 	unsent []block
 	doubt  int
 	// made are the days that have their partition.
-	made map[day]bool
-	// text is the last COPY's, to be overwritten.
-	text []byte
+	made map[postgres.Day]bool
+	// rows are those of the last COPY, to be overwritten.
+	rows postgres.Rows
 }
 
 // New makes the service.
 func New(d Deps) *Journal {
 	return &Journal{
-		Deps: d, metrics: newMetrics(), buffer: buffer{refused: map[id.Org]int{}}, made: map[day]bool{},
+		Deps: d, metrics: newMetrics(), buffer: buffer{refused: map[id.Org]int{}}, made: map[postgres.Day]bool{}, days: postgres.NewDays(d.DB, "request_log"),
 		asked: make(chan chan struct{}), reads: make(chan struct{}, readersAtOnce),
 	}
 }

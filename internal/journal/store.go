@@ -102,16 +102,8 @@ func unanswered(err error) bool {
 	return !answered && !pgconn.SafeToRetry(err)
 }
 
-// noPartition is what the database calls a row that no partition takes, among other things.
-const noPartition = "23514"
-
-func missingDay(err error) bool {
-	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.Code == noPartition
-}
-
 // unfit says that the database understood a row and will never have it.
 func unfit(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.Code != noPartition && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23"))
+	return ok && !postgres.MissingDay(err) && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23"))
 }

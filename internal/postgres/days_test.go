@@ -1,0 +1,71 @@
+package postgres_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// Many nodes keep the days of two tables: each has exactly those of its own bounds, rows find theirs, and a row of a day that is not
+// there is told apart from one that a rule refuses.
+func TestDaysAreMadeAndDroppedPerTable(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	exec := func(sql string, args ...any) error {
+		_, err := db.Pool().Exec(t.Context(), sql, args...)
+		return err
+	}
+	for _, table := range []string{"diary", "diary_of_others"} { // one's name begins with the other's
+		if err := exec("CREATE TABLE " + table + " (at timestamptz NOT NULL, n integer CONSTRAINT " + table + "_small CHECK (n < 100)) PARTITION BY RANGE (at)"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	noon := time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC)
+	for n := range 6 {
+		today := noon.AddDate(0, 0, n)
+		var wait sync.WaitGroup
+		for range 4 {
+			for table, keep := range map[string]int{"diary": 3, "diary_of_others": 90} {
+				wait.Go(func() {
+					if err := postgres.NewDays(db, table).Upkeep(t.Context(), today, 1, 2, keep); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		wait.Wait()
+	}
+	for table, want := range map[string][]string{
+		"diary":           {"20260301", "20260302", "20260303", "20260304", "20260305", "20260306"},
+		"diary_of_others": {"20260226", "20260227", "20260228", "20260301", "20260302", "20260303", "20260304", "20260305", "20260306"},
+	} {
+		rows, err := db.Pool().Query(t.Context(), "SELECT right(inhrelid::regclass::text, 8) FROM pg_inherits WHERE inhparent = $1::text::regclass ORDER BY 1", table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v", table, got, err)
+		}
+	}
+	if err := exec("INSERT INTO diary VALUES ($1, 1), ($2, 2)", noon.AddDate(0, 0, 2), noon.AddDate(0, 0, 7)); err != nil {
+		t.Error(err)
+	}
+	if err := exec("INSERT INTO diary VALUES ($1, 1)", noon); !postgres.MissingDay(err) {
+		t.Errorf("no day: %v", err)
+	}
+	if err := exec("INSERT INTO diary VALUES ($1, 100)", noon.AddDate(0, 0, 7)); err == nil || postgres.MissingDay(err) {
+		t.Errorf("a broken rule: %v", err)
+	}
+	if err := postgres.NewDays(db, "diary").Make(t.Context(), postgres.DayOf(noon), postgres.DayOf(noon)); err != nil {
+		t.Error(err)
+	}
+	if err := exec("INSERT INTO diary VALUES ($1, 1)", noon); err != nil {
+		t.Error(err)
+	}
+}
