@@ -39,18 +39,31 @@ func (c *Catalog) Nearest(resource, method string) []string {
 	return names
 }
 
-// NearestResource suggests resources for a name that does not exist.
-func (c *Catalog) NearestResource(name string) []string {
-	names := []string{}
-	if len(name) > maxCompared {
-		return names
+// Closest suggests names for one that does not exist, nearest first.
+func Closest(name string, among []string) []string {
+	wanted, found := strings.ToLower(name), []string{}
+	if len(wanted) > maxCompared {
+		return found
 	}
-	for _, r := range c.resources {
-		if distance(strings.ToLower(name), strings.ToLower(r.Name)) <= max(2, len(name)/3) {
-			names = append(names, r.Name)
+	near := max(2, len(wanted)/3)
+	for _, one := range among {
+		if distance(wanted, strings.ToLower(one)) <= near {
+			found = append(found, one)
 		}
 	}
-	return names[:min(len(names), maxSuggestions)]
+	slices.SortStableFunc(found, func(a, b string) int {
+		return distance(wanted, strings.ToLower(a)) - distance(wanted, strings.ToLower(b))
+	})
+	return found[:min(len(found), maxSuggestions)]
+}
+
+// NearestResource suggests resources for a name that does not exist.
+func (c *Catalog) NearestResource(name string) []string {
+	names := make([]string, len(c.resources))
+	for i, r := range c.resources {
+		names[i] = r.Name
+	}
+	return Closest(name, names)
 }
 
 // distance is how many letters must be added, dropped, changed or swapped with their neighbour to make one text the other.

@@ -9,6 +9,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -107,6 +108,20 @@ func Parse[K Kind](text string) (K, error) {
 	return K(text), nil
 }
 
+// MadeAt is when an identifier was made, to the millisecond; zero for a malformed one.
+func MadeAt[K Kind](one K) time.Time {
+	text := strings.TrimPrefix(string(one), one.prefix())
+	if len(text) != length {
+		return time.Time{}
+	}
+	// The first 50 bits are two of padding and the 48 of the time.
+	var ms uint64
+	for i := range 10 {
+		ms = ms<<5 | uint64(max(strings.IndexByte(alphabet, text[i]), 0))
+	}
+	return time.UnixMilli(int64(ms)).UTC()
+}
+
 // Texts are ids as texts; nil stays nil, which is not the same as none.
 func Texts[T ~string](ids []T) []string {
 	if ids == nil {
@@ -117,4 +132,20 @@ func Texts[T ~string](ids []T) []string {
 		list[i] = string(one)
 	}
 	return list
+}
+
+// Buckets is what ids are spread over where work on them is shared out. It is part of what is stored and never changes.
+const Buckets = 256
+
+// Bucket is where an id belongs, whatever its kind: FNV-1a of its text.
+func Bucket(text string) int {
+	const (
+		offset = 2166136261
+		prime  = 16777619
+	)
+	h := uint32(offset)
+	for i := range len(text) {
+		h = (h ^ uint32(text[i])) * prime
+	}
+	return int(h % Buckets)
 }

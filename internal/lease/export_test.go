@@ -1,0 +1,4 @@
+package lease
+
+// Place is place, for tests.
+var Place = place

@@ -1,0 +1,295 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/lease"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+const slots = 32
+
+// quick is a tenth of the usual patience or so; the part that a node leaves unused is still long for a busy machine.
+var quick = lease.Config{TTL: 3 * time.Second, Beat: 400 * time.Millisecond}
+
+// holder is a node that has a slot.
+type holder struct {
+	node  string
+	epoch int64
+	since time.Time
+}
+
+// field is where the nodes of a test play, with a referee.
+type field struct {
+	t        *testing.T
+	database secret.String
+	kind     string
+	// bus has the nodes tell each other.
+	bus bool
+
+	mu      sync.Mutex
+	now     map[int]holder
+	epochs  map[int]int64
+	dead    map[string]bool
+	lapsed  map[string]int
+	moved   map[string]int
+	changed chan struct{}
+}
+
+func newField(t *testing.T) *field {
+	t.Helper()
+	return &field{
+		t: t, database: testenv.DatabaseURL(t), kind: "test-" + t.Name(), now: map[int]holder{}, epochs: map[int]int64{}, dead: map[string]bool{},
+		lapsed: map[string]int{}, moved: map[string]int{}, changed: make(chan struct{}),
+	}
+}
+
+// hold is what the nodes do with a slot: nothing, for as long as they may.
+func (f *field) hold(node string) func(ctx context.Context, h lease.Held) {
+	return func(ctx context.Context, h lease.Held) {
+		f.enter(node, h)
+		<-ctx.Done()
+		f.exit(node, h, context.Cause(ctx))
+	}
+}
+
+func (f *field) enter(node string, h lease.Held) {
+	f.change(func() {
+		if f.dead[node] {
+			return
+		}
+		if other, taken := f.now[h.Slot]; taken {
+			f.t.Errorf("%s has slot %d while %s has it", node, h.Slot, other.node)
+		}
+		if h.Epoch <= f.epochs[h.Slot] {
+			f.t.Errorf("slot %d has epoch %d after %d", h.Slot, h.Epoch, f.epochs[h.Slot])
+		}
+		f.now[h.Slot], f.epochs[h.Slot] = holder{node, h.Epoch, time.Now()}, h.Epoch
+	})
+}
+
+func (f *field) exit(node string, h lease.Held, why error) {
+	f.change(func() {
+		if f.dead[node] {
+			return
+		}
+		delete(f.now, h.Slot)
+		switch {
+		case errors.Is(why, lease.ErrLapsed):
+			f.lapsed[node]++
+		case errors.Is(why, lease.ErrMoved):
+			f.moved[node]++
+		}
+	})
+}
+
+// change does something and wakes those who wait.
+func (f *field) change(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// await waits until something is true, and says how long that took.
+func (f *field) await(what string, atMost time.Duration, is func() bool) time.Duration {
+	f.t.Helper()
+	start, over := time.Now(), time.After(atMost)
+	for {
+		f.mu.Lock()
+		done, changed := is(), f.changed
+		f.mu.Unlock()
+		if done {
+			return time.Since(start)
+		}
+		select {
+		case <-changed:
+		case <-over:
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.t.Fatalf("not within %v: %s; %v", atMost, what, f.shares())
+		}
+	}
+}
+
+// shares is how many slots each node has.
+func (f *field) shares() map[string]int {
+	shares := map[string]int{}
+	for _, h := range f.now {
+		shares[h.node]++
+	}
+	return shares
+}
+
+// spread says whether these nodes have all slots between them, and each has some.
+func (f *field) spread(nodes ...*node) func() bool {
+	return func() bool {
+		shares, sum := f.shares(), 0
+		for _, n := range nodes {
+			if shares[n.name] == 0 {
+				return false
+			}
+			sum += shares[n.name]
+		}
+		return sum == slots
+	}
+}
+
+// node is a process, as far as leases are concerned.
+type node struct {
+	f     *field
+	name  string
+	link  *link
+	stop  context.CancelFunc
+	ended chan struct{}
+	// failing gets a value when beats begin to fail.
+	failing chan struct{}
+}
+
+// start starts a node that reaches the database by a link of its own. Its clock is wrong.
+func (f *field) start(name string, skew time.Duration) *node {
+	f.t.Helper()
+	n := &node{f: f, name: name, link: newLink(f.t, f.database), ended: make(chan struct{}), failing: make(chan struct{}, 100)}
+	db, err := postgres.Open(f.t.Context(), postgres.Config{URL: n.link.url, MaxConns: 2, Name: name})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	deps := lease.Deps{
+		DB: db, Kind: f.kind, Slots: slots, Node: name, Config: quick, Log: slog.New(n),
+		Now: func() time.Time { return time.Now().Add(skew) },
+	}
+	if f.bus {
+		b, err := bus.Open(bus.Config{URL: testenv.NATS(f.t), Name: name})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.t.Cleanup(b.Close)
+		deps.Bus = b
+	}
+	ctx, stop := context.WithCancel(f.t.Context())
+	n.stop = stop
+	go func() {
+		defer close(n.ended)
+		if err := lease.New(deps).Run(ctx, f.hold(name)); err != nil {
+			f.t.Error(err)
+		}
+	}()
+	f.t.Cleanup(func() {
+		stop()
+		<-n.ended
+		n.link.setCut(true)
+		db.Close()
+	})
+	return n
+}
+
+// kill is kill -9, as far as others can see.
+func (n *node) kill() {
+	n.f.change(func() {
+		n.f.dead[n.name] = true
+		for slot, h := range n.f.now {
+			if h.node == n.name {
+				delete(n.f.now, slot)
+			}
+		}
+	})
+	n.link.setCut(true)
+}
+
+// Enabled is part of a log handler that hears of trouble.
+func (n *node) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle signals trouble.
+func (n *node) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "leases cannot be renewed" {
+		n.failing <- struct{}{}
+	}
+	return nil
+}
+
+// WithAttrs does nothing.
+func (n *node) WithAttrs([]slog.Attr) slog.Handler { return n }
+
+// WithGroup does nothing.
+func (n *node) WithGroup(string) slog.Handler { return n }
+
+// link is a way to the database that can be cut.
+type link struct {
+	url   secret.String
+	to    string
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+	cut   bool
+}
+
+func newLink(t *testing.T, database secret.String) *link {
+	t.Helper()
+	address, err := url.Parse(database.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	l := &link{to: address.Host, conns: map[net.Conn]bool{}}
+	address.Host = listener.Addr().String()
+	l.url = secret.New(address.String())
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go l.serve(near)
+		}
+	}()
+	return l
+}
+
+func (l *link) serve(near net.Conn) {
+	far, err := net.Dial("tcp", l.to)
+	if err != nil {
+		_ = near.Close()
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		_, _ = near.Close(), far.Close()
+		return
+	}
+	l.conns[near], l.conns[far] = true, true
+	for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
+		go func() {
+			_, _ = io.Copy(pair[0], pair[1])
+			_, _ = pair[0].Close(), pair[1].Close()
+		}()
+	}
+}
+
+func (l *link) setCut(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = cut
+	for conn := range l.conns {
+		_ = conn.Close()
+	}
+	clear(l.conns)
+}
+
+func name(i int) string { return fmt.Sprintf("node-%d", i) }

@@ -1,0 +1,217 @@
+package lease_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/lease"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// The referee in kit_test.go fails any of these tests when two nodes have a slot at once, or when an epoch does not grow.
+
+// When nodes come, each gets a share; when one stops in good order, the others have its slots at once. No clock but the database's counts.
+func TestSlotsFollowTheNodes(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	f.bus = true
+	one := f.start(name(1), time.Hour)
+	f.await("one node has all", 20*time.Second, f.spread(one))
+	two := f.start(name(2), -time.Hour)
+	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	three := f.start(name(3), 24*time.Hour)
+	f.await("three nodes share", 20*time.Second, f.spread(one, two, three))
+	two.stop()
+	took := f.await("two nodes are left", 20*time.Second, f.spread(one, three))
+	t.Logf("handed over in %v", took)
+	if took > quick.TTL/2 {
+		t.Errorf("the hand-over took %v", took)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.lapsed) > 0 {
+		t.Errorf("leases have run out: %v", f.lapsed)
+	}
+}
+
+// Without the bus a node that stops is noticed with the next beat.
+func TestSlotsAreHandedOverWithoutTheBus(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	one, two := f.start(name(1), 0), f.start(name(2), 0)
+	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	one.stop()
+	if took := f.await("one is left", 20*time.Second, f.spread(two)); took > quick.TTL-quick.Beat {
+		t.Errorf("the hand-over took %v", took)
+	}
+}
+
+// The slots of a node that was killed are taken when its time is over, and not before.
+func TestSlotsOfADeadNodeAreTaken(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	one, two := f.start(name(1), 0), f.start(name(2), 0)
+	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	one.kill()
+	took := f.await("the other has all", 20*time.Second, f.spread(two))
+	t.Logf("taken after %v", took)
+	if took < quick.TTL-2*quick.Beat || took > quick.TTL+2*quick.Beat+time.Second { // a second for a busy machine
+		t.Errorf("it took %v", took)
+	}
+}
+
+// While the database is away for less than a node's time, nobody loses anything.
+func TestAShortOutageChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	one, two := f.start(name(1), 0), f.start(name(2), 0)
+	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	f.mu.Lock()
+	before := make(map[int]int64)
+	for slot, h := range f.now {
+		before[slot] = h.epoch
+	}
+	f.mu.Unlock()
+	for _, n := range []*node{one, two} {
+		n.link.setCut(true)
+		<-n.failing
+		n.link.setCut(false)
+	}
+	three := f.start(name(3), 0) // shows that the others go on
+	f.await("three nodes share", 20*time.Second, f.spread(one, two, three))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for slot, h := range f.now {
+		if h.node != three.name && h.epoch != before[slot] {
+			t.Errorf("slot %d has changed hands", slot)
+		}
+	}
+	if len(f.lapsed) > 0 {
+		t.Errorf("leases have run out: %v", f.lapsed)
+	}
+}
+
+// A node that cannot reach the database for long stops by itself, before another node has its slots, and takes part again later.
+func TestANodeThatIsCutOffStopsInTime(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	one, two := f.start(name(1), 0), f.start(name(2), 0)
+	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	one.link.setCut(true)
+	f.await("the node has stopped", 20*time.Second, func() bool { return f.lapsed[one.name] > 0 && f.shares()[one.name] == 0 })
+	f.await("the other has all", 20*time.Second, f.spread(two))
+	one.link.setCut(false)
+	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+}
+
+// The database away for everybody: all stop, and all go on when it is back.
+func TestEverybodyStopsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	one, two := f.start(name(1), 0), f.start(name(2), 0)
+	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	one.link.setCut(true)
+	two.link.setCut(true)
+	f.await("both have stopped", 20*time.Second, func() bool { return len(f.now) == 0 })
+	one.link.setCut(false)
+	two.link.setCut(false)
+	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+}
+
+// Nodes are cut off, killed, stopped and started at random: never do two have a slot, and in the end all slots are held.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	f.bus = true
+	dice := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	var nodes []*node
+	for i := range 3 {
+		nodes = append(nodes, f.start(name(i), time.Duration(i)*time.Minute))
+	}
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for i := 3; i < 33; i++ {
+		<-tick.C
+		at := dice.IntN(len(nodes))
+		n := nodes[at]
+		switch dice.IntN(5) {
+		case 0:
+			n.link.setCut(true)
+		case 1, 2:
+			n.link.setCut(false)
+		case 3:
+			n.stop()
+			nodes[at] = f.start(name(i), 0)
+		case 4:
+			n.kill()
+			nodes[at] = f.start(name(i), 0)
+		}
+	}
+	for _, n := range nodes {
+		n.link.setCut(false)
+	}
+	f.await("all slots are held", 30*time.Second, f.spread(nodes...))
+}
+
+// A node learns from the database of slots that it has without knowing, because an answer was lost: those that should be its own it
+// takes anew, the others it releases.
+func TestLostAnswersAreMadeUpFor(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	one, two := f.start(name(1), 0), f.start(name(2), 0)
+	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	one.stop()
+	two.stop()
+	f.await("nobody has any", 20*time.Second, func() bool { return len(f.now) == 0 })
+	<-one.ended
+	<-two.ended
+	link := newLink(t, f.database)
+	exec(t, link, "UPDATE lease_slot SET holder = 'node-3', epoch = epoch + 1")
+	f.change(func() {
+		for slot := range f.epochs {
+			f.epochs[slot]++
+		}
+	})
+	three := f.start(name(3), 0)
+	four := f.start(name(4), 0)
+	f.await("the new ones share", 20*time.Second, f.spread(three, four))
+	var slot int
+	var had holder
+	f.mu.Lock()
+	for at, h := range f.now {
+		if h.node == four.name {
+			slot, had = at, h
+		}
+	}
+	f.mu.Unlock()
+	exec(t, link, fmt.Sprintf("UPDATE lease_slot SET holder = 'node-3', epoch = epoch + 1 WHERE slot = %d", slot))
+	f.await("it is given back", 20*time.Second, func() bool { return f.now[slot].node == four.name && f.now[slot].epoch > had.epoch+1 })
+}
+
+// A hold that returns of its own accord gets its slot again, with another epoch.
+func TestAHoldThatEndsIsHeldAgain(t *testing.T) {
+	t.Parallel()
+	var epochs [3]int64
+	var calls atomic.Int32
+	ctx, stop := context.WithCancel(t.Context())
+	l := lease.New(lease.Deps{
+		DB: testenv.Postgres(t), Kind: "once", Slots: 1, Node: "n", Config: quick, Bus: nil, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	})
+	if err := l.Run(ctx, func(_ context.Context, h lease.Held) {
+		n := calls.Add(1)
+		epochs[n-1] = h.Epoch
+		if int(n) == len(epochs) {
+			stop()
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if epochs != [3]int64{1, 2, 3} {
+		t.Errorf("%v", epochs)
+	}
+}

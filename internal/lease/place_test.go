@@ -1,0 +1,40 @@
+package lease_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagedoor/stagedoor/internal/lease"
+)
+
+// Nodes get about as much as each other, and when one goes only its own slots move.
+func TestPlacesAreFairAndStable(t *testing.T) {
+	t.Parallel()
+	all := []string{"node-1", "node-2", "node-3", "node-4", "node-5"}
+	shares := map[string]int{}
+	for slot := range 256 {
+		had := lease.Place("ingest", slot, all)
+		shares[had]++
+		if got := lease.Place("ingest", slot, []string{"node-5", "node-2", "node-3", "node-4"}); had != "node-1" && got != had {
+			t.Errorf("slot %d moves from %s to %s", slot, had, got)
+		}
+	}
+	for _, n := range all {
+		if shares[n] < 30 || shares[n] > 75 {
+			t.Errorf("%s has %d of 256", n, shares[n])
+		}
+	}
+}
+
+func exec(t *testing.T, l *link, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), l.url.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,33 @@
+-- name: Prepare :exec
+INSERT INTO lease_slot (kind, slot) SELECT @kind::text, n FROM generate_series(0, @last::integer) AS n ON CONFLICT (kind, slot) DO NOTHING;
+
+-- name: Beat :one
+-- The select sees the rows as they were before: this node's own is not needed.
+WITH beat AS (
+    INSERT INTO lease_node (kind, holder, until, leaving) VALUES (@kind, @holder, now() + @ttl::interval, @leaving)
+    ON CONFLICT (kind, holder) DO UPDATE SET until = excluded.until, leaving = excluded.leaving
+), forget AS (
+    DELETE FROM lease_node WHERE kind = @kind AND until < now() - interval '1 hour' AND holder <> @holder
+)
+SELECT ARRAY(SELECT n.holder FROM lease_node n WHERE n.kind = @kind AND n.until > now() AND n.holder <> @holder AND NOT n.leaving)::text[] AS others,
+       ARRAY(SELECT s.slot FROM lease_slot s WHERE s.kind = @kind AND s.holder = @holder ORDER BY s.slot)::integer[] AS slots,
+       ARRAY(SELECT s.epoch FROM lease_slot s WHERE s.kind = @kind AND s.holder = @holder ORDER BY s.slot)::bigint[] AS epochs;
+
+-- name: Take :many
+-- Only of nobody, of a node whose time is over, or of this node itself, which then does not know that it has it.
+-- Nobody waits for a row that another node is about to take.
+UPDATE lease_slot SET holder = @holder, epoch = epoch + 1
+WHERE lease_slot.kind = @kind AND lease_slot.slot = ANY (ARRAY(
+    SELECT s.slot FROM lease_slot s
+    WHERE s.kind = @kind AND s.slot = ANY (@slots::integer[])
+      AND (s.holder IN ('', @holder) OR NOT EXISTS (SELECT FROM lease_node n WHERE n.kind = s.kind AND n.holder = s.holder AND n.until > now()))
+    FOR UPDATE SKIP LOCKED
+))
+RETURNING lease_slot.slot, lease_slot.epoch;
+
+-- name: Release :execrows
+UPDATE lease_slot SET holder = ''
+WHERE kind = @kind AND holder = @holder AND slot = ANY (@slots::integer[]) AND epoch = (@epochs::bigint[])[array_position(@slots::integer[], slot)];
+
+-- name: Leave :exec
+DELETE FROM lease_node WHERE kind = @kind AND holder = @holder;
