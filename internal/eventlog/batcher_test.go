@@ -1,0 +1,275 @@
+package eventlog_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/eventlog"
+)
+
+// slowLog is a log whose publishes end when the test lets them.
+type slowLog struct {
+	eventlog.Log
+	// under gets each publish as it begins, and answers has what it returns.
+	under   chan []byte
+	answers chan error
+	mu      sync.Mutex
+	ids     []string
+}
+
+func newSlowLog() *slowLog {
+	return &slowLog{under: make(chan []byte), answers: make(chan error)}
+}
+
+func (l *slowLog) Publish(ctx context.Context, _ int, id string, data []byte) error {
+	l.mu.Lock()
+	l.ids = append(l.ids, id)
+	l.mu.Unlock()
+	select {
+	case l.under <- bytes.Clone(data):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-l.answers:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func records(data []byte) (list []string) {
+	for r := range eventlog.SplitBatch(data) {
+		list = append(list, string(r))
+	}
+	return list
+}
+
+// What comes while a publish is under way goes with the next one, in order, and nobody is told before it is stored.
+func TestRecordsGatherWhileOthersArePublished(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := newSlowLog()
+		b := eventlog.NewBatcher(log)
+		var done []string
+		add := func(text string) {
+			record := []byte(text)
+			if err := b.Add(t.Context(), 1, record, func(err error) { done = append(done, fmt.Sprint(text, err)) }); err != nil {
+				t.Fatal(err)
+			}
+			clear(record) // Add has taken a copy
+		}
+		add("a")
+		if got := records(<-log.under); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("%q", got)
+		}
+		add("b")
+		add("")
+		add("c")
+		synctest.Wait()
+		if done != nil {
+			t.Errorf("done too early: %v", done)
+		}
+		log.answers <- nil
+		if got := records(<-log.under); !slices.Equal(got, []string{"b", "", "c"}) {
+			t.Errorf("%q", got)
+		}
+		if !slices.Equal(done, []string{"a<nil>"}) {
+			t.Errorf("%v", done)
+		}
+		log.answers <- nil
+		if err := b.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if !slices.Equal(done, []string{"a<nil>", "b<nil>", "<nil>", "c<nil>"}) {
+			t.Errorf("%v", done)
+		}
+		if len(log.ids) != 2 || log.ids[0] == log.ids[1] {
+			t.Errorf("%v", log.ids)
+		}
+		if err := b.Add(t.Context(), 1, nil, nil); !errors.Is(err, eventlog.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+// When a publish fails, all that was added behind it fails too, in order, and so does what is added in the next moment; then it goes on.
+func TestNothingIsStoredBehindAFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := newSlowLog()
+		b := eventlog.NewBatcher(log)
+		broken := errors.New("broken")
+		var failed []int
+		big := make([]byte, 400<<10) // each in a batch of its own
+		for i := range 5 {
+			if err := b.Add(t.Context(), 1, big, func(err error) {
+				if errors.Is(err, broken) {
+					failed = append(failed, i)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-log.under
+		log.answers <- broken
+		synctest.Wait()
+		if !slices.Equal(failed, []int{0, 1, 2, 3, 4}) {
+			t.Errorf("%v", failed)
+		}
+		if err := b.Add(t.Context(), 1, nil, nil); !errors.Is(err, broken) {
+			t.Errorf("right after: %v", err)
+		}
+		other := make(chan error, 1)
+		if err := b.Add(t.Context(), 2, nil, func(err error) { other <- err }); err != nil {
+			t.Errorf("another bucket: %v", err)
+		}
+		<-log.under
+		log.answers <- nil
+		if err := <-other; err != nil {
+			t.Error(err)
+		}
+		<-time.After(time.Second)
+		synctest.Wait()
+		if err := b.Add(t.Context(), 1, []byte("x"), func(err error) { other <- err }); err != nil {
+			t.Errorf("later: %v", err)
+		}
+		<-log.under
+		log.answers <- nil
+		if err := <-other; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// While more than 4 MB of a bucket wait, Add does: until there is room, until its context ends, or until what waits has failed.
+func TestAddWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := newSlowLog()
+		b := eventlog.NewBatcher(log)
+		record := make([]byte, 256<<10)
+		var added atomic.Int32
+		fill := func(ctx context.Context, n int) chan error {
+			result := make(chan error, 1)
+			go func() {
+				for range n {
+					if err := b.Add(ctx, 1, record, func(error) {}); err != nil {
+						result <- err
+						return
+					}
+					added.Add(1)
+				}
+				result <- nil
+			}()
+			synctest.Wait()
+			return result
+		}
+		first := fill(t.Context(), 20)
+		if n := added.Load(); n != 16 {
+			t.Errorf("%d records of 256 KB were taken", n)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		second := fill(ctx, 1)
+		cancel()
+		if err := <-second; !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		for range 4 { // a batch each, because two records do not fit with what stands before them
+			<-log.under
+			log.answers <- nil
+			synctest.Wait()
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		third := fill(t.Context(), 100)
+		<-log.under
+		log.answers <- errors.New("broken")
+		if err := <-third; err == nil {
+			t.Error("whoever waited behind a failure was let in")
+		}
+	})
+}
+
+// Closing in a hurry fails what waits.
+func TestCloseDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := eventlog.NewBatcher(newSlowLog())
+		var failed int
+		for i := range 30 {
+			if err := b.Add(t.Context(), i%3, []byte("x"), func(err error) {
+				if err != nil {
+					failed++
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := b.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		if failed != 30 {
+			t.Errorf("%d of 30 failed", failed)
+		}
+	})
+}
+
+// Records that do not fit are refused; those that just fit are an entry.
+func TestTheBiggestRecordFits(t *testing.T) {
+	t.Parallel()
+	log := newSlowLog()
+	b := eventlog.NewBatcher(log)
+	if err := b.Add(t.Context(), 1, make([]byte, eventlog.MaxRecord+1), nil); !errors.Is(err, eventlog.ErrTooBig) {
+		t.Errorf("%v", err)
+	}
+	if err := b.Add(t.Context(), 1, make([]byte, eventlog.MaxRecord), func(error) {}); err != nil {
+		t.Fatal(err)
+	}
+	if data := <-log.under; len(data) > eventlog.MaxData || len(records(data)[0]) != eventlog.MaxRecord {
+		t.Errorf("%d bytes", len(data))
+	}
+	log.answers <- nil
+	if err := b.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Any bytes can be split; what a Batcher made is split as it was put together.
+func FuzzSplitBatch(f *testing.F) {
+	f.Add([]byte("\x01a\x00\x02bc"))
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		sum := 0
+		for r := range eventlog.SplitBatch(data) {
+			sum += len(r) + 1
+		}
+		if sum > len(data)*2 {
+			t.Errorf("%d bytes of %d", sum, len(data))
+		}
+		var want []string
+		for i := 0; i < len(data); i += 1 + i%7 {
+			want = append(want, strconv.Itoa(i)+string(data[i:min(len(data), i+int(data[i])*3)]))
+		}
+		var batch []byte
+		for _, w := range want {
+			batch = eventlog.AppendRecord(batch, []byte(w))
+		}
+		if got := records(batch); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package eventlog_test
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/stagedoor/stagedoor/internal/eventlog"
+	"github.com/stagedoor/stagedoor/internal/eventlog/eventlogtest"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+func open(t testing.TB, c eventlog.Config) *eventlog.JetStream {
+	t.Helper()
+	c.Name = "test"
+	log, err := eventlog.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(log.Close)
+	return log
+}
+
+// admin is a way to the server beside the log.
+func admin(t testing.TB, url secret.String) jetstream.JetStream {
+	t.Helper()
+	conn, err := nats.Connect(url.Reveal(), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func onJetStream(streams int) func(t *testing.T) eventlogtest.Kit {
+	return func(t *testing.T) eventlogtest.Kit {
+		t.Helper()
+		server := testenv.PrivateJetStream(t)
+		return eventlogtest.Kit{
+			Open: func() eventlog.Log { return open(t, eventlog.Config{URL: server.URL, Streams: streams}) },
+			Lose: func() {
+				js := admin(t, server.URL)
+				for name := range js.StreamNames(t.Context()).Name() {
+					if err := js.DeleteStream(t.Context(), name); err != nil {
+						t.Error(err)
+					}
+				}
+			},
+			Restart: func() {
+				server.Kill()
+				server.Start()
+			},
+		}
+	}
+}
+
+func TestJetStreamDoesWhatALogDoes(t *testing.T) {
+	t.Parallel()
+	eventlogtest.Run(t, onJetStream(1))
+}
+
+func TestSeveralStreamsDoWhatALogDoes(t *testing.T) {
+	t.Parallel()
+	eventlogtest.Run(t, onJetStream(4))
+}
+
+func TestPostgresDoesWhatALogDoes(t *testing.T) {
+	t.Parallel()
+	eventlogtest.Run(t, func(t *testing.T) eventlogtest.Kit {
+		t.Helper()
+		db := testenv.Postgres(t)
+		return eventlogtest.Kit{
+			Open: func() eventlog.Log { return eventlog.NewPostgres(db, eventlog.Config{}) },
+			Lose: func() {
+				if _, err := db.Pool().Exec(t.Context(), "TRUNCATE eventlog_bucket, eventlog_entry"); err != nil {
+					t.Error(err)
+				}
+			},
+		}
+	})
+}

@@ -1,0 +1,4 @@
+package eventlog
+
+// AppendRecord is appendRecord, for tests.
+var AppendRecord = appendRecord

@@ -1,0 +1,42 @@
+-- name: Publish :execrows
+-- The row of the bucket is locked until the commit. An id that is there already leaves a hole in the positions.
+WITH place AS (
+    INSERT INTO eventlog_bucket AS b (bucket, last) VALUES (@bucket, 1)
+    ON CONFLICT (bucket) DO UPDATE SET last = b.last + 1
+    RETURNING b.last
+)
+INSERT INTO eventlog_entry (bucket, seq, id, data) SELECT @bucket, place.last, @id, @data FROM place
+ON CONFLICT (bucket, id) DO NOTHING;
+
+-- name: Prepare :exec
+INSERT INTO eventlog_bucket (bucket) SELECT b::integer FROM unnest(@buckets::integer[]) AS b ON CONFLICT (bucket) DO NOTHING;
+
+-- name: Heads :many
+SELECT bucket, last, epoch::text AS epoch FROM eventlog_bucket WHERE bucket = ANY (@buckets::integer[]);
+
+-- name: First :one
+SELECT coalesce(min(seq), 0)::bigint FROM eventlog_entry WHERE bucket = @bucket;
+
+-- name: Read :many
+-- Buckets take turns: a busy one does not keep the others waiting.
+SELECT found.bucket, found.seq, found.data
+FROM (
+    SELECT e.bucket, e.seq, e.data, e.seq - wanted.behind AS turn,
+           sum(length(e.data)) OVER (ORDER BY e.seq - wanted.behind, e.bucket) - length(e.data) AS before
+    FROM (
+        SELECT b.bucket, (@behind::bigint[])[array_position(@buckets::integer[], b.bucket)] AS behind
+        FROM eventlog_bucket b WHERE b.bucket = ANY (@buckets::integer[])
+    ) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT x.bucket, x.seq, x.data FROM eventlog_entry x
+        WHERE x.bucket = wanted.bucket AND x.seq > wanted.behind ORDER BY x.seq LIMIT @max_rows::integer
+    ) AS e
+) AS found
+WHERE found.before < @max_bytes::bigint
+ORDER BY found.turn, found.bucket
+LIMIT @max_rows;
+
+-- name: Trim :execrows
+DELETE FROM eventlog_entry WHERE (bucket, seq) IN (
+    SELECT old.bucket, old.seq FROM eventlog_entry old WHERE old.at < now() - @kept::interval ORDER BY old.at LIMIT @max_rows
+);

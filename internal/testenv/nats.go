@@ -1,0 +1,93 @@
+package testenv
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// Cluster is NATS servers with JetStream that only this test uses, and that keep what is stored with three replicas on three of them.
+type Cluster struct {
+	// Nodes can be killed and started again, each for itself. Their names are n0, n1 and so on.
+	Nodes []*Store
+	// URL lists all of them.
+	URL secret.String
+
+	t        testing.TB
+	monitors []string
+}
+
+// NATSCluster starts a cluster of n servers that write to disk before they acknowledge, and waits until it can be used.
+func NATSCluster(t testing.TB, n int) *Cluster {
+	t.Helper()
+	need(t)
+	binary := Path(t, ".dev", "bin", "nats-server")
+	clients, routes := make([]string, n), make([]string, n)
+	c := &Cluster{t: t}
+	for i := range n {
+		clients[i], routes[i] = freePort(t), freePort(t)
+		c.monitors = append(c.monitors, freePort(t))
+	}
+	var urls []string
+	for i := range n {
+		dir := t.TempDir()
+		config := filepath.Join(dir, "nats.conf")
+		text := fmt.Sprintf(`server_name: n%d
+listen: %q
+http: %q
+jetstream { store_dir: %q, sync_interval: always, max_file_store: 2GB, max_memory_store: 64MB }
+cluster { name: test, listen: %q, routes: ["nats://%s"] }
+`, i, clients[i], c.monitors[i], dir, routes[i], strings.Join(routes, `", "nats://`))
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := startProcess(t, clients[i], func() *exec.Cmd { return exec.Command(binary, "-c", config) })
+		url := "nats://" + clients[i]
+		urls = append(urls, url)
+		c.Nodes = append(c.Nodes, &Store{p, secret.New(url), dir})
+	}
+	c.URL = secret.New(strings.Join(urls, ","))
+	for i := range n {
+		c.Ready(i)
+	}
+	return c
+}
+
+// Ready waits until a server is up to date with the others.
+func (c *Cluster) Ready(node int) {
+	c.t.Helper()
+	over, client := time.After(60*time.Second), &http.Client{Timeout: time.Second}
+	for {
+		resp, err := client.Get("http://" + c.monitors[node] + "/healthz")
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case <-over:
+			c.t.Fatalf("server n%d of the cluster does not get ready: %v", node, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Node is the server of a name.
+func (c *Cluster) Node(name string) (*Store, int) {
+	c.t.Helper()
+	for i := range c.Nodes {
+		if name == fmt.Sprintf("n%d", i) {
+			return c.Nodes[i], i
+		}
+	}
+	c.t.Fatalf("there is no server %q", name)
+	return nil, 0
+}
