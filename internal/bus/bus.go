@@ -7,8 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -25,8 +26,10 @@ type Config struct {
 
 // Bus is a connection that repairs itself.
 type Bus struct {
-	conn      *nats.Conn
-	connected atomic.Pointer[func()]
+	conn *nats.Conn
+
+	mu               sync.Mutex
+	connected, lossy []func()
 }
 
 // Open prepares the connection. It does not wait for the server: a node starts while it is away.
@@ -40,8 +43,13 @@ func Open(c Config) (*Bus, error) {
 		nats.ReconnectBufSize(-1), // a poke that is late is worth nothing
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.ConnectHandler(func(*nats.Conn) { b.haveConnected() }),
-		nats.ReconnectHandler(func(*nats.Conn) { b.haveConnected() }),
+		nats.ConnectHandler(func(*nats.Conn) { b.call(&b.connected) }),
+		nats.ReconnectHandler(func(*nats.Conn) { b.call(&b.connected) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if errors.Is(err, nats.ErrSlowConsumer) {
+				b.call(&b.lossy)
+			}
+		}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("NATS_URL cannot be used; it looks like nats://host:4222: %w", err)
@@ -50,14 +58,29 @@ func Open(c Config) (*Bus, error) {
 	return b, nil
 }
 
-// OnConnect sets what is called whenever the connection is there again, or for the first time: pokes may have been missed.
-func (b *Bus) OnConnect(do func()) { b.connected.Store(&do) }
+// OnConnect adds what is called whenever the connection is there again, or for the first time: pokes may have been missed.
+func (b *Bus) OnConnect(do func()) { b.add(&b.connected, do) }
 
-func (b *Bus) haveConnected() {
-	if do := b.connected.Load(); do != nil {
-		(*do)()
+// OnLoss adds what is called when whoever listens was too slow, and pokes were dropped.
+func (b *Bus) OnLoss(do func()) { b.add(&b.lossy, do) }
+
+func (b *Bus) add(to *[]func(), do func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	*to = append(*to, do)
+}
+
+func (b *Bus) call(list *[]func()) {
+	b.mu.Lock()
+	all := slices.Clone(*list)
+	b.mu.Unlock()
+	for _, do := range all {
+		do()
 	}
 }
+
+// Connected says whether pokes go out and come in now, as far as is known.
+func (b *Bus) Connected() bool { return b.conn.IsConnected() }
 
 // Close ends the connection and its subscriptions.
 func (b *Bus) Close() { b.conn.Close() }

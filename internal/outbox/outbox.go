@@ -1,13 +1,17 @@
-// Package outbox keeps the events that this service causes itself (account.*, connect.*) until the event log takes them.
+// Package outbox keeps the events that this service causes itself (account.*, connect.*, key.*) until the event store takes them.
 //
-// An event is written in the transaction of what it tells of: neither can be without the other.
+// An event is written in the transaction of what it tells of: neither can be without the other. Package ingest takes it out in the
+// transaction that stores it, so it is stored once.
 package outbox
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/outbox/internal/db"
@@ -21,18 +25,34 @@ type Event struct {
 	Account id.Account
 	// Kind is one of the catalog's service events, such as account.connected.
 	Kind string
+	// OfUserID and ReferenceID are the account's.
+	OfUserID, ReferenceID string
 	// Data becomes JSON. No secret may be in it.
 	Data any
 }
 
 // Stored is an event as it was written.
 type Stored struct {
+	Org     id.Org
 	ID      id.Event
 	Seq     int64
 	Account id.Account
 	Kind    string
-	Data    json.RawMessage
-	At      time.Time
+
+	OfUserID, ReferenceID string
+
+	Data json.RawMessage
+	At   time.Time
+}
+
+// Source is what the event belongs to: its account, or its org.
+func (s *Stored) Source() string { return source(s.Org, s.Account) }
+
+func source(org id.Org, account id.Account) string {
+	if account == "" {
+		return string(org)
+	}
+	return string(account)
 }
 
 // Outbox is the service.
@@ -52,6 +72,7 @@ func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
 	}
 	err = db.New(tx).Add(ctx, db.AddParams{
 		OrgID: e.Org, ID: id.New[id.Event](), AccountID: string(e.Account), Kind: e.Kind, Data: data, At: o.now(),
+		Bucket: place(e.Org, e.Account), OfUserID: e.OfUserID, ReferenceID: e.ReferenceID,
 	})
 	if err != nil {
 		return fmt.Errorf("write event %s: %w", e.Kind, err)
@@ -65,24 +86,62 @@ func (o *Outbox) After(ctx context.Context, org id.Org, seq int64, limit int) ([
 	if err != nil {
 		return nil, fmt.Errorf("read events of %s: %w", org, err)
 	}
-	list := make([]Stored, len(rows))
-	for i, r := range rows {
-		list[i] = Stored{ID: r.ID, Seq: r.Seq, Account: id.Account(r.AccountID), Kind: r.Kind, Data: r.Data, At: r.At}
-	}
-	return list, nil
+	return storedOf(rows), nil
 }
 
-// kept is how long an event waits for the log. It is longer than any outage that we expect to survive.
-const kept = 7 * 24 * time.Hour
-
-// trimmed bounds what one sweep removes.
-const trimmed = 5000
-
-// Trim forgets old events, some at a time, and says how many.
-func (o *Outbox) Trim(ctx context.Context) (int64, error) {
-	n, err := db.New(o.db.Pool()).Trim(ctx, db.TrimParams{Before: o.now().Add(-kept), MaxRows: trimmed})
-	if err != nil {
-		return 0, fmt.Errorf("forget old events: %w", err)
+func storedOf(rows []db.Outbox) []Stored {
+	list := make([]Stored, len(rows))
+	for i, r := range rows {
+		list[i] = Stored{
+			Org: r.OrgID, ID: r.ID, Seq: r.Seq, Account: id.Account(r.AccountID), Kind: r.Kind,
+			OfUserID: r.OfUserID, ReferenceID: r.ReferenceID, Data: r.Data, At: r.At,
+		}
 	}
-	return n, nil
+	return list
+}
+
+func place(org id.Org, account id.Account) pgtype.Int2 {
+	return pgtype.Int2{Int16: int16(id.Bucket(source(org, account))), Valid: true}
+}
+
+// Waiting lists events of buckets that nobody has taken, oldest first.
+func (o *Outbox) Waiting(ctx context.Context, buckets []int16, limit int) ([]Stored, error) {
+	rows, err := db.New(o.db.Pool()).Waiting(ctx, db.WaitingParams{Buckets: buckets, MaxRows: int32(limit)})
+	if err != nil {
+		return nil, fmt.Errorf("read waiting events: %w", err)
+	}
+	return storedOf(rows), nil
+}
+
+// ErrTaken means that somebody else has taken an event.
+var ErrTaken = errors.New("an event was taken by another")
+
+// Take takes events out, in the transaction that stores them elsewhere.
+func (o *Outbox) Take(ctx context.Context, tx postgres.Tx, seqs []int64) error {
+	n, err := db.New(tx).Taken(ctx, seqs)
+	if err != nil {
+		return fmt.Errorf("take %d events: %w", len(seqs), err)
+	}
+	if int(n) != len(seqs) {
+		return ErrTaken
+	}
+	return nil
+}
+
+// settled bounds what one sweep settles.
+const settled = 5000
+
+// Settle gives events a bucket that were written by a version which knew none.
+func (o *Outbox) Settle(ctx context.Context) error {
+	q := db.New(o.db.Pool())
+	rows, err := q.Homeless(ctx, settled)
+	if err != nil {
+		return fmt.Errorf("look for events without a bucket: %w", err)
+	}
+	for _, r := range rows {
+		if err := q.Settle(ctx, db.SettleParams{Seq: r.Seq, Bucket: place(r.OrgID, id.Account(r.AccountID))}); err != nil {
+			return fmt.Errorf("settle an event: %w", err)
+		}
+	}
+	return nil
 }

@@ -1,9 +1,22 @@
 -- name: Add :exec
-INSERT INTO outbox (org_id, id, account_id, kind, data, at) VALUES (@org_id, @id, @account_id, @kind, @data, @at);
+INSERT INTO outbox (org_id, id, account_id, kind, data, at, bucket, of_user_id, reference_id)
+VALUES (@org_id, @id, @account_id, @kind, @data, @at, @bucket, @of_user_id, @reference_id);
 
 -- name: After :many
 SELECT * FROM outbox WHERE org_id = @org_id AND seq > @after ORDER BY seq LIMIT @max_rows;
 
--- name: Trim :execrows
--- tenant: age alone decides, whoever they belong to
-DELETE FROM outbox WHERE seq IN (SELECT o.seq FROM outbox o WHERE o.at < @before ORDER BY o.seq LIMIT @max_rows);
+-- name: Waiting :many
+-- tenant: the owner of a bucket takes whoever's events are in it
+SELECT * FROM outbox WHERE bucket = ANY (@buckets::smallint[]) ORDER BY seq LIMIT @max_rows;
+
+-- name: Taken :execrows
+-- tenant: the owner of a bucket has taken them
+DELETE FROM outbox WHERE seq = ANY (@seqs::bigint[]);
+
+-- name: Homeless :many
+-- tenant: written by a version that knew no buckets
+SELECT * FROM outbox WHERE bucket IS NULL ORDER BY seq LIMIT @max_rows;
+
+-- name: Settle :exec
+-- tenant: written by a version that knew no buckets
+UPDATE outbox SET bucket = @bucket WHERE seq = @seq;

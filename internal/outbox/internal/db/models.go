@@ -8,15 +8,19 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 type Outbox struct {
-	OrgID     id.Org
-	Seq       int64
-	ID        id.Event
-	AccountID string
-	Kind      string
-	Data      json.RawMessage
-	At        time.Time
+	OrgID       id.Org
+	Seq         int64
+	ID          id.Event
+	AccountID   string
+	Kind        string
+	Data        json.RawMessage
+	At          time.Time
+	Bucket      pgtype.Int2
+	OfUserID    string
+	ReferenceID string
 }

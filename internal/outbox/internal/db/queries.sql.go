@@ -10,20 +10,25 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 const add = `-- name: Add :exec
-INSERT INTO outbox (org_id, id, account_id, kind, data, at) VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO outbox (org_id, id, account_id, kind, data, at, bucket, of_user_id, reference_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 `
 
 type AddParams struct {
-	OrgID     id.Org
-	ID        id.Event
-	AccountID string
-	Kind      string
-	Data      json.RawMessage
-	At        time.Time
+	OrgID       id.Org
+	ID          id.Event
+	AccountID   string
+	Kind        string
+	Data        json.RawMessage
+	At          time.Time
+	Bucket      pgtype.Int2
+	OfUserID    string
+	ReferenceID string
 }
 
 func (q *Queries) Add(ctx context.Context, arg AddParams) error {
@@ -34,12 +39,15 @@ func (q *Queries) Add(ctx context.Context, arg AddParams) error {
 		arg.Kind,
 		arg.Data,
 		arg.At,
+		arg.Bucket,
+		arg.OfUserID,
+		arg.ReferenceID,
 	)
 	return err
 }
 
 const after = `-- name: After :many
-SELECT org_id, seq, id, account_id, kind, data, at FROM outbox WHERE org_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
+SELECT org_id, seq, id, account_id, kind, data, at, bucket, of_user_id, reference_id FROM outbox WHERE org_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
 `
 
 type AfterParams struct {
@@ -65,6 +73,9 @@ func (q *Queries) After(ctx context.Context, arg AfterParams) ([]Outbox, error) 
 			&i.Kind,
 			&i.Data,
 			&i.At,
+			&i.Bucket,
+			&i.OfUserID,
+			&i.ReferenceID,
 		); err != nil {
 			return nil, err
 		}
@@ -76,20 +87,107 @@ func (q *Queries) After(ctx context.Context, arg AfterParams) ([]Outbox, error) 
 	return items, nil
 }
 
-const trim = `-- name: Trim :execrows
-DELETE FROM outbox WHERE seq IN (SELECT o.seq FROM outbox o WHERE o.at < $1 ORDER BY o.seq LIMIT $2)
+const homeless = `-- name: Homeless :many
+SELECT org_id, seq, id, account_id, kind, data, at, bucket, of_user_id, reference_id FROM outbox WHERE bucket IS NULL ORDER BY seq LIMIT $1
 `
 
-type TrimParams struct {
-	Before  time.Time
-	MaxRows int32
+// tenant: written by a version that knew no buckets
+func (q *Queries) Homeless(ctx context.Context, maxRows int32) ([]Outbox, error) {
+	rows, err := q.db.Query(ctx, homeless, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Outbox
+	for rows.Next() {
+		var i Outbox
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Seq,
+			&i.ID,
+			&i.AccountID,
+			&i.Kind,
+			&i.Data,
+			&i.At,
+			&i.Bucket,
+			&i.OfUserID,
+			&i.ReferenceID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
-// tenant: age alone decides, whoever they belong to
-func (q *Queries) Trim(ctx context.Context, arg TrimParams) (int64, error) {
-	result, err := q.db.Exec(ctx, trim, arg.Before, arg.MaxRows)
+const settle = `-- name: Settle :exec
+UPDATE outbox SET bucket = $1 WHERE seq = $2
+`
+
+type SettleParams struct {
+	Bucket pgtype.Int2
+	Seq    int64
+}
+
+// tenant: written by a version that knew no buckets
+func (q *Queries) Settle(ctx context.Context, arg SettleParams) error {
+	_, err := q.db.Exec(ctx, settle, arg.Bucket, arg.Seq)
+	return err
+}
+
+const taken = `-- name: Taken :execrows
+DELETE FROM outbox WHERE seq = ANY ($1::bigint[])
+`
+
+// tenant: the owner of a bucket has taken them
+func (q *Queries) Taken(ctx context.Context, seqs []int64) (int64, error) {
+	result, err := q.db.Exec(ctx, taken, seqs)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const waiting = `-- name: Waiting :many
+SELECT org_id, seq, id, account_id, kind, data, at, bucket, of_user_id, reference_id FROM outbox WHERE bucket = ANY ($1::smallint[]) ORDER BY seq LIMIT $2
+`
+
+type WaitingParams struct {
+	Buckets []int16
+	MaxRows int32
+}
+
+// tenant: the owner of a bucket takes whoever's events are in it
+func (q *Queries) Waiting(ctx context.Context, arg WaitingParams) ([]Outbox, error) {
+	rows, err := q.db.Query(ctx, waiting, arg.Buckets, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Outbox
+	for rows.Next() {
+		var i Outbox
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Seq,
+			&i.ID,
+			&i.AccountID,
+			&i.Kind,
+			&i.Data,
+			&i.At,
+			&i.Bucket,
+			&i.OfUserID,
+			&i.ReferenceID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -1,0 +1,85 @@
+-- name: After :many
+SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+WHERE org_id = @org_id AND source = @source AND seq > @after AND at >= @since
+ORDER BY seq LIMIT @max_rows;
+
+-- name: Next :many
+-- The same where no sequence number is missing. The range tells the planner that it is little, also of a new day that has no statistics:
+-- without them it would rather sort all that is behind.
+SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+WHERE org_id = @org_id AND source = @source AND seq > @after AND seq <= @until AND at >= @since
+ORDER BY seq;
+
+-- name: OrgAfter :many
+-- Nothing is read of transactions that others may still commit before.
+SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+WHERE org_id = @org_id AND tx >= @after_tx AND (tx > @after_tx OR id > @after_id) AND at >= @since
+    AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+ORDER BY tx, id LIMIT @max_rows;
+
+-- name: Horizon :one
+SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::bigint AS horizon;
+
+-- name: Head :one
+SELECT * FROM event_source WHERE org_id = @org_id AND source = @source;
+
+-- name: HeadsOf :many
+-- tenant: the writer of a bucket loads whoever's sources it meets; the records name their orgs
+SELECT * FROM event_source WHERE source = ANY (@sources::text[]);
+
+-- name: HeadsChanged :many
+-- tenant: the owner of a bucket looks at all that is in it
+SELECT * FROM event_source WHERE bucket = @bucket AND last_at > @changed_after ORDER BY source;
+
+-- name: Recent :many
+-- tenant: the writer of a bucket loads whoever's sources it meets
+-- What tells repeats of the last frames. The time keeps it to one or two partitions.
+SELECT s.source::text AS source, e.upstream_id
+FROM (SELECT unnest(@sources::text[]) AS source, unnest(@seqs::bigint[]) AS seq, unnest(@since::timestamptz[]) AS since) s
+CROSS JOIN LATERAL (
+    SELECT upstream_id, seq FROM event
+    WHERE event.source = s.source AND event.seq > s.seq AND event.at >= s.since AND event.upstream_id <> ''
+) e ORDER BY s.source, e.seq;
+
+-- name: SetWatermark :exec
+INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, watermark) VALUES (@org_id, @source, @bucket, 0, @at, @watermark)
+ON CONFLICT (source) DO UPDATE SET watermark = excluded.watermark
+WHERE event_source.org_id = excluded.org_id AND event_source.watermark IS NULL;
+
+-- name: Oldest :one
+SELECT coalesce(min(seq), 0)::bigint AS seq FROM event WHERE org_id = @org_id AND source = @source AND at >= @since;
+
+-- name: Find :one
+SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+WHERE org_id = @org_id AND source = @source AND id = @id AND at >= @since AND at < @until;
+
+-- name: SeqAt :one
+SELECT coalesce(max(seq), 0)::bigint AS seq FROM event WHERE org_id = @org_id AND source = @source AND at <= @at;
+
+-- name: Claim :one
+-- tenant: buckets are work, not data
+INSERT INTO event_bucket (bucket, epoch, log_epoch, committed, last_at) VALUES (@bucket, @epoch, '', 0, 'epoch')
+ON CONFLICT (bucket) DO UPDATE SET epoch = excluded.epoch WHERE event_bucket.epoch <= excluded.epoch
+RETURNING log_epoch, committed, last_at;
+
+-- name: Advance :execrows
+-- tenant: buckets are work, not data
+UPDATE event_bucket SET committed = n.committed, log_epoch = n.log_epoch, last_at = GREATEST(last_at, @at)
+FROM (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@epochs::bigint[]) AS epoch, unnest(@log_epochs::text[]) AS log_epoch,
+    unnest(@positions::bigint[]) AS committed) n
+WHERE event_bucket.bucket = n.bucket AND event_bucket.epoch = n.epoch;
+
+-- name: SaveHeads :exec
+-- tenant: each row has its own org
+INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, watermark, epoch, closed)
+SELECT unnest(@org_ids::text[]), unnest(@sources::text[]), unnest(@buckets::smallint[]), unnest(@seqs::bigint[]), unnest(@ats::timestamptz[]),
+    nullif(unnest(@watermarks::text[]), ''), unnest(@epochs::bigint[]), unnest(@closes::boolean[])
+ON CONFLICT (source) DO UPDATE SET last_seq = excluded.last_seq, last_at = excluded.last_at,
+    watermark = coalesce(nullif(excluded.watermark, ''), event_source.watermark), epoch = excluded.epoch, closed = excluded.closed;
+
+-- name: Transaction :one
+SELECT (pg_current_xact_id()::text::bigint)::bigint AS tx;
+
+-- name: Progress :one
+-- tenant: buckets are work, not data
+SELECT log_epoch, committed FROM event_bucket WHERE bucket = @bucket;

@@ -1,0 +1,109 @@
+package event
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+)
+
+// Record is an event on its way to the store, as the log carries it.
+type Record struct {
+	Org id.Org
+	// Source is the account's id.
+	Source string
+	Kind   string
+	// UpstreamID is the platform's id of the frame, empty if it gives none.
+	UpstreamID string
+	// UpstreamAt is when it happened by the platform's clock, zero if it does not say.
+	UpstreamAt            time.Time
+	OfUserID, ReferenceID string
+	// Watermark is a frame of the platform's up to which all had come when this was published; empty if the platform cannot be asked
+	// for those that were missed. The store takes it over when it commits.
+	Watermark string
+	// LogEpoch says for which log it was published: one that turns up in another was published before its listener knew that the first
+	// was lost. Empty for a log that cannot be lost.
+	LogEpoch string
+	// Epoch is that of the listener's lease.
+	Epoch int64
+	Data  json.RawMessage
+}
+
+// recordForm tells this form from a later one.
+const recordForm = 1
+
+var errRecord = errors.New("a record of the log that cannot be read")
+
+// Append writes the record.
+func (r *Record) Append(to []byte) []byte {
+	to = append(to, recordForm)
+	for _, text := range [...]string{string(r.Org), r.Source, r.Kind, r.UpstreamID, r.OfUserID, r.ReferenceID, r.Watermark, r.LogEpoch} {
+		to = appendText(to, text)
+	}
+	at := int64(0)
+	if !r.UpstreamAt.IsZero() {
+		at = r.UpstreamAt.UnixMicro()
+	}
+	to = binary.AppendVarint(to, at)
+	to = binary.AppendVarint(to, r.Epoch)
+	return append(to, r.Data...)
+}
+
+// ReadRecord reads one. Its data is part of what was given.
+func ReadRecord(data []byte) (Record, error) {
+	if len(data) == 0 || data[0] != recordForm {
+		return Record{}, errRecord
+	}
+	var (
+		r    Record
+		org  string
+		at   int64
+		rest = data[1:]
+		ok   = true
+	)
+	for _, into := range [...]*string{&org, &r.Source, &r.Kind, &r.UpstreamID, &r.OfUserID, &r.ReferenceID, &r.Watermark, &r.LogEpoch} {
+		if ok {
+			*into, rest, ok = readText(rest)
+		}
+	}
+	for _, into := range [...]*int64{&at, &r.Epoch} {
+		if ok {
+			*into, rest, ok = readInt(rest)
+		}
+	}
+	if !ok {
+		return Record{}, errRecord
+	}
+	if r.Org = id.Org(org); at != 0 {
+		r.UpstreamAt = time.UnixMicro(at).UTC()
+	}
+	r.Data = rest
+	return r, nil
+}
+
+func appendText(to []byte, text string) []byte {
+	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
+}
+
+func readText(from []byte) (text string, rest []byte, ok bool) {
+	piece, rest, ok := readPiece(from)
+	return string(piece), rest, ok
+}
+
+func readPiece(from []byte) (piece, rest []byte, ok bool) {
+	n, used := binary.Uvarint(from)
+	if used <= 0 || n > uint64(len(from)-used) {
+		return nil, nil, false
+	}
+	return from[used : used+int(n)], from[used+int(n):], true
+}
+
+func readInt(from []byte) (n int64, rest []byte, ok bool) {
+	n, used := binary.Varint(from)
+	if used <= 0 {
+		return 0, nil, false
+	}
+	return n, from[used:], true
+}

@@ -1,0 +1,290 @@
+package event_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// rig is a store on a database of its own.
+type rig struct {
+	*event.Store
+	t   *testing.T
+	org id.Org
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	db := testenv.Postgres(t)
+	r := &rig{t: t, org: id.New[id.Org](), Store: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().UTC() }})}
+	r.makeOrg(r.org)
+	must(t, r.Upkeep(t.Context()))
+	return r
+}
+
+func (r *rig) makeOrg(o id.Org) {
+	r.t.Helper()
+	_, err := r.DB.Pool().Exec(r.t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at) VALUES ($1, 'x', 'scale', 'sandbox', 'a@b.test', now(), now())`, string(o))
+	must(r.t, err)
+}
+
+// claim takes the bucket of a source.
+func (r *rig) claim(source string, epoch int64) event.Progress {
+	r.t.Helper()
+	p, err := r.Claim(r.t.Context(), event.Bucket(source), epoch)
+	must(r.t, err)
+	return p
+}
+
+// events makes events of a source from a sequence number on, with the head behind them.
+func (r *rig) events(o id.Org, source string, from, n int64, at time.Time) event.Batch {
+	var b event.Batch
+	for i := range n {
+		e := event.Stored{Org: o, Source: source, Seq: from + i, At: at, ID: id.New[id.Event](), Kind: "message"}
+		e.Body = event.AppendEnvelope(nil, &event.Envelope{ID: e.ID, Kind: e.Kind, Account: source, At: at, Seq: e.Seq})
+		b.Events = append(b.Events, event.NewEvent{Stored: e, Mark: fmt.Sprint("u", e.Seq)})
+	}
+	b.Heads = []event.HeadRow{{Org: o, Source: source, Head: event.Head{LastSeq: from + n - 1, LastAt: at, Watermark: fmt.Sprint("u", from+n-2)}}}
+	return b
+}
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// What is committed can be read by its source, and the next who claims the bucket goes on behind it.
+func TestWhatIsCommittedIsThere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	source := string(id.New[id.Account]())
+	p := r.claim(source, 1)
+	equal(t, event.Progress{Bucket: event.Bucket(source), Epoch: 1, LastAt: time.Unix(0, 0).UTC()}, p)
+	b := r.events(r.org, source, 1, 5, now())
+	p.LogEpoch, p.Committed, p.LastAt = "log", 17, b.Events[0].At
+	b.Buckets = []event.Progress{p}
+	tx, err := r.Commit(t.Context(), &b)
+	must(t, err)
+
+	list, err := r.After(t.Context(), r.org, source, 2, now().Add(-time.Hour), 10)
+	must(t, err)
+	equal(t, 3, len(list))
+	want := b.Events[2].Stored
+	want.Tx = tx
+	equal(t, want, list[0])
+
+	again := r.claim(source, 2)
+	equal(t, event.Progress{Bucket: p.Bucket, Epoch: 2, LogEpoch: "log", Committed: 17, LastAt: p.LastAt}, again)
+	head, err := r.Head(t.Context(), r.org, source)
+	must(t, err)
+	equal(t, event.Head{LastSeq: 5, LastAt: b.Events[0].At, Watermark: "u4", Known: true}, head)
+	loaded, err := r.Load(t.Context(), []string{source, "acct_none"})
+	must(t, err)
+	equal(t, 1, len(loaded))
+	equal(t, []string{"u1", "u2", "u3", "u4", "u5"}, loaded[0].Marks)
+
+	found, err := r.Find(t.Context(), r.org, source, want.ID)
+	must(t, err)
+	equal(t, want, found)
+	seq, err := r.SeqAt(t.Context(), r.org, source, now())
+	must(t, err)
+	equal(t, 5, seq)
+	oldest, err := r.Oldest(t.Context(), r.org, source, now().Add(-time.Hour))
+	must(t, err)
+	equal(t, 1, oldest)
+}
+
+// Another org reads nothing of it, whatever it asks for.
+func TestEventsOfAnotherOrgAreNotThere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	other := id.New[id.Org]()
+	r.makeOrg(other)
+	source := string(id.New[id.Account]())
+	b := r.events(r.org, source, 1, 3, now())
+	_, err := r.Commit(t.Context(), &b)
+	must(t, err)
+	long := now().AddDate(0, 0, -30)
+	list, err := r.After(t.Context(), other, source, 0, long, 10)
+	must(t, err)
+	equal(t, 0, len(list))
+	list, _, err = r.OrgAfter(t.Context(), other, event.Position{}, long, 10)
+	must(t, err)
+	equal(t, 0, len(list))
+	_, err = r.Find(t.Context(), other, source, b.Events[0].ID)
+	fails(t, err, problem.EventNotFound.New(""))
+	head, err := r.Head(t.Context(), other, source)
+	must(t, err)
+	equal(t, event.Head{}, head)
+	must(t, r.SetWatermark(t.Context(), other, source, "stolen"))
+	head, err = r.Head(t.Context(), r.org, source)
+	must(t, err)
+	equal(t, "u2", head.Watermark)
+}
+
+// A writer whose lease was taken over commits nothing, and neither does one that comes with an older lease.
+func TestAnOldLeaseIsFencedOff(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	source := string(id.New[id.Account]())
+	old := r.claim(source, 1)
+	r.claim(source, 2)
+	b := r.events(r.org, source, 1, 1, now())
+	b.Buckets = []event.Progress{old}
+	_, err := r.Commit(t.Context(), &b)
+	fails(t, err, event.ErrFenced)
+	list, err := r.After(t.Context(), r.org, source, 0, now().Add(-time.Hour), 10)
+	must(t, err)
+	equal(t, 0, len(list))
+	_, err = r.Claim(t.Context(), old.Bucket, 1)
+	fails(t, err, event.ErrFenced)
+}
+
+// A reader of an org's stream never passes over an event whose transaction commits late.
+func TestTheOrgStreamWaitsForThoseWhoCommitLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	slow, fast := string(id.New[id.Account]()), string(id.New[id.Account]())
+	inside, finish := make(chan struct{}), make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		b := r.events(r.org, slow, 1, 1, now())
+		b.Also = func(ctx context.Context, tx postgres.Tx) error {
+			// It has a number from here on.
+			if _, err := tx.Exec(ctx, "SELECT pg_current_xact_id()"); err != nil {
+				return err
+			}
+			close(inside)
+			<-finish
+			return nil
+		}
+		if _, err := r.Commit(context.WithoutCancel(t.Context()), &b); err != nil {
+			t.Error(err)
+		}
+	})
+	<-inside
+	b := r.events(r.org, fast, 1, 1, now())
+	_, err := r.Commit(t.Context(), &b)
+	must(t, err)
+	since := now().Add(-time.Hour)
+	list, reached, err := r.OrgAfter(t.Context(), r.org, event.Position{}, since, 10)
+	must(t, err)
+	equal(t, 0, len(list)) // the fast one has the higher number
+	close(finish)
+	wait.Wait()
+	for len(list) < 2 && t.Context().Err() == nil { // transactions of other tests hold it up too
+		list, _, err = r.OrgAfter(t.Context(), r.org, event.Position{}, since, 10)
+		must(t, err)
+	}
+	reached = list[1].Position()
+	equal(t, []string{slow, fast}, []string{list[0].Source, list[1].Source})
+	list, _, err = r.OrgAfter(t.Context(), r.org, reached, since, 10)
+	must(t, err)
+	equal(t, 0, len(list))
+	head, err := r.OrgHead(t.Context(), r.org)
+	must(t, err)
+	list, _, err = r.OrgAfter(t.Context(), r.org, head, since, 10)
+	must(t, err)
+	equal(t, 0, len(list))
+}
+
+// Pages of an org's stream are complete and in order per source, however many writers there are.
+func TestPagesOfTheOrgStreamMissNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const writers, batches = 4, 25
+	var wait sync.WaitGroup
+	for range writers {
+		wait.Go(func() {
+			source := string(id.New[id.Account]())
+			for i := range int64(batches) {
+				b := r.events(r.org, source, 1+3*i, 3, now())
+				if _, err := r.Commit(t.Context(), &b); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	defer wait.Wait()
+	last, total, at := map[string]int64{}, 0, event.Position{}
+	// Transactions of other tests hold it up too: all databases of a server share their numbers.
+	for total < writers*batches*3 && t.Context().Err() == nil {
+		list, reached, err := r.OrgAfter(t.Context(), r.org, at, now().Add(-time.Hour), 7)
+		must(t, err)
+		for _, e := range list {
+			equal(t, last[e.Source]+1, e.Seq)
+			last[e.Source] = e.Seq
+			total++
+		}
+		at = reached
+	}
+}
+
+// A day without a partition is made when the first event of it comes.
+func TestADayIsMadeWhenItIsNeeded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	source := string(id.New[id.Account]())
+	_, err := r.DB.Pool().Exec(t.Context(), "DROP TABLE event_"+now().Format("20060102"))
+	must(t, err)
+	b := r.events(r.org, source, 1, 1, now())
+	_, err = r.Commit(t.Context(), &b)
+	must(t, err)
+}
+
+// What an org may not read any more is passed over, and a page is as full as it can be.
+func TestAPageBeginsWhereReadingIsAllowed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	source := string(id.New[id.Account]())
+	for _, b := range []event.Batch{r.events(r.org, source, 1, 5, now().Add(-2*time.Hour)), r.events(r.org, source, 6, 5, now())} {
+		_, err := r.Commit(t.Context(), &b)
+		must(t, err)
+	}
+	since := now().Add(-time.Hour)
+	for _, c := range []struct {
+		after int64
+		limit int
+		want  []int64
+	}{{0, 3, []int64{6, 7, 8}}, {4, 3, []int64{6, 7, 8}}, {5, 3, []int64{6, 7, 8}}, {8, 3, []int64{9, 10}}, {3, 100, []int64{6, 7, 8, 9, 10}}, {10, 3, nil}, {1 << 62, 3, nil}} {
+		list, err := r.After(t.Context(), r.org, source, c.after, since, c.limit)
+		must(t, err)
+		var got []int64
+		for _, e := range list {
+			got = append(got, e.Seq)
+		}
+		equal(t, c.want, got)
+	}
+}
+
+// One account's events are found without looking at others': by its key, in the partitions that are not ruled out. What is behind the
+// page is not looked at either, also on a day of which the planner knows nothing yet.
+func TestReadingASourceUsesItsKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	source := string(id.New[id.Account]())
+	b := r.events(r.org, source, 1, 5000, now())
+	_, err := r.Commit(t.Context(), &b)
+	must(t, err)
+	rows, err := r.DB.Pool().Query(t.Context(), `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM event
+		WHERE org_id = '`+string(r.org)+`' AND source = '`+source+`' AND seq > 5 AND seq <= 105 AND at >= now() - interval '1 hour' ORDER BY seq`)
+	must(t, err)
+	var plan []string
+	for rows.Next() {
+		var line string
+		must(t, rows.Scan(&line))
+		plan = append(plan, line)
+	}
+	must(t, rows.Err())
+	holds(t, strings.Join(plan, "\n"), "Index", true)
+	holds(t, strings.Join(plan, "\n"), "Seq Scan", false)
+	holds(t, strings.Join(plan, "\n"), "rows=100 ", true)
+	holds(t, strings.Join(plan, "\n"), "rows=4995 ", false)
+}
