@@ -58,6 +58,8 @@ type Account struct {
 	AttemptKind string
 	// Health is what the prober goes by.
 	Health Health
+	// Listener is how the live connection stands.
+	Listener Listener
 
 	inner
 }
@@ -69,6 +71,8 @@ type inner struct {
 	sessionDead              bool
 	warnAt                   *time.Time
 	reauth                   lease
+	// hungUp means that the listener is to be off when the account is saved.
+	hungUp bool
 }
 
 // Health is how an account fared lately.
@@ -143,6 +147,8 @@ type limiter interface {
 type Config struct {
 	// Regions are those that traffic can leave by.
 	Regions []string
+	// Listens means that nodes listen to accounts, so that one without a listener is not in order.
+	Listens bool
 	// SignOutTimeout is how long a platform may take to end a session when an account is disconnected.
 	SignOutTimeout time.Duration
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/outbox"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/seal"
@@ -64,7 +63,7 @@ func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, accoun
 		}
 		data := transition(a.State, a)
 		data["changes"] = slices.Sorted(maps.Keys(changes))
-		if err := s.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Account: account, Kind: EventUpdated, Data: data}); err != nil {
+		if err := s.Outbox.Add(ctx, tx, a.event(EventUpdated, data)); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, owner, by, string(account), changes)

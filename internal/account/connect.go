@@ -229,7 +229,7 @@ func (s *Accounts) renew(ctx context.Context, tx postgres.Tx, by audit.By, p Pre
 		return Account{}, nil, err
 	}
 	if !step.Changed() && a.State == Connecting {
-		a.Health = Health{ProbeAt: probeAt(Connecting, s.now())}
+		a.Health, a.hungUp = Health{ProbeAt: probeAt(Connecting, s.now())}, true
 	}
 	changes := changesOf(before, a)
 	changes["kind"], changes["attemptId"] = audit.Change{To: p.Kind}, audit.Change{To: p.Attempt}

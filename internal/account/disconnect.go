@@ -10,7 +10,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/outbox"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/seal"
@@ -135,7 +134,7 @@ func (s *Accounts) bury(ctx context.Context, a Account, gone seal.Shredded) erro
 		a.State, a.Reason = step.To, ""
 		data := transition(before.State, a)
 		data["id"], data["ofUserId"], data["by"], data["purgedAt"] = a.ID, before.UpstreamID, actor(by), now
-		if err := s.Outbox.Add(ctx, tx, outbox.Event{Org: a.Org, Account: a.ID, Kind: step.Event, Data: data}); err != nil {
+		if err := s.Outbox.Add(ctx, tx, a.event(step.Event, data)); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, a.Org, by, string(a.ID), audit.Changes{

@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/outbox"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
 )
@@ -77,5 +76,5 @@ func (s *Accounts) warn(ctx context.Context, tx postgres.Tx, ref Ref, now time.T
 	data := transition(a.State, a)
 	data["sessionExpiresAt"] = a.SessionExpiresAt
 	data["daysLeft"] = int(math.Ceil(max(a.SessionExpiresAt.Sub(now), 0).Hours() / 24))
-	return s.Outbox.Add(ctx, tx, outbox.Event{Org: a.Org, Account: a.ID, Kind: EventSessionExpiring, Data: data})
+	return s.Outbox.Add(ctx, tx, a.event(EventSessionExpiring, data))
 }

@@ -56,7 +56,9 @@ WHERE org_id = @org_id AND id = @id;
 -- name: SaveHealth :exec
 -- Others write the times meanwhile; they only grow.
 UPDATE account_health SET probe_at = @probe_at, last_seen_at = GREATEST(last_seen_at, sqlc.narg(seen_at)),
-    last_checked_at = GREATEST(last_checked_at, sqlc.narg(checked_at)), troubles = @troubles, troubled_at = @troubled_at, goods = @goods
+    last_checked_at = GREATEST(last_checked_at, sqlc.narg(checked_at)), troubles = @troubles, troubled_at = @troubled_at, goods = @goods,
+    listener_since = CASE WHEN @hung_up::boolean AND listener_state = 'up' THEN @changed_at ELSE listener_since END,
+    listener_state = CASE WHEN @hung_up THEN 'off' ELSE listener_state END
 WHERE org_id = @org_id AND account_id = @account_id;
 
 -- name: Pending :exec
@@ -167,3 +169,36 @@ INSERT INTO account_purge (org_id, account_id, at, receipt) VALUES (@org_id, @ac
 
 -- name: Receipt :one
 SELECT receipt FROM account_purge WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: TakeShard :exec
+-- tenant: a shard is work, not data
+INSERT INTO account_shard (shard, epoch) VALUES (@shard, @epoch)
+ON CONFLICT (shard) DO UPDATE SET epoch = GREATEST(account_shard.epoch, excluded.epoch);
+
+-- name: Listenable :many
+-- tenant: a listener has whoever is in its shard
+SELECT account.org_id, account.id, account.session_version
+FROM account_health JOIN account ON account.org_id = account_health.org_id AND account.id = account_health.account_id
+WHERE account_health.shard = @shard AND account_health.account_id > @after AND account.disconnecting_at IS NULL
+    AND account.state IN ('connecting', 'active', 'degraded')
+ORDER BY account_health.account_id LIMIT @max_rows;
+
+-- name: OwnerIn :one
+-- tenant: a poke names the account alone
+SELECT org_id FROM account_health WHERE shard = @shard AND account_id = @account_id;
+
+-- name: Listened :one
+-- Holds the shard, so that whoever takes it over reads what was written before. Since when a listener that is being opened has not been
+-- up is what counts, and stays.
+WITH mine AS (SELECT shard FROM account_shard WHERE account_shard.shard = @shard AND account_shard.epoch <= @epoch FOR SHARE)
+UPDATE account_health SET listener_state = @state,
+    listener_since = CASE WHEN listener_state = @state OR (@state = 'connecting' AND listener_since IS NOT NULL) THEN listener_since ELSE @now END
+FROM mine
+WHERE account_health.org_id = @org_id AND account_health.account_id = @account_id AND account_health.shard = mine.shard
+RETURNING account_health.goods;
+
+-- name: Eventful :exec
+-- tenant: each row is named by its own org
+UPDATE account_health SET last_event_at = GREATEST(last_event_at, e.at), last_seen_at = GREATEST(last_seen_at, e.at)
+FROM (SELECT unnest(@orgs::text[]) AS tenant, unnest(@accounts::text[]) AS account_id, unnest(@ats::timestamptz[]) AS at) e
+WHERE account_health.org_id = e.tenant AND account_health.account_id = e.account_id;

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/outbox"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
 )
@@ -161,7 +160,7 @@ func (s *Accounts) Challenged(ctx context.Context, tx postgres.Tx, owner id.Org,
 	for name, value := range data {
 		told[name] = value
 	}
-	return s.Outbox.Add(ctx, tx, outbox.Event{Org: a.Org, Account: a.ID, Kind: EventChallengeRequired, Data: told})
+	return s.Outbox.Add(ctx, tx, a.event(EventChallengeRequired, told))
 }
 
 // Began notes that an attempt is under way for an account, Ended that it is not any more. An account that is gone is no error.

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -62,14 +61,11 @@ func probeAt(s State, now time.Time) *time.Time {
 	return &at
 }
 
-// Shards is into how many parts the due accounts are divided.
-const Shards = 8
+// Shards is into how many parts accounts are divided, for those who probe them and those who listen to them: as many nodes can share
+// that work. It divides the number of buckets.
+const Shards = 64
 
-func shardOf(account id.Account) int16 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(account)) // a hash never fails
-	return int16(h.Sum32() % Shards)
-}
+func shardOf(account id.Account) int16 { return int16(id.Bucket(string(account)) % Shards) }
 
 // Sign-ins with remembered credentials: the n-th within a day waits so long after the one before. A creator must never be locked out
 // because we kept trying a password.

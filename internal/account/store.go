@@ -145,6 +145,7 @@ func save(ctx context.Context, tx postgres.Tx, a Account) error {
 	err = q.SaveHealth(ctx, db.SaveHealthParams{
 		OrgID: a.Org, AccountID: a.ID, ProbeAt: a.Health.ProbeAt, SeenAt: a.LastSeenAt, CheckedAt: a.LastCheckedAt,
 		Troubles: int32(a.Health.Troubles), TroubledAt: a.Health.TroubledAt, Goods: int32(a.Health.Goods),
+		HungUp: a.hungUp, ChangedAt: &a.StateChangedAt,
 	})
 	if err != nil {
 		return fmt.Errorf("save health of %s: %w", a.ID, err)
@@ -298,6 +299,7 @@ func fromRow(row db.Account, health db.AccountHealth) (Account, error) {
 		Health: Health{
 			ProbeAt: health.ProbeAt, Troubles: int(health.Troubles), TroubledAt: health.TroubledAt, Goods: int(health.Goods),
 		},
+		Listener: Listener{ListenerState(health.ListenerState), health.ListenerSince, health.LastEventAt},
 		inner: inner{
 			firstActiveAt: row.FirstActiveAt, downSince: row.DownSince, sealedVersion: row.SealedVersion, signIn: row.SignIn,
 			sessionDead: row.SessionDead, warnAt: row.WarnAt,

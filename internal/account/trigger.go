@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
@@ -114,9 +115,12 @@ func (s *Accounts) move(ctx context.Context, tx postgres.Tx, by audit.By, a *Acc
 	if step.Event == "" {
 		return step, nil
 	}
-	return step, s.Outbox.Add(ctx, tx, outbox.Event{
-		Org: a.Org, Account: a.ID, Kind: step.Event, Data: s.eventData(before, *a, by, step, c),
-	})
+	return step, s.Outbox.Add(ctx, tx, a.event(step.Event, s.eventData(before, *a, by, step, c)))
+}
+
+// event is one of the account's own.
+func (a Account) event(kind string, data map[string]any) outbox.Event {
+	return outbox.Event{Org: a.Org, Account: a.ID, Kind: kind, OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Data: data}
 }
 
 // note keeps what the news tell, also where the state stays.
@@ -144,6 +148,8 @@ func (a *Account) enter(to State, c Cause, now time.Time) {
 	}
 	a.State, a.Reason, a.StateChangedAt = to, c.Reason, now
 	a.SessionVersion++
+	// Whoever listens to it stops, or begins anew.
+	a.hungUp = a.hungUp || to == Connecting || !slices.Contains(working, to)
 	a.Health = Health{ProbeAt: probeAt(to, now)}
 	if c.ProbeAt != nil {
 		a.Health.ProbeAt = c.ProbeAt

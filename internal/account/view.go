@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/org"
@@ -50,8 +51,12 @@ func (a Account) View() View {
 		AvatarURL: some(a.AvatarURL), ProxyCountry: a.Region, ReferenceID: some(a.ReferenceID), Metadata: metadata,
 		RememberCredentials: a.RememberCredentials, CreatedAt: a.CreatedAt, LastSeenAt: a.LastSeenAt, LastCheckedAt: a.LastCheckedAt,
 		SessionExpiresAt: a.SessionExpiresAt, PendingAttemptID: some(string(a.PendingAttempt)),
-		Listener: ListenerView{State: "off"}, Sandbox: a.Environment == org.EnvSandbox,
+		Listener: a.Listener.view(), Sandbox: a.Environment == org.EnvSandbox,
 	}
+}
+
+func (l Listener) view() ListenerView {
+	return ListenerView{State: string(cmp.Or(l.State, ListenerOff)), Since: l.Since, LastEventAt: l.LastEventAt}
 }
 
 // some is nil for nothing.

@@ -74,11 +74,14 @@ func TestFrames(t *testing.T) {
 	if !ok || req.Path != "/api/v2/live/frames" || req.Query != "after=a+b&limit=50" || c.Socket.Path != "/api/v2/live" || c.Socket.Ping != 20*time.Second {
 		t.Errorf("%s %s %v", req.Path, req.Query, c.Socket)
 	}
-	frames, more, complete, err := c.Socket.Missed([]byte(`{"frames":[{"type":"x"}, {"type":"y"}],"has_more":true}`))
-	if err != nil || !more || !complete || len(frames) != 2 || string(frames[1]) != `{"type":"y"}` {
-		t.Errorf("%s %v %v", frames, more, err)
+	missed, err := c.Socket.Missed([]byte(`{"frames":[{"type":"x"}, {"type":"y"}],"has_more":true,"last_id":77}`))
+	if err != nil || !missed.More || !missed.Complete || len(missed.Frames) != 2 || string(missed.Frames[1]) != `{"type":"y"}` || missed.Newest != "77" {
+		t.Errorf("%+v %v", missed, err)
 	}
-	if _, _, _, err := c.Socket.Missed([]byte(`{}`)); !errors.Is(err, catalog.ErrChanged) {
+	if !c.Socket.Ended(4001) || c.Socket.Ended(4008) {
+		t.Error("a session that is over is told by 4001")
+	}
+	if _, err := c.Socket.Missed([]byte(`{}`)); !errors.Is(err, catalog.ErrChanged) {
 		t.Errorf("%v", err)
 	}
 }

@@ -23,12 +23,25 @@ type Socket struct {
 
 	id, name, at, body []string
 	since              *since
+	ended              []int
 }
 
 type since struct {
-	path, cursor, limit string
-	items, more         []string
-	complete            []string
+	path, cursor, limit         string
+	items, more, complete, last []string
+}
+
+// Ended says whether the platform closes a socket with this code when its session is over.
+func (s *Socket) Ended(code int) bool { return slices.Contains(s.ended, code) }
+
+// Missed is the answer to Since.
+type Missed struct {
+	// Frames are for Decode, oldest first.
+	Frames []json.RawMessage
+	// More means that there are more behind them, Complete that they are all that came.
+	More, Complete bool
+	// Newest is the id of the platform's newest frame, listed or not; empty if it does not say.
+	Newest string
 }
 
 // Since asks for the frames behind one that was seen, by its id; empty for the oldest that the platform still has. false if
@@ -44,30 +57,35 @@ func (s *Socket) Since(after string, limit int) (Request, bool) {
 	return Request{Method: http.MethodGet, Path: s.since.path, Query: query.Encode()}, true
 }
 
-// Missed reads the answer to Since: frames for Decode, oldest first, whether there are more, and whether they are all that came.
-func (s *Socket) Missed(body []byte) (frames []json.RawMessage, more, complete bool, err error) {
+// Missed reads the answer to Since.
+func (s *Socket) Missed(body []byte) (Missed, error) {
 	t, err := tape.Read(body, answerLimits)
 	if err != nil {
-		return nil, false, false, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return Missed{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	defer t.Release()
 	list, ok := t.Get(tape.Root, s.since.items)
 	if !ok || t.Kind(list) != tape.Array {
-		return nil, false, false, fmt.Errorf("%w: %s should be a list", ErrChanged, strings.Join(s.since.items, "."))
+		return Missed{}, fmt.Errorf("%w: %s should be a list", ErrChanged, strings.Join(s.since.items, "."))
 	}
+	m := Missed{Complete: true}
 	for item := range t.Items(list) {
-		frames = append(frames, slices.Clone(t.Literal(item)))
+		m.Frames = append(m.Frames, slices.Clone(t.Literal(item)))
 	}
 	if s.since.more != nil {
 		at, ok := t.Get(tape.Root, s.since.more)
-		more = ok && t.Kind(at) == tape.True
+		m.More = ok && t.Kind(at) == tape.True
 	}
-	complete = true
 	if s.since.complete != nil {
 		at, ok := t.Get(tape.Root, s.since.complete)
-		complete = ok && t.Kind(at) == tape.True
+		m.Complete = ok && t.Kind(at) == tape.True
 	}
-	return frames, more, complete, nil
+	if s.since.last != nil {
+		if at, ok := t.Get(tape.Root, s.since.last); ok {
+			m.Newest = scalarText(t, at)
+		}
+	}
+	return m, nil
 }
 
 // upstream compiles what upstream.yaml holds besides methods.
@@ -89,12 +107,14 @@ func (c *compiler) upstream() {
 	s := &Socket{
 		Path: c.cat.base + in.Path, Ping: ping,
 		id: shape.Path(in.Frame.ID), name: shape.Path(in.Frame.Name), at: shape.Path(in.Frame.At), body: shape.Path(in.Frame.Body),
+		ended: in.Ended,
 	}
 	if in.Since != nil {
 		_, path, _ := strings.Cut(in.Since.HTTP, " ")
 		s.since = &since{
 			path: c.cat.base + path, cursor: strings.TrimPrefix(in.Since.Cursor, "query."), limit: strings.TrimPrefix(in.Since.Limit, "query."),
 			items: shape.Path(in.Since.Items), more: shape.Path(in.Since.More), complete: shape.Path(in.Since.Complete),
+			last: shape.Path(in.Since.Last),
 		}
 	}
 	if c.cat.ListSince != (in.Since != nil) {

@@ -63,18 +63,25 @@ const (
 	// troublesMax failures within troubleWindow are trouble that others should know of.
 	troublesMax   = 3
 	troubleWindow = time.Minute
-	// goodsMax successes in a row end it.
-	goodsMax = 2
 )
 
 // verdict is what a finding does: a trigger, or a look at another time.
 type verdict struct {
 	on     account.Trigger
 	health account.Health
+	// once is the trigger for when the account's listener is up; it is all that is missing.
+	once account.Trigger
+}
+
+// awaited is what an account needs besides good probes.
+type awaited struct {
+	// listener means that its listener must come up, until when at most; the zero time is as long as it takes.
+	listener bool
+	until    time.Time
 }
 
 // decide judges a finding about an account in its state. A session that was found dead has been confirmed.
-func decide(a account.Account, f finding, now time.Time) verdict {
+func decide(a account.Account, f finding, w awaited, now time.Time) verdict {
 	switch f.found {
 	case dead:
 		return verdict{on: account.SessionLost}
@@ -84,26 +91,39 @@ func decide(a account.Account, f finding, now time.Time) verdict {
 		}
 		return verdict{health: next(a.State, account.Health{}, f, now)}
 	case good:
-		return praise(a, f, now)
+		return praise(a, f, w, now)
 	case trouble:
 	}
 	return blame(a, f, now)
 }
 
-func praise(a account.Account, f finding, now time.Time) verdict {
+func praise(a account.Account, f finding, w awaited, now time.Time) verdict {
+	on := account.Proved
 	switch a.State {
 	case account.Connecting, account.Restricted:
-		return verdict{on: account.Proved}
 	case account.Degraded:
-		goods := a.Health.Goods + 1
-		if goods >= goodsMax {
-			return verdict{on: account.Steadied}
-		}
-		return verdict{health: next(a.State, account.Health{Goods: goods}, f, now)}
+		on = account.Steadied
 	case account.Active, account.Reauthenticating, account.ReconnectRequired, account.Paused, account.Disconnected, account.Unborn:
+		return verdict{health: next(a.State, account.Health{}, f, now)}
 	}
-	return verdict{health: next(a.State, account.Health{}, f, now)}
+	need := account.GoodsNeeded(a.State)
+	goods := min(a.Health.Goods+1, need)
+	switch {
+	case goods < need:
+		return verdict{health: next(a.State, account.Health{Goods: goods}, f, now)}
+	case !w.listener:
+		return verdict{on: on}
+	}
+	// The session needs no more probes for this; the listener tells when it is up.
+	h := account.Health{Goods: goods, ProbeAt: &w.until}
+	if w.until.IsZero() {
+		h.ProbeAt = next(a.State, account.Health{Troubles: manyTroubles}, f, now).ProbeAt
+	}
+	return verdict{health: h, once: on}
 }
+
+// manyTroubles is where an account in trouble is looked at as seldom as ever.
+const manyTroubles = 8
 
 func blame(a account.Account, f finding, now time.Time) verdict {
 	h := account.Health{Troubles: a.Health.Troubles + 1, TroubledAt: a.Health.TroubledAt}

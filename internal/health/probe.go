@@ -149,11 +149,20 @@ func (h *Health) cool(ctx context.Context, a account.Account, pause time.Duratio
 
 // settle writes down what was found.
 func (h *Health) settle(ctx context.Context, a account.Account, f finding) error {
-	v := decide(a, f, h.Now())
+	until, listener := h.Accounts.AwaitsListener(a, h.Now())
+	v := decide(a, f, awaited{listener, until}, h.Now())
 	cause := account.Cause{On: v.on, Reason: f.reason, About: &a, Probed: true, TroubledAt: v.health.TroubledAt}
 	if v.on == "" {
 		a.Health = v.health
-		return h.Accounts.Checked(ctx, a, f.found == good)
+		if err := h.Accounts.Checked(ctx, a, f.found == good); err != nil || v.once == "" {
+			return err
+		}
+		// The listener may have come up while we probed, and not have seen what we have just written.
+		fresh, err := h.Accounts.Get(ctx, a.Org, a.ID)
+		if err != nil || fresh.Listener.State != account.ListenerUp || fresh.State != a.State {
+			return err
+		}
+		cause.On = v.once
 	}
 	if v.on == account.SessionLost {
 		return h.lost(ctx, a, f)

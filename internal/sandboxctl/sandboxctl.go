@@ -98,11 +98,13 @@ type Happening struct {
 	Reason    string
 	Cents     int64
 	Count     int
+	// Alone keeps the platform from telling of what else comes of it, such as the transaction of a tip.
+	Alone bool
 }
 
 // Happen makes it happen to a creator.
 func (c *Client) Happen(ctx context.Context, creator string, h Happening) error {
-	body := map[string]any{"creator_id": creator, "what": h.What}
+	body := map[string]any{"creator_id": creator, "what": h.What, "alone": h.Alone}
 	for name, text := range map[string]string{"text": h.Text, "reason": h.Reason} {
 		if text != "" {
 			body[name] = text

@@ -45,7 +45,9 @@ type Closed struct {
 	// Code is the platform's close code; -1 if it just went away.
 	Code   int
 	Reason string
-	cause  error
+	// Session means that the code says that the session is over.
+	Session bool
+	cause   error
 }
 
 func (c *Closed) Error() string {
@@ -131,6 +133,7 @@ func (s *Socket) Next(ctx context.Context) (catalog.Event, error) {
 			return catalog.Event{}, fmt.Errorf("listen: %w", context.Cause(ctx))
 		}
 		closed := &Closed{Code: int(websocket.CloseStatus(err)), cause: egress.ErrBroken}
+		closed.Session = s.catalog.Socket.Ended(closed.Code)
 		if told, ok := errors.AsType[websocket.CloseError](err); ok {
 			closed.Reason = told.Reason
 		}
@@ -160,6 +163,8 @@ type Missed struct {
 	Gap bool
 	// Last is the id of the last frame, understood or not; empty if there was none.
 	Last string
+	// Newest is the id of the platform's newest frame, listed or not; empty if it does not say.
+	Newest string
 	Answer
 }
 
@@ -181,12 +186,12 @@ func (d *HTTP) Since(ctx context.Context, via Via, s Session, after string) (Mis
 	if refused := d.refused(r); refused != nil {
 		return m, refused
 	}
-	frames, more, complete, err := d.Catalog.Socket.Missed(r.body)
+	list, err := d.Catalog.Socket.Missed(r.body)
 	if err != nil {
 		return m, unreadable(d.Catalog.Verify, err)
 	}
-	m.More, m.Gap = more, !complete
-	for _, frame := range frames {
+	m.More, m.Gap, m.Newest = list.More, !list.Complete, list.Newest
+	for _, frame := range list.Frames {
 		e, err := d.Catalog.Decode(frame)
 		if e.UpstreamID != "" {
 			m.Last = e.UpstreamID

@@ -56,6 +56,7 @@ func (c *Control) Mount(mux *http.ServeMux) {
 		"DELETE /control/requests":       c.forgetRequests,
 		"POST /control/generate":         c.generate,
 		"DELETE /control/generate":       c.stopGenerate,
+		"GET /control/frames":            c.frames,
 		"GET /control/creators":          c.creators,
 		"POST /control/sessions":         c.openSession,
 		"POST /control/sessions/end":     c.endSessions,
@@ -207,6 +208,44 @@ func (c *Control) creators(r *http.Request) (any, error) {
 	return map[string]any{"creators": list, "total": len(logins)}, nil
 }
 
+// frames lists which frames a creator has had that are kept, oldest first: the ledger to compare with what others have received.
+func (c *Control) frames(r *http.Request) (any, error) {
+	query := r.URL.Query()
+	login, err := c.login(query.Get("login"), "")
+	if err != nil {
+		return nil, err
+	}
+	after, err := strconv.ParseInt(query.Get("after"), 10, 64)
+	if err != nil && query.Get("after") != "" {
+		return nil, wire.Invalid("after", "This is not the id of a frame.")
+	}
+	limit := mostListed
+	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 {
+		limit = min(n, mostListed)
+	}
+	type listed struct {
+		ID   int64  `json:"id"`
+		Type string `json:"type"`
+	}
+	list, more, complete := []listed{}, false, false
+	err = c.World.Do(login, func(creator *world.Creator) error {
+		frames, others, all, err := creator.Frames(after, limit)
+		more, complete = others, all
+		for _, text := range frames {
+			var one listed
+			if err := json.Unmarshal(text, &one); err != nil {
+				return err
+			}
+			list = append(list, one)
+		}
+		return err
+	})
+	return map[string]any{"frames": list, "more": more, "complete": complete}, err
+}
+
+// mostListed bounds a list of frames.
+const mostListed = 20_000
+
 // openSession gives a fresh session of a login, as a browser would have it.
 func (c *Control) openSession(r *http.Request) (any, error) {
 	var in struct {
@@ -279,6 +318,8 @@ func (c *Control) happen(r *http.Request) (any, error) {
 		Login string `json:"login"`
 		User  string `json:"creator_id"`
 		What  string `json:"what"`
+		// Alone means that only the frame of this name is sent: not that of a tip's transaction, for example.
+		Alone bool `json:"alone"`
 		happen.Input
 	}
 	if err := read(r, &in); err != nil {
@@ -292,7 +333,13 @@ func (c *Control) happen(r *http.Request) (any, error) {
 	if !ok {
 		return nil, wire.Invalid("what", "Nothing of that name can happen; GET /control/happenings lists what can.")
 	}
-	if err := c.World.Do(login, func(creator *world.Creator) error { return do(creator, in.Input) }); err != nil {
+	err = c.World.Do(login, func(creator *world.Creator) error {
+		if !in.Alone {
+			return do(creator, in.Input)
+		}
+		return creator.Alone(in.What, func() error { return do(creator, in.Input) })
+	})
+	if err != nil {
 		return nil, err
 	}
 	return map[string]bool{"accepted": true}, nil

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -129,6 +130,32 @@ func TestTheGeneratorKeepsItsRate(t *testing.T) {
 	}
 }
 
+func TestAnOrderCanBeForManyLoginsAndTheirFramesAreListed(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	status, answer := order(t, p, "POST", "generate", `{"logins":["ok+a@sandbox.test","ok+b@sandbox.test"],"events_per_sec":200,"for_sec":60}`)
+	if status != http.StatusOK || answer["logins"] != json.Number("2") {
+		t.Fatalf("%d %v", status, answer)
+	}
+	for _, login := range []string{"ok+a@sandbox.test", "ok+b@sandbox.test"} {
+		p.SignIn(login).Frame("chat.message")
+		_, page := order(t, p, "GET", "frames?limit=1&login="+url.QueryEscape(login), "")
+		first, _ := page["frames"].([]any)[0].(map[string]any)
+		if first["type"] != "chat.message" || page["complete"] != true {
+			t.Fatalf("%v", page)
+		}
+		_, next := order(t, p, "GET", "frames?login="+url.QueryEscape(login)+"&after="+first["id"].(json.Number).String(), "")
+		for _, one := range next["frames"].([]any) {
+			if one.(map[string]any)["id"] == first["id"] {
+				t.Fatal("a frame follows itself")
+			}
+		}
+	}
+	if status, answer = order(t, p, "POST", "generate", `{"login":"ok@sandbox.test","logins":["ok+a@sandbox.test"],"events_per_sec":1,"for_sec":1}`); status != http.StatusBadRequest && status != http.StatusUnprocessableEntity {
+		t.Fatalf("%d %v", status, answer)
+	}
+}
+
 func TestASessionOfThePersonaCanBeUsedAndEnded(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -181,5 +208,28 @@ func TestAFreshStartIsFresh(t *testing.T) {
 		if n := len(answer.Get("frames").([]any)); n != 0 {
 			t.Fatalf("%d frames in a fresh world", n)
 		}
+	}
+}
+
+// A happening that is ordered alone sends its own frame, and none of what comes of it.
+func TestAHappeningCanBeAlone(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	kinds := func() (list []string) {
+		_, answer := order(t, p, "GET", "frames?login=ok@sandbox.test", "")
+		frames, _ := answer["frames"].([]any)
+		for _, f := range frames {
+			frame, _ := f.(map[string]any)
+			kind, _ := frame["type"].(string)
+			list = append(list, kind)
+		}
+		return list
+	}
+	order(t, p, "POST", "happen", `{"login":"ok@sandbox.test","what":"fan.tip"}`)
+	all := kinds()
+	order(t, p, "POST", "happen", `{"login":"ok@sandbox.test","what":"fan.tip","alone":true}`)
+	got := kinds()
+	if len(all) < 2 || len(got) != len(all)+1 || got[len(got)-1] != "fan.tip" {
+		t.Fatalf("a tip sent %v, and one alone %v", all, got[len(all):])
 	}
 }

@@ -22,8 +22,11 @@ const (
 	maxPerSecond = 10_000
 	maxFor       = time.Hour
 	generateStep = 20 * time.Millisecond
+	generateMost = 500 * time.Millisecond
 	// mostAtOnce lets others at the creator in between when the machine is behind.
 	mostAtOnce = 100
+	// mostLogins is how many one order can name.
+	mostLogins = 10_000
 )
 
 // generator runs event streams, one for each login.
@@ -66,19 +69,29 @@ func (c *Control) stopGenerate(*http.Request) (any, error) {
 	return wire.OK, nil
 }
 
-// generate makes things happen to a creator at a rate, for a while. A second order for the same login replaces the first.
+// generate makes things happen to creators at a rate each, for a while. A second order for the same login replaces the first.
 func (c *Control) generate(r *http.Request) (any, error) {
 	var in struct {
-		Login string  `json:"login"`
-		Rate  float64 `json:"events_per_sec"`
-		For   float64 `json:"for_sec"`
+		Login  string   `json:"login"`
+		Logins []string `json:"logins"`
+		Rate   float64  `json:"events_per_sec"`
+		For    float64  `json:"for_sec"`
 	}
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
-	login, err := c.login(in.Login, "")
-	if err != nil {
-		return nil, err
+	if len(in.Logins) > mostLogins || in.Login != "" && len(in.Logins) > 0 {
+		return nil, wire.Invalid("logins", "It is one login, or at most 10000 logins.")
+	}
+	if len(in.Logins) == 0 {
+		in.Logins = []string{in.Login}
+	}
+	for i, one := range in.Logins {
+		login, err := c.login(one, "")
+		if err != nil {
+			return nil, err
+		}
+		in.Logins[i] = login
 	}
 	lasting := time.Duration(in.For * float64(time.Second))
 	if in.Rate <= 0 || in.Rate > maxPerSecond {
@@ -87,13 +100,28 @@ func (c *Control) generate(r *http.Request) (any, error) {
 	if lasting <= 0 || lasting > maxFor {
 		return nil, wire.Invalid("for_sec", "It is more than 0 and at most 3600.")
 	}
-	c.generator.start(c.Life, login, func(ctx context.Context) { c.run(ctx, login, in.Rate, lasting) })
-	return map[string]any{"login": login, "events_per_sec": in.Rate, "for_sec": in.For}, nil
+	for _, login := range in.Logins {
+		c.generator.start(c.Life, login, func(ctx context.Context) { c.run(ctx, login, in.Rate, lasting) })
+	}
+	answer := map[string]any{"logins": len(in.Logins), "events_per_sec": in.Rate, "for_sec": in.For}
+	if len(in.Logins) == 1 {
+		answer["login"] = in.Logins[0]
+	}
+	return answer, nil
+}
+
+// every is how often a generator looks whether something is due: as often as it is, within bounds.
+func every(rate float64) time.Duration {
+	one := time.Duration(float64(time.Second) / rate)
+	if one > generateStep {
+		return min(one, generateMost)
+	}
+	return one
 }
 
 // run keeps to the rate by counting from the start: what a busy moment delayed is made up for.
 func (c *Control) run(ctx context.Context, login string, rate float64, lasting time.Duration) {
-	tick := time.NewTicker(min(generateStep, time.Duration(float64(time.Second)/rate)))
+	tick := time.NewTicker(every(rate))
 	defer tick.Stop()
 	started := c.Gate.Now()
 	done := 0

@@ -30,6 +30,7 @@ type Creator struct {
 	opened       time.Time // when the oldest table may have been made
 	changes      []store.Change
 	frames       [][]byte
+	only         string // the kind of frame that is announced; all if empty
 	lastFrame    int64
 	kept         int   // frames in the store
 	keptBefore   int   // when Do began

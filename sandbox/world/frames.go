@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 
@@ -31,7 +32,17 @@ func (c *Creator) Emit(kind string, body any) { c.emit(kind, body, true) }
 // Flash tells those who listen now; the frame is not kept.
 func (c *Creator) Flash(kind string, body any) { c.emit(kind, body, false) }
 
+// Alone does something of which one kind of frame is told, whatever else comes of it.
+func (c *Creator) Alone(kind string, do func() error) error {
+	c.only = kind
+	defer func() { c.only = "" }()
+	return do()
+}
+
 func (c *Creator) emit(kind string, body any, keep bool) {
+	if c.only != "" && kind != c.only {
+		return
+	}
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		panic(fmt.Errorf("a %s frame cannot be written: %w", kind, err))
@@ -83,8 +94,10 @@ func (c *Creator) Frames(after int64, limit int) (list []json.RawMessage, more, 
 		return nil, false, false, err
 	}
 	prefix := own(c.Profile.ID, ownFrame)
-	// Of another life, or too long ago, is not all.
-	complete = after == 0 || c.kept < keptFrames && after >= c.Profile.Born
+	complete, err = c.remembers(after)
+	if err != nil {
+		return nil, false, false, err
+	}
 	err = c.w.Store.From(prefix, frameKey(c.Profile.ID, after), func(key, value []byte) error {
 		id := int64(binary.BigEndian.Uint64(key[len(prefix):]))
 		switch {
@@ -102,6 +115,29 @@ func (c *Creator) Frames(after int64, limit int) (list []json.RawMessage, more, 
 		err = nil
 	}
 	return list, more, complete, err
+}
+
+// remembers says whether nothing that came behind a frame was forgotten. A frame of another life says nothing; in this one the oldest
+// are forgotten first, so all is there if one is that is not newer.
+func (c *Creator) remembers(after int64) (bool, error) {
+	switch {
+	case after == 0:
+		return true, nil
+	case after < c.Profile.Born:
+		return false, nil
+	case c.kept < keptFrames:
+		return true, nil
+	}
+	oldest := int64(math.MaxInt64)
+	prefix := own(c.Profile.ID, ownFrame)
+	err := c.w.Store.From(prefix, frameKey(c.Profile.ID, c.trimmed+1), func(key, _ []byte) error {
+		oldest = int64(binary.BigEndian.Uint64(key[len(prefix):]))
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return oldest <= after, err
 }
 
 // LastFrame is the id of the newest frame; 0 if there was none.

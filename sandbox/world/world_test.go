@@ -214,6 +214,10 @@ func TestOldFramesAreForgottenAndNewOnesKept(t *testing.T) {
 		if _, _, complete, err := c.Frames(c.Profile.Born, 1); err != nil || complete {
 			t.Errorf("what was forgotten is said to be all: %v", err)
 		}
+		c.Flash("chat.typing", map[string]any{}) // not kept, and newer than all that is
+		if list, _, complete, err := c.Frames(c.LastFrame(), 1); err != nil || !complete || len(list) != 0 {
+			t.Errorf("nothing is missing behind a frame that was not kept: %d frames, %v", len(list), err)
+		}
 	})
 }
 

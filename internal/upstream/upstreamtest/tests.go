@@ -211,6 +211,9 @@ func testMissed(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	n, last := 0, ""
+	if missed.Newest != "" && missed.Newest != missed.Last {
+		t.Errorf("the newest event is %q, and the last one %q", missed.Newest, missed.Last)
+	}
 	for _, e := range missed.Events {
 		if e.Kind == s.Event {
 			n++

@@ -68,4 +68,7 @@ type AccountHealth struct {
 	Troubles      int32
 	TroubledAt    *time.Time
 	Goods         int32
+	ListenerState string
+	ListenerSince *time.Time
+	LastEventAt   *time.Time
 }

@@ -298,8 +298,26 @@ func (q *Queries) DueShards(ctx context.Context, arg DueShardsParams) ([]int32, 
 	return items, nil
 }
 
+const eventful = `-- name: Eventful :exec
+UPDATE account_health SET last_event_at = GREATEST(last_event_at, e.at), last_seen_at = GREATEST(last_seen_at, e.at)
+FROM (SELECT unnest($1::text[]) AS tenant, unnest($2::text[]) AS account_id, unnest($3::timestamptz[]) AS at) e
+WHERE account_health.org_id = e.tenant AND account_health.account_id = e.account_id
+`
+
+type EventfulParams struct {
+	Orgs     []string
+	Accounts []string
+	Ats      []time.Time
+}
+
+// tenant: each row is named by its own org
+func (q *Queries) Eventful(ctx context.Context, arg EventfulParams) error {
+	_, err := q.db.Exec(ctx, eventful, arg.Orgs, arg.Accounts, arg.Ats)
+	return err
+}
+
 const get = `-- name: Get :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
 `
@@ -359,6 +377,9 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (GetRow, error) {
 		&i.AccountHealth.Troubles,
 		&i.AccountHealth.TroubledAt,
 		&i.AccountHealth.Goods,
+		&i.AccountHealth.ListenerState,
+		&i.AccountHealth.ListenerSince,
+		&i.AccountHealth.LastEventAt,
 	)
 	return i, err
 }
@@ -550,8 +571,83 @@ func (q *Queries) Leaving(ctx context.Context, arg LeavingParams) (Account, erro
 	return i, err
 }
 
+const listenable = `-- name: Listenable :many
+SELECT account.org_id, account.id, account.session_version
+FROM account_health JOIN account ON account.org_id = account_health.org_id AND account.id = account_health.account_id
+WHERE account_health.shard = $1 AND account_health.account_id > $2 AND account.disconnecting_at IS NULL
+    AND account.state IN ('connecting', 'active', 'degraded')
+ORDER BY account_health.account_id LIMIT $3
+`
+
+type ListenableParams struct {
+	Shard   int16
+	After   id.Account
+	MaxRows int32
+}
+
+type ListenableRow struct {
+	OrgID          id.Org
+	ID             id.Account
+	SessionVersion int64
+}
+
+// tenant: a listener has whoever is in its shard
+func (q *Queries) Listenable(ctx context.Context, arg ListenableParams) ([]ListenableRow, error) {
+	rows, err := q.db.Query(ctx, listenable, arg.Shard, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListenableRow
+	for rows.Next() {
+		var i ListenableRow
+		if err := rows.Scan(&i.OrgID, &i.ID, &i.SessionVersion); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listened = `-- name: Listened :one
+WITH mine AS (SELECT shard FROM account_shard WHERE account_shard.shard = $5 AND account_shard.epoch <= $6 FOR SHARE)
+UPDATE account_health SET listener_state = $1,
+    listener_since = CASE WHEN listener_state = $1 OR ($1 = 'connecting' AND listener_since IS NOT NULL) THEN listener_since ELSE $2 END
+FROM mine
+WHERE account_health.org_id = $3 AND account_health.account_id = $4 AND account_health.shard = mine.shard
+RETURNING account_health.goods
+`
+
+type ListenedParams struct {
+	State     string
+	Now       *time.Time
+	OrgID     id.Org
+	AccountID id.Account
+	Shard     int16
+	Epoch     int64
+}
+
+// Holds the shard, so that whoever takes it over reads what was written before. Since when a listener that is being opened has not been
+// up is what counts, and stays.
+func (q *Queries) Listened(ctx context.Context, arg ListenedParams) (int32, error) {
+	row := q.db.QueryRow(ctx, listened,
+		arg.State,
+		arg.Now,
+		arg.OrgID,
+		arg.AccountID,
+		arg.Shard,
+		arg.Epoch,
+	)
+	var goods int32
+	err := row.Scan(&goods)
+	return goods, err
+}
+
 const lock = `-- name: Lock :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
 FOR UPDATE OF account
@@ -612,6 +708,9 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (LockRow, error) {
 		&i.AccountHealth.Troubles,
 		&i.AccountHealth.TroubledAt,
 		&i.AccountHealth.Goods,
+		&i.AccountHealth.ListenerState,
+		&i.AccountHealth.ListenerSince,
+		&i.AccountHealth.LastEventAt,
 	)
 	return i, err
 }
@@ -726,8 +825,25 @@ func (q *Queries) MarkDisconnecting(ctx context.Context, arg MarkDisconnectingPa
 	return session_version, err
 }
 
+const ownerIn = `-- name: OwnerIn :one
+SELECT org_id FROM account_health WHERE shard = $1 AND account_id = $2
+`
+
+type OwnerInParams struct {
+	Shard     int16
+	AccountID id.Account
+}
+
+// tenant: a poke names the account alone
+func (q *Queries) OwnerIn(ctx context.Context, arg OwnerInParams) (id.Org, error) {
+	row := q.db.QueryRow(ctx, ownerIn, arg.Shard, arg.AccountID)
+	var org_id id.Org
+	err := row.Scan(&org_id)
+	return org_id, err
+}
+
 const page = `-- name: Page :many
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id > $2 AND account.disconnecting_at IS NULL
     AND ($3::text = '' OR account.state = $3) AND ($4::text = '' OR account.reference_id = $4)
@@ -810,6 +926,9 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]PageRow, error) {
 			&i.AccountHealth.Troubles,
 			&i.AccountHealth.TroubledAt,
 			&i.AccountHealth.Goods,
+			&i.AccountHealth.ListenerState,
+			&i.AccountHealth.ListenerSince,
+			&i.AccountHealth.LastEventAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1007,8 +1126,10 @@ func (q *Queries) Save(ctx context.Context, arg SaveParams) error {
 
 const saveHealth = `-- name: SaveHealth :exec
 UPDATE account_health SET probe_at = $1, last_seen_at = GREATEST(last_seen_at, $2),
-    last_checked_at = GREATEST(last_checked_at, $3), troubles = $4, troubled_at = $5, goods = $6
-WHERE org_id = $7 AND account_id = $8
+    last_checked_at = GREATEST(last_checked_at, $3), troubles = $4, troubled_at = $5, goods = $6,
+    listener_since = CASE WHEN $7::boolean AND listener_state = 'up' THEN $8 ELSE listener_since END,
+    listener_state = CASE WHEN $7 THEN 'off' ELSE listener_state END
+WHERE org_id = $9 AND account_id = $10
 `
 
 type SaveHealthParams struct {
@@ -1018,6 +1139,8 @@ type SaveHealthParams struct {
 	Troubles   int32
 	TroubledAt *time.Time
 	Goods      int32
+	HungUp     bool
+	ChangedAt  *time.Time
 	OrgID      id.Org
 	AccountID  id.Account
 }
@@ -1031,6 +1154,8 @@ func (q *Queries) SaveHealth(ctx context.Context, arg SaveHealthParams) error {
 		arg.Troubles,
 		arg.TroubledAt,
 		arg.Goods,
+		arg.HungUp,
+		arg.ChangedAt,
 		arg.OrgID,
 		arg.AccountID,
 	)
@@ -1086,6 +1211,22 @@ func (q *Queries) Seen(ctx context.Context, arg SeenParams) error {
 	return err
 }
 
+const takeShard = `-- name: TakeShard :exec
+INSERT INTO account_shard (shard, epoch) VALUES ($1, $2)
+ON CONFLICT (shard) DO UPDATE SET epoch = GREATEST(account_shard.epoch, excluded.epoch)
+`
+
+type TakeShardParams struct {
+	Shard int16
+	Epoch int64
+}
+
+// tenant: a shard is work, not data
+func (q *Queries) TakeShard(ctx context.Context, arg TakeShardParams) error {
+	_, err := q.db.Exec(ctx, takeShard, arg.Shard, arg.Epoch)
+	return err
+}
+
 const unfinished = `-- name: Unfinished :many
 SELECT org_id, id FROM account
 WHERE disconnecting_at <= $1 AND disconnected_at IS NULL
@@ -1124,7 +1265,7 @@ func (q *Queries) Unfinished(ctx context.Context, arg UnfinishedParams) ([]Unfin
 }
 
 const withSession = `-- name: WithSession :one
-SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_secret.sealed
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at, account_secret.sealed
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 LEFT JOIN account_secret ON account_secret.org_id = account.org_id AND account_secret.account_id = account.id AND account_secret.purpose = 'session'
 WHERE account.org_id = $1 AND account.id = $2 AND account.disconnecting_at IS NULL
@@ -1186,6 +1327,9 @@ func (q *Queries) WithSession(ctx context.Context, arg WithSessionParams) (WithS
 		&i.AccountHealth.Troubles,
 		&i.AccountHealth.TroubledAt,
 		&i.AccountHealth.Goods,
+		&i.AccountHealth.ListenerState,
+		&i.AccountHealth.ListenerSince,
+		&i.AccountHealth.LastEventAt,
 		&i.Sealed,
 	)
 	return i, err

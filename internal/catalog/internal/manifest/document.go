@@ -100,9 +100,10 @@ type Socket struct {
 	Time  string
 	Ping  string
 	Since *struct {
-		HTTP                                 string `json:"http"`
-		Cursor, Limit, Items, More, Complete string
+		HTTP                                       string `json:"http"`
+		Cursor, Limit, Items, More, Complete, Last string
 	}
+	Ended []int
 }
 
 // Files is where files are, and which methods hand out their addresses.

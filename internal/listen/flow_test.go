@@ -1,0 +1,344 @@
+package listen_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/listen"
+)
+
+var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+
+func frame(n int) *catalog.Event {
+	return &catalog.Event{Kind: "message", Class: catalog.Durable, UpstreamID: strconv.Itoa(n), Data: []byte(`{}`)}
+}
+
+func TestFramesWaitWhileMissedOnesAreFetched(t *testing.T) {
+	t.Parallel()
+	f := listen.NewFlow(3, 10, time.Second, 100)
+	if f.Wait(frame(1)) {
+		t.Fatal("a frame waits for nothing")
+	}
+	f.Begin("1")
+	for n := 2; n <= 4; n++ {
+		if !f.Wait(frame(n)) {
+			t.Fatal(n)
+		}
+	}
+	f.Fetched("2")
+	f.Fetched("3")
+	list, spilled := f.Next()
+	if spilled || len(list) != 1 || list[0].UpstreamID != "4" {
+		t.Fatalf("%v %t", list, spilled)
+	}
+	f.Wait(frame(5))
+	if list, _ = f.Next(); len(list) != 1 || list[0].UpstreamID != "5" {
+		t.Fatalf("%v", list)
+	}
+	if list, spilled = f.Next(); len(list) != 0 || spilled || f.Wait(frame(6)) {
+		t.Fatal("frames still wait")
+	}
+}
+
+func TestTooManyWaitingFramesAreFetchedInstead(t *testing.T) {
+	t.Parallel()
+	f := listen.NewFlow(3, 10, time.Second, 100)
+	f.Begin("0")
+	for n := 1; n <= 5; n++ {
+		f.Wait(frame(n))
+	}
+	if list, spilled := f.Next(); len(list) != 0 || !spilled {
+		t.Fatalf("%v %t", list, spilled)
+	}
+	f.Again()
+	f.Wait(frame(6))
+	if list, spilled := f.Next(); len(list) != 1 || spilled {
+		t.Fatalf("%v %t", list, spilled)
+	}
+}
+
+func TestTheWatermarkIsConfirmedAndSettled(t *testing.T) {
+	t.Parallel()
+	f := listen.NewFlow(10, 1000, 2*time.Second, 100)
+	f.Begin("0")
+	f.Next()
+	send := func(n int, at time.Time) string { return f.Send(strconv.Itoa(n), 1, at, at) }
+	if w := send(1, noon); w != "0" {
+		t.Fatal(w)
+	}
+	if w := send(2, noon.Add(3*time.Second)); w != "0" {
+		t.Fatalf("%s: the log has not confirmed it", w)
+	}
+	f.Ack(1)
+	if w := send(3, noon.Add(4*time.Second)); w != "1" {
+		t.Fatal(w)
+	}
+	f.Ack(1)
+	f.Ack(1)
+	if w := f.Reached(noon.Add(4 * time.Second)); w != "1" {
+		t.Fatalf("%s: one that was sent before it may still come", w)
+	}
+	if w := f.Reached(noon.Add(5 * time.Second)); w != "2" {
+		t.Fatal(w)
+	}
+	if w := f.Reached(noon.Add(time.Minute)); w != "3" || f.Marks() != 0 {
+		t.Fatal(w)
+	}
+}
+
+// Frames that come fast settle by their number, so that what is repeated after a crash stays few; and little is remembered of them.
+func TestAFloodSettlesByNumber(t *testing.T) {
+	t.Parallel()
+	const settle = 64
+	f := listen.NewFlow(10, 1<<20, time.Hour, settle)
+	f.Begin("0")
+	f.Next()
+	for n := 1; n <= 10_000; n++ {
+		w, err := strconv.Atoi(f.Send(strconv.Itoa(n), 1, noon, noon))
+		f.Ack(1)
+		if err != nil || n-w > settle+34 || n > settle && n-w < settle {
+			t.Fatalf("frame %d has the watermark %d", n, w)
+		}
+		if f.Marks() > 8 {
+			t.Fatalf("%d marks", f.Marks())
+		}
+	}
+}
+
+func TestAFrameThatDidNotGoIsNoWatermark(t *testing.T) {
+	t.Parallel()
+	f := listen.NewFlow(10, 10, time.Second, 100)
+	f.Begin("0")
+	f.Next()
+	f.Send("1", 1, noon, noon)
+	f.Ack(1)
+	f.Send("2", 1, noon.Add(time.Minute), noon.Add(time.Minute))
+	f.Unsend(1)
+	if w := f.Reached(noon.Add(time.Hour)); w != "1" {
+		t.Fatal(w)
+	}
+}
+
+func TestTheLogMayOnlyBeSoFarBehind(t *testing.T) {
+	t.Parallel()
+	f := listen.NewFlow(10, 3, time.Second, 100)
+	for n := range 3 {
+		if f.Full() {
+			t.Fatal(n)
+		}
+		f.Send("", 1, noon, noon)
+	}
+	if !f.Full() {
+		t.Fatal("four frames are not confirmed")
+	}
+	f.Ack(1)
+	if f.Full() {
+		t.Fatal("there is room")
+	}
+}
+
+// world is a platform, a log and a store in one: frames are numbered from 1, what is listed is complete, sockets may swap neighbours,
+// repeat frames, and end at any time.
+type world struct {
+	r      *rand.Rand
+	now    time.Time
+	newest int
+	// log are records that are confirmed, in order; stored is how many of them the store has taken.
+	log       []logged
+	stored    []int
+	known     map[int]bool
+	watermark int
+	unacked   []logged
+	socket    []int
+	held      int
+}
+
+type logged struct{ id, watermark int }
+
+func (w *world) emit() {
+	w.newest++
+	w.now = w.now.Add(time.Duration(w.r.IntN(700)) * time.Millisecond)
+	switch {
+	case w.held > 0:
+		w.socket = append(w.socket, w.newest, w.held)
+		w.held = 0
+	case w.r.IntN(8) == 0:
+		w.held = w.newest // it comes after the next one
+	default:
+		w.socket = append(w.socket, w.newest)
+	}
+	if w.r.IntN(10) == 0 && len(w.socket) > 0 {
+		w.socket = append(w.socket, w.socket[len(w.socket)-1])
+	}
+}
+
+func (w *world) send(f *listen.Flow, id int, came time.Time) {
+	mark, _ := strconv.Atoi(f.Send(strconv.Itoa(id), 1, came, w.now))
+	w.unacked = append(w.unacked, logged{id, mark})
+}
+
+// confirm is the log taking some of what was sent.
+func (w *world) confirm(f *listen.Flow, n int) {
+	for range min(n, len(w.unacked)) {
+		w.log = append(w.log, w.unacked[0])
+		w.unacked = w.unacked[1:]
+		f.Ack(1)
+	}
+}
+
+// take is the store taking some of the log.
+func (w *world) take(n int) {
+	for range min(n, len(w.log)) {
+		one := w.log[0]
+		w.log = w.log[1:]
+		if !w.known[one.id] {
+			w.known[one.id] = true
+			w.stored = append(w.stored, one.id)
+		}
+		w.watermark = one.watermark
+	}
+}
+
+// life is one socket, from its opening to its end.
+func (w *world) life(from int) {
+	f := listen.NewFlow(1+w.r.IntN(20), 5+w.r.IntN(20), 2*time.Second, 1000)
+	w.socket, w.held = nil, 0
+	f.Begin(strconv.Itoa(from))
+	at, filling := from, true
+	for steps := w.r.IntN(200); steps > 0; steps-- {
+		switch w.r.IntN(6) {
+		case 0, 1:
+			w.emit()
+		case 2:
+			w.confirm(f, w.r.IntN(5))
+		case 3:
+			w.take(w.r.IntN(8))
+		case 4:
+			if len(w.socket) > 0 && !f.Full() {
+				id := w.socket[0]
+				w.socket = w.socket[1:]
+				if !f.Wait(frame(id)) {
+					w.send(f, id, w.now)
+				}
+			}
+		case 5:
+			if filling {
+				at, filling = w.fetch(f, at)
+			}
+		}
+	}
+	for _, one := range w.unacked { // some of it got through
+		if w.r.IntN(2) == 0 {
+			break
+		}
+		w.log = append(w.log, one)
+	}
+	w.unacked = nil
+}
+
+// fetch is a page of what was missed, or what waited if there is nothing more; more is false when that is all.
+func (w *world) fetch(f *listen.Flow, at int) (reached int, more bool) {
+	if f.Full() {
+		return at, true
+	}
+	until := min(at+1+w.r.IntN(4), w.newest)
+	for id := at + 1; id <= until; id++ {
+		came := w.now
+		if until < w.newest {
+			came = time.Time{}
+		}
+		f.Fetched(strconv.Itoa(id))
+		w.send(f, id, came)
+	}
+	if until < w.newest {
+		return until, true
+	}
+	list, spilled := f.Next()
+	if spilled {
+		f.Again()
+	}
+	for i := range list {
+		id, _ := strconv.Atoi(list[i].UpstreamID)
+		w.send(f, id, w.now)
+	}
+	return until, spilled || len(list) > 0
+}
+
+// Whatever happens to sockets, log and store, every frame is stored in the end.
+func TestNoFrameIsLostWhateverEnds(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3000) {
+		w := &world{r: rand.New(rand.NewPCG(seed, 7)), now: noon, known: map[int]bool{}}
+		for range 1 + w.r.IntN(6) {
+			if w.r.IntN(3) == 0 {
+				w.log = nil // the log is lost
+			}
+			w.life(w.watermark)
+		}
+		w.log = nil
+		// The last one has all the time it needs.
+		f := listen.NewFlow(1000, 1<<20, 2*time.Second, 1000)
+		f.Begin(strconv.Itoa(w.watermark))
+		for at, more := w.watermark, true; more; {
+			at, more = w.fetch(f, at)
+		}
+		w.confirm(f, len(w.unacked))
+		w.take(len(w.log))
+		slices.Sort(w.stored)
+		for i, id := range w.stored {
+			if id != i+1 {
+				t.Fatalf("seed %d: frame %d is missing", seed, i+1)
+			}
+		}
+		if len(w.stored) != w.newest {
+			t.Fatalf("seed %d: %d of %d frames", seed, len(w.stored), w.newest)
+		}
+	}
+}
+
+func TestTheFirstEphemeralEventIsToldAtOnceAndThenTheLastOfEachMoment(t *testing.T) {
+	t.Parallel()
+	var c listen.Coalescer
+	typing := func(n int) *catalog.Event { return &catalog.Event{Kind: "typing", UpstreamID: strconv.Itoa(n)} }
+	var told []string
+	tell := func(now time.Time, list ...catalog.Event) {
+		for i := range list {
+			told = append(told, fmt.Sprintf("%s@%d", list[i].UpstreamID, now.Sub(noon).Milliseconds()))
+		}
+	}
+	for ms := 0; ms < 1000; ms += 10 {
+		now := noon.Add(time.Duration(ms) * time.Millisecond)
+		if list, _ := c.Due(now); len(list) > 0 {
+			tell(now, list...)
+		}
+		if e := typing(ms); ms <= 600 && c.Came(e, now) {
+			tell(now, *e)
+		}
+	}
+	if want := []string{"0@0", "240@250", "490@500", "600@750"}; !slices.Equal(told, want) {
+		t.Fatalf("%v, want %v", told, want)
+	}
+	if !c.Came(&catalog.Event{Kind: "online"}, noon.Add(time.Millisecond)) {
+		t.Fatal("another kind waits")
+	}
+	if list, next := c.Due(noon.Add(2 * time.Second)); len(list) != 0 || !next.IsZero() {
+		t.Fatalf("%v %s", list, next)
+	}
+}
+
+func TestRetriesSpreadAndGrowUpToAMinute(t *testing.T) {
+	t.Parallel()
+	for n := range 100 {
+		most := min(time.Second<<min(n, 10), time.Minute)
+		for range 50 {
+			if d := (listen.Config{}).Backoff(n); d < 0 || d >= most {
+				t.Fatalf("try %d waits %s, not less than %s", n, d, most)
+			}
+		}
+	}
+}

@@ -1,0 +1,459 @@
+package listen_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/account/accounttest"
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/egress"
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/eventlog"
+	"github.com/stagedoor/stagedoor/internal/health"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/ingest"
+	"github.com/stagedoor/stagedoor/internal/lease"
+	"github.com/stagedoor/stagedoor/internal/listen"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/upstream"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// rig is listeners between a real platform, with proxies before it, and a real log and store.
+type rig struct {
+	*accounttest.Rig
+	t        testing.TB
+	platform *sandboxtest.Platform
+	nats     *testenv.Store
+	events   *eventlog.JetStream
+	store    *event.Store
+	health   *health.Health
+	drivers  func(org.Environment) (upstream.Driver, bool)
+	driver   upstream.Driver
+	logins   atomic.Int64
+	// ahead is what listeners' clocks are ahead by.
+	ahead atomic.Int64
+	// stir is closed and made anew whenever something was stored.
+	mu   sync.Mutex
+	stir chan struct{}
+}
+
+// options are how a rig differs from the usual one.
+type options struct {
+	noSince bool
+}
+
+func newRig(t testing.TB, o options) *rig {
+	t.Helper()
+	r := &rig{t: t, stir: make(chan struct{})}
+	r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
+		cfg.Regions, cfg.NoSince = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}, o.noSince
+	})
+	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
+	regions, err := egress.ParseRegions(secret.New("us=" + us.URL() + " uk=" + uk.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	t.Cleanup(way.Close)
+	platform, err := catalog.Sandbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.driver, err = upstream.New(upstream.Deps{Catalog: platform, Egress: way, Origin: r.platform.URL, Now: time.Now}); err != nil {
+		t.Fatal(err)
+	}
+	r.drivers = func(org.Environment) (upstream.Driver, bool) { return r.driver, true }
+	r.nats = testenv.PrivateJetStream(t)
+	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: r.nats.URL}
+	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Drivers, d.Config.Listens = r.drivers, true })
+	r.health = health.New(health.Deps{
+		Config: health.Config{Settle: time.Millisecond}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Drivers: r.drivers,
+		Catalogs:       map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform},
+		Reauthenticate: func(context.Context, id.Org, id.Account) error { return errors.New("nobody signs in here") },
+		Log:            slog.New(slog.DiscardHandler), Now: r.Clock.Now,
+	})
+	if r.events, err = eventlog.Open(eventlog.Config{URL: r.nats.URL, Name: "test", Patience: 5 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.events.Close)
+	r.ingest()
+	return r
+}
+
+type unmetered struct{}
+
+func (unmetered) Received(id.Org, int64) {}
+
+// ingest stores what comes, until the test ends.
+func (r *rig) ingest() {
+	r.t.Helper()
+	r.store = event.New(event.Deps{DB: r.DB, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err := r.store.Upkeep(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	g := ingest.New(ingest.Deps{
+		Store: r.store, Events: r.events, Outbox: r.Outbox, Bus: r.Bus, Meter: unmetered{},
+		Sandbox:   func(context.Context, id.Org) (bool, error) { return true, nil },
+		Committed: func([]event.Stored) { r.stirred() },
+		Log:       slog.New(slog.DiscardHandler), Now: time.Now,
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	holding, drop := context.WithCancel(ctx)
+	var loop, holds sync.WaitGroup
+	loop.Go(func() {
+		if err := g.Run(ctx); err != nil {
+			r.t.Error(err)
+		}
+	})
+	for bucket := range event.Buckets {
+		holds.Go(func() { g.Hold(holding, bucket, 1) })
+	}
+	r.t.Cleanup(func() {
+		drop()
+		holds.Wait()
+		stop()
+		loop.Wait()
+	})
+}
+
+func (r *rig) stirred() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.stir)
+	r.stir = make(chan struct{})
+}
+
+// until waits for something to be so: it looks whenever something was stored, and now and then.
+func (r *rig) until(what string, is func() bool) {
+	r.t.Helper()
+	over := time.After(60 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		r.mu.Lock()
+		stir := r.stir
+		r.mu.Unlock()
+		if is() {
+			return
+		}
+		select {
+		case <-stir:
+		case <-tick.C:
+		case <-over:
+			r.t.Fatalf("it never came to this: %s", what)
+		}
+	}
+}
+
+// node is one process that listens.
+type node struct {
+	*listen.Listeners
+	stop func()
+	log  *tamper
+}
+
+// tamper is a log that can be made to fail.
+type tamper struct {
+	*eventlog.Batcher
+	fails atomic.Bool
+}
+
+func (l *tamper) Add(ctx context.Context, bucket int, record []byte, done func(error)) error {
+	return l.Batcher.Add(ctx, bucket, record, func(err error) {
+		if err == nil && l.fails.Load() {
+			err = errors.New("the log would not have it")
+		}
+		done(err)
+	})
+}
+
+// node starts one.
+func (r *rig) node(name string, change ...func(*listen.Deps)) *node {
+	r.t.Helper()
+	batcher := &tamper{Batcher: eventlog.NewBatcher(r.events)}
+	d := listen.Deps{
+		Config:   listen.Config{FirstRetry: 20 * time.Millisecond, LastRetry: 200 * time.Millisecond, LogCheck: 100 * time.Millisecond, Spread: 50 * time.Millisecond, Sweep: time.Second, Drain: time.Second},
+		Accounts: r.Accounts, Health: r.health, Orgs: r.Orgs, Store: r.store, Events: batcher, LogEpoch: r.epoch, Settled: r.settled,
+		Leases: lease.New(lease.Deps{
+			DB: r.DB, Kind: listen.Kind, Slots: listen.Slots, Node: name, Config: lease.Config{TTL: 3 * time.Second, Beat: 300 * time.Millisecond},
+			Bus: r.Bus, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		}),
+		Bus: r.Bus, Drivers: r.drivers, Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
+	}
+	for _, c := range change {
+		c(&d)
+	}
+	n := &node{Listeners: listen.New(d), log: batcher}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := n.Run(ctx); err != nil {
+			r.t.Error(err)
+		}
+	}()
+	n.stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+		if err := batcher.Close(context.Background()); err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.t.Cleanup(n.stop)
+	return n
+}
+
+func (r *rig) epoch(ctx context.Context) (string, error) {
+	state, err := r.events.State(ctx, 0)
+	return state.Epoch, err
+}
+
+func (r *rig) settled(ctx context.Context, bucket int) (bool, error) {
+	state, err := r.events.State(ctx, bucket)
+	if err != nil {
+		return false, err
+	}
+	var committed uint64
+	err = r.DB.Pool().QueryRow(ctx, `SELECT committed FROM event_bucket WHERE bucket = $1 AND log_epoch = $2`, bucket, state.Epoch).Scan(&committed)
+	return err == nil && committed >= state.Last || state.Last == 0, nil
+}
+
+// connect signs a creator in, on the platform itself, and makes an active account of it.
+func (r *rig) connect(change ...func(*account.Connected)) (account.Account, string) {
+	r.t.Helper()
+	login := fmt.Sprintf("ok+%d@sandbox.test", r.logins.Add(1))
+	return r.connectAs(login, change...), login
+}
+
+func (r *rig) connectAs(login string, change ...func(*account.Connected)) account.Account {
+	r.t.Helper()
+	via := upstream.Via{Region: "us", Account: string(id.New[id.Attempt]())}
+	step, err := r.driver.SignIn(r.t.Context(), via, secret.New(login), secret.New("good"))
+	if err != nil || step.Session == nil {
+		r.t.Fatalf("%s: %+v, %v", login, step.Failure, err)
+	}
+	who, _, err := r.driver.Probe(r.t.Context(), via, *step.Session)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c := r.Connected(r.Org(), who.ID)
+	c.Identity, c.Session, c.SessionExpiresAt = who, *step.Session, step.Session.ExpiresAt(r.Catalog)
+	for _, each := range change {
+		each(&c)
+	}
+	a := r.Connect(c)
+	r.health.Round(r.t.Context())
+	return a
+}
+
+// up waits until an account's listener is up.
+func (r *rig) up(a account.Account) account.Account {
+	r.t.Helper()
+	r.until("the listener is up", func() bool { return r.Get(a).Listener.State == account.ListenerUp })
+	return r.Get(a)
+}
+
+// control orders something of the sandbox.
+func (r *rig) control(method, path string, body any) map[string]any {
+	r.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.platform.URL+"/control/"+path, bytes.NewReader(text))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(answer))
+	decoder.UseNumber()
+	if err := decoder.Decode(&out); err != nil || resp.StatusCode != http.StatusOK {
+		r.t.Fatalf("%s /control/%s: %d %s", method, path, resp.StatusCode, answer)
+	}
+	return out
+}
+
+func (r *rig) fault(login, kind string, count int) {
+	r.t.Helper()
+	r.control(http.MethodPost, "faults", map[string]any{"scope": login, "kind": kind, "count": count})
+}
+
+// happen makes fans write to a creator.
+func (r *rig) happen(login string, times int) {
+	r.t.Helper()
+	for range times {
+		r.control(http.MethodPost, "happen", map[string]any{"login": login, "what": "chat.message"})
+	}
+}
+
+// generate makes things happen, for as long as is said or until happened ends it.
+func (r *rig) generate(perSecond float64, lasting time.Duration, logins ...string) {
+	r.t.Helper()
+	r.control(http.MethodPost, "generate", map[string]any{"logins": logins, "events_per_sec": perSecond, "for_sec": lasting.Seconds()})
+}
+
+// happened waits until each creator has had so many frames, and lets no more come.
+func (r *rig) happened(frames int, logins ...string) {
+	r.t.Helper()
+	r.until("enough has happened", func() bool {
+		return !slices.ContainsFunc(logins, func(login string) bool { return len(r.sent(login)) < frames })
+	})
+	r.control(http.MethodDelete, "generate", nil)
+}
+
+// sockets counts a creator's.
+func (r *rig) sockets(login string) int {
+	r.t.Helper()
+	list, _ := r.control(http.MethodGet, "creators?login="+url.QueryEscape(login), nil)["creators"].([]any)
+	one, _ := list[0].(map[string]any)
+	n, err := strconv.Atoi(fmt.Sprint(one["sockets"]))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+// dials are the regions that a creator's sockets were opened from, one after the other.
+func (r *rig) dials(login string) (regions []string) {
+	r.t.Helper()
+	list, _ := r.control(http.MethodGet, "requests?login="+url.QueryEscape(login), nil)["requests"].([]any)
+	for _, one := range list {
+		request, _ := one.(map[string]any)
+		if path, _ := request["path"].(string); strings.HasSuffix(path, "/live") {
+			regions = append(regions, fmt.Sprint(request["egress"]))
+		}
+	}
+	return regions
+}
+
+// sent are the ids of the frames that the platform has sent a creator and kept.
+func (r *rig) sent(login string) []string {
+	r.t.Helper()
+	list, _ := r.control(http.MethodGet, "frames?login="+url.QueryEscape(login), nil)["frames"].([]any)
+	ids := make([]string, len(list))
+	for i, one := range list {
+		frame, _ := one.(map[string]any)
+		ids[i] = fmt.Sprint(frame["id"])
+	}
+	return ids
+}
+
+// stored is an account's events: kinds, and upstream ids of those that are the platform's.
+func (r *rig) stored(a account.Account) (kinds, ids []string) {
+	r.t.Helper()
+	rows, err := r.DB.Pool().Query(r.t.Context(), `SELECT kind, upstream_id FROM event WHERE source = $1 ORDER BY seq`, a.ID)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var kind, upstream string
+		if err := rows.Scan(&kind, &upstream); err != nil {
+			r.t.Fatal(err)
+		}
+		kinds = append(kinds, kind)
+		if upstream != "" && !strings.HasPrefix(upstream, "#") {
+			ids = append(ids, upstream)
+		}
+	}
+	return kinds, ids
+}
+
+// same waits until all that the platform has sent is stored, and fails unless it is stored once and in order.
+func (r *rig) same(a account.Account, login string, ordered bool) {
+	r.t.Helper()
+	var want, got []string
+	r.until(login+": everything is stored", func() bool {
+		want = r.sent(login)
+		_, got = r.stored(a)
+		return len(got) >= len(want) && len(want) > 0 && slices.Contains(got, want[len(want)-1])
+	})
+	if !ordered {
+		slices.Sort(got)
+		slices.Sort(want)
+	}
+	if !slices.Equal(got, want) {
+		r.t.Fatalf("%s: %d frames were sent and %d stored; %s", login, len(want), len(got), difference(want, got))
+	}
+}
+
+// difference is where two lists part.
+func difference(want, got []string) string {
+	for i := range min(len(want), len(got)) {
+		if want[i] != got[i] {
+			return fmt.Sprintf("the first difference is at %d: %v, want %v", i, got[max(i-2, 0):min(i+5, len(got))], want[max(i-2, 0):min(i+5, len(want))])
+		}
+	}
+	return "one is longer"
+}
+
+// count reads a counter of a node.
+func count(t testing.TB, n *node, name string) float64 {
+	t.Helper()
+	all := prometheus.NewPedanticRegistry()
+	all.MustRegister(n.Collectors()...)
+	families, err := all.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
+}
+
+// gauge is how many accounts a node listens to that stand so.
+func gauge(t testing.TB, n *node, state string) float64 {
+	t.Helper()
+	all := prometheus.NewPedanticRegistry()
+	all.MustRegister(n.Collectors()...)
+	families, err := all.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "stagedoor_listener_sockets" && m.GetLabel()[0].GetValue() == state {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+// slowSweep leaves all to pokes.
+func slowSweep(d *listen.Deps) { d.Config.Sweep = time.Hour }
