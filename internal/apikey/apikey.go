@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/outbox"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/scope"
@@ -49,6 +50,8 @@ type Deps struct {
 	DB    *postgres.DB
 	Orgs  *org.Orgs
 	Audit *audit.Log
+	// Outbox tells the org's stream of new keys and of revocations.
+	Outbox *outbox.Outbox
 	// Troubled is when the news of a revocation last may not have come through; *limit.Limiter has it.
 	Troubled func() time.Time
 	Now      func() time.Time
@@ -142,6 +145,9 @@ func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By
 	if err := insert(ctx, tx, o.ID, key, h); err != nil {
 		return Key{}, secret.String{}, err
 	}
+	if err := s.tell(ctx, tx, o.ID, by, "key.created", news{ID: key.ID, Label: key.Label, Scopes: key.Scopes.Names()}); err != nil {
+		return Key{}, secret.String{}, err
+	}
 	return key, plain, s.Audit.Record(ctx, tx, o.ID, by, string(key.ID), minted(key))
 }
 
@@ -187,6 +193,9 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 		if committed, err = s.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
 			return err
 		}
+		if err := s.tell(ctx, tx, owner, by, "key.revoked", news{ID: key, Label: label}); err != nil {
+			return err
+		}
 		return s.Audit.Record(ctx, tx, owner, by, string(key), audit.Changes{
 			"label": {From: label}, "revoked": {From: false, To: true},
 		})
@@ -198,6 +207,25 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 		committed(ctx)
 	}
 	return nil
+}
+
+// news is what an event tells of a key.
+type news struct {
+	ID     id.Key   `json:"id"`
+	Label  string   `json:"label"`
+	Scopes []string `json:"scopes,omitempty"`
+	By     actor    `json:"by"`
+}
+
+type actor struct {
+	Kind string `json:"kind"`
+	ID   string `json:"id"`
+}
+
+// tell writes an event of the org's own.
+func (s *Keys) tell(ctx context.Context, tx postgres.Tx, owner id.Org, by audit.By, kind string, n news) error {
+	n.By = actor{string(by.Kind), by.ID}
+	return s.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Kind: kind, Data: n})
 }
 
 // wantedScopes works out the scopes of a new key.

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/outbox"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/testenv"
@@ -48,7 +49,7 @@ func newFixture(t *testing.T) *fixture {
 	now := func() time.Time { return f.now }
 	log := audit.New(f.db, now)
 	f.orgs = org.New(org.Deps{DB: f.db, Audit: log, Jobs: noJobs{}, Announce: f.told, Now: now})
-	f.keys = apikey.New(apikey.Deps{DB: f.db, Orgs: f.orgs, Audit: log, Troubled: func() time.Time { return time.Time{} }, Now: now})
+	f.keys = apikey.New(apikey.Deps{DB: f.db, Orgs: f.orgs, Audit: log, Outbox: outbox.New(f.db, now), Troubled: func() time.Time { return time.Time{} }, Now: now})
 	return f
 }
 

@@ -6,6 +6,9 @@ VALUES (@org_id, @id, @hash, @hint, @label, @scopes, @methods, @account_ids, @cr
 -- tenant: the hash of the secret is the proof of which org calls
 SELECT * FROM api_key WHERE hash = @hash;
 
+-- name: ByID :one
+SELECT * FROM api_key WHERE org_id = @org_id AND id = @id;
+
 -- name: List :many
 SELECT * FROM api_key WHERE org_id = @org_id ORDER BY id;
 

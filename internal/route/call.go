@@ -51,6 +51,8 @@ type Call struct {
 	retryable bool
 	fault     error
 	span      trace.Span
+	// detached means that the request goes on although it is no longer handled: whoever has it ends it.
+	detached bool
 }
 
 type callKey struct{}

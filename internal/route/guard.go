@@ -35,7 +35,11 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		call.header.Set("Connection", "close")
 	}
 	r = r.WithContext(context.WithValue(t.startSpan(r, call), callKey{}, call))
-	defer t.finish(rec, r, call)
+	defer func() {
+		if !call.detached {
+			t.finish(rec, r, call)
+		}
+	}()
 	defer t.recover(rec, r, call)
 	if t.inFlight.Add(1) > maxInFlight {
 		t.inFlight.Add(-1)
@@ -133,11 +137,7 @@ func (t *Table) authorise(r *http.Request, call *Call) error {
 	if call.op.Public {
 		return nil
 	}
-	token, err := bearer(r.Header)
-	if err != nil {
-		return err
-	}
-	who, err := t.Auth.Authenticate(r.Context(), token)
+	who, err := t.identify(r, call.op)
 	if err != nil {
 		return err // and whoever it was stays unknown: nothing is counted for them
 	}
@@ -151,6 +151,23 @@ func (t *Table) authorise(r *http.Request, call *Call) error {
 	}
 	return nil
 }
+
+// identify finds out who calls: by the key, or without one by a token where the operation takes it.
+func (t *Table) identify(r *http.Request, op *Operation) (Identity, error) {
+	if op.Ticket != nil && r.Header["Authorization"] == nil {
+		if token := r.URL.Query().Get(TicketParameter); token != "" {
+			return op.Ticket(r, token)
+		}
+	}
+	token, err := bearer(r.Header)
+	if err != nil {
+		return Identity{}, err
+	}
+	return t.Auth.Authenticate(r.Context(), token)
+}
+
+// TicketParameter is the query parameter that has the token of an operation with a Ticket.
+const TicketParameter = "token"
 
 // MayUse says why a key may not use an account, if so, before anything is looked up: the refusal must not tell what exists. An operator
 // has no such list.

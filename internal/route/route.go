@@ -66,6 +66,8 @@ type Operation struct {
 	Timeout time.Duration
 	// Body is a value of the type that describes the JSON body of a plain operation; nil if it takes none.
 	Body any
+	// Ticket finds out who calls by a token in the query, where a caller cannot send a header. Nil for an operation that takes none.
+	Ticket func(r *http.Request, token string) (Identity, error)
 	// Streams means that the answer is written as it is made, and cannot be kept for a repetition.
 	Streams bool
 	// Repeatable means that running it twice is as good as once. Only such an operation is run again under an
@@ -119,6 +121,8 @@ type Config struct {
 	PublicURL string
 	// ProblemsURL is where the pages about problems are.
 	ProblemsURL string
+	// MaxStreams bounds the streams and held answers of a node; 0 for the default.
+	MaxStreams int
 }
 
 // Deps is what a table needs.
@@ -158,6 +162,7 @@ type Table struct {
 	secure    http.Header
 	// inFlight are the requests under way; streams those of them that are one and wait most of the time.
 	inFlight, streams atomic.Int64
+	keeper            keeper
 }
 
 // New makes an empty table.

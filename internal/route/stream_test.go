@@ -2,10 +2,13 @@ package route_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
 // page is a reader of a stream that takes everything, or from some point on nothing.
@@ -228,5 +232,196 @@ func TestStreamsOnARealConnection(t *testing.T) {
 		if res.StatusCode != http.StatusOK || !strings.Contains(text.String(), want) {
 			t.Errorf("%s: %d %q", method, res.StatusCode, text.String())
 		}
+	}
+}
+
+// A stream finds out at once that its key is gone when it is told to look, and others are left alone.
+func TestStreamsAreRechecked(t *testing.T) {
+	t.Parallel()
+	streaming(t, func(f *face, p *page, _ context.CancelFunc, ended <-chan struct{}) {
+		f.Recheck(f.customer.principal.Org.ID)
+		synctest.Wait()
+		if strings.Contains(p.String(), "problem") || len(f.door.calls()) != 2 {
+			t.Errorf("%q after %d", p, len(f.door.calls()))
+		}
+		var revoked error = problem.KeyRevoked.New("This key was revoked.")
+		f.customer.revoked.Store(&revoked)
+		f.Recheck("org_another")
+		synctest.Wait()
+		if strings.Contains(p.String(), "problem") {
+			t.Errorf("%q", p)
+		}
+		began := time.Now()
+		f.Recheck(f.customer.principal.Org.ID)
+		<-ended
+		if !strings.Contains(p.String(), `"code":"key-revoked"`) || time.Since(began) > 0 {
+			t.Errorf("%q after %v", p, time.Since(began))
+		}
+	}, untilDone)
+}
+
+// A stream with a lifetime ends politely: its client comes back at once, and no problem is told.
+func TestStreamsHaveALife(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFace(t, nil)
+		route.Plain(f.Table, route.Operation{
+			ID: "events", Method: http.MethodGet, Path: "/events", Tag: "T", Summary: "S", Status: http.StatusOK, Streams: true,
+		}, func(w http.ResponseWriter, r *http.Request) error {
+			s, err := route.OpenStream(w, r, route.Opening{Retry: 2500 * time.Millisecond, Life: time.Minute})
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			<-s.Done()
+			return nil
+		})
+		began := time.Now()
+		w := f.do(t, http.MethodGet, "/events", nil)
+		text := w.Body.String()
+		if !strings.HasPrefix(text, "retry: 2500\n\n") || !strings.HasSuffix(text, "retry: 100\n\n") || strings.Contains(text, "problem") {
+			t.Errorf("%q", text)
+		}
+		if took := time.Since(began); took < time.Minute || took > 80*time.Second {
+			t.Error(took)
+		}
+	})
+}
+
+// Events that are there go out together, in order and unchanged, and one that is none ends nothing.
+func TestStreamsSendSeveralAtOnce(t *testing.T) {
+	t.Parallel()
+	streaming(t, func(_ *face, p *page, leave context.CancelFunc, _ <-chan struct{}) {
+		got := parseStream([]byte(p.String()))
+		if len(got) != 201 {
+			t.Fatalf("%d events", len(got))
+		}
+		for i, one := range got[:200] {
+			if one != (parsed{fmt.Sprint(i), "message", strings.Repeat("x", i*10)}) {
+				t.Fatalf("%+v", one)
+			}
+		}
+		leave()
+	}, func(s *route.Events) {
+		var list []route.Message
+		for i := range 200 {
+			list = append(list, route.Message{Name: "message", ID: fmt.Sprint(i), Data: []byte(strings.Repeat("x", i*10))})
+		}
+		if err := errors.Join(s.Send(list), s.Send(nil)); err != nil {
+			t.Error(err)
+		}
+		if s.Send([]route.Message{{Name: "a\nb"}}) == nil {
+			t.Error("an event that is none was sent")
+		}
+		_ = s.Event("end", "", 1)
+		untilDone(s)
+	})
+}
+
+// A reader that does not take an event within its time is let go, and the log says that it was too slow.
+func TestSlowReadersOfStreams(t *testing.T) {
+	t.Parallel()
+	f := newFace(t, nil)
+	logged := make(chan string, 1)
+	route.Plain(f.Table, route.Operation{
+		ID: "events", Method: http.MethodGet, Path: "/events", Tag: "T", Summary: "S", Status: http.StatusOK, Streams: true,
+	}, func(w http.ResponseWriter, r *http.Request) error {
+		s, err := route.Stream(stalled{w}, r)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		err = s.Event("late", "", 1)
+		logged <- fmt.Sprintf("%t %s", errors.Is(err, os.ErrDeadlineExceeded), s.Reason())
+		return nil
+	})
+	f.do(t, http.MethodGet, "/events", nil)
+	if got := <-logged; got != "true slow-consumer" {
+		t.Error(got)
+	}
+}
+
+// stalled takes the first piece, and then nothing within its time.
+type stalled struct{ http.ResponseWriter }
+
+func (s stalled) Write(b []byte) (int, error) {
+	if bytes.HasPrefix(b, []byte("retry:")) {
+		return len(b), nil
+	}
+	return 0, fmt.Errorf("write: %w", os.ErrDeadlineExceeded)
+}
+
+func (stalled) FlushError() error { return nil }
+
+// A token stands for a key where an operation takes it: only there, only without a key, and with the scopes of who made it.
+func TestTickets(t *testing.T) {
+	t.Parallel()
+	f := newFace(t, nil)
+	var asked []string
+	add := func(path string, ticket func(*http.Request, string) (route.Identity, error)) {
+		route.Plain(f.Table, route.Operation{
+			ID: path[1:], Method: http.MethodGet, Path: path, Tag: "T", Summary: "S", Status: http.StatusOK, Scope: scope.AccountsRead, Ticket: ticket,
+		}, func(http.ResponseWriter, *http.Request) error { return nil })
+	}
+	add("/with", func(_ *http.Request, token string) (route.Identity, error) {
+		asked = append(asked, token)
+		who := route.Identity{Principal: f.customer.principal, Scopes: scope.Of(scope.AccountsRead)}
+		if token == "narrow" {
+			who.Scopes = scope.Of(scope.MeRead)
+		}
+		if token == "bad" {
+			return route.Identity{}, problem.KeyInvalid.New("no")
+		}
+		return who, nil
+	})
+	add("/without", nil)
+	get := func(target string, header http.Header) int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+		r.Header = header
+		w := httptest.NewRecorder()
+		f.ServeHTTP(w, r)
+		return w.Code
+	}
+	for target, want := range map[string]int{"/with?token=good": 200, "/with?token=bad": 401, "/with?token=narrow": 403, "/with": 401, "/with?token=": 401, "/without?token=good": 401} {
+		if got := get(target, http.Header{}); got != want {
+			t.Errorf("%s: %d", target, got)
+		}
+	}
+	before := len(asked)
+	if got := get("/with?token=bad", http.Header{"Authorization": {"Bearer x"}}); got != 200 || len(asked) != before {
+		t.Errorf("%d, asked for %v", got, asked)
+	}
+}
+
+// A request that waits does not count as one that is worked on, and a node that is about to stop lets nobody wait.
+func TestHeldRequests(t *testing.T) {
+	t.Parallel()
+	f := newFace(t, func(d *route.Deps) { d.Config.MaxStreams = 1 })
+	held, free := make(chan struct{}), make(chan struct{})
+	route.Plain(f.Table, route.Operation{
+		ID: "held", Method: http.MethodGet, Path: "/held", Tag: "T", Summary: "S", Status: http.StatusOK,
+	}, func(w http.ResponseWriter, r *http.Request) error {
+		done, err := route.Hold(w, r, time.Second)
+		if err != nil {
+			return err
+		}
+		defer done()
+		close(held)
+		<-free
+		return nil
+	})
+	first := make(chan int)
+	go func() { first <- f.do(t, http.MethodGet, "/held", nil).Code }()
+	<-held
+	if w := f.do(t, http.MethodGet, "/held", nil); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d beyond the bound", w.Code)
+	}
+	close(free)
+	if got := <-first; got != http.StatusOK {
+		t.Error(got)
+	}
+	f.draining.Store(true)
+	if w := f.do(t, http.MethodGet, "/held", nil); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "server-draining") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -36,6 +36,34 @@ func (q *Queries) ByHash(ctx context.Context, hash []byte) (ApiKey, error) {
 	return i, err
 }
 
+const byID = `-- name: ByID :one
+SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids FROM api_key WHERE org_id = $1 AND id = $2
+`
+
+type ByIDParams struct {
+	OrgID id.Org
+	ID    id.Key
+}
+
+func (q *Queries) ByID(ctx context.Context, arg ByIDParams) (ApiKey, error) {
+	row := q.db.QueryRow(ctx, byID, arg.OrgID, arg.ID)
+	var i ApiKey
+	err := row.Scan(
+		&i.OrgID,
+		&i.ID,
+		&i.Hash,
+		&i.Hint,
+		&i.Label,
+		&i.Scopes,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.RevokedAt,
+		&i.Methods,
+		&i.AccountIds,
+	)
+	return i, err
+}
+
 const countLive = `-- name: CountLive :one
 SELECT count(*) FROM api_key
 WHERE org_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)

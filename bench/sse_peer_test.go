@@ -1,0 +1,185 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/api/events"
+	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/stream"
+	"github.com/stagedoor/stagedoor/internal/valkey"
+)
+
+// TestSSEPeer is no test: the benchmark runs it as a process of its own.
+func TestSSEPeer(t *testing.T) {
+	address := os.Getenv(peerVariable + "_ADDRESS")
+	var h http.Handler
+	switch os.Getenv(peerVariable) {
+	case "streams":
+		h = ourStreams(t)
+	case "loop":
+		h = bareLoop(t)
+	default:
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", h)
+	mux.HandleFunc("/gc", func(http.ResponseWriter, *http.Request) {
+		runtime.GC()
+		debug.FreeOSMemory()
+	})
+	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	t.Fatal(server.ListenAndServe())
+}
+
+// startSSEPeer runs this program as a server of streams on a core.
+func startSSEPeer(b *testing.B, what string, env ...string) (address string, pid int) {
+	b.Helper()
+	address = freeAddress(b)
+	cmd := exec.Command("taskset", "-c", gatewayCore, os.Args[0], "-test.run=^TestSSEPeer$", "-test.timeout=0")
+	cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1", peerVariable+"="+what, peerVariable+"_ADDRESS="+address), env...)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if res, err := http.Get("http://" + address + "/gc"); err == nil {
+			_ = res.Body.Close()
+			return address, cmd.Process.Pid
+		} else if time.Now().After(deadline) {
+			b.Fatal(err)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// anybody is one key of one org, which has every account.
+type anybody struct{ *apikey.Principal }
+
+func (a anybody) Authenticate(context.Context, string) (route.Identity, error) {
+	return route.Identity{Principal: a.Principal, Scopes: a.Scopes, Kind: audit.ActorKey}, nil
+}
+
+func (a anybody) Refresh(context.Context, route.Identity) (route.Identity, error) {
+	return route.Identity{}, errors.New("nothing is stale")
+}
+
+func (anybody) Get(context.Context, id.Org, id.Account) (account.Account, error) {
+	return account.Account{}, nil
+}
+
+func (anybody) Streamed(id.Org, int64) {}
+
+func (a anybody) Holder(context.Context, id.Org, id.Key) (*apikey.Principal, error) {
+	return a.Principal, nil
+}
+
+func (anybody) Guess(string) error { return nil }
+
+func (anybody) Missed(string) {}
+
+// ourStreams is the product's way from the bus and the store to a stream: all of it but keys, limits and the list of accounts.
+func ourStreams(t *testing.T) http.Handler {
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New(os.Getenv("BENCH_DATABASE")), MaxConns: 4, Name: "bench"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis, err := valkey.Open(valkey.Config{URL: secret.New(os.Getenv("BENCH_REDIS")), Name: "bench"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire, err := bus.Open(bus.Config{URL: secret.New(os.Getenv("BENCH_NATS")), Name: "bench"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := anybody{&apikey.Principal{
+		Scopes: scope.Everyday(), Key: apikey.Key{ID: id.New[id.Key]()},
+		Org: org.Org{ID: id.Org(os.Getenv("BENCH_ORG")), Environment: org.EnvSandbox, Limits: org.Limits{MaxStreamsPerAccount: -1, EventRetentionDays: 7}},
+	}}
+	store := event.New(event.Deps{DB: db, Log: log, Now: time.Now})
+	streams := stream.New(stream.Deps{Store: store, Wire: wire, Redis: redis, DB: db, Keys: who, Log: log, Now: time.Now})
+	wire.OnConnect(streams.Missed)
+	wire.OnLoss(streams.Missed)
+	go func() { _ = streams.Run(t.Context()) }()
+	table := route.New(route.Deps{
+		Config: route.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems", MaxStreams: 1 << 20}, Auth: who,
+		Draining: func() bool { return false }, Source: route.SourceOf(nil), HashIP: func(s string) string { return s },
+		Metrics: route.NewMetrics("bench"), Log: log, Now: time.Now,
+	})
+	events.Routes(table, events.Deps{Streams: streams, Store: store, Kinds: event.NewKinds(nil), Accounts: who, Meter: who, Now: time.Now})
+	return table
+}
+
+// bareLoop is the least that anybody writes: a subscription per connection, and every message to its stream. It resumes nothing, checks
+// nothing and forgets what it could not send.
+func bareLoop(t *testing.T) http.Handler {
+	conn, err := nats.Connect(os.Getenv("BENCH_NATS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		source := strings.Split(r.URL.Path, "/")[3]
+		inbox := make(chan *nats.Msg, 64)
+		sub, err := conn.ChanSubscribe(event.LiveSubject(id.Org(os.Getenv("BENCH_ORG")), source), inbox)
+		if err != nil {
+			http.Error(w, "no", http.StatusInternalServerError)
+			return
+		}
+		defer func() { _ = sub.Unsubscribe() }()
+		w.Header().Set("Content-Type", "text/event-stream")
+		flush := http.NewResponseController(w)
+		fmt.Fprint(w, "retry: 3000\n\nevent: ready\ndata: {}\n\n")
+		_ = flush.Flush()
+		beat := time.NewTicker(15 * time.Second)
+		defer beat.Stop()
+		var buf bytes.Buffer
+		for {
+			select {
+			case <-r.Context().Done():
+				return
+			case <-beat.C:
+				fmt.Fprint(w, "event: heartbeat\ndata: {}\n\n")
+			case m := <-inbox:
+				for s, err := range event.ReadLive(m.Data) {
+					if err != nil {
+						return
+					}
+					buf.Reset()
+					fmt.Fprintf(&buf, "id: %014d\nevent: %s\ndata: %s\n\n", s.Seq, s.Kind, s.Body)
+					_, _ = w.Write(buf.Bytes())
+				}
+			}
+			if flush.Flush() != nil {
+				return
+			}
+		}
+	})
+}

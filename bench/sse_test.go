@@ -1,0 +1,298 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// How streams are measured. BENCH_STREAMS is how many connections are held, BENCH_ROUND how long events flow.
+const (
+	sseStreams = 10_000
+	// Events are fanned out to this many connections, spread over accounts, in batches of one account.
+	sseReaders  = 1000
+	sseAccounts = 100
+	sseBatch    = 10
+	ssePayload  = 600
+	sseRounds   = 3
+)
+
+// sseRig is what both servers stand on, and who writes events.
+type sseRig struct {
+	env   []string
+	store *event.Store
+	bus   *bus.Bus
+	org   id.Org
+	seqs  map[string]int64
+	data  []byte
+}
+
+func newSSERig(b *testing.B) *sseRig {
+	b.Helper()
+	limit := syscall.Rlimit{Cur: 1 << 18, Max: 1 << 18}
+	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // more than the machine allows is not had
+	natsURL, redisURL, database := testenv.NATS(b), testenv.Redis(b), testenv.DatabaseURL(b)
+	db, err := postgres.Open(b.Context(), postgres.Config{URL: database, MaxConns: 4, Name: "bench"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(db.Close)
+	r := &sseRig{org: id.New[id.Org](), seqs: map[string]int64{}, data: []byte(`{"text":"` + strings.Repeat("x", ssePayload) + `"}`)}
+	if _, err := db.Pool().Exec(b.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at) VALUES ($1, 'T', 'scale', 'sandbox', 'a@b.c', now(), now())`, r.org); err != nil {
+		b.Fatal(err)
+	}
+	r.store = event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if r.bus, err = bus.Open(bus.Config{URL: natsURL, Name: "bench"}); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(r.bus.Close)
+	r.env = []string{"BENCH_DATABASE=" + database.Reveal(), "BENCH_REDIS=" + redisURL.Reveal(), "BENCH_NATS=" + natsURL.Reveal(), "BENCH_ORG=" + string(r.org)}
+	return r
+}
+
+// commit stores events of an account and tells of them, as ingest does.
+func (r *sseRig) commit(b *testing.B, sources []string) {
+	b.Helper()
+	var batch event.Batch
+	for _, source := range sources {
+		for range sseBatch {
+			r.seqs[source]++
+			s := event.Stored{Org: r.org, Source: source, Seq: r.seqs[source], At: time.Now().UTC(), ID: id.New[id.Event](), Kind: "message"}
+			s.Body = event.AppendEnvelope(nil, &event.Envelope{ID: s.ID, Kind: s.Kind, Account: source, At: s.At, Seq: s.Seq, Data: r.data})
+			batch.Events = append(batch.Events, event.NewEvent{Stored: s})
+		}
+		batch.Heads = append(batch.Heads, event.HeadRow{Org: r.org, Source: source, Head: event.Head{LastSeq: r.seqs[source], LastAt: time.Now()}})
+	}
+	tx, err := r.store.Commit(b.Context(), &batch)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; i < len(batch.Events); i += sseBatch {
+		var payload []byte
+		for j := range sseBatch {
+			batch.Events[i+j].Tx = tx
+			payload = event.AppendLive(payload, &batch.Events[i+j].Stored)
+		}
+		if err := r.bus.Poke(event.LiveSubject(r.org, batch.Events[i].Source), payload); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// crowd are connections that read and count.
+type crowd struct {
+	conns  []net.Conn
+	events atomic.Int64
+	broken atomic.Int64
+}
+
+// join opens connections, some at a time, each on one of the accounts in turn.
+func join(b *testing.B, address string, n int, accounts []string) *crowd {
+	b.Helper()
+	c := &crowd{conns: make([]net.Conn, n)}
+	b.Cleanup(c.leave)
+	var at atomic.Int64
+	var dialling sync.WaitGroup
+	for range 32 {
+		dialling.Go(func() {
+			for {
+				i := int(at.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				conn, err := net.Dial("tcp", address)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				c.conns[i] = conn
+				fmt.Fprintf(conn, "GET /v1/accounts/%s/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer x\r\nAccept: text/event-stream\r\nUser-Agent: bench\r\n\r\n", accounts[i%len(accounts)])
+				ready := make(chan struct{})
+				go c.read(conn, ready)
+				<-ready
+			}
+		})
+	}
+	dialling.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+	return c
+}
+
+// read counts the events of a connection. The first piece has the head and ready.
+func (c *crowd) read(conn net.Conn, ready chan struct{}) {
+	var buf []byte
+	tail := 0
+	mark := []byte("\nevent: message\n")
+	first := true
+	for {
+		if buf == nil {
+			buf = make([]byte, 8<<10)
+		}
+		n, err := conn.Read(buf[tail:])
+		if err != nil {
+			c.broken.Add(1)
+			if first {
+				close(ready)
+			}
+			return
+		}
+		text := buf[:tail+n]
+		if first && bytes.Contains(text, []byte("event: ready")) {
+			first = false
+			close(ready)
+		}
+		c.events.Add(int64(bytes.Count(text, mark)))
+		tail = copy(buf, text[max(0, len(text)-len(mark)+1):])
+	}
+}
+
+func (c *crowd) leave() {
+	for _, conn := range c.conns {
+		if conn != nil {
+			_ = conn.Close()
+		}
+	}
+}
+
+// spent is the CPU time that a process has had.
+func spent(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+2:]))
+	var ticks int64
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+func someAccounts(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = string(id.New[id.Account]())
+	}
+	return list
+}
+
+func collect(b *testing.B, address string) {
+	b.Helper()
+	res, err := http.Get("http://" + address + "/gc")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_ = res.Body.Close()
+}
+
+// BenchmarkSSEHeld holds idle streams, each of an account of its own and all of one account, and says what one takes.
+func BenchmarkSSEHeld(b *testing.B) {
+	n := sseStreams
+	if given, err := strconv.Atoi(os.Getenv("BENCH_STREAMS")); err == nil {
+		n = given
+	}
+	for _, shape := range []struct {
+		name     string
+		accounts int
+	}{{"own-account", n}, {"one-account", 1}} {
+		for _, server := range []string{"streams", "loop"} {
+			b.Run(shape.name+"/"+server, func(b *testing.B) {
+				r := newSSERig(b)
+				address, pid := startSSEPeer(b, server, r.env...)
+				pin(b, os.Getpid())
+				join(b, address, 10, someAccounts(10)) // what is made once is not a connection's
+				collect(b, address)
+				before := rss(b, pid)
+				began := time.Now()
+				c := join(b, address, n, someAccounts(shape.accounts))
+				opened := time.Since(began)
+				<-time.After(20 * time.Second) // a heartbeat each
+				natural, cpu := rss(b, pid), spent(b, pid)
+				<-time.After(15 * time.Second)
+				cpu = spent(b, pid) - cpu
+				collect(b, address)
+				settled := rss(b, pid)
+				if c.broken.Load() > 0 {
+					b.Errorf("%d connections broke", c.broken.Load())
+				}
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric((natural-before)/float64(n)/1024, "KB/conn")
+				b.ReportMetric((settled-before)/float64(n)/1024, "KB/conn-settled")
+				b.ReportMetric(float64(n)/opened.Seconds(), "opened/s")
+				b.ReportMetric(cpu.Seconds()*1e6/15/float64(n), "us-cpu/conn/s")
+			})
+		}
+	}
+}
+
+// BenchmarkSSEFanOut sends events to many streams as fast as they come through, and counts what arrives.
+func BenchmarkSSEFanOut(b *testing.B) {
+	round := 10 * time.Second
+	if given, err := time.ParseDuration(os.Getenv("BENCH_ROUND")); err == nil {
+		round = given
+	}
+	r := newSSERig(b)
+	type side struct {
+		name    string
+		address string
+		pid     int
+		crowd   *crowd
+		sent    int64
+	}
+	accounts := map[string][]string{}
+	var sides []*side
+	for _, name := range []string{"streams", "loop"} {
+		address, pid := startSSEPeer(b, name, r.env...)
+		accounts[name] = someAccounts(sseAccounts)
+		sides = append(sides, &side{name, address, pid, join(b, address, sseReaders, accounts[name]), 0})
+	}
+	pin(b, os.Getpid())
+	for i := range sseRounds {
+		for _, s := range sides {
+			before, cpu, began := s.crowd.events.Load(), spent(b, s.pid), time.Now()
+			for time.Since(began) < round {
+				r.commit(b, accounts[s.name])
+				s.sent += sseAccounts * sseBatch * sseReaders / sseAccounts
+				// No more than a second's worth is on its way, so that the loop loses nothing either.
+				for s.sent-s.crowd.events.Load() > 4*sseBatch*sseReaders && time.Since(began) < 2*round {
+					<-time.After(time.Millisecond)
+				}
+			}
+			for deadline := time.Now().Add(10 * time.Second); s.crowd.events.Load() < s.sent && time.Now().Before(deadline); {
+				<-time.After(time.Millisecond)
+			}
+			took, got := time.Since(began), s.crowd.events.Load()-before
+			cpu = spent(b, s.pid) - cpu
+			b.Logf("round %d %-8s %9.0f events/s  %6.2f us CPU/event  lost %d", i, s.name, float64(got)/took.Seconds(), cpu.Seconds()*1e6/float64(got), s.sent-s.crowd.events.Load())
+			if i == sseRounds-1 {
+				b.ReportMetric(float64(got)/took.Seconds(), s.name+"-events/s")
+				b.ReportMetric(cpu.Seconds()*1e6/float64(got), s.name+"-us/event")
+			}
+			s.sent = s.crowd.events.Load()
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}

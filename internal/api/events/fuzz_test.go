@@ -1,0 +1,119 @@
+package events_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/event"
+)
+
+// ask makes a request without a network, and returns the status and the body.
+func (r *rig) ask(t *testing.T, target string, headers ...string) (status int, body string) {
+	t.Helper()
+	method := http.MethodHead // of a stream, which ends at once
+	if slices.Contains(headers, "application/json") {
+		method = http.MethodGet
+	}
+	req := httptest.NewRequestWithContext(t.Context(), method, target, nil)
+	req.Header.Set("Authorization", "Bearer mine")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header[headers[i]] = []string{headers[i+1]}
+	}
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, req)
+	return w.Code, w.Body.String()
+}
+
+// Whatever is sent as a cursor, on an account's stream, an org's, or a page: it is taken or refused, nothing fails, and nothing of another
+// org is ever shown.
+func FuzzCursors(f *testing.F) {
+	r := newRig(f, nil)
+	theirs := r.Add(r.org("theirs"), string(r.theirs), true, "message", "tips", "message")
+	mine := r.Add(r.org("mine"), string(r.mine), true, "message", "tips", "message")
+	for _, seed := range []string{
+		"", "0", "1", "00000000000001", "99999999999999", "-1", "1e3", " 1", "٣", "0x1", string(theirs[0].ID), theirs[0].Position().String(), mine[1].Position().String(),
+		"000000000001.", "000000000001." + string(mine[0].ID) + "0", "ffffffffffff.", "000000000000.evt_", "1' OR '1'='1", "\x00", strings.Repeat("9", 100), event.Position{Tx: -1}.String(),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, cursor string) {
+		escaped := url.QueryEscape(cursor)
+		judge := func(status int, body string) {
+			t.Helper()
+			if status != http.StatusOK && status != http.StatusBadRequest {
+				t.Fatalf("%q: %d %s", cursor, status, body)
+			}
+			for _, e := range theirs {
+				if strings.Contains(body, string(e.ID)) {
+					t.Fatalf("%q shows an event of another org: %s", cursor, body)
+				}
+			}
+		}
+		for _, target := range []string{path(r.mine), "/v1/events"} {
+			judge(r.ask(t, target+"?after="+escaped, "Accept", "application/json"))
+			judge(r.ask(t, target+"?last_event_id="+escaped))
+			judge(r.ask(t, target, "Last-Event-Id", cursor))
+		}
+	})
+}
+
+// Whatever is sent as a filter is refused, or chooses what its names say.
+func FuzzFilters(f *testing.F) {
+	r := newRig(f, nil)
+	kinds := []string{"message", "messageSent", "tips", "account.paused", "account.resumed", "listener.gap"}
+	r.Add(r.org("mine"), string(r.mine), true, kinds...)
+	for _, seed := range []string{"", "message", "message*", "*", "!message", "!*", "account.*,!account.paused", "message,tips", " message , tips ", ",", "**", "!!message", "m*e", "cows", "MESSAGE", "!", "message\x00", "é*"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, filter string) {
+		status, body := r.ask(t, path(r.mine)+"?limit=100&events="+url.QueryEscape(filter), "Accept", "application/json")
+		switch status {
+		case http.StatusUnprocessableEntity, http.StatusBadRequest:
+			return
+		case http.StatusOK:
+		default:
+			t.Fatalf("%q: %d %s", filter, status, body)
+		}
+		var page struct{ Events []struct{ Event string } }
+		if err := json.Unmarshal([]byte(body), &page); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range page.Events {
+			got = append(got, e.Event)
+		}
+		if want := chosen(filter, kinds); !slices.Equal(got, want) {
+			t.Fatalf("%q chose %v, not %v", filter, got, want)
+		}
+	})
+}
+
+// chosen is what a filter means, in the words of the catalogue.
+func chosen(filter string, kinds []string) (list []string) {
+	var in, out []string
+	for name := range strings.SplitSeq(filter, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if rest, not := strings.CutPrefix(name, "!"); not {
+			out = append(out, rest)
+		} else {
+			in = append(in, name)
+		}
+	}
+	means := func(pattern, kind string) bool {
+		return pattern == kind || strings.HasSuffix(pattern, "*") && strings.HasPrefix(kind, pattern[:len(pattern)-1])
+	}
+	for _, kind := range kinds {
+		any := func(p string) bool { return means(p, kind) }
+		if (len(in) == 0 || slices.ContainsFunc(in, any)) && !slices.ContainsFunc(out, any) {
+			list = append(list, kind)
+		}
+	}
+	return list
+}

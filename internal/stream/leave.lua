@@ -1,0 +1,3 @@
+-- Gives a place back.
+redis.call('ZREM', KEYS[1], ARGV[1])
+return 'ok'

@@ -1,0 +1,22 @@
+package stream
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	feeds, streams prometheus.Gauge
+	reads, faults  prometheus.Counter
+}
+
+func newMetrics() metrics {
+	return metrics{
+		feeds:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_stream_feeds", Help: "Accounts and orgs whose events are watched here."}),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_streams_open", Help: "Event streams that are open here."}),
+		reads:   prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_stream_store_reads_total", Help: "Pages read from the event store."}),
+		faults:  prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_stream_store_faults_total", Help: "Reads of the event store that failed."}),
+	}
+}
+
+// Collectors are to be registered.
+func (h *Streams) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{h.metrics.feeds, h.metrics.streams, h.metrics.reads, h.metrics.faults}
+}

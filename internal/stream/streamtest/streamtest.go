@@ -1,0 +1,200 @@
+// Package streamtest has a store of events in memory, and the wire that tells of them, for tests of streams: both as unreliable as a test
+// wants.
+package streamtest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/valkey"
+)
+
+// ErrAway is what everything fails with that is away.
+var ErrAway = errors.New("away")
+
+// Memory is the store and the wire. Its fields may be changed by whoever holds its lock.
+type Memory struct {
+	sync.Mutex
+	Now    func() time.Time
+	Events []event.Stored
+	// Horizon is the transaction from which on an org's reader sees nothing yet; 0 for none.
+	Horizon int64
+	// Down makes the store fail, Mute the wire.
+	Down, Mute bool
+	// Reads counts reads of pages.
+	Reads int
+	// Tx is the last transaction.
+	Tx int64
+
+	seqs      map[string]int64
+	listening map[int]listener
+	listeners int
+}
+
+type listener struct {
+	pattern string
+	heard   func(string, []byte)
+}
+
+// New makes an empty one.
+func New(now func() time.Time) *Memory {
+	return &Memory{Now: now, seqs: map[string]int64{}, listening: map[int]listener{}}
+}
+
+// Add stores events of a source in one transaction, and tells of them unless they are to be missed.
+func (m *Memory) Add(org id.Org, source string, told bool, kinds ...string) []event.Stored {
+	m.Lock()
+	m.Tx++
+	var made []event.Stored
+	for _, kind := range kinds {
+		m.seqs[source]++
+		s := event.Stored{Org: org, Source: source, Seq: m.seqs[source], Tx: m.Tx, ID: id.New[id.Event](), Kind: kind, At: m.Now()}
+		s.Body = event.AppendEnvelope(nil, &event.Envelope{ID: s.ID, Kind: kind, Account: source, At: s.At, Seq: s.Seq})
+		made = append(made, s)
+	}
+	m.Events = append(m.Events, made...)
+	m.Unlock()
+	if told {
+		m.Tell(made...)
+	}
+	return made
+}
+
+// Tell sends a live message.
+func (m *Memory) Tell(list ...event.Stored) {
+	var payload []byte
+	for i := range list {
+		payload = event.AppendLive(payload, &list[i])
+	}
+	m.Lock()
+	defer m.Unlock()
+	subject := event.LiveSubject(list[0].Org, list[0].Source)
+	for _, l := range m.listening {
+		if !m.Mute && (l.pattern == subject || strings.HasPrefix(subject, strings.TrimSuffix(l.pattern, "*")) && strings.HasSuffix(l.pattern, "*")) {
+			l.heard("", slices.Clone(payload))
+		}
+	}
+}
+
+// Listen is the wire's.
+func (m *Memory) Listen(ctx context.Context, pattern string, heard func(string, []byte)) error {
+	m.Lock()
+	m.listeners++
+	n := m.listeners
+	m.listening[n] = listener{pattern, heard}
+	m.Unlock()
+	<-ctx.Done()
+	m.Lock()
+	delete(m.listening, n)
+	m.Unlock()
+	return nil
+}
+
+// Ping is the wire's.
+func (m *Memory) Ping(context.Context) error {
+	m.Lock()
+	defer m.Unlock()
+	if m.Mute {
+		return ErrAway
+	}
+	return nil
+}
+
+// read runs a read of the store.
+func (m *Memory) read(do func(event.Stored) bool, limit int) (list []event.Stored, err error) {
+	m.Lock()
+	defer m.Unlock()
+	m.Reads++
+	if m.Down {
+		return nil, ErrAway
+	}
+	for _, e := range m.Events {
+		if len(list) < limit && do(e) {
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+// After is the store's.
+func (m *Memory) After(_ context.Context, org id.Org, source string, seq int64, since time.Time, limit int) ([]event.Stored, error) {
+	return m.read(func(e event.Stored) bool {
+		return e.Org == org && e.Source == source && e.Seq > seq && !e.At.Before(since)
+	}, limit)
+}
+
+// OrgAfter is the store's.
+func (m *Memory) OrgAfter(_ context.Context, org id.Org, p event.Position, since time.Time, limit int) ([]event.Stored, event.Position, error) {
+	list, err := m.read(func(e event.Stored) bool {
+		behind := e.Tx > p.Tx || e.Tx == p.Tx && e.ID > p.ID
+		return e.Org == org && behind && !e.At.Before(since) && (m.Horizon == 0 || e.Tx < m.Horizon)
+	}, limit)
+	if len(list) > 0 {
+		p = list[len(list)-1].Position()
+	}
+	return list, p, err
+}
+
+// OrgHead is the store's.
+func (m *Memory) OrgHead(context.Context, id.Org) (event.Position, error) {
+	m.Lock()
+	defer m.Unlock()
+	if m.Down {
+		return event.Position{}, ErrAway
+	}
+	if m.Horizon != 0 {
+		return event.Position{Tx: m.Horizon}, nil
+	}
+	return event.Position{Tx: m.Tx + 1}, nil
+}
+
+// Head is the store's.
+func (m *Memory) Head(_ context.Context, _ id.Org, source string) (event.Head, error) {
+	m.Lock()
+	defer m.Unlock()
+	if m.Down {
+		return event.Head{}, ErrAway
+	}
+	return event.Head{LastSeq: m.seqs[source]}, nil
+}
+
+// Oldest is the store's.
+func (m *Memory) Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error) {
+	list, err := m.After(ctx, org, source, 0, since, 1)
+	if err != nil {
+		return 0, err
+	}
+	if len(list) > 0 {
+		return list[0].Seq, nil
+	}
+	m.Lock()
+	defer m.Unlock()
+	return m.seqs[source] + 1, nil
+}
+
+// NoRedis is a shared server that is away.
+type NoRedis struct{}
+
+// Run fails.
+func (NoRedis) Run(context.Context, *valkey.Script, []string, []string) (string, error) {
+	return "", valkey.ErrUnavailable
+}
+
+// Find is the store's.
+func (m *Memory) Find(_ context.Context, org id.Org, source string, wanted id.Event) (event.Stored, error) {
+	m.Lock()
+	defer m.Unlock()
+	for _, e := range m.Events {
+		if e.Org == org && e.Source == source && e.ID == wanted {
+			return e, nil
+		}
+	}
+	return event.Stored{}, problem.EventNotFound.New("The account has no event with this id.")
+}
