@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,8 +24,9 @@ const (
 	publicLookup  = 3 * time.Second
 	publicAnswer  = 16 << 10
 	publicHeader  = 64 << 10
-	publicIdle    = 1000
-	publicPerHost = 10
+	// As many connections are kept as deliveries run at once, on the whole and to one host: a new one costs more than the delivery.
+	publicIdle    = 4096
+	publicPerHost = 256
 
 	// blockedFor is how long a refused destination takes, so that the time does not tell why it was refused.
 	blockedFor = time.Second
@@ -52,6 +54,7 @@ type Public struct {
 	floor     time.Duration
 	total     time.Duration
 	sends     *prometheus.CounterVec
+	answered  prometheus.Counter
 }
 
 // NewPublic makes the client. It connects to nothing.
@@ -67,6 +70,7 @@ func NewPublic(c PublicConfig) *Public {
 		Name: "stagedoor_egress_public_total",
 		Help: "Requests to customers' URLs: answered, or why not.",
 	}, []string{"outcome"})
+	p.answered = p.sends.WithLabelValues("answered")
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	p.transport = &http.Transport{
@@ -161,49 +165,101 @@ func (p *Public) CheckURL(ctx context.Context, raw string) error {
 	return unsafeURL("address", "The host does not resolve to a public address.")
 }
 
+// Target is a URL that was looked at, so that many requests to it need not.
+type Target struct{ url *url.URL }
+
+// Host tells receivers apart: scheme, name and port.
+func (t Target) Host() string {
+	if t.url == nil {
+		return ""
+	}
+	return t.url.Scheme + "://" + t.url.Host
+}
+
+// Target judges the form of a URL, as CheckURL does. Its addresses are judged whenever it is connected to.
+func (p *Public) Target(raw string) (Target, error) {
+	u, err := parseURL(raw, p.port, p.config.Loopback)
+	return Target{u}, err
+}
+
 // Post sends a body to a URL. Every answer is a success, whatever its status; redirects are answers too. The error is a
 // Failure, or the context's.
 func (p *Public) Post(ctx context.Context, raw string, header http.Header, body []byte) (Answer, error) {
+	// Of a URL that was saved under other rules the target is empty, and blocked.
+	target, err := p.Target(raw)
+	if err != nil {
+		target = Target{}
+	}
+	return p.Send(ctx, target, header.Clone(), body)
+}
+
+// Send is Post to a target. The header is its own from now on.
+func (p *Public) Send(ctx context.Context, target Target, header http.Header, body []byte) (Answer, error) {
 	started := p.config.Now()
-	answer, err := p.post(ctx, raw, header, body)
-	outcome := "answered"
+	answer, err := p.send(ctx, target, header, body)
+	if err == nil {
+		p.answered.Inc()
+		return answer, nil
+	}
+	outcome := "cancelled"
 	if f, failed := errors.AsType[Failure](err); failed {
 		outcome = string(f)
 		if f == FailBlocked {
 			p.hold(ctx, started)
 		}
-	} else if err != nil {
-		outcome = "cancelled"
 	}
 	p.sends.WithLabelValues(outcome).Inc()
 	return answer, err
 }
 
-func (p *Public) post(ctx context.Context, raw string, header http.Header, body []byte) (Answer, error) {
-	u, err := parseURL(raw, p.port, p.config.Loopback)
-	if err != nil {
-		return Answer{}, FailBlocked // it was saved under other rules
+// replayable has a request sent again on another connection if a receiver closes an idle one just then. It is not a header: one
+// without a value is not sent.
+const replayable = "Idempotency-Key"
+
+func (p *Public) send(ctx context.Context, target Target, header http.Header, body []byte) (Answer, error) {
+	if target.url == nil {
+		return Answer{}, FailBlocked
 	}
+	if header == nil {
+		header = http.Header{}
+	}
+	header[replayable] = nil
 	limited, cancel := context.WithTimeout(ctx, p.total)
 	defer cancel()
-	req, err := http.NewRequestWithContext(limited, http.MethodPost, u.String(), bytes.NewReader(body))
-	if err != nil {
-		return Answer{}, fmt.Errorf("make a request for a customer's URL: %w", err)
-	}
-	if req.Header = header.Clone(); req.Header == nil {
-		req.Header = http.Header{}
-	}
+	req := (&http.Request{
+		Method: http.MethodPost, URL: target.url, Host: target.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: again(body), ContentLength: int64(len(body)),
+		GetBody: func() (io.ReadCloser, error) { return again(body), nil },
+	}).WithContext(limited)
 	resp, err := p.transport.RoundTrip(req)
 	if err != nil {
 		return Answer{}, failure(ctx, err)
 	}
 	defer resp.Body.Close()
-	// A status is an answer. A body that does not end, breaks or drips is cut, and that is all.
-	text, err := io.ReadAll(io.LimitReader(resp.Body, publicAnswer))
+	text, err := readAnswer(resp)
 	if err != nil && ctx.Err() != nil {
 		return Answer{}, failure(ctx, err)
 	}
 	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: text}, nil
+}
+
+// again reads a body from its beginning. None is said to be none: of another the length would be taken for unknown.
+func again(body []byte) io.ReadCloser {
+	if len(body) == 0 {
+		return http.NoBody
+	}
+	return io.NopCloser(bytes.NewReader(body))
+}
+
+// readAnswer reads what there is of a body. A status is an answer: a body that does not end, breaks or drips is cut, and that is all.
+// What is as short as it says needs no growing buffer.
+func readAnswer(resp *http.Response) ([]byte, error) {
+	if n := resp.ContentLength; n >= 0 && n <= publicAnswer {
+		text := make([]byte, n)
+		got, err := io.ReadFull(resp.Body, text)
+		return text[:got], err
+	}
+	return io.ReadAll(io.LimitReader(resp.Body, publicAnswer))
 }
 
 // failure names what went wrong. Nothing of the error itself is kept: it holds addresses.

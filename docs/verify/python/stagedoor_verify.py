@@ -1,0 +1,35 @@
+"""Checks that a webhook comes from Stagedoor. Copy this file; it needs the standard library only."""
+import base64
+import binascii
+import hashlib
+import hmac
+import time
+
+TOLERANCE_SECONDS = 300
+
+
+def verify_request(secret: str, headers, body: bytes, now: float | None = None) -> bool:
+    """Whether a request is signed with the secret and is not old. headers maps lower-case names; body is raw, as it was received."""
+    return verify_signature(secret, headers.get("x-webhook-signature", ""), body) and verify_standard(
+        secret, headers.get("webhook-id", ""), headers.get("webhook-timestamp", ""), headers.get("webhook-signature", ""), body, now)
+
+
+def verify_signature(secret: str, signature: str, body: bytes) -> bool:
+    """X-Webhook-Signature: the body alone. It does not tell a request from its repetition."""
+    want = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return hmac.compare_digest(want.encode(), signature.encode())
+
+
+def verify_standard(secret: str, id: str, timestamp: str, signatures: str, body: bytes, now: float | None = None) -> bool:
+    """webhook-signature (Standard Webhooks): id, time and body. It has several signatures while a secret is rotated."""
+    if not (timestamp.isascii() and timestamp.isdigit()) or abs((time.time() if now is None else now) - int(timestamp)) > TOLERANCE_SECONDS:
+        return False
+    key = secret.encode()
+    if secret.startswith("whsec_"):
+        try:
+            key = base64.b64decode(secret[len("whsec_"):], validate=True) or key
+        except binascii.Error:
+            pass
+    mac = hmac.new(key, f"{id}.{timestamp}.".encode() + body, hashlib.sha256)
+    want = b"v1," + base64.b64encode(mac.digest())
+    return any([hmac.compare_digest(want, one.encode()) for one in signatures.split(" ")])

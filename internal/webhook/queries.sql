@@ -1,0 +1,177 @@
+-- name: Get :one
+SELECT * FROM webhook WHERE org_id = @org_id AND account_id = @account_id AND deleted_at IS NULL;
+
+-- name: Lock :one
+SELECT * FROM webhook WHERE org_id = @org_id AND account_id = @account_id FOR UPDATE;
+
+-- name: Serialize :exec
+-- tenant: it locks a name
+SELECT pg_advisory_xact_lock(7264019, hashtext(@account_id::text));
+
+-- name: Put :one
+INSERT INTO webhook (org_id, account_id, bucket, url, events, ordering, max_in_flight, secret_version, secret, secret_last4, start_seq, gen,
+    test_at, created_at, updated_at)
+VALUES (@org_id, @account_id, @bucket, @url, @events, @ordering, @max_in_flight, @secret_version, @secret, @secret_last4, @start_seq,
+    nextval('webhook_gen'), @now, @now, @now)
+ON CONFLICT (org_id, account_id) DO UPDATE SET url = excluded.url, events = excluded.events, ordering = excluded.ordering,
+    max_in_flight = excluded.max_in_flight, secret_version = excluded.secret_version, secret = excluded.secret, secret_last4 = excluded.secret_last4,
+    previous = CASE WHEN @keep_previous::boolean THEN webhook.previous END,
+    previous_version = CASE WHEN @keep_previous::boolean THEN webhook.previous_version ELSE 0 END,
+    previous_until = CASE WHEN @keep_previous::boolean THEN webhook.previous_until END,
+    start_seq = CASE WHEN webhook.deleted_at IS NULL THEN webhook.start_seq ELSE excluded.start_seq END,
+    created_at = CASE WHEN webhook.deleted_at IS NULL THEN webhook.created_at ELSE excluded.created_at END,
+    gen = excluded.gen, updated_at = excluded.updated_at, changed_at = clock_timestamp(), deleted_at = NULL
+RETURNING *;
+
+-- name: Rotate :one
+UPDATE webhook SET previous = CASE WHEN @previous_until::timestamptz > @now::timestamptz THEN secret END, previous_version = secret_version,
+    previous_until = @previous_until, secret = @secret, secret_version = @secret_version, secret_last4 = @secret_last4, updated_at = @now,
+    changed_at = clock_timestamp()
+WHERE org_id = @org_id AND account_id = @account_id AND deleted_at IS NULL
+RETURNING *;
+
+-- name: Renew :one
+UPDATE webhook SET gen = nextval('webhook_gen'), updated_at = @now, changed_at = clock_timestamp()
+WHERE org_id = @org_id AND account_id = @account_id AND deleted_at IS NULL
+RETURNING *;
+
+-- name: Delete :execrows
+UPDATE webhook SET deleted_at = @now::timestamptz, secret = NULL, previous = NULL, gen = nextval('webhook_gen'), changed_at = clock_timestamp()
+WHERE org_id = @org_id AND account_id = @account_id AND deleted_at IS NULL;
+
+-- name: DeleteErrands :exec
+DELETE FROM webhook_errand WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: DeleteLane :exec
+DELETE FROM webhook_lane WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: ForgetDeleted :exec
+-- tenant: age alone decides
+DELETE FROM webhook WHERE deleted_at < @before;
+
+-- name: SetTest :exec
+UPDATE webhook SET test_at = @test_at, test_level = @test_level WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: Lane :one
+SELECT * FROM webhook_lane WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: SetLane :exec
+-- What an owner orders. A cursor of -1 leaves it where it is.
+INSERT INTO webhook_lane (org_id, account_id, bucket, gen, state, cursor, moved, reason, updated_at)
+VALUES (@org_id, @account_id, @bucket, @gen, @state, @cursor, @moved, '', @now)
+ON CONFLICT (org_id, account_id) DO UPDATE SET gen = excluded.gen, state = excluded.state,
+    cursor = CASE WHEN excluded.moved > 0 THEN excluded.cursor ELSE webhook_lane.cursor END,
+    moved = CASE WHEN excluded.moved > 0 THEN excluded.moved ELSE webhook_lane.moved END, fail_since = NULL, fail_count = 0, next_at = NULL, head_tries = 0, head_since = NULL,
+    updated_at = excluded.updated_at;
+
+-- name: RenewLane :exec
+-- A webhook that was written anew: what failed is tried again at once, what is paused stays so.
+UPDATE webhook_lane SET gen = @gen, state = CASE WHEN state IN ('backoff', 'disabled') THEN 'draining' ELSE state END,
+    fail_since = NULL, fail_count = 0, next_at = NULL, head_tries = 0, head_since = NULL, updated_at = @now
+WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: Load :many
+-- tenant: whoever delivers a bucket loads the webhooks of the accounts in it, whoever's they are
+SELECT sqlc.embed(webhook), l.gen AS lane_gen, l.state, l.cursor, l.moved, l.fail_since, l.fail_count, l.next_at, l.last_status, l.last_error,
+    l.reason, l.head_tries, l.head_since
+FROM webhook LEFT JOIN webhook_lane l ON l.org_id = webhook.org_id AND l.account_id = webhook.account_id
+WHERE webhook.account_id = ANY (@accounts::text[]) AND webhook.deleted_at IS NULL;
+
+-- name: Existing :many
+-- tenant: see Load
+SELECT account_id FROM webhook WHERE account_id = ANY (@accounts::text[]) AND deleted_at IS NULL;
+
+-- name: Changed :many
+-- tenant: nodes look for changes of all webhooks
+SELECT org_id, account_id, changed_at FROM webhook WHERE changed_at > @since ORDER BY changed_at LIMIT @max_rows;
+
+-- name: Claim :one
+-- tenant: buckets are work, not data
+WITH before AS (SELECT b.clean FROM webhook_bucket b WHERE b.bucket = @bucket)
+INSERT INTO webhook_bucket (bucket, epoch, floor_at, clean) VALUES (@bucket, @epoch, @first_floor, false)
+ON CONFLICT (bucket) DO UPDATE SET epoch = excluded.epoch, clean = false WHERE webhook_bucket.epoch <= excluded.epoch
+RETURNING floor_at, coalesce((SELECT before.clean FROM before), true)::boolean AS was_clean;
+
+-- name: Lanes :many
+-- tenant: whoever delivers a bucket has all lanes in it
+SELECT * FROM webhook_lane WHERE bucket = @bucket;
+
+-- name: Fence :many
+-- tenant: buckets are work, not data
+SELECT webhook_bucket.bucket FROM webhook_bucket
+JOIN (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@epochs::bigint[]) AS epoch) n
+    ON webhook_bucket.bucket = n.bucket AND webhook_bucket.epoch = n.epoch
+ORDER BY webhook_bucket.bucket FOR UPDATE OF webhook_bucket;
+
+-- name: SetFloors :exec
+-- tenant: buckets are work, not data
+UPDATE webhook_bucket SET floor_at = n.floor_at, clean = n.clean
+FROM (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@floors::timestamptz[]) AS floor_at, unnest(@cleans::boolean[]) AS clean) n
+WHERE webhook_bucket.bucket = n.bucket;
+
+-- name: SaveLanes :many
+-- tenant: each row has its own org
+-- Only of webhooks whose owner has ordered nothing since. Those are locked until the end, so that this stays true.
+WITH n AS (
+    SELECT unnest(@org_ids::text[]) AS org_id, unnest(@account_ids::text[]) AS account_id, unnest(@buckets::smallint[]) AS bucket,
+        unnest(@gens::bigint[]) AS gen, unnest(@states::text[]) AS state, unnest(@cursors::bigint[]) AS cursor,
+        unnest(@fail_sinces::timestamptz[]) AS fail_since, unnest(@fail_counts::integer[]) AS fail_count, unnest(@next_ats::timestamptz[]) AS next_at,
+        unnest(@last_statuses::smallint[]) AS last_status, unnest(@last_errors::text[]) AS last_error, unnest(@reasons::text[]) AS reason,
+        unnest(@head_tries::integer[]) AS head_tries, unnest(@head_sinces::timestamptz[]) AS head_since
+), valid AS (
+    SELECT w.org_id, w.account_id FROM webhook w JOIN n ON w.org_id = n.org_id AND w.account_id = n.account_id AND w.gen = n.gen
+    WHERE w.deleted_at IS NULL ORDER BY w.account_id FOR SHARE OF w
+)
+INSERT INTO webhook_lane (org_id, account_id, bucket, gen, state, cursor, fail_since, fail_count, next_at, last_status, last_error, reason,
+    head_tries, head_since, updated_at)
+SELECT n.org_id, n.account_id, n.bucket, n.gen, n.state, n.cursor, nullif(n.fail_since, '0001-01-01 00:00:00+00'), n.fail_count, nullif(n.next_at, '0001-01-01 00:00:00+00'),
+    n.last_status, n.last_error, n.reason, n.head_tries, nullif(n.head_since, '0001-01-01 00:00:00+00'), @now
+FROM n JOIN valid ON valid.org_id = n.org_id AND valid.account_id = n.account_id
+ON CONFLICT (org_id, account_id) DO UPDATE SET gen = excluded.gen, state = excluded.state, cursor = excluded.cursor, moved = 0,
+    fail_since = excluded.fail_since, fail_count = excluded.fail_count, next_at = excluded.next_at, last_status = excluded.last_status,
+    last_error = excluded.last_error, reason = excluded.reason, head_tries = excluded.head_tries, head_since = excluded.head_since,
+    updated_at = excluded.updated_at
+RETURNING account_id;
+
+-- name: RemoveLanes :exec
+-- tenant: each row has its own org
+DELETE FROM webhook_lane USING (
+    SELECT unnest(@org_ids::text[]) AS org_id, unnest(@account_ids::text[]) AS account_id, unnest(@gens::bigint[]) AS gen
+) n
+WHERE webhook_lane.org_id = n.org_id AND webhook_lane.account_id = n.account_id AND webhook_lane.gen = n.gen;
+
+-- name: AddErrand :exec
+-- A webhook that was deleted meanwhile needs none.
+INSERT INTO webhook_errand (org_id, account_id, id, bucket, kind, from_seq, to_seq, cursor, events, only_failed, tries, since, next_at)
+SELECT w.org_id, w.account_id, @id, @bucket, @kind, @from_seq, @to_seq, @cursor, @events, @only_failed, @tries, @since, @next_at
+FROM webhook w WHERE w.org_id = @org_id AND w.account_id = @account_id AND w.deleted_at IS NULL FOR SHARE
+ON CONFLICT DO NOTHING;
+
+-- name: DueErrands :many
+-- tenant: whoever delivers a bucket does its errands
+SELECT * FROM webhook_errand WHERE bucket = ANY (@buckets::smallint[]) AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
+
+-- name: MoveErrand :execrows
+UPDATE webhook_errand SET cursor = @cursor, tries = @tries, next_at = @next_at WHERE org_id = @org_id AND account_id = @account_id AND id = @id;
+
+-- name: EndErrand :exec
+DELETE FROM webhook_errand WHERE org_id = @org_id AND account_id = @account_id AND id = @id;
+
+-- name: Deliveries :many
+SELECT * FROM webhook_delivery
+WHERE org_id = @org_id AND account_id = @account_id AND at >= @since AND at <= @before_at AND (at, id) < (@before_at::timestamptz, @before_id::text)
+    AND (@every::boolean OR delivered = @delivered::boolean) AND (@kind::text = '' OR kind = @kind) AND (@event_id::text = '' OR event_id = @event_id)
+ORDER BY at DESC, id DESC LIMIT @max_rows;
+
+-- name: Delivery :one
+SELECT * FROM webhook_delivery WHERE org_id = @org_id AND account_id = @account_id AND id = @id AND at >= @since AND at < @until;
+
+-- name: LastDelivery :one
+SELECT at, status FROM webhook_delivery WHERE org_id = @org_id AND account_id = @account_id AND at >= @since ORDER BY at DESC, id DESC LIMIT 1;
+
+-- name: LastSuccess :one
+SELECT at FROM webhook_delivery WHERE org_id = @org_id AND account_id = @account_id AND at >= @since AND delivered ORDER BY at DESC, id DESC LIMIT 1;
+
+-- name: DeliveredSeqs :many
+SELECT DISTINCT seq FROM webhook_delivery
+WHERE org_id = @org_id AND account_id = @account_id AND at >= @since AND delivered AND seq BETWEEN @from_seq AND @to_seq;
