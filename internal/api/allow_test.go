@@ -53,7 +53,7 @@ func TestNoWayAroundTheAccountsOfAKey(t *testing.T) {
 			for _, account := range []string{other, string(id.New[id.Account]())} {
 				cases++
 				path := parameter.ReplaceAllString(strings.Replace(op.Path, "{"+op.Account+"}", account, 1), "x")
-				if r := node.Call(t, op.Method, path, key, exampleBody(op)); r.Status != http.StatusForbidden || r.Code() != "account-not-allowed-for-key" {
+				if r := ask(t, node, op, path, key); r.Status != http.StatusForbidden || r.Code() != "account-not-allowed-for-key" {
 					t.Errorf("%s of another account: %d %s", op.ID, r.Status, r.Body)
 				}
 			}
@@ -61,12 +61,12 @@ func TestNoWayAroundTheAccountsOfAKey(t *testing.T) {
 			t.Errorf("%s names an account and does not say so", op.ID)
 		case named && foreign[segment(path)] != "":
 			cases++
-			if r := node.Call(t, op.Method, parameter.ReplaceAllString(path, foreign[segment(path)]), key, exampleBody(op)); r.Status != http.StatusNotFound {
+			if r := ask(t, node, op, parameter.ReplaceAllString(path, foreign[segment(path)]), key); r.Status != http.StatusNotFound {
 				t.Errorf("%s of another account: %d %s", op.ID, r.Status, r.Body)
 			}
 		case !named && op.Method == http.MethodGet:
 			cases++
-			r := node.Call(t, op.Method, path, key, nil)
+			r := ask(t, node, op, path, key)
 			for _, what := range []string{other, attempt, link} {
 				if strings.Contains(string(r.Body), what) {
 					t.Errorf("%s shows %s of another account", op.ID, what)

@@ -14,14 +14,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/api/events"
 	"github.com/stagedoor/stagedoor/internal/api/logs"
 	"github.com/stagedoor/stagedoor/internal/api/sdk"
+	"github.com/stagedoor/stagedoor/internal/api/webhooks"
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
 	"github.com/stagedoor/stagedoor/internal/health"
+	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/idempotency"
 	"github.com/stagedoor/stagedoor/internal/invoke"
 	"github.com/stagedoor/stagedoor/internal/journal"
@@ -31,6 +34,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/sandboxctl"
 	"github.com/stagedoor/stagedoor/internal/transfer"
 	"github.com/stagedoor/stagedoor/internal/usage"
+	"github.com/stagedoor/stagedoor/internal/webhook"
 )
 
 // Version is that of the interface, not of the build.
@@ -62,6 +66,10 @@ type Deps struct {
 	Invoke   *invoke.Invoker
 	// Transfers carries files to and from platforms.
 	Transfers *transfer.Transfers
+	// Events gives out events.
+	Events events.Deps
+	// Webhooks sends them to where their owners want them.
+	Webhooks *webhook.Webhooks
 	// Sandbox orders things of the sandbox platform; nil where there is none.
 	Sandbox *sandboxctl.Client
 	// Idempotency makes requests under an Idempotency-Key run once.
@@ -110,6 +118,8 @@ func New(d Deps) (*API, error) {
 	logs.Routes(a.table, d.Journal, d.Now)
 	a.auditRoutes()
 	sdk.Routes(a.table, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Catalogs: d.Catalogs})
+	events.Routes(a.table, d.Events)
+	webhooks.Routes(a.table, d.Webhooks)
 	a.accountRoutes()
 	a.connectRoutes()
 	a.fileRoutes()
@@ -125,6 +135,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.table.ServeH
 
 // Operations lists what the face serves.
 func (a *API) Operations() []route.Operation { return a.table.Operations() }
+
+// Recheck makes the streams of an org find out at once whether their keys still hold.
+func (a *API) Recheck(org id.Org) { a.table.Recheck(org) }
+
+// EndStreams ends the streams of a node that is about to stop.
+func (a *API) EndStreams(ctx context.Context) error { return a.table.EndStreams(ctx) }
 
 // OpenAPI is the document of the face.
 func (a *API) OpenAPI() ([]byte, error) { return a.document() }

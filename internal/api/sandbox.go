@@ -87,8 +87,8 @@ func (a *API) sandboxRoutes() {
 	route.Typed(a.table, route.Operation{
 		ID: "fireSandboxEvent", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fire_event", Tag: tagSandbox, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AccountNotFound, problem.UnknownEvent}, live...),
-		Summary: "Make something happen on the sandbox", Description: "A fan writes, tips, subscribes: it really happens on the platform, which emits the event on the account's socket; " +
-			"later calls show it too. For sandbox organisations only.",
+		Summary: "Make something happen on the sandbox", Description: "A fan writes, tips, subscribes: it really happens on the platform, which emits this one event on the account's socket; " +
+			"later calls show it too, with what comes of it, such as the transaction of a tip. For sandbox organisations only.",
 		Example: map[string]any{"event": "message", "data": map[string]any{"text": "Hello"}},
 	}, a.fireEvent)
 	route.Typed(a.table, route.Operation{
@@ -151,7 +151,7 @@ func (a *API) fireEvent(ctx context.Context, in *fireInput) (*acceptedOutput, er
 		return nil, unknownEvent()
 	}
 	d := in.Body.Data
-	err = a.Sandbox.Happen(ctx, found.UpstreamID, sandboxctl.Happening{
+	err = a.Sandbox.Happen(ctx, found.UpstreamID, sandboxctl.Happening{Alone: true,
 		What: frame, User: d.User, Ref: d.Ref, Text: d.Text, Reason: d.Reason, Cents: d.Cents, Count: d.Count,
 	})
 	if refused, ok := errors.AsType[*sandboxctl.Refused](err); ok && refused.Field == "what" {

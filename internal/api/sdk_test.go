@@ -196,7 +196,7 @@ func TestTheCatalogueHasTags(t *testing.T) {
 			tag: http.StatusNotModified, "W/" + tag: http.StatusNotModified, `"x", W/"y" , ` + tag: http.StatusNotModified,
 			strings.Trim(tag, `"`): http.StatusOK, `"x"`: http.StatusOK,
 		} {
-			r := ask(t, node, query, owner.Key, header)
+			r := askMethods(t, node, query, owner.Key, header)
 			if r.Status != want || r.Header.Get("ETag") != tag || want == http.StatusNotModified && (len(r.Body) > 0 || r.Header.Get("Content-Type") != "") {
 				t.Errorf("%s with %s: %d %v %.40s", query, header, r.Status, r.Header, r.Body)
 			}
@@ -204,7 +204,7 @@ func TestTheCatalogueHasTags(t *testing.T) {
 	}
 }
 
-func ask(t *testing.T, node *testenv.Node, query, key, tag string) testenv.Reply {
+func askMethods(t *testing.T, node *testenv.Node, query, key, tag string) testenv.Reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, node.URL+"/v1/sdk/methods"+query, nil)
 	if err != nil {

@@ -60,7 +60,15 @@ type periodBody struct {
 	ByResource  map[string]int64 `json:"byResource" doc:"SDK calls by resource."`
 	Accounts    heldBody         `json:"accounts" doc:"Accounts that are connected right now."`
 	Connect     attemptsBody     `json:"connect" doc:"Attempts to connect, without those that sign in again by themselves."`
+	Events      eventsBody       `json:"events" doc:"What became of events."`
 	EgressBytes map[string]int64 `json:"egressBytes" doc:"Bytes sent to the platform and received from it, by region."`
+}
+
+type eventsBody struct {
+	Received       int64 `json:"received" doc:"Events of accounts and of the organisation that were stored."`
+	Streamed       int64 `json:"streamed" doc:"Events sent to streams and pulls; one that two readers got counts twice."`
+	Delivered      int64 `json:"delivered" doc:"Deliveries that webhooks accepted."`
+	DeliveryFailed int64 `json:"deliveryFailed" doc:"Attempts that webhooks did not accept."`
 }
 
 type heldBody struct {
@@ -175,6 +183,7 @@ func (a *API) getUsage(ctx context.Context, in *usageInput) (*usageOutput, error
 			PeriodStart: start, PeriodEnd: end, ByResource: sums.ByResource,
 			Calls:    callsBody{d.MonthUsed, sums.Read, sums.Write, sums.Failed, sums.RateLimited},
 			Accounts: viewHeld(counted.states, limits.MaxAccounts), Connect: attemptsBody(counted.attempts), EgressBytes: byRegion(sums.Bytes),
+			Events: eventsBody(sums.Events),
 		},
 	}}, nil
 }

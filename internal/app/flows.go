@@ -34,6 +34,8 @@ import (
 // flows are accounts, and what is done with them.
 type flows struct {
 	catalogs map[org.Environment]*catalog.Catalog
+	drivers  func(org.Environment) (upstream.Driver, bool)
+	orgs     *org.Orgs
 	outbox   *outbox.Outbox
 	accounts *account.Accounts
 	sessions *session.Sessions
@@ -67,12 +69,13 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 		platform.Hosts = []string{u.Host}
 	}
 	drivers := func(env org.Environment) (upstream.Driver, bool) { return driver, env == org.EnvSandbox }
+	n.drivers = drivers
 	n.flows.catalogs = map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox}
+	n.orgs = orgs
 	n.repeats = idempotency.New(idempotency.Deps{DB: n.db, Seal: n.sealer})
 	n.sandbox = sandboxctl.New(n.cfg.SandboxURL)
-	n.flows.outbox = outbox.New(n.db, clock.Now)
 	n.accounts = account.New(account.Deps{
-		Config: account.Config{Regions: connect.Regions, SignOutTimeout: 5 * time.Second}, DB: n.db, Orgs: orgs, Audit: auditLog, Outbox: n.outbox,
+		Config: account.Config{Regions: connect.Regions, SignOutTimeout: 5 * time.Second, Listens: sandbox.Socket != nil}, DB: n.db, Orgs: orgs, Audit: auditLog, Outbox: n.outbox,
 		Seal: n.sealer, Limits: n.limits, Bus: n.bus, Catalogs: n.flows.catalogs, Drivers: drivers,
 		ReconnectURL: func(_ id.Org, _ id.Account) string { return n.cfg.PublicURL + "/v1/connect/sessions" }, Log: n.log, Now: clock.Now,
 	})
@@ -83,7 +86,6 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 		DB:     n.db, Orgs: orgs, Accounts: n.accounts, Seal: n.sealer, Limits: n.limits, Audit: auditLog, Outbox: n.outbox, Jobs: jobs, Bus: n.bus,
 		Egress: n.egress, Hosted: n.sessions, Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: platform}, Log: n.log, Now: clock.Now,
 	})
-	n.accounts.OnDisconnect(n.connects.Leave)
 	n.health = health.New(health.Deps{
 		Config: health.Config{}, Accounts: n.accounts, Orgs: orgs, Limits: n.limits, Catalogs: n.flows.catalogs, Drivers: drivers,
 		Reauthenticate: func(ctx context.Context, of id.Org, at id.Account) error {

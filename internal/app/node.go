@@ -38,6 +38,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/outbox"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/seal"
@@ -71,6 +72,7 @@ type Node struct {
 	api     *api.API
 	admin   *admin.Admin
 	flows
+	eventing
 
 	draining atomic.Bool
 	// schemaSeen means that the schema was found current once.
@@ -121,7 +123,8 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	}
 	orgs := org.New(org.Deps{DB: n.db, Audit: auditLog, Jobs: enqueue, Announce: n.limits, Now: clock.Now})
 	n.limits.SetEpochs(orgs)
-	n.keys = apikey.New(apikey.Deps{DB: n.db, Orgs: orgs, Audit: auditLog, Troubled: n.limits.Troubled, Now: clock.Now})
+	n.flows.outbox = outbox.New(n.db, clock.Now)
+	n.keys = apikey.New(apikey.Deps{DB: n.db, Orgs: orgs, Audit: auditLog, Outbox: n.outbox, Troubled: n.limits.Troubled, Now: clock.Now})
 	n.bus.OnConnect(func() { n.keys.Distrust(); n.sealer.Distrust() })
 	n.usage = usage.New(usage.Deps{DB: n.db, Log: n.log, Now: clock.Now})
 	n.journal = journal.New(journal.Deps{DB: n.db, Ticker: clock.Ticker, Log: n.log, Now: clock.Now})
@@ -130,11 +133,14 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	if err := n.buildFlows(process, orgs, auditLog, enqueue, source, hashIP); err != nil {
 		return n, err
 	}
+	if err := n.buildEvents(process, orgs, auditLog); err != nil {
+		return n, err
+	}
 	publicMetrics, adminMetrics := route.NewMetrics("public"), route.NewMetrics("admin")
 	n.api, err = api.New(api.Deps{
 		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Audit: auditLog, Limits: n.limits, Usage: n.usage,
 		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Invoke: n.invoker, Transfers: n.transfers, Journal: n.journal, Catalogs: n.flows.catalogs,
-		Sandbox: n.sandbox, Idempotency: n.repeats,
+		Sandbox: n.sandbox, Idempotency: n.repeats, Events: n.eventDeps(), Webhooks: n.webhooks,
 		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	if err != nil {
@@ -159,7 +165,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 			return n, fmt.Errorf("set up the workers: %w", err)
 		}
 	}
-	for _, list := range [][]prometheus.Collector{n.limits.Collectors(), n.egress.Collectors(), n.sealer.Collectors(), n.health.Collectors(), n.invoker.Collectors(), n.transfers.Collectors(), n.journal.Collectors(), publicMetrics.Collectors(), adminMetrics.Collectors(), {n.poolCollector()}} {
+	for _, list := range [][]prometheus.Collector{n.limits.Collectors(), n.egress.Collectors(), n.sealer.Collectors(), n.health.Collectors(), n.invoker.Collectors(), n.transfers.Collectors(), n.journal.Collectors(), n.eventing.collectors(), publicMetrics.Collectors(), adminMetrics.Collectors(), {n.poolCollector()}} {
 		n.registry.MustRegister(list...)
 	}
 	return n, nil
@@ -199,6 +205,12 @@ func (n *Node) tracer() trace.Tracer {
 
 // Close ends the connections to the engines.
 func (n *Node) Close() {
+	if n.closeLog != nil {
+		n.closeLog()
+	}
+	if n.customers != nil {
+		n.customers.Close()
+	}
 	if n.egress != nil {
 		n.egress.Close()
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/connect"
+	"github.com/stagedoor/stagedoor/internal/eventlog"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
 )
@@ -68,6 +69,7 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 		work.Go(func() error { return n.health.Run(background) })
 		work.Go(func() error { return n.sweep(background) })
 	}
+	n.runEvents(background, work)
 
 	internal := server(n.internalHandler(), n.log, 0)
 	servers := []*http.Server{internal}
@@ -108,12 +110,34 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	return err
 }
 
+// runEvents runs what the node's roles do with events.
+func (n *Node) runEvents(ctx context.Context, work *errgroup.Group) {
+	if n.has("api") {
+		work.Go(func() error { return n.streams.Run(ctx) })
+	}
+	if n.ingest != nil {
+		work.Go(func() error { return n.store(ctx) })
+	}
+	if n.listen != nil {
+		work.Go(func() error {
+			err := n.listen.Run(ctx)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+			defer cancel()
+			return errors.Join(err, n.batcher.Close(last))
+		})
+	}
+	if old, ok := n.eventing.log.(*eventlog.Postgres); ok {
+		work.Go(func() error { return old.Run(ctx) })
+	}
+}
+
 func (n *Node) drain(ctx context.Context, servers []*http.Server) {
 	n.draining.Store(true)
 	n.log.LogAttrs(ctx, slog.LevelInfo, "draining", slog.Duration("delay", n.cfg.DrainDelay))
 	time.Sleep(n.cfg.DrainDelay)
 	ctx, cancel := context.WithTimeout(ctx, shutdownGrace)
 	defer cancel()
+	n.api.EndStreams(ctx)
 	for _, s := range servers {
 		if err := s.Shutdown(ctx); err != nil {
 			n.log.LogAttrs(ctx, slog.LevelWarn, "requests cut off", slog.Any("error", err))
@@ -158,24 +182,26 @@ func (n *Node) heardEpoch(last string, payload []byte) {
 	}
 	n.keys.Heard(org, epoch)
 	n.limits.Forget(org)
+	n.api.Recheck(org)
 }
 
 // sweepEvery is how often what is old is looked for.
 const sweepEvery = 5 * time.Second
 
-// sweep ends hosted sessions whose time is over, and forgets events that nobody took and answers that nobody asked for again.
+// sweep ends hosted sessions whose time is over, and forgets answers that nobody asked for again.
 func (n *Node) sweep(ctx context.Context) error {
-	tick := time.NewTicker(sweepEvery)
+	tick, hint := time.NewTicker(sweepEvery), time.NewTicker(thresholdEvery)
 	defer tick.Stop()
+	defer hint.Stop()
 	for {
+		var err error
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-		}
-		_, err := n.sessions.Sweep(ctx)
-		if err == nil {
-			_, err = n.outbox.Trim(ctx)
+			_, err = n.sessions.Sweep(ctx)
+		case <-hint.C:
+			err = n.tellThresholds(ctx, n.orgs)
 		}
 		if err == nil {
 			_, err = n.repeats.Trim(ctx)

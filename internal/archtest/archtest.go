@@ -26,9 +26,9 @@ type layer struct {
 // layers are listed from the bottom. A layer is a decision: a new package must be placed here.
 var layers = []layer{
 	{"words", []string{"id", "problem", "scope", "secret"}},
-	{"platform", []string{"clock", "postgres", "valkey", "bus", "kms", "egress", "telemetry", "sandboxctl", "qrcode"}},
-	{"domain", []string{"org", "apikey", "limit", "usage", "audit", "fleet", "catalog", "upstream", "seal", "outbox", "account", "idempotency", "journal"}},
-	{"flows", []string{"connect", "health", "invoke", "transfer"}},
+	{"platform", []string{"clock", "postgres", "valkey", "bus", "eventlog", "kms", "egress", "telemetry", "sandboxctl", "qrcode"}},
+	{"domain", []string{"org", "apikey", "limit", "usage", "audit", "fleet", "catalog", "upstream", "seal", "outbox", "account", "idempotency", "journal", "event", "lease"}},
+	{"flows", []string{"connect", "health", "invoke", "transfer", "listen", "ingest", "stream", "webhook"}},
 	{"faces", []string{"route", "api", "admin", "hosted"}},
 	{"wiring", []string{"config", "app"}},
 	{"checks", []string{"testenv", "archtest"}},
@@ -37,11 +37,13 @@ var layers = []layer{
 // peers are the imports allowed within a layer.
 var peers = map[string][]string{
 	"org":         {"audit"},
-	"apikey":      {"org", "audit"},
+	"apikey":      {"org", "audit", "outbox"},
 	"limit":       {"org"},
 	"upstream":    {"catalog"},
 	"account":     {"org", "audit", "limit", "catalog", "upstream", "seal", "outbox"},
 	"idempotency": {"seal"},
+	"event":       {"catalog", "org"},
+	"eventlog":    {"postgres"},
 	"api":         {"route"},
 	"admin":       {"route"},
 	"hosted":      {"route"},

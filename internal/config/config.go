@@ -55,6 +55,11 @@ type Config struct {
 	EgressMaxIdle int           `env:"STAGEDOOR_EGRESS_MAX_IDLE" envDefault:"20000" doc:"Idle connections to platforms that this node keeps, about 34 KB each."`
 	WebhookDeny   []string      `env:"STAGEDOOR_WEBHOOK_DENY" doc:"Networks with public addresses that webhooks must not reach, such as 52.1.0.0/16; private ones are never reached."`
 
+	EventLog         string `env:"STAGEDOOR_EVENT_LOG" envDefault:"jetstream" doc:"Where events wait between listeners and the store: jetstream, or postgres for a single box without JetStream."`
+	EventLogReplicas int    `env:"STAGEDOOR_EVENT_REPLICAS" envDefault:"1" doc:"On how many NATS servers an event is before it counts as heard: 1, or 3 on a cluster."`
+	EventLogStreams  int    `env:"STAGEDOOR_EVENT_STREAMS" envDefault:"1" doc:"Over how many JetStream streams events are spread; more than 1 makes sense on more machines only."`
+	EventLogBytes    int64  `env:"STAGEDOOR_EVENT_LOG_BYTES" envDefault:"1073741824" doc:"What one of these streams may take of the disk, in bytes, before it drops the oldest."`
+
 	Dev          bool          `env:"STAGEDOOR_DEV" envDefault:"false" doc:"Development: allows what is refused in production, such as a plain-http public URL on another host. Never set it in production."`
 	DrainDelay   time.Duration `env:"STAGEDOOR_DRAIN_DELAY" envDefault:"5s" doc:"How long the process, told to stop, goes on serving while load balancers notice."`
 	LogLevel     string        `env:"STAGEDOOR_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error."`
@@ -182,6 +187,15 @@ func (c Config) check() error {
 	}
 	if !slices.Contains([]string{"auto", "json", "pretty"}, c.LogFormat) {
 		bad("STAGEDOOR_LOG_FORMAT is %q: use auto, json or pretty", c.LogFormat)
+	}
+	if !slices.Contains([]string{"jetstream", "postgres"}, c.EventLog) {
+		bad("STAGEDOOR_EVENT_LOG is %q: use jetstream, or postgres on a single box", c.EventLog)
+	}
+	if c.EventLogReplicas != 1 && c.EventLogReplicas != 3 {
+		bad("STAGEDOOR_EVENT_REPLICAS is %d: use 1, or 3 on a cluster", c.EventLogReplicas)
+	}
+	if c.EventLogStreams < 1 || c.EventLogStreams > 64 {
+		bad("STAGEDOOR_EVENT_STREAMS is %d: use 1 to 64", c.EventLogStreams)
 	}
 	if c.DrainDelay < 0 || c.DrainDelay > time.Minute {
 		bad("STAGEDOOR_DRAIN_DELAY is %s: use 0s to 1m", c.DrainDelay)

@@ -68,3 +68,10 @@ UPDATE connect_bucket SET level = @level, at = @now WHERE org_id = @org_id;
 
 -- name: GetConnect :one
 SELECT level, at FROM connect_bucket WHERE org_id = @org_id;
+
+-- name: Months :many
+-- tenant: every org is told when its month is nearly used up
+SELECT org_id, used, told FROM month_total WHERE month = @month AND told < 100 AND used > 0 AND org_id > @after ORDER BY org_id LIMIT @max_rows;
+
+-- name: Told :execrows
+UPDATE month_total SET told = @percent WHERE org_id = @org_id AND month = @month AND told < @percent;

@@ -40,6 +40,8 @@ type Setup struct {
 	// Keyset is a file with the key that wraps all others; one of the test's own if empty.
 	Keyset                string
 	Database, Redis, NATS secret.String
+	// EventLog is jetstream or postgres. It is postgres by default: nodes of different tests share a NATS server.
+	EventLog string
 	// RedisTimeout is generous by default: on a busy test machine 25 ms would make nodes decide alone now and then.
 	RedisTimeout time.Duration
 	DrainDelay   time.Duration
@@ -63,6 +65,9 @@ func (s Setup) complete(t testing.TB) Setup {
 	}
 	if s.Keyset == "" {
 		s.Keyset = filepath.Join(t.TempDir(), "keyset.json")
+	}
+	if s.EventLog == "" {
+		s.EventLog = "postgres"
 	}
 	if s.Sandbox == "" {
 		s.Sandbox = "http://127.0.0.1:18200"
@@ -101,7 +106,7 @@ func inProcess(t testing.TB, i int, s Setup) *Node {
 		log = slog.New(slog.NewJSONHandler(s.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	node, err := app.NewNode(t.Context(), config.Config{
-		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: []string{"api", "worker"}, Node: fmt.Sprint("node-", i+1),
+		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: []string{"api", "worker", "listener"}, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
 		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: "http://stagedoor.test", AdminToken: secret.New(AdminToken),
 		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
 		Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox,
@@ -144,6 +149,7 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 				"STAGEDOOR_NODE=" + fmt.Sprint("node-", i+1), "STAGEDOOR_REDIS_TIMEOUT=" + s.RedisTimeout.String(),
 				"STAGEDOOR_DRAIN_DELAY=" + s.DrainDelay.String(), "STAGEDOOR_DATABASE_MAX_CONNS=8", "STAGEDOOR_LOG_FORMAT=json",
 				"STAGEDOOR_KMS=local:" + s.Keyset, "STAGEDOOR_SANDBOX_URL=" + s.Sandbox, "STAGEDOOR_EGRESS=" + s.Egress.Reveal(),
+				"STAGEDOOR_EVENT_LOG=" + s.EventLog,
 			}
 			cmd.Env = append(cmd.Env, s.Env...)
 			out := s.Log

@@ -22,3 +22,17 @@ SELECT region, sum(sent)::bigint AS sent, sum(received)::bigint AS received
 FROM usage_bytes
 WHERE org_id = @org_id AND hour >= @since AND hour < @until
 GROUP BY region;
+
+-- name: AddEvents :exec
+INSERT INTO usage_event (org_id, hour, received, streamed, delivered, failed)
+SELECT unnest(@org_ids::text[]), unnest(@hours::timestamptz[]), unnest(@received::bigint[]), unnest(@streamed::bigint[]),
+       unnest(@delivered::bigint[]), unnest(@failed::bigint[])
+ON CONFLICT (org_id, hour)
+DO UPDATE SET received = usage_event.received + excluded.received, streamed = usage_event.streamed + excluded.streamed,
+    delivered = usage_event.delivered + excluded.delivered, failed = usage_event.failed + excluded.failed;
+
+-- name: SumEvents :one
+SELECT coalesce(sum(received), 0)::bigint AS received, coalesce(sum(streamed), 0)::bigint AS streamed,
+    coalesce(sum(delivered), 0)::bigint AS delivered, coalesce(sum(failed), 0)::bigint AS failed
+FROM usage_event
+WHERE org_id = @org_id AND hour >= @since AND hour < @until;

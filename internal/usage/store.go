@@ -71,3 +71,25 @@ func sumBytes(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time
 	}
 	return both, nil
 }
+
+func addEvents(ctx context.Context, q db.DBTX, keys []eventKey, sums map[eventKey]Events) error {
+	p := db.AddEventsParams{}
+	for _, k := range keys {
+		e := sums[k]
+		p.OrgIds, p.Hours = append(p.OrgIds, string(k.org)), append(p.Hours, k.hour)
+		p.Received, p.Streamed = append(p.Received, e.Received), append(p.Streamed, e.Streamed)
+		p.Delivered, p.Failed = append(p.Delivered, e.Delivered), append(p.Failed, e.DeliveryFailed)
+	}
+	if err := db.New(q).AddEvents(ctx, p); err != nil {
+		return fmt.Errorf("add counts of events: %w", err)
+	}
+	return nil
+}
+
+func sumEvents(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time) (Events, error) {
+	row, err := db.New(q).SumEvents(ctx, db.SumEventsParams{OrgID: org, Since: since, Until: until})
+	if err != nil {
+		return Events{}, fmt.Errorf("sum events of %s: %w", org, err)
+	}
+	return Events{row.Received, row.Streamed, row.Delivered, row.Failed}, nil
+}

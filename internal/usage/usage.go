@@ -67,6 +67,7 @@ type Usage struct {
 	mu        sync.Mutex
 	sums      map[sumKey]int64
 	loads     map[loadKey]load
+	events    map[eventKey]Events
 	summaries *otter.Cache[summaryKey, Summary]
 }
 
@@ -77,7 +78,7 @@ type summaryKey struct {
 
 // New makes the service.
 func New(d Deps) *Usage {
-	return &Usage{Deps: d, sums: map[sumKey]int64{}, loads: map[loadKey]load{}, summaries: otter.Must(&otter.Options[summaryKey, Summary]{
+	return &Usage{Deps: d, sums: map[sumKey]int64{}, loads: map[loadKey]load{}, events: map[eventKey]Events{}, summaries: otter.Must(&otter.Options[summaryKey, Summary]{
 		MaximumSize: 10_000, ExpiryCalculator: otter.ExpiryWriting[summaryKey, Summary](summaryFor),
 	})}
 }
@@ -122,7 +123,7 @@ func (u *Usage) Run(ctx context.Context) error {
 
 // Flush writes the sums. What cannot be written is kept for the next time.
 func (u *Usage) Flush(ctx context.Context) error {
-	return errors.Join(u.flushCalls(ctx), u.flushBytes(ctx))
+	return errors.Join(u.flushCalls(ctx), u.flushBytes(ctx), u.flushEvents(ctx))
 }
 
 func (u *Usage) flushCalls(ctx context.Context) error {
@@ -172,7 +173,8 @@ type Summary struct {
 	// ByResource counts calls of the SDK by the first part of their method's name.
 	ByResource map[string]int64
 	// Bytes is what traffic with platforms weighed in both directions, by region.
-	Bytes map[string]int64
+	Bytes  map[string]int64
+	Events Events
 }
 
 // Summarise adds up a period. The result may be a second old, and is shared: it must not be changed.
@@ -192,7 +194,11 @@ func (u *Usage) summarise(ctx context.Context, org id.Org, since, until time.Tim
 	if err != nil {
 		return Summary{}, err
 	}
-	s := Summary{ByResource: map[string]int64{}, Bytes: bytes}
+	events, err := sumEvents(ctx, u.DB.Pool(), org, since, until)
+	if err != nil {
+		return Summary{}, err
+	}
+	s := Summary{ByResource: map[string]int64{}, Bytes: bytes, Events: events}
 	for _, r := range rows {
 		switch r.outcome {
 		case RateLimited:

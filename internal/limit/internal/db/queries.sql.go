@@ -173,6 +173,43 @@ func (q *Queries) MonthUsed(ctx context.Context, arg MonthUsedParams) (int64, er
 	return column_1, err
 }
 
+const months = `-- name: Months :many
+SELECT org_id, used, told FROM month_total WHERE month = $1 AND told < 100 AND used > 0 AND org_id > $2 ORDER BY org_id LIMIT $3
+`
+
+type MonthsParams struct {
+	Month   int32
+	After   id.Org
+	MaxRows int32
+}
+
+type MonthsRow struct {
+	OrgID id.Org
+	Used  int64
+	Told  int16
+}
+
+// tenant: every org is told when its month is nearly used up
+func (q *Queries) Months(ctx context.Context, arg MonthsParams) ([]MonthsRow, error) {
+	rows, err := q.db.Query(ctx, months, arg.Month, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []MonthsRow
+	for rows.Next() {
+		var i MonthsRow
+		if err := rows.Scan(&i.OrgID, &i.Used, &i.Told); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const nextIncarnation = `-- name: NextIncarnation :one
 INSERT INTO ledger (org_id, incarnation) VALUES ($1, 1)
 ON CONFLICT (org_id) DO UPDATE SET incarnation = ledger.incarnation + 1, owed = 0, doubted = false
@@ -308,6 +345,24 @@ type TakeBatchParams struct {
 
 func (q *Queries) TakeBatch(ctx context.Context, arg TakeBatchParams) (int64, error) {
 	result, err := q.db.Exec(ctx, takeBatch, arg.Process, arg.Batch, arg.Now)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const told = `-- name: Told :execrows
+UPDATE month_total SET told = $1 WHERE org_id = $2 AND month = $3 AND told < $1
+`
+
+type ToldParams struct {
+	Percent int16
+	OrgID   id.Org
+	Month   int32
+}
+
+func (q *Queries) Told(ctx context.Context, arg ToldParams) (int64, error) {
+	result, err := q.db.Exec(ctx, told, arg.Percent, arg.OrgID, arg.Month)
 	if err != nil {
 		return 0, err
 	}

@@ -69,6 +69,36 @@ func (q *Queries) AddBytes(ctx context.Context, arg AddBytesParams) error {
 	return err
 }
 
+const addEvents = `-- name: AddEvents :exec
+INSERT INTO usage_event (org_id, hour, received, streamed, delivered, failed)
+SELECT unnest($1::text[]), unnest($2::timestamptz[]), unnest($3::bigint[]), unnest($4::bigint[]),
+       unnest($5::bigint[]), unnest($6::bigint[])
+ON CONFLICT (org_id, hour)
+DO UPDATE SET received = usage_event.received + excluded.received, streamed = usage_event.streamed + excluded.streamed,
+    delivered = usage_event.delivered + excluded.delivered, failed = usage_event.failed + excluded.failed
+`
+
+type AddEventsParams struct {
+	OrgIds    []string
+	Hours     []time.Time
+	Received  []int64
+	Streamed  []int64
+	Delivered []int64
+	Failed    []int64
+}
+
+func (q *Queries) AddEvents(ctx context.Context, arg AddEventsParams) error {
+	_, err := q.db.Exec(ctx, addEvents,
+		arg.OrgIds,
+		arg.Hours,
+		arg.Received,
+		arg.Streamed,
+		arg.Delivered,
+		arg.Failed,
+	)
+	return err
+}
+
 const sum = `-- name: Sum :many
 SELECT operation, access, outcome, sum(calls)::bigint AS calls
 FROM usage_hour
@@ -151,4 +181,36 @@ func (q *Queries) SumBytes(ctx context.Context, arg SumBytesParams) ([]SumBytesR
 		return nil, err
 	}
 	return items, nil
+}
+
+const sumEvents = `-- name: SumEvents :one
+SELECT coalesce(sum(received), 0)::bigint AS received, coalesce(sum(streamed), 0)::bigint AS streamed,
+    coalesce(sum(delivered), 0)::bigint AS delivered, coalesce(sum(failed), 0)::bigint AS failed
+FROM usage_event
+WHERE org_id = $1 AND hour >= $2 AND hour < $3
+`
+
+type SumEventsParams struct {
+	OrgID id.Org
+	Since time.Time
+	Until time.Time
+}
+
+type SumEventsRow struct {
+	Received  int64
+	Streamed  int64
+	Delivered int64
+	Failed    int64
+}
+
+func (q *Queries) SumEvents(ctx context.Context, arg SumEventsParams) (SumEventsRow, error) {
+	row := q.db.QueryRow(ctx, sumEvents, arg.OrgID, arg.Since, arg.Until)
+	var i SumEventsRow
+	err := row.Scan(
+		&i.Received,
+		&i.Streamed,
+		&i.Delivered,
+		&i.Failed,
+	)
+	return i, err
 }

@@ -1,0 +1,197 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stagedoor/stagedoor/internal/api/events"
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/egress"
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/eventlog"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/ingest"
+	"github.com/stagedoor/stagedoor/internal/lease"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/listen"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/outbox"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/stream"
+	"github.com/stagedoor/stagedoor/internal/webhook"
+)
+
+// eventing is the way of events through a node: listeners, the log, the store, streams and webhooks.
+type eventing struct {
+	kinds    *event.Kinds
+	events   *event.Store
+	streams  *stream.Streams
+	webhooks *webhook.Webhooks
+	// customers is the way to receivers of webhooks.
+	customers *egress.Public
+
+	// What follows is nil unless the node is a worker or a listener.
+	log      eventlog.Log
+	closeLog func()
+	batcher  *eventlog.Batcher
+	buckets  *lease.Leases
+	ingest   *ingest.Ingest
+	listen   *listen.Listeners
+}
+
+// ingestKind names the leases of buckets.
+const ingestKind = "ingest"
+
+// buildEvents makes them. The flows are there already.
+func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) error {
+	deny, err := n.cfg.WebhookDenied()
+	if err != nil {
+		return err
+	}
+	n.customers = egress.NewPublic(egress.PublicConfig{Loopback: n.cfg.Dev, Deny: deny, Now: clock.Now})
+	n.kinds = event.NewKinds(n.flows.catalogs)
+	n.events = event.New(event.Deps{DB: n.db, Log: n.log, Now: clock.Now})
+	n.streams = stream.New(stream.Deps{
+		Config: stream.Config{}, Store: n.events, Wire: n.bus, Redis: n.redis, DB: n.db, Keys: n.keys, Log: n.log, Now: clock.Now,
+	})
+	n.bus.OnConnect(n.streams.Missed)
+	n.bus.OnLoss(n.streams.Missed)
+	n.webhooks = webhook.New(webhook.Deps{
+		Config: webhook.Defaults(), DB: n.db, Events: n.events, Kinds: n.kinds, Orgs: orgs, Accounts: n.accounts, Seal: n.sealer, Audit: auditLog,
+		Outbox: n.outbox, Public: n.customers, Bus: n.bus, Usage: n.usage, Log: n.log, Now: clock.Now,
+	})
+	n.accounts.OnDisconnect(func(ctx context.Context, tx postgres.Tx, of id.Org, at id.Account) error {
+		if err := n.connects.Leave(ctx, tx, of, at); err != nil {
+			return err
+		}
+		return n.webhooks.Leave(ctx, tx, of, at)
+	})
+	if !n.has("worker") && !n.has("listener") {
+		return nil
+	}
+	if err := n.openLog(); err != nil {
+		return err
+	}
+	held := func(kind string, slots int) *lease.Leases {
+		return lease.New(lease.Deps{DB: n.db, Kind: kind, Slots: slots, Node: process, Config: lease.Config{}, Bus: n.bus, Log: n.log, Now: clock.Now})
+	}
+	if n.has("worker") {
+		n.buckets = held(ingestKind, event.Buckets)
+		n.ingest = ingest.New(ingest.Deps{
+			Store: n.events, Events: n.eventing.log, Outbox: n.outbox, Bus: n.bus, Meter: n.usage,
+			Sandbox: func(ctx context.Context, of id.Org) (bool, error) {
+				o, err := orgs.Get(ctx, of)
+				return o.Environment == org.EnvSandbox, err
+			},
+			Committed: n.webhooks.Committed, Log: n.log, Now: clock.Now,
+		})
+	}
+	if n.has("listener") {
+		n.batcher = eventlog.NewBatcher(n.eventing.log)
+		settling := &ingest.Settling{Store: n.events, Events: n.eventing.log}
+		n.listen = listen.New(listen.Deps{
+			Config: listen.Config{}, Accounts: n.accounts, Health: n.health, Orgs: orgs, Store: n.events, Events: n.batcher, LogEpoch: n.logEpoch,
+			Settled: settling.Settled, Leases: held(listen.Kind, listen.Slots), Bus: n.bus, Drivers: n.drivers, Log: n.log, Now: clock.Now,
+		})
+	}
+	return nil
+}
+
+// openLog opens the log that the settings name.
+func (n *Node) openLog() error {
+	c := eventlog.Config{
+		URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node + " events", Buckets: event.Buckets, Streams: n.cfg.EventLogStreams,
+		Replicas: n.cfg.EventLogReplicas, MaxBytes: n.cfg.EventLogBytes, Log: n.log,
+	}
+	if n.cfg.EventLog == "postgres" {
+		n.eventing.log, n.closeLog = eventlog.NewPostgres(n.db, c), func() {}
+		return nil
+	}
+	js, err := eventlog.Open(c)
+	if err != nil {
+		return err
+	}
+	n.eventing.log, n.closeLog = js, js.Close
+	return nil
+}
+
+// logEpoch says which log it is: those of all its streams.
+func (n *Node) logEpoch(ctx context.Context) (string, error) {
+	if n.cfg.EventLog == "postgres" {
+		return "", nil // it is lost only with the store itself
+	}
+	var epochs []string
+	for i := range max(n.cfg.EventLogStreams, 1) {
+		state, err := n.eventing.log.State(ctx, i)
+		if err != nil {
+			return "", err
+		}
+		epochs = append(epochs, state.Epoch)
+	}
+	return strings.Join(epochs, " "), nil
+}
+
+// eventDeps are for the face.
+func (n *Node) eventDeps() events.Deps {
+	return events.Deps{Streams: n.streams, Store: n.events, Kinds: n.kinds, Accounts: n.accounts, Meter: n.usage, Now: clock.Now}
+}
+
+// store takes events from the log into the store and sends webhooks, for as many buckets as the node has.
+func (n *Node) store(ctx context.Context) error {
+	// What writes and sends outlives the leases, which end when the last batch is written.
+	living, stop := context.WithCancel(context.WithoutCancel(ctx))
+	written, sent := make(chan error, 1), make(chan error, 1)
+	go func() { written <- n.ingest.Run(living) }()
+	go func() { sent <- n.webhooks.Run(living) }()
+	err := n.buckets.Run(ctx, n.holdBucket)
+	stop()
+	<-written
+	<-sent
+	return err
+}
+
+// holdBucket writes a bucket and sends its webhooks until it is given up: the last batch is written before the last webhook is sent.
+func (n *Node) holdBucket(ctx context.Context, h lease.Held) {
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		n.webhooks.Hold(sending, h.Slot, h.Epoch)
+	}()
+	n.ingest.Hold(ctx, h.Slot, h.Epoch)
+	<-ctx.Done() // one that was fenced off waits until the lease is known to be gone
+	stop()
+	<-sent
+}
+
+const thresholdEvery = time.Minute
+
+// tellThresholds tells orgs when most of their month is used.
+func (n *Node) tellThresholds(ctx context.Context, orgs *org.Orgs) error {
+	return n.limits.Thresholds(ctx, clock.Now(), func(ctx context.Context, of id.Org) (int64, error) {
+		o, err := orgs.Get(ctx, of)
+		return int64(o.Limits.CallsPerMonth), err
+	}, func(ctx context.Context, tx postgres.Tx, t limit.Threshold) error {
+		return n.outbox.Add(ctx, tx, outbox.Event{Org: t.Org, Kind: "usage.threshold", Data: map[string]any{
+			"metric": "calls_per_month", "percent": t.Percent, "limit": t.Limit, "used": t.Used,
+		}})
+	})
+}
+
+func (e *eventing) collectors() (all []prometheus.Collector) {
+	all = append(all, e.customers.Collectors()...)
+	all = append(all, e.streams.Collectors()...)
+	all = append(all, e.webhooks.Collectors()...)
+	if e.ingest != nil {
+		all = append(all, e.ingest.Collectors()...)
+		all = append(all, e.buckets.Collectors()...)
+	}
+	if e.listen != nil {
+		all = append(all, e.listen.Collectors()...)
+	}
+	return all
+}

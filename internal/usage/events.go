@@ -1,0 +1,79 @@
+package usage
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+)
+
+type eventKey struct {
+	org  id.Org
+	hour time.Time
+}
+
+// Events are what became of events.
+type Events struct {
+	// Received were stored, Streamed sent to readers of streams and pulls, Delivered accepted by webhooks. DeliveryFailed counts attempts.
+	Received, Streamed, Delivered, DeliveryFailed int64
+}
+
+func (e Events) plus(more Events) Events {
+	return Events{
+		e.Received + more.Received, e.Streamed + more.Streamed, e.Delivered + more.Delivered, e.DeliveryFailed + more.DeliveryFailed,
+	}
+}
+
+// Received adds events that were stored. Like the others it does not wait for anything.
+func (u *Usage) Received(org id.Org, events int64) { u.happened(org, Events{Received: events}) }
+
+// Streamed adds events that were sent to a reader.
+func (u *Usage) Streamed(org id.Org, events int64) { u.happened(org, Events{Streamed: events}) }
+
+// Delivered adds attempts to deliver to a webhook, accepted and failed.
+func (u *Usage) Delivered(org id.Org, accepted, failed int64) {
+	u.happened(org, Events{Delivered: accepted, DeliveryFailed: failed})
+}
+
+func (u *Usage) happened(org id.Org, more Events) {
+	key := eventKey{org, u.Now().Truncate(time.Hour)}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.add(key, more)
+}
+
+// add is called with the lock held.
+func (u *Usage) add(key eventKey, more Events) {
+	sum, ok := u.events[key]
+	if ok || len(u.events) < maxSums {
+		u.events[key] = sum.plus(more)
+	}
+}
+
+func (u *Usage) flushEvents(ctx context.Context) error {
+	u.mu.Lock()
+	events := u.events
+	u.events = map[eventKey]Events{}
+	u.mu.Unlock()
+	if len(events) == 0 {
+		return nil
+	}
+	// All nodes take the rows' locks in one order.
+	keys := slices.SortedFunc(maps.Keys(events), func(a, b eventKey) int {
+		return cmp.Or(a.hour.Compare(b.hour), cmp.Compare(a.org, b.org))
+	})
+	ctx, cancel := context.WithTimeout(ctx, flushAtMost)
+	defer cancel()
+	err := addEvents(ctx, u.DB.Pool(), keys, events)
+	if err != nil {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		for k, e := range events {
+			u.add(k, e)
+		}
+	}
+	return err
+}
