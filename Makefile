@@ -1,7 +1,7 @@
 # Everything a developer does with Stagedoor. The work is in scripts/.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help up down reset restart logs status build generate fmt lint test check bench bench-gateway ci tools
+.PHONY: help up down reset restart logs status build generate fmt lint test check bench bench-gateway bench-delivery chaos ci tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,12 @@ bench: ## Run the benchmarks
 
 bench-gateway: ## Compare a whole call with a bare reverse proxy (BENCH_ROUND=1s for a first look)
 	go test -run '^$$' -bench '^BenchmarkGateway' -benchtime 1x -timeout 30m -v ./bench
+
+bench-delivery: ## Compare the way of an event to a webhook with a bare loop (BENCH_ROUND=1s for a first look, BENCH_FULL=1 for a million)
+	go test -run '^$$' -bench '^BenchmarkDelivery' -benchtime 1x -timeout 90m -v ./bench
+
+chaos: ## Break everything under 100,000 events a case, and count (WHAT=kill for one case)
+	STAGEDOOR_CHAOS=1 go test -count=1 -timeout 3h -v -run '^TestEventsSurviveTrouble$$/^$(WHAT)' ./test
 
 ci: ## Run all that CI runs
 	@bash .ci/run

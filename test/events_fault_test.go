@@ -1,0 +1,242 @@
+package test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/sandbox/gate"
+)
+
+// during waits; false if the case is over.
+func during(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// nothing lets the case pass in peace.
+func nothing(ctx context.Context, _ *stage) int {
+	<-ctx.Done()
+	return 0
+}
+
+// killNodes kills random nodes. Some come back at once, under their old names; others when their work was taken over.
+func killNodes(ctx context.Context, s *stage) (times int) {
+	for during(ctx, time.Second) {
+		p := s.nodes[rand.IntN(len(s.nodes))].Process
+		p.Kill()
+		if times%2 == 0 {
+			during(ctx, rand.N(10*time.Second))
+		}
+		p.Start()
+		times++
+		during(ctx, 4*time.Second)
+	}
+	return times
+}
+
+// pauseNodes lets nodes stand still for longer than their leases last, and go on.
+func pauseNodes(ctx context.Context, s *stage) (times int) {
+	for during(ctx, time.Second) {
+		p := s.nodes[times%len(s.nodes)].Process
+		p.Signal(syscall.SIGSTOP)
+		<-time.After(9 * time.Second)
+		p.Signal(syscall.SIGCONT)
+		times++
+		during(ctx, 3*time.Second)
+	}
+	return times
+}
+
+// restartNodes stops nodes in good order, one after the other.
+func restartNodes(ctx context.Context, s *stage) (times int) {
+	for during(ctx, 500*time.Millisecond) {
+		n := s.nodes[times%len(s.nodes)]
+		n.Process.Signal(syscall.SIGTERM)
+		<-n.Process.Exited()
+		n.Restart(s.t)
+		times++
+	}
+	return times
+}
+
+// killLeaders kills the leader of a stream every seven seconds.
+func killLeaders(ctx context.Context, s *stage) (times int) {
+	for during(ctx, time.Second) {
+		began := time.Now()
+		node, i := s.leader(ctx)
+		node.Kill()
+		<-time.After(2 * time.Second)
+		node.Start()
+		s.nats.Ready(i)
+		times++
+		during(ctx, 6*time.Second-time.Since(began))
+	}
+	return times
+}
+
+// leader is the server that leads the log's first stream; any if nobody knows.
+func (s *stage) leader(ctx context.Context) (*testenv.Store, int) {
+	for range 50 {
+		if name := s.askLeader(ctx); name != "" {
+			return s.nats.Node(name)
+		}
+		during(ctx, 100*time.Millisecond)
+	}
+	s.t.Log("no leader is known; any server is killed")
+	return s.nats.Nodes[0], 0
+}
+
+func (s *stage) askLeader(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	conn, err := nats.Connect(s.nats.URL.Reveal(), nats.Timeout(time.Second))
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return ""
+	}
+	for info := range js.ListStreams(ctx).Info() {
+		if strings.HasPrefix(info.Config.Name, "EVT") && info.Cluster != nil {
+			return info.Cluster.Leader
+		}
+	}
+	return ""
+}
+
+// loseLog deletes all that NATS has, all replicas at once.
+func loseLog(ctx context.Context, s *stage) (times int) {
+	for during(ctx, 2*time.Second) {
+		s.wipeLog()
+		times++
+		during(ctx, 20*time.Second)
+	}
+	return times
+}
+
+func (s *stage) wipeLog() {
+	for _, n := range s.nats.Nodes {
+		n.Kill()
+	}
+	for _, n := range s.nats.Nodes {
+		if err := os.RemoveAll(filepath.Join(n.Dir, "jetstream")); err != nil {
+			s.t.Error(err)
+		}
+	}
+	for _, n := range s.nats.Nodes {
+		n.Start()
+	}
+	for i := range s.nats.Nodes {
+		s.nats.Ready(i)
+	}
+}
+
+// restartPostgres ends the database in all ways, and starts it again.
+func restartPostgres(ctx context.Context, s *stage) (times int) {
+	for times < 3 || ctx.Err() == nil {
+		<-time.After(500 * time.Millisecond)
+		switch times % 3 {
+		case 0:
+			s.postgres.Signal(syscall.SIGINT) // fast
+		case 1:
+			s.postgres.Signal(syscall.SIGQUIT) // immediate
+		case 2:
+			s.killPostgres()
+		}
+		<-s.postgres.Exited()
+		s.postgres.Start()
+		times++
+		during(ctx, 7*time.Second)
+	}
+	return times
+}
+
+// loseBoth stops the database and loses the log meanwhile: what the log had confirmed and the store did not have is only with the
+// platform. Every other time it takes longer than leases last.
+func loseBoth(ctx context.Context, s *stage) (times int) {
+	for times == 0 || ctx.Err() == nil {
+		<-time.After(time.Second)
+		s.postgres.Signal(syscall.SIGQUIT)
+		<-s.postgres.Exited()
+		<-time.After(3 * time.Second)
+		s.wipeLog()
+		if times%2 == 1 {
+			<-time.After(5 * time.Second)
+		}
+		s.postgres.Start()
+		times++
+		during(ctx, 15*time.Second)
+	}
+	return times
+}
+
+// killPostgres kills the server with all its processes: what they share must be free for the next one.
+func (s *stage) killPostgres() {
+	pid := strconv.Itoa(s.postgres.PID())
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
+	if err != nil {
+		s.t.Error(err)
+	}
+	s.postgres.Kill()
+	for _, child := range strings.Fields(string(text)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(n, syscall.SIGKILL)
+		}
+		await(s.t, "a process of PostgreSQL to end", 10*time.Second, func() bool {
+			state, err := os.ReadFile(filepath.Join("/proc", child, "stat"))
+			return err != nil || strings.Contains(string(state), ") Z ")
+		})
+	}
+}
+
+// stopRedis lets Redis hang, and then lose everything.
+func stopRedis(ctx context.Context, s *stage) (times int) {
+	for times == 0 || ctx.Err() == nil {
+		s.redis.Signal(syscall.SIGSTOP)
+		<-time.After(2 * time.Second)
+		s.redis.Signal(syscall.SIGCONT)
+		during(ctx, 2*time.Second)
+		s.redis.Kill()
+		<-time.After(time.Second)
+		s.redis.Start()
+		times++
+		during(ctx, 5*time.Second)
+	}
+	return times
+}
+
+// cutSockets drops sockets, and has frames come twice and out of order; now and then the platform refuses.
+func cutSockets(ctx context.Context, s *stage) (times int) {
+	add := func(f gate.Fault) {
+		if _, err := s.platform.Gate.Faults.Add(f, 0); err != nil {
+			s.t.Error(err)
+		}
+	}
+	for during(ctx, 200*time.Millisecond) {
+		add(gate.Fault{Scope: s.creators[rand.IntN(len(s.creators))].login, Kind: gate.DropSocket, Count: 1})
+		add(gate.Fault{Scope: "all", Kind: gate.Duplicate, Count: 20})
+		add(gate.Fault{Scope: "all", Kind: gate.Reorder, Count: 5})
+		if times%5 == 0 {
+			add(gate.Fault{Scope: "all", Kind: gate.Error, Value: 503, Count: 1})
+		}
+		times++
+	}
+	s.platform.Gate.Faults.Clear("")
+	return times
+}

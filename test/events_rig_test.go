@@ -1,0 +1,430 @@
+package test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	mrand "math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// scale is how much a run does.
+type scale struct {
+	// long is make chaos.
+	long           bool
+	accounts, orgs int
+	// events is how much happens in a case at least; a frame or more comes of each but typing, so that 85,000 are more than 100,000 frames.
+	events, perSecond  int
+	lasting, catchUp   time.Duration
+	streamLife, settle time.Duration
+}
+
+// scaleOf is short in CI and long for make chaos.
+func scaleOf() scale {
+	s := scale{accounts: 20, orgs: 3, events: 0, perSecond: 200, lasting: 3 * time.Second, catchUp: 45 * time.Second, streamLife: 3 * time.Second, settle: 60 * time.Second}
+	if os.Getenv("STAGEDOOR_CHAOS") != "" {
+		s = scale{long: true, accounts: 200, orgs: 8, events: 85_000, perSecond: 1000, lasting: time.Minute, catchUp: 3 * time.Minute, streamLife: 15 * time.Second, settle: 3 * time.Minute}
+	}
+	s.accounts = setting("STAGEDOOR_CHAOS_ACCOUNTS", s.accounts)
+	s.events = setting("STAGEDOOR_CHAOS_EVENTS", s.events)
+	s.perSecond = setting("STAGEDOOR_CHAOS_RATE", s.perSecond)
+	s.lasting = time.Duration(setting("STAGEDOOR_CHAOS_SECONDS", int(s.lasting/time.Second))) * time.Second
+	return s
+}
+
+// mannersOf are the receivers of every twenty accounts: bad ones are beside good ones in all cases.
+var mannersOf = []manner{
+	honest, flaky, honest, hanging, honest, big, honest, slowloris, honest, redirector,
+	honest, flaky, honest, resetter, honest, refuser, honest, badTLS, honest, refuser,
+}
+
+// tenant is an org.
+type tenant struct {
+	testenv.Org
+	canary   string
+	accounts []string
+	reader   *reader
+}
+
+// creator is an account with all who hear of it.
+type creator struct {
+	login, region, account string
+	org                    *tenant
+	box                    *box
+	reader                 *reader
+
+	// from is the last event before the case, mark the last frame.
+	from, mark int64
+	ledger     []digest
+}
+
+// stage is the whole system, and all who watch it.
+type stage struct {
+	t        *testing.T
+	scale    scale
+	catalog  *catalog.Catalog
+	nodes    []*testenv.Node
+	platform *sandboxtest.Platform
+	nats     *testenv.Cluster
+	postgres *testenv.Store
+	redis    *testenv.Process
+	farm     *farm
+	orgs     []*tenant
+	creators []*creator
+	happens  map[string]happen.Func
+	written  atomic.Int64
+}
+
+func newStage(t *testing.T, sc scale) *stage {
+	t.Helper()
+	began := time.Now()
+	known, err := catalog.Sandbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{t: t, scale: sc, catalog: known, farm: newFarm(t), happens: sandbox.Happenings()}
+	s.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
+		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
+	})
+	s.postgres = testenv.PrivatePostgres(t, io.Discard)
+	s.nats = testenv.NATSCluster(t, 3)
+	redis, redisURL := testenv.PrivateRedis(t)
+	s.redis = redis
+	s.nodes = testenv.Processes(t, 3, testenv.Setup{
+		// What a commit has confirmed must outlive a crash of the server, as in production.
+		Database: secret.New(s.postgres.URL.Reveal() + "&synchronous_commit=on&log_statement=none"),
+		Redis:    redisURL, RedisTimeout: 250 * time.Millisecond, NATS: s.nats.URL, EventLog: "jetstream", Sandbox: s.platform.URL, Log: s.logFile(),
+		Egress: secret.New("us=" + testenv.NewProxy(t, "127.0.1.1").URL() + " uk=" + testenv.NewProxy(t, "127.0.2.1").URL()),
+		Env:    []string{"STAGEDOOR_EVENT_REPLICAS=3"},
+	})
+	for range sc.orgs {
+		s.orgs = append(s.orgs, &tenant{canary: randomHex(8), Org: s.nodes[0].NewOrg(t, map[string]int{
+			"callsPerMinute": -1, "callsPerMonth": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1, "maxStreamsPerAccount": -1,
+		})})
+	}
+	s.populate()
+	s.watch()
+	s.begin()
+	t.Logf("%d accounts of %d orgs on 3 nodes are ready after %s", len(s.creators), len(s.orgs), time.Since(began).Round(100*time.Millisecond))
+	return s
+}
+
+// logFile is where the nodes log to: STAGEDOOR_CHAOS_LOG, or nowhere.
+func (s *stage) logFile() io.Writer {
+	path := os.Getenv("STAGEDOOR_CHAOS_LOG")
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// populate connects accounts and registers their receivers.
+func (s *stage) populate() {
+	s.creators = make([]*creator, s.scale.accounts)
+	next := atomic.Int64{}
+	var work sync.WaitGroup
+	for range 8 {
+		work.Go(func() {
+			for n := int(next.Add(1)) - 1; n < len(s.creators); n = int(next.Add(1)) - 1 {
+				s.creators[n] = s.connect(n)
+			}
+		})
+	}
+	work.Wait()
+	if s.t.Failed() {
+		s.t.FailNow()
+	}
+	for _, c := range s.creators {
+		c.org.accounts = append(c.org.accounts, c.account)
+	}
+}
+
+func (s *stage) connect(n int) *creator {
+	c := &creator{login: fmt.Sprintf("ok+event%d@sandbox.test", n), region: []string{"us", "uk"}[n%2], org: s.orgs[n%len(s.orgs)]}
+	pasted := s.call(c.org, http.MethodPost, "/v1/sandbox/session", map[string]any{"login": c.login})
+	r := s.call(c.org, http.MethodPost, "/v1/connect/cookie", map[string]any{
+		"cookie": pasted["cookie"], "user_agent": pasted["userAgent"], "headers": pasted["headers"], "proxy_country": c.region,
+	})
+	id, _ := r["attempt_id"].(string)
+	for range 60 {
+		r = s.call(c.org, http.MethodGet, "/v1/connect/login/"+id+"?wait=5", nil)
+		if state, _ := r["state"].(string); strings.HasPrefix(state, "completed_") {
+			break
+		}
+	}
+	if c.account, _ = r["account_id"].(string); c.account == "" {
+		s.t.Errorf("%s is not connected: %v", c.login, r)
+		return c
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key)
+	c.box = s.farm.box(mannersOf[n%len(mannersOf)], "whsec_"+base64.StdEncoding.EncodeToString(key), c.org.canary)
+	r = s.call(c.org, http.MethodPut, "/v1/accounts/"+c.account+"/webhook", map[string]any{"url": c.box.url, "signingSecret": c.box.secret})
+	if r["webhook"] == nil {
+		s.t.Errorf("%s has no webhook: %v", c.login, r)
+	}
+	return c
+}
+
+// call asks any node until one answers, and gives what it says.
+func (s *stage) call(by *tenant, method, path string, body any) map[string]any {
+	var (
+		r   testenv.Reply
+		err error
+	)
+	for range 300 {
+		ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+		r, err = testenv.Do(ctx, method, s.nodes[mrand.IntN(len(s.nodes))].URL+path, by.Key, body)
+		cancel()
+		if err == nil && r.Status < http.StatusInternalServerError {
+			return r.JSON()
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	s.t.Errorf("%s %s: no answer from any node: %d %s %v", method, path, r.Status, r.Body, err)
+	return nil
+}
+
+// watch opens a stream of every account and one of every org.
+func (s *stage) watch() {
+	var origins []string
+	for _, n := range s.nodes {
+		origins = append(origins, n.URL)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(s.t.Context()))
+	var work sync.WaitGroup
+	s.t.Cleanup(func() {
+		stop()
+		work.Wait()
+	})
+	var all []*reader
+	for _, o := range s.orgs {
+		o.reader = newReader("/v1/events", o.Key, o.canary, origins, s.scale.streamLife)
+		all = append(all, o.reader)
+	}
+	for _, c := range s.creators {
+		c.reader = newReader("/v1/accounts/"+c.account+"/events", c.org.Key, c.org.canary, origins, s.scale.streamLife)
+		all = append(all, c.reader)
+	}
+	for _, r := range all {
+		work.Go(func() { r.run(ctx) })
+	}
+	deadline := time.After(s.scale.settle)
+	for _, r := range all {
+		select {
+		case <-r.ready:
+		case <-deadline:
+			s.t.Fatalf("the stream %s is not ready: refusals %v", r.path, r.refusals)
+		}
+	}
+}
+
+// begin waits until every account's events come through, and notes where each stands.
+func (s *stage) begin() {
+	deadline := time.Now().Add(s.scale.settle)
+	for _, c := range s.creators {
+		for s.listener(c) != "up" {
+			if time.Now().After(deadline) {
+				s.t.Fatalf("the listener of %s is %q", c.login, s.listener(c))
+			}
+			<-time.After(50 * time.Millisecond)
+		}
+	}
+	text := "probe " + randomHex(8)
+	for _, c := range s.creators {
+		if err := s.happen(c, "chat.message", text); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for _, c := range s.creators {
+		for !s.probed(c, text) || c.box.manner.takes() && !c.box.has(c.from) {
+			if time.Now().After(deadline) {
+				s.t.Fatalf("no event of %s comes through", c.login)
+			}
+			<-time.After(50 * time.Millisecond)
+		}
+	}
+}
+
+func (s *stage) listener(c *creator) string {
+	account, _ := s.call(c.org, http.MethodGet, "/v1/accounts/"+c.account, nil)["account"].(map[string]any)
+	listener, _ := account["listener"].(map[string]any)
+	state, _ := listener["state"].(string)
+	return state
+}
+
+// probed says whether the probe is in the account's log, and if so notes where the account stands.
+func (s *stage) probed(c *creator, text string) bool {
+	if c.mark > 0 {
+		return true
+	}
+	list, err := s.pull(c, c.from)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range list {
+		if strings.Contains(string(list[i].Data), text) {
+			c.from = list[i].Meta.Seq
+			s.noteFrame(c)
+			return true
+		}
+	}
+	return false
+}
+
+func (s *stage) noteFrame(c *creator) {
+	err := s.platform.World.Do(c.login, func(w *world.Creator) error {
+		c.mark = w.LastFrame()
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// cursor is the place behind an event.
+func cursor(seq int64) string { return fmt.Sprintf("%014d", seq) }
+
+// pull reads an account's log behind a place, page by page, from any node.
+func (s *stage) pull(c *creator, after int64) ([]told, error) {
+	var list []told
+	for at := cursor(after); ; {
+		page, next, err := s.page(c, at)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, page...)
+		if len(page) == 0 || next == at {
+			return list, nil
+		}
+		at = next
+	}
+}
+
+func (s *stage) page(c *creator, after string) ([]told, string, error) {
+	var last error
+	for range 300 {
+		ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+		path := "/v1/accounts/" + c.account + "/events?limit=100&after=" + url.QueryEscape(after)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.nodes[mrand.IntN(len(s.nodes))].URL+path, http.NoBody)
+		if err != nil {
+			cancel()
+			return nil, "", err
+		}
+		req.Header.Set("Authorization", "Bearer "+c.org.Key)
+		req.Header.Set("Accept", "application/json")
+		r, err := testenv.Send(req)
+		cancel()
+		if err == nil && r.Status == http.StatusOK {
+			return readPage(r.Body)
+		}
+		if last = err; err == nil {
+			last = fmt.Errorf("pull: %d %s", r.Status, r.Body)
+		}
+		if err == nil && r.Status < http.StatusInternalServerError {
+			return nil, "", last
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	return nil, "", last
+}
+
+func readPage(body []byte) ([]told, string, error) {
+	var page struct {
+		Events     []json.RawMessage
+		NextCursor string
+		Gap        bool
+	}
+	if err := json.Unmarshal(body, &page); err != nil {
+		return nil, "", err
+	}
+	if page.Gap {
+		return nil, "", errors.New("pull: events are gone")
+	}
+	list := make([]told, len(page.Events))
+	for i, raw := range page.Events {
+		var err error
+		if list[i], err = readTold(raw); err != nil {
+			return nil, "", err
+		}
+	}
+	return list, page.NextCursor, nil
+}
+
+// happen makes something happen to a creator. Its text carries the org's canary, and is like no other.
+func (s *stage) happen(c *creator, what, text string) error {
+	do := s.happens[what]
+	if text != "" {
+		text = canaryMark + c.org.canary + " " + text
+	}
+	return s.platform.World.Do(c.login, func(w *world.Creator) error { return do(w, happen.Input{Text: text}) })
+}
+
+// ledgerOf lists the durable frames of an account since the mark, as events must tell them.
+func (s *stage) ledgerOf(c *creator) []digest {
+	var frames []json.RawMessage
+	for after := c.mark; ; {
+		var more bool
+		err := s.platform.World.Do(c.login, func(w *world.Creator) error {
+			list, rest, complete, err := w.Frames(after, 1000)
+			if err == nil && !complete {
+				err = fmt.Errorf("the platform has forgotten frames of %s", c.login)
+			}
+			frames, more = append(frames, list...), rest
+			return err
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if !more {
+			break
+		}
+		var last struct{ ID int64 }
+		if err := json.Unmarshal(frames[len(frames)-1], &last); err != nil {
+			s.t.Fatal(err)
+		}
+		after = last.ID
+	}
+	var list []digest
+	for _, frame := range frames {
+		e, err := s.catalog.Decode(frame)
+		if err != nil {
+			s.t.Fatalf("a frame of the platform is not understood: %v", err)
+		}
+		if e.Class == catalog.Durable {
+			list = append(list, content(e.Kind, e.At.Truncate(time.Millisecond), e.Data))
+		}
+	}
+	return list
+}
