@@ -1,0 +1,243 @@
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// How deliveries are driven. BENCH_ROUND is how long one side runs at a time; BENCH_FULL=1 takes the sizes of the issue.
+const (
+	deliveryLanes  = 256
+	deliveryRounds = 5
+	deliveryWindow = 4096
+	// pacedEvents a second are well below what the machine can do, so that times tell of trouble and not of queues.
+	pacedEvents = 1000
+)
+
+func full() bool { return os.Getenv("BENCH_FULL") != "" }
+
+// sized is a number of events, or what BENCH_EVENTS says.
+func sized(short, long int) int {
+	if n, err := strconv.Atoi(os.Getenv("BENCH_EVENTS")); err == nil {
+		return n
+	}
+	if full() {
+		return long
+	}
+	return short
+}
+
+// flow are figures of one side, one a round.
+type flow struct {
+	rate, sender, source, nats, postgres, receiver []float64
+}
+
+func (f *flow) add(events int, took time.Duration, c costs, source time.Duration) {
+	per := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(events) }
+	f.rate = append(f.rate, float64(events)/took.Seconds())
+	f.sender = append(f.sender, per(c.node))
+	f.source = append(f.source, per(source))
+	f.nats = append(f.nats, per(c.nats))
+	f.postgres = append(f.postgres, per(c.postgres))
+	f.receiver = append(f.receiver, per(c.receiver))
+}
+
+func (f *flow) String() string {
+	last := len(f.rate) - 1
+	return fmt.Sprintf("%7.0f/s  sender %5.1f  source %5.1f  nats %5.1f  postgres %5.1f  receiver %5.1f us/event",
+		f.rate[last], f.sender[last], f.source[last], f.nats[last], f.postgres[last], f.receiver[last])
+}
+
+func (f *flow) report(b *testing.B, name string) {
+	b.Helper()
+	b.ReportMetric(median(f.rate), "deliveries/s-"+name)
+	b.ReportMetric(median(f.sender), "us-sender-"+name)
+	b.ReportMetric(median(f.source), "us-source-"+name)
+	b.ReportMetric(median(f.nats), "us-nats-"+name)
+	if strings.HasPrefix(name, "ours") {
+		b.ReportMetric(median(f.postgres), "us-postgres-"+name)
+	}
+}
+
+// drive lets a source run and waits until all of it was received. The time is from its first event to the last request.
+func (d *deliveries) drive(b *testing.B, sender int, p plan, f *flow) {
+	b.Helper()
+	base, before := d.shown.received.Load(), d.costs(b, sender)
+	o := d.publish(b, p)
+	d.await(b, &d.shown.received, base+int64(o.Published), time.Minute)
+	took := time.Duration(d.shown.lastAt.Load() - d.shown.beganAt.Load())
+	<-time.After(300 * time.Millisecond) // what is written behind belongs to it
+	f.add(o.Published, took, d.costs(b, sender).since(before), o.CPU)
+}
+
+// drain fills the log or the bare stream first, and then lets the sender take it: what it does when publishing costs nothing. A node is
+// stopped meanwhile, for less than its leases last.
+func (d *deliveries) drain(b *testing.B, sender int, bare bool, events int, f *flow) {
+	b.Helper()
+	base := d.shown.received.Load()
+	hold, release := func() { d.shown.hold.Store(1) }, func() { d.shown.hold.Store(0) }
+	if !bare {
+		hold, release = func() { d.signal(b, sender, syscall.SIGSTOP) }, func() { d.signal(b, sender, syscall.SIGCONT) }
+	}
+	hold()
+	d.publish(b, plan{Bare: bare, Events: events})
+	before, began := d.costs(b, sender), time.Now()
+	release()
+	d.await(b, &d.shown.received, base+int64(events), time.Minute)
+	took := time.Unix(0, d.shown.lastAt.Load()).Sub(began)
+	<-time.After(300 * time.Millisecond) // what is written behind belongs to it
+	f.add(events, took, d.costs(b, sender).since(before), 0)
+}
+
+func (d *deliveries) signal(b *testing.B, pid int, s syscall.Signal) {
+	b.Helper()
+	if err := syscall.Kill(pid, s); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkDeliveryThroughput compares the whole way of an event - batcher, log, store, lane, signatures, POST, log of deliveries, in
+// order per account - with a loop that takes messages of the same size from JetStream, signs and posts them to the same receiver and
+// acknowledges them. Both are measured with their own publishing, for which the loop waits for the disk once per event, and again from a
+// log that was filled before, where the disk does not matter to the loop at all.
+func BenchmarkDeliveryThroughput(b *testing.B) {
+	d := newDeliveries(b)
+	d.connect(b, deliveryLanes, func(n int) string { return fmt.Sprintf("%s/timed/%d", d.receiver, n) })
+	loop := d.startLoop(b, deliveryLanes)
+	during := round(b)
+	var ours, bare, ownFilled, bareFilled flow
+	warm := plan{Events: 20_000, Window: deliveryWindow}
+	d.drive(b, d.pids.node, warm, &flow{})
+	warm.Bare = true
+	d.drive(b, loop, warm, &flow{})
+	events := 20_000
+	for range deliveryRounds {
+		steps := []func(){
+			func() {
+				d.drive(b, d.pids.node, plan{During: during, Window: deliveryWindow}, &ours)
+				b.Logf("ours         %v", &ours)
+			},
+			func() {
+				d.drive(b, loop, plan{Bare: true, During: during, Window: deliveryWindow}, &bare)
+				b.Logf("bare         %v", &bare)
+			},
+			func() {
+				d.drain(b, d.pids.node, false, events, &ownFilled)
+				b.Logf("ours, filled %v", &ownFilled)
+			},
+			func() {
+				d.drain(b, loop, true, events, &bareFilled)
+				b.Logf("bare, filled %v", &bareFilled)
+			},
+		}
+		rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+		for _, step := range steps {
+			step()
+		}
+	}
+	if d.shown.skipped.Load() > 0 || d.shown.repeated.Load() > 0 {
+		b.Errorf("%d skipped, %d repeated", d.shown.skipped.Load(), d.shown.repeated.Load())
+	}
+	b.ReportMetric(0, "ns/op")
+	ours.report(b, "ours")
+	bare.report(b, "bare")
+	ownFilled.report(b, "ours-filled")
+	bareFilled.report(b, "bare-filled")
+	b.ReportMetric(median(ours.rate)/median(bare.rate), "x-bare")
+	b.ReportMetric(median(ownFilled.rate)/median(bareFilled.rate), "x-bare-filled")
+	if file := os.Getenv("BENCH_PROFILE"); file != "" {
+		d.profile(b, file)
+	}
+}
+
+// profile writes profiles of the node under load.
+func (d *deliveries) profile(b *testing.B, file string) {
+	b.Helper()
+	var wait sync.WaitGroup
+	for path, name := range map[string]string{"profile?seconds=6": "cpu", "allocs?seconds=6": "allocs"} {
+		wait.Go(func() {
+			r, err := testenv.Do(b.Context(), http.MethodGet, d.node.Internal+"/debug/pprof/"+path, testenv.AdminToken, nil)
+			if err == nil {
+				err = os.WriteFile(file+"."+name, r.Body, 0o600)
+			}
+			if err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	d.drive(b, d.pids.node, plan{During: 8 * time.Second, Window: deliveryWindow}, &flow{})
+	wait.Wait()
+}
+
+// BenchmarkDeliveryIsolation times deliveries to healthy endpoints at a steady rate: while the other half of all endpoints that have
+// events is healthy as well, refuses connections, hangs, and hangs at the same host as the healthy ones.
+func BenchmarkDeliveryIsolation(b *testing.B) {
+	const half = deliveryLanes / 2
+	d := newDeliveries(b)
+	apart, _ := d.startReceiver(b, freeAddress(b))
+	dead := "http://" + freeAddress(b)
+	urls := []func(n int) string{
+		func(n int) string { return fmt.Sprintf("%s/timed/%d", d.receiver, n) },
+		func(n int) string { return fmt.Sprintf("%s/other/%d", d.receiver, half+n) },
+		func(n int) string { return fmt.Sprintf("%s/dead/%d", dead, n) },
+		func(n int) string { return fmt.Sprintf("%s/hang/%d", apart, n) },
+		func(n int) string { return fmt.Sprintf("%s/hang/%d", d.receiver, n) },
+	}
+	for _, url := range urls {
+		d.connect(b, half, url)
+	}
+	names := []string{"healthy", "refused", "hanging", "hanging-same-host"}
+	d.paced(b, plan{First: 0, Count: half, Also: half, More: half, During: time.Second, PerSecond: pacedEvents})
+	median50, median99, sent99 := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
+	for range 3 {
+		for i, name := range names {
+			d.shown.stored.reset()
+			d.shown.published.reset()
+			d.paced(b, plan{First: 0, Count: half, Also: half * (i + 1), More: half, During: 2 * round(b), PerSecond: pacedEvents})
+			p50, p99 := d.shown.stored.quantile(0.5), d.shown.stored.quantile(0.99)
+			median50[name], median99[name] = append(median50[name], p50), append(median99[name], p99)
+			sent99[name] = append(sent99[name], d.shown.published.quantile(0.99))
+			b.Logf("%-18s stored to received p50 %6.1f p99 %6.1f max %7.1f ms, published to received p50 %6.1f p99 %6.1f ms",
+				name, p50, p99, d.shown.stored.quantile(0.9999), d.shown.published.quantile(0.5), d.shown.published.quantile(0.99))
+		}
+	}
+	if d.shown.skipped.Load() > 0 || d.shown.repeated.Load() > 0 {
+		b.Errorf("%d skipped, %d repeated", d.shown.skipped.Load(), d.shown.repeated.Load())
+	}
+	if rows := d.number(b, "SELECT count(*) FROM webhook_lane"); rows != 3*half {
+		b.Errorf("%d lanes are in trouble, not %d: something else was measured", rows, 3*half)
+	}
+	b.ReportMetric(0, "ns/op")
+	for _, name := range names {
+		b.ReportMetric(median(median50[name]), "ms-p50-"+name)
+		b.ReportMetric(median(median99[name]), "ms-p99-"+name)
+		b.ReportMetric(median(sent99[name]), "ms-p99-published-"+name)
+	}
+	limit := median(median99["healthy"])*1.05 + 50
+	for _, name := range names[1:] {
+		if got := median(median99[name]); got > limit {
+			b.Errorf("%s: healthy endpoints wait %.1f ms, more than %.1f", name, got, limit)
+		}
+	}
+}
+
+// paced publishes at a steady rate and waits until the healthy half was received: events of both halves alternate.
+func (d *deliveries) paced(b *testing.B, p plan) {
+	b.Helper()
+	base := d.shown.healthy.Load()
+	p.Events, p.InTurn = int(p.During.Seconds()*float64(p.PerSecond)), true
+	o := d.publish(b, p)
+	cycle := p.Count + p.More
+	want := o.Published/cycle*p.Count + min(o.Published%cycle, p.Count)
+	d.await(b, &d.shown.healthy, base+int64(want), time.Minute)
+}
