@@ -107,6 +107,7 @@ func (anybody) Missed(string) {}
 
 // ourStreams is the product's way from the bus and the store to a stream: all of it but keys, limits and the list of accounts.
 func ourStreams(t *testing.T) http.Handler {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New(os.Getenv("BENCH_DATABASE")), MaxConns: 4, Name: "bench"})
 	if err != nil {
@@ -141,6 +142,7 @@ func ourStreams(t *testing.T) http.Handler {
 // bareLoop is the least that anybody writes: a subscription per connection, and every message to its stream. It resumes nothing, checks
 // nothing and forgets what it could not send.
 func bareLoop(t *testing.T) http.Handler {
+	t.Helper()
 	conn, err := nats.Connect(os.Getenv("BENCH_NATS"))
 	if err != nil {
 		t.Fatal(err)

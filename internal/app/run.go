@@ -137,7 +137,9 @@ func (n *Node) drain(ctx context.Context, servers []*http.Server) {
 	time.Sleep(n.cfg.DrainDelay)
 	ctx, cancel := context.WithTimeout(ctx, shutdownGrace)
 	defer cancel()
-	n.api.EndStreams(ctx)
+	if err := n.api.EndStreams(ctx); err != nil {
+		n.log.LogAttrs(ctx, slog.LevelWarn, "streams cut off", slog.Any("error", err))
+	}
 	for _, s := range servers {
 		if err := s.Shutdown(ctx); err != nil {
 			n.log.LogAttrs(ctx, slog.LevelWarn, "requests cut off", slog.Any("error", err))

@@ -188,15 +188,7 @@ func (c Config) check() error {
 	if !slices.Contains([]string{"auto", "json", "pretty"}, c.LogFormat) {
 		bad("STAGEDOOR_LOG_FORMAT is %q: use auto, json or pretty", c.LogFormat)
 	}
-	if !slices.Contains([]string{"jetstream", "postgres"}, c.EventLog) {
-		bad("STAGEDOOR_EVENT_LOG is %q: use jetstream, or postgres on a single box", c.EventLog)
-	}
-	if c.EventLogReplicas != 1 && c.EventLogReplicas != 3 {
-		bad("STAGEDOOR_EVENT_REPLICAS is %d: use 1, or 3 on a cluster", c.EventLogReplicas)
-	}
-	if c.EventLogStreams < 1 || c.EventLogStreams > 64 {
-		bad("STAGEDOOR_EVENT_STREAMS is %d: use 1 to 64", c.EventLogStreams)
-	}
+	out = append(out, c.checkEventLog())
 	if c.DrainDelay < 0 || c.DrainDelay > time.Minute {
 		bad("STAGEDOOR_DRAIN_DELAY is %s: use 0s to 1m", c.DrainDelay)
 	}
@@ -205,6 +197,22 @@ func (c Config) check() error {
 	}
 	if c.MaxConns < 2 {
 		bad("STAGEDOOR_DATABASE_MAX_CONNS is %d: use 2 or more", c.MaxConns)
+	}
+	return errors.Join(out...)
+}
+
+// checkEventLog judges where events wait.
+func (c Config) checkEventLog() error {
+	var out []error
+	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
+	if !slices.Contains([]string{"jetstream", "postgres"}, c.EventLog) {
+		bad("STAGEDOOR_EVENT_LOG is %q: use jetstream, or postgres on a single box", c.EventLog)
+	}
+	if c.EventLogReplicas != 1 && c.EventLogReplicas != 3 {
+		bad("STAGEDOOR_EVENT_REPLICAS is %d: use 1, or 3 on a cluster", c.EventLogReplicas)
+	}
+	if c.EventLogStreams < 1 || c.EventLogStreams > 64 {
+		bad("STAGEDOOR_EVENT_STREAMS is %d: use 1 to 64", c.EventLogStreams)
 	}
 	return errors.Join(out...)
 }

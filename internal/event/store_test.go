@@ -174,7 +174,7 @@ func TestTheOrgStreamWaitsForThoseWhoCommitLate(t *testing.T) {
 	_, err := r.Commit(t.Context(), &b)
 	must(t, err)
 	since := now().Add(-time.Hour)
-	list, reached, err := r.OrgAfter(t.Context(), r.org, event.Position{}, since, 10)
+	list, _, err := r.OrgAfter(t.Context(), r.org, event.Position{}, since, 10)
 	must(t, err)
 	equal(t, 0, len(list)) // the fast one has the higher number
 	close(finish)
@@ -183,7 +183,7 @@ func TestTheOrgStreamWaitsForThoseWhoCommitLate(t *testing.T) {
 		list, _, err = r.OrgAfter(t.Context(), r.org, event.Position{}, since, 10)
 		must(t, err)
 	}
-	reached = list[1].Position()
+	reached := list[1].Position()
 	equal(t, []string{slow, fast}, []string{list[0].Source, list[1].Source})
 	list, _, err = r.OrgAfter(t.Context(), r.org, reached, since, 10)
 	must(t, err)

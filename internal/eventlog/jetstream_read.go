@@ -149,7 +149,7 @@ func (r *reader) Next(ctx context.Context) ([]Entry, error) {
 		return nil, r.err
 	}
 	if moved {
-		return nil, nil //nolint:nilnil // nothing came, and Reached has moved
+		return nil, nil // nothing came, and Reached has moved
 	}
 	return nil, ctx.Err()
 }

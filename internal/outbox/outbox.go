@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/outbox/internal/db"
 	"github.com/stagedoor/stagedoor/internal/postgres"
@@ -87,21 +85,6 @@ func (o *Outbox) After(ctx context.Context, org id.Org, seq int64, limit int) ([
 		return nil, fmt.Errorf("read events of %s: %w", org, err)
 	}
 	return storedOf(rows), nil
-}
-
-func storedOf(rows []db.Outbox) []Stored {
-	list := make([]Stored, len(rows))
-	for i, r := range rows {
-		list[i] = Stored{
-			Org: r.OrgID, ID: r.ID, Seq: r.Seq, Account: id.Account(r.AccountID), Kind: r.Kind,
-			OfUserID: r.OfUserID, ReferenceID: r.ReferenceID, Data: r.Data, At: r.At,
-		}
-	}
-	return list
-}
-
-func place(org id.Org, account id.Account) pgtype.Int2 {
-	return pgtype.Int2{Int16: int16(id.Bucket(source(org, account))), Valid: true}
 }
 
 // Waiting lists events of buckets that nobody has taken, oldest first.

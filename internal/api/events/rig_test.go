@@ -202,7 +202,7 @@ type source struct {
 // open opens a stream and waits for the first event.
 func (r *rig) open(t testing.TB, target, key string, headers ...string) (*source, seen) {
 	t.Helper()
-	res, cancel := r.send(t, http.MethodGet, target, key, headers...)
+	res, cancel := r.send(t, http.MethodGet, target, key, headers...) //nolint:bodyclose // ended by cancel
 	s := &source{res, make(chan seen, 1000), cancel}
 	t.Cleanup(cancel)
 	if res.StatusCode != http.StatusOK {

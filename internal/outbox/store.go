@@ -1,0 +1,24 @@
+package outbox
+
+import (
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/outbox/internal/db"
+)
+
+func storedOf(rows []db.Outbox) []Stored {
+	list := make([]Stored, len(rows))
+	for i, r := range rows {
+		list[i] = Stored{
+			Org: r.OrgID, ID: r.ID, Seq: r.Seq, Account: id.Account(r.AccountID), Kind: r.Kind,
+			OfUserID: r.OfUserID, ReferenceID: r.ReferenceID, Data: r.Data, At: r.At,
+		}
+	}
+	return list
+}
+
+// place is the bucket of what an event belongs to.
+func place(org id.Org, account id.Account) pgtype.Int2 {
+	return pgtype.Int2{Int16: int16(id.Bucket(source(org, account))), Valid: true}
+}
