@@ -51,12 +51,21 @@ func (a Account) View() View {
 		AvatarURL: some(a.AvatarURL), ProxyCountry: a.Region, ReferenceID: some(a.ReferenceID), Metadata: metadata,
 		RememberCredentials: a.RememberCredentials, CreatedAt: a.CreatedAt, LastSeenAt: a.LastSeenAt, LastCheckedAt: a.LastCheckedAt,
 		SessionExpiresAt: a.SessionExpiresAt, PendingAttemptID: some(string(a.PendingAttempt)),
-		Listener: a.Listener.view(), Sandbox: a.Environment == org.EnvSandbox,
+		Listener: a.listenerView(), Sandbox: a.Environment == org.EnvSandbox,
 	}
 }
 
 func (l Listener) view() ListenerView {
 	return ListenerView{State: string(cmp.Or(l.State, ListenerOff)), Since: l.Since, LastEventAt: l.LastEventAt}
+}
+
+// listenerView shows a listener as up only once the account is known to work: whoever waits for it misses nothing that came of it.
+func (a Account) listenerView() ListenerView {
+	v := a.Listener.view()
+	if a.State == Connecting && v.State == string(ListenerUp) {
+		v.State = string(ListenerConnecting)
+	}
+	return v
 }
 
 // some is nil for nothing.

@@ -96,6 +96,15 @@ func (o *Outbox) Waiting(ctx context.Context, buckets []int16, limit int) ([]Sto
 	return storedOf(rows), nil
 }
 
+// Pending says whether events of an account wait to be taken.
+func (o *Outbox) Pending(ctx context.Context, org id.Org, account id.Account) (bool, error) {
+	waiting, err := db.New(o.db.Pool()).Pending(ctx, db.PendingParams{OrgID: org, AccountID: string(account)})
+	if err != nil {
+		return false, fmt.Errorf("look for waiting events: %w", err)
+	}
+	return waiting, nil
+}
+
 // ErrTaken means that somebody else has taken an event.
 var ErrTaken = errors.New("an event was taken by another")
 

@@ -20,3 +20,6 @@ SELECT * FROM outbox WHERE bucket IS NULL ORDER BY seq LIMIT @max_rows;
 -- name: Settle :exec
 -- tenant: written by a version that knew no buckets
 UPDATE outbox SET bucket = @bucket WHERE seq = @seq;
+
+-- name: Pending :one
+SELECT EXISTS (SELECT 1 FROM outbox WHERE org_id = @org_id AND account_id = @account_id);

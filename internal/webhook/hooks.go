@@ -181,7 +181,7 @@ func (w *Webhooks) Put(ctx context.Context, by audit.By, org id.Org, account id.
 	if err := w.check(ctx, org, account, &c); err != nil {
 		return Webhook{}, err
 	}
-	head, err := w.Events.Head(ctx, org, string(account))
+	head, err := w.begin(ctx, org, account)
 	if err != nil {
 		return Webhook{}, err
 	}
@@ -226,6 +226,38 @@ func (w *Webhooks) Put(ctx context.Context, by audit.By, org id.Org, account id.
 	}
 	w.tell(ctx, org, account)
 	return w.answer(ctx, org, account, text)
+}
+
+// How long a new webhook waits for what happened before it, and how often it looks.
+const (
+	beginWithin = time.Second
+	beginEvery  = 20 * time.Millisecond
+)
+
+// begin is where a new webhook of an account begins: behind everything that has happened to it. An event of our own may have happened
+// and not be stored yet, such as that the account was connected.
+func (w *Webhooks) begin(ctx context.Context, org id.Org, account id.Account) (event.Head, error) {
+	tick := time.NewTicker(beginEvery)
+	defer tick.Stop()
+	over := time.NewTimer(beginWithin)
+	defer over.Stop()
+	for waiting := true; waiting; {
+		var err error
+		if waiting, err = w.Outbox.Pending(ctx, org, account); err != nil {
+			return event.Head{}, err
+		}
+		if !waiting {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return event.Head{}, context.Cause(ctx)
+		case <-over.C:
+			waiting = false
+		case <-tick.C:
+		}
+	}
+	return w.Events.Head(ctx, org, string(account))
 }
 
 // answer is a webhook that was written, with its secret.

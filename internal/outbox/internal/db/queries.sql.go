@@ -123,6 +123,22 @@ func (q *Queries) Homeless(ctx context.Context, maxRows int32) ([]Outbox, error)
 	return items, nil
 }
 
+const pending = `-- name: Pending :one
+SELECT EXISTS (SELECT 1 FROM outbox WHERE org_id = $1 AND account_id = $2)
+`
+
+type PendingParams struct {
+	OrgID     id.Org
+	AccountID string
+}
+
+func (q *Queries) Pending(ctx context.Context, arg PendingParams) (bool, error) {
+	row := q.db.QueryRow(ctx, pending, arg.OrgID, arg.AccountID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const settle = `-- name: Settle :exec
 UPDATE outbox SET bucket = $1 WHERE seq = $2
 `
