@@ -2,7 +2,10 @@
 // everything else can be given another one.
 package clock
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Now returns the time in UTC, with the monotonic reading that durations need.
 func Now() time.Time { return time.Now().UTC() }
@@ -11,4 +14,16 @@ func Now() time.Time { return time.Now().UTC() }
 func Ticker(d time.Duration) (tick <-chan time.Time, stop func()) {
 	t := time.NewTicker(d)
 	return t.C, t.Stop
+}
+
+// Pause waits; false if the context ends first.
+func Pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }

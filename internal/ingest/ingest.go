@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/eventlog"
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -124,7 +125,7 @@ func (g *Ingest) claim(ctx context.Context, slot int, epoch int64) (event.Progre
 			return p, false
 		}
 		g.Log.LogAttrs(ctx, slog.LevelWarn, "bucket not claimed", slog.Int("bucket", slot), slog.Any("error", err))
-		if !pause(ctx, claimRetry) {
+		if !clock.Pause(ctx, claimRetry) {
 			return p, false
 		}
 	}
@@ -303,17 +304,6 @@ type backoff struct{ last time.Duration }
 func (b *backoff) next() time.Duration {
 	b.last = min(max(2*b.last, retryFirst), retryMost)
 	return b.last
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // metrics are what operators watch.

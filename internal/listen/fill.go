@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 )
@@ -144,7 +145,7 @@ func (s *session) release(ctx context.Context, after string) (done bool, err err
 // refill fetches again what a log that was lost may have held, while the socket stays open. Until then records are still those of the
 // lost log: what the flow believes to be confirmed may be gone.
 func (s *session) refill(ctx context.Context) error {
-	if !pause(ctx, jitter(s.n.l.Config.Spread)) {
+	if !clock.Pause(ctx, jitter(s.n.l.Config.Spread)) {
 		return context.Cause(ctx)
 	}
 	epoch, err := s.n.l.logEpoch(ctx)
@@ -232,9 +233,6 @@ func (s *session) page(ctx context.Context, m *upstream.Missed, first bool) erro
 	return nil
 }
 
-// KindGap is the event that says that others may be missing.
-const KindGap = "listener.gap"
-
 // gap publishes that events since a time may be missing.
 func (s *session) gap(ctx context.Context, from time.Time, watermark string) error {
 	s.n.l.metrics.gaps.Inc()
@@ -258,7 +256,7 @@ func (s *session) gap(ctx context.Context, from time.Time, watermark string) err
 		s.flow.base = watermark
 	}
 	s.mu.Unlock()
-	return s.publish(ctx, &catalog.Event{Kind: KindGap, Class: catalog.Durable, Data: data}, now)
+	return s.publish(ctx, &catalog.Event{Kind: event.KindGap, Class: catalog.Durable, Data: data}, now)
 }
 
 // bounded is what of an event's data goes into the log: of more than can be told later only the size.

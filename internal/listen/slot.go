@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/lease"
@@ -74,7 +75,7 @@ func (s *slot) take(ctx context.Context) bool {
 			return false
 		}
 		s.l.Log.LogAttrs(ctx, slog.LevelWarn, "shard not taken", slog.Int("shard", s.shard), slog.Any("error", err))
-		if !pause(ctx, retryShard) {
+		if !clock.Pause(ctx, retryShard) {
 			return false
 		}
 	}
@@ -234,25 +235,13 @@ func (s *slot) awaitStore(ctx context.Context, bucket int) error {
 			s.mu.Unlock()
 			return nil
 		}
-		if !pause(limited, 100*time.Millisecond+rand.N(200*time.Millisecond)) {
+		if !clock.Pause(limited, 100*time.Millisecond+rand.N(200*time.Millisecond)) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			s.l.Log.LogAttrs(ctx, slog.LevelWarn, "the store is behind the log; frames may be stored twice", slog.Int("bucket", bucket), slog.Any("error", err))
 			return nil
 		}
-	}
-}
-
-// pause waits; false if the context ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/webhook/lane"
@@ -68,17 +69,6 @@ func (w *Webhooks) Hold(ctx context.Context, bucket int, epoch int64) {
 // retryAfter is how long to wait for a database that is away.
 const retryAfter = 250 * time.Millisecond
 
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
 // takeOver loads what the database has of a bucket, and says whether it is ours.
 func (w *Webhooks) takeOver(ctx context.Context, bucket int, epoch int64, h *holding) bool {
 	for {
@@ -92,7 +82,7 @@ func (w *Webhooks) takeOver(ctx context.Context, bucket int, epoch int64, h *hol
 		case ctx.Err() == nil:
 			w.Log.LogAttrs(ctx, slog.LevelWarn, "webhooks of a bucket not loaded", slog.Int("bucket", bucket), slog.Any("error", err))
 		}
-		if !pause(ctx, retryAfter) {
+		if !clock.Pause(ctx, retryAfter) {
 			return false
 		}
 	}
@@ -244,7 +234,7 @@ func (w *Webhooks) configure(ctx context.Context, list []*lane.Lane) {
 		if ctx.Err() == nil {
 			w.Log.LogAttrs(ctx, slog.LevelWarn, "webhooks not read", slog.Any("error", err))
 		}
-		pause(ctx, retryAfter)
+		clock.Pause(ctx, retryAfter)
 	}
 	w.mu.Lock()
 	now := w.Now()
@@ -265,7 +255,7 @@ func (w *Webhooks) configure(ctx context.Context, list []*lane.Lane) {
 	w.mu.Unlock()
 	w.spawn(job)
 	if closed > 0 { // their keys cannot be read now
-		pause(ctx, retryAfter)
+		clock.Pause(ctx, retryAfter)
 	}
 }
 
@@ -343,7 +333,7 @@ func (w *Webhooks) read(p lane.Page) {
 			list, err = w.Events.After(ctx, p.Lane.Org(), p.Lane.Source(), p.After, w.since(p.Hook), w.Config.Lane.Page)
 			if err != nil && ctx.Err() == nil {
 				w.Log.LogAttrs(ctx, slog.LevelWarn, "events for a webhook not read", slog.String("account", p.Lane.Source()), slog.Any("error", err))
-				pause(ctx, retryAfter)
+				clock.Pause(ctx, retryAfter)
 			}
 		})
 	}

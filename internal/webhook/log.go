@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
@@ -93,7 +94,7 @@ func (w *Webhooks) Deliveries(ctx context.Context, org id.Org, account id.Accoun
 		w.settleLog(ctx)
 		// One more than is wanted tells whether there is another page.
 		list, err = deliveries(ctx, w.DB.Pool(), ref{org, account}, f, w.kept(days), limit+1)
-		if err != nil || len(list) > 0 || !w.Now().Before(end) || !pause(ctx, lookEvery) {
+		if err != nil || len(list) > 0 || !w.Now().Before(end) || !clock.Pause(ctx, lookEvery) {
 			break
 		}
 	}
