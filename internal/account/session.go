@@ -71,6 +71,11 @@ func (s *Accounts) disconnected(a Account) error {
 		With("accountId", a.ID).With("reconnect", map[string]string{"url": s.ReconnectURL(a.Org, a.ID)})
 }
 
+// SameSession says whether both have the very same session, cookies and all.
+func (a Account) SameSession(b Account) bool {
+	return a.signIn == b.signIn && a.sealedVersion == b.sealedVersion
+}
+
 func sessionAddress(a Account) seal.Address {
 	return seal.Address{Org: a.Org, Holder: string(a.ID), Purpose: seal.PurposeSession, Version: a.sealedVersion}
 }

@@ -93,7 +93,7 @@ func (h *Health) confirm(ctx context.Context, refused account.Account) (bool, er
 	if err != nil {
 		return false, err
 	}
-	if a.SessionVersion != refused.SessionVersion {
+	if !a.SameSession(refused) {
 		return true, nil // another session, or another cookie, by now
 	}
 	driver, ok := h.Drivers(a.Environment)

@@ -102,7 +102,7 @@ func (h *Health) lookAgain(ctx context.Context, driver upstream.Driver, refused 
 		if err != nil {
 			return a, finding{}, err
 		}
-		if a.SessionVersion != refused.SessionVersion || step > settleSteps {
+		if !a.SameSession(refused) || step > settleSteps {
 			return h.probe(ctx, driver, a, session)
 		}
 		select {

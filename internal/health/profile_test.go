@@ -81,6 +81,22 @@ func TestAProfileOfADeadSessionSaysWhereTheAccountStands(t *testing.T) {
 	r.state(kept, account.Reauthenticating, "session_expired")
 }
 
+// An account moves for other reasons than a new session; a refusal from before holds after it.
+func TestARefusalIsBelievedAlthoughTheAccountHasMoved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	connecting, login := r.connect("ok", false)
+	if _, err := r.health.Profile(t.Context(), connecting.Org, connecting.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.state(connecting, account.Active, "")
+	r.endSessions(login)
+	if alive, err := r.health.Confirm(t.Context(), connecting); alive || err != nil {
+		t.Fatalf("alive %v, %v", alive, err)
+	}
+	r.state(connecting, account.ReconnectRequired, "session_expired")
+}
+
 func TestAProfileSurvivesOneRefusal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
