@@ -154,16 +154,18 @@ func (n *Node) store(ctx context.Context) error {
 	return err
 }
 
-// holdBucket writes a bucket and sends its webhooks until it is given up: the last batch is written before the last webhook is sent.
+// holdBucket writes a bucket and sends its webhooks until it is given up: the last batch is written before the last webhook is sent. If
+// either is fenced off the other ends too; whoever the bucket belongs to takes it with the next beat.
 func (n *Node) holdBucket(ctx context.Context, h lease.Held) {
+	writing, fenced := context.WithCancel(ctx)
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
+		defer fenced()
 		n.webhooks.Hold(sending, h.Slot, h.Epoch)
 	}()
-	n.ingest.Hold(ctx, h.Slot, h.Epoch)
-	<-ctx.Done() // one that was fenced off waits until the lease is known to be gone
+	n.ingest.Hold(writing, h.Slot, h.Epoch)
 	stop()
 	<-sent
 }

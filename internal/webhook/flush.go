@@ -54,8 +54,9 @@ func (w *Webhooks) Flush(ctx context.Context) error {
 	} else {
 		w.machine.Flushed(batch, done.unsaved)
 	}
-	for _, bucket := range done.lost {
-		if h := w.held[bucket]; h != nil {
+	for _, f := range done.lost {
+		// By now this node may have the bucket again, by a newer lease.
+		if h := w.held[f.Bucket]; h != nil && h.epoch == f.Epoch {
 			h.lose()
 		}
 	}
@@ -74,7 +75,7 @@ func (w *Webhooks) Flush(ctx context.Context) error {
 // written is what became of a batch.
 type written struct {
 	// lost are buckets that another node has, unsaved accounts whose owner ordered something else meanwhile.
-	lost    []int
+	lost    []lane.Floor
 	unsaved map[string]bool
 }
 

@@ -102,7 +102,7 @@ func fence(ctx context.Context, q *db.Queries, floors []lane.Floor, done *writte
 	}
 	for _, f := range floors {
 		if !ours[f.Bucket] {
-			done.lost = append(done.lost, f.Bucket)
+			done.lost = append(done.lost, f)
 		}
 	}
 	return ours, nil

@@ -1,8 +1,10 @@
 package webhook_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,4 +95,42 @@ func TestATakeOverLosesNothing(t *testing.T) {
 	if n := r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 2"); n != 1 {
 		t.Error("the bucket is not the second's")
 	}
+}
+
+// A node that has a bucket again may still be writing what it knew of it under an older lease. That this is refused says nothing of the
+// newer one.
+func TestALateWriteOfAnOldLeaseDoesNotEndTheNewOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	rec := newReceiver(t, nil)
+	a := r.account()
+	bucket := all(a)[0]
+	n := r.node(bucket)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
+	r.fire(n, a, "message", 1)
+	rec.wait(t, "/a", 1)
+	until(t, "it is written", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
+
+	other, err := r.DB.Pool().Begin(t.Context())
+	must(t, err)
+	_, err = other.Exec(t.Context(), "UPDATE webhook_bucket SET epoch = 2 WHERE bucket = $1", bucket)
+	must(t, err)
+	blocked := func(n int) func() bool {
+		return func() bool {
+			return r.rows("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") >= n
+		}
+	}
+	r.fire(n, a, "message", 1)
+	until(t, "the first lease writes", blocked(1))
+	again, stop := context.WithCancel(t.Context())
+	var holds sync.WaitGroup
+	defer holds.Wait()
+	defer stop()
+	holds.Go(func() { n.Hold(again, bucket, 3) })
+	until(t, "the third lease claims", blocked(2))
+	must(t, other.Commit(t.Context()))
+
+	until(t, "the third has it", func() bool { return r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 3") == 1 })
+	r.fire(n, a, "message", 1)
+	until(t, "it delivers", func() bool { l := rec.on("/a"); return l[len(l)-1].seq == 3 })
 }
