@@ -91,11 +91,8 @@ func (m *Machine) hostFailed(h *host, job *Job, r Result, now time.Time) {
 	if len(h.who) < m.OpenLanes && !slices.Contains(h.who, source) {
 		h.who = append(h.who, source)
 	}
-	if h.half {
-		m.openHost(h, now)
-		return
-	}
-	if h.fails >= m.OpenAfter && len(h.who) >= m.OpenLanes {
+	// One that failed before may be the only one to blame: the host has just worked for another.
+	if h.half && job.Lane.row.FailCount == 0 || h.fails >= m.OpenAfter && len(h.who) >= m.OpenLanes {
 		m.openHost(h, now)
 	}
 }
@@ -115,6 +112,8 @@ func (m *Machine) hostWorks(h *host, now time.Time) {
 	if h.open {
 		h.open, h.half, h.window = false, true, 1
 		m.timers.stop(&h.timer)
+		// Those that never failed themselves have waited for nothing but the host.
+		slices.SortStableFunc(h.parked, func(a, b *Lane) int { return min(a.row.FailCount, 1) - min(b.row.FailCount, 1) })
 	} else {
 		h.window *= 2
 	}
@@ -161,16 +160,24 @@ func (m *Machine) tryHost(h *host, now time.Time) {
 	h.open, h.half, h.window, h.parked = false, true, 1, nil
 }
 
-// volunteers says whether a lane that works may see for itself whether its host is back: it would wait for what others have found out.
+// volunteers says whether a lane may see for itself whether its host is back, so that it does not wait for what others have found out:
+// one that works, or one that has failed once or twice at a host that works for others.
 func (m *Machine) volunteers(l *Lane, h *host, now time.Time) bool {
-	if l.row.State != Live || !l.row.FailSince.IsZero() || now.Sub(h.lastTry) < tryEvery {
+	works := l.row.State == Live && l.row.FailSince.IsZero()
+	retries := l.probing && l.row.FailCount <= gentle && now.Sub(h.lastGood) < worksFor
+	if !works && !retries || now.Sub(h.lastTry) < tryEvery {
 		return false
 	}
 	l.volunteer, h.lastTry = true, now
 	return true
 }
 
-const tryEvery = 250 * time.Millisecond
+const (
+	// tryEvery is how often somebody may.
+	tryEvery = 250 * time.Millisecond
+	// worksFor is how long a host is taken to work for some after it did.
+	worksFor = time.Minute
+)
 
 // park lets a lane wait for its host.
 func (m *Machine) park(l *Lane, h *host, now time.Time) {

@@ -283,6 +283,54 @@ func TestAHostIsTriedOnceForAll(t *testing.T) {
 	}
 }
 
+// A host may be many customers' servers behind one name: the dead ones among them do not keep the others from being tried again.
+func TestDeadNeighboursDelayNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 6, 40)
+	dead, once := map[string]bool{}, map[string]bool{}
+	for i, source := range w.sources() {
+		dead[source], once[source] = i%2 == 0, i%4 == 1
+	}
+	w.answer = func(_ *world, source string, _ int64) lane.Result {
+		if dead[source] || once[source] {
+			once[source] = false
+			return lane.Result{Status: 500, Took: time.Millisecond}
+		}
+		return lane.Result{Status: 200, Took: time.Millisecond}
+	}
+	pump := func() {
+		for again := true; again; {
+			w.machine.Tick(w.now)
+			for _, l := range w.machine.NextLoads(1000) {
+				h := w.hook(l.Source())
+				h.Host = "one"
+				w.machine.Configured(l, h, w.now)
+			}
+			again = w.step() || len(w.flying) > 0
+		}
+		w.flush(false)
+	}
+	fire := func(those func(string) bool) {
+		for _, source := range w.sources() {
+			if those(source) {
+				w.commit(source, 1)
+			}
+		}
+		pump()
+	}
+	fire(func(s string) bool { return !dead[s] })
+	fire(func(s string) bool { return dead[s] }) // nothing works between them: the host is taken to be down
+	for range 4 * 45 {
+		w.now = w.now.Add(250 * time.Millisecond)
+		pump()
+	}
+	for _, source := range w.sources() {
+		if !dead[source] && len(w.got[source]) == 0 {
+			t.Errorf("%s has nothing after 45 s: %+v", source, w.rows[source])
+		}
+	}
+}
+
 // While slots are scarce healthy lanes still get through, and an org whose endpoints hang does not starve the others.
 func TestHangingEndpointsStarveNobody(t *testing.T) {
 	t.Parallel()
