@@ -212,6 +212,8 @@ type follower struct {
 	pos, known uint64
 	// moved says that something came since the last check.
 	moved bool
+	// short is how often in a row the stream was said to end before what is known of it.
+	short int
 	// consumed is the count of what this consumer has sent.
 	consumed uint64
 }
@@ -354,6 +356,10 @@ func (f *follower) send(ctx context.Context, p part) {
 	}
 }
 
+// shortTimes is how often in a row, seconds in all, a stream must be said to have become shorter until that is believed: a server that is
+// behind, or broken, may say so once, and to believe it means to read days of entries again.
+const shortTimes = 6
+
 // check looks whether the stream is still the one it was. If there is more in it than was read though nothing comes, then only others'
 // entries are new, or some have been lost on the way: a tick, which comes in order like everything else, tells which.
 func (f *follower) check(ctx context.Context) error {
@@ -368,8 +374,12 @@ func (f *follower) check(ctx context.Context) error {
 	case epochOf(info) != f.epoch:
 		return fmt.Errorf("%w: stream %s was made anew", ErrLost, f.stream.name)
 	case info.State.LastSeq < f.known:
+		if f.short++; f.short < shortTimes {
+			return fmt.Errorf("stream %s is said to end at %d and was read up to %d", f.stream.name, info.State.LastSeq, f.known)
+		}
 		return fmt.Errorf("%w: stream %s ends at %d and was read up to %d", ErrLost, f.stream.name, info.State.LastSeq, f.known)
 	}
+	f.short = 0
 	last := info.State.LastSeq
 	if !f.moved && last > f.pos {
 		// Readers that see the same need one tick between them. That it fails is noticed with the next check.
