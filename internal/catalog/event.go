@@ -33,6 +33,8 @@ type EventKind struct {
 	Kind    string
 	Summary string
 	Class   Class
+	// Every is how far apart ephemeral ones are told at least; 0 if the kind does not say.
+	Every time.Duration
 
 	frames []string
 	when   []condition
@@ -57,6 +59,8 @@ func (k *EventKind) Schema() json.RawMessage {
 type Event struct {
 	Kind  string
 	Class Class
+	// Every is the kind's.
+	Every time.Duration
 	// UpstreamID is the platform's id of the frame, empty if it has none.
 	UpstreamID string
 	// At is when it happened by the platform's clock, zero if it does not say.
@@ -112,7 +116,7 @@ func (c *Catalog) Decode(frame []byte) (Event, error) {
 	if k == nil {
 		return c.unknown(e, t, name, body)
 	}
-	e.Kind, e.Class = k.Kind, k.Class
+	e.Kind, e.Class, e.Every = k.Kind, k.Class, k.Every
 	data, err := k.data.Append(make([]byte, 0, len(frame)+len(frame)/4), t, body)
 	if err != nil {
 		return e, fmt.Errorf("frame for %s: %w", k.Kind, answerError(err))
@@ -217,7 +221,10 @@ func (c *compiler) compileEvents() {
 }
 
 func (c *compiler) event(e manifest.Event) *EventKind {
-	k := &EventKind{Kind: e.Kind, Summary: e.Summary, Class: Class(e.Class), frames: e.Frames}
+	k := &EventKind{Kind: e.Kind, Summary: e.Summary, Class: Class(e.Class), Every: time.Duration(e.EverySec) * time.Second, frames: e.Frames}
+	if k.Class == Durable && k.Every > 0 {
+		c.fault(e.Pos, "%s: everySec thins out ephemeral events; durable ones are all told", e.Kind)
+	}
 	if e.Kind == Unknown {
 		c.fault(e.Pos, "the event %s is made by passUnknown; do not write it down", Unknown)
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/catalog"
 )
 
-// coalesceEvery is how far apart ephemeral events of one kind and account are told; of those in between the last one counts.
+// coalesceEvery is how far apart ephemeral events of one kind and account are told, unless the kind wants more; of those in between the
+// last one counts.
 const coalesceEvery = 250 * time.Millisecond
 
 // coalescer thins out an account's ephemeral events, without I/O.
@@ -35,9 +36,11 @@ func (c *coalescer) came(e *catalog.Event, now time.Time) bool {
 		h.waiting = &copied
 		return false
 	}
-	h.free = now.Add(coalesceEvery)
+	h.free = now.Add(apart(e))
 	return true
 }
+
+func apart(e *catalog.Event) time.Duration { return max(e.Every, coalesceEvery) }
 
 // due are the events whose time has come, and when the next one's does; the zero time if none waits.
 func (c *coalescer) due(now time.Time) (list []catalog.Event, next time.Time) {
@@ -51,7 +54,7 @@ func (c *coalescer) due(now time.Time) (list []catalog.Event, next time.Time) {
 			}
 		default:
 			list = append(list, *h.waiting)
-			h.waiting, h.free = nil, now.Add(coalesceEvery)
+			h.waiting, h.free = nil, now.Add(apart(h.waiting))
 		}
 	}
 	return list, next

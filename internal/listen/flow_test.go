@@ -331,6 +331,24 @@ func TestTheFirstEphemeralEventIsToldAtOnceAndThenTheLastOfEachMoment(t *testing
 	}
 }
 
+func TestAKindThatWantsMoreIsToldLessOften(t *testing.T) {
+	t.Parallel()
+	var c listen.Coalescer
+	clicked := &catalog.Event{Kind: "linkClicked", Every: 10 * time.Second}
+	if !c.Came(clicked, noon) || c.Came(clicked, noon.Add(time.Second)) {
+		t.Fatal("the first is told at once, the next waits")
+	}
+	if list, next := c.Due(noon.Add(9 * time.Second)); len(list) != 0 || !next.Equal(noon.Add(10*time.Second)) {
+		t.Fatalf("%v, next at %s", list, next)
+	}
+	if list, _ := c.Due(noon.Add(10 * time.Second)); len(list) != 1 {
+		t.Fatalf("%v", list)
+	}
+	if c.Came(clicked, noon.Add(19*time.Second)) {
+		t.Fatal("one that waited counts as told")
+	}
+}
+
 func TestRetriesSpreadAndGrowUpToAMinute(t *testing.T) {
 	t.Parallel()
 	for n := range 100 {

@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -105,6 +106,7 @@ func (d *decoder) event(k key, v *value) Event {
 	e := Event{
 		Pos: k.pos, Kind: k.name, Summary: v.get("summary").string(), Class: v.get("class").string(), Frames: v.get("frame").strings(),
 	}
+	e.EverySec, _ = strconv.Atoi(string(v.get("everySec").raw())) // the schema has seen to it
 	for path, want := range v.get("when").members() {
 		e.When = append(e.When, Condition{path.name, want.json})
 	}

@@ -153,8 +153,10 @@ type Pair struct {
 type Event struct {
 	Pos
 	Kind, Summary, Class string
-	Frames               []string
-	When                 []Condition
+	// EverySec is how far apart ephemeral ones are told at least; 0 if the kind does not say.
+	EverySec int
+	Frames   []string
+	When     []Condition
 	// Of is a type that is the whole of the data; otherwise there are fields.
 	Of   string
 	Data []*Field
