@@ -118,3 +118,21 @@ func FuzzParsePosition(f *testing.F) {
 		}
 	})
 }
+
+// A list of errands that was read while one of them ended still has it; it is not done twice.
+func TestAnErrandThatEndsWhileTheListIsReadIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
+	r := webhook.NewRunning()
+	if !r.Begin("a") {
+		t.Fatal("it does not begin")
+	}
+	r.Ask()
+	r.End("a")
+	if r.Begin("a") {
+		t.Error("it is done again by a list from before its end")
+	}
+	r.Ask()
+	if !r.Begin("a") {
+		t.Error("one that is due again does not begin")
+	}
+}

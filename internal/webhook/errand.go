@@ -55,12 +55,21 @@ func retryErrand(e *lane.Errand) errand {
 type running struct {
 	mu  sync.Mutex
 	ids map[string]bool
+	// ended are those that ended since the list was last asked for: it may still have them as they were before.
+	ended map[string]bool
+}
+
+// ask begins to read the list of those that are due.
+func (r *running) ask() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = map[string]bool{}
 }
 
 func (r *running) begin(id string, most int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ids[id] || len(r.ids) >= most {
+	if r.ids[id] || r.ended[id] || len(r.ids) >= most {
 		return false
 	}
 	r.ids[id] = true
@@ -71,6 +80,7 @@ func (r *running) end(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.ids, id)
+	r.ended[id] = true
 }
 
 func (w *Webhooks) errandLoop(ctx context.Context) {
@@ -88,6 +98,7 @@ func (w *Webhooks) doErrands(ctx context.Context) {
 	if len(buckets) == 0 {
 		return
 	}
+	w.errands.ask()
 	list, err := dueErrands(ctx, w.DB.Pool(), buckets, w.Now(), w.Config.Errands)
 	if err != nil {
 		if ctx.Err() == nil {

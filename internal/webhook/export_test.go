@@ -6,3 +6,22 @@ func (w *Webhooks) Holding(bucket int) bool {
 	defer w.mu.Unlock()
 	return w.held[bucket] != nil
 }
+
+// Running are errands under way.
+type Running = running
+
+// NewRunning makes an empty list.
+func NewRunning() *Running {
+	r := &running{ids: map[string]bool{}}
+	r.ask()
+	return r
+}
+
+// Ask, Begin and End are what a node does with an errand.
+func (r *running) Ask() { r.ask() }
+
+// Begin begins one.
+func (r *running) Begin(id string) bool { return r.begin(id, 10) }
+
+// End ends one.
+func (r *running) End(id string) { r.end(id) }

@@ -132,6 +132,7 @@ func New(d Deps) *Webhooks {
 	}
 	w.shortly.entries = map[shortKey]*shortEntry{}
 	w.errands.ids = map[string]bool{}
+	w.errands.ask()
 	return w
 }
 
