@@ -172,15 +172,18 @@ func TestAnEarlyRefusalIsAnsweredAtOnce(t *testing.T) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		_, _ = io.WriteString(w, `{"error":{"code":2006,"message":"Too large."}}`)
 	})
-	rest, write := io.Pipe()
-	t.Cleanup(func() { _ = write.Close() })
-	go func() { _, _ = write.Write(content(100_000)) }() // and then nothing more, but the body is not at its end
-	got := r.do("POST", "/media?fileName=film.mp4", rest, "Content-Type", "video/mp4", "Content-Length", fmt.Sprint(3*partSize))
+	// stalls begins to send, and then sends nothing more, but the body is not at its end.
+	stalls := func() io.Reader {
+		rest, write := io.Pipe()
+		t.Cleanup(func() { _ = write.Close() })
+		return io.MultiReader(bytes.NewReader(content(100_000)), rest)
+	}
+	got := r.do("POST", "/media?fileName=film.mp4", stalls(), "Content-Type", "video/mp4", "Content-Length", fmt.Sprint(3*partSize))
 	if got.code() != problem.UpstreamRejected.Code || got.json("upstreamCode") != 2006.0 || got.json("nextPart") != 1.0 || got.json("uploadId") == nil {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	r.idle()
-	part := r.do("PUT", fmt.Sprintf("/media/uploads/%v/parts/1", got.json("uploadId")), io.MultiReader(bytes.NewReader(content(100_000)), rest), "Content-Length", fmt.Sprint(partSize))
+	part := r.do("PUT", fmt.Sprintf("/media/uploads/%v/parts/1", got.json("uploadId")), stalls(), "Content-Length", fmt.Sprint(partSize))
 	if part.code() != problem.UpstreamRejected.Code {
 		t.Errorf("a part: %d %s", part.status, part.body)
 	}
