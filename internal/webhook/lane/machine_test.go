@@ -242,21 +242,7 @@ func TestAHostIsTriedOnceForAll(t *testing.T) {
 		w.gens[source] = 1
 	}
 	hooks := w.sources()
-	same := func(l *lane.Lane) {
-		h := w.hook(l.Source())
-		h.Host = "one"
-		w.machine.Configured(l, h, w.now)
-	}
-	pump := func() {
-		for again := true; again; {
-			w.machine.Tick(w.now)
-			for _, l := range w.machine.NextLoads(1000) {
-				same(l)
-			}
-			again = w.step() || len(w.flying) > 0
-		}
-		w.flush(false)
-	}
+	pump := func() { w.pump("one") }
 	for _, source := range hooks {
 		w.commit(source, 1)
 	}
@@ -298,18 +284,7 @@ func TestDeadNeighboursDelayNobody(t *testing.T) {
 		}
 		return lane.Result{Status: 200, Took: time.Millisecond}
 	}
-	pump := func() {
-		for again := true; again; {
-			w.machine.Tick(w.now)
-			for _, l := range w.machine.NextLoads(1000) {
-				h := w.hook(l.Source())
-				h.Host = "one"
-				w.machine.Configured(l, h, w.now)
-			}
-			again = w.step() || len(w.flying) > 0
-		}
-		w.flush(false)
-	}
+	pump := func() { w.pump("one") }
 	fire := func(those func(string) bool) {
 		for _, source := range w.sources() {
 			if those(source) {

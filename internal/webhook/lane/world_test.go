@@ -176,6 +176,20 @@ func (w *world) step() bool {
 	return did
 }
 
+// pump does everything that can be done now, with all webhooks at one host.
+func (w *world) pump(host string) {
+	for again := true; again; {
+		w.machine.Tick(w.now)
+		for _, l := range w.machine.NextLoads(1000) {
+			h := w.hook(l.Source())
+			h.Host = host
+			w.machine.Configured(l, h, w.now)
+		}
+		again = w.step() || len(w.flying) > 0
+	}
+	w.flush(false)
+}
+
 // land ends a delivery.
 func (w *world) land(i int) {
 	job := w.flying[i]
