@@ -149,7 +149,11 @@ func (a *Auth) login(q *request) (any, error) {
 	if persona == "changed" {
 		return map[string]any{"next": "/onboarding/v3", "flow": "passkey"}, nil
 	}
-	if chain := chainOf(persona); len(chain) > 0 {
+	chain := chainOf(persona)
+	if _, ordered := a.Gate.Faults.Take(login, gate.Challenge); ordered && len(chain) == 0 {
+		chain = []string{"sms"}
+	}
+	if len(chain) > 0 {
 		return nil, a.challenge(&challenge{Login: login, Device: device, Agent: q.Request.UserAgent(), Egress: a.Gate.Egress(q.Request), Chain: chain})
 	}
 	return a.signIn(q, login, device, "")

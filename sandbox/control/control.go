@@ -100,6 +100,7 @@ func read(r *http.Request, into any) error {
 func (c *Control) addFault(r *http.Request) (any, error) {
 	var in struct {
 		Scope string  `json:"scope"`
+		User  string  `json:"user_id"`
 		Kind  string  `json:"kind"`
 		Value int     `json:"value"`
 		Count int     `json:"count"`
@@ -107,6 +108,13 @@ func (c *Control) addFault(r *http.Request) (any, error) {
 	}
 	if err := read(r, &in); err != nil {
 		return nil, err
+	}
+	if in.User != "" {
+		login, err := c.login("", in.User)
+		if err != nil {
+			return nil, err
+		}
+		in.Scope = login
 	}
 	f, err := c.Gate.Faults.Add(gate.Fault{Scope: in.Scope, Kind: in.Kind, Value: in.Value, Count: in.Count}, time.Duration(in.For*float64(time.Second)))
 	if err == nil && in.Kind == gate.DropSocket && in.Scope != "all" {
@@ -125,7 +133,15 @@ func (c *Control) listFaults(*http.Request) (any, error) {
 	return map[string]any{"faults": c.Gate.Faults.List(), "kinds": gate.Kinds()}, nil
 }
 
+// clearFaults ends one, those of one login or creator, or all.
 func (c *Control) clearFaults(r *http.Request) (any, error) {
+	if query := r.URL.Query(); query.Has("login") || query.Has("user_id") {
+		login, err := c.login(query.Get("login"), query.Get("user_id"))
+		if err != nil {
+			return nil, err
+		}
+		return map[string]int{"cleared": c.Gate.Faults.ClearOf(login)}, nil
+	}
 	return map[string]int{"cleared": c.Gate.Faults.Clear(r.PathValue("id"))}, nil
 }
 

@@ -233,3 +233,59 @@ func TestAHappeningCanBeAlone(t *testing.T) {
 		t.Fatalf("a tip sent %v, and one alone %v", all, got[len(all):])
 	}
 }
+
+// Trouble and streams can be ordered for a creator by the platform's id, and end for that one alone.
+func TestOrdersNameCreatorsByTheirIds(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	_, one := order(t, p, "GET", "creators?login=ok@sandbox.test", "")
+	creator := one["creators"].([]any)[0].(map[string]any)["id"].(json.Number).String()
+	for _, body := range []string{`{"user_id":"` + creator + `","kind":"latency","value":1}`, `{"scope":"ok+2@sandbox.test","kind":"hang"}`} {
+		if status, answer := order(t, p, "POST", "faults", body); status != http.StatusOK {
+			t.Fatalf("%d %v", status, answer)
+		}
+	}
+	if _, answer := order(t, p, "DELETE", "faults?user_id="+creator, ""); answer["cleared"] != json.Number("1") {
+		t.Errorf("%v", answer)
+	}
+	if _, answer := order(t, p, "GET", "faults", ""); len(answer["faults"].([]any)) != 1 {
+		t.Errorf("the other's is gone as well: %v", answer)
+	}
+	if status, answer := order(t, p, "POST", "generate", `{"user_id":"`+creator+`","events_per_sec":1,"for_sec":60}`); status != http.StatusOK {
+		t.Fatalf("%d %v", status, answer)
+	}
+	for _, ran := range []bool{true, false} {
+		if _, answer := order(t, p, "DELETE", "generate?user_id="+creator, ""); answer["stopped"] != ran {
+			t.Errorf("%v", answer)
+		}
+	}
+	for _, path := range []string{"faults?user_id=1", "generate?user_id=1"} {
+		if status, answer := order(t, p, "DELETE", path, ""); status != http.StatusNotFound {
+			t.Errorf("%s: %d %v", path, status, answer)
+		}
+	}
+}
+
+// A sign-in can be made to ask for a code, once, whatever the persona.
+func TestTheNextSignInAsksForACode(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	if status, answer := order(t, p, "POST", "faults", `{"scope":"ok@sandbox.test","kind":"challenge","count":1}`); status != http.StatusOK {
+		t.Fatalf("%d %v", status, answer)
+	}
+	for _, want := range []int{http.StatusForbidden, http.StatusOK} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL+"/api/v2/auth/login", strings.NewReader(`{"email":"ok@sandbox.test","password":"good"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Device", "laptop")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("signing in answers %d, not %d", resp.StatusCode, want)
+		}
+	}
+}

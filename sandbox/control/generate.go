@@ -64,7 +64,28 @@ func (g *generator) stopAll() {
 // Close ends what runs.
 func (c *Control) Close() { c.generator.stopAll() }
 
-func (c *Control) stopGenerate(*http.Request) (any, error) {
+// stopOne ends that of a login, and says whether there was one.
+func (g *generator) stopOne(login string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	stop := g.stop[login]
+	if stop == nil {
+		return false
+	}
+	stop()
+	delete(g.stop, login)
+	return true
+}
+
+// stopGenerate ends the stream of one login or creator, or all.
+func (c *Control) stopGenerate(r *http.Request) (any, error) {
+	if query := r.URL.Query(); query.Has("login") || query.Has("user_id") {
+		login, err := c.login(query.Get("login"), query.Get("user_id"))
+		if err != nil {
+			return nil, err
+		}
+		return map[string]bool{"stopped": c.generator.stopOne(login)}, nil
+	}
 	c.generator.stopAll()
 	return wire.OK, nil
 }
@@ -73,12 +94,20 @@ func (c *Control) stopGenerate(*http.Request) (any, error) {
 func (c *Control) generate(r *http.Request) (any, error) {
 	var in struct {
 		Login  string   `json:"login"`
+		User   string   `json:"user_id"`
 		Logins []string `json:"logins"`
 		Rate   float64  `json:"events_per_sec"`
 		For    float64  `json:"for_sec"`
 	}
 	if err := read(r, &in); err != nil {
 		return nil, err
+	}
+	if in.User != "" {
+		login, err := c.login("", in.User)
+		if err != nil {
+			return nil, err
+		}
+		in.Login = login
 	}
 	if len(in.Logins) > mostLogins || in.Login != "" && len(in.Logins) > 0 {
 		return nil, wire.Invalid("logins", "It is one login, or at most 10000 logins.")

@@ -21,11 +21,12 @@ const (
 	Duplicate  = "duplicate"   // frames come twice
 	Reorder    = "reorder"     // frames come in pairs, the later one first
 	Rotate     = "rotate"      // value: on every how many requests the session gets another token; 1 for each
+	Challenge  = "challenge"   // signing in asks for a code by text, whatever the persona
 )
 
 // Kinds lists them.
 func Kinds() []string {
-	return []string{Latency, RateLimit, Error, Hang, Garbage, DropSocket, Duplicate, Reorder, Rotate}
+	return []string{Latency, RateLimit, Error, Hang, Garbage, DropSocket, Duplicate, Reorder, Rotate, Challenge}
 }
 
 // Fault is trouble for one login, or for all.
@@ -84,6 +85,15 @@ func (f *Faults) Clear(id string) int {
 	defer f.mu.Unlock()
 	before := len(f.list)
 	f.list = slices.DeleteFunc(f.list, func(one *Fault) bool { return id == "" || one.ID == id })
+	return before - len(f.list)
+}
+
+// ClearOf ends those of one login, and counts them.
+func (f *Faults) ClearOf(login string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := len(f.list)
+	f.list = slices.DeleteFunc(f.list, func(one *Fault) bool { return one.Scope == login })
 	return before - len(f.list)
 }
 
