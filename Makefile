@@ -1,7 +1,7 @@
 # Everything a developer does with Stagedoor. The work is in scripts/.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help up down reset restart logs status build generate fmt lint test check bench bench-gateway bench-delivery chaos ci tools
+.PHONY: help up down reset restart logs status build web generate fmt lint test check bench bench-gateway bench-delivery chaos ci tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,12 +29,16 @@ status: ## Say what runs
 build: ## Build the commands into bin/
 	@scripts/build
 
+web: ## Build the dashboard into web/dist, if it changed
+	@scripts/web
+
 generate: ## Write the generated code and the OpenAPI document again
 	@scripts/tool sqlc
 	.dev/bin/sqlc generate
 	go run ./cmd/stagedoord openapi > .dev/openapi.json
 	@mkdir -p openapi
 	@mv -f .dev/openapi.json openapi/openapi.json
+	@scripts/web types
 
 fmt: ## Format the Go code
 	@scripts/tool golangci-lint
@@ -67,4 +71,4 @@ ci: ## Run all that CI runs
 	@bash .ci/run
 
 tools: ## Build the pinned tools into .dev/bin (minutes, the first time)
-	@scripts/tool nats-server golangci-lint sqlc govulncheck
+	@scripts/tool nats-server golangci-lint sqlc govulncheck dex

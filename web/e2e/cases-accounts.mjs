@@ -1,0 +1,57 @@
+// Overview, start guide and accounts, in all their states.
+import { account, answers } from './fake.mjs'
+import { fail, over, problem, refuse, slow } from './lib.mjs'
+
+const first = account(0).id
+const many = answers({ rows: 10_000, whole: true })
+const tab = (name) => `/accounts/${first}?tab=${name}`
+// Fails every time, and says that it may be tried again: twice, and no more.
+const flaky = () => {
+  let asked = 0
+  return {
+    made: over(answers(), { '/v1/usage/series': () => (asked++, problem(503, 'service-unavailable', 'Try again in a moment.', { retryable: true })) }),
+    async act(page) {
+      await page.getByText('We could not load the calls').waitFor({ timeout: 12_000 })
+      if (asked !== 3) throw new Error(`asked ${asked} times instead of 3`)
+    },
+  }
+}
+const retried = flaky()
+
+export const cases = [
+  ['overview', '/', answers(), { see: ['API calls by outcome', 'Reconnect required', 'quota-exceeded', '812 / 1,200'] }],
+  ['overview-none', '/', answers({ rows: 0 }), { see: ['Welcome to Northlight Agency', '0 of 4 done', 'Do it for me'] }],
+  ['overview-one', '/', answers({ rows: 1 }), { see: 'Connected accounts' }],
+  ['overview-many', '/', many, { see: '10,000' }],
+  ['overview-failed', '/', over(answers(), { '/v1/usage/series': fail, '/v1/errors': fail, '/v1/me/usage': fail }), { see: ['We could not load the calls', 'We could not load the limits', 'We could not load the errors'] }],
+  ['overview-retried', '/', retried.made, { act: retried.act }],
+  ['overview-refused', '/', over(answers({ role: 'support' }), { '/v1/usage/series': refuse, '/v1/errors': refuse, '/v1/me/usage': refuse }), { see: ['Your role cannot see the calls', 'Your role cannot see the limits'] }],
+  ['overview-slow', '/', over(answers(), { '/v1/usage/series': slow, '/v1/errors': slow, '/v1/me/usage': slow })],
+  ['start', '/start', answers(), { see: ['Create an API key', 'Receive an event', '3 of 4 done'] }],
+  ['start-none', '/start', answers({ rows: 0 }), { see: ['0 of 4 done', 'Connect an account first'] }],
+  ['start-failed', '/start', over(answers({ rows: 0 }), { '/v1/me/keys': fail, '/v1/me/usage': fail, '/v1/accounts': fail }), { see: 'We could not load how far you are' }],
+  ['start-refused', '/start', answers({ rows: 0, role: 'support' }), { see: 'Your role cannot' }],
+  ['start-slow', '/start', over(answers(), { '/v1/me/usage': slow, '/v1/me/keys': slow }), { see: 'Create an API key', loads: false }],
+  ['accounts', '/accounts', answers(), { see: ['Maya · main', 'Reconnect required', 'Degraded'] }],
+  ['accounts-none', '/accounts', answers({ rows: 0 }), { see: ['No accounts yet', 'Connect a sandbox account in ten seconds, or send a creator a link.'] }],
+  ['accounts-one', '/accounts', answers({ rows: 1 }), { see: ['Maya · main', '1 account shown'] }],
+  ['accounts-many', '/accounts', many, { see: '10,000 accounts shown' }],
+  ['accounts-nomatch', '/accounts?q=zzz', answers(), { see: 'No account matches' }],
+  ['accounts-failed', '/accounts', over(answers(), { '/v1/accounts': fail })],
+  ['accounts-refused', '/accounts', over(answers({ role: 'support' }), { '/v1/accounts': refuse })],
+  ['accounts-slow', '/accounts', over(answers(), { '/v1/accounts': slow })],
+  ['accounts-support', '/accounts', answers({ role: 'support' }), { see: 'Maya · main' }],
+  ['account', '/accounts/' + first, answers(), { see: ['Maya · main', 'Reconnect required'] }],
+  ['account-events', tab('events'), answers(), { see: 'loved the last post' }],
+  ['account-events-many', tab('events'), many],
+  ['account-calls', tab('calls'), answers(), { see: 'quota-exceeded' }],
+  ['account-calls-many', tab('calls'), many],
+  ['account-webhook', tab('webhook'), answers(), { see: 'receiver.test' }],
+  ['account-webhook-many', tab('webhook'), many],
+  ['account-settings', tab('settings'), answers(), { see: 'Disconnect' }],
+  ['account-support', tab('settings'), answers({ role: 'support' }), { see: 'Your role cannot' }],
+  ['account-missing', '/accounts/acct_00000000000000000000000000', answers(), { see: 'no such account' }],
+  ['account-failed', '/accounts/' + first, over(answers(), { '/v1/accounts/*': fail })],
+  ['account-slow', '/accounts/' + first, over(answers(), { '/v1/accounts/*': slow })],
+  ['notfound', '/nothing/here', answers(), { see: 'There is no page at this address' }],
+]

@@ -1,0 +1,53 @@
+// The live tail at 1,000 events a second for a minute: no task of the page above 200 ms, at most twenty rows a second
+// drawn, every event counted, and keys answered meanwhile. Needs the build only. RATE=1000 DURATION=60 (seconds)
+import { launch, open, settled, shotDir } from './lib.mjs'
+import { observed, stream } from './observe-fake.mjs'
+import { serve } from './serve.mjs'
+
+const rate = Number(process.env.RATE ?? 1000)
+const seconds = Number(process.env.DURATION ?? 60)
+const server = await serve({ streams: { '/v1/events': stream(rate) } })
+server.answers = observed()
+const browser = await launch()
+const { page, wrong } = await open(browser, { at: server.url })
+await page.addInitScript(() => {
+  window.long = []
+  new PerformanceObserver((list) => {
+    for (const e of list.getEntries()) window.long.push([Math.round(e.startTime), Math.round(e.duration)])
+  }).observe({ type: 'longtask', buffered: true })
+})
+await page.goto(server.url + '/app/events')
+await settled(page)
+// What loads the page is not the tail's.
+const from = await page.evaluate(() => performance.now())
+const number = async (pattern) => Number((pattern.exec(await page.locator('#main').innerText())?.[1] ?? '0').replaceAll(',', ''))
+const answered = []
+const end = Date.now() + seconds * 1000
+while (Date.now() < end) {
+  // A person works with it meanwhile: a key must be answered soon.
+  const began = Date.now()
+  await page.keyboard.press('j')
+  await page.evaluate(() => new Promise((r) => requestAnimationFrame(() => r())))
+  answered.push(Date.now() - began)
+  await page.waitForTimeout(1000)
+}
+const tasks = await page.evaluate(() => window.long)
+const long = tasks.filter(([at, ms]) => at + ms > from).map(([, ms]) => ms)
+const loading = Math.max(0, ...tasks.filter(([at, ms]) => at + ms <= from).map(([, ms]) => ms))
+const skipped = await number(/([\d,]+) skipped/)
+const perSecond = await number(/([\d,]+)\/s/)
+const drawn = await page.locator('[role=option]').count()
+await page.screenshot({ path: shotDir('tail') + 'busy.png' })
+await page.getByRole('button', { name: 'Pause' }).click()
+await page.getByText(/[\d,]{3,} held/).first().waitFor({ timeout: 5000 }).catch(() => wrong.push('nothing is held when paused'))
+await browser.close()
+server.close()
+answered.sort((a, b) => a - b)
+const most = Math.max(0, ...long)
+if (most > 200) wrong.push(`a task took ${most} ms`)
+if (drawn > 80) wrong.push(`${drawn} rows are drawn`)
+if (perSecond < rate * 0.8) wrong.push(`it says ${perSecond} events/s`)
+if (skipped < rate * seconds * 0.8) wrong.push(`it says ${skipped} were skipped`)
+console.log(`${rate} events/s for ${seconds} s: ${long.length} tasks above 50 ms, the longest ${most} ms (${loading} ms while the page was loading); a key answered in ${answered[Math.floor(answered.length / 2)]} ms (median), ${answered.at(-1)} ms at most; ${drawn} rows drawn; ${skipped} of about ${rate * seconds} skipped and counted`)
+for (const w of wrong) console.log(w)
+process.exitCode = wrong.length ? 1 : 0

@@ -1,0 +1,155 @@
+// Operations that the design has and openapi.json does not have yet. When one arrives there
+// (npm run types), use api.get and delete its type here.
+import { call, type Query } from './client'
+
+export interface SeriesPoint {
+  at: string
+  calls: number
+  succeeded: number
+  limited: number
+  clientErrors: number
+  failed: number
+  p50Ms: number | null
+  p95Ms: number | null
+  /** Null for one account: events are counted for the organisation. */
+  eventsReceived: number | null
+  delivered: number | null
+  deliveryFailed: number | null
+}
+export type SeriesTotals = Omit<SeriesPoint, 'at'>
+export interface UsageSeries {
+  series: SeriesPoint[]
+  totals: SeriesTotals
+  previous: SeriesTotals
+}
+export function usageSeries(query: { since?: string; until?: string; by?: 'hour' | 'day'; accountId?: string }, signal?: AbortSignal): Promise<UsageSeries> {
+  return call('GET', '/v1/usage/series', { query: query as Query, ...(signal ? { signal } : {}) })
+}
+
+/** What GET /v1/accounts has beside the account itself. */
+export interface AccountExtras {
+  webhook?: { state: string } | null
+  calls24h?: number | null
+  /** Calls per hour of the last day, oldest first. */
+  activity?: number[] | null
+}
+export type AccountCounts = Partial<Record<string, number>>
+
+export interface WebhookRow {
+  accountId: string
+  label: string
+  url: string
+  events: string[] | null
+  state: 'healthy' | 'failing' | 'paused' | 'disabled'
+  failingSince: string | null
+  lastStatus: number | null
+  lastError: string | null
+  lastDeliveredAt: string | null
+  pending?: number | null
+  disabledReason?: string | null
+  createdAt?: string
+  nextAttemptAt?: string | null
+  lastAttemptAt?: string | null
+}
+export interface WebhookList {
+  webhooks: WebhookRow[]
+  counts: Partial<Record<string, number>>
+  nextCursor?: string | null
+}
+
+export interface SystemStatus {
+  status: string
+  message?: string | null
+  regions: { region: string; ok: boolean; latencyMs: number | null }[]
+  banner?: { text: string; level: 'info' | 'warning' | 'critical'; url: string | null } | null
+}
+
+export interface Member {
+  id: string
+  email: string
+  name: string
+  role: Role
+  joinedAt: string
+  lastSeenAt: string | null
+  you: boolean
+}
+export interface Invitation {
+  id: string
+  email: string
+  role: Role
+  createdAt: string
+  expiresAt: string
+  invitedBy: string
+}
+export type Role = 'owner' | 'admin' | 'developer' | 'support'
+export interface BrowserSession {
+  id: string
+  person: { id: string; email: string }
+  createdAt: string
+  lastSeenAt: string | null
+  expiresAt: string
+  userAgent: string
+  current: boolean
+}
+
+export interface FunnelWay {
+  credentials: number
+  challenge: number
+  connected: number
+  failed: number
+}
+export interface Funnel extends FunnelWay {
+  since?: string
+  until?: string
+  linksMade?: number
+  opened: number
+  byMethod: Record<string, FunnelWay>
+  failures: { reason: string; count: number }[]
+}
+
+export type SignatureVerdict = 'match' | 'wrong_secret' | 'other_account' | 'previous_secret' | 'body_changed' | 'header_missing' | 'header_malformed' | 'timestamp_old' | 'base64'
+export interface SignatureCheck {
+  verdict: SignatureVerdict
+  message: string
+  details: { code: string; message: string }[]
+  accountId?: string | null
+  eventId?: string | null
+  secretOfAccountId?: string | null
+}
+
+/** What links have beside what openapi.json says of them. */
+export interface LinkExtras {
+  label?: string
+  reconnect_account_id?: string | null
+  opened_at?: string | null
+  finished_at?: string | null
+}
+
+
+/** GET /v1/events?latest=N: newest first; nextCursor is for `before`. */
+export interface LatestEvents<E> {
+  events: E[] | null
+  nextCursor: string | null
+  gap: boolean
+}
+
+/** GET /v1/sandbox/personas. */
+export interface Persona {
+  persona: string
+  login: string
+  group: 'works' | 'asks' | 'refuses' | 'breaks' | 'later'
+  effect: string
+}
+export interface Personas {
+  personas: Persona[] | null
+  codes: { code: string; effect: string }[] | null
+  password: string
+  domain: string
+}
+/** POST /v1/sandbox/accounts/{id}/fault. */
+export interface SandboxFault {
+  kind: 'rate_limit' | 'error' | 'slow' | 'down' | 'otp_next'
+  value?: number
+  seconds?: number
+  count?: number
+}

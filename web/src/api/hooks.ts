@@ -1,0 +1,169 @@
+import { useCallback, useEffect, useRef, useSyncExternalStore } from 'react'
+import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient, type QueryKey } from '@tanstack/react-query'
+import { api, call, isProblem, type Query } from './client'
+import type { SystemStatus } from './extra'
+import { usageSeries } from './extra'
+import { orgStream, type StreamState } from './stream'
+import type { Event } from './types'
+
+// Query keys: the first word is the noun, so that ['accounts'] reaches every list of them.
+export const keys = {
+  me: ['me'] as const,
+  usage: (account?: string) => ['usage', account ?? null] as const,
+  series: (q: object) => ['series', q] as const,
+  status: ['status'] as const,
+  accounts: (q?: object) => (q ? (['accounts', q] as const) : (['accounts'] as const)),
+  account: (id: string) => ['account', id] as const,
+  errors: (q: object) => ['errors', q] as const,
+  logs: (q: object) => ['logs', q] as const,
+  log: (id: string) => ['log', id] as const,
+  events: (q: object) => ['events', q] as const,
+  event: (id: string) => ['event', id] as const,
+  webhook: (account: string) => ['webhook', account] as const,
+  webhooks: (q: object) => ['webhooks', q] as const,
+  deliveries: (account: string, q: object) => ['deliveries', account, q] as const,
+  attempts: (q: object) => ['attempts', q] as const,
+  attempt: (id: string) => ['attempt', id] as const,
+  keys: ['keys'] as const,
+  audit: (q: object) => ['audit', q] as const,
+  methods: ['methods'] as const,
+  page: ['connect-page'] as const,
+}
+
+/** Retries what the server says may be retried, twice, and nothing else. */
+export function shouldRetry(count: number, error: unknown): boolean {
+  return count < 2 && isProblem(error) && error.retryable && error.status !== 429
+}
+
+export function useMe() {
+  return useQuery({ queryKey: keys.me, queryFn: ({ signal }) => api.get('/v1/me', { signal }), staleTime: 300_000 })
+}
+
+export function useUsage(account?: string, every = 30_000) {
+  return useQuery({
+    queryKey: keys.usage(account),
+    queryFn: ({ signal }) => api.get('/v1/me/usage', { query: account ? { accountId: account } : {}, signal }),
+    refetchInterval: every,
+    staleTime: every / 2,
+  })
+}
+
+export function useStatus() {
+  return useQuery({
+    queryKey: keys.status,
+    queryFn: ({ signal }) => call<SystemStatus>('GET', '/v1/status', { signal }),
+    refetchInterval: 60_000,
+    staleTime: 30_000,
+    retry: false,
+  })
+}
+
+/** Calls by outcome over time; `hours` back from now, by hour, or by day above three days. */
+export function useSeries(hours: number, account?: string) {
+  const by = hours > 72 ? 'day' : 'hour'
+  return useQuery({
+    queryKey: keys.series({ hours, account }),
+    queryFn: ({ signal }) => {
+      const until = new Date()
+      const since = new Date(until.getTime() - hours * 3_600_000)
+      return usageSeries({ since: since.toISOString(), until: until.toISOString(), by, ...(account ? { accountId: account } : {}) }, signal)
+    },
+    refetchInterval: 60_000,
+    staleTime: 30_000,
+  })
+}
+
+export function useErrors(hours = 24) {
+  return useQuery({
+    queryKey: keys.errors({ hours }),
+    queryFn: ({ signal }) => api.get('/v1/errors', { query: { since: new Date(Date.now() - hours * 3_600_000).toISOString(), limit: 100 }, signal }),
+    refetchInterval: 60_000,
+    staleTime: 30_000,
+  })
+}
+
+export function useAccount(id: string) {
+  return useQuery({ queryKey: keys.account(id), queryFn: async ({ signal }) => (await api.get('/v1/accounts/{id}', { path: { id }, signal })).account, refetchInterval: 30_000 })
+}
+
+/**
+ * A list that comes in pages. `pick` takes the rows of a page; rows of all loaded pages come as one list.
+ *   const list = usePages(keys.logs(filters), '/v1/logs', filters, (p: { logs: Log[] | null; nextCursor: string | null }) => p.logs)
+ */
+export function usePages<P extends { nextCursor?: string | null }, R>(
+  key: QueryKey,
+  path: string,
+  query: Query,
+  pick: (page: P) => readonly R[] | null | undefined,
+  opts: { limit?: number; cursor?: string; refetchInterval?: number; enabled?: boolean } = {},
+) {
+  const { limit = 50, cursor = 'cursor', refetchInterval, enabled } = opts
+  const result = useInfiniteQuery({
+    queryKey: key,
+    queryFn: ({ pageParam, signal }) => call<P>('GET', path, { query: { ...query, limit, [cursor]: pageParam }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.nextCursor || null,
+    placeholderData: keepPreviousData,
+    ...(refetchInterval ? { refetchInterval } : {}),
+    ...(enabled === undefined ? {} : { enabled }),
+  })
+  const rows = result.data?.pages.flatMap((p) => [...(pick(p) ?? [])])
+  return { ...result, rows, first: result.data?.pages[0] }
+}
+
+// --- live ----------------------------------------------------------------------
+
+export function useStreamState(): StreamState {
+  const stream = orgStream()
+  return useSyncExternalStore(
+    useCallback((f: () => void) => stream.watch(f), [stream]),
+    () => stream.state,
+  )
+}
+
+/**
+ * The org's events as they come, in batches of a quarter of a second, so that a busy account does not
+ * draw a page a thousand times a second. The callback may change between renders.
+ */
+export function useEvents(onBatch: (events: Event[]) => void, opts: { enabled?: boolean; accountId?: string } = {}): void {
+  const { enabled = true, accountId } = opts
+  const handler = useRef(onBatch)
+  handler.current = onBatch
+  const stream = orgStream()
+  useEffect(() => {
+    if (!enabled) return
+    let held: string[] = []
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const flush = () => {
+      timer = undefined
+      const texts = held
+      held = []
+      const events: Event[] = []
+      for (const text of texts) {
+        const event = JSON.parse(text) as Event
+        if (!accountId || event.accountId === accountId) events.push(event)
+      }
+      if (events.length > 0) handler.current(events)
+    }
+    const stop = stream.listen((f) => {
+      if (f.event === 'problem') return
+      held.push(f.data)
+      timer ??= setTimeout(flush, 250)
+    })
+    return () => {
+      clearTimeout(timer)
+      stop()
+    }
+  }, [stream, enabled, accountId])
+}
+
+/** Reads lists again when something happened to an account (connected, ended, renamed). */
+export function useLiveAccounts(): void {
+  const client = useQueryClient()
+  useEvents((events) => {
+    if (!events.some((e) => e.event.startsWith('account.') || e.event.startsWith('attempt'))) return
+    void client.invalidateQueries({ queryKey: ['accounts'] })
+    void client.invalidateQueries({ queryKey: ['account'] })
+    void client.invalidateQueries({ queryKey: ['usage'] })
+  })
+}

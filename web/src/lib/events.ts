@@ -1,0 +1,73 @@
+// What events are, in words: for lists of them.
+import type { Event } from '@/api/types'
+import type { Tone } from '@/ui/Notice'
+import { words } from './format'
+
+/** The kinds there are: the platform's, then the service's own. A filter may have others too. */
+export const kinds = [
+  'message', 'messageSent', 'messageRead', 'messageDeleted', 'messageLiked', 'messageUnliked', 'messagePurchased', 'massMessageSent', 'chatRead', 'typing', 'counts',
+  'tips', 'subscribed', 'resubscribed', 'subscriptionRenewed', 'subscriptionExpired', 'autoRenewChanged', 'online', 'listUpdated', 'profileUpdated',
+  'postPublished', 'postUpdated', 'postDeleted', 'postExpired', 'postLiked', 'postCommented', 'postPurchased', 'postFundraisingUpdated', 'mention',
+  'storyPublished', 'storyExpired', 'storyViewed', 'stream', 'streamStarted', 'streamStopped', 'streamUpdated', 'streamComment', 'streamViewers', 'streamLiked',
+  'queuePublished', 'queueFailed', 'mediaReady', 'mediaFailed', 'transaction', 'chargeback', 'payoutRequested', 'payoutPaid', 'payoutFailed',
+  'trialClaimed', 'linkClicked', 'notification', 'settingsChanged', 'toast',
+  'account.connected', 'account.reconnected', 'account.reauthenticating', 'account.degraded', 'account.recovered', 'account.reconnect_required', 'account.challenge_required',
+  'account.session_expiring', 'account.restricted', 'account.paused', 'account.resumed', 'account.updated', 'account.disconnected', 'listener.gap',
+  'connect.attempt_updated', 'connect.attempt_completed', 'connect.session_finished', 'webhook.disabled', 'webhook.recovered', 'key.created', 'key.revoked', 'usage.threshold', 'sdk.catalog_changed',
+] as const
+
+/** Whether the platform sent it: what the service itself says has a dot in its name. */
+export const ofPlatform = (e: Pick<Event, 'event' | 'accountId'>): boolean => Boolean(e.accountId) && !e.event.includes('.')
+
+export function eventTone(kind: string): Tone {
+  if (/^account\.(degraded|reconnect_required|challenge_required|restricted|disconnected)$|^webhook\.disabled$|[fF]ailed$|^chargeback$|^listener\.gap$/.test(kind)) return 'bad'
+  if (/^account\.(session_expiring|paused|reauthenticating)$|^usage\./.test(kind)) return 'warn'
+  if (/^tips$|[pP]urchased$|^transaction$|^payoutPaid$|^account\.(connected|reconnected|recovered|resumed)$|^webhook\.recovered$/.test(kind)) return 'ok'
+  if (/subscri|^trialClaimed$|^autoRenew|^connect\./.test(kind)) return 'info'
+  return 'neutral'
+}
+
+type Bag = Record<string, unknown>
+const bag = (v: unknown): Bag => (v !== null && typeof v === 'object' && !Array.isArray(v) ? (v as Bag) : {})
+const text = (v: unknown): string => (typeof v === 'string' ? v : '')
+const money = (v: unknown): string => (typeof v === 'number' ? `$${(v / 100).toFixed(2)}` : '')
+
+/** One line about what an event says. Only text: never rendered as anything else. */
+export function eventText(e: Pick<Event, 'event' | 'data'>): string {
+  const d = bag(e.data)
+  const who = text(bag(d['user']).name) || text(bag(d['user']).displayName) || text(bag(d['fromUser']).name)
+  const join = (...parts: string[]) => parts.filter(Boolean).join(' · ')
+  const said = text(bag(d['message']).text) || text(d['text']) || text(bag(d['comment']).text) || text(bag(d['post']).text) || text(d['message'])
+  switch (e.event) {
+    case 'tips':
+      return join('tip', money(d['amountCents']), said && `“${said}”`)
+    case 'subscribed':
+      return join('new subscriber', who, money(d['priceCents']))
+    case 'resubscribed':
+      return join('subscribed again', who, money(d['priceCents']))
+    case 'subscriptionExpired':
+      return join('subscription ended', who)
+    case 'messagePurchased':
+    case 'postPurchased':
+      return join('bought', who, money(d['priceCents']))
+    case 'account.reconnect_required':
+      return text(d['reason']) ? words(text(d['reason'])).toLowerCase() : 'must be connected again'
+  }
+  if (said) return `“${said}”`
+  const cents = d['amountCents'] ?? d['priceCents'] ?? bag(d['transaction'])['amountCents']
+  if (typeof cents === 'number') return join(who, money(cents))
+  const state = text(d['state']) || text(d['status']) || text(d['to'])
+  if (state) return join(words(state).toLowerCase(), text(d['reason']) ? words(text(d['reason'])).toLowerCase() : '')
+  if (text(d['reason'])) return words(text(d['reason'])).toLowerCase()
+  if (text(d['label'])) return text(d['label'])
+  return who
+}
+
+/** Whether a kind passes a filter as the API has it: "message*, tips, !messageRead". Empty is everything. */
+export function matchesKinds(filter: string, kind: string): boolean {
+  const parts = filter.split(/[\s,]+/).filter(Boolean)
+  const fits = (p: string) => (p.endsWith('*') ? kind.startsWith(p.slice(0, -1)) : p === kind)
+  const wanted = parts.filter((p) => !p.startsWith('!'))
+  if (parts.some((p) => p.startsWith('!') && fits(p.slice(1)))) return false
+  return wanted.length === 0 || wanted.some(fits)
+}

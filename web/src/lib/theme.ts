@@ -1,0 +1,40 @@
+import { useSyncExternalStore } from 'react'
+import { recall, remember } from './storage'
+
+export type Theme = 'light' | 'dark' | 'system'
+
+const media = typeof matchMedia === 'undefined' ? null : matchMedia('(prefers-color-scheme: dark)')
+const listeners = new Set<() => void>()
+let theme: Theme = ((t) => (t === 'light' || t === 'dark' ? t : 'system'))(recall('theme'))
+
+function apply() {
+  document.documentElement.dataset.theme = resolved()
+  for (const f of listeners) f()
+}
+
+/** What is shown: light or dark. */
+export function resolved(): 'light' | 'dark' {
+  return theme === 'system' ? (media?.matches ? 'dark' : 'light') : theme
+}
+
+export function setTheme(next: Theme): void {
+  theme = next
+  remember('theme', next === 'system' ? null : next)
+  apply()
+}
+
+/** To be called once, before anything is drawn. */
+export function startTheme(): void {
+  media?.addEventListener('change', apply)
+  apply()
+}
+
+function subscribe(f: () => void) {
+  listeners.add(f)
+  return () => listeners.delete(f)
+}
+
+export function useTheme(): { theme: Theme; shown: 'light' | 'dark' } {
+  useSyncExternalStore(subscribe, () => theme + resolved())
+  return { theme, shown: resolved() }
+}

@@ -1,0 +1,84 @@
+import { useState } from 'react'
+import { useQueryClient } from '@tanstack/react-query'
+import { call } from '@/api/client'
+import { Button, Card, Chips, Confirm, Empty, More, NoMatch, PageHead, Query, SearchInput, Table, Time, toast, type Column } from '@/ui'
+import { useFilters, useTyped } from '@/lib/filters'
+import { words } from '@/lib/format'
+import { useJobs } from '../hooks'
+import { Stage } from '../parts'
+import type { Job } from '../types'
+
+const states = ['available', 'running', 'retryable', 'scheduled', 'discarded', 'cancelled', 'completed']
+
+export default function Jobs() {
+  const f = useFilters({ state: '', kind: '', queue: '' })
+  const [kind, setKind] = useTyped(f.values.kind, (v) => f.set({ kind: v.trim() }))
+  const list = useJobs(f.values)
+  const [order, setOrder] = useState<{ job: Job; action: 'retry' | 'cancel' } | null>(null)
+  const client = useQueryClient()
+  const columns: Column<Job>[] = [
+    { key: 'id', head: 'Job', cell: (j) => <div className="min-w-0"><div className="font-mono text-xs break-all">{j.kind}</div><div className="text-xs text-mute">{j.id} · {j.queue}</div></div> },
+    { key: 'state', head: 'State', cell: (j) => <Stage state={j.state} /> },
+    { key: 'attempt', head: 'Attempt', from: 'sm', align: 'right', cell: (j) => `${j.attempt} / ${j.maxAttempts}` },
+    { key: 'error', head: 'Last error', from: 'lg', cell: (j) => (j.lastError ? <span className="line-clamp-2 break-words text-bad-text" title={j.lastError}>{j.lastError}</span> : '–') },
+    { key: 'when', head: 'When', from: 'sm', align: 'right', cell: (j) => <Time at={j.finalizedAt ?? j.attemptedAt ?? j.scheduledAt} /> },
+    {
+      key: 'act',
+      head: <span className="sr-only">Actions</span>,
+      align: 'right',
+      cell: (j) => (
+        <span className="inline-flex justify-end gap-1 max-sm:flex-col max-sm:items-end">
+          {j.state !== 'running' && j.state !== 'available' ? (
+            <Button size="sm" aria-label={`Run again job ${j.id}`} onClick={() => setOrder({ job: j, action: 'retry' })}>
+              Run again
+            </Button>
+          ) : null}
+          {!['cancelled', 'completed', 'discarded'].includes(j.state) ? (
+            <Button size="sm" aria-label={`Cancel job ${j.id}`} onClick={() => setOrder({ job: j, action: 'cancel' })}>
+              Cancel
+            </Button>
+          ) : null}
+        </span>
+      ),
+    },
+  ]
+  return (
+    <>
+      <PageHead title="Jobs" hint="What workers have to do and have done lately. Arguments are not shown." />
+      <Card
+        flush
+        tools={<SearchInput label="Kind" value={kind} onChange={setKind} className="w-full sm:w-64" />}
+        actions={<Chips label="State" items={[{ value: '', label: 'All' }, ...states.map((s) => ({ value: s, label: words(s) }))]} value={f.values.state} onChange={(state) => f.set({ state })} />}
+      >
+        <Query query={list} what="the jobs">
+          {() =>
+            list.rows!.length === 0 ? (
+              f.active ? <NoMatch title="No job is like this" onClear={f.clear} /> : <Empty title="No job yet">Changes of organisations and sign-ins leave jobs here.</Empty>
+            ) : (
+              <>
+                <Table dense label="Jobs" columns={columns} rows={list.rows!} rowKey={(j) => String(j.id)} />
+                <More shown={list.rows!.length} what="jobs" query={list} />
+              </>
+            )
+          }
+        </Query>
+      </Card>
+      {order ? (
+        <Confirm
+          open
+          onOpenChange={(o) => !o && setOrder(null)}
+          title={order.action === 'retry' ? `Run job ${order.job.id} again?` : `Cancel job ${order.job.id}?`}
+          action={order.action === 'retry' ? 'Run again' : 'Cancel the job'}
+          danger={order.action === 'cancel'}
+          run={async () => {
+            await call('POST', `/admin/v1/jobs/${order.job.id}/${order.action}`)
+            await client.invalidateQueries({ queryKey: ['jobs'] })
+            toast.ok(order.action === 'retry' ? 'It runs again' : 'It is cancelled')
+          }}
+        >
+          <p>{order.action === 'retry' ? 'It is tried at once. Doing a job twice is harmless: each checks what is done already.' : 'It is not tried any more. One that is running is told to stop.'}</p>
+        </Confirm>
+      ) : null}
+    </>
+  )
+}

@@ -1,0 +1,355 @@
+import { useState } from 'react'
+import { Link, useParams } from '@tanstack/react-router'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { call, isProblem } from '@/api/client'
+import { number, plural, words } from '@/lib/format'
+import { Badge, Button, ButtonLink, Card, Confirm, CopyButton, Dialog, Empty, Facts, Failed, Field, Id, Input, Meter, Notice, PageHead, Query, Select, Skeleton, State, Table, Time, toast, type Column } from '@/ui'
+import { useAudit, useOrg } from '../hooks'
+import { Stage, WithReason } from '../parts'
+import type { Entry, Org, OrgDetail } from '../types'
+
+export default function OrgPage() {
+  const { id } = useParams({ strict: false }) as { id: string }
+  const query = useOrg(id)
+  const back = (
+    <Link to="/orgs" className="link">
+      ← Organisations
+    </Link>
+  )
+  if (query.data) return <Detail id={id} data={query.data} back={back} />
+  return (
+    <>
+      <PageHead title="Organisation" back={back} />
+      <Card>{query.isError ? <Failed what="this organisation" error={query.error} retry={() => void query.refetch()} /> : <Skeleton className="h-40 w-full" />}</Card>
+    </>
+  )
+}
+
+function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.ReactNode }) {
+  const { org } = data
+  const client = useQueryClient()
+  const [suspending, setSuspending] = useState(false)
+  const [resuming, setResuming] = useState(false)
+  const [opening, setOpening] = useState(false)
+  const [opened, setOpened] = useState<{ url: string; expiresAt: string } | null>(null)
+  const patch = async (body: object) => {
+    await call('PATCH', `/admin/v1/orgs/${encodeURIComponent(id)}`, { body })
+    await Promise.all([client.invalidateQueries({ queryKey: ['org', id] }), client.invalidateQueries({ queryKey: ['orgs'] }), client.invalidateQueries({ queryKey: ['entries'] })])
+  }
+  return (
+    <>
+      <PageHead
+        back={back}
+        title={
+          <>
+            <span>{org.name}</span> {org.suspended ? <Badge tone="bad" dot>Suspended</Badge> : null} <Badge tone={org.environment === 'live' ? 'accent' : 'neutral'}>{org.environment}</Badge>
+          </>
+        }
+        hint={<Id id={org.id} />}
+        actions={
+          <>
+            <Button variant="primary" onClick={() => setOpening(true)}>
+              Look inside
+            </Button>
+            {org.suspended ? <Button onClick={() => setResuming(true)}>End suspension</Button> : <Button variant="danger" onClick={() => setSuspending(true)}>Suspend</Button>}
+          </>
+        }
+      />
+      {org.suspended ? (
+        <Notice tone="bad" className="mb-4">
+          Suspended <Time at={org.suspendedAt} />
+          {org.suspendedReason ? `: ${org.suspendedReason}` : ''}. All its keys are refused.
+        </Notice>
+      ) : null}
+      <div className="grid gap-3 lg:grid-cols-2">
+        <Card title="About" actions={<Edit org={org} save={patch} />}>
+          <Facts
+            items={[
+              ['Plan', <span key="p" className="capitalize">{org.plan}</span>],
+              ['Contact', <span key="c" className="break-all">{org.contactEmail}</span>],
+              ['Made', <Time key="m" at={org.createdAt} as="exact" />],
+              ['Changed', <Time key="u" at={org.updatedAt} />],
+            ]}
+          />
+          <div className="mt-4">
+            <Meter label="Calls this month" used={data.month.used} limit={data.month.limit} />
+          </div>
+        </Card>
+        <Card
+          title="What it has"
+          actions={
+            <>
+              <ButtonLink size="sm" to="/accounts" search={{ org: id }}>
+                Accounts
+              </ButtonLink>
+              <ButtonLink size="sm" to="/webhooks" search={{ org: id }}>
+                Lanes
+              </ButtonLink>
+            </>
+          }
+        >
+          <h3 className="text-xs text-mute">Accounts</h3>
+          <div className="mt-1 flex flex-wrap gap-2">
+            {Object.keys(data.accounts).length === 0 ? <span className="text-mute">None</span> : null}
+            {Object.entries(data.accounts).map(([state, n]) => (
+              <span key={state} className="inline-flex items-center gap-1.5">
+                <State state={state} /> {number(n)}
+              </span>
+            ))}
+          </div>
+          <h3 className="mt-4 text-xs text-mute">Webhooks</h3>
+          <div className="mt-1 flex flex-wrap gap-2">
+            {Object.values(data.webhooks).every((n) => n === 0) ? <span className="text-mute">None</span> : null}
+            {Object.entries(data.webhooks)
+              .filter(([, n]) => n > 0)
+              .map(([state, n]) => (
+                <span key={state} className="inline-flex items-center gap-1.5">
+                  <Stage state={state} /> {number(n)}
+                </span>
+              ))}
+          </div>
+        </Card>
+        <Limits data={data} save={patch} />
+        <History id={id} />
+      </div>
+
+      <WithReason
+        open={suspending}
+        onOpenChange={setSuspending}
+        title={`Suspend ${org.name}?`}
+        action="Suspend"
+        danger
+        hint="Operators read it. The organisation is told only that it is suspended."
+        run={async (suspendedReason) => {
+          await patch({ suspended: true, suspendedReason })
+          toast.ok(`${org.name} is suspended`)
+        }}
+      >
+        <p>All its keys and browsers are refused with the next call, on every node. Accounts, keys and settings stay.</p>
+      </WithReason>
+      <Confirm
+        open={resuming}
+        onOpenChange={setResuming}
+        title={`End the suspension of ${org.name}?`}
+        action="End suspension"
+        run={async () => {
+          await patch({ suspended: false })
+          toast.ok(`${org.name} can call again`)
+        }}
+      >
+        <p>Its keys work again with the next call.</p>
+      </Confirm>
+      <WithReason
+        open={opening}
+        onOpenChange={setOpening}
+        title={`Look inside ${org.name}?`}
+        action="Look inside"
+        hint="The organisation reads it in its audit log, with your name."
+        run={async (reason) => {
+          setOpened(await call<{ url: string; expiresAt: string }>('POST', `/admin/v1/orgs/${encodeURIComponent(id)}/access`, { body: { reason } }))
+          void client.invalidateQueries({ queryKey: ['entries'] })
+        }}
+      >
+        <p>Opens its dashboard for 30 minutes, to read and never to change. Customers see that somebody looked, who, and why.</p>
+      </WithReason>
+      <Dialog
+        open={opened !== null}
+        onOpenChange={(open) => !open && setOpened(null)}
+        title={`Dashboard of ${org.name}`}
+        description="The address works once, and must be opened soon."
+        size="sm"
+        footer={
+          opened ? (
+            <>
+              <CopyButton text={opened.url}>Copy the address</CopyButton>
+              <a href={opened.url} target="_blank" rel="noopener noreferrer" className="inline-flex h-8 items-center rounded-lg bg-accent px-3 text-sm font-medium text-accent-fg hover:bg-accent-hover" onClick={() => setOpened(null)}>
+                Open
+              </a>
+            </>
+          ) : null
+        }
+      >
+        <p className="text-soft">
+          Open it before <Time at={opened?.expiresAt} as="clock" />. It signs this browser in to that organisation alone, as support, for 30 minutes.
+        </p>
+      </Dialog>
+    </>
+  )
+}
+
+const plans = ['sandbox', 'starter', 'growth', 'scale']
+
+function Edit({ org, save }: { org: Org; save: (body: object) => Promise<void> }) {
+  const [open, setOpen] = useState(false)
+  return (
+    <>
+      <Button size="sm" onClick={() => setOpen(true)}>
+        Change
+      </Button>
+      {open ? <EditForm org={org} save={save} close={() => setOpen(false)} /> : null}
+    </>
+  )
+}
+
+function EditForm({ org, save, close }: { org: Org; save: (body: object) => Promise<void>; close: () => void }) {
+  const [name, setName] = useState(org.name)
+  const [email, setEmail] = useState(org.contactEmail)
+  const [plan, setPlan] = useState(org.plan)
+  const change: Record<string, string> = {}
+  if (name.trim() !== org.name) change.name = name.trim()
+  if (email.trim() !== org.contactEmail) change.contactEmail = email.trim()
+  if (plan !== org.plan) change.plan = plan
+  const m = useMutation({
+    mutationFn: () => save(change),
+    onSuccess: () => {
+      toast.ok('Changed, with the next call on every node')
+      close()
+    },
+  })
+  const problem = isProblem(m.error) ? m.error : null
+  return (
+    <Dialog
+      open
+      onOpenChange={(o) => !o && close()}
+      title={`Change ${org.name}`}
+      size="sm"
+      footer={
+        <>
+          <Button onClick={close}>Cancel</Button>
+          <Button variant="primary" busy={m.isPending} disabled={Object.keys(change).length === 0} onClick={() => m.mutate()}>
+            Save
+          </Button>
+        </>
+      }
+    >
+      <form
+        className="space-y-4"
+        onSubmit={(e) => {
+          e.preventDefault()
+          if (Object.keys(change).length > 0) m.mutate()
+        }}
+      >
+        <Field label="Plan" error={problem?.field('plan')}>
+          {(p) => (
+            <Select {...p} className="w-full" value={plan} onChange={(e) => setPlan(e.target.value)}>
+              {plans.map((one) => (
+                <option key={one} value={one}>
+                  {one}
+                </option>
+              ))}
+            </Select>
+          )}
+        </Field>
+        <Field label="Name" error={problem?.field('name')}>
+          {(p) => <Input {...p} value={name} maxLength={120} onChange={(e) => setName(e.target.value)} />}
+        </Field>
+        <Field label="Contact address" error={problem?.field('contactEmail')}>
+          {(p) => <Input {...p} type="email" value={email} maxLength={254} onChange={(e) => setEmail(e.target.value)} />}
+        </Field>
+        {problem && !problem.problem.errors?.length ? <Notice tone="bad">{problem.detail}</Notice> : null}
+        <button type="submit" className="sr-only">
+          Save
+        </button>
+      </form>
+    </Dialog>
+  )
+}
+
+type Limit = OrgDetail['effectiveLimits'][number]
+
+function Limits({ data, save }: { data: OrgDetail; save: (body: object) => Promise<void> }) {
+  const [editing, setEditing] = useState<Limit | null>(null)
+  const columns: Column<Limit>[] = [
+    { key: 'name', head: 'Limit', cell: (l) => words(l.name.replace(/([A-Z])/g, ' $1').toLowerCase()) },
+    {
+      key: 'value',
+      head: 'Value',
+      align: 'right',
+      cell: (l) => (
+        <span className="inline-flex flex-wrap items-center justify-end gap-2">
+          {l.overridden ? <Badge tone="accent">override</Badge> : null}
+          <span className="font-mono">{l.value < 0 ? 'no limit' : number(l.value)}</span>
+        </span>
+      ),
+    },
+    { key: 'edit', head: <span className="sr-only">Change</span>, align: 'right', cell: (l) => <Button size="sm" aria-label={`Change ${l.name}`} onClick={() => setEditing(l)}>Change</Button> },
+  ]
+  return (
+    <Card flush title="Limits" hint="What holds for it: the plan, and what differs from it">
+      <Table dense label="Limits" columns={columns} rows={data.effectiveLimits} rowKey={(l) => l.name} />
+      {editing ? (
+        <LimitForm
+          limit={editing}
+          close={() => setEditing(null)}
+          save={async (value) => {
+            // The API replaces all overrides at once.
+            const next = { ...data.org.limits }
+            if (value === null) delete next[editing.name]
+            else next[editing.name] = value
+            await save({ limits: next })
+          }}
+        />
+      ) : null}
+    </Card>
+  )
+}
+
+function LimitForm({ limit, close, save }: { limit: Limit; close: () => void; save: (value: number | null) => Promise<void> }) {
+  const [text, setText] = useState(limit.value < 0 ? '' : String(limit.value))
+  const m = useMutation({
+    mutationFn: (value: number | null) => save(value),
+    onSuccess: () => {
+      toast.ok('In force with the next call')
+      close()
+    },
+  })
+  const n = text.trim() === '' ? -1 : Number(text)
+  const sound = Number.isInteger(n) && (n === -1 || n >= 1)
+  return (
+    <Dialog
+      open
+      onOpenChange={(o) => !o && close()}
+      title={limit.name}
+      size="sm"
+      footer={
+        <>
+          {limit.overridden ? (
+            <Button className="mr-auto" busy={m.isPending} onClick={() => m.mutate(null)}>
+              Back to the plan
+            </Button>
+          ) : null}
+          <Button onClick={close}>Cancel</Button>
+          <Button variant="primary" busy={m.isPending} disabled={!sound} onClick={() => m.mutate(n)}>
+            Override
+          </Button>
+        </>
+      }
+    >
+      <Field label="Value" hint="Empty for no limit." error={sound ? undefined : 'Must be a whole number of at least 1.'}>
+        {(p) => <Input {...p} inputMode="numeric" value={text} onChange={(e) => setText(e.target.value)} />}
+      </Field>
+      {isProblem(m.error) ? (
+        <Notice tone="bad" className="mt-4">
+          {m.error.problem.errors?.[0]?.detail ?? m.error.detail}
+        </Notice>
+      ) : null}
+    </Dialog>
+  )
+}
+
+function History({ id }: { id: string }) {
+  const list = useAudit({ org: id })
+  const rows = list.rows?.slice(0, 10) ?? []
+  const columns: Column<Entry>[] = [
+    { key: 'at', head: 'When', cell: (e) => <Time at={e.at} /> },
+    { key: 'who', head: 'Who', cell: (e) => <span className="break-words">{e.actor.label || e.actor.id}</span> },
+    { key: 'what', head: 'What', cell: (e) => <span className="font-mono text-xs break-all">{e.action}</span> },
+  ]
+  return (
+    <Card flush title="Lately" hint={list.rows ? plural(rows.length, 'entry', 'entries') : undefined} actions={<ButtonLink size="sm" to="/audit" search={{ org: id }}>All</ButtonLink>}>
+      <Query query={list} what="its audit log">
+        {() => (rows.length === 0 ? <Empty title="Nothing yet" /> : <Table dense label="Latest entries" columns={columns} rows={rows} rowKey={(e) => e.id} />)}
+      </Query>
+    </Card>
+  )
+}

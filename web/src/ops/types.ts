@@ -1,0 +1,149 @@
+// What the admin API answers (internal/admin). It is not in the public OpenAPI document.
+
+export interface Operator {
+  name: string
+  node: string
+  version: string
+}
+export interface Node {
+  id: string
+  name: string
+  roles: string[]
+  version: string
+  startedAt: string
+  seenAt: string
+}
+export interface OrgRef {
+  id: string
+  name: string
+}
+export interface Org {
+  id: string
+  name: string
+  plan: string
+  environment: 'sandbox' | 'live'
+  contactEmail: string
+  limits: Record<string, number>
+  suspended: boolean
+  suspendedAt?: string
+  suspendedReason?: string
+  createdAt: string
+  updatedAt: string
+}
+export interface OrgDetail {
+  org: Org
+  effectiveLimits: { name: string; value: number; overridden: boolean }[]
+  month: { used: number; limit: number }
+  accounts: Record<string, number>
+  webhooks: Record<string, number>
+}
+export interface Account {
+  id: string
+  org: OrgRef
+  ofUserId: string
+  username: string
+  label: string
+  state: string
+  stateReason: string | null
+  stateChangedAt: string
+  region: string
+  createdAt: string
+  lastSeenAt: string | null
+  lastCheckedAt: string | null
+  listener: { state: string; since: string | null; shard: number }
+}
+export interface Work {
+  kind: string
+  free: number
+  slots: { slot: number; node: string | null; epoch: number; listeners?: Record<string, number> }[]
+  nodes: { id: string; name: string; slots: number; until: string; live: boolean; leaving: boolean }[]
+}
+export interface Proxy {
+  proxy: string
+  healthy: boolean
+  since: string | null
+  lastFailure: string | null
+  draining: boolean
+  drainedAt: string | null
+  drainedBy: string | null
+  reason: string | null
+  openConnections: number
+}
+export interface Region {
+  region: string
+  on: boolean
+  available: boolean
+  proxies: Proxy[]
+}
+export interface Lane {
+  org: OrgRef
+  accountId: string
+  host: string
+  state: string
+  reason: string | null
+  failingSince: string | null
+  failCount: number
+  nextAttemptAt: string | null
+  lastStatus: number
+  lastError: string | null
+  backlog: number
+}
+export interface Job {
+  id: number
+  kind: string
+  queue: string
+  state: string
+  attempt: number
+  maxAttempts: number
+  createdAt: string
+  scheduledAt: string
+  attemptedAt: string | null
+  finalizedAt: string | null
+  lastError: string | null
+  failedAt: string | null
+}
+export interface Wrap {
+  id: string
+  version: number
+}
+export interface Keyring {
+  kms: 'up' | 'down'
+  wrapsNow: Wrap | null
+  root: Wrap | null
+  orgKeys: { by: Wrap; keys: number; current: boolean }[]
+  orgs: number
+  dataKeys: number
+  renewed: number
+  waiting: number
+  percentDone: number | null
+  holders: number
+  shredded: number
+}
+export interface Switch {
+  name: string
+  on: boolean
+  about: string
+  reason: string
+  by: string
+  since: string | null
+}
+export interface Banner {
+  text: string
+  level: 'info' | 'warning' | 'critical'
+  url: string | null
+  until: string | null
+  by: string
+  since: string
+}
+export interface Entry {
+  id: string
+  org: OrgRef | null
+  at: string
+  actor: { kind: string; id: string; label: string }
+  action: string
+  target: string
+  requestId: string
+  ipHash: string
+  changes: unknown
+}
+export type Paged<K extends string, R> = Record<K, R[]> & { nextCursor: string | null }

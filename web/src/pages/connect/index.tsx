@@ -1,0 +1,411 @@
+import { useState } from 'react'
+import { Link } from '@tanstack/react-router'
+import { useQuery } from '@tanstack/react-query'
+import { Link2, Plus } from 'lucide-react'
+import { call } from '@/api/client'
+import type { Funnel, FunnelWay, LinkExtras } from '@/api/extra'
+import { keys, useEvents, usePages } from '@/api/hooks'
+import type { Attempt, ConnectSession } from '@/api/types'
+import { useQueryClient } from '@tanstack/react-query'
+import { cx } from '@/lib/cx'
+import { useFilters, useTyped } from '@/lib/filters'
+import { number, percent, plural } from '@/lib/format'
+import { useDialogs } from '@/shell/dialogs'
+import { useWhyNot } from '@/shell/session'
+import { Boundary, Button, Card, Chips, Empty, Id, More, NoMatch, PageHead, Query, SearchInput, Segments, Select, Skeleton, State, stateWord, Table, Tabs, Time, type Column } from '@/ui'
+import { AttemptState } from './Flow'
+import { Preview } from './Preview'
+import { creatorReads, failureWord, kindWord } from './words'
+
+/** Connecting: how far creators come, their attempts, and the links that were made. */
+export default function Connect() {
+  const f = useFilters({ tab: 'attempts', hours: '168' })
+  const { connect, link } = useDialogs()
+  const why = useWhyNot('accounts:write', 'connect accounts')
+  const client = useQueryClient()
+  useEvents((batch) => {
+    if (!batch.some((e) => e.event.startsWith('connect.') || e.event === 'account.connected')) return
+    for (const key of ['attempts', 'links', 'funnel']) void client.invalidateQueries({ queryKey: [key] })
+  })
+  return (
+    <>
+      <PageHead
+        title="Connect"
+        hint="How creators get from a link to a connected account"
+        actions={
+          <>
+            <Button icon={<Link2 className="size-4" aria-hidden />} why={why} onClick={() => link()}>
+              Create connect link
+            </Button>
+            <Button variant="primary" icon={<Plus className="size-4" aria-hidden />} why={why} onClick={() => connect()}>
+              Connect account
+            </Button>
+          </>
+        }
+      />
+      <Boundary what="the funnel">
+        <FunnelCard hours={Number(f.values.hours) || 168} onHours={(hours) => f.set({ hours })} />
+      </Boundary>
+      <Tabs
+        label="Connect"
+        className="mt-5"
+        tabs={[
+          { value: 'attempts', label: 'Attempts' },
+          { value: 'links', label: 'Links' },
+          { value: 'page', label: 'Page preview' },
+        ]}
+        value={['attempts', 'links', 'page'].includes(f.values.tab) ? f.values.tab : 'attempts'}
+        onChange={(tab) => f.set({ tab })}
+      >
+        {(tab) => (tab === 'links' ? <Links /> : tab === 'page' ? <Preview /> : <Attempts />)}
+      </Tabs>
+    </>
+  )
+}
+
+// --- funnel --------------------------------------------------------------------
+
+function FunnelCard({ hours, onHours }: { hours: number; onHours: (h: string) => void }) {
+  const query = useQuery({
+    queryKey: ['funnel', hours],
+    queryFn: ({ signal }) => call<Funnel>('GET', '/v1/connect/funnel', { query: { since: new Date(Date.now() - hours * 3_600_000).toISOString() }, signal }),
+    staleTime: 30_000,
+    refetchInterval: 60_000,
+  })
+  return (
+    <div className="grid gap-3 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
+      <Card
+        title="Funnel"
+        hint="All tries with one link count as one creator"
+        actions={
+          <Segments
+            label="Period"
+            items={[
+              { value: '24', label: '24 h' },
+              { value: '168', label: '7 days' },
+            ]}
+            value={String(hours)}
+            onChange={onHours}
+          />
+        }
+      >
+        <Query query={query} what="the funnel" skeleton={<FunnelSkeleton />}>
+          {(d) => <Steps d={d} />}
+        </Query>
+      </Card>
+      <Card title="Why attempts failed" hint="The most frequent first">
+        <Query query={query} what="the reasons" skeleton={<FunnelSkeleton />}>
+          {(d) => <Reasons d={d} />}
+        </Query>
+      </Card>
+    </div>
+  )
+}
+
+function FunnelSkeleton() {
+  return (
+    <div role="status" aria-label="Loading" className="space-y-3 py-1">
+      {[100, 80, 60, 40].map((w) => (
+        <Skeleton key={w} className="h-6" />
+      ))}
+    </div>
+  )
+}
+
+function Steps({ d }: { d: Funnel }) {
+  const steps: [string, number, string][] = [
+    ['Opened', d.opened, 'came to where they can connect'],
+    ['Credentials', d.credentials, 'gave credentials or a session, or asked for a QR code'],
+    ['Challenge', d.challenge, 'were asked for a code, a selfie or their phone; not everybody is'],
+    ['Connected', d.connected, 'have an account now'],
+  ]
+  const top = Math.max(d.opened, 1)
+  if (d.opened === 0)
+    return (
+      <Empty title="Nobody came in this time" className="!py-8">
+        Send a creator a link, or connect an account here.
+      </Empty>
+    )
+  return (
+    <>
+      <ol className="space-y-2.5">
+        {steps.map(([name, n, what], i) => (
+          <li key={name}>
+            <div className="flex flex-wrap items-baseline justify-between gap-x-3">
+              <span title={what}>{name}</span>
+              <span className="text-xs text-mute">
+                <span className="font-mono text-fg">{number(n)}</span>
+                {i > 0 ? ` · ${percent(n / top, 0)}` : ''}
+              </span>
+            </div>
+            <div className="mt-1 h-2 overflow-hidden rounded-full bg-subtle" aria-hidden>
+              <div className={cx('h-full rounded-full', i === 3 ? 'bg-ok' : i === 2 ? 'bg-info' : 'bg-accent')} style={{ width: `${Math.min(100, (n / top) * 100)}%` }} />
+            </div>
+          </li>
+        ))}
+      </ol>
+      <p className="mt-3 text-xs text-mute">
+        {d.linksMade !== undefined ? `${plural(d.linksMade, 'link')} made · ` : ''}
+        {number(d.failed)} failed for good
+      </p>
+      <ByMethod ways={d.byMethod} />
+    </>
+  )
+}
+
+function ByMethod({ ways }: { ways: Record<string, FunnelWay> }) {
+  const rows = Object.entries(ways)
+  if (rows.length === 0) return null
+  return (
+    <div className="mt-3 overflow-x-auto">
+      <table className="w-full text-left text-xs" aria-label="By way to connect">
+        <thead>
+          <tr className="border-b text-mute">
+            <th scope="col" className="py-1 pr-3 font-medium">
+              Way
+            </th>
+            {['Began', 'Challenge', 'Connected', 'Failed'].map((h) => (
+              <th key={h} scope="col" className="py-1 pl-3 text-right font-medium">
+                {h}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody className="divide-y">
+          {rows.map(([kind, w]) => (
+            <tr key={kind}>
+              <th scope="row" className="py-1 pr-3 text-left font-normal">
+                {kindWord(kind)}
+              </th>
+              {[w.credentials, w.challenge, w.connected, w.failed].map((n, i) => (
+                <td key={i} className="py-1 pl-3 text-right font-mono">
+                  {number(n)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function Reasons({ d }: { d: Funnel }) {
+  const [all, setAll] = useState(false)
+  if (d.failures.length === 0) return <Empty good title="No attempt failed" className="!py-8" />
+  const most = Math.max(...d.failures.map((r) => r.count), 1)
+  return (
+    <>
+      <ol className="space-y-2.5">
+        {(all ? d.failures : d.failures.slice(0, 3)).map((r) => (
+          <li key={r.reason}>
+            <div className="flex items-baseline justify-between gap-3">
+              <span className="min-w-0">
+                {failureWord(r.reason)} <code className="text-xs break-all text-mute">{r.reason}</code>
+              </span>
+              <span className="font-mono text-xs">{number(r.count)}×</span>
+            </div>
+            <div className="mt-1 h-1 overflow-hidden rounded-full bg-subtle" aria-hidden>
+              <div className="h-full rounded-full bg-bad" style={{ width: `${(r.count / most) * 100}%` }} />
+            </div>
+            {creatorReads(r.reason) ? <p className="mt-1 text-xs text-mute">Creators read: “{creatorReads(r.reason)}”</p> : null}
+          </li>
+        ))}
+      </ol>
+      {d.failures.length > 3 ? (
+        <button type="button" className="link mt-3 text-xs" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? 'Show fewer' : `Show all ${d.failures.length}`}
+        </button>
+      ) : null}
+    </>
+  )
+}
+
+// --- attempts ------------------------------------------------------------------
+
+const states: [string, string][] = [
+  ['', 'All'],
+  ['completed_success', 'Connected'],
+  ['completed_failed', 'Failed'],
+  ['awaiting_mobile_session', 'Waiting for the phone'],
+  ['needs_otp', 'Waiting for a code'],
+]
+const moreStates = ['pending', 'needs_app_otp', 'needs_email', 'needs_face_otp', 'wrong_2fa_code_retry']
+
+function Attempts() {
+  const f = useFilters({ state: '', kind: '', ref: '' })
+  const [text, setText] = useTyped(f.values.ref, (ref) => f.set({ ref }))
+  const { connect, link } = useDialogs()
+  const why = useWhyNot('accounts:write', 'connect accounts')
+  const query = { state: f.values.state, kind: f.values.kind, reference_id: f.values.ref }
+  const list = usePages(keys.attempts(query), '/v1/connect/attempts', query, (p: { attempts: Attempt[] | null; nextCursor: string | null }) => p.attempts, { refetchInterval: 60_000 })
+  const columns: Column<Attempt>[] = [
+    {
+      key: 'who',
+      head: 'Attempt',
+      cell: (a) => (
+        <div className="min-w-0 max-w-64">
+          <Link to="/connect/attempts/$id" params={{ id: a.attempt_id }} className="block truncate leading-6 font-medium hover:underline">
+            {a.label || (a.reconnect ? 'Reconnect' : 'New account')}
+          </Link>
+          <Id id={a.attempt_id} short />
+        </div>
+      ),
+    },
+    {
+      key: 'state',
+      head: 'State',
+      cell: (a) => (
+        <div>
+          <AttemptState a={a} />
+          {a.failure ? <div className="mt-0.5 text-xs break-words text-mute">{failureWord(a.failure.code)}</div> : null}
+        </div>
+      ),
+    },
+    { key: 'kind', head: 'Way', from: 'sm', cell: (a) => kindWord(a.kind) },
+    { key: 'by', head: 'By', from: 'lg', cell: (a) => (a.session_id ? <Link to="/connect/links/$id" params={{ id: a.session_id }} className="link">link</Link> : 'API or dashboard') },
+    { key: 'ref', head: 'Reference', from: 'xl', cell: (a) => <span className="break-all">{a.reference_id ?? '–'}</span> },
+    {
+      key: 'account',
+      head: 'Account',
+      from: 'md',
+      cell: (a) =>
+        a.account_id ? (
+          <Link to="/accounts/$id" params={{ id: a.account_id }} className="link">
+            Open
+          </Link>
+        ) : (
+          '–'
+        ),
+    },
+    { key: 'at', head: 'Began', from: 'sm', cell: (a) => <Time at={a.created_at} className="whitespace-nowrap text-mute" /> },
+  ]
+  const chips = states.map(([value, label]) => ({ value, label }))
+  return (
+    <Card flush>
+      <div className="flex flex-wrap items-center gap-2 border-b px-4 py-3">
+        <SearchInput label="Your reference" value={text} onChange={setText} className="w-full sm:w-56" />
+        <Chips label="State" items={chips} value={f.values.state} onChange={(state) => f.set({ state })} />
+        <div className="ml-auto flex flex-wrap gap-2 max-sm:w-full">
+          <Select aria-label="Other states" className="max-sm:flex-1" value={moreStates.includes(f.values.state) ? f.values.state : ''} onChange={(e) => f.set({ state: e.target.value })}>
+            <option value="">Other states</option>
+            {moreStates.map((s) => (
+              <option key={s} value={s}>
+                {s === 'pending' ? 'In progress' : stateWord(s)}
+              </option>
+            ))}
+          </Select>
+          <Select aria-label="Way to connect" className="max-sm:flex-1" value={f.values.kind} onChange={(e) => f.set({ kind: e.target.value })}>
+            <option value="">Every way</option>
+            {['credentials', 'mobile_app', 'cookie', 'curl', 'reauth'].map((k) => (
+              <option key={k} value={k}>
+                {kindWord(k)}
+              </option>
+            ))}
+          </Select>
+        </div>
+      </div>
+      <Query query={list} what="the attempts">
+        {() =>
+          (list.rows ?? []).length === 0 ? (
+            f.active ? (
+              <NoMatch title="No attempt matches" onClear={f.clear} />
+            ) : (
+              <Empty
+                title="No attempts yet"
+                action={
+                  <>
+                    <Button variant="primary" why={why} onClick={() => connect()}>
+                      Connect account
+                    </Button>
+                    <Button why={why} onClick={() => link()}>
+                      Create connect link
+                    </Button>
+                  </>
+                }
+              >
+                Every try to connect an account is here, for seven days after its end.
+              </Empty>
+            )
+          ) : (
+            <>
+              <Table label="Attempts" columns={columns} rows={list.rows ?? []} rowKey={(a) => a.attempt_id} />
+              <More shown={list.rows?.length ?? 0} what={list.rows?.length === 1 ? 'attempt' : 'attempts'} query={list} />
+            </>
+          )
+        }
+      </Query>
+    </Card>
+  )
+}
+
+// --- links ---------------------------------------------------------------------
+
+type Row = ConnectSession & LinkExtras
+
+function Links() {
+  const f = useFilters({ status: '', ref: '' })
+  const [text, setText] = useTyped(f.values.ref, (ref) => f.set({ ref }))
+  const { link } = useDialogs()
+  const why = useWhyNot('accounts:write', 'create connect links')
+  const query = { status: f.values.status, reference_id: f.values.ref }
+  const list = usePages(['links', query], '/v1/connect/sessions', query, (p: { sessions: Row[] | null; nextCursor: string | null }) => p.sessions)
+  const columns: Column<Row>[] = [
+    {
+      key: 'link',
+      head: 'Link',
+      cell: (s) => (
+        <div className="min-w-0 max-w-64">
+          <Link to="/connect/links/$id" params={{ id: s.id }} className="block truncate leading-6 font-medium hover:underline">
+            {s.label || s.reference_id || (s.reconnect_account_id ? 'Reconnect link' : 'Connect link')}
+          </Link>
+          <Id id={s.id} short />
+        </div>
+      ),
+    },
+    { key: 'status', head: 'State', cell: (s) => <State state={s.status} /> },
+    { key: 'ways', head: 'Ways', from: 'lg', cell: (s) => (s.kinds ?? []).map(kindWord).join(', ') },
+    { key: 'tries', head: 'Tries', align: 'right', from: 'sm', cell: (s) => <span className="font-mono text-xs">{number((s.attempts ?? []).length)}</span> },
+    { key: 'opened', head: 'Opened', from: 'md', cell: (s) => (s.opened_at === undefined ? '–' : s.opened_at ? <Time at={s.opened_at} className="whitespace-nowrap text-mute" /> : <span className="text-mute">not yet</span>) },
+    { key: 'made', head: 'Made', from: 'sm', cell: (s) => <Time at={s.created_at} className="whitespace-nowrap text-mute" /> },
+    { key: 'ends', head: 'Ends', from: 'md', cell: (s) => <Time at={s.expires_at} className="whitespace-nowrap text-mute" /> },
+  ]
+  return (
+    <Card flush>
+      <div className="flex flex-wrap items-center gap-2 border-b px-4 py-3">
+        <SearchInput label="Your reference" value={text} onChange={setText} className="w-full sm:w-56" />
+        <Chips
+          label="State"
+          items={['', 'open', 'in_progress', 'success', 'exited', 'expired'].map((value) => ({ value, label: value ? stateWord(value) : 'All' }))}
+          value={f.values.status}
+          onChange={(status) => f.set({ status })}
+        />
+      </div>
+      <Query query={list} what="the links">
+        {() =>
+          (list.rows ?? []).length === 0 ? (
+            f.active ? (
+              <NoMatch title="No link matches" onClear={f.clear} />
+            ) : (
+              <Empty
+                title="No links yet"
+                action={
+                  <Button variant="primary" why={why} onClick={() => link()}>
+                    Create connect link
+                  </Button>
+                }
+              >
+                Send a creator a link, and they sign in on a page of ours.
+              </Empty>
+            )
+          ) : (
+            <>
+              <Table label="Links" columns={columns} rows={list.rows ?? []} rowKey={(s) => s.id} />
+              <More shown={list.rows?.length ?? 0} what={list.rows?.length === 1 ? 'link' : 'links'} query={list} />
+            </>
+          )
+        }
+      </Query>
+    </Card>
+  )
+}

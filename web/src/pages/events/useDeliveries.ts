@@ -1,0 +1,93 @@
+import { useEffect, useRef, useState } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { call } from '@/api/client'
+import type { WebhookList } from '@/api/extra'
+import type { Delivery, Event } from '@/api/types'
+
+/** The accounts that have a webhook; null while that is not known, or not for this role. */
+export function useHooked(): Set<string> | null {
+  const list = useQuery({
+    queryKey: ['webhooks', 'accounts'],
+    queryFn: async ({ signal }) => {
+      const out = new Set<string>()
+      let cursor: string | null = null
+      for (let i = 0; i < 5; i++) {
+        const page: WebhookList = await call('GET', '/v1/webhooks', { query: { limit: 100, cursor }, signal })
+        for (const w of page.webhooks) out.add(w.accountId)
+        cursor = page.nextCursor ?? null
+        if (!cursor) break
+      }
+      return out
+    },
+    staleTime: 60_000,
+    retry: false,
+  })
+  return list.data ?? null
+}
+
+const every = 5000
+const most = 50 // ids in one call
+const again = [0, 5000, 15_000, 45_000] // when an event without a delivery is asked for once more
+
+interface Asked {
+  at: number
+  times: number
+}
+
+/** The newest delivery of each event. Asks for those that `want` names, fifty in a call and one call in five seconds at most. */
+export function useDeliveries(want: () => readonly Event[], hooked: Set<string> | null): ReadonlyMap<string, Delivery> {
+  const [known, setKnown] = useState<ReadonlyMap<string, Delivery>>(new Map())
+  const latest = useRef({ want, hooked, known })
+  latest.current = { want, hooked, known }
+  useEffect(() => {
+    const asked = new Map<string, Asked>()
+    const abort = new AbortController()
+    let busy = false
+    const look = async () => {
+      const { want, hooked, known } = latest.current
+      if (busy || document.hidden || !hooked || hooked.size === 0) return
+      const now = Date.now()
+      const ids: string[] = []
+      for (const e of want()) {
+        if (ids.length === most) break
+        if (!e.accountId || !hooked.has(e.accountId) || e.meta.class === 'ephemeral') continue
+        const has = known.get(e.id)
+        if (has?.state === 'delivered') continue
+        const a = asked.get(e.id)
+        if (a) {
+          if (a.times >= again.length || now - a.at < (has ? 30_000 : (again[a.times] ?? 45_000))) continue
+        } else if (now - Date.parse(e.ts) < 1500) continue // the log of deliveries is a second or two behind
+        asked.set(e.id, { at: now, times: (a?.times ?? 0) + 1 })
+        ids.push(e.id)
+      }
+      if (ids.length === 0) return
+      busy = true
+      try {
+        const { deliveries } = await call<{ deliveries: Delivery[] | null }>('GET', '/v1/deliveries', { query: { event: ids.join(','), limit: 100 }, signal: abort.signal })
+        if (!deliveries?.length) return
+        setKnown((old) => {
+          const next = new Map(old)
+          for (const d of deliveries) {
+            const before = next.get(d.eventId)
+            if (!before || Date.parse(before.at) < Date.parse(d.at)) next.set(d.eventId, d)
+          }
+          // Of thousands of events only the newest are still on the page.
+          if (next.size > 4000) for (const id of [...next.keys()].slice(0, next.size - 4000)) next.delete(id)
+          return next
+        })
+      } catch {
+        // The column stays empty; the events themselves are there.
+      } finally {
+        busy = false
+      }
+    }
+    const first = setTimeout(() => void look(), 600)
+    const timer = setInterval(() => void look(), every)
+    return () => {
+      clearTimeout(first)
+      clearInterval(timer)
+      abort.abort()
+    }
+  }, [])
+  return known
+}

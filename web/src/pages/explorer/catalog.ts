@@ -1,0 +1,56 @@
+import { useQuery } from '@tanstack/react-query'
+import { call, isProblem } from '@/api/client'
+import { keys } from '@/api/hooks'
+import type { Method } from '@/api/types'
+import type { Schema, Types } from './schema'
+
+/** A method as the compact catalogue has it: enough for the tree. */
+export type Entry = Pick<Method, 'resource' | 'method' | 'access' | 'description'>
+
+/** One method in full. */
+export interface FullMethod extends Omit<Method, 'args' | 'example' | 'result'> {
+  args: Schema
+  result: Schema
+  example: Record<string, unknown> | null
+}
+
+/** All methods without their schemas. Free of charge, and the same for the whole visit. */
+export function useCatalog() {
+  return useQuery({
+    queryKey: [...keys.methods, 'compact'],
+    queryFn: ({ signal }) => call<{ version: string; methods: Entry[] | null }>('GET', '/v1/sdk/methods', { query: { format: 'compact' }, signal }),
+    staleTime: Infinity,
+    // 503: this server has no platform for the environment, and will not have one in a second.
+    retry: (n, e) => n < 2 && isProblem(e) && e.retryable && e.status !== 429 && e.status !== 503,
+    select: (d) => d.methods ?? [],
+  })
+}
+
+/** The methods of one resource in full. */
+export function useResource(resource: string | null) {
+  return useQuery({
+    queryKey: [...keys.methods, 'full', resource],
+    queryFn: ({ signal }) => call<{ methods: FullMethod[] | null; types: Types | null }>('GET', '/v1/sdk/methods', { query: { resource }, signal }),
+    enabled: Boolean(resource),
+    staleTime: Infinity,
+  })
+}
+
+export interface Group {
+  resource: string
+  methods: Entry[]
+}
+
+/** By resource, in the catalogue's order; words are looked for in the name and the description. */
+export function grouped(methods: readonly Entry[], search: string): Group[] {
+  const wanted = search.toLowerCase().split(/\s+/).filter(Boolean)
+  const out = new Map<string, Entry[]>()
+  for (const m of methods) {
+    const text = `${m.resource}.${m.method} ${m.resource} ${m.method} ${m.access} ${m.description}`.toLowerCase()
+    if (!wanted.every((w) => text.includes(w))) continue
+    const list = out.get(m.resource)
+    if (list) list.push(m)
+    else out.set(m.resource, [m])
+  }
+  return [...out].map(([resource, list]) => ({ resource, methods: list }))
+}

@@ -1,0 +1,25 @@
+import type { Key } from '@/api/types'
+import { Badge, Time } from '@/ui'
+import { keyState, type KeyState } from './scopes'
+
+const stateBadge: Record<KeyState, { tone: 'ok' | 'warn' | 'neutral'; text: string }> = {
+  active: { tone: 'ok', text: 'Active' },
+  expired: { tone: 'warn', text: 'Expired' },
+  revoked: { tone: 'neutral', text: 'Revoked' },
+}
+
+export function KeyStateBadge({ k }: { k: Key }) {
+  const s = stateBadge[keyState(k)]
+  return (
+    <span className="inline-flex flex-wrap items-center gap-x-2">
+      <Badge tone={s.tone} dot>
+        {s.text}
+      </Badge>
+      {keyState(k) === 'active' && k.expiresAt ? (
+        <span className="text-xs whitespace-nowrap text-mute">
+          ends <Time at={k.expiresAt} />
+        </span>
+      ) : null}
+    </span>
+  )
+}

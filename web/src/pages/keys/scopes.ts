@@ -1,0 +1,87 @@
+import type { Key, Log, Scope } from '@/api/types'
+
+/** What each scope lets a key do, in plain words. */
+export const scopeWords: { scope: Scope; can: string; hint: string }[] = [
+  { scope: 'accounts:read', can: 'See accounts and events', hint: 'Accounts, connect attempts and links, event streams' },
+  { scope: 'accounts:write', can: 'Connect and change accounts', hint: 'Connect, rename, pause, move and disconnect; play the sandbox' },
+  { scope: 'sdk:call', can: 'Call methods on accounts', hint: 'Every SDK method, those that write too, and media' },
+  { scope: 'webhooks:read', can: 'See webhooks and deliveries', hint: 'Addresses, health, what was sent and answered' },
+  { scope: 'webhooks:write', can: 'Change webhooks', hint: 'Set, test, pause, replay and delete; rotate secrets' },
+  { scope: 'usage:read', can: 'See usage, logs and errors', hint: 'Limits, call logs, grouped errors, charts' },
+  { scope: 'me:read', can: 'See the organisation', hint: 'Keys (never their secrets), members, audit log, connect page' },
+  { scope: 'me:write', can: 'Manage the organisation', hint: 'Make and revoke keys, invite people, change settings' },
+]
+export const allScopes: readonly Scope[] = scopeWords.map((s) => s.scope)
+
+export interface Preset {
+  id: string
+  label: string
+  scopes: readonly Scope[]
+}
+
+/** Everyday leaves out me:write: a program that calls methods need not be able to make keys. */
+export const presets: Preset[] = [
+  { id: 'read', label: 'Read-only', scopes: ['accounts:read', 'webhooks:read', 'usage:read', 'me:read'] },
+  { id: 'everyday', label: 'Everyday', scopes: allScopes.filter((s) => s !== 'me:write') },
+  { id: 'webhooks', label: 'Webhooks only', scopes: ['webhooks:read', 'webhooks:write'] },
+]
+
+/** The preset that has just these scopes; '' if none has. */
+export function presetOf(scopes: ReadonlySet<string>): string {
+  return presets.find((p) => p.scopes.length === scopes.size && p.scopes.every((s) => scopes.has(s)))?.id ?? ''
+}
+
+/** "all 8", "6 of 8", "none". */
+export function scopeCount(scopes: readonly string[] | null | undefined): string {
+  const n = (scopes ?? []).filter((s) => (allScopes as readonly string[]).includes(s)).length
+  return n === allScopes.length ? `all ${n}` : n === 0 ? 'none' : `${n} of ${allScopes.length}`
+}
+
+export type KeyState = 'active' | 'expired' | 'revoked'
+
+export function keyState(k: Pick<Key, 'expiresAt' | 'revokedAt'>, now = Date.now()): KeyState {
+  if (k.revokedAt) return 'revoked'
+  return k.expiresAt && new Date(k.expiresAt).getTime() <= now ? 'expired' : 'active'
+}
+
+/** The lines of a field, without empty ones and spaces. */
+export function lines(text: string): string[] {
+  return text
+    .split(/[\n,]/)
+    .map((l) => l.trim())
+    .filter(Boolean)
+}
+
+/** What used a key: methods with their counts, most first, and how many accounts. */
+export function usedBy(logs: readonly Pick<Log, 'method' | 'accountId'>[]): { methods: [string, number][]; accounts: number } {
+  const counts = new Map<string, number>()
+  const accounts = new Set<string>()
+  for (const l of logs) {
+    counts.set(l.method, (counts.get(l.method) ?? 0) + 1)
+    if (l.accountId) accounts.add(l.accountId)
+  }
+  return { methods: [...counts].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])), accounts: accounts.size }
+}
+
+export interface Hour {
+  at: number
+  succeeded: number
+  limited: number
+  failed: number
+}
+
+/** Requests of the last day by hour and outcome; the last hour is the one that is not over. */
+export function byHour(logs: readonly Pick<Log, 'at' | 'status'>[], now = Date.now(), hours = 24): Hour[] {
+  const step = 3_600_000
+  const last = Math.floor(now / step) * step
+  const out: Hour[] = Array.from({ length: hours }, (_, i) => ({ at: last - (hours - 1 - i) * step, succeeded: 0, limited: 0, failed: 0 }))
+  const first = out[0]?.at ?? last
+  for (const l of logs) {
+    const slot = out[Math.floor((new Date(l.at).getTime() - first) / step)]
+    if (!slot) continue
+    if (l.status === 429) slot.limited++
+    else if (l.status < 400) slot.succeeded++
+    else slot.failed++
+  }
+  return out
+}

@@ -1,0 +1,149 @@
+import type { ReactNode } from 'react'
+import { Link, useParams } from '@tanstack/react-router'
+import { useQuery } from '@tanstack/react-query'
+import { SquareTerminal } from 'lucide-react'
+import { api, isProblem } from '@/api/client'
+import { keys } from '@/api/hooks'
+import { useAccountNames } from '@/api/names'
+import type { Log } from '@/api/types'
+import { bytes, millis, shortId } from '@/lib/format'
+import { snippets } from '@/lib/snippets'
+import { Badge, ButtonLink, Card, CodeBlock, Empty, Facts, Failed, Id, Json, PageHead, SkeletonRows, Status, Time } from '@/ui'
+import { ProblemDoc, useProblemPage } from '@/ui/ProblemDoc'
+import { sourceOf, useKeyNames } from './index'
+
+/** One request: where a pasted req_ id leads. */
+export default function LogPage() {
+  const { id } = useParams({ strict: false }) as { id: string }
+  const query = useQuery({ queryKey: keys.log(id), queryFn: async ({ signal }) => (await api.get('/v1/logs/{requestId}', { path: { requestId: id }, signal })).log, staleTime: Infinity })
+  const l = query.data
+  const gone = query.isError && isProblem(query.error) && query.error.notFound
+  return (
+    <>
+      <PageHead
+        title={
+          l ? (
+            <>
+              <span className="min-w-0 font-mono text-base break-all">{l.method}</span>
+              <Status status={l.status} />
+            </>
+          ) : (
+            'Request'
+          )
+        }
+        back={
+          <Link to="/logs" className="link">
+            ← API logs
+          </Link>
+        }
+        hint={<Id id={id} />}
+        actions={
+          l?.method.includes('.') ? (
+            <ButtonLink to="/explorer" search={{ method: l.method, ...(l.accountId ? { account: l.accountId } : {}) }} icon={<SquareTerminal className="size-4" aria-hidden />}>
+              Run again in explorer
+            </ButtonLink>
+          ) : undefined
+        }
+      />
+      {l ? (
+        <Body l={l} />
+      ) : (
+        <Card>
+          {gone ? (
+            <Empty title="There is no such request" action={<ButtonLink to="/logs">API logs</ButtonLink>}>
+              A request is here a second or two after its answer, and for as long as your plan keeps it. It may also be another organisation’s.
+            </Empty>
+          ) : query.isError ? (
+            <Failed what="the request" error={query.error} retry={() => void query.refetch()} />
+          ) : (
+            <SkeletonRows rows={6} />
+          )}
+        </Card>
+      )}
+    </>
+  )
+}
+
+function Body({ l }: { l: Log }) {
+  const name = useAccountNames()
+  const keyNames = useKeyNames()
+  const facts: [ReactNode, ReactNode][] = [
+    ['Status', <Status key="s" status={l.status} />],
+    ['HTTP', <span key="h" className="font-mono text-xs">{l.http}</span>],
+    ['At', <Time key="t" at={l.at} as="exact" />],
+    ['Took', <span key="d">{millis(l.durationMs)}{l.upstreamMs !== null && l.upstreamMs !== undefined ? `, of which the platform ${millis(l.upstreamMs)}` : ''}</span>],
+    ['Account', l.accountId ? <Link key="a" to="/accounts/$id" params={{ id: l.accountId }} className="link">{name(l.accountId)}</Link> : 'none'],
+    [
+      'By',
+      sourceOf(l) === 'dashboard' ? (
+        'a person in the dashboard'
+      ) : (
+        <Link key="k" to="/keys" search={{ key: l.keyId } as never} className="link">
+          {keyNames.get(l.keyId) ?? shortId(l.keyId)}
+        </Link>
+      ),
+    ],
+    ['Source', <Badge key="so">{sourceOf(l)}</Badge>],
+    ['Sizes', `${bytes(l.bytesIn)} in, ${bytes(l.bytesOut)} out`],
+    ...(l.upstreamCode !== null && l.upstreamCode !== undefined ? ([['Platform’s code', <span key="u" className="font-mono text-xs">{l.upstreamCode}</span>]] as [ReactNode, ReactNode][]) : []),
+    ...(l.replayed ? ([['Repeated', 'answered as an earlier request with the same Idempotency-Key']] as [ReactNode, ReactNode][]) : []),
+    ...(l.dryRun ? ([['Dry run', 'nothing was sent to the platform']] as [ReactNode, ReactNode][]) : []),
+  ]
+  const about = (
+    <Card title="The request">
+      <Facts items={facts} />
+      <p className="mt-3 text-xs text-mute">What was sent and answered is not kept.</p>
+      <div className="mt-3 flex flex-wrap gap-2">
+        <ButtonLink size="sm" to="/logs" search={{ method: l.method }}>
+          All of {l.method}
+        </ButtonLink>
+        {l.code ? (
+          <ButtonLink size="sm" to="/logs" search={{ code: l.code, source: 'all' }}>
+            All {l.code}
+          </ButtonLink>
+        ) : null}
+      </div>
+    </Card>
+  )
+  const code = <CodeBlock snippets={snippets({ method: 'GET', path: `/v1/logs/${l.requestId}` })} />
+  if (!l.code)
+    return (
+      <div className="grid items-start gap-3 lg:grid-cols-2">
+        {about}
+        {code}
+      </div>
+    )
+  return (
+    <div className="grid items-start gap-3 lg:grid-cols-2">
+      <div className="min-w-0 space-y-3">
+        {about}
+        <ProblemBody l={l} code={l.code} />
+        {code}
+      </div>
+      <Card title="What it means">
+        <ProblemDoc code={l.code} />
+      </Card>
+    </div>
+  )
+}
+
+// The words of the moment (detail) were in the answer only; everything else of the problem is known from the entry and the catalogue.
+function ProblemBody({ l, code }: { l: Log; code: string }) {
+  const page = useProblemPage(code)
+  return (
+    <Card title="The problem" hint="As far as it is kept: its detail was in the answer only">
+      <Json
+        label="problem"
+        value={{
+          type: `${location.origin}/problems/${code}`,
+          ...(page.data ? { title: page.data.title } : {}),
+          status: l.status,
+          code,
+          retryable: l.retryable ?? page.data?.retryable ?? false,
+          instance: `urn:request:${l.requestId}`,
+          ...(l.upstreamCode !== null && l.upstreamCode !== undefined ? { upstreamCode: l.upstreamCode } : {}),
+        }}
+      />
+    </Card>
+  )
+}

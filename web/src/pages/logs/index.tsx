@@ -1,0 +1,170 @@
+import { Link, useNavigate } from '@tanstack/react-router'
+import { useQuery } from '@tanstack/react-query'
+import { Download, RotateCw } from 'lucide-react'
+import { api, download } from '@/api/client'
+import { keys, usePages } from '@/api/hooks'
+import { useAccountNames } from '@/api/names'
+import type { Log } from '@/api/types'
+import { useFilters, useTyped } from '@/lib/filters'
+import { millis, shortId } from '@/lib/format'
+import { snippets } from '@/lib/snippets'
+import { useCan } from '@/shell/session'
+import { AccountPicker } from '@/ui/AccountPicker'
+import { Badge, Button, Card, Chips, CodeBlock, Empty, Id, More, NoMatch, PageHead, Query, SearchInput, Segments, Select, Status, Table, Time, toast, type Column } from '@/ui'
+
+const spans: [string, string][] = [
+  ['', 'Any time'],
+  ['1', 'Last hour'],
+  ['24', 'Last 24 h'],
+  ['168', 'Last 7 days'],
+]
+
+/** What keys, people and the command line asked of the API. */
+export default function Logs() {
+  const f = useFilters({ status: '', source: '', account: '', method: '', code: '', key: '', hours: '', since: '' })
+  const v = f.values
+  const navigate = useNavigate()
+  const name = useAccountNames()
+  const [method, setMethod] = useTyped(v.method, (m) => f.set({ method: m.trim() }))
+  const [code, setCode] = useTyped(v.code, (c) => f.set({ code: c.trim() }))
+  // The dashboard asks a lot by itself: without a wish its own calls are left out, unless something particular is looked for.
+  const source = v.source || (v.code || v.key || v.method ? 'all' : 'api')
+  const since = v.since || (v.hours ? new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(v.hours) * 3_600_000).toISOString() : '')
+  const query = { status: v.status, source: source === 'all' ? '' : source, accountId: v.account, method: v.method, code: v.code, keyId: v.key, since }
+  const list = usePages(keys.logs({ ...query, since: v.since || v.hours }), '/v1/logs', query, (p: { logs: Log[] | null; nextCursor: string | null }) => p.logs)
+  const keyNames = useKeyNames()
+  const columns: Column<Log>[] = [
+    { key: 'at', head: 'Time', cell: (l) => <Time at={l.at} as="clock" className="font-mono text-xs whitespace-nowrap text-mute" /> },
+    { key: 'status', head: 'Status', cell: (l) => <Status status={l.status} /> },
+    {
+      key: 'what',
+      head: 'Call',
+      className: 'max-w-0 w-full sm:w-2/5',
+      cell: (l) => (
+        <div className="flex min-w-0 flex-wrap items-center gap-x-2">
+          <span className="font-mono text-xs text-mute max-sm:hidden">{l.http}</span>
+          <Link to="/logs/$id" params={{ id: l.requestId }} className="truncate font-mono text-xs hover:underline">
+            {l.method}
+          </Link>
+          {l.code ? <span className="truncate font-mono text-xs text-bad-text">{l.code}</span> : null}
+        </div>
+      ),
+    },
+    {
+      key: 'account',
+      head: 'Account',
+      from: 'md',
+      cell: (l) =>
+        l.accountId ? (
+          <Link to="/accounts/$id" params={{ id: l.accountId }} className="block max-w-40 truncate hover:underline">
+            {name(l.accountId)}
+          </Link>
+        ) : (
+          <span className="text-mute">–</span>
+        ),
+    },
+    { key: 'key', head: 'Key', from: 'lg', cell: (l) => <span className="block max-w-32 truncate text-soft">{sourceOf(l) === 'dashboard' ? 'dashboard' : (keyNames.get(l.keyId) ?? shortId(l.keyId))}</span> },
+    { key: 'source', head: 'Source', from: 'xl', cell: (l) => <Badge>{sourceOf(l)}</Badge> },
+    { key: 'ms', head: 'Took', align: 'right', from: 'sm', cell: (l) => <span className="font-mono text-xs whitespace-nowrap">{millis(l.durationMs)}</span> },
+    { key: 'id', head: 'Request', from: 'xl', cell: (l) => <Id id={l.requestId} short /> },
+  ]
+  return (
+    <>
+      <PageHead
+        title="API logs"
+        hint="What was called, by whom, and how it ended: never what was sent or answered"
+        actions={
+          <>
+            <Button icon={<RotateCw className="size-4" aria-hidden />} busy={list.isRefetching && !list.isFetchingNextPage} onClick={() => void list.refetch()}>
+              Refresh
+            </Button>
+            <Button icon={<Download className="size-4" aria-hidden />} onClick={() => void download('/v1/logs', query, 'text/csv', 'requests.csv').catch(toast.problem)}>
+              CSV
+            </Button>
+          </>
+        }
+      />
+      <Card flush>
+        <div className="space-y-2 border-b px-4 py-3">
+          <div className="flex flex-wrap items-center gap-2">
+            <Chips label="Status" items={['', '2xx', '4xx', '429', '5xx'].map((value) => ({ value, label: value || 'All' }))} value={v.status} onChange={(status) => f.set({ status })} />
+            <span className="ml-auto">
+              <Segments
+                label="Source"
+                items={[
+                  { value: 'api', label: 'API' },
+                  { value: 'cli', label: 'CLI' },
+                  { value: 'dashboard', label: 'Dashboard' },
+                  { value: 'all', label: 'All' },
+                ]}
+                value={source}
+                onChange={(s) => f.set({ source: s })}
+              />
+            </span>
+          </div>
+          <div className="grid grid-cols-2 gap-2 lg:grid-cols-5">
+            <AccountPicker label="Account" none="All accounts" value={v.account || null} onChange={(id) => f.set({ account: id ?? '' })} />
+            <SearchInput label="Method" value={method} onChange={setMethod} />
+            <SearchInput label="Problem" value={code} onChange={setCode} />
+            <KeySelect value={v.key} names={keyNames} onChange={(key) => f.set({ key })} />
+            <Select aria-label="Time" className="w-full max-lg:col-span-2" value={v.since ? 'since' : v.hours} onChange={(e) => f.set({ hours: e.target.value === 'since' ? '' : e.target.value, since: '' })}>
+              {spans.map(([value, label]) => (
+                <option key={value} value={value}>
+                  {label}
+                </option>
+              ))}
+              {v.since ? <option value="since">Since {v.since.slice(0, 16).replace('T', ' ')}</option> : null}
+            </Select>
+          </div>
+        </div>
+        <Query query={list} what="the logs">
+          {() =>
+            (list.rows ?? []).length === 0 ? (
+              f.active ? (
+                <NoMatch title="No call matches" onClear={f.clear} />
+              ) : (
+                <Empty title="No calls yet">
+                  Nothing was called with a key. Try it:
+                  <div className="mt-3 w-full max-w-xl text-left">
+                    <CodeBlock snippets={snippets({ method: 'GET', path: '/v1/me' })} />
+                  </div>
+                </Empty>
+              )
+            ) : (
+              <>
+                <Table label="Calls" dense columns={columns} rows={list.rows ?? []} rowKey={(l) => l.requestId} onRow={(l) => void navigate({ to: '/logs/$id', params: { id: l.requestId } as never })} />
+                <More shown={list.rows?.length ?? 0} what={list.rows?.length === 1 ? 'call' : 'calls'} query={list} />
+              </>
+            )
+          }
+        </Query>
+      </Card>
+    </>
+  )
+}
+
+/** api, dashboard or cli; older entries do not say. */
+export function sourceOf(l: Log): string {
+  return (l as Log & { source?: string }).source ?? 'api'
+}
+
+/** Labels of the org's keys, for those who may see them. */
+export function useKeyNames(): ReadonlyMap<string, string> {
+  const may = useCan('me:read')
+  const list = useQuery({ queryKey: keys.keys, queryFn: ({ signal }) => api.get('/v1/me/keys', { signal }), staleTime: 300_000, enabled: may, retry: false })
+  return new Map((list.data?.keys ?? []).map((k) => [k.id, k.label || shortId(k.id)]))
+}
+
+function KeySelect({ value, names, onChange }: { value: string; names: ReadonlyMap<string, string>; onChange: (key: string) => void }) {
+  return (
+    <Select aria-label="Key" className="w-full" value={value} onChange={(e) => onChange(e.target.value)}>
+      <option value="">All keys</option>
+      {value && !names.has(value) ? <option value={value}>{shortId(value)}</option> : null}
+      {[...names].map(([id, label]) => (
+        <option key={id} value={id}>
+          {label}
+        </option>
+      ))}
+    </Select>
+  )
+}

@@ -1,0 +1,134 @@
+import { useEffect, useState } from 'react'
+import { CircleCheck, TriangleAlert } from 'lucide-react'
+import { isProblem } from '@/api/client'
+import { useWhyNot } from '@/shell/session'
+import { Button, Card, Field, Input, Notice, Segments, Select, Skeleton } from '@/ui'
+import { Boxed } from './Boxed'
+import { brandDefault, judge, parseColour, type Scheme } from './colour'
+import { usePageLook, useSavePage, type ConnectPageLook } from './page'
+import { Drawing, RealPage } from './Preview'
+
+/** The colours of the pages that creators see, with what WCAG says of them, and a preview. */
+export function ConnectPage() {
+  const page = usePageLook()
+  return (
+    <Boxed query={page} what="the connect page" skeleton={<Card><div className="space-y-4"><Skeleton className="h-8 w-full" /><Skeleton className="h-8 w-full" /><Skeleton className="h-40 w-full" /></div></Card>}>
+      {(p) => <Editor page={p} />}
+    </Boxed>
+  )
+}
+
+function Editor({ page }: { page: ConnectPageLook }) {
+  const why = useWhyNot('me:write', 'change the connect page')
+  const save = useSavePage()
+  const [light, setLight] = useState(page.brand_light)
+  const [dark, setDark] = useState(page.brand_dark)
+  const [scheme, setScheme] = useState(page.scheme)
+  const [help, setHelp] = useState(page.help_url)
+  const [view, setView] = useState<'drawing' | 'real'>('drawing')
+  const reset = () => {
+    setLight(page.brand_light)
+    setDark(page.brand_dark)
+    setScheme(page.scheme)
+    setHelp(page.help_url)
+  }
+  useEffect(reset, [page.brand_light, page.brand_dark, page.scheme, page.help_url])
+  const problem = isProblem(save.error) ? save.error : null
+  const same = light === page.brand_light && dark === page.brand_dark && scheme === page.scheme && help === page.help_url
+  const badLight = light !== '' && !parseColour(light)
+  const badDark = dark !== '' && !parseColour(dark)
+  return (
+    <div className="grid min-w-0 items-start gap-3 lg:grid-cols-2">
+      <div className="space-y-3">
+        <Card title="Look" hint="The same on every page that a creator sees">
+          <form
+            className="space-y-4"
+            onSubmit={(e) => {
+              e.preventDefault()
+              if (!why && !same && !badLight && !badDark) save.mutate({ brand_light: light, brand_dark: dark, scheme, help_url: help.trim() })
+            }}
+          >
+            <Colour label="Brand colour" hint="Of buttons and marks on a light ground." value={light} fallback={brandDefault} scheme="light" disabled={Boolean(why)} error={badLight ? 'Write it as #rrggbb.' : problem?.field('brand_light')} onChange={setLight} />
+            <Colour label="Brand colour, dark" hint="Left empty, it follows the other." value={dark} fallback={light || brandDefault} scheme="dark" disabled={Boolean(why)} error={badDark ? 'Write it as #rrggbb.' : problem?.field('brand_dark')} onChange={setDark} />
+            <Field label="Scheme" hint="In a frame, System follows the creator’s setting, not your page.">
+              {(p) => (
+                <Select {...p} className="w-full" value={scheme} disabled={Boolean(why)} onChange={(e) => setScheme(e.target.value as ConnectPageLook['scheme'])}>
+                  <option value="system">System</option>
+                  <option value="light">Light</option>
+                  <option value="dark">Dark</option>
+                </Select>
+              )}
+            </Field>
+            <Field label="Help address" hint="Where “Get help” leads, when something failed." error={problem?.field('help_url')}>
+              {(p) => <Input {...p} type="url" value={help} maxLength={2048} disabled={Boolean(why)} placeholder="https://example.com/help" onChange={(e) => setHelp(e.target.value)} />}
+            </Field>
+            {problem && !problem.problem.errors?.length ? <Notice tone="bad">{problem.detail}</Notice> : null}
+            <div className="flex flex-wrap gap-2">
+              <Button type="submit" variant="primary" why={why} busy={save.isPending} disabled={same || badLight || badDark}>
+                Save
+              </Button>
+              {same ? null : <Button onClick={reset}>Undo</Button>}
+            </div>
+            {why ? <p className="text-xs text-mute">{why}</p> : null}
+          </form>
+        </Card>
+        <Card title="Name, mark and languages">
+          <div className="space-y-2 text-soft">
+            <p>The pages show the organisation’s name and its first letter in the brand colour.</p>
+            <p>
+              They speak English and Spanish. A link’s <code>locale</code> decides; without one it is the creator’s browser, and the creator can change it at the foot of every page.
+            </p>
+          </div>
+        </Card>
+      </div>
+      <Card
+        title="Preview"
+        className="min-w-0"
+        actions={
+          <Segments
+            label="Preview"
+            value={view}
+            onChange={(v) => setView(v as typeof view)}
+            items={[
+              { value: 'drawing', label: 'With these colours' },
+              { value: 'real', label: 'Real page' },
+            ]}
+          />
+        }
+      >
+        {view === 'drawing' ? <Drawing light={badLight ? '' : light} dark={badDark ? '' : dark} scheme={scheme} /> : <RealPage unsaved={!same} />}
+      </Card>
+    </div>
+  )
+}
+
+function Colour({ label, hint, value, fallback, scheme, error, disabled, onChange }: { label: string; hint: string; value: string; fallback: string; scheme: Scheme; error: string | undefined; disabled: boolean; onChange: (v: string) => void }) {
+  const shown = parseColour(value) ? value : fallback
+  const verdict = judge(shown, scheme)
+  return (
+    <div>
+      <Field label={label} hint={hint} error={error}>
+        {(p) => (
+          <div className="flex items-center gap-2">
+            <input type="color" aria-label={`Pick: ${label}`} className="h-8 w-11 shrink-0 cursor-pointer rounded-lg border border-line-strong bg-panel p-0.5 disabled:cursor-not-allowed" value={shown} disabled={disabled} onChange={(e) => onChange(e.target.value)} />
+            <Input {...p} mono value={value} maxLength={7} disabled={disabled} placeholder={fallback} onChange={(e) => onChange(e.target.value.trim())} spellCheck={false} autoComplete="off" />
+          </div>
+        )}
+      </Field>
+      {verdict && !error ? (
+        <p role="status" className={`mt-1 flex items-start gap-1.5 text-xs ${verdict.enough ? 'text-ok-text' : 'text-warn-text'}`}>
+          {verdict.enough ? <CircleCheck className="mt-px size-3.5 shrink-0" aria-hidden /> : <TriangleAlert className="mt-px size-3.5 shrink-0" aria-hidden />}
+          <span>
+            {verdict.ratio.toFixed(2)}:1 {verdict.enough ? '– enough contrast (WCAG AA wants 4.5:1), used as it is.' : `is below WCAG AA’s 4.5:1, so ${scheme === 'light' ? 'a darker' : 'a lighter'} one is used: `}
+            {verdict.enough ? null : (
+              <span className="inline-flex items-center gap-1 font-mono">
+                <span className="inline-block size-3 rounded-sm border" style={{ background: verdict.used }} aria-hidden />
+                {verdict.used}
+              </span>
+            )}
+          </span>
+        </p>
+      ) : null}
+    </div>
+  )
+}

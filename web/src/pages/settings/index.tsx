@@ -1,0 +1,36 @@
+import { useNavigate, useParams } from '@tanstack/react-router'
+import { useSession } from '@/shell/session'
+import { Card, Empty, PageHead, Tabs } from '@/ui'
+import { ConnectPage } from './ConnectPage'
+import { Organisation } from './Organisation'
+import { Origins } from './Origins'
+import { Sessions } from './Sessions'
+import { Team } from './Team'
+
+const sections = [
+  { value: 'org', label: 'Organisation' },
+  { value: 'team', label: 'Team' },
+  { value: 'page', label: 'Connect page' },
+  { value: 'origins', label: 'Origins & URLs' },
+  { value: 'sessions', label: 'Sessions' },
+]
+
+export default function Settings() {
+  const { org } = useSession()
+  const { section = 'org' } = useParams({ strict: false }) as { section?: string }
+  const navigate = useNavigate()
+  const known = sections.some((s) => s.value === section)
+  return (
+    <>
+      <PageHead title="Team & settings" hint={org.name} />
+      <Tabs label="Settings" tabs={sections} value={known ? section : ''} onChange={(v) => void navigate(v === 'org' ? { to: '/settings' } : { to: '/settings/$section', params: { section: v } })}>
+        {(v) => (v === 'team' ? <Team /> : v === 'page' ? <ConnectPage /> : v === 'origins' ? <Origins /> : v === 'sessions' ? <Sessions /> : <Organisation />)}
+      </Tabs>
+      {known ? null : (
+        <Card className="mt-4">
+          <Empty title="There is no such section">Choose one above.</Empty>
+        </Card>
+      )}
+    </>
+  )
+}

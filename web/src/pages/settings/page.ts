@@ -1,0 +1,39 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { api } from '@/api/client'
+import { keys } from '@/api/hooks'
+import { toast } from '@/ui'
+
+/** How the creators' pages look. */
+export interface ConnectPageLook {
+  brand_light: string
+  brand_dark: string
+  scheme: 'system' | 'light' | 'dark'
+  allowed_origins: string[]
+  help_url: string
+}
+
+export function usePageLook() {
+  return useQuery({
+    queryKey: keys.page,
+    queryFn: async ({ signal }): Promise<ConnectPageLook> => {
+      const { page } = await api.get('/v1/connect/page', { signal })
+      return { ...page, allowed_origins: page.allowed_origins ?? [] }
+    },
+  })
+}
+
+/** Saves a part of it: the operation replaces all, so what is not in the part is sent as it was read. */
+export function useSavePage() {
+  const client = useQueryClient()
+  return useMutation({
+    mutationFn: async (part: Partial<ConnectPageLook>) => {
+      // Somebody else may have changed the other half meanwhile.
+      const { page } = await api.get('/v1/connect/page')
+      return api.put('/v1/connect/page', { body: { ...page, allowed_origins: page.allowed_origins ?? [], ...part } })
+    },
+    onSuccess: ({ page }) => {
+      client.setQueryData(keys.page, { ...page, allowed_origins: page.allowed_origins ?? [] })
+      toast.ok('Saved')
+    },
+  })
+}

@@ -1,0 +1,136 @@
+import { useState } from 'react'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { api, isProblem } from '@/api/client'
+import { keys } from '@/api/hooks'
+import type { Webhook } from '@/api/types'
+import { kinds } from '@/lib/events'
+import { snippets } from '@/lib/snippets'
+import { useWhyNot } from '@/shell/session'
+import { AccountPicker } from '@/ui/AccountPicker'
+import { Button, CodeBlock, Dialog, Field, Input, Notice, Segments, Select, Textarea, toast } from '@/ui'
+import { eventList } from './hook'
+import { SecretOnce } from './SecretOnce'
+
+const families = ['message*', 'subscri*', 'tips', 'post*', 'payout*', 'account.*', 'webhook.*']
+
+/** Adds a webhook to an account, or changes the one it has. */
+export function HookDialog({ account: given, hook, onClose, onSaved }: { account?: string; hook?: Webhook | null; onClose: () => void; onSaved?: (account: string) => void }) {
+  const client = useQueryClient()
+  const why = useWhyNot('webhooks:write', 'change webhooks')
+  const [account, setAccount] = useState<string | null>(given ?? null)
+  const [url, setURL] = useState(hook?.url ?? '')
+  const [which, setWhich] = useState(hook?.events?.length ? 'some' : 'all')
+  const [events, setEvents] = useState((hook?.events ?? []).join('\n'))
+  const [ordering, setOrdering] = useState<'strict' | 'none'>(hook?.ordering ?? 'strict')
+  const [flight, setFlight] = useState(String(hook && hook.ordering === 'none' ? hook.maxInFlight : 8))
+  const [secret, setSecret] = useState('')
+  const [shown, setShown] = useState<string | null>(null)
+  const list = eventList(events)
+  const body = {
+    url: url.trim(),
+    ...(which === 'some' && list.length ? { events: list } : {}),
+    ...(ordering === 'none' ? { ordering, maxInFlight: Number(flight) || 8 } : {}),
+  }
+  const save = useMutation({
+    mutationFn: async () => (await api.put('/v1/accounts/{id}/webhook', { path: { id: account ?? '' }, body: { ...body, ...(secret ? { signingSecret: secret } : {}) } as never })).webhook,
+    onSuccess: (w) => {
+      void client.invalidateQueries({ queryKey: ['webhooks'] })
+      void client.invalidateQueries({ queryKey: keys.webhook(account ?? '') })
+      void client.invalidateQueries({ queryKey: ['accounts'] })
+      if (!hook && !secret && w.signingSecret) setShown(w.signingSecret)
+      else {
+        toast.ok(hook ? 'Saved. What failed is tried again at once.' : 'The webhook is set')
+        done()
+      }
+    },
+  })
+  const done = () => {
+    onClose()
+    if (account) onSaved?.(account)
+  }
+  const error = save.error && isProblem(save.error) ? save.error : null
+  const missing = !account ? 'Choose an account' : !url.trim() ? 'Give a URL' : which === 'some' && list.length === 0 ? 'Name at least one event' : null
+  if (shown) return <SecretOnce secret={shown} title="The webhook is set" onClose={done} />
+  return (
+    <Dialog
+      open
+      onOpenChange={(o) => !o && onClose()}
+      size="lg"
+      title={hook ? 'Edit webhook' : 'Add a webhook'}
+      description="Events of one account, in order, at least once, signed."
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button variant="primary" why={why ?? missing} busy={save.isPending} onClick={() => save.mutate()}>
+            {hook ? 'Save' : 'Add webhook'}
+          </Button>
+        </>
+      }
+    >
+      <div className="space-y-4">
+        {given ? null : (
+          <Field label="Account" error={error?.code === 'account-not-found' ? error.detail : undefined}>
+            {({ id, 'aria-describedby': described }) => <AccountPicker id={id} aria-describedby={described} value={account} onChange={(v) => setAccount(v)} />}
+          </Field>
+        )}
+        <Field label="URL" hint="https, a public host, no user name or password. A sandbox on your own machine also takes http://127.0.0.1:…" error={error?.field('url')}>
+          {(p) => <Input {...p} mono type="url" spellCheck={false} placeholder="https://example.com/hooks/stagedoor" value={url} onChange={(e) => setURL(e.target.value)} />}
+        </Field>
+        <div>
+          <div className="mb-1 flex flex-wrap items-center gap-3">
+            <span className="font-medium">Events</span>
+            <Segments label="Events" items={[{ value: 'all', label: 'All' }, { value: 'some', label: 'Only some' }]} value={which} onChange={setWhich} />
+          </div>
+          {which === 'some' ? (
+            <>
+              <Field label={<span className="sr-only">Names of events</span>} hint="Names, families such as message*, and !name for what to leave out" error={error?.field('events') ?? (error?.code === 'unknown-event' ? error.detail : undefined)}>
+                {(p) => <Textarea {...p} mono rows={3} spellCheck={false} placeholder={'message*\ntips\n!messageRead'} value={events} onChange={(e) => setEvents(e.target.value)} />}
+              </Field>
+              <div className="mt-1.5 flex flex-wrap items-center gap-1 text-xs" role="group" aria-label="Add events">
+                <span className="text-mute">Add:</span>
+                {families.map((k) => (
+                  <button key={k} type="button" disabled={list.includes(k)} className="rounded-full bg-subtle px-2 py-0.5 font-mono text-soft hover:bg-line hover:text-fg disabled:opacity-60" onClick={() => setEvents([...list, k].join('\n'))}>
+                    {k}
+                  </button>
+                ))}
+                <Select aria-label="Add one event" className="w-40" value="" onChange={(e) => e.target.value && setEvents([...list, e.target.value].join('\n'))}>
+                  <option value="">One event…</option>
+                  {kinds.filter((k) => !list.includes(k)).map((k) => (
+                    <option key={k}>{k}</option>
+                  ))}
+                </Select>
+              </div>
+            </>
+          ) : null}
+        </div>
+        <div className="grid gap-3 sm:grid-cols-2">
+          <Field label="Order" hint={ordering === 'strict' ? 'One event after the other' : 'Faster; sort by meta.seq yourself'} error={error?.field('ordering')}>
+            {(p) => (
+              <Select {...p} className="w-full" value={ordering} onChange={(e) => setOrdering(e.target.value as 'strict')}>
+                <option value="strict">Kept</option>
+                <option value="none">As fast as possible</option>
+              </Select>
+            )}
+          </Field>
+          {ordering === 'none' ? (
+            <Field label="At once" hint="1 to 32 deliveries" error={error?.field('maxInFlight')}>
+              {(p) => <Input {...p} type="number" min={1} max={32} value={flight} onChange={(e) => setFlight(e.target.value)} />}
+            </Field>
+          ) : null}
+          <Field label="Signing secret" note="optional" hint={hook ? 'Left empty, the one there is stays' : 'Left empty, one is made and shown once'} error={error?.field('signingSecret')} className={ordering === 'none' ? 'sm:col-span-2' : ''}>
+            {(p) => <Input {...p} type="password" autoComplete="new-password" minLength={16} maxLength={128} value={secret} onChange={(e) => setSecret(e.target.value)} />}
+          </Field>
+        </div>
+        {error && !error.problem.errors?.length ? (
+          <Notice tone="bad">
+            {error.detail} {error.requestId ? <code className="text-xs">{error.requestId}</code> : null}
+          </Notice>
+        ) : null}
+        <div>
+          <h3 className="mb-1 font-medium">The same by the API</h3>
+          <CodeBlock snippets={snippets({ method: 'PUT', path: `/v1/accounts/${account ?? '{id}'}/webhook`, body })} />
+        </div>
+      </div>
+    </Dialog>
+  )
+}

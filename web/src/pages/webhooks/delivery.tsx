@@ -1,0 +1,65 @@
+import { Link, useParams } from '@tanstack/react-router'
+import { useQuery } from '@tanstack/react-query'
+import { call, fill, isProblem } from '@/api/client'
+import { useAccountNames } from '@/api/names'
+import type { Delivery } from '@/api/types'
+import { ButtonLink, Card, Empty, Failed, Id, PageHead, SkeletonRows, State } from '@/ui'
+import { useHook } from './hook'
+import { Inspector } from './Inspector'
+
+/** One delivery: where a pasted whd_ id leads. */
+export default function DeliveryPage() {
+  const { id } = useParams({ strict: false }) as { id: string }
+  const name = useAccountNames()
+  const query = useQuery({
+    queryKey: ['deliveries', 'one', id],
+    queryFn: async ({ signal }) => (await call<{ delivery: Delivery & { accountId: string } }>('GET', fill('/v1/deliveries/{id}', { id }), { signal })).delivery,
+  })
+  const d = query.data
+  const hook = useHook(d?.accountId ?? '')
+  const gone = query.isError && isProblem(query.error) && query.error.notFound
+  return (
+    <>
+      <PageHead
+        title={
+          d ? (
+            <>
+              <span>Delivery of {d.event}</span>
+              <State state={d.state} />
+            </>
+          ) : (
+            'Delivery'
+          )
+        }
+        back={
+          d ? (
+            <Link to="/webhooks/$account" params={{ account: d.accountId }} className="link">
+              ← Webhook of {name(d.accountId)}
+            </Link>
+          ) : (
+            <Link to="/webhooks" className="link">
+              ← Webhooks
+            </Link>
+          )
+        }
+        hint={<Id id={id} />}
+      />
+      <Card>
+        {d ? (
+          <>
+            <h2 className="sr-only">About it</h2>
+            <Inspector delivery={d} account={d.accountId} hook={hook.data} name={name(d.accountId)} />
+          </>
+        ) : gone ? (
+          <Empty title="There is no such delivery" action={<ButtonLink to="/webhooks">Webhooks</ButtonLink>}>
+            Deliveries are kept for as long as your plan says. It may also be another organisation’s.
+          </Empty>
+        ) : query.isError ? (
+          <Failed what="the delivery" error={query.error} retry={() => void query.refetch()} />
+        ) : (
+          <SkeletonRows rows={5} />
+        )}
+      </Card>
+    </>
+  )
+}

@@ -1,0 +1,73 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { api, call, isProblem } from '@/api/client'
+import type { AccountExtras } from '@/api/extra'
+import { keys } from '@/api/hooks'
+import type { Webhook } from '@/api/types'
+
+/** An account's webhook; null if it has none. */
+export function useHook(account: string) {
+  const client = useQueryClient()
+  return useQuery({
+    queryKey: keys.webhook(account),
+    queryFn: async ({ signal }): Promise<Webhook | null> => {
+      // Asking for one that is not there would be among the org's errors: the list says whether there is one.
+      if (!client.getQueryData(keys.webhook(account))) {
+        const found = await call<{ accounts: (AccountExtras & { id: string })[] | null }>('GET', '/v1/accounts', { query: { q: account, limit: 1 }, signal }).catch(() => null)
+        const one = found?.accounts?.find((a) => a.id === account)
+        if (one?.webhook === null) return null
+      }
+      try {
+        return (await api.get('/v1/accounts/{id}/webhook', { path: { id: account }, signal })).webhook
+      } catch (e) {
+        if (isProblem(e) && e.code === 'webhook-not-found') return null
+        throw e
+      }
+    },
+    enabled: account !== '',
+    refetchInterval: 30_000,
+  })
+}
+
+/** healthy, failing, paused or disabled: the word of the lists. */
+export function stateOf(w: Pick<Webhook, 'enabled' | 'disabledReason' | 'health'>): string {
+  if (w.enabled) return w.health.state
+  const why: string | null = w.disabledReason
+  return why === 'paused' || why === 'operator' ? 'paused' : 'disabled'
+}
+
+const reasons: Record<string, string> = {
+  paused: 'Paused by your organisation. Events wait in the log.',
+  operator: 'Paused by the operators of this service. Events wait in the log.',
+  gone: 'Its receiver answered 410: it is gone. Resume it when the URL works again.',
+  failing: 'It failed for 72 hours. Events wait in the log; resume it when the URL works again.',
+}
+export function whyOff(w: Pick<Webhook, 'disabledReason'>): string | null {
+  return w.disabledReason ? (reasons[w.disabledReason] ?? null) : null
+}
+
+/** What somebody types into the events of a webhook: names separated by spaces, commas or lines. */
+export function eventList(text: string): string[] {
+  return [...new Set(text.split(/[\s,]+/).filter(Boolean))]
+}
+
+/** Headers as people paste them: "Name: value" lines, a JSON object, or the bare value of the signature. */
+export function readHeaders(text: string): Record<string, string> {
+  const t = text.trim()
+  if (t === '') return {}
+  if (t.startsWith('{')) {
+    try {
+      const out: Record<string, string> = {}
+      for (const [k, v] of Object.entries(JSON.parse(t) as Record<string, unknown>)) out[k] = Array.isArray(v) ? String(v[0] ?? '') : String(v)
+      return out
+    } catch {
+      // not JSON after all
+    }
+  }
+  if (!t.includes('\n') && (/^["']?(sha256=|v1,)/.test(t) || /^[0-9a-f]{64}$/i.test(t))) return { [t.replace(/^["']/, '').startsWith('v1,') ? 'webhook-signature' : 'X-Webhook-Signature']: t }
+  const out: Record<string, string> = {}
+  for (const line of t.split(/\r?\n/)) {
+    const found = /^\s*(?:-H\s+)?["']?([A-Za-z0-9_-]+)\s*[:=]\s?(.*?)["']?\s*\\?\s*$/.exec(line)
+    if (found) out[found[1]!] = found[2]!.trim()
+  }
+  return out
+}

@@ -1,0 +1,13 @@
+import { ButtonLink } from '@/ui/Button'
+import { Empty } from '@/ui/States'
+
+export function NotFound() {
+  return (
+    <div className="card">
+      <h1 className="sr-only">Not found</h1>
+      <Empty title="There is no page at this address" action={<ButtonLink to="/">Go to the overview</ButtonLink>}>
+        The link may be old. An id can be opened from the search field above.
+      </Empty>
+    </div>
+  )
+}

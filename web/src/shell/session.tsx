@@ -1,0 +1,132 @@
+import { createContext, use, useCallback, useMemo, type ReactNode } from 'react'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { call, isProblem, setOrg } from '@/api/client'
+import { useMe } from '@/api/hooks'
+import type { Scope } from '@/api/types'
+import { recall, remember } from '@/lib/storage'
+
+export interface OrgInfo {
+  id: string
+  name: string
+  environment: 'sandbox' | 'live'
+  role: string
+  plan: string
+  suspended?: boolean
+}
+export interface Banner {
+  text: string
+  level: string
+  url?: string
+}
+export interface SessionInfo {
+  signedIn: boolean
+  person?: { id: string; email: string; name: string }
+  orgs?: OrgInfo[]
+  currentOrg?: string
+  expiresAt?: string
+  /** There when an operator looks, with the reason. */
+  support?: { reason: string }
+  banner?: Banner | null
+}
+export interface Session {
+  person: { id: string; email: string; name: string }
+  orgs: OrgInfo[]
+  org: OrgInfo
+  expiresAt: string | null
+  banner: Banner | null
+  support: string | null
+  /** Makes another org the current one and forgets what was loaded of the old. */
+  switchOrg: (id: string) => Promise<void>
+}
+
+const Context = createContext<Session | null>(null)
+
+export function signIn(): void {
+  const here = location.pathname + location.search
+  location.assign('/app/sign-in?to=' + encodeURIComponent(here))
+}
+
+/** Loads the session; without one the browser goes to the sign-in page. */
+export function SessionProvider({ children, loading, failed }: { children: ReactNode; loading: ReactNode; failed: (error: unknown, retry: () => void) => ReactNode }) {
+  const client = useQueryClient()
+  const query = useQuery({
+    queryKey: ['session'],
+    queryFn: async ({ signal }) => {
+      const info = await call<SessionInfo>('GET', '/app/session', { signal })
+      const id = pickOrg(info)
+      setOrg(id)
+      return { ...info, currentOrg: id ?? undefined } as SessionInfo
+    },
+    staleTime: 60_000,
+    refetchInterval: 300_000,
+  })
+  const data = query.data
+  const switchOrg = useCallback(
+    async (id: string) => {
+      await call('POST', '/app/session/org', { body: { org: id } }).catch((e: unknown) => {
+        // The header decides for this tab; the session's org only for the next one.
+        if (!isProblem(e) || e.status === 403) throw e
+      })
+      remember('org', id)
+      setOrg(id)
+      client.removeQueries({ predicate: (q) => q.queryKey[0] !== 'session' })
+      client.setQueryData(['session'], (old: SessionInfo | undefined) => (old ? { ...old, currentOrg: id } : old))
+    },
+    [client],
+  )
+  const value = useMemo<Session | null>(() => {
+    const org = data?.orgs?.find((o) => o.id === data.currentOrg)
+    if (!data?.signedIn || !data.person || !data.orgs || !org) return null
+    return { person: data.person, orgs: data.orgs, org, expiresAt: data.expiresAt ?? null, banner: data.banner ?? null, support: data.support ? data.support.reason : null, switchOrg }
+  }, [data, switchOrg])
+
+  if (value) return <Context value={value}>{children}</Context>
+  if (query.isError) return failed(query.error, () => void query.refetch())
+  if (data && !data.signedIn) {
+    signIn()
+    return loading
+  }
+  if (data) return failed(new Error('no organisation'), () => void query.refetch())
+  return loading
+}
+
+// A tab stays in the org that was chosen last in this browser, if it is still one of ours.
+function pickOrg(info: SessionInfo): string | null {
+  const orgs = info.orgs ?? []
+  const kept = recall('org')
+  return orgs.find((o) => o.id === kept)?.id ?? orgs.find((o) => o.id === info.currentOrg)?.id ?? orgs[0]?.id ?? null
+}
+
+/** The session, or null where there is none: in the operator console. */
+export function useMaybeSession(): Session | null {
+  return use(Context)
+}
+
+/** Who is signed in, and to which org. */
+export function useSession(): Session {
+  const session = use(Context)
+  if (!session) throw new Error('useSession outside of SessionProvider')
+  return session
+}
+
+const all: Scope[] = ['accounts:read', 'accounts:write', 'sdk:call', 'webhooks:read', 'webhooks:write', 'me:read', 'me:write', 'usage:read']
+
+/** What a role may do, until GET /v1/me has said it. */
+export function roleScopes(role: string): readonly Scope[] {
+  if (role === 'owner' || role === 'admin') return all
+  if (role === 'developer') return all.filter((s) => s !== 'me:write')
+  return ['accounts:read', 'webhooks:read', 'me:read', 'usage:read']
+}
+
+/** Whether the member's role has a scope. The server decides; this only keeps buttons honest. */
+export function useCan(scope: Scope): boolean {
+  const { org } = useSession()
+  const me = useMe()
+  const scopes: readonly string[] = me.data?.scopes ?? roleScopes(org.role)
+  return scopes.includes(scope)
+}
+
+/** For Button's `why`: null if the role has the scope, else "Your role cannot …". */
+export function useWhyNot(scope: Scope, what: string): string | null {
+  return useCan(scope) ? null : `Your role cannot ${what}. Ask an admin.`
+}

@@ -1,0 +1,220 @@
+import { useId, useMemo, useRef, useState, type KeyboardEvent, type PointerEvent, type ReactNode } from 'react'
+import { cx } from '@/lib/cx'
+import { useUTC } from '@/lib/clock'
+import { compact, exact, number, tick } from '@/lib/format'
+
+/** A small line with its area: a trend, without figures. `label` says what it shows. */
+export function Spark({ values, label, className, tone = 'accent' }: { values: number[]; label: string; className?: string; tone?: 'accent' | 'bad' }) {
+  const w = 96
+  const h = 28
+  const max = Math.max(...values, 0)
+  const min = Math.min(...values, max)
+  const x = (i: number) => (values.length < 2 ? w / 2 : (i / (values.length - 1)) * w)
+  const y = (v: number) => (max === min ? (max > 0 ? h / 2 : h - 1) : h - 2 - ((v - min) / (max - min)) * (h - 4))
+  const line = values.map((v, i) => `${i ? 'L' : 'M'}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join('')
+  return (
+    <svg viewBox={`0 0 ${w} ${h}`} preserveAspectRatio="none" role="img" aria-label={label} className={cx('h-7 w-24', tone === 'bad' ? 'text-bad' : 'text-accent', className)}>
+      {values.length > 1 ? (
+        <>
+          <path d={`${line}L${w} ${h}L0 ${h}Z`} fill="currentColor" opacity="0.12" />
+          <path d={line} fill="none" stroke="currentColor" strokeWidth="1.5" vectorEffect="non-scaling-stroke" strokeLinejoin="round" />
+        </>
+      ) : (
+        <line x1="0" x2={w} y1={h - 1} y2={h - 1} stroke="currentColor" opacity="0.3" vectorEffect="non-scaling-stroke" />
+      )}
+    </svg>
+  )
+}
+
+export interface Series {
+  name: string
+  /** A CSS colour; the tokens are var(--accent), var(--warn), var(--bad), var(--ok), var(--info), var(--mute). */
+  color: string
+  values: number[]
+}
+
+export interface BarsProps {
+  /** What the chart shows, for screen readers and the table. */
+  label: string
+  /** When each bar begins. */
+  times: (string | number | Date)[]
+  series: Series[]
+  /** How high the bars are, in px; with `fill` at least this, and as much as the box has. */
+  height?: number
+  fill?: boolean
+  /** Formats a value in the tip and the table. */
+  format?: (n: number) => string
+  /** A line across, such as a limit. */
+  mark?: { value: number; label: string }
+  onPick?: (index: number) => void
+  foot?: ReactNode
+}
+
+function nice(max: number): number[] {
+  if (max <= 0) return [0, 1]
+  const rough = max / 4
+  const power = 10 ** Math.floor(Math.log10(rough))
+  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? power * 10
+  const top = Math.ceil(max / step) * step
+  const out: number[] = []
+  for (let v = 0; v <= top + step / 2; v += step) out.push(v)
+  return out
+}
+
+/** Stacked bars over time: hover, arrow keys, and the same as a table. */
+export function Bars({ label, times, series, height = 220, fill, format = number, mark, onPick, foot }: BarsProps) {
+  const utc = useUTC()
+  const id = useId()
+  const [at, setAt] = useState<number | null>(null)
+  const [table, setTable] = useState(false)
+  const box = useRef<HTMLDivElement>(null)
+  const dates = useMemo(() => times.map((t) => new Date(t)), [times])
+  const n = dates.length
+  const totals = useMemo(() => dates.map((_, i) => series.reduce((sum, s) => sum + (s.values[i] ?? 0), 0)), [dates, series])
+  const ticks = nice(Math.max(...totals, mark?.value ?? 0, 0))
+  const top = ticks[ticks.length - 1] ?? 1
+  const span = n > 1 ? (dates[n - 1]?.getTime() ?? 0) - (dates[0]?.getTime() ?? 0) : 0
+  const every = Math.max(1, Math.ceil(n / 6))
+
+  const pick = (e: PointerEvent<HTMLDivElement>) => {
+    const r = box.current?.getBoundingClientRect()
+    if (!r || n === 0) return
+    setAt(Math.min(n - 1, Math.max(0, Math.floor(((e.clientX - r.left) / r.width) * n))))
+  }
+  const key = (e: KeyboardEvent) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[e.key]
+    if (step !== undefined) setAt((i) => Math.min(n - 1, Math.max(0, (i ?? (step > 0 ? -1 : n)) + step)))
+    else if (e.key === 'Home') setAt(0)
+    else if (e.key === 'End') setAt(n - 1)
+    else if (e.key === 'Escape') setAt(null)
+    else if (e.key === 'Enter' && at !== null) onPick?.(at)
+    else return
+    e.preventDefault()
+  }
+  const say = (i: number) => `${dates[i] ? exact(dates[i], utc) : ''}: ${series.map((s) => `${s.name} ${format(s.values[i] ?? 0)}`).join(', ')}`
+
+  return (
+    <figure aria-labelledby={id} className={cx('flex min-w-0 flex-col', fill && 'h-full')}>
+      <figcaption id={id} className="sr-only">
+        {label}
+      </figcaption>
+      {table ? (
+        <div className="relative overflow-auto rounded-lg border" style={{ maxHeight: height + 24 }} tabIndex={0} role="group" aria-label={`${label}, as a table`}>
+          <table className="w-full text-xs">
+            <thead className="sticky top-0 bg-panel">
+              <tr>
+                <th scope="col" className="px-3 py-1.5 text-left font-medium">
+                  Time
+                </th>
+                {series.map((s) => (
+                  <th key={s.name} scope="col" className="px-3 py-1.5 text-right font-medium">
+                    {s.name}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody className="divide-y">
+              {dates.map((d, i) => (
+                <tr key={i}>
+                  <th scope="row" className="px-3 py-1 text-left font-normal whitespace-nowrap text-mute">
+                    {exact(d, utc)}
+                  </th>
+                  {series.map((s) => (
+                    <td key={s.name} className="px-3 py-1 text-right font-mono">
+                      {format(s.values[i] ?? 0)}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <div className="grid flex-1 grid-cols-[auto_minmax(0,1fr)] grid-rows-[minmax(0,1fr)_auto] gap-x-2 pt-3">
+          <div className="relative w-8 text-right text-[11px] text-mute" style={{ minHeight: height }} aria-hidden>
+            {ticks.map((t) => (
+              <span key={t} className="absolute right-0 leading-none" style={{ bottom: `calc(${(t / top) * 100}% - 0.5em)` }}>
+                {compact(t)}
+              </span>
+            ))}
+          </div>
+          <div
+            ref={box}
+            tabIndex={0}
+            role="slider"
+            aria-label={`${label}. Arrow keys read the bars.`}
+            aria-valuemin={0}
+            aria-valuemax={Math.max(0, n - 1)}
+            aria-valuenow={at ?? 0}
+            aria-valuetext={at === null ? `${n} bars` : say(at)}
+            className="relative rounded"
+            style={{ minHeight: height }}
+            onPointerMove={pick}
+            onPointerLeave={() => setAt(null)}
+            onKeyDown={key}
+            onBlur={() => setAt(null)}
+            onClick={() => at !== null && onPick?.(at)}
+          >
+            <svg viewBox={`0 0 ${Math.max(n, 1)} ${top}`} preserveAspectRatio="none" className="absolute inset-0 size-full overflow-visible" aria-hidden>
+              {ticks.map((t) => (
+                <line key={t} x1={0} x2={Math.max(n, 1)} y1={top - t} y2={top - t} stroke="var(--line)" vectorEffect="non-scaling-stroke" />
+              ))}
+              {dates.map((_, i) => {
+                let y = top
+                return (
+                  <g key={i} opacity={at === null || at === i ? 1 : 0.5}>
+                    {series.map((s) => {
+                      const v = s.values[i] ?? 0
+                      if (v <= 0) return null
+                      y -= v
+                      return <rect key={s.name} x={i + 0.12} width={0.76} y={y} height={v} fill={s.color} />
+                    })}
+                  </g>
+                )
+              })}
+              {mark ? <line x1={0} x2={Math.max(n, 1)} y1={top - mark.value} y2={top - mark.value} stroke="var(--bad)" strokeDasharray="4 3" vectorEffect="non-scaling-stroke" /> : null}
+            </svg>
+            {at !== null && dates[at] ? (
+              <div
+                className={cx('pointer-events-none absolute top-1 z-10 min-w-36 rounded-lg border bg-panel px-2.5 py-1.5 text-xs shadow-md', at < n / 2 ? 'translate-x-2' : '-translate-x-[calc(100%+8px)]')}
+                style={{ left: `${((at + 0.5) / n) * 100}%` }}
+              >
+                <div className="mb-0.5 whitespace-nowrap text-mute">{exact(dates[at], utc)}</div>
+                {series.map((s) => (
+                  <div key={s.name} className="flex items-center gap-1.5 whitespace-nowrap">
+                    <span className="size-2 rounded-full" style={{ background: s.color }} aria-hidden />
+                    {s.name}
+                    <span className="ml-auto pl-3 font-mono">{format(s.values[at] ?? 0)}</span>
+                  </div>
+                ))}
+              </div>
+            ) : null}
+          </div>
+          <span />
+          <div className="relative h-5 overflow-hidden text-[11px] text-mute" aria-hidden>
+            {dates.map((d, i) =>
+              i % every === Math.floor(every / 2) ? (
+                <span key={i} className="absolute top-1 -translate-x-1/2 whitespace-nowrap" style={{ left: `${((i + 0.5) / n) * 100}%` }}>
+                  {tick(d, utc, span)}
+                </span>
+              ) : null,
+            )}
+          </div>
+        </div>
+      )}
+      <div className="mt-2 flex flex-wrap items-center gap-x-4 gap-y-1 text-xs">
+        {series.map((s) => (
+          <span key={s.name} className="inline-flex items-center gap-1.5">
+            <span className="size-2 rounded-full" style={{ background: s.color }} aria-hidden />
+            {s.name}
+          </span>
+        ))}
+        {mark ? <span className="text-mute">Dashed: {mark.label}</span> : null}
+        {foot}
+        <button type="button" className="link ml-auto" aria-pressed={table} onClick={() => setTable(!table)}>
+          {table ? 'View as chart' : 'View as table'}
+        </button>
+      </div>
+    </figure>
+  )
+}
