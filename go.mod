@@ -10,6 +10,7 @@ require (
 	github.com/aws/smithy-go v1.28.7
 	github.com/boombuler/barcode v1.1.0
 	github.com/caarlos0/env/v11 v11.4.1
+	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/danielgtaylor/huma/v2 v2.39.1
 	github.com/exaring/otelpgx v0.13.0
 	github.com/google/uuid v1.6.0
@@ -52,6 +53,7 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/sso v1.39.0 // indirect
 	github.com/aws/aws-sdk-go-v2/service/ssooidc v1.44.0 // indirect
 	github.com/aws/aws-sdk-go-v2/service/sts v1.51.6 // indirect
+	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
 )
 
 require (

@@ -219,19 +219,46 @@ type Filter struct {
 	State       State
 	ReferenceID string
 	Label       string
+	// Query is looked for in labels, names and ids, whatever its case.
+	Query string
 	// Among are the accounts to choose from; nil for all.
 	Among []id.Account
-	// After is the last id of the page before.
-	After id.Account
+	Order Order
+	// After is the last account of the page before.
+	After Mark
 	// Limit is how many at most; 0 for all.
 	Limit int
+}
+
+// Order is how accounts are listed. The zero value is that of their ids, which is the order in which they were connected first.
+type Order int
+
+// The other orders: by label whatever its case, and the last seen first.
+const (
+	ByLabel Order = iota + 1
+	ByLastSeen
+)
+
+// Mark is a place in a list: behind an account as it was listed.
+type Mark struct {
+	ID    id.Account
+	Label string
+	Seen  time.Time
+}
+
+// Mark is the place behind the account.
+func (a Account) Mark() Mark {
+	m := Mark{ID: a.ID, Label: a.Label}
+	if a.LastSeenAt != nil {
+		m.Seen = *a.LastSeenAt
+	}
+	return m
 }
 
 // pageRows is how many accounts are read at a time: a slow reader holds no snapshot and no connection.
 const pageRows = 500
 
-// List gives accounts one by one in the order of their ids, which is the order in which they were connected first. It ends when each
-// fails.
+// List gives accounts one by one. It ends when each fails.
 func (s *Accounts) List(ctx context.Context, owner id.Org, f Filter, each func(Account) error) error {
 	env, err := s.environment(ctx, owner)
 	if err != nil {
@@ -251,7 +278,7 @@ func (s *Accounts) List(ctx context.Context, owner id.Org, f Filter, each func(A
 			if err := each(a); err != nil {
 				return err
 			}
-			f.After = a.ID
+			f.After = a.Mark()
 		}
 		if len(list) < rows {
 			break

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/account/accounttest"
+	"github.com/stagedoor/stagedoor/internal/account/roster"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
@@ -414,7 +415,7 @@ func TestFiveThousandAccountsAreStreamedInOrder(t *testing.T) {
 	}
 	seen, after := 0, id.Account("")
 	for {
-		n, end := count(account.Filter{Limit: 700, After: after})
+		n, end := count(account.Filter{Limit: 700, After: account.Mark{ID: after}})
 		seen, after = seen+n, end
 		if n < 700 {
 			break
@@ -436,4 +437,76 @@ func TestFiveThousandAccountsAreStreamedInOrder(t *testing.T) {
 	if err := r.Accounts.List(t.Context(), owner, account.Filter{}, func(account.Account) error { return enough }); !errors.Is(err, enough) {
 		t.Error(err)
 	}
+}
+
+// What is looked for is found in names and ids whatever its case, characters of patterns mean themselves, and in every order pages show
+// each account once.
+func TestAccountsAreFoundAndSorted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	owner := r.Org()
+	fillFrom(t, r, string(owner), 0, 300)
+	for _, sql := range []string{
+		`UPDATE account SET label = 'Äpfel 100% _x' WHERE org_id = $1 AND upstream_id = '7'`,
+		`UPDATE account SET username = 'LunaLux', state = 'degraded' WHERE org_id = $1 AND upstream_id = '8'`,
+		`UPDATE account_health SET last_seen_at = now() - (substr(account_id, 28)::int % 50) * interval '1 minute' WHERE org_id = $1 AND account_id < 'acct_' || lpad('250', 26, '0')`,
+	} {
+		patient(t, r, sql, string(owner))
+	}
+	find := func(f account.Filter) (found []account.Account) {
+		t.Helper()
+		if err := r.Accounts.List(t.Context(), owner, f, func(a account.Account) error { found = append(found, a); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	for query, want := range map[string]int{"äPFEL": 1, "100%": 1, "%": 1, "_x": 1, "LUNALUX": 1, "ACCT_00000000000000000000000007": 9, "nothing": 0, "ref-299": 1, "' OR 1=1": 0} {
+		if got := find(account.Filter{Query: query}); len(got) < min(want, 1) || len(got) > want+1 {
+			t.Errorf("%q finds %d", query, len(got))
+		}
+	}
+	for _, order := range []account.Order{account.ByLabel, account.ByLastSeen} {
+		seen := map[id.Account]bool{}
+		var last account.Account
+		for f := (account.Filter{Order: order, Limit: 70}); ; {
+			page := find(f)
+			for _, a := range page {
+				if seen[a.ID] {
+					t.Fatalf("%s twice in order %d", a.ID, order)
+				}
+				if seen[a.ID] = true; len(seen) > 1 && !inOrder(order, last, a) {
+					t.Errorf("order %d: %q %v before %q %v", order, last.Label, last.LastSeenAt, a.Label, a.LastSeenAt)
+				}
+				last = a
+			}
+			if len(page) < f.Limit {
+				break
+			}
+			f.After = page[len(page)-1].Mark()
+		}
+		if len(seen) != 300 {
+			t.Errorf("order %d has %d accounts", order, len(seen))
+		}
+	}
+	counts, err := roster.New(r.DB).Count(t.Context(), owner, account.Filter{State: account.Paused})
+	if err != nil || counts[account.Paused] != 30 || counts[account.Degraded] != 1 || counts[account.Active] != 269 {
+		t.Errorf("%v %v", counts, err)
+	}
+	one := find(account.Filter{Query: "lunalux"})
+	if labels, err := roster.New(r.DB).Labels(t.Context(), owner, []id.Account{one[0].ID, id.New[id.Account]()}); err != nil || len(labels) != 1 || labels[one[0].ID] != one[0].Label {
+		t.Errorf("%v %v", labels, err)
+	}
+}
+
+func inOrder(order account.Order, a, b account.Account) bool {
+	if order == account.ByLabel {
+		return true // the database's own rules of letters
+	}
+	switch {
+	case a.LastSeenAt == nil:
+		return b.LastSeenAt == nil && a.ID < b.ID
+	case b.LastSeenAt == nil:
+		return true
+	}
+	return a.LastSeenAt.After(*b.LastSeenAt) || a.LastSeenAt.Equal(*b.LastSeenAt) && a.ID < b.ID
 }

@@ -34,7 +34,33 @@ WHERE account.org_id = @org_id AND account.id > @after AND account.disconnecting
     AND (@state::text = '' OR account.state = @state) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
     AND (@label::text = '' OR account.label = @label)
     AND (sqlc.narg(among)::text[] IS NULL OR account.id = ANY (sqlc.narg(among)))
+    AND (
+        @query::text = '' OR strpos(lower(account.label), lower(@query)) > 0 OR strpos(lower(account.username), lower(@query)) > 0
+        OR strpos(lower(account.display_name), lower(@query)) > 0 OR strpos(lower(account.reference_id), lower(@query)) > 0
+        OR strpos(account.id, lower(@query)) > 0 OR strpos(account.upstream_id, @query) > 0
+    )
 ORDER BY account.id LIMIT @max_rows;
+
+-- name: Sorted :many
+-- Page in another order: by label, or the last seen first. An org's accounts are few enough to be sorted each time.
+SELECT sqlc.embed(account), sqlc.embed(account_health)
+FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
+WHERE account.org_id = @org_id AND account.disconnecting_at IS NULL
+    AND (@state::text = '' OR account.state = @state) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
+    AND (@label::text = '' OR account.label = @label)
+    AND (sqlc.narg(among)::text[] IS NULL OR account.id = ANY (sqlc.narg(among)))
+    AND (
+        @query::text = '' OR strpos(lower(account.label), lower(@query)) > 0 OR strpos(lower(account.username), lower(@query)) > 0
+        OR strpos(lower(account.display_name), lower(@query)) > 0 OR strpos(lower(account.reference_id), lower(@query)) > 0
+        OR strpos(account.id, lower(@query)) > 0 OR strpos(account.upstream_id, @query) > 0
+    )
+    AND CASE WHEN @by_label::boolean THEN (lower(account.label), account.id) > (lower(@after_label::text), @after::text)
+        ELSE coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') < @after_seen::timestamptz
+            OR (coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') = @after_seen::timestamptz AND account.id > @after::text)
+    END
+ORDER BY CASE WHEN @by_label THEN lower(account.label) END, CASE WHEN NOT @by_label THEN coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') END DESC,
+    account.id
+LIMIT @max_rows;
 
 -- name: Count :one
 SELECT count(*) FROM account WHERE org_id = @org_id AND disconnecting_at IS NULL;
@@ -202,3 +228,38 @@ RETURNING account_health.goods;
 UPDATE account_health SET last_event_at = GREATEST(last_event_at, e.at), last_seen_at = GREATEST(last_seen_at, e.at)
 FROM (SELECT unnest(@orgs::text[]) AS tenant, unnest(@accounts::text[]) AS account_id, unnest(@ats::timestamptz[]) AS at) e
 WHERE account_health.org_id = e.tenant AND account_health.account_id = e.account_id;
+
+-- name: Find :many
+-- tenant: operators look for accounts of all orgs, and see what they are but nothing that is in them
+-- Each part reads an index of its own: an OR over them would have the planner read all accounts.
+SELECT a.org_id, a.id, a.upstream_id, a.label, a.state, a.state_reason, a.state_changed_at, a.username, a.region, a.created_at,
+    h.last_seen_at, h.last_checked_at, coalesce(h.listener_state, 'off')::text AS listener_state, h.listener_since, coalesce(h.shard, 0)::smallint AS shard
+FROM (
+    SELECT x.org_id, x.id FROM account x WHERE x.id = @text::text
+    UNION
+    SELECT x.org_id, x.id FROM account x WHERE x.upstream_id = @text::text AND x.disconnecting_at IS NULL
+    UNION
+    (SELECT x.org_id, x.id FROM account x WHERE lower(x.username) COLLATE "C" >= @low AND lower(x.username) COLLATE "C" < @high AND x.disconnecting_at IS NULL
+     ORDER BY lower(x.username) COLLATE "C" LIMIT 500)
+    UNION
+    (SELECT x.org_id, x.id FROM account x WHERE lower(x.label) COLLATE "C" >= @low AND lower(x.label) COLLATE "C" < @high AND x.disconnecting_at IS NULL
+     ORDER BY lower(x.label) COLLATE "C" LIMIT 500)
+) found
+JOIN account a ON a.org_id = found.org_id AND a.id = found.id
+LEFT JOIN account_health h ON h.org_id = a.org_id AND h.account_id = a.id
+WHERE a.disconnecting_at IS NULL AND a.id < @before AND (@only_org::text = '' OR a.org_id = @only_org)
+    AND (@state::text = '' OR a.state = @state) AND (@region::text = '' OR a.region = @region)
+ORDER BY a.id DESC LIMIT @max_rows;
+
+-- name: Newest :many
+-- tenant: operators look for accounts of all orgs, and see what they are but nothing that is in them
+SELECT a.org_id, a.id, a.upstream_id, a.label, a.state, a.state_reason, a.state_changed_at, a.username, a.region, a.created_at,
+    h.last_seen_at, h.last_checked_at, coalesce(h.listener_state, 'off')::text AS listener_state, h.listener_since, coalesce(h.shard, 0)::smallint AS shard
+FROM account a LEFT JOIN account_health h ON h.org_id = a.org_id AND h.account_id = a.id
+WHERE a.disconnecting_at IS NULL AND a.id < @before AND (@only_org::text = '' OR a.org_id = @only_org)
+    AND (@state::text = '' OR a.state = @state) AND (@region::text = '' OR a.region = @region)
+ORDER BY a.id DESC LIMIT @max_rows;
+
+-- name: ListenersByShard :many
+-- tenant: operators see how many listeners a shard has, and in which state
+SELECT shard, listener_state, count(*) AS accounts FROM account_health GROUP BY shard, listener_state;

@@ -61,10 +61,37 @@ func byUpstream(ctx context.Context, q db.DBTX, org id.Org, upstreamID string) (
 }
 
 func page(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
+	if f.Order != 0 {
+		return sorted(ctx, q, org, f, rows)
+	}
 	found, err := db.New(q).Page(ctx, db.PageParams{
-		OrgID: org, After: f.After, State: string(f.State), ReferenceID: f.ReferenceID, Label: f.Label, Among: id.Texts(f.Among),
+		OrgID: org, After: f.After.ID, State: string(f.State), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
 		MaxRows: int32(rows),
 	})
+	if err != nil {
+		return nil, fmt.Errorf("list accounts of %s: %w", org, err)
+	}
+	list := make([]Account, len(found))
+	for i, row := range found {
+		if list[i], err = fromRow(row.Account, row.AccountHealth); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// neverEnds is after everything that was seen.
+var neverEnds = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func sorted(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
+	p := db.SortedParams{
+		OrgID: org, State: string(f.State), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
+		ByLabel: f.Order == ByLabel, AfterLabel: f.After.Label, AfterSeen: f.After.Seen, After: string(f.After.ID), MaxRows: int32(rows),
+	}
+	if f.After.ID == "" {
+		p.AfterSeen = neverEnds
+	}
+	found, err := db.New(q).Sorted(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("list accounts of %s: %w", org, err)
 	}

@@ -1,35 +1,47 @@
-// Package admin is the operators' face, on the internal listener only: orgs, their plans and limits, and the fleet.
+// Package admin is the operators' face, on the internal listener only: the admin API with everything that operators see and decide, and the
+// console, which is a page on top of it (console.go).
 //
-// Its tokens carry admin:* and come from the server's settings; a customer's key is unknown here.
+// Its tokens carry admin:* and come from the server's settings; a customer's key is unknown here. Operators see what there is and how it
+// fares, and never what is in it: no session, no cookie, no payload, no secret. What they change in an org is in that org's audit log, what
+// they change in the service is in a log of their own.
 package admin
 
 import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/control"
+	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/fleet"
+	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
 	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/webhook/bulk"
 )
 
 // Config are the settings.
 type Config struct {
 	// Token is what operators authenticate with.
 	Token secret.String
-	// URL is where the internal listener is, PublicURL where the pages about problems are.
+	// URL is where the internal listener is, PublicURL where customers' pages and those about problems are.
 	URL, PublicURL string
+	// Node is what this process is called, Version what it runs.
+	Node, Version string
 }
 
 // Deps is what the face needs.
@@ -38,8 +50,18 @@ type Deps struct {
 	DB       *postgres.DB
 	Orgs     *org.Orgs
 	Keys     *apikey.Keys
+	Members  *member.Members
+	Accounts *account.Accounts
+	Lanes    *bulk.Lanes
+	Limits   *limit.Limiter
+	Egress   *egress.Egress
+	Seal     sealer
+	Control  *control.Control
+	Jobs     Queue
 	Audit    *audit.Log
 	Fleet    *fleet.Fleet
+	// Site are the built pages.
+	Site     fs.FS
 	Metrics  *route.Metrics
 	Tracer   trace.Tracer
 	Draining func() bool
@@ -52,27 +74,46 @@ type Deps struct {
 // Admin is the face.
 type Admin struct {
 	Deps
-	table *route.Table
+	table   *route.Table
+	console *console
 }
 
 // New makes the face.
 func New(d Deps) *Admin {
 	a := &Admin{Deps: d}
+	who := newOperators(d.Config.Token, d.Now)
+	a.console = newConsole(a, who)
 	a.table = route.New(route.Deps{
 		Config: route.Config{
 			Title: "Stagedoor admin", Version: "1.0.0", Description: "For operators.",
 			PublicURL: d.Config.URL, ProblemsURL: d.Config.PublicURL + "/problems",
 		},
-		Auth: operators{sha256.Sum256([]byte(d.Config.Token.Reveal()))}, Admit: nil, Count: nil, Journal: nil, Idempotency: nil, Draining: d.Draining,
-		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
+		Auth: who, Browser: &route.Browser{Cookie: cookieName, Identify: who.identify}, Admit: nil, Count: nil, Journal: nil, Idempotency: nil,
+		Draining: d.Draining, Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	a.orgRoutes()
+	a.accessRoutes()
+	a.invitationRoutes()
+	a.accountRoutes()
 	a.fleetRoutes()
+	a.leaseRoutes()
+	a.egressRoutes()
+	a.laneRoutes()
+	a.jobRoutes()
+	a.keyringRoutes()
+	a.controlRoutes()
+	a.auditRoutes()
 	return a
 }
 
 // ServeHTTP serves the face.
-func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.table.ServeHTTP(w, r) }
+func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.console.serves(r.URL.Path) {
+		a.console.ServeHTTP(w, r)
+		return
+	}
+	a.table.ServeHTTP(w, r)
+}
 
 // Operations lists what the face serves.
 func (a *Admin) Operations() []route.Operation { return a.table.Operations() }
@@ -80,18 +121,46 @@ func (a *Admin) Operations() []route.Operation { return a.table.Operations() }
 // OpenAPI is the document of the face.
 func (a *Admin) OpenAPI() ([]byte, error) { return a.table.OpenAPI() }
 
-// operators authenticates internal tokens.
-type operators struct{ hash [sha256.Size]byte }
+// operators authenticates internal tokens, and browsers that have shown one.
+type operators struct {
+	hash [sha256.Size]byte
+	pass passes
+}
 
-func (o operators) Authenticate(_ context.Context, token string) (route.Identity, error) {
-	given := sha256.Sum256([]byte(token))
-	if subtle.ConstantTimeCompare(given[:], o.hash[:]) != 1 {
+func newOperators(token secret.String, now func() time.Time) *operators {
+	return &operators{sha256.Sum256([]byte(token.Reveal())), newPasses(token, now)}
+}
+
+func (o *operators) Authenticate(_ context.Context, token string) (route.Identity, error) {
+	if !o.knows(token) {
 		return route.Identity{}, problem.KeyInvalid.New("This is not an operator's token.")
 	}
-	return route.Identity{Scopes: scope.Internal(), Kind: audit.ActorOperator, ID: "admin", Label: "operator"}, nil
+	return operator(""), nil
+}
+
+// knows says whether a token is the operators'.
+func (o *operators) knows(token string) bool {
+	given := sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(given[:], o.hash[:]) == 1
+}
+
+// identify judges a browser's cookie.
+func (o *operators) identify(_ *http.Request, value string) (route.Identity, error) {
+	p, ok := o.pass.read(value)
+	if !ok {
+		return route.Identity{}, problem.SignedOut.New("Sign in again at /ops/sign-in.")
+	}
+	return operator(p.Name), nil
+}
+
+func operator(name string) route.Identity {
+	if name == "" {
+		name = "operator"
+	}
+	return route.Identity{Scopes: scope.Internal(), Kind: audit.ActorOperator, ID: "admin", Label: name}
 }
 
 // Refresh has nothing to do: tokens change with a restart.
-func (o operators) Refresh(_ context.Context, id route.Identity) (route.Identity, error) {
+func (o *operators) Refresh(_ context.Context, id route.Identity) (route.Identity, error) {
 	return id, nil
 }

@@ -9,6 +9,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
+type operatorOutput struct {
+	Body struct {
+		Name    string `json:"name" doc:"What the operator signed in as; operator for the bare token."`
+		Node    string `json:"node" doc:"The node that answers."`
+		Version string `json:"version"`
+	}
+}
+
 type nodesOutput struct {
 	Body struct {
 		Nodes []nodeBody `json:"nodes"`
@@ -26,9 +34,19 @@ type nodeBody struct {
 
 func (a *Admin) fleetRoutes() {
 	route.Typed(a.table, route.Operation{
+		ID: "getOperator", Method: http.MethodGet, Path: "/admin/v1/me", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		Summary: "Who calls, and who answers",
+	}, a.getOperator)
+	route.Typed(a.table, route.Operation{
 		ID: "listNodes", Method: http.MethodGet, Path: "/admin/v1/nodes", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
 		Summary: "List nodes", Description: "The processes that are alive.",
 	}, a.listNodes)
+}
+
+func (a *Admin) getOperator(ctx context.Context, _ *struct{}) (*operatorOutput, error) {
+	out := &operatorOutput{}
+	out.Body.Name, out.Body.Node, out.Body.Version = route.From(ctx).Identity.Label, a.Config.Node, a.Config.Version
+	return out, nil
 }
 
 func (a *Admin) listNodes(ctx context.Context, _ *struct{}) (*nodesOutput, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
@@ -67,8 +68,33 @@ type orgOutput struct {
 }
 
 type listOrgsInput struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
-	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+	Text        string `query:"q" maxLength:"120" doc:"An id, or a part of the name or of the contact address."`
+	Plan        string `query:"plan" maxLength:"32"`
+	Environment string `query:"environment" enum:"sandbox,live"`
+	Suspended   string `query:"suspended" enum:"true,false"`
+	Limit       int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
+	Cursor      string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+}
+
+type getOrgOutput struct {
+	Body struct {
+		Org      orgBody        `json:"org"`
+		Limits   []limitBody    `json:"effectiveLimits" doc:"What holds for the organisation: its plan with what differs from it."`
+		Month    monthBody      `json:"month" doc:"Calls of this calendar month (UTC)."`
+		Accounts map[string]int `json:"accounts" doc:"Connected accounts by state."`
+		Webhooks map[string]int `json:"webhooks" doc:"Webhooks by the state of their lane."`
+	}
+}
+
+type limitBody struct {
+	Name       string `json:"name"`
+	Value      int    `json:"value" doc:"-1 for no limit."`
+	Overridden bool   `json:"overridden"`
+}
+
+type monthBody struct {
+	Used  int64 `json:"used"`
+	Limit int   `json:"limit" doc:"-1 for no limit."`
 }
 
 type listOrgsOutput struct {
@@ -124,7 +150,7 @@ func (a *Admin) orgRoutes() {
 	}), a.listOrgs)
 	route.Typed(a.table, op(route.Operation{
 		ID: "getOrg", Method: http.MethodGet, Path: "/admin/v1/orgs/{id}", Status: http.StatusOK, Problems: notFound,
-		Summary: "Read an organisation",
+		Summary: "Read an organisation", Description: "With the limits that hold for it, its month, and how its accounts and webhooks stand.",
 	}), a.getOrg)
 	route.Typed(a.table, op(route.Operation{
 		ID: "updateOrg", Method: http.MethodPatch, Path: "/admin/v1/orgs/{id}", Status: http.StatusOK, Audit: "org.update", Problems: notFound,
@@ -177,8 +203,13 @@ func (a *Admin) listOrgs(ctx context.Context, in *listOrgsInput) (*listOrgsOutpu
 	if err != nil {
 		return nil, err
 	}
+	f := org.Search{Text: in.Text, Plan: org.Plan(in.Plan), Environment: org.Environment(in.Environment), After: after}
+	if in.Suspended != "" {
+		suspended := in.Suspended == "true"
+		f.Suspended = &suspended
+	}
 	// One more than asked for tells whether there is another page.
-	orgs, err := a.Orgs.List(ctx, after, in.Limit+1)
+	orgs, err := a.Orgs.Search(ctx, f, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +247,7 @@ func parseOrg(text string) (id.Org, error) {
 	return o, nil
 }
 
-func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*orgOutput, error) {
+func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*getOrgOutput, error) {
 	owner, err := parseOrg(in.ID)
 	if err != nil {
 		return nil, err
@@ -225,8 +256,30 @@ func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*orgOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &orgOutput{}
+	out := &getOrgOutput{}
 	out.Body.Org = viewOrg(o)
+	for _, l := range o.ListLimits() {
+		out.Body.Limits = append(out.Body.Limits, limitBody(l))
+	}
+	now := a.Now()
+	month, err := a.Limits.Admit(ctx, limit.Call{Org: o.ID, Quota: limit.Free, Epoch: o.Epoch, Limits: &o.Limits, Started: now, ReadAt: now})
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Month = monthBody{month.MonthUsed, o.Limits.CallsPerMonth}
+	accounts, err := a.Accounts.CountByState(ctx, o.ID)
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Accounts = map[string]int{}
+	for state, n := range accounts {
+		out.Body.Accounts[string(state)] = n
+	}
+	lanes, err := a.Lanes.Count(ctx, o.ID)
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Webhooks = viewCounts(lanes)
 	return out, nil
 }
 

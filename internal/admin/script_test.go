@@ -6,13 +6,17 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 )
+
+// proxies are in the settings and nowhere else.
+var proxies = secret.New("us=http://canary-user:canary-password@127.0.0.1:1,http://canary-user:canary-password@127.0.0.1:2 uk=socks5://127.0.0.1:3")
 
 // Every operation answers as the scripts in testdata say; the folders show which statuses of an operation are proven.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testenv.RunScripts(t, testenv.Nodes(t, 1, testenv.Setup{})[0], "testdata")
+	testenv.RunScripts(t, testenv.Nodes(t, 1, testenv.Setup{Egress: proxies})[0], "testdata")
 }
 
 // Every operation has a script of its success, of a call without a token and with a customer's key, of a body that is

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -14,19 +13,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
 )
-
-type accountsInput struct {
-	State     string `query:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused" doc:"Only accounts in this state."`
-	Reference string `query:"reference_id" maxLength:"255" doc:"Only accounts with this id of yours."`
-	Label     string `query:"label" maxLength:"120" doc:"Only accounts with this label."`
-	Limit     int    `query:"limit" minimum:"1" maximum:"100" doc:"How many accounts. Left out, all of them."`
-	Cursor    string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
-}
-
-type accountsBody struct {
-	Accounts   []account.View `json:"accounts" doc:"In the order in which they were first connected."`
-	NextCursor *string        `json:"nextCursor" doc:"Null on the last page, and whenever no limit is given."`
-}
 
 type accountInput struct {
 	ID string `path:"id" maxLength:"64" doc:"The account's id."`
@@ -61,12 +47,6 @@ type accountMeOutput struct {
 	}
 }
 
-type accountAuditInput struct {
-	ID     string `path:"id" maxLength:"64" doc:"The account's id."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many entries."`
-	Cursor string `query:"cursor" maxLength:"32" doc:"nextCursor of the page before."`
-}
-
 type receiptOutput struct {
 	Body struct {
 		Receipt json.RawMessage `json:"receipt" doc:"The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature."`
@@ -75,21 +55,12 @@ type receiptOutput struct {
 
 const (
 	tagAccounts = "Accounts"
-	// listTimeout is for an org with as many accounts as any has, and a reader that is not fast.
-	listTimeout = time.Minute
 	// platformTimeout is for what waits for the platform, which may be asked twice.
 	platformTimeout = 40 * time.Second
 )
 
 func (a *API) accountRoutes() {
 	notFound := []problem.Kind{problem.AccountNotFound}
-	route.Written(a.table, route.Operation{
-		ID: "listAccounts", Method: http.MethodGet, Path: "/v1/accounts", Tag: tagAccounts, Status: http.StatusOK, Timeout: listTimeout,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Answer: accountsBody{}, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "List accounts",
-		Description: "The organisation's connected accounts. Without `limit` all of them come in one answer, written as they are read; with it they come in pages: " +
-			"send `nextCursor` back as `cursor`. Filters can be combined. A key with `accountIds` sees only those.",
-	}, a.listAccounts)
 	route.Typed(a.table, route.Operation{
 		ID: "getAccount", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: notFound,
@@ -129,11 +100,6 @@ func (a *API) accountRoutes() {
 		Summary: "Resume an account", Description: "The account becomes `connecting`, or `reconnect_required` if its session died meanwhile. Resuming one that is not paused changes nothing.",
 	}, a.resumeAccount)
 	route.Typed(a.table, route.Operation{
-		ID: "listAccountAudit", Method: http.MethodGet, Path: "/v1/accounts/{id}/audit", Tag: tagAccounts, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: append([]problem.Kind{problem.InvalidRequest}, notFound...),
-		Summary: "Audit log of an account", Description: "Who did what to the account, newest first. It stays readable when the account is disconnected.",
-	}, a.listAccountAudit)
-	route.Typed(a.table, route.Operation{
 		ID: "getPurgeReceipt", Method: http.MethodGet, Path: "/v1/accounts/{id}/purge-receipt", Tag: tagAccounts, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: notFound,
 		Summary: "Proof that an account was destroyed", Description: "The signed receipt of a disconnected account. It can be checked without us, with the service's public receipt key. " +
@@ -152,80 +118,6 @@ func parseAccount(text string) (id.Account, error) {
 // accountNotFound is the same for what never was, what is another org's, and what is no id.
 func accountNotFound() error {
 	return problem.AccountNotFound.New("The organisation has no account with this id.")
-}
-
-func (a *API) listAccounts(w http.ResponseWriter, r *http.Request, in *accountsInput) error {
-	caller := route.Caller(r.Context())
-	f := account.Filter{State: account.State(in.State), ReferenceID: in.Reference, Label: in.Label, Among: caller.Key.Allow.Accounts}
-	if in.Cursor != "" {
-		after, err := id.Parse[id.Account](in.Cursor)
-		if err != nil {
-			return problem.InvalidRequest.New("The cursor is not one that this list gave out.").At("query/cursor", "format", "must be the nextCursor of an earlier page")
-		}
-		f.After = after
-	}
-	if in.Limit > 0 {
-		f.Limit = in.Limit + 1 // one more tells whether there is a next page
-	}
-	list := newAccountWriter(w, in.Limit)
-	if err := a.Accounts.List(r.Context(), caller.Org.ID, f, list.add); err != nil {
-		return err
-	}
-	return list.end()
-}
-
-// accountWriter writes a list of accounts as they come. Nothing is sent before its buffer is full, so that a failure before that is an
-// ordinary problem.
-type accountWriter struct {
-	w       http.ResponseWriter
-	buffer  *bufio.Writer
-	encoder *json.Encoder
-	most    int
-	count   int
-	last    string
-	more    bool
-}
-
-const listBuffer = 32 << 10
-
-func newAccountWriter(w http.ResponseWriter, most int) *accountWriter {
-	out := &accountWriter{w: w, buffer: bufio.NewWriterSize(w, listBuffer), most: most}
-	out.encoder = json.NewEncoder(out.buffer)
-	out.encoder.SetEscapeHTML(false)
-	return out
-}
-
-func (l *accountWriter) add(one account.Account) error {
-	if l.most > 0 && l.count == l.most {
-		l.more = true
-		return nil
-	}
-	lead := ","
-	if l.count == 0 {
-		l.w.Header().Set("Content-Type", "application/json")
-		lead = `{"accounts":[`
-	}
-	l.count++
-	l.last = string(one.ID)
-	if _, err := l.buffer.WriteString(lead); err != nil {
-		return err
-	}
-	return l.encoder.Encode(one.View())
-}
-
-func (l *accountWriter) end() error {
-	if l.count == 0 {
-		l.w.Header().Set("Content-Type", "application/json")
-		return write(l.w, []byte(`{"accounts":[],"nextCursor":null}`+"\n"))
-	}
-	next := "null"
-	if l.more {
-		next = `"` + l.last + `"`
-	}
-	// What cannot be written has nobody to read it.
-	_, _ = l.buffer.WriteString(`],"nextCursor":` + next + "}\n")
-	_ = l.buffer.Flush()
-	return nil
 }
 
 func viewAccount(one account.Account, err error) (*accountOutput, error) {
@@ -302,29 +194,6 @@ func (a *API) resumeAccount(ctx context.Context, in *accountInput) (*accountOutp
 		return nil, err
 	}
 	return viewAccount(a.Accounts.Resume(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at))
-}
-
-// listAccountAudit needs no account: every one that ever was has at least the entry of its connecting.
-func (a *API) listAccountAudit(ctx context.Context, in *accountAuditInput) (*auditOutput, error) {
-	at, err := parseAccount(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	before, err := parseCursor(in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	owner := route.Caller(ctx).Org.ID
-	entries, err := a.Audit.PageOf(ctx, owner, string(at), before, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	if len(entries) == 0 {
-		if _, err := a.Accounts.Get(ctx, owner, at); err != nil {
-			return nil, err
-		}
-	}
-	return viewAudit(entries, in.Limit), nil
 }
 
 func (a *API) getPurgeReceipt(ctx context.Context, in *accountInput) (*receiptOutput, error) {

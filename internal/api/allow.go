@@ -51,16 +51,3 @@ func (a *API) attempt(ctx context.Context, text string) (id.Attempt, error) {
 	}
 	return at, nil
 }
-
-// mayRead says whether a key may read about what an id names. Whose an attempt or a link is cannot be told from its id.
-func mayRead(allow *apikey.Allow, target string) bool {
-	if allow.Accounts == nil {
-		return true
-	}
-	if account, err := id.Parse[id.Account](target); err == nil {
-		return allow.MayUse(account)
-	}
-	_, noAttempt := id.Parse[id.Attempt](target)
-	_, noSession := id.Parse[id.Session](target)
-	return noAttempt != nil && noSession != nil
-}

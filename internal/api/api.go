@@ -5,18 +5,25 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/account/roster"
+	"github.com/stagedoor/stagedoor/internal/api/accounts"
+	"github.com/stagedoor/stagedoor/internal/api/audits"
 	"github.com/stagedoor/stagedoor/internal/api/events"
+	"github.com/stagedoor/stagedoor/internal/api/links"
 	"github.com/stagedoor/stagedoor/internal/api/logs"
+	"github.com/stagedoor/stagedoor/internal/api/sandboxes"
 	"github.com/stagedoor/stagedoor/internal/api/sdk"
+	"github.com/stagedoor/stagedoor/internal/api/status"
+	"github.com/stagedoor/stagedoor/internal/api/usages"
 	"github.com/stagedoor/stagedoor/internal/api/webhooks"
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
@@ -29,12 +36,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/invoke"
 	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/transfer"
 	"github.com/stagedoor/stagedoor/internal/usage"
 	"github.com/stagedoor/stagedoor/internal/webhook"
+	"github.com/stagedoor/stagedoor/internal/webhook/survey"
 )
 
 // Version is that of the interface, not of the build.
@@ -53,13 +64,17 @@ type Deps struct {
 	Config Config
 	Orgs   *org.Orgs
 	Keys   *apikey.Keys
-	Audit  *audit.Log
-	Limits *limit.Limiter
-	Usage  *usage.Usage
+	// Members are the people behind the dashboard.
+	Members *member.Members
+	Audit   *audit.Log
+	Limits  *limit.Limiter
+	Usage   *usage.Usage
 	// Journal is the log of requests.
 	Journal *journal.Journal
 
 	Accounts *account.Accounts
+	// Roster counts them.
+	Roster   *roster.Roster
 	Connects *connect.Connects
 	Sessions *session.Sessions
 	Health   *health.Health
@@ -70,6 +85,10 @@ type Deps struct {
 	Events events.Deps
 	// Webhooks sends them to where their owners want them.
 	Webhooks *webhook.Webhooks
+	// Survey looks at all webhooks of an org.
+	Survey *survey.Survey
+	// Status says whether the service is well.
+	Status status.Deps
 	// Sandbox orders things of the sandbox platform; nil where there is none.
 	Sandbox *sandboxctl.Client
 	// Idempotency makes requests under an Idempotency-Key run once.
@@ -91,8 +110,6 @@ type API struct {
 	table *route.Table
 	pages pages
 	polls polls
-	// figures are counts that callers read for nothing.
-	figures *otter.Cache[figuresKey, figures]
 	// document makes the OpenAPI document once, when all operations are in.
 	document func() ([]byte, error)
 }
@@ -105,7 +122,7 @@ func New(d Deps) (*API, error) {
 			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",
 			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
 		},
-		Auth: customers{d.Keys}, Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Draining: d.Draining,
+		Auth: customers{d.Keys, d.Members}, Browser: &route.Browser{Cookie: member.Cookie, Identify: a.byBrowser}, Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Draining: d.Draining,
 		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	var err error
@@ -113,18 +130,27 @@ func New(d Deps) (*API, error) {
 		return nil, err
 	}
 	a.meRoutes()
+	a.teamRoutes()
+	a.browserRoutes()
 	a.keyRoutes()
-	a.usageRoutes()
+	usages.Routes(a.table, usages.Deps{Usage: d.Usage, Limits: d.Limits, Accounts: d.Accounts, Connects: d.Connects, Now: d.Now})
 	logs.Routes(a.table, d.Journal, d.Now)
-	a.auditRoutes()
+	audits.Routes(a.table, audits.Deps{Log: d.Audit, Accounts: d.Accounts})
 	sdk.Routes(a.table, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Catalogs: d.Catalogs})
 	events.Routes(a.table, d.Events)
-	webhooks.Routes(a.table, d.Webhooks)
+	webhooks.Routes(a.table, webhooks.Deps{Webhooks: d.Webhooks, Survey: d.Survey, Roster: d.Roster})
+	accounts.Routes(a.table, accounts.Deps{Accounts: d.Accounts, Roster: d.Roster, Webhooks: d.Survey, Usage: d.Usage})
 	a.accountRoutes()
 	a.connectRoutes()
 	a.fileRoutes()
-	a.sandboxRoutes()
-	a.hostedRoutes()
+	sandboxes.Routes(a.table, sandboxes.Deps{
+		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Catalogs[org.EnvSandbox], Attempt: a.attempt, PublicURL: d.Config.PublicURL,
+		Now: d.Now,
+	})
+	links.Routes(a.table, links.Deps{
+		Sessions: d.Sessions, Connects: d.Connects, Accounts: d.Accounts, MayConnect: mayConnect, ConnectURL: d.Config.ConnectURL, Now: d.Now,
+	})
+	status.Routes(a.table, d.Status)
 	a.documentRoutes()
 	a.document = sync.OnceValues(a.table.OpenAPI)
 	return a, nil
@@ -146,7 +172,10 @@ func (a *API) EndStreams(ctx context.Context) error { return a.table.EndStreams(
 func (a *API) OpenAPI() ([]byte, error) { return a.document() }
 
 // customers authenticates API keys.
-type customers struct{ keys *apikey.Keys }
+type customers struct {
+	keys    *apikey.Keys
+	members *member.Members
+}
 
 func (c customers) Authenticate(ctx context.Context, token string) (route.Identity, error) {
 	p, err := c.keys.Verify(ctx, token, route.Source(ctx))
@@ -158,6 +187,9 @@ func (c customers) Authenticate(ctx context.Context, token string) (route.Identi
 
 func (c customers) Refresh(ctx context.Context, id route.Identity) (route.Identity, error) {
 	p, err := c.keys.Refresh(ctx, id.Principal, route.From(ctx).Started())
+	if key := id.Principal.Key; err != nil && key.Kind == apikey.KindSession && errors.Is(err, problem.SignedOut.New("")) {
+		err = c.members.Ended(ctx, key.Session)
+	}
 	if err != nil {
 		return route.Identity{}, err
 	}
@@ -165,5 +197,26 @@ func (c customers) Refresh(ctx context.Context, id route.Identity) (route.Identi
 }
 
 func identity(p *apikey.Principal) route.Identity {
-	return route.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID), Label: p.Key.Label}
+	who := route.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID), Label: p.Key.Label}
+	switch {
+	case p.Key.Kind != apikey.KindSession:
+	case p.Key.Person != "":
+		who.Kind, who.ID = audit.ActorMember, string(p.Key.Person)
+	default:
+		who.Kind, who.ID = audit.ActorOperator, "admin"
+	}
+	return who
+}
+
+// byBrowser authenticates browsers that are signed in to the dashboard.
+func (a *API) byBrowser(r *http.Request, cookie string) (route.Identity, error) {
+	ctx := r.Context()
+	source := route.Source(ctx)
+	p, err := a.Members.Identify(ctx, secret.New(cookie), r.Header.Get(member.OrgHeader), member.From{
+		Source: source, Request: route.From(ctx).Request, IPHash: a.HashIP(source),
+	})
+	if err != nil {
+		return route.Identity{}, err
+	}
+	return identity(p), nil
 }

@@ -450,3 +450,10 @@ func (a *API) reauthenticate(ctx context.Context, in *reauthInput) (*attemptOutp
 	out.Location, out.RetryAfter = *f.PollingURL, "2"
 	return out, nil
 }
+
+func some[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}

@@ -24,13 +24,14 @@ type keysBody struct {
 }
 
 type keyEntry struct {
-	ID        string     `json:"id"`
-	Label     string     `json:"label"`
-	Hint      string     `json:"hint" doc:"How the key begins, to tell one from another."`
-	CreatedAt time.Time  `json:"createdAt"`
-	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	RevokedAt *time.Time `json:"revokedAt,omitempty"`
-	Scopes    []string   `json:"scopes"`
+	ID         string     `json:"id"`
+	Label      string     `json:"label"`
+	Hint       string     `json:"hint" doc:"How the key begins, to tell one from another."`
+	CreatedAt  time.Time  `json:"createdAt"`
+	ExpiresAt  *time.Time `json:"expiresAt,omitempty"`
+	RevokedAt  *time.Time `json:"revokedAt,omitempty"`
+	LastUsedAt *time.Time `json:"lastUsedAt" doc:"About when it last called, within two minutes; null if it never has."`
+	Scopes     []string   `json:"scopes"`
 	KeyLimits
 	Current bool `json:"current" doc:"True for the key that makes this call."`
 }
@@ -99,7 +100,7 @@ func (a *API) listKeys(ctx context.Context, _ *struct{}) (*keysOutput, error) {
 	out := &keysOutput{keysBody{make([]keyEntry, len(keys))}}
 	for i, k := range keys {
 		out.Body.Keys[i] = keyEntry{
-			string(k.ID), k.Label, k.Hint, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.Scopes.Names(), viewKeyLimits(&k.Allow), k.ID == caller.Key.ID,
+			string(k.ID), k.Label, k.Hint, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.LastUsedAt, k.Scopes.Names(), viewKeyLimits(&k.Allow), k.ID == caller.Key.ID,
 		}
 	}
 	return out, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
 	"github.com/stagedoor/stagedoor/internal/testenv"
@@ -39,6 +40,39 @@ var resources = map[string]struct {
 	"accounts": {connected, func() string { return string(id.New[id.Account]()) }},
 	"login":    {attempted, func() string { return string(id.New[id.Attempt]()) }},
 	"attempts": {attempted, func() string { return string(id.New[id.Attempt]()) }},
+	"members": {
+		func(t *testing.T, n *testenv.Node, o testenv.Org) string {
+			t.Helper()
+			return joined(t, n, o, "developer").Person
+		},
+		func() string { return string(id.New[id.Person]()) },
+	},
+	"invitations": {
+		func(t *testing.T, n *testenv.Node, o testenv.Org) string {
+			t.Helper()
+			r := n.Call(t, http.MethodPost, "/v1/org/invitations", o.Key, map[string]any{"email": random(t) + "@example.test", "role": "developer"})
+			made, _ := r.JSON()["invitation"].(map[string]any)
+			found, _ := made["id"].(string)
+			if found == "" {
+				t.Fatalf("invite: %d %s", r.Status, r.Body)
+			}
+			return found
+		},
+		func() string { return string(id.New[id.Invitation]()) },
+	},
+	"me sessions": {
+		func(t *testing.T, n *testenv.Node, o testenv.Org) string {
+			t.Helper()
+			list, _ := joined(t, n, o, "developer").Do(t, http.MethodGet, "/v1/me/sessions", nil).JSON()["sessions"].([]any)
+			if len(list) == 0 {
+				t.Fatal("nobody is signed in")
+			}
+			return list[0].(map[string]any)["id"].(string)
+		},
+		func() string { return string(id.New[id.BrowserSession]()) },
+	},
+	"events":     {happened, func() string { return string(id.New[id.Event]()) }},
+	"deliveries": {tried, func() string { return string(id.New[id.Delivery]()) }},
 	"logs": {
 		func(t *testing.T, n *testenv.Node, o testenv.Org) string {
 			t.Helper()
@@ -59,6 +93,51 @@ var resources = map[string]struct {
 		},
 		func() string { return string(id.New[id.Session]()) },
 	},
+}
+
+// joined is a member of an org.
+func joined(t *testing.T, n *testenv.Node, o testenv.Org, role string) *testenv.Browser {
+	t.Helper()
+	return n.Join(t, o.ID, random(t)+"@example.test", role)
+}
+
+// happened is an event of an account.
+func happened(t *testing.T, n *testenv.Node, o testenv.Org) string {
+	t.Helper()
+	return happenedTo(t, n, o.Key, connected(t, n, o))
+}
+
+func happenedTo(t *testing.T, n *testenv.Node, key, account string) string {
+	t.Helper()
+	n.Call(t, http.MethodPatch, "/v1/accounts/"+account, key, map[string]any{"label": "another " + random(t)})
+	r, err := testenv.Send(withHeader(t, http.MethodGet, n.URL+"/v1/accounts/"+account+"/events?events=account.updated&wait=25", key, nil, "Accept", "application/json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _ := r.JSON()["events"].([]any)
+	if len(list) == 0 {
+		t.Fatalf("nothing happened: %d %s", r.Status, r.Body)
+	}
+	return list[0].(map[string]any)["id"].(string)
+}
+
+// tried is a delivery to a webhook of an account.
+func tried(t *testing.T, n *testenv.Node, o testenv.Org) string {
+	t.Helper()
+	return triedOn(t, n, o.Key, connected(t, n, o))
+}
+
+func triedOn(t *testing.T, n *testenv.Node, key, account string) string {
+	t.Helper()
+	hook := "/v1/accounts/" + account + "/webhook"
+	n.Call(t, http.MethodPut, hook, key, map[string]any{"url": nobody})
+	n.Call(t, http.MethodPost, hook+"/test", key, nil)
+	r := n.Call(t, http.MethodGet, hook+"/deliveries?wait=25", key, nil)
+	list, _ := r.JSON()["deliveries"].([]any)
+	if len(list) == 0 {
+		t.Fatalf("nothing was delivered: %d %s", r.Status, r.Body)
+	}
+	return list[0].(map[string]any)["id"].(string)
 }
 
 // attempted is an attempt that waits for the creator.
@@ -124,6 +203,9 @@ func workingBody(t *testing.T, n *testenv.Node, o testenv.Org, op route.Operatio
 // segment is what stands in front of a path's parameter: keys in /v1/me/keys/{id}.
 func segment(path string) string {
 	before, _, _ := strings.Cut(path, "/{")
+	if before == "/v1/me/sessions" {
+		return "me sessions" // browsers, where other sessions are creators'
+	}
 	return before[strings.LastIndexByte(before, '/')+1:]
 }
 
@@ -226,6 +308,61 @@ func TestScopeMatrix(t *testing.T) {
 		}
 	}
 	t.Logf("%d cases", cases)
+}
+
+// Every operation is open to the members whose role has its scope, and to nobody else who is signed in.
+func TestRoleMatrix(t *testing.T) {
+	t.Parallel()
+	node := testenv.Nodes(t, 1, withSandbox(t))[0]
+	owner := node.NewOrg(t, unlimited)
+	browsers := map[member.Role]*testenv.Browser{}
+	for _, role := range member.Roles() {
+		browsers[role] = joined(t, node, owner, string(role))
+	}
+	stranger := *joined(t, node, node.NewOrg(t, unlimited), "owner")
+	stranger.Org = owner.ID
+	cases := 0
+	for _, op := range node.App.API().Operations() {
+		if op.Public {
+			continue
+		}
+		path := op.Path
+		if len(route.Parameters(path)) > 0 {
+			path = fill(op, unknownID(t, op))
+		}
+		call := func(b *testenv.Browser) testenv.Reply {
+			cases++
+			return askBrowser(t, b, op, path)
+		}
+		for role, b := range browsers {
+			r := call(b)
+			if opened := role.Scopes().Has(op.Scope); opened == (r.Code() == "scope-missing") || r.Status == http.StatusUnauthorized {
+				t.Errorf("%s by %s: %d %s", op.ID, role, r.Status, r.Body)
+			}
+		}
+		if r := call(&stranger); r.Code() != "membership-missing" {
+			t.Errorf("%s by somebody of another org: %d %s", op.ID, r.Status, r.Body)
+		}
+	}
+	t.Logf("%d cases", cases)
+}
+
+// askBrowser calls an operation with its example, as the dashboard does.
+func askBrowser(t *testing.T, b *testenv.Browser, op route.Operation, path string) testenv.Reply {
+	t.Helper()
+	var text []byte
+	if body := exampleBody(op); body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := b.Request(t, op.Method, path, text)
+	req.Header.Set("Accept", "application/json")
+	if text != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return b.Send(t, req)
 }
 
 func unknownID(t *testing.T, op route.Operation) string {

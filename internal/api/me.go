@@ -15,11 +15,19 @@ import (
 type identityOutput struct{ Body identityBody }
 
 type identityBody struct {
-	Kind   string      `json:"kind" enum:"customer" doc:"What sort of caller the key stands for."`
-	Key    identityKey `json:"key"`
-	Org    identityOrg `json:"org"`
-	Scopes []string    `json:"scopes" doc:"Scopes of the calling key."`
-	Limits limitsBody  `json:"limits" doc:"The organisation's limits, resolved from its plan; -1 means unlimited."`
+	Kind   string          `json:"kind" enum:"customer" doc:"What sort of caller the key stands for."`
+	Key    identityKey     `json:"key" doc:"For a member, the browser's; it is in no list."`
+	Member *identityMember `json:"member" doc:"The person who is signed in to the dashboard; null for a key."`
+	Org    identityOrg     `json:"org"`
+	Scopes []string        `json:"scopes" doc:"Scopes of the calling key, or of the member's role."`
+	Limits limitsBody      `json:"limits" doc:"The organisation's limits, resolved from its plan; -1 means unlimited."`
+}
+
+type identityMember struct {
+	ID    string `json:"id"`
+	Email string `json:"email"`
+	Name  string `json:"name"`
+	Role  string `json:"role" enum:"owner,admin,developer,support"`
 }
 
 type identityKey struct {
@@ -76,7 +84,7 @@ func (a *API) meRoutes() {
 }
 
 func (a *API) getMe(ctx context.Context, _ *struct{}) (*identityOutput, error) {
-	return viewIdentity(route.Caller(ctx)), nil
+	return a.viewIdentity(ctx, route.Caller(ctx))
 }
 
 func (a *API) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, error) {
@@ -86,7 +94,21 @@ func (a *API) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, 
 	if err != nil {
 		return nil, err
 	}
-	return viewIdentity(&caller), nil
+	return a.viewIdentity(ctx, &caller)
+}
+
+// viewIdentity shows who calls. A key is in memory already; of a person the name is read.
+func (a *API) viewIdentity(ctx context.Context, p *apikey.Principal) (*identityOutput, error) {
+	out := viewIdentity(p)
+	if p.Key.Person == "" {
+		return out, nil
+	}
+	m, err := a.Members.Get(ctx, p.Org.ID, p.Key.Person)
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Member = &identityMember{string(m.ID), m.Email, m.Name, string(m.Role)}
+	return out, nil
 }
 
 func viewIdentity(p *apikey.Principal) *identityOutput {

@@ -25,6 +25,7 @@ import (
 // Key is an API key without its secret.
 type Key struct {
 	ID        id.Key
+	Kind      Kind
 	Label     string
 	Hint      string
 	Scopes    scope.Set
@@ -32,6 +33,11 @@ type Key struct {
 	CreatedAt time.Time
 	ExpiresAt *time.Time
 	RevokedAt *time.Time
+	// LastUsedAt is within two minutes of the last call; nil if there was none.
+	LastUsedAt *time.Time
+	// Session and Person are whose browser a session's key is; empty for others. An operator's browser has no person.
+	Session id.BrowserSession
+	Person  id.Person
 }
 
 // Draft is what a new key is made from. Scopes nil means the everyday set.
@@ -140,7 +146,7 @@ func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By
 		return Key{}, secret.String{}, err
 	}
 	key := Key{
-		ID: id.New[id.Key](), Label: d.Label, Hint: hint, Scopes: may.scopes, Allow: may.allow, CreatedAt: now, ExpiresAt: d.ExpiresAt,
+		ID: id.New[id.Key](), Kind: KindSecret, Label: d.Label, Hint: hint, Scopes: may.scopes, Allow: may.allow, CreatedAt: now, ExpiresAt: d.ExpiresAt,
 	}
 	if err := insert(ctx, tx, o.ID, key, h); err != nil {
 		return Key{}, secret.String{}, err
@@ -166,7 +172,7 @@ func minted(key Key) audit.Changes {
 	return changes
 }
 
-// List reads all keys of an org, revoked ones too, in the order in which they were made.
+// List reads all keys of an org that were given to somebody, revoked ones too, in the order in which they were made.
 func (s *Keys) List(ctx context.Context, org id.Org) ([]Key, error) {
 	return list(ctx, s.DB.Pool(), org)
 }

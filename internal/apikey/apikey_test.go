@@ -148,6 +148,49 @@ func TestVerifyNoticesExpiry(t *testing.T) {
 	}
 }
 
+// That a key is used is known to within two minutes, however often it is; one that is not used stays as it was, and so does a revoked one.
+func TestLastUseIsKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	owner, first := f.create(t, nil)
+	caller, _ := f.verify(t, first)
+	used := f.now
+	key, plain, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "idle"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lastUses := func() map[id.Key]*time.Time {
+		list, err := f.keys.List(t.Context(), owner.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		uses := map[id.Key]*time.Time{}
+		for _, k := range list {
+			uses[k.ID] = k.LastUsedAt
+		}
+		return uses
+	}
+	if uses := lastUses(); uses[key.ID] != nil || uses[caller.Key.ID] == nil || used.Sub(*uses[caller.Key.ID]).Abs() > time.Millisecond {
+		t.Errorf("after the first call: %v", uses)
+	}
+	for range 20 {
+		f.now = f.now.Add(31 * time.Second)
+		f.verify(t, first)
+		if last := lastUses()[caller.Key.ID]; f.now.Sub(*last) > 2*time.Minute {
+			t.Fatalf("used at %v, last known %v", f.now, last)
+		}
+	}
+	if err := f.keys.Revoke(t.Context(), caller, by, string(key.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := f.verify(t, plain.Reveal()); code != "key-revoked" {
+		t.Errorf("a revoked key: %q", code)
+	}
+	if last := lastUses()[key.ID]; last != nil {
+		t.Errorf("a call that was refused counts as use at %v", last)
+	}
+}
+
 // While the news of a revocation may be lost, an identity is believed for ten seconds at most.
 func TestVerifyDistrustsInTrouble(t *testing.T) {
 	t.Parallel()

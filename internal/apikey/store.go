@@ -66,6 +66,16 @@ func countLive(ctx context.Context, tx postgres.Tx, org id.Org, now time.Time) (
 	return int(n), nil
 }
 
+// used notes that a key is in use.
+func used(ctx context.Context, q db.DBTX, org id.Org, key id.Key, now time.Time) error {
+	before := now.Add(-usedEvery)
+	err := db.New(q).Used(ctx, db.UsedParams{OrgID: org, ID: key, Now: &now, Before: &before})
+	if err != nil {
+		return fmt.Errorf("note the use of key %s: %w", key, err)
+	}
+	return nil
+}
+
 // revoke returns the key's label, errUnchanged if it was revoked before, or a not-found problem.
 func revoke(ctx context.Context, tx postgres.Tx, org id.Org, key id.Key, now time.Time) (string, error) {
 	q := db.New(tx)
@@ -88,8 +98,8 @@ func revoke(ctx context.Context, tx postgres.Tx, org id.Org, key id.Key, now tim
 
 func fromRow(row db.ApiKey) (Key, error) {
 	key := Key{
-		ID: row.ID, Label: row.Label, Hint: row.Hint, Scopes: scope.FromNames(row.Scopes),
-		CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt,
+		ID: row.ID, Kind: Kind(row.Kind), Session: id.BrowserSession(row.SessionID), Person: id.Person(row.PersonID), Label: row.Label, Hint: row.Hint, Scopes: scope.FromNames(row.Scopes),
+		CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt, LastUsedAt: row.LastUsedAt,
 	}
 	var lists [][]string
 	if err := json.Unmarshal(row.Methods, &lists); err != nil {

@@ -36,6 +36,9 @@ const (
 	maxAgeTroubled = 10 * time.Second
 	knownKeys      = 1_000_000
 
+	// usedEvery is how exactly the last use of a key is known.
+	usedEvery = time.Minute
+
 	// rememberFor is how long a key that is not used stays recognisable as one that exists.
 	rememberFor = 10 * time.Minute
 	// readTimeout bounds how long callers wait for a database that hangs.
@@ -157,12 +160,23 @@ func (s *Keys) read(ctx context.Context, h hash) (*Principal, error) {
 		return nil, err
 	}
 	s.known.keys.Set(h, p)
+	s.noteUse(ctx, p)
 	return p, nil
+}
+
+// noteUse keeps when a key was used, once a minute at most. A key in use is read again every 30 seconds, so no call pays for it otherwise.
+func (s *Keys) noteUse(ctx context.Context, p *Principal) {
+	if last := p.Key.LastUsedAt; p.Key.Kind != KindSecret || s.usable(p) != nil || last != nil && p.loadedAt.Sub(*last) < usedEvery {
+		return
+	}
+	_ = used(ctx, s.DB.Pool(), p.Org.ID, p.Key.ID, p.loadedAt) // the call matters more; the next read tries again
 }
 
 // usable says why an identity may not call, if so.
 func (s *Keys) usable(p *Principal) error {
 	switch {
+	case p.Key.Kind == KindSession && s.over(p):
+		return signedOut()
 	case p.unknown:
 		return problem.KeyInvalid.New("This key does not exist. It may belong to another environment or installation.")
 	case p.Key.RevokedAt != nil:

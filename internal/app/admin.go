@@ -25,7 +25,7 @@ func (c *commands) admin() *cobra.Command {
 	}
 	org := &cobra.Command{Use: "org", Short: "Organisations"}
 	key := &cobra.Command{Use: "key", Short: "API keys of an organisation"}
-	org.AddCommand(c.orgCreate(), c.orgList(), c.orgShow(), c.orgUpdate())
+	org.AddCommand(c.orgCreate(), c.orgList(), c.orgShow(), c.orgUpdate(), c.orgInvite())
 	key.AddCommand(c.keyIssue())
 	admin.AddCommand(org, key, c.nodes(), c.auditVerify())
 	return admin
@@ -141,6 +141,26 @@ func (c *commands) orgUpdate() *cobra.Command {
 	f.BoolVar(&resume, "resume", false, "end the suspension")
 	f.StringVar(&reason, "reason", "", "why it is suspended")
 	cmd.MarkFlagsMutuallyExclusive("suspend", "resume")
+	return cmd
+}
+
+func (c *commands) orgInvite() *cobra.Command {
+	var (
+		email, role string
+		again       bool
+	)
+	cmd := &cobra.Command{
+		Use: "invite ORG", Short: "Invite somebody to sign in to an organisation's dashboard", Args: cobra.ExactArgs(1),
+		Example: "  stagedoord admin org invite org_… --email ada@acme.example --role owner",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			body := map[string]any{"email": email, "role": role, "again": again}
+			return c.callAndShow(cmd.Context(), http.MethodPost, "/admin/v1/orgs/"+url.PathEscape(args[0])+"/invitations", body)
+		},
+	}
+	cmd.Flags().StringVar(&email, "email", "", "who is invited; only somebody who signs in with this address can accept")
+	cmd.Flags().StringVar(&role, "role", "owner", "owner, admin, developer or support")
+	cmd.Flags().BoolVar(&again, "again", false, "also if a member has the address, because the identity provider has changed")
+	must(cmd.MarkFlagRequired("email"))
 	return cmd
 }
 

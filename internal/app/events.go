@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stagedoor/stagedoor/internal/account/roster"
 	"github.com/stagedoor/stagedoor/internal/api/events"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/clock"
@@ -23,6 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/stream"
 	"github.com/stagedoor/stagedoor/internal/webhook"
+	"github.com/stagedoor/stagedoor/internal/webhook/survey"
 )
 
 // eventing is the way of events through a node: listeners, the log, the store, streams and webhooks.
@@ -31,6 +33,8 @@ type eventing struct {
 	events   *event.Store
 	streams  *stream.Streams
 	webhooks *webhook.Webhooks
+	survey   *survey.Survey
+	roster   *roster.Roster
 	// customers is the way to receivers of webhooks.
 	customers *egress.Public
 
@@ -62,8 +66,10 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 	n.bus.OnLoss(n.streams.Missed)
 	n.webhooks = webhook.New(webhook.Deps{
 		Config: webhook.Defaults(), DB: n.db, Events: n.events, Kinds: n.kinds, Orgs: orgs, Accounts: n.accounts, Seal: n.sealer, Audit: auditLog,
-		Outbox: n.outbox, Public: n.customers, Bus: n.bus, Usage: n.usage, Log: n.log, Now: clock.Now,
+		Outbox: n.outbox, Public: n.customers, Bus: n.bus, Usage: n.usage, Switches: n.control, Log: n.log, Now: clock.Now,
 	})
+	n.roster = roster.New(n.db)
+	n.survey = survey.New(survey.Deps{DB: n.db, Accounts: n.roster, Events: n.events, Seal: n.sealer, Settle: n.webhooks.Settle, Now: clock.Now})
 	n.accounts.OnDisconnect(func(ctx context.Context, tx postgres.Tx, of id.Org, at id.Account) error {
 		if err := n.connects.Leave(ctx, tx, of, at); err != nil {
 			return err

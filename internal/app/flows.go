@@ -84,7 +84,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 	n.connects = connect.New(connect.Deps{
 		Config: connect.Config{PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Process: process, Guards: liveGuard},
 		DB:     n.db, Orgs: orgs, Accounts: n.accounts, Seal: n.sealer, Limits: n.limits, Audit: auditLog, Outbox: n.outbox, Jobs: jobs, Bus: n.bus,
-		Egress: n.egress, Hosted: n.sessions, Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: platform}, Log: n.log, Now: clock.Now,
+		Egress: n.egress, Hosted: n.sessions, Switches: n.control, Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: platform}, Log: n.log, Now: clock.Now,
 	})
 	n.health = health.New(health.Deps{
 		Config: health.Config{}, Accounts: n.accounts, Orgs: orgs, Limits: n.limits, Catalogs: n.flows.catalogs, Drivers: drivers,
@@ -103,7 +103,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 		Ticker: clock.Ticker, Log: n.log, Now: clock.Now,
 	})
 	n.invoker = invoke.New(invoke.Deps{
-		Accounts: n.accounts, Health: n.health, Limits: n.limits, Meter: n.usage, Drivers: drivers, Log: n.log, Now: clock.Now,
+		Accounts: n.accounts, Health: n.health, Limits: n.limits, Meter: n.usage, Switches: n.control, Drivers: drivers, Log: n.log, Now: clock.Now,
 	})
 	files, err := driver.Files()
 	if err != nil {
@@ -116,7 +116,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 			a, err := n.invoker.Do(ctx, invoke.Call{Org: of, Account: at, Admission: d, Method: m, Args: args, Fresh: true})
 			return a.Result, err
 		},
-		Meter: n.usage, Now: clock.Now,
+		Meter: n.usage, Switches: n.control, Now: clock.Now,
 	})
 	p := pages{n.connects, n.sessions, orgs, n.accounts}
 	n.hosted, err = hosted.New(hosted.Deps{
@@ -133,5 +133,5 @@ func (n *Node) connectURL() string {
 	return n.cfg.ConnectURL
 }
 
-// public serves the creators' pages and the API from one port: they share no path.
-func (n *Node) public() http.Handler { return n.hosted.Before(n.api) }
+// public serves the dashboard, the creators' pages and the API from one port: they share no path.
+func (n *Node) public() http.Handler { return n.dashboard.Before(n.hosted.Before(n.api)) }

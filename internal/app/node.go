@@ -26,17 +26,20 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/admin"
 	"github.com/stagedoor/stagedoor/internal/api"
+	"github.com/stagedoor/stagedoor/internal/api/status"
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/bus"
 	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/config"
 	"github.com/stagedoor/stagedoor/internal/connect"
+	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/fleet"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/outbox"
 	"github.com/stagedoor/stagedoor/internal/postgres"
@@ -45,6 +48,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/telemetry"
 	"github.com/stagedoor/stagedoor/internal/usage"
 	"github.com/stagedoor/stagedoor/internal/valkey"
+	"github.com/stagedoor/stagedoor/internal/webhook/bulk"
+	"github.com/stagedoor/stagedoor/web"
 )
 
 // Node is one process: the whole product in its roles.
@@ -61,6 +66,8 @@ type Node struct {
 	bus     *bus.Bus
 	// egress is the way to platforms.
 	egress *egress.Egress
+	// control is what operators have decided for all nodes.
+	control *control.Control
 
 	fleet  *fleet.Fleet
 	limits *limit.Limiter
@@ -71,6 +78,7 @@ type Node struct {
 	jobs    *river.Client[pgx.Tx] // nil unless this node is a worker
 	api     *api.API
 	admin   *admin.Admin
+	people
 	flows
 	eventing
 
@@ -110,6 +118,8 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	n.egress = egress.New(egress.Deps{Config: leaving, Log: n.log, Now: clock.Now})
 
 	auditLog := audit.New(n.db, clock.Now)
+	n.control = control.New(control.Deps{DB: n.db, Audit: auditLog, Bus: n.bus, Log: n.log, Now: clock.Now})
+	n.bus.OnConnect(n.control.Wake)
 	n.fleet = fleet.New(fleet.Deps{DB: n.db, Log: n.log, Now: clock.Now, Self: fleet.Node{
 		ID: process, Name: cfg.Node, Roles: cfg.Roles, Version: Version(),
 	}})
@@ -125,6 +135,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	n.limits.SetEpochs(orgs)
 	n.flows.outbox = outbox.New(n.db, clock.Now)
 	n.keys = apikey.New(apikey.Deps{DB: n.db, Orgs: orgs, Audit: auditLog, Outbox: n.outbox, Troubled: n.limits.Troubled, Now: clock.Now})
+	n.members = member.New(member.Deps{DB: n.db, Orgs: orgs, Keys: n.keys, Audit: auditLog, Now: clock.Now})
 	n.bus.OnConnect(func() { n.keys.Distrust(); n.sealer.Distrust() })
 	n.usage = usage.New(usage.Deps{DB: n.db, Log: n.log, Now: clock.Now})
 	n.journal = journal.New(journal.Deps{DB: n.db, Ticker: clock.Ticker, Log: n.log, Now: clock.Now})
@@ -136,39 +147,68 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	if err := n.buildEvents(process, orgs, auditLog); err != nil {
 		return n, err
 	}
-	publicMetrics, adminMetrics := route.NewMetrics("public"), route.NewMetrics("admin")
-	n.api, err = api.New(api.Deps{
-		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Audit: auditLog, Limits: n.limits, Usage: n.usage,
-		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Invoke: n.invoker, Transfers: n.transfers, Journal: n.journal, Catalogs: n.flows.catalogs,
-		Sandbox: n.sandbox, Idempotency: n.repeats, Events: n.eventDeps(), Webhooks: n.webhooks,
-		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
-	})
+	if err := n.buildDashboard(orgs, source, hashIP); err != nil {
+		return n, err
+	}
+	faces, err := n.buildFaces(orgs, auditLog, enqueue, source, hashIP)
 	if err != nil {
 		return n, err
 	}
-	n.admin = admin.New(admin.Deps{
-		Config: admin.Config{Token: cfg.AdminToken, URL: "http://" + cfg.InternalListen, PublicURL: cfg.PublicURL},
-		DB:     n.db, Orgs: orgs, Keys: n.keys, Audit: auditLog, Fleet: n.fleet,
-		Metrics: adminMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
-	})
+	n.obey()
 	if n.has("worker") {
-		workers := river.NewWorkers()
-		org.Register(workers, n.limits)
-		connect.Register(workers, n.connects)
-		n.jobs, err = river.NewClient(riverpgxv5.New(n.db.Pool()), &river.Config{
-			Workers: workers, Logger: quiet(n.log), ID: process,
-			Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}, connect.Queue: {MaxWorkers: connectWorkers}},
-			// A step whose worker vanished is brought back by its row long before; this only tidies the queue.
-			RescueStuckJobsAfter: 5 * time.Minute,
-		})
-		if err != nil {
-			return n, fmt.Errorf("set up the workers: %w", err)
+		if err := n.buildWorkers(process); err != nil {
+			return n, err
 		}
 	}
-	for _, list := range [][]prometheus.Collector{n.limits.Collectors(), n.egress.Collectors(), n.sealer.Collectors(), n.health.Collectors(), n.invoker.Collectors(), n.transfers.Collectors(), n.journal.Collectors(), n.eventing.collectors(), publicMetrics.Collectors(), adminMetrics.Collectors(), {n.poolCollector()}} {
+	for _, list := range [][]prometheus.Collector{
+		n.limits.Collectors(), n.egress.Collectors(), n.sealer.Collectors(), n.health.Collectors(), n.invoker.Collectors(), n.transfers.Collectors(),
+		n.journal.Collectors(), n.eventing.collectors(), faces, {n.poolCollector()},
+	} {
 		n.registry.MustRegister(list...)
 	}
 	return n, nil
+}
+
+// buildFaces makes the public face and the operators', and returns what they measure.
+func (n *Node) buildFaces(
+	orgs *org.Orgs, auditLog *audit.Log, enqueue *river.Client[pgx.Tx], source func(*http.Request) string, hashIP func(string) string,
+) (measured []prometheus.Collector, err error) {
+	cfg := n.cfg
+	publicMetrics, adminMetrics := route.NewMetrics("public"), route.NewMetrics("admin")
+	n.api, err = api.New(api.Deps{
+		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Members: n.members, Audit: auditLog, Limits: n.limits, Usage: n.usage,
+		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Invoke: n.invoker, Transfers: n.transfers, Journal: n.journal, Catalogs: n.flows.catalogs,
+		Sandbox: n.sandbox, Idempotency: n.repeats, Events: n.eventDeps(), Webhooks: n.webhooks, Survey: n.survey, Roster: n.roster, Status: status.Deps{Egress: n.egress, Control: n.control},
+		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.admin = admin.New(admin.Deps{
+		Config: admin.Config{Token: cfg.AdminToken, URL: "http://" + cfg.InternalListen, PublicURL: cfg.PublicURL, Node: cfg.Node, Version: Version()},
+		DB:     n.db, Orgs: orgs, Keys: n.keys, Members: n.members, Accounts: n.accounts, Limits: n.limits, Egress: n.egress,
+		Lanes: bulk.New(bulk.Deps{DB: n.db, Events: n.events, Audit: auditLog, Tell: n.webhooks.Tell, Now: clock.Now}),
+		Seal:  n.sealer, Control: n.control, Jobs: enqueue, Audit: auditLog, Fleet: n.fleet, Site: web.Dist(),
+		Metrics: adminMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+	})
+	return append(publicMetrics.Collectors(), adminMetrics.Collectors()...), nil
+}
+
+// buildWorkers makes what carries out jobs.
+func (n *Node) buildWorkers(process string) (err error) {
+	workers := river.NewWorkers()
+	org.Register(workers, n.limits)
+	connect.Register(workers, n.connects)
+	n.jobs, err = river.NewClient(riverpgxv5.New(n.db.Pool()), &river.Config{
+		Workers: workers, Logger: quiet(n.log), ID: process,
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}, connect.Queue: {MaxWorkers: connectWorkers}},
+		// A step whose worker vanished is brought back by its row long before; this only tidies the queue.
+		RescueStuckJobsAfter: 5 * time.Minute,
+	})
+	if err != nil {
+		return fmt.Errorf("set up the workers: %w", err)
+	}
+	return nil
 }
 
 func (n *Node) openEngines(ctx context.Context) (err error) {
@@ -210,6 +250,9 @@ func (n *Node) Close() {
 	}
 	if n.customers != nil {
 		n.customers.Close()
+	}
+	if n.identity != nil {
+		n.identity.CloseIdleConnections()
 	}
 	if n.egress != nil {
 		n.egress.Close()

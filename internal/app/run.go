@@ -51,24 +51,8 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
 	work, background := errgroup.WithContext(background)
-	work.Go(func() error { return n.limits.Run(background) })
-	work.Go(func() error { return n.usage.Run(background) })
-	work.Go(func() error { return n.fleet.Run(background) })
-	work.Go(func() error { return n.egress.Run(background) })
-	work.Go(func() error { return n.bus.Listen(background, limit.EpochPattern, n.heardEpoch) })
-	work.Go(func() error {
-		return n.bus.Listen(background, limit.AccountPattern, func(account string, _ []byte) { n.limits.ForgetAccount(id.Account(account)) })
-	})
-	work.Go(func() error { return n.sealer.Run(background) })
-	work.Go(func() error { return n.journal.Run(background) })
-	work.Go(func() error { return n.bus.Listen(background, account.SessionPattern, n.accounts.Heard) })
-	work.Go(func() error { return n.bus.Listen(background, connect.Pattern, n.connects.Heard) })
-	if n.jobs != nil {
-		work.Go(func() error { return n.work(background) })
-		work.Go(func() error { return n.connects.Run(background) })
-		work.Go(func() error { return n.health.Run(background) })
-		work.Go(func() error { return n.sweep(background) })
-	}
+	n.firstDecisions(ctx)
+	n.runServices(background, work)
 	n.runEvents(background, work)
 
 	internal := server(n.internalHandler(), n.log, 0)
@@ -108,6 +92,29 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 	}
 	n.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "stopped")
 	return err
+}
+
+// runServices runs what every node does beside serving, and what its workers do.
+func (n *Node) runServices(ctx context.Context, work *errgroup.Group) {
+	work.Go(func() error { return n.control.Run(ctx) })
+	work.Go(func() error { return n.limits.Run(ctx) })
+	work.Go(func() error { return n.usage.Run(ctx) })
+	work.Go(func() error { return n.fleet.Run(ctx) })
+	work.Go(func() error { return n.egress.Run(ctx) })
+	work.Go(func() error { return n.bus.Listen(ctx, limit.EpochPattern, n.heardEpoch) })
+	work.Go(func() error {
+		return n.bus.Listen(ctx, limit.AccountPattern, func(account string, _ []byte) { n.limits.ForgetAccount(id.Account(account)) })
+	})
+	work.Go(func() error { return n.sealer.Run(ctx) })
+	work.Go(func() error { return n.journal.Run(ctx) })
+	work.Go(func() error { return n.bus.Listen(ctx, account.SessionPattern, n.accounts.Heard) })
+	work.Go(func() error { return n.bus.Listen(ctx, connect.Pattern, n.connects.Heard) })
+	if n.jobs != nil {
+		work.Go(func() error { return n.work(ctx) })
+		work.Go(func() error { return n.connects.Run(ctx) })
+		work.Go(func() error { return n.health.Run(ctx) })
+		work.Go(func() error { return n.sweep(ctx) })
+	}
 }
 
 // runEvents runs what the node's roles do with events.
@@ -203,7 +210,7 @@ func (n *Node) sweep(ctx context.Context) error {
 		case <-tick.C:
 			_, err = n.sessions.Sweep(ctx)
 		case <-hint.C:
-			err = n.tellThresholds(ctx, n.orgs)
+			err = errors.Join(n.tellThresholds(ctx, n.orgs), n.members.Trim(ctx))
 		}
 		if err == nil {
 			_, err = n.repeats.Trim(ctx)

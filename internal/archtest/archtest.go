@@ -27,9 +27,9 @@ type layer struct {
 var layers = []layer{
 	{"words", []string{"id", "problem", "scope", "secret"}},
 	{"platform", []string{"clock", "postgres", "valkey", "bus", "eventlog", "kms", "egress", "telemetry", "sandboxctl", "qrcode"}},
-	{"domain", []string{"org", "apikey", "limit", "usage", "audit", "fleet", "catalog", "upstream", "seal", "outbox", "account", "idempotency", "journal", "event", "lease"}},
+	{"domain", []string{"org", "apikey", "limit", "usage", "audit", "fleet", "catalog", "upstream", "seal", "outbox", "account", "idempotency", "journal", "event", "lease", "member", "control"}},
 	{"flows", []string{"connect", "health", "invoke", "transfer", "listen", "ingest", "stream", "webhook"}},
-	{"faces", []string{"route", "api", "admin", "hosted"}},
+	{"faces", []string{"route", "api", "admin", "hosted", "dashboard", "spa", "front"}},
 	{"wiring", []string{"config", "app"}},
 	{"checks", []string{"testenv", "archtest"}},
 }
@@ -39,14 +39,17 @@ var peers = map[string][]string{
 	"org":         {"audit"},
 	"apikey":      {"org", "audit", "outbox"},
 	"limit":       {"org"},
+	"member":      {"org", "audit", "apikey"},
 	"upstream":    {"catalog"},
 	"account":     {"org", "audit", "limit", "catalog", "upstream", "seal", "outbox"},
 	"idempotency": {"seal"},
 	"event":       {"catalog", "org"},
+	"control":     {"audit"},
 	"eventlog":    {"postgres"},
 	"api":         {"route"},
-	"admin":       {"route"},
-	"hosted":      {"route"},
+	"admin":       {"route", "spa", "front"},
+	"hosted":      {"route", "front"},
+	"dashboard":   {"route", "spa", "front"},
 	"app":         {"config"},
 }
 

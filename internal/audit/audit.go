@@ -24,6 +24,8 @@ const (
 	ActorSystem   ActorKind = "system"
 	// ActorCreator is whoever has the link of a page of ours.
 	ActorCreator ActorKind = "creator"
+	// ActorMember is a person who has signed in to the dashboard.
+	ActorMember ActorKind = "member"
 )
 
 // By is who acts, and in which request. Action is the one that the route declares.

@@ -22,3 +22,46 @@ SELECT * FROM audit_entry WHERE org_id = @org_id AND seq > @after ORDER BY seq L
 
 -- name: Head :one
 SELECT seq, hash FROM audit_head WHERE org_id = @org_id;
+
+-- name: PageOfAll :many
+-- tenant: operators read the logs of all orgs
+-- Ids are in the order of time, so a page costs what is on it, as long as what is asked for is not rare.
+SELECT * FROM audit_entry
+WHERE id < @before AND id >= @from_id AND at >= @since AND at < @until
+    AND (@only_org::text = '' OR org_id = @only_org) AND (@action::text = '' OR action = @action) AND (@actor_id::text = '' OR actor_id = @actor_id)
+    AND (@actor_kind::text = '' OR actor_kind = @actor_kind) AND (@target::text = '' OR target = @target)
+ORDER BY id DESC LIMIT @max_rows;
+
+-- name: Chosen :many
+-- Page with filters. The first and the last number keep it to about the time that is asked for.
+SELECT * FROM audit_entry
+WHERE org_id = @org_id AND seq < @before AND seq >= @from_seq AND at >= @since AND at < @until
+    AND (@action::text = '' OR action = @action) AND (@actor_id::text = '' OR actor_id = @actor_id) AND (@target::text = '' OR target = @target)
+ORDER BY seq DESC LIMIT @max_rows;
+
+-- name: ChosenByTarget :many
+-- Chosen by the index of targets.
+SELECT * FROM audit_entry
+WHERE org_id = @org_id AND target = @target::text AND seq < @before AND seq >= @from_seq AND at >= @since AND at < @until
+    AND (@action::text = '' OR action = @action) AND (@actor_id::text = '' OR actor_id = @actor_id)
+ORDER BY seq DESC LIMIT @max_rows;
+
+-- name: ChosenByActor :many
+-- Chosen by the index of actors.
+SELECT * FROM audit_entry
+WHERE org_id = @org_id AND actor_id = @actor_id::text AND seq < @before AND seq >= @from_seq AND at >= @since AND at < @until
+    AND (@action::text = '' OR action = @action) AND (@target::text = '' OR target = @target)
+ORDER BY seq DESC LIMIT @max_rows;
+
+-- name: ChosenByAction :many
+-- Chosen by the index of actions.
+SELECT * FROM audit_entry
+WHERE org_id = @org_id AND action = @action::text AND seq < @before AND seq >= @from_seq AND at >= @since AND at < @until
+    AND (@actor_id::text = '' OR actor_id = @actor_id) AND (@target::text = '' OR target = @target)
+ORDER BY seq DESC LIMIT @max_rows;
+
+-- name: FirstSince :one
+SELECT seq FROM audit_entry WHERE org_id = @org_id AND at >= @at ORDER BY at LIMIT 1;
+
+-- name: LastBefore :one
+SELECT seq FROM audit_entry WHERE org_id = @org_id AND at < @at ORDER BY at DESC LIMIT 1;

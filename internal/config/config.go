@@ -38,6 +38,12 @@ type Config struct {
 
 	ConnectURL string `env:"STAGEDOOR_CONNECT_URL" doc:"Address by which creators reach the connect pages; STAGEDOOR_PUBLIC_URL if empty."`
 
+	OIDCIssuer   string        `env:"STAGEDOOR_OIDC_ISSUER" doc:"Issuer of the identity provider by which people sign in to the dashboard, such as https://accounts.google.com; empty for none. See docs/dashboard.md."`
+	OIDCClientID string        `env:"STAGEDOOR_OIDC_CLIENT_ID" doc:"What the identity provider knows this service by. Its redirect address is STAGEDOOR_PUBLIC_URL/app/callback."`
+	OIDCSecret   secret.String `env:"STAGEDOOR_OIDC_CLIENT_SECRET" doc:"The client's secret at the identity provider."`
+	OIDCName     string        `env:"STAGEDOOR_OIDC_NAME" doc:"What people call the identity provider, on the button of the sign-in page."`
+	Signup       string        `env:"STAGEDOOR_SIGNUP" doc:"open lets somebody in who is not invited, with a sandbox organisation of their own; closed, the default, does not. Open by default with STAGEDOOR_DEV."`
+
 	Keyring      secret.String `env:"STAGEDOOR_KEYRING_URL" doc:"PostgreSQL where the data keys are, so that they can have short backups of their own; DATABASE_URL if empty."`
 	KMS          string        `env:"STAGEDOOR_KMS" need:"the key that all others are wrapped with, such as local:/etc/stagedoor/keyset.json, transit:https://vault.internal:8200/transit/stagedoor, aws:arn:aws:kms:… or gcp:projects/…" doc:"The key that all others are wrapped with: local:FILE, transit:URL/mount/key, aws:ARN or gcp:NAME. See docs/sealing.md."`
 	KMSOld       string        `env:"STAGEDOOR_KMS_OLD" doc:"A key in the same form that is still needed to read, while everything is moved to STAGEDOOR_KMS."`
@@ -100,6 +106,9 @@ func Read(environ []string) (Config, error) {
 	}
 	if c.Keyring.Empty() {
 		c.Keyring = c.Database
+	}
+	if c.Signup == "" {
+		c.Signup = map[bool]string{true: "open", false: "closed"}[c.Dev]
 	}
 	return c, errors.Join(unknown(vars), missing(c), c.check())
 }
@@ -188,7 +197,7 @@ func (c Config) check() error {
 	if !slices.Contains([]string{"auto", "json", "pretty"}, c.LogFormat) {
 		bad("STAGEDOOR_LOG_FORMAT is %q: use auto, json or pretty", c.LogFormat)
 	}
-	out = append(out, c.checkEventLog())
+	out = append(out, c.checkEventLog(), c.checkSignIn())
 	if c.DrainDelay < 0 || c.DrainDelay > time.Minute {
 		bad("STAGEDOOR_DRAIN_DELAY is %s: use 0s to 1m", c.DrainDelay)
 	}
@@ -213,6 +222,31 @@ func (c Config) checkEventLog() error {
 	}
 	if c.EventLogStreams < 1 || c.EventLogStreams > 64 {
 		bad("STAGEDOOR_EVENT_STREAMS is %d: use 1 to 64", c.EventLogStreams)
+	}
+	return errors.Join(out...)
+}
+
+// checkSignIn judges how people sign in.
+func (c Config) checkSignIn() error {
+	var out []error
+	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
+	if c.Signup != "open" && c.Signup != "closed" {
+		bad("STAGEDOOR_SIGNUP is %q: use open or closed", c.Signup)
+	}
+	if c.OIDCIssuer == "" {
+		if c.OIDCClientID != "" || !c.OIDCSecret.Empty() {
+			bad("STAGEDOOR_OIDC_ISSUER is not set, but the client is: set it to the identity provider's address, such as https://accounts.google.com")
+		}
+		return errors.Join(out...)
+	}
+	u, err := url.Parse(c.OIDCIssuer)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		bad("STAGEDOOR_OIDC_ISSUER is no http or https address: set it to something like https://accounts.google.com")
+	} else if u.Scheme == "http" && !c.Dev && !loopback(u.Hostname()) {
+		bad("STAGEDOOR_OIDC_ISSUER is plain http: use https, or set STAGEDOOR_DEV=true on a development machine")
+	}
+	if c.OIDCClientID == "" || c.OIDCSecret.Empty() {
+		bad("STAGEDOOR_OIDC_CLIENT_ID or STAGEDOOR_OIDC_CLIENT_SECRET is not set: set both to what the identity provider gave for this service")
 	}
 	return errors.Join(out...)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/bus"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
@@ -68,6 +69,8 @@ type Deps struct {
 	Bus      *bus.Bus
 	Egress   *egress.Egress
 	Hosted   *session.Sessions
+	// Switches say whether new attempts are taken; nil for always.
+	Switches *control.Control
 	// Platforms are by environment; one that is missing has none.
 	Platforms map[org.Environment]Platform
 	Log       *slog.Logger

@@ -98,3 +98,25 @@ ON CONFLICT (org_id, month) DO UPDATE SET started = connect_month.started + 1;
 
 -- name: Month :one
 SELECT started, succeeded, failed FROM connect_month WHERE org_id = @org_id AND month = @month;
+
+-- name: Funnel :many
+-- How far creators came, by the way they took. All attempts of one link are one creator's; one without a link stands for itself. Ids begin
+-- with the time, so the primary key has those of a time together.
+WITH flow AS (
+    SELECT coalesce(nullif(a.session_id, ''), a.id) AS name, bool_or(a.session_id <> '') AS linked, max(a.kind) FILTER (WHERE a.state = 'completed_success') AS won,
+        (array_agg(a.kind ORDER BY a.id DESC))[1] AS kind, bool_or(a.challenges > 0 OR a.kind = 'mobile_app') AS challenged,
+        bool_or(a.state = 'completed_success') AS connected, bool_and(a.finished_at IS NOT NULL) AS over
+    FROM attempt a
+    WHERE a.org_id = @org_id AND a.id >= @first::text AND a.id < @last::text AND a.kind <> 'reauth'
+        AND (sqlc.narg(accounts)::text[] IS NULL OR (a.account_id = ANY (sqlc.narg(accounts)) AND (a.reconnect OR a.state = 'completed_success')))
+    GROUP BY 1
+)
+SELECT coalesce(flow.won, flow.kind)::text AS kind, count(*) AS begun, count(*) FILTER (WHERE flow.linked) AS linked, count(*) FILTER (WHERE flow.challenged) AS challenged,
+    count(*) FILTER (WHERE flow.connected) AS connected, count(*) FILTER (WHERE flow.over AND NOT flow.connected) AS failed
+FROM flow GROUP BY 1;
+
+-- name: FailureReasons :many
+SELECT failure_code, count(*) AS attempts FROM attempt
+WHERE org_id = @org_id AND id >= @first::text AND id < @last::text AND kind <> 'reauth' AND state = 'completed_failed'
+    AND (sqlc.narg(accounts)::text[] IS NULL OR (account_id = ANY (sqlc.narg(accounts)) AND reconnect))
+GROUP BY failure_code ORDER BY 2 DESC, 1 LIMIT 20;

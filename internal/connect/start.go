@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/connect/internal/db"
+	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/outbox"
@@ -74,6 +75,9 @@ func (c *Connects) show(ctx context.Context, r record) (Found, error) {
 
 // Start begins an attempt. It answers at once; a worker signs in.
 func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
+	if err := c.Switches.Refuse(control.Connects); err != nil {
+		return Found{}, err
+	}
 	r, secrets, err := c.draft(ctx, s)
 	if err != nil {
 		return Found{}, err
@@ -124,6 +128,9 @@ func (c *Connects) draft(ctx context.Context, s Start) (record, secrets, error) 
 	}
 	if !slices.Contains(Regions, region) {
 		return record{}, secrets{}, problem.ValidationFailed.New("The region is not known.").At("/proxy_country", "enum", "must be us or uk")
+	}
+	if err := c.Switches.Refuse(control.Region(region)); err != nil {
+		return record{}, secrets{}, err
 	}
 	if !c.Egress.Available(region) {
 		return record{}, secrets{}, problem.ConnectUnavailable.Newf("No proxy of the region %s works right now, and no other way is taken.", region).After(5)

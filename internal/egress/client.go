@@ -139,6 +139,9 @@ func (c *Client) unavailable(faults []*fault, arrived bool) error {
 	if blamed > 0 && blamed == len(faults) {
 		return problem.UpstreamUnavailable.Newf("The platform cannot be reached from the region %s.", c.who.Region).After(retryAfter).Because(cause)
 	}
+	if r := c.egress.regions[c.who.Region]; r != nil && r.off.Load() {
+		return problem.EgressUnavailable.Newf("The region %s is switched off by the operators of this service, for a while.", c.who.Region).After(retryAfter).Because(cause)
+	}
 	return problem.EgressUnavailable.Newf("No egress is available in the region %s.", c.who.Region).After(retryAfter).Because(cause)
 }
 
@@ -168,11 +171,13 @@ func (e *Egress) dial(ctx context.Context, key string, secure bool) (net.Conn, e
 	}
 	to.secure = secure
 	p.region.asked.Store(&to)
+	began := e.Now()
 	conn, err := e.dialer.open(ctx, p, to, key)
 	why := succeeded
 	if f, ok := errors.AsType[*fault](err); ok {
 		why = f.reason
 	}
+	p.took(why, e.Now().Sub(began))
 	e.metrics.dials.WithLabelValues(p.region.name, string(why)).Inc()
 	e.observe(ctx, p, judgeDial(why, len(e.Config.Check.addresses) > 0), why)
 	return conn, err

@@ -79,7 +79,7 @@ func (d *dialer) open(ctx context.Context, via *node, to target, key string) (ne
 	if err != nil {
 		return nil, d.fault(ctx, via, err, tcpReason(err))
 	}
-	var conn net.Conn = &tunnel{Conn: raw, name: via.name}
+	conn := via.tunnel(raw)
 	limited, cancel := context.WithTimeout(ctx, d.handshake)
 	defer cancel()
 	conn, why, err := d.ask(limited, via, conn, net.JoinHostPort(to.host, to.port))
@@ -266,6 +266,15 @@ func (s sessionsOf) Put(name string, state *tls.ClientSessionState) {
 type tunnel struct {
 	net.Conn
 	name string
+	via  *node
+}
+
+// Close ends it, as often as it is called.
+func (t *tunnel) Close() error {
+	t.via.mu.Lock()
+	delete(t.via.tunnels, t)
+	t.via.mu.Unlock()
+	return t.Conn.Close()
 }
 
 func (t *tunnel) Read(p []byte) (int, error) {

@@ -162,13 +162,20 @@ func (e *Egress) Available(name string) bool {
 
 // Status is the health of one proxy. Proxies are named by region and place in the settings, never by address.
 type Status struct {
-	Region  string
-	Proxy   int
-	Healthy bool
+	Region string
+	Proxy  int
+	// Fingerprint is the same on all nodes, whatever the order of their settings; no address can be read from it.
+	Fingerprint string
+	Healthy     bool
 	// Since is when Healthy last changed; zero if it never did.
 	Since time.Time
 	// Reason is why the last dial or check failed; empty if it did not.
 	Reason string
+	// Drained means that nothing new goes through it; Open is how many connections of this node still do.
+	Drained bool
+	Open    int
+	// Latency is how long it took to open the last way through it; 0 if none was.
+	Latency time.Duration
 }
 
 // Status lists the proxies.
@@ -188,6 +195,7 @@ func (e *Egress) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		e.Check(ctx)
+		e.cutOff()
 		select {
 		case <-ctx.Done():
 			return nil

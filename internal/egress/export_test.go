@@ -64,3 +64,6 @@ func (e *Egress) Between(do func(ctx context.Context, address string, connect fu
 		return do(ctx, address, func(ctx context.Context, address string) (net.Conn, error) { return before(ctx, "tcp", address) })
 	})
 }
+
+// CutOff does what Run does now and then.
+func (e *Egress) CutOff() { e.cutOff() }

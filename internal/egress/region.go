@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"slices"
@@ -31,6 +32,8 @@ type region struct {
 	// asked is the platform that was last dialled from here: what a doubtful proxy must reach if the operator named
 	// nothing else.
 	asked atomic.Pointer[target]
+	// off means that an operator has switched the region off.
+	off atomic.Bool
 }
 
 // node is one proxy at work.
@@ -44,12 +47,22 @@ type node struct {
 	// the others moves only the accounts that it takes over.
 	seed uint64
 
-	down  atomic.Bool
-	mu    sync.Mutex
-	state health
-	since time.Time
-	last  reason
-	good  time.Time
+	// fingerprint names the proxy among all nodes, whatever its place in their settings.
+	fingerprint string
+
+	down atomic.Bool
+	// drained means that an operator wants nothing new to go through it.
+	drained atomic.Bool
+	// latency is how long it took to open the last way through it.
+	latency atomic.Int64
+	mu      sync.Mutex
+	state   health
+	since   time.Time
+	last    reason
+	good    time.Time
+	// leaveBy is when what still goes through a drained proxy is cut off.
+	leaveBy time.Time
+	tunnels map[*tunnel]struct{}
 }
 
 func newRegion(c Region) *region {
@@ -59,21 +72,25 @@ func newRegion(c Region) *region {
 		place := strconv.Itoa(i)
 		r.proxies = append(r.proxies, &node{
 			Proxy: p, region: r, place: i, name: r.name + "/" + place, label: r.name + "." + place,
-			seed: binary.BigEndian.Uint64(sum[:]),
+			seed: binary.BigEndian.Uint64(sum[:]), fingerprint: hex.EncodeToString(sum[:8]), tunnels: map[*tunnel]struct{}{},
 		})
 	}
 	return r
 }
 
+// healthy is how many proxies can be used.
 func (r *region) healthy() int {
 	n := 0
 	for _, p := range r.proxies {
-		if !p.down.Load() {
+		if p.usable() {
 			n++
 		}
 	}
 	return n
 }
+
+// usable says whether something new may go through the proxy.
+func (p *node) usable() bool { return !p.down.Load() && !p.drained.Load() && !p.region.off.Load() }
 
 // pick chooses the account's proxy among the healthy ones that were not tried: by rendezvous hashing, so that a dead
 // proxy moves only its own accounts, and they return to it.
@@ -81,7 +98,7 @@ func (r *region) pick(account uint64, tried []*node) *node {
 	var best *node
 	var top uint64
 	for _, p := range r.proxies {
-		if p.down.Load() || slices.Contains(tried, p) {
+		if !p.usable() || slices.Contains(tried, p) {
 			continue
 		}
 		if score := mix(account ^ p.seed); best == nil || score > top {
@@ -190,7 +207,17 @@ func (p *node) note(v verdict, why reason, now time.Time) (changed bool) {
 func (p *node) status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Status{Region: p.region.name, Proxy: p.place, Healthy: !p.state.down, Since: p.since, Reason: string(p.last)}
+	return Status{
+		Region: p.region.name, Proxy: p.place, Fingerprint: p.fingerprint, Healthy: !p.state.down, Since: p.since, Reason: string(p.last),
+		Drained: p.drained.Load(), Open: len(p.tunnels), Latency: time.Duration(p.latency.Load()),
+	}
+}
+
+// took notes how long it took to open a way, if one was.
+func (p *node) took(why reason, d time.Duration) {
+	if why == succeeded {
+		p.latency.Store(int64(d))
+	}
 }
 
 // fresh says whether calls have proved the proxy lately, so that it needs no check.
@@ -238,6 +265,7 @@ func (e *Egress) Check(ctx context.Context) {
 // check tries one proxy: one of the named addresses must be reached.
 func (e *Egress) check(ctx context.Context, p *node) {
 	why, named := cancelled, len(e.Config.Check.addresses) > 0
+	began := e.Now()
 	switch asked := p.region.asked.Load(); {
 	case named:
 		for t := range e.Config.Check.addresses {
@@ -255,6 +283,7 @@ func (e *Egress) check(ctx context.Context, p *node) {
 			why = cancelled
 		}
 	}
+	p.took(why, e.Now().Sub(began))
 	e.metrics.checks.WithLabelValues(p.region.name, string(why)).Inc()
 	e.observe(ctx, p, judgeCheck(why, named), why)
 }

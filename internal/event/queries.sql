@@ -83,3 +83,27 @@ SELECT (pg_current_xact_id()::text::bigint)::bigint AS tx;
 -- name: Progress :one
 -- tenant: buckets are work, not data
 SELECT log_epoch, committed FROM event_bucket WHERE bucket = @bucket;
+
+-- name: OrgBefore :many
+-- An org's events from the newest. Bodies are read of those kinds only that are wanted.
+SELECT at, seq, tx, org_id, source, id, kind, (CASE WHEN @every::boolean OR kind = ANY (@kinds::text[]) THEN body END)::bytea AS body FROM event
+WHERE org_id = @org_id AND tx <= @before_tx AND (tx < @before_tx OR id < @before_id) AND at >= @since
+    AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+ORDER BY tx DESC, id DESC LIMIT @max_rows;
+
+-- name: SourcesBefore :many
+-- The same of some sources: each is read from its own end, however much others have.
+SELECT e.at, e.seq, e.tx, e.org_id, e.source, e.id, e.kind, (CASE WHEN @every::boolean OR e.kind = ANY (@kinds::text[]) THEN e.body END)::bytea AS body
+FROM unnest(@sources::text[]) AS s (source)
+CROSS JOIN LATERAL (
+    SELECT * FROM event
+    WHERE event.org_id = @org_id AND event.source = s.source AND event.tx <= @before_tx AND (event.tx < @before_tx OR event.id < @before_id) AND event.at >= @since
+        AND event.tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    ORDER BY event.seq DESC LIMIT @max_rows
+) e
+ORDER BY e.tx DESC, e.id DESC LIMIT @max_rows;
+
+-- name: FindAny :many
+-- Events of whichever source. The times keep it to one or two partitions.
+SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+WHERE org_id = @org_id AND id = ANY (@ids::text[]) AND at >= @since AND at < @until;

@@ -335,6 +335,8 @@ func (w sessions) ByToken(_ context.Context, t string) (session.Session, error) 
 	return found, nil
 }
 
+func (w sessions) Opened(context.Context, session.Session) error { return nil }
+
 func (w sessions) Exit(_ context.Context, _ id.Org, it id.Session) (session.Session, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,11 +16,11 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/front"
 	"github.com/stagedoor/stagedoor/internal/id"
 )
 
@@ -60,8 +60,8 @@ type Hosted struct {
 	// version is of all files together; it makes an address of a file good for ever.
 	version string
 	guard   *http.CrossOriginProtection
-	posts   sources
-	misses  sources
+	posts   front.Sources
+	misses  front.Sources
 	streams atomic.Int64
 }
 
@@ -69,7 +69,7 @@ type Hosted struct {
 func New(d Deps) (*Hosted, error) {
 	h := &Hosted{
 		Deps: d, mux: http.NewServeMux(), assets: map[string]asset{}, guard: http.NewCrossOriginProtection(),
-		posts: newSources(postsPerMinute, d.Now), misses: newSources(missesPerMinute, d.Now),
+		posts: front.NewSources(postsPerMinute, d.Now), misses: front.NewSources(missesPerMinute, d.Now),
 	}
 	var err error
 	if h.words, err = loadWords(); err != nil {
@@ -158,12 +158,19 @@ func (h *Hosted) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.Serve
 // maxForm bounds what a page may send.
 const maxForm = 16 << 10
 
+// What one source may do in a minute. Tokens of 256 bits cannot be guessed and attempts have limits of their own; this keeps one source
+// from keeping the database busy.
+const (
+	postsPerMinute  = 60
+	missesPerMinute = 30
+)
+
 // serve is what every page has around it: headers, the limits of a source, recovery, and the one line of the log.
 func (h *Hosted) serve(name string, handle func(*visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{
 			Hosted: h, name: name, r: r, began: h.Now(), source: h.Source(r), request: id.New[id.Request](), nonce: newNonce(),
-			w: &recorder{ResponseWriter: w}, variant: full,
+			w: &front.Recorder{ResponseWriter: w}, variant: full,
 		}
 		switch {
 		case strings.HasSuffix(r.Pattern, "/embed"):
@@ -187,7 +194,7 @@ func (v *visit) admitted() bool {
 	if v.r.Method != http.MethodPost {
 		return true
 	}
-	if !v.posts.take(v.source) {
+	if !v.posts.Take(v.source) {
 		v.showTooMany()
 		return false
 	}
@@ -246,63 +253,23 @@ func (v *visit) secure(origins []string) {
 	}
 }
 
-// recover turns a panic into a page. The type is logged, not the value: it may carry anything that the creator typed.
+// recover turns a panic into a page.
 func (v *visit) recover() {
 	reason := recover()
 	if reason == nil {
 		return
 	}
-	if reason == http.ErrAbortHandler { //nolint:errorlint // a sentinel of net/http that is compared, not wrapped
-		panic(reason)
-	}
-	v.Log.LogAttrs(v.r.Context(), slog.LevelError, "panic", slog.String("request_id", string(v.request)),
-		slog.String("type", fmt.Sprintf("%T", reason)), slog.String("stack", string(debug.Stack())))
-	if v.w.status == 0 {
+	front.Panicked(v.Log, v.r, v.request, reason)
+	if v.w.Status == 0 {
 		v.showBroken(http.StatusInternalServerError, nil)
 	}
 }
 
-// finish writes the one line of this visit. It names the page and never its address.
+// finish writes the one line of this visit.
 func (v *visit) finish() {
-	if v.w.status == 0 {
-		v.w.status = http.StatusOK
-	}
-	attrs := make([]slog.Attr, 0, 10)
-	attrs = append(attrs, slog.String("request_id", string(v.request)), slog.String("method", v.r.Method), slog.String("operation", v.name),
-		slog.Int("status", v.w.status), slog.Duration("took", v.Now().Sub(v.began)), slog.Int64("bytes", v.w.bytes))
+	line := front.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.began), Fault: v.fault}
 	if v.org.ID != "" {
-		attrs = append(attrs, slog.String("org_id", string(v.org.ID)))
+		line.About = append(line.About, slog.String("org_id", string(v.org.ID)))
 	}
-	level := slog.LevelInfo
-	if v.fault != nil {
-		level = slog.LevelError
-		attrs = append(attrs, slog.Any("error", v.fault))
-	}
-	v.Log.LogAttrs(v.r.Context(), level, "request", attrs...)
+	line.Write(v.Log, v.r, v.w)
 }
-
-// recorder notes what was answered.
-type recorder struct {
-	http.ResponseWriter
-	status int
-	bytes  int64
-}
-
-func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-func (r *recorder) Write(b []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	n, err := r.ResponseWriter.Write(b)
-	r.bytes += int64(n)
-	return n, err
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -54,6 +54,7 @@ func (v *visit) getSession() {
 	if !v.findSession() {
 		return
 	}
+	v.opened()
 	a, err := v.current()
 	switch {
 	case err != nil:
@@ -67,6 +68,13 @@ func (v *visit) getSession() {
 	default:
 		v.showGone(http.StatusGone)
 	}
+}
+
+// opened notes that somebody sees the page. That it cannot be noted must not keep them from it.
+func (v *visit) opened() {
+	ctx, cancel := v.context()
+	defer cancel()
+	_ = v.Sessions.Opened(ctx, *v.session)
 }
 
 // starts says whether the session's page is the form: nothing was tried yet, or the creator wants to try again.

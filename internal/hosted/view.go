@@ -92,6 +92,7 @@ type Start struct {
 // sessions are the hosted sessions; *session.Sessions has it.
 type sessions interface {
 	ByToken(ctx context.Context, token string) (session.Session, error)
+	Opened(ctx context.Context, it session.Session) error
 	Exit(ctx context.Context, org id.Org, session id.Session) (session.Session, error)
 }
 

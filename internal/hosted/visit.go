@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/front"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/problem"
 )
@@ -32,7 +33,7 @@ const (
 type visit struct {
 	*Hosted
 	name    string
-	w       *recorder
+	w       *front.Recorder
 	r       *http.Request
 	began   time.Time
 	source  string
@@ -226,9 +227,9 @@ func (v *visit) trouble(err error) {
 	kind := problem.Of(err).Kind
 	switch {
 	case v.r.Context().Err() != nil:
-		v.w.status = statusGone // nobody is there to read it
+		v.w.Status = statusGone // nobody is there to read it
 	case kind.Status == http.StatusNotFound:
-		v.misses.take(v.source)
+		v.misses.Take(v.source)
 		v.showGone(http.StatusNotFound)
 	case kind.Code == problem.QuotaExceeded.Code:
 		v.showTooMany()
@@ -244,7 +245,7 @@ const statusGone = 499
 
 // guessing refuses a source that has opened too many links that do not exist.
 func (v *visit) guessing() bool {
-	if !v.misses.spent(v.source) {
+	if !v.misses.Spent(v.source) {
 		return false
 	}
 	v.showTooMany()

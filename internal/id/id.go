@@ -34,6 +34,12 @@ type (
 	Request string
 	// Audit names one entry of the audit log.
 	Audit string
+	// Person names somebody who signs in.
+	Person string
+	// Invitation names an invitation to join an org.
+	Invitation string
+	// BrowserSession names a signed-in browser; it is not its cookie.
+	BrowserSession string
 )
 
 // Kind is satisfied by the identifier types of this package only.
@@ -51,6 +57,10 @@ func (Event) prefix() string    { return "evt_" }
 func (Delivery) prefix() string { return "whd_" }
 func (Request) prefix() string  { return "req_" }
 func (Audit) prefix() string    { return "aud_" }
+
+func (Person) prefix() string         { return "usr_" }
+func (Invitation) prefix() string     { return "inv_" }
+func (BrowserSession) prefix() string { return "bs_" }
 
 // ErrMalformed is returned for text that no identifier of the wanted kind can have.
 var ErrMalformed = errors.New("malformed identifier")
@@ -120,6 +130,16 @@ func MadeAt[K Kind](one K) time.Time {
 		ms = ms<<5 | uint64(max(strings.IndexByte(alphabet, text[i]), 0))
 	}
 	return time.UnixMilli(int64(ms)).UTC()
+}
+
+// Earliest is the least identifier that could have been made at a time. Nothing is called so; it bounds a search.
+func Earliest[K Kind](at time.Time) K {
+	var u uuid.UUID
+	ms := uint64(max(at.UnixMilli(), 0))
+	for i := range 6 {
+		u[i] = byte(ms >> (40 - 8*i))
+	}
+	return from[K](u)
 }
 
 // Texts are ids as texts; nil stays nil, which is not the same as none.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/problem"
@@ -41,6 +42,12 @@ func newGates() gates { return gates{accounts: newLanes[id.Account](), orgs: new
 // Enter gives a call its place before it is admitted, so that who is turned away has used nothing up. What it returns gives the place
 // back. A read that will probably share another one's answer needs none.
 func (i *Invoker) Enter(ctx context.Context, c *Call, limits *org.Limits) (leave func(), err error) {
+	if c.Method.Access == catalog.Write {
+		if err := i.Switches.Refuse(control.Writes); err != nil {
+			i.metrics.refused.WithLabelValues("switch").Inc()
+			return nil, err
+		}
+	}
 	if a, ok := i.Accounts.Remembered(c.Org, c.Account); ok {
 		if reason, err := i.ways.of(a).closed(); err != nil {
 			i.metrics.refused.WithLabelValues(reason).Inc()

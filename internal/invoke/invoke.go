@@ -16,6 +16,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
@@ -53,6 +54,8 @@ type Deps struct {
 	Health   watcher
 	Limits   limiter
 	Meter    meter
+	// Switches say whether calls that change something are taken; nil for always.
+	Switches *control.Control
 	// Drivers are the platform of an environment.
 	Drivers func(org.Environment) (upstream.Driver, bool)
 	Log     *slog.Logger

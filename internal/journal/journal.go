@@ -32,12 +32,26 @@ type Entry struct {
 	// Problem is the code of the problem it ended with; empty for none.
 	Problem   string
 	Retryable bool
+	// Reason is which limit refused it, such as org_rpm; empty if none did.
+	Reason string
 	// UpstreamCode is the platform's own; 0 for none.
 	UpstreamCode int
 	// In and Out are the bytes of the request's body and of the answer's.
 	In, Out          int64
 	Replayed, DryRun bool
+	// Source is where it came from; empty counts as SourceAPI.
+	Source Source
 }
+
+// Source is where a request came from.
+type Source string
+
+// The sources: a program with a key, a person in the dashboard, and the command line.
+const (
+	SourceAPI       Source = "api"
+	SourceDashboard Source = "dashboard"
+	SourceCLI       Source = "cli"
+)
 
 // Deps is what the service needs.
 type Deps struct {

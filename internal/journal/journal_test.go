@@ -22,6 +22,7 @@ func TestEveryFieldComesBack(t *testing.T) {
 		Org: owner, At: noon.Add(123456789 * time.Nanosecond), Request: "mine:1_a.b-c", Key: id.New[id.Key](), Account: id.New[id.Account](),
 		Operation: "messages.send", Verb: "POST", Status: 502, Took: 1234567 * time.Microsecond, Upstream: 1234 * time.Millisecond,
 		Problem: "upstream/error", Retryable: true, UpstreamCode: -7, In: math.MaxInt64, Out: 1 << 40, Replayed: true, DryRun: true,
+		Source: journal.SourceCLI, Reason: "org_rpm",
 	}
 	empty := journal.Entry{Org: owner, At: noon, Request: "x"}
 	quick := journal.Entry{Org: owner, At: noon, Request: "y", Upstream: time.Nanosecond}
@@ -30,6 +31,7 @@ func TestEveryFieldComesBack(t *testing.T) {
 	}
 	full.At = full.At.Truncate(time.Microsecond)
 	quick.Upstream = time.Microsecond // not "was not asked"
+	empty.Source, quick.Source = journal.SourceAPI, journal.SourceAPI
 	for _, want := range []journal.Entry{full, empty, quick} {
 		got, err := j.Get(t.Context(), everything(owner), string(want.Request))
 		if err != nil {
@@ -58,6 +60,7 @@ func mixed(owner id.Org, n int) (entries []journal.Entry, accounts []id.Account,
 		outcome := outcomes[i%len(outcomes)]
 		e.Status, e.Problem = outcome.status, outcome.problem
 		e.Account, e.Key, e.Operation = accounts[(i/2)%len(accounts)], keys[(i/5)%len(keys)], operations[(i/7)%len(operations)]
+		e.Source = []journal.Source{journal.SourceAPI, journal.SourceDashboard, journal.SourceCLI}[(i/11)%3]
 		entries = append(entries, e)
 	}
 	return entries, accounts, keys
@@ -67,7 +70,7 @@ func mixed(owner id.Org, n int) (entries []journal.Entry, accounts []id.Account,
 func matches(e journal.Entry, r journal.Reader, f journal.Filter) bool {
 	return (r.Accounts == nil || slices.Contains(r.Accounts, e.Account)) &&
 		(f.Account == "" || e.Account == f.Account) && (f.Key == "" || e.Key == f.Key) && (f.Operation == "" || e.Operation == f.Operation) &&
-		(f.Problem == "" || e.Problem == f.Problem) && (f.StatusTo == 0 || e.Status >= f.StatusFrom && e.Status <= f.StatusTo) &&
+		(f.Problem == "" || e.Problem == f.Problem) && (f.Source == "" || e.Source == f.Source) && (f.StatusTo == 0 || e.Status >= f.StatusFrom && e.Status <= f.StatusTo) &&
 		!e.At.Before(f.Since) && (f.Until.IsZero() || e.At.Before(f.Until))
 }
 
@@ -98,6 +101,8 @@ func TestFiltersChooseWhatTheySay(t *testing.T) {
 		func(f *journal.Filter) { f.StatusFrom, f.StatusTo = 400, 499 },
 		func(f *journal.Filter) { f.StatusFrom, f.StatusTo = 500, 599 },
 		func(f *journal.Filter) { f.StatusFrom, f.StatusTo = 304, 304 },
+		func(f *journal.Filter) { f.Source = journal.SourceAPI },
+		func(f *journal.Filter) { f.Source = journal.SourceDashboard },
 		func(f *journal.Filter) { f.Since = noon.Add(-50 * time.Hour) },
 		func(f *journal.Filter) { f.Until = noon.Add(-20 * time.Hour) },
 	}
@@ -211,12 +216,15 @@ func TestAnOrgSeesItsOwn(t *testing.T) {
 	}
 	hidden := plain(theirs, noon)
 	j.Add(hidden)
+	if err := j.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for _, owner := range []id.Org{mine, theirs} {
 		e, err := j.Get(t.Context(), everything(owner), "same")
 		if err != nil || e.Org != owner || e.Operation != "of."+string(owner) {
 			t.Errorf("%+v %v", e, err)
 		}
-		found, err := j.Failures(t.Context(), everything(owner), noon.Add(-time.Hour), time.Time{}, 10)
+		found, err := j.Failures(t.Context(), everything(owner), journal.FailureFilter{Since: noon.Add(-time.Hour)}, 10)
 		if err != nil || len(found) != 1 || found[0].Operation != "of."+string(owner) || found[0].Count != 1 {
 			t.Errorf("%+v %v", found, err)
 		}
@@ -260,6 +268,13 @@ func TestFailuresAreGrouped(t *testing.T) {
 	ours := fail(time.Minute, "", "getMe", "internal", false)
 	fail(25*time.Hour, a, "getMe", "internal", true) // before the time asked for
 	j.Add(plain(owner, noon))                        // went well
+	limited := func(reason string) id.Request {
+		e := plain(owner, noon.Add(-30*time.Hour))
+		e.Operation, e.Problem, e.Reason, e.Retryable, e.Status, e.Source = "getMe", "quota-exceeded", reason, true, 429, journal.SourceCLI
+		j.Add(e)
+		return e.Request
+	}
+	minute, month := limited("org_rpm"), limited("org_monthly")
 	since := noon.Add(-24 * time.Hour)
 	at := func(ago time.Duration) time.Time { return noon.Add(-ago) }
 	for name, c := range map[string]struct {
@@ -269,21 +284,21 @@ func TestFailuresAreGrouped(t *testing.T) {
 		want  []journal.Failure
 	}{
 		"all": {everything(owner), time.Time{}, 10, []journal.Failure{
-			{"upstream/error", "messages.send", 502, 3, at(3 * time.Hour), at(time.Hour), 2, newest, true},
-			{"internal", "getMe", 500, 1, at(time.Minute), at(time.Minute), 0, ours, false},
-			{"upstream/error", "chats.list", 502, 1, at(time.Hour), at(time.Hour), 1, other, true},
+			{"upstream/error", "", "messages.send", 502, 3, at(3 * time.Hour), at(time.Hour), 2, newest, true},
+			{"internal", "", "getMe", 500, 1, at(time.Minute), at(time.Minute), 0, ours, false},
+			{"upstream/error", "", "chats.list", 502, 1, at(time.Hour), at(time.Hour), 1, other, true},
 		}},
 		"the first": {everything(owner), time.Time{}, 1, []journal.Failure{
-			{"upstream/error", "messages.send", 502, 3, at(3 * time.Hour), at(time.Hour), 2, newest, true},
+			{"upstream/error", "", "messages.send", 502, 3, at(3 * time.Hour), at(time.Hour), 2, newest, true},
 		}},
 		"until": {everything(owner), noon.Add(-150 * time.Minute), 10, nil},
 		"of an account": {journal.Reader{Org: owner, Days: 30, Accounts: []id.Account{b}}, time.Time{}, 10, []journal.Failure{
-			{"upstream/error", "chats.list", 502, 1, at(time.Hour), at(time.Hour), 1, other, true},
-			{"upstream/error", "messages.send", 502, 1, at(2 * time.Hour), at(2 * time.Hour), 1, "", true},
+			{"upstream/error", "", "chats.list", 502, 1, at(time.Hour), at(time.Hour), 1, other, true},
+			{"upstream/error", "", "messages.send", 502, 1, at(2 * time.Hour), at(2 * time.Hour), 1, "", true},
 		}},
 		"of no account": {journal.Reader{Org: owner, Days: 30, Accounts: []id.Account{}}, time.Time{}, 10, nil},
 	} {
-		got, err := j.Failures(t.Context(), c.r, since, c.until, c.limit)
+		got, err := j.Failures(t.Context(), c.r, journal.FailureFilter{Since: since, Until: c.until}, c.limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,6 +314,13 @@ func TestFailuresAreGrouped(t *testing.T) {
 		if len(got)+len(c.want) > 0 && !slices.Equal(got, c.want) {
 			t.Errorf("%s:\n%+v\n%+v", name, got, c.want)
 		}
+	}
+	got, err := j.Failures(t.Context(), everything(owner), journal.FailureFilter{Source: journal.SourceCLI, Since: noon.Add(-48 * time.Hour)}, 10)
+	if want := []journal.Failure{
+		{"quota-exceeded", "org_monthly", "getMe", 429, 1, at(30 * time.Hour), at(30 * time.Hour), 0, month, true},
+		{"quota-exceeded", "org_rpm", "getMe", 429, 1, at(30 * time.Hour), at(30 * time.Hour), 0, minute, true},
+	}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("of the command line:\n%+v\n%+v\n%v", got, want, err)
 	}
 }
 
@@ -321,7 +343,7 @@ func TestAPlanSaysHowFarBackAnOrgReads(t *testing.T) {
 		if got := pages(t, j, r, journal.Filter{Since: noon.Add(-400 * day)}, 3); len(got) != want {
 			t.Errorf("%d days: %v", days, requests(got))
 		}
-		found, err := j.Failures(t.Context(), r, noon.Add(-400*day), time.Time{}, 10)
+		found, err := j.Failures(t.Context(), r, journal.FailureFilter{Since: noon.Add(-400 * day)}, 10)
 		if err != nil || (want > 0) != (len(found) == 1 && found[0].Count == int64(want)) {
 			t.Errorf("%d days: %+v %v", days, found, err)
 		}

@@ -112,6 +112,9 @@ func fill(t *testing.T, conn *pgx.Conn, j *journal.Journal, owner id.Org, n int)
 		if i%5000 == 1 {
 			e.Status, e.Problem = 500, "internal"
 		}
+		if i%500 == 7 {
+			e.Source = journal.SourceDashboard
+		}
 		j.Add(e)
 		if i%50_000 == 49_999 || i == n-1 {
 			if err := j.Flush(t.Context()); err != nil {
@@ -172,6 +175,7 @@ func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 		// Of so few failures it may well sort those of all days.
 		{"failed", page(journal.Filter{StatusFrom: 500, StatusTo: 599}, journal.Position{}), 11, "org_id_at_request_id"},
 		{"a rare problem", page(journal.Filter{Problem: "internal", Since: hoursAgo(60)}, journal.Position{}), 4, "org_id_at_request_id"},
+		{"from the dashboard", page(journal.Filter{Source: journal.SourceDashboard, Since: hoursAgo(60)}, journal.Position{}), 4, "org_id_source_at_request_id"},
 		{"a quiet account", page(journal.Filter{Account: quiet}, journal.Position{}), 12, "org_id_account_id_at_request_id"},
 		{"one request", func() error {
 			_, err := j.Get(t.Context(), journal.Reader{Org: owner, Days: 30}, "nobodys")
@@ -181,7 +185,7 @@ func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 			return err
 		}, 15, "org_id_request_id_at"},
 		{"failures of a day", func() error {
-			_, err := j.Failures(t.Context(), r, hoursAgo(24), time.Time{}, 50)
+			_, err := j.Failures(t.Context(), r, journal.FailureFilter{Since: hoursAgo(24)}, 50)
 			return err
 		}, 2, "org_id_at_request_id"},
 	} {

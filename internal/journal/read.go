@@ -28,6 +28,7 @@ type Filter struct {
 	Key       id.Key
 	Operation string
 	Problem   string
+	Source    Source
 	// StatusFrom and StatusTo are the lowest and the highest status; 0 and 0 for any.
 	StatusFrom, StatusTo int
 	// Since is the first moment, Until the first after the last.
@@ -37,12 +38,21 @@ type Filter struct {
 // failedOnly says whether only requests with a problem can match.
 func (f Filter) failedOnly() bool { return f.Problem != "" || f.StatusFrom >= 400 }
 
-// Failure is a kind of trouble: requests of one operation that ended with one status and one problem.
+// elsewhere says whether only requests can match that came from somewhere else than most do.
+func (f Filter) elsewhere() bool { return f.Source != "" && f.Source != SourceAPI }
+
+// FailureFilter chooses failures. What is empty does not matter.
+type FailureFilter struct {
+	Source       Source
+	Since, Until time.Time
+}
+
+// Failure is a kind of trouble: requests of one operation that ended with one status and one problem, for one reason.
 type Failure struct {
-	Problem, Operation string
-	Status             int
-	Count              int64
-	First, Last        time.Time
+	Problem, Reason, Operation string
+	Status                     int
+	Count                      int64
+	First, Last                time.Time
 	// Accounts is how many accounts had it.
 	Accounts int64
 	// LastRequest is the newest of them, and Retryable what it said.
@@ -98,14 +108,14 @@ func (j *Journal) Get(ctx context.Context, r Reader, request string) (Entry, err
 }
 
 // Failures lists what went wrong within a time, the most frequent first.
-func (j *Journal) Failures(ctx context.Context, r Reader, since, until time.Time, limit int) ([]Failure, error) {
-	since, until = j.span(r, since, until)
+func (j *Journal) Failures(ctx context.Context, r Reader, f FailureFilter, limit int) ([]Failure, error) {
+	f.Since, f.Until = j.span(r, f.Since, f.Until)
 	leave, err := j.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	return failures(ctx, j.DB.Pool(), r, since, until, limit)
+	return failures(ctx, j.DB.Pool(), r, f, limit)
 }
 
 // span is the part of a time that the reader may see. Without an end it goes on to now.

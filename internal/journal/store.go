@@ -20,7 +20,7 @@ func page(ctx context.Context, q db.DBTX, r Reader, f Filter, behind Position, l
 	}
 	p := db.PageParams{
 		OrgID: r.Org, Since: f.Since, BeforeAt: behind.At, BeforeRequest: string(behind.Request), EveryAccount: r.Accounts == nil,
-		Accounts: id.Texts(r.Accounts), Operation: f.Operation, Problem: f.Problem, KeyID: string(f.Key),
+		Accounts: id.Texts(r.Accounts), Operation: f.Operation, Problem: f.Problem, KeyID: string(f.Key), Source: string(f.Source),
 		StatusFrom: int16(f.StatusFrom), StatusTo: int16(f.StatusTo), MaxRows: int32(limit),
 	}
 	var (
@@ -31,8 +31,10 @@ func page(ctx context.Context, q db.DBTX, r Reader, f Filter, behind Position, l
 	case f.Account != "":
 		rows, err = db.New(q).PageOf(ctx, db.PageOfParams{
 			OrgID: p.OrgID, AccountID: string(f.Account), Since: p.Since, BeforeAt: p.BeforeAt, BeforeRequest: p.BeforeRequest,
-			Operation: p.Operation, Problem: p.Problem, KeyID: p.KeyID, StatusFrom: p.StatusFrom, StatusTo: p.StatusTo, MaxRows: p.MaxRows,
+			Operation: p.Operation, Problem: p.Problem, KeyID: p.KeyID, Source: p.Source, StatusFrom: p.StatusFrom, StatusTo: p.StatusTo, MaxRows: p.MaxRows,
 		})
+	case f.elsewhere():
+		rows, err = db.New(q).PageElsewhere(ctx, db.PageElsewhereParams(p))
 	case f.failedOnly():
 		rows, err = db.New(q).PageFailed(ctx, db.PageFailedParams(p))
 	default:
@@ -61,9 +63,10 @@ func get(ctx context.Context, q db.DBTX, r Reader, request id.Request, since tim
 	return fromRow(&row), nil
 }
 
-func failures(ctx context.Context, q db.DBTX, r Reader, since, until time.Time, limit int) ([]Failure, error) {
+func failures(ctx context.Context, q db.DBTX, r Reader, f FailureFilter, limit int) ([]Failure, error) {
 	rows, err := db.New(q).Failures(ctx, db.FailuresParams{
-		OrgID: r.Org, EveryAccount: r.Accounts == nil, Accounts: id.Texts(r.Accounts), Since: since, Until: until, MaxRows: int32(limit),
+		OrgID: r.Org, EveryAccount: r.Accounts == nil, Accounts: id.Texts(r.Accounts), Source: string(f.Source),
+		Since: f.Since, Until: f.Until, MaxRows: int32(limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("group failures of %s: %w", r.Org, err)
@@ -71,7 +74,7 @@ func failures(ctx context.Context, q db.DBTX, r Reader, since, until time.Time, 
 	found := make([]Failure, len(rows))
 	for i, row := range rows {
 		found[i] = Failure{
-			Problem: row.Problem, Operation: row.Operation, Status: int(row.Status), Count: row.Calls, First: row.FirstAt, Last: row.LastAt,
+			Problem: row.Problem, Reason: row.Reason, Operation: row.Operation, Status: int(row.Status), Count: row.Calls, First: row.FirstAt, Last: row.LastAt,
 			Accounts: row.Accounts, LastRequest: id.Request(row.RequestID), Retryable: row.Retryable,
 		}
 	}
@@ -93,6 +96,7 @@ func fromRow(r *db.RequestLog) Entry {
 		Operation: r.Operation, Verb: r.Verb, Status: int(r.Status), Took: time.Duration(r.TookUs) * time.Microsecond,
 		Upstream: time.Duration(r.UpstreamUs) * time.Microsecond, Problem: r.Problem, Retryable: r.Retryable,
 		UpstreamCode: int(r.UpstreamCode), In: r.BytesIn, Out: r.BytesOut, Replayed: r.Replayed, DryRun: r.DryRun,
+		Source: Source(r.Source), Reason: r.Reason,
 	}
 }
 

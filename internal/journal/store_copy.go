@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -11,9 +12,9 @@ import (
 
 // copyStatement names the columns in the order of addRow.
 const copyStatement = `COPY request_log (at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run,
-	org_id, request_id, key_id, account_id, operation, verb, problem) FROM STDIN (FORMAT binary)`
+	org_id, request_id, key_id, account_id, operation, verb, problem, source, reason) FROM STDIN (FORMAT binary)`
 
-const columns = 17
+const columns = 19
 
 // copyRows writes rows together or not at all.
 func copyRows(ctx context.Context, pool *pgxpool.Pool, rows *postgres.Rows) error {
@@ -37,7 +38,9 @@ func addRow(rows *postgres.Rows, e *Entry) {
 	rows.Bool(e.Retryable)
 	rows.Bool(e.Replayed)
 	rows.Bool(e.DryRun)
-	for _, text := range [...]string{string(e.Org), string(e.Request), string(e.Key), string(e.Account), e.Operation, e.Verb, e.Problem} {
+	for _, text := range [...]string{
+		string(e.Org), string(e.Request), string(e.Key), string(e.Account), e.Operation, e.Verb, e.Problem, string(cmp.Or(e.Source, SourceAPI)), e.Reason,
+	} {
 		rows.Text(text[:min(len(text), maxText)])
 	}
 }

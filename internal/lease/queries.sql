@@ -31,3 +31,9 @@ WHERE kind = @kind AND holder = @holder AND slot = ANY (@slots::integer[]) AND e
 
 -- name: Leave :exec
 DELETE FROM lease_node WHERE kind = @kind AND holder = @holder;
+
+-- name: AllNodes :many
+SELECT kind, holder, until, leaving, (until > now())::boolean AS live FROM lease_node ORDER BY kind, holder;
+
+-- name: AllSlots :many
+SELECT kind, slot, holder, epoch FROM lease_slot ORDER BY kind, slot;

@@ -126,7 +126,7 @@ func (d *Denial) Problem() *problem.Error {
 	}
 	return problem.QuotaExceeded.Newf("The limit %s is reached. Wait %d s and repeat the call; it was not counted.",
 		d.Reason, seconds(d.Wait)).
-		After(seconds(d.Wait)).With("reason", d.Reason).With("limit", d.Limit).With("current", d.Current)
+		After(seconds(d.Wait)).With("reason", string(d.Reason)).With("limit", d.Limit).With("current", d.Current)
 }
 
 // fleet knows how many nodes share the work, and when one last died; *fleet.Fleet has it.

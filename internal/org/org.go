@@ -123,9 +123,9 @@ func (s *Orgs) Lock(ctx context.Context, tx postgres.Tx, org id.Org) (Org, error
 	return getForUpdate(ctx, tx, org)
 }
 
-// List reads up to limit orgs whose ids follow after, in the order of their ids.
-func (s *Orgs) List(ctx context.Context, after id.Org, limit int) ([]Org, error) {
-	return list(ctx, s.DB.Pool(), after, limit)
+// Some reads orgs by their ids, in the order of the ids. One that does not exist is left out.
+func (s *Orgs) Some(ctx context.Context, ids []id.Org) ([]Org, error) {
+	return some(ctx, s.DB.Pool(), ids)
 }
 
 // Update changes an org. When it returns, a node that starts to answer a call will notice.

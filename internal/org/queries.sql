@@ -8,9 +8,8 @@ SELECT * FROM org WHERE id = @id;
 -- name: GetForUpdate :one
 SELECT * FROM org WHERE id = @id FOR UPDATE;
 
--- name: List :many
--- tenant: operators list every org
-SELECT * FROM org WHERE id > @after ORDER BY id LIMIT @max_rows;
+-- name: Some :many
+SELECT * FROM org WHERE id = ANY (@ids::text[]) ORDER BY id;
 
 -- name: Update :one
 UPDATE org
@@ -25,3 +24,11 @@ UPDATE org SET auth_epoch = auth_epoch + 1 WHERE id = @id RETURNING auth_epoch;
 
 -- name: HoldEpoch :one
 SELECT auth_epoch FROM org WHERE id = @id FOR SHARE;
+
+-- name: Search :many
+-- tenant: operators look for orgs
+SELECT * FROM org
+WHERE id > @after AND (@plan::text = '' OR plan = @plan) AND (@environment::text = '' OR environment = @environment)
+    AND (@suspended::text = '' OR (suspended_at IS NOT NULL) = (@suspended = 'true'))
+    AND (@text::text = '' OR id = @text OR strpos(lower(name), @text) > 0 OR strpos(lower(contact_email), @text) > 0)
+ORDER BY id LIMIT @max_rows;

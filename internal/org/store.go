@@ -41,10 +41,10 @@ func getForUpdate(ctx context.Context, tx postgres.Tx, org id.Org) (Org, error) 
 	return fromRow(row)
 }
 
-func list(ctx context.Context, q db.DBTX, after id.Org, limit int) ([]Org, error) {
-	rows, err := db.New(q).List(ctx, db.ListParams{After: after, MaxRows: int32(limit)})
+func some(ctx context.Context, q db.DBTX, ids []id.Org) ([]Org, error) {
+	rows, err := db.New(q).Some(ctx, id.Texts(ids))
 	if err != nil {
-		return nil, fmt.Errorf("list orgs: %w", err)
+		return nil, fmt.Errorf("read orgs: %w", err)
 	}
 	orgs := make([]Org, len(rows))
 	for i, row := range rows {

@@ -49,6 +49,10 @@ var (
 	MethodNotAllowedForKey  = add(Kind{"method-not-allowed-for-key", http.StatusForbidden, "Method not allowed for this key", false, "Use a key whose allow-list has the method."})
 	AccountNotAllowedForKey = add(Kind{"account-not-allowed-for-key", http.StatusForbidden, "Account not allowed for this key", false, "Use a key whose allow-list has the account."})
 	OrgSuspended            = add(Kind{"org-suspended", http.StatusForbidden, "Organisation suspended", false, "Ask the operator of the service why. Keys and sessions are kept, and work again when the suspension ends."})
+	SignedOut               = add(Kind{"signed-out", http.StatusUnauthorized, "Signed out", false, "Sign in again at /app/sign-in."})
+	MembershipMissing       = add(Kind{"membership-missing", http.StatusForbidden, "Not a member", false, "Name an organisation in Stagedoor-Org that the person belongs to."})
+	CrossOriginRefused      = add(Kind{"cross-origin-refused", http.StatusForbidden, "Request from another site refused", false, "Call from the dashboard's own pages, or with an API key in place of the cookie."})
+	RoleRequired            = add(Kind{"role-required", http.StatusForbidden, "Role required", false, "Ask somebody who has requiredRole."})
 	KeySelfRevoke           = add(Kind{"key-self-revoke", http.StatusConflict, "A key cannot revoke itself", false, "Revoke it with another key of the organisation."})
 )
 
@@ -63,7 +67,18 @@ var (
 	DeliveryNotFound = add(Kind{"delivery-not-found", http.StatusNotFound, "No such delivery", false, "Check the id; deliveries are kept for 30 days."})
 	EventNotFound    = add(Kind{"event-not-found", http.StatusNotFound, "No such event", false, "Check the id; how long events are kept depends on the plan."})
 	MethodNotFound   = add(Kind{"method-not-found", http.StatusNotFound, "No such SDK method", false, "Use one of suggestions, or list them with GET /v1/sdk/methods."})
+	MemberNotFound   = add(Kind{"member-not-found", http.StatusNotFound, "No such member", false, "Check the id against GET /v1/org/members."})
+	InvitationGone   = add(Kind{"invitation-not-found", http.StatusNotFound, "No such invitation", false, "Check the id against GET /v1/org/members; invite again if it was used or has expired."})
+	BrowserNotFound  = add(Kind{"browser-session-not-found", http.StatusNotFound, "No such browser session", false, "Check the id against GET /v1/me/sessions."})
+	JobNotFound      = add(Kind{"job-not-found", http.StatusNotFound, "No such job", false, "Check the id; operators list jobs with GET /admin/v1/jobs."})
+	ProxyNotFound    = add(Kind{"proxy-not-found", http.StatusNotFound, "No such proxy", false, "Check region and place; operators list proxies with GET /admin/v1/egress."})
 	LogNotFound      = add(Kind{"log-not-found", http.StatusNotFound, "No such log", false, "Check the id; how long requests are kept depends on the plan."})
+)
+
+// The team of an organisation.
+var (
+	LastOwner     = add(Kind{"last-owner", http.StatusConflict, "The last owner cannot go", false, "Make somebody else an owner first."})
+	AlreadyMember = add(Kind{"already-member", http.StatusConflict, "Already a member", false, "Change the member's role instead."})
 )
 
 // Connecting an account.

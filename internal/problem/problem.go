@@ -105,13 +105,20 @@ func (e *Error) Retry(retryable bool) *Error {
 func (e *Error) Retryable() bool { return e.retryable }
 
 // Unknown says whether nobody knows if what was asked for was carried out.
-func (e *Error) Unknown() bool {
+func (e *Error) Unknown() bool { return e.text("outcome") == "unknown" }
+
+// Reason is which limit refused; empty if none did.
+func (e *Error) Reason() string { return e.text("reason") }
+
+// text is a member's value; empty if there is none, or it is no text.
+func (e *Error) text(name string) string {
 	for _, m := range e.members {
-		if m.name == "outcome" {
-			return m.value == "unknown"
+		if m.name == name {
+			text, _ := m.value.(string)
+			return text
 		}
 	}
-	return false
+	return ""
 }
 
 // At adds an error of one field.

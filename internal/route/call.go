@@ -47,6 +47,8 @@ type Call struct {
 	// keyed is nil for a call without an Idempotency-Key.
 	keyed   *keyed
 	problem string
+	// reason is which limit refused the call; empty if none did.
+	reason string
 	// retryable says whether the problem is.
 	retryable bool
 	fault     error

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
@@ -141,6 +142,9 @@ func (t *Table) authorise(r *http.Request, call *Call) error {
 	if err != nil {
 		return err // and whoever it was stays unknown: nothing is counted for them
 	}
+	if who, err = t.grown(r.Context(), call, who); err != nil {
+		return err
+	}
 	call.Identity = who
 	if err := allowed(call.op.Scope, who.Scopes); err != nil || call.account == "" {
 		return err
@@ -152,12 +156,15 @@ func (t *Table) authorise(r *http.Request, call *Call) error {
 	return nil
 }
 
-// identify finds out who calls: by the key, or without one by a token where the operation takes it.
+// identify finds out who calls: by the key, or without one by a token where the operation takes it, or by a browser's cookie.
 func (t *Table) identify(r *http.Request, op *Operation) (Identity, error) {
 	if op.Ticket != nil && r.Header["Authorization"] == nil {
 		if token := r.URL.Query().Get(TicketParameter); token != "" {
 			return op.Ticket(r, token)
 		}
+	}
+	if who, ok, err := t.byCookie(r); ok {
+		return who, err
 	}
 	token, err := bearer(r.Header)
 	if err != nil {
@@ -252,7 +259,7 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 		operation = call.name
 	}
 	call.endSpan(operation, rec.status)
-	t.countUsage(call, operation, rec.status)
+	t.countUsage(call, operation, rec.status, took)
 	t.note(call, r, rec, operation, took)
 
 	level := slog.LevelInfo
@@ -284,7 +291,7 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 }
 
 // countUsage adds the call to the org's breakdown.
-func (t *Table) countUsage(call *Call, operation string, status int) {
+func (t *Table) countUsage(call *Call, operation string, status int, took time.Duration) {
 	p := call.Identity.Principal
 	if t.Count == nil || p == nil || call.quota == limit.Free {
 		return
@@ -300,7 +307,12 @@ func (t *Table) countUsage(call *Call, operation string, status int) {
 	case status >= http.StatusBadRequest:
 		outcome = usage.Failed
 	}
-	t.Count.Count(usage.Call{Org: p.Org.ID, Account: account, Operation: operation, Access: access(call.quota), Outcome: outcome})
+	if call.op.Streams || call.op.Timeout == WaitTimeout {
+		took = 0 // it lasts as long as the caller wants
+	}
+	t.Count.Count(usage.Call{
+		Org: p.Org.ID, Account: account, Operation: operation, Access: access(call.quota), Outcome: outcome, Status: status, Took: took,
+	})
 }
 
 // note keeps the request for its org to read.
@@ -311,9 +323,25 @@ func (t *Table) note(call *Call, r *http.Request, rec *recorder, operation strin
 	}
 	t.Journal.Add(journal.Entry{
 		Org: p.Org.ID, At: call.started, Request: call.Request, Key: p.Key.ID, Account: call.account, Operation: operation, Verb: r.Method,
-		Status: rec.status, Took: took, Upstream: call.upstream, Problem: call.problem, Retryable: call.retryable, UpstreamCode: call.upstreamCode,
+		Status: rec.status, Took: took, Upstream: call.upstream, Problem: call.problem, Reason: call.reason, Retryable: call.retryable, UpstreamCode: call.upstreamCode,
 		In: int64(len(call.body)), Out: rec.bytes, Replayed: call.keyed != nil && call.keyed.replay != nil, DryRun: dryRun(call.op, r),
+		Source: cameFrom(call, r),
 	})
+}
+
+// cliAgent begins the User-Agent of our own command line.
+const cliAgent = "stagedoor-cli/"
+
+// cameFrom tells the dashboard and the command line from everything else. It is for people who read the log: anybody can say that they are
+// the command line.
+func cameFrom(call *Call, r *http.Request) journal.Source {
+	switch {
+	case call.Identity.Kind == audit.ActorMember:
+		return journal.SourceDashboard
+	case strings.HasPrefix(r.UserAgent(), cliAgent):
+		return journal.SourceCLI
+	}
+	return journal.SourceAPI
 }
 
 // access is what a call does to the account, by the limits that it uses.

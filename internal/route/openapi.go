@@ -1,6 +1,7 @@
 package route
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,11 +19,14 @@ import (
 )
 
 // kinds lists every problem an operation can answer with: its own, and those that the guard around it can.
-func (op *Operation) kinds() []problem.Kind {
+func (t *Table) kinds(op *Operation) []problem.Kind {
 	list := slices.Clone(op.Problems)
 	if !op.Public {
 		list = append(list, problem.KeyMissing, problem.KeyInvalid, problem.KeyRevoked, problem.KeyExpired, problem.OrgSuspended,
 			problem.QuotaExceeded)
+	}
+	if !op.Public && t.Browser != nil {
+		list = append(list, problem.SignedOut, problem.MembershipMissing, problem.CrossOriginRefused)
 	}
 	if op.Scope != scope.Any {
 		list = append(list, problem.ScopeMissing)
@@ -44,7 +48,7 @@ func (op *Operation) kinds() []problem.Kind {
 
 // describe makes the row's part of the OpenAPI document.
 func (t *Table) describe(op *Operation) huma.Operation {
-	kinds := op.kinds()
+	kinds := t.kinds(op)
 	codes := make([]string, len(kinds))
 	byStatus := map[int][]problem.Kind{}
 	for i, k := range kinds {
@@ -65,6 +69,9 @@ func (t *Table) describe(op *Operation) huma.Operation {
 			described.Extensions["x-scope"] = op.Scope.String()
 		}
 		described.Security = []map[string][]string{{securityScheme: names}}
+		if t.Browser != nil {
+			described.Security = append(described.Security, map[string][]string{browserScheme: names})
+		}
 	}
 	if op.Audit != "" {
 		described.Extensions["x-audit"] = op.Audit
@@ -82,7 +89,8 @@ func (t *Table) describe(op *Operation) huma.Operation {
 	if op.Conditional {
 		described.Responses[strconv.Itoa(http.StatusNotModified)] = &huma.Response{Description: "What the caller has is still current."}
 	}
-	schema := t.api.OpenAPI().Components.Schemas.Schema(problemType, true, "Problem")
+	t.api.OpenAPI().Components.Schemas.Map()[problemComponent] = Problem{}.Schema(nil)
+	schema := &huma.Schema{Ref: problemRef}
 	for status, kinds := range byStatus {
 		described.Responses[strconv.Itoa(status)] = &huma.Response{
 			Description: listKinds(kinds),
@@ -198,7 +206,7 @@ func (p *Part) addTo(doc []byte) ([]byte, error) {
 	return json.Marshal(root)
 }
 
-// addMembers adds members to one that is an object. What is there already is not replaced: that is a mistake.
+// addMembers adds members to one that is an object. What is there already may come again, but nothing else under its name.
 func addMembers(into map[string]json.RawMessage, name string, add map[string]json.RawMessage) error {
 	if len(add) == 0 {
 		return nil
@@ -210,8 +218,8 @@ func addMembers(into map[string]json.RawMessage, name string, add map[string]jso
 		}
 	}
 	for key, value := range add {
-		if members[key] != nil {
-			return fmt.Errorf("%s has %s already", name, key)
+		if there := members[key]; there != nil && !bytes.Equal(there, value) {
+			return fmt.Errorf("%s has another %s already", name, key)
 		}
 		members[key] = value
 	}
@@ -220,8 +228,11 @@ func addMembers(into map[string]json.RawMessage, name string, add map[string]jso
 	return err
 }
 
-// problemComponent is where the schema of problems is in a document that has ProblemComponents.
-const problemComponent = "Problem.Document"
+// The schema of problems has one place in a document; every answer refers to it.
+const (
+	problemComponent = "Problem"
+	problemRef       = "#/components/schemas/" + problemComponent
+)
 
 // ProblemComponents are answers that stand for problems, named by a status or a range of them (Problem.429, Problem.4XX), and
 // the schema they refer to. Many operations can then share them.
@@ -238,7 +249,7 @@ func ProblemComponents(byStatus map[string][]problem.Kind) (schemas, responses m
 		}
 		text, err := json.Marshal(map[string]any{
 			"description": listKinds(kinds), "x-problems": codes,
-			"content": map[string]any{problem.ContentType: map[string]any{"schema": map[string]string{"$ref": "#/components/schemas/" + problemComponent}}},
+			"content": map[string]any{problem.ContentType: map[string]any{"schema": map[string]string{"$ref": problemRef}}},
 		})
 		if err != nil {
 			return nil, nil, fmt.Errorf("encode the problems of %s: %w", status, err)

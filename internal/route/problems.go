@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,8 +21,6 @@ type Problem struct {
 	status   int
 	document []byte
 }
-
-var problemType = reflect.TypeFor[Problem]()
 
 // Error is the status in words; huma writes the document.
 func (p *Problem) Error() string { return http.StatusText(p.status) }
@@ -98,7 +95,7 @@ func (t *Table) reply(call *Call, err error) *Problem {
 		// The change may have happened before the fault.
 		p = p.Kind.New(p.Detail).Retry(false).With("outcome", "unknown").Because(err)
 	}
-	call.problem, call.retryable = p.Kind.Code, p.Retryable()
+	call.problem, call.retryable, call.reason = p.Kind.Code, p.Retryable(), p.Reason()
 	typeURL := problem.TypeURL(t.Config.ProblemsURL, p.Kind)
 	call.header.Set("Link", "<"+typeURL+`>; rel="type"`)
 	if p.RetryAfter > 0 {

@@ -26,6 +26,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/route/origin"
 	"github.com/stagedoor/stagedoor/internal/scope"
 	"github.com/stagedoor/stagedoor/internal/usage"
 )
@@ -129,6 +130,8 @@ type Config struct {
 type Deps struct {
 	Config Config
 	Auth   Authenticator
+	// Browser is nil for a face that takes keys only.
+	Browser *Browser
 	// Admit and Count are nil for a face whose calls are not limited.
 	Admit admitter
 	Count counter
@@ -160,6 +163,8 @@ type Table struct {
 	// byPattern finds the row of a mux pattern.
 	byPattern map[string]*Operation
 	secure    http.Header
+	// origins keeps pages of other sites from using a browser's cookie.
+	origins origin.Guard
 	// inFlight are the requests under way; streams those of them that are one and wait most of the time.
 	inFlight, streams atomic.Int64
 	keeper            keeper
@@ -169,6 +174,7 @@ type Table struct {
 func New(d Deps) *Table {
 	setErrorHooks()
 	t := &Table{Deps: d, mux: http.NewServeMux(), byPattern: map[string]*Operation{}}
+	t.origins = origin.New(d.Config.PublicURL)
 	t.secure = secureHeaders(strings.HasPrefix(d.Config.PublicURL, "https:"))
 	cfg := huma.DefaultConfig(d.Config.Title, d.Config.Version)
 	cfg.CreateHooks = nil                  // no $schema member in bodies
@@ -181,12 +187,20 @@ func New(d Deps) *Table {
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		securityScheme: {Type: "http", Scheme: "bearer", Description: "An API key: `Authorization: Bearer <API_KEY>`."},
 	}
+	if d.Browser != nil {
+		cfg.Components.SecuritySchemes[browserScheme] = &huma.SecurityScheme{
+			Type: "apiKey", In: "cookie", Name: d.Browser.Cookie, Description: "A browser that is signed in to the dashboard, from its own pages only. `Stagedoor-Org` names the organisation.",
+		}
+	}
 	t.api = humago.New(guardedMux{t}, cfg)
 	t.mux.HandleFunc("/", t.unmatched)
 	return t
 }
 
-const securityScheme = "apiKey"
+const (
+	securityScheme = "apiKey"
+	browserScheme  = "browser"
+)
 
 // guardedMux puts the guard around whatever huma registers.
 type guardedMux struct{ t *Table }

@@ -136,13 +136,56 @@ func (c *Client) TakeSelfie(ctx context.Context, handle string, passed bool) err
 	return c.order(ctx, "selfies/"+url.PathEscape(handle), map[string]any{"passed": passed}, nil)
 }
 
+// Fault is trouble that the platform makes for one creator.
+type Fault struct {
+	// Kind is one of the platform's: latency, rate_limit, error, challenge and others.
+	Kind string
+	// Value is what the kind wants: milliseconds, seconds, a status.
+	Value int
+	// Count is how often it strikes and For how long it lasts; 0 for always.
+	Count int
+	For   time.Duration
+}
+
+// Trouble orders a fault for a creator, by the platform's id.
+func (c *Client) Trouble(ctx context.Context, creator string, f Fault) error {
+	return c.order(ctx, "faults", map[string]any{"user_id": creator, "kind": f.Kind, "value": f.Value, "count": f.Count, "for_sec": f.For.Seconds()}, nil)
+}
+
+// Calm ends the faults of a creator, and says how many there were.
+func (c *Client) Calm(ctx context.Context, creator string) (int, error) {
+	var out struct {
+		Cleared int `json:"cleared"`
+	}
+	err := c.send(ctx, http.MethodDelete, "faults?user_id="+url.QueryEscape(creator), nil, &out)
+	return out.Cleared, err
+}
+
+// Generate makes things happen to a creator at a rate, for a while. A second order replaces the first.
+func (c *Client) Generate(ctx context.Context, creator string, perSecond float64, lasting time.Duration) error {
+	return c.order(ctx, "generate", map[string]any{"user_id": creator, "events_per_sec": perSecond, "for_sec": lasting.Seconds()}, nil)
+}
+
+// StopGenerating ends that, and says whether something ran.
+func (c *Client) StopGenerating(ctx context.Context, creator string) (bool, error) {
+	var out struct {
+		Stopped bool `json:"stopped"`
+	}
+	err := c.send(ctx, http.MethodDelete, "generate?user_id="+url.QueryEscape(creator), nil, &out)
+	return out.Stopped, err
+}
+
 // order sends one order and reads what comes back.
 func (c *Client) order(ctx context.Context, path string, body map[string]any, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode an order: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.origin+"/control/"+path, bytes.NewReader(text))
+	return c.send(ctx, http.MethodPost, path, text, into)
+}
+
+func (c *Client) send(ctx context.Context, method, path string, text []byte, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.origin+"/control/"+path, bytes.NewReader(text))
 	if err != nil {
 		return errors.New("make an order: the sandbox has no valid address")
 	}

@@ -48,6 +48,10 @@ type Setup struct {
 	// Log gets everything, from debug on; OTLP is where traces go.
 	Log  io.Writer
 	OTLP string
+	// Signup is open or closed, as in STAGEDOOR_SIGNUP; closed by default. OIDC are issuer, client and secret of an identity provider, and
+	// PublicURL is where it sends browsers back to.
+	Signup, PublicURL string
+	OIDC              [3]string
 	// Wrap is put in front of the command of a process, such as taskset -c 0; Env is added to its environment.
 	Wrap, Env []string
 }
@@ -74,6 +78,9 @@ func (s Setup) complete(t testing.TB) Setup {
 	}
 	if s.RedisTimeout == 0 {
 		s.RedisTimeout = 5 * time.Second
+	}
+	if s.PublicURL == "" {
+		s.PublicURL = "http://stagedoor.test"
 	}
 	return s
 }
@@ -107,9 +114,10 @@ func inProcess(t testing.TB, i int, s Setup) *Node {
 	}
 	node, err := app.NewNode(t.Context(), config.Config{
 		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: []string{"api", "worker", "listener"}, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
-		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: "http://stagedoor.test", AdminToken: secret.New(AdminToken),
+		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: s.PublicURL, AdminToken: secret.New(AdminToken),
 		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
 		Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox,
+		Signup: s.Signup, OIDCIssuer: s.OIDC[0], OIDCClientID: s.OIDC[1], OIDCSecret: secret.New(s.OIDC[2]), OIDCName: "Test",
 	}, log)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 )
@@ -36,7 +37,8 @@ import (
 //	< {"id":"$ID","revoked":true}
 //
 // Requests. The first line may end in (key: …): default (the org's first key), none, garbage, unknown (well-formed, but
-// nobody's), revoked, expired, other-org, operator, a variable, or scopes, for a key that holds just these. Paths under
+// nobody's), revoked, expired, other-org, operator, a variable, member and a role, for the browser of a member of the org who has it, or
+// scopes, for a key that holds just these. Paths under
 // /admin/ go to the internal listener with the operators' token, others to the public one; (at: internal) and (at: public)
 // override that. Header lines and the body follow; a line ">" ends the headers of a body that looks like one. A body is
 // sent as it stands, as application/json unless a header says otherwise; the value - sends no such header.
@@ -198,7 +200,7 @@ func RunScripts(t *testing.T, node *Node, dir string) {
 		for _, s := range scripts[folder] {
 			t.Run(folder+"/"+strings.TrimSuffix(filepath.Base(s.path), ".txt"), func(t *testing.T) {
 				t.Parallel()
-				r := &run{T: t, node: node, script: s}
+				r := &run{T: t, node: node, script: s, browsers: map[string]*Browser{}}
 				if s.ownNode {
 					r.node = Nodes(t, 1, Setup{})[0]
 				}
@@ -275,6 +277,8 @@ type run struct {
 	node   *Node
 	script *script
 	vars   map[string]string
+	// browsers are those of members, by their roles.
+	browsers map[string]*Browser
 }
 
 func (r *run) step(s *step) {
@@ -318,7 +322,9 @@ func (r *run) request(s *step, body string) *http.Request {
 	if s.body != nil && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if token := r.token(s.key); token != "" && req.Header["Authorization"] == nil {
+	if role, ok := strings.CutPrefix(s.key, "member "); ok {
+		r.signIn(req, role)
+	} else if token := r.token(s.key); token != "" && req.Header["Authorization"] == nil {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	maps.DeleteFunc(req.Header, func(_ string, values []string) bool { return values[0] == "-" })
@@ -349,6 +355,19 @@ func (r *run) expand(text string) string {
 var fixedKeys = map[string]string{
 	"none": "", "default": "$KEY", "other-org": "$OTHER_KEY", "operator": AdminToken, "garbage": "not-a-key",
 	"unknown": "sd_sandbox_0000000000000000000000000000000000000000000" + "1Ifomn",
+}
+
+// signIn makes a request that of a member's browser. Each role of a file is one person.
+func (r *run) signIn(req *http.Request, role string) {
+	r.Helper()
+	if r.browsers[role] == nil {
+		org := r.expand("$ORG")
+		r.browsers[role] = r.node.Join(r, org, role+"."+org+"@example.test", role)
+	}
+	b := r.browsers[role]
+	req.AddCookie(&http.Cookie{Name: member.Cookie, Value: b.Cookie})
+	req.Header.Set("Sec-Fetch-Site", "same-origin")
+	req.Header.Set(member.OrgHeader, b.Org)
 }
 
 // token finds or makes the key that a request is to be made with.

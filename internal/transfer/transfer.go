@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
@@ -65,7 +67,9 @@ type Deps struct {
 	// and no one else's: members are added to them.
 	Call  func(ctx context.Context, org id.Org, account id.Account, d limit.Decision, m *catalog.Method, args catalog.Args) (result []byte, err error)
 	Meter meter
-	Now   func() time.Time
+	// Switches say whether uploads are taken; nil for always.
+	Switches *control.Control
+	Now      func() time.Time
 }
 
 // Transfers is the flow.
@@ -130,6 +134,11 @@ func (t *Transfers) enter(ctx context.Context, c Caller, methods func(*catalog.F
 	var needed []*catalog.Method
 	if ok && platform.Catalog.Files != nil {
 		needed = methods(platform.Catalog.Files)
+	}
+	if slices.ContainsFunc(needed, func(m *catalog.Method) bool { return m.Access == catalog.Write }) {
+		if err := t.Switches.Refuse(control.Writes); err != nil {
+			return nil, nil, err
+		}
 	}
 	for _, m := range needed {
 		if !c.May(m.Resource, m.Name, m.Sensitive) {

@@ -36,3 +36,28 @@ SELECT coalesce(sum(received), 0)::bigint AS received, coalesce(sum(streamed), 0
     coalesce(sum(delivered), 0)::bigint AS delivered, coalesce(sum(failed), 0)::bigint AS failed
 FROM usage_event
 WHERE org_id = @org_id AND hour >= @since AND hour < @until;
+
+-- name: AddSeries :exec
+-- An array of arrays cannot be taken apart by unnest, so each row's classes come as text.
+INSERT INTO usage_series (org_id, account_id, hour, calls, limited, client_errors, failed, took)
+SELECT unnest(@org_ids::text[]), unnest(@account_ids::text[]), unnest(@hours::timestamptz[]), unnest(@calls::bigint[]), unnest(@limited::bigint[]),
+    unnest(@client_errors::bigint[]), unnest(@failed::bigint[]), unnest(@took::text[])::bigint[]
+ON CONFLICT (org_id, account_id, hour)
+DO UPDATE SET calls = usage_series.calls + excluded.calls, limited = usage_series.limited + excluded.limited,
+    client_errors = usage_series.client_errors + excluded.client_errors, failed = usage_series.failed + excluded.failed,
+    took = (
+        SELECT array_agg(coalesce(usage_series.took[i], 0) + coalesce(excluded.took[i], 0) ORDER BY i)
+        FROM generate_series(1, greatest(cardinality(usage_series.took), cardinality(excluded.took))) AS c (i)
+    );
+
+-- name: Series :many
+SELECT hour, calls, limited, client_errors, failed, took FROM usage_series
+WHERE org_id = @org_id AND account_id = ANY (@account_ids::text[]) AND hour >= @since AND hour < @until;
+
+-- name: Activity :many
+SELECT account_id, hour, calls FROM usage_series
+WHERE org_id = @org_id AND account_id = ANY (@account_ids::text[]) AND hour >= @since;
+
+-- name: EventsByHour :many
+SELECT hour, received, streamed, delivered, failed FROM usage_event
+WHERE org_id = @org_id AND hour >= @since AND hour < @until;

@@ -1,5 +1,5 @@
-// Package usage owns the breakdown of what an org calls: by account, operation and outcome, and of what its traffic weighs: by
-// region. Both are hourly sums.
+// Package usage owns the breakdown of what an org calls: by account, operation and outcome, of what its traffic weighs: by region, and
+// of what becomes of its events. All are hourly sums; series.go has those that charts are drawn from.
 //
 // Counting adds to a map in memory; once a second the sums go to the database. A node that is killed loses at most that
 // second of the breakdown. The month's total is not counted here but by admission (package limit), and is exact.
@@ -47,6 +47,9 @@ type Call struct {
 	Operation string
 	Access    Access
 	Outcome   Outcome
+	// Status is what was answered, and Took how long that took; 0 if it is the caller's choice, as with a stream.
+	Status int
+	Took   time.Duration
 }
 
 type sumKey struct {
@@ -68,6 +71,7 @@ type Usage struct {
 	sums      map[sumKey]int64
 	loads     map[loadKey]load
 	events    map[eventKey]Events
+	series    map[seriesKey]*tally
 	summaries *otter.Cache[summaryKey, Summary]
 }
 
@@ -78,9 +82,12 @@ type summaryKey struct {
 
 // New makes the service.
 func New(d Deps) *Usage {
-	return &Usage{Deps: d, sums: map[sumKey]int64{}, loads: map[loadKey]load{}, events: map[eventKey]Events{}, summaries: otter.Must(&otter.Options[summaryKey, Summary]{
-		MaximumSize: 10_000, ExpiryCalculator: otter.ExpiryWriting[summaryKey, Summary](summaryFor),
-	})}
+	return &Usage{
+		Deps: d, sums: map[sumKey]int64{}, loads: map[loadKey]load{}, events: map[eventKey]Events{}, series: map[seriesKey]*tally{},
+		summaries: otter.Must(&otter.Options[summaryKey, Summary]{
+			MaximumSize: 10_000, ExpiryCalculator: otter.ExpiryWriting[summaryKey, Summary](summaryFor),
+		}),
+	}
 }
 
 const (
@@ -95,9 +102,12 @@ const (
 
 // Count adds a call. It does not wait for anything.
 func (u *Usage) Count(c Call) {
-	key := sumKey{c, u.Now().Truncate(time.Hour)}
+	hour := u.Now().UTC().Truncate(time.Hour)
+	key := sumKey{c, hour}
+	key.call.Status, key.call.Took = 0, 0
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.chart(&c, hour)
 	if _, ok := u.sums[key]; ok || len(u.sums) < maxSums {
 		u.sums[key]++
 	}
@@ -123,7 +133,7 @@ func (u *Usage) Run(ctx context.Context) error {
 
 // Flush writes the sums. What cannot be written is kept for the next time.
 func (u *Usage) Flush(ctx context.Context) error {
-	return errors.Join(u.flushCalls(ctx), u.flushBytes(ctx), u.flushEvents(ctx))
+	return errors.Join(u.flushCalls(ctx), u.flushBytes(ctx), u.flushEvents(ctx), u.flushSeries(ctx))
 }
 
 func (u *Usage) flushCalls(ctx context.Context) error {

@@ -100,12 +100,12 @@ func (w *Webhooks) sendShort(e *event.Stored) {
 	w.mu.Lock()
 	h := w.held[event.Bucket(e.Source)]
 	hook := w.machine.Live(e.Org, e.Source)
-	loading := w.machine.Loading()
+	loading, halted := w.machine.Loading(), w.machine.Halted()
 	w.mu.Unlock()
 	if loading {
 		signal(w.loads)
 	}
-	if h == nil || hook == nil || hook.Match != nil && !hook.Match(e.Kind) {
+	if halted || h == nil || hook == nil || hook.Match != nil && !hook.Match(e.Kind) {
 		return
 	}
 	w.workers.Go(func() {

@@ -94,8 +94,9 @@ func (w *Webhooks) doErrands(ctx context.Context) {
 	for b := range w.held {
 		buckets = append(buckets, int16(b))
 	}
+	halted := w.machine.Halted()
 	w.mu.Unlock()
-	if len(buckets) == 0 {
+	if halted || len(buckets) == 0 {
 		return
 	}
 	w.errands.ask()

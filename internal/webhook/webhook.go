@@ -17,6 +17,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -98,6 +99,8 @@ type Deps struct {
 	Public   sender
 	Bus      poker
 	Usage    counter
+	// Switches say whether anything is sent; nil for always. Halt is told of it as well.
+	Switches *control.Control
 	Log      *slog.Logger
 	Now      func() time.Time
 }
@@ -122,6 +125,8 @@ type Webhooks struct {
 	errands  running
 
 	loads, timers, wake chan struct{}
+	// ended means that it is over, and nobody is held back any more.
+	ended bool
 }
 
 // New makes the service.
@@ -150,6 +155,7 @@ func (w *Webhooks) Run(ctx context.Context) error {
 		all.Go(func() { part(ctx) })
 	}
 	all.Wait()
+	w.end()
 	w.workers.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushAtMost)
 	defer cancel()
@@ -220,6 +226,11 @@ func (w *Webhooks) upkeep(ctx context.Context) {
 func subject(account id.Account) string { return "ctl.webhook." + string(account) }
 
 const pattern = "ctl.webhook.*"
+
+// Tell is for others who have changed a webhook.
+func (w *Webhooks) Tell(ctx context.Context, org id.Org, account id.Account) {
+	w.tell(ctx, org, account)
+}
 
 // tell has the owner of the account's bucket look at it. It only makes sooner what would happen anyway.
 func (w *Webhooks) tell(ctx context.Context, org id.Org, account id.Account) {

@@ -1,5 +1,5 @@
-// Package events is the part of the public face that gives out events: as a stream (stream.go), page by page (pull.go), one of them, and
-// the tokens with which browsers open streams (token.go). What is read is package stream's.
+// Package events is the part of the public face that gives out events: as a stream (stream.go), page by page (pull.go), the
+// newest first (latest.go), one of them, and the tokens with which browsers open streams (token.go). What is read is package stream's.
 package events
 
 import (
@@ -23,9 +23,11 @@ type accounts interface {
 	Get(ctx context.Context, owner id.Org, at id.Account) (account.Account, error)
 }
 
-// finder finds single events; *event.Store does.
+// finder finds single events, and the newest; *event.Store does.
 type finder interface {
 	Find(ctx context.Context, org id.Org, source string, event id.Event) (event.Stored, error)
+	FindOne(ctx context.Context, org id.Org, event id.Event) (event.Stored, error)
+	Newest(ctx context.Context, n event.Newest) (list []event.Stored, next event.Position, err error)
 }
 
 // meter counts events that were streamed; *usage.Usage does.
@@ -61,11 +63,22 @@ type accountInput struct {
 	Token string `query:"token" maxLength:"128" doc:"A token of POST /v1/accounts/{id}/events/token, instead of a key."`
 }
 
-type orgInput struct{ Query }
+type orgInput struct {
+	Query
+	Account string `query:"accountId" maxLength:"64" doc:"Only events of this account."`
+	Latest  int    `query:"latest" minimum:"1" maximum:"100" doc:"Pull: so many of the newest events, newest first, instead of a page behind after."`
+	Before  string `query:"before" maxLength:"64" doc:"With latest: nextCursor of the page before, to go on to older events."`
+}
 
 type pullBody struct {
 	Events     []envelope `json:"events" doc:"Oldest first."`
 	NextCursor string     `json:"nextCursor" doc:"Send it as after to go on."`
+	Gap        bool       `json:"gap" doc:"Whether events behind the cursor can no longer be read."`
+}
+
+type orgPullBody struct {
+	Events     []envelope `json:"events" doc:"Oldest first; with latest, newest first."`
+	NextCursor *string    `json:"nextCursor" doc:"Send it as after to go on; with latest, as before, and null if there are no older events. With a filter a page can have fewer events than asked for and yet not be the last."`
 	Gap        bool       `json:"gap" doc:"Whether events behind the cursor can no longer be read."`
 }
 
@@ -114,12 +127,19 @@ func Routes(t *route.Table, d Deps) {
 	}, e.account)
 	route.Written(t, route.Operation{
 		ID: "streamEvents", Method: http.MethodGet, Path: "/v1/events", Tag: tag, Status: http.StatusOK, Streams: true,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Media: []string{eventStream}, Answer: pullBody{},
-		Problems: []problem.Kind{problem.InvalidRequest, problem.UnknownEvent, problem.ServerDraining},
+		Scope: scope.AccountsRead, Quota: limit.Plain, Media: []string{eventStream}, Answer: orgPullBody{},
+		Problems: []problem.Kind{problem.InvalidRequest, problem.UnknownEvent, problem.ServerDraining, problem.AccountNotFound, problem.AccountNotAllowedForKey},
 		Summary:  "Events of all accounts, and of the organisation",
-		Description: streamText + "\n\nEvents of one account are in their order. Cursors of this stream are not those of an account's. " +
+		Description: streamText + " With `latest` and `Accept: application/json` the newest events come first.\n\n" +
+			"Events of one account are in their order. Cursors of this stream are not those of an account's. " +
 			"A key that is limited to accounts sees events of these only.",
 	}, e.org)
+	route.Written(t, route.Operation{
+		ID: "findEvent", Method: http.MethodGet, Path: "/v1/events/{eventId}", Tag: tag, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Answer: eventBody{}, Problems: []problem.Kind{problem.EventNotFound},
+		Summary: "One event of any account", Description: "The event with this id, in the bytes in which it was sent, of whichever account or of the organisation. " +
+			"A key that is limited to accounts finds events of these only.",
+	}, e.findAny)
 	route.Written(t, route.Operation{
 		ID: "getEvent", Method: http.MethodGet, Path: path + "/{eventId}", Tag: tag, Status: http.StatusOK, Account: "id",
 		Scope: scope.AccountsRead, Quota: limit.Plain, Answer: eventBody{}, Problems: []problem.Kind{problem.AccountNotFound, problem.EventNotFound},
@@ -147,24 +167,58 @@ func (e *events) account(w http.ResponseWriter, r *http.Request, in *accountInpu
 	if err != nil {
 		return err
 	}
-	return e.serve(w, r, at, &in.Query)
+	want, err := e.want(r.Context(), at, in.Events)
+	if err != nil {
+		return err
+	}
+	return e.serve(w, r, want, &in.Query)
 }
 
 func (e *events) org(w http.ResponseWriter, r *http.Request, in *orgInput) error {
-	return e.serve(w, r, "", &in.Query)
-}
-
-// serve gives events of an account, or of the org if that is empty, in the way that is asked for.
-func (e *events) serve(w http.ResponseWriter, r *http.Request, at id.Account, in *Query) error {
-	p := route.Caller(r.Context())
-	filter, err := e.filter(r.Context(), in.Events)
+	want, err := e.want(r.Context(), "", in.Events)
 	if err != nil {
 		return err
+	}
+	if in.Account != "" {
+		at, err := id.Parse[id.Account](in.Account)
+		if err != nil {
+			return noAccount()
+		}
+		if err := route.MayUse(route.Caller(r.Context()), at); err != nil {
+			return err
+		}
+		if _, err := e.existing(r.Context(), in.Account); err != nil {
+			return err
+		}
+		want.Among = []id.Account{at}
+	}
+	if in.Latest > 0 && pulls(r.Header) {
+		w.Header().Set("Vary", "Accept")
+		return e.latest(w, r, want, in)
+	}
+	if in.Latest > 0 || in.Before != "" {
+		return problem.InvalidRequest.New("The newest events cannot be streamed backwards.").
+			At("query/latest", "format", "must be sent with Accept: application/json, and before only with it")
+	}
+	return e.serve(w, r, want, &in.Query)
+}
+
+// want is what is asked for: events of an account, or of the org if that is empty.
+func (e *events) want(ctx context.Context, at id.Account, names []string) (stream.Want, error) {
+	p := route.Caller(ctx)
+	filter, err := e.filter(ctx, names)
+	if err != nil {
+		return stream.Want{}, err
 	}
 	want := stream.Want{Org: p.Org.ID, Account: at, Filter: filter, Days: p.Org.Limits.EventRetentionDays}
 	if at == "" {
 		want.Among = p.Key.Allow.Accounts
 	}
+	return want, nil
+}
+
+// serve gives events in the way that is asked for.
+func (e *events) serve(w http.ResponseWriter, r *http.Request, want stream.Want, in *Query) error {
 	w.Header().Set("Vary", "Accept")
 	if pulls(r.Header) {
 		return e.pull(w, r, want, in)
@@ -173,7 +227,7 @@ func (e *events) serve(w http.ResponseWriter, r *http.Request, at id.Account, in
 	if want.After = in.LastEventID; in.LastHeader != "" {
 		want.After, pointer = in.LastHeader, "header/Last-Event-ID"
 	}
-	if err := sound(want.After, at, pointer); err != nil {
+	if err := sound(want.After, want.Account, pointer); err != nil {
 		return err
 	}
 	return e.stream(w, r, want)
@@ -239,10 +293,7 @@ func (e *events) get(w http.ResponseWriter, r *http.Request, in *eventInput) err
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	body := append([]byte(`{"event":`), found.Body...)
-	_, err = w.Write(append(body, '}', '\n'))
-	return err
+	return writeEvent(w, &found)
 }
 
 // find finds an event that the org may still read.

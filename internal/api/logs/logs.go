@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/api/sheet"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
@@ -21,13 +22,12 @@ type logsInput struct {
 	Status  string    `query:"status" pattern:"^[1-5]([0-9][0-9]|xx)$" patternDescription:"a status, or 2xx, 4xx or 5xx" doc:"Only this status, or this class of statuses: 2xx, 4xx, 5xx."`
 	Code    string    `query:"code" maxLength:"64" doc:"Only requests that ended with this problem."`
 	Key     string    `query:"keyId" maxLength:"64" doc:"Only requests of this API key."`
+	Source  string    `query:"source" enum:"api,dashboard,cli" doc:"Only requests of programs with a key, of people in the dashboard, or of our command line."`
 	Since   time.Time `query:"since" doc:"Only requests that began then or later."`
 	Until   time.Time `query:"until" doc:"Only requests that began before."`
-	Limit   int       `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many requests."`
+	Limit   int       `query:"limit" minimum:"1" maximum:"10000" doc:"How many requests: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it is left out."`
 	Cursor  string    `query:"cursor" maxLength:"256" doc:"nextCursor of the page before."`
 }
-
-type logsOutput struct{ Body logsBody }
 
 type logsBody struct {
 	Logs       []logBody `json:"logs" doc:"Newest first."`
@@ -53,8 +53,10 @@ type logBody struct {
 	DurationMS   float64   `json:"durationMs" doc:"From the request's arrival until it was answered."`
 	UpstreamMS   *float64  `json:"upstreamMs" doc:"What the platform and the way to it took of that; null if it was not asked."`
 	KeyID        string    `json:"keyId"`
+	Source       string    `json:"source" enum:"api,dashboard,cli" doc:"A program with a key, a person in the dashboard, or our command line."`
 	AccountID    *string   `json:"accountId" doc:"Null if the request concerned none."`
 	Code         *string   `json:"code" doc:"The problem's code; null if there was none."`
+	Reason       *string   `json:"reason" doc:"Which limit refused it, such as org_rpm; null if none did."`
 	Retryable    *bool     `json:"retryable" doc:"What the problem said; null if there was none."`
 	UpstreamCode *int      `json:"upstreamCode" doc:"The platform's own code; null if it gave none."`
 	BytesIn      int64     `json:"bytesIn" doc:"The size of the request's body."`
@@ -64,9 +66,10 @@ type logBody struct {
 }
 
 type errorsInput struct {
-	Since time.Time `query:"since" doc:"Left out, 24 hours ago."`
-	Until time.Time `query:"until" doc:"Left out, now."`
-	Limit int       `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many groups."`
+	Source string    `query:"source" enum:"api,dashboard,cli" doc:"Only requests of programs with a key, of people in the dashboard, or of our command line."`
+	Since  time.Time `query:"since" doc:"Left out, 24 hours ago."`
+	Until  time.Time `query:"until" doc:"Left out, now."`
+	Limit  int       `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many groups."`
 }
 
 type errorsOutput struct {
@@ -77,6 +80,7 @@ type errorsOutput struct {
 
 type errorBody struct {
 	Code          string    `json:"code" doc:"The problem's code."`
+	Reason        *string   `json:"reason" doc:"Which limit refused them, such as org_rpm; null if none did."`
 	Method        string    `json:"method" doc:"The SDK method or the operation."`
 	Status        int       `json:"status"`
 	Count         int64     `json:"count"`
@@ -91,6 +95,10 @@ const (
 	tagLogs = "Logs"
 	// errorsWithin is how far back failures are grouped unless the caller says.
 	errorsWithin = 24 * time.Hour
+	// usualLimit and pageLimit are those of a page, sheetPage is how much of a sheet is read at a time.
+	usualLimit, pageLimit, sheetPage = 50, 100, 1000
+	// listTimeout is for a sheet of as many requests as it can have.
+	listTimeout = time.Minute
 )
 
 // reads are the operations.
@@ -102,12 +110,13 @@ type reads struct {
 // Routes adds the operations.
 func Routes(t *route.Table, from *journal.Journal, now func() time.Time) {
 	a := reads{from, now}
-	route.Typed(t, route.Operation{
-		ID: "listLogs", Method: http.MethodGet, Path: "/v1/logs", Tag: tagLogs, Status: http.StatusOK,
-		Scope: scope.UsageRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+	route.Written(t, route.Operation{
+		ID: "listLogs", Method: http.MethodGet, Path: "/v1/logs", Tag: tagLogs, Status: http.StatusOK, Timeout: listTimeout,
+		Scope: scope.UsageRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest}, Answer: logsBody{}, Media: []string{sheet.Media},
 		Summary: "Request log",
 		Description: "What the organisation's keys called, newest first: never what was sent or answered. Filters can be combined. " +
-			"A request is here a second or two after its answer, and as long as the plan keeps it. A key that is limited to accounts sees requests about these.",
+			"A request is here a second or two after its answer, and as long as the plan keeps it. A key that is limited to accounts sees requests about these. " +
+			"With `Accept: text/csv` it is a sheet, of up to 10,000 requests.",
 	}, a.listLogs)
 	route.Typed(t, route.Operation{
 		ID: "getLog", Method: http.MethodGet, Path: "/v1/logs/{requestId}", Tag: tagLogs, Status: http.StatusOK,
@@ -119,28 +128,81 @@ func Routes(t *route.Table, from *journal.Journal, now func() time.Time) {
 		ID: "listErrors", Method: http.MethodGet, Path: "/v1/errors", Tag: tagLogs, Status: http.StatusOK,
 		Scope: scope.UsageRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary:     "What goes wrong",
-		Description: "Requests that ended with a problem, grouped by problem, method and status: how many, since when, on how many accounts. The last 24 hours unless you say otherwise.",
+		Description: "Requests that ended with a problem, grouped by problem, limit, method and status: how many, since when, on how many accounts. The last 24 hours unless you say otherwise.",
 	}, a.listErrors)
 }
 
-func (a reads) listLogs(ctx context.Context, in *logsInput) (*logsOutput, error) {
+func (a reads) listLogs(w http.ResponseWriter, r *http.Request, in *logsInput) error {
 	f, behind, err := in.filter()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	entries, next, err := a.Page(ctx, logReader(ctx), f, behind, in.Limit)
+	w.Header().Set("Vary", "Accept")
+	if sheet.Wanted(r.Header) {
+		return a.sheet(w, r, in, f, behind)
+	}
+	most := in.Limit
+	switch {
+	case most == 0:
+		most = usualLimit
+	case most > pageLimit:
+		return problem.InvalidRequest.New("A query parameter is not what the operation expects.").At("query/limit", "range", "expected number <= 100")
+	}
+	entries, next, err := a.Page(r.Context(), logReader(r.Context()), f, behind, most)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := &logsOutput{logsBody{Logs: make([]logBody, len(entries))}}
+	body := logsBody{Logs: make([]logBody, len(entries))}
 	for i := range entries {
-		out.Body.Logs[i] = viewLog(&entries[i])
+		body.Logs[i] = viewLog(&entries[i])
 	}
 	if !next.At.IsZero() {
 		text := next.String()
-		out.Body.NextCursor = &text
+		body.NextCursor = &text
 	}
-	return out, nil
+	return sheet.JSON(w, body)
+}
+
+// sheet writes requests as a sheet, page by page: a reader of the log is not to hold it for long.
+func (a reads) sheet(w http.ResponseWriter, r *http.Request, in *logsInput, f journal.Filter, behind journal.Position) error {
+	out := sheet.New(w, "requests", "at", "requestId", "method", "http", "status", "durationMs", "upstreamMs", "accountId", "keyId", "source", "code", "reason",
+		"upstreamCode", "bytesIn", "bytesOut", "replayed", "dryRun")
+	left := in.Limit
+	if left == 0 {
+		left = sheet.MostRows
+	}
+	for left > 0 {
+		entries, next, err := a.Page(r.Context(), logReader(r.Context()), f, behind, min(left, sheetPage))
+		if err != nil {
+			return err
+		}
+		for i := range entries {
+			if err := out.Row(cells(&entries[i])...); err != nil {
+				return err
+			}
+		}
+		left -= len(entries)
+		if behind = next; next.At.IsZero() {
+			break
+		}
+	}
+	return out.End()
+}
+
+func cells(e *journal.Entry) []string {
+	b := viewLog(e)
+	number := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+	upstream, code := "", ""
+	if b.UpstreamMS != nil {
+		upstream = number(*b.UpstreamMS)
+	}
+	if b.UpstreamCode != nil {
+		code = strconv.Itoa(*b.UpstreamCode)
+	}
+	return []string{
+		sheet.Time(&b.At), b.RequestID, b.Method, b.HTTP, strconv.Itoa(b.Status), number(b.DurationMS), upstream, sheet.Text(b.AccountID), b.KeyID, b.Source,
+		sheet.Text(b.Code), sheet.Text(b.Reason), code, strconv.FormatInt(b.BytesIn, 10), strconv.FormatInt(b.BytesOut, 10), strconv.FormatBool(b.Replayed), strconv.FormatBool(b.DryRun),
+	}
 }
 
 func (a reads) getLog(ctx context.Context, in *logInput) (*logOutput, error) {
@@ -167,7 +229,7 @@ func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, 
 		}
 		since = end.Add(-errorsWithin)
 	}
-	found, err := a.Failures(ctx, logReader(ctx), since, in.Until, in.Limit)
+	found, err := a.Failures(ctx, logReader(ctx), journal.FailureFilter{Source: journal.Source(in.Source), Since: since, Until: in.Until}, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +237,7 @@ func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, 
 	out.Body.Errors = make([]errorBody, len(found))
 	for i, f := range found {
 		out.Body.Errors[i] = errorBody{
-			f.Problem, f.Operation, f.Status, f.Count, f.First, f.Last, f.Accounts, string(f.LastRequest), f.Retryable,
+			f.Problem, some(f.Reason), f.Operation, f.Status, f.Count, f.First, f.Last, f.Accounts, string(f.LastRequest), f.Retryable,
 		}
 	}
 	return out, nil
@@ -190,7 +252,7 @@ func logReader(ctx context.Context) journal.Reader {
 // filter reads what huma cannot check.
 func (in *logsInput) filter() (journal.Filter, journal.Position, error) {
 	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
-	f := journal.Filter{Operation: in.Method, Problem: in.Code, Since: in.Since, Until: in.Until}
+	f := journal.Filter{Operation: in.Method, Problem: in.Code, Source: journal.Source(in.Source), Since: in.Since, Until: in.Until}
 	var (
 		behind journal.Position
 		err    error
@@ -261,16 +323,13 @@ func checkSpan(bad *problem.Error, since, until time.Time) {
 func viewLog(e *journal.Entry) logBody {
 	body := logBody{
 		RequestID: string(e.Request), At: e.At, Method: e.Operation, HTTP: e.Verb, Status: e.Status, DurationMS: milliseconds(e.Took),
-		KeyID: string(e.Key), BytesIn: e.In, BytesOut: e.Out, Replayed: e.Replayed, DryRun: e.DryRun,
+		KeyID: string(e.Key), Source: string(e.Source), BytesIn: e.In, BytesOut: e.Out, Replayed: e.Replayed, DryRun: e.DryRun,
 	}
 	if e.Upstream > 0 {
 		ms := milliseconds(e.Upstream)
 		body.UpstreamMS = &ms
 	}
-	if e.Account != "" {
-		account := string(e.Account)
-		body.AccountID = &account
-	}
+	body.AccountID, body.Reason = some(string(e.Account)), some(e.Reason)
 	if e.Problem != "" {
 		body.Code, body.Retryable = &e.Problem, &e.Retryable
 	}
@@ -278,6 +337,14 @@ func viewLog(e *journal.Entry) logBody {
 		body.UpstreamCode = &e.UpstreamCode
 	}
 	return body
+}
+
+// some is nil for an empty text.
+func some(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 // milliseconds keeps three digits behind the point, as the log does.

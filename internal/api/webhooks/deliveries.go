@@ -43,6 +43,7 @@ type deliveryOutput struct {
 
 type deliveryBody struct {
 	ID         string    `json:"id"`
+	AccountID  string    `json:"accountId"`
 	EventID    string    `json:"eventId"`
 	Event      string    `json:"event" doc:"The event's kind."`
 	Cursor     *string   `json:"cursor" doc:"The event's place in the account's sequence; null for one that is not stored."`
@@ -120,16 +121,7 @@ func (a hooks) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &listOutput{}
-	out.Body.Deliveries = make([]deliveryBody, len(found))
-	for i := range found {
-		out.Body.Deliveries[i] = viewDelivery(&found[i])
-	}
-	if !next.At.IsZero() {
-		text := next.String()
-		out.Body.NextCursor = &text
-	}
-	return out, nil
+	return viewDeliveries(found, next), nil
 }
 
 func (in *listInput) filter() (webhook.LogFilter, error) {
@@ -241,7 +233,7 @@ func (in *replayInput) span() (webhook.Range, error) {
 
 func viewDelivery(d *webhook.Delivery) deliveryBody {
 	b := deliveryBody{
-		ID: string(d.ID), EventID: string(d.Event), Event: d.Kind, At: d.At, Attempt: d.Attempt, State: "failed", Status: d.Status,
+		ID: string(d.ID), AccountID: string(d.Account), EventID: string(d.Event), Event: d.Kind, At: d.At, Attempt: d.Attempt, State: "failed", Status: d.Status,
 		DurationMS: float64(d.Took.Microseconds()) / 1000, Cause: d.Cause,
 	}
 	if d.Delivered {

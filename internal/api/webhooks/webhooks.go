@@ -1,4 +1,5 @@
-// Package webhooks is the part of the public face by which an account's webhook is set and looked after. Delivering is package webhook's.
+// Package webhooks is the part of the public face by which an account's webhook is set and looked after (webhooks.go, deliveries.go), all
+// of them are listed (list.go), and a signature is checked (check.go). Delivering is package webhook's.
 package webhooks
 
 import (
@@ -6,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
@@ -15,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/webhook"
 	"github.com/stagedoor/stagedoor/internal/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/webhook/survey"
 )
 
 type accountInput struct {
@@ -58,7 +61,7 @@ type hookBody struct {
 	Ordering       string     `json:"ordering" enum:"strict,none"`
 	MaxInFlight    int        `json:"maxInFlight" doc:"How many deliveries may be under way; 1 if they are in order."`
 	Enabled        bool       `json:"enabled" doc:"False while nothing is sent: it is paused or disabled."`
-	DisabledReason *string    `json:"disabledReason" enum:"paused,gone,failing" doc:"Why nothing is sent: its owner paused it, its receiver answered 410, or it failed for 72 hours. Null while it is enabled."`
+	DisabledReason *string    `json:"disabledReason" enum:"paused,operator,gone,failing" doc:"Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it failed for 72 hours. Null while it is enabled."`
 	CreatedAt      time.Time  `json:"createdAt"`
 	UpdatedAt      time.Time  `json:"updatedAt"`
 	SigningSecret  *string    `json:"signingSecret,omitempty" sensitive:"true" doc:"Only when the webhook is written or its secret rotated; store it."`
@@ -98,7 +101,23 @@ type testOutput struct {
 }
 
 // hooks are the operations.
-type hooks struct{ *webhook.Webhooks }
+type hooks struct {
+	*webhook.Webhooks
+	survey *survey.Survey
+	roster counter
+}
+
+// counter counts accounts; *roster.Roster does.
+type counter interface {
+	Count(ctx context.Context, owner id.Org, f account.Filter) (map[account.State]int, error)
+}
+
+// Deps is what the operations need.
+type Deps struct {
+	Webhooks *webhook.Webhooks
+	Survey   *survey.Survey
+	Roster   counter
+}
 
 const (
 	tagWebhooks = "Webhooks"
@@ -107,8 +126,8 @@ const (
 )
 
 // Routes adds the operations.
-func Routes(t *route.Table, from *webhook.Webhooks) {
-	a := hooks{from}
+func Routes(t *route.Table, d Deps) {
+	a := hooks{d.Webhooks, d.Survey, d.Roster}
 	missing := []problem.Kind{problem.AccountNotFound, problem.WebhookNotFound}
 	route.Typed(t, route.Operation{
 		ID: "getWebhook", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
@@ -151,6 +170,8 @@ func Routes(t *route.Table, from *webhook.Webhooks) {
 		Example: map[string]any{"from": "cursor"},
 	}, a.resume)
 	deliveryRoutes(t, a)
+	listRoutes(t, a)
+	checkRoutes(t, a)
 }
 
 func parseAccount(text string) (id.Account, error) {
@@ -273,7 +294,9 @@ func view(w webhook.Webhook, err error) (*hookOutput, error) {
 	}
 	switch reason := w.Health.Reason; w.Health.State {
 	case lane.Paused:
-		reason = string(lane.Paused)
+		if reason != lane.ReasonOperator {
+			reason = string(lane.Paused)
+		}
 		b.Enabled, b.DisabledReason = false, &reason
 	case lane.Disabled:
 		b.Enabled, b.DisabledReason = false, &reason

@@ -23,6 +23,26 @@ SET status = @status, attempts = @attempts, active_attempt = @active_attempt, co
     updated_at = @updated_at, finished_at = @finished_at, due_at = @due_at
 WHERE org_id = @org_id AND id = @id;
 
+-- name: Open :exec
+UPDATE connect_session SET opened_at = @now::timestamptz WHERE org_id = @org_id AND id = @id AND opened_at IS NULL;
+
+-- name: List :many
+SELECT * FROM connect_session
+WHERE org_id = @org_id AND id < @before
+    AND (
+        @status::text = '' OR status = @status AND (@status NOT IN ('open', 'in_progress') OR active_attempt <> '' OR expires_at > @now)
+        -- One whose time is over is expired from that moment on, though nobody has looked at it yet.
+        OR (@status = 'expired' AND status IN ('open', 'in_progress') AND active_attempt = '' AND expires_at <= @now)
+    )
+    AND (@reference_id::text = '' OR reference_id = @reference_id)
+    AND (sqlc.narg(accounts)::text[] IS NULL OR account_id = ANY (sqlc.narg(accounts)))
+ORDER BY id DESC LIMIT @max_rows;
+
+-- name: CountOpened :one
+SELECT count(*) AS made, count(opened_at) AS opened FROM connect_session
+WHERE org_id = @org_id AND id >= @first::text AND id < @last::text
+    AND (sqlc.narg(accounts)::text[] IS NULL OR account_id = ANY (sqlc.narg(accounts)));
+
 -- name: Due :many
 -- tenant: time alone decides, whoever they belong to
 SELECT * FROM connect_session WHERE due_at <= @now ORDER BY due_at LIMIT @max_rows FOR UPDATE SKIP LOCKED;

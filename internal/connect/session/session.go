@@ -47,7 +47,8 @@ type Session struct {
 	Connected            id.Account
 	CreatedAt, UpdatedAt time.Time
 	ExpiresAt            time.Time
-	FinishedAt           *time.Time
+	// OpenedAt is when the link was first opened, by whoever or whatever.
+	OpenedAt, FinishedAt *time.Time
 
 	due time.Time
 }
@@ -128,6 +129,42 @@ func (s *Sessions) ByToken(ctx context.Context, token string) (Session, error) {
 	}
 	found, err := byToken(ctx, s.DB.Pool(), hashToken(token))
 	return s.asOf(found), err
+}
+
+// Opened notes that the link was opened. It uses nothing up.
+func (s *Sessions) Opened(ctx context.Context, it Session) error {
+	if it.OpenedAt != nil {
+		return nil
+	}
+	return opened(ctx, s.DB.Pool(), it.Org, it.ID, s.Now().Truncate(time.Microsecond))
+}
+
+// Filter chooses sessions. What is empty does not matter.
+type Filter struct {
+	Status      Status
+	ReferenceID string
+	// Accounts are those that are to be connected again; nil for all sessions.
+	Accounts []id.Account
+	// Before is the last of the page before.
+	Before id.Session
+	Limit  int
+}
+
+// List lists sessions, newest first.
+func (s *Sessions) List(ctx context.Context, org id.Org, f Filter) ([]Session, error) {
+	found, err := list(ctx, s.DB.Pool(), org, f, s.Now())
+	for i := range found {
+		found[i] = s.asOf(found[i])
+	}
+	return found, err
+}
+
+// Made is how many links were made, and how many of them opened.
+type Made struct{ All, Opened int64 }
+
+// CountLinks counts the links that were made within a time.
+func (s *Sessions) CountLinks(ctx context.Context, org id.Org, since, until time.Time, accounts []id.Account) (Made, error) {
+	return countLinks(ctx, s.DB.Pool(), org, since, until, accounts)
 }
 
 // asOf shows a session as expired from that very moment, not from the sweep that follows.

@@ -58,6 +58,41 @@ func save(ctx context.Context, tx postgres.Tx, s Session) error {
 	return nil
 }
 
+func opened(ctx context.Context, q db.DBTX, org id.Org, session id.Session, now time.Time) error {
+	if err := db.New(q).Open(ctx, db.OpenParams{OrgID: org, ID: session, Now: now}); err != nil {
+		return fmt.Errorf("note that %s was opened: %w", session, err)
+	}
+	return nil
+}
+
+func list(ctx context.Context, q db.DBTX, org id.Org, f Filter, now time.Time) ([]Session, error) {
+	p := db.ListParams{
+		OrgID: org, Before: f.Before, Status: string(f.Status), ReferenceID: f.ReferenceID, Accounts: id.Texts(f.Accounts), Now: now, MaxRows: int32(f.Limit),
+	}
+	if p.Before == "" {
+		p.Before = "cs_~" // behind every id
+	}
+	rows, err := db.New(q).List(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("list connect sessions of %s: %w", org, err)
+	}
+	found := make([]Session, len(rows))
+	for i, row := range rows {
+		found[i] = fromRow(row)
+	}
+	return found, nil
+}
+
+func countLinks(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time, accounts []id.Account) (Made, error) {
+	row, err := db.New(q).CountOpened(ctx, db.CountOpenedParams{
+		OrgID: org, First: string(id.Earliest[id.Session](since)), Last: string(id.Earliest[id.Session](until)), Accounts: id.Texts(accounts),
+	})
+	if err != nil {
+		return Made{}, fmt.Errorf("count connect sessions of %s: %w", org, err)
+	}
+	return Made{row.Made, row.Opened}, nil
+}
+
 func due(ctx context.Context, tx postgres.Tx, now time.Time, limit int) ([]Session, error) {
 	rows, err := db.New(tx).Due(ctx, db.DueParams{Now: now, MaxRows: int32(limit)})
 	if err != nil {
@@ -103,7 +138,7 @@ func fromRow(r db.ConnectSession) Session {
 		ID: r.ID, Org: r.OrgID, Status: Status(r.Status), Kinds: r.Kinds, ReferenceID: r.ReferenceID, Label: r.Label, Region: r.Region,
 		Account: id.Account(r.AccountID), ReturnURL: r.ReturnUrl, AllowedOrigins: r.AllowedOrigins, Locale: r.Locale, Remember: r.Remember,
 		Active: id.Attempt(r.ActiveAttempt), Connected: id.Account(r.ConnectedAccount),
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt, FinishedAt: r.FinishedAt, due: r.DueAt,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt, OpenedAt: r.OpenedAt, FinishedAt: r.FinishedAt, due: r.DueAt,
 	}
 	for _, a := range r.Attempts {
 		s.Attempts = append(s.Attempts, id.Attempt(a))

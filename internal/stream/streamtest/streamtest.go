@@ -198,3 +198,32 @@ func (m *Memory) Find(_ context.Context, org id.Org, source string, wanted id.Ev
 	}
 	return event.Stored{}, problem.EventNotFound.New("The account has no event with this id.")
 }
+
+// FindOne is the store's.
+func (m *Memory) FindOne(_ context.Context, org id.Org, wanted id.Event) (event.Stored, error) {
+	m.Lock()
+	defer m.Unlock()
+	for _, e := range m.Events {
+		if e.Org == org && e.ID == wanted {
+			return e, nil
+		}
+	}
+	return event.Stored{}, problem.EventNotFound.New("The organisation has no event with this id.")
+}
+
+// Newest is the store's.
+func (m *Memory) Newest(_ context.Context, n event.Newest) (list []event.Stored, next event.Position, err error) {
+	m.Lock()
+	defer m.Unlock()
+	for _, e := range slices.Backward(m.Events) {
+		before := n.Before.Tx == 0 || e.Tx < n.Before.Tx || e.Tx == n.Before.Tx && e.ID < n.Before.ID
+		if e.Org != n.Org || !before || e.At.Before(n.Since) || n.Sources != nil && !slices.Contains(n.Sources, e.Source) || n.Kinds != nil && !slices.Contains(n.Kinds, e.Kind) {
+			continue
+		}
+		if len(list) == n.Limit {
+			return list, list[n.Limit-1].Position(), nil
+		}
+		list = append(list, e)
+	}
+	return list, event.Position{}, nil
+}

@@ -44,6 +44,8 @@ type Machine struct {
 	newest, oldest *Lane
 	pruned         time.Time
 	awaited        time.Time
+	// halted means that nothing is to be sent: events wait in the store.
+	halted bool
 }
 
 // New makes a machine. chance gives numbers in [0,1).
@@ -219,7 +221,7 @@ func (m *Machine) committed(e *event.Stored, now time.Time) {
 	}
 	missed := l.head > l.tail || l.behind
 	l.head = e.Seq
-	if !missed && l.placed && e.Seq == l.tail+1 && l.row.State.sends() && len(l.items) < m.InMemory && l.bytes < m.InMemoryBytes {
+	if !missed && !m.halted && l.placed && e.Seq == l.tail+1 && l.row.State.sends() && len(l.items) < m.InMemory && l.bytes < m.InMemoryBytes {
 		l.add(e)
 	} else if !missed {
 		l.missedAt = e.At
@@ -247,6 +249,8 @@ func (m *Machine) act(l *Lane, now time.Time) {
 	case !l.bucket.runs() || !l.placed || l.strays > 0:
 		return
 	case !l.row.State.sends() && (l.row.State != Backoff || !l.probing):
+		return
+	case m.halted && l.known && l.hook != nil:
 		return
 	case !l.known:
 		m.load(l)
@@ -535,6 +539,9 @@ func (m *Machine) Loading() bool { return !m.loads.empty() }
 
 // Tick begins what is due.
 func (m *Machine) Tick(now time.Time) {
+	if m.halted {
+		return // nobody fails for what was not sent
+	}
 	for t := m.timers.due(now); t != nil; t = m.timers.due(now) {
 		if t.host != nil {
 			m.tryHost(t.host, now)
@@ -563,12 +570,19 @@ func (m *Machine) Tick(now time.Time) {
 
 // NextDue is when Tick has something to do. Sooner says that this has become earlier since.
 func (m *Machine) NextDue() (at time.Time, ok bool) {
+	if m.halted {
+		m.awaited = time.Time{}
+		return m.awaited, false
+	}
 	m.awaited, ok = m.timers.next()
 	return m.awaited, ok
 }
 
 // Sooner says whether Tick has something to do before the time that NextDue gave last.
 func (m *Machine) Sooner() bool {
+	if m.halted {
+		return false
+	}
 	at, ok := m.timers.next()
 	return ok && (m.awaited.IsZero() || at.Before(m.awaited))
 }

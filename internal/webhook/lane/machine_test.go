@@ -27,7 +27,7 @@ func trouble(w *world, source string, _ int64) lane.Result {
 	}
 }
 
-// Whatever endpoints do, whenever a flush fails or a node dies: each account's events are delivered in their order, none is lost, and
+// Whatever endpoints do, whenever a flush fails, deliveries are held back or a node dies: each account's events are delivered in their order, none is lost, and
 // none comes twice unless a node died.
 func TestNothingIsLostAndOrderHolds(t *testing.T) {
 	t.Parallel()
@@ -56,6 +56,12 @@ func TestNothingIsLostAndOrderHolds(t *testing.T) {
 				}
 			case 8:
 				w.order(source)
+			case 9:
+				if w.machine.Halted() {
+					w.machine.Go(w.now)
+				} else if w.random.IntN(3) == 0 {
+					w.machine.Halt()
+				}
 			default:
 				for range w.random.IntN(20) {
 					w.step()
@@ -63,6 +69,7 @@ func TestNothingIsLostAndOrderHolds(t *testing.T) {
 			}
 		}
 		clear(w.broken)
+		w.machine.Go(w.now)
 		w.resumeAll()
 		w.settle(100 * time.Hour)
 		w.check(seed)

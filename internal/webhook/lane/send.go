@@ -29,7 +29,7 @@ type Job struct {
 
 // Next is a delivery that may begin; nil if none may. It must be answered by Done.
 func (m *Machine) Next(now time.Time) *Job {
-	for {
+	for !m.halted {
 		w, h, c, ok := m.gate.pick()
 		if !ok {
 			return nil
@@ -44,6 +44,7 @@ func (m *Machine) Next(now time.Time) *Job {
 		}
 		m.gate.release(h, c, 0)
 	}
+	return nil
 }
 
 // begin starts a lane's next delivery if it still wants to.
@@ -124,7 +125,7 @@ func (m *Machine) Done(job *Job, r Result, now time.Time) Verdict {
 	m.judge(l, one, job, r, verdict, now)
 	m.look(l)
 	m.act(l, now)
-	if l.row.State != Live && !l.row.State.sends() && !l.probing {
+	if m.halted || l.row.State != Live && !l.row.State.sends() && !l.probing {
 		l.forget()
 	}
 	return verdict
@@ -262,6 +263,8 @@ func (m *Machine) wait(l *Lane, until time.Time) {
 const (
 	ReasonGone    = "gone"
 	ReasonFailing = "failing"
+	// ReasonOperator is why a lane is paused that an operator has paused.
+	ReasonOperator = "operator"
 )
 
 func (m *Machine) disable(l *Lane, reason string, now time.Time) {

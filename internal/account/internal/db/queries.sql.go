@@ -316,6 +316,103 @@ func (q *Queries) Eventful(ctx context.Context, arg EventfulParams) error {
 	return err
 }
 
+const find = `-- name: Find :many
+SELECT a.org_id, a.id, a.upstream_id, a.label, a.state, a.state_reason, a.state_changed_at, a.username, a.region, a.created_at,
+    h.last_seen_at, h.last_checked_at, coalesce(h.listener_state, 'off')::text AS listener_state, h.listener_since, coalesce(h.shard, 0)::smallint AS shard
+FROM (
+    SELECT x.org_id, x.id FROM account x WHERE x.id = $1::text
+    UNION
+    SELECT x.org_id, x.id FROM account x WHERE x.upstream_id = $1::text AND x.disconnecting_at IS NULL
+    UNION
+    (SELECT x.org_id, x.id FROM account x WHERE lower(x.username) COLLATE "C" >= $2 AND lower(x.username) COLLATE "C" < $3 AND x.disconnecting_at IS NULL
+     ORDER BY lower(x.username) COLLATE "C" LIMIT 500)
+    UNION
+    (SELECT x.org_id, x.id FROM account x WHERE lower(x.label) COLLATE "C" >= $2 AND lower(x.label) COLLATE "C" < $3 AND x.disconnecting_at IS NULL
+     ORDER BY lower(x.label) COLLATE "C" LIMIT 500)
+) found
+JOIN account a ON a.org_id = found.org_id AND a.id = found.id
+LEFT JOIN account_health h ON h.org_id = a.org_id AND h.account_id = a.id
+WHERE a.disconnecting_at IS NULL AND a.id < $4 AND ($5::text = '' OR a.org_id = $5)
+    AND ($6::text = '' OR a.state = $6) AND ($7::text = '' OR a.region = $7)
+ORDER BY a.id DESC LIMIT $8
+`
+
+type FindParams struct {
+	Text    string
+	Low     string
+	High    string
+	Before  id.Account
+	OnlyOrg string
+	State   string
+	Region  string
+	MaxRows int32
+}
+
+type FindRow struct {
+	OrgID          id.Org
+	ID             id.Account
+	UpstreamID     string
+	Label          string
+	State          string
+	StateReason    string
+	StateChangedAt time.Time
+	Username       string
+	Region         string
+	CreatedAt      time.Time
+	LastSeenAt     *time.Time
+	LastCheckedAt  *time.Time
+	ListenerState  string
+	ListenerSince  *time.Time
+	Shard          int16
+}
+
+// tenant: operators look for accounts of all orgs, and see what they are but nothing that is in them
+// Each part reads an index of its own: an OR over them would have the planner read all accounts.
+func (q *Queries) Find(ctx context.Context, arg FindParams) ([]FindRow, error) {
+	rows, err := q.db.Query(ctx, find,
+		arg.Text,
+		arg.Low,
+		arg.High,
+		arg.Before,
+		arg.OnlyOrg,
+		arg.State,
+		arg.Region,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindRow
+	for rows.Next() {
+		var i FindRow
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.ID,
+			&i.UpstreamID,
+			&i.Label,
+			&i.State,
+			&i.StateReason,
+			&i.StateChangedAt,
+			&i.Username,
+			&i.Region,
+			&i.CreatedAt,
+			&i.LastSeenAt,
+			&i.LastCheckedAt,
+			&i.ListenerState,
+			&i.ListenerSince,
+			&i.Shard,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const get = `-- name: Get :one
 SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
@@ -646,6 +743,37 @@ func (q *Queries) Listened(ctx context.Context, arg ListenedParams) (int32, erro
 	return goods, err
 }
 
+const listenersByShard = `-- name: ListenersByShard :many
+SELECT shard, listener_state, count(*) AS accounts FROM account_health GROUP BY shard, listener_state
+`
+
+type ListenersByShardRow struct {
+	Shard         int16
+	ListenerState string
+	Accounts      int64
+}
+
+// tenant: operators see how many listeners a shard has, and in which state
+func (q *Queries) ListenersByShard(ctx context.Context) ([]ListenersByShardRow, error) {
+	rows, err := q.db.Query(ctx, listenersByShard)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListenersByShardRow
+	for rows.Next() {
+		var i ListenersByShardRow
+		if err := rows.Scan(&i.Shard, &i.ListenerState, &i.Accounts); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lock = `-- name: Lock :one
 SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
@@ -825,6 +953,84 @@ func (q *Queries) MarkDisconnecting(ctx context.Context, arg MarkDisconnectingPa
 	return session_version, err
 }
 
+const newest = `-- name: Newest :many
+SELECT a.org_id, a.id, a.upstream_id, a.label, a.state, a.state_reason, a.state_changed_at, a.username, a.region, a.created_at,
+    h.last_seen_at, h.last_checked_at, coalesce(h.listener_state, 'off')::text AS listener_state, h.listener_since, coalesce(h.shard, 0)::smallint AS shard
+FROM account a LEFT JOIN account_health h ON h.org_id = a.org_id AND h.account_id = a.id
+WHERE a.disconnecting_at IS NULL AND a.id < $1 AND ($2::text = '' OR a.org_id = $2)
+    AND ($3::text = '' OR a.state = $3) AND ($4::text = '' OR a.region = $4)
+ORDER BY a.id DESC LIMIT $5
+`
+
+type NewestParams struct {
+	Before  id.Account
+	OnlyOrg string
+	State   string
+	Region  string
+	MaxRows int32
+}
+
+type NewestRow struct {
+	OrgID          id.Org
+	ID             id.Account
+	UpstreamID     string
+	Label          string
+	State          string
+	StateReason    string
+	StateChangedAt time.Time
+	Username       string
+	Region         string
+	CreatedAt      time.Time
+	LastSeenAt     *time.Time
+	LastCheckedAt  *time.Time
+	ListenerState  string
+	ListenerSince  *time.Time
+	Shard          int16
+}
+
+// tenant: operators look for accounts of all orgs, and see what they are but nothing that is in them
+func (q *Queries) Newest(ctx context.Context, arg NewestParams) ([]NewestRow, error) {
+	rows, err := q.db.Query(ctx, newest,
+		arg.Before,
+		arg.OnlyOrg,
+		arg.State,
+		arg.Region,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NewestRow
+	for rows.Next() {
+		var i NewestRow
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.ID,
+			&i.UpstreamID,
+			&i.Label,
+			&i.State,
+			&i.StateReason,
+			&i.StateChangedAt,
+			&i.Username,
+			&i.Region,
+			&i.CreatedAt,
+			&i.LastSeenAt,
+			&i.LastCheckedAt,
+			&i.ListenerState,
+			&i.ListenerSince,
+			&i.Shard,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ownerIn = `-- name: OwnerIn :one
 SELECT org_id FROM account_health WHERE shard = $1 AND account_id = $2
 `
@@ -849,7 +1055,12 @@ WHERE account.org_id = $1 AND account.id > $2 AND account.disconnecting_at IS NU
     AND ($3::text = '' OR account.state = $3) AND ($4::text = '' OR account.reference_id = $4)
     AND ($5::text = '' OR account.label = $5)
     AND ($6::text[] IS NULL OR account.id = ANY ($6))
-ORDER BY account.id LIMIT $7
+    AND (
+        $7::text = '' OR strpos(lower(account.label), lower($7)) > 0 OR strpos(lower(account.username), lower($7)) > 0
+        OR strpos(lower(account.display_name), lower($7)) > 0 OR strpos(lower(account.reference_id), lower($7)) > 0
+        OR strpos(account.id, lower($7)) > 0 OR strpos(account.upstream_id, $7) > 0
+    )
+ORDER BY account.id LIMIT $8
 `
 
 type PageParams struct {
@@ -859,6 +1070,7 @@ type PageParams struct {
 	ReferenceID string
 	Label       string
 	Among       []string
+	Query       string
 	MaxRows     int32
 }
 
@@ -875,6 +1087,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]PageRow, error) {
 		arg.ReferenceID,
 		arg.Label,
 		arg.Among,
+		arg.Query,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -1209,6 +1422,124 @@ func (q *Queries) Seen(ctx context.Context, arg SeenParams) error {
 		arg.Before,
 	)
 	return err
+}
+
+const sorted = `-- name: Sorted :many
+SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
+FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
+WHERE account.org_id = $1 AND account.disconnecting_at IS NULL
+    AND ($2::text = '' OR account.state = $2) AND ($3::text = '' OR account.reference_id = $3)
+    AND ($4::text = '' OR account.label = $4)
+    AND ($5::text[] IS NULL OR account.id = ANY ($5))
+    AND (
+        $6::text = '' OR strpos(lower(account.label), lower($6)) > 0 OR strpos(lower(account.username), lower($6)) > 0
+        OR strpos(lower(account.display_name), lower($6)) > 0 OR strpos(lower(account.reference_id), lower($6)) > 0
+        OR strpos(account.id, lower($6)) > 0 OR strpos(account.upstream_id, $6) > 0
+    )
+    AND CASE WHEN $7::boolean THEN (lower(account.label), account.id) > (lower($8::text), $9::text)
+        ELSE coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') < $10::timestamptz
+            OR (coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') = $10::timestamptz AND account.id > $9::text)
+    END
+ORDER BY CASE WHEN $7 THEN lower(account.label) END, CASE WHEN NOT $7 THEN coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') END DESC,
+    account.id
+LIMIT $11
+`
+
+type SortedParams struct {
+	OrgID       id.Org
+	State       string
+	ReferenceID string
+	Label       string
+	Among       []string
+	Query       string
+	ByLabel     bool
+	AfterLabel  string
+	After       string
+	AfterSeen   time.Time
+	MaxRows     int32
+}
+
+type SortedRow struct {
+	Account       Account
+	AccountHealth AccountHealth
+}
+
+// Page in another order: by label, or the last seen first. An org's accounts are few enough to be sorted each time.
+func (q *Queries) Sorted(ctx context.Context, arg SortedParams) ([]SortedRow, error) {
+	rows, err := q.db.Query(ctx, sorted,
+		arg.OrgID,
+		arg.State,
+		arg.ReferenceID,
+		arg.Label,
+		arg.Among,
+		arg.Query,
+		arg.ByLabel,
+		arg.AfterLabel,
+		arg.After,
+		arg.AfterSeen,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SortedRow
+	for rows.Next() {
+		var i SortedRow
+		if err := rows.Scan(
+			&i.Account.OrgID,
+			&i.Account.ID,
+			&i.Account.UpstreamID,
+			&i.Account.Label,
+			&i.Account.State,
+			&i.Account.StateReason,
+			&i.Account.StateChangedAt,
+			&i.Account.Username,
+			&i.Account.DisplayName,
+			&i.Account.AvatarUrl,
+			&i.Account.Region,
+			&i.Account.ReferenceID,
+			&i.Account.Metadata,
+			&i.Account.RememberCredentials,
+			&i.Account.CreatedAt,
+			&i.Account.FirstActiveAt,
+			&i.Account.DownSince,
+			&i.Account.SessionVersion,
+			&i.Account.SealedVersion,
+			&i.Account.SignIn,
+			&i.Account.SessionDead,
+			&i.Account.SessionExpiresAt,
+			&i.Account.WarnAt,
+			&i.Account.AttemptID,
+			&i.Account.AttemptKind,
+			&i.Account.PendingAttemptID,
+			&i.Account.ReauthOwner,
+			&i.Account.ReauthUntil,
+			&i.Account.ReauthTries,
+			&i.Account.DisconnectingAt,
+			&i.Account.DisconnectingBy,
+			&i.Account.DisconnectedAt,
+			&i.AccountHealth.OrgID,
+			&i.AccountHealth.AccountID,
+			&i.AccountHealth.Shard,
+			&i.AccountHealth.ProbeAt,
+			&i.AccountHealth.LastSeenAt,
+			&i.AccountHealth.LastCheckedAt,
+			&i.AccountHealth.Troubles,
+			&i.AccountHealth.TroubledAt,
+			&i.AccountHealth.Goods,
+			&i.AccountHealth.ListenerState,
+			&i.AccountHealth.ListenerSince,
+			&i.AccountHealth.LastEventAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const takeShard = `-- name: TakeShard :exec

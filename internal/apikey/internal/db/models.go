@@ -22,4 +22,8 @@ type ApiKey struct {
 	RevokedAt  *time.Time
 	Methods    []byte
 	AccountIds []string
+	Kind       string
+	SessionID  string
+	PersonID   string
+	LastUsedAt *time.Time
 }

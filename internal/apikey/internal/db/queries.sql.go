@@ -12,8 +12,44 @@ import (
 	"github.com/stagedoor/stagedoor/internal/id"
 )
 
+const addSession = `-- name: AddSession :execrows
+INSERT INTO api_key (org_id, id, hash, hint, label, scopes, created_at, expires_at, kind, session_id, person_id)
+VALUES ($1, $2, $3, '', $4, $5, $6, $7, 'session', $8, $9)
+ON CONFLICT (hash) DO NOTHING
+`
+
+type AddSessionParams struct {
+	OrgID     id.Org
+	ID        id.Key
+	Hash      []byte
+	Label     string
+	Scopes    []string
+	CreatedAt time.Time
+	ExpiresAt *time.Time
+	SessionID string
+	PersonID  string
+}
+
+func (q *Queries) AddSession(ctx context.Context, arg AddSessionParams) (int64, error) {
+	result, err := q.db.Exec(ctx, addSession,
+		arg.OrgID,
+		arg.ID,
+		arg.Hash,
+		arg.Label,
+		arg.Scopes,
+		arg.CreatedAt,
+		arg.ExpiresAt,
+		arg.SessionID,
+		arg.PersonID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const byHash = `-- name: ByHash :one
-SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids FROM api_key WHERE hash = $1
+SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids, kind, session_id, person_id, last_used_at FROM api_key WHERE hash = $1
 `
 
 // tenant: the hash of the secret is the proof of which org calls
@@ -32,12 +68,16 @@ func (q *Queries) ByHash(ctx context.Context, hash []byte) (ApiKey, error) {
 		&i.RevokedAt,
 		&i.Methods,
 		&i.AccountIds,
+		&i.Kind,
+		&i.SessionID,
+		&i.PersonID,
+		&i.LastUsedAt,
 	)
 	return i, err
 }
 
 const byID = `-- name: ByID :one
-SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids FROM api_key WHERE org_id = $1 AND id = $2
+SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids, kind, session_id, person_id, last_used_at FROM api_key WHERE org_id = $1 AND id = $2
 `
 
 type ByIDParams struct {
@@ -60,13 +100,17 @@ func (q *Queries) ByID(ctx context.Context, arg ByIDParams) (ApiKey, error) {
 		&i.RevokedAt,
 		&i.Methods,
 		&i.AccountIds,
+		&i.Kind,
+		&i.SessionID,
+		&i.PersonID,
+		&i.LastUsedAt,
 	)
 	return i, err
 }
 
 const countLive = `-- name: CountLive :one
 SELECT count(*) FROM api_key
-WHERE org_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)
+WHERE org_id = $1 AND kind = 'secret' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)
 `
 
 type CountLiveParams struct {
@@ -82,7 +126,7 @@ func (q *Queries) CountLive(ctx context.Context, arg CountLiveParams) (int64, er
 }
 
 const exists = `-- name: Exists :one
-SELECT EXISTS (SELECT 1 FROM api_key WHERE org_id = $1 AND id = $2)
+SELECT EXISTS (SELECT 1 FROM api_key WHERE org_id = $1 AND id = $2 AND kind = 'secret')
 `
 
 type ExistsParams struct {
@@ -95,6 +139,21 @@ func (q *Queries) Exists(ctx context.Context, arg ExistsParams) (bool, error) {
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const extendSession = `-- name: ExtendSession :exec
+UPDATE api_key SET expires_at = $1 WHERE session_id = $2 AND kind = 'session' AND revoked_at IS NULL
+`
+
+type ExtendSessionParams struct {
+	ExpiresAt *time.Time
+	SessionID string
+}
+
+// tenant: a browser is a person's, who may belong to several orgs
+func (q *Queries) ExtendSession(ctx context.Context, arg ExtendSessionParams) error {
+	_, err := q.db.Exec(ctx, extendSession, arg.ExpiresAt, arg.SessionID)
+	return err
 }
 
 const insert = `-- name: Insert :exec
@@ -132,7 +191,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 }
 
 const list = `-- name: List :many
-SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids FROM api_key WHERE org_id = $1 ORDER BY id
+SELECT org_id, id, hash, hint, label, scopes, created_at, expires_at, revoked_at, methods, account_ids, kind, session_id, person_id, last_used_at FROM api_key WHERE org_id = $1 AND kind = 'secret' ORDER BY id
 `
 
 func (q *Queries) List(ctx context.Context, orgID id.Org) ([]ApiKey, error) {
@@ -156,6 +215,10 @@ func (q *Queries) List(ctx context.Context, orgID id.Org) ([]ApiKey, error) {
 			&i.RevokedAt,
 			&i.Methods,
 			&i.AccountIds,
+			&i.Kind,
+			&i.SessionID,
+			&i.PersonID,
+			&i.LastUsedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -167,9 +230,61 @@ func (q *Queries) List(ctx context.Context, orgID id.Org) ([]ApiKey, error) {
 	return items, nil
 }
 
+const orgsOfSession = `-- name: OrgsOfSession :many
+SELECT org_id FROM api_key WHERE session_id = $1 AND kind = 'session' AND revoked_at IS NULL ORDER BY org_id
+`
+
+// tenant: a browser is a person's, who may belong to several orgs
+func (q *Queries) OrgsOfSession(ctx context.Context, sessionID string) ([]id.Org, error) {
+	rows, err := q.db.Query(ctx, orgsOfSession, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Org
+	for rows.Next() {
+		var org_id id.Org
+		if err := rows.Scan(&org_id); err != nil {
+			return nil, err
+		}
+		items = append(items, org_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const renewSession = `-- name: RenewSession :execrows
+UPDATE api_key SET label = $1, scopes = $2, expires_at = $3, revoked_at = NULL
+WHERE org_id = $4 AND hash = $5 AND kind = 'session'
+`
+
+type RenewSessionParams struct {
+	Label     string
+	Scopes    []string
+	ExpiresAt *time.Time
+	OrgID     id.Org
+	Hash      []byte
+}
+
+func (q *Queries) RenewSession(ctx context.Context, arg RenewSessionParams) (int64, error) {
+	result, err := q.db.Exec(ctx, renewSession,
+		arg.Label,
+		arg.Scopes,
+		arg.ExpiresAt,
+		arg.OrgID,
+		arg.Hash,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const revoke = `-- name: Revoke :one
 UPDATE api_key SET revoked_at = $1
-WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL
+WHERE org_id = $2 AND id = $3 AND kind = 'secret' AND revoked_at IS NULL
 RETURNING label
 `
 
@@ -184,4 +299,126 @@ func (q *Queries) Revoke(ctx context.Context, arg RevokeParams) (string, error) 
 	var label string
 	err := row.Scan(&label)
 	return label, err
+}
+
+const revokeOfPerson = `-- name: RevokeOfPerson :execrows
+UPDATE api_key SET revoked_at = $1
+WHERE org_id = $2 AND person_id = $3 AND kind = 'session' AND revoked_at IS NULL
+`
+
+type RevokeOfPersonParams struct {
+	Now      *time.Time
+	OrgID    id.Org
+	PersonID string
+}
+
+func (q *Queries) RevokeOfPerson(ctx context.Context, arg RevokeOfPersonParams) (int64, error) {
+	result, err := q.db.Exec(ctx, revokeOfPerson, arg.Now, arg.OrgID, arg.PersonID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const revokeSession = `-- name: RevokeSession :exec
+UPDATE api_key SET revoked_at = $1 WHERE session_id = $2 AND kind = 'session' AND revoked_at IS NULL
+`
+
+type RevokeSessionParams struct {
+	Now       *time.Time
+	SessionID string
+}
+
+// tenant: a browser is a person's, who may belong to several orgs
+func (q *Queries) RevokeSession(ctx context.Context, arg RevokeSessionParams) error {
+	_, err := q.db.Exec(ctx, revokeSession, arg.Now, arg.SessionID)
+	return err
+}
+
+const scopesOfPerson = `-- name: ScopesOfPerson :execrows
+UPDATE api_key SET scopes = $1
+WHERE org_id = $2 AND person_id = $3 AND kind = 'session' AND revoked_at IS NULL
+`
+
+type ScopesOfPersonParams struct {
+	Scopes   []string
+	OrgID    id.Org
+	PersonID string
+}
+
+func (q *Queries) ScopesOfPerson(ctx context.Context, arg ScopesOfPersonParams) (int64, error) {
+	result, err := q.db.Exec(ctx, scopesOfPerson, arg.Scopes, arg.OrgID, arg.PersonID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const sessionsIn = `-- name: SessionsIn :many
+SELECT session_id FROM api_key
+WHERE org_id = $1 AND kind = 'session' AND revoked_at IS NULL AND expires_at > $2
+ORDER BY session_id
+`
+
+type SessionsInParams struct {
+	OrgID id.Org
+	Now   *time.Time
+}
+
+func (q *Queries) SessionsIn(ctx context.Context, arg SessionsInParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, sessionsIn, arg.OrgID, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var session_id string
+		if err := rows.Scan(&session_id); err != nil {
+			return nil, err
+		}
+		items = append(items, session_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const trimSessions = `-- name: TrimSessions :execrows
+DELETE FROM api_key WHERE kind = 'session' AND expires_at < $1
+`
+
+// tenant: whoever they belonged to, they are over
+func (q *Queries) TrimSessions(ctx context.Context, before *time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, trimSessions, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const used = `-- name: Used :exec
+UPDATE api_key AS u SET last_used_at = $1
+WHERE u.org_id = $2 AND u.id = (
+    SELECT k.id FROM api_key k WHERE k.org_id = $2 AND k.id = $3 AND (k.last_used_at IS NULL OR k.last_used_at < $4) FOR UPDATE SKIP LOCKED
+)
+`
+
+type UsedParams struct {
+	Now    *time.Time
+	OrgID  id.Org
+	ID     id.Key
+	Before *time.Time
+}
+
+// Whoever has the row locked is not waited for: this is worth no call's time.
+func (q *Queries) Used(ctx context.Context, arg UsedParams) error {
+	_, err := q.db.Exec(ctx, used,
+		arg.Now,
+		arg.OrgID,
+		arg.ID,
+		arg.Before,
+	)
+	return err
 }

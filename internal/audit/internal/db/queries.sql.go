@@ -57,6 +57,278 @@ func (q *Queries) Chain(ctx context.Context, arg ChainParams) ([]AuditEntry, err
 	return items, nil
 }
 
+const chosen = `-- name: Chosen :many
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
+WHERE org_id = $1 AND seq < $2 AND seq >= $3 AND at >= $4 AND at < $5
+    AND ($6::text = '' OR action = $6) AND ($7::text = '' OR actor_id = $7) AND ($8::text = '' OR target = $8)
+ORDER BY seq DESC LIMIT $9
+`
+
+type ChosenParams struct {
+	OrgID   id.Org
+	Before  int64
+	FromSeq int64
+	Since   time.Time
+	Until   time.Time
+	Action  string
+	ActorID string
+	Target  string
+	MaxRows int32
+}
+
+// Page with filters. The first and the last number keep it to about the time that is asked for.
+func (q *Queries) Chosen(ctx context.Context, arg ChosenParams) ([]AuditEntry, error) {
+	rows, err := q.db.Query(ctx, chosen,
+		arg.OrgID,
+		arg.Before,
+		arg.FromSeq,
+		arg.Since,
+		arg.Until,
+		arg.Action,
+		arg.ActorID,
+		arg.Target,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditEntry
+	for rows.Next() {
+		var i AuditEntry
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Seq,
+			&i.ID,
+			&i.At,
+			&i.ActorKind,
+			&i.ActorID,
+			&i.ActorLabel,
+			&i.Action,
+			&i.Target,
+			&i.RequestID,
+			&i.IpHash,
+			&i.Changes,
+			&i.Hash,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const chosenByAction = `-- name: ChosenByAction :many
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
+WHERE org_id = $1 AND action = $2::text AND seq < $3 AND seq >= $4 AND at >= $5 AND at < $6
+    AND ($7::text = '' OR actor_id = $7) AND ($8::text = '' OR target = $8)
+ORDER BY seq DESC LIMIT $9
+`
+
+type ChosenByActionParams struct {
+	OrgID   id.Org
+	Action  string
+	Before  int64
+	FromSeq int64
+	Since   time.Time
+	Until   time.Time
+	ActorID string
+	Target  string
+	MaxRows int32
+}
+
+// Chosen by the index of actions.
+func (q *Queries) ChosenByAction(ctx context.Context, arg ChosenByActionParams) ([]AuditEntry, error) {
+	rows, err := q.db.Query(ctx, chosenByAction,
+		arg.OrgID,
+		arg.Action,
+		arg.Before,
+		arg.FromSeq,
+		arg.Since,
+		arg.Until,
+		arg.ActorID,
+		arg.Target,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditEntry
+	for rows.Next() {
+		var i AuditEntry
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Seq,
+			&i.ID,
+			&i.At,
+			&i.ActorKind,
+			&i.ActorID,
+			&i.ActorLabel,
+			&i.Action,
+			&i.Target,
+			&i.RequestID,
+			&i.IpHash,
+			&i.Changes,
+			&i.Hash,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const chosenByActor = `-- name: ChosenByActor :many
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
+WHERE org_id = $1 AND actor_id = $2::text AND seq < $3 AND seq >= $4 AND at >= $5 AND at < $6
+    AND ($7::text = '' OR action = $7) AND ($8::text = '' OR target = $8)
+ORDER BY seq DESC LIMIT $9
+`
+
+type ChosenByActorParams struct {
+	OrgID   id.Org
+	ActorID string
+	Before  int64
+	FromSeq int64
+	Since   time.Time
+	Until   time.Time
+	Action  string
+	Target  string
+	MaxRows int32
+}
+
+// Chosen by the index of actors.
+func (q *Queries) ChosenByActor(ctx context.Context, arg ChosenByActorParams) ([]AuditEntry, error) {
+	rows, err := q.db.Query(ctx, chosenByActor,
+		arg.OrgID,
+		arg.ActorID,
+		arg.Before,
+		arg.FromSeq,
+		arg.Since,
+		arg.Until,
+		arg.Action,
+		arg.Target,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditEntry
+	for rows.Next() {
+		var i AuditEntry
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Seq,
+			&i.ID,
+			&i.At,
+			&i.ActorKind,
+			&i.ActorID,
+			&i.ActorLabel,
+			&i.Action,
+			&i.Target,
+			&i.RequestID,
+			&i.IpHash,
+			&i.Changes,
+			&i.Hash,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const chosenByTarget = `-- name: ChosenByTarget :many
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
+WHERE org_id = $1 AND target = $2::text AND seq < $3 AND seq >= $4 AND at >= $5 AND at < $6
+    AND ($7::text = '' OR action = $7) AND ($8::text = '' OR actor_id = $8)
+ORDER BY seq DESC LIMIT $9
+`
+
+type ChosenByTargetParams struct {
+	OrgID   id.Org
+	Target  string
+	Before  int64
+	FromSeq int64
+	Since   time.Time
+	Until   time.Time
+	Action  string
+	ActorID string
+	MaxRows int32
+}
+
+// Chosen by the index of targets.
+func (q *Queries) ChosenByTarget(ctx context.Context, arg ChosenByTargetParams) ([]AuditEntry, error) {
+	rows, err := q.db.Query(ctx, chosenByTarget,
+		arg.OrgID,
+		arg.Target,
+		arg.Before,
+		arg.FromSeq,
+		arg.Since,
+		arg.Until,
+		arg.Action,
+		arg.ActorID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditEntry
+	for rows.Next() {
+		var i AuditEntry
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Seq,
+			&i.ID,
+			&i.At,
+			&i.ActorKind,
+			&i.ActorID,
+			&i.ActorLabel,
+			&i.Action,
+			&i.Target,
+			&i.RequestID,
+			&i.IpHash,
+			&i.Changes,
+			&i.Hash,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const firstSince = `-- name: FirstSince :one
+SELECT seq FROM audit_entry WHERE org_id = $1 AND at >= $2 ORDER BY at LIMIT 1
+`
+
+type FirstSinceParams struct {
+	OrgID id.Org
+	At    time.Time
+}
+
+func (q *Queries) FirstSince(ctx context.Context, arg FirstSinceParams) (int64, error) {
+	row := q.db.QueryRow(ctx, firstSince, arg.OrgID, arg.At)
+	var seq int64
+	err := row.Scan(&seq)
+	return seq, err
+}
+
 const head = `-- name: Head :one
 SELECT seq, hash FROM audit_head WHERE org_id = $1
 `
@@ -111,6 +383,22 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.Hash,
 	)
 	return err
+}
+
+const lastBefore = `-- name: LastBefore :one
+SELECT seq FROM audit_entry WHERE org_id = $1 AND at < $2 ORDER BY at DESC LIMIT 1
+`
+
+type LastBeforeParams struct {
+	OrgID id.Org
+	At    time.Time
+}
+
+func (q *Queries) LastBefore(ctx context.Context, arg LastBeforeParams) (int64, error) {
+	row := q.db.QueryRow(ctx, lastBefore, arg.OrgID, arg.At)
+	var seq int64
+	err := row.Scan(&seq)
+	return seq, err
 }
 
 const lockHead = `-- name: LockHead :one
@@ -213,6 +501,74 @@ func (q *Queries) PageOf(ctx context.Context, arg PageOfParams) ([]AuditEntry, e
 		arg.OrgID,
 		arg.Target,
 		arg.Before,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditEntry
+	for rows.Next() {
+		var i AuditEntry
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Seq,
+			&i.ID,
+			&i.At,
+			&i.ActorKind,
+			&i.ActorID,
+			&i.ActorLabel,
+			&i.Action,
+			&i.Target,
+			&i.RequestID,
+			&i.IpHash,
+			&i.Changes,
+			&i.Hash,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const pageOfAll = `-- name: PageOfAll :many
+SELECT org_id, seq, id, at, actor_kind, actor_id, actor_label, action, target, request_id, ip_hash, changes, hash FROM audit_entry
+WHERE id < $1 AND id >= $2 AND at >= $3 AND at < $4
+    AND ($5::text = '' OR org_id = $5) AND ($6::text = '' OR action = $6) AND ($7::text = '' OR actor_id = $7)
+    AND ($8::text = '' OR actor_kind = $8) AND ($9::text = '' OR target = $9)
+ORDER BY id DESC LIMIT $10
+`
+
+type PageOfAllParams struct {
+	Before    id.Audit
+	FromID    id.Audit
+	Since     time.Time
+	Until     time.Time
+	OnlyOrg   string
+	Action    string
+	ActorID   string
+	ActorKind string
+	Target    string
+	MaxRows   int32
+}
+
+// tenant: operators read the logs of all orgs
+// Ids are in the order of time, so a page costs what is on it, as long as what is asked for is not rare.
+func (q *Queries) PageOfAll(ctx context.Context, arg PageOfAllParams) ([]AuditEntry, error) {
+	rows, err := q.db.Query(ctx, pageOfAll,
+		arg.Before,
+		arg.FromID,
+		arg.Since,
+		arg.Until,
+		arg.OnlyOrg,
+		arg.Action,
+		arg.ActorID,
+		arg.ActorKind,
+		arg.Target,
 		arg.MaxRows,
 	)
 	if err != nil {

@@ -44,6 +44,50 @@ func (q *Queries) CountStarted(ctx context.Context, arg CountStartedParams) erro
 	return err
 }
 
+const failureReasons = `-- name: FailureReasons :many
+SELECT failure_code, count(*) AS attempts FROM attempt
+WHERE org_id = $1 AND id >= $2::text AND id < $3::text AND kind <> 'reauth' AND state = 'completed_failed'
+    AND ($4::text[] IS NULL OR (account_id = ANY ($4) AND reconnect))
+GROUP BY failure_code ORDER BY 2 DESC, 1 LIMIT 20
+`
+
+type FailureReasonsParams struct {
+	OrgID    id.Org
+	First    string
+	Last     string
+	Accounts []string
+}
+
+type FailureReasonsRow struct {
+	FailureCode string
+	Attempts    int64
+}
+
+func (q *Queries) FailureReasons(ctx context.Context, arg FailureReasonsParams) ([]FailureReasonsRow, error) {
+	rows, err := q.db.Query(ctx, failureReasons,
+		arg.OrgID,
+		arg.First,
+		arg.Last,
+		arg.Accounts,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FailureReasonsRow
+	for rows.Next() {
+		var i FailureReasonsRow
+		if err := rows.Scan(&i.FailureCode, &i.Attempts); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const find = `-- name: Find :one
 SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE id = $1
 `
@@ -145,6 +189,71 @@ DELETE FROM connect_outcome WHERE hour < $1
 func (q *Queries) ForgetOutcomes(ctx context.Context, before time.Time) error {
 	_, err := q.db.Exec(ctx, forgetOutcomes, before)
 	return err
+}
+
+const funnel = `-- name: Funnel :many
+WITH flow AS (
+    SELECT coalesce(nullif(a.session_id, ''), a.id) AS name, bool_or(a.session_id <> '') AS linked, max(a.kind) FILTER (WHERE a.state = 'completed_success') AS won,
+        (array_agg(a.kind ORDER BY a.id DESC))[1] AS kind, bool_or(a.challenges > 0 OR a.kind = 'mobile_app') AS challenged,
+        bool_or(a.state = 'completed_success') AS connected, bool_and(a.finished_at IS NOT NULL) AS over
+    FROM attempt a
+    WHERE a.org_id = $1 AND a.id >= $2::text AND a.id < $3::text AND a.kind <> 'reauth'
+        AND ($4::text[] IS NULL OR (a.account_id = ANY ($4) AND (a.reconnect OR a.state = 'completed_success')))
+    GROUP BY 1
+)
+SELECT coalesce(flow.won, flow.kind)::text AS kind, count(*) AS begun, count(*) FILTER (WHERE flow.linked) AS linked, count(*) FILTER (WHERE flow.challenged) AS challenged,
+    count(*) FILTER (WHERE flow.connected) AS connected, count(*) FILTER (WHERE flow.over AND NOT flow.connected) AS failed
+FROM flow GROUP BY 1
+`
+
+type FunnelParams struct {
+	OrgID    id.Org
+	First    string
+	Last     string
+	Accounts []string
+}
+
+type FunnelRow struct {
+	Kind       string
+	Begun      int64
+	Linked     int64
+	Challenged int64
+	Connected  int64
+	Failed     int64
+}
+
+// How far creators came, by the way they took. All attempts of one link are one creator's; one without a link stands for itself. Ids begin
+// with the time, so the primary key has those of a time together.
+func (q *Queries) Funnel(ctx context.Context, arg FunnelParams) ([]FunnelRow, error) {
+	rows, err := q.db.Query(ctx, funnel,
+		arg.OrgID,
+		arg.First,
+		arg.Last,
+		arg.Accounts,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FunnelRow
+	for rows.Next() {
+		var i FunnelRow
+		if err := rows.Scan(
+			&i.Kind,
+			&i.Begun,
+			&i.Linked,
+			&i.Challenged,
+			&i.Connected,
+			&i.Failed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const get = `-- name: Get :one

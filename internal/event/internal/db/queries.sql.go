@@ -174,6 +174,64 @@ func (q *Queries) Find(ctx context.Context, arg FindParams) (FindRow, error) {
 	return i, err
 }
 
+const findAny = `-- name: FindAny :many
+SELECT at, seq, tx, org_id, source, id, kind, body FROM event
+WHERE org_id = $1 AND id = ANY ($2::text[]) AND at >= $3 AND at < $4
+`
+
+type FindAnyParams struct {
+	OrgID id.Org
+	Ids   []string
+	Since time.Time
+	Until time.Time
+}
+
+type FindAnyRow struct {
+	At     time.Time
+	Seq    int64
+	Tx     int64
+	OrgID  id.Org
+	Source string
+	ID     string
+	Kind   string
+	Body   []byte
+}
+
+// Events of whichever source. The times keep it to one or two partitions.
+func (q *Queries) FindAny(ctx context.Context, arg FindAnyParams) ([]FindAnyRow, error) {
+	rows, err := q.db.Query(ctx, findAny,
+		arg.OrgID,
+		arg.Ids,
+		arg.Since,
+		arg.Until,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindAnyRow
+	for rows.Next() {
+		var i FindAnyRow
+		if err := rows.Scan(
+			&i.At,
+			&i.Seq,
+			&i.Tx,
+			&i.OrgID,
+			&i.Source,
+			&i.ID,
+			&i.Kind,
+			&i.Body,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const head = `-- name: Head :one
 SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed FROM event_source WHERE org_id = $1 AND source = $2
 `
@@ -424,6 +482,72 @@ func (q *Queries) OrgAfter(ctx context.Context, arg OrgAfterParams) ([]OrgAfterR
 	return items, nil
 }
 
+const orgBefore = `-- name: OrgBefore :many
+SELECT at, seq, tx, org_id, source, id, kind, (CASE WHEN $1::boolean OR kind = ANY ($2::text[]) THEN body END)::bytea AS body FROM event
+WHERE org_id = $3 AND tx <= $4 AND (tx < $4 OR id < $5) AND at >= $6
+    AND tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+ORDER BY tx DESC, id DESC LIMIT $7
+`
+
+type OrgBeforeParams struct {
+	Every    bool
+	Kinds    []string
+	OrgID    id.Org
+	BeforeTx int64
+	BeforeID string
+	Since    time.Time
+	MaxRows  int32
+}
+
+type OrgBeforeRow struct {
+	At     time.Time
+	Seq    int64
+	Tx     int64
+	OrgID  id.Org
+	Source string
+	ID     string
+	Kind   string
+	Body   []byte
+}
+
+// An org's events from the newest. Bodies are read of those kinds only that are wanted.
+func (q *Queries) OrgBefore(ctx context.Context, arg OrgBeforeParams) ([]OrgBeforeRow, error) {
+	rows, err := q.db.Query(ctx, orgBefore,
+		arg.Every,
+		arg.Kinds,
+		arg.OrgID,
+		arg.BeforeTx,
+		arg.BeforeID,
+		arg.Since,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrgBeforeRow
+	for rows.Next() {
+		var i OrgBeforeRow
+		if err := rows.Scan(
+			&i.At,
+			&i.Seq,
+			&i.Tx,
+			&i.OrgID,
+			&i.Source,
+			&i.ID,
+			&i.Kind,
+			&i.Body,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const progress = `-- name: Progress :one
 SELECT log_epoch, committed FROM event_bucket WHERE bucket = $1
 `
@@ -557,6 +681,79 @@ func (q *Queries) SetWatermark(ctx context.Context, arg SetWatermarkParams) erro
 		arg.Watermark,
 	)
 	return err
+}
+
+const sourcesBefore = `-- name: SourcesBefore :many
+SELECT e.at, e.seq, e.tx, e.org_id, e.source, e.id, e.kind, (CASE WHEN $1::boolean OR e.kind = ANY ($2::text[]) THEN e.body END)::bytea AS body
+FROM unnest($3::text[]) AS s (source)
+CROSS JOIN LATERAL (
+    SELECT at, seq, tx, org_id, source, id, kind, upstream_id, body FROM event
+    WHERE event.org_id = $4 AND event.source = s.source AND event.tx <= $5 AND (event.tx < $5 OR event.id < $6) AND event.at >= $7
+        AND event.tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    ORDER BY event.seq DESC LIMIT $8
+) e
+ORDER BY e.tx DESC, e.id DESC LIMIT $8
+`
+
+type SourcesBeforeParams struct {
+	Every    bool
+	Kinds    []string
+	Sources  []string
+	OrgID    id.Org
+	BeforeTx int64
+	BeforeID string
+	Since    time.Time
+	MaxRows  int32
+}
+
+type SourcesBeforeRow struct {
+	At     time.Time
+	Seq    int64
+	Tx     int64
+	OrgID  id.Org
+	Source string
+	ID     string
+	Kind   string
+	Body   []byte
+}
+
+// The same of some sources: each is read from its own end, however much others have.
+func (q *Queries) SourcesBefore(ctx context.Context, arg SourcesBeforeParams) ([]SourcesBeforeRow, error) {
+	rows, err := q.db.Query(ctx, sourcesBefore,
+		arg.Every,
+		arg.Kinds,
+		arg.Sources,
+		arg.OrgID,
+		arg.BeforeTx,
+		arg.BeforeID,
+		arg.Since,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SourcesBeforeRow
+	for rows.Next() {
+		var i SourcesBeforeRow
+		if err := rows.Scan(
+			&i.At,
+			&i.Seq,
+			&i.Tx,
+			&i.OrgID,
+			&i.Source,
+			&i.ID,
+			&i.Kind,
+			&i.Body,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const transaction = `-- name: Transaction :one

@@ -28,4 +28,6 @@ type RequestLog struct {
 	Operation    string
 	Verb         string
 	Problem      string
+	Source       string
+	Reason       string
 }

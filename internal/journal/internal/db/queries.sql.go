@@ -14,35 +14,38 @@ import (
 
 const failures = `-- name: Failures :many
 WITH by_account AS (
-    SELECT f.problem, f.operation, f.status, f.account_id, count(*) AS calls, min(f.at) AS first_at, max(f.at) AS last_at
+    SELECT f.problem, f.reason, f.operation, f.status, f.account_id, count(*) AS calls, min(f.at) AS first_at, max(f.at) AS last_at
     FROM request_log f
-    WHERE f.org_id = $1 AND f.at >= $4 AND f.at < $5 AND f.problem <> ''
+    WHERE f.org_id = $1 AND f.at >= $5 AND f.at < $6 AND f.problem <> ''
       AND ($2::boolean OR f.account_id = ANY ($3::text[]))
-    GROUP BY f.problem, f.operation, f.status, f.account_id
+      AND ($4::text = '' OR f.source = $4)
+    GROUP BY f.problem, f.reason, f.operation, f.status, f.account_id
 ), grouped AS (
-    SELECT problem, operation, status, sum(calls)::bigint AS calls, min(first_at)::timestamptz AS first_at, max(last_at)::timestamptz AS last_at,
+    SELECT problem, reason, operation, status, sum(calls)::bigint AS calls, min(first_at)::timestamptz AS first_at, max(last_at)::timestamptz AS last_at,
            count(*) FILTER (WHERE account_id <> '') AS accounts
     FROM by_account
-    GROUP BY problem, operation, status
-    ORDER BY 4 DESC, 6 DESC, 1, 2, 3
-    LIMIT $6
+    GROUP BY problem, reason, operation, status
+    ORDER BY 5 DESC, 7 DESC, 1, 2, 3, 4
+    LIMIT $7
 )
-SELECT g.problem, g.operation, g.status, g.calls, g.first_at, g.last_at, g.accounts, l.request_id, l.retryable
+SELECT g.problem, g.reason, g.operation, g.status, g.calls, g.first_at, g.last_at, g.accounts, l.request_id, l.retryable
 FROM grouped g
 CROSS JOIN LATERAL (
     SELECT r.request_id, r.retryable
     FROM request_log r
-    WHERE r.org_id = $1 AND r.at = g.last_at AND r.problem <> '' AND r.problem = g.problem AND r.operation = g.operation AND r.status = g.status
+    WHERE r.org_id = $1 AND r.at = g.last_at AND r.problem <> '' AND r.problem = g.problem AND r.reason = g.reason AND r.operation = g.operation AND r.status = g.status
       AND ($2::boolean OR r.account_id = ANY ($3::text[]))
+      AND ($4::text = '' OR r.source = $4)
     ORDER BY r.request_id DESC LIMIT 1
 ) l
-ORDER BY g.calls DESC, g.last_at DESC, g.problem, g.operation, g.status
+ORDER BY g.calls DESC, g.last_at DESC, g.problem, g.reason, g.operation, g.status
 `
 
 type FailuresParams struct {
 	OrgID        id.Org
 	EveryAccount bool
 	Accounts     []string
+	Source       string
 	Since        time.Time
 	Until        time.Time
 	MaxRows      int32
@@ -50,6 +53,7 @@ type FailuresParams struct {
 
 type FailuresRow struct {
 	Problem   string
+	Reason    string
 	Operation string
 	Status    int16
 	Calls     int64
@@ -66,6 +70,7 @@ func (q *Queries) Failures(ctx context.Context, arg FailuresParams) ([]FailuresR
 		arg.OrgID,
 		arg.EveryAccount,
 		arg.Accounts,
+		arg.Source,
 		arg.Since,
 		arg.Until,
 		arg.MaxRows,
@@ -79,6 +84,7 @@ func (q *Queries) Failures(ctx context.Context, arg FailuresParams) ([]FailuresR
 		var i FailuresRow
 		if err := rows.Scan(
 			&i.Problem,
+			&i.Reason,
 			&i.Operation,
 			&i.Status,
 			&i.Calls,
@@ -99,7 +105,7 @@ func (q *Queries) Failures(ctx context.Context, arg FailuresParams) ([]FailuresR
 }
 
 const get = `-- name: Get :one
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason FROM request_log
 WHERE org_id = $1 AND request_id = $2 AND at >= $3
   AND ($4::boolean OR account_id = ANY ($5::text[]))
 ORDER BY at DESC LIMIT 1
@@ -141,20 +147,23 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (RequestLog, error) {
 		&i.Operation,
 		&i.Verb,
 		&i.Problem,
+		&i.Source,
+		&i.Reason,
 	)
 	return i, err
 }
 
 const page = `-- name: Page :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND ($5::boolean OR account_id = ANY ($6::text[]))
   AND ($7::text = '' OR operation = $7)
   AND ($8::text = '' OR problem = $8)
   AND ($9::text = '' OR key_id = $9)
-  AND status BETWEEN $10 AND $11
-ORDER BY at DESC, request_id DESC LIMIT $12
+  AND ($10::text = '' OR source = $10)
+  AND status BETWEEN $11 AND $12
+ORDER BY at DESC, request_id DESC LIMIT $13
 `
 
 type PageParams struct {
@@ -167,6 +176,7 @@ type PageParams struct {
 	Operation     string
 	Problem       string
 	KeyID         string
+	Source        string
 	StatusFrom    int16
 	StatusTo      int16
 	MaxRows       int32
@@ -183,6 +193,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 		arg.Operation,
 		arg.Problem,
 		arg.KeyID,
+		arg.Source,
 		arg.StatusFrom,
 		arg.StatusTo,
 		arg.MaxRows,
@@ -212,6 +223,92 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 			&i.Operation,
 			&i.Verb,
 			&i.Problem,
+			&i.Source,
+			&i.Reason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const pageElsewhere = `-- name: PageElsewhere :many
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason FROM request_log
+WHERE org_id = $1 AND at >= $2 AND at <= $3
+  AND (at, request_id) < ($3::timestamptz, $4::text)
+  AND ($5::boolean OR account_id = ANY ($6::text[]))
+  AND ($7::text = '' OR operation = $7)
+  AND ($8::text = '' OR problem = $8)
+  AND ($9::text = '' OR key_id = $9)
+  AND source <> 'api' AND source = $10::text
+  AND status BETWEEN $11 AND $12
+ORDER BY at DESC, request_id DESC LIMIT $13
+`
+
+type PageElsewhereParams struct {
+	OrgID         id.Org
+	Since         time.Time
+	BeforeAt      time.Time
+	BeforeRequest string
+	EveryAccount  bool
+	Accounts      []string
+	Operation     string
+	Problem       string
+	KeyID         string
+	Source        string
+	StatusFrom    int16
+	StatusTo      int16
+	MaxRows       int32
+}
+
+// Page for what did not come from a program with a key; its index has only that.
+func (q *Queries) PageElsewhere(ctx context.Context, arg PageElsewhereParams) ([]RequestLog, error) {
+	rows, err := q.db.Query(ctx, pageElsewhere,
+		arg.OrgID,
+		arg.Since,
+		arg.BeforeAt,
+		arg.BeforeRequest,
+		arg.EveryAccount,
+		arg.Accounts,
+		arg.Operation,
+		arg.Problem,
+		arg.KeyID,
+		arg.Source,
+		arg.StatusFrom,
+		arg.StatusTo,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RequestLog
+	for rows.Next() {
+		var i RequestLog
+		if err := rows.Scan(
+			&i.At,
+			&i.TookUs,
+			&i.UpstreamUs,
+			&i.BytesIn,
+			&i.BytesOut,
+			&i.UpstreamCode,
+			&i.Status,
+			&i.Retryable,
+			&i.Replayed,
+			&i.DryRun,
+			&i.OrgID,
+			&i.RequestID,
+			&i.KeyID,
+			&i.AccountID,
+			&i.Operation,
+			&i.Verb,
+			&i.Problem,
+			&i.Source,
+			&i.Reason,
 		); err != nil {
 			return nil, err
 		}
@@ -224,7 +321,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 }
 
 const pageFailed = `-- name: PageFailed :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND problem <> ''
@@ -232,8 +329,9 @@ WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND ($7::text = '' OR operation = $7)
   AND ($8::text = '' OR problem = $8)
   AND ($9::text = '' OR key_id = $9)
-  AND status BETWEEN $10 AND $11
-ORDER BY at DESC, request_id DESC LIMIT $12
+  AND ($10::text = '' OR source = $10)
+  AND status BETWEEN $11 AND $12
+ORDER BY at DESC, request_id DESC LIMIT $13
 `
 
 type PageFailedParams struct {
@@ -246,6 +344,7 @@ type PageFailedParams struct {
 	Operation     string
 	Problem       string
 	KeyID         string
+	Source        string
 	StatusFrom    int16
 	StatusTo      int16
 	MaxRows       int32
@@ -263,6 +362,7 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 		arg.Operation,
 		arg.Problem,
 		arg.KeyID,
+		arg.Source,
 		arg.StatusFrom,
 		arg.StatusTo,
 		arg.MaxRows,
@@ -292,6 +392,8 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 			&i.Operation,
 			&i.Verb,
 			&i.Problem,
+			&i.Source,
+			&i.Reason,
 		); err != nil {
 			return nil, err
 		}
@@ -304,14 +406,15 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 }
 
 const pageOf = `-- name: PageOf :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason FROM request_log
 WHERE org_id = $1 AND account_id = $2 AND at >= $3 AND at <= $4
   AND (at, request_id) < ($4::timestamptz, $5::text)
   AND ($6::text = '' OR operation = $6)
   AND ($7::text = '' OR problem = $7)
   AND ($8::text = '' OR key_id = $8)
-  AND status BETWEEN $9 AND $10
-ORDER BY at DESC, request_id DESC LIMIT $11
+  AND ($9::text = '' OR source = $9)
+  AND status BETWEEN $10 AND $11
+ORDER BY at DESC, request_id DESC LIMIT $12
 `
 
 type PageOfParams struct {
@@ -323,6 +426,7 @@ type PageOfParams struct {
 	Operation     string
 	Problem       string
 	KeyID         string
+	Source        string
 	StatusFrom    int16
 	StatusTo      int16
 	MaxRows       int32
@@ -339,6 +443,7 @@ func (q *Queries) PageOf(ctx context.Context, arg PageOfParams) ([]RequestLog, e
 		arg.Operation,
 		arg.Problem,
 		arg.KeyID,
+		arg.Source,
 		arg.StatusFrom,
 		arg.StatusTo,
 		arg.MaxRows,
@@ -368,6 +473,8 @@ func (q *Queries) PageOf(ctx context.Context, arg PageOfParams) ([]RequestLog, e
 			&i.Operation,
 			&i.Verb,
 			&i.Problem,
+			&i.Source,
+			&i.Reason,
 		); err != nil {
 			return nil, err
 		}

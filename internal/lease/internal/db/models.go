@@ -3,3 +3,10 @@
 //   sqlc v1.31.1
 
 package db
+
+type LeaseSlot struct {
+	Kind   string
+	Slot   int32
+	Holder string
+	Epoch  int64
+}

@@ -7,9 +7,77 @@ package db
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
+
+const allNodes = `-- name: AllNodes :many
+SELECT kind, holder, until, leaving, (until > now())::boolean AS live FROM lease_node ORDER BY kind, holder
+`
+
+type AllNodesRow struct {
+	Kind    string
+	Holder  string
+	Until   time.Time
+	Leaving bool
+	Live    bool
+}
+
+func (q *Queries) AllNodes(ctx context.Context) ([]AllNodesRow, error) {
+	rows, err := q.db.Query(ctx, allNodes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AllNodesRow
+	for rows.Next() {
+		var i AllNodesRow
+		if err := rows.Scan(
+			&i.Kind,
+			&i.Holder,
+			&i.Until,
+			&i.Leaving,
+			&i.Live,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const allSlots = `-- name: AllSlots :many
+SELECT kind, slot, holder, epoch FROM lease_slot ORDER BY kind, slot
+`
+
+func (q *Queries) AllSlots(ctx context.Context) ([]LeaseSlot, error) {
+	rows, err := q.db.Query(ctx, allSlots)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LeaseSlot
+	for rows.Next() {
+		var i LeaseSlot
+		if err := rows.Scan(
+			&i.Kind,
+			&i.Slot,
+			&i.Holder,
+			&i.Epoch,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
 
 const beat = `-- name: Beat :one
 WITH beat AS (

@@ -109,18 +109,69 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 	return err
 }
 
-const list = `-- name: List :many
-SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at FROM org WHERE id > $1 ORDER BY id LIMIT $2
+const search = `-- name: Search :many
+SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at FROM org
+WHERE id > $1 AND ($2::text = '' OR plan = $2) AND ($3::text = '' OR environment = $3)
+    AND ($4::text = '' OR (suspended_at IS NOT NULL) = ($4 = 'true'))
+    AND ($5::text = '' OR id = $5 OR strpos(lower(name), $5) > 0 OR strpos(lower(contact_email), $5) > 0)
+ORDER BY id LIMIT $6
 `
 
-type ListParams struct {
-	After   id.Org
-	MaxRows int32
+type SearchParams struct {
+	After       id.Org
+	Plan        string
+	Environment string
+	Suspended   string
+	Text        string
+	MaxRows     int32
 }
 
-// tenant: operators list every org
-func (q *Queries) List(ctx context.Context, arg ListParams) ([]Org, error) {
-	rows, err := q.db.Query(ctx, list, arg.After, arg.MaxRows)
+// tenant: operators look for orgs
+func (q *Queries) Search(ctx context.Context, arg SearchParams) ([]Org, error) {
+	rows, err := q.db.Query(ctx, search,
+		arg.After,
+		arg.Plan,
+		arg.Environment,
+		arg.Suspended,
+		arg.Text,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Org
+	for rows.Next() {
+		var i Org
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.Plan,
+			&i.Environment,
+			&i.ContactEmail,
+			&i.Limits,
+			&i.SuspendedAt,
+			&i.SuspendedReason,
+			&i.AuthEpoch,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const some = `-- name: Some :many
+SELECT id, name, plan, environment, contact_email, limits, suspended_at, suspended_reason, auth_epoch, created_at, updated_at FROM org WHERE id = ANY ($1::text[]) ORDER BY id
+`
+
+func (q *Queries) Some(ctx context.Context, ids []string) ([]Org, error) {
+	rows, err := q.db.Query(ctx, some, ids)
 	if err != nil {
 		return nil, err
 	}

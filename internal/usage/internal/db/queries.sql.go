@@ -12,6 +12,43 @@ import (
 	"github.com/stagedoor/stagedoor/internal/id"
 )
 
+const activity = `-- name: Activity :many
+SELECT account_id, hour, calls FROM usage_series
+WHERE org_id = $1 AND account_id = ANY ($2::text[]) AND hour >= $3
+`
+
+type ActivityParams struct {
+	OrgID      id.Org
+	AccountIds []string
+	Since      time.Time
+}
+
+type ActivityRow struct {
+	AccountID string
+	Hour      time.Time
+	Calls     int64
+}
+
+func (q *Queries) Activity(ctx context.Context, arg ActivityParams) ([]ActivityRow, error) {
+	rows, err := q.db.Query(ctx, activity, arg.OrgID, arg.AccountIds, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ActivityRow
+	for rows.Next() {
+		var i ActivityRow
+		if err := rows.Scan(&i.AccountID, &i.Hour, &i.Calls); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const add = `-- name: Add :exec
 INSERT INTO usage_hour (org_id, hour, account_id, operation, access, outcome, calls)
 SELECT unnest($1::text[]), unnest($2::timestamptz[]), unnest($3::text[]),
@@ -97,6 +134,143 @@ func (q *Queries) AddEvents(ctx context.Context, arg AddEventsParams) error {
 		arg.Failed,
 	)
 	return err
+}
+
+const addSeries = `-- name: AddSeries :exec
+INSERT INTO usage_series (org_id, account_id, hour, calls, limited, client_errors, failed, took)
+SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::timestamptz[]), unnest($4::bigint[]), unnest($5::bigint[]),
+    unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::text[])::bigint[]
+ON CONFLICT (org_id, account_id, hour)
+DO UPDATE SET calls = usage_series.calls + excluded.calls, limited = usage_series.limited + excluded.limited,
+    client_errors = usage_series.client_errors + excluded.client_errors, failed = usage_series.failed + excluded.failed,
+    took = (
+        SELECT array_agg(coalesce(usage_series.took[i], 0) + coalesce(excluded.took[i], 0) ORDER BY i)
+        FROM generate_series(1, greatest(cardinality(usage_series.took), cardinality(excluded.took))) AS c (i)
+    )
+`
+
+type AddSeriesParams struct {
+	OrgIds       []string
+	AccountIds   []string
+	Hours        []time.Time
+	Calls        []int64
+	Limited      []int64
+	ClientErrors []int64
+	Failed       []int64
+	Took         []string
+}
+
+// An array of arrays cannot be taken apart by unnest, so each row's classes come as text.
+func (q *Queries) AddSeries(ctx context.Context, arg AddSeriesParams) error {
+	_, err := q.db.Exec(ctx, addSeries,
+		arg.OrgIds,
+		arg.AccountIds,
+		arg.Hours,
+		arg.Calls,
+		arg.Limited,
+		arg.ClientErrors,
+		arg.Failed,
+		arg.Took,
+	)
+	return err
+}
+
+const eventsByHour = `-- name: EventsByHour :many
+SELECT hour, received, streamed, delivered, failed FROM usage_event
+WHERE org_id = $1 AND hour >= $2 AND hour < $3
+`
+
+type EventsByHourParams struct {
+	OrgID id.Org
+	Since time.Time
+	Until time.Time
+}
+
+type EventsByHourRow struct {
+	Hour      time.Time
+	Received  int64
+	Streamed  int64
+	Delivered int64
+	Failed    int64
+}
+
+func (q *Queries) EventsByHour(ctx context.Context, arg EventsByHourParams) ([]EventsByHourRow, error) {
+	rows, err := q.db.Query(ctx, eventsByHour, arg.OrgID, arg.Since, arg.Until)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EventsByHourRow
+	for rows.Next() {
+		var i EventsByHourRow
+		if err := rows.Scan(
+			&i.Hour,
+			&i.Received,
+			&i.Streamed,
+			&i.Delivered,
+			&i.Failed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const series = `-- name: Series :many
+SELECT hour, calls, limited, client_errors, failed, took FROM usage_series
+WHERE org_id = $1 AND account_id = ANY ($2::text[]) AND hour >= $3 AND hour < $4
+`
+
+type SeriesParams struct {
+	OrgID      id.Org
+	AccountIds []string
+	Since      time.Time
+	Until      time.Time
+}
+
+type SeriesRow struct {
+	Hour         time.Time
+	Calls        int64
+	Limited      int64
+	ClientErrors int64
+	Failed       int64
+	Took         []int64
+}
+
+func (q *Queries) Series(ctx context.Context, arg SeriesParams) ([]SeriesRow, error) {
+	rows, err := q.db.Query(ctx, series,
+		arg.OrgID,
+		arg.AccountIds,
+		arg.Since,
+		arg.Until,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SeriesRow
+	for rows.Next() {
+		var i SeriesRow
+		if err := rows.Scan(
+			&i.Hour,
+			&i.Calls,
+			&i.Limited,
+			&i.ClientErrors,
+			&i.Failed,
+			&i.Took,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const sum = `-- name: Sum :many

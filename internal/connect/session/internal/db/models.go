@@ -42,4 +42,5 @@ type ConnectSession struct {
 	ExpiresAt        time.Time
 	FinishedAt       *time.Time
 	DueAt            time.Time
+	OpenedAt         *time.Time
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const byToken = `-- name: ByToken :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at FROM connect_session WHERE token_hash = $1
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session WHERE token_hash = $1
 `
 
 // tenant: the token is the capability, and says whose the session is
@@ -42,12 +42,43 @@ func (q *Queries) ByToken(ctx context.Context, tokenHash []byte) (ConnectSession
 		&i.ExpiresAt,
 		&i.FinishedAt,
 		&i.DueAt,
+		&i.OpenedAt,
 	)
 	return i, err
 }
 
+const countOpened = `-- name: CountOpened :one
+SELECT count(*) AS made, count(opened_at) AS opened FROM connect_session
+WHERE org_id = $1 AND id >= $2::text AND id < $3::text
+    AND ($4::text[] IS NULL OR account_id = ANY ($4))
+`
+
+type CountOpenedParams struct {
+	OrgID    id.Org
+	First    string
+	Last     string
+	Accounts []string
+}
+
+type CountOpenedRow struct {
+	Made   int64
+	Opened int64
+}
+
+func (q *Queries) CountOpened(ctx context.Context, arg CountOpenedParams) (CountOpenedRow, error) {
+	row := q.db.QueryRow(ctx, countOpened,
+		arg.OrgID,
+		arg.First,
+		arg.Last,
+		arg.Accounts,
+	)
+	var i CountOpenedRow
+	err := row.Scan(&i.Made, &i.Opened)
+	return i, err
+}
+
 const due = `-- name: Due :many
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at FROM connect_session WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
 `
 
 type DueParams struct {
@@ -87,6 +118,7 @@ func (q *Queries) Due(ctx context.Context, arg DueParams) ([]ConnectSession, err
 			&i.ExpiresAt,
 			&i.FinishedAt,
 			&i.DueAt,
+			&i.OpenedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -113,7 +145,7 @@ func (q *Queries) Forget(ctx context.Context, arg ForgetParams) error {
 }
 
 const get = `-- name: Get :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at FROM connect_session WHERE org_id = $1 AND id = $2
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session WHERE org_id = $1 AND id = $2
 `
 
 type GetParams struct {
@@ -146,6 +178,7 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (ConnectSession, error
 		&i.ExpiresAt,
 		&i.FinishedAt,
 		&i.DueAt,
+		&i.OpenedAt,
 	)
 	return i, err
 }
@@ -216,8 +249,82 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 	return err
 }
 
+const list = `-- name: List :many
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session
+WHERE org_id = $1 AND id < $2
+    AND (
+        $3::text = '' OR status = $3 AND ($3 NOT IN ('open', 'in_progress') OR active_attempt <> '' OR expires_at > $4)
+        -- One whose time is over is expired from that moment on, though nobody has looked at it yet.
+        OR ($3 = 'expired' AND status IN ('open', 'in_progress') AND active_attempt = '' AND expires_at <= $4)
+    )
+    AND ($5::text = '' OR reference_id = $5)
+    AND ($6::text[] IS NULL OR account_id = ANY ($6))
+ORDER BY id DESC LIMIT $7
+`
+
+type ListParams struct {
+	OrgID       id.Org
+	Before      id.Session
+	Status      string
+	Now         time.Time
+	ReferenceID string
+	Accounts    []string
+	MaxRows     int32
+}
+
+func (q *Queries) List(ctx context.Context, arg ListParams) ([]ConnectSession, error) {
+	rows, err := q.db.Query(ctx, list,
+		arg.OrgID,
+		arg.Before,
+		arg.Status,
+		arg.Now,
+		arg.ReferenceID,
+		arg.Accounts,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ConnectSession
+	for rows.Next() {
+		var i ConnectSession
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.ID,
+			&i.TokenHash,
+			&i.Status,
+			&i.Kinds,
+			&i.ReferenceID,
+			&i.Label,
+			&i.Region,
+			&i.AccountID,
+			&i.ReturnUrl,
+			&i.AllowedOrigins,
+			&i.Locale,
+			&i.Remember,
+			&i.Attempts,
+			&i.ActiveAttempt,
+			&i.ConnectedAccount,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ExpiresAt,
+			&i.FinishedAt,
+			&i.DueAt,
+			&i.OpenedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lock = `-- name: Lock :one
-SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at FROM connect_session WHERE org_id = $1 AND id = $2 FOR UPDATE
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session WHERE org_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockParams struct {
@@ -250,8 +357,24 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (ConnectSession, err
 		&i.ExpiresAt,
 		&i.FinishedAt,
 		&i.DueAt,
+		&i.OpenedAt,
 	)
 	return i, err
+}
+
+const open = `-- name: Open :exec
+UPDATE connect_session SET opened_at = $1::timestamptz WHERE org_id = $2 AND id = $3 AND opened_at IS NULL
+`
+
+type OpenParams struct {
+	Now   time.Time
+	OrgID id.Org
+	ID    id.Session
+}
+
+func (q *Queries) Open(ctx context.Context, arg OpenParams) error {
+	_, err := q.db.Exec(ctx, open, arg.Now, arg.OrgID, arg.ID)
+	return err
 }
 
 const putPage = `-- name: PutPage :exec

@@ -1,0 +1,58 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/problem"
+)
+
+// optional reads an id that may be left out.
+func optional[K id.Kind](text, pointer string) (K, error) {
+	if text == "" {
+		return "", nil
+	}
+	one, err := id.Parse[K](text)
+	if err != nil {
+		return "", problem.InvalidRequest.New("A parameter is not what it must be.").At(pointer, "format", "must be an id, as these lists give them out")
+	}
+	return one, nil
+}
+
+// some is nil for nothing.
+func some(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// moment is nil for no time.
+func moment(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &at
+}
+
+// names reads the names of the orgs of a list.
+func (a *Admin) names(ctx context.Context, n int, of func(int) id.Org) (map[id.Org]string, error) {
+	var orgs []id.Org
+	for i := range n {
+		if one := of(i); !slices.Contains(orgs, one) {
+			orgs = append(orgs, one)
+		}
+	}
+	names := make(map[id.Org]string, len(orgs))
+	if len(orgs) == 0 {
+		return names, nil
+	}
+	found, err := a.Orgs.Some(ctx, orgs)
+	for _, o := range found {
+		names[o.ID] = o.Name
+	}
+	return names, err
+}

@@ -1,0 +1,111 @@
+package admin_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// withSandbox is a sandbox platform of the test's own, with two proxies for one region and one for the other.
+func withSandbox(t testing.TB) testenv.Setup {
+	t.Helper()
+	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
+		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.1.2": "us", "127.0.2.1": "uk"}
+	})
+	us, more, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.1.2"), testenv.NewProxy(t, "127.0.2.1")
+	return testenv.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + "," + more.URL() + " uk=" + uk.URL())}
+}
+
+// session is one that was copied from a browser.
+type session struct {
+	Cookie, Agent, Device string
+}
+
+// connect connects an account by a session that the sandbox gives out.
+func connect(t testing.TB, n *testenv.Node, o testenv.Org, extra map[string]any) (account string, with session) {
+	t.Helper()
+	got := n.Call(t, http.MethodPost, "/v1/sandbox/session", o.Key, map[string]any{"login": "ok+" + o.KeyID + "@sandbox.test"}).JSON()
+	with.Cookie, _ = got["cookie"].(string)
+	with.Agent, _ = got["userAgent"].(string)
+	headers, _ := got["headers"].(map[string]any)
+	with.Device, _ = headers["x-device"].(string)
+	body := map[string]any{"cookie": with.Cookie, "user_agent": with.Agent, "headers": map[string]any{"X-Device": with.Device}, "proxy_country": "us"}
+	for name, value := range extra {
+		body[name] = value
+	}
+	reply := n.Call(t, http.MethodPost, "/v1/connect/cookie", o.Key, body)
+	attempt, _ := reply.JSON()["attempt_id"].(string)
+	until(t, "the account is connected", func() bool {
+		answer := n.Call(t, http.MethodGet, "/v1/connect/login/"+attempt, o.Key, nil).JSON()
+		account, _ = answer["account_id"].(string)
+		if answer["state"] == "completed_failed" {
+			t.Fatalf("connect: %v", answer)
+		}
+		return account != ""
+	})
+	until(t, "the account is active", func() bool {
+		shown, _ := n.Call(t, http.MethodGet, "/v1/accounts/"+account, o.Key, nil).JSON()["account"].(map[string]any)
+		return shown["state"] == "active"
+	})
+	return account, with
+}
+
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for !holds() {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// receiver counts what a customer's server gets.
+func receiver(t testing.TB) (address string, had *atomic.Int64) {
+	t.Helper()
+	had = &atomic.Int64{}
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { had.Add(1) }))
+	t.Cleanup(server.Close)
+	return server.URL, had
+}
+
+// part walks into a JSON value by names and places.
+func part(t testing.TB, value any, path ...any) any {
+	t.Helper()
+	for _, step := range path {
+		switch at := step.(type) {
+		case string:
+			members, ok := value.(map[string]any)
+			if !ok {
+				t.Fatalf("no %v in %v", step, value)
+			}
+			value = members[at]
+		case int:
+			list, ok := value.([]any)
+			if !ok || at >= len(list) {
+				t.Fatalf("no %v in %v", step, value)
+			}
+			value = list[at]
+		}
+	}
+	return value
+}
+
+func contains(text string, all ...string) bool {
+	for _, one := range all {
+		if !strings.Contains(text, one) {
+			return false
+		}
+	}
+	return true
+}

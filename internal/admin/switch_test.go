@@ -1,0 +1,154 @@
+package admin_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// What is switched off on one node is off on the other within seconds: connects, writes, webhooks, a region, a proxy. Reads go on, nothing of
+// what waits is lost, and everything comes back.
+func TestSwitchesAreFeltOnEveryNode(t *testing.T) {
+	t.Parallel()
+	nodes := testenv.Nodes(t, 2, withSandbox(t))
+	here, there := nodes[0], nodes[1]
+	o := here.NewOrg(t, nil)
+	account, _ := connect(t, here, o, nil)
+	address, had := receiver(t)
+	if r := here.Call(t, http.MethodPut, "/v1/accounts/"+account+"/webhook", o.Key, map[string]any{"url": address + "/hook", "events": []string{"message"}}); r.Status != http.StatusOK {
+		t.Fatalf("%d %s", r.Status, r.Body)
+	}
+	turn := func(name string, on bool) time.Time {
+		t.Helper()
+		r := here.Operate(t, http.MethodPut, "/admin/v1/switches", map[string]any{"switches": map[string]bool{name: on}, "reason": "a test"})
+		if r.Status != http.StatusOK {
+			t.Fatalf("%d %s", r.Status, r.Body)
+		}
+		return time.Now()
+	}
+	felt := func(what string, since time.Time, holds func() bool) {
+		t.Helper()
+		until(t, what, holds)
+		if took := time.Since(since); took > 5*time.Second {
+			t.Errorf("%s took %s", what, took)
+		}
+	}
+	write := func(n *testenv.Node) testenv.Reply {
+		return n.Call(t, http.MethodPost, "/v1/accounts/"+account+"/messages/send", o.Key, map[string]any{"chatId": "3438267820000000001", "text": "Hi"})
+	}
+	read := func(n *testenv.Node) testenv.Reply {
+		return n.Call(t, http.MethodPost, "/v1/accounts/"+account+"/fans/list", o.Key, map[string]any{"limit": 1})
+	}
+	off := func(r testenv.Reply, code string) bool {
+		return r.Status == http.StatusServiceUnavailable && r.Code() == code
+	}
+
+	since := turn("writes", false)
+	if r := write(here); !off(r, "service-unavailable") || r.JSON()["switch"] != "writes" || r.Header.Get("Retry-After") == "" {
+		t.Errorf("at once here: %d %s", r.Status, r.Body)
+	}
+	felt("writes are off there", since, func() bool { return off(write(there), "service-unavailable") })
+	if r := read(there); r.Status != http.StatusOK {
+		t.Errorf("reads go on: %d %s", r.Status, r.Body)
+	}
+	felt("writes are on there", turn("writes", true), func() bool { return !off(write(there), "service-unavailable") })
+
+	since = turn("connects", false)
+	start := func() testenv.Reply {
+		return there.Call(t, http.MethodPost, "/v1/connect/login", o.Key, map[string]any{"email": "otp@sandbox.test", "password": "good", "supersede": true})
+	}
+	felt("connects are off there", since, func() bool { return off(start(), "service-unavailable") })
+	felt("connects are on there", turn("connects", true), func() bool { return start().Status == http.StatusAccepted })
+
+	since = turn("region/us", false)
+	felt("the region is off there", since, func() bool { return off(read(there), "egress-unavailable") })
+	felt("the region is on there", turn("region/us", true), func() bool { return read(there).Status == http.StatusOK })
+
+	for _, proxy := range []string{"0", "1"} {
+		if r := here.Operate(t, http.MethodPost, "/admin/v1/egress/us/"+proxy+"/drain", map[string]any{"reason": "a test"}); r.Status != http.StatusOK {
+			t.Fatalf("%d %s", r.Status, r.Body)
+		}
+	}
+	felt("both proxies are drained there", time.Now(), func() bool { return off(read(there), "egress-unavailable") })
+	here.Operate(t, http.MethodPost, "/admin/v1/egress/us/1/undrain", nil)
+	felt("one is used again there", time.Now(), func() bool { return read(there).Status == http.StatusOK })
+	here.Operate(t, http.MethodPost, "/admin/v1/egress/us/0/undrain", nil)
+
+	since = turn("webhooks", false)
+	felt("webhooks are off there", since, func() bool {
+		return off(there.Call(t, http.MethodPost, "/v1/accounts/"+account+"/webhook/test", o.Key, nil), "service-unavailable")
+	})
+	until(t, "the account is listened to", func() bool {
+		shown := here.Call(t, http.MethodGet, "/v1/accounts/"+account, o.Key, nil).JSON()["account"]
+		return part(t, shown, "listener", "state") == "up"
+	})
+	before := had.Load()
+	for range 3 {
+		if r := here.Call(t, http.MethodPost, "/v1/sandbox/accounts/"+account+"/fire_event", o.Key, map[string]any{"event": "message"}); r.Status != http.StatusAccepted {
+			t.Fatalf("%d %s", r.Status, r.Body)
+		}
+	}
+	until(t, "the lane waits", func() bool {
+		lanes := here.Operate(t, http.MethodGet, "/admin/v1/webhooks/lanes?state=lagging", nil).JSON()["lanes"].([]any)
+		return len(lanes) == 1 && part(t, lanes[0], "backlog").(float64) >= 3
+	})
+	if n := had.Load() - before; n != 0 {
+		t.Errorf("%d deliveries while they were held back", n)
+	}
+	turn("webhooks", true)
+	until(t, "what waited is delivered", func() bool { return had.Load()-before >= 3 })
+}
+
+// Operators find accounts by what they are called, over all orgs.
+func TestFindAccounts(t *testing.T) {
+	t.Parallel()
+	n := testenv.Nodes(t, 1, withSandbox(t))[0]
+	one, other := n.NewOrg(t, nil), n.NewOrg(t, nil)
+	luna, _ := connect(t, n, one, map[string]any{"label": "Luna Main"})
+	noor, _ := connect(t, n, other, map[string]any{"label": "Noor", "proxy_country": "uk"})
+	shown := n.Call(t, http.MethodGet, "/v1/accounts/"+luna, one.Key, nil).JSON()["account"]
+	upstream, _ := part(t, shown, "ofUserId").(string)
+	username, _ := part(t, shown, "username").(string)
+	for query, want := range map[string][]string{
+		"":                              {noor, luna},
+		"?q=" + luna:                    {luna},
+		"?q=luna+m":                     {luna},
+		"?q=LUNA":                       {luna},
+		"?q=" + upstream:                {luna},
+		"?q=" + username[:4]:            {luna},
+		"?q=una":                        {},
+		"?org=" + other.ID:              {noor},
+		"?region=uk":                    {noor},
+		"?state=paused":                 {},
+		"?q=noor&org=" + one.ID:         {},
+		"?limit=1":                      {noor},
+		"?limit=1&cursor=" + noor:       {luna},
+		"?q=Luna%25":                    {},
+		"?state=active&org=" + one.ID:   {luna},
+		"?q=" + luna[:len(luna)-1]:      {},
+		"?region=us&q=noor":             {},
+		"?cursor=" + luna + "&limit=10": {},
+	} {
+		list, _ := n.Operate(t, http.MethodGet, "/admin/v1/accounts"+query, nil).JSON()["accounts"].([]any)
+		var got []string
+		for _, a := range list {
+			id, _ := part(t, a, "id").(string)
+			got = append(got, id)
+		}
+		if len(got) != len(want) {
+			// A sandbox name of one may begin like the other's.
+			if query == "?q="+username[:4] && len(got) == 2 {
+				continue
+			}
+			t.Errorf("%s: %v, want %v", query, got, want)
+			continue
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("%s: %v, want %v", query, got, want)
+			}
+		}
+	}
+}

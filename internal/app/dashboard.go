@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/control"
+	"github.com/stagedoor/stagedoor/internal/dashboard"
+	"github.com/stagedoor/stagedoor/internal/egress"
+	"github.com/stagedoor/stagedoor/internal/member"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/web"
+)
+
+// people are those who sign in, and what they see.
+type people struct {
+	members   *member.Members
+	dashboard *dashboard.Dashboard
+	// identity is the way to the identity provider.
+	identity *http.Client
+}
+
+func (n *Node) buildDashboard(orgs *org.Orgs, source func(*http.Request) string, hashIP func(string) string) (err error) {
+	n.identity = egress.NewDirect(n.cfg.Dev)
+	n.dashboard, err = dashboard.New(dashboard.Deps{
+		Config: dashboard.Config{
+			PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Key: n.cfg.IPHashKey, Signup: n.cfg.Signup == "open", Dev: n.cfg.Dev,
+			OIDC: dashboard.OIDC{Issuer: n.cfg.OIDCIssuer, ClientID: n.cfg.OIDCClientID, Secret: n.cfg.OIDCSecret, Name: n.cfg.OIDCName},
+		},
+		Members: n.members, Orgs: orgs, Site: web.Dist(), Client: n.identity,
+		Banner:        n.banner,
+		SignupsPaused: func(context.Context) bool { return n.control.Refuse(control.Signups) != nil },
+		Draining:      n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
+	})
+	return err
+}
+
+// banner is what operators tell everybody; nil for nothing.
+func (n *Node) banner(context.Context) (*dashboard.Banner, error) {
+	told := n.control.Banner()
+	if told == nil {
+		return nil, nil //nolint:nilnil // nothing to tell is no failure
+	}
+	return &dashboard.Banner{Level: told.Level, Text: told.Text, URL: told.URL}, nil
+}

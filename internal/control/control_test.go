@@ -1,0 +1,200 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/control"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+var ana = audit.By{Kind: audit.ActorOperator, ID: "admin", Label: "ana", Action: "switches.set", Request: "req_1"}
+
+// deaf is a bus that nobody is on.
+type deaf struct{}
+
+func (deaf) Poke(string, []byte) error { return errors.New("nobody is there") }
+
+func (deaf) Listen(ctx context.Context, _ string, _ func(string, []byte)) error {
+	<-ctx.Done()
+	return nil
+}
+
+type poker interface {
+	Poke(subject string, payload []byte) error
+	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
+}
+
+// node runs one of several nodes.
+func node(t *testing.T, db *postgres.DB, on poker) *control.Control {
+	t.Helper()
+	c := control.New(control.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: on, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func open(t *testing.T) *bus.Bus {
+	t.Helper()
+	b, err := bus.Open(bus.Config{URL: testenv.NATS(t), Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for !holds() {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// A decision is in force where it was made when the call returns, and elsewhere soon, with a bus and without one; taking it back as well.
+func TestADecisionReachesEveryNode(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	here, there, alone := node(t, db, open(t)), node(t, db, open(t)), node(t, db, deaf{})
+	if err := here.Refuse(control.Writes); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.Turn(t.Context(), ana, []control.Turn{{Switch: control.Writes, Reason: "flood"}, {Switch: control.Region("us"), Reason: "flood"}}); err != nil {
+		t.Fatal(err)
+	}
+	err := here.Refuse(control.Writes)
+	p := problem.Of(err)
+	if p.Kind.Code != problem.ServiceUnavailable.Code || p.RetryAfter == 0 || strings.Contains(err.Error(), "flood") {
+		t.Errorf("%v", err)
+	}
+	if here.Refuse(control.Connects) != nil || here.Refuse(control.Region("uk")) != nil || here.Refuse(control.Region("us")) == nil {
+		t.Error("others are off, or the region is not")
+	}
+	for name, c := range map[string]*control.Control{"with a bus": there, "without one": alone} {
+		until(t, name, func() bool { return c.Refuse(control.Writes) != nil && c.Refuse(control.Region("us")) != nil })
+	}
+	if _, err := there.Turn(t.Context(), ana, []control.Turn{{Switch: control.Writes, On: true}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]*control.Control{"with a bus": here, "without one": alone} {
+		until(t, name, func() bool { return c.Refuse(control.Writes) == nil && c.Refuse(control.Region("us")) != nil })
+	}
+	if (*control.Control)(nil).Refuse(control.Writes) != nil || (*control.Control)(nil).Banner() != nil {
+		t.Error("nothing is switched off where there are no switches")
+	}
+}
+
+// Those who watch hear of every change once, and of nothing else; a process that starts hears of what was decided before.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	first := node(t, db, deaf{})
+	if _, err := first.Turn(t.Context(), ana, []control.Turn{{Switch: control.Webhooks, Reason: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	c := control.New(control.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: deaf{}, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
+	var mu sync.Mutex
+	var heard []bool
+	c.Watch(func(s control.State) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, off := s.Off[control.Webhooks]
+		heard = append(heard, off)
+	})
+	for range 3 {
+		if err := c.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Turn(t.Context(), ana, []control.Turn{{Switch: control.Webhooks, On: true}}); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(heard) != 2 || !heard[0] || heard[1] {
+		t.Errorf("%v", heard)
+	}
+}
+
+// Every change is in the operators' own log with who and why, in the transaction of the change; what changes nothing leaves no entry.
+func TestDecisionsAreAudited(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	c := node(t, db, deaf{})
+	log := audit.New(db, clock.Now)
+	do := func(_ control.State, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		do(c.Turn(t.Context(), ana, []control.Turn{{Switch: control.Connects, Reason: "platform changed"}}))
+		do(c.Drain(t.Context(), ana, "us/0123", "us/0", "maintenance", true))
+	}
+	do(c.SetBanner(t.Context(), ana, control.Banner{Text: "Slow", Level: "warning"}))
+	do(c.Drain(t.Context(), ana, "us/0123", "us/0", "", false))
+	do(c.SetBanner(t.Context(), ana, control.Banner{}))
+	do(c.SetBanner(t.Context(), ana, control.Banner{}))
+	entries, err := log.All(t.Context(), audit.Choice{Org: audit.Operators}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []string
+	for _, e := range entries {
+		targets = append(targets, e.Target)
+		if e.Org != audit.Operators || e.By.Label != "ana" {
+			t.Errorf("%+v", e)
+		}
+	}
+	if got := strings.Join(targets, " "); got != "banner egress/us/0 banner egress/us/0 switches" {
+		t.Errorf("%s", got)
+	}
+	if !strings.Contains(string(entries[4].Changes), "platform changed") || !strings.Contains(string(entries[3].Changes), "maintenance") {
+		t.Errorf("%s %s", entries[4].Changes, entries[3].Changes)
+	}
+	if n, err := log.Verify(t.Context(), audit.Operators); err != nil || n != 5 {
+		t.Errorf("%d %v", n, err)
+	}
+}
+
+// A banner is the same everywhere, and goes when its time is over.
+func TestBanner(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	now := clock.Now()
+	c := control.New(control.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: deaf{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	end := now.Add(time.Hour)
+	if _, err := c.SetBanner(t.Context(), ana, control.Banner{Text: "Slow", Level: "info", URL: "https://status.example", Until: &end}); err != nil {
+		t.Fatal(err)
+	}
+	if b := c.Banner(); b == nil || b.Text != "Slow" || b.Level != "info" || b.URL != "https://status.example" || b.By != "ana" {
+		t.Errorf("%+v", b)
+	}
+	now = end
+	if b := c.Banner(); b != nil {
+		t.Errorf("%+v", b)
+	}
+}

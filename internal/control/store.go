@@ -1,0 +1,93 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/control/internal/db"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+)
+
+// The kinds of rows.
+const (
+	kindSwitch = "switch"
+	kindDrain  = "drain"
+	kindBanner = "banner"
+)
+
+// row is a decision to be written.
+type row struct {
+	kind, name, reason string
+	value              json.RawMessage
+	Decision
+}
+
+// bannerValue is how a banner is kept.
+type bannerValue struct {
+	Text  string     `json:"text"`
+	Level string     `json:"level"`
+	URL   string     `json:"url,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+}
+
+func encodeBanner(b Banner) (json.RawMessage, error) {
+	text, err := json.Marshal(bannerValue{b.Text, b.Level, b.URL, b.Until})
+	if err != nil {
+		return nil, fmt.Errorf("encode the banner: %w", err)
+	}
+	return text, nil
+}
+
+// serialize waits until nobody else changes anything here.
+func serialize(ctx context.Context, tx postgres.Tx) error {
+	if err := db.New(tx).Serialize(ctx); err != nil {
+		return fmt.Errorf("lock operators' decisions: %w", err)
+	}
+	return nil
+}
+
+func read(ctx context.Context, q db.DBTX) (State, error) {
+	rows, err := db.New(q).All(ctx)
+	if err != nil {
+		return State{}, fmt.Errorf("read operators' decisions: %w", err)
+	}
+	s := State{Off: map[Switch]Decision{}, Drained: map[string]Decision{}}
+	for _, r := range rows {
+		d := Decision{r.Reason, r.ChangedBy, r.ChangedAt.UTC()}
+		switch r.Kind {
+		case kindSwitch:
+			s.Off[Switch(r.Name)] = d
+		case kindDrain:
+			s.Drained[r.Name] = d
+		case kindBanner:
+			var v bannerValue
+			if err := json.Unmarshal(r.Value, &v); err != nil {
+				return State{}, fmt.Errorf("read the banner: %w", err)
+			}
+			s.Banner = &Banner{v.Text, v.Level, v.URL, v.Until, d}
+		}
+	}
+	return s, nil
+}
+
+func put(ctx context.Context, tx postgres.Tx, r row) error {
+	if r.value == nil {
+		r.value = json.RawMessage("{}")
+	}
+	err := db.New(tx).Put(ctx, db.PutParams{
+		Kind: r.kind, Name: r.name, Value: r.value, Reason: r.Reason, ChangedBy: r.By, ChangedAt: r.At,
+	})
+	if err != nil {
+		return fmt.Errorf("write a decision on %s %s: %w", r.kind, r.name, err)
+	}
+	return nil
+}
+
+func remove(ctx context.Context, tx postgres.Tx, r row) error {
+	if err := db.New(tx).Remove(ctx, db.RemoveParams{Kind: r.kind, Name: r.name}); err != nil {
+		return fmt.Errorf("take back a decision on %s %s: %w", r.kind, r.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,4 @@
+package dashboard
+
+// SafeTo is for tests.
+var SafeTo = safeTo

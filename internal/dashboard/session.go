@@ -1,0 +1,122 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/member"
+	"github.com/stagedoor/stagedoor/internal/problem"
+)
+
+// sessionBody is what the site asks first: who is signed in, and where they can go.
+type sessionBody struct {
+	SignedIn   bool         `json:"signedIn"`
+	Person     *personBody  `json:"person,omitempty"`
+	Orgs       []orgBody    `json:"orgs,omitempty"`
+	CurrentOrg string       `json:"currentOrg,omitempty"`
+	ExpiresAt  *time.Time   `json:"expiresAt,omitempty"`
+	Support    *supportBody `json:"support,omitempty"`
+	Banner     *Banner      `json:"banner"`
+}
+
+type personBody struct {
+	ID    string `json:"id"`
+	Email string `json:"email"`
+	Name  string `json:"name"`
+}
+
+type orgBody struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Environment string `json:"environment"`
+	Role        string `json:"role"`
+	Plan        string `json:"plan"`
+	Suspended   bool   `json:"suspended"`
+}
+
+// supportBody is there when an operator is looking.
+type supportBody struct {
+	Reason string `json:"reason"`
+}
+
+// getSession says who is signed in. Nobody is an answer too, so that the site need not fail to find out.
+func (v *visit) getSession() {
+	ctx, cancel := v.context()
+	defer cancel()
+	banner, err := v.Banner(ctx)
+	if err != nil {
+		v.refuse(err)
+		return
+	}
+	b, ok, err := v.signedIn(ctx)
+	if err != nil {
+		v.refuse(err)
+		return
+	}
+	if !ok {
+		v.json(http.StatusOK, sessionBody{Banner: banner})
+		return
+	}
+	places, err := v.Members.Places(ctx, b)
+	if err != nil {
+		v.refuse(err)
+		return
+	}
+	body := viewSession(b, places)
+	body.Banner = banner
+	v.json(http.StatusOK, body)
+}
+
+func viewSession(b member.Session, places []member.Place) sessionBody {
+	body := sessionBody{
+		SignedIn: true, Person: &personBody{string(b.Person.ID), b.Person.Email, b.Person.Name}, Orgs: make([]orgBody, len(places)), ExpiresAt: &b.ExpiresAt,
+	}
+	if b.Support != "" {
+		body.Person, body.Support = &personBody{"operator", "operator", "Operator"}, &supportBody{b.Reason}
+	}
+	for i, at := range places {
+		o := at.Org
+		body.Orgs[i] = orgBody{string(o.ID), o.Name, string(o.Environment), string(at.Role), string(o.Plan), o.SuspendedAt != nil}
+		// The first one stands in for one that the person has left.
+		if body.CurrentOrg == "" || o.ID == b.Org {
+			body.CurrentOrg = string(o.ID)
+		}
+	}
+	return body
+}
+
+// postOrg makes the browser show another org.
+func (v *visit) postOrg() {
+	var body struct {
+		Org string `json:"org"`
+	}
+	if kind, _, err := mime.ParseMediaType(v.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		v.refuse(problem.UnsupportedMediaType.New("Send the body as application/json."))
+		return
+	}
+	if err := json.NewDecoder(v.r.Body).Decode(&body); err != nil {
+		v.refuse(problem.MalformedJSON.New("The body is no JSON object."))
+		return
+	}
+	ctx, cancel := v.context()
+	defer cancel()
+	if err := v.Members.Switch(ctx, v.cookie(), body.Org); err != nil {
+		v.refuse(err)
+		return
+	}
+	v.json(http.StatusOK, map[string]string{"currentOrg": body.Org})
+}
+
+func (v *visit) json(status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		v.fault = errors.Join(v.fault, err)
+		status, text = http.StatusInternalServerError, []byte("{}")
+	}
+	v.w.Header().Set("Content-Type", "application/json")
+	v.w.WriteHeader(status)
+	_, _ = v.w.Write(text) // the browser may have gone
+}

@@ -1,0 +1,154 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/member"
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// home is where a browser goes that is to go nowhere else.
+const home = "/app/"
+
+// maxTo bounds the address that a browser goes to after sign-in.
+const maxTo = 1024
+
+// safeTo is the address to go to after sign-in: one of the dashboard's own, or its beginning. Anything that a browser could read as
+// another host's is not one, whatever else it could be.
+func safeTo(text string) string {
+	if len(text) > maxTo || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == '\\' || r >= 0x7f }) {
+		return home
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || u.Fragment != "" {
+		return home
+	}
+	if clean := path.Clean(u.Path); clean != strings.TrimSuffix(u.Path, "/") || u.Path != "/app" && !strings.HasPrefix(u.Path, "/app/") {
+		return home
+	}
+	for _, own := range []string{"/app/sign-in", "/app/sign-out", "/app/callback", "/app/session"} {
+		if u.Path == own || strings.HasPrefix(u.Path, own+"/") {
+			return home // would lead round in a circle
+		}
+	}
+	return u.RequestURI()
+}
+
+// signInAt is the sign-in page that leads to an address.
+func signInAt(to string) string {
+	if to = safeTo(to); to == home {
+		return "/app/sign-in"
+	}
+	return "/app/sign-in?" + url.Values{"to": {to}}.Encode()
+}
+
+// getSignIn shows how to sign in. Whoever is signed in already goes on.
+func (v *visit) getSignIn() {
+	ctx, cancel := v.context()
+	defer cancel()
+	to := safeTo(v.r.URL.Query().Get("to"))
+	if _, ok, err := v.signedIn(ctx); err != nil {
+		v.refuse(err)
+		return
+	} else if ok && !v.r.URL.Query().Has("again") {
+		http.Redirect(v.w, v.r, to, http.StatusSeeOther)
+		return
+	}
+	p := &page{To: to, Again: v.r.URL.Query().Has("again")}
+	if v.r.URL.Query().Has("out") {
+		p.Note = "You are signed out."
+	}
+	v.showSignIn(http.StatusOK, p)
+}
+
+// The form of developers is filled in with somebody who belongs to what make up makes.
+const (
+	devEmail  = "dev@stagedoor.test"
+	devName   = "Dev"
+	devIssuer = "urn:stagedoor:development"
+)
+
+func (v *visit) showSignIn(status int, p *page) {
+	p.Provider, p.Dev = v.provider.name(), v.Config.Dev
+	if p.Email == "" {
+		p.Email, p.Name = devEmail, devName
+	}
+	v.show(status, "signin", "Sign in", p)
+}
+
+// postSignIn takes the form of developers, who say themselves who they are.
+func (v *visit) postSignIn() {
+	if !v.Config.Dev {
+		v.gone()
+		return
+	}
+	if err := v.r.ParseForm(); err != nil {
+		v.showSignIn(http.StatusBadRequest, &page{To: home, Problem: "The form could not be read. Try again."})
+		return
+	}
+	to := safeTo(v.r.PostFormValue("to"))
+	email, ok := member.CleanEmail(v.r.PostFormValue("email"))
+	if !ok {
+		v.showSignIn(http.StatusUnprocessableEntity, &page{To: to, Problem: "Enter an e-mail address, such as dev@stagedoor.test.", Email: v.r.PostFormValue("email"), Name: v.r.PostFormValue("name")})
+		return
+	}
+	ctx, cancel := v.context()
+	defer cancel()
+	v.welcome(ctx, member.Claims{Issuer: devIssuer, Subject: email, Email: email, Name: v.r.PostFormValue("name")}, member.Welcome{TakeUp: true}, to)
+}
+
+// welcome signs somebody in whose identity is proven. The browser gets a new cookie, and its old session ends: nobody who knew that one
+// comes in with it.
+func (v *visit) welcome(ctx context.Context, c member.Claims, w member.Welcome, to string) {
+	w.Signup = v.Config.Signup && !v.SignupsPaused(ctx)
+	if old := v.cookie(); !old.Empty() {
+		if err := v.Members.SignOut(ctx, v.by(), old); err != nil {
+			v.refuse(err)
+			return
+		}
+	}
+	b, cookie, err := v.Members.SignIn(ctx, v.by(), c, w, v.r.UserAgent())
+	switch {
+	case errors.Is(err, member.ErrNotInvited):
+		v.showSignIn(http.StatusForbidden, &page{To: to, Problem: "Nobody has invited this address. Ask somebody of your organisation for an invitation, then open its link."})
+	case errors.Is(err, member.ErrEmail):
+		v.showSignIn(http.StatusForbidden, &page{To: to, Problem: "The identity provider gave no e-mail address that can be used."})
+	case err != nil:
+		v.refuse(err)
+	default:
+		v.person = b.Person.ID
+		v.enter(b, cookie, to)
+	}
+}
+
+// enter gives a browser its session and sends it on.
+func (v *visit) enter(b member.Session, cookie secret.String, to string) {
+	v.setCookie(member.Cookie, cookie, cookieLasts)
+	if b.Org == "" && !strings.HasPrefix(to, "/app/invitation/") {
+		to = home // which says what is missing
+	}
+	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
+}
+
+// cookieLasts is when a browser forgets by itself; the session ends no later.
+const cookieLasts = 24 * time.Hour
+
+// postSignOut ends the session, whoever's it is.
+func (v *visit) postSignOut() {
+	ctx, cancel := v.context()
+	defer cancel()
+	if cookie := v.cookie(); !cookie.Empty() {
+		if err := v.Members.SignOut(ctx, v.by(), cookie); err != nil {
+			v.refuse(err)
+			return
+		}
+	}
+	v.dropCookie(member.Cookie)
+	http.Redirect(v.w, v.r, "/app/sign-in?out=1", http.StatusSeeOther)
+}

@@ -1,0 +1,129 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/event/internal/db"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/problem"
+)
+
+// Newest chooses events of an org from the newest on.
+type Newest struct {
+	Org id.Org
+	// Sources are accounts, or the org itself; nil for all.
+	Sources []string
+	// Kinds are those that are wanted; nil for all.
+	Kinds []string
+	// Before is the place to begin behind; zero for the newest end.
+	Before Position
+	// Since is from when on the org may read.
+	Since time.Time
+	Limit int
+}
+
+const (
+	// scanRows is how many events are looked through at a time, and scanRounds how often, where few match: what is rare is not looked for
+	// in all that an org has, and the caller goes on from where the look ended.
+	scanRows   = 1000
+	scanRounds = 20
+)
+
+// Newest lists events, newest first. next is where to go on; zero if there are no more.
+func (s *Store) Newest(ctx context.Context, n Newest) (list []Stored, next Position, err error) {
+	at := n.Before
+	if at.Tx == 0 {
+		at.Tx = math.MaxInt64
+	}
+	rows := n.Limit + 1
+	if n.Kinds != nil {
+		rows = max(rows, scanRows)
+	}
+	for range scanRounds {
+		page, err := s.before(ctx, n, at, rows)
+		if err != nil {
+			return nil, Position{}, err
+		}
+		for i := range page {
+			if page[i].Body == nil {
+				continue
+			}
+			if len(list) == n.Limit {
+				return list, list[n.Limit-1].Position(), nil
+			}
+			list = append(list, page[i])
+		}
+		if len(page) < rows {
+			return list, Position{}, nil
+		}
+		at = page[len(page)-1].Position()
+	}
+	return list, at, nil
+}
+
+// before reads a run of events, matching or not; those that do not match have no body.
+func (s *Store) before(ctx context.Context, n Newest, at Position, rows int) ([]Stored, error) {
+	p := db.OrgBeforeParams{
+		OrgID: n.Org, BeforeTx: at.Tx, BeforeID: string(at.ID), Since: n.Since, Every: n.Kinds == nil, Kinds: n.Kinds, MaxRows: int32(rows),
+	}
+	var (
+		found []db.OrgBeforeRow
+		some  []db.SourcesBeforeRow
+		err   error
+	)
+	if n.Sources == nil {
+		found, err = db.New(s.DB.Pool()).OrgBefore(ctx, p)
+	} else {
+		some, err = db.New(s.DB.Pool()).SourcesBefore(ctx, db.SourcesBeforeParams{
+			OrgID: p.OrgID, BeforeTx: p.BeforeTx, BeforeID: p.BeforeID, Since: p.Since, Every: p.Every, Kinds: p.Kinds, MaxRows: p.MaxRows, Sources: n.Sources,
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the newest events of %s: %w", n.Org, err)
+	}
+	for _, r := range some {
+		found = append(found, db.OrgBeforeRow(r))
+	}
+	list := make([]Stored, len(found))
+	for i, r := range found {
+		list[i] = storedOf(db.AfterRow(r))
+	}
+	return list, nil
+}
+
+// FindAny reads events by their ids alone, whichever source they are of. Those that are not there are left out; the order is that of ids.
+func (s *Store) FindAny(ctx context.Context, org id.Org, events []id.Event) ([]Stored, error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	first, last := id.MadeAt(slices.Min(events)), id.MadeAt(slices.Max(events))
+	rows, err := db.New(s.DB.Pool()).FindAny(ctx, db.FindAnyParams{
+		OrgID: org, Ids: id.Texts(events), Since: first.Add(-idSpread), Until: last.Add(idSpread),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find events of %s: %w", org, err)
+	}
+	list := make([]Stored, len(rows))
+	for i, r := range rows {
+		list[i] = storedOf(db.AfterRow(r))
+	}
+	slices.SortFunc(list, func(a, b Stored) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return list, nil
+}
+
+// FindOne reads one event by its id alone, or says event-not-found.
+func (s *Store) FindOne(ctx context.Context, org id.Org, event id.Event) (Stored, error) {
+	found, err := s.FindAny(ctx, org, []id.Event{event})
+	if err == nil && len(found) == 0 {
+		err = problem.EventNotFound.New("The organisation has no event with this id.")
+	}
+	if err != nil {
+		return Stored{}, err
+	}
+	return found[0], nil
+}

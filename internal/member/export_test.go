@@ -1,0 +1,4 @@
+package member
+
+// CleanText is for tests.
+var CleanText = cleanText

@@ -1,0 +1,26 @@
+package webhook
+
+// Halt holds all deliveries of this node back, or lets them go on. Events gather in the store meanwhile, and a lane is no more than a row.
+func (w *Webhooks) Halt(halt bool) {
+	w.mu.Lock()
+	now := w.Now()
+	if halt && !w.ended {
+		w.machine.Halt()
+	} else {
+		w.machine.Go(now)
+	}
+	job := w.advance(now)
+	w.mu.Unlock()
+	w.spawn(job)
+	if !halt {
+		signal(w.wake)
+	}
+}
+
+// end lets those go who still wait for a slot: the buckets are given up, so that nothing is sent, and nobody must be waited for in vain.
+func (w *Webhooks) end() {
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	w.Halt(false)
+}

@@ -1,0 +1,333 @@
+package sign
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"unicode/utf8"
+)
+
+// repaired is a body with one change undone, and which.
+type repaired struct {
+	body []byte
+	Detail
+}
+
+var mark = []byte{0xef, 0xbb, 0xbf}
+
+const spaces = " \t\r\n"
+
+// repairs are what a body may have been before something changed it, for when it is not known what was sent.
+func repairs(body []byte) []repaired {
+	var list []repaired
+	if rest, ok := bytes.CutPrefix(body, mark); ok {
+		list = append(list, repaired{rest, markDetail})
+	}
+	if trimmed := bytes.TrimRight(body, spaces); len(trimmed) < len(body) {
+		list = append(list, repaired{trimmed, trailing(len(body) - len(trimmed))})
+	}
+	if bytes.Contains(body, []byte("\r\n")) {
+		list = append(list, repaired{bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")), Detail{"line_endings", "Line breaks were changed to CR LF."}})
+	}
+	if narrow, ok := latin(body); ok {
+		list = append(list, repaired{narrow, misread})
+	}
+	var inner string
+	if json.Unmarshal(body, &inner) == nil {
+		list = append(list, repaired{[]byte(inner), quotedTwice})
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, body) == nil && compact.Len() < len(body) {
+		list = append(list, repaired{compact.Bytes(), spaced})
+	}
+	return list
+}
+
+var (
+	markDetail  = Detail{"bom", "A byte order mark (EF BB BF) was put in front."}
+	misread     = Detail{"charset", "The bytes were read as Latin-1 and written as UTF-8. The body is UTF-8; do not decode it before you verify it."}
+	quotedTwice = Detail{"quoted", "The body is a JSON string that holds the body: it was encoded twice."}
+	spaced      = Detail{"reserialized", "It was parsed and written again: spaces or line breaks were added."}
+)
+
+func trailing(n int) Detail {
+	return Detail{"trailing_newline", fmt.Sprintf("%s of white space at its end: a line break was added.", count(n, "byte"))}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// latin undoes that UTF-8 was read as Latin-1.
+func latin(body []byte) ([]byte, bool) {
+	narrow, wide := make([]byte, 0, len(body)), false
+	for _, r := range string(body) {
+		if r > 0xff {
+			return nil, false
+		}
+		wide = wide || r >= 0x80
+		narrow = append(narrow, byte(r))
+	}
+	return narrow, wide && utf8.Valid(narrow)
+}
+
+// Compare says how a body differs from the one that was sent, without telling what is in either: where it helps, it names places. What
+// was sent is compact JSON without white space around it.
+func Compare(sent, got []byte) []Detail {
+	var list []Detail
+	if bytes.Equal(sent, got) {
+		return nil
+	}
+	if len(got) == 0 {
+		return []Detail{{"empty", "It is empty: something has read it before, such as a parser of bodies."}}
+	}
+	if rest, ok := bytes.CutPrefix(got, mark); ok {
+		list, got = append(list, markDetail), rest
+	}
+	if trimmed := bytes.TrimRight(got, spaces); len(trimmed) < len(got) {
+		list, got = append(list, trailing(len(got)-len(trimmed))), trimmed
+	}
+	if trimmed := bytes.TrimLeft(got, spaces); len(trimmed) < len(got) {
+		list, got = append(list, Detail{"leading_space", "There is white space in front of it."}), trimmed
+	}
+	if bytes.Equal(sent, got) {
+		return list
+	}
+	if d, ok := cut(sent, got); ok {
+		return append(list, d)
+	}
+	if d, ok := encoded(sent, got); ok {
+		return append(list, d)
+	}
+	return append(list, compareJSON(sent, got)...)
+}
+
+// cut notices what is missing at the end, or too much.
+func cut(sent, got []byte) (Detail, bool) {
+	switch {
+	case len(got) == 0 || bytes.HasPrefix(sent, got):
+		return Detail{"truncated", fmt.Sprintf("It ends after %d of %d bytes: it was cut off, or not read to its end.", len(got), len(sent))}, true
+	case bytes.HasPrefix(got, sent):
+		return Detail{"appended", count(len(got)-len(sent), "byte") + " were added at its end."}, true
+	}
+	return Detail{}, false
+}
+
+// encoded notices another character set.
+func encoded(sent, got []byte) (Detail, bool) {
+	if narrow, ok := latin(got); ok && bytes.Equal(narrow, sent) {
+		return misread, true
+	}
+	if !utf8.Valid(got) {
+		wide := make([]rune, len(got))
+		for i, b := range got {
+			wide[i] = rune(b)
+		}
+		if string(wide) == string(sent) {
+			return Detail{"charset", "It was written as Latin-1. The body is UTF-8; use the bytes as they came."}, true
+		}
+	}
+	switch {
+	case bytes.HasPrefix(got, []byte{0xff, 0xfe}) || bytes.HasPrefix(got, []byte{0xfe, 0xff}) || bytes.IndexByte(got, 0) >= 0:
+		return Detail{"charset", "It is UTF-16. The body is UTF-8; use the bytes as they came."}, true
+	case bytes.Contains(got, []byte("\uFFFD")) && !bytes.Contains(sent, []byte("\uFFFD")):
+		return Detail{"charset", "Characters were replaced by U+FFFD: it was decoded with another character set than UTF-8."}, true
+	}
+	var inner string
+	if json.Unmarshal(got, &inner) == nil {
+		return quotedTwice, true
+	}
+	return Detail{}, false
+}
+
+func compareJSON(sent, got []byte) []Detail {
+	if !json.Valid(got) {
+		if bytes.HasPrefix(got, []byte("%7B")) || bytes.Contains(got, []byte("=%7B")) || bytes.HasPrefix(got, []byte("payload=")) {
+			return []Detail{{"form", "It is form-encoded. The body is JSON; something has encoded it again."}}
+		}
+		return []Detail{{"not_json", fmt.Sprintf("It is not JSON, and differs from byte %d on.", firstDifference(sent, got))}}
+	}
+	d := &difference{}
+	d.compare(sent, got, "", 0)
+	switch {
+	case d.value != nil:
+		return append([]Detail{{"value_changed", "What it says differs: " + d.value.Text}}, d.forms()...)
+	case len(d.forms()) > 0:
+		return d.forms()
+	}
+	return []Detail{spaced}
+}
+
+func firstDifference(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+// difference is how two documents differ: in what they say, or in how they are written.
+type difference struct {
+	value                    *Detail
+	order, escape, numeral   string
+	ordered, escaped, number bool
+}
+
+// forms are the ways in which the same is written differently.
+func (d *difference) forms() []Detail {
+	var list []Detail
+	if d.ordered {
+		list = append(list, Detail{"reserialized", "It was parsed and written again: the order of members differs at " + place(d.order) + "."})
+	}
+	if d.escaped {
+		list = append(list, Detail{"reserialized", "It was parsed and written again: characters are escaped in another way at " + place(d.escape) + "."})
+	}
+	if d.number {
+		list = append(list, Detail{"reserialized", "It was parsed and written again: a number is written in another way at " + place(d.numeral) + "."})
+	}
+	return list
+}
+
+func place(pointer string) string {
+	if pointer == "" {
+		return "the top"
+	}
+	return pointer
+}
+
+// deepest is how deep documents are compared: each level is read once for those above it.
+const deepest = 64
+
+// compare notes the first difference of each kind.
+func (d *difference) compare(sent, got json.RawMessage, at string, depth int) {
+	sent, got = bytes.TrimSpace(sent), bytes.TrimSpace(got)
+	if d.value != nil || bytes.Equal(sent, got) {
+		return
+	}
+	if len(sent) == 0 || len(got) == 0 || kindOf(sent[0]) != kindOf(got[0]) || depth == deepest {
+		d.differs(at, "it is another value")
+		return
+	}
+	switch kindOf(sent[0]) {
+	case '{':
+		d.objects(sent, got, at, depth)
+	case '[':
+		d.arrays(sent, got, at, depth)
+	case '"':
+		var a, b string
+		if json.Unmarshal(sent, &a) != nil || json.Unmarshal(got, &b) != nil || a != b {
+			d.differs(at, "it is another text")
+		} else if !d.escaped {
+			d.escaped, d.escape = true, at
+		}
+	case '0':
+		a, okA := new(big.Rat).SetString(numeral(sent))
+		b, okB := new(big.Rat).SetString(numeral(got))
+		if !okA || !okB || a.Cmp(b) != 0 {
+			d.differs(at, "it is another number; numbers above 2^53 lose digits where they become floats")
+		} else if !d.number {
+			d.number, d.numeral = true, at
+		}
+	default:
+		d.differs(at, "it is another value")
+	}
+}
+
+func (d *difference) differs(at, how string) {
+	d.value = &Detail{"value_changed", "at " + place(at) + " " + how + "."}
+}
+
+// numeral keeps numbers small enough to be compared: one with a huge exponent would become a huge number.
+func numeral(text []byte) string {
+	if len(text) > 100 || bytes.ContainsAny(text, "eE") && len(text) > 20 {
+		return ""
+	}
+	if _, exponent, ok := strings.Cut(strings.ToLower(string(text)), "e"); ok && len(strings.TrimLeft(exponent, "+-0")) > 3 {
+		return ""
+	}
+	return string(text)
+}
+
+func kindOf(first byte) byte {
+	if first == '-' || first >= '0' && first <= '9' {
+		return '0'
+	}
+	return first
+}
+
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+var errShape = errors.New("not as expected")
+
+// members reads an object in its order.
+func members(text json.RawMessage) (list []member, err error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return nil, errShape
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		text, ok := name.(string)
+		if !ok {
+			return nil, errShape
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		list = append(list, member{text, value})
+	}
+	return list, nil
+}
+
+func (d *difference) objects(sent, got json.RawMessage, at string, depth int) {
+	a, errA := members(sent)
+	b, errB := members(got)
+	if errA != nil || errB != nil {
+		d.differs(at, "it is another object")
+		return
+	}
+	of := make(map[string]json.RawMessage, len(b))
+	for _, m := range b {
+		of[m.name] = m.value
+	}
+	for i, m := range a {
+		value, ok := of[m.name]
+		if !ok {
+			d.differs(at+"/"+m.name, "a member is missing")
+			return
+		}
+		if i < len(b) && b[i].name != m.name && !d.ordered {
+			d.ordered, d.order = true, at
+		}
+		d.compare(m.value, value, at+"/"+m.name, depth+1)
+		delete(of, m.name)
+	}
+	if len(of) > 0 {
+		d.differs(at, "there are members that were not sent")
+	}
+}
+
+func (d *difference) arrays(sent, got json.RawMessage, at string, depth int) {
+	var a, b []json.RawMessage
+	if json.Unmarshal(sent, &a) != nil || json.Unmarshal(got, &b) != nil || len(a) != len(b) {
+		d.differs(at, "the list has another length")
+		return
+	}
+	for i := range a {
+		d.compare(a[i], b[i], fmt.Sprintf("%s/%d", at, i), depth+1)
+	}
+}

@@ -1,0 +1,187 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/webhook"
+	"github.com/stagedoor/stagedoor/internal/webhook/survey/internal/db"
+)
+
+func list(ctx context.Context, q db.DBTX, r Reader, state State, after id.Account, limit int) ([]Row, error) {
+	var (
+		found []db.AllRow
+		err   error
+	)
+	if state == "" || state == Healthy {
+		found, err = db.New(q).All(ctx, db.AllParams{
+			OrgID: r.Org, After: string(after), Among: id.Texts(r.Accounts), Every: state == "", States: state.lanes(), MaxRows: int32(limit),
+		})
+	} else {
+		var some []db.TroubledRow
+		some, err = db.New(q).Troubled(ctx, db.TroubledParams{
+			OrgID: r.Org, After: string(after), Among: id.Texts(r.Accounts), States: state.lanes(), MaxRows: int32(limit),
+		})
+		for _, row := range some {
+			found = append(found, db.AllRow(row))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list webhooks of %s: %w", r.Org, err)
+	}
+	rows := make([]Row, len(found))
+	for i, f := range found {
+		rows[i] = Row{
+			Account: id.Account(f.AccountID), URL: f.Url, Events: f.Events, State: stateOf(f.State), CreatedAt: f.CreatedAt, Reason: f.Reason,
+			FailingSince: timeOf(f.FailSince), NextAttempt: timeOf(f.NextAt),
+		}
+	}
+	return rows, nil
+}
+
+// lastOf adds to a list what was last sent.
+func lastOf(ctx context.Context, q db.DBTX, org id.Org, accounts []id.Account, since time.Time, list []Row) error {
+	tried, err := db.New(q).Last(ctx, db.LastParams{Accounts: id.Texts(accounts), OrgID: org, Since: since})
+	if err != nil {
+		return fmt.Errorf("read the last deliveries of %s: %w", org, err)
+	}
+	at := make(map[string]*Row, len(list))
+	for i := range list {
+		at[string(list[i].Account)] = &list[i]
+	}
+	var failed []string
+	for _, t := range tried {
+		row := at[t.AccountID]
+		row.LastAttempt, row.LastStatus, row.LastError = t.At, int(t.Status), t.Error
+		if t.Delivered {
+			row.LastDelivered = t.At
+		} else {
+			failed = append(failed, t.AccountID)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	before, err := db.New(q).LastDelivered(ctx, db.LastDeliveredParams{Accounts: failed, OrgID: org, Since: since})
+	if err != nil {
+		return fmt.Errorf("read the last deliveries of %s: %w", org, err)
+	}
+	for _, b := range before {
+		at[b.AccountID].LastDelivered = b.At
+	}
+	return nil
+}
+
+func counts(ctx context.Context, q db.DBTX, r Reader) (map[State]int, error) {
+	rows, err := db.New(q).Counts(ctx, db.CountsParams{OrgID: r.Org, Among: id.Texts(r.Accounts)})
+	if err != nil {
+		return nil, fmt.Errorf("count webhooks of %s: %w", r.Org, err)
+	}
+	by := map[State]int{}
+	for _, row := range rows {
+		by[stateOf(row.State)] += int(row.Webhooks)
+	}
+	return by, nil
+}
+
+func states(ctx context.Context, q db.DBTX, org id.Org, accounts []id.Account) (map[id.Account]string, error) {
+	rows, err := db.New(q).States(ctx, db.StatesParams{OrgID: org, Accounts: id.Texts(accounts)})
+	if err != nil {
+		return nil, fmt.Errorf("read the states of webhooks of %s: %w", org, err)
+	}
+	by := make(map[id.Account]string, len(rows))
+	for _, row := range rows {
+		by[id.Account(row.AccountID)] = string(stateOf(row.State))
+	}
+	return by, nil
+}
+
+// idSpread is how far the time in a delivery's id may be from when it was tried.
+const idSpread = time.Minute
+
+func delivery(ctx context.Context, q db.DBTX, org id.Org, one id.Delivery, since time.Time) (webhook.Delivery, error) {
+	made := id.MadeAt(one)
+	from := made.Add(-idSpread)
+	if from.Before(since) {
+		from = since
+	}
+	row, err := db.New(q).Delivery(ctx, db.DeliveryParams{OrgID: org, ID: string(one), Since: from, Until: made.Add(idSpread)})
+	if errors.Is(err, postgres.ErrNoRows) {
+		return webhook.Delivery{}, errNoDelivery()
+	}
+	if err != nil {
+		return webhook.Delivery{}, fmt.Errorf("read a delivery of %s: %w", org, err)
+	}
+	return deliveryOf(&row), nil
+}
+
+// ofEvents chooses deliveries.
+type ofEvents struct {
+	accounts, events []string
+	since            time.Time
+	behind           webhook.Position
+}
+
+func deliveries(ctx context.Context, q db.DBTX, org id.Org, of ofEvents, limit int) ([]webhook.Delivery, error) {
+	rows, err := db.New(q).OfEvents(ctx, db.OfEventsParams{
+		OrgID: org, Accounts: of.accounts, Since: of.since, BeforeAt: of.behind.At, BeforeID: string(of.behind.ID), Events: of.events, MaxRows: int32(limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read deliveries of events of %s: %w", org, err)
+	}
+	list := make([]webhook.Delivery, len(rows))
+	for i := range rows {
+		list[i] = deliveryOf(&rows[i])
+	}
+	return list, nil
+}
+
+func deliveryOf(r *db.WebhookDelivery) webhook.Delivery {
+	return webhook.Delivery{
+		ID: id.Delivery(r.ID), Org: r.OrgID, Account: id.Account(r.AccountID), At: r.At, Event: id.Event(r.EventID), Kind: r.Kind, Seq: r.Seq,
+		Attempt: int(r.Attempt), Status: int(r.Status), Took: time.Duration(r.TookUs) * time.Microsecond, Error: r.Error, Cause: r.Cause,
+		Delivered: r.Delivered, Snippet: r.Snippet,
+	}
+}
+
+func timeOf(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+// sealed are the secrets of a webhook.
+type sealed struct {
+	account                  id.Account
+	version, previousVersion int64
+	secret, previous         []byte
+}
+
+// secrets reads those of an account's webhook; nil if it has none.
+func secrets(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (*sealed, error) {
+	row, err := db.New(q).Secrets(ctx, db.SecretsParams{OrgID: org, AccountID: string(account)})
+	if errors.Is(err, postgres.ErrNoRows) {
+		return nil, nil //nolint:nilnil // an account needs no webhook
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the secrets of %s: %w", account, err)
+	}
+	return &sealed{account, row.SecretVersion, row.PreviousVersion, row.Secret, row.Previous}, nil
+}
+
+func secretsLike(ctx context.Context, q db.DBTX, org id.Org, last4 string, but id.Account) ([]sealed, error) {
+	rows, err := db.New(q).SecretsLike(ctx, db.SecretsLikeParams{OrgID: org, Last4: last4, But: string(but)})
+	if err != nil {
+		return nil, fmt.Errorf("find secrets of %s: %w", org, err)
+	}
+	list := make([]sealed, len(rows))
+	for i, row := range rows {
+		list[i] = sealed{account: id.Account(row.AccountID), version: row.SecretVersion, secret: row.Secret}
+	}
+	return list, nil
+}

@@ -1,0 +1,219 @@
+// Package survey looks at the webhooks of a whole org: how each stands, one delivery by its id, those of an event, and why a signature
+// does not match (check.go). It changes nothing.
+package survey
+
+import (
+	"context"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/seal"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/webhook"
+	"github.com/stagedoor/stagedoor/internal/webhook/lane"
+)
+
+// State is how delivery to a webhook goes, as its owner sees it.
+type State string
+
+// The states.
+const (
+	Healthy  State = "healthy"
+	Failing  State = "failing"
+	Paused   State = "paused"
+	Disabled State = "disabled"
+)
+
+// stateOf is what a lane's state means; a webhook that is up to date has none.
+func stateOf(of string) State {
+	switch lane.State(of) {
+	case lane.Backoff:
+		return Failing
+	case lane.Paused:
+		return Paused
+	case lane.Disabled:
+		return Disabled
+	case lane.Live, lane.Lagging, lane.Draining:
+	}
+	return Healthy
+}
+
+// lanes are the states of lanes that a state stands for.
+func (s State) lanes() []string {
+	switch s {
+	case Failing:
+		return []string{string(lane.Backoff)}
+	case Paused:
+		return []string{string(lane.Paused)}
+	case Disabled:
+		return []string{string(lane.Disabled)}
+	case Healthy:
+	}
+	return []string{"", string(lane.Live), string(lane.Lagging), string(lane.Draining)}
+}
+
+// accounts knows what accounts are called; *roster.Roster does.
+type accounts interface {
+	Labels(ctx context.Context, owner id.Org, accounts []id.Account) (map[id.Account]string, error)
+}
+
+// events finds events; *event.Store does.
+type events interface {
+	FindAny(ctx context.Context, org id.Org, events []id.Event) ([]event.Stored, error)
+}
+
+// sealer opens secrets; *seal.Sealer does.
+type sealer interface {
+	Open(ctx context.Context, at seal.Address, sealed []byte) (secret.String, error)
+}
+
+// Deps is what the service needs.
+type Deps struct {
+	DB       *postgres.DB
+	Accounts accounts
+	Events   events
+	Seal     sealer
+	// Settle writes what this node has of the log in memory; *webhook.Webhooks does.
+	Settle func(ctx context.Context)
+	Now    func() time.Time
+}
+
+// Survey is the service.
+type Survey struct{ Deps }
+
+// New makes the service.
+func New(d Deps) *Survey { return &Survey{d} }
+
+// Reader is who looks. Accounts are those that they may see; nil for all. Days is how long they may read deliveries.
+type Reader struct {
+	Org      id.Org
+	Accounts []id.Account
+	Days     int
+}
+
+// Row is a webhook in a list.
+type Row struct {
+	Account id.Account
+	Label   string
+	URL     string
+	// Events is nil for all.
+	Events    []string
+	State     State
+	CreatedAt time.Time
+	// Reason says why it is disabled.
+	Reason                    string
+	FailingSince, NextAttempt time.Time
+	// LastAttempt is when something was last sent, with what came of it; zero if nothing was within the time that is kept.
+	LastAttempt   time.Time
+	LastStatus    int
+	LastError     string
+	LastDelivered time.Time
+}
+
+// looksBack is how long ago the last delivery is looked for.
+const looksBack = 7 * 24 * time.Hour
+
+// List lists webhooks in the order of their accounts, behind one of them. state is empty for all.
+func (s *Survey) List(ctx context.Context, r Reader, state State, after id.Account, limit int) ([]Row, error) {
+	s.Settle(ctx)
+	list, err := list(ctx, s.DB.Pool(), r, state, after, limit)
+	if err != nil || len(list) == 0 {
+		return list, err
+	}
+	names := make([]id.Account, len(list))
+	for i := range list {
+		names[i] = list[i].Account
+	}
+	labels, err := s.Accounts.Labels(ctx, r.Org, names)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i].Label = labels[list[i].Account]
+	}
+	return list, lastOf(ctx, s.DB.Pool(), r.Org, names, s.Now().Add(-looksBack), list)
+}
+
+// Counts is how many webhooks are in each state.
+func (s *Survey) Counts(ctx context.Context, r Reader) (map[State]int, error) {
+	return counts(ctx, s.DB.Pool(), r)
+}
+
+// States are those of the accounts that have a webhook.
+func (s *Survey) States(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]string, error) {
+	return states(ctx, s.DB.Pool(), org, accounts)
+}
+
+// Delivery finds a delivery by its id alone.
+func (s *Survey) Delivery(ctx context.Context, r Reader, one id.Delivery) (webhook.Delivery, error) {
+	s.Settle(ctx)
+	found, err := delivery(ctx, s.DB.Pool(), r.Org, one, s.since(r))
+	if err == nil && !r.sees(found.Account) {
+		err = errNoDelivery()
+	}
+	return found, err
+}
+
+// OfEvents lists the deliveries of events, newest first, behind a position. next is where to go on; zero if that was all. Events that
+// are not there, and those that are not stored, have none.
+func (s *Survey) OfEvents(ctx context.Context, r Reader, wanted []id.Event, behind webhook.Position, limit int) (list []webhook.Delivery, next webhook.Position, err error) {
+	found, err := s.Events.FindAny(ctx, r.Org, wanted)
+	if err != nil {
+		return nil, next, err
+	}
+	q := ofEvents{since: s.since(r), behind: behind}
+	var first time.Time
+	for _, e := range found {
+		if !r.sees(id.Account(e.Source)) {
+			continue
+		}
+		q.accounts, q.events = append(q.accounts, e.Source), append(q.events, string(e.ID))
+		if first.IsZero() || e.At.Before(first) {
+			first = e.At
+		}
+	}
+	if len(q.events) == 0 {
+		return nil, next, nil
+	}
+	// Nothing is delivered before it has happened; clocks differ a little.
+	if first = first.Add(-time.Minute); first.After(q.since) {
+		q.since = first
+	}
+	if q.behind.At.IsZero() {
+		q.behind.At = s.Now().Add(time.Hour)
+	}
+	s.Settle(ctx)
+	list, err = deliveries(ctx, s.DB.Pool(), r.Org, q, limit+1) // one more tells whether there is another page
+	if err != nil || len(list) <= limit {
+		return list, next, err
+	}
+	list = list[:limit]
+	return list, webhook.Position{At: list[limit-1].At, ID: list[limit-1].ID}, nil
+}
+
+func (r Reader) sees(account id.Account) bool {
+	if r.Accounts == nil {
+		return true
+	}
+	for _, one := range r.Accounts {
+		if one == account {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Survey) since(r Reader) time.Time {
+	days := r.Days
+	if days < 0 || days > webhook.MaxDays {
+		days = webhook.MaxDays
+	}
+	return s.Now().AddDate(0, 0, -days)
+}
+
+func errNoDelivery() error {
+	return problem.DeliveryNotFound.New("The organisation has no delivery with this id.")
+}
