@@ -130,6 +130,23 @@ func TestTheGeneratorKeepsItsRate(t *testing.T) {
 	}
 }
 
+// Fans run out of posts to like and of creators to join. The stream goes on all the same.
+func TestTheGeneratorGoesOnWhenFansHaveDoneItAll(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	for liked := 0; ; liked++ {
+		if status, answer := order(t, p, "POST", "happen", `{"login":"ok+long@sandbox.test","what":"post.liked"}`); status != http.StatusOK {
+			t.Logf("%d likes, then %v", liked, answer)
+			break
+		}
+	}
+	c := p.SignIn("ok+long@sandbox.test")
+	order(t, p, "POST", "generate", `{"login":"ok+long@sandbox.test","events_per_sec":1000,"for_sec":60}`)
+	for range 200 {
+		c.Frame("chat.message")
+	}
+}
+
 func TestAnOrderCanBeForManyLoginsAndTheirFramesAreListed(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)

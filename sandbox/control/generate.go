@@ -180,10 +180,11 @@ func (c *Control) burst(login string, from, to int) error {
 	return c.World.Do(login, func(creator *world.Creator) error {
 		for n := from; n < to; n++ {
 			do := c.Happenings[generated[n%len(generated)]]
-			if do == nil {
-				do = c.Happenings["chat.message"]
+			if do != nil && do(creator, happen.Input{}) == nil {
+				continue
 			}
-			if err := do(creator, happen.Input{}); err != nil {
+			// Nobody is left who could do that, such as like another post: anybody can write.
+			if err := c.Happenings["chat.message"](creator, happen.Input{}); err != nil {
 				return err
 			}
 		}
