@@ -34,6 +34,18 @@ func (r *rig) fill(org id.Org, sources []string, rounds int, kind func(n int) st
 	return all
 }
 
+// settle waits until events are listed: as long as a transaction runs that began before them, another test's too, they are not.
+func (r *rig) settle(all []event.Stored) {
+	r.t.Helper()
+	for {
+		head, err := r.OrgHead(r.t.Context(), r.org)
+		must(r.t, err)
+		if head.Tx > all[len(all)-1].Tx {
+			return
+		}
+	}
+}
+
 // The newest events come first, of all sources or of some, of all kinds or of some, page by page, each once, and never another org's.
 func TestNewestEventsComeFirst(t *testing.T) {
 	t.Parallel()
@@ -44,6 +56,7 @@ func TestNewestEventsComeFirst(t *testing.T) {
 	kinds := []string{"message", "tips", "account.updated"}
 	r.fill(other, []string{string(id.New[id.Account]())}, 3, func(int) string { return "message" })
 	all := r.fill(r.org, sources, 12, func(n int) string { return kinds[n%7%3] })
+	r.settle(all)
 	slices.Reverse(all)
 	for _, c := range []struct {
 		name    string
