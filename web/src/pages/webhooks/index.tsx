@@ -31,7 +31,7 @@ export default function Webhooks() {
       key: 'account',
       head: 'Account',
       cell: (w) => (
-        <div className="min-w-0 max-w-56">
+        <div className="min-w-0 max-w-40 lg:max-w-56">
           <Link to="/webhooks/$account" params={{ account: w.accountId }} className="block truncate leading-6 font-medium hover:underline">
             {w.label || shortId(w.accountId)}
           </Link>
@@ -56,7 +56,7 @@ export default function Webhooks() {
     {
       key: 'url',
       head: 'URL',
-      from: 'md',
+      from: 'lg',
       className: 'max-w-0 w-2/5',
       cell: (w) => (
         <span className="flex min-w-0 items-center gap-1">
