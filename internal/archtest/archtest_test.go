@@ -31,7 +31,7 @@ func TestCheckFindsEveryKindOfFault(t *testing.T) {
 		`internal/org imports internal/apikey: a peer that is not listed`,
 		`internal/stray is in no layer`,
 		`internal/apikey has no package comment`,
-		`cmd/tool imports internal/org: commands import internal/app only`,
+		`cmd/tool imports internal/org: a command imports the one package that does its work`,
 		`sandbox imports internal/id: the sandbox stands alone`,
 		`internal/apikey/queries.sql names the table org, which org owns`,
 		`internal/apikey/queries.sql: query Sweep touches api_key and does not take the org`,

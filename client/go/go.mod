@@ -1,0 +1,3 @@
+module github.com/stagedoor/stagedoor/client/go
+
+go 1.25.0

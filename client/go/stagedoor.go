@@ -1,0 +1,2 @@
+// Package stagedoor is the Go client of Stagedoor's API.
+package stagedoor
