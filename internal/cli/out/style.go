@@ -1,0 +1,78 @@
+package out
+
+import "charm.land/lipgloss/v2"
+
+// Tone is what a colour would say. Without colour the text must say it alone.
+type Tone int
+
+// The tones. The colours are the terminal's own sixteen, so they fit its theme.
+const (
+	Plain Tone = iota
+	Strong
+	Faint
+	Good
+	Bad
+	Attention
+	Accent
+)
+
+func render(t Tone, text string) string {
+	style := lipgloss.NewStyle()
+	switch t {
+	case Plain:
+		return text
+	case Strong:
+		style = style.Bold(true)
+	case Faint:
+		style = style.Faint(true)
+	case Good:
+		style = style.Foreground(lipgloss.Green)
+	case Bad:
+		style = style.Foreground(lipgloss.Red)
+	case Attention:
+		style = style.Foreground(lipgloss.Yellow)
+	case Accent:
+		style = style.Foreground(lipgloss.Cyan)
+	}
+	return style.Render(text)
+}
+
+// Style styles data for standard output.
+func (p *Printer) Style(t Tone, text string) string {
+	if !p.Color || !p.TTY || text == "" {
+		return text
+	}
+	return render(t, text)
+}
+
+func (p *Printer) err(t Tone, text string) string {
+	if !p.Color || !p.ErrTTY || text == "" {
+		return text
+	}
+	return render(t, text)
+}
+
+// StateTone is the tone of a state, by the words that the API uses.
+func StateTone(state string) Tone {
+	switch state {
+	case "active", "healthy", "up", "delivered", "completed_success", "ok", "normal", "success":
+		return Good
+	case "degraded", "connecting", "reauthenticating", "pending", "paused", "retrying", "wrong_2fa_code_retry", "needs_otp", "needs_app_otp",
+		"needs_email", "needs_face_otp", "awaiting_mobile_session", "open", "in_progress":
+		return Attention
+	case "reconnect_required", "restricted", "failing", "disabled", "failed", "dead", "down", "completed_failed", "expired":
+		return Bad
+	}
+	return Plain
+}
+
+// StatusTone is the tone of an HTTP status.
+func StatusTone(status int) Tone {
+	switch {
+	case status >= 200 && status < 300:
+		return Good
+	case status == 429 || (status >= 300 && status < 400):
+		return Attention
+	}
+	return Bad
+}

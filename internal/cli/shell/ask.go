@@ -1,0 +1,170 @@
+package shell
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/stagedoor/stagedoor/internal/cli/out"
+)
+
+// reader is standard input with one buffer for all questions, so that none swallows the next one's answer.
+func (a *App) reader() *bufio.Reader {
+	if a.input == nil {
+		a.input = bufio.NewReader(a.Stdin)
+	}
+	return a.input
+}
+
+// Ask asks for a line. Without anybody to answer it is a fault that names the flag to use instead.
+func (a *App) Ask(ctx context.Context, question, instead string) (string, error) {
+	if !a.Interactive() {
+		return "", UsageHint(instead, "%s is needed, and nobody is here to ask", question)
+	}
+	return a.answer(ctx, question, a.readLine)
+}
+
+// AskSecret asks for something that is not shown while it is typed.
+func (a *App) AskSecret(ctx context.Context, question, instead string) (string, error) {
+	if !a.Interactive() {
+		return "", UsageHint(instead, "%s is needed, and nobody is here to ask", question)
+	}
+	return a.answer(ctx, question, a.readHidden)
+}
+
+func (a *App) answer(ctx context.Context, question string, read func() (string, error)) (string, error) {
+	prompt := a.Out.Err(out.Strong, question) + ": "
+	_, _ = io.WriteString(a.Out.Stderr, prompt)
+	restore := a.keepTerminal()
+	type result struct {
+		text string
+		err  error
+	}
+	// Read in the background, so that Ctrl-C is heard at once.
+	got := make(chan result, 1)
+	go func() {
+		text, err := read()
+		got <- result{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		restore()
+		a.Out.Alert("")
+		return "", ctx.Err()
+	case r := <-got:
+		if errors.Is(r.err, io.EOF) && r.text == "" {
+			a.Out.Alert("")
+			return "", Usage("%s was not given", question)
+		}
+		if r.err != nil && !errors.Is(r.err, io.EOF) {
+			return "", fmt.Errorf("read %s: %w", question, r.err)
+		}
+		return strings.TrimSpace(r.text), nil
+	}
+}
+
+func (a *App) readLine() (string, error) { return a.reader().ReadString('\n') }
+
+func (a *App) readHidden() (string, error) {
+	file, ok := a.Stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		text, err := a.readLine()
+		a.Out.Alert("")
+		return text, err
+	}
+	text, err := term.ReadPassword(int(file.Fd()))
+	a.Out.Alert("")
+	return string(text), err
+}
+
+// keepTerminal remembers how the terminal is, because a hidden question that is broken off would leave it mute.
+func (a *App) keepTerminal() (restore func()) {
+	file, ok := a.Stdin.(*os.File)
+	if !ok {
+		return func() {}
+	}
+	state, err := term.GetState(int(file.Fd()))
+	if err != nil {
+		return func() {}
+	}
+	return func() { _ = term.Restore(int(file.Fd()), state) }
+}
+
+// ReadSecret takes a secret that a script pipes in, or asks a person for it: the two ways that leave no trace in a list of processes or
+// a shell's history.
+func (a *App) ReadSecret(ctx context.Context, question string) (string, error) {
+	if a.Interactive() {
+		return a.AskSecret(ctx, question, "")
+	}
+	if a.StdinTTY {
+		return "", UsageHint("Pipe it to standard input.", "%s is needed, and --no-input forbids asking", question)
+	}
+	text, err := a.ReadInput()
+	if err != nil {
+		return "", err
+	}
+	if len(strings.TrimSpace(string(text))) == 0 {
+		return "", UsageHint("Pipe it to standard input.", "%s is needed, and standard input is empty", question)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// maxInput is more than any request may be.
+const maxInput = 64 << 20
+
+// ReadInput reads standard input to its end.
+func (a *App) ReadInput() ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(a.reader(), maxInput))
+	if err != nil {
+		return nil, fmt.Errorf("read standard input: %w", err)
+	}
+	return text, nil
+}
+
+// ReadFile reads a file, or standard input for "-".
+func (a *App) ReadFile(path string) ([]byte, error) {
+	if path == "-" {
+		return a.ReadInput()
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, Usage("%v", err)
+	}
+	return text, nil
+}
+
+// Confirm lets something be destroyed only when its name was given by --confirm, or is typed now.
+func (a *App) Confirm(ctx context.Context, consequence, name, confirmed string) error {
+	if confirmed == name {
+		return nil
+	}
+	if confirmed != "" {
+		return Usage("--confirm=%s does not match: this is about %s", confirmed, name)
+	}
+	if !a.Interactive() {
+		return UsageHint("Add --confirm="+Quote(name)+" if that is what you want.", "%s", strings.TrimRight(consequence, "."))
+	}
+	a.Out.Warn("%s", consequence)
+	typed, err := a.Ask(ctx, "Type "+name+" to go on", "")
+	if err != nil {
+		return err
+	}
+	if typed != name {
+		return &Fault{Code: ExitUsage, Text: "that is not " + name + "; nothing was done"}
+	}
+	return nil
+}
+
+// Quote writes a word so that a shell reads it as one.
+func Quote(word string) string {
+	if strings.ContainsAny(word, " \t'\"$&|;<>()*?[]#~`\\!") || word == "" {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}
