@@ -1,0 +1,49 @@
+// Command sdkgen writes the client libraries from openapi/openapi.json. Run it at the top of the repository.
+//
+//	sdkgen          write them
+//	sdkgen -check   say which files are not current, and fail if there are any
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen"
+)
+
+func main() {
+	root := flag.String("root", ".", "the repository")
+	check := flag.Bool("check", false, "write nothing; fail if a file is not current")
+	flag.Parse()
+	if err := run(*root, *check); err != nil {
+		fmt.Fprintln(os.Stderr, "sdkgen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(root string, check bool) error {
+	document, err := os.ReadFile(filepath.Join(root, "openapi", "openapi.json"))
+	if err != nil {
+		return err
+	}
+	m, err := sdkgen.Load(document)
+	if err != nil {
+		return err
+	}
+	if !check {
+		return sdkgen.Write(root, m, sdkgen.Languages())
+	}
+	stale, err := sdkgen.Stale(root, m, sdkgen.Languages())
+	if err != nil {
+		return err
+	}
+	for _, name := range stale {
+		fmt.Fprintln(os.Stderr, "not current:", name)
+	}
+	if len(stale) > 0 {
+		return fmt.Errorf("%d generated files are not current; run make generate", len(stale))
+	}
+	return nil
+}

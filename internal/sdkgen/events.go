@@ -1,0 +1,214 @@
+package sdkgen
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// platformEvents says in a sentence what each of the platform's events means; the catalogue has only their data.
+var platformEvents = map[string]string{
+	"listUpdated":            "People were put on a list, or taken off it.",
+	"profileUpdated":         "The creator's profile changed.",
+	"subscribed":             "Somebody subscribed.",
+	"resubscribed":           "Somebody subscribed again after a while.",
+	"subscriptionRenewed":    "A subscription was renewed.",
+	"subscriptionExpired":    "A subscription ended.",
+	"autoRenewChanged":       "A fan turned renewal on or off.",
+	"online":                 "A fan came online, or left.",
+	"message":                "A message came in.",
+	"messageSent":            "The creator sent a message, by whichever way.",
+	"messageRead":            "A message was read.",
+	"messageDeleted":         "A message was deleted.",
+	"messageLiked":           "A message was liked.",
+	"messageUnliked":         "A like was taken back.",
+	"messagePurchased":       "A fan paid for a message.",
+	"chatRead":               "A chat, or all of them, was marked as read.",
+	"typing":                 "A fan is typing.",
+	"massMessageSent":        "A message to many was sent.",
+	"counts":                 "Unread counters changed.",
+	"tips":                   "A fan tipped.",
+	"postPublished":          "A post was published.",
+	"postUpdated":            "A post was edited.",
+	"postDeleted":            "A post was deleted.",
+	"postExpired":            "A post reached the end of its time.",
+	"postLiked":              "A post was liked.",
+	"postCommented":          "Somebody commented on a post.",
+	"postPurchased":          "A fan paid for a post.",
+	"postFundraisingUpdated": "A fundraising post came closer to its target.",
+	"mention":                "Somebody mentioned the creator.",
+	"storyPublished":         "A story was published.",
+	"storyExpired":           "A story ended after its 24 hours.",
+	"storyViewed":            "A story was seen more often.",
+	"stream":                 "A live stream was announced.",
+	"streamStarted":          "A live stream began.",
+	"streamStopped":          "A live stream ended.",
+	"streamUpdated":          "A live stream changed.",
+	"streamComment":          "Somebody commented on a live stream.",
+	"streamViewers":          "Viewers joined or left a live stream.",
+	"streamLiked":            "A live stream was liked.",
+	"queuePublished":         "Something scheduled was published.",
+	"queueFailed":            "Something scheduled could not be published.",
+	"mediaReady":             "A file was processed and can be used.",
+	"mediaFailed":            "A file could not be processed.",
+	"transaction":            "Money was earned.",
+	"chargeback":             "A payment was taken back.",
+	"payoutRequested":        "A payout was asked for.",
+	"payoutPaid":             "A payout was paid.",
+	"payoutFailed":           "A payout failed.",
+	"trialClaimed":           "Somebody began a free trial.",
+	"linkClicked":            "A link was clicked.",
+	"notification":           "The platform showed a notification that has no kind of its own.",
+	"settingsChanged":        "Settings changed.",
+	"toast":                  "The platform showed a short note.",
+	"unknown":                "The platform sent something that has no mapping yet.",
+}
+
+// Parts of the service's own events.
+const (
+	state = `{"type":"string","x-extensible-enum":["connecting","active","degraded","reauthenticating","reconnect_required","restricted","paused","disconnected"]}`
+	actor = `{"title":"EventActor","description":"Who did it.","type":"object","required":["kind","id"],"properties":{"kind":{"type":"string"},"id":{"type":"string"},"label":{"type":"string"}}}`
+	text  = `{"type":"string"}`
+	maybe = `{"type":["string","null"]}`
+	when  = `{"type":"string","format":"date-time"}`
+	count = `{"type":"integer"}`
+	names = `{"type":"array","items":{"type":"string"}}`
+)
+
+// change is the data of an event that tells of an account: from which state to which, why, and what a person must do.
+func change(more ...string) json.RawMessage {
+	return data(append([]string{"from", state, "to", state, "reason", maybe, "userAction", text}, more...)...)
+}
+
+// data is the schema of an object; a name that ends in ? may be absent.
+func data(pairs ...string) json.RawMessage {
+	var required, properties []string
+	for i := 0; i < len(pairs); i += 2 {
+		name, optional := strings.CutSuffix(pairs[i], "?")
+		if !optional {
+			required = append(required, fmt.Sprintf("%q", name))
+		}
+		properties = append(properties, fmt.Sprintf("%q:%s", name, pairs[i+1]))
+	}
+	return json.RawMessage(fmt.Sprintf(`{"type":"object","required":[%s],"properties":{%s}}`, strings.Join(required, ","), strings.Join(properties, ",")))
+}
+
+func schemaRef(name string) string { return `{"$ref":"` + schemaPrefix + name + `"}` }
+
+// serviceData has the data of the service's own events, as the packages write it that tell of them.
+var serviceData = map[string]json.RawMessage{
+	"test":                       data("message", text, "requestId", text),
+	"account.connected":          change("account", schemaRef("Account"), "attemptId", maybe, "kind", text),
+	"account.reconnected":        change("account", schemaRef("Account"), "attemptId", maybe, "downForSec", count),
+	"account.reauthenticating":   change("attemptId", maybe),
+	"account.degraded":           change("sinceSec", count),
+	"account.recovered":          change("sinceSec", count),
+	"account.reconnect_required": change("connectUrl", maybe),
+	"account.challenge_required": data("attemptId", text, "state", text, "otp_channel", maybe, "email_mask", maybe, "phone_mask", maybe,
+		"expires_at", `{"type":["string","null"],"format":"date-time"}`),
+	"account.session_expiring":  change("sessionExpiresAt", when, "daysLeft", count),
+	"account.restricted":        change("upstreamCode?", `{"type":["integer","null"]}`, "upstreamMessage?", maybe),
+	"account.paused":            change("by", actor),
+	"account.resumed":           change("by", actor),
+	"account.updated":           change("changes", names),
+	"account.disconnected":      change("id", text, "ofUserId", text, "by", actor, "purgedAt", when),
+	"listener.gap":              data("fromSeq", `{"type":["integer","null"]}`, "toSeq", `{"type":["integer","null"]}`, "from", `{"type":["string","null"],"format":"date-time"}`, "to", when, "backfilled", `{"type":"boolean"}`),
+	"connect.attempt_updated":   json.RawMessage(schemaRef("Attempt")),
+	"connect.attempt_completed": json.RawMessage(schemaRef("Attempt")),
+	"connect.session_finished":  data("sessionId", text, "status", `{"type":"string","enum":["success","exited","expired"]}`, "attempts", names, "accountId?", text, "referenceId?", text),
+	"webhook.disabled":          data("url", text, "reason", text, "failingSinceSec", count),
+	"webhook.recovered":         data("url", text, "reason", text, "failingSinceSec", count),
+	"key.created":               data("id", text, "label", text, "scopes?", names, "by", actor),
+	"key.revoked":               data("id", text, "label", text, "scopes?", names, "by", actor),
+	"usage.threshold":           data("metric", text, "percent", count, "limit", count, "used", count),
+	"sdk.catalog_changed":       data("version", text, "added", names, "removed", names, "changed", names),
+}
+
+// example is a whole event, with data that its schema would let pass.
+func (l *loader) example(e *Event) json.RawMessage {
+	account, class, seq := `"acct_01k9x5ahzre4bb3069xb2way0g"`, "durable", "4711"
+	if e.Org {
+		account = "null"
+	}
+	if e.Ephemeral {
+		class, seq = "ephemeral", "null"
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"id":"evt_01k9x5ahzre4bb3069xb2way0g","event":%q,"accountId":%s,"ts":"2026-11-15T12:00:00.123Z","data":`, e.Kind, account)
+	l.sample(&b, e.Data, "", 0)
+	fmt.Fprintf(&b, `,"meta":{"seq":%s,"class":%q,"ofUserId":"90210","referenceId":null,"sandbox":true,"upstreamAt":"2026-11-15T12:00:00Z","schema":1}}`, seq, class)
+	return b.Bytes()
+}
+
+// sample writes a value that fits.
+func (l *loader) sample(b *bytes.Buffer, r Ref, name string, depth int) {
+	switch {
+	case depth > 4 || r.Nullable && (r.Kind == Named || r.Kind == Any):
+		b.WriteString("null")
+	case r.Kind == Named:
+		l.sampleObject(b, r, depth)
+	case r.Kind == Array:
+		b.WriteByte('[')
+		if r.Elem.Kind == String && depth < 2 {
+			l.sample(b, *r.Elem, singular(name), depth+1)
+		}
+		b.WriteByte(']')
+	case r.Kind == Map:
+		b.WriteString("{}")
+	default:
+		b.WriteString(sampleValue(r, name))
+	}
+}
+
+func (l *loader) sampleObject(b *bytes.Buffer, r Ref, depth int) {
+	t := l.model.byName[r.Name]
+	b.WriteByte('{')
+	comma := ""
+	for _, f := range t.Fields {
+		if !f.Required {
+			continue
+		}
+		fmt.Fprintf(b, "%s%q:", comma, f.JSON)
+		comma = ","
+		l.sample(b, f.Type, f.JSON, depth+1)
+	}
+	b.WriteByte('}')
+}
+
+// samples are values for members by the end of their name, the first that fits.
+var samples = []struct{ suffix, value string }{
+	{"accountId", `"acct_01k9x5ahzre4bb3069xb2way0g"`}, {"attemptId", `"att_01k9x5ahzre4bb3069xb2way0g"`}, {"attempt_id", `"att_01k9x5ahzre4bb3069xb2way0g"`},
+	{"sessionId", `"cs_01k9x5ahzre4bb3069xb2way0g"`}, {"requestId", `"req_01k9x5ahzre4bb3069xb2way0g"`}, {"url", `"https://example.com/hook"`},
+	{"userId", `"3438267820000000001"`}, {"chatId", `"3438267820000000001"`}, {"Id", `"3438267820300000001"`}, {"id", `"3438267820300000001"`}, {"Ids", `"3438267820300000001"`},
+	{"username", `"jamie"`}, {"name", `"Jamie"`}, {"label", `"Maya"`}, {"title", `"Hello"`}, {"text", `"Hi"`}, {"message", `"Hi"`}, {"userAction", `"none"`}, {"kind", `"profile"`},
+}
+
+func sampleValue(r Ref, name string) string {
+	switch {
+	case r.Const != "":
+		return r.Const
+	case len(r.Enum) > 0 && r.Kind == String:
+		return fmt.Sprintf("%q", r.Enum[0])
+	case r.Format == "date-time":
+		return `"2026-11-15T12:00:00Z"`
+	case r.Format == "date":
+		return `"2026-11-15"`
+	case r.Nullable || r.Kind == Null || r.Kind == Any:
+		return "null"
+	case r.Kind == Integer && strings.HasSuffix(name, "Cents"):
+		return "1200"
+	case r.Kind == Integer || r.Kind == Number:
+		return "1"
+	case r.Kind == Boolean:
+		return "false"
+	case r.Format == "uri":
+		return `"https://platform.example/files/1"`
+	}
+	for _, s := range samples {
+		if strings.HasSuffix(name, s.suffix) {
+			return s.value
+		}
+	}
+	return `"…"`
+}

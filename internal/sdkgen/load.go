@@ -1,0 +1,188 @@
+package sdkgen
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/scope"
+)
+
+// Load reads the OpenAPI document. What it does not hold, the events and the codes of problems, comes from the places
+// that the service itself takes it from.
+func Load(openapi []byte) (*Model, error) {
+	doc, err := parse(openapi)
+	if err != nil {
+		return nil, fmt.Errorf("read the document: %w", err)
+	}
+	platform, err := catalog.Sandbox()
+	if err != nil {
+		return nil, fmt.Errorf("read the catalogue: %w", err)
+	}
+	m := &Model{
+		Version: doc.at("info", "version").text(), Catalog: doc.at("x-sdk", "version").text(), byName: map[string]*Type{},
+	}
+	l := &loader{doc: doc, model: m, done: map[string]string{}}
+	l.operations()
+	l.methods()
+	l.events(platform)
+	for _, k := range problem.All() {
+		m.Problems = append(m.Problems, Problem{Code: k.Code, Status: k.Status, Title: k.Title, Retryable: k.Retryable, Fix: k.Fix})
+	}
+	slices.SortFunc(m.Problems, func(a, b Problem) int { return cmp.Compare(a.Code, b.Code) })
+	for s := scope.AccountsRead; s < scope.AdminOrgs; s++ {
+		m.Scopes = append(m.Scopes, s.String())
+	}
+	l.finish()
+	return m, l.err
+}
+
+// methods reads the platform's methods: each is a POST, and a GET as well if it reads.
+func (l *loader) methods() {
+	docs := map[string]string{}
+	for _, tag := range l.doc.at("tags").items {
+		docs[tag.at("name").text()] = tag.at("description").text()
+	}
+	resources := map[string]*Resource{}
+	for _, path := range l.doc.at("paths").keys {
+		o := l.doc.at("paths", path, "post")
+		x := o.at("x-sdk")
+		name := x.at("resource").text()
+		if name == "" {
+			continue
+		}
+		r := resources[name]
+		if r == nil {
+			r = &Resource{Name: name, Doc: docs[name]}
+			resources[name] = r
+			l.model.Resources = append(l.model.Resources, r)
+		}
+		r.Methods = append(r.Methods, l.method(o, x))
+	}
+	for _, r := range resources {
+		slices.SortFunc(r.Methods, func(a, b *Method) int { return cmp.Compare(a.Name, b.Name) })
+	}
+}
+
+func (l *loader) method(o, x *node) *Method {
+	m := &Method{
+		Resource: x.at("resource").text(), Name: x.at("method").text(), Doc: o.at("summary").text(),
+		Read: x.at("access").text() == "read", Idempotent: x.at("idempotent").truth(),
+		Destructive: x.at("destructive").truth(), Async: x.at("async").truth(),
+		Positional: x.at("positional").texts(), Emits: x.at("emits").texts(),
+		Scope: o.at("x-scope").text(), TimeoutMs: x.at("timeoutMs").number(),
+	}
+	body := o.at("requestBody", "content", "application/json")
+	m.Example = body.at("example").raw
+	if forms := body.at("schema", "oneOf").items; len(forms) > 0 && len(forms[0].at("properties").keys) > 0 {
+		m.Params = l.params(forms[0], Title(m.Resource, m.Name, "Params"), "What "+m.ID()+" takes.")
+		m.Required = slices.ContainsFunc(m.Params.Fields, func(f Field) bool { return f.Required })
+	}
+	result := o.at("responses", "200", "content", "application/json", "schema", "properties", "result")
+	l.catalog = true
+	m.Result = l.result(result, m)
+	l.catalog = false
+	if x.at("paginated").truth() {
+		m.Page = l.paging(m.Params, m.Result)
+	}
+	return m
+}
+
+func (l *loader) params(s *node, name, doc string) *Type {
+	t := &Type{Name: name, Doc: doc, Params: true}
+	t.Fields = l.fields(s, strings.TrimSuffix(name, "Params"))
+	for i := range t.Fields {
+		if f := &t.Fields[i]; f.Type.Kind == Named {
+			l.model.byName[f.Type.Name].Params = true
+		}
+	}
+	return l.add(t)
+}
+
+// result names a result that stands inline. Many say no more than that it is done, {"deleted": true}: those share a type,
+// since what one of them says is what all of them say.
+func (l *loader) result(s *node, m *Method) Ref {
+	own := Title(m.Resource, m.Name, "Result")
+	properties := s.at("properties")
+	if len(properties.keys) != 1 {
+		return l.ref(s, own)
+	}
+	name := properties.keys[0]
+	value := properties.at(name)
+	if !value.has("const") || string(value.at("const").raw) == "null" {
+		return l.ref(s, own)
+	}
+	t := &Type{Name: Title(name, "Result"), Doc: "Says what became of it.", Fields: []Field{{
+		JSON: name, Type: Ref{Kind: Boolean}, Required: true,
+	}}}
+	if have := l.model.byName[t.Name]; have != nil && !reflect.DeepEqual(have.Fields, t.Fields) {
+		t.Name = own
+	}
+	return Ref{Kind: Named, Name: l.add(t).Name}
+}
+
+// paging finds out how a list goes on; nil if the answer does not say.
+func (l *loader) paging(params *Type, result Ref) *Paging {
+	t := l.model.byName[result.Name]
+	if params == nil || t == nil || t.Field("nextCursor") == nil {
+		return nil
+	}
+	p := &Paging{Out: "nextCursor"}
+	for _, name := range []string{"cursor", "after"} {
+		if params.Field(name) != nil {
+			p.In = name
+			break
+		}
+	}
+	for _, f := range t.Fields {
+		if f.Type.Kind == Array {
+			p.Items, p.Item = f.JSON, *f.Type.Elem
+		}
+	}
+	if p.In == "" || p.Items == "" {
+		return nil
+	}
+	return p
+}
+
+// events reads the platform's kinds from the catalogue and the service's own.
+func (l *loader) events(platform *catalog.Catalog) {
+	schemas := map[string]json.RawMessage{}
+	for _, k := range platform.Events() {
+		schemas[k.Kind] = k.Schema()
+	}
+	kinds := event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform})
+	for _, k := range kinds.List(org.EnvSandbox) {
+		e := &Event{Kind: k.Name, Doc: k.Summary, Ephemeral: k.Class == catalog.Ephemeral, Org: k.Org}
+		schema, theirs := schemas[k.Name]
+		if !theirs {
+			e.Service = true
+			schema = serviceData[k.Name]
+		}
+		if e.Doc == "" {
+			e.Doc = platformEvents[k.Name]
+		}
+		if schema == nil {
+			elem := Ref{Kind: Any}
+			e.Data = Ref{Kind: Map, Elem: &elem}
+		} else if s, err := parse(schema); err != nil {
+			l.fail("the schema of %s: %w", k.Name, err)
+		} else {
+			l.catalog = theirs
+			e.Data = l.ref(s, Title(k.Name, "Data"))
+			l.catalog = false
+			if t := l.model.byName[e.Data.Name]; t != nil && t.Doc == "" {
+				t.Doc = "What is in the event " + k.Name + "."
+			}
+		}
+		e.Example = l.example(e)
+		l.model.Events = append(l.model.Events, e)
+	}
+}

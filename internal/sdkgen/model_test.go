@@ -1,0 +1,132 @@
+package sdkgen_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen"
+)
+
+func model(t *testing.T) *sdkgen.Model {
+	t.Helper()
+	document, err := os.ReadFile("../../openapi/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := sdkgen.Load(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestLoadHasEverything(t *testing.T) {
+	t.Parallel()
+	m := model(t)
+	methods, paged := 0, 0
+	for _, r := range m.Resources {
+		for _, method := range r.Methods {
+			methods++
+			if method.Page != nil {
+				paged++
+			}
+			if method.Result.Kind != sdkgen.Named {
+				t.Errorf("%s: its result is a %s without a name", method.ID(), method.Result.Kind)
+			}
+			if method.Doc == "" || method.Scope == "" {
+				t.Errorf("%s is not described", method.ID())
+			}
+		}
+	}
+	if methods != 250 || paged != 52 {
+		t.Errorf("%d methods, %d in pages; want 250 and 52", methods, paged)
+	}
+	if len(m.Events) != 78 || len(m.Problems) < 50 || len(m.Scopes) != 8 {
+		t.Errorf("%d events, %d problems, %d scopes", len(m.Events), len(m.Problems), len(m.Scopes))
+	}
+	for _, g := range m.Groups {
+		if g.Doc == "" {
+			t.Errorf("the group %s is not described", g.Name)
+		}
+		for _, o := range g.Operations {
+			if o.Form == sdkgen.JSON && o.Result.Kind == sdkgen.Any && o.Group != "problems" && o.ID != "getOpenAPI" {
+				t.Errorf("%s: the result is not known", o.ID)
+			}
+		}
+	}
+}
+
+func TestLoadReadsAMethod(t *testing.T) {
+	t.Parallel()
+	m := model(t)
+	var send, list *sdkgen.Method
+	for _, r := range m.Resources {
+		for _, method := range r.Methods {
+			switch method.ID() {
+			case "messages.send":
+				send = method
+			case "messages.list":
+				list = method
+			}
+		}
+	}
+	if send == nil || send.Read || send.Idempotent || !send.Required || send.Result.Name != "Message" || send.Params.Fields[0].JSON != "chatId" {
+		t.Errorf("messages.send is %+v", send)
+	}
+	if list == nil || list.Page == nil || list.Page.In != "cursor" || list.Page.Items != "items" || list.Page.Item.Name != "Message" {
+		t.Errorf("messages.list is %+v", list)
+	}
+}
+
+func TestEveryReferenceIsKnown(t *testing.T) {
+	t.Parallel()
+	m := model(t)
+	var check func(where string, r sdkgen.Ref)
+	check = func(where string, r sdkgen.Ref) {
+		if r.Elem != nil {
+			check(where, *r.Elem)
+		}
+		if r.Kind == sdkgen.Named && m.Type(r.Name) == nil {
+			t.Errorf("%s is of type %s, which there is not", where, r.Name)
+		}
+		if r.Kind == "" || (r.Elem == nil) == (r.Kind == sdkgen.Array || r.Kind == sdkgen.Map) {
+			t.Errorf("%s: %+v", where, r)
+		}
+	}
+	for _, typ := range m.Types {
+		for _, f := range typ.Fields {
+			check(typ.Name+"."+f.JSON, f.Type)
+		}
+	}
+	for _, e := range m.Events {
+		check(e.Kind, e.Data)
+		if e.Doc == "" || !json.Valid(e.Example) {
+			t.Errorf("%s: doc %q, example %s", e.Kind, e.Doc, e.Example)
+		}
+	}
+}
+
+func TestLoadRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	t.Parallel()
+	for name, document := range map[string]string{
+		"no JSON":              "{",
+		"an unknown operation": `{"paths":{"/v1/x":{"get":{"operationId":"getX"}}}}`,
+		"an unknown type":      `{"paths":{"/v1/me":{"get":{"operationId":"getMe","responses":{"200":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/X"}}}}}}}}}`,
+	} {
+		if _, err := sdkgen.Load([]byte(document)); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}
+
+func TestClientsAreCurrent(t *testing.T) {
+	t.Parallel()
+	stale, err := sdkgen.Stale("../..", model(t), sdkgen.Languages())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range stale {
+		t.Errorf("%s is not current; run make generate", name)
+	}
+}

@@ -1,0 +1,156 @@
+package sdkgen
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// operations reads the interface itself: all that is not a method of the platform's.
+func (l *loader) operations() {
+	groups := map[string]*Group{}
+	for _, path := range l.doc.at("paths").keys {
+		for _, method := range l.doc.at("paths", path).keys {
+			o := l.doc.at("paths", path, method)
+			id := o.at("operationId").text()
+			if o.has("x-sdk") || leftOut[id] {
+				continue
+			}
+			group, name, ok := strings.Cut(operationNames[id], ".")
+			if !ok {
+				l.fail("the operation %s has no place in clients; give it one in names.go", id)
+				continue
+			}
+			g := groups[group]
+			if g == nil {
+				g = &Group{Name: group, Title: groupTitle(group), Doc: groupDocs[group]}
+				groups[group] = g
+				l.model.Groups = append(l.model.Groups, g)
+			}
+			op := &Operation{ID: id, Group: group, Name: name, HTTP: strings.ToUpper(method), Path: path}
+			l.operation(op, o)
+			g.Operations = append(g.Operations, op)
+		}
+	}
+	for _, g := range groups {
+		slices.SortFunc(g.Operations, func(a, b *Operation) int { return cmp.Compare(a.Name, b.Name) })
+	}
+}
+
+func (l *loader) operation(op *Operation, o *node) {
+	op.Title, op.Doc, op.Scope = o.at("summary").text(), o.at("description").text(), o.at("x-scope").text()
+	place := Title(groupTitle(op.Group), op.Name)
+	var query []Field
+	for _, p := range o.at("parameters").items {
+		f := Field{JSON: p.at("name").text(), Doc: p.at("description").text(), Required: p.at("required").truth(), Default: p.at("schema", "default").raw}
+		f.Type = l.ref(p.at("schema"), place+Title(f.JSON))
+		if p.at("schema").has("minimum") {
+			least := p.at("schema", "minimum").number()
+			f.Minimum = &least
+		}
+		switch p.at("in").text() {
+		case "path":
+			f.JSON = pathParamName(op.Path, f.JSON)
+			op.PathParams = append(op.PathParams, f)
+		case "query":
+			query = append(query, f)
+		case "header":
+			op.IdempotencyKey = op.IdempotencyKey || f.JSON == "Idempotency-Key"
+			op.Wait = op.Wait || f.JSON == "Prefer"
+		}
+	}
+	for _, f := range op.PathParams {
+		if renamed := pathParamName(op.Path, "id"); f.JSON == renamed {
+			op.Path = strings.Replace(op.Path, "{id}", "{"+renamed+"}", 1)
+		}
+	}
+	l.answer(op, o)
+	l.input(op, o, query)
+	if op.Form == JSON {
+		op.Page = l.paging(op.Params, op.Result)
+	}
+}
+
+// input reads the body or the query. No operation has both, but for uploads, which have no JSON.
+func (l *loader) input(op *Operation, o *node, query []Field) {
+	name := Title(groupTitle(op.Group), op.Name, "Params")
+	body := o.at("requestBody", "content", "application/json", "schema")
+	schema := strings.TrimPrefix(body.at("$ref").text(), schemaPrefix)
+	switch {
+	case strings.HasSuffix(schema, "InputBody"):
+		op.Params = l.define(schema, name)
+		op.Params.Doc = "What " + op.Group + "." + op.Name + " takes."
+		op.Params.Params = true
+		l.sent(op.Params)
+	case schema != "":
+		op.Params = l.model.byName[l.named(schemaPrefix+schema).Name]
+	case len(query) > 0:
+		op.InQuery = true
+		// What only other forms of the operation know is left out: a stream has its own way to resume.
+		query = slices.DeleteFunc(query, func(f Field) bool {
+			return op.Form == JSON && (f.JSON == "last_event_id" || f.JSON == "token")
+		})
+		op.Params = l.add(&Type{Name: name, Doc: "What " + op.Group + "." + op.Name + " takes.", Fields: query, Params: true})
+	}
+	op.BodyRequired = o.at("requestBody", "required").truth()
+	if op.Params != nil {
+		op.Required = slices.ContainsFunc(op.Params.Fields, func(f Field) bool { return f.Required })
+	}
+}
+
+// sent marks the types that a sent one is made of.
+func (l *loader) sent(t *Type) {
+	for _, f := range t.Fields {
+		r := f.Type
+		for r.Elem != nil {
+			r = *r.Elem
+		}
+		if inner := l.model.byName[r.Name]; inner != nil && !inner.Params {
+			inner.Params = true
+			l.sent(inner)
+		}
+	}
+}
+
+// answer reads what a success looks like.
+func (l *loader) answer(op *Operation, o *node) {
+	op.Form, op.Result = Binary, Ref{Kind: Any}
+	for _, status := range []string{"200", "201", "202"} {
+		content := o.at("responses", status, "content")
+		if len(content.keys) == 0 {
+			continue
+		}
+		if content.has("application/json") {
+			op.Form = JSON
+			if len(content.keys) > 1 {
+				op.Accept = "application/json"
+			}
+		} else if content.has("text/event-stream") {
+			op.Form = Stream
+		}
+		if s := content.at("application/json", "schema"); s.member != nil {
+			l.unwrap(op, s)
+		}
+	}
+	if op.Group == "media" && op.HTTP != "GET" {
+		op.Form = Upload
+	}
+}
+
+// unwrap takes an answer that has only one object in it as this object: accounts.get gives an account.
+func (l *loader) unwrap(op *Operation, s *node) {
+	schema := strings.TrimPrefix(s.at("$ref").text(), schemaPrefix)
+	properties := l.doc.at("components", "schemas", schema, "properties")
+	if len(properties.keys) == 1 {
+		name := properties.keys[0]
+		if known := resultTypes[schema+"."+name]; known != "" {
+			op.Unwrap, op.Result = name, l.named(schemaPrefix+"Sdk."+known)
+			return
+		}
+		if p := properties.at(name); p.has("$ref") {
+			op.Unwrap, op.Result = name, l.ref(p, "")
+			return
+		}
+	}
+	op.Result = l.ref(s, Title(groupTitle(op.Group), op.Name, "Result"))
+}

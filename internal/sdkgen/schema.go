@@ -1,0 +1,201 @@
+package sdkgen
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// loader builds a model from the document.
+type loader struct {
+	doc   *node
+	model *Model
+	// done says which schema of the document became which type.
+	done map[string]string
+	// catalog is set while schemas of the catalogue are read, which mean what they say of null.
+	catalog bool
+	err     error
+}
+
+func (l *loader) fail(format string, args ...any) {
+	if l.err == nil {
+		l.err = fmt.Errorf(format, args...)
+	}
+}
+
+// add gives a type to the model. Two types of one name must be the same.
+func (l *loader) add(t *Type) *Type {
+	if have := l.model.byName[t.Name]; have != nil {
+		if !reflect.DeepEqual(have.Fields, t.Fields) {
+			l.fail("two types are called %s; name one in names.go", t.Name)
+		}
+		return have
+	}
+	l.model.byName[t.Name] = t
+	l.model.Types = append(l.model.Types, t)
+	return t
+}
+
+const (
+	schemaPrefix = "#/components/schemas/"
+	// catalogPrefix is how the catalogue refers to its types.
+	catalogPrefix = "#/types/"
+)
+
+// ref reads a schema. Place names an object that stands inline.
+func (l *loader) ref(s *node, place string) Ref {
+	if target := s.at("$ref").text(); target != "" {
+		return l.named(target)
+	}
+	if options := s.at("anyOf").items; len(options) > 0 {
+		return l.anyOf(options, place)
+	}
+	if s.has("const") {
+		return constant(s.at("const"))
+	}
+	r := Ref{Format: s.at("format").text()}
+	for _, kind := range s.at("type").texts() {
+		if kind == "null" {
+			r.Nullable = true
+		} else {
+			r.Kind = Kind(kind)
+		}
+	}
+	r.Enum = s.at("enum").texts()
+	if open := s.at("x-extensible-enum").texts(); open != nil {
+		r.Enum, r.EnumOpen = open, true
+	}
+	switch r.Kind {
+	case "":
+		r.Kind = Any
+	case Array:
+		elem := l.ref(s.at("items"), singular(place))
+		r.Elem = &elem
+		// The document's writer says of every list of ours that it can be null. The service never sends one.
+		r.Nullable = r.Nullable && l.catalog
+	case "object":
+		r = l.object(s, place, r.Nullable)
+	case String, Integer, Number, Boolean, Null, Any, Named, Map:
+	}
+	if r.Format != "date-time" && r.Format != "date" && r.Format != "uri" {
+		r.Format = ""
+	}
+	return r
+}
+
+func (l *loader) object(s *node, place string, nullable bool) Ref {
+	if !s.has("properties") {
+		elem := Ref{Kind: Any}
+		if more := s.at("additionalProperties"); len(more.keys) > 0 {
+			elem = l.ref(more, place+"Value")
+		}
+		return Ref{Kind: Map, Elem: &elem, Nullable: nullable}
+	}
+	if title := s.at("title").text(); title != "" {
+		place = title
+	}
+	t := &Type{Name: place, Doc: s.at("description").text(), Open: s.at("additionalProperties").truth()}
+	t.Fields = l.fields(s, place)
+	return Ref{Kind: Named, Name: l.add(t).Name, Nullable: nullable}
+}
+
+func (l *loader) fields(s *node, place string) []Field {
+	required := s.at("required").texts()
+	var list []Field
+	for _, name := range s.at("properties").keys {
+		p := s.at("properties", name)
+		f := Field{JSON: name, Doc: p.at("description").text(), Required: slices.Contains(required, name), Default: p.at("default").raw}
+		if p.has("minimum") {
+			least := p.at("minimum").number()
+			f.Minimum = &least
+		}
+		f.Type = l.ref(p, place+Title(name))
+		list = append(list, f)
+	}
+	return list
+}
+
+func (l *loader) anyOf(options []*node, place string) Ref {
+	r := Ref{Kind: Any}
+	for _, o := range options {
+		if o.at("type").text() == "null" {
+			r.Nullable = true
+			continue
+		}
+		if r.Kind != Any {
+			l.fail("%s is one of several things, which libraries cannot say", place)
+		}
+		nullable := r.Nullable
+		r = l.ref(o, place)
+		r.Nullable = r.Nullable || nullable
+	}
+	return r
+}
+
+func constant(value *node) Ref {
+	switch text := string(value.raw); text {
+	case "null":
+		return Ref{Kind: Null, Nullable: true}
+	case "true", "false":
+		return Ref{Kind: Boolean, Const: text}
+	default:
+		return Ref{Kind: String, Enum: value.texts()}
+	}
+}
+
+// named is a schema of the document, or of the catalogue.
+func (l *loader) named(target string) Ref {
+	schema, ok := strings.CutPrefix(target, schemaPrefix)
+	if name, ours := strings.CutPrefix(target, catalogPrefix); ours {
+		schema, ok = "Sdk."+name, true
+	}
+	s := l.doc.at("components", "schemas", schema)
+	if !ok || s.member == nil {
+		l.fail("%s is in no list of types", target)
+		return Ref{Kind: Any}
+	}
+	if name, ok := l.done[schema]; ok {
+		return Ref{Kind: Named, Name: name}
+	}
+	return Ref{Kind: Named, Name: l.define(schema, typeName(schema)).Name}
+}
+
+// define makes a type of a schema of the document.
+func (l *loader) define(schema, name string) *Type {
+	l.done[schema] = name
+	defer func(was bool) { l.catalog = was }(l.catalog)
+	l.catalog = strings.HasPrefix(schema, "Sdk.")
+	s := l.doc.at("components", "schemas", schema)
+	t := &Type{Name: name, Doc: s.at("description").text(), Open: s.at("additionalProperties").truth()}
+	// The type is there before its fields are, since they may lead back to it.
+	if l.model.byName[name] != nil {
+		l.fail("two types are called %s; name one in names.go", name)
+	}
+	l.add(t)
+	t.Fields = l.fields(s, name)
+	for i := range t.Fields {
+		if known := resultTypes[schema+"."+t.Fields[i].JSON]; known != "" {
+			t.Fields[i].Type = l.named(schemaPrefix + "Sdk." + known)
+		}
+	}
+	return t
+}
+
+// finish sorts what has an order by name.
+func (l *loader) finish() {
+	slices.SortFunc(l.model.Types, func(a, b *Type) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.model.Resources, func(a, b *Resource) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.model.Groups, func(a, b *Group) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// parse reads JSON into a node.
+func parse(data []byte) (*node, error) {
+	n := &node{}
+	if err := json.Unmarshal(data, n); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
