@@ -65,6 +65,14 @@ func Group(n int64) string {
 	return sign + digits
 }
 
+// Count tells how many, in the singular or the plural: "1 event", "3 events".
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Group(int64(n)) + " " + many
+}
+
 // size is a number of bytes in its largest unit.
 func size(n int64) string {
 	for _, unit := range []string{"B", "kB", "MB", "GB"} {

@@ -115,6 +115,15 @@ func (a *App) ReadSecret(ctx context.Context, question string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
+// NextLine is the next line that a script pipes in; io.EOF behind the last.
+func (a *App) NextLine() (string, error) {
+	text, err := a.readLine()
+	if errors.Is(err, io.EOF) && text != "" {
+		err = nil
+	}
+	return strings.TrimSpace(text), err
+}
+
 // maxInput is more than any request may be.
 const maxInput = 64 << 20
 
