@@ -1,0 +1,158 @@
+"""Files: they go through as they come, and are never held in memory by this library unless you ask for bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
+
+from ._core import Core, RawResponse, RequestOptions, path_segment
+from ._errors import StagedoorError
+from ._transport import Content, Response
+
+if TYPE_CHECKING:
+    from .types import Upload, UploadedPart
+
+_PIECE = 1 << 16
+
+
+class Download:
+    """A file that is being downloaded. Read it, save it, or iterate over its pieces; then close it, or use `with`."""
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+        #: 200, or 206 for a part of it, or 304 if it has not changed.
+        self.status = response.status
+        #: Names are in lower case.
+        self.headers: Mapping[str, str] = response.headers
+        self.content_type = response.headers.get("content-type", "application/octet-stream")
+        length = response.headers.get("content-length", "")
+        #: How many bytes come; None if the platform did not say.
+        self.length: int | None = int(length) if length.isdigit() else None
+
+    def read(self) -> bytes:
+        """All of it, in memory."""
+        return self._response.read()
+
+    def __iter__(self) -> Iterator[bytes]:
+        while piece := self._response.read_some(_PIECE):
+            yield piece
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        """Writes it to a file, and returns how many bytes that were."""
+        size = 0
+        with open(path, "wb") as file:
+            for piece in self:
+                size += file.write(piece)
+        return size
+
+    def close(self) -> None:
+        """Ends the download, also in the middle."""
+        self._response.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class Media:
+    """The files of an account."""
+
+    def __init__(self, core: Core, account_id: str) -> None:
+        self._core = core
+        self._path = f"/v1/accounts/{path_segment(account_id)}/media"
+
+    def upload(
+        self,
+        content: bytes | BinaryIO | Iterable[bytes],
+        *,
+        filename: str,
+        content_type: str,
+        size: int | None = None,
+        sha256: str | None = None,
+        options: RequestOptions | None = None,
+    ) -> Upload:
+        """Uploads a file. Its `mediaId` is what posts and messages take; the event mediaReady tells when it is ready.
+
+        content is bytes, a file that is open for reading bytes, or pieces; size is needed for pieces only. If it fails
+        in the middle, the problem's raw["uploadId"] and raw["nextPart"] say where upload_part goes on.
+        """
+        length = _size(content, size)
+        response = self._core.send(
+            "POST",
+            self._path,
+            query={"fileName": filename, "sha256": sha256},
+            content=content,
+            headers={"Content-Type": content_type, "Content-Length": str(length)},
+            options=options,
+        )
+        return cast("Upload", _json(response)["result"])
+
+    def upload_part(
+        self, upload_id: str, number: int, content: bytes, *, options: RequestOptions | None = None
+    ) -> UploadedPart:
+        """Sends one part of an upload that was begun before. Sending a part twice does no harm."""
+        response = self._core.send(
+            "PUT",
+            f"{self._path}/uploads/{path_segment(upload_id)}/parts/{number}",
+            content=content,
+            headers={"Content-Type": "application/octet-stream", "Content-Length": str(len(content))},
+            options=options,
+        )
+        return cast("UploadedPart", _json(response)["part"])
+
+    def download(
+        self,
+        media_id: str,
+        *,
+        quality: str | None = None,
+        start: int | None = None,
+        etag: str | None = None,
+        options: RequestOptions | None = None,
+    ) -> Download:
+        """Downloads a medium. With start it begins at that byte; give the etag of what you have, to be sure it fits."""
+        return self._open(f"{self._path}/{path_segment(media_id)}", {"quality": quality}, start, etag, options)
+
+    def fetch(
+        self,
+        url: str,
+        *,
+        start: int | None = None,
+        etag: str | None = None,
+        options: RequestOptions | None = None,
+    ) -> Download:
+        """Downloads from an address that an answer of the platform holds, such as an avatar's."""
+        return self._open(self._path, {"url": url}, start, etag, options)
+
+    def _open(
+        self, path: str, query: Mapping[str, Any], start: int | None, etag: str | None, options: RequestOptions | None
+    ) -> Download:
+        headers = {"Accept": "*/*"}
+        if start is not None:
+            headers["Range"] = f"bytes={start}-"
+            if etag:
+                headers["If-Range"] = etag
+        elif etag:
+            headers["If-None-Match"] = etag
+        return Download(self._core.send("GET", path, query=query, headers=headers, options=options))
+
+
+def _size(content: Content, size: int | None) -> int:
+    if isinstance(content, bytes):
+        return len(content)
+    if size is not None:
+        return size
+    try:
+        file = cast(BinaryIO, content)
+        here = file.tell()
+        end = file.seek(0, os.SEEK_END)
+        file.seek(here)
+        return end - here
+    except (AttributeError, OSError) as error:
+        raise StagedoorError("the size of the content is not known: pass size") from error
+
+
+def _json(response: Response) -> Any:
+    return RawResponse(response.status, response.headers, response.read()).json()
