@@ -1,0 +1,13 @@
+export { AccountClient, Stagedoor, type RawRequest } from "./client.js";
+export type { Answer } from "./calls.js";
+export type { Connect, WaitForOptions } from "./connect.js";
+export type { DownloadOptions, FileContent, AccountMedia, UploadOptions } from "./media.js";
+export { ConnectionError, isProblem, Problem, StagedoorError, type AnyProblemCode, type FieldError } from "./problem.js";
+export { EventStream, type EventFilter, type EventsOf, type StreamOptions, type StreamReady } from "./stream.js";
+export { version } from "./transport.js";
+export type { CallOptions, ClientOptions, MethodOptions, QueryValue, RawAnswer, WaitOptions } from "./transport.js";
+export { verifySignature, verifyWebhook, WebhookVerificationError } from "./webhook.js";
+export type { VerifyOptions, WebhookHeaders, WebhookRefusal } from "./webhook.js";
+export { eventKinds, isKnownEvent } from "./gen/events.js";
+export { problemCodes } from "./gen/problems.js";
+export type * from "./gen/index.js";

@@ -1,0 +1,120 @@
+import type { AccountCalls } from "./calls.js";
+import type { Upload, UploadedPart } from "./gen/types.js";
+import { Problem, StagedoorError } from "./problem.js";
+import { segment, type CallOptions } from "./transport.js";
+
+/** A file: bytes, or a Blob, which need not be in memory (`await fs.openAsBlob(path)` in Node). */
+export type FileContent = Blob | Uint8Array | ArrayBuffer | string;
+
+export interface UploadOptions {
+  /** The file's name. */
+  fileName: string;
+  /** Its media type. Default: the Blob's, else application/octet-stream. */
+  contentType?: string | undefined;
+  /** Its SHA-256 in hexadecimal, which the platform compares with what arrives. */
+  sha256?: string | undefined;
+  signal?: AbortSignal | undefined;
+  /** How often an upload that broke is resumed. Default 2. */
+  maxRetries?: number | undefined;
+}
+
+export interface DownloadOptions extends CallOptions {
+  /** One of the platform's qualities, such as thumb, preview, full or source. Default: its usual one. */
+  quality?: string | undefined;
+  /** The bytes to send, such as `bytes=0-1023`. */
+  range?: string | undefined;
+  /** The ETag that the range belongs to; if the file has changed, all of it comes. */
+  ifRange?: string | undefined;
+  /** The ETag of what you have; the answer is 304 if it is still that. */
+  ifNoneMatch?: string | undefined;
+}
+
+/** Files of an account. They pass through as they come: neither side keeps them. */
+export class AccountMedia {
+  readonly #account: AccountCalls;
+
+  constructor(account: AccountCalls) {
+    this.#account = account;
+  }
+
+  /**
+   * Uploads a file. `mediaId` of the result is what posts and messages take. An upload that breaks in the middle is
+   * resumed with the first part that is missing, instead of sent again.
+   */
+  async upload(file: FileContent, options: UploadOptions): Promise<Upload> {
+    const contentType = options.contentType ?? (file instanceof Blob && file.type ? file.type : "application/octet-stream");
+    const blob = file instanceof Blob ? file : new Blob([file as BlobPart], { type: contentType });
+    const query = { fileName: options.fileName, sha256: options.sha256 };
+    const call = { signal: options.signal, timeout: 0, maxRetries: 0 };
+    try {
+      const answer = await this.#account.transport.json<{ result: Upload }>(
+        { method: "POST", path: this.#path(), query, body: blob, headers: { "content-type": contentType } },
+        call,
+      );
+      return answer.result;
+    } catch (error) {
+      return this.#resume(blob, error, options.maxRetries ?? 2, { signal: options.signal });
+    }
+  }
+
+  /** Goes on with an upload that broke, as the problem says: the parts that are missing, then the end. */
+  async #resume(blob: Blob, broke: unknown, tries: number, options: CallOptions): Promise<Upload> {
+    const at = broken(broke);
+    if (!at || tries <= 0) throw broke;
+    try {
+      const upload = await this.#account.call<Upload, CallOptions>("uploads", "get", "read", { uploadId: at.uploadId }, options);
+      for (let number = at.nextPart; (number - 1) * upload.partSize < blob.size; number++) {
+        const part = blob.slice((number - 1) * upload.partSize, number * upload.partSize);
+        await this.uploadPart(at.uploadId, number, part, options);
+      }
+      return await this.#account.call<Upload, CallOptions>("uploads", "complete", "repeatable", { uploadId: at.uploadId }, options);
+    } catch (error) {
+      return this.#resume(blob, broken(error) ? error : broke, tries - 1, options);
+    }
+  }
+
+  /** Sends one part of an upload that `uploads.init` began, or that broke: as many bytes as its `partSize`, the last what is left. */
+  async uploadPart(uploadId: string, number: number, part: FileContent, options: CallOptions = {}): Promise<UploadedPart> {
+    const answer = await this.#account.transport.json<{ part: UploadedPart }>(
+      {
+        method: "PUT",
+        path: `${this.#path()}/uploads/${segment(uploadId)}/parts/${segment(number)}`,
+        body: part as BodyInit,
+        headers: { "content-type": "application/octet-stream" },
+        safe: true, // a part may be sent twice
+      },
+      { timeout: 0, ...options },
+    );
+    return answer.part;
+  }
+
+  /** Downloads a medium of the vault, a post or a message. Read the answer's `body`, `blob()` or `arrayBuffer()`. */
+  async download(mediaId: string, options: DownloadOptions = {}): Promise<Response> {
+    return this.#get(`${this.#path()}/${segment(mediaId)}`, { quality: options.quality }, options);
+  }
+
+  /** Downloads from an address that an answer holds, such as an avatar's, the way the account would. */
+  async fetch(url: string, options: Omit<DownloadOptions, "quality"> = {}): Promise<Response> {
+    return this.#get(this.#path(), { url }, options);
+  }
+
+  #get(path: string, query: Record<string, string | undefined>, options: DownloadOptions): Promise<Response> {
+    const headers: Record<string, string> = { accept: "*/*" };
+    if (options.range !== undefined) headers.range = options.range;
+    if (options.ifRange !== undefined) headers["if-range"] = options.ifRange;
+    if (options.ifNoneMatch !== undefined) headers["if-none-match"] = options.ifNoneMatch;
+    return this.#account.transport.open({ method: "GET", path, query, headers }, options);
+  }
+
+  #path(): string {
+    if (this.#account.accountId === "") throw new StagedoorError("The account's id is empty.");
+    return `/v1/accounts/${segment(this.#account.accountId)}/media`;
+  }
+}
+
+/** Where an upload broke, if the problem says so and going on may help. */
+function broken(error: unknown): { uploadId: string; nextPart: number } | undefined {
+  if (!(error instanceof Problem) || !error.retryable) return undefined;
+  const { uploadId, nextPart } = error.body;
+  return typeof uploadId === "string" && typeof nextPart === "number" ? { uploadId, nextPart } : undefined;
+}

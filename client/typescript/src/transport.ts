@@ -1,0 +1,254 @@
+import { ConnectionError, Problem, readProblem, StagedoorError } from "./problem.js";
+
+/** What a client is made with. */
+export interface ClientOptions {
+  /** The API key. Left out, the environment's STAGEDOOR_API_KEY. `null` makes a client without one, for pages that only have stream tokens. */
+  apiKey?: string | null | undefined;
+  /** Where the API is. Left out, the environment's STAGEDOOR_URL. */
+  baseUrl?: string | undefined;
+  /** How often a call is sent again at most, if that is safe and may help. Default 2. */
+  maxRetries?: number | undefined;
+  /** How many milliseconds one attempt may take, to the last byte of its answer. Default 60 000; 0 is for ever. */
+  timeout?: number | undefined;
+  /** The fetch to use. Default: the platform's. */
+  fetch?: typeof fetch | undefined;
+  /** Headers that every request has. */
+  headers?: Record<string, string> | undefined;
+}
+
+/** What can be said of a single call. */
+export interface CallOptions {
+  /** Makes a repetition safe: the same request with the same key is carried out once. Default: a new one for every write that needs it. */
+  idempotencyKey?: string | undefined;
+  /** Ends the call, and waiting between its attempts. */
+  signal?: AbortSignal | undefined;
+  /** As in ClientOptions. */
+  maxRetries?: number | undefined;
+  /** As in ClientOptions. */
+  timeout?: number | undefined;
+  /** Headers for this call. */
+  headers?: Record<string, string> | undefined;
+}
+
+/** What can be said of a call that can wait for news. */
+export interface WaitOptions extends CallOptions {
+  /** How many seconds (0 to 25) the API may hold the answer until there is something new. */
+  wait?: number | undefined;
+}
+
+/** What can be said of a call of an account's method. */
+export interface MethodOptions extends CallOptions {
+  /** Checks the key, the arguments, the account and the limits, and sends nothing. The result is null. */
+  dryRun?: boolean | undefined;
+}
+
+/** A value of the query: lists are repeated, what is undefined or null is left out. */
+export type QueryValue = string | number | boolean | readonly (string | number | boolean)[] | null | undefined;
+
+/** One request, as the generated code describes it. */
+export interface Request {
+  method: string;
+  /** Begins with /, already encoded. */
+  path: string;
+  query?: Readonly<Record<string, QueryValue>> | undefined;
+  /** Sent as JSON. */
+  json?: unknown;
+  /** Sent as it is. */
+  body?: BodyInit | undefined;
+  headers?: Record<string, string> | undefined;
+  /** Whether sending it twice does no harm. GET is always. */
+  safe?: boolean | undefined;
+  /** Whether it gets an idempotency key by default. */
+  keyed?: boolean | undefined;
+}
+
+/** An answer before anybody has looked into it. */
+export interface RawAnswer {
+  status: number;
+  headers: Headers;
+  body: Uint8Array;
+  /** The body as JSON. */
+  json<T = unknown>(): T;
+}
+
+export const version = "0.1.0";
+
+/** Beyond this nobody wants to wait within a call. */
+const longestWaitSec = 60;
+
+/** Sends requests: the key, the headers, the time limit, the retries. */
+export class Transport {
+  readonly baseUrl: string;
+  readonly #apiKey: string | null;
+  readonly #fetch: typeof fetch;
+  readonly #headers: Record<string, string>;
+  readonly #maxRetries: number;
+  readonly #timeout: number;
+
+  constructor(options: ClientOptions) {
+    const apiKey = options.apiKey === undefined ? environment("STAGEDOOR_API_KEY") : options.apiKey;
+    if (apiKey === undefined || apiKey === "") throw new StagedoorError("There is no API key: give apiKey, or set STAGEDOOR_API_KEY.");
+    const baseUrl = options.baseUrl ?? environment("STAGEDOOR_URL");
+    if (!baseUrl) throw new StagedoorError("There is no address: give baseUrl, or set STAGEDOOR_URL.");
+    this.baseUrl = new URL(baseUrl).href.replace(/\/+$/, "");
+    this.#apiKey = apiKey;
+    this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
+    this.#maxRetries = options.maxRetries ?? 2;
+    this.#timeout = options.timeout ?? 60_000;
+    this.#headers = { ...agent(), ...options.headers };
+  }
+
+  /** Calls, and reads the answer as JSON. */
+  async json<T>(request: Request, options: CallOptions = {}): Promise<T> {
+    return this.send(request, options, (response) => readJSON<T>(response));
+  }
+
+  /** Calls, and leaves the body to the caller. The time limit ends when the answer begins. */
+  async open(request: Request, options: CallOptions = {}): Promise<Response> {
+    return this.send(request, options, (response) => Promise.resolve(response));
+  }
+
+  /** Calls, and reads the whole body. */
+  async raw(request: Request, options: CallOptions = {}): Promise<RawAnswer> {
+    return this.send(request, options, async (response) => {
+      const body = new Uint8Array(await response.arrayBuffer());
+      return { status: response.status, headers: response.headers, body, json: <T>() => JSON.parse(new TextDecoder().decode(body)) as T };
+    });
+  }
+
+  /** Sends a request until it is answered, refused for good, or sent often enough. */
+  async send<T>(request: Request, options: CallOptions, read: (response: Response) => Promise<T>): Promise<T> {
+    const key = options.idempotencyKey ?? (request.keyed ? crypto.randomUUID() : undefined);
+    const safe = request.safe === true || request.method === "GET" || request.method === "HEAD" || key !== undefined;
+    const maxRetries = request.body instanceof ReadableStream ? 0 : (options.maxRetries ?? this.#maxRetries);
+    const init = this.#init(request, options, key);
+    const url = this.url(request);
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await this.#once(url, init, options, read);
+      } catch (error) {
+        if (options.signal?.aborted) throw options.signal.reason;
+        const waitSec = attempt < maxRetries ? retryIn(error, attempt, safe) : undefined;
+        if (waitSec === undefined || waitSec > longestWaitSec) throw error;
+        await pause(waitSec * 1000, options.signal);
+      }
+    }
+  }
+
+  /** Fetches once, without a time limit and without looking at the status: what streams are made of. */
+  async fetch(request: Request, signal: AbortSignal): Promise<Response> {
+    try {
+      return await this.#fetch(this.url(request), { ...this.#init(request, {}, undefined), signal });
+    } catch (error) {
+      throw lost(error);
+    }
+  }
+
+  url(request: Pick<Request, "path" | "query">): string {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(request.query ?? {})) {
+      if (value === undefined || value === null) continue;
+      for (const one of Array.isArray(value) ? value : [value]) query.append(name, String(one));
+    }
+    const search = query.toString();
+    return this.baseUrl + request.path + (search && (request.path.includes("?") ? "&" : "?") + search);
+  }
+
+  #init(request: Request, options: WaitOptions, key: string | undefined): RequestInit {
+    const headers = new Headers({ accept: "application/json", ...this.#headers });
+    if (this.#apiKey !== null) headers.set("authorization", `Bearer ${this.#apiKey}`);
+    if (request.json !== undefined) headers.set("content-type", "application/json");
+    if (key !== undefined) headers.set("idempotency-key", key);
+    if (options.wait !== undefined) headers.set("prefer", `wait=${options.wait}`);
+    for (const [name, value] of Object.entries({ ...request.headers, ...options.headers })) headers.set(name, value);
+    const body = request.json === undefined ? request.body : JSON.stringify(request.json);
+    const init: RequestInit & { duplex?: "half" } = { method: request.method, headers, redirect: "error" };
+    if (body !== undefined) init.body = body;
+    if (body instanceof ReadableStream) init.duplex = "half"; // what fetch asks for when a body is a stream
+    return init;
+  }
+
+  async #once<T>(url: string, init: RequestInit, options: CallOptions, read: (response: Response) => Promise<T>): Promise<T> {
+    const limit = new AbortController();
+    const timeout = options.timeout ?? this.#timeout;
+    const timer = timeout > 0 ? setTimeout(() => limit.abort(), timeout) : undefined;
+    const signal = options.signal ? AbortSignal.any([options.signal, limit.signal]) : limit.signal;
+    try {
+      const response = await this.#fetch(url, { ...init, signal });
+      if (response.status >= 400) throw await readProblem(response);
+      return await read(response);
+    } catch (error) {
+      if (limit.signal.aborted) throw new ConnectionError("timeout", `No answer within ${timeout} ms.`, { cause: error });
+      throw lost(error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/** A part of a path. */
+export function segment(value: string | number): string {
+  const text = String(value);
+  if (text === "" || text === "." || text === "..") throw new StagedoorError(`"${text}" cannot be part of an address: is an id missing?`);
+  return encodeURIComponent(text);
+}
+
+/** Waits, unless the signal says otherwise. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}
+
+/** How many seconds to wait for the next attempt when nobody says: more each time, and never in step with other clients. */
+export function backoffSec(attempt: number): number {
+  return 0.5 * 2 ** attempt * (0.5 + Math.random() / 2);
+}
+
+/** In how many seconds a call that failed may be sent again; undefined if it must not be. */
+function retryIn(error: unknown, attempt: number, safe: boolean): number | undefined {
+  if (error instanceof ConnectionError) return safe ? backoffSec(attempt) : undefined;
+  if (!(error instanceof Problem) || !error.retryable || error.status === 410) return undefined;
+  // An answer that is not ours says nothing of whether the call was carried out.
+  if (error.code === "unexpected-answer" && !safe) return undefined;
+  return error.retryAfterSec ?? backoffSec(attempt);
+}
+
+async function readJSON<T>(response: Response): Promise<T> {
+  if (response.status === 204 || response.status === 304) return undefined as T;
+  const raw = await response.text();
+  try {
+    return JSON.parse(raw) as T;
+  } catch (error) {
+    throw new ConnectionError("bad-answer", `The answer is not JSON: ${raw.slice(0, 100)}`, { cause: error });
+  }
+}
+
+/** What fetch throws says little; its cause says more. */
+function lost(error: unknown): unknown {
+  if (error instanceof StagedoorError) return error;
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  return new ConnectionError("network", `The connection failed: ${cause instanceof Error ? cause.message : String(cause)}`, { cause: error });
+}
+
+function environment(name: string): string | undefined {
+  const scope = globalThis as { process?: { env?: Record<string, string | undefined> } };
+  return scope.process?.env?.[name];
+}
+
+/** Browsers name themselves, and ask the server first when a page does it for them. */
+function agent(): Record<string, string> {
+  return "window" in globalThis ? {} : { "user-agent": `stagedoor-typescript/${version}` };
+}
