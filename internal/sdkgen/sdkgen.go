@@ -26,6 +26,8 @@ type Language struct {
 func Languages() []Language {
 	return []Language{
 		{"client/go", goFiles},
+		{"client/typescript", typescriptFiles},
+		{"client/python", pythonFiles},
 	}
 }
 
