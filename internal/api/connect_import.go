@@ -60,6 +60,11 @@ type curlAnswer struct {
 	Extracted Extracted `json:"extracted" doc:"Names only, never values."`
 }
 
+// curlFound is the answer to a dry run.
+type curlFound struct {
+	Extracted Extracted `json:"extracted" doc:"Names only, never values."`
+}
+
 type curlOutput struct {
 	Location   string `header:"Location"`
 	RetryAfter string `header:"Retry-After"`
@@ -103,7 +108,8 @@ func (a *API) importRoutes() {
 		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.start", Timeout: route.WaitTimeout,
 		Problems: append([]problem.Kind{problem.CurlUnparseable, problem.CurlUnsupported, problem.CurlWrongHost}, imported...),
 		Summary:  "Connect with a copied cURL command", Description: "Reads the session out of a browser's Copy as cURL. With `dry_run` the answer is 200 and only says what was found.",
-		Example: map[string]any{"curl": "curl 'https://platform.example/' -H 'cookie: auth_id=1; sess=abc' -H 'user-agent: Mozilla/5.0'", "dry_run": true},
+		OtherAnswers: map[int]any{http.StatusOK: curlFound{}},
+		Example:      map[string]any{"curl": "curl 'https://platform.example/' -H 'cookie: auth_id=1; sess=abc' -H 'user-agent: Mozilla/5.0'", "dry_run": true},
 	}, a.connectCurl)
 	route.Typed(a.table, route.Operation{
 		ID: "listFlows", Method: http.MethodGet, Path: "/v1/connect/flows", Tag: tagConnect, Status: http.StatusOK, Quota: limit.Free,

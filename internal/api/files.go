@@ -58,6 +58,7 @@ const tagMedia = "Media"
 
 func (a *API) fileRoutes() {
 	anything := []string{"*/*"}
+	partial := map[int]any{http.StatusPartialContent: nil, http.StatusRequestedRangeNotSatisfiable: nil}
 	refused := []problem.Kind{
 		problem.AccountNotFound, problem.AccountPaused, problem.AccountDisconnected, problem.MethodNotAllowedForKey,
 		problem.UpstreamAccountRestricted, problem.AccountReauthenticating, problem.EgressUnavailable, problem.UpstreamForbidden, problem.UpstreamNotFound,
@@ -69,13 +70,13 @@ func (a *API) fileRoutes() {
 	const file = "the bytes of the file"
 	route.Written(a.table, route.Operation{
 		ID: "downloadMedia", Method: http.MethodGet, Path: "/v1/accounts/{id}/media/{mediaId}", Tag: tagMedia, Status: http.StatusOK, Streams: true,
-		Scope: scope.SDKCall, Quota: limit.Read, Account: "id", Media: anything, Conditional: true, Problems: with(problem.ValidationFailed),
+		Scope: scope.SDKCall, Quota: limit.Read, Account: "id", Media: anything, OtherAnswers: partial, Conditional: true, Problems: with(problem.ValidationFailed),
 		Summary: "Download a medium", Description: "The file itself, through the account's region. Ranges and validators are passed on: 206, 304 and 416 are the platform's. " +
 			"It counts as one read of the account. At most 8 transfers of an account are under way on one server; one more is refused with `account_transfers`.",
 	}, a.downloadMedia)
 	route.Written(a.table, route.Operation{
 		ID: "fetchMedia", Method: http.MethodGet, Path: "/v1/accounts/{id}/media", Tag: tagMedia, Status: http.StatusOK, Streams: true,
-		Scope: scope.SDKCall, Quota: limit.Read, Account: "id", Media: anything, Conditional: true, Problems: with(problem.UnsafeURL),
+		Scope: scope.SDKCall, Quota: limit.Read, Account: "id", Media: anything, OtherAnswers: partial, Conditional: true, Problems: with(problem.UnsafeURL),
 		Summary: "Download from an address", Description: "The file behind an address that an answer of the platform holds, in a field that its schema marks with `x-role: download`: " +
 			"an avatar, a thumbnail, a GIF. Addresses anywhere else are refused. Otherwise as downloading by id.",
 	}, a.fetchMedia)

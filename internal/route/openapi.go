@@ -80,11 +80,13 @@ func (t *Table) describe(op *Operation) huma.Operation {
 		described.Parameters = append(described.Parameters, &keyParameter)
 	}
 	if op.Answer != nil {
-		body := reflect.TypeOf(op.Answer)
 		described.Responses[strconv.Itoa(op.Status)] = &huma.Response{
 			Description: http.StatusText(op.Status),
-			Content:     map[string]*huma.MediaType{"application/json": {Schema: t.api.OpenAPI().Components.Schemas.Schema(body, true, body.Name())}},
+			Content:     map[string]*huma.MediaType{"application/json": {Schema: t.schema(op.Answer, op.OtherForms...)}},
 		}
+	}
+	for status, answer := range op.OtherAnswers {
+		described.Responses[strconv.Itoa(status)] = t.otherAnswer(op, status, answer)
 	}
 	if op.Conditional {
 		described.Responses[strconv.Itoa(http.StatusNotModified)] = &huma.Response{Description: "What the caller has is still current."}
@@ -98,6 +100,32 @@ func (t *Table) describe(op *Operation) huma.Operation {
 		}
 	}
 	return described
+}
+
+// schema describes a body that has the type of a value, or of one of others.
+func (t *Table) schema(value any, others ...any) *huma.Schema {
+	typ := reflect.TypeOf(value)
+	schema := t.api.OpenAPI().Components.Schemas.Schema(typ, true, typ.Name())
+	if len(others) == 0 {
+		return schema
+	}
+	forms := &huma.Schema{AnyOf: []*huma.Schema{schema}}
+	for _, other := range others {
+		forms.AnyOf = append(forms.AnyOf, t.schema(other))
+	}
+	return forms
+}
+
+func (t *Table) otherAnswer(op *Operation, status int, answer any) *huma.Response {
+	content := map[string]*huma.MediaType{}
+	if answer != nil {
+		content["application/json"] = &huma.MediaType{Schema: t.schema(answer)}
+	} else {
+		for _, m := range op.Media {
+			content[m] = &huma.MediaType{}
+		}
+	}
+	return &huma.Response{Description: http.StatusText(status), Content: content}
 }
 
 func (op *Operation) scopeText() string {
@@ -290,6 +318,37 @@ func (t *Table) markSensitive(typ reflect.Type) {
 			property.Extensions = map[string]any{}
 		}
 		property.Extensions["x-sensitive"] = true
+	}
+}
+
+// allowNulls says of members that point to an object and are always there that they can be null. Huma says it of texts and numbers only.
+func (t *Table) allowNulls() {
+	registry := t.api.OpenAPI().Components.Schemas
+	for name, schema := range registry.Map() {
+		if typ := registry.TypeFromRef("#/components/schemas/" + name); typ != nil && schema.Properties != nil {
+			allowNullsOf(typ, schema)
+		}
+	}
+}
+
+func allowNullsOf(typ reflect.Type, schema *huma.Schema) {
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if typ.Kind() != reflect.Struct {
+		return
+	}
+	for field := range typ.Fields() {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		property := schema.Properties[name]
+		switch {
+		case field.Anonymous && name == "":
+			allowNullsOf(field.Type, schema)
+		case property != nil && property.Ref != "" && field.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omit"):
+			schema.Properties[name] = &huma.Schema{Description: property.Description, AnyOf: []*huma.Schema{{Ref: property.Ref}, {Type: "null"}}}
+		case property != nil && property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) && !strings.Contains(options, "omit"):
+			property.Enum = append(property.Enum, nil)
+		}
 	}
 }
 

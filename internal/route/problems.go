@@ -143,6 +143,7 @@ func setErrorHooks() {
 	hooksOnce.Do(func() {
 		// encoding/json takes "Scopes" for "scopes": two spellings of one name would get past every check of repeated names.
 		huma.ValidateStrictCasing = true
+		huma.DefaultArrayNullable = false // a list without anything in it is empty, never null
 		huma.NewError = func(status int, _ string, _ ...error) huma.StatusError { return &Problem{status: status} }
 		huma.NewErrorWithContext = func(ctx huma.Context, status int, _ string, errs ...error) huma.StatusError {
 			call := From(ctx.Context())

@@ -59,6 +59,10 @@ type Operation struct {
 	Media []string
 	// Answer is a value of the type that describes the body of an operation which writes bytes that it has already.
 	Answer any
+	// OtherForms are values of types that the body of the success can also have.
+	OtherForms []any
+	// OtherAnswers are successes of another status: a value of the type of each one's body, or nil for one of Media.
+	OtherAnswers map[int]any
 	// Conditional operations answer 304 to an If-None-Match that still holds.
 	Conditional bool
 	// Account names the path parameter that is the account; needed where the quota is one of an account's.
@@ -238,6 +242,7 @@ func describeInput[I any](t *Table, row *Operation) {
 	row.hasBody = t.operation(row).RequestBody != nil
 	row.bodyless = row.hasBody && !t.operation(row).RequestBody.Required
 	t.markSensitive(reflect.TypeFor[I]())
+	t.allowNulls()
 	if row.hasBody && row.Example == nil {
 		panic(row.ID + " takes a body and has no example of it")
 	}
@@ -311,6 +316,7 @@ func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Reques
 			"application/json": {Schema: t.api.OpenAPI().Components.Schemas.Schema(body, true, row.ID+"Body"), Example: row.Example},
 		}}
 	}
+	t.allowNulls()
 	t.api.OpenAPI().AddOperation(&described)
 	t.mux.Handle(row.pattern(), t.guard(row, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := t.enter(r.Context(), From(r.Context())); err != nil {
@@ -340,8 +346,7 @@ func (t *Table) success(row *Operation) *huma.Response {
 		content[m] = &huma.MediaType{}
 	}
 	if row.Answer != nil {
-		body := reflect.TypeOf(row.Answer)
-		content["application/json"] = &huma.MediaType{Schema: t.api.OpenAPI().Components.Schemas.Schema(body, true, body.Name())}
+		content["application/json"] = &huma.MediaType{Schema: t.schema(row.Answer)}
 	}
 	return &huma.Response{Description: http.StatusText(row.Status), Content: content}
 }

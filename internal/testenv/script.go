@@ -196,11 +196,16 @@ func readScripts(t testing.TB, dir string) map[string][]*script {
 func RunScripts(t *testing.T, node *Node, dir string) {
 	t.Helper()
 	scripts := readScripts(t, dir)
+	documents := map[string]*document{}
+	text, err := node.App.API().OpenAPI()
+	documents["public"] = readDocument(t, text, err)
+	text, err = node.App.Admin().OpenAPI()
+	documents["internal"] = readDocument(t, text, err)
 	for _, folder := range slices.Sorted(maps.Keys(scripts)) {
 		for _, s := range scripts[folder] {
 			t.Run(folder+"/"+strings.TrimSuffix(filepath.Base(s.path), ".txt"), func(t *testing.T) {
 				t.Parallel()
-				r := &run{T: t, node: node, script: s, browsers: map[string]*Browser{}}
+				r := &run{T: t, node: node, script: s, documents: documents, browsers: map[string]*Browser{}}
 				if s.ownNode {
 					r.node = Nodes(t, 1, Setup{})[0]
 				}
@@ -277,6 +282,8 @@ type run struct {
 	node   *Node
 	script *script
 	vars   map[string]string
+	// documents are those of the two listeners; every answer must be one that they describe.
+	documents map[string]*document
 	// browsers are those of members, by their roles.
 	browsers map[string]*Browser
 }
@@ -289,7 +296,7 @@ func (r *run) step(s *step) {
 	if err != nil {
 		r.Fatalf("%s:%d: %s %s: %v", r.script.path, s.line, s.method, s.target, err)
 	}
-	faults := r.judge(s, want, reply)
+	faults := append(r.judge(s, want, reply), r.documents[s.at].judge(req, reply)...)
 	body, _ := decode(string(reply.Body))
 	for _, k := range s.keep {
 		value := part(body, k[1])

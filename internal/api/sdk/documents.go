@@ -74,6 +74,11 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (route.Part,
 	for _, t := range typesOf(c, methods) {
 		p.Schemas[sdkPrefix+t.Name] = moved(t.Schema)
 	}
+	dry, err := json.Marshal(drySchema)
+	if err != nil {
+		return route.Part{}, fmt.Errorf("describe a dry run: %w", err)
+	}
+	p.Schemas[dryName] = dry
 	answers := object{}
 	for name := range responses {
 		answers[strings.TrimPrefix(name, "Problem.")] = object{"$ref": "#/components/responses/" + name}
@@ -142,6 +147,14 @@ var sdkHeaders = map[string]any{
 	"Sdk.state":    object{"description": "The account's state after the call.", "schema": object{"type": "string"}},
 }
 
+// dryName is the component that describes the answer to a dry run, of which all methods have the same.
+const dryName = sdkPrefix + "Dry"
+
+var drySchema = object{
+	"type": "object", "required": []string{"result", "dryRun"}, "additionalProperties": false,
+	"properties": object{"result": object{"type": "null"}, "dryRun": object{"type": "boolean", "const": true, "description": "Nothing was sent."}},
+}
+
 // pageOf is the name of the component that describes a method's page.
 func pageOf(m *catalog.Method) (string, bool) {
 	name, ok := strings.CutPrefix(m.ResultName(), "Page<")
@@ -165,9 +178,10 @@ func operation(m *catalog.Method, id string, answers object) object {
 			"X-Upstream-Duration-Ms": object{"$ref": "#/components/headers/Sdk.duration"},
 			"X-Account-State":        object{"$ref": "#/components/headers/Sdk.state"},
 		},
-		"content": object{"application/json": object{"schema": object{
-			"type": "object", "required": []string{"result"}, "properties": object{"result": result},
-		}}},
+		"content": object{"application/json": object{"schema": object{"anyOf": []object{
+			{"type": "object", "required": []string{"result"}, "properties": object{"result": result}},
+			{"$ref": "#/components/schemas/" + dryName},
+		}}}},
 	}
 	op := object{
 		"operationId": id, "tags": []string{m.Resource}, "summary": m.Summary,

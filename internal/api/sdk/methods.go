@@ -75,11 +75,42 @@ type sdkMethod struct {
 	Deprecated  *string         `json:"deprecated" doc:"The version that will do without it."`
 }
 
+// sdkCompact, sdkTools and sdkOpenAPI are its other forms, as the document describes them.
+type sdkCompact struct {
+	Version   string              `json:"version" doc:"The catalogue's version."`
+	Hash      string              `json:"hash" doc:"Changes with everything the catalogue holds."`
+	Resources map[string][]string `json:"resources" doc:"The names of the methods, by resource."`
+	Methods   []sdkName           `json:"methods"`
+}
+
+type sdkName struct {
+	Resource    string   `json:"resource"`
+	Method      string   `json:"method"`
+	Access      string   `json:"access" enum:"read,write"`
+	HTTP        []string `json:"http" doc:"How it may be called."`
+	Positional  []string `json:"positional" doc:"The arguments in the order of the positional form."`
+	Description string   `json:"description"`
+}
+
+type sdkTools struct {
+	Tools []tool `json:"tools"`
+}
+
+type sdkOpenAPI struct {
+	OpenAPI    string         `json:"openapi" doc:"3.1.0"`
+	Info       map[string]any `json:"info"`
+	Servers    []any          `json:"servers"`
+	Tags       []any          `json:"tags"`
+	Paths      map[string]any `json:"paths"`
+	Components map[string]any `json:"components"`
+	SDK        map[string]any `json:"x-sdk" doc:"The catalogue's version and hash."`
+}
+
 // listRoutes adds the catalogue.
 func (c *Calls) listRoutes(t *route.Table) {
 	route.Typed(t, route.Operation{
 		ID: "listMethods", Method: http.MethodGet, Path: "/v1/sdk/methods", Tag: "SDK", Status: http.StatusOK, Quota: limit.Free,
-		Answer: sdkBody{}, Conditional: true, Problems: []problem.Kind{problem.InvalidRequest},
+		Answer: sdkBody{}, OtherForms: []any{sdkCompact{}, sdkTools{}, sdkOpenAPI{}}, Conditional: true, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "The SDK catalogue", Description: "Every method that can be called on an account, with its arguments and its result. " +
 			"Which ones depends on the key's environment, and on the `methods` that the key is limited to. Reading it costs nothing; the answer has an ETag.",
 	}, c.listMethods)

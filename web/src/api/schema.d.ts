@@ -1310,7 +1310,7 @@ export interface components {
             write: components["schemas"]["WindowBody"];
         };
         AccountsBody: {
-            accounts: components["schemas"]["Listed"][] | null;
+            accounts: components["schemas"]["Listed"][];
             counts?: {
                 [key: string]: number;
             };
@@ -1340,15 +1340,15 @@ export interface components {
             email_mask: string | null;
             embed_url: string | null;
             expires_at: string;
-            failure: components["schemas"]["Failure"];
+            failure: components["schemas"]["Failure"] | null;
             kind: string;
             label: string;
             metadata?: {
                 [key: string]: string;
             };
-            next_actions: string[] | null;
+            next_actions: string[];
             otp_channel: string | null;
-            otp_channels_available: string[] | null;
+            otp_channels_available: string[];
             phone_mask: string | null;
             phone_url: string | null;
             phone_url_expires_at: string | null;
@@ -1373,7 +1373,7 @@ export interface components {
             succeeded: number;
         };
         AttemptsOutputBody: {
-            attempts: components["schemas"]["Attempt"][] | null;
+            attempts: components["schemas"]["Attempt"][];
             nextCursor: string | null;
         };
         AuditActor: {
@@ -1383,7 +1383,7 @@ export interface components {
             label: string;
         };
         AuditBody: {
-            entries: components["schemas"]["AuditEntry"][] | null;
+            entries: components["schemas"]["AuditEntry"][];
             nextCursor: string | null;
         };
         AuditEntry: {
@@ -1418,7 +1418,7 @@ export interface components {
             id: string;
         };
         BrowsersOutputBody: {
-            sessions: components["schemas"]["BrowserBody"][] | null;
+            sessions: components["schemas"]["BrowserBody"][];
         };
         CallsBody: {
             failed: number;
@@ -1457,7 +1457,7 @@ export interface components {
         CookieInputBody: {
             account_id?: string;
             cookie?: string;
-            cookies?: components["schemas"]["CookieBody"][] | null;
+            cookies?: components["schemas"]["CookieBody"][];
             headers?: {
                 [key: string]: string;
             };
@@ -1480,15 +1480,15 @@ export interface components {
             embed_url: string | null;
             expires_at: string;
             extracted: components["schemas"]["Extracted"];
-            failure: components["schemas"]["Failure"];
+            failure: components["schemas"]["Failure"] | null;
             kind: string;
             label: string;
             metadata?: {
                 [key: string]: string;
             };
-            next_actions: string[] | null;
+            next_actions: string[];
             otp_channel: string | null;
-            otp_channels_available: string[] | null;
+            otp_channels_available: string[];
             phone_mask: string | null;
             phone_url: string | null;
             phone_url_expires_at: string | null;
@@ -1506,6 +1506,9 @@ export interface components {
             submissions_remaining: number | null;
             updated_at: string;
             verification_page_url: string | null;
+        };
+        CurlFound: {
+            extracted: components["schemas"]["Extracted"];
         };
         CurlInputBody: {
             account_id?: string;
@@ -1577,7 +1580,7 @@ export interface components {
             status: number;
         };
         ErrorsOutputBody: {
-            errors: components["schemas"]["ErrorBody"][] | null;
+            errors: components["schemas"]["ErrorBody"][];
         };
         EventBody: {
             event: components["schemas"]["Envelope"];
@@ -1589,9 +1592,9 @@ export interface components {
             streamed: number;
         };
         Extracted: {
-            cookies: string[] | null;
-            headers: string[] | null;
-            missing: string[] | null;
+            cookies: string[];
+            headers: string[];
+            missing: string[];
         };
         Failure: {
             code: string;
@@ -1630,10 +1633,10 @@ export interface components {
         };
         FlowBody: {
             enabled: boolean;
-            fields: components["schemas"]["FlowField"][] | null;
+            fields: components["schemas"]["FlowField"][];
             kind: string;
             name: string;
-            proxy_countries: string[] | null;
+            proxy_countries: string[];
         };
         FlowField: {
             id: string;
@@ -1644,7 +1647,7 @@ export interface components {
             type: "email" | "password" | "text" | "cookie" | "header" | "boolean";
         };
         FlowsOutputBody: {
-            flows: components["schemas"]["FlowBody"][] | null;
+            flows: components["schemas"]["FlowBody"][];
         };
         FunnelBody: {
             byMethod: {
@@ -1654,7 +1657,7 @@ export interface components {
             connected: number;
             credentials: number;
             failed: number;
-            failures: components["schemas"]["FailureCount"][] | null;
+            failures: components["schemas"]["FailureCount"][];
             linksMade: number;
             opened: number;
             since: string;
@@ -1702,7 +1705,7 @@ export interface components {
             /** @enum {string|null} */
             disabledReason: "paused" | "operator" | "gone" | "failing" | null;
             enabled: boolean;
-            events?: string[] | null;
+            events?: string[];
             health: components["schemas"]["HealthBody"];
             maxInFlight: number;
             /** @enum {string} */
@@ -1721,17 +1724,17 @@ export interface components {
             /** @enum {string} */
             kind: "customer";
             limits: components["schemas"]["LimitsBody"];
-            member: components["schemas"]["IdentityMember"];
+            member: components["schemas"]["IdentityMember"] | null;
             org: components["schemas"]["IdentityOrg"];
-            scopes: string[] | null;
+            scopes: string[];
         };
         IdentityKey: {
-            accountIds?: string[] | null;
+            accountIds?: string[];
             createdAt: string;
             id: string;
-            inheritedMethods?: (string[] | null)[] | null;
+            inheritedMethods?: string[][];
             label: string;
-            methods?: string[] | null;
+            methods?: string[];
         };
         IdentityMember: {
             email: string;
@@ -1767,21 +1770,21 @@ export interface components {
             url: string;
         };
         KeyEntry: {
-            accountIds?: string[] | null;
+            accountIds?: string[];
             createdAt: string;
             current: boolean;
             expiresAt?: string;
             hint: string;
             id: string;
-            inheritedMethods?: (string[] | null)[] | null;
+            inheritedMethods?: string[][];
             label: string;
             lastUsedAt: string | null;
-            methods?: string[] | null;
+            methods?: string[];
             revokedAt?: string;
-            scopes: string[] | null;
+            scopes: string[];
         };
         KeysBody: {
-            keys: components["schemas"]["KeyEntry"][] | null;
+            keys: components["schemas"]["KeyEntry"][];
         };
         LimitsBody: {
             accountReadPerMinute: number;
@@ -1791,21 +1794,21 @@ export interface components {
             connectAttemptsPerHour: number;
             deliveryRetentionDays: number;
             eventRetentionDays: number;
-            features: string[] | null;
+            features: string[];
             maxAccounts: number;
             maxKeys: number;
             maxRequestBytes: number;
             maxResponseBytes: number;
             maxStreamsPerAccount: number;
-            proxyCountries: string[] | null;
+            proxyCountries: string[];
             uploadMaxBytes: number;
         };
         ListOutputBody: {
-            deliveries: components["schemas"]["DeliveryBody"][] | null;
+            deliveries: components["schemas"]["DeliveryBody"][];
             nextCursor: string | null;
         };
         Listed: {
-            activity?: number[] | null;
+            activity?: number[];
             avatarUrl: string | null;
             calls24h?: number;
             createdAt: string;
@@ -1831,14 +1834,14 @@ export interface components {
             stateReason: string | null;
             userAction: string;
             username: string;
-            webhook: components["schemas"]["AccountWebhook"];
+            webhook: components["schemas"]["AccountWebhook"] | null;
         };
         ListedWebhook: {
             accountId: string;
             createdAt: string;
             /** @enum {string|null} */
             disabledReason: "gone" | "failing" | null;
-            events: string[] | null;
+            events: string[];
             failingSince: string | null;
             label: string;
             lastAttemptAt: string | null;
@@ -1900,7 +1903,7 @@ export interface components {
             supersede?: boolean;
         };
         LogsBody: {
-            logs: components["schemas"]["LogBody"][] | null;
+            logs: components["schemas"]["LogBody"][];
             nextCursor: string | null;
         };
         MemberBody: {
@@ -1927,22 +1930,22 @@ export interface components {
             upstreamAt: string | null;
         };
         MintBody: {
-            accountIds?: string[] | null;
+            accountIds?: string[];
             createdAt: string;
             expiresAt?: string;
             id: string;
-            inheritedMethods?: (string[] | null)[] | null;
+            inheritedMethods?: string[][];
             key: string;
             label: string;
-            methods?: string[] | null;
-            scopes: string[] | null;
+            methods?: string[];
+            scopes: string[];
         };
         MintInputBody: {
-            accountIds?: string[] | null;
+            accountIds?: string[];
             expiresAt?: string;
             label: string;
-            methods?: string[] | null;
-            scopes?: string[] | null;
+            methods?: string[];
+            scopes?: string[];
         };
         MobileInputBody: {
             account_id?: string;
@@ -1957,12 +1960,12 @@ export interface components {
             supersede?: boolean;
         };
         OrgPullBody: {
-            events: components["schemas"]["Envelope"][] | null;
+            events: components["schemas"]["Envelope"][];
             gap: boolean;
             nextCursor: string | null;
         };
         PageBody: {
-            allowed_origins: string[] | null;
+            allowed_origins: string[];
             brand_dark: string;
             brand_light: string;
             help_url: string;
@@ -2007,10 +2010,10 @@ export interface components {
             persona: string;
         };
         PersonasBody: {
-            codes: components["schemas"]["CodeBody"][] | null;
+            codes: components["schemas"]["CodeBody"][];
             domain: string;
             password: string;
-            personas: components["schemas"]["PersonaBody"][] | null;
+            personas: components["schemas"]["PersonaBody"][];
         };
         Problem: {
             code: string;
@@ -2033,12 +2036,12 @@ export interface components {
             [key: string]: unknown;
         };
         PullBody: {
-            events: components["schemas"]["Envelope"][] | null;
+            events: components["schemas"]["Envelope"][];
             gap: boolean;
             nextCursor: string;
         };
         PutInputBody: {
-            events?: string[] | null;
+            events?: string[];
             maxInFlight?: number;
             /** @enum {string} */
             ordering?: "strict" | "none";
@@ -2073,7 +2076,7 @@ export interface components {
             to: string;
         };
         ReplayInputBody: {
-            events?: string[] | null;
+            events?: string[];
             fromId?: string;
             fromTime?: string;
             onlyFailed?: boolean;
@@ -2113,12 +2116,20 @@ export interface components {
         };
         SdkBody: {
             hash: string;
-            methods: components["schemas"]["SdkMethod"][] | null;
+            methods: components["schemas"]["SdkMethod"][];
             resources: {
-                [key: string]: string[] | null;
+                [key: string]: string[];
             };
             types: {
                 [key: string]: unknown;
+            };
+            version: string;
+        };
+        SdkCompact: {
+            hash: string;
+            methods: components["schemas"]["SdkName"][];
+            resources: {
+                [key: string]: string[];
             };
             version: string;
         };
@@ -2131,37 +2142,66 @@ export interface components {
             deprecated: string | null;
             description: string;
             destructive: boolean;
-            emits: string[] | null;
+            emits: string[];
             example: unknown;
-            http: string[] | null;
+            http: string[];
             idempotent: boolean;
             method: string;
             paginated: boolean;
-            positional: string[] | null;
+            positional: string[];
             resource: string;
             result: unknown;
             sensitive: boolean;
             since: string;
             timeoutMs: number;
         };
+        SdkName: {
+            /** @enum {string} */
+            access: "read" | "write";
+            description: string;
+            http: string[];
+            method: string;
+            positional: string[];
+            resource: string;
+        };
+        SdkOpenAPI: {
+            components: {
+                [key: string]: unknown;
+            };
+            info: {
+                [key: string]: unknown;
+            };
+            openapi: string;
+            paths: {
+                [key: string]: unknown;
+            };
+            servers: unknown[];
+            tags: unknown[];
+            "x-sdk": {
+                [key: string]: unknown;
+            };
+        };
+        SdkTools: {
+            tools: components["schemas"]["Tool"][];
+        };
         SeriesBody: {
             /** @enum {string} */
             by: "hour" | "day";
             previous: components["schemas"]["UsageFigures"];
-            series: components["schemas"]["UsagePoint"][] | null;
+            series: components["schemas"]["UsagePoint"][];
             since: string;
             totals: components["schemas"]["UsageFigures"];
             until: string;
         };
         SessionBody: {
             account_id: string | null;
-            attempts: string[] | null;
+            attempts: string[];
             client_token: string | null;
             created_at: string;
             expires_at: string;
             finished_at: string | null;
             id: string;
-            kinds: string[] | null;
+            kinds: string[];
             label: string;
             opened_at: string | null;
             reconnect_account_id: string | null;
@@ -2172,10 +2212,10 @@ export interface components {
         };
         SessionInputBody: {
             account_id?: string;
-            allowed_origins?: string[] | null;
+            allowed_origins?: string[];
             deliver?: components["schemas"]["DeliverStruct"];
             expires_in_sec?: number;
-            kinds?: string[] | null;
+            kinds?: string[];
             label?: string;
             /** @enum {string} */
             locale?: "en" | "es";
@@ -2191,11 +2231,11 @@ export interface components {
         };
         SessionsOutputBody: {
             nextCursor: string | null;
-            sessions: components["schemas"]["SessionBody"][] | null;
+            sessions: components["schemas"]["SessionBody"][];
         };
         SignatureCheck: {
             accountId: string | null;
-            details: components["schemas"]["SignatureDetail"][] | null;
+            details: components["schemas"]["SignatureDetail"][];
             eventId: string | null;
             message: string;
             secretOfAccountId: string | null;
@@ -2207,9 +2247,9 @@ export interface components {
             message: string;
         };
         StatusBody: {
-            banner: components["schemas"]["BannerBody"];
+            banner: components["schemas"]["BannerBody"] | null;
             message: string;
-            regions: components["schemas"]["RegionBody"][] | null;
+            regions: components["schemas"]["RegionBody"][];
             /** @enum {string} */
             status: "normal" | "degraded" | "down";
         };
@@ -2224,8 +2264,8 @@ export interface components {
             selfie_verification_completed?: boolean;
         };
         TeamBody: {
-            invitations: components["schemas"]["InvitationBody"][] | null;
-            members: components["schemas"]["MemberBody"][] | null;
+            invitations: components["schemas"]["InvitationBody"][];
+            members: components["schemas"]["MemberBody"][];
         };
         TestOutputBody: {
             delivered: boolean;
@@ -2236,6 +2276,17 @@ export interface components {
         TokenOutputBody: {
             expiresAt: string;
             token: string;
+        };
+        Tool: {
+            annotations: {
+                [key: string]: boolean;
+            };
+            description: string;
+            inputSchema: {
+                [key: string]: unknown;
+            };
+            name: string;
+            title: string;
         };
         UploadBody: {
             result: unknown;
@@ -2286,7 +2337,7 @@ export interface components {
         WebhooksBody: {
             counts: components["schemas"]["WebhookCounts"];
             nextCursor: string | null;
-            webhooks: components["schemas"]["ListedWebhook"][] | null;
+            webhooks: components["schemas"]["ListedWebhook"][];
         };
         WindowBody: {
             limit: number;
@@ -2481,7 +2532,7 @@ export interface operations {
     streamAccountEvents: {
         parameters: {
             query?: {
-                events?: string[] | null;
+                events?: string[];
                 last_event_id?: string;
                 after?: string;
                 limit?: number;
@@ -2619,6 +2670,14 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": unknown;
+                };
+            };
         };
     };
     uploadMedia: {
@@ -2694,6 +2753,14 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": unknown;
+                };
+            };
         };
     };
     pauseAccount: {
@@ -2745,7 +2812,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: string;
-                Prefer?: string[] | null;
+                Prefer?: string[];
             };
             path: {
                 id: string;
@@ -3149,7 +3216,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: string;
-                Prefer?: string[] | null;
+                Prefer?: string[];
             };
             path?: never;
             cookie?: never;
@@ -3178,7 +3245,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: string;
-                Prefer?: string[] | null;
+                Prefer?: string[];
             };
             path?: never;
             cookie?: never;
@@ -3189,6 +3256,14 @@ export interface operations {
             };
         };
         responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CurlFound"];
+                };
+            };
             202: {
                 headers: {
                     ETag?: string;
@@ -3248,7 +3323,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: string;
-                Prefer?: string[] | null;
+                Prefer?: string[];
             };
             path?: never;
             cookie?: never;
@@ -3278,7 +3353,7 @@ export interface operations {
                 wait?: number;
             };
             header?: {
-                Prefer?: string[] | null;
+                Prefer?: string[];
                 "If-None-Match"?: string;
             };
             path: {
@@ -3306,7 +3381,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: string;
-                Prefer?: string[] | null;
+                Prefer?: string[];
             };
             path: {
                 attemptId: string;
@@ -3407,7 +3482,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: string;
-                Prefer?: string[] | null;
+                Prefer?: string[];
             };
             path: {
                 attemptId: string;
@@ -3434,7 +3509,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: string;
-                Prefer?: string[] | null;
+                Prefer?: string[];
             };
             path: {
                 attemptId: string;
@@ -3461,7 +3536,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: string;
-                Prefer?: string[] | null;
+                Prefer?: string[];
             };
             path?: never;
             cookie?: never;
@@ -3602,7 +3677,7 @@ export interface operations {
     listEventDeliveries: {
         parameters: {
             query: {
-                event: string[] | null;
+                event: string[];
                 limit?: number;
                 after?: string;
             };
@@ -3670,7 +3745,7 @@ export interface operations {
     streamEvents: {
         parameters: {
             query?: {
-                events?: string[] | null;
+                events?: string[];
                 last_event_id?: string;
                 after?: string;
                 limit?: number;
@@ -4291,7 +4366,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: string;
-                Prefer?: string[] | null;
+                Prefer?: string[];
             };
             path: {
                 attemptId: string;
@@ -4383,7 +4458,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SdkBody"];
+                    "application/json": components["schemas"]["SdkBody"] | components["schemas"]["SdkCompact"] | components["schemas"]["SdkTools"] | components["schemas"]["SdkOpenAPI"];
                 };
             };
         };
