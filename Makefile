@@ -32,13 +32,15 @@ build: ## Build the commands into bin/
 web: ## Build the dashboard into web/dist, if it changed
 	@scripts/web
 
-generate: ## Write the generated code and the OpenAPI document again
+generate: ## Write the generated code, the OpenAPI document, the client libraries and the CLI's reference again
 	@scripts/tool sqlc
 	.dev/bin/sqlc generate
 	go run ./cmd/stagedoord openapi > .dev/openapi.json
 	@mkdir -p openapi
 	@mv -f .dev/openapi.json openapi/openapi.json
 	@scripts/web types
+	go run ./cmd/sdkgen
+	go test -count=1 -run '^TestTheReferenceIsCurrent$$' ./internal/cli -update
 
 fmt: ## Format the Go code
 	@scripts/tool golangci-lint
