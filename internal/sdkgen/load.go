@@ -85,7 +85,8 @@ func (l *loader) method(o, x *node) *Method {
 		m.Params = l.params(forms[0], Title(m.Resource, m.Name, "Params"), "What "+m.ID()+" takes.")
 		m.Required = slices.ContainsFunc(m.Params.Fields, func(f Field) bool { return f.Required })
 	}
-	result := o.at("responses", "200", "content", "application/json", "schema", "properties", "result")
+	m.HTTP = m.method()
+	result := first(o.at("responses", "200", "content", "application/json", "schema")).at("properties", "result")
 	l.catalog = true
 	m.Result = l.result(result, m)
 	l.catalog = false
@@ -93,6 +94,22 @@ func (l *loader) method(o, x *node) *Method {
 		m.Page = l.paging(m.Params, m.Result)
 	}
 	return m
+}
+
+// method is GET for what reads, unless it takes lists: those can be longer than an address may be.
+func (m *Method) method() string {
+	if !m.Read || m.Params != nil && slices.ContainsFunc(m.Params.Fields, func(f Field) bool { return f.Type.Elem != nil || f.Type.Kind == Named }) {
+		return "POST"
+	}
+	return "GET"
+}
+
+// first is the usual one of several answers; the others come only to who asks for them, such as for a dry run.
+func first(s *node) *node {
+	if options := s.at("anyOf").items; len(options) > 0 {
+		return options[0]
+	}
+	return s
 }
 
 func (l *loader) params(s *node, name, doc string) *Type {
@@ -140,6 +157,9 @@ func (l *loader) paging(params *Type, result Ref) *Paging {
 			p.In = name
 			break
 		}
+	}
+	if params.Field("latest") != nil {
+		p.InLatest = "before"
 	}
 	for _, f := range t.Fields {
 		if f.Type.Kind == Array {

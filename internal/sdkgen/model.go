@@ -104,8 +104,10 @@ type Method struct {
 	Resource, Name string
 	// Doc is a sentence.
 	Doc string
-	// Read methods can be called by GET and need no idempotency key.
+	// Read methods change nothing and need no idempotency key.
 	Read bool
+	// HTTP is GET for a read whose arguments fit into an address, and POST otherwise.
+	HTTP string
 	// Idempotent means that repeating it is harmless; Destructive, that it cannot be undone; Async, that an event tells when
 	// it is finished.
 	Idempotent, Destructive, Async bool
@@ -134,6 +136,8 @@ func (m *Method) ID() string { return m.Resource + "." + m.Name }
 // change any more.
 type Paging struct {
 	In, Out string
+	// InLatest is what is sent instead of In when the parameter latest is given, which turns the order; empty if there is none.
+	InLatest string
 	// Items is the member that has the list, Item what is in it.
 	Items string
 	Item  Ref

@@ -22,9 +22,24 @@ func (n *node) UnmarshalJSON(data []byte) error {
 	}
 	switch data[0] {
 	case '[':
-		return json.Unmarshal(data, &n.items)
+		return n.array(data)
 	case '{':
 		return n.object(data)
+	}
+	return nil
+}
+
+func (n *node) array(data []byte) error {
+	var list []json.RawMessage
+	if err := json.Unmarshal(data, &list); err != nil {
+		return err
+	}
+	for _, raw := range list {
+		item := &node{}
+		if err := item.UnmarshalJSON(raw); err != nil { // not Unmarshal, which would leave out a null
+			return err
+		}
+		n.items = append(n.items, item)
 	}
 	return nil
 }

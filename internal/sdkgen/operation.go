@@ -115,7 +115,7 @@ func (l *loader) sent(t *Type) {
 // answer reads what a success looks like.
 func (l *loader) answer(op *Operation, o *node) {
 	op.Form, op.Result = Binary, Ref{Kind: Any}
-	for _, status := range []string{"200", "201", "202"} {
+	for _, status := range []string{"200", "201", "202"} { // the last one there is tells
 		content := o.at("responses", status, "content")
 		if len(content.keys) == 0 {
 			continue
@@ -129,7 +129,7 @@ func (l *loader) answer(op *Operation, o *node) {
 			op.Form = Stream
 		}
 		if s := content.at("application/json", "schema"); s.member != nil {
-			l.unwrap(op, s)
+			l.unwrap(op, first(s))
 		}
 	}
 	if op.Group == "media" && op.HTTP != "GET" {

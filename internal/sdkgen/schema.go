@@ -64,7 +64,7 @@ func (l *loader) ref(s *node, place string) Ref {
 			r.Kind = Kind(kind)
 		}
 	}
-	r.Enum = s.at("enum").texts()
+	r.Enum = slices.DeleteFunc(s.at("enum").texts(), func(value string) bool { return value == "null" && r.Nullable })
 	if open := s.at("x-extensible-enum").texts(); open != nil {
 		r.Enum, r.EnumOpen = open, true
 	}

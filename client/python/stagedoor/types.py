@@ -450,7 +450,7 @@ class Attempt(TypedDict):
     embed_url: str | None
     """The same page for an iframe, on the origins that the hosted session allows."""
     expires_at: str
-    failure: AttemptFailure
+    failure: AttemptFailure | None
     kind: str
     """credentials, mobile_app, cookie, curl or reauth."""
     label: str
@@ -897,7 +897,7 @@ class CurlAttempt(TypedDict):
     expires_at: str
     extracted: CurlExtract
     """Names only, never values."""
-    failure: AttemptFailure
+    failure: AttemptFailure | None
     kind: str
     """credentials, mobile_app, cookie, curl or reauth."""
     label: str
@@ -1306,7 +1306,7 @@ class Identity(TypedDict):
     """What sort of caller the key stands for."""
     limits: Limits
     """The organisation's limits, resolved from its plan; -1 means unlimited."""
-    member: IdentityMember
+    member: IdentityMember | None
     """The person who is signed in to the dashboard; null for a key."""
     org: IdentityOrg
     scopes: list[str]
@@ -1576,7 +1576,7 @@ class ListedAccount(TypedDict):
     userAction: str
     """What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow."""
     username: str
-    webhook: AccountWebhook
+    webhook: AccountWebhook | None
     """How delivery to its webhook goes; null if it has none."""
 
 
@@ -2737,7 +2737,7 @@ class SeriesPoint(TypedDict):
 class ServiceStatus(TypedDict):
     """A service status."""
 
-    banner: Banner
+    banner: Banner | None
     """What the operators have to say; null if nothing."""
     message: str
     """The same in words."""

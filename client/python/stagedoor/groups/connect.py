@@ -127,7 +127,15 @@ class ConnectGroup(Group):
             reference_id: Your own id of the creator; it stays with the account.
             supersede: End an open attempt for the same login instead of being refused.
         """
-        return self._change("POST", "/v1/connect/curl", params, case="snake", key=True, options=options)
+        return self._change(
+            "POST",
+            "/v1/connect/curl",
+            params,
+            case="snake",
+            key=True,
+            unwrap="extracted",
+            options=options,
+        )
 
     def get_attempt(
         self, attempt_id: str, *, options: RequestOptions | None = None, **params: Unpack[ConnectGetAttemptParams]

@@ -91,7 +91,7 @@ export interface Attempt {
   /** The same page for an iframe, on the origins that the hosted session allows. */
   embed_url: string | null;
   expires_at: string;
-  failure: AttemptFailure;
+  failure: AttemptFailure | null;
   /** credentials, mobile_app, cookie, curl or reauth. */
   kind: string;
   label: string;
@@ -440,7 +440,7 @@ export interface CurlAttempt {
   expires_at: string;
   /** Names only, never values. */
   extracted: CurlExtract;
-  failure: AttemptFailure;
+  failure: AttemptFailure | null;
   /** credentials, mobile_app, cookie, curl or reauth. */
   kind: string;
   label: string;
@@ -766,7 +766,7 @@ export interface Identity {
   /** The organisation's limits, resolved from its plan; -1 means unlimited. */
   limits: Limits;
   /** The person who is signed in to the dashboard; null for a key. */
-  member: IdentityMember;
+  member: IdentityMember | null;
   org: IdentityOrg;
   /** Scopes of the calling key, or of the member's role. */
   scopes: string[];
@@ -957,7 +957,7 @@ export interface ListedAccount {
   userAction: string;
   username: string;
   /** How delivery to its webhook goes; null if it has none. */
-  webhook: AccountWebhook;
+  webhook: AccountWebhook | null;
 }
 
 export interface ListedWebhook {
@@ -1687,7 +1687,7 @@ export interface SeriesPoint {
 
 export interface ServiceStatus {
   /** What the operators have to say; null if nothing. */
-  banner: Banner;
+  banner: Banner | null;
   /** The same in words. */
   message: string;
   /** Where traffic to platforms leaves, as this server sees it. */

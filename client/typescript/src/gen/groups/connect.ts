@@ -278,15 +278,17 @@ export class ConnectGroup {
    * Needs the scope `accounts:write`.
    */
   curl(params: ConnectCurlParams, options?: WaitOptions): Promise<CurlAttempt> {
-    return this.transport.json<CurlAttempt>(
-      {
-        method: "POST",
-        path: "/v1/connect/curl",
-        json: params,
-        keyed: true,
-      },
-      options,
-    );
+    return this.transport
+      .json<{ extracted: CurlAttempt }>(
+        {
+          method: "POST",
+          path: "/v1/connect/curl",
+          json: params,
+          keyed: true,
+        },
+        options,
+      )
+      .then((answer) => answer.extracted);
   }
 
   /**
