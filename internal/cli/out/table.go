@@ -1,6 +1,8 @@
 package out
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -195,3 +197,6 @@ func (p *Printer) Fields(fields []Field) {
 	}
 	p.write(p.Stdout, lines.String())
 }
+
+// SortedKeys are the keys of a map in their order, for output that is the same each time.
+func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

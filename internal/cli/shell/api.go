@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 )
 
@@ -80,6 +82,9 @@ func (a *App) roundTrip(ctx context.Context, base, key string, c Call) (Reply, e
 	for name, values := range c.Header {
 		req.Header[name] = values
 	}
+	if c.IdempotencyKey != "" {
+		req.Header.Set("Idempotency-Key", c.IdempotencyKey)
+	}
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("User-Agent", "stagedoor-cli/"+Version)
 	if body != nil {
@@ -145,3 +150,6 @@ func CleanURL(text string) (string, error) {
 	}
 	return u.String(), nil
 }
+
+// NewKey is a fresh idempotency key.
+func NewKey() string { return uuid.NewString() }

@@ -149,6 +149,9 @@ func (a *App) Report(err error) int {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		hint = f.Hint
 	}
+	if text == "" {
+		return code
+	}
 	o.Alert("%s %s", o.Err(out.Bad, "✗"), text)
 	if hint != "" {
 		o.Alert("  %s", hint)
@@ -213,3 +216,6 @@ func (p *Problem) hint() string {
 	}
 	return ""
 }
+
+// Silent ends a command with a code when everything has been said already.
+func Silent(code int) error { return &Fault{Code: code} }

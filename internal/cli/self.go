@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagedoor/stagedoor/internal/cli/shell"
+)
+
+// self are the commands about this program.
+func self(app *shell.App) []*cobra.Command {
+	return []*cobra.Command{version(app), reference(app)}
+}
+
+func version(app *shell.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "The version of this program", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			commit, when := build()
+			if app.Out.JSON {
+				return app.Out.Value(map[string]string{
+					"version": shell.Version, "commit": commit, "commitTime": when, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+				})
+			}
+			app.Out.Data("stagedoor %s", shell.Version)
+			if commit != "" {
+				app.Out.Say("commit %s of %s, %s, %s/%s", commit, when, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			}
+			return nil
+		},
+	}
+}
+
+// build is the commit that the program was built from; empty if that is not known.
+func build() (commit, when string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", ""
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value[:min(12, len(s.Value))]
+		case "vcs.time":
+			when = s.Value
+		}
+	}
+	return commit, when
+}
+
+// browse opens a page with what the system opens pages with.
+func browse(ctx context.Context, url string) error {
+	name, args := "xdg-open", []string{url}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", url}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return fmt.Errorf("this machine has no browser that %s could open", name)
+	}
+	if err := exec.CommandContext(ctx, path, args...).Run(); err != nil {
+		return fmt.Errorf("open the browser: %w", err)
+	}
+	return nil
+}
