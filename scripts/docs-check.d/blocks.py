@@ -12,6 +12,8 @@ and are not shown:
     code that stands in front of the next block of that language
     -->
     <!-- check commands of bash that must succeed after the block before; $output is what it wrote -->
+    <!-- each the same, after each of the programs that follow without another kind of block between; for one in the
+    background, while it runs: $log is the file of what it wrote -->
 """
 
 import pathlib
@@ -32,6 +34,7 @@ class Block:
     code: str
     prelude: str = ""
     checks: list = field(default_factory=list)
+    each: str = ""
 
     @property
     def runs(self):
@@ -45,7 +48,7 @@ class Block:
 
 def read(page, name=None):
     """The blocks of a page, with their preludes and checks."""
-    blocks, preludes = [], {}
+    blocks, preludes, each = [], {}, ""
     lines = page.read_text(encoding="utf-8").split("\n")
     at = 0
     while at < len(lines):
@@ -59,19 +62,22 @@ def read(page, name=None):
                 body.append(lines[at][len(indent):] if lines[at].startswith(indent) else lines[at])
                 at += 1
             language = LANGUAGES.get(info[0]) if info else None
+            if language in (None, "sh"):
+                each = ""
             if language:
-                blocks.append(Block(name or page, start, language, info[1:], "\n".join(body) + "\n", preludes.pop(language, "")))
+                blocks.append(Block(name or page, start, language, info[1:], "\n".join(body) + "\n", preludes.pop(language, ""), each=each))
         elif line.startswith("<!-- "):
             comment = line
             while "-->" not in comment:
                 at += 1
                 comment += "\n" + lines[at]
-            kind, _, rest = comment[5:].partition(" ")
-            rest = rest.rsplit("-->", 1)[0]
+            kind, rest = re.match(r"(\S+)\s*(.*)", comment[5:].rsplit("-->", 1)[0], re.S).groups()
             if kind == "check":
                 if not blocks:
                     sys.exit(f"{page}:{at + 1}: a check without a block before it")
                 blocks[-1].checks.append(rest.strip())
+            elif kind == "each":
+                each = rest.strip()
             elif kind == "prelude":
                 language, _, code = rest.partition("\n")
                 preludes[LANGUAGES[language.strip()]] = code.rstrip() + "\n"
@@ -84,7 +90,7 @@ def read(page, name=None):
 GO_IMPORTS = {
     "bufio": "bufio", "bytes": "bytes", "context": "context", "json": "encoding/json", "errors": "errors", "fmt": "fmt",
     "io": "io", "log": "log", "slog": "log/slog", "http": "net/http", "os": "os", "signal": "os/signal", "slices": "slices",
-    "strings": "strings", "sync": "sync", "time": "time", "rand": "math/rand/v2", "strconv": "strconv", "filepath": "path/filepath",
+    "strings": "strings", "testing": "testing", "maps": "maps", "cmp": "cmp", "sync": "sync", "time": "time", "rand": "math/rand/v2", "strconv": "strconv", "filepath": "path/filepath",
     "stagedoor": "github.com/stagedoor/stagedoor/client/go",
 }
 
@@ -172,11 +178,14 @@ def script(page, out):
         count += 1
         parts.append(f"begin {block.language} {block.line}\n")
         if block.language == "sh":
-            parts.append("{\n" + block.prelude + block.code + "} >\"$out\"\n")
+            parts.append("{\n" + block.prelude + block.code + "} >\"$out\"\nend\n")
         else:
-            how = "background" if "background" in block.words else "foreground"
-            parts.append(f"{how} {block.language} {program(block, out)}\n")
-        parts.append("end\n")
+            behind = "background" in block.words
+            parts.append(f"{'background' if behind else 'foreground'} {block.language} {program(block, out)}\nend\n")
+            if block.each:
+                parts.append(f"checking {block.line}\n{block.each}\n")
+            if behind:
+                parts.append("stop\n")
         parts.extend(f"checking {block.line}\n{check}\n" for check in block.checks)
     if count:
         (out / "page.sh").write_text("".join(parts))
