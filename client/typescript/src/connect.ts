@@ -1,14 +1,14 @@
 import { ConnectGroup } from "./gen/groups/connect.js";
 import type { Attempt } from "./gen/types.js";
-import { ConnectionError } from "./problem.js";
-import { connect, parse } from "./stream.js";
-import { pause, segment, type CallOptions } from "./transport.js";
+import { ConnectionError, Problem } from "./problem.js";
+import { connect, parse, passes } from "./stream.js";
+import { backoffSec, pause, segment, type CallOptions } from "./transport.js";
 
 /** What can be said of waiting for an attempt. */
 export interface WaitForOptions {
   /**
    * What to wait for: `"action"`, until something is asked of you or the creator, or the attempt has ended; `"end"`, until
-   * it has ended; or a test of your own. Default `"action"`.
+   * it has ended; or a test of your own. Default `"action"`. An attempt that has ended is returned in any case.
    */
   until?: "action" | "end" | ((attempt: Attempt) => boolean) | undefined;
   /** How many milliseconds at most. Default: as long as the attempt lives. */
@@ -52,11 +52,29 @@ export class Connect extends ConnectGroup {
     }
   }
 
-  /** Watches an attempt: it comes at once, and whenever it changes, until it has ended. */
+  /** Watches an attempt: it comes at once, and whenever it changes, until it has ended. A lost connection is made again. */
   async *watch(attemptId: string, options: { signal?: AbortSignal } = {}): AsyncGenerator<Attempt, void, undefined> {
-    const messages = connect(this.transport, `${attemptPath(attemptId)}/events`, { query: {}, signal: options.signal, silence: undefined });
-    for await (const message of messages) {
-      if (message.event === "attempt") yield parse<Attempt>(message);
+    const { signal } = options;
+    let last = "";
+    for (let failures = 0; !signal?.aborted; failures++) {
+      let lost: unknown;
+      try {
+        const messages = connect(this.transport, `${attemptPath(attemptId)}/events`, { query: {}, signal, silence: undefined });
+        for await (const message of messages) {
+          if (message.event !== "attempt" || message.data === last) continue;
+          last = message.data;
+          failures = 0;
+          const attempt = parse<Attempt>(message);
+          yield attempt;
+          if (ended(attempt)) return;
+        }
+      } catch (error) {
+        if (signal?.aborted) return;
+        if (!passes(error)) throw error;
+        lost = error;
+      }
+      const told = lost instanceof Problem ? lost.retryAfterSec : undefined;
+      await pause((told ?? backoffSec(Math.min(failures, 5))) * 1000, signal).catch(() => undefined);
     }
   }
 
@@ -73,7 +91,10 @@ function attemptPath(attemptId: string): string {
 }
 
 function reached(attempt: Attempt, until: "action" | "end" | ((attempt: Attempt) => boolean)): boolean {
-  if (typeof until === "function") return until(attempt);
-  const ended = attempt.state === "completed_success" || attempt.state === "completed_failed";
-  return ended || (until === "action" && attempt.state !== "pending");
+  if (ended(attempt)) return true;
+  return typeof until === "function" ? until(attempt) : until === "action" && attempt.state !== "pending";
+}
+
+function ended(attempt: Attempt): boolean {
+  return attempt.state === "completed_success" || attempt.state === "completed_failed";
 }

@@ -48,7 +48,7 @@ const longestWait = 30_000;
  *     for await (const event of client.account(id).stream()) …
  *
  * It connects by itself and again whenever the connection is lost, and goes on where it was: no event is left out, none
- * comes twice. It ends by `break`, by its signal, or with a problem that will not pass, such as a revoked key.
+ * comes twice. It ends by `break`, by `close` or its signal, or with a problem that will not pass, such as a revoked key.
  */
 export class EventStream<Event extends AnyEvent = StagedoorEvent> implements AsyncIterable<Event> {
   readonly #transport: Transport;
@@ -56,6 +56,7 @@ export class EventStream<Event extends AnyEvent = StagedoorEvent> implements Asy
   readonly #query: Record<string, QueryValue>;
   readonly #options: StreamOptions<EventFilter>;
   readonly #seen = new Set<string>();
+  readonly #closed = new AbortController();
   #cursor: string | undefined;
   #retry: number | undefined;
 
@@ -72,20 +73,26 @@ export class EventStream<Event extends AnyEvent = StagedoorEvent> implements Asy
     return this.#cursor;
   }
 
+  /** Ends the loop over it, also while it waits for an event. */
+  close(): void {
+    this.#closed.abort();
+  }
+
   /** Loops over the events. A second loop goes on where the first one ended. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Event, void, undefined> {
-    const signal = this.#options.signal;
+    const { signal: given } = this.#options;
+    const signal = given ? AbortSignal.any([given, this.#closed.signal]) : this.#closed.signal;
     let failures = 0;
-    while (!signal?.aborted) {
+    while (!signal.aborted) {
       let dropped: Error;
       try {
-        for await (const event of this.#connection()) {
+        for await (const event of this.#connection(signal)) {
           failures = 0;
           if (event) yield event;
         }
         dropped = new ConnectionError("network", "The stream ended.");
       } catch (error) {
-        if (signal?.aborted) return;
+        if (signal.aborted) return;
         if (!passes(error)) throw error;
         dropped = error;
       }
@@ -106,11 +113,11 @@ export class EventStream<Event extends AnyEvent = StagedoorEvent> implements Asy
   }
 
   /** One connection. It yields undefined when it is open, so that the loop knows that connecting has worked. */
-  async *#connection(): AsyncGenerator<Event | undefined, void, undefined> {
+  async *#connection(signal: AbortSignal): AsyncGenerator<Event | undefined, void, undefined> {
     const messages = connect(this.#transport, this.#path, {
       query: await this.#ask(),
       headers: this.#options.token || this.#cursor === undefined ? {} : { "last-event-id": this.#cursor },
-      signal: this.#options.signal,
+      signal,
       silence: this.#options.silence,
       onRetry: (ms) => (this.#retry = ms),
     });

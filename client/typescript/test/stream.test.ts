@@ -181,6 +181,25 @@ test("a signal ends the loop, wherever it is", async () => {
   );
 });
 
+test("close ends a loop that waits", async () => {
+  await withServer(
+    (_, response) => {
+      open(response, 0);
+      response.write(sse(1));
+    },
+    async (server) => {
+      const stream = server.client().stream();
+      const got: string[] = [];
+      for await (const one of stream) {
+        got.push(one.id);
+        setTimeout(() => stream.close(), 20);
+      }
+      assert.deepEqual(got, ["evt_1"]);
+      for await (const one of stream) assert.fail(one.id);
+    },
+  );
+});
+
 test("a second loop goes on where the first ended", async () => {
   await withServer(
     (got, response) => {
@@ -224,16 +243,18 @@ test("a page without a key asks for a token at every connection", async () => {
   );
 });
 
-test("an attempt is watched until it ends", async () => {
+test("an attempt is watched until it ends, over a lost connection", async () => {
+  const message = (state: string) => `event: attempt\ndata: ${JSON.stringify({ state })}\n\n`;
   await withServer(
-    (_, response) => {
+    (_, response, count) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
-      response.end(["pending", "completed_success"].map((state) => `event: attempt\ndata: ${JSON.stringify({ state })}\n\n`).join(""));
+      response.end(count === 1 ? message("pending") : message("pending") + message("completed_success"));
     },
     async (server) => {
       const states: string[] = [];
       for await (const attempt of server.client().connect.watch("att_1")) states.push(attempt.state);
       assert.deepEqual(states, ["pending", "completed_success"]);
+      assert.equal(server.got.length, 2);
       assert.equal(server.got[0]?.path, "/v1/connect/login/att_1/events");
     },
   );
