@@ -7,6 +7,8 @@ package cli
 import (
 	"context"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpproxy"
 	"golang.org/x/term"
 
 	"github.com/stagedoor/stagedoor/internal/cli/call"
@@ -36,7 +39,7 @@ func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, 
 	_, errTTY := terminal(stderr)
 	_, inTTY := terminal(stdin)
 	app := &shell.App{
-		Env: env, Stdin: stdin, StdinTTY: inTTY, Now: time.Now, Browse: browse,
+		Env: env, Stdin: stdin, StdinTTY: inTTY, Now: time.Now, Browse: browse, HTTP: transport(env),
 		Out: &out.Printer{Stdout: stdout, Stderr: stderr, TTY: tty, ErrTTY: errTTY, Width: width, Now: time.Now},
 	}
 	app.Out.Color = env["NO_COLOR"] == "" && env["TERM"] != "dumb"
@@ -55,6 +58,21 @@ func Run(ctx context.Context, app *shell.App, args []string) int {
 		err = ctx.Err()
 	}
 	return app.Report(err)
+}
+
+// transport goes through the proxy that the user's environment names.
+func transport(env map[string]string) http.RoundTripper {
+	get := func(name string) string {
+		if value := env[name]; value != "" {
+			return value
+		}
+		return env[strings.ToLower(name)]
+	}
+	proxy := (&httpproxy.Config{HTTPProxy: get("HTTP_PROXY"), HTTPSProxy: get("HTTPS_PROXY"), NoProxy: get("NO_PROXY")}).ProxyFunc()
+	return &http.Transport{
+		Proxy:             func(req *http.Request) (*url.URL, error) { return proxy(req.URL) },
+		ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
+	}
 }
 
 func terminal(stream any) (width int, is bool) {

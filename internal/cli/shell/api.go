@@ -1,18 +1,16 @@
 package shell
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 )
@@ -46,14 +44,15 @@ func (a *App) Send(ctx context.Context, method, path string, body, into any) (Re
 
 // Do makes a call and reads the answer into a value; nil reads it only. A refusal is a *Problem.
 func (a *App) Do(ctx context.Context, c Call, into any) (Reply, error) {
-	p, err := a.Identity()
+	client, err := a.Client()
 	if err != nil {
 		return Reply{}, err
 	}
-	reply, err := a.roundTrip(ctx, p.BaseURL, p.Key.Reveal(), c)
+	res, err := client.Request(ctx, stagedoor.Request{Method: c.Method, Path: c.Path, Query: c.Query, Body: c.Body, Header: c.Header, IdempotencyKey: c.IdempotencyKey})
 	if err != nil {
-		return Reply{}, err
+		return Reply{}, a.Failed(ctx, err)
 	}
+	reply := Reply{res.Status, res.Header, res.Body}
 	if into != nil {
 		if err := json.Unmarshal(reply.Body, into); err != nil {
 			return Reply{}, fmt.Errorf("the answer of %s %s is not what this version expects: %w", c.Method, c.Path, err)
@@ -62,59 +61,67 @@ func (a *App) Do(ctx context.Context, c Call, into any) (Reply, error) {
 	return reply, nil
 }
 
-func (a *App) roundTrip(ctx context.Context, base, key string, c Call) (Reply, error) {
-	var body io.Reader
-	if c.Body != nil {
-		text, err := json.Marshal(c.Body)
-		if err != nil {
-			return Reply{}, fmt.Errorf("write the request: %w", err)
-		}
-		body = bytes.NewReader(text)
-	}
-	target := base + c.Path
-	if len(c.Query) > 0 {
-		target += "?" + c.Query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, c.Method, target, body)
+// Client is the Go client for the identity of this command. Without --retry it tells every refusal at once.
+func (a *App) Client() (*stagedoor.Client, error) {
+	p, err := a.Identity()
 	if err != nil {
-		return Reply{}, fmt.Errorf("make the request: %w", err)
+		return nil, err
 	}
-	for name, values := range c.Header {
-		req.Header[name] = values
+	retries := -1
+	if a.Retry {
+		retries = patience
 	}
-	if c.IdempotencyKey != "" {
-		req.Header.Set("Idempotency-Key", c.IdempotencyKey)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("User-Agent", "stagedoor-cli/"+Version)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if req.Header.Get("Accept") == "" {
-		req.Header.Set("Accept", "application/json")
-	}
-	begun := a.Now()
-	res, err := (&http.Client{Transport: a.HTTP}).Do(req)
+	client, err := stagedoor.New(stagedoor.Options{
+		APIKey: p.Key.Reveal(), BaseURL: p.BaseURL, MaxRetries: retries, UserAgent: "stagedoor-cli/" + Version,
+		HTTPClient: &http.Client{Transport: tracer{a}},
+	})
 	if err != nil {
-		return Reply{}, Unreachable(ctx, base, err)
+		return nil, &Fault{Code: ExitUsage, Text: strings.TrimPrefix(err.Error(), "stagedoor: ")}
 	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return Reply{}, Unreachable(ctx, base, err)
-	}
-	a.trace(c, res.StatusCode, res.Header.Get("X-Request-Id"), a.Now().Sub(begun))
-	if res.StatusCode >= 400 {
-		return Reply{}, readProblem(res.StatusCode, res.Header, text)
-	}
-	return Reply{res.StatusCode, res.Header, text}, nil
+	return client, nil
 }
 
-// trace tells under --debug what was asked, without bodies and headers: they hold secrets.
-func (a *App) trace(c Call, status int, id string, took time.Duration) {
-	if a.Debug {
-		a.Out.Alert("%s", a.Out.Err(out.Faint, fmt.Sprintf("· %s %s → %d  %s  %s", c.Method, c.Path, status, out.Short(took), id)))
+// patience is how often --retry tries again.
+const patience = 5
+
+// Failed turns an error of the client into one that this program reports.
+func (a *App) Failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
+	if refused, ok := errors.AsType[*stagedoor.Problem](err); ok {
+		return readProblem(refused)
+	}
+	if broken, ok := errors.AsType[*stagedoor.ConnectionError](err); ok {
+		p, idErr := a.Identity()
+		if idErr != nil {
+			return idErr
+		}
+		return Unreachable(ctx, p.BaseURL, broken.Err)
+	}
+	return err
+}
+
+// tracer tells under --debug what is asked, without bodies, queries and headers: they hold secrets.
+type tracer struct{ app *App }
+
+// RoundTrip makes a request.
+func (t tracer) RoundTrip(req *http.Request) (*http.Response, error) {
+	base := t.app.HTTP
+	if base == nil {
+		base = &http.Transport{}
+	}
+	begun := t.app.Now()
+	res, err := base.RoundTrip(req)
+	if t.app.Debug {
+		took := out.Short(t.app.Now().Sub(begun))
+		line := fmt.Sprintf("· %s %s → %v  %s", req.Method, req.URL.Path, err, took)
+		if err == nil {
+			line = fmt.Sprintf("· %s %s → %d  %s  %s", req.Method, req.URL.Path, res.StatusCode, took, res.Header.Get("X-Request-Id"))
+		}
+		t.app.Out.Alert("%s", t.app.Out.Err(out.Faint, line))
+	}
+	return res, err
 }
 
 // Unreachable is the fault of a server that did not answer.
@@ -128,16 +135,16 @@ func Unreachable(ctx context.Context, base string, err error) error {
 	return &Fault{Code: ExitOther, Text: "no answer from " + base + ": " + err.Error(), Hint: "Is the server running, and is this its address? Change it with --base-url or stagedoor login --url.", Err: err}
 }
 
-func readProblem(status int, header http.Header, body []byte) error {
-	p := &Problem{Status: status}
-	if json.Unmarshal(body, p) != nil || p.Code == "" {
+func readProblem(refused *stagedoor.Problem) error {
+	p := &Problem{}
+	if json.Unmarshal(refused.Raw, p) != nil || p.Code == "" {
 		// Something in between answered, such as a proxy.
-		text := out.Cut(out.OneLine(strings.TrimSpace(string(body))), 200)
-		return &Fault{Code: ExitOther, Text: fmt.Sprintf("the server answered %d without a problem document: %s", status, text)}
+		text := out.Cut(out.OneLine(strings.TrimSpace(string(refused.Raw))), 200)
+		return &Fault{Code: ExitOther, Text: fmt.Sprintf("the server answered %d without a problem document: %s", refused.Status, text)}
 	}
-	p.Raw = body
+	p.Raw = refused.Raw
 	if p.Instance == "" {
-		p.Instance = header.Get("X-Request-Id")
+		p.Instance = refused.RequestID
 	}
 	return p
 }
