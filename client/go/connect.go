@@ -96,6 +96,7 @@ func (s *ConnectService) Watch(ctx context.Context, attemptID string) iter.Seq2[
 func (s *ConnectService) watch(ctx context.Context, attemptID string, tell func([]byte) (bool, error)) (bool, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	silence := s.client.pace.silence
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer quiet.Stop()
 	req, err := s.client.newRequest(ctx, Request{Path: attemptPath(attemptID) + "/events", Header: http.Header{"Accept": {"text/event-stream"}}}, nil)

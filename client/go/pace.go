@@ -13,9 +13,11 @@ type pace struct {
 	sleep func(ctx context.Context, d time.Duration) error
 	// jitter is a number from 0 to 1.
 	jitter func() float64
+	// silence is how long a stream may say nothing; the service sends a heartbeat every 15 seconds.
+	silence time.Duration
 }
 
-var realPace = pace{sleep: sleep, jitter: rand.Float64}
+var realPace = pace{sleep: sleep, jitter: rand.Float64, silence: 45 * time.Second}
 
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

@@ -73,8 +73,6 @@ func newStream(ctx context.Context, c *Client, path string, o StreamOptions) *Ev
 func (s *EventStream) Cursor() string { return *s.cursor.Load() }
 
 const (
-	// silence is how long a stream may say nothing; the service sends a heartbeat every 15 seconds.
-	silence = 45 * time.Second
 	// reconnect is how soon an ended stream is opened again if the service does not say.
 	reconnect = time.Second
 	// longestBackoff is how far apart tries get.
@@ -129,6 +127,7 @@ var errStopped = errors.New("stopped")
 func (s *EventStream) follow(ready func(), yield func(*Event) bool) (time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
+	silence := s.client.pace.silence
 	watch := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer watch.Stop()
 	res, err := s.open(ctx)
