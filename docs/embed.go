@@ -7,3 +7,8 @@ import "embed"
 //
 //go:embed problems
 var Problems embed.FS
+
+// Files holds all documents, and the programs that they refer to.
+//
+//go:embed *.md adr problems recipes reference runbooks verify
+var Files embed.FS

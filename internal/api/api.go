@@ -95,6 +95,8 @@ type Deps struct {
 	Idempotency *idempotency.Keys
 	// Catalogs are what can be called, by the org's environment; one that is missing has no platform.
 	Catalogs map[org.Environment]*catalog.Catalog
+	// Pages shows the documents about problems to browsers; *docs.Docs does.
+	Pages    http.Handler
 	Metrics  *route.Metrics
 	Tracer   trace.Tracer
 	Draining func() bool
@@ -114,7 +116,7 @@ type API struct {
 	document func() ([]byte, error)
 }
 
-// New makes the face. It fails if a document it serves cannot be rendered.
+// New makes the face. It fails if a document it serves cannot be read.
 func New(d Deps) (*API, error) {
 	a := &API{Deps: d, polls: newPolls()}
 	a.table = route.New(route.Deps{
@@ -126,7 +128,7 @@ func New(d Deps) (*API, error) {
 		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	var err error
-	if a.pages, err = renderPages(); err != nil {
+	if a.pages, err = encodePages(); err != nil {
 		return nil, err
 	}
 	a.meRoutes()

@@ -1,18 +1,10 @@
 package api
 
 import (
-	"bytes"
-	"crypto/sha256"
-	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"net/http"
 	"strings"
-
-	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/extension"
 
 	"github.com/stagedoor/stagedoor/docs"
 	"github.com/stagedoor/stagedoor/internal/limit"
@@ -20,21 +12,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/route"
 )
 
-//go:embed page.html
-var pageText string
-
-//go:embed page.css
-var pageStyle string
-
-// pages are the documents about problems, rendered once.
+// pages are the documents about problems as programs read them, made once. Browsers get those of Deps.Pages.
 type pages struct {
-	byCode map[string]page
-	index  page
-	// policy allows the page's own style and nothing else.
-	policy string
+	byCode map[string][]byte
+	index  []byte
 }
-
-type page struct{ html, json []byte }
 
 type pageJSON struct {
 	Code      string `json:"code"`
@@ -45,55 +27,26 @@ type pageJSON struct {
 	Document  string `json:"document,omitempty"`
 }
 
-func renderPages() (pages, error) {
-	sum := sha256.Sum256([]byte(pageStyle))
-	p := pages{byCode: map[string]page{}, policy: "default-src 'none'; style-src 'sha256-" +
-		base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
-	shell, err := template.New("page").Parse(pageText)
-	if err != nil {
-		return p, fmt.Errorf("parse problem page: %w", err)
-	}
+func encodePages() (pages, error) {
+	p := pages{byCode: map[string][]byte{}}
 	list := struct {
 		Problems []pageJSON `json:"problems"`
 	}{}
 	for _, k := range problem.All() {
 		about := pageJSON{Code: k.Code, Status: k.Status, Title: k.Title, Retryable: k.Retryable, Fix: k.Fix}
 		list.Problems = append(list.Problems, about)
-		if p.byCode[k.Code], err = renderPage(shell, "problems/"+k.Code+".md", k.Code, &about); err != nil {
-			return p, err
+		source, err := docs.Problems.ReadFile("problems/" + k.Code + ".md")
+		if err != nil {
+			return p, fmt.Errorf("read problem page: %w", err)
 		}
-	}
-	if p.index, err = renderPage(shell, "problems/README.md", "Problems", nil); err != nil {
-		return p, err
-	}
-	if p.index.json, err = json.Marshal(list); err != nil {
-		return p, fmt.Errorf("encode list of problems: %w", err)
-	}
-	return p, nil
-}
-
-// renderPage makes both forms of one document.
-func renderPage(shell *template.Template, path, title string, about *pageJSON) (page, error) {
-	source, err := docs.Problems.ReadFile(path)
-	if err != nil {
-		return page{}, fmt.Errorf("read problem page: %w", err)
-	}
-	var body, html bytes.Buffer
-	if err := goldmark.New(goldmark.WithExtensions(extension.Table)).Convert(source, &body); err != nil {
-		return page{}, fmt.Errorf("render %s: %w", path, err)
-	}
-	err = shell.Execute(&html, map[string]any{
-		"Title": title, "About": about, "Style": template.CSS(pageStyle), "Body": template.HTML(body.String()), // our own documents
-	})
-	if err != nil {
-		return page{}, fmt.Errorf("render %s: %w", path, err)
-	}
-	p := page{html: html.Bytes()}
-	if about != nil {
 		about.Document = string(source)
-		if p.json, err = json.Marshal(about); err != nil {
-			return page{}, fmt.Errorf("encode %s: %w", path, err)
+		if p.byCode[k.Code], err = json.Marshal(about); err != nil {
+			return p, fmt.Errorf("encode problem page: %w", err)
 		}
+	}
+	var err error
+	if p.index, err = json.Marshal(list); err != nil {
+		return p, fmt.Errorf("encode list of problems: %w", err)
 	}
 	return p, nil
 }
@@ -126,18 +79,15 @@ func (a *API) getProblem(w http.ResponseWriter, r *http.Request) error {
 }
 
 // writePage chooses by what the caller says it accepts: browsers ask for HTML by name.
-func (a *API) writePage(w http.ResponseWriter, r *http.Request, p page) error {
+func (a *API) writePage(w http.ResponseWriter, r *http.Request, forPrograms []byte) error {
 	w.Header().Set("Vary", "Accept")
-	w.Header().Set("Cache-Control", "public, max-age=300")
-	body := p.json
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
-		w.Header().Set("Content-Security-Policy", a.pages.policy)
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		body = p.html
-	} else {
-		w.Header().Set("Content-Type", "application/json")
+		a.Pages.ServeHTTP(w, r)
+		return nil
 	}
-	return write(w, body)
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	w.Header().Set("Content-Type", "application/json")
+	return write(w, forPrograms)
 }
 
 func (a *API) getOpenAPI(w http.ResponseWriter, _ *http.Request) error {

@@ -133,5 +133,7 @@ func (n *Node) connectURL() string {
 	return n.cfg.ConnectURL
 }
 
-// public serves the dashboard, the creators' pages and the API from one port: they share no path.
-func (n *Node) public() http.Handler { return n.dashboard.Before(n.hosted.Before(n.api)) }
+// public serves the dashboard, the creators' pages, the documents and the API from one port: they share no path.
+func (n *Node) public() http.Handler {
+	return n.dashboard.Before(n.hosted.Before(n.docs.Before(n.api)))
+}

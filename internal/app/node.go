@@ -34,6 +34,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/config"
 	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/control"
+	"github.com/stagedoor/stagedoor/internal/docs"
 	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/fleet"
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -77,6 +78,7 @@ type Node struct {
 	journal *journal.Journal
 	jobs    *river.Client[pgx.Tx] // nil unless this node is a worker
 	api     *api.API
+	docs    *docs.Docs
 	admin   *admin.Admin
 	people
 	flows
@@ -178,10 +180,13 @@ func (n *Node) buildFaces(
 	n.api, err = api.New(api.Deps{
 		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Members: n.members, Audit: auditLog, Limits: n.limits, Usage: n.usage,
 		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Invoke: n.invoker, Transfers: n.transfers, Journal: n.journal, Catalogs: n.flows.catalogs,
-		Sandbox: n.sandbox, Idempotency: n.repeats, Events: n.eventDeps(), Webhooks: n.webhooks, Survey: n.survey, Roster: n.roster, Status: status.Deps{Egress: n.egress, Control: n.control},
+		Sandbox: n.sandbox, Idempotency: n.repeats, Events: n.eventDeps(), Webhooks: n.webhooks, Survey: n.survey, Roster: n.roster, Status: status.Deps{Egress: n.egress, Control: n.control}, Pages: http.HandlerFunc(n.showDocs),
 		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := n.buildDocs(); err != nil {
 		return nil, err
 	}
 	n.admin = admin.New(admin.Deps{

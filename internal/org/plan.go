@@ -62,6 +62,9 @@ func plan(columns [8]int) Limits {
 	return l
 }
 
+// Limits are what a plan includes.
+func (p Plan) Limits() Limits { return plans[p] }
+
 // Plans lists the names of the plans.
 func Plans() []Plan { return slices.Sorted(maps.Keys(plans)) }
 

@@ -1,0 +1,22 @@
+package app
+
+import (
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/docs"
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/org"
+)
+
+// buildDocs makes the face that developers read. It documents the sandbox's platform, which everybody can try.
+func (n *Node) buildDocs() (err error) {
+	n.docs, err = docs.New(docs.Deps{
+		PublicURL: n.cfg.PublicURL, OpenAPI: n.api.OpenAPI, Catalog: n.flows.catalogs[org.EnvSandbox],
+		Events: event.NewKinds(n.flows.catalogs).List(org.EnvSandbox), Log: n.log, Now: clock.Now,
+	})
+	return err
+}
+
+// showDocs is for the API, which is made first and links to documents.
+func (n *Node) showDocs(w http.ResponseWriter, r *http.Request) { n.docs.ServeHTTP(w, r) }

@@ -1,0 +1,43 @@
+package docs
+
+import (
+	"bytes"
+	"encoding/xml"
+	"strings"
+)
+
+// texts makes what is for programs: a list of all pages (llms.txt), all pages in one (llms-full.txt), and the map for search engines.
+func (s *Docs) texts(t *site) map[string]*answer {
+	var list, full, sitemap bytes.Buffer
+	list.WriteString("# Stagedoor\n\n> Connect a creator's account once, act on it over HTTP, and receive its events.\n\n" +
+		"Every page is Markdown at its address with .md behind it. Everything in one file: " + s.PublicURL + "/llms-full.txt. The OpenAPI document: " + s.PublicURL + "/v1/openapi.json.\n")
+	sitemap.WriteString(xml.Header + `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + "\n")
+	group := ""
+	for _, p := range t.pages {
+		heading := p.group
+		if p.parent != nil {
+			heading += ": " + p.parent.label
+		}
+		if heading != group {
+			group = heading
+			list.WriteString("\n## " + group + "\n\n")
+		}
+		list.WriteString("- [" + p.title + "](" + s.PublicURL + p.path + ".md)")
+		if lead := strings.Join(strings.Fields(p.lead), " "); lead != "" {
+			list.WriteString(": " + lead)
+		}
+		list.WriteByte('\n')
+		full.WriteString("<!-- " + s.PublicURL + p.path + " -->\n\n")
+		full.Write(bytes.TrimSpace(p.source))
+		full.WriteString("\n\n")
+		sitemap.WriteString("<url><loc>")
+		_ = xml.EscapeText(&sitemap, []byte(s.PublicURL+p.path)) // a buffer takes everything
+		sitemap.WriteString("</loc></url>\n")
+	}
+	sitemap.WriteString("</urlset>\n")
+	return map[string]*answer{
+		"llms.txt":      newAnswer("text/plain; charset=utf-8", list.Bytes()),
+		"llms-full.txt": newAnswer("text/plain; charset=utf-8", full.Bytes()),
+		"sitemap.xml":   newAnswer("application/xml", sitemap.Bytes()),
+	}
+}

@@ -1,0 +1,117 @@
+package docs
+
+// entry is one page of the navigation.
+type entry struct {
+	// file is a Markdown file below docs/, or one at the top of the repository behind ../; empty for a page that is made.
+	file string
+	// path is where the page is; empty for the place that follows from the file.
+	path string
+	// label is what the navigation calls it; empty for the page's own title.
+	label string
+}
+
+// group is a heading of the navigation with its pages. Pages that are made (SDK resources, problems, …) are put where their path says.
+type group struct {
+	title   string
+	entries []entry
+	// folded groups are closed unless the reader is in them.
+	folded bool
+}
+
+// nav is the whole navigation, in the order of reading: previous and next follow it. A Markdown file of docs/ that is not listed here, and
+// one that is listed and not there, fail a test.
+var nav = []group{
+	{title: "Start", entries: []entry{
+		{file: "README.md", label: "Overview"},
+		{file: "quickstart.md", label: "Quickstart"},
+		{file: "concepts.md", label: "Concepts"},
+		{file: "sandbox.md", label: "The sandbox"},
+		{file: "examples.md", label: "Examples"},
+	}},
+	{title: "Recipes", entries: []entry{
+		{file: "recipes/hosted-page.md", label: "Hosted page"},
+		{file: "recipes/embed.md", label: "Embed it"},
+		{file: "recipes/own-ui.md", label: "Your own UI"},
+		{file: "recipes/qr.md", label: "QR code"},
+		{file: "recipes/two-factor-and-selfie.md", label: "Two-factor and selfie"},
+		{file: "recipes/reconnect.md", label: "Reconnect"},
+		{file: "recipes/event-stream.md", label: "Event stream"},
+		{file: "recipes/verify-webhooks.md", label: "Verify webhooks"},
+		{file: "recipes/backoff.md", label: "Backoff"},
+		{file: "recipes/pagination.md", label: "Pagination"},
+		{file: "recipes/many-creators.md", label: "Many creators"},
+		{file: "recipes/testing-with-personas.md", label: "Testing with personas"},
+		{file: "recipes/go-live.md", label: "Go-live list"},
+	}},
+	{title: "Guides", entries: []entry{
+		{file: "connect.md", label: "Connecting accounts"},
+		{file: "connect-pages.md", label: "Connect pages"},
+		{file: "accounts.md", label: "Accounts"},
+		{file: "calls.md", label: "Calls"},
+		{file: "media.md", label: "Files"},
+		{file: "events.md", path: "/docs/guides/events", label: "Events"},
+		{file: "webhooks.md", label: "Webhooks"},
+		{file: "idempotency.md", label: "Safe repetitions"},
+		{file: "keys.md", label: "API keys"},
+		{file: "usage.md", label: "Usage"},
+		{file: "logs.md", label: "Request log"},
+		{file: "dashboard.md", label: "Dashboard and teams"},
+	}},
+	{title: "Libraries and tools", entries: []entry{
+		{file: "clients/typescript.md", label: "TypeScript"},
+		{file: "clients/go.md", label: "Go"},
+		{file: "clients/python.md", label: "Python"},
+		{file: "reference/cli.md", path: "/docs/cli", label: "Command line"},
+		{file: "mcp.md", label: "MCP for agents"},
+	}},
+	{title: "Reference", entries: []entry{
+		{path: "/docs/api", label: "REST API"},
+		{path: "/docs/sdk", label: "SDK methods"},
+		{path: "/docs/events", label: "Event kinds"},
+		{file: "problems/README.md", label: "Problems"},
+		{path: "/docs/scopes", label: "Scopes"},
+		{path: "/docs/limits", label: "Limits"},
+		{file: "../CHANGELOG.md", path: "/docs/changelog", label: "Changelog"},
+	}},
+	{title: "Operations", folded: true, entries: []entry{
+		{file: "operators.md", label: "For operators"},
+		{file: "operations/deploy.md", label: "Deploy"},
+		{file: "operations/scale.md", label: "Scale out"},
+		{file: "operations/backup-and-restore.md", label: "Backup and restore"},
+		{file: "operations/key-rotation.md", label: "Key rotation"},
+		{file: "operations/upgrade.md", label: "Upgrade"},
+		{file: "runbooks/postgres-down.md", label: "PostgreSQL is down"},
+		{file: "runbooks/redis-down.md", label: "Redis is down"},
+		{file: "runbooks/nats-down.md", label: "NATS is down"},
+		{file: "runbooks/events-late.md", label: "Events are late"},
+		{file: "runbooks/webhooks-failing.md", label: "Webhooks fail"},
+		{file: "runbooks/revoke-leaked-key.md", label: "A key has leaked"},
+		{file: "runbooks/suspend-org.md", label: "Suspend an organisation"},
+	}},
+	{title: "For engineers", folded: true, entries: []entry{
+		{file: "../ARCHITECTURE.md", path: "/docs/architecture", label: "Architecture"},
+		{file: "../SECURITY.md", path: "/docs/security", label: "Security"},
+		{file: "../CONTRIBUTING.md", path: "/docs/contributing", label: "Contributing"},
+		{file: "egress.md", label: "How traffic leaves"},
+		{file: "listeners.md", label: "Listeners"},
+		{file: "reliability.md", label: "Reliability of events"},
+		{file: "scale.md", label: "Scale"},
+		{file: "sealing.md", label: "Sealing"},
+		{file: "manifest.md", label: "Driver manifest"},
+		{file: "dependencies.md", label: "Dependencies"},
+		{file: "adr/0001-engines.md"},
+		{file: "adr/0002-layers.md"},
+		{file: "adr/0003-huma-and-one-route-table.md"},
+		{file: "adr/0004-ids-and-keys.md"},
+		{file: "adr/0005-admission-in-redis.md"},
+		{file: "adr/0006-month-ledger.md"},
+		{file: "adr/0007-order-of-checks.md"},
+		{file: "adr/0008-audit-chain.md"},
+		{file: "adr/0009-sandbox-state.md"},
+		{file: "adr/0010-manifest.md"},
+		{file: "adr/0011-attempts-as-rows.md"},
+		{file: "adr/0012-calls.md"},
+		{file: "adr/0013-events.md"},
+		{file: "adr/0014-dashboard.md"},
+	}},
+}

@@ -1,0 +1,199 @@
+package reference
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// code writes the samples of an operation in every language, and what it answers.
+func (m *maker) code(op *operation) string {
+	_, example := m.doc.body(op)
+	id := op.ID
+	var b strings.Builder
+	b.WriteString("```sh\n" + m.curl(op, example) + "\n```\n\n")
+	b.WriteString("```sh\n" + commandLine(op, example) + "\n```\n\n")
+	for _, language := range []string{"ts", "go", "python"} {
+		if text := m.samples.Operations[id][language]; text != "" {
+			b.WriteString("```" + language + "\n" + strings.TrimRight(text, "\n") + "\n```\n\n")
+		}
+	}
+	if status, _, s := m.doc.answer(op); s != nil {
+		b.WriteString("Answer `" + status + "`\n\n```json\n" + m.example(s) + "\n```\n")
+	}
+	return b.String()
+}
+
+// variables are how the parameters of a path are called in a shell.
+var variables = regexp.MustCompile(`\{(\w+)\}`)
+
+func shellPath(op *operation) string {
+	return variables.ReplaceAllStringFunc(op.path, func(part string) string {
+		name := strings.Trim(part, "{}")
+		switch {
+		case name == "id" && strings.Contains(op.path, "/accounts/"):
+			return "$ACCOUNT_ID"
+		case name == "id":
+			return "$ID"
+		case name == "resource":
+			return "messages"
+		case name == "method" && op.method == "GET":
+			return "list"
+		case name == "method":
+			return "send"
+		case name == "code":
+			return "quota-exceeded"
+		case name == "number":
+			return "1"
+		}
+		return "$" + strings.ToUpper(snake(name))
+	})
+}
+
+func snake(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if r >= 'A' && r <= 'Z' {
+			b.WriteByte('_')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// curl writes the request as it goes over the wire.
+func (m *maker) curl(op *operation, example json.RawMessage) string {
+	verb, address := "", shellPath(op)
+	if op.SDK != nil && op.SDK.Access == "read" {
+		if query, ok := queryOf(example); ok { // reads may come as GET
+			example, address, verb = nil, address+query, "GET"
+		}
+	}
+	if verb == "" {
+		verb = op.method
+		address += m.requiredQuery(op)
+	}
+	lines := []string{`curl "$STAGEDOOR_URL` + address + `"`}
+	if verb != "GET" && (verb != "POST" || len(example) == 0) {
+		lines[0] = "curl -X " + verb + ` "$STAGEDOOR_URL` + address + `"`
+	}
+	if len(op.Security) > 0 {
+		lines = append(lines, `-H "Authorization: Bearer $STAGEDOOR_API_KEY"`)
+	}
+	switch kind := m.uploadKind(op); {
+	case len(example) > 0:
+		lines = append(lines, `-H "Content-Type: application/json"`, "-d "+quoted(compact(example)))
+	case kind != "":
+		lines = append(lines, `-H "Content-Type: `+kind+`"`, "--data-binary @photo.jpg")
+	}
+	if _, kinds, s := m.doc.answer(op); s == nil && len(kinds) > 0 {
+		if kinds[0] == "text/event-stream" {
+			lines[0] = strings.Replace(lines[0], "curl ", "curl -N ", 1)
+		} else {
+			lines = append(lines, "-o file")
+		}
+	}
+	return strings.Join(lines, " \\\n  ")
+}
+
+// uploadKind is the media type of a body that is not JSON; empty for none.
+func (m *maker) uploadKind(op *operation) string {
+	if op.Body == nil {
+		return ""
+	}
+	if _, ok := op.Body.Content.get("application/json"); ok || len(op.Body.Content) == 0 {
+		return ""
+	}
+	if kind := op.Body.Content[0].name; !strings.Contains(kind, "*") {
+		return kind
+	}
+	return "image/jpeg"
+}
+
+// requiredQuery is what an address must have.
+func (m *maker) requiredQuery(op *operation) string {
+	var parts []string
+	for _, p := range op.Parameters {
+		if p.In == "query" && p.Required {
+			parts = append(parts, p.Name+"=$"+strings.ToUpper(snake(p.Name)))
+		}
+	}
+	if op.SDK == nil && op.method == "GET" && strings.HasSuffix(op.path, "/{method}") {
+		parts = append(parts, "chatId=3438267820000000001")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "?" + strings.Join(parts, "&")
+}
+
+// queryOf sets flat arguments as a query; false if there is an object or a list among them.
+func queryOf(example json.RawMessage) (string, bool) {
+	var members ordered[json.RawMessage]
+	if len(example) == 0 {
+		return "", true
+	}
+	if err := json.Unmarshal(example, &members); err != nil {
+		return "", false
+	}
+	parts := make([]string, 0, len(members))
+	for _, p := range members {
+		if p.value[0] == '{' || p.value[0] == '[' {
+			return "", false
+		}
+		value := strings.Trim(string(p.value), `"`)
+		if strings.ContainsAny(value, " &%+#\"\\") {
+			return "", false
+		}
+		parts = append(parts, p.name+"="+value)
+	}
+	if len(parts) == 0 {
+		return "", true
+	}
+	return "?" + strings.Join(parts, "&"), true
+}
+
+// commandLine writes the call with our own command: arguments as name=text and name:=JSON.
+func commandLine(op *operation, example json.RawMessage) string {
+	words := []string{"stagedoor", "api", op.method, `"` + shellPath(op) + `"`}
+	if op.SDK != nil {
+		words = []string{"stagedoor", "call", op.SDK.Resource + "." + op.SDK.Method, "-a", "$ACCOUNT_ID"}
+	}
+	var members ordered[json.RawMessage]
+	if len(example) > 0 {
+		if err := json.Unmarshal(example, &members); err != nil {
+			return strings.Join(words, " ")
+		}
+	}
+	for _, p := range members {
+		words = append(words, argument(p.name, p.value))
+	}
+	return strings.Join(words, " ")
+}
+
+func argument(name string, value json.RawMessage) string {
+	var text string
+	if err := json.Unmarshal(value, &text); err != nil {
+		compacted := compact(value)
+		if strings.ContainsAny(compacted, `{["`) {
+			return name + ":=" + quoted(compacted)
+		}
+		return name + ":=" + compacted
+	}
+	if strings.ContainsAny(text, " '\"$&|<>;()*?!#`\\\n") || text == "" {
+		return name + "=" + quoted(text)
+	}
+	return name + "=" + text
+}
+
+// quoted sets text in single quotes for a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+func compact(text json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, text); err != nil {
+		return string(text)
+	}
+	return b.String()
+}

@@ -1,0 +1,204 @@
+package reference
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxDepth is how deep objects within objects are shown in place.
+const maxDepth = 3
+
+// fields writes the members of an object as a list; those of objects within it are indented.
+func (m *maker) fields(s *schema, depth int) string {
+	var b strings.Builder
+	m.writeFields(&b, s, depth, nil)
+	return b.String()
+}
+
+func (m *maker) writeFields(b *strings.Builder, s *schema, depth int, seen []string) {
+	s, name := m.doc.follow(s)
+	if s == nil || slices.Contains(seen, name) && name != "" {
+		return
+	}
+	if name != "" {
+		seen = append(slices.Clone(seen), name)
+	}
+	for _, p := range s.Properties {
+		m.writeField(b, p.name, p.value, slices.Contains(s.Required, p.name), depth)
+		if inner := m.inner(p.value); inner != nil && depth < maxDepth {
+			m.writeFields(b, inner, depth+1, seen)
+		}
+	}
+}
+
+func (m *maker) writeField(b *strings.Builder, name string, s *schema, required bool, depth int) {
+	target, _ := m.doc.follow(s)
+	if target == nil {
+		target = &schema{}
+	}
+	b.WriteString(strings.Repeat("  ", depth) + "- `" + name + "` *" + m.typeName(s) + "*")
+	if required && depth == 0 {
+		b.WriteString(" **required**")
+	}
+	words := s.Description
+	if words == "" {
+		words = target.Description
+	}
+	if more := limits(target); more != "" {
+		words = strings.TrimSpace(sentence(words) + " " + more)
+	}
+	if words != "" {
+		b.WriteString("  \n" + strings.Repeat("  ", depth) + "  " + strings.ReplaceAll(escape(words), "\n", " "))
+	}
+	b.WriteByte('\n')
+}
+
+// inner is the object whose members are shown below a field; nil for none. Types of the platform have a page of their own.
+func (m *maker) inner(s *schema) *schema {
+	target, name := m.doc.follow(s)
+	if target == nil || strings.HasPrefix(name, "Sdk.") {
+		return nil
+	}
+	if target.Type.main() == "array" && target.Items != nil {
+		return m.inner(target.Items)
+	}
+	if len(target.Properties) > 0 {
+		return s
+	}
+	if target.Additional != nil && target.Additional.Schema != nil {
+		return m.inner(target.Additional.Schema)
+	}
+	for _, choice := range target.AnyOf {
+		if found := m.inner(choice); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// typeName says in words what a value is.
+func (m *maker) typeName(s *schema) string {
+	target, name := m.doc.follow(s)
+	if target == nil {
+		return "any"
+	}
+	null := ""
+	if slices.Contains(s.Type, "null") || slices.Contains(target.Type, "null") {
+		null = " or null"
+	}
+	if strings.HasPrefix(name, "Sdk.") {
+		return "[" + sdkName(name) + "](/docs/sdk/types#" + typeID(name) + ")" + null
+	}
+	switch target.Type.main() {
+	case "array":
+		if target.Items != nil {
+			return "array of " + m.typeName(target.Items) + null
+		}
+		return "array" + null
+	case "object":
+		if target.Additional != nil && target.Additional.Schema != nil && len(target.Properties) == 0 {
+			return "object of " + m.typeName(target.Additional.Schema) + null
+		}
+		return "object" + null
+	case "string":
+		switch target.Format {
+		case "date-time":
+			return "time" + null
+		case "date":
+			return "date" + null
+		}
+		return "string" + null
+	case "":
+		if choices := slices.Concat(target.AnyOf, target.OneOf); len(choices) > 0 {
+			names := []string{}
+			for _, c := range choices {
+				if n := m.typeName(c); !slices.Contains(names, n) {
+					names = append(names, n)
+				}
+			}
+			return strings.Join(names, " or ")
+		}
+		return "any"
+	}
+	return target.Type.main() + null
+}
+
+// sdkName is how a type of the platform is called: Page.Message is a page of Message.
+func sdkName(name string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(name, "Sdk."), "Page.")
+}
+
+func typeID(name string) string {
+	name = strings.TrimPrefix(name, "Sdk.")
+	return strings.ToLower(strings.ReplaceAll(name, "Page.", "page-of-"))
+}
+
+// limits says what a value must be.
+func limits(s *schema) string {
+	var parts []string
+	choices, open := s.Enum, false
+	if len(choices) == 0 {
+		choices, open = s.Open, true
+	}
+	if len(choices) > 0 {
+		list := make([]string, 0, len(choices))
+		for _, c := range choices {
+			if c != nil {
+				list = append(list, "`"+plain(c)+"`")
+			}
+		}
+		text := "One of " + strings.Join(list, ", ")
+		if open {
+			text += ", or others later"
+		}
+		parts = append(parts, text+".")
+	}
+	if s.Minimum != nil && s.Maximum != nil {
+		parts = append(parts, fmt.Sprintf("%s to %s.", number(*s.Minimum), number(*s.Maximum)))
+	} else if s.Minimum != nil {
+		parts = append(parts, fmt.Sprintf("At least %s.", number(*s.Minimum)))
+	} else if s.Maximum != nil {
+		parts = append(parts, fmt.Sprintf("At most %s.", number(*s.Maximum)))
+	}
+	if s.MaxLength != nil {
+		parts = append(parts, fmt.Sprintf("At most %d characters.", *s.MaxLength))
+	}
+	if s.MaxItems != nil {
+		parts = append(parts, fmt.Sprintf("At most %d items.", *s.MaxItems))
+	}
+	if s.Default != nil {
+		parts = append(parts, "Default `"+plain(s.Default)+"`.")
+	}
+	return strings.Join(parts, " ")
+}
+
+func number(f float64) string { return strings.TrimSuffix(fmt.Sprintf("%.2f", f), ".00") }
+
+func plain(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// escape keeps what descriptions say from being read as markup, outside of code. Braces and stars stand in patterns such as message*.
+func escape(words string) string {
+	var b strings.Builder
+	inCode := false
+	for _, r := range words {
+		switch {
+		case r == '`':
+			inCode = !inCode
+		case !inCode && strings.ContainsRune(`*_<>[]`, r):
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

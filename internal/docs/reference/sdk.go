@@ -1,0 +1,159 @@
+package reference
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// sdk writes the pages of the platform's methods: one for all, one a resource, and the types that they answer with.
+func (m *maker) sdk() []Page {
+	methods := m.doc.operations(func(op *operation) bool { return op.SDK != nil && op.method == "POST" })
+	byResource := map[string][]*operation{}
+	for _, op := range methods {
+		byResource[op.SDK.Resource] = append(byResource[op.SDK.Resource], op)
+	}
+	index := Page{
+		Path: "/docs/sdk", Title: "SDK methods", Label: "All methods",
+		Lead: fmt.Sprintf("The %d methods that can be called on a connected account, in %d resources. A method that only reads may be called with GET, all with POST.", len(methods), len(byResource)),
+	}
+	var intro strings.Builder
+	intro.WriteString("`POST /v1/accounts/{id}/{resource}/{method}` takes the arguments as a JSON object and answers `{\"result\": …}`. All methods need the scope " +
+		"[`sdk:call`](/docs/scopes#sdk-call). How calls are admitted, repeated and timed is in [Calls](/docs/calls); the objects in answers are in [Types](/docs/sdk/types).\n\n")
+	pages := []Page{}
+	for _, tag := range m.doc.Tags {
+		list := byResource[tag.Name]
+		if len(list) == 0 {
+			continue
+		}
+		p := Page{Path: "/docs/sdk/" + tag.Name, Title: spaced(tag.Name), Label: tag.Name, Lead: sentence(tag.Description)}
+		intro.WriteString("## [" + tag.Name + "](" + p.Path + ")\n\n" + p.Lead + "\n\n| method | what it does |\n|---|---|\n")
+		for _, op := range list {
+			p.Items = append(p.Items, m.sdkMethod(op))
+			intro.WriteString("| [`" + op.SDK.Resource + "." + op.SDK.Method + "`](" + p.Path + "#" + op.SDK.Method + ") | " + escape(op.Summary) + " |\n")
+		}
+		intro.WriteByte('\n')
+		pages = append(pages, p)
+	}
+	index.Intro = intro.String()
+	return append(append([]Page{index}, pages...), m.typePage())
+}
+
+func (m *maker) sdkMethod(op *operation) Item {
+	f := op.SDK
+	i := Item{
+		ID: f.Method, Title: f.Resource + "." + f.Method, Mono: true, Verb: op.method, Address: op.path, Body: escape(op.Summary), Side: m.code(op),
+		Facts: sdkWords(f),
+	}
+	if len(f.Emits) > 0 {
+		links := make([]string, len(f.Emits))
+		for n, kind := range f.Emits {
+			links[n] = "[`" + kind + "`](/docs/events#" + eventID(kind) + ")"
+		}
+		i.Body += "\n\nA successful call normally causes the event " + strings.Join(links, ", ") + "."
+	}
+	if f.Async {
+		i.Body += "\n\nThe platform finishes later; the event tells when."
+	}
+	s, _ := m.doc.body(op)
+	if body := m.fields(s, 0); body != "" {
+		i.Folds = append(i.Folds, Fold{Title: "Arguments", Body: body, Open: true})
+	} else {
+		i.Body += "\n\nTakes no arguments."
+	}
+	_, _, answer := m.doc.answer(op)
+	if answer != nil {
+		if result, ok := answer.Properties.get("result"); ok {
+			i.Folds = append(i.Folds, Fold{Title: "Result", Body: m.result(result)})
+		}
+	}
+	i.Folds = append(i.Folds, Fold{Title: "Problems", Body: m.problemList(op)})
+	return i
+}
+
+// sdkWords says in a few words how a method behaves.
+func sdkWords(f *sdkFacts) []string {
+	words := []string{map[string]string{"read": "Reads", "write": "Writes"}[f.Access]}
+	if f.Paginated {
+		words = append(words, "[Paginated](/docs/recipes/pagination)")
+	}
+	if f.Access == "write" && !f.Idempotent {
+		words = append(words, "[Takes an Idempotency-Key](/docs/idempotency)")
+	}
+	if f.Destructive {
+		words = append(words, "Cannot be undone")
+	}
+	if f.Sensitive {
+		words = append(words, "Money or legal data")
+	}
+	return words
+}
+
+// result says what a method answers with: a link for a type, its members for anything else.
+func (m *maker) result(s *schema) string {
+	target, name := m.doc.follow(s)
+	if inside, ok := strings.CutPrefix(name, "Sdk.Page."); ok {
+		return "A page: `items` *array of [" + inside + "](/docs/sdk/types#" + typeID("Sdk."+inside) + ")*, `nextCursor` *string or null*, `hasMore` *boolean*.\n"
+	}
+	if target == nil {
+		return "*any*\n"
+	}
+	body := "*" + m.typeName(s) + "*\n"
+	if name == "" {
+		body += "\n" + strings.ReplaceAll(m.fields(s, 0), " **required**", "")
+	}
+	return body
+}
+
+// typePage has the objects that methods answer with.
+func (m *maker) typePage() Page {
+	p := Page{
+		Path: "/docs/sdk/types", Title: "Types", Label: "Types",
+		Lead: "The objects that methods of the SDK answer with, and that events carry. A member that is listed is always there; one that can be null says so.",
+	}
+	names := []string{}
+	for name := range m.doc.Components.Schemas {
+		if strings.HasPrefix(name, "Sdk.") && !strings.HasPrefix(name, "Sdk.Page.") {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) })
+	for _, name := range names {
+		s := m.doc.Components.Schemas[name]
+		p.Items = append(p.Items, Item{
+			ID: typeID(name), Title: sdkName(name), Mono: true, Body: described(s.Description),
+			Folds: []Fold{{Title: "Members", Body: strings.ReplaceAll(m.fields(s, 0), " **required**", ""), Open: true}},
+			Side:  "```json\n" + m.example(s) + "\n```",
+		})
+	}
+	return p
+}
+
+// spaced sets a name such as massMessages as words: Mass messages.
+func spaced(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		switch {
+		case i == 0:
+			r = unicode.ToUpper(r)
+		case unicode.IsUpper(r):
+			b.WriteByte(' ')
+			r = unicode.ToLower(r)
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// sentence ends words with a full stop.
+func sentence(words string) string {
+	if words == "" || strings.HasSuffix(words, ".") {
+		return words
+	}
+	return words + "."
+}
+
+func digits(n int) string { return strconv.Itoa(n) }
