@@ -802,111 +802,111 @@ export interface WebhookRecoveredData {
 
 /** What each kind of event holds. */
 export interface EventData {
-  /** People were put on a list, or taken off it. */
+  /** A list of people was changed. */
   listUpdated: ListUpdatedData;
-  /** The creator's profile changed. */
+  /** The creator's profile was changed. */
   profileUpdated: ProfileUpdatedData;
-  /** Somebody subscribed. */
+  /** Somebody subscribed for the first time. */
   subscribed: SubscribedData;
-  /** Somebody subscribed again after a while. */
+  /** A fan whose subscription had ended came back. */
   resubscribed: ResubscribedData;
   /** A subscription was renewed. */
   subscriptionRenewed: SubscriptionRenewedData;
   /** A subscription ended. */
   subscriptionExpired: SubscriptionExpiredData;
-  /** A fan turned renewal on or off. */
+  /** A fan switched renewal on or off. */
   autoRenewChanged: AutoRenewChangedData;
-  /** A fan came online, or left. It is not stored: only who listens hears of it. */
+  /** A fan came online or left. It is not stored: only who listens hears of it. */
   online: OnlineData;
-  /** A fan has written. */
+  /** A fan wrote a message. */
   message: MessageData;
-  /** The creator has written, by this API or elsewhere. */
+  /** The creator sent a message, from wherever it was. */
   messageSent: MessageSentData;
-  /** A message was read. */
+  /** A fan read a message of the creator's. */
   messageRead: MessageReadData;
-  /** A message was deleted. */
+  /** A message was taken back. */
   messageDeleted: MessageDeletedData;
-  /** A message was liked. */
+  /** A fan liked a message. */
   messageLiked: MessageLikedData;
-  /** A like was taken back. */
+  /** A fan took a like of a message back. */
   messageUnliked: MessageUnlikedData;
   /** A fan paid for a message. */
   messagePurchased: MessagePurchasedData;
-  /** A chat, or all of them, was marked as read. */
+  /** The creator read a chat, or all of them. */
   chatRead: ChatReadData;
   /** A fan is typing. It is not stored: only who listens hears of it. */
   typing: TypingData;
   /** A message to many was sent. */
   massMessageSent: MassMessageSentData;
-  /** Unread counters changed. It is not stored: only who listens hears of it. */
+  /** Numbers of what is unread have changed. It is not stored: only who listens hears of it. */
   counts: Counts;
-  /** A fan tipped. */
+  /** A fan gave a tip. */
   tips: TipsData;
   /** A post was published. */
   postPublished: PostPublishedData;
-  /** A post was edited. */
+  /** A post was changed. */
   postUpdated: PostUpdatedData;
   /** A post was deleted. */
   postDeleted: PostDeletedData;
-  /** A post reached the end of its time. */
+  /** A post reached its end and is gone. */
   postExpired: PostExpiredData;
-  /** A post was liked. */
+  /** Somebody liked a post. */
   postLiked: PostLikedData;
   /** Somebody commented on a post. */
   postCommented: PostCommentedData;
   /** A fan paid for a post. */
   postPurchased: PostPurchasedData;
-  /** A fundraising post came closer to its target. */
+  /** A post's fundraising went on. */
   postFundraisingUpdated: PostFundraisingUpdatedData;
   /** Somebody mentioned the creator. */
   mention: MentionData;
   /** A story was published. */
   storyPublished: StoryPublishedData;
-  /** A story ended after its 24 hours. */
+  /** A story reached its end. */
   storyExpired: StoryExpiredData;
   /** A story was seen more often. It is not stored: only who listens hears of it. */
   storyViewed: StoryViewedData;
-  /** A live stream was announced. */
+  /** A live stream was announced or scheduled. */
   stream: StreamData;
   /** A live stream began. */
   streamStarted: StreamStartedData;
   /** A live stream ended. */
   streamStopped: StreamStoppedData;
-  /** A live stream changed. */
+  /** A live stream's title or goal was changed. */
   streamUpdated: StreamUpdatedData;
   /** Somebody commented on a live stream. */
   streamComment: StreamCommentData;
   /** Viewers joined or left a live stream. It is not stored: only who listens hears of it. */
   streamViewers: StreamViewersData;
-  /** A live stream was liked. It is not stored: only who listens hears of it. */
+  /** A live stream was liked more often. It is not stored: only who listens hears of it. */
   streamLiked: StreamLikedData;
   /** Something scheduled was published. */
   queuePublished: QueuePublishedData;
   /** Something scheduled could not be published. */
   queueFailed: QueueFailedData;
-  /** A file was processed and can be used. */
+  /** An uploaded file can be used. */
   mediaReady: MediaReadyData;
-  /** A file could not be processed. */
+  /** An uploaded file could not be processed. */
   mediaFailed: MediaFailedData;
-  /** Money was earned. */
+  /** Money was earned, paid back or corrected. */
   transaction: TransactionData;
-  /** A payment was taken back. */
+  /** A fan's bank took a payment back. */
   chargeback: ChargebackData;
   /** A payout was asked for. */
   payoutRequested: PayoutRequestedData;
   /** A payout was paid. */
   payoutPaid: PayoutPaidData;
-  /** A payout failed. */
+  /** A payout could not be paid. */
   payoutFailed: PayoutFailedData;
-  /** Somebody began a free trial. */
+  /** Somebody claimed a free trial. */
   trialClaimed: TrialClaimedData;
-  /** A link was clicked. It is not stored: only who listens hears of it. */
+  /** A tracking or trial link was followed. It is not stored: only who listens hears of it. */
   linkClicked: LinkClickedData;
-  /** The platform showed a notification that has no kind of its own. */
+  /** The platform shows the creator something that has no event of its own. */
   notification: NotificationData;
-  /** Settings changed. */
+  /** Settings of the account were changed. */
   settingsChanged: SettingsChangedData;
-  /** The platform showed a short note. It is not stored: only who listens hears of it. */
+  /** The platform shows the creator a short notice. It is not stored: only who listens hears of it. */
   toast: ToastData;
   /** A frame of the platform's that has no mapping. */
   unknown: UnknownData;
