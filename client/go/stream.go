@@ -138,8 +138,8 @@ func (s *EventStream) follow(ready func(), yield func(*Event) bool) (time.Durati
 	in := newFrames(res.Body, func() { watch.Reset(silence) })
 	for {
 		f, err := in.next()
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return max(in.retry, reconnect), nil
+		if errors.Is(err, io.EOF) {
+			return max(in.retry, reconnect), nil // the service ended it; it says when to come back
 		}
 		if err != nil {
 			return 0, cause(ctx, &ConnectionError{Err: err})
