@@ -77,7 +77,13 @@ type pythonCall struct {
 	result      Ref
 }
 
-func (c pythonCall) paramsName() string { return Title(c.owner, c.name, "Params") }
+// paramsName is the model's, unless what is sent is something that is also received, such as a page's settings.
+func (c pythonCall) paramsName() string {
+	if strings.HasSuffix(c.params.Name, "Params") {
+		return c.params.Name
+	}
+	return Title(c.owner, c.name, "Params")
+}
 
 func (p *python) calls() []pythonCall {
 	var all []pythonCall
@@ -103,8 +109,11 @@ func (p *python) params() {
 	f := newPythonFile()
 	var names []string
 	for _, c := range p.calls() {
-		if c.params == nil || slices.Contains(names, c.paramsName()) {
+		if c.params == nil {
 			continue
+		}
+		if slices.Contains(names, c.paramsName()) {
+			p.fail("two calls take %s", c.paramsName())
 		}
 		names = append(names, c.paramsName())
 		doc := "The arguments of " + snake(c.owner) + "." + snake(c.name) + "."

@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 
 
 class ListUpdatedEvent(TypedDict):
-    """People were put on a list, or taken off it."""
+    """A list of people was changed."""
 
     accountId: str
     data: ListUpdatedData
@@ -100,7 +100,7 @@ class ListUpdatedEvent(TypedDict):
 
 
 class ProfileUpdatedEvent(TypedDict):
-    """The creator's profile changed."""
+    """The creator's profile was changed."""
 
     accountId: str
     data: ProfileUpdatedData
@@ -111,7 +111,7 @@ class ProfileUpdatedEvent(TypedDict):
 
 
 class SubscribedEvent(TypedDict):
-    """Somebody subscribed."""
+    """Somebody subscribed for the first time."""
 
     accountId: str
     data: SubscribedData
@@ -122,7 +122,7 @@ class SubscribedEvent(TypedDict):
 
 
 class ResubscribedEvent(TypedDict):
-    """Somebody subscribed again after a while."""
+    """A fan whose subscription had ended came back."""
 
     accountId: str
     data: ResubscribedData
@@ -155,7 +155,7 @@ class SubscriptionExpiredEvent(TypedDict):
 
 
 class AutoRenewChangedEvent(TypedDict):
-    """A fan turned renewal on or off."""
+    """A fan switched renewal on or off."""
 
     accountId: str
     data: AutoRenewChangedData
@@ -166,7 +166,7 @@ class AutoRenewChangedEvent(TypedDict):
 
 
 class OnlineEvent(TypedDict):
-    """A fan came online, or left."""
+    """A fan came online or left."""
 
     accountId: str
     data: OnlineData
@@ -177,7 +177,7 @@ class OnlineEvent(TypedDict):
 
 
 class MessageEvent(TypedDict):
-    """A fan has written."""
+    """A fan wrote a message."""
 
     accountId: str
     data: MessageData
@@ -188,7 +188,7 @@ class MessageEvent(TypedDict):
 
 
 class MessageSentEvent(TypedDict):
-    """The creator has written, by this API or elsewhere."""
+    """The creator sent a message, from wherever it was."""
 
     accountId: str
     data: MessageSentData
@@ -199,7 +199,7 @@ class MessageSentEvent(TypedDict):
 
 
 class MessageReadEvent(TypedDict):
-    """A message was read."""
+    """A fan read a message of the creator's."""
 
     accountId: str
     data: MessageReadData
@@ -210,7 +210,7 @@ class MessageReadEvent(TypedDict):
 
 
 class MessageDeletedEvent(TypedDict):
-    """A message was deleted."""
+    """A message was taken back."""
 
     accountId: str
     data: MessageDeletedData
@@ -221,7 +221,7 @@ class MessageDeletedEvent(TypedDict):
 
 
 class MessageLikedEvent(TypedDict):
-    """A message was liked."""
+    """A fan liked a message."""
 
     accountId: str
     data: MessageLikedData
@@ -232,7 +232,7 @@ class MessageLikedEvent(TypedDict):
 
 
 class MessageUnlikedEvent(TypedDict):
-    """A like was taken back."""
+    """A fan took a like of a message back."""
 
     accountId: str
     data: MessageUnlikedData
@@ -254,7 +254,7 @@ class MessagePurchasedEvent(TypedDict):
 
 
 class ChatReadEvent(TypedDict):
-    """A chat, or all of them, was marked as read."""
+    """The creator read a chat, or all of them."""
 
     accountId: str
     data: ChatReadData
@@ -287,7 +287,7 @@ class MassMessageSentEvent(TypedDict):
 
 
 class CountsEvent(TypedDict):
-    """Unread counters changed."""
+    """Numbers of what is unread have changed."""
 
     accountId: str
     data: Counts
@@ -298,7 +298,7 @@ class CountsEvent(TypedDict):
 
 
 class TipsEvent(TypedDict):
-    """A fan tipped."""
+    """A fan gave a tip."""
 
     accountId: str
     data: TipsData
@@ -320,7 +320,7 @@ class PostPublishedEvent(TypedDict):
 
 
 class PostUpdatedEvent(TypedDict):
-    """A post was edited."""
+    """A post was changed."""
 
     accountId: str
     data: PostUpdatedData
@@ -342,7 +342,7 @@ class PostDeletedEvent(TypedDict):
 
 
 class PostExpiredEvent(TypedDict):
-    """A post reached the end of its time."""
+    """A post reached its end and is gone."""
 
     accountId: str
     data: PostExpiredData
@@ -353,7 +353,7 @@ class PostExpiredEvent(TypedDict):
 
 
 class PostLikedEvent(TypedDict):
-    """A post was liked."""
+    """Somebody liked a post."""
 
     accountId: str
     data: PostLikedData
@@ -386,7 +386,7 @@ class PostPurchasedEvent(TypedDict):
 
 
 class PostFundraisingUpdatedEvent(TypedDict):
-    """A fundraising post came closer to its target."""
+    """A post's fundraising went on."""
 
     accountId: str
     data: PostFundraisingUpdatedData
@@ -419,7 +419,7 @@ class StoryPublishedEvent(TypedDict):
 
 
 class StoryExpiredEvent(TypedDict):
-    """A story ended after its 24 hours."""
+    """A story reached its end."""
 
     accountId: str
     data: StoryExpiredData
@@ -441,7 +441,7 @@ class StoryViewedEvent(TypedDict):
 
 
 class StreamEvent(TypedDict):
-    """A live stream was announced."""
+    """A live stream was announced or scheduled."""
 
     accountId: str
     data: StreamData
@@ -474,7 +474,7 @@ class StreamStoppedEvent(TypedDict):
 
 
 class StreamUpdatedEvent(TypedDict):
-    """A live stream changed."""
+    """A live stream's title or goal was changed."""
 
     accountId: str
     data: StreamUpdatedData
@@ -507,7 +507,7 @@ class StreamViewersEvent(TypedDict):
 
 
 class StreamLikedEvent(TypedDict):
-    """A live stream was liked."""
+    """A live stream was liked more often."""
 
     accountId: str
     data: StreamLikedData
@@ -540,7 +540,7 @@ class QueueFailedEvent(TypedDict):
 
 
 class MediaReadyEvent(TypedDict):
-    """A file was processed and can be used."""
+    """An uploaded file can be used."""
 
     accountId: str
     data: MediaReadyData
@@ -551,7 +551,7 @@ class MediaReadyEvent(TypedDict):
 
 
 class MediaFailedEvent(TypedDict):
-    """A file could not be processed."""
+    """An uploaded file could not be processed."""
 
     accountId: str
     data: MediaFailedData
@@ -562,7 +562,7 @@ class MediaFailedEvent(TypedDict):
 
 
 class TransactionEvent(TypedDict):
-    """Money was earned."""
+    """Money was earned, paid back or corrected."""
 
     accountId: str
     data: TransactionData
@@ -573,7 +573,7 @@ class TransactionEvent(TypedDict):
 
 
 class ChargebackEvent(TypedDict):
-    """A payment was taken back."""
+    """A fan's bank took a payment back."""
 
     accountId: str
     data: ChargebackData
@@ -606,7 +606,7 @@ class PayoutPaidEvent(TypedDict):
 
 
 class PayoutFailedEvent(TypedDict):
-    """A payout failed."""
+    """A payout could not be paid."""
 
     accountId: str
     data: PayoutFailedData
@@ -617,7 +617,7 @@ class PayoutFailedEvent(TypedDict):
 
 
 class TrialClaimedEvent(TypedDict):
-    """Somebody began a free trial."""
+    """Somebody claimed a free trial."""
 
     accountId: str
     data: TrialClaimedData
@@ -628,7 +628,7 @@ class TrialClaimedEvent(TypedDict):
 
 
 class LinkClickedEvent(TypedDict):
-    """A link was clicked."""
+    """A tracking or trial link was followed."""
 
     accountId: str
     data: LinkClickedData
@@ -639,7 +639,7 @@ class LinkClickedEvent(TypedDict):
 
 
 class NotificationEvent(TypedDict):
-    """The platform showed a notification that has no kind of its own."""
+    """The platform shows the creator something that has no event of its own."""
 
     accountId: str
     data: NotificationData
@@ -650,7 +650,7 @@ class NotificationEvent(TypedDict):
 
 
 class SettingsChangedEvent(TypedDict):
-    """Settings changed."""
+    """Settings of the account were changed."""
 
     accountId: str
     data: SettingsChangedData
@@ -661,7 +661,7 @@ class SettingsChangedEvent(TypedDict):
 
 
 class ToastEvent(TypedDict):
-    """The platform showed a short note."""
+    """The platform shows the creator a short notice."""
 
     accountId: str
     data: ToastData

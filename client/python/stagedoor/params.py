@@ -405,7 +405,7 @@ class LogsListErrorsParams(TypedDict):
     """How many groups."""
 
 
-class MeUpdateParams(TypedDict):
+class IdentityUpdateParams(TypedDict):
     """The arguments of me.update."""
 
     contact_email: NotRequired[str]
@@ -1331,6 +1331,19 @@ class MassMessagesUpdateParams(TypedDict):
     scheduled_at: NotRequired[str]
     include_list_ids: NotRequired[list[str]]
     exclude_list_ids: NotRequired[list[str]]
+
+
+class MeUpdateParams(TypedDict):
+    """The arguments of me.update."""
+
+    name: NotRequired[str]
+    bio: NotRequired[str]
+    location: NotRequired[str]
+    website_url: NotRequired[str]
+    avatar_media_id: NotRequired[str]
+    """A photo of the vault"""
+    cover_media_id: NotRequired[str]
+    """A photo of the vault"""
 
 
 class MessagesGetParams(TypedDict):
@@ -2513,6 +2526,7 @@ __all__ = [
     "HighlightsListParams",
     "HighlightsRemoveStoryParams",
     "HighlightsUpdateParams",
+    "IdentityUpdateParams",
     "KeysCreateParams",
     "LabelsCreateParams",
     "LabelsDeleteParams",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from .._core import RequestOptions
-    from ..params import MeUpdateParams
+    from ..params import IdentityUpdateParams
     from ..types import Identity
 
 
@@ -27,7 +27,7 @@ class MeGroup(Group):
         """
         return self._get("/v1/me", options=options)
 
-    def update(self, *, options: RequestOptions | None = None, **params: Unpack[MeUpdateParams]) -> Identity:
+    def update(self, *, options: RequestOptions | None = None, **params: Unpack[IdentityUpdateParams]) -> Identity:
         """Update the organisation.
 
         Changes the name or the contact address; what is left out stays.
