@@ -16,9 +16,10 @@ import (
 const Tolerance = 5 * time.Minute
 
 // Request says whether a request is signed with the secret and not older than Tolerance. Body is the raw body, as it was received.
+// While a secret is rotated the one before signs too, in X-Webhook-Signature-Previous.
 func Request(secret string, h http.Header, body []byte, now time.Time) bool {
-	return Signature(secret, h.Get("X-Webhook-Signature"), body) &&
-		Standard(secret, h.Get("webhook-id"), h.Get("webhook-timestamp"), h.Get("webhook-signature"), body, now)
+	signed := Signature(secret, h.Get("X-Webhook-Signature"), body) || Signature(secret, h.Get("X-Webhook-Signature-Previous"), body)
+	return signed && Standard(secret, h.Get("webhook-id"), h.Get("webhook-timestamp"), h.Get("webhook-signature"), body, now)
 }
 
 // Signature checks X-Webhook-Signature: the body alone. It does not tell a request from its repetition.

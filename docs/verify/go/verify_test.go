@@ -46,5 +46,12 @@ func TestVectors(t *testing.T) {
 		if verify.Request(v.Secret, h, body, now) != v.Valid {
 			t.Errorf("%s: the whole request", v.Name)
 		}
+		// The receiver still has the secret before, which signs beside the new one.
+		h.Set("X-Webhook-Signature", "sha256=00")
+		h.Set("X-Webhook-Signature-Previous", v.Signature)
+		h.Set("Webhook-Signature", "v1,00 "+v.Standard)
+		if verify.Request(v.Secret, h, body, now) != v.Valid {
+			t.Errorf("%s: the whole request, while the secret is rotated", v.Name)
+		}
 	}
 }

@@ -9,8 +9,12 @@ TOLERANCE_SECONDS = 300
 
 
 def verify_request(secret: str, headers, body: bytes, now: float | None = None) -> bool:
-    """Whether a request is signed with the secret and is not old. headers maps lower-case names; body is raw, as it was received."""
-    return verify_signature(secret, headers.get("x-webhook-signature", ""), body) and verify_standard(
+    """Whether a request is signed with the secret and is not old. headers maps lower-case names; body is raw, as it was received.
+
+    While a secret is rotated the one before signs too, in X-Webhook-Signature-Previous.
+    """
+    signed = any(verify_signature(secret, headers.get(name, ""), body) for name in ("x-webhook-signature", "x-webhook-signature-previous"))
+    return signed and verify_standard(
         secret, headers.get("webhook-id", ""), headers.get("webhook-timestamp", ""), headers.get("webhook-signature", ""), body, now)
 
 

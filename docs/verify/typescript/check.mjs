@@ -13,10 +13,13 @@ let bad = 0;
 for (const c of JSON.parse(readFileSync(new URL("../vectors.json", import.meta.url), "utf8"))) {
   const body = Buffer.from(c.body), at = String(c.timestamp);
   const headers = { "x-webhook-signature": c.signature, "webhook-id": c.id, "webhook-timestamp": at, "webhook-signature": c.standard };
+  // The receiver still has the secret before, which signs beside the new one.
+  const rotated = { ...headers, "x-webhook-signature": "sha256=00", "x-webhook-signature-previous": c.signature, "webhook-signature": "v1,00 " + c.standard };
   const got = [
     verifySignature(c.secret, c.signature, body),
     verifyStandard(c.secret, c.id, at, c.standard, body, c.timestamp),
     verifyRequest(c.secret, headers, body, c.timestamp),
+    verifyRequest(c.secret, rotated, body, c.timestamp),
   ];
   if (got.some((one) => one !== c.valid) || verifyStandard(c.secret, c.id, at, c.standard, body, c.timestamp + 360)) {
     bad++;

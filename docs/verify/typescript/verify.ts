@@ -3,9 +3,12 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 
 const toleranceSeconds = 300;
 
-/** Whether a request is signed with the secret and is not old. headers has lower-case names; body is raw, as it was received. */
+/**
+ * Whether a request is signed with the secret and is not old. headers has lower-case names; body is raw, as it was received.
+ * While a secret is rotated the one before signs too, in X-Webhook-Signature-Previous.
+ */
 export function verifyRequest(secret: string, headers: Record<string, string | undefined>, body: Uint8Array, now: number = Date.now() / 1000): boolean {
-  const signed = verifySignature(secret, headers["x-webhook-signature"] ?? "", body);
+  const signed = ["x-webhook-signature", "x-webhook-signature-previous"].some((name) => verifySignature(secret, headers[name] ?? "", body));
   const standard = verifyStandard(secret, headers["webhook-id"] ?? "", headers["webhook-timestamp"] ?? "", headers["webhook-signature"] ?? "", body, now);
   return signed && standard;
 }
