@@ -41,9 +41,14 @@ class Connect(ConnectGroup):
             if left is not None and left <= 0 and attempt is not None:
                 raise TimeoutError(f"attempt {attempt_id} is still {attempt['state']} after {timeout:g} seconds")
             began = time.monotonic()
-            # The server holds the answer until the attempt has changed, so this is told at once and asks seldom.
-            options: RequestOptions = {"wait": _LONGEST_POLL if left is None else max(0, min(_LONGEST_POLL, int(left)))}
-            answer = self._core.request("GET", path, headers={"If-None-Match": etag} if etag else None, options=options)
+            options: RequestOptions = {}
+            headers: dict[str, str] = {}
+            if etag:
+                # The server holds the answer until the attempt is another than this: news come at once, and it is
+                # asked seldom. The first time there is nothing to compare with, and it is to answer at once.
+                headers["If-None-Match"] = etag
+                options["wait"] = _LONGEST_POLL if left is None else max(0, min(_LONGEST_POLL, int(left)))
+            answer = self._core.request("GET", path, headers=headers, options=options)
             if answer.status != 304:
                 attempt = cast("Attempt", answer.json())
                 etag = answer.headers.get("etag", "")

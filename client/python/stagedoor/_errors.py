@@ -97,7 +97,7 @@ def _text(value: object) -> str:
 
 def _wait(seconds: object, headers: Mapping[str, str]) -> float | None:
     if isinstance(seconds, (int, float)) and not isinstance(seconds, bool):
-        return max(0.0, float(seconds))
+        return max(0, seconds)
     after = headers.get("retry-after", "").strip()
     # Stagedoor sends seconds; the date that HTTP also allows comes from proxies only, and is left to the backoff.
-    return float(after) if after.isascii() and after.isdigit() else None
+    return int(after) if after.isascii() and after.isdigit() else None
