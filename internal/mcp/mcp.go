@@ -26,6 +26,8 @@ type Request struct {
 	Body         json.RawMessage
 	// DryRun asks for a check only: nothing is carried out.
 	DryRun bool
+	// Once asks for an idempotency key: the call changes something and may be sent again by whoever carries it.
+	Once bool
 }
 
 // Answer is what the API said, a problem as well as a success.

@@ -108,7 +108,8 @@ func (s *Server) schema(m *method) inputSchema {
 func (s *Server) run(ctx context.Context, m *method, account string, args json.RawMessage, dry bool) *sdk.CallToolResult {
 	resource, name, _ := strings.Cut(m.Title, ".")
 	answer, err := s.deps.Call(ctx, Request{
-		Method: http.MethodPost, Path: accountPath(account) + "/" + url.PathEscape(resource) + "/" + url.PathEscape(name), Body: args, DryRun: dry,
+		Method: http.MethodPost, Path: accountPath(account) + "/" + url.PathEscape(resource) + "/" + url.PathEscape(name), Body: args,
+		DryRun: dry, Once: !dry && !m.read(),
 	})
 	if err != nil {
 		return failed("no-answer: " + err.Error())

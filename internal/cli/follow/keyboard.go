@@ -1,0 +1,117 @@
+package follow
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"github.com/stagedoor/stagedoor/internal/cli/out"
+)
+
+// keyboard is a terminal whose keys are read one by one, without Enter. Ctrl-C stays what it is.
+type keyboard struct {
+	file   *os.File
+	before syscall.Termios
+}
+
+// openKeyboard takes the terminal out of line mode.
+func openKeyboard(file *os.File) (*keyboard, error) {
+	k := &keyboard{file: file}
+	if err := k.control(readTerminal, &k.before); err != nil {
+		return nil, err
+	}
+	now := k.before
+	now.Lflag &^= syscall.ICANON | syscall.ECHO
+	now.Cc[syscall.VMIN], now.Cc[syscall.VTIME] = 1, 0
+	if err := k.control(writeTerminal, &now); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+func (k *keyboard) control(request uintptr, state *syscall.Termios) error {
+	_, _, fault := syscall.Syscall(syscall.SYS_IOCTL, k.file.Fd(), request, uintptr(unsafe.Pointer(state)))
+	if fault != 0 {
+		return fault
+	}
+	return nil
+}
+
+// close puts the terminal back as it was.
+func (k *keyboard) close() { _ = k.control(writeTerminal, &k.before) }
+
+// watchKeys lets a person act on the delivery that failed last: try it again, see it whole, or open it in the dashboard.
+func (l *listen) watchKeys(ctx context.Context) (stop func()) {
+	file, isFile := l.app.Stdin.(*os.File)
+	if l.forward == nil || !l.app.Interactive() || !l.app.Out.TTY || l.app.Out.JSON || !isFile {
+		return func() {}
+	}
+	keys, err := openKeyboard(file)
+	if err != nil {
+		return func() {} // a terminal without this ability; the command works without keys
+	}
+	l.keys = keys
+	go func() { // ends with the process: a read of a terminal cannot be broken off
+		one := make([]byte, 1)
+		for ctx.Err() == nil {
+			if n, err := file.Read(one); err != nil || n == 0 {
+				return
+			}
+			l.press(ctx, one[0])
+		}
+	}()
+	return keys.close
+}
+
+// press does what a key asks for. It waits for a delivery that is under way, so that lines do not mix.
+func (l *listen) press(ctx context.Context, key byte) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	o := l.app.Out
+	if l.last == nil || ctx.Err() != nil {
+		return
+	}
+	e := l.last
+	switch key {
+	case 'r':
+		line := row(ctx, o, &l.names, e)
+		o.Bytes([]byte(line + "  → …"))
+		result, err := l.forward.send(ctx, e)
+		if err != nil {
+			return
+		}
+		if result.ok() {
+			l.forget(e.ID)
+		} else {
+			l.lastResult = result
+		}
+		_ = l.tell(line, e, result) // lines of a terminal cannot fail to be written
+	case 'd':
+		o.Say("%s", o.Err(out.Faint, "We sent:"))
+		o.Body(e.Raw)
+		if l.lastResult.Status > 0 {
+			o.Say("%s", o.Err(out.Faint, "The receiver answered:"))
+		}
+		o.Data("%s", l.lastResult.tell(o)+"  "+l.lastResult.Error)
+	case 'o':
+		p, err := l.app.Identity()
+		if err == nil {
+			err = l.app.Browse(ctx, p.BaseURL+"/app/events/"+e.ID)
+		}
+		if err != nil {
+			o.Warn("%v", err)
+		}
+	}
+}
+
+// forget takes an event that has got through off the list of what failed.
+func (l *listen) forget(id string) {
+	kept := l.failed[:0]
+	for _, one := range l.failed {
+		if one != id {
+			kept = append(kept, one)
+		}
+	}
+	l.failed, l.last = kept, nil
+}
