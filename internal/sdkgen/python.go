@@ -125,8 +125,8 @@ func (f *pythonFile) imports(checked bool) string {
 	return b.String()
 }
 
-// fold writes a list within one line, or, if it is too long, one item a line within brackets. Imports have no brackets on
-// one line; lists that end with ] or ) have.
+// fold writes a list within one line, or, if it is too long, one item a line. Without an end it is an import, which has
+// brackets only then.
 func fold(start string, items []string, end, indent string) string {
 	line := start + strings.Join(items, ", ") + end
 	if len(line) <= pythonWidth {

@@ -185,8 +185,7 @@ func (p *python) def(f *pythonFile, c pythonCall, name string, positional []stri
 	f.printf("\n%s%s", defLine(name, items, result), docstring(doc, 8))
 }
 
-// defLine is broken as black does it: all arguments on the next line if they fit, else one a line. What follows ** cannot
-// have a comma behind it before Python 3.6 only, so it has one.
+// defLine is broken as black does it: all arguments on the next line if they fit, else one a line.
 func defLine(name string, items []string, result string) string {
 	start, end := "    def "+name+"(", ") -> "+result+":"
 	if line := start + strings.Join(items, ", ") + end; len(line) <= pythonWidth {
