@@ -11,6 +11,7 @@ import sys
 import tempfile
 import typing
 import unittest
+import zipfile
 from typing import Any
 
 from support import HERE, ROOT, Answer, Asked, Case, Server
@@ -150,6 +151,24 @@ class Types(unittest.TestCase):
             [sys.executable, "-S", "-c", script], cwd=HERE.parent, capture_output=True, text=True, check=True
         ).stdout.split()
         self.assertEqual(heavy & set(modules), set())
+
+
+class Packaging(unittest.TestCase):
+    def test_the_wheel_has_everything(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            script = f"import packaging_backend as b; print(b.build_wheel({folder!r}), b.build_sdist({folder!r}))"
+            built = subprocess.run(
+                [sys.executable, "-c", script], cwd=HERE.parent, capture_output=True, text=True, check=True
+            ).stdout.split()
+            self.assertEqual(built, ["stagedoor-0.1.0-py3-none-any.whl", "stagedoor-0.1.0.tar.gz"])
+            use = "import stagedoor, stagedoor.types; print(stagedoor.__version__, stagedoor.__file__)"
+            wheel = str(pathlib.Path(folder) / built[0])
+            said = subprocess.run(
+                [sys.executable, "-c", use], cwd=folder, env={"PYTHONPATH": wheel}, capture_output=True, text=True, check=True
+            ).stdout
+            self.assertTrue(said.startswith("0.1.0 ") and wheel in said, said)
+            with zipfile.ZipFile(wheel) as archive:
+                self.assertIn("stagedoor/py.typed", archive.namelist())
 
 
 @unittest.skipUnless(shutil.which("mypy"), "mypy is not installed")
