@@ -193,6 +193,8 @@ type Operation struct {
 	Accept string
 	// IdempotencyKey means that the operation takes the header. A POST gets one by default.
 	IdempotencyKey bool
+	// Example is a body that works on the sandbox; nil for none.
+	Example json.RawMessage
 	// Wait means that it takes Prefer: wait=N, and holds the answer so many seconds until there is news.
 	Wait bool
 }

@@ -93,6 +93,7 @@ func (l *loader) input(op *Operation, o *node, query []Field) {
 		op.Params = l.add(&Type{Name: name, Doc: "What " + op.Group + "." + op.Name + " takes.", Fields: query, Params: true})
 	}
 	op.BodyRequired = o.at("requestBody", "required").truth()
+	op.Example = o.at("requestBody", "content", "application/json", "example").raw
 	if op.Params != nil {
 		op.Required = slices.ContainsFunc(op.Params.Fields, func(f Field) bool { return f.Required })
 	}

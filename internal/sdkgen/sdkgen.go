@@ -21,13 +21,13 @@ type Language struct {
 	Files func(*Model) (map[string][]byte, error)
 }
 
-// Languages are all client libraries. The others add their line here: {"client/typescript", typescriptFiles},
-// {"client/python", pythonFiles}.
+// Languages are all client libraries, and the samples of how they are called.
 func Languages() []Language {
 	return []Language{
 		{"client/go", goFiles},
 		{"client/typescript", typescriptFiles},
 		{"client/python", pythonFiles},
+		{"internal/docs/reference", sampleFiles},
 	}
 }
 
@@ -106,7 +106,7 @@ func (l Language) leftover(root string, files map[string][]byte) ([]string, erro
 			return err
 		}
 		if entry.IsDir() {
-			if name := entry.Name(); name == "node_modules" || name == "dist" || name == "__pycache__" {
+			if name := entry.Name(); name == "node_modules" || name == "dist" || name == "build" || name == "__pycache__" {
 				return filepath.SkipDir
 			}
 			return nil

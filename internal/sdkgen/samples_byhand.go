@@ -1,0 +1,162 @@
+package sdkgen
+
+// samplesByHand are the samples of operations that are no plain call, and so stand in every library by hand.
+var samplesByHand = map[string]map[string]string{
+	"streamEvents": {
+		"ts": `for await (const event of client.stream({ events: ["message", "tips"] })) {
+  console.log(event.accountId, event.event, event.data);
+}`,
+		"go": `stream := client.Stream(ctx, stagedoor.StreamOptions{Events: []string{"message", "tips"}})
+for event, err := range stream.All() {
+	if err != nil {
+		return err
+	}
+	fmt.Println(event.AccountID, event.Kind, event.Cursor)
+}`,
+		"python": `for event in client.stream(events=["message", "tips"]):
+    print(event["accountId"], event["event"], event["data"])`,
+	},
+	"streamAccountEvents": {
+		"ts": `const stream = client.account(accountId).stream({ since: "0", events: ["message"] });
+for await (const event of stream) {
+  console.log(event.data, stream.cursor);
+}`,
+		"go": `stream := client.Account(accountID).Stream(ctx, stagedoor.StreamOptions{Since: "0", Events: []string{"message"}})
+for event, err := range stream.All() {
+	if err != nil {
+		return err
+	}
+	fmt.Println(event.Kind, event.Cursor)
+}`,
+		"python": `stream = client.account(account_id).stream(since="0", events=["message"])
+for event in stream:
+    print(event["data"], stream.cursor)`,
+	},
+	"streamAttempt": {
+		"ts": `for await (const attempt of client.connect.watch(attemptId)) {
+  console.log(attempt.state, attempt.next_actions);
+}`,
+		"go": `for attempt, err := range client.Connect.Watch(ctx, attemptID) {
+	if err != nil {
+		return err
+	}
+	fmt.Println(attempt.State, attempt.NextActions)
+}`,
+		"python": `for attempt in client.connect.watch(attempt_id):
+    print(attempt["state"], attempt["next_actions"])`,
+	},
+	"getAttemptQR": {
+		"ts": `const svg = await client.connect.getQR(attemptId, { format: "svg" });
+console.log(new TextDecoder().decode(svg));`,
+		"go": `picture, err := client.Connect.GetQR(ctx, attemptID, stagedoor.QRText)
+if err != nil {
+	return err
+}
+fmt.Println(string(picture))`,
+		"python": `picture = client.connect.get_qr(attempt_id, "text")
+print(picture.decode())`,
+	},
+	"callMethod": {
+		"ts": `const result = await client.account(accountId).messages.send({
+  chatId: "3438267820000000001",
+  text: "Thank you!",
+});
+console.log(result);`,
+		"go": `result, err := client.Account(accountID).Messages.Send(ctx, stagedoor.MessagesSendParams{
+	ChatID: "3438267820000000001",
+	Text:   "Thank you!",
+})
+if err != nil {
+	return err
+}
+fmt.Println(result)`,
+		"python": `result = client.account(account_id).messages.send(
+    chat_id="3438267820000000001",
+    text="Thank you!",
+)
+print(result)`,
+	},
+	"readMethod": {
+		"ts": `const page = await client.account(accountId).messages.list({ chatId: "3438267820000000001" });
+console.log(page.items, page.nextCursor);`,
+		"go": `page, err := client.Account(accountID).Messages.List(ctx, stagedoor.MessagesListParams{
+	ChatID: "3438267820000000001",
+})
+if err != nil {
+	return err
+}
+fmt.Println(len(page.Items), page.NextCursor)`,
+		"python": `page = client.account(account_id).messages.list(chat_id="3438267820000000001")
+print(page["items"], page["nextCursor"])`,
+	},
+	"uploadMedia": {
+		"ts": `import { openAsBlob } from "node:fs";
+
+const upload = await client.account(accountId).media.upload(await openAsBlob("photo.jpg"), {
+  fileName: "photo.jpg",
+  contentType: "image/jpeg",
+});
+console.log(upload);`,
+		"go": `file, err := os.Open("photo.jpg")
+if err != nil {
+	return err
+}
+defer file.Close()
+upload, err := client.Account(accountID).Media.Upload(ctx, file, stagedoor.UploadOptions{
+	FileName: "photo.jpg", ContentType: "image/jpeg",
+})
+if err != nil {
+	return err
+}
+fmt.Println(upload)`,
+		"python": `with open("photo.jpg", "rb") as file:
+    upload = client.account(account_id).media.upload(
+        file, filename="photo.jpg", content_type="image/jpeg"
+    )
+print(upload)`,
+	},
+	"uploadMediaPart": {
+		"ts": `const part = await client.account(accountId).media.uploadPart("upl_01k9x3m5v8e7rbq2n4t6w8y0zg", 2, new Uint8Array(1024));
+console.log(part);`,
+		"go": `content := make([]byte, 1024)
+part, err := client.Account(accountID).Media.UploadPart(ctx, "upl_01k9x3m5v8e7rbq2n4t6w8y0zg", 2, bytes.NewReader(content), int64(len(content)))
+if err != nil {
+	return err
+}
+fmt.Println(part)`,
+		"python": `part = client.account(account_id).media.upload_part("upl_01k9x3m5v8e7rbq2n4t6w8y0zg", 2, bytes(1024))
+print(part)`,
+	},
+	"downloadMedia": {
+		"ts": `const file = await client.account(accountId).media.download("3438267820000000001", { quality: "preview" });
+console.log(file.headers.get("content-type"), (await file.arrayBuffer()).byteLength);`,
+		"go": `file, err := client.Account(accountID).Media.Download(ctx, "3438267820000000001", stagedoor.DownloadOptions{Quality: "preview"})
+if err != nil {
+	return err
+}
+defer file.Body.Close()
+content, err := io.ReadAll(file.Body)
+if err != nil {
+	return err
+}
+fmt.Println(len(content))`,
+		"python": `with client.account(account_id).media.download("3438267820000000001", quality="preview") as file:
+    file.save("photo.jpg")`,
+	},
+	"fetchMedia": {
+		"ts": `const file = await client.account(accountId).media.fetch("https://cdn.sandbox.test/avatar.jpg");
+console.log((await file.arrayBuffer()).byteLength);`,
+		"go": `file, err := client.Account(accountID).Media.Fetch(ctx, "https://cdn.sandbox.test/avatar.jpg", stagedoor.DownloadOptions{})
+if err != nil {
+	return err
+}
+defer file.Body.Close()
+content, err := io.ReadAll(file.Body)
+if err != nil {
+	return err
+}
+fmt.Println(len(content))`,
+		"python": `with client.account(account_id).media.fetch("https://cdn.sandbox.test/avatar.jpg") as file:
+    file.save("avatar.jpg")`,
+	},
+}
