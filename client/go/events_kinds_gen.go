@@ -7,111 +7,111 @@ type EventKind string
 
 // Kinds of events. New ones may come.
 const (
-	// People were put on a list, or taken off it.
+	// A list of people was changed.
 	KindListUpdated EventKind = "listUpdated"
-	// The creator's profile changed.
+	// The creator's profile was changed.
 	KindProfileUpdated EventKind = "profileUpdated"
-	// Somebody subscribed.
+	// Somebody subscribed for the first time.
 	KindSubscribed EventKind = "subscribed"
-	// Somebody subscribed again after a while.
+	// A fan whose subscription had ended came back.
 	KindResubscribed EventKind = "resubscribed"
 	// A subscription was renewed.
 	KindSubscriptionRenewed EventKind = "subscriptionRenewed"
 	// A subscription ended.
 	KindSubscriptionExpired EventKind = "subscriptionExpired"
-	// A fan turned renewal on or off.
+	// A fan switched renewal on or off.
 	KindAutoRenewChanged EventKind = "autoRenewChanged"
-	// A fan came online, or left.
+	// A fan came online or left.
 	KindOnline EventKind = "online"
-	// A fan has written.
+	// A fan wrote a message.
 	KindMessage EventKind = "message"
-	// The creator has written, by this API or elsewhere.
+	// The creator sent a message, from wherever it was.
 	KindMessageSent EventKind = "messageSent"
-	// A message was read.
+	// A fan read a message of the creator's.
 	KindMessageRead EventKind = "messageRead"
-	// A message was deleted.
+	// A message was taken back.
 	KindMessageDeleted EventKind = "messageDeleted"
-	// A message was liked.
+	// A fan liked a message.
 	KindMessageLiked EventKind = "messageLiked"
-	// A like was taken back.
+	// A fan took a like of a message back.
 	KindMessageUnliked EventKind = "messageUnliked"
 	// A fan paid for a message.
 	KindMessagePurchased EventKind = "messagePurchased"
-	// A chat, or all of them, was marked as read.
+	// The creator read a chat, or all of them.
 	KindChatRead EventKind = "chatRead"
 	// A fan is typing.
 	KindTyping EventKind = "typing"
 	// A message to many was sent.
 	KindMassMessageSent EventKind = "massMessageSent"
-	// Unread counters changed.
+	// Numbers of what is unread have changed.
 	KindCounts EventKind = "counts"
-	// A fan tipped.
+	// A fan gave a tip.
 	KindTips EventKind = "tips"
 	// A post was published.
 	KindPostPublished EventKind = "postPublished"
-	// A post was edited.
+	// A post was changed.
 	KindPostUpdated EventKind = "postUpdated"
 	// A post was deleted.
 	KindPostDeleted EventKind = "postDeleted"
-	// A post reached the end of its time.
+	// A post reached its end and is gone.
 	KindPostExpired EventKind = "postExpired"
-	// A post was liked.
+	// Somebody liked a post.
 	KindPostLiked EventKind = "postLiked"
 	// Somebody commented on a post.
 	KindPostCommented EventKind = "postCommented"
 	// A fan paid for a post.
 	KindPostPurchased EventKind = "postPurchased"
-	// A fundraising post came closer to its target.
+	// A post's fundraising went on.
 	KindPostFundraisingUpdated EventKind = "postFundraisingUpdated"
 	// Somebody mentioned the creator.
 	KindMention EventKind = "mention"
 	// A story was published.
 	KindStoryPublished EventKind = "storyPublished"
-	// A story ended after its 24 hours.
+	// A story reached its end.
 	KindStoryExpired EventKind = "storyExpired"
 	// A story was seen more often.
 	KindStoryViewed EventKind = "storyViewed"
-	// A live stream was announced.
+	// A live stream was announced or scheduled.
 	KindStream EventKind = "stream"
 	// A live stream began.
 	KindStreamStarted EventKind = "streamStarted"
 	// A live stream ended.
 	KindStreamStopped EventKind = "streamStopped"
-	// A live stream changed.
+	// A live stream's title or goal was changed.
 	KindStreamUpdated EventKind = "streamUpdated"
 	// Somebody commented on a live stream.
 	KindStreamComment EventKind = "streamComment"
 	// Viewers joined or left a live stream.
 	KindStreamViewers EventKind = "streamViewers"
-	// A live stream was liked.
+	// A live stream was liked more often.
 	KindStreamLiked EventKind = "streamLiked"
 	// Something scheduled was published.
 	KindQueuePublished EventKind = "queuePublished"
 	// Something scheduled could not be published.
 	KindQueueFailed EventKind = "queueFailed"
-	// A file was processed and can be used.
+	// An uploaded file can be used.
 	KindMediaReady EventKind = "mediaReady"
-	// A file could not be processed.
+	// An uploaded file could not be processed.
 	KindMediaFailed EventKind = "mediaFailed"
-	// Money was earned.
+	// Money was earned, paid back or corrected.
 	KindTransaction EventKind = "transaction"
-	// A payment was taken back.
+	// A fan's bank took a payment back.
 	KindChargeback EventKind = "chargeback"
 	// A payout was asked for.
 	KindPayoutRequested EventKind = "payoutRequested"
 	// A payout was paid.
 	KindPayoutPaid EventKind = "payoutPaid"
-	// A payout failed.
+	// A payout could not be paid.
 	KindPayoutFailed EventKind = "payoutFailed"
-	// Somebody began a free trial.
+	// Somebody claimed a free trial.
 	KindTrialClaimed EventKind = "trialClaimed"
-	// A link was clicked.
+	// A tracking or trial link was followed.
 	KindLinkClicked EventKind = "linkClicked"
-	// The platform showed a notification that has no kind of its own.
+	// The platform shows the creator something that has no event of its own.
 	KindNotification EventKind = "notification"
-	// Settings changed.
+	// Settings of the account were changed.
 	KindSettingsChanged EventKind = "settingsChanged"
-	// The platform showed a short note.
+	// The platform shows the creator a short notice.
 	KindToast EventKind = "toast"
 	// A frame of the platform's that has no mapping.
 	KindUnknown EventKind = "unknown"

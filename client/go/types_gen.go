@@ -12,7 +12,7 @@ type AbortedResult struct {
 	Aborted bool `json:"aborted"`
 }
 
-// Account is as the API has it.
+// Account: a creator's account that is connected.
 type Account struct {
 	AvatarURL   *string   `json:"avatarUrl"`
 	CreatedAt   time.Time `json:"createdAt"`
@@ -72,7 +72,7 @@ type AccountConnectedData struct {
 	Kind       string  `json:"kind"`
 }
 
-// AccountDefaults is as the API has it.
+// AccountDefaults: the limits of every account, unless it has its own.
 type AccountDefaults struct {
 	ReadPerMinute int64 `json:"readPerMinute"`
 	// When any account's limits are free again at the latest, in Unix seconds.
@@ -93,7 +93,7 @@ type AccountDegradedData struct {
 	SinceSec   int64   `json:"sinceSec"`
 }
 
-// AccountDisconnected is as the API has it.
+// AccountDisconnected: says that an account was disconnected.
 type AccountDisconnected struct {
 	Deleted bool   `json:"deleted"`
 	ID      string `json:"id"`
@@ -116,7 +116,7 @@ type AccountDisconnectedData struct {
 	PurgedAt time.Time  `json:"purgedAt"`
 }
 
-// AccountPage is a page of a list: Account.
+// AccountPage: a page of a list: Account.
 type AccountPage struct {
 	// In the order in which they were first connected, unless order says otherwise.
 	Accounts []ListedAccount `json:"accounts"`
@@ -249,7 +249,7 @@ type AccountUpdatedData struct {
 	Changes    []string `json:"changes"`
 }
 
-// AccountUsage is as the API has it.
+// AccountUsage: how many accounts there are.
 type AccountUsage struct {
 	// How many are in each state; states that none is in are left out.
 	ByState   map[string]int64 `json:"byState"`
@@ -258,13 +258,13 @@ type AccountUsage struct {
 	Limit int64 `json:"limit"`
 }
 
-// AccountWebhook is as the API has it.
+// AccountWebhook: how an account's webhook is doing.
 type AccountWebhook struct {
 	// One of healthy, failing, paused, disabled.
 	State string `json:"state"`
 }
 
-// AccountWindows is as the API has it.
+// AccountWindows: what is left of an account's limits.
 type AccountWindows struct {
 	// Calls per minute that read.
 	Read UsageWindow `json:"read"`
@@ -272,7 +272,7 @@ type AccountWindows struct {
 	Write UsageWindow `json:"write"`
 }
 
-// Attempt: what is in the event connect.attempt_updated.
+// Attempt: an attempt to connect an account.
 type Attempt struct {
 	// The account; present once the state is completed_success, or from the start when an account is reconnected.
 	AccountID          *string    `json:"account_id"`
@@ -319,7 +319,7 @@ type Attempt struct {
 	VerificationPageURL *string `json:"verification_page_url"`
 }
 
-// AttemptFailure is as the API has it.
+// AttemptFailure: why an attempt failed.
 type AttemptFailure struct {
 	Code            string  `json:"code"`
 	Message         string  `json:"message"`
@@ -329,20 +329,20 @@ type AttemptFailure struct {
 	UpstreamMessage *string `json:"upstream_message"`
 }
 
-// AttemptPage is a page of a list: Attempt.
+// AttemptPage: a page of a list: Attempt.
 type AttemptPage struct {
 	Attempts   []Attempt `json:"attempts"`
 	NextCursor *string   `json:"nextCursor"`
 }
 
-// AttemptUsage is as the API has it.
+// AttemptUsage: how many attempts to connect there were.
 type AttemptUsage struct {
 	Failed    int64 `json:"failed"`
 	Started   int64 `json:"started"`
 	Succeeded int64 `json:"succeeded"`
 }
 
-// AuditActor is as the API has it.
+// AuditActor: who did something.
 type AuditActor struct {
 	ID string `json:"id"`
 	// One of key, operator, system, creator, member.
@@ -350,7 +350,7 @@ type AuditActor struct {
 	Label string `json:"label"`
 }
 
-// AuditEntry is as the API has it.
+// AuditEntry: something that was done in the organisation.
 type AuditEntry struct {
 	Action string     `json:"action"`
 	Actor  AuditActor `json:"actor"`
@@ -367,7 +367,7 @@ type AuditEntry struct {
 	Target string `json:"target"`
 }
 
-// AuditPage is a page of a list: Audit.
+// AuditPage: a page of a list: Audit.
 type AuditPage struct {
 	// Newest first.
 	Entries []AuditEntry `json:"entries"`
@@ -381,7 +381,7 @@ type AutoRenewChangedData struct {
 	AutoRenew bool `json:"autoRenew"`
 }
 
-// Balance is as the API has it.
+// Balance: money that the creator has on the platform.
 type Balance struct {
 	AvailableCents int64  `json:"availableCents"`
 	PendingCents   int64  `json:"pendingCents"`
@@ -389,7 +389,7 @@ type Balance struct {
 	MinPayoutCents int64  `json:"minPayoutCents"`
 }
 
-// Banner is as the API has it.
+// Banner: what the operators of the service have to say to everybody.
 type Banner struct {
 	// One of info, warning, critical.
 	Level string `json:"level"`
@@ -403,14 +403,14 @@ type BlockedResult struct {
 	Blocked bool `json:"blocked"`
 }
 
-// BrowserPerson is as the API has it.
+// BrowserPerson: who is signed in.
 type BrowserPerson struct {
 	Email string `json:"email"`
 	// operator for somebody who operates the service and has given a reason; see the audit log.
 	ID string `json:"id"`
 }
 
-// BrowserSession is as the API has it.
+// BrowserSession: a browser that is signed in to the dashboard.
 type BrowserSession struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// True for the browser that makes this call.
@@ -424,19 +424,19 @@ type BrowserSession struct {
 	UserAgent  string        `json:"userAgent"`
 }
 
-// BrowserSessionEnded is as the API has it.
+// BrowserSessionEnded: says that a browser was signed out.
 type BrowserSessionEnded struct {
 	Ended bool   `json:"ended"`
 	ID    string `json:"id"`
 }
 
-// BrowserSessionList is as the API has it.
+// BrowserSessionList: browsers that are signed in.
 type BrowserSessionList struct {
 	// Newest first.
 	Sessions []BrowserSession `json:"sessions"`
 }
 
-// Bundle is as the API has it.
+// Bundle: a subscription of several months at a discount.
 type Bundle struct {
 	ID         string `json:"id"`
 	Months     int64  `json:"months"`
@@ -444,14 +444,14 @@ type Bundle struct {
 	PriceCents int64  `json:"priceCents"`
 }
 
-// BundlePage is a page of a list: Bundle.
+// BundlePage: a page of a list: Bundle.
 type BundlePage struct {
 	Items      []Bundle `json:"items"`
 	NextCursor *string  `json:"nextCursor"`
 	HasMore    bool     `json:"hasMore"`
 }
 
-// CallUsage is as the API has it.
+// CallUsage: how many calls were made.
 type CallUsage struct {
 	Failed int64 `json:"failed"`
 	// Calls that were refused; they count towards nothing.
@@ -469,7 +469,7 @@ type CanceledResult struct {
 	Canceled bool `json:"canceled"`
 }
 
-// Chargeback is as the API has it.
+// Chargeback: a payment that was taken back.
 type Chargeback struct {
 	ID            string    `json:"id"`
 	TransactionID string    `json:"transactionId"`
@@ -483,14 +483,14 @@ type ChargebackData struct {
 	Chargeback Chargeback `json:"chargeback"`
 }
 
-// ChargebackPage is a page of a list: Chargeback.
+// ChargebackPage: a page of a list: Chargeback.
 type ChargebackPage struct {
 	Items      []Chargeback `json:"items"`
 	NextCursor *string      `json:"nextCursor"`
 	HasMore    bool         `json:"hasMore"`
 }
 
-// Chat is as the API has it.
+// Chat: a conversation with one person.
 type Chat struct {
 	ID               string    `json:"id"`
 	User             User      `json:"user"`
@@ -504,7 +504,7 @@ type Chat struct {
 	UpdatedAt        time.Time `json:"updatedAt"`
 }
 
-// ChatPage is a page of a list: Chat.
+// ChatPage: a page of a list: Chat.
 type ChatPage struct {
 	Items      []Chat  `json:"items"`
 	NextCursor *string `json:"nextCursor"`
@@ -517,12 +517,12 @@ type ChatReadData struct {
 	All    bool    `json:"all"`
 }
 
-// ChatsMarkAllReadResult is as the API has it.
+// ChatsMarkAllReadResult: how many chats were marked as read.
 type ChatsMarkAllReadResult struct {
 	Count int64 `json:"count"`
 }
 
-// Comment is as the API has it.
+// Comment: a comment on a post or a live stream.
 type Comment struct {
 	ID string `json:"id"`
 	// the post, or the stream
@@ -536,14 +536,14 @@ type Comment struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// CommentPage is a page of a list: Comment.
+// CommentPage: a page of a list: Comment.
 type CommentPage struct {
 	Items      []Comment `json:"items"`
 	NextCursor *string   `json:"nextCursor"`
 	HasMore    bool      `json:"hasMore"`
 }
 
-// ConnectFlow is as the API has it.
+// ConnectFlow: a way to connect an account.
 type ConnectFlow struct {
 	Enabled        bool               `json:"enabled"`
 	Fields         []ConnectFlowField `json:"fields"`
@@ -552,7 +552,7 @@ type ConnectFlow struct {
 	ProxyCountries []string           `json:"proxy_countries"`
 }
 
-// ConnectFlowField is as the API has it.
+// ConnectFlowField: something that a way to connect asks for.
 type ConnectFlowField struct {
 	ID        string `json:"id"`
 	MaxLength int64  `json:"max_length"`
@@ -562,12 +562,12 @@ type ConnectFlowField struct {
 	Type string `json:"type"`
 }
 
-// ConnectFlowList is as the API has it.
+// ConnectFlowList: ways to connect an account.
 type ConnectFlowList struct {
 	Flows []ConnectFlow `json:"flows"`
 }
 
-// ConnectFunnel is as the API has it.
+// ConnectFunnel: how far creators come when they connect.
 type ConnectFunnel struct {
 	// The same by the way to connect: credentials, mobile_app, cookie, curl.
 	ByMethod map[string]ConnectFunnelMethod `json:"byMethod"`
@@ -589,7 +589,7 @@ type ConnectFunnel struct {
 	Until  time.Time `json:"until"`
 }
 
-// ConnectFunnelMethod is as the API has it.
+// ConnectFunnelMethod: the same for one way to connect.
 type ConnectFunnelMethod struct {
 	Challenge   int64 `json:"challenge"`
 	Connected   int64 `json:"connected"`
@@ -597,7 +597,7 @@ type ConnectFunnelMethod struct {
 	Failed      int64 `json:"failed"`
 }
 
-// ConnectPage is as the API has it.
+// ConnectPage: how the pages look that creators see.
 type ConnectPage struct {
 	// Origins that may frame pages of attempts and of sessions that name none.
 	AllowedOrigins []string `json:"allowed_origins"`
@@ -611,7 +611,7 @@ type ConnectPage struct {
 	Scheme string `json:"scheme"`
 }
 
-// ConnectSession is as the API has it.
+// ConnectSession: a link by which a creator connects on a page of ours.
 type ConnectSession struct {
 	AccountID *string `json:"account_id"`
 	// Ids of the attempts that the creator has made.
@@ -645,7 +645,7 @@ type ConnectSessionFinishedData struct {
 	ReferenceID string   `json:"referenceId"`
 }
 
-// ConnectSessionPage is a page of a list: ConnectSession.
+// ConnectSessionPage: a page of a list: ConnectSession.
 type ConnectSessionPage struct {
 	// Null on the last page.
 	NextCursor *string `json:"nextCursor"`
@@ -653,7 +653,7 @@ type ConnectSessionPage struct {
 	Sessions []ConnectSession `json:"sessions"`
 }
 
-// Cookie is sent with a call.
+// Cookie is a cookie of the platform's.
 type Cookie struct {
 	Domain   string `json:"domain,omitzero"`
 	Expires  any    `json:"expires,omitzero"`
@@ -664,7 +664,7 @@ type Cookie struct {
 	Value    string `json:"value"`
 }
 
-// CountryStats is as the API has it.
+// CountryStats: visitors and fans of one country.
 type CountryStats struct {
 	Country string `json:"country"`
 	// at the end of the days
@@ -674,7 +674,7 @@ type CountryStats struct {
 	NetCents          int64 `json:"netCents"`
 }
 
-// Counts: what is in the event counts.
+// Counts: unread counters.
 type Counts struct {
 	Chats         int64 `json:"chats"`
 	PriorityChats int64 `json:"priorityChats"`
@@ -683,7 +683,7 @@ type Counts struct {
 	Queue         int64 `json:"queue"`
 }
 
-// CurlAttempt is as the API has it.
+// CurlAttempt: an attempt to connect, with what was found in the command.
 type CurlAttempt struct {
 	// The account; present once the state is completed_success, or from the start when an account is reconnected.
 	AccountID          *string    `json:"account_id"`
@@ -732,7 +732,7 @@ type CurlAttempt struct {
 	VerificationPageURL *string `json:"verification_page_url"`
 }
 
-// CurlExtract is as the API has it.
+// CurlExtract: what was found in a copied command.
 type CurlExtract struct {
 	// Names of the cookies that are used.
 	Cookies []string `json:"cookies"`
@@ -747,7 +747,7 @@ type DeletedResult struct {
 	Deleted bool `json:"deleted"`
 }
 
-// Delivery is as the API has it.
+// Delivery: one try to deliver an event to a webhook.
 type Delivery struct {
 	AccountID string `json:"accountId"`
 	// When the attempt ended.
@@ -775,7 +775,7 @@ type Delivery struct {
 	Status int64 `json:"status"`
 }
 
-// DeliveryPage is a page of a list: Delivery.
+// DeliveryPage: a page of a list: Delivery.
 type DeliveryPage struct {
 	// Newest first.
 	Deliveries []Delivery `json:"deliveries"`
@@ -783,13 +783,13 @@ type DeliveryPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// Discount is as the API has it.
+// Discount: a discount for one fan.
 type Discount struct {
 	Percent   int64      `json:"percent"`
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
-// Draft is as the API has it.
+// Draft: a post or message that was saved for later.
 type Draft struct {
 	ID         string    `json:"id"`
 	Kind       string    `json:"kind"`
@@ -799,7 +799,7 @@ type Draft struct {
 	CreatedAt  time.Time `json:"createdAt"`
 }
 
-// DraftAutomation is as the API has it.
+// DraftAutomation: how drafts are published by themselves.
 type DraftAutomation struct {
 	Kind          string     `json:"kind"`
 	Enabled       bool       `json:"enabled"`
@@ -808,21 +808,21 @@ type DraftAutomation struct {
 	NextAt        *time.Time `json:"nextAt"`
 }
 
-// DraftPage is a page of a list: Draft.
+// DraftPage: a page of a list: Draft.
 type DraftPage struct {
 	Items      []Draft `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// EarningsGetChargebackRatioResult is as the API has it.
+// EarningsGetChargebackRatioResult: how much of what was paid was taken back.
 type EarningsGetChargebackRatioResult struct {
 	Ratio float64 `json:"ratio"`
 	Count int64   `json:"count"`
 	Total int64   `json:"total"`
 }
 
-// ErrorGroup is as the API has it.
+// ErrorGroup: requests that went wrong in the same way.
 type ErrorGroup struct {
 	// How many accounts had it.
 	Accounts int64 `json:"accounts"`
@@ -843,7 +843,7 @@ type ErrorGroup struct {
 	Status    int64 `json:"status"`
 }
 
-// ErrorGroupList is as the API has it.
+// ErrorGroupList: what goes wrong, by kind.
 type ErrorGroupList struct {
 	// The most frequent first.
 	Errors []ErrorGroup `json:"errors"`
@@ -856,7 +856,7 @@ type EventActor struct {
 	Label string `json:"label"`
 }
 
-// EventMeta is as the API has it.
+// EventMeta: where an event stands, and whose it is.
 type EventMeta struct {
 	// One of durable, ephemeral.
 	Class string `json:"class"`
@@ -873,7 +873,7 @@ type EventMeta struct {
 	UpstreamAt *time.Time `json:"upstreamAt"`
 }
 
-// EventPage is a page of a list: Event.
+// EventPage: a page of a list: Event.
 type EventPage struct {
 	// Oldest first.
 	Events []Event `json:"events"`
@@ -883,7 +883,7 @@ type EventPage struct {
 	NextCursor string `json:"nextCursor"`
 }
 
-// EventToken is as the API has it.
+// EventToken: a token with which a browser follows an account's events.
 type EventToken struct {
 	// It must be used before that, 60 seconds from now.
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -891,7 +891,7 @@ type EventToken struct {
 	Token string `json:"token"`
 }
 
-// EventUsage is as the API has it.
+// EventUsage: how many events there were.
 type EventUsage struct {
 	// Deliveries that webhooks accepted.
 	Delivered int64 `json:"delivered"`
@@ -903,14 +903,14 @@ type EventUsage struct {
 	Streamed int64 `json:"streamed"`
 }
 
-// FailureCount is as the API has it.
+// FailureCount: how often attempts failed for a reason.
 type FailureCount struct {
 	Count int64 `json:"count"`
 	// The code of the failure, as attempts have it.
 	Reason string `json:"reason"`
 }
 
-// Fan is as the API has it.
+// Fan: somebody who subscribes, or did.
 type Fan struct {
 	User User `json:"user"`
 	// One of active, expired; others may come.
@@ -927,20 +927,20 @@ type Fan struct {
 	Source          FanSource  `json:"source"`
 }
 
-// FanPage is a page of a list: Fan.
+// FanPage: a page of a list: Fan.
 type FanPage struct {
 	Items      []Fan   `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// FanSource is as the API has it.
+// FanSource: by which way a fan came.
 type FanSource struct {
 	Kind   string  `json:"kind"`
 	LinkID *string `json:"linkId"`
 }
 
-// FanSpend is as the API has it.
+// FanSpend: what a fan has paid.
 type FanSpend struct {
 	User               User   `json:"user"`
 	TotalCents         int64  `json:"totalCents"`
@@ -953,35 +953,35 @@ type FanSpend struct {
 	To                 string `json:"to"`
 }
 
-// FanSpendPage is a page of a list: FanSpend.
+// FanSpendPage: a page of a list: FanSpend.
 type FanSpendPage struct {
 	Items      []FanSpend `json:"items"`
 	NextCursor *string    `json:"nextCursor"`
 	HasMore    bool       `json:"hasMore"`
 }
 
-// FansClearNoteResult is as the API has it.
+// FansClearNoteResult: the note, which is gone.
 type FansClearNoteResult struct {
 	Note json.RawMessage `json:"note"`
 }
 
-// FansGetNoteResult is as the API has it.
+// FansGetNoteResult: the creator's note on a fan.
 type FansGetNoteResult struct {
 	Note      *string    `json:"note"`
 	UpdatedAt *time.Time `json:"updatedAt"`
 }
 
-// FansSetCustomNameResult is as the API has it.
+// FansSetCustomNameResult: what the creator calls a fan.
 type FansSetCustomNameResult struct {
 	CustomName string `json:"customName"`
 }
 
-// FansSetNoteResult is as the API has it.
+// FansSetNoteResult: the creator's note on a fan.
 type FansSetNoteResult struct {
 	Note string `json:"note"`
 }
 
-// FireData is sent with a call.
+// FireData is what is to be in an event that is made on the sandbox.
 type FireData struct {
 	AmountCents int64 `json:"amountCents,omitzero"`
 	Count       int64 `json:"count,omitzero"`
@@ -994,7 +994,7 @@ type FireData struct {
 	UserID string `json:"userId,omitzero"`
 }
 
-// Following is as the API has it.
+// Following: an account that the creator follows.
 type Following struct {
 	User User `json:"user"`
 	// One of active, expired; others may come.
@@ -1005,7 +1005,7 @@ type Following struct {
 	PriceCents   int64      `json:"priceCents"`
 }
 
-// FollowingPage is a page of a list: Following.
+// FollowingPage: a page of a list: Following.
 type FollowingPage struct {
 	Items      []Following `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
@@ -1017,14 +1017,14 @@ type FollowingResult struct {
 	Following bool `json:"following"`
 }
 
-// Fundraising is as the API has it.
+// Fundraising: what a fundraising post collects.
 type Fundraising struct {
 	Title         *string `json:"title"`
 	TargetCents   int64   `json:"targetCents"`
 	ProgressCents int64   `json:"progressCents"`
 }
 
-// Gif is as the API has it.
+// Gif: a GIF that messages and comments can have.
 type Gif struct {
 	ID       string `json:"id"`
 	Title    string `json:"title"`
@@ -1034,7 +1034,7 @@ type Gif struct {
 	Height   int64  `json:"height"`
 }
 
-// GifPage is a page of a list: Gif.
+// GifPage: a page of a list: Gif.
 type GifPage struct {
 	Items      []Gif   `json:"items"`
 	NextCursor *string `json:"nextCursor"`
@@ -1046,7 +1046,7 @@ type HiddenResult struct {
 	Hidden bool `json:"hidden"`
 }
 
-// Highlight is as the API has it.
+// Highlight: a collection of stories that is kept.
 type Highlight struct {
 	ID        string    `json:"id"`
 	Title     string    `json:"title"`
@@ -1055,14 +1055,14 @@ type Highlight struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// HighlightPage is a page of a list: Highlight.
+// HighlightPage: a page of a list: Highlight.
 type HighlightPage struct {
 	Items      []Highlight `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
 	HasMore    bool        `json:"hasMore"`
 }
 
-// Identity is as the API has it.
+// Identity: the organisation, the key in use, and what they may.
 type Identity struct {
 	// For a member, the browser's; it is in no list.
 	Key IdentityKey `json:"key"`
@@ -1077,7 +1077,7 @@ type Identity struct {
 	Scopes []string `json:"scopes"`
 }
 
-// IdentityKey is as the API has it.
+// IdentityKey: the key in use.
 type IdentityKey struct {
 	// The accounts that the key may use. Left out, all of them.
 	AccountIDs []string  `json:"accountIds"`
@@ -1090,7 +1090,7 @@ type IdentityKey struct {
 	Methods []string `json:"methods"`
 }
 
-// IdentityMember is as the API has it.
+// IdentityMember: the person who is signed in.
 type IdentityMember struct {
 	Email string `json:"email"`
 	ID    string `json:"id"`
@@ -1099,7 +1099,7 @@ type IdentityMember struct {
 	Role string `json:"role"`
 }
 
-// IdentityOrg is as the API has it.
+// IdentityOrg: the organisation.
 type IdentityOrg struct {
 	ContactEmail string `json:"contactEmail"`
 	// One of sandbox, live.
@@ -1109,7 +1109,7 @@ type IdentityOrg struct {
 	Plan        string `json:"plan"`
 }
 
-// Invitation is as the API has it.
+// Invitation: an invitation to the organisation that is open.
 type Invitation struct {
 	CreatedAt time.Time `json:"createdAt"`
 	Email     string    `json:"email"`
@@ -1121,20 +1121,20 @@ type Invitation struct {
 	Role string `json:"role"`
 }
 
-// InvitationSent is as the API has it.
+// InvitationSent: an invitation that was sent.
 type InvitationSent struct {
 	Invitation Invitation `json:"invitation"`
 	// The link to send. It is shown only here, works once, and only for the address.
 	URL string `json:"url"`
 }
 
-// InvitationWithdrawn is as the API has it.
+// InvitationWithdrawn: says that an invitation was withdrawn.
 type InvitationWithdrawn struct {
 	ID        string `json:"id"`
 	Withdrawn bool   `json:"withdrawn"`
 }
 
-// Key is as the API has it.
+// Key: an API key, without its secret.
 type Key struct {
 	// The accounts that the key may use. Left out, all of them.
 	AccountIDs []string  `json:"accountIds"`
@@ -1165,12 +1165,12 @@ type KeyCreatedData struct {
 	By EventActor `json:"by"`
 }
 
-// KeyList is as the API has it.
+// KeyList: the organisation's keys.
 type KeyList struct {
 	Keys []Key `json:"keys"`
 }
 
-// KeyRevoked is as the API has it.
+// KeyRevoked: says that a key was revoked.
 type KeyRevoked struct {
 	ID      string `json:"id"`
 	Revoked bool   `json:"revoked"`
@@ -1185,7 +1185,7 @@ type KeyRevokedData struct {
 	By EventActor `json:"by"`
 }
 
-// Label is as the API has it.
+// Label: a category of posts on the profile.
 type Label struct {
 	ID         string    `json:"id"`
 	Name       string    `json:"name"`
@@ -1193,7 +1193,7 @@ type Label struct {
 	CreatedAt  time.Time `json:"createdAt"`
 }
 
-// LabelPage is a page of a list: Label.
+// LabelPage: a page of a list: Label.
 type LabelPage struct {
 	Items      []Label `json:"items"`
 	NextCursor *string `json:"nextCursor"`
@@ -1205,7 +1205,7 @@ type LikedResult struct {
 	Liked bool `json:"liked"`
 }
 
-// Limits is as the API has it.
+// Limits: what the plan allows.
 type Limits struct {
 	AccountReadPerMinute   int64    `json:"accountReadPerMinute"`
 	AccountWritePerMinute  int64    `json:"accountWritePerMinute"`
@@ -1232,12 +1232,12 @@ type LinkClickedData struct {
 	Clicks int64  `json:"clicks"`
 }
 
-// LinkDelivery is sent with a call.
+// LinkDelivery is where a link is sent.
 type LinkDelivery struct {
 	Email string `json:"email,omitzero"`
 }
 
-// LinkStats is as the API has it.
+// LinkStats: how a link is doing.
 type LinkStats struct {
 	LinkID            string  `json:"linkId"`
 	Kind              string  `json:"kind"`
@@ -1251,14 +1251,14 @@ type LinkStats struct {
 	To                *string `json:"to"`
 }
 
-// LinkStatsPage is a page of a list: LinkStats.
+// LinkStatsPage: a page of a list: LinkStats.
 type LinkStatsPage struct {
 	Items      []LinkStats `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
 	HasMore    bool        `json:"hasMore"`
 }
 
-// List is as the API has it.
+// List: a named set of users.
 type List struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -1269,7 +1269,7 @@ type List struct {
 	CanEdit    bool   `json:"canEdit"`
 }
 
-// ListPage is a page of a list: List.
+// ListPage: a page of a list: List.
 type ListPage struct {
 	Items      []List  `json:"items"`
 	NextCursor *string `json:"nextCursor"`
@@ -1283,7 +1283,7 @@ type ListUpdatedData struct {
 	Removed *int64 `json:"removed"`
 }
 
-// ListedAccount is as the API has it.
+// ListedAccount: an account as it stands in the list.
 type ListedAccount struct {
 	// The same by hour, the current one last; only with activity.
 	Activity  []int64 `json:"activity"`
@@ -1324,7 +1324,7 @@ type ListedAccount struct {
 	Webhook *AccountWebhook `json:"webhook"`
 }
 
-// ListedWebhook is as the API has it.
+// ListedWebhook: a webhook as it stands in the list.
 type ListedWebhook struct {
 	AccountID string    `json:"accountId"`
 	CreatedAt time.Time `json:"createdAt"`
@@ -1350,7 +1350,7 @@ type ListedWebhook struct {
 	URL   string `json:"url"`
 }
 
-// Listener is as the API has it.
+// Listener: how the connection is doing that hears of an account's events.
 type Listener struct {
 	LastEventAt *time.Time `json:"lastEventAt"`
 	Since       *time.Time `json:"since"`
@@ -1367,28 +1367,28 @@ type ListenerGapData struct {
 	Backfilled bool       `json:"backfilled"`
 }
 
-// ListsAddUsersResult is as the API has it.
+// ListsAddUsersResult: how many users were put on a list.
 type ListsAddUsersResult struct {
 	Added   int64    `json:"added"`
 	Skipped []string `json:"skipped"`
 }
 
-// ListsClearResult is as the API has it.
+// ListsClearResult: how many users were taken off a list.
 type ListsClearResult struct {
 	Removed int64 `json:"removed"`
 }
 
-// ListsRemoveUsersResult is as the API has it.
+// ListsRemoveUsersResult: how many users were taken off a list.
 type ListsRemoveUsersResult struct {
 	Removed int64 `json:"removed"`
 }
 
-// ListsSetForUserResult is as the API has it.
+// ListsSetForUserResult: the lists that a user is on.
 type ListsSetForUserResult struct {
 	ListIDs []string `json:"listIds"`
 }
 
-// Log is as the API has it.
+// Log: a request that was made.
 type Log struct {
 	// Null if the request concerned none.
 	AccountID *string `json:"accountId"`
@@ -1424,7 +1424,7 @@ type Log struct {
 	UpstreamMs *float64 `json:"upstreamMs"`
 }
 
-// LogPage is a page of a list: Log.
+// LogPage: a page of a list: Log.
 type LogPage struct {
 	// Newest first.
 	Logs []Log `json:"logs"`
@@ -1432,7 +1432,7 @@ type LogPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// MassMessage is as the API has it.
+// MassMessage: a message to many.
 type MassMessage struct {
 	ID string `json:"id"`
 	// One of scheduled, sending, sent, canceled; others may come.
@@ -1451,7 +1451,7 @@ type MassMessage struct {
 	CreatedAt      time.Time  `json:"createdAt"`
 }
 
-// MassMessagePage is a page of a list: MassMessage.
+// MassMessagePage: a page of a list: MassMessage.
 type MassMessagePage struct {
 	Items      []MassMessage `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
@@ -1463,7 +1463,7 @@ type MassMessageSentData struct {
 	MassMessage MassMessage `json:"massMessage"`
 }
 
-// MassMessageStats is as the API has it.
+// MassMessageStats: how a message to many did.
 type MassMessageStats struct {
 	MassMessageID  string     `json:"massMessageId"`
 	Text           string     `json:"text"`
@@ -1476,19 +1476,19 @@ type MassMessageStats struct {
 	SentAt         *time.Time `json:"sentAt"`
 }
 
-// MassMessageStatsPage is a page of a list: MassMessageStats.
+// MassMessageStatsPage: a page of a list: MassMessageStats.
 type MassMessageStatsPage struct {
 	Items      []MassMessageStats `json:"items"`
 	NextCursor *string            `json:"nextCursor"`
 	HasMore    bool               `json:"hasMore"`
 }
 
-// MassMessagesEstimateResult is as the API has it.
+// MassMessagesEstimateResult: how many would get the message.
 type MassMessagesEstimateResult struct {
 	Recipients int64 `json:"recipients"`
 }
 
-// Me is as the API has it.
+// Me: the creator's own profile.
 type Me struct {
 	ID                  string      `json:"id"`
 	Username            string      `json:"username"`
@@ -1509,29 +1509,29 @@ type Me struct {
 	TwoFactor           MeTwoFactor `json:"twoFactor"`
 }
 
-// MeGetCapabilitiesResult is as the API has it.
+// MeGetCapabilitiesResult: what the creator may do on the platform.
 type MeGetCapabilitiesResult struct {
 	Capabilities []string `json:"capabilities"`
 }
 
-// MeGetRankingResult is as the API has it.
+// MeGetRankingResult: where the creator stands among all.
 type MeGetRankingResult struct {
 	TopPercentage float64 `json:"topPercentage"`
 }
 
-// MeGetStartDateResult is as the API has it.
+// MeGetStartDateResult: since when the creator is on the platform.
 type MeGetStartDateResult struct {
 	StartedAt time.Time `json:"startedAt"`
 }
 
-// MeTwoFactor is as the API has it.
+// MeTwoFactor: the ways in which the platform asks the creator for a code.
 type MeTwoFactor struct {
 	SMS  bool `json:"sms"`
 	App  bool `json:"app"`
 	Face bool `json:"face"`
 }
 
-// Media is as the API has it.
+// Media: a picture, film or sound.
 type Media struct {
 	ID string `json:"id"`
 	// One of photo, video, audio, gif; others may come.
@@ -1554,7 +1554,7 @@ type MediaFailedData struct {
 	Error    *string `json:"error"`
 }
 
-// MediaPage is a page of a list: Media.
+// MediaPage: a page of a list: Media.
 type MediaPage struct {
 	Items      []Media `json:"items"`
 	NextCursor *string `json:"nextCursor"`
@@ -1568,7 +1568,7 @@ type MediaReadyData struct {
 	Error    *string `json:"error"`
 }
 
-// MediaUse is as the API has it.
+// MediaUse: where a medium is used.
 type MediaUse struct {
 	// One of post, message, massMessage, story, draft; others may come.
 	Kind   string    `json:"kind"`
@@ -1576,14 +1576,14 @@ type MediaUse struct {
 	UsedAt time.Time `json:"usedAt"`
 }
 
-// MediaUsePage is a page of a list: MediaUse.
+// MediaUsePage: a page of a list: MediaUse.
 type MediaUsePage struct {
 	Items      []MediaUse `json:"items"`
 	NextCursor *string    `json:"nextCursor"`
 	HasMore    bool       `json:"hasMore"`
 }
 
-// Member is as the API has it.
+// Member: a person of the organisation.
 type Member struct {
 	Email    string    `json:"email"`
 	ID       string    `json:"id"`
@@ -1597,7 +1597,7 @@ type Member struct {
 	You bool `json:"you"`
 }
 
-// MemberRemoved is as the API has it.
+// MemberRemoved: says that a member was removed.
 type MemberRemoved struct {
 	ID      string `json:"id"`
 	Removed bool   `json:"removed"`
@@ -1610,7 +1610,7 @@ type MentionData struct {
 	RefID string `json:"refId"`
 }
 
-// Message is as the API has it.
+// Message: a message in a chat.
 type Message struct {
 	ID              string     `json:"id"`
 	ChatID          string     `json:"chatId"`
@@ -1654,7 +1654,7 @@ type MessageLikedData struct {
 	User      User   `json:"user"`
 }
 
-// MessagePage is a page of a list: Message.
+// MessagePage: a page of a list: Message.
 type MessagePage struct {
 	Items      []Message `json:"items"`
 	NextCursor *string   `json:"nextCursor"`
@@ -1693,7 +1693,7 @@ type MessageUnlikedData struct {
 	User      User   `json:"user"`
 }
 
-// MethodCatalog is as the API has it.
+// MethodCatalog: all methods of the platform.
 type MethodCatalog struct {
 	// Changes with everything the catalogue holds.
 	Hash    string       `json:"hash"`
@@ -1706,7 +1706,7 @@ type MethodCatalog struct {
 	Version string `json:"version"`
 }
 
-// MethodInfo is as the API has it.
+// MethodInfo: a method of the platform.
 type MethodInfo struct {
 	// One of read, write.
 	Access string `json:"access"`
@@ -1742,7 +1742,7 @@ type MethodInfo struct {
 	TimeoutMs int64  `json:"timeoutMs"`
 }
 
-// MintedKey is as the API has it.
+// MintedKey: a new key. Its secret is shown this once.
 type MintedKey struct {
 	// The accounts that the key may use. Left out, all of them.
 	AccountIDs []string  `json:"accountIds"`
@@ -1764,7 +1764,7 @@ type MutedResult struct {
 	Muted bool `json:"muted"`
 }
 
-// Notification is as the API has it.
+// Notification: a notification of the platform.
 type Notification struct {
 	ID        string    `json:"id"`
 	Type      string    `json:"type"`
@@ -1781,14 +1781,14 @@ type NotificationData struct {
 	Notification Notification `json:"notification"`
 }
 
-// NotificationPage is a page of a list: Notification.
+// NotificationPage: a page of a list: Notification.
 type NotificationPage struct {
 	Items      []Notification `json:"items"`
 	NextCursor *string        `json:"nextCursor"`
 	HasMore    bool           `json:"hasMore"`
 }
 
-// NotificationPreferences is as the API has it.
+// NotificationPreferences: what the platform tells the creator of.
 type NotificationPreferences struct {
 	Tips          bool `json:"tips"`
 	Subscriptions bool `json:"subscriptions"`
@@ -1802,17 +1802,17 @@ type NotificationPreferences struct {
 	Push          bool `json:"push"`
 }
 
-// NotificationsMarkAllReadResult is as the API has it.
+// NotificationsMarkAllReadResult: how many notifications were marked as read.
 type NotificationsMarkAllReadResult struct {
 	Read int64 `json:"read"`
 }
 
-// NotificationsMarkReadResult is as the API has it.
+// NotificationsMarkReadResult: how many notifications were marked as read.
 type NotificationsMarkReadResult struct {
 	Read int64 `json:"read"`
 }
 
-// NotificationsSetPreferencesPreferences is sent with a call.
+// NotificationsSetPreferencesPreferences is what the platform is to tell the creator of; what is left out stays.
 type NotificationsSetPreferencesPreferences struct {
 	Tips          *bool `json:"tips,omitzero"`
 	Subscriptions *bool `json:"subscriptions,omitzero"`
@@ -1838,7 +1838,7 @@ type OnlineData struct {
 	LastSeenAt *time.Time `json:"lastSeenAt"`
 }
 
-// OrgEventPage is a page of a list: OrgEvent.
+// OrgEventPage: a page of a list: OrgEvent.
 type OrgEventPage struct {
 	// Oldest first; with latest, newest first.
 	Events []Event `json:"events"`
@@ -1855,7 +1855,7 @@ type PayoutFailedData struct {
 	Reason *string       `json:"reason"`
 }
 
-// PayoutMethod is as the API has it.
+// PayoutMethod: a way in which the creator is paid.
 type PayoutMethod struct {
 	ID        string `json:"id"`
 	Kind      string `json:"kind"`
@@ -1864,7 +1864,7 @@ type PayoutMethod struct {
 	IsDefault bool   `json:"isDefault"`
 }
 
-// PayoutMethodPage is a page of a list: PayoutMethod.
+// PayoutMethodPage: a page of a list: PayoutMethod.
 type PayoutMethodPage struct {
 	Items      []PayoutMethod `json:"items"`
 	NextCursor *string        `json:"nextCursor"`
@@ -1877,7 +1877,7 @@ type PayoutPaidData struct {
 	Reason *string       `json:"reason"`
 }
 
-// PayoutRequest is as the API has it.
+// PayoutRequest: a payout.
 type PayoutRequest struct {
 	ID          string `json:"id"`
 	AmountCents int64  `json:"amountCents"`
@@ -1888,7 +1888,7 @@ type PayoutRequest struct {
 	PaidAt      *time.Time `json:"paidAt"`
 }
 
-// PayoutRequestPage is a page of a list: PayoutRequest.
+// PayoutRequestPage: a page of a list: PayoutRequest.
 type PayoutRequestPage struct {
 	Items      []PayoutRequest `json:"items"`
 	NextCursor *string         `json:"nextCursor"`
@@ -1901,7 +1901,7 @@ type PayoutRequestedData struct {
 	Reason *string       `json:"reason"`
 }
 
-// PayoutSchedule is as the API has it.
+// PayoutSchedule: when payouts are made by themselves.
 type PayoutSchedule struct {
 	Frequency      string     `json:"frequency"`
 	NextPayoutAt   *time.Time `json:"nextPayoutAt"`
@@ -1909,14 +1909,14 @@ type PayoutSchedule struct {
 	Method         string     `json:"method"`
 }
 
-// PayoutsGetEligibilityResult is as the API has it.
+// PayoutsGetEligibilityResult: whether a payout can be asked for, and why not.
 type PayoutsGetEligibilityResult struct {
 	Eligible bool     `json:"eligible"`
 	MinCents int64    `json:"minCents"`
 	Reasons  []string `json:"reasons"`
 }
 
-// Persona is as the API has it.
+// Persona: somebody whom one can sign in as on the sandbox.
 type Persona struct {
 	// What happens, for a person.
 	Effect string `json:"effect"`
@@ -1928,7 +1928,7 @@ type Persona struct {
 	Persona string `json:"persona"`
 }
 
-// PersonaList is as the API has it.
+// PersonaList: whom one can sign in as on the sandbox, and the codes that work.
 type PersonaList struct {
 	// Codes that mean something to every login.
 	Codes []SandboxCode `json:"codes"`
@@ -1944,7 +1944,7 @@ type PinnedResult struct {
 	Pinned bool `json:"pinned"`
 }
 
-// PlatformSession is as the API has it.
+// PlatformSession: a device that is signed in to the platform.
 type PlatformSession struct {
 	ID         string    `json:"id"`
 	Device     string    `json:"device"`
@@ -1956,14 +1956,14 @@ type PlatformSession struct {
 	IsCurrent  bool      `json:"isCurrent"`
 }
 
-// PlatformSessionPage is a page of a list: PlatformSession.
+// PlatformSessionPage: a page of a list: PlatformSession.
 type PlatformSessionPage struct {
 	Items      []PlatformSession `json:"items"`
 	NextCursor *string           `json:"nextCursor"`
 	HasMore    bool              `json:"hasMore"`
 }
 
-// Poll is as the API has it.
+// Poll: a poll on a post.
 type Poll struct {
 	Question      *string      `json:"question"`
 	Options       []PollOption `json:"options"`
@@ -1972,14 +1972,14 @@ type Poll struct {
 	EndsAt        *time.Time   `json:"endsAt"`
 }
 
-// PollOption is as the API has it.
+// PollOption: an answer of a poll.
 type PollOption struct {
 	ID    string `json:"id"`
 	Text  string `json:"text"`
 	Votes int64  `json:"votes"`
 }
 
-// Post is as the API has it.
+// Post: a post on the feed.
 type Post struct {
 	ID          string       `json:"id"`
 	AuthorID    string       `json:"authorId"`
@@ -2007,7 +2007,7 @@ type PostCommentedData struct {
 	Comment Comment `json:"comment"`
 }
 
-// PostDay is as the API has it.
+// PostDay: a day on which there are posts.
 type PostDay struct {
 	Date       string `json:"date"`
 	Purchases  int64  `json:"purchases"`
@@ -2035,7 +2035,7 @@ type PostFundraisingUpdatedData struct {
 	ProgressCents int64  `json:"progressCents"`
 }
 
-// PostLabel is as the API has it.
+// PostLabel: a category that a post is in.
 type PostLabel struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -2047,7 +2047,7 @@ type PostLikedData struct {
 	User   User   `json:"user"`
 }
 
-// PostPage is a page of a list: Post.
+// PostPage: a page of a list: Post.
 type PostPage struct {
 	Items      []Post  `json:"items"`
 	NextCursor *string `json:"nextCursor"`
@@ -2068,7 +2068,7 @@ type PostPurchasedData struct {
 	TransactionID string `json:"transactionId"`
 }
 
-// PostStats is as the API has it.
+// PostStats: how a post is doing.
 type PostStats struct {
 	PostID         string     `json:"postId"`
 	Text           string     `json:"text"`
@@ -2085,7 +2085,7 @@ type PostStats struct {
 	Days           []PostDay  `json:"days"`
 }
 
-// PostStatsPage is a page of a list: PostStats.
+// PostStatsPage: a page of a list: PostStats.
 type PostStatsPage struct {
 	Items      []PostStats `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
@@ -2099,13 +2099,13 @@ type PostUpdatedData struct {
 	Changes []string `json:"changes"`
 }
 
-// PostsCreateFundraising is sent with a call.
+// PostsCreateFundraising is what a fundraising post is to collect.
 type PostsCreateFundraising struct {
 	Title       string `json:"title,omitzero"`
 	TargetCents int64  `json:"targetCents"`
 }
 
-// PostsCreatePoll is sent with a call.
+// PostsCreatePoll is a poll that a post is to have.
 type PostsCreatePoll struct {
 	Question string    `json:"question,omitzero"`
 	Options  []string  `json:"options"`
@@ -2118,7 +2118,7 @@ type ProfileUpdatedData struct {
 	Changes []string `json:"changes"`
 }
 
-// Promotion is as the API has it.
+// Promotion: a discount for some time.
 type Promotion struct {
 	ID        string     `json:"id"`
 	Audience  string     `json:"audience"`
@@ -2134,14 +2134,14 @@ type Promotion struct {
 	State string `json:"state"`
 }
 
-// PromotionPage is a page of a list: Promotion.
+// PromotionPage: a page of a list: Promotion.
 type PromotionPage struct {
 	Items      []Promotion `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
 	HasMore    bool        `json:"hasMore"`
 }
 
-// Purchase is as the API has it.
+// Purchase: something that a fan has paid for.
 type Purchase struct {
 	User        User      `json:"user"`
 	Kind        string    `json:"kind"`
@@ -2150,14 +2150,14 @@ type Purchase struct {
 	PurchasedAt time.Time `json:"purchasedAt"`
 }
 
-// PurchasePage is a page of a list: Purchase.
+// PurchasePage: a page of a list: Purchase.
 type PurchasePage struct {
 	Items      []Purchase `json:"items"`
 	NextCursor *string    `json:"nextCursor"`
 	HasMore    bool       `json:"hasMore"`
 }
 
-// PurgeReceipt is as the API has it.
+// PurgeReceipt: proof that an account's secrets were destroyed.
 type PurgeReceipt struct {
 	// The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature.
 	Receipt json.RawMessage `json:"receipt"`
@@ -2169,7 +2169,7 @@ type QueueFailedData struct {
 	Error *string   `json:"error"`
 }
 
-// QueueItem is as the API has it.
+// QueueItem: something that is scheduled.
 type QueueItem struct {
 	ID string `json:"id"`
 	// One of post, message, stream, story; others may come.
@@ -2179,7 +2179,7 @@ type QueueItem struct {
 	State       string    `json:"state"`
 }
 
-// QueueItemPage is a page of a list: QueueItem.
+// QueueItemPage: a page of a list: QueueItem.
 type QueueItemPage struct {
 	Items      []QueueItem `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
@@ -2192,7 +2192,7 @@ type QueuePublishedData struct {
 	Error *string   `json:"error"`
 }
 
-// RateLimits is as the API has it.
+// RateLimits: what is left of the limits.
 type RateLimits struct {
 	// The limits of the account that accountId names.
 	Account *AccountWindows `json:"account"`
@@ -2211,7 +2211,7 @@ type ReadResult struct {
 	Read bool `json:"read"`
 }
 
-// Referral is as the API has it.
+// Referral: a creator who came by this one.
 type Referral struct {
 	ID            string    `json:"id"`
 	TransactionID string    `json:"transactionId"`
@@ -2221,14 +2221,14 @@ type Referral struct {
 	CreatedAt     time.Time `json:"createdAt"`
 }
 
-// ReferralPage is a page of a list: Referral.
+// ReferralPage: a page of a list: Referral.
 type ReferralPage struct {
 	Items      []Referral `json:"items"`
 	NextCursor *string    `json:"nextCursor"`
 	HasMore    bool       `json:"hasMore"`
 }
 
-// Region is as the API has it.
+// Region: a region by which traffic leaves.
 type Region struct {
 	// How long it last took to open a way out, in milliseconds; null if it is not known.
 	LatencyMs *float64 `json:"latencyMs"`
@@ -2236,7 +2236,7 @@ type Region struct {
 	Region    string   `json:"region"`
 }
 
-// ReleaseForm is as the API has it.
+// ReleaseForm: the consent of somebody who appears in media.
 type ReleaseForm struct {
 	ID        string     `json:"id"`
 	Name      string     `json:"name"`
@@ -2247,14 +2247,14 @@ type ReleaseForm struct {
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
-// ReleaseFormPage is a page of a list: ReleaseForm.
+// ReleaseFormPage: a page of a list: ReleaseForm.
 type ReleaseFormPage struct {
 	Items      []ReleaseForm `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
 	HasMore    bool          `json:"hasMore"`
 }
 
-// ReleaseFormsCreateInviteResult is as the API has it.
+// ReleaseFormsCreateInviteResult: a link by which somebody gives consent.
 type ReleaseFormsCreateInviteResult struct {
 	URL       string    `json:"url"`
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -2265,7 +2265,7 @@ type RemovedResult struct {
 	Removed bool `json:"removed"`
 }
 
-// Replay is as the API has it.
+// Replay: a range of events that is sent again.
 type Replay struct {
 	// The first event of the range, before the filter.
 	From string `json:"from"`
@@ -2298,44 +2298,44 @@ type RevokedResult struct {
 	Revoked bool `json:"revoked"`
 }
 
-// SandboxAccepted is as the API has it.
+// SandboxAccepted: says that it will happen.
 type SandboxAccepted struct {
 	Accepted bool `json:"accepted"`
 }
 
-// SandboxCode is as the API has it.
+// SandboxCode: a code, and what it does on the sandbox.
 type SandboxCode struct {
 	Code   string `json:"code"`
 	Effect string `json:"effect"`
 }
 
-// SandboxFault is as the API has it.
+// SandboxFault: trouble that is made on the sandbox.
 type SandboxFault struct {
 	Accepted bool `json:"accepted"`
 	// When it ends at the latest; null if it lasts until it has struck.
 	Until *time.Time `json:"until"`
 }
 
-// SandboxFaultsCleared is as the API has it.
+// SandboxFaultsCleared: says that the trouble is over.
 type SandboxFaultsCleared struct {
 	// How many faults were in force.
 	Cleared int64 `json:"cleared"`
 }
 
-// SandboxGenerator is as the API has it.
+// SandboxGenerator: events that are made at a rate.
 type SandboxGenerator struct {
 	PerSecond float64   `json:"perSecond"`
 	Running   bool      `json:"running"`
 	Until     time.Time `json:"until"`
 }
 
-// SandboxGeneratorStopped is as the API has it.
+// SandboxGeneratorStopped: says whether something ran.
 type SandboxGeneratorStopped struct {
 	// Whether something ran.
 	Stopped bool `json:"stopped"`
 }
 
-// SandboxSession is as the API has it.
+// SandboxSession: a session as a browser would have it, to connect by cookies.
 type SandboxSession struct {
 	// For POST /v1/connect/cookie, with userAgent and headers.
 	Cookie string `json:"cookie"`
@@ -2353,7 +2353,7 @@ type SdkCatalogChangedData struct {
 	Changed []string `json:"changed"`
 }
 
-// Series is as the API has it.
+// Series: numbers over time.
 type Series struct {
 	// cents, subscribers or visitors
 	Unit   string        `json:"unit"`
@@ -2361,13 +2361,13 @@ type Series struct {
 	Total  int64         `json:"total"`
 }
 
-// SeriesPoint is as the API has it.
+// SeriesPoint: one of them.
 type SeriesPoint struct {
 	At    time.Time `json:"at"`
 	Value int64     `json:"value"`
 }
 
-// ServiceStatus is as the API has it.
+// ServiceStatus: whether the service is well.
 type ServiceStatus struct {
 	// What the operators have to say; null if nothing.
 	Banner *Banner `json:"banner"`
@@ -2379,7 +2379,7 @@ type ServiceStatus struct {
 	Status string `json:"status"`
 }
 
-// Settings is as the API has it.
+// Settings: the creator's settings on the platform.
 type Settings struct {
 	Username              string   `json:"username"`
 	DisplayName           string   `json:"displayName"`
@@ -2400,17 +2400,17 @@ type SettingsChangedData struct {
 	Changes []string `json:"changes"`
 }
 
-// SettingsCheckUsernameResult is as the API has it.
+// SettingsCheckUsernameResult: whether a name is free.
 type SettingsCheckUsernameResult struct {
 	Available bool `json:"available"`
 }
 
-// SettingsGetBlockedCountriesResult is as the API has it.
+// SettingsGetBlockedCountriesResult: countries that do not see the creator.
 type SettingsGetBlockedCountriesResult struct {
 	Countries []string `json:"countries"`
 }
 
-// SettingsSetBlockedCountriesResult is as the API has it.
+// SettingsSetBlockedCountriesResult: countries that do not see the creator.
 type SettingsSetBlockedCountriesResult struct {
 	Countries []string `json:"countries"`
 }
@@ -2420,7 +2420,7 @@ type SharedResult struct {
 	Shared bool `json:"shared"`
 }
 
-// SignatureCheck is as the API has it.
+// SignatureCheck: what became of a signature that was checked.
 type SignatureCheck struct {
 	// Whose webhook it was held against; null if that is not known.
 	AccountID *string `json:"accountId"`
@@ -2437,14 +2437,14 @@ type SignatureCheck struct {
 	Verdict string `json:"verdict"`
 }
 
-// SignatureDetail is as the API has it.
+// SignatureDetail: what was looked at.
 type SignatureDetail struct {
 	// Such as trailing_newline, reserialized, charset, truncated, no_prefix. The set may grow.
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// SocialLink is as the API has it.
+// SocialLink: a link to the creator elsewhere.
 type SocialLink struct {
 	ID        string    `json:"id"`
 	Label     string    `json:"label"`
@@ -2452,14 +2452,14 @@ type SocialLink struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// SocialLinkPage is a page of a list: SocialLink.
+// SocialLinkPage: a page of a list: SocialLink.
 type SocialLinkPage struct {
 	Items      []SocialLink `json:"items"`
 	NextCursor *string      `json:"nextCursor"`
 	HasMore    bool         `json:"hasMore"`
 }
 
-// Statement is as the API has it.
+// Statement: what was earned between two days.
 type Statement struct {
 	From         string          `json:"from"`
 	To           string          `json:"to"`
@@ -2476,7 +2476,7 @@ type Statement struct {
 	ChargebacksCents int64 `json:"chargebacksCents"`
 }
 
-// StatementLine is as the API has it.
+// StatementLine: what was earned in one way.
 type StatementLine struct {
 	Type       string `json:"type"`
 	Count      int64  `json:"count"`
@@ -2485,12 +2485,12 @@ type StatementLine struct {
 	NetCents   int64  `json:"netCents"`
 }
 
-// StatisticsCountriesResult is as the API has it.
+// StatisticsCountriesResult: visitors and fans by country.
 type StatisticsCountriesResult struct {
 	Items []CountryStats `json:"items"`
 }
 
-// StatsOverview is as the API has it.
+// StatsOverview: the most important numbers.
 type StatsOverview struct {
 	From               string `json:"from"`
 	To                 string `json:"to"`
@@ -2517,7 +2517,7 @@ type StoppedResult struct {
 	Stopped bool `json:"stopped"`
 }
 
-// Story is as the API has it.
+// Story: a story, which ends after 24 hours.
 type Story struct {
 	ID        string    `json:"id"`
 	Media     []Media   `json:"media"`
@@ -2534,7 +2534,7 @@ type StoryExpiredData struct {
 	StoryID string `json:"storyId"`
 }
 
-// StoryPage is a page of a list: Story.
+// StoryPage: a page of a list: Story.
 type StoryPage struct {
 	Items      []Story `json:"items"`
 	NextCursor *string `json:"nextCursor"`
@@ -2546,7 +2546,7 @@ type StoryPublishedData struct {
 	Story Story `json:"story"`
 }
 
-// StoryStats is as the API has it.
+// StoryStats: how a story is doing.
 type StoryStats struct {
 	StoryID   string    `json:"storyId"`
 	Views     int64     `json:"views"`
@@ -2557,7 +2557,7 @@ type StoryStats struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// StoryStatsPage is a page of a list: StoryStats.
+// StoryStatsPage: a page of a list: StoryStats.
 type StoryStatsPage struct {
 	Items      []StoryStats `json:"items"`
 	NextCursor *string      `json:"nextCursor"`
@@ -2570,21 +2570,21 @@ type StoryViewedData struct {
 	Views   int64  `json:"views"`
 }
 
-// StoryViewer is as the API has it.
+// StoryViewer: somebody who has seen a story.
 type StoryViewer struct {
 	User     User      `json:"user"`
 	ViewedAt time.Time `json:"viewedAt"`
 	IsLiked  bool      `json:"isLiked"`
 }
 
-// StoryViewerPage is a page of a list: StoryViewer.
+// StoryViewerPage: a page of a list: StoryViewer.
 type StoryViewerPage struct {
 	Items      []StoryViewer `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
 	HasMore    bool          `json:"hasMore"`
 }
 
-// Stream is as the API has it.
+// Stream: a live stream.
 type Stream struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
@@ -2616,7 +2616,7 @@ type StreamLikedData struct {
 	Likes    int64  `json:"likes"`
 }
 
-// StreamPage is a page of a list: Stream.
+// StreamPage: a page of a list: Stream.
 type StreamPage struct {
 	Items      []Stream `json:"items"`
 	NextCursor *string  `json:"nextCursor"`
@@ -2628,7 +2628,7 @@ type StreamStartedData struct {
 	Stream Stream `json:"stream"`
 }
 
-// StreamStats is as the API has it.
+// StreamStats: how a live stream did.
 type StreamStats struct {
 	StreamID    string    `json:"streamId"`
 	Title       string    `json:"title"`
@@ -2643,7 +2643,7 @@ type StreamStats struct {
 	StartsAt    time.Time `json:"startsAt"`
 }
 
-// StreamStatsPage is a page of a list: StreamStats.
+// StreamStatsPage: a page of a list: StreamStats.
 type StreamStatsPage struct {
 	Items      []StreamStats `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
@@ -2679,7 +2679,7 @@ type SubscribedData struct {
 	Source    SubscribedDataSource `json:"source"`
 }
 
-// SubscribedDataSource is as the API has it.
+// SubscribedDataSource: by which way a fan came.
 type SubscribedDataSource struct {
 	Kind   string  `json:"kind"`
 	LinkID *string `json:"linkId"`
@@ -2692,7 +2692,7 @@ type SubscriptionExpiredData struct {
 	TotalSpentCents int64     `json:"totalSpentCents"`
 }
 
-// SubscriptionPeriod is as the API has it.
+// SubscriptionPeriod: a time for which a fan subscribed.
 type SubscriptionPeriod struct {
 	StartedAt  time.Time  `json:"startedAt"`
 	EndedAt    *time.Time `json:"endedAt"`
@@ -2702,7 +2702,7 @@ type SubscriptionPeriod struct {
 	Months int64  `json:"months"`
 }
 
-// SubscriptionPeriodPage is a page of a list: SubscriptionPeriod.
+// SubscriptionPeriodPage: a page of a list: SubscriptionPeriod.
 type SubscriptionPeriodPage struct {
 	Items      []SubscriptionPeriod `json:"items"`
 	NextCursor *string              `json:"nextCursor"`
@@ -2717,7 +2717,7 @@ type SubscriptionRenewedData struct {
 	Renewals   int64      `json:"renewals"`
 }
 
-// TaxStatus is as the API has it.
+// TaxStatus: whether the creator's tax papers are in order.
 type TaxStatus struct {
 	Status             string     `json:"status"`
 	Form               string     `json:"form"`
@@ -2726,7 +2726,7 @@ type TaxStatus struct {
 	SubmittedAt        *time.Time `json:"submittedAt"`
 }
 
-// Team is as the API has it.
+// Team: the people of the organisation.
 type Team struct {
 	// Those that can still be taken up.
 	Invitations []Invitation `json:"invitations"`
@@ -2750,7 +2750,7 @@ type TipsData struct {
 	Target      TipsDataTarget `json:"target"`
 }
 
-// TipsDataTarget is as the API has it.
+// TipsDataTarget: what was tipped.
 type TipsDataTarget struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
@@ -2763,7 +2763,7 @@ type ToastData struct {
 	Text  string `json:"text"`
 }
 
-// TrackingLink is as the API has it.
+// TrackingLink: a link that tells who came by it.
 type TrackingLink struct {
 	ID           string     `json:"id"`
 	Name         string     `json:"name"`
@@ -2777,14 +2777,14 @@ type TrackingLink struct {
 	EndedAt      *time.Time `json:"endedAt"`
 }
 
-// TrackingLinkPage is a page of a list: TrackingLink.
+// TrackingLinkPage: a page of a list: TrackingLink.
 type TrackingLinkPage struct {
 	Items      []TrackingLink `json:"items"`
 	NextCursor *string        `json:"nextCursor"`
 	HasMore    bool           `json:"hasMore"`
 }
 
-// Transaction is as the API has it.
+// Transaction: money that was earned.
 type Transaction struct {
 	ID         string    `json:"id"`
 	Type       string    `json:"type"`
@@ -2803,7 +2803,7 @@ type TransactionData struct {
 	Transaction Transaction `json:"transaction"`
 }
 
-// TransactionPage is a page of a list: Transaction.
+// TransactionPage: a page of a list: Transaction.
 type TransactionPage struct {
 	Items      []Transaction `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
@@ -2819,7 +2819,7 @@ type TrialClaimedData struct {
 	ExpiresAt   time.Time `json:"expiresAt"`
 }
 
-// TrialLink is as the API has it.
+// TrialLink: a link to a free trial.
 type TrialLink struct {
 	ID           string     `json:"id"`
 	Name         string     `json:"name"`
@@ -2837,7 +2837,7 @@ type TrialLink struct {
 	ExpiresAt    *time.Time `json:"expiresAt"`
 }
 
-// TrialLinkPage is a page of a list: TrialLink.
+// TrialLinkPage: a page of a list: TrialLink.
 type TrialLinkPage struct {
 	Items      []TrialLink `json:"items"`
 	NextCursor *string     `json:"nextCursor"`
@@ -2861,7 +2861,7 @@ type UnsentResult struct {
 	Unsent bool `json:"unsent"`
 }
 
-// Upload is as the API has it.
+// Upload: a file on its way to the platform.
 type Upload struct {
 	ID string `json:"id"`
 	// One of open, uploading, processing, ready, failed, aborted; others may come.
@@ -2872,46 +2872,46 @@ type Upload struct {
 	Error    *string      `json:"error"`
 }
 
-// UploadPart is as the API has it.
+// UploadPart: a part of it that has arrived.
 type UploadPart struct {
 	Number int64  `json:"number"`
 	Size   int64  `json:"size"`
 	ETag   string `json:"etag"`
 }
 
-// UploadedPart is as the API has it.
+// UploadedPart: a part that was sent.
 type UploadedPart struct {
 	// What the platform calls the part; uploads.complete takes it.
 	ETag   string `json:"etag"`
 	Number int64  `json:"number"`
 }
 
-// UploadsCheckResult is as the API has it.
+// UploadsCheckResult: whether the platform has a file already.
 type UploadsCheckResult struct {
 	Exists  bool    `json:"exists"`
 	MediaID *string `json:"mediaId"`
 }
 
-// UploadsCompletePart is as the API has it.
+// UploadsCompletePart: a part that was sent.
 type UploadsCompletePart struct {
 	Number int64  `json:"number"`
 	ETag   string `json:"etag"`
 }
 
-// UploadsGetPartUrlResult is as the API has it.
+// UploadsGetPartUrlResult: where a part is sent to.
 type UploadsGetPartUrlResult struct {
 	URL       string                     `json:"url"`
 	Headers   map[string]json.RawMessage `json:"headers"`
 	ExpiresAt time.Time                  `json:"expiresAt"`
 }
 
-// Usage is as the API has it.
+// Usage: limits, and what is used of them.
 type Usage struct {
 	RateLimits RateLimits  `json:"rateLimits"`
 	Usage      UsagePeriod `json:"usage"`
 }
 
-// UsageFigures is as the API has it.
+// UsageFigures: numbers of a time.
 type UsageFigures struct {
 	// All calls: succeeded, limited, clientErrors and failed together.
 	Calls int64 `json:"calls"`
@@ -2936,7 +2936,7 @@ type UsageFigures struct {
 	Succeeded int64    `json:"succeeded"`
 }
 
-// UsagePeriod is as the API has it.
+// UsagePeriod: what was used this month.
 type UsagePeriod struct {
 	// Accounts that are connected right now.
 	Accounts AccountUsage `json:"accounts"`
@@ -2953,7 +2953,7 @@ type UsagePeriod struct {
 	PeriodStart time.Time  `json:"periodStart"`
 }
 
-// UsagePoint is as the API has it.
+// UsagePoint: numbers of an hour or a day.
 type UsagePoint struct {
 	// When the point begins.
 	At time.Time `json:"at"`
@@ -2980,7 +2980,7 @@ type UsagePoint struct {
 	Succeeded int64    `json:"succeeded"`
 }
 
-// UsageSeries is as the API has it.
+// UsageSeries: calls and events over time.
 type UsageSeries struct {
 	// One of hour, day.
 	By string `json:"by"`
@@ -3004,7 +3004,7 @@ type UsageThresholdData struct {
 	Used    int64  `json:"used"`
 }
 
-// UsageWindow is as the API has it.
+// UsageWindow: what is left of a limit.
 type UsageWindow struct {
 	// -1 means unlimited.
 	Limit     int64 `json:"limit"`
@@ -3013,7 +3013,7 @@ type UsageWindow struct {
 	Reset int64 `json:"reset"`
 }
 
-// User is as the API has it.
+// User: a user of the platform, as the creator sees them.
 type User struct {
 	ID           string     `json:"id"`
 	Username     string     `json:"username"`
@@ -3027,19 +3027,19 @@ type User struct {
 	ListIDs      []string   `json:"listIds"`
 }
 
-// UserPage is a page of a list: User.
+// UserPage: a page of a list: User.
 type UserPage struct {
 	Items      []User  `json:"items"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
 }
 
-// VaultDeleteResult is as the API has it.
+// VaultDeleteResult: the media that were deleted.
 type VaultDeleteResult struct {
 	Deleted []string `json:"deleted"`
 }
 
-// VaultFolder is as the API has it.
+// VaultFolder: a folder of the media library.
 type VaultFolder struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name"`
@@ -3047,7 +3047,7 @@ type VaultFolder struct {
 	IsSystem bool              `json:"isSystem"`
 }
 
-// VaultFolderCounts is as the API has it.
+// VaultFolderCounts: how many media a folder has.
 type VaultFolderCounts struct {
 	Photo int64 `json:"photo"`
 	Video int64 `json:"video"`
@@ -3055,30 +3055,30 @@ type VaultFolderCounts struct {
 	Gif   int64 `json:"gif"`
 }
 
-// VaultFolderPage is a page of a list: VaultFolder.
+// VaultFolderPage: a page of a list: VaultFolder.
 type VaultFolderPage struct {
 	Items      []VaultFolder `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
 	HasMore    bool          `json:"hasMore"`
 }
 
-// VaultFoldersAddMediaResult is as the API has it.
+// VaultFoldersAddMediaResult: how many media were put into a folder.
 type VaultFoldersAddMediaResult struct {
 	Added int64 `json:"added"`
 }
 
-// VaultFoldersRemoveMediaResult is as the API has it.
+// VaultFoldersRemoveMediaResult: how many media were taken out of a folder.
 type VaultFoldersRemoveMediaResult struct {
 	Removed int64 `json:"removed"`
 }
 
-// VaultGetDownloadUrlResult is as the API has it.
+// VaultGetDownloadUrlResult: where a medium can be downloaded from.
 type VaultGetDownloadUrlResult struct {
 	URL       string    `json:"url"`
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// Webhook is as the API has it.
+// Webhook: where an account's events are sent.
 type Webhook struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it failed
@@ -3102,7 +3102,7 @@ type Webhook struct {
 	URL                string    `json:"url"`
 }
 
-// WebhookCounts is as the API has it.
+// WebhookCounts: how many webhooks are in each state.
 type WebhookCounts struct {
 	Disabled int64 `json:"disabled"`
 	Failing  int64 `json:"failing"`
@@ -3112,7 +3112,7 @@ type WebhookCounts struct {
 	Paused int64 `json:"paused"`
 }
 
-// WebhookDeleted is as the API has it.
+// WebhookDeleted: says that a webhook was deleted.
 type WebhookDeleted struct {
 	Deleted bool `json:"deleted"`
 	// The account's id.
@@ -3126,7 +3126,7 @@ type WebhookDisabledData struct {
 	FailingSinceSec int64  `json:"failingSinceSec"`
 }
 
-// WebhookHealth is as the API has it.
+// WebhookHealth: how a webhook is doing.
 type WebhookHealth struct {
 	// How many of the account's events are behind the cursor.
 	Backlog int64 `json:"backlog"`
@@ -3150,7 +3150,7 @@ type WebhookHealth struct {
 	State string `json:"state"`
 }
 
-// WebhookPage is a page of a list: Webhook.
+// WebhookPage: a page of a list: Webhook.
 type WebhookPage struct {
 	// How many there are in each state, whatever was asked for.
 	Counts WebhookCounts `json:"counts"`
@@ -3167,7 +3167,7 @@ type WebhookRecoveredData struct {
 	FailingSinceSec int64  `json:"failingSinceSec"`
 }
 
-// WebhookTest is as the API has it.
+// WebhookTest: what a webhook answered to a test.
 type WebhookTest struct {
 	// Whether the answer was a 2xx.
 	Delivered  bool  `json:"delivered"`
@@ -3178,7 +3178,7 @@ type WebhookTest struct {
 	Status int64 `json:"status"`
 }
 
-// WelcomeMessage is as the API has it.
+// WelcomeMessage: the message that new fans get.
 type WelcomeMessage struct {
 	Enabled    bool    `json:"enabled"`
 	Text       string  `json:"text"`

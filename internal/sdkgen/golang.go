@@ -278,7 +278,7 @@ func (g *goWriter) types() {
 			g.params(t, false, true)
 			continue
 		}
-		g.comment("", g.about(t))
+		g.comment("", t.Name+": "+lower(t.Doc))
 		g.printf("type %s struct {\n", t.Name)
 		for _, f := range t.Fields {
 			g.comment("", f.described())
@@ -287,17 +287,6 @@ func (g *goWriter) types() {
 		g.printf("}\n\n")
 	}
 	g.file(fileName("types"))
-}
-
-// about is a type's comment. Most schemas have no words of their own; their fields have.
-func (g *goWriter) about(t *Type) string {
-	if t.Doc != "" {
-		return t.Name + ": " + lower(t.Doc)
-	}
-	if page, ok := strings.CutSuffix(t.Name, "Page"); ok && t.Field("nextCursor") != nil {
-		return t.Name + " is a page of a list: " + page + "."
-	}
-	return t.Name + " is as the API has it."
 }
 
 // described is the field's doc, with what it can be.
@@ -334,7 +323,7 @@ func (g *goWriter) params(t *Type, update, tristate bool) {
 		return
 	}
 	g.written[t.Name] = true
-	g.comment("", t.Name+" is "+lower(cmpOr(t.Doc, "Sent with a call.")))
+	g.comment("", t.Name+" is "+lower(t.Doc))
 	g.printf("type %s struct {\n", t.Name)
 	for _, f := range t.Fields {
 		doc := f.described()

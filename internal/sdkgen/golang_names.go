@@ -76,10 +76,3 @@ func lower(sentence string) string {
 	}
 	return string(unicode.ToLower(first)) + sentence[size:]
 }
-
-func cmpOr(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}

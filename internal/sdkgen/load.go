@@ -186,9 +186,6 @@ func (l *loader) events(platform *catalog.Catalog) {
 			e.Service = true
 			schema = serviceData[k.Name]
 		}
-		if e.Doc == "" {
-			e.Doc = platformEvents[k.Name]
-		}
 		if schema == nil {
 			elem := Ref{Kind: Any}
 			e.Data = Ref{Kind: Map, Elem: &elem}
@@ -198,7 +195,7 @@ func (l *loader) events(platform *catalog.Catalog) {
 			l.catalog = theirs
 			e.Data = l.ref(s, Title(k.Name, "Data"))
 			l.catalog = false
-			if t := l.model.byName[e.Data.Name]; t != nil && t.Doc == "" {
+			if t := l.model.byName[e.Data.Name]; t != nil && t.Doc == "" && strings.HasSuffix(t.Name, "Data") {
 				t.Doc = "What is in the event " + k.Name + "."
 			}
 		}

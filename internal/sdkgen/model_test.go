@@ -95,6 +95,9 @@ func TestEveryReferenceIsKnown(t *testing.T) {
 		}
 	}
 	for _, typ := range m.Types {
+		if typ.Doc == "" && typ.Name != "Event" {
+			t.Errorf("%s is not described; see type_docs.go", typ.Name)
+		}
 		for _, f := range typ.Fields {
 			check(typ.Name+"."+f.JSON, f.Type)
 		}

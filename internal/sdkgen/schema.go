@@ -184,8 +184,16 @@ func (l *loader) define(schema, name string) *Type {
 	return t
 }
 
-// finish sorts what has an order by name.
+// finish describes what has no words of its own, and sorts what has an order by name.
 func (l *loader) finish() {
+	for _, t := range l.model.Types {
+		if t.Doc == "" {
+			t.Doc = typeDocs[t.Name]
+		}
+		if of, page := strings.CutSuffix(t.Name, "Page"); page && t.Doc == "" {
+			t.Doc = "A page of a list: " + of + "."
+		}
+	}
 	slices.SortFunc(l.model.Types, func(a, b *Type) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.model.Resources, func(a, b *Resource) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.model.Groups, func(a, b *Group) int { return cmp.Compare(a.Name, b.Name) })

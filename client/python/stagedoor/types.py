@@ -173,7 +173,7 @@ class AbortedResult(TypedDict):
 
 
 class Account(TypedDict):
-    """An account."""
+    """A creator's account that is connected."""
 
     avatarUrl: str | None
     createdAt: str
@@ -234,7 +234,7 @@ AccountConnectedData = TypedDict(
 
 
 class AccountDefaults(TypedDict):
-    """An account defaults."""
+    """The limits of every account, unless it has its own."""
 
     readPerMinute: int
     reset: int
@@ -256,7 +256,7 @@ AccountDegradedData = TypedDict(
 
 
 class AccountDisconnected(TypedDict):
-    """An account disconnected."""
+    """Says that an account was disconnected."""
 
     deleted: bool
     id: str
@@ -280,7 +280,7 @@ AccountDisconnectedData = TypedDict(
 
 
 class AccountPage(TypedDict):
-    """An account page."""
+    """A page of a list: Account."""
 
     accounts: list[ListedAccount]
     """In the order in which they were first connected, unless order says otherwise."""
@@ -414,7 +414,7 @@ AccountUpdatedData = TypedDict(
 
 
 class AccountUsage(TypedDict):
-    """An account usage."""
+    """How many accounts there are."""
 
     byState: dict[str, int]
     """How many are in each state; states that none is in are left out."""
@@ -424,13 +424,13 @@ class AccountUsage(TypedDict):
 
 
 class AccountWebhook(TypedDict):
-    """An account webhook."""
+    """How an account's webhook is doing."""
 
     state: AccountWebhookState
 
 
 class AccountWindows(TypedDict):
-    """An account windows."""
+    """What is left of an account's limits."""
 
     read: UsageWindow
     """Calls per minute that read."""
@@ -439,7 +439,7 @@ class AccountWindows(TypedDict):
 
 
 class Attempt(TypedDict):
-    """What is in the event connect.attempt_updated."""
+    """An attempt to connect an account."""
 
     account_id: str | None
     """The account; present once the state is completed_success, or from the start when an account is reconnected."""
@@ -485,7 +485,7 @@ class Attempt(TypedDict):
 
 
 class AttemptFailure(TypedDict):
-    """An attempt failure."""
+    """Why an attempt failed."""
 
     code: str
     message: str
@@ -496,14 +496,14 @@ class AttemptFailure(TypedDict):
 
 
 class AttemptPage(TypedDict):
-    """An attempt page."""
+    """A page of a list: Attempt."""
 
     attempts: list[Attempt]
     nextCursor: str | None
 
 
 class AttemptUsage(TypedDict):
-    """An attempt usage."""
+    """How many attempts to connect there were."""
 
     failed: int
     started: int
@@ -511,7 +511,7 @@ class AttemptUsage(TypedDict):
 
 
 class AuditActor(TypedDict):
-    """An audit actor."""
+    """Who did something."""
 
     id: str
     kind: AuditActorKind
@@ -519,7 +519,7 @@ class AuditActor(TypedDict):
 
 
 class AuditEntry(TypedDict):
-    """An audit entry."""
+    """Something that was done in the organisation."""
 
     action: str
     actor: AuditActor
@@ -537,7 +537,7 @@ class AuditEntry(TypedDict):
 
 
 class AuditPage(TypedDict):
-    """An audit page."""
+    """A page of a list: Audit."""
 
     entries: list[AuditEntry]
     """Newest first."""
@@ -553,7 +553,7 @@ class AutoRenewChangedData(TypedDict):
 
 
 class Balance(TypedDict):
-    """A balance."""
+    """Money that the creator has on the platform."""
 
     availableCents: int
     pendingCents: int
@@ -562,7 +562,7 @@ class Balance(TypedDict):
 
 
 class Banner(TypedDict):
-    """A banner."""
+    """What the operators of the service have to say to everybody."""
 
     level: Literal["info", "warning", "critical"]
     text: str
@@ -577,7 +577,7 @@ class BlockedResult(TypedDict):
 
 
 class BrowserPerson(TypedDict):
-    """A browser person."""
+    """Who is signed in."""
 
     email: str
     id: str
@@ -585,7 +585,7 @@ class BrowserPerson(TypedDict):
 
 
 class BrowserSession(TypedDict):
-    """A browser session."""
+    """A browser that is signed in to the dashboard."""
 
     createdAt: str
     current: bool
@@ -600,21 +600,21 @@ class BrowserSession(TypedDict):
 
 
 class BrowserSessionEnded(TypedDict):
-    """A browser session ended."""
+    """Says that a browser was signed out."""
 
     ended: bool
     id: str
 
 
 class BrowserSessionList(TypedDict):
-    """A browser session list."""
+    """Browsers that are signed in."""
 
     sessions: list[BrowserSession]
     """Newest first."""
 
 
 class Bundle(TypedDict):
-    """A bundle."""
+    """A subscription of several months at a discount."""
 
     id: str
     months: int
@@ -623,7 +623,7 @@ class Bundle(TypedDict):
 
 
 class BundlePage(TypedDict):
-    """A bundle page."""
+    """A page of a list: Bundle."""
 
     items: list[Bundle]
     nextCursor: str | None
@@ -631,7 +631,7 @@ class BundlePage(TypedDict):
 
 
 class CallUsage(TypedDict):
-    """A call usage."""
+    """How many calls were made."""
 
     failed: int
     rateLimited: int
@@ -651,7 +651,7 @@ class CanceledResult(TypedDict):
 
 
 class Chargeback(TypedDict):
-    """A chargeback."""
+    """A payment that was taken back."""
 
     id: str
     transactionId: str
@@ -667,7 +667,7 @@ class ChargebackData(TypedDict):
 
 
 class ChargebackPage(TypedDict):
-    """A chargeback page."""
+    """A page of a list: Chargeback."""
 
     items: list[Chargeback]
     nextCursor: str | None
@@ -675,7 +675,7 @@ class ChargebackPage(TypedDict):
 
 
 class Chat(TypedDict):
-    """A chat."""
+    """A conversation with one person."""
 
     id: str
     user: User
@@ -690,7 +690,7 @@ class Chat(TypedDict):
 
 
 class ChatPage(TypedDict):
-    """A chat page."""
+    """A page of a list: Chat."""
 
     items: list[Chat]
     nextCursor: str | None
@@ -705,13 +705,13 @@ class ChatReadData(TypedDict):
 
 
 class ChatsMarkAllReadResult(TypedDict):
-    """A chats mark all read result."""
+    """How many chats were marked as read."""
 
     count: int
 
 
 class Comment(TypedDict):
-    """A comment."""
+    """A comment on a post or a live stream."""
 
     id: str
     postId: str
@@ -726,7 +726,7 @@ class Comment(TypedDict):
 
 
 class CommentPage(TypedDict):
-    """A comment page."""
+    """A page of a list: Comment."""
 
     items: list[Comment]
     nextCursor: str | None
@@ -734,7 +734,7 @@ class CommentPage(TypedDict):
 
 
 class ConnectFlow(TypedDict):
-    """A connect flow."""
+    """A way to connect an account."""
 
     enabled: bool
     fields: list[ConnectFlowField]
@@ -744,7 +744,7 @@ class ConnectFlow(TypedDict):
 
 
 class ConnectFlowField(TypedDict):
-    """A connect flow field."""
+    """Something that a way to connect asks for."""
 
     id: str
     max_length: NotRequired[int]
@@ -754,13 +754,13 @@ class ConnectFlowField(TypedDict):
 
 
 class ConnectFlowList(TypedDict):
-    """A connect flow list."""
+    """Ways to connect an account."""
 
     flows: list[ConnectFlow]
 
 
 class ConnectFunnel(TypedDict):
-    """A connect funnel."""
+    """How far creators come when they connect."""
 
     byMethod: dict[str, ConnectFunnelMethod]
     """The same by the way to connect: credentials, mobile_app, cookie, curl."""
@@ -784,7 +784,7 @@ class ConnectFunnel(TypedDict):
 
 
 class ConnectFunnelMethod(TypedDict):
-    """A connect funnel method."""
+    """The same for one way to connect."""
 
     challenge: int
     connected: int
@@ -793,7 +793,7 @@ class ConnectFunnelMethod(TypedDict):
 
 
 class ConnectPage(TypedDict):
-    """A connect page."""
+    """How the pages look that creators see."""
 
     allowed_origins: list[str]
     """Origins that may frame pages of attempts and of sessions that name none."""
@@ -808,7 +808,7 @@ class ConnectPage(TypedDict):
 
 
 class ConnectSession(TypedDict):
-    """A connect session."""
+    """A link by which a creator connects on a page of ours."""
 
     account_id: str | None
     attempts: list[str]
@@ -842,7 +842,7 @@ class ConnectSessionFinishedData(TypedDict):
 
 
 class ConnectSessionPage(TypedDict):
-    """A connect session page."""
+    """A page of a list: ConnectSession."""
 
     nextCursor: str | None
     """Null on the last page."""
@@ -851,7 +851,7 @@ class ConnectSessionPage(TypedDict):
 
 
 class Cookie(TypedDict):
-    """A cookie."""
+    """A cookie of the platform's."""
 
     domain: NotRequired[str]
     expires: NotRequired[Any]
@@ -863,7 +863,7 @@ class Cookie(TypedDict):
 
 
 class CountryStats(TypedDict):
-    """A country stats."""
+    """Visitors and fans of one country."""
 
     country: str
     activeSubscribers: int
@@ -874,7 +874,7 @@ class CountryStats(TypedDict):
 
 
 class Counts(TypedDict):
-    """What is in the event counts."""
+    """Unread counters."""
 
     chats: int
     priorityChats: int
@@ -884,7 +884,7 @@ class Counts(TypedDict):
 
 
 class CurlAttempt(TypedDict):
-    """A curl attempt."""
+    """An attempt to connect, with what was found in the command."""
 
     account_id: str | None
     """The account; present once the state is completed_success, or from the start when an account is reconnected."""
@@ -932,7 +932,7 @@ class CurlAttempt(TypedDict):
 
 
 class CurlExtract(TypedDict):
-    """A curl extract."""
+    """What was found in a copied command."""
 
     cookies: list[str]
     """Names of the cookies that are used."""
@@ -949,7 +949,7 @@ class DeletedResult(TypedDict):
 
 
 class Delivery(TypedDict):
-    """A delivery."""
+    """One try to deliver an event to a webhook."""
 
     accountId: str
     at: str
@@ -977,7 +977,7 @@ class Delivery(TypedDict):
 
 
 class DeliveryPage(TypedDict):
-    """A delivery page."""
+    """A page of a list: Delivery."""
 
     deliveries: list[Delivery]
     """Newest first."""
@@ -986,14 +986,14 @@ class DeliveryPage(TypedDict):
 
 
 class Discount(TypedDict):
-    """A discount."""
+    """A discount for one fan."""
 
     percent: int
     expiresAt: str | None
 
 
 class Draft(TypedDict):
-    """A draft."""
+    """A post or message that was saved for later."""
 
     id: str
     kind: str
@@ -1004,7 +1004,7 @@ class Draft(TypedDict):
 
 
 class DraftAutomation(TypedDict):
-    """A draft automation."""
+    """How drafts are published by themselves."""
 
     kind: str
     enabled: bool
@@ -1014,7 +1014,7 @@ class DraftAutomation(TypedDict):
 
 
 class DraftPage(TypedDict):
-    """A draft page."""
+    """A page of a list: Draft."""
 
     items: list[Draft]
     nextCursor: str | None
@@ -1022,7 +1022,7 @@ class DraftPage(TypedDict):
 
 
 class EarningsGetChargebackRatioResult(TypedDict):
-    """An earnings get chargeback ratio result."""
+    """How much of what was paid was taken back."""
 
     ratio: float
     count: int
@@ -1030,7 +1030,7 @@ class EarningsGetChargebackRatioResult(TypedDict):
 
 
 class ErrorGroup(TypedDict):
-    """An error group."""
+    """Requests that went wrong in the same way."""
 
     accounts: int
     """How many accounts had it."""
@@ -1052,7 +1052,7 @@ class ErrorGroup(TypedDict):
 
 
 class ErrorGroupList(TypedDict):
-    """An error group list."""
+    """What goes wrong, by kind."""
 
     errors: list[ErrorGroup]
     """The most frequent first."""
@@ -1083,10 +1083,11 @@ EventMeta = TypedDict(
         "upstreamAt": "str | None",
     },
 )
+"""Where an event stands, and whose it is."""
 
 
 class EventPage(TypedDict):
-    """An event page."""
+    """A page of a list: Event."""
 
     events: list[Event]
     """Oldest first."""
@@ -1097,7 +1098,7 @@ class EventPage(TypedDict):
 
 
 class EventToken(TypedDict):
-    """An event token."""
+    """A token with which a browser follows an account's events."""
 
     expiresAt: str
     """It must be used before that, 60 seconds from now."""
@@ -1106,7 +1107,7 @@ class EventToken(TypedDict):
 
 
 class EventUsage(TypedDict):
-    """An event usage."""
+    """How many events there were."""
 
     delivered: int
     """Deliveries that webhooks accepted."""
@@ -1119,7 +1120,7 @@ class EventUsage(TypedDict):
 
 
 class FailureCount(TypedDict):
-    """A failure count."""
+    """How often attempts failed for a reason."""
 
     count: int
     reason: str
@@ -1127,7 +1128,7 @@ class FailureCount(TypedDict):
 
 
 class Fan(TypedDict):
-    """A fan."""
+    """Somebody who subscribes, or did."""
 
     user: User
     status: Literal["active", "expired"] | str
@@ -1144,7 +1145,7 @@ class Fan(TypedDict):
 
 
 class FanPage(TypedDict):
-    """A fan page."""
+    """A page of a list: Fan."""
 
     items: list[Fan]
     nextCursor: str | None
@@ -1152,7 +1153,7 @@ class FanPage(TypedDict):
 
 
 class FanSource(TypedDict):
-    """A fan source."""
+    """By which way a fan came."""
 
     kind: str
     linkId: str | None
@@ -1172,10 +1173,11 @@ FanSpend = TypedDict(
         "to": "str",
     },
 )
+"""What a fan has paid."""
 
 
 class FanSpendPage(TypedDict):
-    """A fan spend page."""
+    """A page of a list: FanSpend."""
 
     items: list[FanSpend]
     nextCursor: str | None
@@ -1183,32 +1185,32 @@ class FanSpendPage(TypedDict):
 
 
 class FansClearNoteResult(TypedDict):
-    """A fans clear note result."""
+    """The note, which is gone."""
 
     note: None
 
 
 class FansGetNoteResult(TypedDict):
-    """A fans get note result."""
+    """The creator's note on a fan."""
 
     note: str | None
     updatedAt: str | None
 
 
 class FansSetCustomNameResult(TypedDict):
-    """A fans set custom name result."""
+    """What the creator calls a fan."""
 
     customName: str
 
 
 class FansSetNoteResult(TypedDict):
-    """A fans set note result."""
+    """The creator's note on a fan."""
 
     note: str
 
 
 class FireData(TypedDict):
-    """A fire data."""
+    """What is to be in an event that is made on the sandbox."""
 
     amountCents: NotRequired[int]
     count: NotRequired[int]
@@ -1222,7 +1224,7 @@ class FireData(TypedDict):
 
 
 class Following(TypedDict):
-    """A following."""
+    """An account that the creator follows."""
 
     user: User
     status: Literal["active", "expired"] | str
@@ -1233,7 +1235,7 @@ class Following(TypedDict):
 
 
 class FollowingPage(TypedDict):
-    """A following page."""
+    """A page of a list: Following."""
 
     items: list[Following]
     nextCursor: str | None
@@ -1247,7 +1249,7 @@ class FollowingResult(TypedDict):
 
 
 class Fundraising(TypedDict):
-    """A fundraising."""
+    """What a fundraising post collects."""
 
     title: str | None
     targetCents: int
@@ -1255,7 +1257,7 @@ class Fundraising(TypedDict):
 
 
 class Gif(TypedDict):
-    """A gif."""
+    """A GIF that messages and comments can have."""
 
     id: str
     title: str
@@ -1266,7 +1268,7 @@ class Gif(TypedDict):
 
 
 class GifPage(TypedDict):
-    """A gif page."""
+    """A page of a list: Gif."""
 
     items: list[Gif]
     nextCursor: str | None
@@ -1280,7 +1282,7 @@ class HiddenResult(TypedDict):
 
 
 class Highlight(TypedDict):
-    """A highlight."""
+    """A collection of stories that is kept."""
 
     id: str
     title: str
@@ -1290,7 +1292,7 @@ class Highlight(TypedDict):
 
 
 class HighlightPage(TypedDict):
-    """A highlight page."""
+    """A page of a list: Highlight."""
 
     items: list[Highlight]
     nextCursor: str | None
@@ -1298,7 +1300,7 @@ class HighlightPage(TypedDict):
 
 
 class Identity(TypedDict):
-    """An identity."""
+    """The organisation, the key in use, and what they may."""
 
     key: IdentityKey
     """For a member, the browser's; it is in no list."""
@@ -1314,7 +1316,7 @@ class Identity(TypedDict):
 
 
 class IdentityKey(TypedDict):
-    """An identity key."""
+    """The key in use."""
 
     accountIds: NotRequired[list[str]]
     """The accounts that the key may use. Left out, all of them."""
@@ -1328,7 +1330,7 @@ class IdentityKey(TypedDict):
 
 
 class IdentityMember(TypedDict):
-    """An identity member."""
+    """The person who is signed in."""
 
     email: str
     id: str
@@ -1337,7 +1339,7 @@ class IdentityMember(TypedDict):
 
 
 class IdentityOrg(TypedDict):
-    """An identity org."""
+    """The organisation."""
 
     contactEmail: str
     environment: Literal["sandbox", "live"]
@@ -1347,7 +1349,7 @@ class IdentityOrg(TypedDict):
 
 
 class Invitation(TypedDict):
-    """An invitation."""
+    """An invitation to the organisation that is open."""
 
     createdAt: str
     email: str
@@ -1359,7 +1361,7 @@ class Invitation(TypedDict):
 
 
 class InvitationSent(TypedDict):
-    """An invitation sent."""
+    """An invitation that was sent."""
 
     invitation: Invitation
     url: str
@@ -1367,14 +1369,14 @@ class InvitationSent(TypedDict):
 
 
 class InvitationWithdrawn(TypedDict):
-    """An invitation withdrawn."""
+    """Says that an invitation was withdrawn."""
 
     id: str
     withdrawn: bool
 
 
 class Key(TypedDict):
-    """A key."""
+    """An API key, without its secret."""
 
     accountIds: NotRequired[list[str]]
     """The accounts that the key may use. Left out, all of them."""
@@ -1407,13 +1409,13 @@ class KeyCreatedData(TypedDict):
 
 
 class KeyList(TypedDict):
-    """A key list."""
+    """The organisation's keys."""
 
     keys: list[Key]
 
 
 class KeyRevoked(TypedDict):
-    """A key revoked."""
+    """Says that a key was revoked."""
 
     id: str
     revoked: bool
@@ -1430,7 +1432,7 @@ class KeyRevokedData(TypedDict):
 
 
 class Label(TypedDict):
-    """A label."""
+    """A category of posts on the profile."""
 
     id: str
     name: str
@@ -1439,7 +1441,7 @@ class Label(TypedDict):
 
 
 class LabelPage(TypedDict):
-    """A label page."""
+    """A page of a list: Label."""
 
     items: list[Label]
     nextCursor: str | None
@@ -1453,7 +1455,7 @@ class LikedResult(TypedDict):
 
 
 class Limits(TypedDict):
-    """A limits."""
+    """What the plan allows."""
 
     accountReadPerMinute: int
     accountWritePerMinute: int
@@ -1482,7 +1484,7 @@ class LinkClickedData(TypedDict):
 
 
 class LinkDelivery(TypedDict):
-    """A link delivery."""
+    """Where a link is sent."""
 
     email: NotRequired[str]
 
@@ -1502,10 +1504,11 @@ LinkStats = TypedDict(
         "to": "str | None",
     },
 )
+"""How a link is doing."""
 
 
 class LinkStatsPage(TypedDict):
-    """A link stats page."""
+    """A page of a list: LinkStats."""
 
     items: list[LinkStats]
     nextCursor: str | None
@@ -1513,7 +1516,7 @@ class LinkStatsPage(TypedDict):
 
 
 class List(TypedDict):
-    """A list."""
+    """A named set of users."""
 
     id: str
     name: str
@@ -1524,7 +1527,7 @@ class List(TypedDict):
 
 
 class ListPage(TypedDict):
-    """A list page."""
+    """A page of a list: List."""
 
     items: list[List]
     nextCursor: str | None
@@ -1540,7 +1543,7 @@ class ListUpdatedData(TypedDict):
 
 
 class ListedAccount(TypedDict):
-    """A listed account."""
+    """An account as it stands in the list."""
 
     activity: NotRequired[list[int]]
     """The same by hour, the current one last; only with activity."""
@@ -1581,7 +1584,7 @@ class ListedAccount(TypedDict):
 
 
 class ListedWebhook(TypedDict):
-    """A listed webhook."""
+    """A webhook as it stands in the list."""
 
     accountId: str
     createdAt: str
@@ -1607,7 +1610,7 @@ class ListedWebhook(TypedDict):
 
 
 class Listener(TypedDict):
-    """A listener."""
+    """How the connection is doing that hears of an account's events."""
 
     lastEventAt: str | None
     since: str | None
@@ -1628,32 +1631,32 @@ ListenerGapData = TypedDict(
 
 
 class ListsAddUsersResult(TypedDict):
-    """A lists add users result."""
+    """How many users were put on a list."""
 
     added: int
     skipped: list[str]
 
 
 class ListsClearResult(TypedDict):
-    """A lists clear result."""
+    """How many users were taken off a list."""
 
     removed: int
 
 
 class ListsRemoveUsersResult(TypedDict):
-    """A lists remove users result."""
+    """How many users were taken off a list."""
 
     removed: int
 
 
 class ListsSetForUserResult(TypedDict):
-    """A lists set for user result."""
+    """The lists that a user is on."""
 
     listIds: list[str]
 
 
 class Log(TypedDict):
-    """A log."""
+    """A request that was made."""
 
     accountId: str | None
     """Null if the request concerned none."""
@@ -1690,7 +1693,7 @@ class Log(TypedDict):
 
 
 class LogPage(TypedDict):
-    """A log page."""
+    """A page of a list: Log."""
 
     logs: list[Log]
     """Newest first."""
@@ -1699,7 +1702,7 @@ class LogPage(TypedDict):
 
 
 class MassMessage(TypedDict):
-    """A mass message."""
+    """A message to many."""
 
     id: str
     state: MassMessageState | str
@@ -1718,7 +1721,7 @@ class MassMessage(TypedDict):
 
 
 class MassMessagePage(TypedDict):
-    """A mass message page."""
+    """A page of a list: MassMessage."""
 
     items: list[MassMessage]
     nextCursor: str | None
@@ -1732,7 +1735,7 @@ class MassMessageSentData(TypedDict):
 
 
 class MassMessageStats(TypedDict):
-    """A mass message stats."""
+    """How a message to many did."""
 
     massMessageId: str
     text: str
@@ -1746,7 +1749,7 @@ class MassMessageStats(TypedDict):
 
 
 class MassMessageStatsPage(TypedDict):
-    """A mass message stats page."""
+    """A page of a list: MassMessageStats."""
 
     items: list[MassMessageStats]
     nextCursor: str | None
@@ -1754,13 +1757,13 @@ class MassMessageStatsPage(TypedDict):
 
 
 class MassMessagesEstimateResult(TypedDict):
-    """A mass messages estimate result."""
+    """How many would get the message."""
 
     recipients: int
 
 
 class Me(TypedDict):
-    """A me."""
+    """The creator's own profile."""
 
     id: str
     username: str
@@ -1782,25 +1785,25 @@ class Me(TypedDict):
 
 
 class MeGetCapabilitiesResult(TypedDict):
-    """A me get capabilities result."""
+    """What the creator may do on the platform."""
 
     capabilities: list[str]
 
 
 class MeGetRankingResult(TypedDict):
-    """A me get ranking result."""
+    """Where the creator stands among all."""
 
     topPercentage: float
 
 
 class MeGetStartDateResult(TypedDict):
-    """A me get start date result."""
+    """Since when the creator is on the platform."""
 
     startedAt: str
 
 
 class MeTwoFactor(TypedDict):
-    """A me two factor."""
+    """The ways in which the platform asks the creator for a code."""
 
     sms: bool
     app: bool
@@ -1808,7 +1811,7 @@ class MeTwoFactor(TypedDict):
 
 
 class Media(TypedDict):
-    """A media."""
+    """A picture, film or sound."""
 
     id: str
     type: MediaType | str
@@ -1831,7 +1834,7 @@ class MediaFailedData(TypedDict):
 
 
 class MediaPage(TypedDict):
-    """A media page."""
+    """A page of a list: Media."""
 
     items: list[Media]
     nextCursor: str | None
@@ -1847,7 +1850,7 @@ class MediaReadyData(TypedDict):
 
 
 class MediaUse(TypedDict):
-    """A media use."""
+    """Where a medium is used."""
 
     kind: MediaUseKind | str
     refId: str
@@ -1855,7 +1858,7 @@ class MediaUse(TypedDict):
 
 
 class MediaUsePage(TypedDict):
-    """A media use page."""
+    """A page of a list: MediaUse."""
 
     items: list[MediaUse]
     nextCursor: str | None
@@ -1863,7 +1866,7 @@ class MediaUsePage(TypedDict):
 
 
 class Member(TypedDict):
-    """A member."""
+    """A person of the organisation."""
 
     email: str
     id: str
@@ -1877,7 +1880,7 @@ class Member(TypedDict):
 
 
 class MemberRemoved(TypedDict):
-    """A member removed."""
+    """Says that a member was removed."""
 
     id: str
     removed: bool
@@ -1892,7 +1895,7 @@ class MentionData(TypedDict):
 
 
 class Message(TypedDict):
-    """A message."""
+    """A message in a chat."""
 
     id: str
     chatId: str
@@ -1940,7 +1943,7 @@ class MessageLikedData(TypedDict):
 
 
 class MessagePage(TypedDict):
-    """A message page."""
+    """A page of a list: Message."""
 
     items: list[Message]
     nextCursor: str | None
@@ -1983,7 +1986,7 @@ class MessageUnlikedData(TypedDict):
 
 
 class MethodCatalog(TypedDict):
-    """A method catalog."""
+    """All methods of the platform."""
 
     hash: str
     """Changes with everything the catalogue holds."""
@@ -2032,10 +2035,11 @@ MethodInfo = TypedDict(
         "timeoutMs": "int",
     },
 )
+"""A method of the platform."""
 
 
 class MintedKey(TypedDict):
-    """A minted key."""
+    """A new key. Its secret is shown this once."""
 
     accountIds: NotRequired[list[str]]
     """The accounts that the key may use. Left out, all of them."""
@@ -2059,7 +2063,7 @@ class MutedResult(TypedDict):
 
 
 class Notification(TypedDict):
-    """A notification."""
+    """A notification of the platform."""
 
     id: str
     type: str
@@ -2078,7 +2082,7 @@ class NotificationData(TypedDict):
 
 
 class NotificationPage(TypedDict):
-    """A notification page."""
+    """A page of a list: Notification."""
 
     items: list[Notification]
     nextCursor: str | None
@@ -2086,7 +2090,7 @@ class NotificationPage(TypedDict):
 
 
 class NotificationPreferences(TypedDict):
-    """A notification preferences."""
+    """What the platform tells the creator of."""
 
     tips: bool
     subscriptions: bool
@@ -2101,19 +2105,19 @@ class NotificationPreferences(TypedDict):
 
 
 class NotificationsMarkAllReadResult(TypedDict):
-    """A notifications mark all read result."""
+    """How many notifications were marked as read."""
 
     read: int
 
 
 class NotificationsMarkReadResult(TypedDict):
-    """A notifications mark read result."""
+    """How many notifications were marked as read."""
 
     read: int
 
 
 class NotificationsSetPreferencesPreferences(TypedDict):
-    """A notifications set preferences preferences."""
+    """What the platform is to tell the creator of; what is left out stays."""
 
     tips: NotRequired[bool]
     subscriptions: NotRequired[bool]
@@ -2142,7 +2146,7 @@ class OnlineData(TypedDict):
 
 
 class OrgEventPage(TypedDict):
-    """An org event page."""
+    """A page of a list: OrgEvent."""
 
     events: list[Event]
     """Oldest first; with latest, newest first."""
@@ -2162,7 +2166,7 @@ class PayoutFailedData(TypedDict):
 
 
 class PayoutMethod(TypedDict):
-    """A payout method."""
+    """A way in which the creator is paid."""
 
     id: str
     kind: str
@@ -2172,7 +2176,7 @@ class PayoutMethod(TypedDict):
 
 
 class PayoutMethodPage(TypedDict):
-    """A payout method page."""
+    """A page of a list: PayoutMethod."""
 
     items: list[PayoutMethod]
     nextCursor: str | None
@@ -2187,7 +2191,7 @@ class PayoutPaidData(TypedDict):
 
 
 class PayoutRequest(TypedDict):
-    """A payout request."""
+    """A payout."""
 
     id: str
     amountCents: int
@@ -2198,7 +2202,7 @@ class PayoutRequest(TypedDict):
 
 
 class PayoutRequestPage(TypedDict):
-    """A payout request page."""
+    """A page of a list: PayoutRequest."""
 
     items: list[PayoutRequest]
     nextCursor: str | None
@@ -2213,7 +2217,7 @@ class PayoutRequestedData(TypedDict):
 
 
 class PayoutSchedule(TypedDict):
-    """A payout schedule."""
+    """When payouts are made by themselves."""
 
     frequency: str
     nextPayoutAt: str | None
@@ -2222,7 +2226,7 @@ class PayoutSchedule(TypedDict):
 
 
 class PayoutsGetEligibilityResult(TypedDict):
-    """A payouts get eligibility result."""
+    """Whether a payout can be asked for, and why not."""
 
     eligible: bool
     minCents: int
@@ -2230,7 +2234,7 @@ class PayoutsGetEligibilityResult(TypedDict):
 
 
 class Persona(TypedDict):
-    """A persona."""
+    """Somebody whom one can sign in as on the sandbox."""
 
     effect: str
     """What happens, for a person."""
@@ -2242,7 +2246,7 @@ class Persona(TypedDict):
 
 
 class PersonaList(TypedDict):
-    """A persona list."""
+    """Whom one can sign in as on the sandbox, and the codes that work."""
 
     codes: list[SandboxCode]
     """Codes that mean something to every login."""
@@ -2260,7 +2264,7 @@ class PinnedResult(TypedDict):
 
 
 class PlatformSession(TypedDict):
-    """A platform session."""
+    """A device that is signed in to the platform."""
 
     id: str
     device: str
@@ -2273,7 +2277,7 @@ class PlatformSession(TypedDict):
 
 
 class PlatformSessionPage(TypedDict):
-    """A platform session page."""
+    """A page of a list: PlatformSession."""
 
     items: list[PlatformSession]
     nextCursor: str | None
@@ -2281,7 +2285,7 @@ class PlatformSessionPage(TypedDict):
 
 
 class Poll(TypedDict):
-    """A poll."""
+    """A poll on a post."""
 
     question: str | None
     options: list[PollOption]
@@ -2291,7 +2295,7 @@ class Poll(TypedDict):
 
 
 class PollOption(TypedDict):
-    """A poll option."""
+    """An answer of a poll."""
 
     id: str
     text: str
@@ -2299,7 +2303,7 @@ class PollOption(TypedDict):
 
 
 class Post(TypedDict):
-    """A post."""
+    """A post on the feed."""
 
     id: str
     authorId: str
@@ -2329,7 +2333,7 @@ class PostCommentedData(TypedDict):
 
 
 class PostDay(TypedDict):
-    """A post day."""
+    """A day on which there are posts."""
 
     date: str
     purchases: int
@@ -2361,7 +2365,7 @@ class PostFundraisingUpdatedData(TypedDict):
 
 
 class PostLabel(TypedDict):
-    """A post label."""
+    """A category that a post is in."""
 
     id: str
     name: str
@@ -2375,7 +2379,7 @@ class PostLikedData(TypedDict):
 
 
 class PostPage(TypedDict):
-    """A post page."""
+    """A page of a list: Post."""
 
     items: list[Post]
     nextCursor: str | None
@@ -2399,7 +2403,7 @@ class PostPurchasedData(TypedDict):
 
 
 class PostStats(TypedDict):
-    """A post stats."""
+    """How a post is doing."""
 
     postId: str
     text: str
@@ -2417,7 +2421,7 @@ class PostStats(TypedDict):
 
 
 class PostStatsPage(TypedDict):
-    """A post stats page."""
+    """A page of a list: PostStats."""
 
     items: list[PostStats]
     nextCursor: str | None
@@ -2432,14 +2436,14 @@ class PostUpdatedData(TypedDict):
 
 
 class PostsCreateFundraising(TypedDict):
-    """A posts create fundraising."""
+    """What a fundraising post is to collect."""
 
     title: NotRequired[str]
     targetCents: int
 
 
 class PostsCreatePoll(TypedDict):
-    """A posts create poll."""
+    """A poll that a post is to have."""
 
     question: NotRequired[str]
     options: list[str]
@@ -2453,7 +2457,7 @@ class ProfileUpdatedData(TypedDict):
 
 
 class Promotion(TypedDict):
-    """A promotion."""
+    """A discount for some time."""
 
     id: str
     audience: str
@@ -2469,7 +2473,7 @@ class Promotion(TypedDict):
 
 
 class PromotionPage(TypedDict):
-    """A promotion page."""
+    """A page of a list: Promotion."""
 
     items: list[Promotion]
     nextCursor: str | None
@@ -2477,7 +2481,7 @@ class PromotionPage(TypedDict):
 
 
 class Purchase(TypedDict):
-    """A purchase."""
+    """Something that a fan has paid for."""
 
     user: User
     kind: str
@@ -2487,7 +2491,7 @@ class Purchase(TypedDict):
 
 
 class PurchasePage(TypedDict):
-    """A purchase page."""
+    """A page of a list: Purchase."""
 
     items: list[Purchase]
     nextCursor: str | None
@@ -2495,7 +2499,7 @@ class PurchasePage(TypedDict):
 
 
 class PurgeReceipt(TypedDict):
-    """A purge receipt."""
+    """Proof that an account's secrets were destroyed."""
 
     receipt: Any
     """The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature."""
@@ -2509,7 +2513,7 @@ class QueueFailedData(TypedDict):
 
 
 class QueueItem(TypedDict):
-    """A queue item."""
+    """Something that is scheduled."""
 
     id: str
     kind: QueueItemKind | str
@@ -2519,7 +2523,7 @@ class QueueItem(TypedDict):
 
 
 class QueueItemPage(TypedDict):
-    """A queue item page."""
+    """A page of a list: QueueItem."""
 
     items: list[QueueItem]
     nextCursor: str | None
@@ -2534,7 +2538,7 @@ class QueuePublishedData(TypedDict):
 
 
 class RateLimits(TypedDict):
-    """A rate limits."""
+    """What is left of the limits."""
 
     account: NotRequired[AccountWindows]
     """The limits of the account that accountId names."""
@@ -2555,7 +2559,7 @@ class ReadResult(TypedDict):
 
 
 class Referral(TypedDict):
-    """A referral."""
+    """A creator who came by this one."""
 
     id: str
     transactionId: str
@@ -2566,7 +2570,7 @@ class Referral(TypedDict):
 
 
 class ReferralPage(TypedDict):
-    """A referral page."""
+    """A page of a list: Referral."""
 
     items: list[Referral]
     nextCursor: str | None
@@ -2574,7 +2578,7 @@ class ReferralPage(TypedDict):
 
 
 class Region(TypedDict):
-    """A region."""
+    """A region by which traffic leaves."""
 
     latencyMs: float | None
     """How long it last took to open a way out, in milliseconds; null if it is not known."""
@@ -2583,7 +2587,7 @@ class Region(TypedDict):
 
 
 class ReleaseForm(TypedDict):
-    """A release form."""
+    """The consent of somebody who appears in media."""
 
     id: str
     name: str
@@ -2595,7 +2599,7 @@ class ReleaseForm(TypedDict):
 
 
 class ReleaseFormPage(TypedDict):
-    """A release form page."""
+    """A page of a list: ReleaseForm."""
 
     items: list[ReleaseForm]
     nextCursor: str | None
@@ -2603,7 +2607,7 @@ class ReleaseFormPage(TypedDict):
 
 
 class ReleaseFormsCreateInviteResult(TypedDict):
-    """A release forms create invite result."""
+    """A link by which somebody gives consent."""
 
     url: str
     expiresAt: str
@@ -2626,6 +2630,7 @@ Replay = TypedDict(
         "to": "str",
     },
 )
+"""A range of events that is sent again."""
 
 
 class ReportedResult(TypedDict):
@@ -2656,20 +2661,20 @@ class RevokedResult(TypedDict):
 
 
 class SandboxAccepted(TypedDict):
-    """A sandbox accepted."""
+    """Says that it will happen."""
 
     accepted: bool
 
 
 class SandboxCode(TypedDict):
-    """A sandbox code."""
+    """A code, and what it does on the sandbox."""
 
     code: str
     effect: str
 
 
 class SandboxFault(TypedDict):
-    """A sandbox fault."""
+    """Trouble that is made on the sandbox."""
 
     accepted: bool
     until: str | None
@@ -2677,14 +2682,14 @@ class SandboxFault(TypedDict):
 
 
 class SandboxFaultsCleared(TypedDict):
-    """A sandbox faults cleared."""
+    """Says that the trouble is over."""
 
     cleared: int
     """How many faults were in force."""
 
 
 class SandboxGenerator(TypedDict):
-    """A sandbox generator."""
+    """Events that are made at a rate."""
 
     perSecond: float
     running: bool
@@ -2692,14 +2697,14 @@ class SandboxGenerator(TypedDict):
 
 
 class SandboxGeneratorStopped(TypedDict):
-    """A sandbox generator stopped."""
+    """Says whether something ran."""
 
     stopped: bool
     """Whether something ran."""
 
 
 class SandboxSession(TypedDict):
-    """A sandbox session."""
+    """A session as a browser would have it, to connect by cookies."""
 
     cookie: str
     """For POST /v1/connect/cookie, with userAgent and headers."""
@@ -2719,7 +2724,7 @@ class SdkCatalogChangedData(TypedDict):
 
 
 class Series(TypedDict):
-    """A series."""
+    """Numbers over time."""
 
     unit: str
     """cents, subscribers or visitors"""
@@ -2728,14 +2733,14 @@ class Series(TypedDict):
 
 
 class SeriesPoint(TypedDict):
-    """A series point."""
+    """One of them."""
 
     at: str
     value: int
 
 
 class ServiceStatus(TypedDict):
-    """A service status."""
+    """Whether the service is well."""
 
     banner: Banner | None
     """What the operators have to say; null if nothing."""
@@ -2748,7 +2753,7 @@ class ServiceStatus(TypedDict):
 
 
 class Settings(TypedDict):
-    """A settings."""
+    """The creator's settings on the platform."""
 
     username: str
     displayName: str
@@ -2770,19 +2775,19 @@ class SettingsChangedData(TypedDict):
 
 
 class SettingsCheckUsernameResult(TypedDict):
-    """A settings check username result."""
+    """Whether a name is free."""
 
     available: bool
 
 
 class SettingsGetBlockedCountriesResult(TypedDict):
-    """A settings get blocked countries result."""
+    """Countries that do not see the creator."""
 
     countries: list[str]
 
 
 class SettingsSetBlockedCountriesResult(TypedDict):
-    """A settings set blocked countries result."""
+    """Countries that do not see the creator."""
 
     countries: list[str]
 
@@ -2794,7 +2799,7 @@ class SharedResult(TypedDict):
 
 
 class SignatureCheck(TypedDict):
-    """A signature check."""
+    """What became of a signature that was checked."""
 
     accountId: str | None
     """Whose webhook it was held against; null if that is not known."""
@@ -2811,7 +2816,7 @@ class SignatureCheck(TypedDict):
 
 
 class SignatureDetail(TypedDict):
-    """A signature detail."""
+    """What was looked at."""
 
     code: str
     """Such as trailing_newline, reserialized, charset, truncated, no_prefix. The set may grow."""
@@ -2819,7 +2824,7 @@ class SignatureDetail(TypedDict):
 
 
 class SocialLink(TypedDict):
-    """A social link."""
+    """A link to the creator elsewhere."""
 
     id: str
     label: str
@@ -2828,7 +2833,7 @@ class SocialLink(TypedDict):
 
 
 class SocialLinkPage(TypedDict):
-    """A social link page."""
+    """A page of a list: SocialLink."""
 
     items: list[SocialLink]
     nextCursor: str | None
@@ -2853,10 +2858,11 @@ Statement = TypedDict(
         "chargebacksCents": "int",
     },
 )
+"""What was earned between two days."""
 
 
 class StatementLine(TypedDict):
-    """A statement line."""
+    """What was earned in one way."""
 
     type: str
     count: int
@@ -2866,7 +2872,7 @@ class StatementLine(TypedDict):
 
 
 class StatisticsCountriesResult(TypedDict):
-    """A statistics countries result."""
+    """Visitors and fans by country."""
 
     items: list[CountryStats]
 
@@ -2894,6 +2900,7 @@ StatsOverview = TypedDict(
         "streams": "int",
     },
 )
+"""The most important numbers."""
 
 
 class StoppedResult(TypedDict):
@@ -2903,7 +2910,7 @@ class StoppedResult(TypedDict):
 
 
 class Story(TypedDict):
-    """A story."""
+    """A story, which ends after 24 hours."""
 
     id: str
     media: list[Media]
@@ -2922,7 +2929,7 @@ class StoryExpiredData(TypedDict):
 
 
 class StoryPage(TypedDict):
-    """A story page."""
+    """A page of a list: Story."""
 
     items: list[Story]
     nextCursor: str | None
@@ -2936,7 +2943,7 @@ class StoryPublishedData(TypedDict):
 
 
 class StoryStats(TypedDict):
-    """A story stats."""
+    """How a story is doing."""
 
     storyId: str
     views: int
@@ -2948,7 +2955,7 @@ class StoryStats(TypedDict):
 
 
 class StoryStatsPage(TypedDict):
-    """A story stats page."""
+    """A page of a list: StoryStats."""
 
     items: list[StoryStats]
     nextCursor: str | None
@@ -2963,7 +2970,7 @@ class StoryViewedData(TypedDict):
 
 
 class StoryViewer(TypedDict):
-    """A story viewer."""
+    """Somebody who has seen a story."""
 
     user: User
     viewedAt: str
@@ -2971,7 +2978,7 @@ class StoryViewer(TypedDict):
 
 
 class StoryViewerPage(TypedDict):
-    """A story viewer page."""
+    """A page of a list: StoryViewer."""
 
     items: list[StoryViewer]
     nextCursor: str | None
@@ -2979,7 +2986,7 @@ class StoryViewerPage(TypedDict):
 
 
 class Stream(TypedDict):
-    """A stream."""
+    """A live stream."""
 
     id: str
     title: str
@@ -3014,7 +3021,7 @@ class StreamLikedData(TypedDict):
 
 
 class StreamPage(TypedDict):
-    """A stream page."""
+    """A page of a list: Stream."""
 
     items: list[Stream]
     nextCursor: str | None
@@ -3028,7 +3035,7 @@ class StreamStartedData(TypedDict):
 
 
 class StreamStats(TypedDict):
-    """A stream stats."""
+    """How a live stream did."""
 
     streamId: str
     title: str
@@ -3044,7 +3051,7 @@ class StreamStats(TypedDict):
 
 
 class StreamStatsPage(TypedDict):
-    """A stream stats page."""
+    """A page of a list: StreamStats."""
 
     items: list[StreamStats]
     nextCursor: str | None
@@ -3084,7 +3091,7 @@ class SubscribedData(TypedDict):
 
 
 class SubscribedDataSource(TypedDict):
-    """A subscribed data source."""
+    """By which way a fan came."""
 
     kind: str
     linkId: str | None
@@ -3099,7 +3106,7 @@ class SubscriptionExpiredData(TypedDict):
 
 
 class SubscriptionPeriod(TypedDict):
-    """A subscription period."""
+    """A time for which a fan subscribed."""
 
     startedAt: str
     endedAt: str | None
@@ -3109,7 +3116,7 @@ class SubscriptionPeriod(TypedDict):
 
 
 class SubscriptionPeriodPage(TypedDict):
-    """A subscription period page."""
+    """A page of a list: SubscriptionPeriod."""
 
     items: list[SubscriptionPeriod]
     nextCursor: str | None
@@ -3126,7 +3133,7 @@ class SubscriptionRenewedData(TypedDict):
 
 
 class TaxStatus(TypedDict):
-    """A tax status."""
+    """Whether the creator's tax papers are in order."""
 
     status: str
     form: str
@@ -3136,7 +3143,7 @@ class TaxStatus(TypedDict):
 
 
 class Team(TypedDict):
-    """A team."""
+    """The people of the organisation."""
 
     invitations: list[Invitation]
     """Those that can still be taken up."""
@@ -3163,7 +3170,7 @@ class TipsData(TypedDict):
 
 
 class TipsDataTarget(TypedDict):
-    """A tips data target."""
+    """What was tipped."""
 
     kind: str
     id: str
@@ -3178,7 +3185,7 @@ class ToastData(TypedDict):
 
 
 class TrackingLink(TypedDict):
-    """A tracking link."""
+    """A link that tells who came by it."""
 
     id: str
     name: str
@@ -3193,7 +3200,7 @@ class TrackingLink(TypedDict):
 
 
 class TrackingLinkPage(TypedDict):
-    """A tracking link page."""
+    """A page of a list: TrackingLink."""
 
     items: list[TrackingLink]
     nextCursor: str | None
@@ -3201,7 +3208,7 @@ class TrackingLinkPage(TypedDict):
 
 
 class Transaction(TypedDict):
-    """A transaction."""
+    """Money that was earned."""
 
     id: str
     type: str
@@ -3222,7 +3229,7 @@ class TransactionData(TypedDict):
 
 
 class TransactionPage(TypedDict):
-    """A transaction page."""
+    """A page of a list: Transaction."""
 
     items: list[Transaction]
     nextCursor: str | None
@@ -3240,7 +3247,7 @@ class TrialClaimedData(TypedDict):
 
 
 class TrialLink(TypedDict):
-    """A trial link."""
+    """A link to a free trial."""
 
     id: str
     name: str
@@ -3259,7 +3266,7 @@ class TrialLink(TypedDict):
 
 
 class TrialLinkPage(TypedDict):
-    """A trial link page."""
+    """A page of a list: TrialLink."""
 
     items: list[TrialLink]
     nextCursor: str | None
@@ -3287,7 +3294,7 @@ class UnsentResult(TypedDict):
 
 
 class Upload(TypedDict):
-    """A upload."""
+    """A file on its way to the platform."""
 
     id: str
     state: UploadState | str
@@ -3298,7 +3305,7 @@ class Upload(TypedDict):
 
 
 class UploadPart(TypedDict):
-    """A upload part."""
+    """A part of it that has arrived."""
 
     number: int
     size: int
@@ -3306,7 +3313,7 @@ class UploadPart(TypedDict):
 
 
 class UploadedPart(TypedDict):
-    """A uploaded part."""
+    """A part that was sent."""
 
     etag: str
     """What the platform calls the part; uploads.complete takes it."""
@@ -3314,21 +3321,21 @@ class UploadedPart(TypedDict):
 
 
 class UploadsCheckResult(TypedDict):
-    """A uploads check result."""
+    """Whether the platform has a file already."""
 
     exists: bool
     mediaId: str | None
 
 
 class UploadsCompletePart(TypedDict):
-    """A uploads complete part."""
+    """A part that was sent."""
 
     number: int
     etag: NotRequired[str]
 
 
 class UploadsGetPartUrlResult(TypedDict):
-    """A uploads get part url result."""
+    """Where a part is sent to."""
 
     url: str
     headers: dict[str, Any]
@@ -3336,14 +3343,14 @@ class UploadsGetPartUrlResult(TypedDict):
 
 
 class Usage(TypedDict):
-    """A usage."""
+    """Limits, and what is used of them."""
 
     rateLimits: RateLimits
     usage: UsagePeriod
 
 
 class UsageFigures(TypedDict):
-    """A usage figures."""
+    """Numbers of a time."""
 
     calls: int
     """All calls: succeeded, limited, clientErrors and failed together."""
@@ -3371,7 +3378,7 @@ class UsageFigures(TypedDict):
 
 
 class UsagePeriod(TypedDict):
-    """A usage period."""
+    """What was used this month."""
 
     accounts: AccountUsage
     """Accounts that are connected right now."""
@@ -3389,7 +3396,7 @@ class UsagePeriod(TypedDict):
 
 
 class UsagePoint(TypedDict):
-    """A usage point."""
+    """Numbers of an hour or a day."""
 
     at: str
     """When the point begins."""
@@ -3419,7 +3426,7 @@ class UsagePoint(TypedDict):
 
 
 class UsageSeries(TypedDict):
-    """A usage series."""
+    """Calls and events over time."""
 
     by: Literal["hour", "day"]
     previous: UsageFigures
@@ -3444,7 +3451,7 @@ class UsageThresholdData(TypedDict):
 
 
 class UsageWindow(TypedDict):
-    """A usage window."""
+    """What is left of a limit."""
 
     limit: int
     """-1 means unlimited."""
@@ -3454,7 +3461,7 @@ class UsageWindow(TypedDict):
 
 
 class User(TypedDict):
-    """A user."""
+    """A user of the platform, as the creator sees them."""
 
     id: str
     username: str
@@ -3469,7 +3476,7 @@ class User(TypedDict):
 
 
 class UserPage(TypedDict):
-    """A user page."""
+    """A page of a list: User."""
 
     items: list[User]
     nextCursor: str | None
@@ -3477,13 +3484,13 @@ class UserPage(TypedDict):
 
 
 class VaultDeleteResult(TypedDict):
-    """A vault delete result."""
+    """The media that were deleted."""
 
     deleted: list[str]
 
 
 class VaultFolder(TypedDict):
-    """A vault folder."""
+    """A folder of the media library."""
 
     id: str
     name: str
@@ -3492,7 +3499,7 @@ class VaultFolder(TypedDict):
 
 
 class VaultFolderCounts(TypedDict):
-    """A vault folder counts."""
+    """How many media a folder has."""
 
     photo: int
     video: int
@@ -3501,7 +3508,7 @@ class VaultFolderCounts(TypedDict):
 
 
 class VaultFolderPage(TypedDict):
-    """A vault folder page."""
+    """A page of a list: VaultFolder."""
 
     items: list[VaultFolder]
     nextCursor: str | None
@@ -3509,26 +3516,26 @@ class VaultFolderPage(TypedDict):
 
 
 class VaultFoldersAddMediaResult(TypedDict):
-    """A vault folders add media result."""
+    """How many media were put into a folder."""
 
     added: int
 
 
 class VaultFoldersRemoveMediaResult(TypedDict):
-    """A vault folders remove media result."""
+    """How many media were taken out of a folder."""
 
     removed: int
 
 
 class VaultGetDownloadUrlResult(TypedDict):
-    """A vault get download url result."""
+    """Where a medium can be downloaded from."""
 
     url: str
     expiresAt: str
 
 
 class Webhook(TypedDict):
-    """A webhook."""
+    """Where an account's events are sent."""
 
     createdAt: str
     disabledReason: WebhookDisabledReason | None
@@ -3553,7 +3560,7 @@ class Webhook(TypedDict):
 
 
 class WebhookCounts(TypedDict):
-    """A webhook counts."""
+    """How many webhooks are in each state."""
 
     disabled: int
     failing: int
@@ -3564,7 +3571,7 @@ class WebhookCounts(TypedDict):
 
 
 class WebhookDeleted(TypedDict):
-    """A webhook deleted."""
+    """Says that a webhook was deleted."""
 
     deleted: bool
     id: str
@@ -3580,7 +3587,7 @@ class WebhookDisabledData(TypedDict):
 
 
 class WebhookHealth(TypedDict):
-    """A webhook health."""
+    """How a webhook is doing."""
 
     backlog: int
     """How many of the account's events are behind the cursor."""
@@ -3603,7 +3610,7 @@ class WebhookHealth(TypedDict):
 
 
 class WebhookPage(TypedDict):
-    """A webhook page."""
+    """A page of a list: Webhook."""
 
     counts: WebhookCounts
     """How many there are in each state, whatever was asked for."""
@@ -3622,7 +3629,7 @@ class WebhookRecoveredData(TypedDict):
 
 
 class WebhookTest(TypedDict):
-    """A webhook test."""
+    """What a webhook answered to a test."""
 
     delivered: bool
     """Whether the answer was a 2xx."""
@@ -3634,7 +3641,7 @@ class WebhookTest(TypedDict):
 
 
 class WelcomeMessage(TypedDict):
-    """A welcome message."""
+    """The message that new fans get."""
 
     enabled: bool
     text: str

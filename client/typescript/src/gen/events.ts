@@ -704,6 +704,7 @@ export interface SubscribedData {
   source: SubscribedDataSource;
 }
 
+/** By which way a fan came. */
 export interface SubscribedDataSource {
   kind: string;
   linkId: string | null;
@@ -740,6 +741,7 @@ export interface TipsData {
   target: TipsDataTarget;
 }
 
+/** What was tipped. */
 export interface TipsDataTarget {
   kind: string;
   id: string;

@@ -7,6 +7,7 @@ export interface AbortedResult {
   aborted: boolean;
 }
 
+/** A creator's account that is connected. */
 export interface Account {
   avatarUrl: string | null;
   createdAt: string;
@@ -40,6 +41,7 @@ export interface Account {
   username: string;
 }
 
+/** The limits of every account, unless it has its own. */
 export interface AccountDefaults {
   readPerMinute: number;
   /** When any account's limits are free again at the latest, in Unix seconds. */
@@ -47,11 +49,13 @@ export interface AccountDefaults {
   writePerMinute: number;
 }
 
+/** Says that an account was disconnected. */
 export interface AccountDisconnected {
   deleted: boolean;
   id: string;
 }
 
+/** A page of a list: Account. */
 export interface AccountPage {
   /** In the order in which they were first connected, unless order says otherwise. */
   accounts: ListedAccount[];
@@ -61,6 +65,7 @@ export interface AccountPage {
   nextCursor: string | null;
 }
 
+/** How many accounts there are. */
 export interface AccountUsage {
   /** How many are in each state; states that none is in are left out. */
   byState: Record<string, number>;
@@ -69,10 +74,12 @@ export interface AccountUsage {
   limit: number;
 }
 
+/** How an account's webhook is doing. */
 export interface AccountWebhook {
   state: "healthy" | "failing" | "paused" | "disabled";
 }
 
+/** What is left of an account's limits. */
 export interface AccountWindows {
   /** Calls per minute that read. */
   read: UsageWindow;
@@ -80,7 +87,7 @@ export interface AccountWindows {
   write: UsageWindow;
 }
 
-/** What is in the event connect.attempt_updated. */
+/** An attempt to connect an account. */
 export interface Attempt {
   /** The account; present once the state is completed_success, or from the start when an account is reconnected. */
   account_id: string | null;
@@ -134,6 +141,7 @@ export interface Attempt {
   verification_page_url: string | null;
 }
 
+/** Why an attempt failed. */
 export interface AttemptFailure {
   code: string;
   message: string;
@@ -143,23 +151,27 @@ export interface AttemptFailure {
   upstream_message: string | null;
 }
 
+/** A page of a list: Attempt. */
 export interface AttemptPage {
   attempts: Attempt[];
   nextCursor: string | null;
 }
 
+/** How many attempts to connect there were. */
 export interface AttemptUsage {
   failed: number;
   started: number;
   succeeded: number;
 }
 
+/** Who did something. */
 export interface AuditActor {
   id: string;
   kind: "key" | "operator" | "system" | "creator" | "member";
   label: string;
 }
 
+/** Something that was done in the organisation. */
 export interface AuditEntry {
   action: string;
   actor: AuditActor;
@@ -176,6 +188,7 @@ export interface AuditEntry {
   target: string;
 }
 
+/** A page of a list: Audit. */
 export interface AuditPage {
   /** Newest first. */
   entries: AuditEntry[];
@@ -183,6 +196,7 @@ export interface AuditPage {
   nextCursor: string | null;
 }
 
+/** Money that the creator has on the platform. */
 export interface Balance {
   availableCents: number;
   pendingCents: number;
@@ -190,6 +204,7 @@ export interface Balance {
   minPayoutCents: number;
 }
 
+/** What the operators of the service have to say to everybody. */
 export interface Banner {
   level: "info" | "warning" | "critical";
   text: string;
@@ -202,12 +217,14 @@ export interface BlockedResult {
   blocked: boolean;
 }
 
+/** Who is signed in. */
 export interface BrowserPerson {
   email: string;
   /** operator for somebody who operates the service and has given a reason; see the audit log. */
   id: string;
 }
 
+/** A browser that is signed in to the dashboard. */
 export interface BrowserSession {
   createdAt: string;
   /** True for the browser that makes this call. */
@@ -221,16 +238,19 @@ export interface BrowserSession {
   userAgent: string;
 }
 
+/** Says that a browser was signed out. */
 export interface BrowserSessionEnded {
   ended: boolean;
   id: string;
 }
 
+/** Browsers that are signed in. */
 export interface BrowserSessionList {
   /** Newest first. */
   sessions: BrowserSession[];
 }
 
+/** A subscription of several months at a discount. */
 export interface Bundle {
   id: string;
   months: number;
@@ -238,12 +258,14 @@ export interface Bundle {
   priceCents: number;
 }
 
+/** A page of a list: Bundle. */
 export interface BundlePage {
   items: Bundle[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** How many calls were made. */
 export interface CallUsage {
   failed: number;
   /** Calls that were refused; they count towards nothing. */
@@ -261,6 +283,7 @@ export interface CanceledResult {
   canceled: boolean;
 }
 
+/** A payment that was taken back. */
 export interface Chargeback {
   id: string;
   transactionId: string;
@@ -269,12 +292,14 @@ export interface Chargeback {
   createdAt: string;
 }
 
+/** A page of a list: Chargeback. */
 export interface ChargebackPage {
   items: Chargeback[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A conversation with one person. */
 export interface Chat {
   id: string;
   user: User;
@@ -288,16 +313,19 @@ export interface Chat {
   updatedAt: string;
 }
 
+/** A page of a list: Chat. */
 export interface ChatPage {
   items: Chat[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** How many chats were marked as read. */
 export interface ChatsMarkAllReadResult {
   count: number;
 }
 
+/** A comment on a post or a live stream. */
 export interface Comment {
   id: string;
   /** the post, or the stream */
@@ -311,12 +339,14 @@ export interface Comment {
   createdAt: string;
 }
 
+/** A page of a list: Comment. */
 export interface CommentPage {
   items: Comment[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A way to connect an account. */
 export interface ConnectFlow {
   enabled: boolean;
   fields: ConnectFlowField[];
@@ -325,6 +355,7 @@ export interface ConnectFlow {
   proxy_countries: string[];
 }
 
+/** Something that a way to connect asks for. */
 export interface ConnectFlowField {
   id: string;
   max_length?: number;
@@ -333,10 +364,12 @@ export interface ConnectFlowField {
   type: "email" | "password" | "text" | "cookie" | "header" | "boolean";
 }
 
+/** Ways to connect an account. */
 export interface ConnectFlowList {
   flows: ConnectFlow[];
 }
 
+/** How far creators come when they connect. */
 export interface ConnectFunnel {
   /** The same by the way to connect: credentials, mobile_app, cookie, curl. */
   byMethod: Record<string, ConnectFunnelMethod>;
@@ -360,6 +393,7 @@ export interface ConnectFunnel {
   until: string;
 }
 
+/** The same for one way to connect. */
 export interface ConnectFunnelMethod {
   challenge: number;
   connected: number;
@@ -367,6 +401,7 @@ export interface ConnectFunnelMethod {
   failed: number;
 }
 
+/** How the pages look that creators see. */
 export interface ConnectPage {
   /** Origins that may frame pages of attempts and of sessions that name none. */
   allowed_origins: string[];
@@ -381,6 +416,7 @@ export interface ConnectPage {
   scheme: "system" | "light" | "dark";
 }
 
+/** A link by which a creator connects on a page of ours. */
 export interface ConnectSession {
   account_id: string | null;
   /** Ids of the attempts that the creator has made. */
@@ -403,6 +439,7 @@ export interface ConnectSession {
   url: string | null;
 }
 
+/** A page of a list: ConnectSession. */
 export interface ConnectSessionPage {
   /** Null on the last page. */
   nextCursor: string | null;
@@ -410,6 +447,7 @@ export interface ConnectSessionPage {
   sessions: ConnectSession[];
 }
 
+/** Visitors and fans of one country. */
 export interface CountryStats {
   country: string;
   /** at the end of the days */
@@ -419,7 +457,7 @@ export interface CountryStats {
   netCents: number;
 }
 
-/** What is in the event counts. */
+/** Unread counters. */
 export interface Counts {
   chats: number;
   priorityChats: number;
@@ -428,6 +466,7 @@ export interface Counts {
   queue: number;
 }
 
+/** An attempt to connect, with what was found in the command. */
 export interface CurlAttempt {
   /** The account; present once the state is completed_success, or from the start when an account is reconnected. */
   account_id: string | null;
@@ -483,6 +522,7 @@ export interface CurlAttempt {
   verification_page_url: string | null;
 }
 
+/** What was found in a copied command. */
 export interface CurlExtract {
   /** Names of the cookies that are used. */
   cookies: string[];
@@ -497,6 +537,7 @@ export interface DeletedResult {
   deleted: boolean;
 }
 
+/** One try to deliver an event to a webhook. */
 export interface Delivery {
   accountId: string;
   /** When the attempt ended. */
@@ -523,6 +564,7 @@ export interface Delivery {
   status: number;
 }
 
+/** A page of a list: Delivery. */
 export interface DeliveryPage {
   /** Newest first. */
   deliveries: Delivery[];
@@ -530,11 +572,13 @@ export interface DeliveryPage {
   nextCursor: string | null;
 }
 
+/** A discount for one fan. */
 export interface Discount {
   percent: number;
   expiresAt: string | null;
 }
 
+/** A post or message that was saved for later. */
 export interface Draft {
   id: string;
   kind: string;
@@ -544,6 +588,7 @@ export interface Draft {
   createdAt: string;
 }
 
+/** How drafts are published by themselves. */
 export interface DraftAutomation {
   kind: string;
   enabled: boolean;
@@ -552,18 +597,21 @@ export interface DraftAutomation {
   nextAt: string | null;
 }
 
+/** A page of a list: Draft. */
 export interface DraftPage {
   items: Draft[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** How much of what was paid was taken back. */
 export interface EarningsGetChargebackRatioResult {
   ratio: number;
   count: number;
   total: number;
 }
 
+/** Requests that went wrong in the same way. */
 export interface ErrorGroup {
   /** How many accounts had it. */
   accounts: number;
@@ -584,11 +632,13 @@ export interface ErrorGroup {
   status: number;
 }
 
+/** What goes wrong, by kind. */
 export interface ErrorGroupList {
   /** The most frequent first. */
   errors: ErrorGroup[];
 }
 
+/** Where an event stands, and whose it is. */
 export interface EventMeta {
   class: "durable" | "ephemeral";
   /** The account's id on the platform. */
@@ -604,6 +654,7 @@ export interface EventMeta {
   upstreamAt: string | null;
 }
 
+/** A page of a list: Event. */
 export interface EventPage {
   /** Oldest first. */
   events: StagedoorEvent[];
@@ -613,6 +664,7 @@ export interface EventPage {
   nextCursor: string;
 }
 
+/** A token with which a browser follows an account's events. */
 export interface EventToken {
   /** It must be used before that, 60 seconds from now. */
   expiresAt: string;
@@ -620,6 +672,7 @@ export interface EventToken {
   token: string;
 }
 
+/** How many events there were. */
 export interface EventUsage {
   /** Deliveries that webhooks accepted. */
   delivered: number;
@@ -631,12 +684,14 @@ export interface EventUsage {
   streamed: number;
 }
 
+/** How often attempts failed for a reason. */
 export interface FailureCount {
   count: number;
   /** The code of the failure, as attempts have it. */
   reason: string;
 }
 
+/** Somebody who subscribes, or did. */
 export interface Fan {
   user: User;
   status: "active" | "expired" | (string & {});
@@ -652,17 +707,20 @@ export interface Fan {
   source: FanSource;
 }
 
+/** A page of a list: Fan. */
 export interface FanPage {
   items: Fan[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** By which way a fan came. */
 export interface FanSource {
   kind: string;
   linkId: string | null;
 }
 
+/** What a fan has paid. */
 export interface FanSpend {
   user: User;
   totalCents: number;
@@ -675,29 +733,35 @@ export interface FanSpend {
   to: string;
 }
 
+/** A page of a list: FanSpend. */
 export interface FanSpendPage {
   items: FanSpend[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** The note, which is gone. */
 export interface FansClearNoteResult {
   note: null;
 }
 
+/** The creator's note on a fan. */
 export interface FansGetNoteResult {
   note: string | null;
   updatedAt: string | null;
 }
 
+/** What the creator calls a fan. */
 export interface FansSetCustomNameResult {
   customName: string;
 }
 
+/** The creator's note on a fan. */
 export interface FansSetNoteResult {
   note: string;
 }
 
+/** An account that the creator follows. */
 export interface Following {
   user: User;
   status: "active" | "expired" | (string & {});
@@ -707,6 +771,7 @@ export interface Following {
   priceCents: number;
 }
 
+/** A page of a list: Following. */
 export interface FollowingPage {
   items: Following[];
   nextCursor: string | null;
@@ -718,12 +783,14 @@ export interface FollowingResult {
   following: boolean;
 }
 
+/** What a fundraising post collects. */
 export interface Fundraising {
   title: string | null;
   targetCents: number;
   progressCents: number;
 }
 
+/** A GIF that messages and comments can have. */
 export interface Gif {
   id: string;
   title: string;
@@ -733,6 +800,7 @@ export interface Gif {
   height: number;
 }
 
+/** A page of a list: Gif. */
 export interface GifPage {
   items: Gif[];
   nextCursor: string | null;
@@ -744,6 +812,7 @@ export interface HiddenResult {
   hidden: boolean;
 }
 
+/** A collection of stories that is kept. */
 export interface Highlight {
   id: string;
   title: string;
@@ -752,12 +821,14 @@ export interface Highlight {
   createdAt: string;
 }
 
+/** A page of a list: Highlight. */
 export interface HighlightPage {
   items: Highlight[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** The organisation, the key in use, and what they may. */
 export interface Identity {
   /** For a member, the browser's; it is in no list. */
   key: IdentityKey;
@@ -772,6 +843,7 @@ export interface Identity {
   scopes: string[];
 }
 
+/** The key in use. */
 export interface IdentityKey {
   /** The accounts that the key may use. Left out, all of them. */
   accountIds?: string[];
@@ -784,6 +856,7 @@ export interface IdentityKey {
   methods?: string[];
 }
 
+/** The person who is signed in. */
 export interface IdentityMember {
   email: string;
   id: string;
@@ -791,6 +864,7 @@ export interface IdentityMember {
   role: "owner" | "admin" | "developer" | "support";
 }
 
+/** The organisation. */
 export interface IdentityOrg {
   contactEmail: string;
   environment: "sandbox" | "live";
@@ -799,6 +873,7 @@ export interface IdentityOrg {
   plan: string;
 }
 
+/** An invitation to the organisation that is open. */
 export interface Invitation {
   createdAt: string;
   email: string;
@@ -809,17 +884,20 @@ export interface Invitation {
   role: "owner" | "admin" | "developer" | "support";
 }
 
+/** An invitation that was sent. */
 export interface InvitationSent {
   invitation: Invitation;
   /** The link to send. It is shown only here, works once, and only for the address. */
   url: string;
 }
 
+/** Says that an invitation was withdrawn. */
 export interface InvitationWithdrawn {
   id: string;
   withdrawn: boolean;
 }
 
+/** An API key, without its secret. */
 export interface Key {
   /** The accounts that the key may use. Left out, all of them. */
   accountIds?: string[];
@@ -841,15 +919,18 @@ export interface Key {
   scopes: string[];
 }
 
+/** The organisation's keys. */
 export interface KeyList {
   keys: Key[];
 }
 
+/** Says that a key was revoked. */
 export interface KeyRevoked {
   id: string;
   revoked: boolean;
 }
 
+/** A category of posts on the profile. */
 export interface Label {
   id: string;
   name: string;
@@ -857,6 +938,7 @@ export interface Label {
   createdAt: string;
 }
 
+/** A page of a list: Label. */
 export interface LabelPage {
   items: Label[];
   nextCursor: string | null;
@@ -868,6 +950,7 @@ export interface LikedResult {
   liked: boolean;
 }
 
+/** What the plan allows. */
 export interface Limits {
   accountReadPerMinute: number;
   accountWritePerMinute: number;
@@ -887,6 +970,7 @@ export interface Limits {
   uploadMaxBytes: number;
 }
 
+/** How a link is doing. */
 export interface LinkStats {
   linkId: string;
   kind: string;
@@ -900,12 +984,14 @@ export interface LinkStats {
   to: string | null;
 }
 
+/** A page of a list: LinkStats. */
 export interface LinkStatsPage {
   items: LinkStats[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A named set of users. */
 export interface List {
   id: string;
   name: string;
@@ -915,12 +1001,14 @@ export interface List {
   canEdit: boolean;
 }
 
+/** A page of a list: List. */
 export interface ListPage {
   items: List[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** An account as it stands in the list. */
 export interface ListedAccount {
   /** The same by hour, the current one last; only with activity. */
   activity?: number[];
@@ -960,6 +1048,7 @@ export interface ListedAccount {
   webhook: AccountWebhook | null;
 }
 
+/** A webhook as it stands in the list. */
 export interface ListedWebhook {
   accountId: string;
   createdAt: string;
@@ -984,29 +1073,35 @@ export interface ListedWebhook {
   url: string;
 }
 
+/** How the connection is doing that hears of an account's events. */
 export interface Listener {
   lastEventAt: string | null;
   since: string | null;
   state: "off" | "connecting" | "up" | "down";
 }
 
+/** How many users were put on a list. */
 export interface ListsAddUsersResult {
   added: number;
   skipped: string[];
 }
 
+/** How many users were taken off a list. */
 export interface ListsClearResult {
   removed: number;
 }
 
+/** How many users were taken off a list. */
 export interface ListsRemoveUsersResult {
   removed: number;
 }
 
+/** The lists that a user is on. */
 export interface ListsSetForUserResult {
   listIds: string[];
 }
 
+/** A request that was made. */
 export interface Log {
   /** Null if the request concerned none. */
   accountId: string | null;
@@ -1042,6 +1137,7 @@ export interface Log {
   upstreamMs: number | null;
 }
 
+/** A page of a list: Log. */
 export interface LogPage {
   /** Newest first. */
   logs: Log[];
@@ -1049,6 +1145,7 @@ export interface LogPage {
   nextCursor: string | null;
 }
 
+/** A message to many. */
 export interface MassMessage {
   id: string;
   state: "scheduled" | "sending" | "sent" | "canceled" | (string & {});
@@ -1066,12 +1163,14 @@ export interface MassMessage {
   createdAt: string;
 }
 
+/** A page of a list: MassMessage. */
 export interface MassMessagePage {
   items: MassMessage[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** How a message to many did. */
 export interface MassMessageStats {
   massMessageId: string;
   text: string;
@@ -1084,16 +1183,19 @@ export interface MassMessageStats {
   sentAt: string | null;
 }
 
+/** A page of a list: MassMessageStats. */
 export interface MassMessageStatsPage {
   items: MassMessageStats[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** How many would get the message. */
 export interface MassMessagesEstimateResult {
   recipients: number;
 }
 
+/** The creator's own profile. */
 export interface Me {
   id: string;
   username: string;
@@ -1114,24 +1216,29 @@ export interface Me {
   twoFactor: MeTwoFactor;
 }
 
+/** What the creator may do on the platform. */
 export interface MeGetCapabilitiesResult {
   capabilities: string[];
 }
 
+/** Where the creator stands among all. */
 export interface MeGetRankingResult {
   topPercentage: number;
 }
 
+/** Since when the creator is on the platform. */
 export interface MeGetStartDateResult {
   startedAt: string;
 }
 
+/** The ways in which the platform asks the creator for a code. */
 export interface MeTwoFactor {
   sms: boolean;
   app: boolean;
   face: boolean;
 }
 
+/** A picture, film or sound. */
 export interface Media {
   id: string;
   type: "photo" | "video" | "audio" | "gif" | (string & {});
@@ -1145,24 +1252,28 @@ export interface Media {
   createdAt: string;
 }
 
+/** A page of a list: Media. */
 export interface MediaPage {
   items: Media[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** Where a medium is used. */
 export interface MediaUse {
   kind: "post" | "message" | "massMessage" | "story" | "draft" | (string & {});
   refId: string;
   usedAt: string;
 }
 
+/** A page of a list: MediaUse. */
 export interface MediaUsePage {
   items: MediaUse[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A person of the organisation. */
 export interface Member {
   email: string;
   id: string;
@@ -1175,11 +1286,13 @@ export interface Member {
   you: boolean;
 }
 
+/** Says that a member was removed. */
 export interface MemberRemoved {
   id: string;
   removed: boolean;
 }
 
+/** A message in a chat. */
 export interface Message {
   id: string;
   chatId: string;
@@ -1202,12 +1315,14 @@ export interface Message {
   unsendableUntil: string | null;
 }
 
+/** A page of a list: Message. */
 export interface MessagePage {
   items: Message[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** All methods of the platform. */
 export interface MethodCatalog {
   /** Changes with everything the catalogue holds. */
   hash: string;
@@ -1220,6 +1335,7 @@ export interface MethodCatalog {
   version: string;
 }
 
+/** A method of the platform. */
 export interface MethodInfo {
   access: "read" | "write";
   /** JSON Schema 2020-12 of the arguments. */
@@ -1254,6 +1370,7 @@ export interface MethodInfo {
   timeoutMs: number;
 }
 
+/** A new key. Its secret is shown this once. */
 export interface MintedKey {
   /** The accounts that the key may use. Left out, all of them. */
   accountIds?: string[];
@@ -1275,6 +1392,7 @@ export interface MutedResult {
   muted: boolean;
 }
 
+/** A notification of the platform. */
 export interface Notification {
   id: string;
   type: string;
@@ -1286,12 +1404,14 @@ export interface Notification {
   createdAt: string;
 }
 
+/** A page of a list: Notification. */
 export interface NotificationPage {
   items: Notification[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** What the platform tells the creator of. */
 export interface NotificationPreferences {
   tips: boolean;
   subscriptions: boolean;
@@ -1305,10 +1425,12 @@ export interface NotificationPreferences {
   push: boolean;
 }
 
+/** How many notifications were marked as read. */
 export interface NotificationsMarkAllReadResult {
   read: number;
 }
 
+/** How many notifications were marked as read. */
 export interface NotificationsMarkReadResult {
   read: number;
 }
@@ -1318,6 +1440,7 @@ export interface OkResult {
   ok: boolean;
 }
 
+/** A page of a list: OrgEvent. */
 export interface OrgEventPage {
   /** Oldest first; with latest, newest first. */
   events: StagedoorEvent[];
@@ -1330,6 +1453,7 @@ export interface OrgEventPage {
   nextCursor: string | null;
 }
 
+/** A way in which the creator is paid. */
 export interface PayoutMethod {
   id: string;
   kind: string;
@@ -1338,12 +1462,14 @@ export interface PayoutMethod {
   isDefault: boolean;
 }
 
+/** A page of a list: PayoutMethod. */
 export interface PayoutMethodPage {
   items: PayoutMethod[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A payout. */
 export interface PayoutRequest {
   id: string;
   amountCents: number;
@@ -1353,12 +1479,14 @@ export interface PayoutRequest {
   paidAt: string | null;
 }
 
+/** A page of a list: PayoutRequest. */
 export interface PayoutRequestPage {
   items: PayoutRequest[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** When payouts are made by themselves. */
 export interface PayoutSchedule {
   frequency: string;
   nextPayoutAt: string | null;
@@ -1366,12 +1494,14 @@ export interface PayoutSchedule {
   method: string;
 }
 
+/** Whether a payout can be asked for, and why not. */
 export interface PayoutsGetEligibilityResult {
   eligible: boolean;
   minCents: number;
   reasons: string[];
 }
 
+/** Somebody whom one can sign in as on the sandbox. */
 export interface Persona {
   /** What happens, for a person. */
   effect: string;
@@ -1382,6 +1512,7 @@ export interface Persona {
   persona: string;
 }
 
+/** Whom one can sign in as on the sandbox, and the codes that work. */
 export interface PersonaList {
   /** Codes that mean something to every login. */
   codes: SandboxCode[];
@@ -1397,6 +1528,7 @@ export interface PinnedResult {
   pinned: boolean;
 }
 
+/** A device that is signed in to the platform. */
 export interface PlatformSession {
   id: string;
   device: string;
@@ -1408,12 +1540,14 @@ export interface PlatformSession {
   isCurrent: boolean;
 }
 
+/** A page of a list: PlatformSession. */
 export interface PlatformSessionPage {
   items: PlatformSession[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A poll on a post. */
 export interface Poll {
   question: string | null;
   options: PollOption[];
@@ -1422,12 +1556,14 @@ export interface Poll {
   endsAt: string | null;
 }
 
+/** An answer of a poll. */
 export interface PollOption {
   id: string;
   text: string;
   votes: number;
 }
 
+/** A post on the feed. */
 export interface Post {
   id: string;
   authorId: string;
@@ -1449,6 +1585,7 @@ export interface Post {
   createdAt: string;
 }
 
+/** A day on which there are posts. */
 export interface PostDay {
   date: string;
   purchases: number;
@@ -1457,17 +1594,20 @@ export interface PostDay {
   netCents: number;
 }
 
+/** A category that a post is in. */
 export interface PostLabel {
   id: string;
   name: string;
 }
 
+/** A page of a list: Post. */
 export interface PostPage {
   items: Post[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** How a post is doing. */
 export interface PostStats {
   postId: string;
   text: string;
@@ -1484,12 +1624,14 @@ export interface PostStats {
   days: PostDay[];
 }
 
+/** A page of a list: PostStats. */
 export interface PostStatsPage {
   items: PostStats[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A discount for some time. */
 export interface Promotion {
   id: string;
   audience: string;
@@ -1504,12 +1646,14 @@ export interface Promotion {
   state: "active" | "ended" | (string & {});
 }
 
+/** A page of a list: Promotion. */
 export interface PromotionPage {
   items: Promotion[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** Something that a fan has paid for. */
 export interface Purchase {
   user: User;
   kind: string;
@@ -1518,17 +1662,20 @@ export interface Purchase {
   purchasedAt: string;
 }
 
+/** A page of a list: Purchase. */
 export interface PurchasePage {
   items: Purchase[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** Proof that an account's secrets were destroyed. */
 export interface PurgeReceipt {
   /** The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature. */
   receipt: unknown;
 }
 
+/** Something that is scheduled. */
 export interface QueueItem {
   id: string;
   kind: "post" | "message" | "stream" | "story" | (string & {});
@@ -1537,12 +1684,14 @@ export interface QueueItem {
   state: string;
 }
 
+/** A page of a list: QueueItem. */
 export interface QueueItemPage {
   items: QueueItem[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** What is left of the limits. */
 export interface RateLimits {
   /** The limits of the account that accountId names. */
   account?: AccountWindows;
@@ -1561,6 +1710,7 @@ export interface ReadResult {
   read: boolean;
 }
 
+/** A creator who came by this one. */
 export interface Referral {
   id: string;
   transactionId: string;
@@ -1570,12 +1720,14 @@ export interface Referral {
   createdAt: string;
 }
 
+/** A page of a list: Referral. */
 export interface ReferralPage {
   items: Referral[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A region by which traffic leaves. */
 export interface Region {
   /** How long it last took to open a way out, in milliseconds; null if it is not known. */
   latencyMs: number | null;
@@ -1583,6 +1735,7 @@ export interface Region {
   region: string;
 }
 
+/** The consent of somebody who appears in media. */
 export interface ReleaseForm {
   id: string;
   name: string;
@@ -1593,12 +1746,14 @@ export interface ReleaseForm {
   expiresAt: string | null;
 }
 
+/** A page of a list: ReleaseForm. */
 export interface ReleaseFormPage {
   items: ReleaseForm[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A link by which somebody gives consent. */
 export interface ReleaseFormsCreateInviteResult {
   url: string;
   expiresAt: string;
@@ -1609,6 +1764,7 @@ export interface RemovedResult {
   removed: boolean;
 }
 
+/** A range of events that is sent again. */
 export interface Replay {
   /** The first event of the range, before the filter. */
   from: string;
@@ -1633,37 +1789,44 @@ export interface RevokedResult {
   revoked: boolean;
 }
 
+/** Says that it will happen. */
 export interface SandboxAccepted {
   accepted: boolean;
 }
 
+/** A code, and what it does on the sandbox. */
 export interface SandboxCode {
   code: string;
   effect: string;
 }
 
+/** Trouble that is made on the sandbox. */
 export interface SandboxFault {
   accepted: boolean;
   /** When it ends at the latest; null if it lasts until it has struck. */
   until: string | null;
 }
 
+/** Says that the trouble is over. */
 export interface SandboxFaultsCleared {
   /** How many faults were in force. */
   cleared: number;
 }
 
+/** Events that are made at a rate. */
 export interface SandboxGenerator {
   perSecond: number;
   running: boolean;
   until: string;
 }
 
+/** Says whether something ran. */
 export interface SandboxGeneratorStopped {
   /** Whether something ran. */
   stopped: boolean;
 }
 
+/** A session as a browser would have it, to connect by cookies. */
 export interface SandboxSession {
   /** For POST /v1/connect/cookie, with userAgent and headers. */
   cookie: string;
@@ -1673,6 +1836,7 @@ export interface SandboxSession {
   userAgent: string;
 }
 
+/** Numbers over time. */
 export interface Series {
   /** cents, subscribers or visitors */
   unit: string;
@@ -1680,11 +1844,13 @@ export interface Series {
   total: number;
 }
 
+/** One of them. */
 export interface SeriesPoint {
   at: string;
   value: number;
 }
 
+/** Whether the service is well. */
 export interface ServiceStatus {
   /** What the operators have to say; null if nothing. */
   banner: Banner | null;
@@ -1696,6 +1862,7 @@ export interface ServiceStatus {
   status: "normal" | "degraded" | "down";
 }
 
+/** The creator's settings on the platform. */
 export interface Settings {
   username: string;
   displayName: string;
@@ -1710,14 +1877,17 @@ export interface Settings {
   payoutFrequency: string;
 }
 
+/** Whether a name is free. */
 export interface SettingsCheckUsernameResult {
   available: boolean;
 }
 
+/** Countries that do not see the creator. */
 export interface SettingsGetBlockedCountriesResult {
   countries: string[];
 }
 
+/** Countries that do not see the creator. */
 export interface SettingsSetBlockedCountriesResult {
   countries: string[];
 }
@@ -1727,6 +1897,7 @@ export interface SharedResult {
   shared: boolean;
 }
 
+/** What became of a signature that was checked. */
 export interface SignatureCheck {
   /** Whose webhook it was held against; null if that is not known. */
   accountId: string | null;
@@ -1751,12 +1922,14 @@ export interface SignatureCheck {
     | "base64";
 }
 
+/** What was looked at. */
 export interface SignatureDetail {
   /** Such as trailing_newline, reserialized, charset, truncated, no_prefix. The set may grow. */
   code: string;
   message: string;
 }
 
+/** A link to the creator elsewhere. */
 export interface SocialLink {
   id: string;
   label: string;
@@ -1764,12 +1937,14 @@ export interface SocialLink {
   createdAt: string;
 }
 
+/** A page of a list: SocialLink. */
 export interface SocialLinkPage {
   items: SocialLink[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** What was earned between two days. */
 export interface Statement {
   from: string;
   to: string;
@@ -1786,6 +1961,7 @@ export interface Statement {
   chargebacksCents: number;
 }
 
+/** What was earned in one way. */
 export interface StatementLine {
   type: string;
   count: number;
@@ -1794,10 +1970,12 @@ export interface StatementLine {
   netCents: number;
 }
 
+/** Visitors and fans by country. */
 export interface StatisticsCountriesResult {
   items: CountryStats[];
 }
 
+/** The most important numbers. */
 export interface StatsOverview {
   from: string;
   to: string;
@@ -1824,6 +2002,7 @@ export interface StoppedResult {
   stopped: boolean;
 }
 
+/** A story, which ends after 24 hours. */
 export interface Story {
   id: string;
   media: Media[];
@@ -1835,12 +2014,14 @@ export interface Story {
   expiresAt: string;
 }
 
+/** A page of a list: Story. */
 export interface StoryPage {
   items: Story[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** How a story is doing. */
 export interface StoryStats {
   storyId: string;
   views: number;
@@ -1851,24 +2032,28 @@ export interface StoryStats {
   createdAt: string;
 }
 
+/** A page of a list: StoryStats. */
 export interface StoryStatsPage {
   items: StoryStats[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** Somebody who has seen a story. */
 export interface StoryViewer {
   user: User;
   viewedAt: string;
   isLiked: boolean;
 }
 
+/** A page of a list: StoryViewer. */
 export interface StoryViewerPage {
   items: StoryViewer[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A live stream. */
 export interface Stream {
   id: string;
   title: string;
@@ -1882,12 +2067,14 @@ export interface Stream {
   tipGoalCents: number | null;
 }
 
+/** A page of a list: Stream. */
 export interface StreamPage {
   items: Stream[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** How a live stream did. */
 export interface StreamStats {
   streamId: string;
   title: string;
@@ -1902,12 +2089,14 @@ export interface StreamStats {
   startsAt: string;
 }
 
+/** A page of a list: StreamStats. */
 export interface StreamStatsPage {
   items: StreamStats[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A time for which a fan subscribed. */
 export interface SubscriptionPeriod {
   startedAt: string;
   endedAt: string | null;
@@ -1916,12 +2105,14 @@ export interface SubscriptionPeriod {
   months: number;
 }
 
+/** A page of a list: SubscriptionPeriod. */
 export interface SubscriptionPeriodPage {
   items: SubscriptionPeriod[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** Whether the creator's tax papers are in order. */
 export interface TaxStatus {
   status: string;
   form: string;
@@ -1930,6 +2121,7 @@ export interface TaxStatus {
   submittedAt: string | null;
 }
 
+/** The people of the organisation. */
 export interface Team {
   /** Those that can still be taken up. */
   invitations: Invitation[];
@@ -1937,6 +2129,7 @@ export interface Team {
   members: Member[];
 }
 
+/** A link that tells who came by it. */
 export interface TrackingLink {
   id: string;
   name: string;
@@ -1950,12 +2143,14 @@ export interface TrackingLink {
   endedAt: string | null;
 }
 
+/** A page of a list: TrackingLink. */
 export interface TrackingLinkPage {
   items: TrackingLink[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** Money that was earned. */
 export interface Transaction {
   id: string;
   type: string;
@@ -1969,12 +2164,14 @@ export interface Transaction {
   createdAt: string;
 }
 
+/** A page of a list: Transaction. */
 export interface TransactionPage {
   items: Transaction[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** A link to a free trial. */
 export interface TrialLink {
   id: string;
   name: string;
@@ -1992,6 +2189,7 @@ export interface TrialLink {
   expiresAt: string | null;
 }
 
+/** A page of a list: TrialLink. */
 export interface TrialLinkPage {
   items: TrialLink[];
   nextCursor: string | null;
@@ -2003,6 +2201,7 @@ export interface UnsentResult {
   unsent: boolean;
 }
 
+/** A file on its way to the platform. */
 export interface Upload {
   id: string;
   state: "open" | "uploading" | "processing" | "ready" | "failed" | "aborted" | (string & {});
@@ -2012,34 +2211,40 @@ export interface Upload {
   error: string | null;
 }
 
+/** A part of it that has arrived. */
 export interface UploadPart {
   number: number;
   size: number;
   etag: string;
 }
 
+/** A part that was sent. */
 export interface UploadedPart {
   /** What the platform calls the part; uploads.complete takes it. */
   etag: string;
   number: number;
 }
 
+/** Whether the platform has a file already. */
 export interface UploadsCheckResult {
   exists: boolean;
   mediaId: string | null;
 }
 
+/** Where a part is sent to. */
 export interface UploadsGetPartUrlResult {
   url: string;
   headers: Record<string, unknown>;
   expiresAt: string;
 }
 
+/** Limits, and what is used of them. */
 export interface Usage {
   rateLimits: RateLimits;
   usage: UsagePeriod;
 }
 
+/** Numbers of a time. */
 export interface UsageFigures {
   /** All calls: succeeded, limited, clientErrors and failed together. */
   calls: number;
@@ -2068,6 +2273,7 @@ export interface UsageFigures {
   succeeded: number;
 }
 
+/** What was used this month. */
 export interface UsagePeriod {
   /** Accounts that are connected right now. */
   accounts: AccountUsage;
@@ -2084,6 +2290,7 @@ export interface UsagePeriod {
   periodStart: string;
 }
 
+/** Numbers of an hour or a day. */
 export interface UsagePoint {
   /** When the point begins. */
   at: string;
@@ -2114,6 +2321,7 @@ export interface UsagePoint {
   succeeded: number;
 }
 
+/** Calls and events over time. */
 export interface UsageSeries {
   by: "hour" | "day";
   /** The time before, of the same length, to compare with. */
@@ -2128,6 +2336,7 @@ export interface UsageSeries {
   until: string;
 }
 
+/** What is left of a limit. */
 export interface UsageWindow {
   /** -1 means unlimited. */
   limit: number;
@@ -2136,6 +2345,7 @@ export interface UsageWindow {
   reset: number;
 }
 
+/** A user of the platform, as the creator sees them. */
 export interface User {
   id: string;
   username: string;
@@ -2149,16 +2359,19 @@ export interface User {
   listIds: string[];
 }
 
+/** A page of a list: User. */
 export interface UserPage {
   items: User[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** The media that were deleted. */
 export interface VaultDeleteResult {
   deleted: string[];
 }
 
+/** A folder of the media library. */
 export interface VaultFolder {
   id: string;
   name: string;
@@ -2166,6 +2379,7 @@ export interface VaultFolder {
   isSystem: boolean;
 }
 
+/** How many media a folder has. */
 export interface VaultFolderCounts {
   photo: number;
   video: number;
@@ -2173,25 +2387,30 @@ export interface VaultFolderCounts {
   gif: number;
 }
 
+/** A page of a list: VaultFolder. */
 export interface VaultFolderPage {
   items: VaultFolder[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
+/** How many media were put into a folder. */
 export interface VaultFoldersAddMediaResult {
   added: number;
 }
 
+/** How many media were taken out of a folder. */
 export interface VaultFoldersRemoveMediaResult {
   removed: number;
 }
 
+/** Where a medium can be downloaded from. */
 export interface VaultGetDownloadUrlResult {
   url: string;
   expiresAt: string;
 }
 
+/** Where an account's events are sent. */
 export interface Webhook {
   createdAt: string;
   /**
@@ -2216,6 +2435,7 @@ export interface Webhook {
   url: string;
 }
 
+/** How many webhooks are in each state. */
 export interface WebhookCounts {
   disabled: number;
   failing: number;
@@ -2225,12 +2445,14 @@ export interface WebhookCounts {
   paused: number;
 }
 
+/** Says that a webhook was deleted. */
 export interface WebhookDeleted {
   deleted: boolean;
   /** The account's id. */
   id: string;
 }
 
+/** How a webhook is doing. */
 export interface WebhookHealth {
   /** How many of the account's events are behind the cursor. */
   backlog: number;
@@ -2252,6 +2474,7 @@ export interface WebhookHealth {
   state: "healthy" | "failing" | "disabled";
 }
 
+/** A page of a list: Webhook. */
 export interface WebhookPage {
   /** How many there are in each state, whatever was asked for. */
   counts: WebhookCounts;
@@ -2261,6 +2484,7 @@ export interface WebhookPage {
   webhooks: ListedWebhook[];
 }
 
+/** What a webhook answered to a test. */
 export interface WebhookTest {
   /** Whether the answer was a 2xx. */
   delivered: boolean;
@@ -2271,6 +2495,7 @@ export interface WebhookTest {
   status: number;
 }
 
+/** The message that new fans get. */
 export interface WelcomeMessage {
   enabled: boolean;
   text: string;

@@ -195,6 +195,7 @@ export interface ConnectSubmitParams {
   selfie_verification_completed?: boolean;
 }
 
+/** A cookie of the platform's. */
 export interface Cookie {
   domain?: string;
   expires?: unknown;
@@ -205,6 +206,7 @@ export interface Cookie {
   value: string;
 }
 
+/** Where a link is sent. */
 export interface LinkDelivery {
   email?: string;
 }

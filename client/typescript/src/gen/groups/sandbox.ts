@@ -13,6 +13,7 @@ import type {
   SandboxSession,
 } from "../types.js";
 
+/** What is to be in an event that is made on the sandbox. */
 export interface FireData {
   amountCents?: number;
   count?: number;

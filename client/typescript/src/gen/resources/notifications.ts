@@ -34,6 +34,7 @@ export interface NotificationsSetPreferencesParams {
   preferences: NotificationsSetPreferencesPreferences;
 }
 
+/** What the platform is to tell the creator of; what is left out stays. */
 export interface NotificationsSetPreferencesPreferences {
   tips?: boolean;
   subscriptions?: boolean;

@@ -24,6 +24,7 @@ export interface PostsArchiveParams {
   private?: boolean;
 }
 
+/** What a fundraising post is to collect. */
 export interface PostsCreateFundraising {
   title?: string;
   targetCents: number;
@@ -47,6 +48,7 @@ export interface PostsCreateParams {
   saveForLater?: boolean;
 }
 
+/** A poll that a post is to have. */
 export interface PostsCreatePoll {
   question?: string;
   options: string[];

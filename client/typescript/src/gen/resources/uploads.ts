@@ -23,6 +23,7 @@ export interface UploadsCompleteParams {
   parts?: UploadsCompletePart[];
 }
 
+/** A part that was sent. */
 export interface UploadsCompletePart {
   number: number;
   etag?: string;
