@@ -4,7 +4,7 @@ import { AccountResources } from "./gen/account.js";
 import { ApiGroups } from "./gen/client.js";
 import { AccountMedia } from "./media.js";
 import { EventStream, type EventFilter, type EventsOf, type StreamOptions } from "./stream.js";
-import { segment, Transport, type CallOptions, type ClientOptions, type QueryValue, type RawAnswer } from "./transport.js";
+import { segment, Transport, type CallOptions, type ClientOptions, type QueryValue, type RawAnswer, type RequestBody } from "./transport.js";
 
 /** A request that you put together yourself. */
 export interface RawRequest extends CallOptions {
@@ -16,7 +16,7 @@ export interface RawRequest extends CallOptions {
   /** Sent as JSON. */
   json?: unknown;
   /** Sent as it is; say what it is in `headers`. */
-  body?: BodyInit | undefined;
+  body?: RequestBody | undefined;
 }
 
 /**

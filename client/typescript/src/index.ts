@@ -5,7 +5,7 @@ export type { DownloadOptions, FileContent, AccountMedia, UploadOptions } from "
 export { ConnectionError, isProblem, Problem, StagedoorError, type AnyProblemCode, type FieldError } from "./problem.js";
 export { EventStream, type EventFilter, type EventsOf, type StreamOptions, type StreamReady } from "./stream.js";
 export { version } from "./transport.js";
-export type { CallOptions, ClientOptions, MethodOptions, QueryValue, RawAnswer, WaitOptions } from "./transport.js";
+export type { CallOptions, ClientOptions, MethodOptions, QueryValue, RawAnswer, RequestBody, WaitOptions } from "./transport.js";
 export { verifySignature, verifyWebhook, WebhookVerificationError } from "./webhook.js";
 export type { VerifyOptions, WebhookHeaders, WebhookRefusal } from "./webhook.js";
 export { eventKinds, isKnownEvent } from "./gen/events.js";

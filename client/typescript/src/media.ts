@@ -79,7 +79,7 @@ export class AccountMedia {
       {
         method: "PUT",
         path: `${this.#path()}/uploads/${segment(uploadId)}/parts/${segment(number)}`,
-        body: part as BodyInit,
+        body: part,
         headers: { "content-type": "application/octet-stream" },
         safe: true, // a part may be sent twice
       },

@@ -45,6 +45,9 @@ export interface MethodOptions extends CallOptions {
 /** A value of the query: lists are repeated, what is undefined or null is left out. */
 export type QueryValue = string | number | boolean | readonly (string | number | boolean)[] | null | undefined;
 
+/** A body that is sent as it is. */
+export type RequestBody = string | Blob | ArrayBuffer | Uint8Array | FormData | URLSearchParams | ReadableStream<Uint8Array>;
+
 /** One request, as the generated code describes it. */
 export interface Request {
   method: string;
@@ -54,7 +57,7 @@ export interface Request {
   /** Sent as JSON. */
   json?: unknown;
   /** Sent as it is. */
-  body?: BodyInit | undefined;
+  body?: RequestBody | undefined;
   headers?: Record<string, string> | undefined;
   /** Whether sending it twice does no harm. GET is always. */
   safe?: boolean | undefined;
@@ -163,7 +166,7 @@ export class Transport {
     for (const [name, value] of Object.entries({ ...request.headers, ...options.headers })) headers.set(name, value);
     const body = request.json === undefined ? request.body : JSON.stringify(request.json);
     const init: RequestInit & { duplex?: "half" } = { method: request.method, headers, redirect: "error" };
-    if (body !== undefined) init.body = body;
+    if (body !== undefined) init.body = body as BodyInit;
     if (body instanceof ReadableStream) init.duplex = "half"; // what fetch asks for when a body is a stream
     return init;
   }
