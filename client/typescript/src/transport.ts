@@ -246,12 +246,14 @@ function lost(error: unknown): unknown {
   return new ConnectionError("network", `The connection failed: ${cause instanceof Error ? cause.message : String(cause)}`, { cause: error });
 }
 
+/** What servers have and browsers do not. */
+const server = (globalThis as { process?: { env?: Record<string, string | undefined>; versions?: { node?: string } } }).process;
+
 function environment(name: string): string | undefined {
-  const scope = globalThis as { process?: { env?: Record<string, string | undefined> } };
-  return scope.process?.env?.[name];
+  return server?.env?.[name];
 }
 
-/** Browsers name themselves, and ask the server first when a page does it for them. */
+/** Browsers name themselves, and ask the API for permission first when a page does it for them. */
 function agent(): Record<string, string> {
-  return "window" in globalThis ? {} : { "user-agent": `stagedoor-typescript/${version}` };
+  return server?.versions?.node ? { "user-agent": `stagedoor-typescript/${version}` } : {};
 }
