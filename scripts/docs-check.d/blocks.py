@@ -131,7 +131,7 @@ def ts_file(block):
     elif not re.search(r"import[^;]*\bStagedoor\b[^;]*@stagedoor/client", code, re.S):
         head += 'import { Stagedoor } from "@stagedoor/client";\n'
     for name, declaration in TS_GIVEN.items():
-        if re.search(rf"\b{name}\b", code) and not re.search(rf"(const|let|var|function)\s+\{{?[^=\n]*\b{name}\b", code):
+        if re.search(rf"\b{name}\b", code) and not re.search(rf"(const|let|var|function)\s+{name}\b|(const|let)\s*[\[{{][^=\n]*\b{name}\b[^=\n]*=", code):
             head += declaration + "\n"
     return f"{head}// {block.page}:{block.line}\n{code}\nexport {{}};\n"
 
