@@ -79,6 +79,7 @@ type Config struct {
 // take them for misspellings.
 var clientVariables = []string{
 	"STAGEDOOR_URL", "STAGEDOOR_URLS", "STAGEDOOR_INTERNAL_URL", "STAGEDOOR_INTERNAL_URLS", "STAGEDOOR_API_KEY",
+	"STAGEDOOR_PROFILE", "STAGEDOOR_KEYCHAIN", "STAGEDOOR_MCP_TOKEN",
 }
 
 // The roles a process can have.
