@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // CallOption changes one call.
@@ -119,9 +120,12 @@ type method struct {
 
 // Call calls a method of the platform by its name, such as messages.send, for those who choose it at run time. Args is an
 // object of arguments by name, or nil. The result is JSON.
-func (a *AccountClient) Call(ctx context.Context, resource, name string, args any, options ...CallOption) (json.RawMessage, error) {
-	m := method{name: url.PathEscape(resource) + "/" + url.PathEscape(name)}
-	result, err := invoke[json.RawMessage](ctx, a, m, args, options)
+func (a *AccountClient) Call(ctx context.Context, name string, args any, options ...CallOption) (json.RawMessage, error) {
+	resource, of, ok := strings.Cut(name, ".")
+	if !ok {
+		return nil, fmt.Errorf("stagedoor: %q is no method; they are called resource.method", name)
+	}
+	result, err := invoke[json.RawMessage](ctx, a, method{name: path("%s/%s", resource, of)}, args, options)
 	if err != nil {
 		return nil, err
 	}

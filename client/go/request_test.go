@@ -207,6 +207,18 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+func TestAMethodCanBeCalledByName(t *testing.T) {
+	t.Parallel()
+	s := serve(t, stagedoor.Options{}, func(w http.ResponseWriter, _ *http.Request, _ int) { answer(w, message) })
+	result, err := s.client.Account("a").Call(t.Context(), "messages.send", map[string]any{"chatId": "2"})
+	if r := s.requests()[0]; err != nil || !strings.Contains(string(result), `"text":"Hi"`) || r.path != "/v1/accounts/a/messages/send" || r.body != `{"chatId":"2"}` {
+		t.Errorf("%s, %v, %+v", result, err, r)
+	}
+	if _, err := s.client.Account("a").Call(t.Context(), "send", nil); err == nil {
+		t.Error("a name without a resource was taken")
+	}
+}
+
 func TestPagesAreGoneThrough(t *testing.T) {
 	t.Parallel()
 	pages := []string{

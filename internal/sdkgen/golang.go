@@ -6,10 +6,12 @@ import (
 	"go/format"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
 // goFiles writes the Go library: a file for each resource and each group, and some for what they share.
-func goFiles(m *Model) (map[string][]byte, error) {
+func goFiles(m *model.Model) (map[string][]byte, error) {
 	g := &goWriter{model: m, files: map[string][]byte{}, written: map[string]bool{}}
 	for _, r := range m.Resources {
 		g.resource(r)
@@ -27,7 +29,7 @@ func goFiles(m *Model) (map[string][]byte, error) {
 }
 
 type goWriter struct {
-	model *Model
+	model *model.Model
 	files map[string][]byte
 	// written are the types that stand in the file of what takes them.
 	written map[string]bool
@@ -49,7 +51,7 @@ func (g *goWriter) file(name string) {
 			imports = append(imports, fmt.Sprintf("%q", use[0]))
 		}
 	}
-	head := "// " + Header + "\n\npackage stagedoor\n\n"
+	head := "// " + model.Header + "\n\npackage stagedoor\n\n"
 	if len(imports) > 0 {
 		head += "import (\n" + strings.Join(imports, "\n") + "\n)\n\n"
 	}
@@ -81,8 +83,8 @@ func (g *goWriter) comment(indent, text string) {
 	}
 }
 
-func (g *goWriter) resource(r *Resource) {
-	service := Title(r.Name) + "Service"
+func (g *goWriter) resource(r *model.Resource) {
+	service := model.Title(r.Name) + "Service"
 	g.comment("", fmt.Sprintf("%s has the platform's methods of %s: %s.", service, r.Name, lower(r.Doc)))
 	g.printf("type %s struct{ account *AccountClient }\n\n", service)
 	for _, m := range r.Methods {
@@ -94,7 +96,7 @@ func (g *goWriter) resource(r *Resource) {
 	g.file(fileName(r.Name))
 }
 
-func (g *goWriter) method(service string, m *Method) {
+func (g *goWriter) method(service string, m *model.Method) {
 	name := goName(m.Name)
 	doc := fmt.Sprintf("%s is %s: %s", name, m.ID(), lower(m.Doc))
 	if m.Destructive {
@@ -108,9 +110,9 @@ func (g *goWriter) method(service string, m *Method) {
 	}
 	g.comment("", doc)
 	result := g.typ(m.Result, false)
-	takes, gives, params := "", "nil", ""
+	takes, gives := "", "nil"
 	if m.Params != nil {
-		takes, gives, params = "params "+m.Params.Name+", ", "params", "params, "
+		takes, gives = "params "+m.Params.Name+", ", "params"
 	}
 	spec := fmt.Sprintf("method{name: %q", m.Resource+"/"+m.Name)
 	if m.HTTP == "GET" {
@@ -122,12 +124,12 @@ func (g *goWriter) method(service string, m *Method) {
 	g.printf("func (s *%s) %s(ctx context.Context, %soptions ...CallOption) (*%s, error) {\n", service, name, takes, result)
 	g.printf("return invoke[%s](ctx, s.account, %s}, %s, options)\n}\n\n", result, spec, gives)
 	if m.Page != nil {
-		g.pages(service, name, m.Page, m.Result, "", takes, params)
+		g.pages(service, name, m.Page, m.Result, "", takes)
 	}
 }
 
-// pages writes the iterator over a list.
-func (g *goWriter) pages(service, name string, p *Paging, result Ref, path, takes, params string) {
+// pages writes the iterator over a list; what has pages has parameters.
+func (g *goWriter) pages(service, name string, p *model.Paging, result model.Ref, path, takes string) {
 	item := g.typ(p.Item, false)
 	next := "page." + goName(p.Out)
 	if g.model.Type(result.Name).Field(p.Out).Type.Nullable {
@@ -142,7 +144,7 @@ func (g *goWriter) pages(service, name string, p *Paging, result Ref, path, take
 	} else {
 		g.printf("if params.Latest > 0 {\nparams.%s = cursor\n} else {\nparams.%s = cursor\n}\n", goName(p.InLatest), in)
 	}
-	g.printf("page, err := s.%s(ctx, %s%soptions...)\nif err != nil {\nreturn nil, \"\", err\n}\n", name, path, params)
+	g.printf("page, err := s.%s(ctx, %sparams, options...)\nif err != nil {\nreturn nil, \"\", err\n}\n", name, path)
 	g.printf("return page.%s, %s, nil\n})\n}\n\n", goName(p.Items), next)
 }
 
@@ -154,12 +156,12 @@ func declare(names string) string {
 	return strings.TrimSuffix(names, ", ") + " string, "
 }
 
-func (g *goWriter) group(group *Group) {
+func (g *goWriter) group(group *model.Group) {
 	service := group.Title + "Service"
 	g.comment("", fmt.Sprintf("%s: %s", service, lower(group.Doc)))
 	g.printf("type %s struct{ client *Client }\n\n", service)
 	for _, o := range group.Operations {
-		if o.Form != JSON {
+		if o.Form != model.JSON {
 			continue // by hand
 		}
 		if o.Params != nil && o.Params.Params {
@@ -170,7 +172,7 @@ func (g *goWriter) group(group *Group) {
 	g.file(fileName(group.Title))
 }
 
-func (g *goWriter) operation(service string, o *Operation) {
+func (g *goWriter) operation(service string, o *model.Operation) {
 	name := goName(o.Name)
 	g.comment("", fmt.Sprintf("%s is %s %s: %s.\n\n%s", name, o.HTTP, o.Path, lower(o.Title), o.Doc))
 	var names []string
@@ -186,11 +188,11 @@ func (g *goWriter) operation(service string, o *Operation) {
 		request = fmt.Sprintf("Path: path(%q, %s)", where, strings.Join(names, ", "))
 	}
 	if o.HTTP != "GET" {
-		request = "Method: http.Method" + Title(strings.ToLower(o.HTTP)) + ", " + request
+		request = "Method: http.Method" + model.Title(strings.ToLower(o.HTTP)) + ", " + request
 	}
-	takes, params := "", ""
+	takes := ""
 	if o.Params != nil {
-		takes, params = "params "+o.Params.Name+", ", "params, "
+		takes = "params " + o.Params.Name + ", "
 		if o.InQuery {
 			request += ", Query: query(params)"
 		} else {
@@ -202,13 +204,13 @@ func (g *goWriter) operation(service string, o *Operation) {
 		c = fmt.Sprintf("unwrap: %q, ", o.Unwrap) + c
 	}
 	result, call := "*"+g.typ(o.Result, false), "do["+g.typ(o.Result, false)+"]"
-	if o.Result.Kind == Any {
+	if o.Result.Kind == model.Any {
 		result, call = "json.RawMessage", "doRaw"
 	}
 	g.printf("func (s *%s) %s(ctx context.Context, %s%soptions ...CallOption) (%s, error) {\n", service, name, declare(path), takes, result)
 	g.printf("c := call{%s}\nreturn %s(ctx, s.client, c, %t, options)\n}\n\n", c, call, o.IdempotencyKey && o.HTTP != "GET")
 	if o.Page != nil {
-		g.pages(service, name, o.Page, o.Result, path, takes, params)
+		g.pages(service, name, o.Page, o.Result, path, takes)
 	}
 }
 
@@ -225,8 +227,8 @@ func (g *goWriter) client() {
 	g.printf("func newGroups(c *Client) Groups {\nreturn Groups{\n%s\n}\n}\n\n", strings.Join(made, "\n"))
 	fields, made = nil, nil
 	for _, r := range g.model.Resources {
-		fields = append(fields, fmt.Sprintf("// %s.\n%s *%sService", r.Doc, goName(r.Name), Title(r.Name)))
-		made = append(made, fmt.Sprintf("%s: &%sService{a},", goName(r.Name), Title(r.Name)))
+		fields = append(fields, fmt.Sprintf("// %s.\n%s *%sService", r.Doc, goName(r.Name), model.Title(r.Name)))
+		made = append(made, fmt.Sprintf("%s: &%sService{a},", goName(r.Name), model.Title(r.Name)))
 	}
 	g.printf("// Resources are the platform's; an AccountClient has them.\ntype Resources struct {\n%s\n}\n\n", strings.Join(fields, "\n"))
 	g.printf("func newResources(a *AccountClient) Resources {\nreturn Resources{\n%s\n}\n}\n", strings.Join(made, "\n"))
@@ -242,7 +244,7 @@ func (g *goWriter) events() {
 	g.printf(")\n\n// newEventData is a pointer to what an event of this kind holds; nil for a kind that is not known.\n")
 	g.printf("func newEventData(kind EventKind) any {\nswitch kind {\n")
 	for _, e := range g.model.Events {
-		if e.Data.Kind == Named {
+		if e.Data.Kind == model.Named {
 			g.printf("case Kind%s:\nreturn &%s{}\n", goName(e.Kind), e.Data.Name)
 		}
 	}
@@ -271,7 +273,7 @@ func (g *goWriter) problems() {
 // types writes the types that are not in the file of their method.
 func (g *goWriter) types() {
 	for _, t := range g.model.Types {
-		if t.Name == eventType || g.written[t.Name] || strings.HasPrefix(t.Name, "Media") && t.Params {
+		if t.Name == model.EventType || g.written[t.Name] || strings.HasPrefix(t.Name, "Media") && t.Params {
 			continue
 		}
 		if t.Params {
@@ -281,7 +283,7 @@ func (g *goWriter) types() {
 		g.comment("", t.Name+": "+lower(t.Doc))
 		g.printf("type %s struct {\n", t.Name)
 		for _, f := range t.Fields {
-			g.comment("", f.described())
+			g.comment("", described(f))
 			g.printf("%s %s `json:\"%s\"`\n", goName(f.JSON), g.field(f), f.JSON)
 		}
 		g.printf("}\n\n")
@@ -290,7 +292,7 @@ func (g *goWriter) types() {
 }
 
 // described is the field's doc, with what it can be.
-func (f Field) described() string {
+func described(f model.Field) string {
 	doc := f.Doc
 	if len(f.Type.Enum) > 0 {
 		list := strings.Join(f.Type.Enum, ", ")
@@ -306,19 +308,19 @@ func (f Field) described() string {
 }
 
 // field is the type of a member that is received: a pointer if it can be null, or is an object that can be absent.
-func (g *goWriter) field(f Field) string {
+func (g *goWriter) field(f model.Field) string {
 	typ := g.typ(f.Type, false)
-	if f.Type.Kind == Array || f.Type.Kind == Map || f.Type.Kind == Any || f.Type.Kind == Null {
+	if f.Type.Kind == model.Array || f.Type.Kind == model.Map || f.Type.Kind == model.Any || f.Type.Kind == model.Null {
 		return typ
 	}
-	if f.Type.Nullable || f.Type.Kind == Named && !f.Required {
+	if f.Type.Nullable || f.Type.Kind == model.Named && !f.Required {
 		return "*" + typ
 	}
 	return typ
 }
 
 // params writes a type that is sent. A member is a pointer where its zero value means something else than leaving it out.
-func (g *goWriter) params(t *Type, update, tristate bool) {
+func (g *goWriter) params(t *model.Type, update, tristate bool) {
 	if g.written[t.Name] {
 		return
 	}
@@ -326,7 +328,7 @@ func (g *goWriter) params(t *Type, update, tristate bool) {
 	g.comment("", t.Name+" is "+lower(t.Doc))
 	g.printf("type %s struct {\n", t.Name)
 	for _, f := range t.Fields {
-		doc := f.described()
+		doc := described(f)
 		if f.Default != nil {
 			doc = strings.TrimSpace(doc + " Left out, " + strings.Trim(string(f.Default), `"`) + ".")
 		}
@@ -334,7 +336,7 @@ func (g *goWriter) params(t *Type, update, tristate bool) {
 		typ, tag := g.typ(f.Type, true), f.JSON
 		if !f.Required {
 			tag += ",omitzero"
-			if f.pointer(update, tristate) {
+			if pointer(f, update, tristate) {
 				typ = "*" + typ
 			}
 		}
@@ -344,43 +346,43 @@ func (g *goWriter) params(t *Type, update, tristate bool) {
 }
 
 // pointer says whether leaving a member out differs from its zero value.
-func (f Field) pointer(update, tristate bool) bool {
+func pointer(f model.Field, update, tristate bool) bool {
 	preset := string(f.Default)
 	switch f.Type.Kind {
-	case Boolean:
+	case model.Boolean:
 		return preset == "true" || preset == "" && (tristate || update)
-	case Integer, Number:
+	case model.Integer, model.Number:
 		return update || preset != "" && preset != "0" && (f.Minimum == nil || *f.Minimum <= 0)
-	case String:
+	case model.String:
 		return update && len(f.Type.Enum) == 0 && f.Type.Format != "date-time"
-	case Named:
+	case model.Named:
 		return true
-	case Array, Map, Any, Null:
+	case model.Array, model.Map, model.Any, model.Null:
 	}
 	return false
 }
 
 // typ is how Go calls what a value is.
-func (g *goWriter) typ(r Ref, sent bool) string {
+func (g *goWriter) typ(r model.Ref, sent bool) string {
 	switch r.Kind {
-	case String:
+	case model.String:
 		if r.Format == "date-time" {
 			return "time.Time"
 		}
 		return "string"
-	case Integer:
+	case model.Integer:
 		return "int64"
-	case Number:
+	case model.Number:
 		return "float64"
-	case Boolean:
+	case model.Boolean:
 		return "bool"
-	case Array:
+	case model.Array:
 		return "[]" + g.typ(*r.Elem, sent)
-	case Map:
+	case model.Map:
 		return "map[string]" + g.typ(*r.Elem, sent)
-	case Named:
+	case model.Named:
 		return r.Name
-	case Any, Null:
+	case model.Any, model.Null:
 	}
 	if sent {
 		return "any"

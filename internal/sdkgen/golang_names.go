@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
 // initialisms are words that Go writes in capitals.
@@ -19,7 +21,7 @@ func goName(name string) string {
 		if short, ok := initialisms[strings.ToLower(word)]; ok {
 			b.WriteString(short)
 		} else {
-			b.WriteString(Title(word))
+			b.WriteString(model.Title(word))
 		}
 	}
 	return b.String()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/sdkgen"
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
 // pythonFiles writes the Python library of the document as it is.
@@ -18,7 +19,7 @@ func pythonFiles(t *testing.T) map[string][]byte {
 	if i < 0 {
 		t.Fatal("Python is not among the languages")
 	}
-	files, err := languages[i].Files(model(t))
+	files, err := languages[i].Files(load(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestPythonIsWrittenAsAPersonWould(t *testing.T) {
 	files := pythonFiles(t)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		text := string(files[name])
-		if !strings.HasPrefix(text, "# "+sdkgen.Header+"\n\"\"\"") {
+		if !strings.HasPrefix(text, "# "+model.Header+"\n\"\"\"") {
 			t.Errorf("%s does not begin with the header and a docstring", name)
 		}
 		if !strings.HasSuffix(text, "\n") || strings.Contains(text, "\n\n\n\n") {

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"go/format"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
+	"github.com/stagedoor/stagedoor/internal/sdkgen/python"
 )
 
 // sampleFiles writes the code that the reference of the documents shows: every method and operation in every language,
 // with arguments that work on the sandbox, and an example of every event. It stands here because only the generator knows
 // how a library calls something.
-func sampleFiles(m *Model) (map[string][]byte, error) {
+func sampleFiles(m *model.Model) (map[string][]byte, error) {
 	s := &sampler{model: m, gos: &goWriter{model: m}}
 	out := struct {
 		Operations map[string]map[string]string `json:"operations"`
@@ -24,7 +27,7 @@ func sampleFiles(m *Model) (map[string][]byte, error) {
 	}
 	for _, g := range m.Groups {
 		for _, o := range g.Operations {
-			if o.Form == JSON && samplesByHand[o.ID] == nil {
+			if o.Form == model.JSON && samplesByHand[o.ID] == nil {
 				out.Operations[o.ID] = s.all(s.operation(o))
 			}
 		}
@@ -47,7 +50,7 @@ func sampleFiles(m *Model) (map[string][]byte, error) {
 
 // sampler writes samples; it keeps the first thing that went wrong.
 type sampler struct {
-	model *Model
+	model *model.Model
 	gos   *goWriter
 	err   error
 }
@@ -61,20 +64,20 @@ type sample struct {
 	// path are the values of its path, in their order; one in $ is a variable.
 	path []string
 	// params is what it takes besides, with args as their values; nil for nothing.
-	params           *Type
-	args             *node
+	params           *model.Type
+	args             *model.Node
 	update, tristate bool
 	paged            bool
 }
 
-func (s *sampler) method(m *Method) sample {
+func (s *sampler) method(m *model.Method) sample {
 	return sample{
 		account: true, owner: m.Resource, title: goName(m.Resource), name: m.Name, params: m.Params, args: parsed(m.Example),
 		update: updates(m.Name), tristate: true, paged: m.Page != nil,
 	}
 }
 
-func (s *sampler) operation(o *Operation) sample {
+func (s *sampler) operation(o *model.Operation) sample {
 	c := sample{owner: o.Group, title: goName(o.Group), name: o.Name, params: o.Params, args: parsed(o.Example), update: o.HTTP == "PATCH", paged: o.Page != nil}
 	for _, p := range o.PathParams {
 		c.path = append(c.path, pathSample(p.JSON))
@@ -101,20 +104,20 @@ func pathSample(name string) string {
 	case "code":
 		return "quota-exceeded"
 	}
-	return strings.TrimSuffix(snake(name), "_id") + "_01k9x3m5v8e7rbq2n4t6w8y0zg"
+	return strings.TrimSuffix(python.Snake(name), "_id") + "_01k9x3m5v8e7rbq2n4t6w8y0zg"
 }
 
-func parsed(raw json.RawMessage) *node {
-	n := &node{}
-	if len(raw) == 0 || json.Unmarshal(raw, n) != nil || len(n.keys) == 0 {
+func parsed(raw json.RawMessage) *model.Node {
+	n := &model.Node{}
+	if len(raw) == 0 || json.Unmarshal(raw, n) != nil || len(n.Keys) == 0 {
 		return nil
 	}
 	return n
 }
 
 // requiredArgs are the values that a query must have; nil for none.
-func requiredArgs(t *Type) *node {
-	n := &node{member: map[string]*node{}}
+func requiredArgs(t *model.Type) *model.Node {
+	n := &model.Node{Member: map[string]*model.Node{}}
 	for _, f := range t.Fields {
 		if !f.Required {
 			continue
@@ -123,13 +126,13 @@ func requiredArgs(t *Type) *node {
 		if len(f.Type.Enum) > 0 {
 			value = tsQuote(f.Type.Enum[0])
 		}
-		given := &node{raw: json.RawMessage(value)}
-		if f.Type.Kind == Array {
-			given = &node{items: []*node{{raw: json.RawMessage(tsQuote(pathSample(f.JSON + "Id")))}}}
+		given := &model.Node{Raw: json.RawMessage(value)}
+		if f.Type.Kind == model.Array {
+			given = &model.Node{Items: []*model.Node{{Raw: json.RawMessage(tsQuote(pathSample(f.JSON + "Id")))}}}
 		}
-		n.keys, n.member[f.JSON] = append(n.keys, f.JSON), given
+		n.Keys, n.Member[f.JSON] = append(n.Keys, f.JSON), given
 	}
-	if len(n.keys) == 0 {
+	if len(n.Keys) == 0 {
 		return nil
 	}
 	return n
@@ -162,9 +165,9 @@ func (c sample) typescript() string {
 		start, end = "for await (const item of "+call+c.name+"All(", ")) {\n  console.log(item);\n}"
 	}
 	if c.args != nil {
-		object := c.args.literal()
+		object := literal(c.args)
 		if first, _, _ := strings.Cut(end, "\n"); len(start+strings.Join(append(args, object), ", ")+first) > shortLine {
-			object = c.args.tsLines("")
+			object = tsLines(c.args, "")
 		}
 		args = append(args, object)
 	}
@@ -172,13 +175,13 @@ func (c sample) typescript() string {
 }
 
 // tsLines writes an object with a line for each member.
-func (n *node) tsLines(indent string) string {
+func tsLines(n *model.Node, indent string) string {
 	var b strings.Builder
 	b.WriteString("{\n")
-	for _, key := range n.keys {
-		value := n.member[key].literal()
-		if n.member[key].member != nil && len(value) > shortLine-len(indent)-len(key) {
-			value = n.member[key].tsLines(indent + "  ")
+	for _, key := range n.Keys {
+		value := literal(n.Member[key])
+		if n.Member[key].Member != nil && len(value) > shortLine-len(indent)-len(key) {
+			value = tsLines(n.Member[key], indent+"  ")
 		}
 		b.WriteString(indent + "  " + tsKey(key) + ": " + value + ",\n")
 	}
@@ -187,27 +190,27 @@ func (n *node) tsLines(indent string) string {
 }
 
 func (c sample) python() string {
-	call := "client." + snake(c.owner) + "."
+	call := "client." + python.Snake(c.owner) + "."
 	if c.account {
-		call = "client.account(account_id)." + snake(c.owner) + "."
+		call = "client.account(account_id)." + python.Snake(c.owner) + "."
 	}
 	var args []string
 	for _, p := range c.path {
 		if name, ok := strings.CutPrefix(p, "$"); ok {
-			args = append(args, snake(name))
+			args = append(args, python.Snake(name))
 		} else {
-			args = append(args, pythonQuote(p))
+			args = append(args, python.Quote(p))
 		}
 	}
 	if c.args != nil {
-		for _, key := range c.args.keys {
-			args = append(args, snake(key)+"="+c.args.member[key].python())
+		for _, key := range c.args.Keys {
+			args = append(args, python.Snake(key)+"="+pythonValue(c.args.Member[key]))
 		}
 	}
-	start, end := "result = "+call+snake(c.name)+"(", ")"
+	start, end := "result = "+call+python.Snake(c.name)+"(", ")"
 	after := "\nprint(result)"
 	if c.paged {
-		start, end, after = "for item in "+call+snake(c.name)+"_all(", "):", "\n    print(item)"
+		start, end, after = "for item in "+call+python.Snake(c.name)+"_all(", "):", "\n    print(item)"
 	}
 	line := start + strings.Join(args, ", ") + end
 	if len(line) > shortLine+8 {
@@ -216,22 +219,22 @@ func (c sample) python() string {
 	return line + after
 }
 
-// python writes JSON as Python does.
-func (n *node) python() string {
+// pythonValue writes JSON as Python does.
+func pythonValue(n *model.Node) string {
 	var parts []string
 	switch {
-	case n.member != nil:
-		for _, key := range n.keys {
-			parts = append(parts, pythonQuote(key)+": "+n.member[key].python())
+	case n.Member != nil:
+		for _, key := range n.Keys {
+			parts = append(parts, python.Quote(key)+": "+pythonValue(n.Member[key]))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
-	case n.items != nil:
-		for _, item := range n.items {
-			parts = append(parts, item.python())
+	case n.Items != nil:
+		for _, item := range n.Items {
+			parts = append(parts, pythonValue(item))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	switch text := strings.TrimSpace(string(n.raw)); text {
+	switch text := strings.TrimSpace(string(n.Raw)); text {
 	case "true":
 		return "True"
 	case "false":
@@ -271,13 +274,13 @@ func (s *sampler) golang(c sample) string {
 }
 
 // object writes a struct of Go with values.
-func (s *sampler) object(t *Type, n *node, update, tristate bool) string {
+func (s *sampler) object(t *model.Type, n *model.Node, update, tristate bool) string {
 	name := "stagedoor." + t.Name
-	if n == nil || len(n.keys) == 0 {
+	if n == nil || len(n.Keys) == 0 {
 		return name + "{}"
 	}
 	var parts []string
-	for _, key := range n.keys {
+	for _, key := range n.Keys {
 		f := t.Field(key)
 		if f == nil {
 			if s.err == nil {
@@ -285,8 +288,8 @@ func (s *sampler) object(t *Type, n *node, update, tristate bool) string {
 			}
 			continue
 		}
-		value := s.value(f.Type, n.member[key])
-		if t.Params && !f.Required && f.pointer(update, tristate) || !t.Params && strings.HasPrefix(s.gos.field(*f), "*") {
+		value := s.value(f.Type, n.Member[key])
+		if t.Params && !f.Required && pointer(*f, update, tristate) || !t.Params && strings.HasPrefix(s.gos.field(*f), "*") {
 			value = pointerTo(f.Type, value)
 		}
 		parts = append(parts, goName(f.JSON)+": "+value)
@@ -298,58 +301,58 @@ func (s *sampler) object(t *Type, n *node, update, tristate bool) string {
 	return name + "{\n" + strings.Join(parts, ",\n") + ",\n}"
 }
 
-func pointerTo(r Ref, value string) string {
-	switch {
-	case r.Kind == Named:
+func pointerTo(r model.Ref, value string) string {
+	if r.Kind == model.Named {
 		return "&" + value
-	case r.Kind == Integer:
+	}
+	if r.Kind == model.Integer {
 		return "stagedoor.Ptr[int64](" + value + ")"
 	}
 	return "stagedoor.Ptr(" + value + ")"
 }
 
 // value writes JSON as a value of Go of a given type.
-func (s *sampler) value(r Ref, n *node) string {
-	text := strings.TrimSpace(string(n.raw))
+func (s *sampler) value(r model.Ref, n *model.Node) string {
+	text := strings.TrimSpace(string(n.Raw))
 	switch r.Kind {
-	case Named:
+	case model.Named:
 		if t := s.model.Type(r.Name); t != nil {
 			return s.object(t, n, false, true)
 		}
-	case Array:
+	case model.Array:
 		var items []string
-		for _, item := range n.items {
+		for _, item := range n.Items {
 			items = append(items, s.value(*r.Elem, item))
 		}
 		return s.typ(r) + "{" + strings.Join(items, ", ") + "}"
-	case Map:
+	case model.Map:
 		var items []string
-		for _, key := range n.keys {
-			items = append(items, fmt.Sprintf("%q: %s", key, s.value(*r.Elem, n.member[key])))
+		for _, key := range n.Keys {
+			items = append(items, fmt.Sprintf("%q: %s", key, s.value(*r.Elem, n.Member[key])))
 		}
 		return s.typ(r) + "{" + strings.Join(items, ", ") + "}"
-	case String:
+	case model.String:
 		if r.Format == "date-time" {
 			return goTime(text)
 		}
-	case Any, Null, Integer, Number, Boolean:
-		if n.member != nil {
-			return s.value(Ref{Kind: Map, Elem: &Ref{Kind: Any}}, n)
+	case model.Any, model.Null, model.Integer, model.Number, model.Boolean:
+		if n.Member != nil {
+			return s.value(model.Ref{Kind: model.Map, Elem: &model.Ref{Kind: model.Any}}, n)
 		}
 	}
 	return text
 }
 
 // typ is a type as it is called outside of its package.
-func (s *sampler) typ(r Ref) string {
+func (s *sampler) typ(r model.Ref) string {
 	switch r.Kind {
-	case Array:
+	case model.Array:
 		return "[]" + s.typ(*r.Elem)
-	case Map:
+	case model.Map:
 		return "map[string]" + s.typ(*r.Elem)
-	case Named:
+	case model.Named:
 		return "stagedoor." + r.Name
-	case Any, Null, String, Integer, Number, Boolean:
+	case model.Any, model.Null, model.String, model.Integer, model.Number, model.Boolean:
 	}
 	return s.gos.typ(r, true)
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
 // typescriptByHand are the operations that the TypeScript client has in hand-written code, because they are no plain
@@ -25,11 +27,11 @@ const (
 )
 
 // typescriptFiles writes client/typescript/src/gen.
-func typescriptFiles(m *Model) (map[string][]byte, error) {
+func typescriptFiles(m *model.Model) (map[string][]byte, error) {
 	ts := &typescript{model: m, files: map[string]*tsFile{}}
 	ts.home = ts.homes()
 	for _, t := range m.Types {
-		if t.Name != eventType && ts.home[t.Name] != "" {
+		if t.Name != model.EventType && ts.home[t.Name] != "" {
 			ts.typ(ts.file(ts.home[t.Name]), t)
 		}
 	}
@@ -55,7 +57,7 @@ func typescriptFiles(m *Model) (map[string][]byte, error) {
 
 // typescript is the state of writing: the files so far, and which of them has a type.
 type typescript struct {
-	model *Model
+	model *model.Model
 	files map[string]*tsFile
 	home  map[string]string
 }
@@ -73,10 +75,10 @@ func (ts *typescript) file(name string) *tsFile {
 // what several files need, and everything that comes back, is in the file of types.
 func (ts *typescript) homes() map[string]string {
 	users := map[string]map[string]bool{}
-	use := func(r Ref, file string) { ts.reach(r, file, users) }
-	param := func(t *Type, file string) {
+	use := func(r model.Ref, file string) { ts.reach(r, file, users) }
+	param := func(t *model.Type, file string) {
 		if t != nil {
-			use(Ref{Kind: Named, Name: t.Name}, file)
+			use(model.Ref{Kind: model.Named, Name: t.Name}, file)
 		}
 	}
 	for _, r := range ts.model.Resources {
@@ -87,10 +89,10 @@ func (ts *typescript) homes() map[string]string {
 	}
 	for _, g := range ts.model.Groups {
 		for _, o := range g.Operations {
-			if o.Form == JSON {
+			if o.Form == model.JSON {
 				param(o.Params, tsGroupFile(g))
 			}
-			if o.Form == JSON || o.Form == Upload {
+			if o.Form == model.JSON || o.Form == model.Upload {
 				use(o.Result, tsTypes)
 			}
 		}
@@ -99,7 +101,7 @@ func (ts *typescript) homes() map[string]string {
 		use(e.Data, tsEvents)
 	}
 	for _, always := range []string{"Attempt", "EventMeta"} {
-		use(Ref{Kind: Named, Name: always}, tsTypes)
+		use(model.Ref{Kind: model.Named, Name: always}, tsTypes)
 	}
 	home := map[string]string{}
 	for _, t := range ts.model.Types {
@@ -121,7 +123,7 @@ func (ts *typescript) homes() map[string]string {
 	return home
 }
 
-func (ts *typescript) pull(t *Type, home map[string]string) {
+func (ts *typescript) pull(t *model.Type, home map[string]string) {
 	for _, f := range t.Fields {
 		r := tsCore(f.Type)
 		if inner := ts.model.Type(r.Name); inner != nil && home[inner.Name] != tsTypes {
@@ -132,10 +134,10 @@ func (ts *typescript) pull(t *Type, home map[string]string) {
 }
 
 // reach notes that a file uses a type, and all that the type is made of.
-func (ts *typescript) reach(r Ref, file string, users map[string]map[string]bool) {
+func (ts *typescript) reach(r model.Ref, file string, users map[string]map[string]bool) {
 	r = tsCore(r)
 	t := ts.model.Type(r.Name)
-	if r.Kind != Named || t == nil || users[t.Name][file] {
+	if r.Kind != model.Named || t == nil || users[t.Name][file] {
 		return
 	}
 	if users[t.Name] == nil {
@@ -148,16 +150,16 @@ func (ts *typescript) reach(r Ref, file string, users map[string]map[string]bool
 }
 
 // tsCore is what a list or a map is made of, or else the value itself.
-func tsCore(r Ref) Ref {
+func tsCore(r model.Ref) model.Ref {
 	for r.Elem != nil {
 		r = *r.Elem
 	}
 	return r
 }
 
-func tsResourceFile(r *Resource) string { return "resources/" + r.Name }
+func tsResourceFile(r *model.Resource) string { return "resources/" + r.Name }
 
-func tsGroupFile(g *Group) string { return "groups/" + g.Name }
+func tsGroupFile(g *model.Group) string { return "groups/" + g.Name }
 
 // tsFile is one file: what it imports, and its text.
 type tsFile struct {
@@ -183,7 +185,7 @@ func tsImport(list map[string]map[string]bool, name, from string) {
 // bytes is the file as it is written: the header, the imports, the text.
 func (f *tsFile) bytes(name string) []byte {
 	var b strings.Builder
-	b.WriteString("// " + Header + "\n\n")
+	b.WriteString("// " + model.Header + "\n\n")
 	up := strings.Repeat("../", strings.Count(name, "/"))
 	if up == "" {
 		up = "./"

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
 // Files of the hand-written part, as a file of the generated one imports them.
@@ -14,7 +16,7 @@ const (
 )
 
 // resource writes the methods of a resource as a class.
-func (ts *typescript) resource(r *Resource) {
+func (ts *typescript) resource(r *model.Resource) {
 	f := ts.file(tsResourceFile(r))
 	f.exports = true
 	f.importType("AccountCalls", tsCalls)
@@ -29,7 +31,7 @@ func (ts *typescript) resource(r *Resource) {
 	f.printf("}\n")
 }
 
-func (ts *typescript) method(f *tsFile, m *Method) {
+func (ts *typescript) method(f *tsFile, m *model.Method) {
 	f.importType("Answer", tsCalls)
 	f.importType("MethodOptions", tsTransport)
 	access := "write"
@@ -51,7 +53,7 @@ func (ts *typescript) method(f *tsFile, m *Method) {
 }
 
 // methodPages writes the walk through all pages of a method that lists.
-func (ts *typescript) methodPages(f *tsFile, m *Method) {
+func (ts *typescript) methodPages(f *tsFile, m *model.Method) {
 	f.importType("CallOptions", tsTransport)
 	params, _ := ts.params(f, m.Params, m.Required)
 	f.printf("\n%s", tsDoc("  ", tsSentence(m.Doc)+" All of them, however many pages they take."))
@@ -60,7 +62,7 @@ func (ts *typescript) methodPages(f *tsFile, m *Method) {
 }
 
 // params is how what a call takes is declared, and how it is handed on.
-func (ts *typescript) params(f *tsFile, t *Type, required bool) (declared []string, given string) {
+func (ts *typescript) params(f *tsFile, t *model.Type, required bool) (declared []string, given string) {
 	if t == nil {
 		return nil, ""
 	}
@@ -72,7 +74,7 @@ func (ts *typescript) params(f *tsFile, t *Type, required bool) (declared []stri
 }
 
 // tsOperationDoc leaves out what the description says of a stream: here the operation gives pages.
-func tsOperationDoc(o *Operation) string {
+func tsOperationDoc(o *model.Operation) string {
 	var kept []string
 	for part := range strings.SplitSeq(o.Doc, "\n\n") {
 		if o.Accept != "" && (strings.HasPrefix(part, "Server-sent events.") || strings.Contains(part, "opens the stream")) {
@@ -86,7 +88,7 @@ func tsOperationDoc(o *Operation) string {
 func tsWalk(item string) string { return "AsyncGenerator<" + item + ", void, undefined>" }
 
 // tsPaginate is the body of a walk through pages.
-func tsPaginate(f *tsFile, method string, path []string, page *Paging, required bool) string {
+func tsPaginate(f *tsFile, method string, path []string, page *model.Paging, required bool) string {
 	f.importValue("paginate", tsPages)
 	dot := "?."
 	if required {
@@ -97,7 +99,7 @@ func tsPaginate(f *tsFile, method string, path []string, page *Paging, required 
 		method, strings.Join(args, ", "), page.Items, page.Out)
 }
 
-func tsMethodDoc(m *Method) []string {
+func tsMethodDoc(m *model.Method) []string {
 	var notes []string
 	if m.Destructive {
 		notes = append(notes, "It cannot be undone.")
@@ -124,7 +126,7 @@ func tsSignature(name string, params []string, result string) string {
 }
 
 // group writes the plain operations of a group as a class. The others are in hand-written code.
-func (ts *typescript) group(g *Group) error {
+func (ts *typescript) group(g *model.Group) error {
 	if !tsPlainGroup(g) {
 		return tsCheckByHand(g)
 	}
@@ -134,7 +136,7 @@ func (ts *typescript) group(g *Group) error {
 	f.printf("%sexport class %s {\n", tsDoc("", g.Doc), tsGroupClass(g))
 	f.printf("  protected readonly transport: Transport;\n\n  constructor(transport: Transport) {\n    this.transport = transport;\n  }\n")
 	for _, o := range g.Operations {
-		if o.Form != JSON {
+		if o.Form != model.JSON {
 			continue
 		}
 		ts.operation(f, o)
@@ -147,20 +149,20 @@ func (ts *typescript) group(g *Group) error {
 }
 
 // tsPlainGroup tells whether anything of a group is generated. Files are not: they are part of an account.
-func tsPlainGroup(g *Group) bool {
-	return slices.ContainsFunc(g.Operations, func(o *Operation) bool { return o.Form == JSON })
+func tsPlainGroup(g *model.Group) bool {
+	return slices.ContainsFunc(g.Operations, func(o *model.Operation) bool { return o.Form == model.JSON })
 }
 
-func tsCheckByHand(g *Group) error {
+func tsCheckByHand(g *model.Group) error {
 	for _, o := range g.Operations {
-		if o.Form != JSON && typescriptByHand[o.ID] == "" {
+		if o.Form != model.JSON && typescriptByHand[o.ID] == "" {
 			return fmt.Errorf("%s is no plain call and not in the list of those that are written by hand", o.ID)
 		}
 	}
 	return nil
 }
 
-func (ts *typescript) operation(f *tsFile, o *Operation) {
+func (ts *typescript) operation(f *tsFile, o *model.Operation) {
 	options := "CallOptions"
 	if o.Wait && !o.InQuery {
 		options = "WaitOptions"
@@ -194,7 +196,7 @@ func tsCall(before string, request []string, after string) string {
 }
 
 // request is the description of a call for the transport.
-func (ts *typescript) request(f *tsFile, o *Operation, given string) []string {
+func (ts *typescript) request(f *tsFile, o *model.Operation, given string) []string {
 	path := tsQuote(o.Path)
 	for _, p := range o.PathParams {
 		f.importValue("segment", tsTransport)
@@ -226,7 +228,7 @@ func (ts *typescript) request(f *tsFile, o *Operation, given string) []string {
 	return list
 }
 
-func (ts *typescript) operationPages(f *tsFile, o *Operation) {
+func (ts *typescript) operationPages(f *tsFile, o *model.Operation) {
 	f.importType("CallOptions", tsTransport)
 	declared, names := ts.pathParams(o)
 	params, _ := ts.params(f, o.Params, o.Required)
@@ -236,10 +238,10 @@ func (ts *typescript) operationPages(f *tsFile, o *Operation) {
 	f.printf("%s", tsPaginate(f, o.Name, names, o.Page, o.Required))
 }
 
-func (ts *typescript) pathParams(o *Operation) (declared, names []string) {
+func (ts *typescript) pathParams(o *model.Operation) (declared, names []string) {
 	for _, p := range o.PathParams {
 		kind := "string"
-		if p.Type.Kind == Integer {
+		if p.Type.Kind == model.Integer {
 			kind = "number"
 		}
 		declared, names = append(declared, p.JSON+": "+kind), append(names, p.JSON)
@@ -247,6 +249,6 @@ func (ts *typescript) pathParams(o *Operation) (declared, names []string) {
 	return declared, names
 }
 
-func tsResourceClass(r *Resource) string { return Title(r.Name, "Resource") }
+func tsResourceClass(r *model.Resource) string { return model.Title(r.Name, "Resource") }
 
-func tsGroupClass(g *Group) string { return Title(g.Name, "Group") }
+func tsGroupClass(g *model.Group) string { return model.Title(g.Name, "Group") }

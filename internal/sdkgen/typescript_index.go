@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
 // events writes what each kind of event holds, and the union of all of them.
@@ -103,7 +105,7 @@ func (ts *typescript) account() {
 
 // client writes the class that has all groups of which something is generated.
 func (ts *typescript) client() {
-	groups := slices.DeleteFunc(slices.Clone(ts.model.Groups), func(g *Group) bool { return !tsPlainGroup(g) })
+	groups := slices.DeleteFunc(slices.Clone(ts.model.Groups), func(g *model.Group) bool { return !tsPlainGroup(g) })
 	f := ts.file("client")
 	f.exports = true
 	f.importType("Transport", tsTransport)

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
 // typ writes an object as an interface.
-func (ts *typescript) typ(f *tsFile, t *Type) {
+func (ts *typescript) typ(f *tsFile, t *model.Type) {
 	f.exports = true
 	f.printf("%sexport interface %s {\n", tsDoc("", t.Doc), t.Name)
 	for _, field := range t.Fields {
@@ -38,73 +40,73 @@ func tsMember(name, kind string) string {
 
 // tsLiteral writes JSON as a person would in TypeScript, on one line; nothing for what is empty.
 func tsLiteral(raw json.RawMessage) string {
-	var n node
-	if len(raw) == 0 || json.Unmarshal(raw, &n) != nil || len(n.keys) == 0 {
+	var n model.Node
+	if len(raw) == 0 || json.Unmarshal(raw, &n) != nil || len(n.Keys) == 0 {
 		return ""
 	}
-	return n.literal()
+	return literal(&n)
 }
 
-func (n *node) literal() string {
+func literal(n *model.Node) string {
 	var parts []string
 	switch {
-	case n.member != nil:
-		for _, key := range n.keys {
-			parts = append(parts, tsKey(key)+": "+n.member[key].literal())
+	case n.Member != nil:
+		for _, key := range n.Keys {
+			parts = append(parts, tsKey(key)+": "+literal(n.Member[key]))
 		}
 		return "{ " + strings.Join(parts, ", ") + " }"
-	case n.items != nil:
-		for _, item := range n.items {
-			parts = append(parts, item.literal())
+	case n.Items != nil:
+		for _, item := range n.Items {
+			parts = append(parts, literal(item))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	return strings.TrimSpace(string(n.raw))
+	return strings.TrimSpace(string(n.Raw))
 }
 
 // ref writes what a value is, and imports the type if it has a name.
-func (ts *typescript) ref(f *tsFile, r Ref) string {
+func (ts *typescript) ref(f *tsFile, r model.Ref) string {
 	text := ts.value(f, r)
-	if r.Nullable && r.Kind != Null && text != "unknown" {
+	if r.Nullable && r.Kind != model.Null && text != "unknown" {
 		text += " | null"
 	}
 	return text
 }
 
-func (ts *typescript) value(f *tsFile, r Ref) string {
+func (ts *typescript) value(f *tsFile, r model.Ref) string {
 	switch r.Kind {
-	case String:
+	case model.String:
 		return tsEnum(r)
-	case Integer, Number:
+	case model.Integer, model.Number:
 		if len(r.Enum) > 0 {
 			return strings.Join(r.Enum, " | ")
 		}
 		return "number"
-	case Boolean:
+	case model.Boolean:
 		if r.Const != "" {
 			return r.Const
 		}
 		return "boolean"
-	case Null:
+	case model.Null:
 		return "null"
-	case Named:
+	case model.Named:
 		return ts.name(f, r.Name)
-	case Array:
+	case model.Array:
 		elem := ts.ref(f, *r.Elem)
 		if strings.ContainsAny(elem, "|&") {
 			elem = "(" + elem + ")"
 		}
 		return elem + "[]"
-	case Map:
+	case model.Map:
 		return "Record<string, " + ts.ref(f, *r.Elem) + ">"
-	case Any:
+	case model.Any:
 	}
 	return "unknown"
 }
 
 // name is how a type is called: an event is one of the union, all others are called as in the model.
 func (ts *typescript) name(f *tsFile, name string) string {
-	if name == eventType {
+	if name == model.EventType {
 		f.importType("StagedoorEvent", tsEvents)
 		return "StagedoorEvent"
 	}
@@ -113,7 +115,7 @@ func (ts *typescript) name(f *tsFile, name string) string {
 }
 
 // tsEnum lists what a text can be. Where others may come later, every text is allowed and the known ones are suggested.
-func tsEnum(r Ref) string {
+func tsEnum(r model.Ref) string {
 	if len(r.Enum) == 0 {
 		return "string"
 	}

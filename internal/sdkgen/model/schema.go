@@ -1,4 +1,4 @@
-package sdkgen
+package model
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 
 // loader builds a model from the document.
 type loader struct {
-	doc   *node
+	doc   *Node
 	model *Model
 	// done says which schema of the document became which type.
 	done map[string]string
@@ -46,11 +46,11 @@ const (
 )
 
 // ref reads a schema. Place names an object that stands inline.
-func (l *loader) ref(s *node, place string) Ref {
+func (l *loader) ref(s *Node, place string) Ref {
 	if target := s.at("$ref").text(); target != "" {
 		return l.named(target)
 	}
-	if options := s.at("anyOf").items; len(options) > 0 {
+	if options := s.at("anyOf").Items; len(options) > 0 {
 		return l.anyOf(options, place)
 	}
 	if s.has("const") {
@@ -86,10 +86,10 @@ func (l *loader) ref(s *node, place string) Ref {
 	return r
 }
 
-func (l *loader) object(s *node, place string, nullable bool) Ref {
+func (l *loader) object(s *Node, place string, nullable bool) Ref {
 	if !s.has("properties") {
 		elem := Ref{Kind: Any}
-		if more := s.at("additionalProperties"); len(more.keys) > 0 {
+		if more := s.at("additionalProperties"); len(more.Keys) > 0 {
 			elem = l.ref(more, place+"Value")
 		}
 		return Ref{Kind: Map, Elem: &elem, Nullable: nullable}
@@ -102,12 +102,12 @@ func (l *loader) object(s *node, place string, nullable bool) Ref {
 	return Ref{Kind: Named, Name: l.add(t).Name, Nullable: nullable}
 }
 
-func (l *loader) fields(s *node, place string) []Field {
+func (l *loader) fields(s *Node, place string) []Field {
 	required := s.at("required").texts()
 	var list []Field
-	for _, name := range s.at("properties").keys {
+	for _, name := range s.at("properties").Keys {
 		p := s.at("properties", name)
-		f := Field{JSON: name, Doc: p.at("description").text(), Required: slices.Contains(required, name), Default: p.at("default").raw}
+		f := Field{JSON: name, Doc: p.at("description").text(), Required: slices.Contains(required, name), Default: p.at("default").Raw}
 		if p.has("minimum") {
 			least := p.at("minimum").number()
 			f.Minimum = &least
@@ -118,7 +118,7 @@ func (l *loader) fields(s *node, place string) []Field {
 	return list
 }
 
-func (l *loader) anyOf(options []*node, place string) Ref {
+func (l *loader) anyOf(options []*Node, place string) Ref {
 	r := Ref{Kind: Any}
 	for _, o := range options {
 		if o.at("type").text() == "null" {
@@ -135,8 +135,8 @@ func (l *loader) anyOf(options []*node, place string) Ref {
 	return r
 }
 
-func constant(value *node) Ref {
-	switch text := string(value.raw); text {
+func constant(value *Node) Ref {
+	switch text := string(value.Raw); text {
 	case "null":
 		return Ref{Kind: Null, Nullable: true}
 	case "true", "false":
@@ -153,7 +153,7 @@ func (l *loader) named(target string) Ref {
 		schema, ok = "Sdk."+name, true
 	}
 	s := l.doc.at("components", "schemas", schema)
-	if !ok || s.member == nil {
+	if !ok || s.Member == nil {
 		l.fail("%s is in no list of types", target)
 		return Ref{Kind: Any}
 	}
@@ -200,8 +200,8 @@ func (l *loader) finish() {
 }
 
 // parse reads JSON into a node.
-func parse(data []byte) (*node, error) {
-	n := &node{}
+func parse(data []byte) (*Node, error) {
+	n := &Node{}
 	if err := json.Unmarshal(data, n); err != nil {
 		return nil, err
 	}

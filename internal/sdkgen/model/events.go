@@ -1,4 +1,4 @@
-package sdkgen
+package model
 
 import (
 	"bytes"

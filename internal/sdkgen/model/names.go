@@ -1,4 +1,4 @@
-package sdkgen
+package model
 
 import (
 	"strings"
@@ -24,7 +24,7 @@ var schemaNames = map[string]string{
 	"DeletedOutputBody1":       "AccountDisconnected",
 	"DeliverStruct":            "LinkDelivery",
 	"EndedOutputBody":          "BrowserSessionEnded",
-	"Envelope":                 eventType,
+	"Envelope":                 EventType,
 	"ErrorBody":                "ErrorGroup",
 	"ErrorsOutputBody":         "ErrorGroupList",
 	"EventsBody":               "EventUsage",
@@ -72,8 +72,8 @@ var schemaNames = map[string]string{
 	"WithdrawnOutputBody":      "InvitationWithdrawn",
 }
 
-// eventType is the type of an event as it stands in lists. Libraries write it themselves, typed by its kind.
-const eventType = "Event"
+// EventType is the type of an event as it stands in lists. Libraries write it themselves, typed by its kind.
+const EventType = "Event"
 
 // operationNames says where a client has an operation: group and name.
 var operationNames = map[string]string{

@@ -1,4 +1,4 @@
-package sdkgen
+package model
 
 import (
 	"bytes"
@@ -6,16 +6,20 @@ import (
 	"fmt"
 )
 
-// node is JSON that remembers the order of its members, since fields are written in the order of the document.
-type node struct {
-	keys   []string
-	member map[string]*node
-	items  []*node
-	raw    json.RawMessage
+// Node is JSON that remembers the order of its members, since fields are written in the order of the document.
+type Node struct {
+	// Keys are the members' names in their order, and Member has their values; both are nil for what is no object.
+	Keys   []string
+	Member map[string]*Node
+	// Items are those of a list.
+	Items []*Node
+	// Raw is the JSON itself.
+	Raw json.RawMessage
 }
 
-func (n *node) UnmarshalJSON(data []byte) error {
-	n.raw = bytes.Clone(data)
+// UnmarshalJSON reads any JSON.
+func (n *Node) UnmarshalJSON(data []byte) error {
+	n.Raw = bytes.Clone(data)
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 {
 		return nil
@@ -29,23 +33,23 @@ func (n *node) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func (n *node) array(data []byte) error {
+func (n *Node) array(data []byte) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal(data, &list); err != nil {
 		return err
 	}
 	for _, raw := range list {
-		item := &node{}
+		item := &Node{}
 		if err := item.UnmarshalJSON(raw); err != nil { // not Unmarshal, which would leave out a null
 			return err
 		}
-		n.items = append(n.items, item)
+		n.Items = append(n.Items, item)
 	}
 	return nil
 }
 
-func (n *node) object(data []byte) error {
-	n.member = map[string]*node{}
+func (n *Node) object(data []byte) error {
+	n.Member = map[string]*Node{}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if _, err := d.Token(); err != nil {
 		return err
@@ -59,60 +63,60 @@ func (n *node) object(data []byte) error {
 		if !ok {
 			return fmt.Errorf("a member has no name but %v", token)
 		}
-		value := &node{}
+		value := &Node{}
 		if err := d.Decode(value); err != nil {
 			return err
 		}
-		n.keys = append(n.keys, key)
-		n.member[key] = value
+		n.Keys = append(n.Keys, key)
+		n.Member[key] = value
 	}
 	return nil
 }
 
 // at follows names; it never is nil, so that what is absent reads as empty.
-func (n *node) at(names ...string) *node {
+func (n *Node) at(names ...string) *Node {
 	for _, name := range names {
-		next := n.member[name]
+		next := n.Member[name]
 		if next == nil {
-			return &node{}
+			return &Node{}
 		}
 		n = next
 	}
 	return n
 }
 
-func (n *node) has(name string) bool { return n.member[name] != nil }
+func (n *Node) has(name string) bool { return n.Member[name] != nil }
 
 // text is the string it is, or empty.
-func (n *node) text() string {
+func (n *Node) text() string {
 	var s string
-	if json.Unmarshal(n.raw, &s) != nil {
+	if json.Unmarshal(n.Raw, &s) != nil {
 		return ""
 	}
 	return s
 }
 
-func (n *node) truth() bool { return string(n.raw) == "true" }
+func (n *Node) truth() bool { return string(n.Raw) == "true" }
 
-func (n *node) number() int64 {
+func (n *Node) number() int64 {
 	var i int64
-	if json.Unmarshal(n.raw, &i) != nil {
+	if json.Unmarshal(n.Raw, &i) != nil {
 		return 0
 	}
 	return i
 }
 
 // texts is a list of strings; of a single string, a list of one.
-func (n *node) texts() []string {
+func (n *Node) texts() []string {
 	if s := n.text(); s != "" {
 		return []string{s}
 	}
 	var list []string
-	for _, item := range n.items {
+	for _, item := range n.Items {
 		if s := item.text(); s != "" {
 			list = append(list, s)
 		} else {
-			list = append(list, string(item.raw))
+			list = append(list, string(item.Raw))
 		}
 	}
 	return list

@@ -1,20 +1,20 @@
-package sdkgen_test
+package model_test
 
 import (
 	"encoding/json"
 	"os"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/sdkgen"
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
-func model(t *testing.T) *sdkgen.Model {
+func load(t *testing.T) *model.Model {
 	t.Helper()
-	document, err := os.ReadFile("../../openapi/openapi.json")
+	document, err := os.ReadFile("../../../openapi/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := sdkgen.Load(document)
+	m, err := model.Load(document)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func model(t *testing.T) *sdkgen.Model {
 
 func TestLoadHasEverything(t *testing.T) {
 	t.Parallel()
-	m := model(t)
+	m := load(t)
 	methods, paged := 0, 0
 	for _, r := range m.Resources {
 		for _, method := range r.Methods {
@@ -31,7 +31,7 @@ func TestLoadHasEverything(t *testing.T) {
 			if method.Page != nil {
 				paged++
 			}
-			if method.Result.Kind != sdkgen.Named {
+			if method.Result.Kind != model.Named {
 				t.Errorf("%s: its result is a %s without a name", method.ID(), method.Result.Kind)
 			}
 			if method.Doc == "" || method.Scope == "" {
@@ -50,7 +50,7 @@ func TestLoadHasEverything(t *testing.T) {
 			t.Errorf("the group %s is not described", g.Name)
 		}
 		for _, o := range g.Operations {
-			if o.Form == sdkgen.JSON && o.Result.Kind == sdkgen.Any && o.Group != "problems" && o.ID != "getOpenAPI" {
+			if o.Form == model.JSON && o.Result.Kind == model.Any && o.Group != "problems" && o.ID != "getOpenAPI" {
 				t.Errorf("%s: the result is not known", o.ID)
 			}
 		}
@@ -59,8 +59,8 @@ func TestLoadHasEverything(t *testing.T) {
 
 func TestLoadReadsAMethod(t *testing.T) {
 	t.Parallel()
-	m := model(t)
-	var send, list *sdkgen.Method
+	m := load(t)
+	var send, list *model.Method
 	for _, r := range m.Resources {
 		for _, method := range r.Methods {
 			switch method.ID() {
@@ -81,16 +81,16 @@ func TestLoadReadsAMethod(t *testing.T) {
 
 func TestEveryReferenceIsKnown(t *testing.T) {
 	t.Parallel()
-	m := model(t)
-	var check func(where string, r sdkgen.Ref)
-	check = func(where string, r sdkgen.Ref) {
+	m := load(t)
+	var check func(where string, r model.Ref)
+	check = func(where string, r model.Ref) {
 		if r.Elem != nil {
 			check(where, *r.Elem)
 		}
-		if r.Kind == sdkgen.Named && m.Type(r.Name) == nil {
+		if r.Kind == model.Named && m.Type(r.Name) == nil {
 			t.Errorf("%s is of type %s, which there is not", where, r.Name)
 		}
-		if r.Kind == "" || (r.Elem == nil) == (r.Kind == sdkgen.Array || r.Kind == sdkgen.Map) {
+		if r.Kind == "" || (r.Elem == nil) == (r.Kind == model.Array || r.Kind == model.Map) {
 			t.Errorf("%s: %+v", where, r)
 		}
 	}
@@ -117,19 +117,8 @@ func TestLoadRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		"an unknown operation": `{"paths":{"/v1/x":{"get":{"operationId":"getX"}}}}`,
 		"an unknown type":      `{"paths":{"/v1/me":{"get":{"operationId":"getMe","responses":{"200":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/X"}}}}}}}}}`,
 	} {
-		if _, err := sdkgen.Load([]byte(document)); err == nil {
+		if _, err := model.Load([]byte(document)); err == nil {
 			t.Errorf("%s was taken", name)
 		}
-	}
-}
-
-func TestClientsAreCurrent(t *testing.T) {
-	t.Parallel()
-	stale, err := sdkgen.Stale("../..", model(t), sdkgen.Languages())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range stale {
-		t.Errorf("%s is not current; run make generate", name)
 	}
 }

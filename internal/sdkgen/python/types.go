@@ -1,9 +1,11 @@
-package sdkgen
+package python
 
 import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
 // pythonAny is what is said of JSON that can be anything.
@@ -27,10 +29,10 @@ func (p *python) types() {
 		if p.model.Type(name) == nil {
 			continue
 		}
-		if slices.ContainsFunc(p.model.Type(name).Fields, func(f Field) bool { return slices.Contains(refNames(f.Type), eventType) }) {
-			f.check(".events", eventType)
+		if slices.ContainsFunc(p.model.Type(name).Fields, func(f model.Field) bool { return slices.Contains(refNames(f.Type), model.EventType) }) {
+			f.check(".events", model.EventType)
 		}
-		p.object(f, name, p.model.Type(name).Doc, p.model.Type(name).Fields, func(f Field) string { return f.JSON })
+		p.object(f, name, p.model.Type(name).Doc, p.model.Type(name).Fields, func(f model.Field) string { return f.JSON })
 	}
 	p.exports(f, names)
 	p.save("stagedoor/types.py", "What calls take and answer, as typed dictionaries. Names are those on the wire.", f)
@@ -39,17 +41,17 @@ func (p *python) types() {
 // reached finds the types that are needed besides those of params.
 func (p *python) reached() map[string]bool {
 	found := map[string]bool{}
-	var visit func(r Ref)
-	fields := func(t *Type) {
+	var visit func(r model.Ref)
+	fields := func(t *model.Type) {
 		for _, field := range t.Fields {
 			visit(field.Type)
 		}
 	}
-	visit = func(r Ref) {
+	visit = func(r model.Ref) {
 		if r.Elem != nil {
 			visit(*r.Elem)
 		}
-		if t := p.model.Type(r.Name); r.Kind == Named && t != nil && !found[r.Name] && r.Name != eventType {
+		if t := p.model.Type(r.Name); r.Kind == model.Named && t != nil && !found[r.Name] && r.Name != model.EventType {
 			found[r.Name] = true
 			fields(t)
 		}
@@ -60,7 +62,7 @@ func (p *python) reached() map[string]bool {
 			fields(c.params)
 		}
 	}
-	if envelope := p.model.Type(eventType); envelope != nil {
+	if envelope := p.model.Type(model.EventType); envelope != nil {
 		fields(envelope)
 	}
 	for _, e := range p.model.Events {
@@ -73,8 +75,8 @@ func (p *python) reached() map[string]bool {
 type pythonCall struct {
 	// owner is the resource or group, name the method, both as the model has them.
 	owner, name string
-	params      *Type
-	result      Ref
+	params      *model.Type
+	result      model.Ref
 }
 
 // paramsName is the model's, unless what is sent is something that is also received, such as a page's settings.
@@ -82,7 +84,7 @@ func (c pythonCall) paramsName() string {
 	if strings.HasSuffix(c.params.Name, "Params") {
 		return c.params.Name
 	}
-	return Title(c.owner, c.name, "Params")
+	return model.Title(c.owner, c.name, "Params")
 }
 
 func (p *python) calls() []pythonCall {
@@ -90,7 +92,7 @@ func (p *python) calls() []pythonCall {
 	for _, g := range p.model.Groups {
 		for _, o := range g.Operations {
 			c := pythonCall{owner: g.Name, name: o.Name, result: o.Result}
-			if o.Form == JSON {
+			if o.Form == model.JSON {
 				c.params = o.Params
 			}
 			all = append(all, c)
@@ -116,13 +118,13 @@ func (p *python) params() {
 			p.fail("two calls take %s", c.paramsName())
 		}
 		names = append(names, c.paramsName())
-		doc := "The arguments of " + snake(c.owner) + "." + snake(c.name) + "."
+		doc := "The arguments of " + Snake(c.owner) + "." + Snake(c.name) + "."
 		for _, field := range c.params.Fields {
 			for _, inner := range p.imported(field.Type) {
 				f.check(".types", inner)
 			}
 		}
-		p.object(f, c.paramsName(), doc, c.params.Fields, func(f Field) string { return snake(f.JSON) })
+		p.object(f, c.paramsName(), doc, c.params.Fields, func(f model.Field) string { return Snake(f.JSON) })
 	}
 	p.exports(f, names)
 	p.save("stagedoor/params.py", "The arguments of every call, as typed dictionaries, to put together before the call.", f)
@@ -138,10 +140,10 @@ func (p *python) exports(f *pythonFile, names []string) {
 }
 
 // object writes a typed dictionary.
-func (p *python) object(f *pythonFile, name, doc string, fields []Field, key func(Field) string) {
+func (p *python) object(f *pythonFile, name, doc string, fields []model.Field, key func(model.Field) string) {
 	f.use("typing", "TypedDict")
 	f.printf("\n\n")
-	if slices.ContainsFunc(fields, func(field Field) bool { return !identifier(key(field)) }) {
+	if slices.ContainsFunc(fields, func(field model.Field) bool { return !identifier(key(field)) }) {
 		f.printf("%s = TypedDict(\n    %q,\n    {\n", name, name)
 		for _, field := range fields {
 			for _, line := range paragraphs(field.Doc, pythonWidth-10) {
@@ -149,7 +151,7 @@ func (p *python) object(f *pythonFile, name, doc string, fields []Field, key fun
 					f.printf("        # %s\n", line)
 				}
 			}
-			f.printf("        %q: %s,\n", key(field), pythonQuote(p.fieldType(f, field)))
+			f.printf("        %q: %s,\n", key(field), Quote(p.fieldType(f, field)))
 		}
 		f.printf("    },\n)\n")
 		if doc != "" {
@@ -183,7 +185,7 @@ func (p *python) field(f *pythonFile, key, kind, doc string) {
 	}
 }
 
-func (p *python) fieldType(f *pythonFile, field Field) string {
+func (p *python) fieldType(f *pythonFile, field model.Field) string {
 	kind := p.ref(f, field.Type)
 	if field.Required {
 		return kind
@@ -193,7 +195,7 @@ func (p *python) fieldType(f *pythonFile, field Field) string {
 }
 
 // ref is a type as an annotation, and notes what must be imported for it.
-func (p *python) ref(f *pythonFile, r Ref) string {
+func (p *python) ref(f *pythonFile, r model.Ref) string {
 	kind := p.plain(f, r)
 	if r.Nullable && kind != "None" && kind != pythonAny {
 		return kind + " | None"
@@ -201,9 +203,9 @@ func (p *python) ref(f *pythonFile, r Ref) string {
 	return kind
 }
 
-func (p *python) plain(f *pythonFile, r Ref) string {
+func (p *python) plain(f *pythonFile, r model.Ref) string {
 	switch r.Kind {
-	case String:
+	case model.String:
 		if len(r.Enum) == 0 {
 			return "str"
 		}
@@ -216,40 +218,40 @@ func (p *python) plain(f *pythonFile, r Ref) string {
 			kind += " | str"
 		}
 		return kind
-	case Integer:
+	case model.Integer:
 		if len(r.Enum) > 0 {
 			f.use("typing", "Literal")
 			return "Literal[" + strings.Join(r.Enum, ", ") + "]"
 		}
 		return "int"
-	case Number:
+	case model.Number:
 		return "float"
-	case Boolean:
+	case model.Boolean:
 		if r.Const != "" {
 			f.use("typing", "Literal")
-			return "Literal[" + Title(r.Const) + "]"
+			return "Literal[" + model.Title(r.Const) + "]"
 		}
 		return "bool"
-	case Null:
+	case model.Null:
 		return "None"
-	case Named:
+	case model.Named:
 		return r.Name
-	case Array:
+	case model.Array:
 		return "list[" + p.ref(f, *r.Elem) + "]"
-	case Map:
+	case model.Map:
 		return "dict[str, " + p.ref(f, *r.Elem) + "]"
-	case Any:
+	case model.Any:
 	}
 	f.use("typing", pythonAny)
 	return pythonAny
 }
 
 // refNames lists the types that a reference names, to import them.
-func refNames(r Ref) []string {
+func refNames(r model.Ref) []string {
 	if r.Elem != nil {
 		return refNames(*r.Elem)
 	}
-	if r.Kind == Named {
+	if r.Kind == model.Named {
 		return []string{r.Name}
 	}
 	return nil
@@ -265,7 +267,7 @@ func quoted(values []string) string {
 
 // sentence says what a type is whose document says nothing: MessagePage is "A message page.".
 func sentence(name string) string {
-	words := strings.ReplaceAll(snake(name), "_", " ")
+	words := strings.ReplaceAll(Snake(name), "_", " ")
 	article := "A"
 	if strings.ContainsRune("aeio", rune(words[0])) {
 		article = "An"
@@ -273,8 +275,8 @@ func sentence(name string) string {
 	return article + " " + words + "."
 }
 
-// pythonQuote is a text within quotes, as black prefers them: double ones unless it has some itself.
-func pythonQuote(text string) string {
+// Quote is a text within quotes, as black prefers them: double ones unless it has some itself.
+func Quote(text string) string {
 	if strings.Contains(text, `"`) {
 		return "'" + text + "'"
 	}

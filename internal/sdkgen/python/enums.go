@@ -1,9 +1,11 @@
-package sdkgen
+package python
 
 import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
 // longEnum is how many values an enumeration has that gets a name of its own.
@@ -21,7 +23,7 @@ func (p *python) nameEnums() {
 	}
 	for _, c := range p.calls() {
 		if c.params != nil {
-			p.nameFields(Title(c.owner, c.name), c.params.Fields)
+			p.nameFields(model.Title(c.owner, c.name), c.params.Fields)
 		}
 	}
 	taken := map[string]bool{}
@@ -34,16 +36,16 @@ func (p *python) nameEnums() {
 	}
 }
 
-func (p *python) nameFields(place string, fields []Field) {
+func (p *python) nameFields(place string, fields []model.Field) {
 	for _, field := range fields {
 		r := field.Type
 		for r.Elem != nil {
 			r = *r.Elem
 		}
-		if r.Kind != String || len(r.Enum) < longEnum {
+		if r.Kind != model.String || len(r.Enum) < longEnum {
 			continue
 		}
-		key, name := strings.Join(r.Enum, ","), Title(place, field.JSON)
+		key, name := strings.Join(r.Enum, ","), model.Title(place, field.JSON)
 		if have := p.enums[key]; have == "" || len(name) < len(have) {
 			p.enums[key] = name
 		}
@@ -64,12 +66,12 @@ func (p *python) aliases(f *pythonFile) {
 }
 
 // imported lists what a reference needs of types.py.
-func (p *python) imported(r Ref) []string {
+func (p *python) imported(r model.Ref) []string {
 	names := refNames(r)
 	for r.Elem != nil {
 		r = *r.Elem
 	}
-	if alias := p.enums[strings.Join(r.Enum, ",")]; alias != "" && r.Kind == String {
+	if alias := p.enums[strings.Join(r.Enum, ",")]; alias != "" && r.Kind == model.String {
 		names = append(names, alias)
 	}
 	return names

@@ -1,4 +1,4 @@
-package sdkgen
+package model
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 // operations reads the interface itself: all that is not a method of the platform's.
 func (l *loader) operations() {
 	groups := map[string]*Group{}
-	for _, path := range l.doc.at("paths").keys {
-		for _, method := range l.doc.at("paths", path).keys {
+	for _, path := range l.doc.at("paths").Keys {
+		for _, method := range l.doc.at("paths", path).Keys {
 			o := l.doc.at("paths", path, method)
 			id := o.at("operationId").text()
 			if o.has("x-sdk") || leftOut[id] {
@@ -37,12 +37,12 @@ func (l *loader) operations() {
 	}
 }
 
-func (l *loader) operation(op *Operation, o *node) {
+func (l *loader) operation(op *Operation, o *Node) {
 	op.Title, op.Doc, op.Scope = o.at("summary").text(), o.at("description").text(), o.at("x-scope").text()
 	place := Title(groupTitle(op.Group), op.Name)
 	var query []Field
-	for _, p := range o.at("parameters").items {
-		f := Field{JSON: p.at("name").text(), Doc: p.at("description").text(), Required: p.at("required").truth(), Default: p.at("schema", "default").raw}
+	for _, p := range o.at("parameters").Items {
+		f := Field{JSON: p.at("name").text(), Doc: p.at("description").text(), Required: p.at("required").truth(), Default: p.at("schema", "default").Raw}
 		f.Type = l.ref(p.at("schema"), place+Title(f.JSON))
 		if p.at("schema").has("minimum") {
 			least := p.at("schema", "minimum").number()
@@ -72,7 +72,7 @@ func (l *loader) operation(op *Operation, o *node) {
 }
 
 // input reads the body or the query. No operation has both, but for uploads, which have no JSON.
-func (l *loader) input(op *Operation, o *node, query []Field) {
+func (l *loader) input(op *Operation, o *Node, query []Field) {
 	name := Title(groupTitle(op.Group), op.Name, "Params")
 	body := o.at("requestBody", "content", "application/json", "schema")
 	schema := strings.TrimPrefix(body.at("$ref").text(), schemaPrefix)
@@ -93,7 +93,7 @@ func (l *loader) input(op *Operation, o *node, query []Field) {
 		op.Params = l.add(&Type{Name: name, Doc: "What " + op.Group + "." + op.Name + " takes.", Fields: query, Params: true})
 	}
 	op.BodyRequired = o.at("requestBody", "required").truth()
-	op.Example = o.at("requestBody", "content", "application/json", "example").raw
+	op.Example = o.at("requestBody", "content", "application/json", "example").Raw
 	if op.Params != nil {
 		op.Required = slices.ContainsFunc(op.Params.Fields, func(f Field) bool { return f.Required })
 	}
@@ -114,22 +114,22 @@ func (l *loader) sent(t *Type) {
 }
 
 // answer reads what a success looks like.
-func (l *loader) answer(op *Operation, o *node) {
+func (l *loader) answer(op *Operation, o *Node) {
 	op.Form, op.Result = Binary, Ref{Kind: Any}
 	for _, status := range []string{"200", "201", "202"} { // the last one there is tells
 		content := o.at("responses", status, "content")
-		if len(content.keys) == 0 {
+		if len(content.Keys) == 0 {
 			continue
 		}
 		if content.has("application/json") {
 			op.Form = JSON
-			if len(content.keys) > 1 {
+			if len(content.Keys) > 1 {
 				op.Accept = "application/json"
 			}
 		} else if content.has("text/event-stream") {
 			op.Form = Stream
 		}
-		if s := content.at("application/json", "schema"); s.member != nil {
+		if s := content.at("application/json", "schema"); s.Member != nil {
 			l.unwrap(op, first(s))
 		}
 	}
@@ -139,11 +139,11 @@ func (l *loader) answer(op *Operation, o *node) {
 }
 
 // unwrap takes an answer that has only one object in it as this object: accounts.get gives an account.
-func (l *loader) unwrap(op *Operation, s *node) {
+func (l *loader) unwrap(op *Operation, s *Node) {
 	schema := strings.TrimPrefix(s.at("$ref").text(), schemaPrefix)
 	properties := l.doc.at("components", "schemas", schema, "properties")
-	if len(properties.keys) == 1 {
-		name := properties.keys[0]
+	if len(properties.Keys) == 1 {
+		name := properties.Keys[0]
 		if known := resultTypes[schema+"."+name]; known != "" {
 			op.Unwrap, op.Result = name, l.named(schemaPrefix+"Sdk."+known)
 			return

@@ -1,4 +1,5 @@
-package sdkgen
+// Package python writes the Python library.
+package python
 
 import (
 	"bytes"
@@ -6,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
 // pythonWidth is the longest line of a Python file.
@@ -20,9 +23,9 @@ var pythonKeywords = map[string]bool{
 	"while": true, "with": true, "yield": true,
 }
 
-// pythonFiles writes the Python library. Types are in files of their own that no call imports, so that only who asks for
+// Files writes the Python library. Types are in files of their own that no call imports, so that only who asks for
 // them pays for making some hundred classes; each resource is imported when it is first used.
-func pythonFiles(m *Model) (map[string][]byte, error) {
+func Files(m *model.Model) (map[string][]byte, error) {
 	p := &python{model: m, files: map[string][]byte{}}
 	p.nameEnums()
 	p.types()
@@ -33,7 +36,7 @@ func pythonFiles(m *Model) (map[string][]byte, error) {
 		p.resource(r)
 	}
 	p.account()
-	var groups []*Group
+	var groups []*model.Group
 	for _, g := range m.Groups {
 		if p.group(g) {
 			groups = append(groups, g)
@@ -44,7 +47,7 @@ func pythonFiles(m *Model) (map[string][]byte, error) {
 }
 
 type python struct {
-	model *Model
+	model *model.Model
 	files map[string][]byte
 	// enums has the names of long enumerations, by their values.
 	enums map[string]string
@@ -60,7 +63,7 @@ func (p *python) fail(format string, args ...any) {
 // save puts a file together: its imports are known only when the rest is written.
 func (p *python) save(path, doc string, f *pythonFile) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s\n", Header)
+	fmt.Fprintf(&b, "# %s\n", model.Header)
 	b.WriteString(docstring(doc, 0))
 	b.WriteString("\nfrom __future__ import annotations\n\n")
 	checking := f.imports(true)
@@ -193,8 +196,8 @@ func paragraphs(text string, width int) []string {
 	return lines
 }
 
-// snake is a name as Python writes it: chatId is chat_id, getQR get_qr, from from_.
-func snake(name string) string {
+// Snake is a name as Python writes it: chatId is chat_id, getQR get_qr, from from_.
+func Snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {
@@ -219,7 +222,7 @@ func camel(name string) string {
 	if rest == "" {
 		return first
 	}
-	return first + Title(rest)
+	return first + model.Title(rest)
 }
 
 // identifier says whether a name can stand where Python wants one.

@@ -1,4 +1,4 @@
-package sdkgen
+package model
 
 // typeDocs says in a sentence what a type is, where the document has words for its members only.
 var typeDocs = map[string]string{

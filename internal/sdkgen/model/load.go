@@ -1,4 +1,4 @@
-package sdkgen
+package model
 
 import (
 	"cmp"
@@ -47,11 +47,11 @@ func Load(openapi []byte) (*Model, error) {
 // methods reads the platform's methods: each is a POST, and a GET as well if it reads.
 func (l *loader) methods() {
 	docs := map[string]string{}
-	for _, tag := range l.doc.at("tags").items {
+	for _, tag := range l.doc.at("tags").Items {
 		docs[tag.at("name").text()] = tag.at("description").text()
 	}
 	resources := map[string]*Resource{}
-	for _, path := range l.doc.at("paths").keys {
+	for _, path := range l.doc.at("paths").Keys {
 		o := l.doc.at("paths", path, "post")
 		x := o.at("x-sdk")
 		name := x.at("resource").text()
@@ -71,7 +71,7 @@ func (l *loader) methods() {
 	}
 }
 
-func (l *loader) method(o, x *node) *Method {
+func (l *loader) method(o, x *Node) *Method {
 	m := &Method{
 		Resource: x.at("resource").text(), Name: x.at("method").text(), Doc: o.at("summary").text(),
 		Read: x.at("access").text() == "read", Idempotent: x.at("idempotent").truth(),
@@ -80,8 +80,8 @@ func (l *loader) method(o, x *node) *Method {
 		Scope: o.at("x-scope").text(), TimeoutMs: x.at("timeoutMs").number(),
 	}
 	body := o.at("requestBody", "content", "application/json")
-	m.Example = body.at("example").raw
-	if forms := body.at("schema", "oneOf").items; len(forms) > 0 && len(forms[0].at("properties").keys) > 0 {
+	m.Example = body.at("example").Raw
+	if forms := body.at("schema", "oneOf").Items; len(forms) > 0 && len(forms[0].at("properties").Keys) > 0 {
 		m.Params = l.params(forms[0], Title(m.Resource, m.Name, "Params"), "What "+m.ID()+" takes.")
 		m.Required = slices.ContainsFunc(m.Params.Fields, func(f Field) bool { return f.Required })
 	}
@@ -105,14 +105,14 @@ func (m *Method) method() string {
 }
 
 // first is the usual one of several answers; the others come only to who asks for them, such as for a dry run.
-func first(s *node) *node {
-	if options := s.at("anyOf").items; len(options) > 0 {
+func first(s *Node) *Node {
+	if options := s.at("anyOf").Items; len(options) > 0 {
 		return options[0]
 	}
 	return s
 }
 
-func (l *loader) params(s *node, name, doc string) *Type {
+func (l *loader) params(s *Node, name, doc string) *Type {
 	t := &Type{Name: name, Doc: doc, Params: true}
 	t.Fields = l.fields(s, strings.TrimSuffix(name, "Params"))
 	for i := range t.Fields {
@@ -125,15 +125,15 @@ func (l *loader) params(s *node, name, doc string) *Type {
 
 // result names a result that stands inline. Many say no more than that it is done, {"deleted": true}: those share a type,
 // since what one of them says is what all of them say.
-func (l *loader) result(s *node, m *Method) Ref {
+func (l *loader) result(s *Node, m *Method) Ref {
 	own := Title(m.Resource, m.Name, "Result")
 	properties := s.at("properties")
-	if len(properties.keys) != 1 {
+	if len(properties.Keys) != 1 {
 		return l.ref(s, own)
 	}
-	name := properties.keys[0]
+	name := properties.Keys[0]
 	value := properties.at(name)
-	if !value.has("const") || string(value.at("const").raw) == "null" {
+	if !value.has("const") || string(value.at("const").Raw) == "null" {
 		return l.ref(s, own)
 	}
 	t := &Type{Name: Title(name, "Result"), Doc: "Says what became of it.", Fields: []Field{{

@@ -1,21 +1,25 @@
-package sdkgen
+package python
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
+)
 
 // events writes a typed dictionary per kind of event, and their union, which type checkers narrow by `event`.
 func (p *python) events() {
-	envelope := p.model.Type(eventType)
+	envelope := p.model.Type(model.EventType)
 	if envelope == nil {
-		p.fail("the model has no type %s", eventType)
+		p.fail("the model has no type %s", model.EventType)
 		return
 	}
 	f := newPythonFile()
 	f.use("typing", "Literal")
-	names := []string{eventType, "EventKind"}
+	names := []string{model.EventType, "EventKind"}
 	for _, e := range p.model.Events {
-		name := Title(e.Kind) + eventType
+		name := model.Title(e.Kind) + model.EventType
 		names = append(names, name)
-		p.object(f, name, e.Doc, p.eventFields(f, envelope, e), func(f Field) string { return f.JSON })
+		p.object(f, name, e.Doc, p.eventFields(f, envelope, e), func(f model.Field) string { return f.JSON })
 	}
 	f.use("typing", "Union")
 	f.printf("\n\nEvent = Union[\n")
@@ -34,12 +38,12 @@ func (p *python) events() {
 }
 
 // eventFields are the envelope's members, with the kind and the data of this one.
-func (p *python) eventFields(f *pythonFile, envelope *Type, e *Event) []Field {
-	var fields []Field
+func (p *python) eventFields(f *pythonFile, envelope *model.Type, e *model.Event) []model.Field {
+	var fields []model.Field
 	for _, field := range envelope.Fields {
 		switch field.JSON {
 		case "event":
-			field.Type = Ref{Kind: String, Enum: []string{e.Kind}}
+			field.Type = model.Ref{Kind: model.String, Enum: []string{e.Kind}}
 		case "data":
 			field.Type, field.Doc = e.Data, ""
 		case "accountId":

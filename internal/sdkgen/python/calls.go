@@ -1,17 +1,19 @@
-package sdkgen
+package python
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
 // resource writes a module with the methods of one family of the platform's.
-func (p *python) resource(r *Resource) {
+func (p *python) resource(r *model.Resource) {
 	f := newPythonFile()
 	f.use(".._core", "Resource")
 	f.check(".._core", "RequestOptions")
-	class := Title(r.Name, "Resource")
+	class := model.Title(r.Name, "Resource")
 	f.printf("\n\nclass %s(Resource):\n%s\n    _resource = %q\n", class, docstring(ending(r.Doc, r.Name), 4), r.Name)
 	for _, m := range r.Methods {
 		verb := "_write"
@@ -24,21 +26,21 @@ func (p *python) resource(r *Resource) {
 			given = "params"
 			p.camelOnly(r.Name, m)
 		}
-		p.def(f, call, snake(m.Name), nil, p.resultType(f, m.Result), methodDoc(m))
+		p.def(f, call, Snake(m.Name), nil, p.resultType(f, m.Result), methodDoc(m))
 		f.printf("        return self.%s(%q, %s, options)\n", verb, m.Name, given)
 		if m.Page != nil {
-			p.def(f, call, snake(m.Name)+"_all", nil, p.iterator(f, m.Page), allDoc(snake(m.Name)))
+			p.def(f, call, Snake(m.Name)+"_all", nil, p.iterator(f, m.Page), allDoc(Snake(m.Name)))
 			f.printf("        return self._iterate(%q, %s, options, %s)\n", m.Name, given, paging(m.Page))
 		}
 	}
-	p.save("stagedoor/resources/"+snake(r.Name)+".py", "client.account(id)."+snake(r.Name), f)
+	p.save("stagedoor/resources/"+Snake(r.Name)+".py", "client.account(id)."+Snake(r.Name), f)
 }
 
 // camelOnly makes sure that the runtime finds the wire's names by itself.
-func (p *python) camelOnly(resource string, m *Method) {
+func (p *python) camelOnly(resource string, m *model.Method) {
 	for _, field := range m.Params.Fields {
-		if camel(snake(field.JSON)) != field.JSON {
-			p.fail("%s.%s: the runtime does not find %s by %s", resource, m.Name, field.JSON, snake(field.JSON))
+		if camel(Snake(field.JSON)) != field.JSON {
+			p.fail("%s.%s: the runtime does not find %s by %s", resource, m.Name, field.JSON, Snake(field.JSON))
 		}
 	}
 }
@@ -52,56 +54,56 @@ func (p *python) account() {
 	f.printf("    def __init__(self, core: Core, account_id: str) -> None:\n        self._core = core\n")
 	f.printf("        #: The account's id.\n        self.id = account_id\n")
 	for _, r := range p.model.Resources {
-		p.property(f, r.Name, Title(r.Name, "Resource"), r.Doc, "self._core, self.id")
+		p.property(f, r.Name, model.Title(r.Name, "Resource"), r.Doc, "self._core, self.id")
 	}
 	p.save("stagedoor/resources/__init__.py", "client.account(id): the platform's methods, family by family.", f)
 }
 
 // client writes the class that has all groups of operations.
-func (p *python) client(groups []*Group) {
+func (p *python) client(groups []*model.Group) {
 	f := newPythonFile()
 	f.use("functools", "cached_property")
 	f.check(".._core", "Core")
 	f.printf("\n\nclass ClientGroups:\n%s\n", docstring("The operations of the interface itself, group by group.", 4))
 	f.printf("    def __init__(self, core: Core) -> None:\n        self._core = core\n")
 	for _, g := range groups {
-		p.property(f, g.Name, Title(g.Name, "Group"), g.Doc, "self._core")
+		p.property(f, g.Name, model.Title(g.Name, "Group"), g.Doc, "self._core")
 	}
 	p.save("stagedoor/groups/__init__.py", "The operations of the interface itself, group by group.", f)
 }
 
 func (p *python) property(f *pythonFile, name, class, doc, arguments string) {
-	module := "." + snake(name)
+	module := "." + Snake(name)
 	f.check(module, class)
-	f.printf("\n    @cached_property\n    def %s(self) -> %s:\n%s", snake(name), class, docstring(ending(doc, name), 8))
+	f.printf("\n    @cached_property\n    def %s(self) -> %s:\n%s", Snake(name), class, docstring(ending(doc, name), 8))
 	f.printf("        from %s import %s\n\n        return %s(%s)\n", module, class, class, arguments)
 }
 
 // group writes a module with operations; false if all of them are written by hand.
-func (p *python) group(g *Group) bool {
+func (p *python) group(g *model.Group) bool {
 	f := newPythonFile()
 	f.use(".._core", "Group")
 	f.check(".._core", "RequestOptions")
-	class := Title(g.Name, "Group")
+	class := model.Title(g.Name, "Group")
 	f.printf("\n\nclass %s(Group):\n%s", class, docstring(ending(g.Doc, g.Name), 4))
 	some := false
 	for _, o := range g.Operations {
-		if o.Form == JSON {
+		if o.Form == model.JSON {
 			some = true
 			p.operation(f, o)
 		}
 	}
 	if some {
-		p.save("stagedoor/groups/"+snake(g.Name)+".py", "client."+snake(g.Name), f)
+		p.save("stagedoor/groups/"+Snake(g.Name)+".py", "client."+Snake(g.Name), f)
 	}
 	return some
 }
 
-func (p *python) operation(f *pythonFile, o *Operation) {
+func (p *python) operation(f *pythonFile, o *model.Operation) {
 	call := pythonCall{owner: o.Group, name: o.Name, params: o.Params, result: o.Result}
 	var positional []string
 	for _, field := range o.PathParams {
-		positional = append(positional, snake(field.JSON))
+		positional = append(positional, Snake(field.JSON))
 	}
 	arguments := []string{p.path(f, o)}
 	if o.Params != nil {
@@ -109,11 +111,11 @@ func (p *python) operation(f *pythonFile, o *Operation) {
 	}
 	arguments = append(arguments, p.names(o)...)
 	if o.Page != nil {
-		p.def(f, call, snake(o.Name)+"_all", positional, p.iterator(f, o.Page), allDoc(snake(o.Name)))
+		p.def(f, call, Snake(o.Name)+"_all", positional, p.iterator(f, o.Page), allDoc(Snake(o.Name)))
 		all := slices.Insert(slices.Clone(arguments), 2, paging(o.Page))
 		f.printf("%s", fold("        return self._iterate(", append(all, "options=options"), ")", "        "))
 	}
-	p.def(f, call, snake(o.Name), positional, p.resultType(f, o.Result), operationDoc(o))
+	p.def(f, call, Snake(o.Name), positional, p.resultType(f, o.Result), operationDoc(o))
 	verb := "self._get("
 	if o.HTTP != "GET" {
 		verb = "self._change("
@@ -133,11 +135,11 @@ func (p *python) operation(f *pythonFile, o *Operation) {
 }
 
 // path is the operation's path as Python writes it.
-func (p *python) path(f *pythonFile, o *Operation) string {
+func (p *python) path(f *pythonFile, o *model.Operation) string {
 	path := o.Path
 	for _, field := range o.PathParams {
 		f.use(".._core", "path_segment")
-		path = strings.Replace(path, "{"+field.JSON+"}", "{path_segment("+snake(field.JSON)+")}", 1)
+		path = strings.Replace(path, "{"+field.JSON+"}", "{path_segment("+Snake(field.JSON)+")}", 1)
 	}
 	if len(o.PathParams) > 0 {
 		return `f"` + path + `"`
@@ -146,14 +148,14 @@ func (p *python) path(f *pythonFile, o *Operation) string {
 }
 
 // names says how arguments are called on the wire, if it is not as most are.
-func (p *python) names(o *Operation) []string {
+func (p *python) names(o *model.Operation) []string {
 	if o.Params == nil {
 		return nil
 	}
 	isCamel, isSnake := true, true
 	for _, field := range o.Params.Fields {
-		isCamel = isCamel && camel(snake(field.JSON)) == field.JSON
-		isSnake = isSnake && strings.TrimRight(snake(field.JSON), "_") == field.JSON
+		isCamel = isCamel && camel(Snake(field.JSON)) == field.JSON
+		isSnake = isSnake && strings.TrimRight(Snake(field.JSON), "_") == field.JSON
 	}
 	switch {
 	case isCamel:
@@ -177,8 +179,8 @@ func (p *python) def(f *pythonFile, c pythonCall, name string, positional []stri
 		f.check("..params", c.paramsName())
 		items = append(items, "**params: Unpack["+c.paramsName()+"]")
 		for _, field := range c.params.Fields {
-			if slices.Contains(append(positional, "self", "options"), snake(field.JSON)) {
-				p.fail("%s.%s has two arguments called %s", c.owner, c.name, snake(field.JSON))
+			if slices.Contains(append(positional, "self", "options"), Snake(field.JSON)) {
+				p.fail("%s.%s has two arguments called %s", c.owner, c.name, Snake(field.JSON))
 			}
 		}
 	}
@@ -198,14 +200,14 @@ func defLine(name string, items []string, result string) string {
 }
 
 // resultType is what a call returns. A class that has a method list cannot say list[…] of anything else.
-func (p *python) resultType(f *pythonFile, r Ref) string {
+func (p *python) resultType(f *pythonFile, r model.Ref) string {
 	inner := newPythonFile()
 	kind := p.ref(inner, r)
 	for _, name := range inner.always["typing"] {
 		f.check("typing", name)
 	}
 	for _, name := range refNames(r) {
-		if name == eventType {
+		if name == model.EventType {
 			f.check("..events", name)
 			continue
 		}
@@ -218,12 +220,12 @@ func (p *python) resultType(f *pythonFile, r Ref) string {
 	return kind
 }
 
-func (p *python) iterator(f *pythonFile, page *Paging) string {
+func (p *python) iterator(f *pythonFile, page *model.Paging) string {
 	f.check("collections.abc", "Iterator")
 	return "Iterator[" + p.resultType(f, page.Item) + "]"
 }
 
-func paging(page *Paging) string {
+func paging(page *model.Paging) string {
 	return fmt.Sprintf("(%q, %q, %q)", page.In, page.Out, page.Items)
 }
 
@@ -232,7 +234,7 @@ func allDoc(name string) string {
 }
 
 // methodDoc is what is said of a method, and its arguments.
-func methodDoc(m *Method) string {
+func methodDoc(m *model.Method) string {
 	doc := ending(m.Doc, m.Name)
 	switch {
 	case m.Destructive:
@@ -246,7 +248,7 @@ func methodDoc(m *Method) string {
 	return doc + arguments(m.Params)
 }
 
-func operationDoc(o *Operation) string {
+func operationDoc(o *model.Operation) string {
 	doc := ending(o.Title, o.Name)
 	if o.Doc != "" {
 		doc += "\n\n" + strings.TrimSpace(o.Doc)
@@ -255,14 +257,14 @@ func operationDoc(o *Operation) string {
 }
 
 // arguments lists what a call takes, for help().
-func arguments(params *Type) string {
+func arguments(params *model.Type) string {
 	if params == nil || len(params.Fields) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("\n\nArguments:")
 	for _, field := range params.Fields {
-		b.WriteString("\n    " + snake(field.JSON))
+		b.WriteString("\n    " + Snake(field.JSON))
 		if field.Required {
 			b.WriteString(" (needed)")
 		}
@@ -277,7 +279,7 @@ func arguments(params *Type) string {
 func ending(text, name string) string {
 	text = strings.TrimSpace(text)
 	if text == "" {
-		return sentence(Title(name))
+		return sentence(model.Title(name))
 	}
 	if strings.ContainsAny(text[len(text)-1:], ".!?)") {
 		return text
