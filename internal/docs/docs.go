@@ -70,7 +70,7 @@ func New(d Deps) (*Docs, error) {
 func (s *Docs) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
-		case path == "/docs", strings.HasPrefix(path, "/docs/"), path == "/llms.txt", path == "/llms-full.txt":
+		case path == "/docs", path == "/docs.md", strings.HasPrefix(path, "/docs/"), path == "/llms.txt", path == "/llms-full.txt":
 			s.ServeHTTP(w, r)
 		default:
 			next.ServeHTTP(w, r)

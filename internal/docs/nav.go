@@ -51,6 +51,7 @@ var nav = []group{
 		{file: "media.md", label: "Files"},
 		{file: "events.md", path: "/docs/guides/events", label: "Events"},
 		{file: "webhooks.md", label: "Webhooks"},
+		{file: "errors.md", label: "Errors"},
 		{file: "idempotency.md", label: "Safe repetitions"},
 		{file: "keys.md", label: "API keys"},
 		{file: "usage.md", label: "Usage"},
@@ -113,5 +114,6 @@ var nav = []group{
 		{file: "adr/0012-calls.md"},
 		{file: "adr/0013-events.md"},
 		{file: "adr/0014-dashboard.md"},
+		{file: "adr/0015-developers.md"},
 	}},
 }

@@ -24,6 +24,8 @@ type passage struct {
 	page *page
 	// id is that of the heading, heading its words; both are empty for the beginning of a page.
 	id, heading, text, code string
+	// address is that of an operation.
+	address string
 	// bonus is how much it is preferred among equals: guides before decision records.
 	bonus float64
 }
@@ -85,17 +87,23 @@ func passagesOf(p *page) (list []passage) {
 	if p.parent != nil && p.kind == nil {
 		bonus = 1
 	}
-	if p.made == nil {
-		doc, err := markdown.Render(p.source, markdown.Options{Link: nil, Prefix: "", Plain: true})
+	source := p.source
+	if p.made != nil {
+		source = []byte(p.made.Intro)
+		list = append(list, passage{page: p, text: p.lead, bonus: bonus})
+	}
+	if p.made == nil || !p.made.Index {
+		doc, err := markdown.Render(source, markdown.Options{Link: nil, Prefix: "", Plain: true})
 		if err != nil {
 			return nil // it was read before, and fails nowhere else
 		}
 		for _, at := range doc.Passages {
 			list = append(list, passage{page: p, id: at.ID, heading: at.Heading, text: at.Text, code: at.Code, bonus: bonus})
 		}
+	}
+	if p.made == nil {
 		return list
 	}
-	list = append(list, passage{page: p, text: p.lead, bonus: bonus})
 	for _, i := range p.made.Items {
 		text := plainText(i.Body)
 		if i.Verb != "" {
@@ -106,7 +114,7 @@ func passagesOf(p *page) (list []passage) {
 				text += "\n" + plainText(f.Body)
 			}
 		}
-		list = append(list, passage{page: p, id: i.ID, heading: i.Title, text: text, bonus: bonus})
+		list = append(list, passage{page: p, id: i.ID, heading: i.Title, text: text, address: i.Address, bonus: bonus})
 	}
 	return list
 }
@@ -206,6 +214,9 @@ func (x *index) find(question string) []result {
 		p := x.passages[n]
 		scores[n] *= math.Pow(float64(matched[n])/float64(len(terms)), 3)
 		if strings.EqualFold(p.heading, whole) || p.heading == "" && (strings.EqualFold(p.page.title, whole) || strings.EqualFold(p.page.label, whole)) {
+			scores[n] *= 4
+		}
+		if p.address != "" && (p.address == whole || strings.HasSuffix(whole, " "+p.address)) {
 			scores[n] *= 4
 		}
 		order = append(order, n)

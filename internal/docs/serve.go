@@ -15,6 +15,7 @@ import (
 
 func (s *Docs) routes() {
 	s.mux.HandleFunc("GET /docs", s.getPage)
+	s.mux.HandleFunc("GET /docs.md", s.getPage)
 	s.mux.HandleFunc("GET /docs/", s.getPage)
 	s.mux.HandleFunc("GET /docs/-/{version}/{file}", s.getAsset)
 	s.mux.HandleFunc("GET /docs/search", s.getSearch)

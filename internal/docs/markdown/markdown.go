@@ -95,7 +95,7 @@ func (d *Document) read(root ast.Node, source []byte, o Options) {
 			}
 			heading := Heading{Level: n.Level, Text: words}
 			if at, ok := n.AttributeString("id"); ok {
-				heading.ID = string(at.([]byte)) //nolint:errcheck // the parser sets it so
+				heading.ID = string(at.([]byte)) // the parser sets it so
 			}
 			if n.Level <= 3 {
 				d.Headings = append(d.Headings, heading)

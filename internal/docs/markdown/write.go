@@ -37,13 +37,13 @@ func nothing(util.BufWriter, []byte, ast.Node, bool) (ast.WalkStatus, error) {
 }
 
 // heading writes one with a link to itself.
-func (w *writer) heading(out util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	n := node.(*ast.Heading) //nolint:errcheck // registered for this kind
+func (w *writer) heading(out util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	n := node.(*ast.Heading) // registered for this kind
 	level := strconv.Itoa(n.Level)
 	if entering {
 		id := ""
 		if at, ok := n.AttributeString("id"); ok {
-			id = string(at.([]byte)) //nolint:errcheck // the parser sets it so
+			id = string(at.([]byte)) // the parser sets it so
 		}
 		say(out, `<h`, level, ` id="`, html.EscapeString(id), `"><a class="anchor" href="#`, html.EscapeString(id), `">`)
 	} else {
@@ -98,7 +98,7 @@ func (w *writer) tabs(out util.BufWriter, source []byte, node ast.Node, entering
 	if !entering {
 		return ast.WalkContinue, nil
 	}
-	n := node.(*tabs) //nolint:errcheck // registered for this kind
+	n := node.(*tabs) // registered for this kind
 	w.groups++
 	name := w.prefix + "code" + strconv.Itoa(w.groups)
 	say(out, `<fieldset class="tabs"><legend>Language</legend>`)
@@ -121,7 +121,7 @@ func (w *writer) tabs(out util.BufWriter, source []byte, node ast.Node, entering
 
 // note writes a paragraph set apart.
 func (w *writer) note(out util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	n := node.(*note) //nolint:errcheck // registered for this kind
+	n := node.(*note) // registered for this kind
 	if entering {
 		say(out, `<div class="note `, strings.ToLower(n.word), `"><p class="word">`, n.word, "</p>\n")
 	} else {
@@ -135,7 +135,7 @@ func (w *writer) edges(out util.BufWriter, _ []byte, node ast.Node, entering boo
 	if !entering {
 		return ast.WalkContinue, nil
 	}
-	n := node.(*edges) //nolint:errcheck // registered for this kind
+	n := node.(*edges) // registered for this kind
 	say(out, `<div class="table" tabindex="0" role="group" aria-label="State machine"><table><thead><tr><th>from</th><th>when</th><th>to</th></tr></thead><tbody>`)
 	for _, e := range n.list {
 		say(out, "<tr><td>", state(e.from, "start"), "</td><td>", html.EscapeString(e.when), "</td><td>", state(e.to, "end"), "</td></tr>\n")

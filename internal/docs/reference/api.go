@@ -48,7 +48,7 @@ func byUse(a, b *operation) int {
 // api writes the pages of the REST interface: one for all, then one a family.
 func (m *maker) api() []Page {
 	index := Page{
-		Path: "/docs/api", Title: "REST API", Label: "REST API",
+		Path: "/docs/api", Title: "REST API", Label: "REST API", Index: true,
 		Lead: "Every operation of the interface. This reference is made from the OpenAPI document that this server gives out at /v1/openapi.json, so it is what is running.",
 	}
 	var intro strings.Builder

@@ -27,6 +27,8 @@ type Page struct {
 	// Lead is a sentence or two; Intro is Markdown.
 	Lead, Intro string
 	Items       []Item
+	// Index means that it lists other pages, and has nothing to say that is not there.
+	Index bool
 }
 
 // Item is what is said about one operation, method or event.

@@ -17,7 +17,7 @@ func (m *maker) sdk() []Page {
 		byResource[op.SDK.Resource] = append(byResource[op.SDK.Resource], op)
 	}
 	index := Page{
-		Path: "/docs/sdk", Title: "SDK methods", Label: "All methods",
+		Path: "/docs/sdk", Title: "SDK methods", Label: "All methods", Index: true,
 		Lead: fmt.Sprintf("The %d methods that can be called on a connected account, in %d resources. A method that only reads may be called with GET, all with POST.", len(methods), len(byResource)),
 	}
 	var intro strings.Builder

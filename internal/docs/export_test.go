@@ -1,0 +1,33 @@
+package docs
+
+// NavFiles lists the files that the navigation names.
+func NavFiles() (list []string) {
+	for _, g := range nav {
+		for _, e := range g.entries {
+			if e.file != "" {
+				list = append(list, e.file)
+			}
+		}
+	}
+	return list
+}
+
+// Found is one result of a search.
+type Found struct{ Title, Heading, Path string }
+
+// Search asks the index.
+func (s *Docs) Search(question string) ([]Found, error) {
+	t, err := s.site()
+	if err != nil {
+		return nil, err
+	}
+	var list []Found
+	for _, r := range t.search().find(question) {
+		found := Found{Title: r.Title, Path: r.Path}
+		for _, p := range r.Heading {
+			found.Heading += p.Text
+		}
+		list = append(list, found)
+	}
+	return list, nil
+}
