@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 	"github.com/stagedoor/stagedoor/internal/cli/profile"
@@ -219,7 +220,7 @@ func (l *listen) begin(ctx context.Context) (string, error) {
 var errEnough = errors.New("enough")
 
 // ready tells where the stream goes on.
-func (l *listen) ready(r ready) {
+func (l *listen) ready(r stagedoor.StreamReady) {
 	o := l.app.Out
 	if err := l.remember(r); err != nil {
 		o.Warn("%v", err)
@@ -241,7 +242,7 @@ func (l *listen) ready(r ready) {
 
 // remember keeps the place before the first event: a program that is killed before one comes must not miss it. A service that cannot
 // go on at the place of the mark says where it is instead, which may be earlier.
-func (l *listen) remember(r ready) error {
+func (l *listen) remember(r stagedoor.StreamReady) error {
 	if r.Gap && l.since == "" {
 		return l.mark.set(r.Cursor)
 	}
@@ -252,7 +253,7 @@ func (l *listen) remember(r ready) error {
 }
 
 // place is where the stream stands.
-func (l *listen) place(r ready) string {
+func (l *listen) place(r stagedoor.StreamReady) string {
 	if r.Cursor != "" {
 		return r.Cursor
 	}
@@ -272,8 +273,8 @@ func (l *listen) drop(err error) {
 	}
 	l.dropped = l.app.Now()
 	reason := "the connection was lost"
-	if p, ok := errors.AsType[*shell.Problem](err); ok {
-		reason = p.Error()
+	if p, ok := errors.AsType[*stagedoor.Problem](err); ok && p.Code != stagedoor.CodeServerDraining {
+		reason = string(p.Code) + ": " + p.Detail
 	}
 	l.app.Out.Say("%s", l.app.Out.Err(out.Attention, "… ")+reason+"; connecting again. Nothing is missed.")
 }

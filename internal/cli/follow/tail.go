@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
@@ -99,7 +100,7 @@ func tailEventsRun(ctx context.Context, app *shell.App, want which, lines int, s
 	if !stay {
 		return nil
 	}
-	f := &feed{app: app, want: want, cursor: cursor, onReady: func(ready) {}, onDrop: func(error) {}}
+	f := &feed{app: app, want: want, cursor: cursor, onReady: func(stagedoor.StreamReady) {}, onDrop: func(error) {}}
 	return f.run(ctx, show)
 }
 
@@ -233,7 +234,7 @@ func (l *logs) run(ctx context.Context) error {
 func (l *logs) more(ctx context.Context) error {
 	list, err := l.read(ctx, l.from.Add(-late), 1000)
 	if err != nil {
-		if temporary(err) || errors.Is(err, errDropped) {
+		if temporary(err) {
 			return nil // the log is still there when the server is back
 		}
 		return err
@@ -249,6 +250,15 @@ func (l *logs) more(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// temporary says whether asking again later can help.
+func temporary(err error) bool {
+	if p, ok := errors.AsType[*shell.Problem](err); ok {
+		return p.Retryable
+	}
+	f, ok := errors.AsType[*shell.Fault](err)
+	return ok && f.Code == shell.ExitOther // no answer
 }
 
 func (l *logs) note(e entry) {
