@@ -3,8 +3,9 @@ import { Connect } from "./connect.js";
 import { AccountResources } from "./gen/account.js";
 import { ApiGroups } from "./gen/client.js";
 import { AccountMedia } from "./media.js";
+import { StagedoorError } from "./problem.js";
 import { EventStream, type EventFilter, type EventsOf, type StreamOptions } from "./stream.js";
-import { segment, Transport, type CallOptions, type ClientOptions, type QueryValue, type RawAnswer, type RequestBody } from "./transport.js";
+import { segment, Transport, type CallOptions, type ClientOptions, type MethodOptions, type QueryValue, type RawAnswer, type RequestBody } from "./transport.js";
 
 /** A request that you put together yourself. */
 export interface RawRequest extends CallOptions {
@@ -64,14 +65,26 @@ export class AccountClient extends AccountResources {
   readonly id: string;
   /** The account's files. */
   readonly media: AccountMedia;
+  readonly #calls: AccountCalls;
   readonly #transport: Transport;
 
   constructor(transport: Transport, id: string) {
     const calls = new AccountCalls(transport, id);
     super(calls);
+    this.#calls = calls;
     this.id = id;
     this.media = new AccountMedia(calls);
     this.#transport = transport;
+  }
+
+  /**
+   * Calls a method by its name, such as `"messages.send"`: one that is chosen when the program runs, or came after this
+   * version of the library. The compiler knows nothing of it; say yourself what it gives.
+   */
+  async call<Result = unknown>(method: string, params?: object, options?: MethodOptions): Promise<Result> {
+    const [resource, name, ...rest] = method.split(".");
+    if (!resource || !name || rest.length > 0) throw new StagedoorError(`A method is called resource.name, such as messages.send, not "${method}".`);
+    return this.#calls.call<Result, CallOptions>(resource, name, "write", params, options);
   }
 
   /** The account's events, as they happen. */

@@ -179,6 +179,19 @@ test("a dry run says so, and has no result", async () => {
   );
 });
 
+test("a method can be called by its name", async () => {
+  await withServer(
+    (_, response) => answer(response, 200, { result: { id: "7" } }),
+    async (server) => {
+      const account = server.client().account("acct_1");
+      assert.deepEqual(await account.call<{ id: string }>("messages.send", sent), { id: "7" });
+      assert.equal(server.got[0]?.path, "/v1/accounts/acct_1/messages/send");
+      assert.ok(server.got[0]?.headers["idempotency-key"]);
+      await assert.rejects(account.call("messages"), StagedoorError);
+    },
+  );
+});
+
 test("an answer that does not come in time is a lost connection; a signal ends a call at once", async () => {
   await withServer(
     () => undefined,
