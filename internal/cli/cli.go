@@ -127,9 +127,8 @@ tab-separated, whole and without a head; with --json it is the API's own body.`,
 		root.AddCommand(commands...)
 	}
 	root.SetHelpCommandGroupID(groupSelf)
-	root.SetCompletionCommandGroupID(groupSelf)
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return shell.UsageHint("See "+cmd.CommandPath()+" --help", "%s", err)

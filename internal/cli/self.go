@@ -14,7 +14,35 @@ import (
 
 // self are the commands about this program.
 func self(app *shell.App) []*cobra.Command {
-	return []*cobra.Command{version(app), reference(app)}
+	return []*cobra.Command{completion(app), version(app), reference(app)}
+}
+
+var shells = []string{"bash", "zsh", "fish", "powershell"}
+
+func completion(app *shell.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "completion shell", Short: "Print the script that completes commands in a shell", Args: cobra.ExactArgs(1), ValidArgs: shells,
+		Long: `Print the script that completes commands, flags, accounts, methods and problems in bash, zsh, fish or powershell.
+
+  bash         source <(stagedoor completion bash)
+  zsh          stagedoor completion zsh > "${fpath[1]}/_stagedoor"
+  fish         stagedoor completion fish > ~/.config/fish/completions/stagedoor.fish
+  powershell   stagedoor completion powershell | Out-String | Invoke-Expression`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root, w := cmd.Root(), app.Out.Stdout
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(w, true)
+			case "zsh":
+				return root.GenZshCompletion(w)
+			case "fish":
+				return root.GenFishCompletion(w, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(w)
+			}
+			return shell.OneOf("shell", args[0], shells)
+		},
+	}
 }
 
 func version(app *shell.App) *cobra.Command {

@@ -69,14 +69,11 @@ func (f *follower) start(ctx context.Context, path string, body map[string]any) 
 	return nil
 }
 
-// read reads the attempt; with wait it is answered when the attempt has changed, or after some seconds.
+// read reads the attempt; with wait it is answered when the attempt is no longer as it was read last, or after some seconds.
 func (f *follower) read(ctx context.Context, id string, wait bool) error {
 	call := shell.Call{Method: http.MethodGet, Path: "/v1/connect/login/" + url.PathEscape(id)}
-	if wait {
-		call.Query = url.Values{"wait": {"20"}}
-		if f.etag != "" {
-			call.Header = http.Header{"If-None-Match": {f.etag}}
-		}
+	if wait && f.etag != "" {
+		call.Query, call.Header = url.Values{"wait": {"20"}}, http.Header{"If-None-Match": {f.etag}}
 	}
 	reply, err := f.Do(ctx, call, nil)
 	if err != nil {
