@@ -115,11 +115,17 @@ def go_file(block):
     return f"{head}func _({params}) error {{\n\t_, _, _, _ = {', '.join(given)}\n\treturn func() error {{\n{where}{code}{ending}}}()\n}}\n"
 
 
+# What a fragment may take for granted; each is declared if the fragment uses it and does not declare it.
 TS_GIVEN = {
     "client": "declare const client: Stagedoor;",
-    "accountId": "declare const accountId: string;",
-    "attemptId": "declare const attemptId: string;",
-}
+    "account": 'declare const account: ReturnType<Stagedoor["account"]>;',
+    "load": "declare function load(): Promise<string | undefined>;",
+    "save": "declare function save(cursor: string | undefined): Promise<void>;",
+    "reconnect": "declare function reconnect(accountId: string): Promise<void>;",
+    "queue": "declare const queue: { add(event: unknown): Promise<void> };",
+    "request": "declare const request: { headers: Headers };",
+    "rawBody": "declare const rawBody: Uint8Array;",
+} | {name: f"declare const {name}: string;" for name in ("accountId", "attemptId", "chatId", "mediaId", "id", "text", "secret", "baseUrl", "apiKey")}
 
 
 def ts_file(block):
@@ -131,19 +137,27 @@ def ts_file(block):
     elif not re.search(r"import[^;]*\bStagedoor\b[^;]*@stagedoor/client", code, re.S):
         head += 'import { Stagedoor } from "@stagedoor/client";\n'
     for name, declaration in TS_GIVEN.items():
-        if re.search(rf"\b{name}\b", code) and not re.search(rf"(const|let|var|function)\s+{name}\b|(const|let)\s*[\[{{][^=\n]*\b{name}\b[^=\n]*=", code):
+        used = re.search(rf"(?<![.\w\"'`]){name}\b(?!\s*\??:)", re.sub(r"//.*", "", code))
+        if used and not re.search(rf"(const|let|var|function)\s+{name}\b|(const|let)\s*[\[{{][^=\n]*\b{name}\b[^=\n]*=|[(,]\s*{name}\s*:|\(?\b{name}\)?\s*=>", code):
             head += declaration + "\n"
     return f"{head}// {block.page}:{block.line}\n{code}\nexport {{}};\n"
 
 
-PY_GIVEN = {"client": "client: stagedoor.Stagedoor", "account_id": "account_id: str", "attempt_id": "attempt_id: str"}
+PY_GIVEN = {
+    "client": "client: stagedoor.Stagedoor",
+    "account": "account: stagedoor.Account",
+    "saved_cursor": "saved_cursor: str | None",
+    "save": "def save(cursor: str | None) -> None: ...",
+    "request": "from typing import Any\nrequest: Any",
+} | {name: f"{name}: str" for name in ("account_id", "attempt_id", "chat_id", "media_id", "secret")}
 
 
 def python_file(block):
     code = block.prelude + block.code
     head = "" if re.search(r"^(import stagedoor|from stagedoor)", code, re.M) and re.search(r"^\s*import stagedoor\b", code, re.M) else "import stagedoor\n"
     for name, declaration in PY_GIVEN.items():
-        if re.search(rf"\b{name}\b", code) and not re.search(rf"^\s*{name}\s*(:[^=]+)?=[^=]", code, re.M):
+        used = re.search(rf"(?<![.\w\"']){name}\b(?!\s*=[^=])", re.sub(r"#.*", "", code))
+        if used and not re.search(rf"^\s*{name}\s*(:[^=]+)?=[^=]|for {name} in|def \w+\([^)]*\b{name}:|as {name}:", code, re.M):
             head += declaration + "\n"
     if re.search(r"^\s*(return|await|yield)\b", code, re.M) and not re.search(r"^\s*(async )?def ", code, re.M):
         code = "def fragment():\n" + textwrap.indent(code, "    ")
