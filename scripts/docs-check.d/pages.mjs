@@ -1,0 +1,146 @@
+// Goes through the documentation in a browser: node pages.mjs BASE_URL PICTURES
+//
+// Every page that is linked from /docs, or is in its sitemap, is opened. It must answer 200, have no dead link or anchor, ask
+// nothing of another host, say nothing in the console, not scroll sideways at any width, and have no fault that axe finds, in
+// light and in dark. Pictures of the pages are for people to look at. ONLY=recipes,quickstart narrows it to paths that have one
+// of these in them.
+import { mkdir, readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import path from "node:path";
+
+const [base, pictures] = process.argv.slice(2);
+const root = path.resolve(import.meta.dirname ?? path.dirname(new URL(import.meta.url).pathname), "../..");
+const require = createRequire(path.join(root, "web/package.json"));
+const { chromium } = require("playwright-core");
+const axe = await readFile(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const widths = [360, 390, 768, 1360];
+const origin = new URL(base).origin;
+const only = (process.env.ONLY ?? "").split(",").filter(Boolean);
+const faults = [];
+const fault = (page, what) => faults.push(`${page}: ${what}`);
+
+/** Whether a path is a page of the documentation. */
+const isDocument = (pathname) => /^\/docs(\/|$)/.test(pathname) && !/\.(md|xml|txt|css|js|svg|png|json|go|ts|py)$/.test(pathname) && !pathname.startsWith("/docs/search");
+
+/** A name for a picture. */
+const nameOf = (pathname) => pathname.replace(/^\/docs\/?/, "").replaceAll("/", "-") || "index";
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+await mkdir(pictures, { recursive: true });
+
+/** What the crawl knows: the anchors of each page, and who links where. */
+const anchors = new Map();
+const links = [];
+const queue = [];
+const queued = new Set();
+const enqueue = (pathname) => {
+  if (queued.has(pathname)) return;
+  queued.add(pathname);
+  queue.push(pathname);
+};
+
+/** One page in one theme: every width, axe, and pictures. */
+async function look(page, pathname, theme) {
+  await page.emulateMedia({ colorScheme: theme });
+  for (const width of widths) {
+    await page.setViewportSize({ width, height: 900 });
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    if (wide > 0) fault(pathname, `scrolls sideways by ${wide} px at ${width} px (${theme})`);
+    if ((width === 390 && theme === "dark") || (width === 1360 && theme === "light")) {
+      await page.screenshot({ path: path.join(pictures, `${nameOf(pathname)}-${width}.png`) });
+    }
+  }
+  const found = await page.evaluate(async () => {
+    const { violations } = await window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] });
+    return violations.map((v) => `${v.id}: ${v.nodes.length} × ${v.nodes[0].html.slice(0, 120)}`);
+  });
+  for (const one of found) fault(pathname, `axe (${theme}): ${one}`);
+}
+
+async function visit(context, pathname) {
+  const page = await context.newPage();
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") fault(pathname, `console: ${message.text().slice(0, 200)}`);
+  });
+  page.on("pageerror", (error) => fault(pathname, `script: ${error.message}`));
+  page.on("request", (request) => {
+    const url = new URL(request.url());
+    if (url.protocol.startsWith("http") && url.origin !== origin) fault(pathname, `asks ${url.host}`);
+  });
+  try {
+    const answer = await page.goto(base + pathname, { waitUntil: "load" });
+    if (answer.status() !== 200) return fault(pathname, `is ${answer.status()}`);
+    const seen = await page.evaluate(() => ({
+      ids: [...document.querySelectorAll("[id], a[name]")].map((e) => e.id || e.getAttribute("name")),
+      links: [...document.querySelectorAll("a[href]")].map((e) => e.href),
+      headings: document.querySelectorAll("h1").length,
+      comments: document.body.innerHTML.includes("&lt;!-- check") || document.body.innerHTML.includes("&lt;!-- prelude"),
+    }));
+    anchors.set(pathname, new Set(seen.ids));
+    if (seen.headings !== 1) fault(pathname, `has ${seen.headings} first headings`);
+    if (seen.comments) fault(pathname, "shows a comment that is for docs-check");
+    for (const href of new Set(seen.links)) {
+      const url = new URL(href);
+      if (url.origin !== origin) continue; // other sites are not asked: a check must not depend on them
+      links.push({ from: pathname, pathname: url.pathname, search: url.search, hash: url.hash });
+      if (isDocument(url.pathname)) enqueue(url.pathname);
+    }
+    if (only.length > 0 && !only.some((part) => pathname.includes(part))) return;
+    // Not by a script element: the pages' policy allows none that is not theirs.
+    await page.evaluate(axe);
+    await look(page, pathname, "light");
+    await look(page, pathname, "dark");
+  } catch (error) {
+    fault(pathname, String(error).split("\n")[0]);
+  } finally {
+    await page.close();
+  }
+}
+
+/** Links to what is no page: a Markdown twin, a picture, the dashboard. */
+async function answers(pathname) {
+  const answer = await fetch(base + pathname, { redirect: "manual", headers: { Accept: "text/html" } });
+  await answer.body?.cancel();
+  return answer.status;
+}
+
+enqueue("/docs");
+const sitemap = await (await fetch(`${base}/docs/sitemap.xml`)).text();
+for (const [, address] of sitemap.matchAll(/<loc>([^<]*)<\/loc>/g)) enqueue(new URL(address).pathname);
+
+const worker = async () => {
+  const context = await browser.newContext({ reducedMotion: "reduce", bypassCSP: false });
+  for (let pathname = queue.shift(); pathname !== undefined; pathname = queue.shift()) await visit(context, pathname);
+  await context.close();
+};
+// Twice over, for a worker that found the queue empty while the other was still finding pages.
+for (let round = 0; round < 2; round++) await Promise.all([worker(), worker()]);
+
+// Without scripts it must be readable too.
+const plain = await browser.newContext({ javaScriptEnabled: false });
+const bare = await plain.newPage();
+for (const pathname of ["/docs", "/docs/quickstart", "/docs/recipes/own-ui", "/docs/search?q=webhook"]) {
+  const answer = await bare.goto(base + pathname);
+  const text = await bare.innerText("main");
+  if (answer.status() !== 200 || text.length < 200) fault(pathname, "has little to read without JavaScript");
+}
+await browser.close();
+
+const others = new Map();
+for (const { from, pathname, search, hash } of links) {
+  const ids = anchors.get(pathname);
+  if (ids) {
+    if (hash && !ids.has(decodeURIComponent(hash.slice(1)))) fault(from, `links to ${pathname}${hash}, which has no such anchor`);
+    continue;
+  }
+  const key = pathname + search;
+  if (!others.has(key)) others.set(key, answers(key));
+  const status = await others.get(key);
+  if (status >= 400) fault(from, `links to ${key}, which is ${status}`);
+}
+
+const unique = [...new Set(faults)];
+for (const one of unique) console.error(one);
+console.log(`${anchors.size} pages, ${links.length} links, ${unique.length} faults; pictures are in ${pictures}`);
+process.exit(unique.length === 0 && anchors.size > 0 ? 0 : 1);
