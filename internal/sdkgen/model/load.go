@@ -87,9 +87,7 @@ func (l *loader) method(o, x *Node) *Method {
 	}
 	m.HTTP = m.method()
 	result := first(o.at("responses", "200", "content", "application/json", "schema")).at("properties", "result")
-	l.catalog = true
 	m.Result = l.result(result, m)
-	l.catalog = false
 	if x.at("paginated").truth() {
 		m.Page = l.paging(m.Params, m.Result)
 	}
@@ -192,9 +190,7 @@ func (l *loader) events(platform *catalog.Catalog) {
 		} else if s, err := parse(schema); err != nil {
 			l.fail("the schema of %s: %w", k.Name, err)
 		} else {
-			l.catalog = theirs
 			e.Data = l.ref(s, Title(k.Name, "Data"))
-			l.catalog = false
 			if t := l.model.byName[e.Data.Name]; t != nil && t.Doc == "" && strings.HasSuffix(t.Name, "Data") {
 				t.Doc = "What is in the event " + k.Name + "."
 			}

@@ -15,9 +15,7 @@ type loader struct {
 	model *Model
 	// done says which schema of the document became which type.
 	done map[string]string
-	// catalog is set while schemas of the catalogue are read, which mean what they say of null.
-	catalog bool
-	err     error
+	err  error
 }
 
 func (l *loader) fail(format string, args ...any) {
@@ -74,8 +72,6 @@ func (l *loader) ref(s *Node, place string) Ref {
 	case Array:
 		elem := l.ref(s.at("items"), singular(place))
 		r.Elem = &elem
-		// The document's writer says of every list of ours that it can be null. The service never sends one.
-		r.Nullable = r.Nullable && l.catalog
 	case "object":
 		r = l.object(s, place, r.Nullable)
 	case String, Integer, Number, Boolean, Null, Any, Named, Map:
@@ -166,8 +162,6 @@ func (l *loader) named(target string) Ref {
 // define makes a type of a schema of the document.
 func (l *loader) define(schema, name string) *Type {
 	l.done[schema] = name
-	defer func(was bool) { l.catalog = was }(l.catalog)
-	l.catalog = strings.HasPrefix(schema, "Sdk.")
 	s := l.doc.at("components", "schemas", schema)
 	t := &Type{Name: name, Doc: s.at("description").text(), Open: s.at("additionalProperties").truth()}
 	// The type is there before its fields are, since they may lead back to it.
