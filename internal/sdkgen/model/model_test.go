@@ -3,18 +3,24 @@ package model_test
 import (
 	"encoding/json"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/sdkgen/model"
 )
 
+// document is read once for all tests; they only look at it.
+var document = sync.OnceValues(func() (*model.Model, error) {
+	openapi, err := os.ReadFile("../../../openapi/openapi.json")
+	if err != nil {
+		return nil, err
+	}
+	return model.Load(openapi)
+})
+
 func load(t *testing.T) *model.Model {
 	t.Helper()
-	document, err := os.ReadFile("../../../openapi/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Load(document)
+	m, err := document()
 	if err != nil {
 		t.Fatal(err)
 	}
