@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/stagedoor/stagedoor/client/go"
+)
+
+// journal is a file with one event a line: what was done and how far we are, in one write. A database with a unique column
+// for the event's id, written in the transaction of what you make of the event, does the same.
+type journal struct {
+	mu       sync.Mutex
+	file     *os.File
+	count    int
+	accounts map[string]*place
+}
+
+// place is how far an account is.
+type place struct {
+	// Seq is the number of the last event; Cursor, where the log was read to.
+	Seq    int64
+	Cursor string
+	// Gap means that events between Seq and the next one are no longer kept by anybody.
+	Gap bool
+}
+
+// line is an event, or a cursor.
+type line struct {
+	Event     json.RawMessage `json:"event,omitempty"`
+	AccountID string          `json:"accountId,omitempty"`
+	Cursor    string          `json:"cursor,omitempty"`
+}
+
+// openJournal opens or makes the file and learns from it how far we are. Half a line at its end is what a crash left: it
+// was not acknowledged to anybody, and goes.
+func openJournal(path string) (*journal, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{file: file, accounts: map[string]*place{}}
+	whole := int64(0)
+	lines := bufio.NewReader(file)
+	for {
+		text, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = j.learn(text)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s at byte %d: %w", path, whole, err), file.Close())
+		}
+		whole += int64(len(text))
+	}
+	if err := file.Truncate(whole); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if _, err := file.Seek(whole, io.SeekStart); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return j, nil
+}
+
+func (j *journal) learn(text []byte) error {
+	var l line
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err
+	}
+	if l.Event == nil {
+		j.at(l.AccountID).Cursor = l.Cursor
+		return nil
+	}
+	var event stagedoor.Event
+	if err := json.Unmarshal(l.Event, &event); err != nil {
+		return err
+	}
+	if event.Meta.Seq == nil {
+		return fmt.Errorf("%s has no number", event.ID)
+	}
+	j.at(event.AccountID).Seq = *event.Meta.Seq
+	j.count++
+	return nil
+}
+
+func (j *journal) at(account string) *place {
+	p, ok := j.accounts[account]
+	if !ok {
+		p = &place{}
+		j.accounts[account] = p
+	}
+	return p
+}
+
+// Len is how many events there are.
+func (j *journal) Len() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.count
+}
+
+// Last is the number of the account's last event; 0 for none.
+func (j *journal) Last(account string) int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.at(account).Seq
+}
+
+// Cursor is where the account's log was read to; empty for its beginning.
+func (j *journal) Cursor(account string) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.at(account).Cursor
+}
+
+// Skip lets the account's next event have any number.
+func (j *journal) Skip(account string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.at(account).Gap = true
+}
+
+// Append keeps a durable event. When it returns, the event is on disk.
+func (j *journal) Append(event *stagedoor.Event) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	p, seq := j.at(event.AccountID), *event.Meta.Seq
+	if first := p.Seq == 0; seq != p.Seq+1 && !p.Gap && !first {
+		return fmt.Errorf("event %d after %d: something is missing", seq, p.Seq)
+	}
+	if err := j.write(line{Event: event.Raw}); err != nil {
+		return err
+	}
+	p.Seq, p.Gap = seq, false
+	j.count++
+	return nil
+}
+
+// SetCursor keeps how far the account's log was read.
+func (j *journal) SetCursor(account, cursor string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.at(account).Cursor == cursor {
+		return nil
+	}
+	if err := j.write(line{AccountID: account, Cursor: cursor}); err != nil {
+		return err
+	}
+	j.at(account).Cursor = cursor
+	return nil
+}
+
+func (j *journal) write(l line) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if _, err := j.file.Write(append(bytes.TrimSpace(text), '\n')); err != nil {
+		return err
+	}
+	return j.file.Sync()
+}
+
+// Close closes the file.
+func (j *journal) Close() error { return j.file.Close() }
