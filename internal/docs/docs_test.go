@@ -17,6 +17,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/docs"
+	"github.com/stagedoor/stagedoor/internal/docs/markdown"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/org"
 )
@@ -370,6 +371,31 @@ func BenchmarkFirstPage(b *testing.B) {
 		d.ServeHTTP(w, httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/docs", nil))
 		if w.Code != http.StatusOK {
 			b.Fatal(w.Code)
+		}
+	}
+}
+
+// Links to other files of the repository, which pages show without an address, lead to something for who reads the files themselves.
+func TestLinksOfFilesLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	for _, file := range docs.NavFiles() {
+		source, err := os.ReadFile(path.Join("../../docs", file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		doc, err := markdown.Render(source, markdown.Options{Link: nil, Prefix: "", Plain: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range doc.Links {
+			target, _, _ := strings.Cut(to, "#")
+			if target == "" || strings.HasPrefix(target, "/") || strings.Contains(target, ":") {
+				continue
+			}
+			if _, err := os.Stat(path.Join("../../docs", path.Dir(file), target)); err != nil {
+				t.Errorf("docs/%s links to %s, which is not there", file, to)
+			}
 		}
 	}
 }

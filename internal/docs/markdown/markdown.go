@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
+	"regexp"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -60,7 +61,7 @@ type Options struct {
 // Render renders a document.
 func Render(source []byte, o Options) (Document, error) {
 	md := goldmark.New(
-		goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), extension.Strikethrough),
+		goldmark.WithExtensions(extension.Table, extension.Strikethrough),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(&writer{prefix: o.Prefix}, 100))),
 	)
@@ -204,9 +205,13 @@ func (s *slugs) Generate(value []byte, _ ast.NodeKind) []byte {
 // Put notes an id that a document has given itself.
 func (s *slugs) Put(value []byte) { s.used[string(value)] = true }
 
+// links are those within a heading, of which only the words count.
+var links = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+
 // Slug is the id of a heading.
 func Slug(heading string) string {
 	var b strings.Builder
+	heading = links.ReplaceAllString(heading, "$1")
 	for _, r := range strings.ToLower(strings.TrimSpace(heading)) {
 		switch {
 		case r == ' ', r == '-':

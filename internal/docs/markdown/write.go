@@ -26,6 +26,7 @@ func (w *writer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindHTMLBlock, nothing)
 	r.Register(ast.KindRawHTML, nothing)
 	r.Register(extast.KindTable, w.table)
+	r.Register(extast.KindTableCell, w.cell)
 	r.Register(kindTabs, w.tabs)
 	r.Register(kindNote, w.note)
 	r.Register(kindEdges, w.edges)
@@ -45,11 +46,27 @@ func (w *writer) heading(out util.BufWriter, _ []byte, node ast.Node, entering b
 		if at, ok := n.AttributeString("id"); ok {
 			id = string(at.([]byte)) // the parser sets it so
 		}
-		say(out, `<h`, level, ` id="`, html.EscapeString(id), `"><a class="anchor" href="#`, html.EscapeString(id), `">`)
-	} else {
-		say(out, "</a></h", level, ">\n")
+		say(out, `<h`, level, ` id="`, html.EscapeString(id), `">`)
+		if !hasLink(n) {
+			say(out, `<a class="anchor" href="#`, html.EscapeString(id), `">`)
+		}
+		return ast.WalkContinue, nil
 	}
+	if !hasLink(n) {
+		say(out, "</a>")
+	}
+	say(out, "</h", level, ">\n")
 	return ast.WalkContinue, nil
+}
+
+// hasLink says that a heading leads elsewhere, and so cannot be a link to itself.
+func hasLink(n ast.Node) bool {
+	for child := n.FirstChild(); child != nil; child = child.NextSibling() {
+		if child.Kind() == ast.KindLink {
+			return true
+		}
+	}
+	return false
 }
 
 // scrollsFrom is the length of a line from which a block may scroll on the narrowest screen.
@@ -90,6 +107,24 @@ func (w *writer) table(out util.BufWriter, _ []byte, _ ast.Node, entering bool) 
 	} else {
 		say(out, "</table></div>\n")
 	}
+	return ast.WalkContinue, nil
+}
+
+// cell writes a cell of a table. An empty one in the head is no heading.
+func (w *writer) cell(out util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	name := "td"
+	if node.Parent().Kind() == extast.KindTableHeader && node.HasChildren() {
+		name = "th"
+	}
+	if !entering {
+		say(out, "</", name, ">\n")
+		return ast.WalkContinue, nil
+	}
+	say(out, "<", name)
+	if at := node.(*extast.TableCell).Alignment; at == extast.AlignRight || at == extast.AlignCenter {
+		say(out, ` align="`, at.String(), `"`) // a style would be refused by the page's policy
+	}
+	say(out, ">")
 	return ast.WalkContinue, nil
 }
 

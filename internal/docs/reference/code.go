@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -13,7 +14,9 @@ func (m *maker) code(op *operation) string {
 	id := op.ID
 	var b strings.Builder
 	b.WriteString("```sh\n" + m.curl(op, example) + "\n```\n\n")
-	b.WriteString("```sh\n" + commandLine(op, example) + "\n```\n\n")
+	if m.uploadKind(op) == "" { // files are no matter of a command line
+		b.WriteString("```sh\n" + commandLine(op, example) + "\n```\n\n")
+	}
 	for _, language := range []string{"ts", "go", "python"} {
 		if text := m.samples.Operations[id][language]; text != "" {
 			b.WriteString("```" + language + "\n" + strings.TrimRight(text, "\n") + "\n```\n\n")
@@ -100,7 +103,13 @@ func (m *maker) curl(op *operation, example json.RawMessage) string {
 // uploadKind is the media type of a body that is not JSON; empty for none.
 func (m *maker) uploadKind(op *operation) string {
 	if op.Body == nil {
-		return ""
+		switch { // a body of bytes need not be described
+		case op.SDK != nil || !slices.Contains(op.Tags, "Media") || op.method == "GET":
+			return ""
+		case op.method == "PUT":
+			return "application/octet-stream"
+		}
+		return "image/jpeg"
 	}
 	if _, ok := op.Body.Content.get("application/json"); ok || len(op.Body.Content) == 0 {
 		return ""
@@ -154,12 +163,19 @@ func queryOf(example json.RawMessage) (string, bool) {
 	return "?" + strings.Join(parts, "&"), true
 }
 
-// commandLine writes the call with our own command: arguments as name=text and name:=JSON.
+// commandLine writes the call with our own command: a method's arguments as name=text and name:=JSON, any other body as it is.
 func commandLine(op *operation, example json.RawMessage) string {
-	words := []string{"stagedoor", "api", op.method, `"` + shellPath(op) + `"`}
-	if op.SDK != nil {
-		words = []string{"stagedoor", "call", op.SDK.Resource + "." + op.SDK.Method, "-a", "$ACCOUNT_ID"}
+	if line, ok := commands[op.ID]; ok {
+		return line
 	}
+	if op.SDK == nil {
+		line := "stagedoor api " + op.method + ` "` + shellPath(op) + `"`
+		if len(example) > 0 {
+			line += " \\\n  -d " + quoted(compact(example))
+		}
+		return line
+	}
+	words := []string{"stagedoor", "call", op.SDK.Resource + "." + op.SDK.Method, "-a", "$ACCOUNT_ID"}
 	var members ordered[json.RawMessage]
 	if len(example) > 0 {
 		if err := json.Unmarshal(example, &members); err != nil {

@@ -204,6 +204,12 @@ func (d *document) operations(want func(*operation) bool) (list []*operation) {
 	return list
 }
 
+// path is what can be done at an address.
+func (d *document) path(at string) ordered[operation] {
+	found, _ := d.Paths.get(at)
+	return found
+}
+
 // follow finds what a schema refers to; the name is empty for one that stands in place.
 func (d *document) follow(s *schema) (*schema, string) {
 	if s != nil && s.Ref != "" {

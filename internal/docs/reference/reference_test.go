@@ -62,6 +62,9 @@ func TestEverythingHasItsPlace(t *testing.T) {
 			for _, m := range fence.FindAllStringSubmatch(i.Side, -1) {
 				languages += m[1] + " "
 			}
+			if i.ID == "uploadMedia" || i.ID == "uploadMediaPart" {
+				languages = "sh " + languages // no command carries files
+			}
 			if public := strings.HasPrefix(i.Address, "/problems") || i.ID == "getOpenAPI"; !public && !strings.HasPrefix(languages, "sh sh ts go python") {
 				t.Errorf("%s of %s is shown in %s", i.ID, path, languages)
 			}

@@ -46,9 +46,7 @@ func (m *maker) writeField(b *strings.Builder, name string, s *schema, required 
 	if words == "" {
 		words = target.Description
 	}
-	if more := limits(target); more != "" {
-		words = strings.TrimSpace(sentence(words) + " " + more)
-	}
+	words = strings.TrimSpace(sentence(words) + " " + limits(target))
 	if words != "" {
 		b.WriteString("  \n" + strings.Repeat("  ", depth) + "  " + strings.ReplaceAll(escape(words), "\n", " "))
 	}

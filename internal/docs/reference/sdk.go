@@ -44,8 +44,12 @@ func (m *maker) sdk() []Page {
 
 func (m *maker) sdkMethod(op *operation) Item {
 	f := op.SDK
+	verb := op.method
+	if _, ok := m.doc.path(op.path).get("get"); ok {
+		verb = "GET" // and POST, as the facts say
+	}
 	i := Item{
-		ID: f.Method, Title: f.Resource + "." + f.Method, Mono: true, Verb: op.method, Address: op.path, Body: escape(op.Summary), Side: m.code(op),
+		ID: f.Method, Title: f.Resource + "." + f.Method, Mono: true, Verb: verb, Address: op.path, Body: escape(op.Summary), Side: m.code(op),
 		Facts: sdkWords(f),
 	}
 	if len(f.Emits) > 0 {
@@ -76,7 +80,7 @@ func (m *maker) sdkMethod(op *operation) Item {
 
 // sdkWords says in a few words how a method behaves.
 func sdkWords(f *sdkFacts) []string {
-	words := []string{map[string]string{"read": "Reads", "write": "Writes"}[f.Access]}
+	words := []string{map[string]string{"read": "Reads, by GET or POST", "write": "Writes"}[f.Access]}
 	if f.Paginated {
 		words = append(words, "[Paginated](/docs/recipes/pagination)")
 	}
