@@ -81,7 +81,7 @@ func (a *API) fileRoutes() {
 			"an avatar, a thumbnail, a GIF. Addresses anywhere else are refused. Otherwise as downloading by id.",
 	}, a.fetchMedia)
 	route.Written(a.table, route.Operation{
-		ID: "uploadMedia", Method: http.MethodPost, Path: "/v1/accounts/{id}/media", Tag: tagMedia, Status: http.StatusCreated, Streams: true,
+		ID: "uploadMedia", Method: http.MethodPost, Path: "/v1/accounts/{id}/media", Tag: tagMedia, Status: http.StatusCreated, Takes: []string{"*/*", "multipart/form-data"}, Streams: true,
 		Scope: scope.SDKCall, Quota: limit.Write, Account: "id", Unaudited: unaudited, Answer: uploadBody{}, Example: file,
 		Problems: with(problem.PayloadTooLarge, problem.UnsupportedMediaType, problem.ValidationFailed),
 		Summary:  "Upload a file", Description: "The body is the file, with its own Content-Type and a Content-Length; or `multipart/form-data` with the field `args` " +
@@ -90,7 +90,7 @@ func (a *API) fileRoutes() {
 			"It counts as one write of the account. An Idempotency-Key has no effect: resume instead.",
 	}, a.uploadMedia)
 	route.Written(a.table, route.Operation{
-		ID: "uploadMediaPart", Method: http.MethodPut, Path: "/v1/accounts/{id}/media/uploads/{uploadId}/parts/{number}", Tag: tagMedia, Status: http.StatusOK, Streams: true,
+		ID: "uploadMediaPart", Method: http.MethodPut, Path: "/v1/accounts/{id}/media/uploads/{uploadId}/parts/{number}", Tag: tagMedia, Status: http.StatusOK, Takes: []string{"application/octet-stream"}, Streams: true,
 		Scope: scope.SDKCall, Quota: limit.Read, Account: "id", Unaudited: unaudited, Answer: uploadPartBody{}, Example: file,
 		Problems: with(problem.PayloadTooLarge, problem.ValidationFailed),
 		Summary:  "Upload one part of a file", Description: "The body is the part's bytes, with a Content-Length: as many as `partSize` of the upload says, or what is left for the last one. " +

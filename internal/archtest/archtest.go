@@ -30,10 +30,10 @@ var layers = []layer{
 	{"platform", []string{"clock", "postgres", "valkey", "bus", "eventlog", "kms", "egress", "telemetry", "sandboxctl", "qrcode"}},
 	{"domain", []string{"org", "apikey", "limit", "usage", "audit", "fleet", "catalog", "upstream", "seal", "outbox", "account", "idempotency", "journal", "event", "lease", "member", "control"}},
 	{"flows", []string{"connect", "health", "invoke", "transfer", "listen", "ingest", "stream", "webhook"}},
-	{"faces", []string{"route", "api", "admin", "hosted", "dashboard", "docs", "spa", "front"}},
+	{"faces", []string{"route", "api", "admin", "hosted", "dashboard", "docs", "sdkgen", "spa", "front"}},
 	{"wiring", []string{"config", "app"}},
 	{"checks", []string{"testenv", "archtest"}},
-	{"commands", []string{"mcp", "cli", "sdkgen"}},
+	{"commands", []string{"mcp", "cli"}},
 }
 
 // peers are the imports allowed within a layer.
@@ -52,7 +52,7 @@ var peers = map[string][]string{
 	"admin":       {"route", "spa", "front"},
 	"hosted":      {"route", "front"},
 	"dashboard":   {"route", "spa", "front"},
-	"docs":        {"route", "front"},
+	"docs":        {"route", "front", "sdkgen"},
 	"app":         {"config"},
 	"cli":         {"mcp"},
 }

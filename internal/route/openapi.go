@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -91,7 +90,7 @@ func (t *Table) describe(op *Operation) huma.Operation {
 	if op.Conditional {
 		described.Responses[strconv.Itoa(http.StatusNotModified)] = &huma.Response{Description: "What the caller has is still current."}
 	}
-	t.api.OpenAPI().Components.Schemas.Map()[problemComponent] = Problem{}.Schema(nil)
+	t.schemas().Map()[problemComponent] = Problem{}.Schema(nil)
 	schema := &huma.Schema{Ref: problemRef}
 	for status, kinds := range byStatus {
 		described.Responses[strconv.Itoa(status)] = &huma.Response{
@@ -102,10 +101,13 @@ func (t *Table) describe(op *Operation) huma.Operation {
 	return described
 }
 
+// schemas are those of the document's components.
+func (t *Table) schemas() huma.Registry { return t.api.OpenAPI().Components.Schemas }
+
 // schema describes a body that has the type of a value, or of one of others.
 func (t *Table) schema(value any, others ...any) *huma.Schema {
 	typ := reflect.TypeOf(value)
-	schema := t.api.OpenAPI().Components.Schemas.Schema(typ, true, typ.Name())
+	schema := t.schemas().Schema(typ, true, typ.Name())
 	if len(others) == 0 {
 		return schema
 	}
@@ -114,6 +116,15 @@ func (t *Table) schema(value any, others ...any) *huma.Schema {
 		forms.AnyOf = append(forms.AnyOf, t.schema(other))
 	}
 	return forms
+}
+
+// bytes describes a body that is no JSON.
+func (*Table) bytes(op *Operation) *huma.RequestBody {
+	content := map[string]*huma.MediaType{}
+	for _, m := range op.Takes {
+		content[m] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+	}
+	return &huma.RequestBody{Required: true, Content: content}
 }
 
 func (t *Table) otherAnswer(op *Operation, status int, answer any) *huma.Response {
@@ -294,72 +305,4 @@ func listKinds(kinds []problem.Kind) string {
 		lines[i] = "`" + k.Code + "`: " + k.Title
 	}
 	return strings.Join(lines, "\n\n")
-}
-
-// markSensitive marks fields with the tag sensitive in the document, so that whoever captures bodies can mask them.
-func (t *Table) markSensitive(typ reflect.Type) {
-	body, ok := typ.FieldByName("Body")
-	if !ok || body.Type.Kind() != reflect.Struct {
-		return
-	}
-	registry := t.api.OpenAPI().Components.Schemas
-	schema := registry.Schema(body.Type, true, typ.Name()+"Body")
-	if schema.Ref != "" {
-		schema = registry.SchemaFromRef(schema.Ref)
-	}
-	for i := range body.Type.NumField() {
-		field := body.Type.Field(i)
-		if field.Tag.Get("sensitive") != "true" {
-			continue
-		}
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		property := schema.Properties[name]
-		if property.Extensions == nil {
-			property.Extensions = map[string]any{}
-		}
-		property.Extensions["x-sensitive"] = true
-	}
-}
-
-// allowNulls says of members that point to an object and are always there that they can be null. Huma says it of texts and numbers only.
-func (t *Table) allowNulls() {
-	registry := t.api.OpenAPI().Components.Schemas
-	for name, schema := range registry.Map() {
-		if typ := registry.TypeFromRef("#/components/schemas/" + name); typ != nil && schema.Properties != nil {
-			allowNullsOf(typ, schema)
-		}
-	}
-}
-
-func allowNullsOf(typ reflect.Type, schema *huma.Schema) {
-	for typ.Kind() == reflect.Pointer {
-		typ = typ.Elem()
-	}
-	if typ.Kind() != reflect.Struct {
-		return
-	}
-	for field := range typ.Fields() {
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		property := schema.Properties[name]
-		switch {
-		case field.Anonymous && name == "":
-			allowNullsOf(field.Type, schema)
-		case property != nil && property.Ref != "" && field.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omit"):
-			schema.Properties[name] = &huma.Schema{Description: property.Description, AnyOf: []*huma.Schema{{Ref: property.Ref}, {Type: "null"}}}
-		case property != nil && property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) && !strings.Contains(options, "omit"):
-			property.Enum = append(property.Enum, nil)
-		}
-	}
-}
-
-// schemaName names a type in the document. What a package calls its View is known outside by the package's own name: Account, not View.
-func schemaName(t reflect.Type, hint string) string {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t.Name() == "View" {
-		name := path.Base(t.PkgPath())
-		return strings.ToUpper(name[:1]) + name[1:]
-	}
-	return huma.DefaultSchemaNamer(t, hint)
 }

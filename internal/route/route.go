@@ -27,6 +27,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route/origin"
+	"github.com/stagedoor/stagedoor/internal/route/schema"
 	"github.com/stagedoor/stagedoor/internal/scope"
 	"github.com/stagedoor/stagedoor/internal/usage"
 )
@@ -71,6 +72,8 @@ type Operation struct {
 	Timeout time.Duration
 	// Body is a value of the type that describes the JSON body of a plain operation; nil if it takes none.
 	Body any
+	// Takes are the types of a body that is no JSON; the operation reads it itself.
+	Takes []string
 	// Ticket finds out who calls by a token in the query, where a caller cannot send a header. Nil for an operation that takes none.
 	Ticket func(r *http.Request, token string) (Identity, error)
 	// Streams means that the answer is written as it is made, and cannot be kept for a repetition.
@@ -187,7 +190,7 @@ func New(d Deps) *Table {
 	cfg.RejectUnknownQueryParameters = true // a misspelt filter must not return everything
 	cfg.Info.Description = d.Config.Description
 	cfg.Servers = []*huma.Server{{URL: d.Config.PublicURL}}
-	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schema.Name)
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		securityScheme: {Type: "http", Scheme: "bearer", Description: "An API key: `Authorization: Bearer <API_KEY>`."},
 	}
@@ -232,7 +235,7 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 		}
 		return out, nil
 	})
-	t.markSensitive(reflect.TypeFor[O]())
+	schema.MarkSensitive(t.schemas(), reflect.TypeFor[O]())
 	describeInput[I](t, row)
 }
 
@@ -241,8 +244,8 @@ func describeInput[I any](t *Table, row *Operation) {
 	refuseHidden(row.ID, reflect.TypeFor[I]())
 	row.hasBody = t.operation(row).RequestBody != nil
 	row.bodyless = row.hasBody && !t.operation(row).RequestBody.Required
-	t.markSensitive(reflect.TypeFor[I]())
-	t.allowNulls()
+	schema.MarkSensitive(t.schemas(), reflect.TypeFor[I]())
+	schema.AllowNulls(t.schemas())
 	if row.hasBody && row.Example == nil {
 		panic(row.ID + " takes a body and has no example of it")
 	}
@@ -294,6 +297,9 @@ func Written[I any](t *Table, op Operation, handle func(w http.ResponseWriter, r
 		}}, nil
 	})
 	describeInput[I](t, row)
+	if len(row.Takes) > 0 {
+		t.operation(row).RequestBody = t.bytes(row)
+	}
 }
 
 // written is an answer that writes itself.
@@ -313,10 +319,10 @@ func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Reques
 		}
 		body := reflect.TypeOf(row.Body)
 		described.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			"application/json": {Schema: t.api.OpenAPI().Components.Schemas.Schema(body, true, row.ID+"Body"), Example: row.Example},
+			"application/json": {Schema: t.schemas().Schema(body, true, row.ID+"Body"), Example: row.Example},
 		}}
 	}
-	t.allowNulls()
+	schema.AllowNulls(t.schemas())
 	t.api.OpenAPI().AddOperation(&described)
 	t.mux.Handle(row.pattern(), t.guard(row, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := t.enter(r.Context(), From(r.Context())); err != nil {

@@ -2692,7 +2692,12 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "*/*": string;
+                "multipart/form-data": string;
+            };
+        };
         responses: {
             201: {
                 headers: {
@@ -2715,7 +2720,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
         responses: {
             200: {
                 headers: {
