@@ -109,7 +109,7 @@ require (
 	github.com/riverqueue/river/riverdriver v0.50.0 // indirect
 	github.com/riverqueue/river/rivershared v0.50.0 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
-	github.com/spf13/pflag v1.0.10 // indirect
+	github.com/spf13/pflag v1.0.10
 	github.com/stagedoor/stagedoor/client/go v0.0.0
 	github.com/things-go/go-socks5 v0.1.3
 	github.com/tidwall/gjson v1.20.0 // indirect
