@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpproxy"
 	"golang.org/x/term"
 
@@ -39,7 +40,7 @@ func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, 
 	_, errTTY := terminal(stderr)
 	_, inTTY := terminal(stdin)
 	app := &shell.App{
-		Env: env, Stdin: stdin, StdinTTY: inTTY, Now: time.Now, Browse: browse, HTTP: transport(env),
+		Env: env, Stdin: stdin, StdinTTY: inTTY, Now: time.Now, Browse: browser(env), HTTP: transport(env),
 		Out: &out.Printer{Stdout: stdout, Stderr: stderr, TTY: tty, ErrTTY: errTTY, Width: width, Now: time.Now},
 	}
 	app.Out.Color = env["NO_COLOR"] == "" && env["TERM"] != "dumb"
@@ -131,7 +132,7 @@ tab-separated, whole and without a head; with --json it is the API's own body.`,
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.InitDefaultHelpCmd()
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return shell.UsageHint("See "+cmd.CommandPath()+" --help", "%s", err)
+		return flagFault(cmd, err)
 	})
 	arrange(root)
 	return root
@@ -178,8 +179,10 @@ func arrange(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		cmd.GroupID = place[cmd.Name()]
 	}
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (or (not .HasAvailableSubCommands) .HasLocalFlags) .HasParent}}", 1))
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
+		cmd.DisableFlagsInUseLine = true
 		if check := cmd.Args; check != nil {
 			cmd.Args = func(cmd *cobra.Command, args []string) error {
 				if err := check(cmd, args); err != nil {
@@ -195,16 +198,33 @@ func arrange(root *cobra.Command) {
 	walk(root)
 }
 
-// argumentFault puts cobra's words about the number of arguments into ours.
+// argumentFault says what is too much, or what is not there.
 func argumentFault(cmd *cobra.Command, args []string, err error) string {
-	if !strings.Contains(err.Error(), "arg(s)") {
-		return err.Error()
+	var wanted []string
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if strings.HasPrefix(word, "<") {
+			wanted = append(wanted, word)
+		}
 	}
-	if strings.Contains(err.Error(), "at least") || (strings.Contains(err.Error(), "accepts") && len(args) == 0) {
-		return cmd.CommandPath() + " needs something more"
-	}
-	if len(args) > 0 {
-		return cmd.CommandPath() + " takes no such argument as " + shell.Quote(args[len(args)-1])
+	switch {
+	case len(args) < len(wanted):
+		return cmd.CommandPath() + " needs " + strings.Join(wanted[len(args):], " and ")
+	case len(args) > 0:
+		return cmd.CommandPath() + " does not take " + shell.Quote(args[len(args)-1])
 	}
 	return err.Error()
+}
+
+// flagFault says which flag may have been meant.
+func flagFault(cmd *cobra.Command, err error) error {
+	hint := "See " + cmd.CommandPath() + " --help"
+	if wrong, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if guesses := out.Suggest(wrong, known); len(guesses) > 0 {
+			hint = "Did you mean --" + strings.Join(guesses, " or --") + "?"
+		}
+	}
+	return shell.UsageHint(hint, "%s: %s", cmd.CommandPath(), err)
 }

@@ -212,7 +212,7 @@ func whoami(app *shell.App) *cobra.Command {
 			}
 			from := p.Name
 			if from == "" {
-				from = "none: STAGEDOOR_API_KEY"
+				from = "none; the key is from STAGEDOOR_API_KEY"
 			}
 			fields := []out.Field{
 				{Name: "organisation", Cell: out.Toned(out.Strong, me.Org.Name)}, {Name: "organisation id", Cell: out.Text(me.Org.ID)},

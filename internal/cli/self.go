@@ -21,7 +21,7 @@ var shells = []string{"bash", "zsh", "fish", "powershell"}
 
 func completion(app *shell.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "completion shell", Short: "Print the script that completes commands in a shell", Args: cobra.ExactArgs(1), ValidArgs: shells,
+		Use: "completion <shell>", Short: "Print the script that completes commands in a shell", Args: cobra.ExactArgs(1), ValidArgs: shells,
 		Long: `Print the script that completes commands, flags, accounts, methods and problems in bash, zsh, fish or powershell.
 
   bash         source <(stagedoor completion bash)
@@ -81,21 +81,26 @@ func build() (commit, when string) {
 	return commit, when
 }
 
-// browse opens a page with what the system opens pages with.
-func browse(ctx context.Context, url string) error {
-	name, args := "xdg-open", []string{url}
+// browser opens pages with the program in BROWSER, else with what the system opens pages with.
+func browser(env map[string]string) func(ctx context.Context, url string) error {
+	name, args := "xdg-open", []string{}
 	switch runtime.GOOS {
 	case "darwin":
 		name = "open"
 	case "windows":
-		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", url}
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler"}
 	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return fmt.Errorf("this machine has no browser that %s could open", name)
+	if env["BROWSER"] != "" {
+		name, args = env["BROWSER"], nil
 	}
-	if err := exec.CommandContext(ctx, path, args...).Run(); err != nil {
-		return fmt.Errorf("open the browser: %w", err)
+	return func(ctx context.Context, url string) error {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return fmt.Errorf("there is no %s to open a browser with", name)
+		}
+		if err := exec.CommandContext(ctx, path, append(args, url)...).Run(); err != nil {
+			return fmt.Errorf("%s could not open a browser: %w", name, err)
+		}
+		return nil
 	}
-	return nil
 }

@@ -102,7 +102,7 @@ func newSession(t *testing.T, node *testenv.Node, path string) *session {
 		env: map[string]string{
 			"STAGEDOOR_API_KEY": org.Key, "STAGEDOOR_URL": node.URL, "KEY": org.Key, "URL": node.URL, "ORG": org.ID, "KEY_ID": org.KeyID, "RECEIVER": hook.URL,
 			"HOME": dir, "XDG_CONFIG_HOME": filepath.Join(dir, "config"), "XDG_STATE_HOME": filepath.Join(dir, "state"), "STAGEDOOR_KEYCHAIN": "off",
-			"NO_COLOR": "1", "TERM": "xterm-256color", "DIR": dir, "LOGIN": "cli-" + name, "PATH": os.Getenv("PATH"),
+			"NO_COLOR": "1", "BROWSER": "true", "TERM": "xterm-256color", "DIR": dir, "LOGIN": "cli-" + name, "PATH": os.Getenv("PATH"),
 		},
 	}
 }
@@ -265,12 +265,13 @@ func (s *session) words(line string) []string {
 	}
 	args := fields[1:]
 	for i, a := range args {
-		if rest, ok := strings.CutPrefix(a, "./"); ok { // files are in the transcript's own directory
-			args[i] = filepath.Join(s.dir, rest)
-		}
+		args[i] = ownFile.ReplaceAllString(a, "${1}"+s.dir+"/")
 	}
 	return args
 }
+
+// ownFile is a file in the transcript's own directory: ./body, @./body, text=@./body.
+var ownFile = regexp.MustCompile(`^((?:[a-zA-Z]+=)?@)?\./`)
 
 func (s *session) command(f txtar.File) {
 	s.Helper()
@@ -331,7 +332,6 @@ func (s *session) terminal(args []string, input []byte, color bool) (screen stri
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer master.Close()
 	if err := pty.Setsize(master, &pty.Winsize{Cols: 100, Rows: 40}); err != nil {
 		s.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func (s *session) terminal(args []string, input []byte, color bool) (screen stri
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		_, _ = io.Copy(show, master) // ends when the last writer has closed the terminal
+		_, _ = io.Copy(show, master) // ends when the terminal is closed
 	}()
 	ctx, cancel := context.WithTimeout(s.Context(), 60*time.Second)
 	defer cancel()
@@ -355,9 +355,18 @@ func (s *session) terminal(args []string, input []byte, color bool) (screen stri
 	exit = <-ended
 	cancel()
 	<-typed
+	// What was printed has arrived when this has; a question that was broken off may still hold the terminal open.
+	const end = "\x00end"
+	if _, err := tty.WriteString(end); err != nil {
+		s.Fatal(err)
+	}
+	for !strings.HasSuffix(show.String(), end) {
+		<-show.changed
+	}
+	master.Close()
 	tty.Close()
 	<-closed
-	return strings.ReplaceAll(show.String(), "\r\n", "\n"), exit
+	return strings.ReplaceAll(strings.TrimSuffix(show.String(), end), "\r\n", "\n"), exit
 }
 
 // asks is how a screen ends when somebody is asked.
@@ -446,7 +455,7 @@ var rules = []struct {
 	pattern *regexp.Regexp
 	with    string
 }{
-	{regexp.MustCompile(`\r\x1b\[K|[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] [^\r\n⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]*`), ""},
+	{regexp.MustCompile(`\r\x1b\[K|(\x1b\[36m)?[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏](\x1b\[m)? [^\r\n\x1b⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]*`), ""},
 	{regexp.MustCompile(`(?m)^[█▀▄ ]{20,}\n([█▀▄ ]{20,}\n)+`), "(QR code)\n"},
 	{regexp.MustCompile("\x1b"), "␛"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`), "2026-01-02T15:04:05Z"},
@@ -466,12 +475,14 @@ var rules = []struct {
 	{regexp.MustCompile(` +TOOK\b`), " TOOK"},
 	{regexp.MustCompile(`"([a-zA-Z]*(Ms|_ms)|bytesIn|bytesOut|reset|remaining)": ?[\d.]+`), `"$1":0`},
 	{regexp.MustCompile(`\bin \d+ (s|min|h|d)\b`), "in N $1"},
+	{regexp.MustCompile(`(?m)^((?:calls|of them|failed|refused|connects|events|deliveries)[a-z ]*?)\t\d+`), "$1\tN"},
+	{regexp.MustCompile(`(?m)^((?:calls|of them|failed|refused|connects|events|deliveries)[a-z ]*?) +\d+`), "$1 N"},
 	{regexp.MustCompile(`commit [0-9a-f]+ of \S+ go\S+ \S+/\S+`), "commit C of T, G, P"},
 	{regexp.MustCompile(`"(commit|commitTime|go|platform)": ?"[^"]*"`), `"$1":""`},
 	{regexp.MustCompile(`\b(seen|checked)At": ?null`), `${1}At": "2026-01-02T15:04:05Z"`},
 }
 
-var ids = regexp.MustCompile(`\b(org|key|acct|att|cs|evt|whd|req|rpl)_[0-7][0-9a-hjkmnp-tv-z]{25}\b`)
+var ids = regexp.MustCompile(`(org|key|acct|att|cs|evt|whd|req|rpl)_[0-7][0-9a-hjkmnp-tv-z]{25}\b`)
 
 // normal makes what was printed the same each time.
 func (s *session) normal(text string) string {

@@ -21,9 +21,9 @@ func explain(app *shell.App) *cobra.Command {
 
 Columns of the list in a pipe: code, status, retryable, title.`,
 		Example: "  stagedoor explain quota-exceeded\n  stagedoor explain upstream/timeout\n  stagedoor explain 429",
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (codes []cobra.Completion, _ cobra.ShellCompDirective) {
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) (codes []cobra.Completion, _ cobra.ShellCompDirective) {
 			for _, k := range problem.All() {
-				if len(args) == 0 {
+				if len(args) == 0 && strings.HasPrefix(k.Code, begun) {
 					codes = append(codes, cobra.CompletionWithDesc(k.Code, k.Title))
 				}
 			}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,7 +27,7 @@ type options struct {
 func invoke(app *shell.App) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use: "call method [name=value | name:=json | @file | -]...", Short: "Call an SDK method on an account", Args: cobra.MinimumNArgs(1),
+		Use: "call <method> [name=value | name:=json | @file | -]...", Short: "Call an SDK method on an account", Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeCall,
 		Long: `Call an SDK method on an account, and print its result.
 
@@ -194,6 +194,9 @@ func fromFile(app *shell.App, path string, body map[string]any) error {
 	if err != nil {
 		return err
 	}
+	if path == "-" {
+		path = "standard input"
+	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	var all map[string]any
@@ -227,10 +230,10 @@ func argument(app *shell.App, m *catalog.Method, word string, body map[string]an
 	if err := nameOf(m, name); err != nil {
 		return err
 	}
-	if path, isFile := strings.CutPrefix(text, "@"); isFile && (path == "-" || exists(path)) {
+	if path, isFile := strings.CutPrefix(text, "@"); isFile {
 		content, err := app.ReadFile(path)
 		if err != nil {
-			return err
+			return shell.UsageHint("For a text that begins with @ write "+name+":='\"@…\"'.", "%s", err)
 		}
 		text = strings.TrimSuffix(string(content), "\n")
 	}
@@ -242,17 +245,15 @@ func argument(app *shell.App, m *catalog.Method, word string, body map[string]an
 	return nil
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // nameOf checks the name of an argument against the catalog, to tell a slip of the hand before it costs a call.
 func nameOf(m *catalog.Method, name string) error {
-	if m == nil || len(m.ArgSchema(name)) > 0 {
+	if m == nil {
 		return nil
 	}
 	names := m.Positional()
+	if slices.Contains(names, name) {
+		return nil
+	}
 	hint := out.DidYouMean(name, names)
 	if hint == "" {
 		hint = "It takes " + strings.Join(names, ", ") + "."

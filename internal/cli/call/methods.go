@@ -199,7 +199,7 @@ func split(name string) (resource, verb string, err error) {
 
 func showMethod(app *shell.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "show method", Short: "What a method takes, gives and costs", Args: cobra.ExactArgs(1), ValidArgsFunction: completeMethods,
+		Use: "show <method>", Short: "What a method takes, gives and costs", Args: cobra.ExactArgs(1), ValidArgsFunction: completeMethods,
 		Example: "  stagedoor methods show messages.send",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			resource, verb, err := split(args[0])
@@ -233,7 +233,7 @@ func unknownMethod(resource, verb string) error {
 	}
 	hint := "Find it with stagedoor methods " + verb
 	if near := cat.Nearest(resource, verb); len(near) > 0 {
-		hint = "Did you mean " + strings.Join(near, " or ") + "?"
+		hint = "Did you mean " + strings.Join(near[:min(3, len(near))], " or ") + "?"
 	}
 	return &shell.Fault{Code: shell.ExitNotFound, Text: "there is no method " + resource + "." + verb, Hint: hint}
 }
@@ -265,7 +265,9 @@ func (m method) print(app *shell.App) error {
 		app.Out.Say("It takes no arguments.")
 		return nil
 	}
-	app.Out.Say("")
+	if app.Out.TTY {
+		app.Out.Data("")
+	}
 	table := out.Table{Columns: out.Columns("argument", "type~", "needed", "about~")}
 	for _, name := range m.Positional {
 		s := m.Args.Properties[name]

@@ -19,7 +19,7 @@ func raw(app *shell.App) *cobra.Command {
 	var data string
 	var include bool
 	cmd := &cobra.Command{
-		Use: "api method path", Short: "Make any request to the API", Args: cobra.ExactArgs(2), ValidArgs: verbs,
+		Use: "api <method> <path>", Short: "Make any request to the API", Args: cobra.ExactArgs(2), ValidArgs: verbs,
 		Long: `Make any request to the API with your key, and print the body of the answer.
 
 A refusal is told as every command tells it, with the exit code of its kind; with --json its body is printed.`,

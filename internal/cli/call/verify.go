@@ -23,13 +23,15 @@ type evidence struct {
 
 // finding is the verdict, as server and built-in check give it.
 type finding struct {
-	Verdict string `json:"verdict"`
+	Verdict string   `json:"verdict"`
+	Message string   `json:"message"`
+	Details []detail `json:"details"`
+}
+
+// detail is one thing that was noticed.
+type detail struct {
+	Code    string `json:"code"`
 	Message string `json:"message"`
-	Details []struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	} `json:"details"`
-	SecretOf *string `json:"secretOfAccountId"`
 }
 
 func verify(app *shell.App) *cobra.Command {
@@ -100,12 +102,9 @@ func (e evidence) check(app *shell.App, headers map[string]string, own string, b
 		return shell.UsageHint("Add --secret-file.", "without the server the secret is needed")
 	}
 	found := sign.Check(sign.Evidence{Body: body, Header: headers, Given: secret.New(own), At: app.Now()})
-	f := finding{Verdict: string(found.Verdict), Message: found.Message}
+	f := finding{Verdict: string(found.Verdict), Message: found.Message, Details: []detail{}}
 	for _, d := range found.Details {
-		f.Details = append(f.Details, struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		}{d.Code, d.Text})
+		f.Details = append(f.Details, detail{d.Code, d.Text})
 	}
 	if app.Out.JSON {
 		if err := app.Out.Value(f); err != nil {
@@ -155,7 +154,7 @@ func (f finding) report(app *shell.App) error {
 			tone = out.Good
 		}
 		app.Out.Data("%s", app.Out.Style(tone, f.Verdict))
-		app.Out.Say("%s", f.Message)
+		app.Out.Say("%s", strings.Replace(f.Message, "Give accountId or eventId", "Ask the server with --account or --event", 1))
 		for _, d := range f.Details {
 			if d.Message != f.Message && !strings.HasSuffix(f.Message, d.Message) {
 				app.Out.Say("  · %s", d.Message)

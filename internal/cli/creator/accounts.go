@@ -96,7 +96,7 @@ func printAccounts(ctx context.Context, app *shell.App, query url.Values) error 
 
 func getAccount(app *shell.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "get account", Short: "Show an account", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "get <account>", Short: "Show an account", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: "Show an account, named by its id, label or user name.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
@@ -147,7 +147,7 @@ func remembered(yes bool) string {
 
 func health(app *shell.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "health account", Short: "Ask the platform now whether an account works", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "health <account>", Short: "Ask the platform now whether an account works", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: `Ask the platform now whether an account works.
 
 It makes one read call through the account's own region. The exit code says how it went: 0 works, 8 the creator has to sign in
@@ -186,7 +186,7 @@ again, 7 the platform or the way to it fails.`,
 func reconnect(app *shell.App) *cobra.Command {
 	var supersede bool
 	cmd := &cobra.Command{
-		Use: "reconnect account", Short: "Sign an account in again with its remembered credentials", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "reconnect <account>", Short: "Sign an account in again with its remembered credentials", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: `Sign an account in again with its remembered credentials.
 
 If the platform asks for a code, it is asked for here. Where no credentials are remembered, the creator has to sign in:
@@ -209,7 +209,7 @@ stagedoor connect --account <account>, or with --link to send them a page.`,
 
 func pause(app *shell.App, verb, short string) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " account", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: verb + " <account>", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
@@ -233,7 +233,7 @@ func pause(app *shell.App, verb, short string) *cobra.Command {
 func remove(app *shell.App) *cobra.Command {
 	var confirmed string
 	cmd := &cobra.Command{
-		Use: "rm account", Short: "Disconnect an account and destroy its session", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "rm <account>", Short: "Disconnect an account and destroy its session", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: `Disconnect an account and destroy its session.
 
 It is signed out on the platform, and the key of its sealed session is destroyed; this cannot be undone. It has to be confirmed

@@ -97,6 +97,9 @@ func (f *follower) take(body []byte) error {
 // submit answers what the attempt asks for.
 func (f *follower) submit(ctx context.Context, method, suffix string, body any) error {
 	reply, err := f.Send(ctx, method, "/v1/connect/login/"+url.PathEscape(f.now.ID)+suffix, body, nil)
+	if p, ok := errors.AsType[*shell.Problem](err); ok && (p.Code == "attempt-completed" || p.Code == "attempt-state-conflict") {
+		return f.read(ctx, f.now.ID, false) // it went on while somebody was asked
+	}
 	if err != nil {
 		return err
 	}

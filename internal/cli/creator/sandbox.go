@@ -1,6 +1,7 @@
 package creator
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,13 +17,21 @@ import (
 func sandbox(app *shell.App) *cobra.Command {
 	cmd := shell.Group("sandbox", "Play the platform: personas, trouble, fans (sandbox organisations)",
 		persona(app), expire(app),
-		trouble(app, fault{"challenge", "otp_next", "Ask for a code at the account's next sign-in", false}),
-		trouble(app, fault{"ratelimit", "rate_limit", "Let the platform answer an account's calls with 429 for a while", true}),
-		trouble(app, fault{"down", "down", "Let the platform answer an account's calls with 503 for a while", true}),
-		trouble(app, fault{"slow", "slow", "Let the platform answer an account's calls slowly for a while", true}),
+		trouble(app, fault{"challenge", "otp_next", "Ask for a code at the account's next sign-in", "asks for a code at the next sign-in of %s"}),
+		trouble(app, fault{"ratelimit", "rate_limit", "Let the platform answer an account's calls with 429 for a while", "answers 429 to %s"}),
+		trouble(app, fault{"down", "down", "Let the platform answer an account's calls with 503 for a while", "answers 503 to %s"}),
+		trouble(app, fault{"slow", "slow", "Let the platform answer an account's calls slowly for a while", "answers %s slowly"}),
 		clear(app), act(app), generate(app), advance(app), openSession(app))
 	cmd.Long = "Play the platform: personas to sign in as, trouble to survive, fans who do things.\n\nOnly organisations of the sandbox have this."
 	return cmd
+}
+
+// character is a login of the sandbox.
+type character struct {
+	Persona string `json:"persona"`
+	Login   string `json:"login"`
+	Group   string `json:"group"`
+	Effect  string `json:"effect"`
 }
 
 func persona(app *shell.App) *cobra.Command {
@@ -31,7 +40,7 @@ func persona(app *shell.App) *cobra.Command {
 		Long: "List the logins of the sandbox and what they do, or one of them.\n\nColumns in a pipe: login, group, effect.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var got struct {
-				Personas []struct{ Persona, Login, Group, Effect string }
+				Personas []character
 				Codes    []struct{ Code, Effect string }
 				Password string
 			}
@@ -48,7 +57,7 @@ func persona(app *shell.App) *cobra.Command {
 				if err := shell.OneOf("persona", name, names); err != nil {
 					return err
 				}
-				got.Personas = slices.DeleteFunc(got.Personas, func(p struct{ Persona, Login, Group, Effect string }) bool { return p.Persona != name })
+				got.Personas = slices.DeleteFunc(got.Personas, func(p character) bool { return p.Persona != name })
 				if app.Out.JSON {
 					return app.Out.Value(got.Personas[0])
 				}
@@ -62,7 +71,7 @@ func persona(app *shell.App) *cobra.Command {
 				table.Rows = append(table.Rows, []out.Cell{out.Text(p.Login), out.Toned(out.Faint, p.Group), out.Text(p.Effect)})
 			}
 			app.Out.Table(table)
-			app.Out.Say("The password is %s. Codes:", got.Password)
+			app.Out.Say("Password: %s. Codes:", got.Password)
 			for _, c := range got.Codes {
 				app.Out.Say("  %s  %s", c.Code, c.Effect)
 			}
@@ -74,7 +83,7 @@ func persona(app *shell.App) *cobra.Command {
 
 func expire(app *shell.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "expire account", Short: "End an account's session on the platform", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "expire <account>", Short: "End an account's session on the platform", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: "End an account's session on the platform. The next call finds out: 410, or a new sign-in if credentials are remembered.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
@@ -104,14 +113,15 @@ func told(app *shell.App, reply shell.Reply, format string, args ...any) error {
 // fault is a command that makes trouble.
 type fault struct {
 	name, kind, short string
-	lasts             bool
+	// says is what the platform does from now on.
+	says string
 }
 
 func trouble(app *shell.App, what fault) *cobra.Command {
 	var length time.Duration
 	var count int
 	cmd := &cobra.Command{
-		Use: what.name + " account", Short: what.short, Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: what.name + " <account>", Short: what.short, Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
@@ -129,13 +139,14 @@ func trouble(app *shell.App, what fault) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			effect := fmt.Sprintf("The platform "+what.says, args[0])
 			if got.Until == nil {
-				return told(app, reply, "Set for %s, until it has struck.", id)
+				return told(app, reply, "%s.", effect)
 			}
-			return told(app, reply, "Set for %s; it ends %s. To end it now: stagedoor sandbox clear %s", id, app.Out.Ago(*got.Until), id)
+			return told(app, reply, "%s; that ends %s, or with stagedoor sandbox clear %s", effect, app.Out.Ago(*got.Until), shell.Quote(args[0]))
 		},
 	}
-	if what.lasts {
+	if what.kind != "otp_next" {
 		cmd.Flags().DurationVar(&length, "for", 0, "how long it lasts (60s if left out, 1h at most)")
 		cmd.Flags().IntVar(&count, "count", 0, "how often it strikes at most")
 	}
@@ -144,7 +155,7 @@ func trouble(app *shell.App, what fault) *cobra.Command {
 
 func clear(app *shell.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "clear account", Short: "End all trouble and generated events of an account", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "clear <account>", Short: "End all trouble and generated events of an account", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
@@ -159,7 +170,7 @@ func clear(app *shell.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return told(app, reply, "Ended %s of %s.", out.Count(got.Cleared, "trouble", "troubles"), id)
+			return told(app, reply, "Ended %s of %s.", out.Count(got.Cleared, "trouble", "troubles"), args[0])
 		},
 	}
 }
@@ -171,7 +182,7 @@ func act(app *shell.App) *cobra.Command {
 	var account, fan, text string
 	var cents int64
 	cmd := &cobra.Command{
-		Use: "act deed", Short: "Let a fan do something: " + strings.Join(deeds, ", "), Args: cobra.ExactArgs(1),
+		Use: "act <deed>", Short: "Let a fan do something: " + strings.Join(deeds, ", "), Args: cobra.ExactArgs(1),
 		Long:    "Let a fan do something, with everything that comes of it: of a tip also its transaction and its notification. To send one event alone, use stagedoor trigger.\n\nDeeds: " + strings.Join(deeds, ", ") + ".",
 		Example: "  stagedoor sandbox act message -a Maya --text 'Hello!'\n  stagedoor sandbox act tip -a Maya --cents 2500", ValidArgs: deeds,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -210,7 +221,7 @@ func generate(app *shell.App) *cobra.Command {
 	var rate float64
 	var length time.Duration
 	cmd := &cobra.Command{
-		Use: "generate account", Short: "Let things happen to an account for a while", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "generate <account>", Short: "Let things happen to an account for a while", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: "Let things happen to an account for a while: mostly messages, some tips, likes and new fans. A second order replaces the first; stagedoor sandbox clear ends it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
@@ -222,7 +233,7 @@ func generate(app *shell.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return told(app, reply, "About %g events a second for %s. Watch them: stagedoor tail events -a %s", rate, out.Short(length), id)
+			return told(app, reply, "About %g events a second for %s. Watch them: stagedoor tail events -a %s", rate, out.Short(length), shell.Quote(args[0]))
 		},
 	}
 	cmd.Flags().Float64Var(&rate, "rate", 1, "events a second, 0.1 to 1000")
@@ -235,7 +246,7 @@ var steps = []string{"scan", "approve", "deny", "pass_selfie", "fail_selfie"}
 
 func advance(app *shell.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "advance attempt step", Short: "Do what the creator would do on the phone: " + strings.Join(steps, ", "), Args: cobra.ExactArgs(2),
+		Use: "advance <attempt> <step>", Short: "Do what the creator would do on the phone: " + strings.Join(steps, ", "), Args: cobra.ExactArgs(2),
 		Example: "  stagedoor sandbox advance att_01k9x5ahzre4bb3069xb2way0g approve",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := shell.OneOf("step", args[1], steps); err != nil {
@@ -254,7 +265,7 @@ func advance(app *shell.App) *cobra.Command {
 func openSession(app *shell.App) *cobra.Command {
 	var curl bool
 	cmd := &cobra.Command{
-		Use: "session login", Short: "A fresh browser session of a login, to try connect by cookie or cURL with", Args: cobra.ExactArgs(1),
+		Use: "session <login>", Short: "A fresh browser session of a login, to try connect by cookie or cURL with", Args: cobra.ExactArgs(1),
 		Example: "  stagedoor sandbox session ok@sandbox.test | stagedoor connect --method cookie\n  stagedoor sandbox session ok@sandbox.test --curl | stagedoor connect --method curl",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var got struct {

@@ -26,7 +26,7 @@ func (p *Printer) Ago(t time.Time) string {
 
 func (p *Printer) ahead(t time.Time, d time.Duration) string {
 	if d < 30*24*time.Hour {
-		return "in " + Short(d)
+		return "in " + Short(max(d, time.Second))
 	}
 	return t.Local().Format("2 Jan 2006")
 }
@@ -41,6 +41,8 @@ func Short(d time.Duration) string {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case d < 90*time.Second:
 		return fmt.Sprintf("%d s", int(d.Round(time.Second).Seconds()))
+	case d >= time.Hour && d < 48*time.Hour && d%time.Hour == 0:
+		return fmt.Sprintf("%d h", d/time.Hour)
 	case d < 90*time.Minute:
 		return fmt.Sprintf("%d min", int(d.Round(time.Minute).Minutes()))
 	case d < 48*time.Hour:

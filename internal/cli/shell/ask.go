@@ -157,7 +157,7 @@ func (a *App) Confirm(ctx context.Context, consequence, name, confirmed string) 
 		return Usage("--confirm=%s does not match: this is about %s", confirmed, name)
 	}
 	if !a.Interactive() {
-		return UsageHint("Add --confirm="+Quote(name)+" if that is what you want.", "%s", strings.TrimRight(consequence, "."))
+		return UsageHint("Add --confirm="+Quote(name)+" if that is what you want.", "this has to be confirmed. %s", consequence)
 	}
 	a.Out.Warn("%s", consequence)
 	typed, err := a.Ask(ctx, "Type "+name+" to go on", "")

@@ -187,13 +187,13 @@ func (p *Problem) hint() string {
 	case "key-missing", "key-invalid", "key-revoked", "key-expired":
 		return "Log in with another key: stagedoor login"
 	case "scope-missing":
-		return "This key lacks " + p.MissingScope + ". Make one that has it: stagedoor keys create --scopes …," + p.MissingScope
+		return "Use a key that has it, or make one: stagedoor keys create <label> --scopes " + p.MissingScope
 	case "account-not-found":
 		return "List accounts: stagedoor accounts list"
 	case "account-disconnected":
-		return "The creator has to sign in again: stagedoor accounts reconnect " + p.AccountID
+		return "The creator has to sign in again: stagedoor accounts reconnect " + named(p.AccountID, "<account>") + ", or stagedoor connect --account " + named(p.AccountID, "<account>")
 	case "account-paused":
-		return "Resume it: stagedoor accounts resume " + p.AccountID
+		return "Resume it: stagedoor accounts resume " + named(p.AccountID, "<account>")
 	case "credentials-missing":
 		return "Connect it again instead: stagedoor connect --account <id>"
 	case "attempt-in-progress":
@@ -215,6 +215,14 @@ func (p *Problem) hint() string {
 		return "Trying again may help; add --retry to have it done for you."
 	}
 	return ""
+}
+
+// named is a name where there is one.
+func named(name, otherwise string) string {
+	if name == "" {
+		return otherwise
+	}
+	return name
 }
 
 // Silent ends a command with a code when everything has been said already.

@@ -76,7 +76,7 @@ func listEvents(app *shell.App) *cobra.Command {
 
 func getEvent(app *shell.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "get event", Short: "Show an event, and what became of it", Args: cobra.ExactArgs(1),
+		Use: "get <event>", Short: "Show an event, and what became of it", Args: cobra.ExactArgs(1),
 		Long: "Show an event as it was sent, and what became of it: each attempt to deliver it to the account's webhook.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var got struct{ Event json.RawMessage }

@@ -81,7 +81,7 @@ type mint struct {
 func createKey(app *shell.App) *cobra.Command {
 	var m mint
 	cmd := &cobra.Command{
-		Use: "create label", Short: "Make an API key; it is shown once", Args: cobra.ExactArgs(1),
+		Use: "create <label>", Short: "Make an API key; it is shown once", Args: cobra.ExactArgs(1),
 		Long: `Make an API key; it is shown once, on standard output.
 
 Without --scopes or --preset it has the everyday ones. A key cannot be given more than the one that makes it has.
@@ -161,7 +161,7 @@ func (m mint) body(cmd *cobra.Command, app *shell.App, label string) (map[string
 func revokeKey(app *shell.App) *cobra.Command {
 	var confirmed string
 	cmd := &cobra.Command{
-		Use: "revoke key", Short: "End an API key at once", Args: cobra.ExactArgs(1),
+		Use: "revoke <key>", Short: "End an API key at once", Args: cobra.ExactArgs(1),
 		Long: "End an API key, named by its id or its label, at once and for good. It has to be confirmed by typing its label, or with --confirm.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()

@@ -2,6 +2,7 @@ package work
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -129,7 +130,7 @@ func logTable(app *shell.App, list []entry) out.Table {
 
 func getLog(app *shell.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "get request", Short: "Show a request by its id", Args: cobra.ExactArgs(1),
+		Use: "get <request>", Short: "Show a request by its id", Args: cobra.ExactArgs(1),
 		Long: "Show a request by its id, as errors of this program and X-Request-Id tell it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var got struct{ Log entry }
@@ -163,7 +164,7 @@ func platform(e entry) string {
 	}
 	text := out.Millis(*e.UpstreamMs)
 	if e.UpstreamCode != nil {
-		text += ", answered " + strconv.Itoa(*e.UpstreamCode)
+		text += ", its code " + strconv.Itoa(*e.UpstreamCode)
 	}
 	return text
 }
@@ -207,10 +208,17 @@ func listErrors(app *shell.App) *cobra.Command {
 				app.Out.Body(reply.Body)
 				return nil
 			}
-			table := out.Table{Columns: out.Columns(">times", ">status", "problem", "reason", "method~", ">accounts", "last", "last request"), Empty: "No errors in this time."}
+			table := out.Table{Columns: out.Columns(">times", ">status", "problem~", "method~", "last", "last request"), Empty: "No errors in this time."}
 			for _, e := range got.Errors {
-				table.Rows = append(table.Rows, []out.Cell{out.Number(e.Count), out.Status(e.Status), out.Text(e.Code), out.Text(shell.Deref(e.Reason)), out.Text(e.Method),
-					out.Number(e.Accounts), app.Out.When(e.LastAt), out.Text(e.LastRequestID)})
+				what, reason := out.Text(e.Code), shell.Deref(e.Reason)
+				if app.Out.TTY && reason != "" {
+					what.Text += " (" + reason + ")"
+				}
+				row := []out.Cell{out.Number(e.Count), out.Status(e.Status), what, out.Text(e.Method), app.Out.When(e.LastAt), out.Text(e.LastRequestID)}
+				if !app.Out.TTY {
+					row = slices.Insert(slices.Insert(row, 4, out.Number(e.Accounts)), 3, out.Text(reason))
+				}
+				table.Rows = append(table.Rows, row)
 			}
 			app.Out.Table(table)
 			return nil

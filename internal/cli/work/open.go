@@ -55,7 +55,7 @@ Pages: ` + strings.Join(out.SortedKeys(pages), ", ") + ".",
 			}
 			app.Out.Say("Opening %s", address)
 			if err := app.Browse(cmd.Context(), address); err != nil {
-				app.Out.Warn("%s. Open the address yourself.", strings.TrimSuffix(err.Error(), "."))
+				app.Out.Warn("%s; open the address yourself", err)
 			}
 			return nil
 		},

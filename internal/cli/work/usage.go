@@ -66,7 +66,7 @@ func usage(app *shell.App) *cobra.Command {
 }
 
 func (u usageBody) print(app *shell.App) {
-	table := out.Table{Columns: out.Columns("limit", ">used", ">of", "", "anew")}
+	table := out.Table{Columns: out.Columns("limit", ">used", ">of", "", "resets")}
 	add := func(name string, w window) {
 		table.Rows = append(table.Rows, meter(app, name, w.Limit-w.Remaining, w.Limit, time.Unix(w.Reset, 0)))
 	}

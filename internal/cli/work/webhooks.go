@@ -92,7 +92,7 @@ func listWebhooks(app *shell.App) *cobra.Command {
 
 func getWebhook(app *shell.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "get account", Short: "Show an account's webhook and how it fares", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "get <account>", Short: "Show an account's webhook and how it fares", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
 			if err != nil {
@@ -143,7 +143,7 @@ func setWebhook(app *shell.App) *cobra.Command {
 	var events []string
 	var secretFile, ordering string
 	cmd := &cobra.Command{
-		Use: "set account url", Short: "Send an account's events to a URL", Args: cobra.ExactArgs(2),
+		Use: "set <account> <url>", Short: "Send an account's events to a URL", Args: cobra.ExactArgs(2),
 		Long: `Send an account's events to a URL.
 
 The answer shows the signing secret; store it, it is not shown again. One is made unless you bring your own with --secret-file.
@@ -179,14 +179,14 @@ Setting a webhook anew keeps its secret, and tries at once what failed.`,
 			if err != nil {
 				return err
 			}
-			app.Out.Done("Events of %s go to %s.", id, got.Webhook.URL)
+			app.Out.Done("Events of %s go to %s.", args[0], got.Webhook.URL)
 			if !app.Out.JSON {
 				app.Out.Say("Store the signing secret now; it is not shown again:")
 			}
 			if err := secretOnly(app, reply, got.Webhook); err != nil {
 				return err
 			}
-			app.Out.Hint("Try it: stagedoor webhooks test %s", id)
+			app.Out.Hint("Try it: stagedoor webhooks test %s", shell.Quote(args[0]))
 			return nil
 		},
 	}
@@ -209,7 +209,7 @@ func secretOnly(app *shell.App, reply shell.Reply, w webhook) error {
 
 func testWebhook(app *shell.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "test account", Short: "Send a test event to an account's webhook now", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "test <account>", Short: "Send a test event to an account's webhook now", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: "Send a test event to an account's webhook now, and tell what it answered. Exit code 0 is an answer of 2xx, 1 any other or none.\n\nColumns in a pipe: delivered, status, milliseconds, answer.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
@@ -232,7 +232,7 @@ func testWebhook(app *shell.App) *cobra.Command {
 			case app.Out.JSON:
 				app.Out.Body(reply.Body)
 			case !app.Out.TTY:
-				app.Out.Data("%t\t%d\t%.0f\t%s", got.Delivered, got.Status, got.DurationMs, out.OneLine(got.ResponseSnippet))
+				app.Out.Data("%t\t%d\t%.0f\t%s", got.Delivered, got.Status, got.DurationMs, strings.TrimSpace(out.OneLine(got.ResponseSnippet)))
 			case got.Delivered:
 				app.Out.Done("Delivered: %d after %s.", got.Status, out.Millis(got.DurationMs))
 			}
@@ -249,8 +249,8 @@ func undelivered(status int, ms float64, snippet string) error {
 		return &shell.Fault{Code: shell.ExitOther, Text: "the webhook did not answer within " + out.Millis(ms), Hint: "Is the receiver running, and can the server reach it?"}
 	}
 	text := "the webhook answered " + strconv.Itoa(status)
-	if snippet != "" {
-		text += ": " + out.Cut(out.OneLine(snippet), 120)
+	if snippet = strings.TrimSpace(out.OneLine(snippet)); snippet != "" {
+		text += ": " + out.Cut(snippet, 120)
 	}
 	return &shell.Fault{Code: shell.ExitOther, Text: text, Hint: "Only an answer of 2xx counts as delivered. A wrong signature? stagedoor verify says why."}
 }
@@ -258,7 +258,7 @@ func undelivered(status int, ms float64, snippet string) error {
 func removeWebhook(app *shell.App) *cobra.Command {
 	var confirmed string
 	cmd := &cobra.Command{
-		Use: "rm account", Short: "Remove an account's webhook", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "rm <account>", Short: "Remove an account's webhook", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: "Remove an account's webhook. What has not been delivered is not sent any more; events stay in the log and can be replayed to another one.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -290,7 +290,7 @@ func removeWebhook(app *shell.App) *cobra.Command {
 func rotate(app *shell.App) *cobra.Command {
 	var overlap time.Duration
 	cmd := &cobra.Command{
-		Use: "rotate account", Short: "Give an account's webhook a new signing secret", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "rotate <account>", Short: "Give an account's webhook a new signing secret", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: "Give an account's webhook a new signing secret. For the time of --overlap deliveries are signed with the old one as well.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
@@ -330,7 +330,7 @@ func deliveries(app *shell.App) *cobra.Command {
 	var event string
 	var limit int
 	cmd := &cobra.Command{
-		Use: "deliveries account", Short: "List what was sent to an account's webhook", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "deliveries <account>", Short: "List what was sent to an account's webhook", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: "List what was sent to an account's webhook, newest first.\n\nColumns in a pipe: time, delivery id, event, event id, attempt, state, status, milliseconds, why it failed.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := app.AccountID(cmd.Context(), args[0])
@@ -395,7 +395,7 @@ type replayOrder struct {
 func replay(app *shell.App) *cobra.Command {
 	var o replayOrder
 	cmd := &cobra.Command{
-		Use: "replay account", Short: "Send events of the log to an account's webhook again", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
+		Use: "replay <account>", Short: "Send events of the log to an account's webhook again", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: `Send events of the log to an account's webhook again, with their first bytes and ids, in order, beside live ones.
 
 Say from where: --since a time, --from an event; or name one delivery with --delivery. With --failed only what was not accepted.`,
@@ -407,14 +407,14 @@ Say from where: --since a time, --from an event; or name one delivery with --del
 			}
 			if o.delivery != "" {
 				reply, err := app.Send(cmd.Context(), http.MethodPost, hookPath(id, "/deliveries/"+url.PathEscape(o.delivery)+"/redeliver"), nil, nil)
-				return sentAgain(app, id, reply, err)
+				return sentAgain(app, "It is", args[0], reply, err)
 			}
 			body, err := o.body(app)
 			if err != nil {
 				return err
 			}
 			reply, err := app.Send(cmd.Context(), http.MethodPost, hookPath(id, "/replay"), body, nil)
-			return sentAgain(app, id, reply, err)
+			return sentAgain(app, "They are", args[0], reply, err)
 		},
 	}
 	cmd.Flags().BoolVar(&o.failed, "failed", false, "only events that were not accepted")
@@ -457,7 +457,7 @@ func (o replayOrder) body(app *shell.App) (map[string]any, error) {
 	return body, nil
 }
 
-func sentAgain(app *shell.App, id string, reply shell.Reply, err error) error {
+func sentAgain(app *shell.App, who, account string, reply shell.Reply, err error) error {
 	if err != nil {
 		return err
 	}
@@ -465,7 +465,7 @@ func sentAgain(app *shell.App, id string, reply shell.Reply, err error) error {
 		app.Out.Body(reply.Body)
 		return nil
 	}
-	app.Out.Done("They are on their way. Watch them: stagedoor webhooks deliveries %s", id)
+	app.Out.Done("%s on the way. Watch: stagedoor webhooks deliveries %s", who, shell.Quote(account))
 	return nil
 }
 
