@@ -108,7 +108,9 @@ func (s *Server) Tools() int {
 // ServeIO speaks over a pair of pipes, such as standard input and output, until the other side closes or the context ends.
 func (s *Server) ServeIO(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	ended := make(chan error, 1)
-	go func() { ended <- s.server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: out}) }()
+	waiting := &pending{open: map[string]bool{}, answered: make(chan struct{}, 1)}
+	transport := &sdk.IOTransport{Reader: &asking{ReadCloser: in, pending: waiting, stop: ctx.Done()}, Writer: &answering{WriteCloser: out, pending: waiting}}
+	go func() { ended <- s.server.Run(ctx, transport) }()
 	select {
 	case err := <-ended:
 		if err != nil && !errors.Is(err, io.EOF) {

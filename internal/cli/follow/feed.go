@@ -5,7 +5,6 @@ import (
 	"time"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
-
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
 )
 

@@ -2,8 +2,12 @@ package follow
 
 import (
 	"context"
+	"errors"
+	"io"
 	"os"
+	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/stagedoor/stagedoor/internal/cli/out"
@@ -23,7 +27,8 @@ func openKeyboard(file *os.File) (*keyboard, error) {
 	}
 	now := k.before
 	now.Lflag &^= syscall.ICANON | syscall.ECHO
-	now.Cc[syscall.VMIN], now.Cc[syscall.VTIME] = 1, 0
+	// A read ends after a tenth of a second also without a key: a read that waits could not be broken off.
+	now.Cc[syscall.VMIN], now.Cc[syscall.VTIME] = 0, 1
 	if err := k.control(writeTerminal, &now); err != nil {
 		return nil, err
 	}
@@ -52,16 +57,33 @@ func (l *listen) watchKeys(ctx context.Context) (stop func()) {
 		return func() {} // a terminal without this ability; the command works without keys
 	}
 	l.keys = keys
-	go func() { // ends with the process: a read of a terminal cannot be broken off
-		one := make([]byte, 1)
-		for ctx.Err() == nil {
-			if n, err := file.Read(one); err != nil || n == 0 {
-				return
+	ctx, cancel := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() { keys.read(ctx, func(key byte) { l.press(ctx, key) }) })
+	return func() {
+		cancel()
+		reading.Wait()
+		keys.close()
+	}
+}
+
+// read tells of each key until the context ends or the terminal is gone.
+func (k *keyboard) read(ctx context.Context, press func(byte)) {
+	one := make([]byte, 1)
+	for ctx.Err() == nil {
+		n, err := k.file.Read(one)
+		switch {
+		case n == 1:
+			press(one[0])
+		case err != nil && !errors.Is(err, io.EOF): // EOF is how no key looks
+			return
+		default:
+			select { // a terminal that has been closed answers at once, and would keep us busy
+			case <-ctx.Done():
+			case <-time.After(10 * time.Millisecond):
 			}
-			l.press(ctx, one[0])
 		}
-	}()
-	return keys.close
+	}
 }
 
 // press does what a key asks for. It waits for a delivery that is under way, so that lines do not mix.
@@ -75,9 +97,7 @@ func (l *listen) press(ctx context.Context, key byte) {
 	e := l.last
 	switch key {
 	case 'r':
-		line := row(ctx, o, &l.names, e)
-		o.Bytes([]byte(line + "  → …"))
-		result, err := l.forward.send(ctx, e)
+		result, err := l.post(ctx, e)
 		if err != nil {
 			return
 		}
@@ -86,7 +106,7 @@ func (l *listen) press(ctx context.Context, key byte) {
 		} else {
 			l.lastResult = result
 		}
-		_ = l.tell(line, e, result) // lines of a terminal cannot fail to be written
+		_ = l.tell(ctx, e, result) // lines of a terminal cannot fail to be written
 	case 'd':
 		o.Say("%s", o.Err(out.Faint, "We sent:"))
 		o.Body(e.Raw)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	stagedoor "github.com/stagedoor/stagedoor/client/go"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 	"github.com/stagedoor/stagedoor/internal/cli/profile"
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
@@ -227,13 +227,13 @@ func (l *listen) ready(r stagedoor.StreamReady) {
 	}
 	switch {
 	case l.began && r.Gap, r.Gap && l.since == "":
-		o.Warn("some events since %s are older than the plan keeps, and gone", orStart(eventOf(l.place(r))))
+		o.Warn("some events are older than the plan keeps, and gone; resumed %s", after(l.place(r)))
 	case l.began:
-		o.Say("%s", o.Err(out.Faint, fmt.Sprintf("Connected again after %s; resumed after %s (0 missed)", out.Short(l.app.Now().Sub(l.dropped)), orStart(eventOf(l.place(r))))))
+		o.Say("%s", o.Err(out.Faint, fmt.Sprintf("Connected again after %s; resumed %s (0 missed)", out.Short(l.app.Now().Sub(l.dropped)), after(l.place(r)))))
 	case r.Resumed && l.since == "":
-		o.Say("%s", o.Err(out.Faint, "Resumed after "+orStart(eventOf(r.Cursor))+" (0 missed)"))
+		o.Say("%s", o.Err(out.Faint, "Resumed "+after(r.Cursor)+" (0 missed)"))
 	case r.Resumed:
-		o.Say("%s", o.Err(out.Faint, "Starting after "+orStart(eventOf(r.Cursor))))
+		o.Say("%s", o.Err(out.Faint, "Starting "+after(r.Cursor)))
 	default:
 		o.Say("%s", o.Err(out.Faint, "Listening. Make something happen: stagedoor trigger message"))
 	}
@@ -260,11 +260,15 @@ func (l *listen) place(r stagedoor.StreamReady) string {
 	return l.mark.cursor
 }
 
-func orStart(event string) string {
-	if event == "" {
-		return "the beginning of the log"
+// after is a place as a person would say it.
+func after(cursor string) string {
+	switch event := eventOf(cursor); {
+	case event != "":
+		return "after " + event
+	case strings.Trim(cursor, "0.") == "":
+		return "at the beginning of the log"
 	}
-	return event
+	return "where it ended" // nothing had happened since it began
 }
 
 func (l *listen) drop(err error) {
@@ -309,20 +313,20 @@ func (l *listen) deliver(ctx context.Context, e *envelope) error {
 		}
 		return nil
 	}
-	line := ""
-	if o.TTY && !o.JSON {
-		line = row(ctx, o, &l.names, e)
-		o.Bytes([]byte(line + "  → …")) // rewritten when the receiver has answered
-	}
-	result, err := l.forward.send(ctx, e)
+	result, err := l.post(ctx, e)
 	if err != nil {
-		if line != "" {
-			o.Bytes([]byte("\r\x1b[K" + line + "  → stopped; it comes again next time\n"))
-		}
-		return err
+		return err // stopped in the middle; it comes again next time
 	}
 	l.keep(e, result)
-	return l.tell(line, e, result)
+	return l.tell(ctx, e, result)
+}
+
+// post forwards an event. While the receiver takes its time a person sees which event it is.
+func (l *listen) post(ctx context.Context, e *envelope) (outcome, error) {
+	if o := l.app.Out; o.TTY && !o.JSON {
+		defer o.Spin(row(ctx, o, &l.names, e) + "  → …").Stop()
+	}
+	return l.forward.send(ctx, e)
 }
 
 // keep remembers what failed, for the end and for the keys.
@@ -334,24 +338,22 @@ func (l *listen) keep(e *envelope, result outcome) {
 	l.last, l.lastResult = e, result
 }
 
-func (l *listen) tell(line string, e *envelope, result outcome) error {
+func (l *listen) tell(ctx context.Context, e *envelope, result outcome) error {
 	o := l.app.Out
 	switch {
 	case o.JSON:
 		return o.Line(map[string]any{"event": json.RawMessage(e.Raw), "forward": result})
-	case line == "":
+	case !o.TTY:
 		o.Data("%s\t%s", tabbed(e), result.tabbed())
 		return nil
 	}
-	text := "\r\x1b[K" + line + "  " + result.tell(o)
-	if !result.ok() {
-		if l.keys != nil {
-			text += "   " + o.Style(out.Faint, "r retry · d details · o open")
-		} else if result.Status > 0 && result.Error != "" {
-			text += "\n          " + o.Style(out.Faint, out.Cut(result.Error, max(20, o.Width-12)))
-		}
+	text := row(ctx, o, &l.names, e) + "  " + result.tell(o)
+	if !result.ok() && l.keys != nil {
+		text += "   " + o.Style(out.Faint, "r retry · d details · o open")
+	} else if !result.ok() && result.Status > 0 && result.Error != "" {
+		text += "\n          " + o.Style(out.Faint, out.Cut(result.Error, max(20, o.Width-12)))
 	}
-	o.Bytes([]byte(text + "\n"))
+	o.Data("%s", text)
 	return nil
 }
 

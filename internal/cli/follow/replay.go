@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -76,7 +77,7 @@ func (r *replay) run(ctx context.Context, ids []string) error {
 		}
 	}
 	if n := len(l.failed); n > 0 {
-		return &shell.Fault{Code: shell.ExitOther, Text: plural(n, "event") + " of " + plural(len(ids), "event") + " did not get through"}
+		return &shell.Fault{Code: shell.ExitOther, Text: fmt.Sprintf("%d of %s did not get through", n, plural(len(ids), "event"))}
 	}
 	return nil
 }

@@ -46,5 +46,5 @@ func signingSecret(dir, org string, rotate bool) (secret.String, error) {
 // secretStart is as much of a secret as may be shown.
 func secretStart(s secret.String) string {
 	text := s.Reveal()
-	return text[:min(len(text), len(sign.Prefix)+len(secretMark)+2)]
+	return text[:min(len(text), len(sign.Prefix)+len(secretMark)+4)]
 }
