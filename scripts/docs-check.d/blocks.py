@@ -5,7 +5,7 @@
     blocks.py types OUT PAGE...   writes every block of TypeScript, Go and Python below OUT, as a module of its own
 
 A fence's info string is a language and words: `sh run`, `ts run`, `go run background`, `python check`. `run` blocks are
-carried out; all other ts, go and python blocks are type-checked as fragments. Two kinds of HTML comment belong to a block
+carried out, those of HTML in a browser (html.mjs); all other ts, go and python blocks are type-checked as fragments. Two kinds of HTML comment belong to a block
 and are not shown:
 
     <!-- prelude ts
@@ -22,7 +22,7 @@ import sys
 import textwrap
 from dataclasses import dataclass, field
 
-LANGUAGES = {"ts": "ts", "typescript": "ts", "go": "go", "python": "python", "py": "python", "sh": "sh", "bash": "sh"}
+LANGUAGES = {"ts": "ts", "typescript": "ts", "go": "go", "python": "python", "py": "python", "sh": "sh", "bash": "sh", "html": "html"}
 
 
 @dataclass
@@ -167,6 +167,9 @@ def python_file(block):
 # --- what is written ------------------------------------------------------------
 
 
+SUFFIXES = {"ts": "ts", "python": "py", "html": "html"}
+
+
 def program(block, out):
     """Writes a `run` block as a program and returns its name for page.sh."""
     name = f"block{block.line}"
@@ -178,7 +181,7 @@ def program(block, out):
     else:
         folder = out / block.language
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.{'ts' if block.language == 'ts' else 'py'}").write_text(code + ("\nexport {};\n" if block.language == "ts" else ""))
+        (folder / f"{name}.{SUFFIXES[block.language]}").write_text(code + ("\nexport {};\n" if block.language == "ts" else ""))
     return name
 
 

@@ -1,0 +1,33 @@
+// Opens a piece of HTML of the documents in a browser, as a site of the reader's would serve it: node html.mjs FILE
+//
+// The addresses and tokens that stand in for the reader's are replaced by real ones. If a connect page shows up in a frame, the
+// creator signs in there. Prints the address that the browser ends at.
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import path from "node:path";
+
+const root = path.resolve(path.dirname(new URL(import.meta.url).pathname), "../..");
+const { chromium } = createRequire(path.join(root, "web/package.json"))("playwright-core");
+const { STAGEDOOR_URL, CLIENT_TOKEN, PORT } = process.env;
+
+const source = (await readFile(process.argv[2], "utf8")).replaceAll("https://api.example.com", STAGEDOOR_URL).replaceAll("cst_…", CLIENT_TOKEN);
+const server = createServer((request, response) => {
+  response.setHeader("Content-Type", "text/html; charset=utf-8").end(request.url === "/" ? `<!doctype html><title>A site</title>${source}` : "<!doctype html><title>Done</title>");
+});
+await new Promise((resolve) => server.listen(Number(PORT), "127.0.0.1", resolve));
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+try {
+  const page = await browser.newPage();
+  page.on("console", (message) => message.type() === "error" && console.error(message.text()));
+  await page.goto(`http://127.0.0.1:${PORT}/`);
+  const frame = page.frameLocator("iframe");
+  await frame.locator("input[name=email]").fill(`ok+embed${Date.now()}@sandbox.test`);
+  await frame.locator("input[name=password]").fill("good");
+  await frame.locator("button.main").click();
+  await page.waitForURL((url) => url.pathname !== "/", { timeout: 60_000 });
+  console.log(page.url());
+} finally {
+  await browser.close();
+  server.close();
+}
