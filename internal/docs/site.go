@@ -111,7 +111,7 @@ func (t *site) addFile(title string, e entry, parent *page) (*page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", e.file, err)
 	}
-	p := &page{path: e.path, label: e.label, title: doc.Title, lead: doc.Lead, group: title, parent: parent, file: e.file, source: source}
+	p := &page{path: e.path, label: e.label, title: doc.Title, lead: doc.Lead, group: title, parent: parent, file: e.file, source: markdown.Uncommented(source)}
 	if p.path == "" {
 		p.path = pathOf(e.file)
 	}

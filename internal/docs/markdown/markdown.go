@@ -185,6 +185,31 @@ func code(n ast.Node, source []byte) []byte {
 	return b.Bytes()
 }
 
+// Uncommented is a document without its comments, which are for the programs that check it. Those within blocks of code stay.
+func Uncommented(source []byte) []byte {
+	var b bytes.Buffer
+	fence, comment := "", false
+	for line := range bytes.Lines(source) {
+		text := strings.TrimSpace(string(line))
+		switch {
+		case comment:
+			comment = !strings.Contains(text, "-->")
+			continue
+		case fence != "":
+			if text == fence {
+				fence = ""
+			}
+		case strings.HasPrefix(text, "```"):
+			fence = text[:len(text)-len(strings.TrimLeft(text, "`"))]
+		case strings.HasPrefix(text, "<!--"):
+			comment = !strings.Contains(text, "-->")
+			continue
+		}
+		b.Write(line)
+	}
+	return b.Bytes()
+}
+
 // slugs makes ids of headings as GitHub does, so that links to them work in both places.
 type slugs struct {
 	prefix string

@@ -94,3 +94,13 @@ func TestLinks(t *testing.T) {
 		t.Errorf("links %v", doc.Links)
 	}
 }
+
+// Readers do not get what is meant for the programs that check a document.
+func TestUncommented(t *testing.T) {
+	t.Parallel()
+	source := "# A\n\n<!-- one -->\nText.\n<!-- prelude ts\nlet x\n-->\n```html\n<!-- kept -->\n```\n````md\n```\n<!-- kept too -->\n```\n````\n<!-- two -->\nEnd.\n"
+	want := "# A\n\nText.\n```html\n<!-- kept -->\n```\n````md\n```\n<!-- kept too -->\n```\n````\nEnd.\n"
+	if got := string(markdown.Uncommented([]byte(source))); got != want {
+		t.Errorf("%q", got)
+	}
+}
