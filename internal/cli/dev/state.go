@@ -22,6 +22,8 @@ import (
 // state is what a data directory remembers from one run to the next.
 type state struct {
 	path string
+	// lock is held as long as it is open, and it would be closed if nobody knew of it.
+	lock *os.File
 	// Ports are kept so that addresses stay the same; one that is taken is exchanged.
 	Ports map[string]int `json:"ports"`
 	// The secrets are made once.
@@ -47,7 +49,7 @@ func openState(dir string) (*state, error) {
 		_ = lock.Close()
 		return nil, &shell.Fault{Code: shell.ExitOther, Text: "another stagedoor dev uses " + dir, Hint: "Use it with --profile dev, or run a second one with --data DIR."}
 	}
-	s := &state{path: filepath.Join(dir, "state.json"), Ports: map[string]int{}}
+	s := &state{path: filepath.Join(dir, "state.json"), lock: lock, Ports: map[string]int{}}
 	text, err := os.ReadFile(s.path)
 	if err == nil {
 		err = json.Unmarshal(text, s)

@@ -1,0 +1,27 @@
+package dev
+
+import (
+	"context"
+	"io"
+)
+
+// What tests look at from outside.
+var (
+	CloneOf = cloneOf
+	ReadEnv = readEnv
+)
+
+// ChoosePorts chooses ports in a data directory.
+func ChoosePorts(dir string, wanted map[string]int, asked int) (map[string]int, error) {
+	s, err := openState(dir)
+	if err != nil {
+		return nil, err
+	}
+	err = s.choosePorts(wanted, asked)
+	return s.Ports, err
+}
+
+// ServeProxy starts the way out of a region.
+func ServeProxy(ctx context.Context, address, source, target, password string) (io.Closer, error) {
+	return (&proxy{source: source, target: target, password: password}).serve(ctx, address)
+}
