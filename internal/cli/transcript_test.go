@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,12 +20,9 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/rogpeppe/go-internal/txtar"
-	"github.com/spf13/cobra"
 	words "mvdan.cc/sh/v3/shell"
 
 	"github.com/stagedoor/stagedoor/internal/cli"
-	"github.com/stagedoor/stagedoor/internal/cli/out"
-	"github.com/stagedoor/stagedoor/internal/cli/shell"
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -280,7 +276,8 @@ func (s *session) command(f txtar.File) {
 		s.Fatalf("%s: %q is not understood", s.path, f.Name)
 	}
 	input := []byte(s.expand(string(f.Data)))
-	args, exit := s.words(line), 0
+	args := s.words(line)
+	var exit int
 	if strings.Contains(how, "tty") {
 		var screen string
 		screen, exit = s.terminal(args, input, strings.Contains(how, "color"))
@@ -363,8 +360,11 @@ func (s *session) terminal(args []string, input []byte, color bool) (screen stri
 	for !strings.HasSuffix(show.String(), end) {
 		<-show.changed
 	}
-	master.Close()
-	tty.Close()
+	for _, end := range []io.Closer{master, tty} {
+		if err := end.Close(); err != nil {
+			s.Fatal(err)
+		}
+	}
 	<-closed
 	return strings.ReplaceAll(strings.TrimSuffix(show.String(), end), "\r\n", "\n"), exit
 }
@@ -464,6 +464,7 @@ var rules = []struct {
 	{regexp.MustCompile(`sd_sandbox_[0-9A-Za-z]{4}…`), "sd_sandbox_Kkkk…"},
 	{regexp.MustCompile(`"(hint|keyPrefix)": ?"sd_sandbox_[0-9A-Za-z]{4}"`), `"$1":"sd_sandbox_Kkkk"`},
 	{regexp.MustCompile(`whsec_[A-Za-z0-9+/=_-]{8,}`), "whsec_SECRET"},
+	{regexp.MustCompile(`"seq": ?\d+`), `"seq":1`},
 	{regexp.MustCompile(`"signingSecretLast4": ?"[^"]*"`), `"signingSecretLast4":"last"`},
 	{regexp.MustCompile(`(secret\s+)….{4}\n`), "${1}…last\n"},
 	{regexp.MustCompile(`http://stagedoor\.test/([asc])/[A-Za-z0-9_-]+`), "http://stagedoor.test/$1/TOKEN"},
@@ -475,8 +476,8 @@ var rules = []struct {
 	{regexp.MustCompile(` +TOOK\b`), " TOOK"},
 	{regexp.MustCompile(`"([a-zA-Z]*(Ms|_ms)|bytesIn|bytesOut|reset|remaining)": ?[\d.]+`), `"$1":0`},
 	{regexp.MustCompile(`\bin \d+ (s|min|h|d)\b`), "in N $1"},
-	{regexp.MustCompile(`(?m)^((?:calls|of them|failed|refused|connects|events|deliveries)[a-z ]*?)\t\d+`), "$1\tN"},
-	{regexp.MustCompile(`(?m)^((?:calls|of them|failed|refused|connects|events|deliveries)[a-z ]*?) +\d+`), "$1 N"},
+	{regexp.MustCompile(`(?m)^((?:account [rw]|calls|of them|failed|refused|connects|events|deliveries)[a-z ]*?)\t\d+`), "$1\tN"},
+	{regexp.MustCompile(`(?m)^((?:account [rw]|calls|of them|failed|refused|connects|events|deliveries)[a-z ]*?) +\d+`), "$1 N"},
 	{regexp.MustCompile(`commit [0-9a-f]+ of \S+ go\S+ \S+/\S+`), "commit C of T, G, P"},
 	{regexp.MustCompile(`"(commit|commitTime|go|platform)": ?"[^"]*"`), `"$1":""`},
 	{regexp.MustCompile(`\b(seen|checked)At": ?null`), `${1}At": "2026-01-02T15:04:05Z"`},
@@ -506,76 +507,4 @@ func (s *session) normal(text string) string {
 		}
 		return s.ids[id]
 	})
-}
-
-// Every command has a transcript of a pipe and of a terminal.
-func TestEveryCommandHasATranscript(t *testing.T) {
-	t.Parallel()
-	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := cli.Root(blank())
-	seen := map[string]bool{}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range txtar.Parse(text).Files {
-			how, line, ok := strings.Cut(f.Name, "$ ")
-			if !ok || strings.HasPrefix(how, "until") {
-				continue
-			}
-			fields, err := words.Fields(line, func(string) string { return "x" })
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd, _, err := root.Find(fields[1:])
-			if err != nil {
-				continue
-			}
-			seen[cmd.CommandPath()+" tty"] = seen[cmd.CommandPath()+" tty"] || strings.Contains(how, "tty")
-			seen[cmd.CommandPath()+" pipe"] = seen[cmd.CommandPath()+" pipe"] || !strings.Contains(how, "tty")
-		}
-	}
-	var walk func(*cobra.Command)
-	walk = func(cmd *cobra.Command) {
-		if cmd.IsAvailableCommand() && cmd.Name() != "help" {
-			for _, how := range []string{"pipe", "tty"} {
-				if !seen[cmd.CommandPath()+" "+how] {
-					t.Errorf("no transcript shows %s (%s)", cmd.CommandPath(), how)
-				}
-			}
-		}
-		for _, c := range cmd.Commands() {
-			walk(c)
-		}
-	}
-	walk(root)
-}
-
-func blank() *shell.App { return &shell.App{Out: &out.Printer{}} }
-
-// The page about the command line is what the commands say of themselves.
-func TestTheReferenceIsCurrent(t *testing.T) {
-	t.Parallel()
-	path := testenv.Path(t, "docs", "reference", "cli.md")
-	want := cli.Reference(cli.Root(blank()))
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	got, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Errorf("%s is not what the commands say; run go test ./internal/cli -update\n%s", path, difference(string(got), want))
-	}
 }

@@ -2,6 +2,7 @@ package call
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,13 +20,14 @@ func raw(app *shell.App) *cobra.Command {
 	var data string
 	var include bool
 	cmd := &cobra.Command{
-		Use: "api <method> <path>", Short: "Make any request to the API", Args: cobra.ExactArgs(2), ValidArgs: verbs,
+		Use: "api <method> <path> [name=value | name:=json]...", Short: "Make any request to the API", Args: cobra.MinimumNArgs(2), ValidArgs: verbs,
 		Long: `Make any request to the API with your key, and print the body of the answer.
 
+name=value and name:=json are members of a JSON body, or parameters of the query with GET and DELETE.
 A refusal is told as every command tells it, with the exit code of its kind; with --json its body is printed.`,
 		Example: `  stagedoor api GET /v1/me
-  stagedoor api GET '/v1/logs?status=5xx&limit=10'
-  stagedoor api PATCH /v1/accounts/acct_01k9x5ahzre4bb3069xb2way0g -d '{"label":"Maya"}'
+  stagedoor api GET /v1/logs status=5xx limit=10
+  stagedoor api PATCH /v1/accounts/acct_01k9x5ahzre4bb3069xb2way0g label=Maya
   stagedoor api POST /v1/me/keys -d @key.json -H 'Idempotency-Key: 4f1c'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			request, err := request(app, args, headers, data)
@@ -79,6 +81,9 @@ func request(app *shell.App, args, headers []string, data string) (shell.Call, e
 		}
 		c.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
+	if len(args) > 2 {
+		return c, members(app, &c, args[2:], data)
+	}
 	if data == "" {
 		return c, nil
 	}
@@ -93,4 +98,31 @@ func request(app *shell.App, args, headers []string, data string) (shell.Call, e
 	}
 	c.Body = json.RawMessage(text)
 	return c, nil
+}
+
+// members puts name=value where the request has room for it.
+func members(app *shell.App, c *shell.Call, words []string, data string) error {
+	if data != "" {
+		return shell.Usage("give the body by --data or by name=value, not by both")
+	}
+	body, err := arguments(app, nil, words)
+	if err != nil {
+		return err
+	}
+	if c.Method != http.MethodGet && c.Method != http.MethodDelete {
+		c.Body = body
+		return nil
+	}
+	for name, value := range body {
+		text, isText := value.(string)
+		if !isText {
+			encoded, err := json.Marshal(value)
+			if err != nil {
+				return fmt.Errorf("write %s: %w", name, err)
+			}
+			text = string(encoded)
+		}
+		c.Query.Set(name, text)
+	}
+	return nil
 }

@@ -297,14 +297,12 @@ func (f *follower) succeed(ctx context.Context) error {
 
 // advice is what to do about a failure, by its code.
 var advice = map[string]string{
-	"invalid_credentials":    "Check email and password and try again.",
-	"account_locked":         "The creator has to unlock the account on the platform first.",
-	"terms_required":         "The creator has to accept the platform's new terms first.",
+	"invalid_credentials":    "Check them and try again.",
 	"captcha_required":       "Only the creator's own phone gets past this: stagedoor connect --method mobile",
 	"two_factor_locked":      "The platform has locked codes for a while: stagedoor connect --method mobile",
 	"two_factor_failed":      "Too many wrong codes. Start again when you have the right one.",
 	"code_expired":           "Start again, and enter the code while it is fresh.",
-	"mobile_denied":          "It was declined on the phone. If that was a mistake, start again.",
+	"mobile_denied":          "If that was a mistake, start again.",
 	"mobile_session_expired": "Nobody approved in time. Start again.",
 	"session_invalid":        "The platform does not take this session. Copy it again while signed in.",
 	"not_a_creator":          "This login is a fan's, not a creator's.",
@@ -360,7 +358,7 @@ func (f *follower) leave() error {
 	if f.NoInput && !f.mustEnd {
 		return nil
 	}
-	return &shell.Fault{Code: shell.ExitOther, Text: "not connected yet: " + wanted(f.now), Hint: "Go on with: " + next}
+	return &shell.Fault{Code: shell.ExitOther, Text: "not connected yet: there is no answer for this", Hint: "Go on with: " + next}
 }
 
 // abandon tells somebody who breaks off how to come back.

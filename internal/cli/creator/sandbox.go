@@ -257,7 +257,7 @@ func advance(app *shell.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return told(app, reply, "Done: %s. The attempt is now %s.", strings.ReplaceAll(args[1], "_", " "), strings.ReplaceAll(got.State, "_", " "))
+			return told(app, reply, "Done: %s. The attempt is now %s.", args[1], got.State)
 		},
 	}
 }

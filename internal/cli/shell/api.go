@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
-	stagedoor "github.com/stagedoor/stagedoor/client/go"
 
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 )
 

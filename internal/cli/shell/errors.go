@@ -163,6 +163,9 @@ func (a *App) reportProblem(p *Problem) {
 	o := a.Out
 	o.Alert("%s %s %s", o.Err(out.Bad, "✗"), o.Err(out.Strong, fmt.Sprintf("%d %s:", p.Status, p.Code)), p.sentence())
 	for _, e := range p.Errors {
+		if e.Detail == p.Detail {
+			continue
+		}
 		o.Alert("  %s: %s", strings.Trim(e.Pointer, "/"), e.Detail)
 	}
 	if hint := p.hint(); hint != "" {
@@ -206,7 +209,7 @@ func (p *Problem) hint() string {
 		}
 		return "Find methods: stagedoor methods <word>"
 	case "session-incomplete":
-		return "Missing: " + strings.Join(p.Missing, ", ")
+		return "Give all request headers of the browser, not its cookies alone."
 	}
 	if p.Outcome == "unknown" {
 		return "Whether it was carried out is not known: look before you repeat it."
