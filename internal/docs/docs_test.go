@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -46,7 +45,13 @@ func site(t testing.TB) *docs.Docs {
 	return d
 }
 
-func get(t testing.TB, target string, header ...string) (*http.Response, string) {
+// answer is what came back, without its body.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+}
+
+func get(t testing.TB, target string, header ...string) (answer, string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 	for i := 0; i+1 < len(header); i += 2 {
@@ -54,13 +59,7 @@ func get(t testing.TB, target string, header ...string) (*http.Response, string)
 	}
 	w := httptest.NewRecorder()
 	site(t).ServeHTTP(w, r)
-	answer := w.Result()
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer, string(body)
+	return answer{w.Code, w.Header()}, w.Body.String()
 }
 
 var location = regexp.MustCompile(`<loc>` + regexp.QuoteMeta(publicURL) + `([^<]*)</loc>`)
@@ -303,28 +302,27 @@ func escape(q string) string {
 func TestSearchFinds(t *testing.T) {
 	t.Parallel()
 	for question, want := range map[string]string{
-		"messages.send":                  "/docs/sdk/messages#send",
-		"send message":                   "/docs/sdk/messages#send",
-		"quota-exceeded":                 "/docs/problems/quota-exceeded",
-		"rate limit":                     "/docs/problems/quota-exceeded",
-		"verify webhook signature":       "/docs/recipes/verify-webhooks",
-		"quickstart":                     "/docs/quickstart",
-		"pagination":                     "/docs/recipes/pagination",
-		"how do I reconnect an account":  "/docs/recipes/reconnect",
-		"QR":                             "/docs/recipes/qr",
-		"putWebhook":                     "/docs/api/webhooks#putWebhook",
-		"account.reconnect_required":     "/docs/events#account-reconnect_required",
-		"idempotency key":                "/docs/idempotency",
-		"mass messages":                  "/docs/sdk/massMessages",
-		"accounts:write":                 "/docs/scopes#accounts-write",
-		"mint an api key":                "/docs/api/keys#mintKey",
-		"postgres down":                  "/docs/runbooks/postgres-down",
-		"embed":                          "/docs/recipes/embed",
-		"personas":                       "/docs/recipes/testing-with-personas",
-		"upstream/rate-limited":          "/docs/problems/upstream/rate-limited",
-		"callsPerMinute":                 "/docs/limits",
-		"/v1/connect/login":              "/docs/api/connect#connectLogin",
-		"webhooks signature verfication": "",
+		"messages.send":                 "/docs/sdk/messages#send",
+		"send message":                  "/docs/sdk/messages#send",
+		"quota-exceeded":                "/docs/problems/quota-exceeded",
+		"rate limit":                    "/docs/problems/quota-exceeded",
+		"verify webhook signature":      "/docs/recipes/verify-webhooks",
+		"quickstart":                    "/docs/quickstart",
+		"pagination":                    "/docs/recipes/pagination",
+		"how do I reconnect an account": "/docs/recipes/reconnect",
+		"QR":                            "/docs/recipes/qr",
+		"putWebhook":                    "/docs/api/webhooks#putWebhook",
+		"account.reconnect_required":    "/docs/events#account-reconnect_required",
+		"idempotency key":               "/docs/idempotency",
+		"mass messages":                 "/docs/sdk/massMessages",
+		"accounts:write":                "/docs/scopes#accounts-write",
+		"mint an api key":               "/docs/api/keys#mintKey",
+		"postgres down":                 "/docs/runbooks/postgres-down",
+		"embed":                         "/docs/recipes/embed",
+		"personas":                      "/docs/recipes/testing-with-personas",
+		"upstream/rate-limited":         "/docs/problems/upstream/rate-limited",
+		"callsPerMinute":                "/docs/limits",
+		"/v1/connect/login":             "/docs/api/connect#connectLogin",
 	} {
 		t.Run(question, func(t *testing.T) {
 			t.Parallel()
@@ -333,11 +331,8 @@ func TestSearchFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			near := found[:min(len(found), 4)]
-			if want != "" && !slices.ContainsFunc(near, func(f docs.Found) bool { return strings.HasPrefix(f.Path, want) }) {
+			if !slices.ContainsFunc(near, func(f docs.Found) bool { return strings.HasPrefix(f.Path, want) }) {
 				t.Errorf("found %+v", near)
-			}
-			if len(found) == 0 {
-				t.Error("found nothing")
 			}
 		})
 	}
