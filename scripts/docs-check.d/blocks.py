@@ -5,9 +5,9 @@
     blocks.py types OUT PAGE...   writes every block of TypeScript, Go and Python below OUT, as a module of its own
 
 A fence's info string is a language and words: `sh run`, `ts run`, `go run background`, `python check`. `run` blocks are
-carried out, those of HTML in a browser (html.mjs); all other ts, go and python blocks are type-checked as fragments. Two kinds of HTML comment belong to a block
-and are not shown:
+carried out, those of HTML in a browser (html.mjs); all other ts, go and python blocks are type-checked as fragments. HTML comments, which are not shown, say more:
 
+    <!-- setup commands of bash, carried out in their place like a block -->
     <!-- prelude ts
     code that stands in front of the next block of that language
     -->
@@ -76,6 +76,8 @@ def read(page, name=None):
                 if not blocks:
                     sys.exit(f"{page}:{at + 1}: a check without a block before it")
                 blocks[-1].checks.append(rest.strip())
+            elif kind == "setup":
+                blocks.append(Block(name or page, at + 1, "sh", ["run"], rest.strip() + "\n"))
             elif kind == "each":
                 each = rest.strip()
             elif kind == "prelude":
