@@ -45,9 +45,25 @@ func openDatabase(bin, dir string) (*database, error) {
 		return nil, fmt.Errorf("read the group of user postgres: %w", err)
 	}
 	db.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	sum := sha256.Sum256([]byte(dir))
-	db.data = filepath.Join("/var/tmp", "stagedoor-dev-"+hex.EncodeToString(sum[:5]))
+	if !open(filepath.Dir(dir)) {
+		sum := sha256.Sum256([]byte(dir))
+		db.data = filepath.Join("/var/tmp", "stagedoor-dev-"+hex.EncodeToString(sum[:5]))
+	}
 	return db, nil
+}
+
+// open says whether everybody can pass through a directory and those above it.
+func open(dir string) bool {
+	for {
+		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o001 == 0 {
+			return false
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return true
+		}
+		dir = parent
+	}
 }
 
 // command is one of its programs.
@@ -79,6 +95,11 @@ func (db *database) prepare(ctx context.Context) error {
 		return fmt.Errorf("make %s: %w", db.data, err)
 	}
 	if db.as != nil {
+		if dir := filepath.Dir(db.data); dir != "/var/tmp" {
+			if err := os.Chmod(dir, 0o711); err != nil { // ours; others may pass through it, and see nothing
+				return fmt.Errorf("let the database into its directory: %w", err)
+			}
+		}
 		if err := os.Chown(db.data, int(db.as.Uid), int(db.as.Gid)); err != nil {
 			return fmt.Errorf("give the database its directory: %w", err)
 		}
