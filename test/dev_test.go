@@ -1,0 +1,168 @@
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// laptop is a developer's machine without a clone: our programs in one directory, and a home.
+type laptop struct {
+	t          *testing.T
+	home, data string
+	program    string
+	words      bytes.Buffer
+}
+
+func newLaptop(t *testing.T) *laptop {
+	t.Helper()
+	_ = testenv.Redis(t) // installs the engines
+	l := &laptop{t: t, home: t.TempDir()}
+	l.data = filepath.Join(l.home, "data")
+	programs := filepath.Join(l.home, "programs")
+	if err := os.Mkdir(programs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"stagedoor", "stagedoord", "sandboxd"} {
+		if err := os.Symlink(buildCommand(t, name), filepath.Join(programs, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(testenv.Path(t, ".dev", "bin", "nats-server"), filepath.Join(programs, "nats-server")); err != nil {
+		t.Fatal(err)
+	}
+	l.program = filepath.Join(programs, "stagedoor")
+	return l
+}
+
+func (l *laptop) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.WithoutCancel(l.t.Context()), l.program, args...)
+	cmd.Dir = l.home
+	cmd.Env = []string{"HOME=" + l.home, "STAGEDOOR_KEYCHAIN=off", "PATH=" + filepath.Dir(l.program) + ":" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	return cmd
+}
+
+// up is what `stagedoor dev` says when everything runs.
+type up struct {
+	URL    string `json:"url"`
+	APIKey string `json:"apiKey"`
+}
+
+// start runs `stagedoor dev` and waits until it is up.
+func (l *laptop) start() (*exec.Cmd, up) {
+	l.t.Helper()
+	cmd := l.command("dev", "--data", l.data, "--json")
+	cmd.Stderr = &l.words
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	if err != nil {
+		_ = cmd.Wait()
+		l.t.Fatalf("it did not come up: %v\n%s", err, &l.words)
+	}
+	var u up
+	if err := json.Unmarshal(line, &u); err != nil || u.URL == "" || u.APIKey == "" {
+		l.t.Fatalf("it says %q: %v", line, err)
+	}
+	return cmd, u
+}
+
+// ports are those that it uses.
+func (l *laptop) ports() map[string]int {
+	l.t.Helper()
+	var state struct{ Ports map[string]int }
+	text, err := os.ReadFile(filepath.Join(l.data, "state.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &state)
+	}
+	if err != nil || len(state.Ports) == 0 {
+		l.t.Fatalf("no ports: %v", err)
+	}
+	return state.Ports
+}
+
+// gone waits until nothing listens any more.
+func (l *laptop) gone() {
+	l.t.Helper()
+	for name, port := range l.ports() {
+		await(l.t, name+" has ended", 30*time.Second, func() bool {
+			listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+			return err == nil && listener.Close() == nil
+		})
+	}
+}
+
+// The whole product runs by one command from an empty directory: an account connects, an event is heard. Ctrl-C stops everything, and the
+// next start has the same address, key and data. Killed, it leaves nothing behind.
+func TestDevRunsTheWholeProduct(t *testing.T) {
+	// Not parallel: it starts another set of engines.
+	if testing.Short() {
+		t.Skip("it starts engines")
+	}
+	l := newLaptop(t)
+	began := time.Now()
+	cmd, first := l.start()
+	t.Logf("up in %s", time.Since(began).Round(time.Millisecond))
+	reply, err := testenv.Do(t.Context(), http.MethodPost, first.URL+"/v1/connect/login", first.APIKey, map[string]any{"email": "ok@sandbox.test", "password": "good", "label": "Maya"})
+	if err != nil || reply.Status != http.StatusAccepted {
+		t.Fatalf("connect: %d %s %v", reply.Status, reply.Body, err)
+	}
+	attempt, _ := reply.JSON()["attempt_id"].(string)
+	await(t, "the account is connected", 60*time.Second, func() bool {
+		reply, err := testenv.Do(t.Context(), http.MethodGet, first.URL+"/v1/connect/login/"+attempt, first.APIKey, nil)
+		return err == nil && reply.JSON()["state"] == "completed_success"
+	})
+	// The profile that it saved is the one in use.
+	if text, err := l.command("trigger", "message", "-a", "Maya", "--set", "text=Hello").CombinedOutput(); err != nil {
+		t.Fatalf("trigger: %v\n%s", err, text)
+	}
+	heard, err := l.command("listen", "--since", "all", "--events", "message", "--count", "1", "--timeout", "60s", "--json").Output()
+	if err != nil || !strings.Contains(string(heard), `"text":"Hello"`) {
+		t.Fatalf("listen: %v\n%s", err, heard)
+	}
+	if text, err := l.command("dev", "--data", l.data).CombinedOutput(); err == nil || !strings.Contains(string(text), "another stagedoor dev uses") {
+		t.Errorf("a second one in the same directory: %v\n%s", err, text)
+	}
+
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if e, ok := errors.AsType[*exec.ExitError](cmd.Wait()); !ok || e.ExitCode() != 130 {
+		t.Errorf("it ended with %v, want 130\n%s", e, &l.words)
+	}
+	l.gone()
+
+	cmd, second := l.start()
+	if second != first {
+		t.Errorf("after a restart it is %v, and was %v", second, first)
+	}
+	reply, err = testenv.Do(t.Context(), http.MethodGet, second.URL+"/v1/accounts", second.APIKey, nil)
+	if err != nil || !strings.Contains(string(reply.Body), `"Maya"`) {
+		t.Errorf("the account is gone: %s %v", reply.Body, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	l.gone()
+}
