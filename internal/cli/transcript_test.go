@@ -473,6 +473,7 @@ var rules = []struct {
 	{regexp.MustCompile(`x-device: [0-9a-f]+`), "x-device: DEVICE"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:18080"},
 	{regexp.MustCompile(` +\d+ ms\b`), " N ms"},
+	{regexp.MustCompile(`SINCE \d+ [A-Z]+ +COUNT`), "SINCE D MONTH COUNT"},
 	{regexp.MustCompile(`\t\d+ ms\b`), "\tN ms"},
 	{regexp.MustCompile(`\t\d+\t(cli|api|dashboard)\n`), "\tN\t$1\n"},
 	{regexp.MustCompile(`((?:delivered|failed|true|false)\t\d+)\t\d+\t`), "$1\tN\t"},
