@@ -75,7 +75,7 @@ func TestIdentity(t *testing.T) {
 	if p, err := app.Identity(); err != nil || p.Key.Reveal() != "sd_sandbox_work" {
 		t.Fatalf("--profile: %v", err)
 	}
-	app.ProfileName = "wrok"
+	app.ProfileName = "wrk"
 	if _, err := app.Identity(); shell.ExitCode(err) != shell.ExitUsage {
 		t.Fatalf("an unknown profile: %v", err)
 	}
