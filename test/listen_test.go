@@ -201,7 +201,15 @@ func (a *audience) log() (ids []string, numbers map[string]bool) {
 	a.t.Helper()
 	numbers = map[string]bool{}
 	for after := "0"; ; {
-		reply := a.node.Call(a.t, http.MethodGet, "/v1/events?limit=100&after="+url.QueryEscape(after), a.key, nil)
+		req, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.node.URL+"/v1/events?limit=100&after="+url.QueryEscape(after), nil)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		req.Header = http.Header{"Authorization": {"Bearer " + a.key}, "Accept": {"application/json"}} // otherwise it is a stream
+		reply, err := testenv.Send(req)
+		if err != nil {
+			a.t.Fatal(err)
+		}
 		var page struct {
 			Events []struct {
 				ID   string
