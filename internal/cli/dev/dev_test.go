@@ -95,7 +95,9 @@ func TestTheProxyLeadsToThePlatformOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := free.Addr().String()
-	free.Close()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
 	closer, err := dev.ServeProxy(t.Context(), address, "127.0.1.1", strings.TrimPrefix(platform.URL, "http://"), "secret")
 	if err != nil {
 		t.Fatal(err)
