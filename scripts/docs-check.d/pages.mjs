@@ -26,7 +26,7 @@ const isDocument = (pathname) => /^\/docs(\/|$)/.test(pathname) && !/\.(md|xml|t
 /** A name for a picture. */
 const nameOf = (pathname) => pathname.replace(/^\/docs\/?/, "").replaceAll("/", "-") || "index";
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
 await mkdir(pictures, { recursive: true });
 
 /** What the crawl knows: the anchors of each page, and who links where. */
@@ -64,16 +64,24 @@ async function judge(page, pathname, theme, runOnly) {
   for (const one of found) fault(pathname, `axe (${theme}): ${one}`);
 }
 
-async function visit(context, pathname) {
+/** A page that is used for many addresses: opening one costs more than what is done with it. */
+async function opened(context) {
   const page = await context.newPage();
+  const tab = { page, at: "" };
   page.on("console", (message) => {
-    if (message.type() === "error" || message.type() === "warning") fault(pathname, `console: ${message.text().slice(0, 200)}`);
+    if (message.type() === "error" || message.type() === "warning") fault(tab.at, `console: ${message.text().slice(0, 200)}`);
   });
-  page.on("pageerror", (error) => fault(pathname, `script: ${error.message}`));
+  page.on("pageerror", (error) => fault(tab.at, `script: ${error.message}`));
   page.on("request", (request) => {
     const url = new URL(request.url());
-    if (url.protocol.startsWith("http") && url.origin !== origin) fault(pathname, `asks ${url.host}`);
+    if (url.protocol.startsWith("http") && url.origin !== origin) fault(tab.at, `asks ${url.host}`);
   });
+  return tab;
+}
+
+async function visit(tab, pathname) {
+  const { page } = tab;
+  tab.at = pathname;
   try {
     const answer = await page.goto(base + pathname, { waitUntil: "load" });
     if (answer.status() !== 200) return fault(pathname, `is ${answer.status()}`);
@@ -98,8 +106,6 @@ async function visit(context, pathname) {
     await look(page, pathname);
   } catch (error) {
     fault(pathname, String(error).split("\n")[0]);
-  } finally {
-    await page.close();
   }
 }
 
@@ -116,7 +122,8 @@ for (const [, address] of sitemap.matchAll(/<loc>([^<]*)<\/loc>/g)) enqueue(new 
 
 const worker = async () => {
   const context = await browser.newContext({ reducedMotion: "reduce", bypassCSP: false });
-  for (let pathname = queue.shift(); pathname !== undefined; pathname = queue.shift()) await visit(context, pathname);
+  const tab = await opened(context);
+  for (let pathname = queue.shift(); pathname !== undefined; pathname = queue.shift()) await visit(tab, pathname);
   await context.close();
 };
 // Twice over, for a worker that found the queue empty while the other was still finding pages.
