@@ -123,8 +123,9 @@ func (d *document) pattern(req *http.Request) string {
 func (d *document) validate(place string, body []byte) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	schema, err := d.compiled[place], error(nil)
+	schema := d.compiled[place]
 	if schema == nil {
+		var err error
 		if schema, err = d.compiler.Compile(documentURL + place); err != nil {
 			return []string{"the document's schema: " + err.Error()}
 		}
