@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/stagedoor/stagedoor/client/go"
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
 
 // inbox puts the events of each account in order and takes each once.

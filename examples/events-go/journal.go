@@ -10,7 +10,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/stagedoor/stagedoor/client/go"
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
 
 // journal is a file with one event a line: what was done and how far we are, in one write. A database with a unique column

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/client/go"
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
 
 func event(t *testing.T, seq int64) *stagedoor.Event {

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stagedoor/stagedoor/client/go"
+	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
 
 func main() {
