@@ -176,6 +176,7 @@ try {
     await page.getByRole('menuitem', { name: 'Delete' }).click()
     await dialog.getByRole('button', { name: 'Delete' }).click()
     await page.waitForURL(/\/webhooks$/)
+    await page.getByRole('heading', { level: 1 }).waitFor() // the address changes before the page is there
   })
   const found = [...wrong, ...(await axe(page))]
   if (found.length) throw new Error(found.join('\n'))
