@@ -176,7 +176,10 @@ try {
     await page.getByRole('menuitem', { name: 'Delete' }).click()
     await dialog.getByRole('button', { name: 'Delete' }).click()
     await page.waitForURL(/\/webhooks$/)
-    await page.getByRole('heading', { level: 1 }).waitFor() // the address changes before the page is there
+    // The address changes before the page does, and the dialog hides the page until it has gone.
+    await page.getByRole('heading', { level: 1, name: 'Webhooks', exact: true }).waitFor()
+    await dialog.waitFor({ state: 'hidden' })
+    await settled(page)
   })
   const found = [...wrong, ...(await axe(page))]
   if (found.length) throw new Error(found.join('\n'))
