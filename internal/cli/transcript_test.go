@@ -12,11 +12,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/creack/pty"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -347,7 +350,7 @@ func (s *session) terminal(args []string, input []byte, color bool) (screen stri
 	typed := make(chan struct{})
 	go func() {
 		defer close(typed)
-		s.typeLines(ctx, master, show, input)
+		s.typeLines(ctx, tty, master, show, input)
 	}()
 	exit = <-ended
 	cancel()
@@ -372,7 +375,17 @@ func (s *session) terminal(args []string, input []byte, color bool) (screen stri
 // asks is how a screen ends when somebody is asked.
 var asks = regexp.MustCompile(`: $|Ctrl-D:\r\n$`)
 
-func (s *session) typeLines(ctx context.Context, master io.Writer, show *display, input []byte) {
+// hides is how a screen ends when what is typed will not be shown.
+var hides = regexp.MustCompile(`(?i)(key|password|secret)[^\n]*: $`)
+
+// mute says whether a terminal shows what is typed. A question is printed a moment before the terminal is told to be.
+func mute(tty *os.File) bool {
+	var state syscall.Termios
+	_, _, failed := syscall.Syscall(syscall.SYS_IOCTL, tty.Fd(), syscall.TCGETS, uintptr(unsafe.Pointer(&state)))
+	return failed != 0 || state.Lflag&syscall.ECHO == 0
+}
+
+func (s *session) typeLines(ctx context.Context, tty *os.File, master io.Writer, show *display, input []byte) {
 	from := 0
 	for line := range strings.Lines(string(input)) {
 		for !asks.MatchString(show.String()[from:]) {
@@ -381,6 +394,9 @@ func (s *session) typeLines(ctx context.Context, master io.Writer, show *display
 				return
 			case <-show.changed:
 			}
+		}
+		for hides.MatchString(show.String()) && !mute(tty) && ctx.Err() == nil {
+			runtime.Gosched()
 		}
 		paste := strings.HasSuffix(show.String(), "Ctrl-D:\r\n")
 		from = len(show.String())
