@@ -46,9 +46,8 @@ fmt: ## Format the Go code
 	@scripts/tool golangci-lint
 	.dev/bin/golangci-lint fmt ./...
 
-lint: ## Vet and lint
+lint: ## Lint (go vet's checks included)
 	@scripts/tool golangci-lint
-	go vet ./...
 	.dev/bin/golangci-lint run ./...
 
 test: ## Run the tests with the race detector (they start engines of their own)

@@ -171,6 +171,7 @@ func TestLinksThatDoNotWorkLookAlike(t *testing.T) {
 func TestACreatorSeesAndEndsAConnection(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	s.clock.wait(time.Date(2026, time.November, 15, 9, 30, 0, 0, time.UTC).Sub(s.clock.now())) // the page names the day
 	path, token := s.on("ok@sandbox.test")
 	view := s.do(token, func(*story) {})
 	_, rest, _ := strings.Cut(s.get(path).body, `<a href="/manage/`)
