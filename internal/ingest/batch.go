@@ -34,14 +34,10 @@ func (g *Ingest) newBatch() *batch {
 // ownMost is how many events of our own are taken at once.
 const ownMost = 500
 
-// takeOwn stores what waits in the outbox.
-func (g *Ingest) takeOwn(ctx context.Context) error {
-	if len(g.owned) == 0 {
+// takeOwn stores what waits in the outbox for buckets.
+func (g *Ingest) takeOwn(ctx context.Context, slots []int16) error {
+	if len(slots) == 0 {
 		return nil
-	}
-	slots := make([]int16, 0, len(g.owned))
-	for slot := range g.owned {
-		slots = append(slots, int16(slot))
 	}
 	waiting, err := g.Outbox.Waiting(ctx, slots, ownMost)
 	if err != nil || len(waiting) == 0 {
@@ -59,7 +55,14 @@ func (g *Ingest) takeOwn(ctx context.Context) error {
 
 // store commits the batch and tells of it.
 func (w *batch) store(ctx context.Context) error {
-	if err := w.g.load(ctx, w); err != nil {
+	begun, err := w.g.load(ctx, w)
+	if err == nil && len(begun) > 0 {
+		// The first event of an account is that it was connected, whatever the platform has sent meanwhile.
+		if err = w.g.takeOwn(ctx, begun); err == nil {
+			_, err = w.g.load(ctx, w)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	began := w.g.Now()

@@ -60,8 +60,8 @@ func markOf(r *event.Record) string {
 // maxHeads bounds what is remembered; a source that was forgotten is read again.
 const maxHeads = 200_000
 
-// load makes sure that the heads of sources are known.
-func (g *Ingest) load(ctx context.Context, w *batch) error {
+// load makes sure that the heads of sources are known. It returns the buckets of those that begin with a record of the log.
+func (g *Ingest) load(ctx context.Context, w *batch) (begun []int16, err error) {
 	if len(g.heads) > maxHeads {
 		for source := range g.heads { // any will do
 			if delete(g.heads, source); len(g.heads) <= maxHeads*3/4 {
@@ -79,11 +79,11 @@ func (g *Ingest) load(ctx context.Context, w *batch) error {
 		}
 	}
 	if len(missing) == 0 {
-		return nil
+		return nil, nil
 	}
 	found, err := g.Store.Load(ctx, missing)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, f := range found {
 		h := &head{HeadRow: f.HeadRow, bucket: event.Bucket(f.Source)}
@@ -94,9 +94,12 @@ func (g *Ingest) load(ctx context.Context, w *batch) error {
 		delete(asked, f.Source)
 	}
 	for source, r := range asked {
-		g.heads[source] = &head{HeadRow: event.HeadRow{Org: r.Org, Source: source}, bucket: event.Bucket(source)}
+		h := &head{HeadRow: event.HeadRow{Org: r.Org, Source: source}, bucket: event.Bucket(source)}
+		if g.heads[source] = h; r.own == 0 {
+			begun = append(begun, int16(h.bucket))
+		}
 	}
-	return nil
+	return begun, nil
 }
 
 // late says whether a record is a repeat, or of a listener that another has taken over from.

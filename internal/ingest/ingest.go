@@ -185,7 +185,11 @@ func (g *Ingest) Run(ctx context.Context) error {
 // round opens what is to be read, and takes what waits in the outbox.
 func (g *Ingest) round(ctx context.Context) error {
 	g.reopen(ctx)
-	return g.takeOwn(ctx)
+	slots := make([]int16, 0, len(g.owned))
+	for slot := range g.owned {
+		slots = append(slots, int16(slot))
+	}
+	return g.takeOwn(ctx, slots)
 }
 
 // obey takes or drops a bucket. It is called between batches, so a bucket that is dropped has nothing under way.

@@ -224,6 +224,50 @@ func TestRepeatsAreDropped(t *testing.T) {
 	contiguous(t, r.await(a, 5), []int{1, 2, 3, 5, 6})
 }
 
+// late is a log whose entries are read only when something else has been done.
+type late struct {
+	eventlog.Log
+	first func()
+}
+
+func (l *late) Read(ctx context.Context, after map[int]uint64) (eventlog.Reader, error) {
+	reader, err := l.Log.Read(ctx, after)
+	return &lateReader{reader, l.first}, err
+}
+
+type lateReader struct {
+	eventlog.Reader
+	first func()
+}
+
+func (l *lateReader) Next(ctx context.Context) ([]eventlog.Entry, error) {
+	entries, err := l.Reader.Next(ctx)
+	if len(entries) > 0 {
+		l.first()
+	}
+	return entries, err
+}
+
+// Whatever is read first, an account's first event is that it was connected.
+func TestAnAccountBeginsWithItsConnection(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	log := &late{Log: eventlog.NewPostgres(db, eventlog.Config{})}
+	r := newRigOn(t, db, log)
+	a := id.New[id.Account]()
+	log.first = sync.OnceFunc(func() {
+		err := r.db.Tx(t.Context(), func(tx postgres.Tx) error {
+			return r.outbox.Add(t.Context(), tx, outbox.Event{Org: r.org, Account: a, Kind: "account.connected", Data: map[string]int{"n": 1}})
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	defer r.node(1, event.Bucket(string(a)))()
+	r.publish("1", r.record(string(a), 2), r.record(string(a), 3))
+	contiguous(t, r.await(string(a), 3), count(1, 3))
+}
+
 // Events of our own are taken out of the outbox in the transaction that stores them, and nothing follows account.disconnected.
 func TestOwnEventsAreStoredOnce(t *testing.T) {
 	t.Parallel()
