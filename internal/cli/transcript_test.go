@@ -12,20 +12,18 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/creack/pty"
 	"github.com/rogpeppe/go-internal/txtar"
 	words "mvdan.cc/sh/v3/shell"
 
 	"github.com/stagedoor/stagedoor/internal/cli"
+	"github.com/stagedoor/stagedoor/internal/cli/terminal"
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -378,13 +376,6 @@ var asks = regexp.MustCompile(`: $|Ctrl-D:\r\n$`)
 // hides is how a screen ends when what is typed will not be shown.
 var hides = regexp.MustCompile(`(?i)(key|password|secret)[^\n]*: $`)
 
-// mute says whether a terminal shows what is typed. A question is printed a moment before the terminal is told to be.
-func mute(tty *os.File) bool {
-	var state syscall.Termios
-	_, _, failed := syscall.Syscall(syscall.SYS_IOCTL, tty.Fd(), syscall.TCGETS, uintptr(unsafe.Pointer(&state)))
-	return failed != 0 || state.Lflag&syscall.ECHO == 0
-}
-
 func (s *session) typeLines(ctx context.Context, tty *os.File, master io.Writer, show *display, input []byte) {
 	from := 0
 	for line := range strings.Lines(string(input)) {
@@ -395,8 +386,8 @@ func (s *session) typeLines(ctx context.Context, tty *os.File, master io.Writer,
 			case <-show.changed:
 			}
 		}
-		for hides.MatchString(show.String()) && !mute(tty) && ctx.Err() == nil {
-			runtime.Gosched()
+		if hides.MatchString(show.String()) && terminal.Shows(tty) {
+			s.Errorf("a secret is asked for, and would be shown: %s", show.String())
 		}
 		paste := strings.HasSuffix(show.String(), "Ctrl-D:\r\n")
 		from = len(show.String())

@@ -6,45 +6,11 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
 	"time"
-	"unsafe"
 
 	"github.com/stagedoor/stagedoor/internal/cli/out"
+	"github.com/stagedoor/stagedoor/internal/cli/terminal"
 )
-
-// keyboard is a terminal whose keys are read one by one, without Enter. Ctrl-C stays what it is.
-type keyboard struct {
-	file   *os.File
-	before syscall.Termios
-}
-
-// openKeyboard takes the terminal out of line mode.
-func openKeyboard(file *os.File) (*keyboard, error) {
-	k := &keyboard{file: file}
-	if err := k.control(readTerminal, &k.before); err != nil {
-		return nil, err
-	}
-	now := k.before
-	now.Lflag &^= syscall.ICANON | syscall.ECHO
-	// A read ends after a tenth of a second also without a key: a read that waits could not be broken off.
-	now.Cc[syscall.VMIN], now.Cc[syscall.VTIME] = 0, 1
-	if err := k.control(writeTerminal, &now); err != nil {
-		return nil, err
-	}
-	return k, nil
-}
-
-func (k *keyboard) control(request uintptr, state *syscall.Termios) error {
-	_, _, fault := syscall.Syscall(syscall.SYS_IOCTL, k.file.Fd(), request, uintptr(unsafe.Pointer(state)))
-	if fault != 0 {
-		return fault
-	}
-	return nil
-}
-
-// close puts the terminal back as it was.
-func (k *keyboard) close() { _ = k.control(writeTerminal, &k.before) }
 
 // watchKeys lets a person act on the delivery that failed last: try it again, see it whole, or open it in the dashboard.
 func (l *listen) watchKeys(ctx context.Context) (stop func()) {
@@ -52,26 +18,26 @@ func (l *listen) watchKeys(ctx context.Context) (stop func()) {
 	if l.forward == nil || !l.app.Interactive() || !l.app.Out.TTY || l.app.Out.JSON || !isFile {
 		return func() {}
 	}
-	keys, err := openKeyboard(file)
+	restore, err := terminal.Keys(file)
 	if err != nil {
 		return func() {} // a terminal without this ability; the command works without keys
 	}
-	l.keys = keys
+	l.keys = true
 	ctx, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
-	reading.Go(func() { keys.read(ctx, func(key byte) { l.press(ctx, key) }) })
+	reading.Go(func() { readKeys(ctx, file, func(key byte) { l.press(ctx, key) }) })
 	return func() {
 		cancel()
 		reading.Wait()
-		keys.close()
+		restore()
 	}
 }
 
-// read tells of each key until the context ends or the terminal is gone.
-func (k *keyboard) read(ctx context.Context, press func(byte)) {
+// readKeys tells of each key until the context ends or the terminal is gone.
+func readKeys(ctx context.Context, file *os.File, press func(byte)) {
 	one := make([]byte, 1)
 	for ctx.Err() == nil {
-		n, err := k.file.Read(one)
+		n, err := file.Read(one)
 		switch {
 		case n == 1:
 			press(one[0])

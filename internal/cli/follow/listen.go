@@ -34,7 +34,7 @@ type listen struct {
 	forward *forwarder
 	mark    *mark
 	names   names
-	keys    *keyboard
+	keys    bool
 	began   bool
 	// turn is held by whoever is in the middle of a delivery; it guards what is below.
 	turn sync.Mutex
@@ -348,7 +348,7 @@ func (l *listen) tell(ctx context.Context, e *envelope, result outcome) error {
 		return nil
 	}
 	text := row(ctx, o, &l.names, e) + "  " + result.tell(o)
-	if !result.ok() && l.keys != nil {
+	if !result.ok() && l.keys {
 		text += "   " + o.Style(out.Faint, "r retry · d details · o open")
 	} else if !result.ok() && result.Status > 0 && result.Error != "" {
 		text += "\n          " + o.Style(out.Faint, out.Cut(result.Error, max(20, o.Width-12)))

@@ -9,9 +9,8 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/term"
-
 	"github.com/stagedoor/stagedoor/internal/cli/out"
+	"github.com/stagedoor/stagedoor/internal/cli/terminal"
 )
 
 // reader is standard input with one buffer for all questions, so that none swallows the next one's answer.
@@ -27,7 +26,7 @@ func (a *App) Ask(ctx context.Context, question, instead string) (string, error)
 	if !a.Interactive() {
 		return "", UsageHint(instead, "%s is needed, and nobody is here to ask", question)
 	}
-	return a.answer(ctx, question, a.readLine)
+	return a.answer(ctx, question, a.readLine, func() {})
 }
 
 // AskSecret asks for something that is not shown while it is typed.
@@ -35,13 +34,15 @@ func (a *App) AskSecret(ctx context.Context, question, instead string) (string, 
 	if !a.Interactive() {
 		return "", UsageHint(instead, "%s is needed, and nobody is here to ask", question)
 	}
-	return a.answer(ctx, question, a.readHidden)
+	// Mute before the question is there: who pastes at once would see the secret otherwise.
+	return a.answer(ctx, question, a.readHidden, a.mute())
 }
 
-func (a *App) answer(ctx context.Context, question string, read func() (string, error)) (string, error) {
+// answer asks, and calls done when the question is over.
+func (a *App) answer(ctx context.Context, question string, read func() (string, error), done func()) (string, error) {
+	defer done()
 	prompt := a.Out.Err(out.Strong, question) + ": "
 	_, _ = io.WriteString(a.Out.Stderr, prompt)
-	restore := a.keepTerminal()
 	type result struct {
 		text string
 		err  error
@@ -54,7 +55,6 @@ func (a *App) answer(ctx context.Context, question string, read func() (string, 
 	}()
 	select {
 	case <-ctx.Done():
-		restore()
 		a.Out.Alert("")
 		return "", ctx.Err()
 	case r := <-got:
@@ -71,29 +71,21 @@ func (a *App) answer(ctx context.Context, question string, read func() (string, 
 
 func (a *App) readLine() (string, error) { return a.reader().ReadString('\n') }
 
+// readHidden reads a line that was not shown, the Enter at its end included.
 func (a *App) readHidden() (string, error) {
-	file, ok := a.Stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		text, err := a.readLine()
-		a.Out.Alert("")
-		return text, err
-	}
-	text, err := term.ReadPassword(int(file.Fd()))
+	text, err := a.readLine()
 	a.Out.Alert("")
-	return string(text), err
+	return text, err
 }
 
-// keepTerminal remembers how the terminal is, because a hidden question that is broken off would leave it mute.
-func (a *App) keepTerminal() (restore func()) {
-	file, ok := a.Stdin.(*os.File)
-	if !ok {
-		return func() {}
+// mute hides what is typed from now on, where standard input is a terminal.
+func (a *App) mute() (restore func()) {
+	if file, ok := a.Stdin.(*os.File); ok {
+		if restore, err := terminal.Mute(file); err == nil {
+			return restore
+		}
 	}
-	state, err := term.GetState(int(file.Fd()))
-	if err != nil {
-		return func() {}
-	}
-	return func() { _ = term.Restore(int(file.Fd()), state) }
+	return func() {}
 }
 
 // ReadSecret takes a secret that a script pipes in, or asks a person for it: the two ways that leave no trace in a list of processes or

@@ -1,0 +1,11 @@
+//go:build darwin || freebsd || netbsd || openbsd
+
+package terminal
+
+import "golang.org/x/sys/unix"
+
+// How the state of a terminal is read and written.
+const (
+	read  = unix.TIOCGETA
+	write = unix.TIOCSETA
+)
