@@ -11,11 +11,11 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/org"
@@ -176,11 +176,11 @@ type Deps struct {
 type Accounts struct {
 	Deps
 	// environments of orgs, which never change.
-	environments *otter.Cache[id.Org, org.Environment]
+	environments cache.Cache[id.Org, org.Environment]
 	// seen are the accounts whose last success was written down within the minute.
-	seen *otter.Cache[id.Account, time.Time]
+	seen cache.Cache[id.Account, time.Time]
 	// kept are the accounts that were called lately.
-	kept    *otter.Cache[id.Account, *kept]
+	kept    cache.Cache[id.Account, *kept]
 	reading singleflight.Group
 	left    func(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error
 }
@@ -192,8 +192,8 @@ const remembered = 100_000
 func New(d Deps) *Accounts {
 	return &Accounts{
 		Deps:         d,
-		environments: otter.Must(&otter.Options[id.Org, org.Environment]{MaximumSize: remembered}),
-		seen:         otter.Must(&otter.Options[id.Account, time.Time]{MaximumSize: remembered}),
+		environments: cache.New[id.Org, org.Environment](remembered),
+		seen:         cache.New[id.Account, time.Time](remembered),
 		kept:         newKept(),
 		left:         func(context.Context, postgres.Tx, id.Org, id.Account) error { return nil },
 	}
@@ -296,14 +296,14 @@ func (s *Accounts) placed(ctx context.Context, a Account) (Account, error) {
 }
 
 func (s *Accounts) environment(ctx context.Context, owner id.Org) (org.Environment, error) {
-	if env, ok := s.environments.GetIfPresent(owner); ok {
+	if env, ok := s.environments.Get(owner); ok {
 		return env, nil
 	}
 	o, err := s.Orgs.Get(ctx, owner)
 	if err != nil {
 		return "", fmt.Errorf("read the environment of %s: %w", owner, err)
 	}
-	s.environments.Set(owner, o.Environment)
+	s.environments.Put(owner, o.Environment)
 	return o.Environment, nil
 }
 

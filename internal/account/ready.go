@@ -5,8 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/upstream"
@@ -28,11 +27,8 @@ const (
 	keptSize = 1200
 )
 
-func newKept() *otter.Cache[id.Account, *kept] {
-	return otter.Must(&otter.Options[id.Account, *kept]{
-		MaximumWeight: keptBytes, Weigher: func(_ id.Account, k *kept) uint32 { return uint32(keptSize + len(k.sealed)) },
-		ExpiryCalculator: otter.ExpiryWriting[id.Account, *kept](keptFor),
-	})
+func newKept() cache.Cache[id.Account, *kept] {
+	return cache.NewBytes(keptBytes, keptFor, func(_ id.Account, k *kept) uint32 { return uint32(keptSize + len(k.sealed)) })
 }
 
 // Ready opens an account's session for a call that was admitted, or refuses as the account's state demands. It asks the database only if
@@ -51,7 +47,7 @@ func (s *Accounts) Ready(ctx context.Context, owner id.Org, at id.Account, d lim
 
 // Remembered is an account as this node last read it, which may be a moment ago; false if it did not lately.
 func (s *Accounts) Remembered(owner id.Org, at id.Account) (Account, bool) {
-	k, ok := s.kept.GetIfPresent(at)
+	k, ok := s.kept.Get(at)
 	if !ok || k.account.Org != owner {
 		return Account{}, false
 	}
@@ -60,13 +56,13 @@ func (s *Accounts) Remembered(owner id.Org, at id.Account) (Account, bool) {
 
 // current is the account as the admission knows it.
 func (s *Accounts) current(ctx context.Context, owner id.Org, at id.Account, d limit.Decision) (*kept, error) {
-	k, ok := s.kept.GetIfPresent(at)
+	k, ok := s.kept.Get(at)
 	if ok && k.account.Org == owner && d.SessionVersion > 0 && uint32(k.account.SessionVersion) >= d.SessionVersion && s.Now().Sub(k.readAt) < keptFor {
 		return k, nil
 	}
 	k, err := s.reload(ctx, owner, at, d.SessionVersion)
 	if err != nil {
-		s.kept.Invalidate(at)
+		s.kept.Drop(at)
 		return nil, err
 	}
 	if d.SessionVersion == 0 && !d.Degraded {
@@ -109,11 +105,11 @@ func (s *Accounts) read(ctx context.Context, owner id.Org, at id.Account) (*kept
 		return nil, err
 	}
 	k := &kept{account: a, sealed: sealed, readAt: began}
-	s.kept.Compute(at, func(old *kept, found bool) (*kept, otter.ComputeOp) {
+	s.kept.Change(at, func(old *kept, found bool) (*kept, cache.Outcome) {
 		if found && old.account.Org == owner && old.account.SessionVersion > a.SessionVersion {
-			return old, otter.CancelOp
+			return old, cache.Keep
 		}
-		return k, otter.WriteOp
+		return k, cache.Replace
 	})
 	return k, nil
 }
@@ -128,7 +124,7 @@ func (s *Accounts) Heard(last string, payload []byte) {
 		return
 	}
 	at := id.Account(last)
-	if k, ok := s.kept.GetIfPresent(at); ok && k.account.SessionVersion < version {
-		s.kept.Invalidate(at)
+	if k, ok := s.kept.Get(at); ok && k.account.SessionVersion < version {
+		s.kept.Drop(at)
 	}
 }

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
@@ -193,16 +192,16 @@ const seenEvery = time.Minute
 // probed.
 func (s *Accounts) Seen(ctx context.Context, a Account) error {
 	now := s.now()
-	if last, ok := s.seen.GetIfPresent(a.ID); ok && now.Sub(last) < seenEvery {
+	if last, ok := s.seen.Get(a.ID); ok && now.Sub(last) < seenEvery {
 		return nil
 	}
 	fresh := false
-	s.seen.Compute(a.ID, func(last time.Time, found bool) (time.Time, otter.ComputeOp) {
+	s.seen.Change(a.ID, func(last time.Time, found bool) (time.Time, cache.Outcome) {
 		if found && now.Sub(last) < seenEvery {
-			return last, otter.CancelOp
+			return last, cache.Keep
 		}
 		fresh = true
-		return now, otter.WriteOp
+		return now, cache.Replace
 	})
 	if !fresh {
 		return nil

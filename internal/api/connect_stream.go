@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"golang.org/x/time/rate"
 
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
@@ -120,7 +120,7 @@ func drawQR(text, accept string) (media string, body []byte, err error) {
 
 // polls are how often attempts are asked for. Beyond what is free a poll counts as a call.
 type polls struct {
-	byAttempt *otter.Cache[id.Attempt, *rate.Limiter]
+	byAttempt cache.Cache[id.Attempt, *rate.Limiter]
 }
 
 const (
@@ -130,17 +130,11 @@ const (
 )
 
 func newPolls() polls {
-	return polls{otter.Must(&otter.Options[id.Attempt, *rate.Limiter]{
-		MaximumSize: polledAtOnce, ExpiryCalculator: otter.ExpiryAccessing[id.Attempt, *rate.Limiter](time.Minute),
-	})}
+	return polls{cache.NewUsed[id.Attempt, *rate.Limiter](polledAtOnce, time.Minute)}
 }
 
 func (p polls) free(at id.Attempt, now time.Time) bool {
-	l, ok := p.byAttempt.GetIfPresent(at)
-	if !ok {
-		l, _ = p.byAttempt.SetIfAbsent(at, rate.NewLimiter(freePolls, freePollBurst))
-	}
-	return l.AllowN(now, 1)
+	return p.byAttempt.GetOrMake(at, func() *rate.Limiter { return rate.NewLimiter(freePolls, freePollBurst) }).AllowN(now, 1)
 }
 
 // poll counts a poll that is not free.

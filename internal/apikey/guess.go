@@ -3,9 +3,9 @@ package apikey
 import (
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"golang.org/x/time/rate"
 
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
@@ -17,18 +17,16 @@ const (
 )
 
 type guessers struct {
-	bySource *otter.Cache[string, *rate.Limiter]
+	bySource cache.Cache[string, *rate.Limiter]
 }
 
 func newGuessers() guessers {
-	return guessers{otter.Must(&otter.Options[string, *rate.Limiter]{
-		MaximumSize: knownSources, ExpiryCalculator: otter.ExpiryAccessing[string, *rate.Limiter](10 * time.Minute),
-	})}
+	return guessers{cache.NewUsed[string, *rate.Limiter](knownSources, 10*time.Minute)}
 }
 
 // check refuses a source that has missed too often.
 func (g guessers) check(source string) error {
-	l, ok := g.bySource.GetIfPresent(source)
+	l, ok := g.bySource.Get(source)
 	if !ok || l.Tokens() >= 1 {
 		return nil
 	}
@@ -39,8 +37,7 @@ func (g guessers) check(source string) error {
 
 // missed counts a key that does not exist.
 func (g guessers) missed(source string) {
-	l, _ := g.bySource.ComputeIfAbsent(source, func() (*rate.Limiter, bool) {
-		return rate.NewLimiter(rate.Every(time.Minute/missesPerMinute), missesPerMinute), false
-	})
-	l.Allow()
+	g.bySource.GetOrMake(source, func() *rate.Limiter {
+		return rate.NewLimiter(rate.Every(time.Minute/missesPerMinute), missesPerMinute)
+	}).Allow()
 }

@@ -42,7 +42,7 @@ func sessionHash(cookie secret.String, owner id.Org) hash {
 // finds out whether it should have one.
 func (s *Keys) BySession(ctx context.Context, cookie secret.String, owner id.Org, source string) (p *Principal, ok bool, err error) {
 	h := sessionHash(cookie, owner)
-	p, found := s.known.keys.GetIfPresent(h)
+	p, found := s.known.keys.Get(h)
 	if !found || !s.fresh(p) || p.Org.SuspendedAt != nil {
 		if !found || p.unknown {
 			if err := s.guessers.check(source); err != nil {

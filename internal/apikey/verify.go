@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/postgres"
@@ -47,9 +47,9 @@ const (
 
 // known is what a node remembers of keys.
 type known struct {
-	keys *otter.Cache[hash, *Principal]
+	keys cache.Cache[hash, *Principal]
 	// oldest is, by org, the least epoch that may still be believed.
-	oldest  *otter.Cache[id.Org, int64]
+	oldest  cache.Cache[id.Org, int64]
 	loading *singleflight.Group
 	// distrust is a moment in Unix nanoseconds; what was read before it must be read again.
 	distrust *atomic.Int64
@@ -57,12 +57,8 @@ type known struct {
 
 func newKnown() known {
 	return known{
-		keys: otter.Must(&otter.Options[hash, *Principal]{
-			MaximumSize: knownKeys, ExpiryCalculator: otter.ExpiryWriting[hash, *Principal](rememberFor),
-		}),
-		oldest: otter.Must(&otter.Options[id.Org, int64]{
-			MaximumSize: knownKeys, ExpiryCalculator: otter.ExpiryWriting[id.Org, int64](2 * maxAge),
-		}),
+		keys:     cache.NewFor[hash, *Principal](knownKeys, rememberFor),
+		oldest:   cache.NewFor[id.Org, int64](knownKeys, 2*maxAge),
 		loading:  &singleflight.Group{},
 		distrust: &atomic.Int64{},
 	}
@@ -77,7 +73,7 @@ func (s *Keys) Verify(ctx context.Context, token, source string) (*Principal, er
 	if err != nil {
 		return nil, problem.KeyInvalid.New("This is not an API key of this service. Check that all of it was copied.")
 	}
-	p, ok := s.known.keys.GetIfPresent(h)
+	p, ok := s.known.keys.Get(h)
 	// That an org is suspended is not believed from memory: a call that is refused is not admitted, so the end of the
 	// suspension would not be noticed.
 	if !ok || !s.fresh(p) || p.Org.SuspendedAt != nil {
@@ -122,7 +118,7 @@ func (s *Keys) fresh(p *Principal) bool {
 	if age > maxAgeTroubled && !s.Troubled().Before(p.loadedAt.Add(-maxAge)) {
 		return false
 	}
-	oldest, ok := s.known.oldest.GetIfPresent(p.Org.ID)
+	oldest, ok := s.known.oldest.Get(p.Org.ID)
 	return !ok || p.Org.Epoch >= oldest
 }
 
@@ -159,7 +155,7 @@ func (s *Keys) read(ctx context.Context, h hash) (*Principal, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.known.keys.Set(h, p)
+	s.known.keys.Put(h, p)
 	s.noteUse(ctx, p)
 	return p, nil
 }
@@ -191,11 +187,11 @@ func (s *Keys) usable(p *Principal) error {
 
 // Heard takes note of an org's new epoch: identities of an older one are read again.
 func (s *Keys) Heard(org id.Org, epoch int64) {
-	s.known.oldest.Compute(org, func(old int64, found bool) (int64, otter.ComputeOp) {
+	s.known.oldest.Change(org, func(old int64, found bool) (int64, cache.Outcome) {
 		if found && old >= epoch {
-			return old, otter.CancelOp
+			return old, cache.Keep
 		}
-		return epoch, otter.WriteOp
+		return epoch, cache.Replace
 	})
 }
 

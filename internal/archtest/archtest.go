@@ -27,7 +27,7 @@ type layer struct {
 // layers are listed from the bottom. A layer is a decision: a new package must be placed here.
 var layers = []layer{
 	{"words", []string{"id", "problem", "scope", "secret"}},
-	{"platform", []string{"clock", "postgres", "valkey", "bus", "eventlog", "kms", "egress", "telemetry", "sandboxctl", "qrcode"}},
+	{"platform", []string{"clock", "postgres", "valkey", "bus", "eventlog", "kms", "egress", "telemetry", "sandboxctl", "qrcode", "cache"}},
 	{"domain", []string{"org", "apikey", "limit", "usage", "audit", "fleet", "catalog", "upstream", "seal", "outbox", "account", "idempotency", "journal", "event", "lease", "member", "control"}},
 	{"flows", []string{"connect", "health", "invoke", "transfer", "listen", "ingest", "stream", "webhook"}},
 	{"faces", []string{"route", "api", "admin", "hosted", "dashboard", "docs", "sdkgen", "spa", "front"}},

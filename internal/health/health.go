@@ -12,11 +12,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/org"
@@ -59,10 +59,10 @@ type Deps struct {
 type Health struct {
 	Deps
 	slots  chan struct{}
-	orgs   *otter.Cache[id.Org, org.Org]
+	orgs   cache.Cache[id.Org, org.Org]
 	probes *prometheus.CounterVec
 	// told is how much was written down lately of what calls tell, looks are those under way.
-	told  *otter.Cache[id.Account, tally]
+	told  cache.Cache[id.Account, tally]
 	looks singleflight.Group
 }
 
@@ -94,8 +94,8 @@ func New(d Deps) *Health {
 	}
 	return &Health{
 		Deps: d, slots: make(chan struct{}, d.Config.Concurrency),
-		orgs: otter.Must(&otter.Options[id.Org, org.Org]{MaximumSize: orgsMax, ExpiryCalculator: otter.ExpiryWriting[id.Org, org.Org](orgFor)}),
-		told: otter.Must(&otter.Options[id.Account, tally]{MaximumSize: 100_000}),
+		orgs: cache.NewFor[id.Org, org.Org](orgsMax, orgFor),
+		told: cache.New[id.Account, tally](100_000),
 		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_account_probes_total", Help: "Probes of accounts, by what they found.",
 		}, []string{"found"}),
@@ -184,12 +184,12 @@ func (h *Health) Sweep(ctx context.Context) {
 
 // org reads an org, which may be as old as orgFor.
 func (h *Health) org(ctx context.Context, owner id.Org) (org.Org, error) {
-	if o, ok := h.orgs.GetIfPresent(owner); ok {
+	if o, ok := h.orgs.Get(owner); ok {
 		return o, nil
 	}
 	o, err := h.Orgs.Get(ctx, owner)
 	if err == nil {
-		h.orgs.Set(owner, o)
+		h.orgs.Put(owner, o)
 	}
 	return o, err
 }

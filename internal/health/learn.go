@@ -5,9 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/problem"
 )
@@ -58,15 +57,15 @@ func (h *Health) learn(ctx context.Context, a account.Account, err error) error 
 // due says whether the account's news are still to be written down.
 func (h *Health) due(at id.Account) bool {
 	now, due := h.Now(), false
-	h.told.Compute(at, func(t tally, found bool) (tally, otter.ComputeOp) {
+	h.told.Change(at, func(t tally, found bool) (tally, cache.Outcome) {
 		if !found || now.Sub(t.since) >= learnEvery {
 			t = tally{since: now}
 		}
 		if due = t.news < learnTimes; !due {
-			return t, otter.CancelOp
+			return t, cache.Keep
 		}
 		t.news++
-		return t, otter.WriteOp
+		return t, cache.Replace
 	})
 	return due
 }

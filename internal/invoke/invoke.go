@@ -12,9 +12,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -70,7 +69,7 @@ type Invoker struct {
 	flights flights
 	budget  budget
 	// paces are how often in a row a platform asked an account to pause without saying for how long.
-	paces   *otter.Cache[id.Account, int]
+	paces   cache.Cache[id.Account, int]
 	metrics metrics
 }
 
@@ -78,9 +77,7 @@ type Invoker struct {
 func New(d Deps) *Invoker {
 	return &Invoker{
 		Deps: d, gates: newGates(), ways: newWays(d.Now), flights: newFlights(), metrics: newMetrics(),
-		paces: otter.Must(&otter.Options[id.Account, int]{
-			MaximumSize: 100_000, ExpiryCalculator: otter.ExpiryWriting[id.Account, int](paceForgotten),
-		}),
+		paces: cache.NewFor[id.Account, int](100_000, paceForgotten),
 	}
 }
 

@@ -9,9 +9,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
@@ -156,9 +155,9 @@ const (
 func (i *Invoker) pause(a account.Account, asked time.Duration) time.Duration {
 	if asked == 0 {
 		times := 0
-		i.paces.Compute(a.ID, func(n int, _ bool) (int, otter.ComputeOp) {
+		i.paces.Change(a.ID, func(n int, _ bool) (int, cache.Outcome) {
 			times = n
-			return n + 1, otter.WriteOp
+			return n + 1, cache.Replace
 		})
 		asked = min(paceFirst<<min(times, 10), paceMost)
 	}

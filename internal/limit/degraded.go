@@ -95,7 +95,7 @@ func (l *Limiter) alone(ctx context.Context, st *orgState, c Call) Decision {
 // refuseAlone checks what needs no bucket: a cool-down this node knows of, and the month.
 func (l *Limiter) refuseAlone(c Call, now time.Time, used int64) *Denial {
 	if c.Quota == Read || c.Quota == Write {
-		if until, ok := l.cooldowns.GetIfPresent(c.Account); ok && now.Before(until) {
+		if until, ok := l.cooldowns.Get(c.Account); ok && now.Before(until) {
 			return &Denial{CoolDown: true, Wait: until.Sub(now)}
 		}
 	}
@@ -119,9 +119,7 @@ func (l *Limiter) accountAlone(c Call, now time.Time, nodes int, w *Window) *Den
 		return nil
 	}
 	limit := share(c.accountLimit(), nodes)
-	b, _ := l.accounts.ComputeIfAbsent(accountQuota{c.Account, c.Quota}, func() (*localBucket, bool) {
-		return &localBucket{}, false
-	})
+	b := l.accounts.GetOrMake(accountQuota{c.Account, c.Quota}, func() *localBucket { return &localBucket{} })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wait := b.take(now, limit, time.Minute)

@@ -18,11 +18,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/postgres"
@@ -168,9 +168,9 @@ type Limiter struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	orgs    sync.Map // id.Org -> *orgState
 	// accounts holds the buckets this node keeps by itself while degraded, denials those of single accounts.
-	accounts  *otter.Cache[accountQuota, *localBucket]
-	denials   *otter.Cache[accountQuota, heldDenial]
-	cooldowns *otter.Cache[id.Account, time.Time]
+	accounts  cache.Cache[accountQuota, *localBucket]
+	denials   cache.Cache[accountQuota, heldDenial]
+	cooldowns cache.Cache[id.Account, time.Time]
 	priming   singleflight.Group
 	epochs    epochs
 	metrics   Metrics
@@ -189,15 +189,9 @@ const localCacheSize = 100_000
 // New makes a limiter. SetEpochs must be called before its first use.
 func New(d Deps) *Limiter {
 	l := &Limiter{Deps: d, scripts: loadScripts(), metrics: newMetrics(), settle: settling{due: map[id.Org]due{}}}
-	l.accounts = otter.Must(&otter.Options[accountQuota, *localBucket]{
-		MaximumSize: localCacheSize, ExpiryCalculator: otter.ExpiryAccessing[accountQuota, *localBucket](10 * time.Minute),
-	})
-	l.denials = otter.Must(&otter.Options[accountQuota, heldDenial]{
-		MaximumSize: localCacheSize, ExpiryCalculator: otter.ExpiryWriting[accountQuota, heldDenial](denyAtMost),
-	})
-	l.cooldowns = otter.Must(&otter.Options[id.Account, time.Time]{
-		MaximumSize: localCacheSize, ExpiryCalculator: otter.ExpiryWriting[id.Account, time.Time](time.Hour),
-	})
+	l.accounts = cache.NewUsed[accountQuota, *localBucket](localCacheSize, 10*time.Minute)
+	l.denials = cache.NewFor[accountQuota, heldDenial](localCacheSize, denyAtMost)
+	l.cooldowns = cache.NewFor[id.Account, time.Time](localCacheSize, time.Hour)
 	l.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: "redis", MaxRequests: 3, Interval: time.Second, Timeout: 2 * time.Second,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
@@ -388,11 +382,11 @@ func (l *Limiter) AccountWindows(ctx context.Context, owner id.Org, account id.A
 // Cool pauses an account on every node. On this node the pause holds, for up to an hour, even if the shared server is away.
 func (l *Limiter) Cool(ctx context.Context, org id.Org, account id.Account, pause time.Duration) error {
 	until := l.Now().Add(pause)
-	l.cooldowns.Compute(account, func(old time.Time, found bool) (time.Time, otter.ComputeOp) {
+	l.cooldowns.Change(account, func(old time.Time, found bool) (time.Time, cache.Outcome) {
 		if found && old.After(until) {
-			return old, otter.CancelOp // a pause only grows
+			return old, cache.Keep // a pause only grows
 		}
-		return until, otter.WriteOp
+		return until, cache.Replace
 	})
 	l.ForgetAccount(account)
 	err := l.note(ctx, org, account, pause, 0)
@@ -453,6 +447,6 @@ func (l *Limiter) Forget(org id.Org) { l.state(org).release() }
 
 // ForgetAccount drops what this node holds against an account.
 func (l *Limiter) ForgetAccount(account id.Account) {
-	l.denials.Invalidate(accountQuota{account, Read})
-	l.denials.Invalidate(accountQuota{account, Write})
+	l.denials.Drop(accountQuota{account, Read})
+	l.denials.Drop(accountQuota{account, Write})
 }

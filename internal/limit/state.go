@@ -168,7 +168,7 @@ func (l *Limiter) hold(st *orgState, c Call, d Decision, now time.Time) {
 		st.mu.Unlock()
 		return
 	}
-	l.denials.Set(accountQuota{c.Account, c.Quota}, h)
+	l.denials.Put(accountQuota{c.Account, c.Quota}, h)
 }
 
 // held finds a refusal to repeat.
@@ -182,7 +182,7 @@ func (l *Limiter) held(st *orgState, c Call) (Decision, bool) {
 		h = st.held
 		st.mu.Unlock()
 	} else {
-		h, _ = l.denials.GetIfPresent(accountQuota{c.Account, c.Quota})
+		h, _ = l.denials.Get(accountQuota{c.Account, c.Quota})
 	}
 	now := l.Now()
 	if !now.Before(h.until) {

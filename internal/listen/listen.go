@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/lease"
@@ -127,7 +127,7 @@ const (
 type Listeners struct {
 	Deps
 	metrics   metrics
-	suspended *otter.Cache[id.Org, bool]
+	suspended cache.Cache[id.Org, bool]
 	touches   touches
 
 	mu    sync.Mutex
@@ -150,7 +150,7 @@ func New(d Deps) *Listeners {
 	d.Config = d.Config.filled()
 	return &Listeners{
 		Deps: d, metrics: newMetrics(), slots: map[int]*slot{}, gates: map[string]chan struct{}{}, known: make(chan struct{}),
-		suspended: otter.Must(&otter.Options[id.Org, bool]{MaximumSize: orgsMax, ExpiryCalculator: otter.ExpiryWriting[id.Org, bool](orgFor)}),
+		suspended: cache.NewFor[id.Org, bool](orgsMax, orgFor),
 	}
 }
 
@@ -254,14 +254,14 @@ func (l *Listeners) gate(region string) chan struct{} {
 
 // isSuspended says whether an org's sessions must not be used. If it cannot be told, they are not.
 func (l *Listeners) isSuspended(ctx context.Context, owner id.Org) bool {
-	if is, known := l.suspended.GetIfPresent(owner); known {
+	if is, known := l.suspended.Get(owner); known {
 		return is
 	}
 	o, err := l.Orgs.Get(ctx, owner)
 	if err != nil {
 		return true
 	}
-	l.suspended.Set(owner, o.SuspendedAt != nil)
+	l.suspended.Put(owner, o.SuspendedAt != nil)
 	return o.SuspendedAt != nil
 }
 

@@ -123,14 +123,14 @@ type sighting struct {
 // note keeps a browser that is used from ending. What cannot be written is written with the next request, a while before it matters.
 func (s *Members) note(ctx context.Context, p *apikey.Principal) {
 	at, now := sighting{p.Key.Session, p.Org.ID}, s.Now()
-	if last, ok := s.seen.GetIfPresent(at); ok && now.Sub(last) < seenEvery {
+	if last, ok := s.seen.Get(at); ok && now.Sub(last) < seenEvery {
 		return
 	}
-	s.seen.Set(at, now)
+	s.seen.Put(at, now)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteAtMost)
 	defer cancel()
 	if err := s.write(ctx, p, now); err != nil {
-		s.seen.Invalidate(at)
+		s.seen.Drop(at)
 	}
 }
 

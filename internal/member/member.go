@@ -18,11 +18,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/postgres"
@@ -70,7 +70,7 @@ type Members struct {
 	Deps
 	entering singleflight.Group
 	// seen is when a browser was last noted as used in an org, by this node.
-	seen *otter.Cache[sighting, time.Time]
+	seen cache.Cache[sighting, time.Time]
 }
 
 // knownSightings bounds what a node remembers of who was seen.
@@ -78,9 +78,7 @@ const knownSightings = 100_000
 
 // New makes the service.
 func New(d Deps) *Members {
-	return &Members{Deps: d, seen: otter.Must(&otter.Options[sighting, time.Time]{
-		MaximumSize: knownSightings, ExpiryCalculator: otter.ExpiryWriting[sighting, time.Time](seenEvery),
-	})}
+	return &Members{Deps: d, seen: cache.NewFor[sighting, time.Time](knownSightings, seenEvery)}
 }
 
 // hash is how a token is known to the database.

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"github.com/tink-crypto/tink-go/v2/tink"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/kms"
 	"github.com/stagedoor/stagedoor/internal/secret"
 )
@@ -49,9 +49,9 @@ type unwrapped struct {
 
 // known is what a node remembers of keys; sealed texts are never remembered.
 type known struct {
-	data *otter.Cache[holderRef, *dataKeys]
+	data cache.Cache[holderRef, *dataKeys]
 	// above has org keys and the root by their associated data.
-	above   *otter.Cache[string, *unwrapped]
+	above   cache.Cache[string, *unwrapped]
 	loading *singleflight.Group
 	// pokes count what was heard, by shard of holders: keys that were read before a poke are not remembered after it.
 	pokes *[pokeShards]atomic.Uint64
@@ -62,12 +62,8 @@ type known struct {
 
 func newKnown(holders int) known {
 	return known{
-		data: otter.Must(&otter.Options[holderRef, *dataKeys]{
-			MaximumSize: holders, ExpiryCalculator: otter.ExpiryWriting[holderRef, *dataKeys](dataKeyAge),
-		}),
-		above: otter.Must(&otter.Options[string, *unwrapped]{
-			MaximumSize: rememberedOrgs, ExpiryCalculator: otter.ExpiryWriting[string, *unwrapped](staleAge),
-		}),
+		data:    cache.NewFor[holderRef, *dataKeys](holders, dataKeyAge),
+		above:   cache.NewFor[string, *unwrapped](rememberedOrgs, staleAge),
 		loading: &singleflight.Group{}, pokes: &[pokeShards]atomic.Uint64{}, seed: maphash.MakeSeed(), distrust: &atomic.Int64{},
 	}
 }
@@ -78,11 +74,11 @@ func (k *known) shard(h holderRef) *atomic.Uint64 {
 
 // keep remembers data keys, unless a poke was heard since they were read. The check and the write are one step.
 func (k *known) keep(h holderRef, heard uint64, keys *dataKeys) {
-	k.data.Compute(h, func(*dataKeys, bool) (*dataKeys, otter.ComputeOp) {
+	k.data.Change(h, func(*dataKeys, bool) (*dataKeys, cache.Outcome) {
 		if k.shard(h).Load() != heard {
-			return nil, otter.InvalidateOp
+			return nil, cache.Forget
 		}
-		return keys, otter.WriteOp
+		return keys, cache.Replace
 	})
 }
 
@@ -91,7 +87,7 @@ func (k *known) keep(h holderRef, heard uint64, keys *dataKeys) {
 func (k *known) forget(h holderRef) {
 	k.loading.Forget(h.flight())
 	k.shard(h).Add(1)
-	k.data.Invalidate(h)
+	k.data.Drop(h)
 }
 
 func (h holderRef) flight() string { return "data\x00" + string(h.org) + "\x00" + h.name }
@@ -101,7 +97,7 @@ func (s *Sealer) Distrust() { s.known.distrust.Store(s.Now().UnixNano()) }
 
 // keysOf gives a holder's ciphers. remembered means that they were not read just now.
 func (s *Sealer) keysOf(ctx context.Context, h holderRef) (keys *dataKeys, remembered bool, err error) {
-	keys, ok := s.known.data.GetIfPresent(h)
+	keys, ok := s.known.data.Get(h)
 	if ok && s.Now().Sub(keys.readAt) < dataKeyAge && keys.readAt.UnixNano() > s.known.distrust.Load() {
 		return keys, true, nil
 	}
@@ -128,6 +124,9 @@ func (s *Sealer) load(ctx context.Context, h holderRef) (*dataKeys, error) {
 
 // once does something for all who ask for it at the same time. One caller's going away does not fail it for the others.
 func (s *Sealer) once(ctx context.Context, name string, do func(context.Context) (any, error)) (any, error) {
+	if err := ctx.Err(); err != nil { // nobody waits for it
+		return nil, unavailable("wait for a key", err)
+	}
 	done := s.known.loading.DoChan(name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()
@@ -175,7 +174,7 @@ func noCipher(secret.String) (tink.AEAD, error) { return nil, nil } //nolint:nil
 // unwrap gives an org key or the root, from memory if it may.
 func (s *Sealer) unwrap(ctx context.Context, aad, wrapped []byte, cipher func(secret.String) (tink.AEAD, error)) (*unwrapped, error) {
 	name, now := string(aad), s.Now()
-	old, ok := s.known.above.GetIfPresent(name)
+	old, ok := s.known.above.Get(name)
 	ok = ok && now.Sub(old.at) < staleAge
 	if ok && (now.Sub(old.at) < freshAge || now.Before(old.retryAt)) {
 		return old, nil
@@ -189,7 +188,7 @@ func (s *Sealer) unwrap(ctx context.Context, aad, wrapped []byte, cipher func(se
 		if found.cipher, err = cipher(key); err != nil {
 			return nil, err
 		}
-		s.known.above.Set(name, found)
+		s.known.above.Put(name, found)
 		return found, nil
 	})
 	if err == nil {
@@ -200,7 +199,7 @@ func (s *Sealer) unwrap(ctx context.Context, aad, wrapped []byte, cipher func(se
 	}
 	// What was unwrapped before is still right. The log says why it cannot be unwrapped again, while there is time to act.
 	s.Log.LogAttrs(ctx, slog.LevelError, "a key cannot be unwrapped again", slog.Any("error", err), slog.Duration("age", now.Sub(old.at)))
-	s.known.above.Set(name, &unwrapped{key: old.key, cipher: old.cipher, at: old.at, retryAt: now.Add(retryAfter)})
+	s.known.above.Put(name, &unwrapped{key: old.key, cipher: old.cipher, at: old.at, retryAt: now.Add(retryAfter)})
 	return old, nil
 }
 

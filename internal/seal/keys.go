@@ -264,7 +264,7 @@ func (s *Sealer) derive(ctx context.Context, purpose string) ([]byte, error) {
 
 // root gives the root, or makes it if there is none.
 func (s *Sealer) root(ctx context.Context) (secret.String, error) {
-	if old, ok := s.known.above.GetIfPresent(string(rootAAD())); ok && s.Now().Sub(old.at) < freshAge {
+	if old, ok := s.known.above.Get(string(rootAAD())); ok && s.Now().Sub(old.at) < freshAge {
 		return old.key, nil
 	}
 	wrapped, err := s.rootKey(ctx)

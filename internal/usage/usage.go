@@ -14,8 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 )
@@ -72,7 +71,7 @@ type Usage struct {
 	loads     map[loadKey]load
 	events    map[eventKey]Events
 	series    map[seriesKey]*tally
-	summaries *otter.Cache[summaryKey, Summary]
+	summaries cache.Cache[summaryKey, Summary]
 }
 
 type summaryKey struct {
@@ -84,9 +83,7 @@ type summaryKey struct {
 func New(d Deps) *Usage {
 	return &Usage{
 		Deps: d, sums: map[sumKey]int64{}, loads: map[loadKey]load{}, events: map[eventKey]Events{}, series: map[seriesKey]*tally{},
-		summaries: otter.Must(&otter.Options[summaryKey, Summary]{
-			MaximumSize: 10_000, ExpiryCalculator: otter.ExpiryWriting[summaryKey, Summary](summaryFor),
-		}),
+		summaries: cache.NewFor[summaryKey, Summary](10_000, summaryFor),
 	}
 }
 
@@ -189,10 +186,9 @@ type Summary struct {
 
 // Summarise adds up a period. The result may be a second old, and is shared: it must not be changed.
 func (u *Usage) Summarise(ctx context.Context, org id.Org, since, until time.Time) (Summary, error) {
-	return u.summaries.Get(ctx, summaryKey{org, since, until}, otter.LoaderFunc[summaryKey, Summary](
-		func(ctx context.Context, k summaryKey) (Summary, error) {
-			return u.summarise(ctx, k.org, k.since, k.until)
-		}))
+	return u.summaries.Load(ctx, summaryKey{org, since, until}, func(ctx context.Context, k summaryKey) (Summary, error) {
+		return u.summarise(ctx, k.org, k.since, k.until)
+	})
 }
 
 func (u *Usage) summarise(ctx context.Context, org id.Org, since, until time.Time) (Summary, error) {

@@ -10,9 +10,8 @@ import (
 	"regexp"
 	"sync"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
@@ -158,7 +157,7 @@ type sdkDocument struct {
 type sdkDocuments struct {
 	url    string
 	made   sync.Map // sdkKey to func() (sdkDocument, error)
-	narrow *otter.Cache[narrowKey, sdkDocument]
+	narrow cache.Cache[narrowKey, sdkDocument]
 }
 
 // narrowKey is a representation of some methods: a bit for each of the catalogue's. Keys that may call the same ones share it.
@@ -171,9 +170,8 @@ type narrowKey struct {
 const narrowBytes = 64 << 20
 
 func newSDKDocuments(url string) *sdkDocuments {
-	return &sdkDocuments{url: url, narrow: otter.Must(&otter.Options[narrowKey, sdkDocument]{
-		MaximumWeight: narrowBytes,
-		Weigher:       func(key narrowKey, doc sdkDocument) uint32 { return uint32(len(doc.body) + len(key.methods)) },
+	return &sdkDocuments{url: url, narrow: cache.NewBytes(narrowBytes, 0, func(key narrowKey, doc sdkDocument) uint32 {
+		return uint32(len(doc.body) + len(key.methods))
 	})}
 }
 
@@ -201,12 +199,12 @@ func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (sdkDocument, error)
 		return render()
 	}
 	narrow := narrowKey{key, string(bits)}
-	if doc, ok := d.narrow.GetIfPresent(narrow); ok {
+	if doc, ok := d.narrow.Get(narrow); ok {
 		return doc, nil
 	}
 	doc, err := d.render(key, methods)
 	if err == nil {
-		d.narrow.Set(narrow, doc)
+		d.narrow.Put(narrow, doc)
 	}
 	return doc, err
 }

@@ -8,9 +8,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
@@ -32,7 +31,7 @@ type Deps struct {
 type usages struct {
 	Deps
 	// figures are counts that callers read for nothing.
-	figures *otter.Cache[figuresKey, figures]
+	figures cache.Cache[figuresKey, figures]
 }
 
 type usageInput struct {
@@ -113,9 +112,7 @@ const tag = "Usage"
 
 // Routes adds the operations.
 func Routes(t *route.Table, d Deps) {
-	a := &usages{Deps: d, figures: otter.Must(&otter.Options[figuresKey, figures]{
-		MaximumSize: 10_000, ExpiryCalculator: otter.ExpiryWriting[figuresKey, figures](figuresFor),
-	})}
+	a := &usages{Deps: d, figures: cache.NewFor[figuresKey, figures](10_000, figuresFor)}
 	route.Typed(t, route.Operation{
 		ID: "getUsage", Method: http.MethodGet, Path: "/v1/me/usage", Tag: tag, Status: http.StatusOK,
 		Scope: scope.UsageRead, Quota: limit.Free, Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
@@ -140,13 +137,13 @@ type figures struct {
 }
 
 func (a *usages) count(ctx context.Context, key figuresKey) (figures, error) {
-	return a.figures.Get(ctx, key, otter.LoaderFunc[figuresKey, figures](func(ctx context.Context, k figuresKey) (f figures, err error) {
+	return a.figures.Load(ctx, key, func(ctx context.Context, k figuresKey) (f figures, err error) {
 		if f.states, err = a.Accounts.CountByState(ctx, k.org); err != nil {
 			return f, err
 		}
 		f.attempts, err = a.Connects.Month(ctx, k.org, k.month)
 		return f, err
-	}))
+	})
 }
 
 // windows are what is left of one account's limits; nil if none is asked for.
