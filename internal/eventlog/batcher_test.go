@@ -206,11 +206,11 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := eventlog.NewBatcher(newSlowLog())
-		var failed int
+		var failed atomic.Int32 // three buckets, each with a publisher of its own
 		for i := range 30 {
 			if err := b.Add(t.Context(), i%3, []byte("x"), func(err error) {
 				if err != nil {
-					failed++
+					failed.Add(1)
 				}
 			}); err != nil {
 				t.Fatal(err)
@@ -222,8 +222,8 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 		if err := b.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
-		if failed != 30 {
-			t.Errorf("%d of 30 failed", failed)
+		if n := failed.Load(); n != 30 {
+			t.Errorf("%d of 30 failed", n)
 		}
 	})
 }
