@@ -491,6 +491,9 @@ var rules = []struct {
 	{regexp.MustCompile(`(?m)^((?:account [rw]|calls|of them|failed|refused|connects|events|deliveries)[a-z ]*?) +\d+`), "$1 N"},
 	{regexp.MustCompile(`commit [0-9a-f]+ of \S+ go\S+ \S+/\S+`), "commit C of T, G, P"},
 	{regexp.MustCompile(`"(commit|commitTime|go|platform)": ?"[^"]*"`), `"$1":""`},
+	// A listener tells of its last event now and then.
+	{regexp.MustCompile(`"lastEventAt":( ?)null`), `"lastEventAt":$1"2026-01-02T15:04:05Z"`},
+	{regexp.MustCompile(`(?m)^(last event[\t ]).*$`), "${1}…"},
 	{regexp.MustCompile(`\b(seen|checked)At": ?null`), `${1}At": "2026-01-02T15:04:05Z"`},
 }
 
