@@ -41,7 +41,9 @@ type host struct {
 	lastTry  time.Time
 	window   int
 	parked   []*Lane
-	timer    timer
+	// due is when it is the turn of one that is parked; the timer may be set for sooner.
+	due   time.Time
+	timer timer
 }
 
 // learn adapts what is sent at once.
@@ -82,7 +84,7 @@ func (m *Machine) hostFailed(h *host, job *Job, r Result, now time.Time) {
 		if h.probe == job.Lane && h.elected {
 			m.openHost(h, now)
 		}
-		return // others were under way already
+		return // others were under way already, or came by themselves
 	}
 	if now.Add(-r.Took).Before(h.lastGood) || r.Status != 0 && r.Status < 500 && r.Status != http.StatusTooManyRequests {
 		return
@@ -100,8 +102,34 @@ func (m *Machine) hostFailed(h *host, job *Job, r Result, now time.Time) {
 func (m *Machine) openHost(h *host, now time.Time) {
 	h.open, h.half, h.probe, h.elected = true, false, nil, false
 	h.opens++
-	m.timers.set(&h.timer, now.Add(m.Delay(h.opens, m.chance())))
+	h.due = now.Add(m.Delay(h.opens, m.chance()))
+	m.expect(h, now)
 }
+
+// expect sets when a host that is down is tried next: when its turn comes, or sooner for the sake of those that wait for it and never
+// failed themselves.
+func (m *Machine) expect(h *host, now time.Time) {
+	at := h.due
+	if slices.ContainsFunc(h.parked, (*Lane).blameless) {
+		at = h.soon(now)
+	}
+	m.timers.set(&h.timer, at)
+}
+
+// soon is when a host may be tried that works for some: others there may have made it look as if it were down.
+func (h *host) soon(now time.Time) time.Time {
+	at := h.lastTry.Add(tryEvery)
+	if at.Before(now) {
+		at = now
+	}
+	if now.Sub(h.lastGood) >= worksFor || h.due.Before(at) {
+		return h.due
+	}
+	return at
+}
+
+// blameless says whether a lane waits for its host only, and never failed itself.
+func (l *Lane) blameless() bool { return l.parked && l.row.FailCount == 0 }
 
 // hostWorks closes the breaker step by step: with every success twice as many parked lanes are let go.
 func (m *Machine) hostWorks(h *host, now time.Time) {
@@ -141,18 +169,23 @@ func (m *Machine) tryHost(h *host, now time.Time) {
 	if !h.open {
 		return
 	}
+	if now.Before(h.due) {
+		m.tryEarly(h, now)
+		return
+	}
 	for len(h.parked) > 0 {
 		// One that never failed itself tells more.
-		at := max(slices.IndexFunc(h.parked, func(l *Lane) bool { return l.parked && l.row.FailCount == 0 }), 0)
+		at := max(slices.IndexFunc(h.parked, (*Lane).blameless), 0)
 		l := h.parked[at]
 		h.parked = slices.Delete(h.parked, at, at+1)
 		if !l.parked {
 			continue
 		}
 		l.parked, l.probing = false, true
-		h.probe, h.elected = l, true
+		h.probe, h.elected, h.lastTry = l, true, now
 		// In case that it turns out to have nothing to send.
-		m.timers.set(&h.timer, now.Add(probePatience))
+		h.due = now.Add(probePatience)
+		m.expect(h, now)
 		m.act(l, now)
 		return
 	}
@@ -160,12 +193,22 @@ func (m *Machine) tryHost(h *host, now time.Time) {
 	h.open, h.half, h.window, h.parked = false, true, 1, nil
 }
 
+// tryEarly lets one go that waits and never failed itself. What becomes of it tells nothing of others, unless it gets through.
+func (m *Machine) tryEarly(h *host, now time.Time) {
+	if at := slices.IndexFunc(h.parked, (*Lane).blameless); at >= 0 {
+		l := h.parked[at]
+		h.parked = slices.Delete(h.parked, at, at+1)
+		l.parked, l.probing, l.volunteer, h.lastTry = false, true, true, now
+		m.act(l, now)
+	}
+	m.expect(h, now)
+}
+
 // volunteers says whether a lane may see for itself whether its host is back, so that it does not wait for what others have found out:
 // one that works, or one that has failed once or twice at a host that works for others.
 func (m *Machine) volunteers(l *Lane, h *host, now time.Time) bool {
-	works := l.row.State == Live && l.row.FailSince.IsZero()
 	retries := l.probing && l.row.FailCount <= gentle && now.Sub(h.lastGood) < worksFor
-	if !works && !retries || now.Sub(h.lastTry) < tryEvery {
+	if !l.works() && !retries || now.Sub(h.lastTry) < tryEvery {
 		return false
 	}
 	l.volunteer, h.lastTry = true, now
@@ -181,17 +224,21 @@ const (
 
 // park lets a lane wait for its host.
 func (m *Machine) park(l *Lane, h *host, now time.Time) {
+	l.clean = l.works()
 	l.row.State, l.probing = Backoff, false
 	if l.row.FailSince.IsZero() {
 		l.row.FailSince = now
 	}
-	l.row.NextAt = h.timer.at
 	l.wantsRow, l.dirty = true, true
 	m.timers.set(&l.timer, l.row.FailSince.Add(m.GiveUp))
 	if !l.parked {
 		l.parked = true
 		h.parked = append(h.parked, l)
+		if at := h.soon(now); l.blameless() && at.Before(h.timer.at) {
+			m.timers.set(&h.timer, at)
+		}
 	}
+	l.row.NextAt = h.timer.at
 	l.forget()
 	m.changed[l] = struct{}{}
 }

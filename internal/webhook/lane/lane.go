@@ -125,6 +125,8 @@ type Lane struct {
 	probing, beside bool
 	headResult      Result
 	parked          bool
+	// clean means that it did not work only because its host did not.
+	clean bool
 	// volunteer means that it may try its host although that is known to be down.
 	volunteer bool
 	timer     timer
@@ -138,6 +140,9 @@ func (l *Lane) Source() string { return l.source }
 
 // Org is whose it is.
 func (l *Lane) Org() id.Org { return l.org }
+
+// works says whether the endpoint does, as far as its own deliveries tell.
+func (l *Lane) works() bool { return l.clean || l.row.State == Live && l.row.FailSince.IsZero() }
 
 // pending says whether something may be to be delivered.
 func (l *Lane) pending() bool { return len(l.items) > 0 || l.head > l.tail || l.behind }

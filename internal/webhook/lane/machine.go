@@ -280,7 +280,7 @@ func (m *Machine) act(l *Lane, now time.Time) {
 	}
 	l.queued = true
 	c := healthy
-	if l.row.State != Live || !l.row.FailSince.IsZero() {
+	if !l.works() {
 		c = troubled
 	}
 	m.gate.enqueue(h, waiter{lane: l}, c)

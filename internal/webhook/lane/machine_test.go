@@ -2,6 +2,7 @@ package lane_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -231,6 +232,76 @@ func TestGoneDisables(t *testing.T) {
 	w.settle(100 * time.Hour)
 	if row := w.rows[w.sources()[0]]; w.sends != 1 || row.State != lane.Disabled || row.Reason != lane.ReasonGone || row.Cursor != 0 {
 		t.Errorf("%d sends, %+v", w.sends, row)
+	}
+}
+
+// Endpoints that work do not wait for bad ones at their host, whatever those have done to what is known of the host.
+func TestWorkingLanesDoNotWaitForTheirNeighbours(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		w := newWorld(t, seed, 24)
+		good := w.sources()[:4]
+		takes := func(source string) time.Duration { // good ones a moment, a third of the others for long
+			switch i := slices.Index(w.sources(), source); {
+			case i < len(good):
+				return time.Duration(w.random.IntN(200)) * time.Millisecond
+			case i%3 == 0:
+				return 10 * time.Second
+			}
+			return time.Duration(w.random.IntN(400)) * time.Millisecond
+		}
+		var took time.Duration
+		w.answer = func(_ *world, source string, _ int64) lane.Result {
+			if slices.Contains(good, source) {
+				return lane.Result{Status: 200, Took: took}
+			}
+			if took > time.Second {
+				return lane.Result{Failure: "timeout", Took: took}
+			}
+			return lane.Result{Failure: "connect", Took: took}
+		}
+		for _, source := range w.sources() {
+			w.commit(source, 5)
+		}
+		type delivery struct {
+			job        *lane.Job
+			since, end time.Time
+		}
+		var under []delivery
+		for end := w.now.Add(3 * time.Second); w.now.Before(end); w.now = w.now.Add(10 * time.Millisecond) {
+			for again := true; again; {
+				again = false
+				w.machine.Tick(w.now)
+				for _, l := range w.machine.NextLoads(1000) {
+					h := w.hook(l.Source())
+					h.Host = "one"
+					w.machine.Configured(l, h, w.now)
+					again = true
+				}
+				if p, ok := w.machine.NextRead(); ok {
+					w.machine.Read(p, w.log[p.Lane.Source()][p.After:], true, w.now)
+					again = true
+				}
+				for job := w.machine.Next(w.now); job != nil; job = w.machine.Next(w.now) {
+					under = append(under, delivery{job, w.now, w.now.Add(takes(job.Lane.Source()))})
+				}
+				under = slices.DeleteFunc(under, func(d delivery) bool {
+					if w.now.Before(d.end) {
+						return false
+					}
+					took = w.now.Sub(d.since)
+					w.flying = append(w.flying[:0], d.job)
+					w.land(0)
+					again = true
+					return true
+				})
+			}
+		}
+		for _, source := range good {
+			if n := len(w.got[source]); n != 5 {
+				t.Errorf("seed %d: a working endpoint has %d of 5 events", seed, n)
+			}
+		}
 	}
 }
 

@@ -254,6 +254,7 @@ func (m *Machine) backoff(l *Lane, r Result, now time.Time) {
 }
 
 func (m *Machine) wait(l *Lane, until time.Time) {
+	l.clean = false
 	l.row.State, l.row.NextAt, l.probing = Backoff, until, false
 	l.wantsRow, l.dirty = true, true
 	m.timers.set(&l.timer, until)
