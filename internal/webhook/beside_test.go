@@ -51,9 +51,16 @@ func TestEphemeralEventsAreCoalesced(t *testing.T) {
 	if len(typing) != 2 || !strings.Contains(string(typing[0].body), `"a"`) || !strings.Contains(string(typing[1].body), `"t"`) || typing[0].header["X-Webhook-Sequence"] != nil {
 		t.Errorf("%v", typing)
 	}
-	// Those that failed did not stop the lane.
+	// Those that failed were neither tried again nor did they stop the lane.
 	r.fire(n, a, "message", 1)
 	until(t, "the next message", func() bool { return len(of("message")) == 2 })
+	tried := map[string]bool{}
+	for _, g := range of("online") {
+		if tried[g.id] {
+			t.Errorf("%s was tried again", g.id)
+		}
+		tried[g.id] = true
+	}
 	if last := of("message")[1]; last.seq != 2 || last.header["X-Webhook-Sequence"] == nil || len(of("counts")) != 0 {
 		t.Errorf("%v", last)
 	}
