@@ -47,7 +47,11 @@ ON CONFLICT (source) DO UPDATE SET watermark = excluded.watermark
 WHERE event_source.org_id = excluded.org_id AND event_source.watermark IS NULL;
 
 -- name: Oldest :one
-SELECT coalesce(min(seq), 0)::bigint AS seq FROM event WHERE org_id = @org_id AND source = @source AND at >= @since;
+-- One statement, because it sees one moment: with two, an event stored between them would count as one that can no longer be read.
+SELECT coalesce(
+    (SELECT min(e.seq) FROM event e WHERE e.org_id = @org_id AND e.source = @source AND e.at >= @since),
+    (SELECT s.last_seq + 1 FROM event_source s WHERE s.org_id = @org_id AND s.source = @source),
+    1)::bigint AS seq;
 
 -- name: Find :one
 SELECT at, seq, tx, org_id, source, id, kind, body FROM event

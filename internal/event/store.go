@@ -126,11 +126,7 @@ func (s *Store) Oldest(ctx context.Context, org id.Org, source string, since tim
 	if err != nil {
 		return 0, fmt.Errorf("read the oldest event of %s: %w", source, err)
 	}
-	if seq > 0 {
-		return seq, nil
-	}
-	head, err := s.Head(ctx, org, source)
-	return head.LastSeq + 1, err
+	return seq, nil
 }
 
 // idSpread is how far the time in an event's id may be from when it was stored.

@@ -60,6 +60,33 @@ func (r *rig) events(o id.Org, source string, from, n int64, at time.Time) event
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
+// The oldest event of a source that has none yet is its first, also while that is being committed: whoever began behind it would miss it.
+func TestTheOldestIsNeverBehindTheFirst(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for range 50 {
+		source := string(id.New[id.Account]())
+		b := r.events(r.org, source, 1, 2, now())
+		b.Buckets = []event.Progress{r.claim(source, 1)}
+		committed := make(chan error, 1)
+		go func() {
+			_, err := r.Commit(context.WithoutCancel(t.Context()), &b)
+			committed <- err
+		}()
+		for over := false; !over; {
+			select {
+			case err := <-committed:
+				must(t, err)
+				over = true
+			default:
+			}
+			oldest, err := r.Oldest(t.Context(), r.org, source, now().Add(-time.Hour))
+			must(t, err)
+			equal(t, 1, oldest)
+		}
+	}
+}
+
 // What is committed can be read by its source, and the next who claims the bucket goes on behind it.
 func TestWhatIsCommittedIsThere(t *testing.T) {
 	t.Parallel()
