@@ -12,7 +12,11 @@ import (
 
 // Events that are not stored are sent once or not at all, to webhooks that keep up, and at most one per account, kind and second.
 
-const shortEvery = time.Second
+const (
+	shortEvery = time.Second
+	// shortLate is how long one waits at most for its webhook to be read. Later nobody wants it.
+	shortLate = 5 * time.Second
+)
 
 type shortKey struct{ source, kind string }
 
@@ -97,22 +101,24 @@ func (w *Webhooks) releaseShort() {
 
 // sendShort sends an event once, if its webhook keeps up and wants it.
 func (w *Webhooks) sendShort(e *event.Stored) {
+	heard := w.Now()
 	w.mu.Lock()
-	h := w.held[event.Bucket(e.Source)]
-	hook := w.machine.Live(e.Org, e.Source)
-	loading, halted := w.machine.Loading(), w.machine.Halted()
+	w.machine.Live(e.Org, e.Source, func(hook *lane.Hook) {
+		h := w.held[event.Bucket(e.Source)]
+		if w.machine.Halted() || h == nil || hook.Match != nil && !hook.Match(e.Kind) || w.Now().Sub(heard) > shortLate {
+			return
+		}
+		w.workers.Go(func() {
+			h.do(func(ctx context.Context) {
+				w.slot(ctx, e.Org, hook.Host, func() lane.Result {
+					return w.send(ctx, endpointOf(hook), e, note{attempt: 1, cause: CauseLive})
+				})
+			})
+		})
+	})
+	loading := w.machine.Loading()
 	w.mu.Unlock()
 	if loading {
 		signal(w.loads)
 	}
-	if halted || h == nil || hook == nil || hook.Match != nil && !hook.Match(e.Kind) {
-		return
-	}
-	w.workers.Go(func() {
-		h.do(func(ctx context.Context) {
-			w.slot(ctx, e.Org, hook.Host, func() lane.Result {
-				return w.send(ctx, endpointOf(hook), e, note{attempt: 1, cause: CauseLive})
-			})
-		})
-	})
 }

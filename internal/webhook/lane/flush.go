@@ -3,7 +3,6 @@ package lane
 import (
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/id"
 )
 
@@ -217,24 +216,4 @@ func (m *Machine) Stats() Stats {
 		}
 	}
 	return s
-}
-
-// Live says whether events that are not stored can be sent to a source, and by which webhook.
-func (m *Machine) Live(org id.Org, source string) *Hook {
-	l := m.lanes[source]
-	if l == nil {
-		b := m.buckets[event.Bucket(source)]
-		if b == nil || !b.runs() {
-			return nil
-		}
-		l = m.lane(org, source, b)
-	}
-	if !l.known {
-		m.load(l)
-		return nil
-	}
-	if l.hook == nil || !l.row.State.sends() {
-		return nil
-	}
-	return l.hook
 }

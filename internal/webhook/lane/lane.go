@@ -98,6 +98,8 @@ type Lane struct {
 	hook *Hook
 	// known means that hook is; it is nil if there is none.
 	known, loading bool
+	// asking are to be given the hook when it is known, for events that are not stored.
+	asking []func(*Hook)
 	// placed means that cursor is.
 	placed bool
 

@@ -372,6 +372,7 @@ func (m *Machine) Configured(l *Lane, h *Hook, now time.Time) {
 	}
 	l.loading = false
 	l.known, l.hook = true, h
+	defer l.answer()
 	if h == nil {
 		m.empty(l)
 		return
