@@ -14,8 +14,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
-	"github.com/stagedoor/stagedoor/internal/front"
 	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/pace"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/spa"
 )
@@ -32,7 +32,7 @@ type console struct {
 	signIn *template.Template
 	guard  *http.CrossOriginProtection
 	// tries bounds wrong tokens, of each source and of all together.
-	tries  front.Sources
+	tries  pace.Pace
 	across *rate.Limiter
 }
 
@@ -47,7 +47,7 @@ func newConsole(a *Admin, who *operators) *console {
 	c := &console{
 		Admin: a, who: who, site: spa.New(a.Site), mux: http.NewServeMux(), signIn: template.Must(template.New("sign-in").Parse(signInText)),
 		guard:  http.NewCrossOriginProtection(),
-		tries:  front.NewSources(triesPerMinute, a.Now),
+		tries:  pace.New(triesPerMinute, time.Minute, a.Now),
 		across: rate.NewLimiter(rate.Every(time.Minute/triesOfAll), triesOfAll),
 	}
 	c.mux.HandleFunc("GET /ops/sign-in", c.getSignIn)

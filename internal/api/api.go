@@ -38,6 +38,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/pace"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/sandboxctl"
@@ -111,14 +112,15 @@ type API struct {
 	Deps
 	table *route.Table
 	pages pages
-	polls polls
+	// polls are those of each attempt that are free.
+	polls pace.Pace
 	// document makes the OpenAPI document once, when all operations are in.
 	document func() ([]byte, error)
 }
 
 // New makes the face. It fails if a document it serves cannot be read.
 func New(d Deps) (*API, error) {
-	a := &API{Deps: d, polls: newPolls()}
+	a := &API{Deps: d, polls: pace.New(freePolls, freePollsWithin, d.Now)}
 	a.table = route.New(route.Deps{
 		Config: route.Config{
 			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",

@@ -6,9 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
-
-	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
@@ -118,28 +115,15 @@ func drawQR(text, accept string) (media string, body []byte, err error) {
 	return "image/svg+xml", code.SVG(480), nil
 }
 
-// polls are how often attempts are asked for. Beyond what is free a poll counts as a call.
-type polls struct {
-	byAttempt cache.Cache[id.Attempt, *rate.Limiter]
-}
-
+// An attempt may be asked for so often before a poll counts as a call: two a second.
 const (
-	freePolls     = 2 // per second
-	freePollBurst = 10
-	polledAtOnce  = 100_000
+	freePolls       = 10
+	freePollsWithin = 5 * time.Second
 )
-
-func newPolls() polls {
-	return polls{cache.NewUsed[id.Attempt, *rate.Limiter](polledAtOnce, time.Minute)}
-}
-
-func (p polls) free(at id.Attempt, now time.Time) bool {
-	return p.byAttempt.GetOrMake(at, func() *rate.Limiter { return rate.NewLimiter(freePolls, freePollBurst) }).AllowN(now, 1)
-}
 
 // poll counts a poll that is not free.
 func (a *API) poll(ctx context.Context, at id.Attempt) error {
-	if a.polls.free(at, a.Now()) {
+	if a.polls.Take(string(at)) {
 		return nil
 	}
 	p := route.Caller(ctx)

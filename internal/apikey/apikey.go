@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/outbox"
+	"github.com/stagedoor/stagedoor/internal/pace"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/scope"
@@ -66,12 +67,14 @@ type Deps struct {
 // Keys is the service.
 type Keys struct {
 	Deps
-	known    known
-	guessers guessers
+	known  known
+	misses pace.Pace
 }
 
 // New makes the service.
-func New(d Deps) *Keys { return &Keys{Deps: d, known: newKnown(), guessers: newGuessers()} }
+func New(d Deps) *Keys {
+	return &Keys{Deps: d, known: newKnown(), misses: pace.New(missesPerMinute, time.Minute, d.Now)}
+}
 
 // MaxLabel bounds a label, in characters.
 const MaxLabel = 120

@@ -3,31 +3,16 @@ package apikey
 import (
 	"time"
 
-	"golang.org/x/time/rate"
-
-	"github.com/stagedoor/stagedoor/internal/cache"
 	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // Nobody can guess a key of 256 bits, but trying costs the database a look-up each time. A source may miss this often
 // before its unknown keys are no longer looked up; keys that are in memory are not affected.
-const (
-	missesPerMinute = 20
-	knownSources    = 100_000
-)
+const missesPerMinute = 20
 
-type guessers struct {
-	bySource cache.Cache[string, *rate.Limiter]
-}
-
-func newGuessers() guessers {
-	return guessers{cache.NewUsed[string, *rate.Limiter](knownSources, 10*time.Minute)}
-}
-
-// check refuses a source that has missed too often.
-func (g guessers) check(source string) error {
-	l, ok := g.bySource.Get(source)
-	if !ok || l.Tokens() >= 1 {
+// Guess refuses a source that has sent too much which does not exist. Missed counts one more.
+func (s *Keys) Guess(source string) error {
+	if !s.misses.Spent(source) {
 		return nil
 	}
 	return problem.QuotaExceeded.New("Too many keys that do not exist were sent from this network.").
@@ -35,9 +20,5 @@ func (g guessers) check(source string) error {
 		With("reason", "auth_failures").With("limit", missesPerMinute).With("current", missesPerMinute)
 }
 
-// missed counts a key that does not exist.
-func (g guessers) missed(source string) {
-	g.bySource.GetOrMake(source, func() *rate.Limiter {
-		return rate.NewLimiter(rate.Every(time.Minute/missesPerMinute), missesPerMinute)
-	}).Allow()
-}
+// Missed counts something that a source sent and that does not exist.
+func (s *Keys) Missed(source string) { s.misses.Take(source) }

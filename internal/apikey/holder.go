@@ -36,9 +36,3 @@ func (s *Keys) Holder(ctx context.Context, owner id.Org, key id.Key) (*Principal
 	}
 	return p, s.usable(p)
 }
-
-// Guess refuses a source that has sent too much which does not exist. Missed counts one more.
-func (s *Keys) Guess(source string) error { return s.guessers.check(source) }
-
-// Missed counts something that a source sent and that does not exist.
-func (s *Keys) Missed(source string) { s.guessers.missed(source) }

@@ -45,7 +45,7 @@ func (s *Keys) BySession(ctx context.Context, cookie secret.String, owner id.Org
 	p, found := s.known.keys.Get(h)
 	if !found || !s.fresh(p) || p.Org.SuspendedAt != nil {
 		if !found || p.unknown {
-			if err := s.guessers.check(source); err != nil {
+			if err := s.Guess(source); err != nil {
 				return nil, false, err
 			}
 		}

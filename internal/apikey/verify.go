@@ -78,7 +78,7 @@ func (s *Keys) Verify(ctx context.Context, token, source string) (*Principal, er
 	// suspension would not be noticed.
 	if !ok || !s.fresh(p) || p.Org.SuspendedAt != nil {
 		if !ok || p.unknown {
-			if err := s.guessers.check(source); err != nil {
+			if err := s.Guess(source); err != nil {
 				return nil, err
 			}
 		}
@@ -86,7 +86,7 @@ func (s *Keys) Verify(ctx context.Context, token, source string) (*Principal, er
 			return nil, err
 		}
 		if p.unknown {
-			s.guessers.missed(source)
+			s.Missed(source)
 		}
 	}
 	return p, s.usable(p)

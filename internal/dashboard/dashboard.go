@@ -20,10 +20,10 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
-	"github.com/stagedoor/stagedoor/internal/front"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/pace"
 	"github.com/stagedoor/stagedoor/internal/route/origin"
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/spa"
@@ -116,8 +116,8 @@ type Dashboard struct {
 	provider            *provider
 	keeper              keeper
 	origins             origin.Guard
-	posts               front.Sources
-	misses              front.Sources
+	posts               pace.Pace
+	misses              pace.Pace
 }
 
 // What one source may do in a minute: sign in and send forms, and open links that do not exist. Tokens of 256 bits cannot be guessed;
@@ -135,7 +135,7 @@ func New(d Deps) (*Dashboard, error) {
 		posts, misses = devPerMinute, devPerMinute // tests of a developer's sign in all the time
 	}
 	b := &Dashboard{
-		Deps: d, mux: http.NewServeMux(), origins: origin.New(d.Config.PublicURL), posts: front.NewSources(posts, d.Now), misses: front.NewSources(misses, d.Now),
+		Deps: d, mux: http.NewServeMux(), origins: origin.New(d.Config.PublicURL), posts: pace.New(posts, time.Minute, d.Now), misses: pace.New(misses, time.Minute, d.Now),
 		site: spa.New(d.Site), provider: newProvider(d.Config.OIDC, d.Config.PublicURL, d.Client, d.Now),
 	}
 	var err error

@@ -1,5 +1,5 @@
-// Package front is what the faces that show pages have in common: what one source may do (sources.go), a record of what was answered,
-// and what is logged of it. A page's address may hold a token, so a log names the page and never the address.
+// Package front is what the faces that show pages have in common: a record of what was answered, and what is
+// logged of it. A page's address may hold a token, so a log names the page and never the address.
 package front
 
 import (

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/front"
 	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/pace"
 )
 
 //go:embed static templates
@@ -60,8 +61,8 @@ type Hosted struct {
 	// version is of all files together; it makes an address of a file good for ever.
 	version string
 	guard   *http.CrossOriginProtection
-	posts   front.Sources
-	misses  front.Sources
+	posts   pace.Pace
+	misses  pace.Pace
 	streams atomic.Int64
 }
 
@@ -69,7 +70,7 @@ type Hosted struct {
 func New(d Deps) (*Hosted, error) {
 	h := &Hosted{
 		Deps: d, mux: http.NewServeMux(), assets: map[string]asset{}, guard: http.NewCrossOriginProtection(),
-		posts: front.NewSources(postsPerMinute, d.Now), misses: front.NewSources(missesPerMinute, d.Now),
+		posts: pace.New(postsPerMinute, time.Minute, d.Now), misses: pace.New(missesPerMinute, time.Minute, d.Now),
 	}
 	var err error
 	if h.words, err = loadWords(); err != nil {

@@ -1,0 +1,44 @@
+package pace_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/pace"
+)
+
+func TestEachHasItsOwnPace(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	p := pace.New(3, time.Minute, func() time.Time { return now })
+	take := func(one string, want bool) {
+		t.Helper()
+		if got := p.Take(one); got != want {
+			t.Errorf("%s may go on: %t", one, got)
+		}
+	}
+	spent := func(one string, want bool) {
+		t.Helper()
+		if got := p.Spent(one); got != want {
+			t.Errorf("%s has nothing left: %t", one, got)
+		}
+	}
+	spent("a", false) // whoever has done nothing
+	for range 3 {
+		take("a", true)
+	}
+	spent("a", true)
+	take("a", false)
+	take("b", true)
+	spent("b", false)
+	now = now.Add(20 * time.Second)
+	spent("a", false) // asking costs nothing
+	spent("a", false)
+	take("a", true)
+	take("a", false)
+	now = now.Add(time.Minute)
+	for range 3 {
+		take("a", true)
+	}
+	take("a", false)
+}
