@@ -22,8 +22,6 @@ import (
 // state is what a data directory remembers from one run to the next.
 type state struct {
 	path string
-	// lock is held as long as it is open, and it would be closed if nobody knew of it.
-	lock *os.File
 	// Ports are kept so that addresses stay the same; one that is taken is exchanged.
 	Ports map[string]int `json:"ports"`
 	// The secrets are made once.
@@ -41,15 +39,16 @@ func openState(dir string) (*state, error) {
 			return nil, fmt.Errorf("make %s: %w", d, err)
 		}
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	// A plain descriptor: an os.File would be closed, and the lock given up, once nothing refers to it.
+	lock, err := syscall.Open(filepath.Join(dir, "lock"), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = lock.Close()
+	if err := syscall.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = syscall.Close(lock)
 		return nil, &shell.Fault{Code: shell.ExitOther, Text: "another stagedoor dev uses " + dir, Hint: "Use it with --profile dev, or run a second one with --data DIR."}
 	}
-	s := &state{path: filepath.Join(dir, "state.json"), lock: lock, Ports: map[string]int{}}
+	s := &state{path: filepath.Join(dir, "state.json"), Ports: map[string]int{}}
 	text, err := os.ReadFile(s.path)
 	if err == nil {
 		err = json.Unmarshal(text, s)
