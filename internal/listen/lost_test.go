@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/listen"
@@ -18,7 +17,7 @@ func TestANodeThatDoesNotKnowThatItsLeasesAreGoneChangesNothing(t *testing.T) {
 	first := r.node("a", func(d *listen.Deps) { d.Leases = &cutOff{d.Leases, frozen} })
 	a, login := r.connect()
 	r.up(a)
-	r.generate(100, time.Minute, login)
+	r.generate(100, login)
 	r.until("events come", func() bool { _, ids := r.stored(a); return len(ids) > 20 })
 	close(frozen)
 	r.node("b")
@@ -50,7 +49,7 @@ func TestALogThatIsLostIsFilledAgain(t *testing.T) {
 		a, login := r.connect()
 		all, logins = append(all, one{r.up(a), login}), append(logins, login)
 	}
-	r.generate(40, time.Minute, logins...)
+	r.generate(40, logins...)
 	for i := range 3 {
 		r.until("events come", func() bool { _, ids := r.stored(all[0].Account); return len(ids) > 60*(i+1) })
 		r.nats.Kill()

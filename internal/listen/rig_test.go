@@ -317,10 +317,10 @@ func (r *rig) happen(login string, times int) {
 	}
 }
 
-// generate makes things happen, for as long as is said or until happened ends it.
-func (r *rig) generate(perSecond float64, lasting time.Duration, logins ...string) {
+// generate makes things happen until happened ends it: however slow this machine is, there is something to come.
+func (r *rig) generate(perSecond float64, logins ...string) {
 	r.t.Helper()
-	r.control(http.MethodPost, "generate", map[string]any{"logins": logins, "events_per_sec": perSecond, "for_sec": lasting.Seconds()})
+	r.control(http.MethodPost, "generate", map[string]any{"logins": logins, "events_per_sec": perSecond, "for_sec": time.Hour.Seconds()})
 }
 
 // happened waits until each creator has had so many frames, and lets no more come.
