@@ -194,7 +194,7 @@ func TestStreamsEndWithAProblem(t *testing.T) {
 func TestStreamsOnARealConnection(t *testing.T) {
 	t.Parallel()
 	f := newFace(t, nil)
-	serverLimit := 100 * time.Millisecond
+	serverLimit := 500 * time.Millisecond
 	route.Plain(f.Table, route.Operation{
 		ID: "events", Method: http.MethodGet, Path: "/events", Tag: "T", Summary: "S", Status: http.StatusOK, Streams: true,
 	}, func(w http.ResponseWriter, r *http.Request) error {

@@ -73,7 +73,7 @@ func TestWaitReadsWhatTheCallerPrefers(t *testing.T) {
 func TestLongOperationsOutliveTheServersLimits(t *testing.T) {
 	t.Parallel()
 	f := newFace(t, nil)
-	serverLimit := 100 * time.Millisecond
+	serverLimit := 500 * time.Millisecond
 	for _, op := range []route.Operation{
 		{ID: "long", Path: "/long", Timeout: 20 * time.Second}, {ID: "short", Path: "/short"},
 	} {

@@ -239,7 +239,7 @@ func TestAKnownOrgWorksADayWithoutTheService(t *testing.T) {
 	t.Parallel()
 	s := newStand(t)
 	server, _ := kmstest.NewTransit(t, false)
-	transit, err := kms.OpenTransit(kms.TransitConfig{Address: server.URL, Key: server.Key, Token: secret.New(server.Token), Timeout: 50 * time.Millisecond})
+	transit, err := kms.OpenTransit(kms.TransitConfig{Address: server.URL, Key: server.Key, Token: secret.New(server.Token), Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

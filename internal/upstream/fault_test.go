@@ -65,7 +65,7 @@ func TestTroubleOfThePlatformIsToldAsWhatItIs(t *testing.T) {
 func (r *rig) hasty(s upstream.Session, name, args string) error {
 	r.t.Helper()
 	m := *upstreamtest.Method(r.t, r.catalog, name)
-	m.Timeout = 200 * time.Millisecond
+	m.Timeout = time.Second
 	parsed, err := m.FromObject([]byte(args), false)
 	if err != nil {
 		r.t.Fatal(err)
