@@ -23,7 +23,7 @@ type fault struct {
 
 // How long each part of the test takes.
 const (
-	calm     = 2 * time.Second
+	calm     = 3 * time.Second
 	trouble  = 6 * time.Second
 	settling = 1500 * time.Millisecond // until the breaker of every node has opened
 )
@@ -71,7 +71,7 @@ func redisTrouble(t *testing.T, f fault) {
 	f.cease(redis, link)
 	healed := time.Now()
 	<-time.After(calm)
-	outcomes := l.end()
+	ended, outcomes := time.Now(), l.end()
 
 	answered := int64(0)
 	for _, o := range outcomes {
@@ -80,19 +80,16 @@ func redisTrouble(t *testing.T, f fault) {
 		}
 		answered++
 	}
-	before := percentile(outcomes, 0.99, func(o outcome) bool { return o.started.After(began) && o.started.Before(hurt) })
-	during := percentile(outcomes, 0.99, func(o outcome) bool {
-		return o.started.After(hurt.Add(settling)) && o.started.Before(healed)
-	})
+	calmly, during := max(quietest(outcomes, began, hurt), quietest(outcomes, healed, ended)), quietest(outcomes, hurt.Add(settling), healed)
 	var total float64
 	await(t, "the month to have every call that was answered", 20*time.Second, func() bool {
 		usage := nodes[1].Call(t, http.MethodGet, "/v1/me/usage", owner.Key, nil).JSON()
 		total, _ = usage["usage"].(map[string]any)["calls"].(map[string]any)["total"].(float64)
 		return int64(total) == answered && stored(t, database, owner.ID) == answered
 	})
-	t.Logf("%d calls, all answered with 200; p99 %s before, %s once noticed; the month says %d", answered, before, during, int64(total))
-	if during > before+30*time.Millisecond {
-		t.Errorf("p99 rose from %s to %s", before, during)
+	t.Logf("%d calls, all answered with 200; p99 of the quietest second %s without trouble, %s once noticed; the month says %d", answered, calmly, during, int64(total))
+	if during > calmly+15*time.Millisecond { // every call that waits for Redis waits for 25
+		t.Errorf("p99 rose from %s to %s", calmly, during)
 	}
 }
 

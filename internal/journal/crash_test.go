@@ -103,7 +103,7 @@ func TestAKilledNodeLosesAboutASecond(t *testing.T) {
 		// A flush takes a while itself on a busy machine.
 		lost := killed.Sub(noted[kept])
 		t.Logf("%d noted, the last %d lost: %s", len(noted), len(noted)-kept, lost)
-		if lost > 2*time.Second {
+		if lost > 3*time.Second {
 			t.Errorf("%s are lost", lost)
 		}
 	}

@@ -21,13 +21,13 @@ func TestSlotsFollowTheNodes(t *testing.T) {
 	f := newField(t)
 	f.bus = true
 	one := f.start(name(1), time.Hour)
-	f.await("one node has all", 20*time.Second, f.spread(one))
+	f.await("one node has all", time.Minute, f.spread(one))
 	two := f.start(name(2), -time.Hour)
-	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	f.await("two nodes share", time.Minute, f.spread(one, two))
 	three := f.start(name(3), 24*time.Hour)
-	f.await("three nodes share", 20*time.Second, f.spread(one, two, three))
+	f.await("three nodes share", time.Minute, f.spread(one, two, three))
 	two.stop()
-	took := f.await("two nodes are left", 20*time.Second, f.spread(one, three))
+	took := f.await("two nodes are left", time.Minute, f.spread(one, three))
 	t.Logf("handed over in %v", took)
 	if took > quick.TTL/2 {
 		t.Errorf("the hand-over took %v", took)
@@ -44,9 +44,9 @@ func TestSlotsAreHandedOverWithoutTheBus(t *testing.T) {
 	t.Parallel()
 	f := newField(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
-	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	f.await("two nodes share", time.Minute, f.spread(one, two))
 	one.stop()
-	if took := f.await("one is left", 20*time.Second, f.spread(two)); took > quick.TTL-quick.Beat {
+	if took := f.await("one is left", time.Minute, f.spread(two)); took > quick.TTL-quick.Beat {
 		t.Errorf("the hand-over took %v", took)
 	}
 }
@@ -56,11 +56,11 @@ func TestSlotsOfADeadNodeAreTaken(t *testing.T) {
 	t.Parallel()
 	f := newField(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
-	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	f.await("two nodes share", time.Minute, f.spread(one, two))
 	one.kill()
-	took := f.await("the other has all", 20*time.Second, f.spread(two))
+	took := f.await("the other has all", time.Minute, f.spread(two))
 	t.Logf("taken after %v", took)
-	if took < quick.TTL-2*quick.Beat || took > quick.TTL+2*quick.Beat+time.Second { // a second for a busy machine
+	if took < quick.TTL-2*quick.Beat || took > quick.TTL+2*quick.Beat+3*time.Second { // some for a busy machine
 		t.Errorf("it took %v", took)
 	}
 }
@@ -70,7 +70,7 @@ func TestAShortOutageChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := newField(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
-	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	f.await("two nodes share", time.Minute, f.spread(one, two))
 	f.mu.Lock()
 	before := make(map[int]int64)
 	for slot, h := range f.now {
@@ -83,7 +83,7 @@ func TestAShortOutageChangesNothing(t *testing.T) {
 		n.link.setCut(false)
 	}
 	three := f.start(name(3), 0) // shows that the others go on
-	f.await("three nodes share", 20*time.Second, f.spread(one, two, three))
+	f.await("three nodes share", time.Minute, f.spread(one, two, three))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for slot, h := range f.now {
@@ -101,12 +101,12 @@ func TestANodeThatIsCutOffStopsInTime(t *testing.T) {
 	t.Parallel()
 	f := newField(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
-	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	f.await("two nodes share", time.Minute, f.spread(one, two))
 	one.link.setCut(true)
-	f.await("the node has stopped", 20*time.Second, func() bool { return f.lapsed[one.name] > 0 && f.shares()[one.name] == 0 })
-	f.await("the other has all", 20*time.Second, f.spread(two))
+	f.await("the node has stopped", time.Minute, func() bool { return f.lapsed[one.name] > 0 && f.shares()[one.name] == 0 })
+	f.await("the other has all", time.Minute, f.spread(two))
 	one.link.setCut(false)
-	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	f.await("two nodes share", time.Minute, f.spread(one, two))
 }
 
 // The database away for everybody: all stop, and all go on when it is back.
@@ -114,13 +114,13 @@ func TestEverybodyStopsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	f := newField(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
-	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	f.await("two nodes share", time.Minute, f.spread(one, two))
 	one.link.setCut(true)
 	two.link.setCut(true)
-	f.await("both have stopped", 20*time.Second, func() bool { return len(f.now) == 0 })
+	f.await("both have stopped", time.Minute, func() bool { return len(f.now) == 0 })
 	one.link.setCut(false)
 	two.link.setCut(false)
-	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	f.await("two nodes share", time.Minute, f.spread(one, two))
 }
 
 // Nodes are cut off, killed, stopped and started at random: never do two have a slot, and in the end all slots are held.
@@ -155,7 +155,7 @@ func TestChaos(t *testing.T) {
 	for _, n := range nodes {
 		n.link.setCut(false)
 	}
-	f.await("all slots are held", 30*time.Second, f.spread(nodes...))
+	f.await("all slots are held", time.Minute, f.spread(nodes...))
 }
 
 // A node learns from the database of slots that it has without knowing, because an answer was lost: those that should be its own it
@@ -164,10 +164,10 @@ func TestLostAnswersAreMadeUpFor(t *testing.T) {
 	t.Parallel()
 	f := newField(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
-	f.await("two nodes share", 20*time.Second, f.spread(one, two))
+	f.await("two nodes share", time.Minute, f.spread(one, two))
 	one.stop()
 	two.stop()
-	f.await("nobody has any", 20*time.Second, func() bool { return len(f.now) == 0 })
+	f.await("nobody has any", time.Minute, func() bool { return len(f.now) == 0 })
 	<-one.ended
 	<-two.ended
 	link := newLink(t, f.database)
@@ -179,7 +179,7 @@ func TestLostAnswersAreMadeUpFor(t *testing.T) {
 	})
 	three := f.start(name(3), 0)
 	four := f.start(name(4), 0)
-	f.await("the new ones share", 20*time.Second, f.spread(three, four))
+	f.await("the new ones share", time.Minute, f.spread(three, four))
 	var slot int
 	var had holder
 	f.mu.Lock()
@@ -190,7 +190,7 @@ func TestLostAnswersAreMadeUpFor(t *testing.T) {
 	}
 	f.mu.Unlock()
 	exec(t, link, fmt.Sprintf("UPDATE lease_slot SET holder = 'node-3', epoch = epoch + 1 WHERE slot = %d", slot))
-	f.await("it is given back", 20*time.Second, func() bool { return f.now[slot].node == four.name && f.now[slot].epoch > had.epoch+1 })
+	f.await("it is given back", time.Minute, func() bool { return f.now[slot].node == four.name && f.now[slot].epoch > had.epoch+1 })
 }
 
 // A hold that returns of its own accord gets its slot again, with another epoch.

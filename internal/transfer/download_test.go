@@ -279,7 +279,7 @@ func TestAFileThatBreaksOffIsNotWhole(t *testing.T) {
 // A transfer lives longer than the server gives a request, in both directions, as long as something moves.
 func TestATransferOutlivesTheServersLimits(t *testing.T) {
 	t.Parallel()
-	const limit, pieces = 500 * time.Millisecond, 8
+	const limit, pieces = 1500 * time.Millisecond, 8
 	r := newRig(t, setup{timeout: limit})
 	piece := content(20 << 10)
 	r.front.play("/media/", func(w http.ResponseWriter, req *http.Request) {
