@@ -11,7 +11,7 @@ const flaky = () => {
   return {
     made: over(answers(), { '/v1/usage/series': () => (asked++, problem(503, 'service-unavailable', 'Try again in a moment.', { retryable: true })) }),
     async act(page) {
-      await page.getByText('We could not load the calls').waitFor({ timeout: 12_000 })
+      await page.getByText('We could not load the calls').waitFor({ timeout: 30_000 })
       if (asked !== 3) throw new Error(`asked ${asked} times instead of 3`)
     },
   }

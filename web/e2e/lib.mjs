@@ -69,8 +69,8 @@ export async function signIn(page, { email, name, environment = 'sandbox' } = {}
 
 /** Waits until nothing is loading any more, as far as can be seen. */
 export async function settled(page) {
-  await page.waitForSelector('main h1', { timeout: 15_000 })
-  await page.waitForFunction(() => document.querySelectorAll('.shimmer').length === 0, null, { timeout: 10_000 }).catch(() => {})
+  await page.waitForSelector('main h1', { timeout: 60_000 })
+  await page.waitForFunction(() => document.querySelectorAll('.shimmer').length === 0, null, { timeout: 30_000 }).catch(() => {})
   await page.waitForTimeout(150)
 }
 

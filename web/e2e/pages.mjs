@@ -40,7 +40,7 @@ async function check({ page, wrong, server }, [root, name, path, made, { see = [
     } else await soon(settled(page))
     if (act) await soon(act(page))
     for (const text of [promised[state] ?? [], see].flat()) {
-      await page.waitForFunction((t) => document.body.innerText.toLowerCase().includes(t.toLowerCase()), text, { timeout: 4000 }).catch(() => found.push(`does not say “${text}”`))
+      await page.waitForFunction((t) => document.body.innerText.toLowerCase().includes(t.toLowerCase()), text, { timeout: 30_000 }).catch(() => found.push(`does not say “${text}”`))
     }
     if (state === 'many') {
       const rows = await page.locator('tbody tr, [role=option], main li').count()
@@ -85,7 +85,7 @@ await Promise.all(
   [1, 2].map(async () => {
     const server = await serve(streams)
     const tab = { ...(await open(browser, { at: server.url })), server }
-    tab.page.setDefaultTimeout(15_000)
+    tab.page.setDefaultTimeout(30_000)
     tab.page.setDefaultNavigationTimeout(60_000)
     for (let c = waiting.shift(); c && browser.isConnected(); c = waiting.shift()) {
       const from = Date.now()

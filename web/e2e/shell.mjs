@@ -21,6 +21,7 @@ const clean = async (page, what) => {
   for (const f of found) console.log(`     ${what}: ${f}`)
   check(`${what}: nothing for axe, no sideways scroll`, found.length === 0)
 }
+const gone = (what) => what.waitFor({ state: 'detached' }).then(() => true, () => false)
 const start = async (options) => {
   const got = await open(browser, options)
   if (!fake) await signIn(got.page)
@@ -48,7 +49,7 @@ const start = async (options) => {
     await page.keyboard.press('Control+k')
     await page.getByRole('combobox').fill(`${prefix}_01k9zzzzzzzzzzzzzzzzzzx7q2`)
     await page.keyboard.press('Enter')
-    const there = await page.waitForURL((url) => url.href.includes('/app' + to), { timeout: 5000 }).then(() => true, () => false)
+    const there = await page.waitForURL((url) => url.href.includes('/app' + to), { timeout: 30_000 }).then(() => true, () => false)
     check(`${prefix}_ leads to ${to}`, there)
     await page.getByRole('combobox').waitFor({ state: 'detached' })
     // The last two open a dialog of their own; one that comes later would close the palette again.
@@ -74,8 +75,7 @@ const start = async (options) => {
   await page.screenshot({ path: dir + 'person.png' })
   await page.keyboard.press('Escape')
   await page.getByRole('button', { name: 'Live', exact: true }).click()
-  await page.waitForTimeout(500)
-  check('Live has no sandbox bar', (await page.getByText('No real creators are contacted').count()) === 0)
+  check('Live has no sandbox bar', await gone(page.getByText('No real creators are contacted')))
   await page.screenshot({ path: dir + 'live.png' })
   check('nothing went wrong: ' + wrong.join('; '), wrong.length === 0)
   await context.close()
@@ -88,8 +88,7 @@ const start = async (options) => {
   await page.screenshot({ path: dir + 'menu-360.png' })
   await page.getByRole('dialog').getByRole('link', { name: 'Limits & usage' }).click()
   await page.waitForURL('**/usage')
-  await page.waitForTimeout(300)
-  check('choosing a page closes the menu', (await page.getByRole('dialog').count()) === 0)
+  check('choosing a page closes the menu', await gone(page.getByRole('dialog')))
   check('nothing went wrong on the phone: ' + wrong.join('; '), wrong.length === 0)
   await context.close()
 }

@@ -66,6 +66,7 @@ await Promise.all(
     const server = await serve({ ...streams, streams: { ...streams.streams, '/v1/events': poisoned } })
     const { page, wrong } = await open(browser, { at: server.url })
     page.setDefaultTimeout(3000)
+    page.setDefaultNavigationTimeout(60_000)
     page.on('dialog', (d) => (wrong.push('a dialog opened: ' + d.message()), d.dismiss()))
     for (let c = waiting.shift(); c; c = waiting.shift()) {
       const [root, name, path, made, act] = c
@@ -76,6 +77,7 @@ await Promise.all(
       await settled(page).catch((e) => found.push('not settled: ' + e.message.split('\n')[0]))
       // What opens on a click is tried; words that it looks for may be poisoned.
       if (act) await act(page).catch(() => {})
+      await page.waitForFunction((mark) => document.body.innerText.includes(mark), mark, { timeout: 30_000 }).catch(() => {})
       const got = await page.evaluate((mark) => {
         const out = []
         const run = /^\s*(javascript|vbscript|data):/i
