@@ -202,10 +202,10 @@ def script(page, out):
             behind = "background" in block.words
             parts.append(f"{'background' if behind else 'foreground'} {block.language} {program(block, out)}\nend\n")
             if block.each:
-                parts.append(f"checking {block.line}\n{block.each}\n")
+                parts.append(f"checking {block.line}\n{block.each}\npassed\n")
             if behind:
                 parts.append("stop\n")
-        parts.extend(f"checking {block.line}\n{check}\n" for check in block.checks)
+        parts.extend(f"checking {block.line}\n{check}\npassed\n" for check in block.checks)
     if count:
         (out / "page.sh").write_text("".join(parts))
     print(count)
