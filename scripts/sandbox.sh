@@ -44,7 +44,8 @@ BasicAuth stagedoor $(proxy_password "$1")
 Bind $(proxy_source "$1")
 # Tunnels lead to the sandbox's port and to no other.
 ConnectPort $(outside_port sandbox)
-MaxClients 600
+# An account has a live socket and one or two for calls: enough for about a thousand accounts in each region.
+MaxClients 3000
 # Seconds without a byte. Live sockets speak more often than that.
 Timeout 600
 # Not every connection: the nodes try each proxy every few seconds.
@@ -54,7 +55,7 @@ EOT
 
 # A tunnel takes two files of the proxy's; the usual limit is 1,024.
 with_files() { # COMMAND…
-  ulimit -S -n 2048 2>/dev/null || true
+  ulimit -S -n 8192 2>/dev/null || true
   "$@"
 }
 
