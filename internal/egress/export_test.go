@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"net"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"time"
@@ -26,6 +27,15 @@ func Near(c PublicConfig, network netip.Prefix, port int, floor, total time.Dura
 	p.guard.open = append(p.guard.open, network)
 	p.port, p.floor, p.total = strconv.Itoa(port), floor, total
 	return p
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (do roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return do(r) }
+
+// Instead has something else answer.
+func (p *Public) Instead(do func(*http.Request) (*http.Response, error)) {
+	p.transport.RegisterProtocol("https", roundTrip(do))
 }
 
 // Allows says whether webhooks may go to an address.

@@ -236,6 +236,10 @@ func (p *Public) send(ctx context.Context, target Target, header http.Header, bo
 		return Answer{}, failure(ctx, err)
 	}
 	defer resp.Body.Close()
+	// When time is over the transport hangs up, and may still give what a receiver answers to that.
+	if err := limited.Err(); err != nil {
+		return Answer{}, failure(ctx, err)
+	}
 	text, err := readAnswer(resp)
 	if err != nil && ctx.Err() != nil {
 		return Answer{}, failure(ctx, err)

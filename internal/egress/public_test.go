@@ -412,3 +412,22 @@ func TestLoopbackIsForDevelopment(t *testing.T) {
 		}
 	}
 }
+
+// A receiver that answers because we hang up has not answered in time: what it says then says nothing about the event.
+func TestAnAnswerToHangingUpIsNone(t *testing.T) {
+	t.Parallel()
+	p := egress.Near(egress.PublicConfig{Now: clock.Now}, outside, 443, time.Millisecond, time.Millisecond)
+	// The transport prefers an answer to the end of its time, if both are there when it looks; here they always are.
+	p.Instead(func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+	})
+	if answer, err := p.Post(t.Context(), "https://receiver.test/", nil, []byte("x")); !errors.Is(err, egress.FailTimeout) {
+		t.Errorf("%d, %v", answer.Status, err)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if answer, err := p.Post(gone, "https://receiver.test/", nil, []byte("x")); !errors.Is(err, context.Canceled) {
+		t.Errorf("%d, %v", answer.Status, err)
+	}
+}
