@@ -91,11 +91,15 @@ func (g *Ingest) load(ctx context.Context, w *batch) (begun []int16, err error) 
 			h.marks.add(hashMark(mark))
 		}
 		g.heads[f.Source] = h
-		delete(asked, f.Source)
 	}
 	for source, r := range asked {
-		h := &head{HeadRow: event.HeadRow{Org: r.Org, Source: source}, bucket: event.Bucket(source)}
-		if g.heads[source] = h; r.own == 0 {
+		h := g.heads[source]
+		if h == nil {
+			h = &head{HeadRow: event.HeadRow{Org: r.Org, Source: source}, bucket: event.Bucket(source)}
+			g.heads[source] = h
+		}
+		// A listener may have written where it begins before anything came.
+		if h.LastSeq == 0 && r.own == 0 {
 			begun = append(begun, int16(h.bucket))
 		}
 	}

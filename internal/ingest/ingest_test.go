@@ -248,24 +248,34 @@ func (l *lateReader) Next(ctx context.Context) ([]eventlog.Entry, error) {
 	return entries, err
 }
 
-// Whatever is read first, an account's first event is that it was connected.
+// Whatever is read first, an account's first event is that it was connected; also when its listener has told where it begins.
 func TestAnAccountBeginsWithItsConnection(t *testing.T) {
 	t.Parallel()
-	db := testenv.Postgres(t)
-	log := &late{Log: eventlog.NewPostgres(db, eventlog.Config{})}
-	r := newRigOn(t, db, log)
-	a := id.New[id.Account]()
-	log.first = sync.OnceFunc(func() {
-		err := r.db.Tx(t.Context(), func(tx postgres.Tx) error {
-			return r.outbox.Add(t.Context(), tx, outbox.Event{Org: r.org, Account: a, Kind: "account.connected", Data: map[string]int{"n": 1}})
+	for name, watermark := range map[string]string{"listened to from the first frame": "", "listened to from a later frame": "w0"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := testenv.Postgres(t)
+			log := &late{Log: eventlog.NewPostgres(db, eventlog.Config{})}
+			r := newRigOn(t, db, log)
+			a := id.New[id.Account]()
+			if watermark != "" {
+				if err := r.store.SetWatermark(t.Context(), r.org, string(a), watermark); err != nil {
+					t.Fatal(err)
+				}
+			}
+			log.first = sync.OnceFunc(func() {
+				err := r.db.Tx(t.Context(), func(tx postgres.Tx) error {
+					return r.outbox.Add(t.Context(), tx, outbox.Event{Org: r.org, Account: a, Kind: "account.connected", Data: map[string]int{"n": 1}})
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			defer r.node(1, event.Bucket(string(a)))()
+			r.publish("1", r.record(string(a), 2), r.record(string(a), 3))
+			contiguous(t, r.await(string(a), 3), count(1, 3))
 		})
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	defer r.node(1, event.Bucket(string(a)))()
-	r.publish("1", r.record(string(a), 2), r.record(string(a), 3))
-	contiguous(t, r.await(string(a), 3), count(1, 3))
+	}
 }
 
 // Events of our own are taken out of the outbox in the transaction that stores them, and nothing follows account.disconnected.
