@@ -124,7 +124,8 @@ func (s *SandboxService) ResetLogin(ctx context.Context, accountID string, optio
 
 // SandboxSetFaultParams is what sandbox.setFault takes.
 type SandboxSetFaultParams struct {
-	// How often it strikes at most. Left out, every time; otp_next once.
+	// How many calls it strikes at most; the live connection does not use it up. Left out, everything; otp_next one
+	// sign-in.
 	Count int64 `json:"count,omitzero"`
 	// rate_limit answers 429, error a status of your choice, slow delays every answer, down answers 503, otp_next asks for
 	// a code at the next sign-in. One of rate_limit, error, slow, down, otp_next.
@@ -139,7 +140,8 @@ type SandboxSetFaultParams struct {
 // SetFault is POST /v1/sandbox/accounts/{accountId}/fault: make trouble on the sandbox.
 //
 // The platform gives the account trouble for a while: what your calls and the account's state make of it is what they
-// would make of the real thing. Several faults can be in force. For sandbox organisations only.
+// would make of the real thing. Several faults can be in force. If one has a count and the account is still
+// `connecting`, it waits up to 10 s until that is over. For sandbox organisations only.
 //
 // Needs the scope `accounts:write`.
 func (s *SandboxService) SetFault(ctx context.Context, accountID string, params SandboxSetFaultParams, options ...CallOption) (*SandboxFault, error) {

@@ -283,6 +283,26 @@ func TestOrdersNameCreatorsByTheirIds(t *testing.T) {
 	}
 }
 
+// Trouble that was ordered for a number of calls waits for calls: the live connection, which is opened when nobody expects it, does not
+// use it up. Trouble that lasts strikes it as well.
+func TestCountedTroubleIsForCalls(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn("ok@sandbox.test")
+	for body, want := range map[string][]int{
+		`{"scope":"ok@sandbox.test","kind":"rate_limit","count":1}`: {http.StatusOK, http.StatusTooManyRequests, http.StatusOK},
+		`{"scope":"ok@sandbox.test","kind":"rate_limit"}`:           {http.StatusTooManyRequests, http.StatusTooManyRequests, http.StatusTooManyRequests},
+	} {
+		order(t, p, "POST", "faults", body)
+		for i, path := range []string{"/live/frames", "/me", "/me"} {
+			if got := c.Do("GET", path, nil).Status; got != want[i] {
+				t.Errorf("%s: %s answers %d, wanted %d", body, path, got, want[i])
+			}
+		}
+		order(t, p, "DELETE", "faults", "")
+	}
+}
+
 // A sign-in can be made to ask for a code, once, whatever the persona.
 func TestTheNextSignInAsksForACode(t *testing.T) {
 	t.Parallel()

@@ -110,7 +110,12 @@ func (f *Faults) List() []Fault {
 }
 
 // Take says whether a kind of trouble strikes a login now, which uses it up by one.
-func (f *Faults) Take(login, kind string) (Fault, bool) {
+func (f *Faults) Take(login, kind string) (Fault, bool) { return f.take(login, kind, false) }
+
+// TakeLasting is Take for what nobody expects: trouble that was ordered for a number of times waits for something else.
+func (f *Faults) TakeLasting(login, kind string) (Fault, bool) { return f.take(login, kind, true) }
+
+func (f *Faults) take(login, kind string, lasting bool) (Fault, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.list) == 0 {
@@ -118,7 +123,7 @@ func (f *Faults) Take(login, kind string) (Fault, bool) {
 	}
 	f.expire()
 	for i, one := range f.list {
-		if one.Kind != kind || (one.Scope != "all" && one.Scope != login) {
+		if one.Kind != kind || (one.Scope != "all" && one.Scope != login) || (lasting && one.Count > 0) {
 			continue
 		}
 		one.Hits++

@@ -267,25 +267,30 @@ func (g *Gate) NoRoute(w http.ResponseWriter, r *http.Request) {
 	g.Record(r, "", g.Write(w, nil, errNoRoute))
 }
 
-// Trouble does to a request what was ordered for it, and says whether that was its answer.
+// Trouble does to a request what was ordered for it, and says whether that was its answer. What was ordered for a number of calls is not
+// used up by the live connection.
 func (g *Gate) Trouble(w http.ResponseWriter, r *http.Request, login string, status *int) bool {
-	if f, ok := g.Faults.Take(login, Latency); ok {
+	take := g.Faults.Take
+	if strings.HasSuffix(r.URL.Path, "/live") || strings.HasSuffix(r.URL.Path, "/live/frames") {
+		take = g.Faults.TakeLasting
+	}
+	if f, ok := take(login, Latency); ok {
 		wait(r, time.Duration(f.Value)*time.Millisecond)
 	}
-	if f, ok := g.Faults.Take(login, RateLimit); ok {
+	if f, ok := take(login, RateLimit); ok {
 		*status = g.Write(w, nil, tooMany(f.Value))
 		return true
 	}
-	if f, ok := g.Faults.Take(login, Error); ok {
+	if f, ok := take(login, Error); ok {
 		*status = g.Write(w, nil, &wire.Refusal{Status: f.Value, Code: 5000 + f.Value%100, Name: "server_error", Message: "Something went wrong on our side."})
 		return true
 	}
-	if _, ok := g.Faults.Take(login, Hang); ok {
+	if _, ok := take(login, Hang); ok {
 		wait(r, time.Hour)
 		*status = 499
 		return true
 	}
-	if f, ok := g.Faults.Take(login, Garbage); ok {
+	if f, ok := take(login, Garbage); ok {
 		*status = http.StatusOK
 		garbage(w, f.Value)
 		return true

@@ -455,7 +455,9 @@ class SandboxSetFaultParams(TypedDict):
     """The arguments of sandbox.set_fault."""
 
     count: NotRequired[int]
-    """How often it strikes at most. Left out, every time; otp_next once."""
+    """How many calls it strikes at most; the live connection does not use it up. Left out, everything; otp_next one
+    sign-in.
+    """
     kind: SandboxSetFaultKind
     """rate_limit answers 429, error a status of your choice, slow delays every answer, down answers 503, otp_next asks
     for a code at the next sign-in.

@@ -18,7 +18,7 @@ type faultInput struct {
 		Kind    string `json:"kind" enum:"rate_limit,error,slow,down,otp_next" doc:"rate_limit answers 429, error a status of your choice, slow delays every answer, down answers 503, otp_next asks for a code at the next sign-in."`
 		Value   *int   `json:"value,omitempty" minimum:"1" maximum:"60000" doc:"rate_limit: the seconds of Retry-After, 5 if left out. error: a status from 400 to 599, 500 if left out. slow: milliseconds, 3000 if left out. The others take none."`
 		Seconds *int   `json:"seconds,omitempty" minimum:"1" maximum:"3600" doc:"How long it lasts. Left out, 60; otp_next lasts until it has struck."`
-		Count   *int   `json:"count,omitempty" minimum:"1" maximum:"10000" doc:"How often it strikes at most. Left out, every time; otp_next once."`
+		Count   *int   `json:"count,omitempty" minimum:"1" maximum:"10000" doc:"How many calls it strikes at most; the live connection does not use it up. Left out, everything; otp_next one sign-in."`
 	}
 }
 
@@ -47,7 +47,7 @@ func (a *sandboxes) faultRoutes(t *route.Table, live []problem.Kind) {
 		ID: "setSandboxFault", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fault", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
 		Summary: "Make trouble on the sandbox", Description: "The platform gives the account trouble for a while: what your calls and the account's state make of it is what they would make of the real thing. " +
-			"Several faults can be in force. For sandbox organisations only.",
+			"Several faults can be in force. If one has a count and the account is still `connecting`, it waits up to 10 s until that is over. For sandbox organisations only.",
 		Example: map[string]any{"kind": "rate_limit", "value": 7, "seconds": 60},
 	}, a.setFault)
 	route.Typed(t, route.Operation{
@@ -62,7 +62,11 @@ func (a *sandboxes) setFault(ctx context.Context, in *faultInput) (*faultOutput,
 	if err != nil {
 		return nil, err
 	}
-	found, err := a.sandboxAccount(ctx, in.ID)
+	find := a.sandboxAccount
+	if in.Body.Count != nil {
+		find = a.heardAccount // otherwise what we do ourselves while it is connecting would use it up
+	}
+	found, err := find(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -163,12 +163,14 @@ class SandboxGroup(Group):
         """Make trouble on the sandbox.
 
         The platform gives the account trouble for a while: what your calls and the account's state make of it is
-        what they would make of the real thing. Several faults can be in force. For sandbox organisations only.
+        what they would make of the real thing. Several faults can be in force. If one has a count and the account is
+        still `connecting`, it waits up to 10 s until that is over. For sandbox organisations only.
 
         Needs the scope `accounts:write`.
 
         Arguments:
-            count: How often it strikes at most. Left out, every time; otp_next once.
+            count: How many calls it strikes at most; the live connection does not use it up. Left out, everything;
+                otp_next one sign-in.
             kind (needed): rate_limit answers 429, error a status of your choice, slow delays every answer, down
                 answers 503, otp_next asks for a code at the next sign-in.
             seconds: How long it lasts. Left out, 60; otp_next lasts until it has struck.
