@@ -161,7 +161,11 @@ func (g *Gate) Handle(route wire.Route) http.HandlerFunc {
 		defer func() { g.Record(r, s.Login, status) }()
 		// The body is read before anything may take long: only then does the server notice a caller who goes away.
 		c, unreadable := wire.NewCall(g.World, r, s)
-		if g.Trouble(w, r, s.Login, &status) {
+		trouble := g.Trouble
+		if route.Live {
+			trouble = g.LiveTrouble
+		}
+		if trouble(w, r, s.Login, &status) {
 			return
 		}
 		if err == nil {
@@ -267,13 +271,17 @@ func (g *Gate) NoRoute(w http.ResponseWriter, r *http.Request) {
 	g.Record(r, "", g.Write(w, nil, errNoRoute))
 }
 
-// Trouble does to a request what was ordered for it, and says whether that was its answer. What was ordered for a number of calls is not
-// used up by the live connection.
+// Trouble does to a request what was ordered for it, and says whether that was its answer.
 func (g *Gate) Trouble(w http.ResponseWriter, r *http.Request, login string, status *int) bool {
-	take := g.Faults.Take
-	if strings.HasSuffix(r.URL.Path, "/live") || strings.HasSuffix(r.URL.Path, "/live/frames") {
-		take = g.Faults.TakeLasting
-	}
+	return g.trouble(w, r, login, status, g.Faults.Take)
+}
+
+// LiveTrouble is Trouble for the live connection, which does not use up what was ordered for a number of calls.
+func (g *Gate) LiveTrouble(w http.ResponseWriter, r *http.Request, login string, status *int) bool {
+	return g.trouble(w, r, login, status, g.Faults.TakeLasting)
+}
+
+func (g *Gate) trouble(w http.ResponseWriter, r *http.Request, login string, status *int, take func(login, kind string) (Fault, bool)) bool {
 	if f, ok := take(login, Latency); ok {
 		wait(r, time.Duration(f.Value)*time.Millisecond)
 	}

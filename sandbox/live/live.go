@@ -40,7 +40,7 @@ type Live struct {
 func (l *Live) Mount(mux *http.ServeMux, base string) {
 	mux.HandleFunc("GET "+base+"/live", l.socket)
 	if !l.NoSince {
-		mux.HandleFunc("GET "+base+"/live/frames", l.Gate.Handle(wire.Route{Pattern: "GET /live/frames", Handle: since}))
+		mux.HandleFunc("GET "+base+"/live/frames", l.Gate.Handle(wire.Route{Pattern: "GET /live/frames", Handle: since, Live: true}))
 	}
 }
 
@@ -68,7 +68,7 @@ func since(c *wire.Call) (any, error) {
 func (l *Live) socket(w http.ResponseWriter, r *http.Request) {
 	s, err := l.Gate.Session(w, r)
 	status := 0
-	if l.Gate.Trouble(w, r, s.Login, &status) {
+	if l.Gate.LiveTrouble(w, r, s.Login, &status) {
 		l.Gate.Record(r, s.Login, status)
 		return
 	}

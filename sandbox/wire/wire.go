@@ -25,6 +25,8 @@ const maxBody = 1 << 20
 type Route struct {
 	Pattern string
 	Handle  func(*Call) (any, error)
+	// Live is one of the live connection, which is opened when nobody expects it.
+	Live bool
 }
 
 // Call is one request of a signed-in creator.
