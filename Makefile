@@ -1,7 +1,7 @@
 # Everything a developer does with Stagedoor. The work is in scripts/.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help up down reset restart logs status build web generate fmt lint test check bench bench-gateway bench-delivery chaos ci tools
+.PHONY: help up down reset restart logs status build web generate fmt lint test check proof bench bench-gateway bench-delivery chaos ci tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,8 +50,11 @@ lint: ## Lint (go vet's checks included)
 	@scripts/tool golangci-lint
 	.dev/bin/golangci-lint run ./...
 
-test: ## Run the tests with the race detector (they start engines of their own)
-	scripts/test
+test: ## Run the tests with the race detector (PKG=./internal/limit/... for some of them)
+	scripts/test $(PKG)
+
+proof: ## Run the long proofs: load, faults and time limits, on a quiet machine (WHAT=Revocation for some of them)
+	scripts/proof $(WHAT)
 
 check: ## Run what CI checks on the code, without the smoke test
 	@bash .ci/run check

@@ -27,13 +27,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 const deliveryOrgs = 8
 
 // deliveries is a node that delivers webhooks, on engines that write to disk before they answer, with a receiver.
 type deliveries struct {
-	node     *testenv.Node
+	node     *testnode.Node
 	db       *postgres.DB
 	seal     *seal.Sealer
 	nats     string
@@ -41,14 +42,14 @@ type deliveries struct {
 	shown    *board
 	file     string
 	receiver string
-	orgs     []testenv.Org
+	orgs     []testnode.Org
 	list     []hooked
 	accounts string // the file that sources read
 }
 
 // hooked is an account with a webhook.
 type hooked struct {
-	owner   testenv.Org
+	owner   testnode.Org
 	account id.Account
 }
 
@@ -68,7 +69,7 @@ func newDeliveries(b *testing.B) *deliveries {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d.node = testenv.Processes(b, 1, testenv.Setup{
+	d.node = testnode.Processes(b, 1, testnode.Setup{
 		Database: database, Redis: redis, NATS: secret.New(d.nats), EventLog: "jetstream", Log: os.Stderr, Keyset: keyset,
 		Env: []string{"STAGEDOOR_LOG_LEVEL=warn", "STAGEDOOR_ROLES=api,worker", "STAGEDOOR_EVENT_LOG_BYTES=536870912"},
 	})[0]
@@ -286,7 +287,7 @@ func (d *deliveries) connect(b *testing.B, n int, url func(n int) string) []hook
 // call is a request about an account's webhook.
 func (d *deliveries) call(b *testing.B, h hooked, method, path string, body any) map[string]any {
 	b.Helper()
-	r, err := testenv.Do(b.Context(), method, d.node.URL+"/v1/accounts/"+string(h.account)+"/webhook"+path, h.owner.Key, body)
+	r, err := testnode.Do(b.Context(), method, d.node.URL+"/v1/accounts/"+string(h.account)+"/webhook"+path, h.owner.Key, body)
 	if err != nil || r.Status >= 300 {
 		b.Errorf("%s webhook%s: %d %s %v", method, path, r.Status, r.Body, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // How deliveries are driven. BENCH_ROUND is how long one side runs at a time; BENCH_FULL=1 takes the sizes of the issue.
@@ -166,7 +166,7 @@ func (d *deliveries) profile(b *testing.B, file string) {
 	var wait sync.WaitGroup
 	for path, name := range map[string]string{"profile?seconds=6": "cpu", "allocs?seconds=6": "allocs"} {
 		wait.Go(func() {
-			r, err := testenv.Do(b.Context(), http.MethodGet, d.node.Internal+"/debug/pprof/"+path, testenv.AdminToken, nil)
+			r, err := testnode.Do(b.Context(), http.MethodGet, d.node.Internal+"/debug/pprof/"+path, testnode.AdminToken, nil)
 			if err == nil {
 				err = os.WriteFile(file+"."+name, r.Body, 0o600)
 			}

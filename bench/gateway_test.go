@@ -21,6 +21,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // How the gateway is driven. BENCH_ROUND shortens a round, such as BENCH_ROUND=1s, for a first look.
@@ -35,7 +36,7 @@ const (
 
 // gateway is our node beside the standard library's reverse proxy, in front of the same platform.
 type gateway struct {
-	node     *testenv.Node
+	node     *testnode.Node
 	redis    int
 	ours     target
 	bare     target
@@ -67,7 +68,7 @@ func newGateway(b *testing.B) *gateway {
 	redis, redisURL := testenv.PrivateRedis(b)
 	g.redis = redis.PID()
 	pin(b, g.redis)
-	g.node = testenv.Processes(b, 1, testenv.Setup{
+	g.node = testnode.Processes(b, 1, testnode.Setup{
 		Redis: redisURL, Sandbox: "http://" + g.platform, Egress: secret.New("us=http://" + g.platform),
 		Wrap: []string{"taskset", "-c", gatewayCore}, Env: nodeEnv(),
 	})[0]
@@ -124,7 +125,7 @@ func (g *gateway) connect(b *testing.B, box *sandboxd) {
 			b.Fatal(err)
 		}
 		req.Header = http.Header{"Authorization": {"Bearer " + owner.Key}, "Content-Type": {"application/json"}, "Prefer": {"wait=20"}}
-		r, err := testenv.Send(req)
+		r, err := testnode.Send(req)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -138,7 +139,7 @@ func (g *gateway) connect(b *testing.B, box *sandboxd) {
 }
 
 // accountOf is the account of an attempt that has succeeded.
-func accountOf(r testenv.Reply) string {
+func accountOf(r testnode.Reply) string {
 	for _, name := range []string{"account_id", "accountId"} {
 		if id, ok := r.JSON()[name].(string); ok && id != "" {
 			return id
@@ -358,7 +359,7 @@ func (g *gateway) profile(b *testing.B, requests [][][]byte, l load, file string
 	var wait sync.WaitGroup
 	for path, name := range map[string]string{"profile?seconds=4": "cpu", "allocs?seconds=4": "allocs"} {
 		wait.Go(func() {
-			r, err := testenv.Do(b.Context(), http.MethodGet, g.node.Internal+"/debug/pprof/"+path, testenv.AdminToken, nil)
+			r, err := testnode.Do(b.Context(), http.MethodGet, g.node.Internal+"/debug/pprof/"+path, testnode.AdminToken, nil)
 			if err == nil {
 				err = os.WriteFile(file+"."+l.name+"."+name, r.Body, 0o600)
 			}

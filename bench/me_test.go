@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // bareVariable makes this program a bare server instead of a test.
@@ -79,7 +80,7 @@ type side struct {
 func BenchmarkGetMe(b *testing.B) {
 	redis, redisURL := testenv.PrivateRedis(b)
 	pinned := []string{"taskset", "-c", "0"}
-	node := testenv.Processes(b, 1, testenv.Setup{Redis: redisURL, Wrap: pinned, Env: []string{"GOMAXPROCS=1", "STAGEDOOR_LOG_LEVEL=warn"}})[0]
+	node := testnode.Processes(b, 1, testnode.Setup{Redis: redisURL, Wrap: pinned, Env: []string{"GOMAXPROCS=1", "STAGEDOOR_LOG_LEVEL=warn"}})[0]
 	owner := node.NewOrg(b, map[string]int{"callsPerMinute": 100_000_000, "callsPerMonth": 1_000_000_000})
 	sample := node.Call(b, http.MethodGet, "/v1/me", owner.Key, nil)
 
@@ -112,7 +113,7 @@ func BenchmarkGetMe(b *testing.B) {
 }
 
 // startBare runs this program as the bare server.
-func startBare(b *testing.B, wrap []string, sample testenv.Reply) *side {
+func startBare(b *testing.B, wrap []string, sample testnode.Reply) *side {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -140,7 +141,7 @@ func startBare(b *testing.B, wrap []string, sample testenv.Reply) *side {
 	})
 	s := &side{url: "http://" + address, key: "x", pid: cmd.Process.Pid}
 	s.mallocs = func() float64 {
-		r, err := testenv.Do(b.Context(), http.MethodGet, s.url+"/mallocs", "", nil)
+		r, err := testnode.Do(b.Context(), http.MethodGet, s.url+"/mallocs", "", nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -148,7 +149,7 @@ func startBare(b *testing.B, wrap []string, sample testenv.Reply) *side {
 		return n
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		if _, err := testenv.Do(b.Context(), http.MethodGet, s.url+"/v1/me", "", nil); err == nil {
+		if _, err := testnode.Do(b.Context(), http.MethodGet, s.url+"/v1/me", "", nil); err == nil {
 			return s
 		} else if time.Now().After(deadline) {
 			b.Fatal(err)
@@ -171,7 +172,7 @@ func drive(b *testing.B, s *side) int {
 		wait.Go(func() {
 			n := 0
 			for ctx.Err() == nil {
-				r, err := testenv.Do(context.WithoutCancel(ctx), http.MethodGet, s.url+"/v1/me", s.key, nil)
+				r, err := testnode.Do(context.WithoutCancel(ctx), http.MethodGet, s.url+"/v1/me", s.key, nil)
 				if err != nil || r.Status != http.StatusOK {
 					b.Errorf("%d %v", r.Status, err)
 					return
@@ -218,7 +219,7 @@ func processCPU(b *testing.B, pid int) time.Duration {
 // metric reads one value of a Prometheus page.
 func metric(b *testing.B, url, name string) float64 {
 	b.Helper()
-	r, err := testenv.Do(b.Context(), http.MethodGet, url, "", nil)
+	r, err := testnode.Do(b.Context(), http.MethodGet, url, "", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

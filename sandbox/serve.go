@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/stagedoor/stagedoor/version"
 )
 
 // Main runs sandboxd until it is told to stop, and says how it went as an exit status.
@@ -30,8 +32,13 @@ func Main(ctx context.Context, args []string, now func() time.Time, stdout, stde
 	rate := flags.Int("rate", 0, "calls a minute that a session may make; 0 for no limit")
 	noSince := flags.Bool("no-since", false, "be a platform that cannot list missed frames")
 	loaded := flags.Int("loaded", 0, "creators to keep in memory (default 400)")
+	show := flags.Bool("version", false, "print the version and end")
 	if err := flags.Parse(args); err != nil {
 		return 2
+	}
+	if *show {
+		fmt.Fprintln(stdout, "sandboxd", version.String())
+		return 0
 	}
 	log := slog.New(slog.NewJSONHandler(stdout, nil))
 	named, err := parseRegions(*regions)
@@ -56,7 +63,7 @@ func Main(ctx context.Context, args []string, now func() time.Time, stdout, stde
 		fmt.Fprintln(stderr, "sandboxd:", err)
 		return 1
 	}
-	log.InfoContext(ctx, "sandbox is open", slog.String("origin", *origin), slog.String("data", *data))
+	log.InfoContext(ctx, "sandbox is open", slog.String("origin", *origin), slog.String("data", *data), slog.String("version", version.String()))
 	if err := serve(ctx, listener, p); err != nil {
 		fmt.Fprintln(stderr, "sandboxd:", err)
 		return 1

@@ -54,7 +54,7 @@ func (d *daemon) start() {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { _ = d.cmd.Process.Kill() })
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		if resp, err := http.Get("http://" + d.address + "/control/clock"); err == nil {
 			_ = resp.Body.Close()
 			return

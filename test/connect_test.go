@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +13,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
@@ -35,20 +35,20 @@ type signIn struct {
 // crowd are attempts that go on while nodes die.
 type crowd struct {
 	t        *testing.T
-	nodes    []*testenv.Node
-	owner    testenv.Org
+	nodes    []*testnode.Node
+	owner    testnode.Org
 	platform *sandboxtest.Platform
 	restarts atomic.Int64
 }
 
 // try asks a node once. ok is false when nobody knows what came of it.
-func (c *crowd) try(method, path string, body any) (r testenv.Reply, ok bool) {
-	r, err := testenv.Do(c.t.Context(), method, c.nodes[rand.IntN(len(c.nodes))].URL+path, c.owner.Key, body)
+func (c *crowd) try(method, path string, body any) (r testnode.Reply, ok bool) {
+	r, err := testnode.Do(c.t.Context(), method, c.nodes[rand.IntN(len(c.nodes))].URL+path, c.owner.Key, body)
 	return r, err == nil && r.Status < http.StatusInternalServerError
 }
 
 // call asks until a node answers.
-func (c *crowd) call(method, path string, body any) testenv.Reply {
+func (c *crowd) call(method, path string, body any) testnode.Reply {
 	for range 400 {
 		if r, ok := c.try(method, path, body); ok {
 			return r
@@ -56,7 +56,7 @@ func (c *crowd) call(method, path string, body any) testenv.Reply {
 		<-time.After(50 * time.Millisecond)
 	}
 	c.t.Errorf("%s %s: no answer from any node", method, path)
-	return testenv.Reply{}
+	return testnode.Reply{}
 }
 
 // one signs in by acting on next_actions, as a good client does.
@@ -114,9 +114,10 @@ func (c *crowd) act(s *signIn, path string, a map[string]any) {
 	}
 }
 
-// kill ends a random node every so often, at once and without warning, and starts it again.
-func (c *crowd) kill(every time.Duration, stop <-chan struct{}) {
-	for {
+// kill kills a random node every so often, without warning, and starts it again; at most so many times, so that a slow
+// machine has the time to finish.
+func (c *crowd) kill(every time.Duration, times int, stop <-chan struct{}) {
+	for range times {
 		select {
 		case <-stop:
 			return
@@ -133,15 +134,12 @@ func (c *crowd) kill(every time.Duration, stop <-chan struct{}) {
 // accounts, and the platform gets no code twice.
 func TestAttemptsSurviveTheDeathOfNodes(t *testing.T) {
 	// Not parallel: it loads the machine, and others would be measured with it.
-	many := 36
-	if text := os.Getenv("STAGEDOOR_TEST_ATTEMPTS"); text != "" {
-		many, _ = strconv.Atoi(text)
-	}
+	many := setting("STAGEDOOR_TEST_ATTEMPTS", proof.Scale(12, 36))
 	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
 		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
 		cfg.Slow = 3 * time.Second
 	})
-	nodes := testenv.Processes(t, 3, testenv.Setup{
+	nodes := testnode.Processes(t, 3, testnode.Setup{
 		Sandbox: platform.URL, Egress: secret.New("us=" + testenv.NewProxy(t, "127.0.1.1").URL() + " uk=" + testenv.NewProxy(t, "127.0.2.1").URL()),
 	})
 	c := &crowd{t: t, nodes: nodes, platform: platform, owner: nodes[0].NewOrg(t, map[string]int{
@@ -149,7 +147,7 @@ func TestAttemptsSurviveTheDeathOfNodes(t *testing.T) {
 	})}
 	stop := make(chan struct{})
 	var killer, work sync.WaitGroup
-	killer.Go(func() { c.kill(time.Second, stop) })
+	killer.Go(func() { c.kill(time.Second, proof.Scale(4, 1000), stop) })
 	results := make([]signIn, many)
 	next := atomic.Int64{}
 	for range 20 {

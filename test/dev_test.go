@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // laptop is a developer's machine without a clone: our programs in one directory, and a home.
@@ -105,7 +106,7 @@ func (l *laptop) ports() map[string]int {
 func (l *laptop) gone() {
 	l.t.Helper()
 	for name, port := range l.ports() {
-		await(l.t, name+" has ended", 30*time.Second, func() bool {
+		await(l.t, name+" has ended", 2*time.Minute, func() bool {
 			listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 			return err == nil && listener.Close() == nil
 		})
@@ -116,20 +117,17 @@ func (l *laptop) gone() {
 // next start has the same address, key and data. Killed, it leaves nothing behind.
 func TestDevRunsTheWholeProduct(t *testing.T) {
 	// Not parallel: it starts another set of engines.
-	if testing.Short() {
-		t.Skip("it starts engines")
-	}
 	l := newLaptop(t)
 	began := time.Now()
 	cmd, first := l.start()
 	t.Logf("up in %s", time.Since(began).Round(time.Millisecond))
-	reply, err := testenv.Do(t.Context(), http.MethodPost, first.URL+"/v1/connect/login", first.APIKey, map[string]any{"email": "ok@sandbox.test", "password": "good", "label": "Maya"})
+	reply, err := testnode.Do(t.Context(), http.MethodPost, first.URL+"/v1/connect/login", first.APIKey, map[string]any{"email": "ok@sandbox.test", "password": "good", "label": "Maya"})
 	if err != nil || reply.Status != http.StatusAccepted {
 		t.Fatalf("connect: %d %s %v", reply.Status, reply.Body, err)
 	}
 	attempt, _ := reply.JSON()["attempt_id"].(string)
 	await(t, "the account is connected", 60*time.Second, func() bool {
-		reply, err := testenv.Do(t.Context(), http.MethodGet, first.URL+"/v1/connect/login/"+attempt, first.APIKey, nil)
+		reply, err := testnode.Do(t.Context(), http.MethodGet, first.URL+"/v1/connect/login/"+attempt, first.APIKey, nil)
 		return err == nil && reply.JSON()["state"] == "completed_success"
 	})
 	// The profile that it saved is the one in use.
@@ -156,7 +154,7 @@ func TestDevRunsTheWholeProduct(t *testing.T) {
 	if second != first {
 		t.Errorf("after a restart it is %v, and was %v", second, first)
 	}
-	reply, err = testenv.Do(t.Context(), http.MethodGet, second.URL+"/v1/accounts", second.APIKey, nil)
+	reply, err = testnode.Do(t.Context(), http.MethodGet, second.URL+"/v1/accounts", second.APIKey, nil)
 	if err != nil || !strings.Contains(string(reply.Body), `"Maya"`) {
 		t.Errorf("the account is gone: %s %v", reply.Body, err)
 	}

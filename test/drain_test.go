@@ -10,17 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // balancer sends calls to nodes that say they are ready, as a load balancer would.
 type balancer struct {
-	nodes []*testenv.Node
+	nodes []*testnode.Node
 	ready []atomic.Bool
 	next  atomic.Int64
 }
 
-func newBalancer(ctx context.Context, wait *sync.WaitGroup, nodes []*testenv.Node) *balancer {
+func newBalancer(ctx context.Context, wait *sync.WaitGroup, nodes []*testnode.Node) *balancer {
 	b := &balancer{nodes: nodes, ready: make([]atomic.Bool, len(nodes))}
 	for i, n := range nodes {
 		b.ready[i].Store(true)
@@ -32,7 +33,7 @@ func newBalancer(ctx context.Context, wait *sync.WaitGroup, nodes []*testenv.Nod
 				case <-ctx.Done():
 					return
 				case <-tick.C:
-					r, err := testenv.Do(ctx, http.MethodGet, n.Internal+"/readyz", "", nil)
+					r, err := testnode.Do(ctx, http.MethodGet, n.Internal+"/readyz", "", nil)
 					b.ready[i].Store(err == nil && r.Status == http.StatusOK)
 				}
 			}
@@ -41,7 +42,7 @@ func newBalancer(ctx context.Context, wait *sync.WaitGroup, nodes []*testenv.Nod
 	return b
 }
 
-func (b *balancer) pick() *testenv.Node {
+func (b *balancer) pick() *testnode.Node {
 	for {
 		i := int(b.next.Add(1)) % len(b.nodes)
 		if b.ready[i].Load() {
@@ -50,10 +51,10 @@ func (b *balancer) pick() *testenv.Node {
 	}
 }
 
-// Nodes are restarted one after the other under load, twice: not one request fails, neither a read nor a write.
+// Nodes are restarted one after the other under load: not one request fails, neither a read nor a write.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	// Not parallel: it loads the machine, and others would be measured with it.
-	nodes := testenv.Processes(t, 3, testenv.Setup{DrainDelay: time.Second})
+	nodes := testnode.Processes(t, 3, testnode.Setup{DrainDelay: time.Second})
 	owner := nodes[0].NewOrg(t, unlimited)
 	ctx, stop := context.WithCancel(t.Context())
 	var (
@@ -72,7 +73,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 				if i%4 == 0 { // writes are not repeated by the client behind our back
 					method, body, count = http.MethodPatch, map[string]any{"name": fmt.Sprint("Name ", n)}, &writes
 				}
-				r, err := testenv.Do(context.WithoutCancel(ctx), method, balance.pick().URL+"/v1/me", owner.Key, body)
+				r, err := testnode.Do(context.WithoutCancel(ctx), method, balance.pick().URL+"/v1/me", owner.Key, body)
 				if err != nil || r.Status != http.StatusOK {
 					failed <- fmt.Sprintf("%s: %d %s %v", method, r.Status, r.Body, err)
 				}
@@ -81,12 +82,13 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 			}
 		})
 	}
-	for range 2 {
+	rounds := proof.Scale(1, 2)
+	for range rounds {
 		for _, n := range nodes {
 			n.Process.Signal(syscall.SIGTERM)
 			select {
 			case <-n.Process.Exited():
-			case <-time.After(30 * time.Second):
+			case <-time.After(2 * time.Minute):
 				t.Fatal("a node does not stop")
 			}
 			n.Restart(t)
@@ -98,5 +100,5 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	for f := range failed {
 		t.Error(f)
 	}
-	t.Logf("6 restarts under load: %d reads and %d writes", reads.Load(), writes.Load())
+	t.Logf("%d restarts under load: %d reads and %d writes", rounds*len(nodes), reads.Load(), writes.Load())
 }

@@ -198,7 +198,7 @@ func (s *stage) killPostgres() {
 		if n, err := strconv.Atoi(child); err == nil {
 			_ = syscall.Kill(n, syscall.SIGKILL)
 		}
-		await(s.t, "a process of PostgreSQL to end", 10*time.Second, func() bool {
+		await(s.t, "a process of PostgreSQL to end", 2*time.Minute, func() bool {
 			state, err := os.ReadFile(filepath.Join("/proc", child, "stat"))
 			return err != nil || strings.Contains(string(state), ") Z ")
 		})

@@ -22,6 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/happen"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -41,7 +42,7 @@ type scale struct {
 
 // scaleOf is short in CI and long for make chaos.
 func scaleOf() scale {
-	s := scale{accounts: 20, orgs: 3, events: 0, perSecond: 200, lasting: 3 * time.Second, catchUp: 45 * time.Second, streamLife: 3 * time.Second, settle: 60 * time.Second}
+	s := scale{accounts: 20, orgs: 3, events: 0, perSecond: 200, lasting: 3 * time.Second, catchUp: 3 * time.Minute, streamLife: 3 * time.Second, settle: 3 * time.Minute}
 	if os.Getenv("STAGEDOOR_CHAOS") != "" {
 		s = scale{long: true, accounts: 200, orgs: 8, events: 85_000, perSecond: 1000, lasting: time.Minute, catchUp: 3 * time.Minute, streamLife: 15 * time.Second, settle: 3 * time.Minute}
 	}
@@ -60,7 +61,7 @@ var mannersOf = []manner{
 
 // tenant is an org.
 type tenant struct {
-	testenv.Org
+	testnode.Org
 	canary   string
 	accounts []string
 	reader   *reader
@@ -83,7 +84,7 @@ type stage struct {
 	t        *testing.T
 	scale    scale
 	catalog  *catalog.Catalog
-	nodes    []*testenv.Node
+	nodes    []*testnode.Node
 	platform *sandboxtest.Platform
 	nats     *testenv.Cluster
 	postgres *testenv.Store
@@ -110,7 +111,7 @@ func newStage(t *testing.T, sc scale) *stage {
 	s.nats = testenv.NATSCluster(t, 3)
 	redis, redisURL := testenv.PrivateRedis(t)
 	s.redis = redis
-	s.nodes = testenv.Processes(t, 3, testenv.Setup{
+	s.nodes = testnode.Processes(t, 3, testnode.Setup{
 		// What a commit has confirmed must outlive a crash of the server, as in production.
 		Database: secret.New(s.postgres.URL.Reveal() + "&synchronous_commit=on&log_statement=none"),
 		Redis:    redisURL, RedisTimeout: 250 * time.Millisecond, NATS: s.nats.URL, EventLog: "jetstream", Sandbox: s.platform.URL, Log: s.logFile(),
@@ -200,12 +201,12 @@ func (s *stage) connect(n int) *creator {
 // call asks any node until one answers, and gives what it says.
 func (s *stage) call(by *tenant, method, path string, body any) map[string]any {
 	var (
-		r   testenv.Reply
+		r   testnode.Reply
 		err error
 	)
 	for range 300 {
 		ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
-		r, err = testenv.Do(ctx, method, s.nodes[mrand.IntN(len(s.nodes))].URL+path, by.Key, body)
+		r, err = testnode.Do(ctx, method, s.nodes[mrand.IntN(len(s.nodes))].URL+path, by.Key, body)
 		cancel()
 		if err == nil && r.Status < http.StatusInternalServerError {
 			return r.JSON()
@@ -344,7 +345,7 @@ func (s *stage) page(c *creator, after string) ([]told, string, error) {
 		}
 		req.Header.Set("Authorization", "Bearer "+c.org.Key)
 		req.Header.Set("Accept", "application/json")
-		r, err := testenv.Send(req)
+		r, err := testnode.Send(req)
 		cancel()
 		if err == nil && r.Status == http.StatusOK {
 			return readPage(r.Body)

@@ -269,8 +269,8 @@ func TestAReaderGoesOnWhereItWasCutOff(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	work.Go(func() { r.run(ctx) })
-	await(t, "all events", 20*time.Second, func() bool { return sent.Load() >= events })
-	await(t, "all events read", 20*time.Second, func() bool { return r.distinct("acct_1") >= events })
+	await(t, "all events", 2*time.Minute, func() bool { return sent.Load() >= events })
+	await(t, "all events read", 2*time.Minute, func() bool { return r.distinct("acct_1") >= events })
 	stop()
 	work.Wait()
 	if n := r.distinct("acct_1"); n != events || len(r.take()) < events/7 {

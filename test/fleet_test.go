@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // unlimited is for tests in which limits are not the point.
@@ -37,7 +37,7 @@ type load struct {
 }
 
 // startLoad runs callers that each make a call, wait for the pace, and go on with the next node.
-func startLoad(t *testing.T, nodes []*testenv.Node, key string, callers int, pace time.Duration) *load {
+func startLoad(t *testing.T, nodes []*testnode.Node, key string, callers int, pace time.Duration) *load {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	l := &load{stop: stop}
@@ -59,11 +59,11 @@ func startLoad(t *testing.T, nodes []*testenv.Node, key string, callers int, pac
 	return l
 }
 
-func (l *load) call(ctx context.Context, node *testenv.Node, key string) {
+func (l *load) call(ctx context.Context, node *testnode.Node, key string) {
 	// A call that has begun is awaited: one that is cut off cannot be judged.
 	ctx = context.WithoutCancel(ctx)
 	o := outcome{started: time.Now()}
-	r, err := testenv.Do(ctx, http.MethodGet, node.URL+"/v1/me", key, nil)
+	r, err := testnode.Do(ctx, http.MethodGet, node.URL+"/v1/me", key, nil)
 	o.took, o.status, o.err = time.Since(o.started), r.Status, err
 	if r.Status >= http.StatusBadRequest {
 		o.code = r.Code()
@@ -97,7 +97,7 @@ func await(t *testing.T, what string, within time.Duration, holds func() bool) {
 func (l *load) passed(t *testing.T, n int64) {
 	t.Helper()
 	goal := l.count.Load() + n
-	await(t, fmt.Sprintf("%d more calls", n), 30*time.Second, func() bool { return l.count.Load() >= goal })
+	await(t, fmt.Sprintf("%d more calls", n), 2*time.Minute, func() bool { return l.count.Load() >= goal })
 }
 
 // quietest is the lowest p99 of any second between two moments. Other work on the machine makes one second or another slower; what

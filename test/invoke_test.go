@@ -20,6 +20,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/gate"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -41,8 +43,8 @@ type written struct {
 // troupe is nodes, a platform and accounts.
 type troupe struct {
 	t        *testing.T
-	nodes    []*testenv.Node
-	owner    testenv.Org
+	nodes    []*testnode.Node
+	owner    testnode.Org
 	platform *sandboxtest.Platform
 	creators []*member
 	proxies  map[string]*testenv.Proxy
@@ -65,7 +67,7 @@ func newTroupe(t *testing.T, accounts int) *troupe {
 	})
 	redis, redisURL := testenv.PrivateRedis(t)
 	s.redis = redis
-	s.nodes = testenv.Processes(t, 3, testenv.Setup{
+	s.nodes = testnode.Processes(t, 3, testnode.Setup{
 		Sandbox: s.platform.URL, Redis: redisURL, RedisTimeout: 250 * time.Millisecond,
 		Egress: secret.New("us=" + s.proxies["us"].URL() + " uk=" + s.proxies["uk"].URL()),
 	})
@@ -124,10 +126,10 @@ func (s *troupe) connect(n int) *member {
 }
 
 // send makes one request to a random node; an error means that nobody knows what came of it.
-func (s *troupe) send(ctx context.Context, c *member, method, key string, args any) (testenv.Reply, error) {
+func (s *troupe) send(ctx context.Context, c *member, method, key string, args any) (testnode.Reply, error) {
 	body, err := json.Marshal(args)
 	if err != nil {
-		return testenv.Reply{}, err
+		return testnode.Reply{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
@@ -135,14 +137,14 @@ func (s *troupe) send(ctx context.Context, c *member, method, key string, args a
 	path := node.URL + "/v1/accounts/" + c.account + "/" + strings.ReplaceAll(method, ".", "/")
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(body))
 	if err != nil {
-		return testenv.Reply{}, err
+		return testnode.Reply{}, err
 	}
 	req.Header.Set("Authorization", "Bearer "+s.owner.Key)
 	req.Header.Set("Content-Type", "application/json")
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	r, err := testenv.Send(req)
+	r, err := testnode.Send(req)
 	if err == nil && r.Status >= http.StatusBadRequest {
 		s.judge(r)
 	}
@@ -159,7 +161,7 @@ var known = func() map[string]bool {
 }()
 
 // judge makes sure that a refusal is one of the catalogue.
-func (s *troupe) judge(r testenv.Reply) {
+func (s *troupe) judge(r testnode.Reply) {
 	p := r.JSON()
 	code, _ := p["code"].(string)
 	_, told := p["retryable"].(bool)
@@ -266,8 +268,8 @@ func setting(name string, usual int) int {
 // the catalogue's.
 func TestCallsSurviveTrouble(t *testing.T) {
 	// Not parallel: it loads the machine, and others would be measured with it.
-	s := newTroupe(t, setting("STAGEDOOR_TEST_ACCOUNTS", 30))
-	lasting := time.Duration(setting("STAGEDOOR_TEST_SECONDS", 12)) * time.Second
+	s := newTroupe(t, setting("STAGEDOOR_TEST_ACCOUNTS", proof.Scale(10, 30)))
+	lasting := time.Duration(setting("STAGEDOOR_TEST_SECONDS", proof.Scale(5, 12))) * time.Second
 	if _, err := s.platform.Gate.Faults.Add(gate.Fault{Scope: "all", Kind: gate.Rotate, Value: 10}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +378,7 @@ func (s *troupe) chat(c *member) map[string]int {
 // An account that is paused, resumed or deleted, and a session that has rotated, is known to the next call on every node, while calls go
 // on all the time.
 func TestTheNextCallKnows(t *testing.T) {
-	s := newTroupe(t, 12)
+	s := newTroupe(t, proof.Scale(3, 12))
 	for i, c := range s.creators {
 		s.knows(c, []string{"delete", "pause", "rotate"}[i%3])
 	}
@@ -401,7 +403,7 @@ func (s *troupe) knows(c *member, change string) {
 			node := s.nodes[i%len(s.nodes)]
 			for ctx.Err() == nil {
 				started := time.Now()
-				r, err := testenv.Do(s.t.Context(), http.MethodGet, node.URL+"/v1/accounts/"+c.account+"/me/get", s.owner.Key, nil)
+				r, err := testnode.Do(s.t.Context(), http.MethodGet, node.URL+"/v1/accounts/"+c.account+"/me/get", s.owner.Key, nil)
 				if err != nil {
 					s.t.Error(err)
 					return

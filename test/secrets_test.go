@@ -18,6 +18,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/gate"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -32,8 +33,8 @@ type spree struct {
 	engines  *privateEngines
 	platform *sandboxtest.Platform
 	proxies  map[string]*testenv.Proxy
-	nodes    []*testenv.Node
-	owner    testenv.Org
+	nodes    []*testnode.Node
+	owner    testnode.Org
 	vault    *vault
 	logs     *sink
 	answers  *sink // that must not repeat what they were told
@@ -59,12 +60,12 @@ func newSpree(t *testing.T) *spree {
 		address := strings.TrimPrefix(s.proxies[region].URL(), "http://")
 		egress = append(egress, region+"=http://"+url.UserPassword("exit", password).String()+"@"+address)
 	}
-	s.nodes = testenv.Processes(t, 2, testenv.Setup{
+	s.nodes = testnode.Processes(t, 2, testnode.Setup{
 		Sandbox: s.platform.URL, Egress: secret.New(strings.Join(egress, " ")), Keyset: s.engines.keyset, Log: s.logs,
 		Database: s.withPassword(s.engines.postgres.URL), Redis: s.engines.redis.URL, NATS: s.withPassword(s.engines.nats.URL),
 		Env: []string{"STAGEDOOR_LOG_LEVEL=debug", "OTEL_EXPORTER_OTLP_ENDPOINT=" + s.engines.collector.URL},
 	})
-	s.vault.plant(t, false, "admin token", testenv.AdminToken)
+	s.vault.plant(t, false, "admin token", testnode.AdminToken)
 	s.owner = s.nodes[0].NewOrg(t, map[string]int{"callsPerMinute": -1, "callsPerMonth": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1, "maxKeys": -1})
 	s.vault.plant(t, true, "api key", s.owner.Key)
 	return s
@@ -85,7 +86,7 @@ func (s *spree) withPassword(address secret.String) secret.String {
 var issued = regexp.MustCompile(`(?:at|cst|mng)_[A-Za-z0-9_-]{43,}|sd_sandbox_[0-9A-Za-z]{40,}`)
 
 // send makes a request, to a path on any node or to a link, and keeps what there is of secrets in the answer.
-func (s *spree) send(method, where string, body any, headers ...string) testenv.Reply {
+func (s *spree) send(method, where string, body any, headers ...string) testnode.Reply {
 	s.t.Helper()
 	if strings.HasPrefix(where, "/") {
 		s.turn++
@@ -115,7 +116,7 @@ func (s *spree) send(method, where string, body any, headers ...string) testenv.
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	r, err := testenv.Send(req)
+	r, err := testnode.Send(req)
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", method, req.URL.Path, err)
 	}
@@ -124,7 +125,7 @@ func (s *spree) send(method, where string, body any, headers ...string) testenv.
 }
 
 // want is send for a request whose outcome is known.
-func (s *spree) want(status int, method, where string, body any, headers ...string) testenv.Reply {
+func (s *spree) want(status int, method, where string, body any, headers ...string) testnode.Reply {
 	s.t.Helper()
 	r := s.send(method, where, body, headers...)
 	if r.Status != status {
@@ -134,7 +135,7 @@ func (s *spree) want(status int, method, where string, body any, headers ...stri
 }
 
 // keep notes the secrets that have come into the world.
-func (s *spree) keep(r testenv.Reply, answer bool) {
+func (s *spree) keep(r testnode.Reply, answer bool) {
 	s.t.Helper()
 	if answer {
 		_, _ = s.answers.Write(slices.Concat(r.Body, []byte("\n"), fmt.Append(nil, r.Header), []byte("\n")))
@@ -423,7 +424,7 @@ func (s *spree) accounts() {
 	s.want(http.StatusOK, http.MethodGet, path+"/me", nil)
 	sandboxPath := strings.Replace(path, "/v1/", "/v1/sandbox/", 1)
 	s.want(http.StatusOK, http.MethodPost, sandboxPath+"/reset_login", nil)
-	await(s.t, "account to sign in again by itself", 30*time.Second, func() bool { return s.send(http.MethodGet, path+"/me", nil).Status == http.StatusOK })
+	await(s.t, "account to sign in again by itself", 2*time.Minute, func() bool { return s.send(http.MethodGet, path+"/me", nil).Status == http.StatusOK })
 	s.want(http.StatusAccepted, http.MethodPost, path+"/reauthenticate", map[string]any{}, "Prefer", "wait=10")
 	s.want(http.StatusAccepted, http.MethodPost, sandboxPath+"/fire_event", map[string]any{"event": "message", "data": map[string]any{"text": "Hello"}})
 	s.want(http.StatusOK, http.MethodGet, path, nil)
@@ -440,10 +441,10 @@ func (s *spree) hosted() {
 	s.want(http.StatusUnprocessableEntity, http.MethodPost, link, url.Values{"do": {"start"}, "email": {"nobody"}, "password": {s.password()}})
 	form := url.Values{"do": {"start"}, "email": {s.login("app")}, "password": {s.password()}, "remember": {"yes"}}
 	s.want(http.StatusSeeOther, http.MethodPost, link, form)
-	page := func(has string) testenv.Reply {
+	page := func(has string) testnode.Reply {
 		s.t.Helper()
-		var r testenv.Reply
-		await(s.t, "page with "+has, 20*time.Second, func() bool {
+		var r testnode.Reply
+		await(s.t, "page with "+has, 2*time.Minute, func() bool {
 			r = s.send(http.MethodGet, link, nil)
 			return bytes.Contains(r.Body, []byte(has))
 		})
@@ -500,10 +501,10 @@ func (s *spree) killed() {
 	given, done := s.code(), make(chan struct{})
 	go func() { // the answer is lost with its node
 		defer close(done)
-		_, _ = testenv.Do(s.t.Context(), http.MethodPut, s.nodes[0].URL+code.path, s.owner.Key, map[string]any{"code": given})
+		_, _ = testnode.Do(s.t.Context(), http.MethodPut, s.nodes[0].URL+code.path, s.owner.Key, map[string]any{"code": given})
 	}()
-	await(s.t, "code to be on its way", 10*time.Second, func() bool {
-		r, err := testenv.Do(s.t.Context(), http.MethodGet, s.nodes[1].URL+code.path, s.owner.Key, nil)
+	await(s.t, "code to be on its way", 2*time.Minute, func() bool {
+		r, err := testnode.Do(s.t.Context(), http.MethodGet, s.nodes[1].URL+code.path, s.owner.Key, nil)
 		return err == nil && r.JSON()["progress"] == "checking_code"
 	})
 	s.nodes[0].Process.Kill()

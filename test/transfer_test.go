@@ -20,6 +20,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
@@ -51,7 +52,7 @@ type fileHost struct {
 	sources sync.Map // of source addresses
 }
 
-func newFileHost(t *testing.T, size int64) (*fileHost, testenv.Setup) {
+func newFileHost(t *testing.T, size int64) (*fileHost, testnode.Setup) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	origin := "http://" + server.Listener.Addr().String()
@@ -67,7 +68,7 @@ func newFileHost(t *testing.T, size int64) (*fileHost, testenv.Setup) {
 	server.Start()
 	t.Cleanup(server.Close)
 	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
-	return s, testenv.Setup{Sandbox: origin, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())}
+	return s, testnode.Setup{Sandbox: origin, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())}
 }
 
 func (s *fileHost) note(r *http.Request) {
@@ -118,7 +119,7 @@ func resident(t *testing.T, pid int) int64 {
 // holder is a connected account with a medium.
 type holder struct{ account, medium string }
 
-func connectHolders(t *testing.T, node *testenv.Node, o testenv.Org, n int) []holder {
+func connectHolders(t *testing.T, node *testnode.Node, o testnode.Org, n int) []holder {
 	t.Helper()
 	all := make([]holder, n)
 	for i := range all {
@@ -128,7 +129,7 @@ func connectHolders(t *testing.T, node *testenv.Node, o testenv.Org, n int) []ho
 			t.Fatal(err)
 		}
 		req.Header = http.Header{"Authorization": {"Bearer " + o.Key}, "Content-Type": {"application/json"}, "Prefer": {"wait=25"}}
-		r, err := testenv.Send(req)
+		r, err := testnode.Send(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +156,7 @@ func TestTransfersTakeNoMemory(t *testing.T) {
 		size, concurrent, rounds = 5<<20, 200, 1
 	}
 	s, setup := newFileHost(t, size)
-	node := testenv.Processes(t, 1, setup)[0]
+	node := testnode.Processes(t, 1, setup)[0]
 	free := map[string]int{"accountReadPerMinute": -1, "accountWritePerMinute": -1, "connectAttemptsPerHour": -1, "maxAccounts": -1}
 	for name, value := range unlimited {
 		free[name] = value
@@ -243,7 +244,7 @@ func watch(t *testing.T, pid int) (peak func() int64) {
 	}
 }
 
-func downloadOne(ctx context.Context, client *http.Client, node *testenv.Node, o testenv.Org, c holder, want string) error {
+func downloadOne(ctx context.Context, client *http.Client, node *testnode.Node, o testnode.Org, c holder, want string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, node.URL+"/v1/accounts/"+c.account+"/media/"+c.medium, nil)
 	if err != nil {
 		return err
@@ -274,7 +275,7 @@ func (l limited) Write(b []byte) (int, error) {
 }
 
 // uploadOne sends a file. The platform has every byte of it, but did not keep them, so it finds in the end that parts are missing.
-func uploadOne(ctx context.Context, client *http.Client, node *testenv.Node, o testenv.Org, c holder, size int64) error {
+func uploadOne(ctx context.Context, client *http.Client, node *testnode.Node, o testnode.Org, c holder, size int64) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, node.URL+"/v1/accounts/"+c.account+"/media?fileName=film.mp4", io.NopCloser(&stream{size}))
 	if err != nil {
 		return err

@@ -11,13 +11,27 @@ import (
 // AccountsService: the creators' accounts that are connected.
 type AccountsService struct{ client *Client }
 
+// CreateReconnectLink is POST /v1/accounts/{accountId}/reconnect-link: make a link to connect an account again.
+//
+// A connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps its
+// region, label, metadata and credentials unless the creator changes them. For a link with settings of its own, use
+// `POST /v1/connect/sessions` with `account_id`.
+//
+// Needs the scope `accounts:write`.
+func (s *AccountsService) CreateReconnectLink(ctx context.Context, accountID string, options ...CallOption) (*ConnectSession, error) {
+	c := call{unwrap: "session", request: Request{Method: http.MethodPost, Path: path("/v1/accounts/%s/reconnect-link", accountID)}}
+	return do[ConnectSession](ctx, s.client, c, true, options)
+}
+
 // Disconnect is DELETE /v1/accounts/{accountId}: disconnect an account.
 //
 // Ends the session on the platform if that can be done, cancels open attempts, and destroys the account's data key, so
 // that nothing that was sealed with it can ever be read again. When this has answered, no call with the account can
-// start, on any server. The proof is at `GET /v1/accounts/{id}/purge-receipt`.
+// start, on any server. What its events and deliveries said is deleted as well. The proof is at `GET
+// /v1/accounts/{id}/purge-receipt`.
 //
-// Needs the scope `accounts:write`.
+// Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor the
+// month, but together with its like against 60 calls a minute per organisation.
 func (s *AccountsService) Disconnect(ctx context.Context, accountID string, options ...CallOption) (*AccountDisconnected, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/accounts/%s", accountID)}}
 	return do[AccountDisconnected](ctx, s.client, c, true, options)
@@ -58,8 +72,8 @@ func (s *AccountsService) GetPurgeReceipt(ctx context.Context, accountID string,
 
 // AccountsListParams is what accounts.list takes.
 type AccountsListParams struct {
-	// Only accounts in this state. One of connecting, active, degraded, reauthenticating, reconnect_required, restricted,
-	// paused.
+	// Only accounts in this state. attention stands for reconnect_required, restricted and degraded. One of connecting,
+	// active, degraded, reauthenticating, reconnect_required, restricted, paused, attention.
 	State string `json:"state,omitzero"`
 	// Only accounts with this id of yours.
 	ReferenceID string `json:"reference_id,omitzero"`
@@ -139,7 +153,8 @@ func (s *AccountsService) ListAuditAll(ctx context.Context, accountID string, pa
 // Calls are refused with `account-paused`, and nothing is sent to the platform, until it is resumed. The session is
 // kept. Pausing again changes nothing.
 //
-// Needs the scope `accounts:write`.
+// Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor the
+// month, but together with its like against 60 calls a minute per organisation.
 func (s *AccountsService) Pause(ctx context.Context, accountID string, options ...CallOption) (*Account, error) {
 	c := call{unwrap: "account", request: Request{Method: http.MethodPost, Path: path("/v1/accounts/%s/pause", accountID)}}
 	return do[Account](ctx, s.client, c, true, options)

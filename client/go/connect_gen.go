@@ -16,7 +16,8 @@ type ConnectService struct{ client *Client }
 //
 // Ends the attempt and destroys its secrets. Cancelling again changes nothing.
 //
-// Needs the scope `accounts:write`.
+// Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor the
+// month, but together with its like against 60 calls a minute per organisation.
 func (s *ConnectService) Cancel(ctx context.Context, attemptID string, options ...CallOption) (*Attempt, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/connect/login/%s", attemptID)}}
 	return do[Attempt](ctx, s.client, c, true, options)
@@ -28,16 +29,17 @@ type ConnectCookieParams struct {
 	AccountID string `json:"account_id,omitzero"`
 	// A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt.
 	Cookie string `json:"cookie,omitzero"`
-	// The form of browser extensions. Exactly one of cookie and cookies.
+	// The form that browser extensions export. Members that are not used are ignored. Exactly one of cookie and cookies.
 	Cookies []Cookie `json:"cookies,omitzero"`
 	// Headers that the platform ties to the session; GET /v1/connect/flows names them.
 	Headers map[string]string `json:"headers,omitzero"`
-	// A name for the account, for yourselves.
+	// A name for the account, for yourselves. Left out, an account that is connected already keeps its own.
 	Label string `json:"label,omitzero"`
-	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own.
+	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+	// already keeps its own.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect. One of
-	// us, uk.
+	// The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+	// own, and a new one gets us. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	// Your own id of the creator; it stays with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
@@ -101,12 +103,13 @@ type ConnectCurlParams struct {
 	Curl string `json:"curl"`
 	// Only say what was found; nothing is stored or counted.
 	DryRun bool `json:"dry_run,omitzero"`
-	// A name for the account, for yourselves.
+	// A name for the account, for yourselves. Left out, an account that is connected already keeps its own.
 	Label string `json:"label,omitzero"`
-	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own.
+	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+	// already keeps its own.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect. One of
-	// us, uk.
+	// The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+	// own, and a new one gets us. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	// Your own id of the creator; it stays with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
@@ -133,7 +136,8 @@ type ConnectGetAttemptParams struct {
 // GetAttempt is GET /v1/connect/login/{attemptId}: poll an attempt.
 //
 // Any kind of attempt, until seven days after its end. Send the ETag back in If-None-Match to get 304 while nothing has
-// changed, and `?wait=25` to have the answer held until something has. Two polls per second and attempt are free.
+// changed, and `?wait=25` to have the answer held until something has. Two polls per second and attempt are free. The
+// addresses of the creator's pages are null for a key without `accounts:write`.
 //
 // Needs the scope `accounts:read`.
 func (s *ConnectService) GetAttempt(ctx context.Context, attemptID string, params ConnectGetAttemptParams, options ...CallOption) (*Attempt, error) {
@@ -195,7 +199,8 @@ type ConnectListAttemptsParams struct {
 
 // ListAttempts is GET /v1/connect/attempts: list attempts.
 //
-// The newest first. A key with `accountIds` sees those of its accounts.
+// The newest first. A key with `accountIds` sees those of its accounts; one without `accounts:write` sees no addresses
+// of pages.
 //
 // Needs the scope `accounts:read`.
 func (s *ConnectService) ListAttempts(ctx context.Context, params ConnectListAttemptsParams, options ...CallOption) (*AttemptPage, error) {
@@ -217,7 +222,8 @@ func (s *ConnectService) ListAttemptsAll(ctx context.Context, params ConnectList
 
 // ListFlows is GET /v1/connect/flows: ways to connect.
 //
-// What each way asks for, so that a user interface can draw itself.
+// What each way asks for, so that a user interface can draw itself. `enabled` is false where the organisation has no
+// platform.
 //
 // Any key may call it.
 func (s *ConnectService) ListFlows(ctx context.Context, options ...CallOption) (*ConnectFlowList, error) {
@@ -268,19 +274,21 @@ type ConnectLoginParams struct {
 	AuthType string `json:"auth_type,omitzero"`
 	// Required for credentials.
 	Email string `json:"email,omitzero"`
-	// A name for the account, for yourselves.
+	// A name for the account, for yourselves. Left out, an account that is connected already keeps its own.
 	Label string `json:"label,omitzero"`
-	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own.
+	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+	// already keeps its own.
 	Metadata map[string]string `json:"metadata,omitzero"`
 	// Required for credentials. It is sealed at once and destroyed when the attempt ends, unless remember_credentials is
 	// set.
 	Password string `json:"password,omitzero"`
-	// The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect. One of
-	// us, uk.
+	// The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+	// own, and a new one gets us. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	// Your own id of the creator; it stays with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
-	// Keep the credentials, sealed, so that the account can sign in again by itself.
+	// Keep the credentials, sealed, so that the account can sign in again by itself. Left out, an account that is connected
+	// already goes on as it did, and a new one keeps none.
 	RememberCredentials bool `json:"remember_credentials,omitzero"`
 	// End an open attempt for the same login instead of being refused.
 	Supersede bool `json:"supersede,omitzero"`
@@ -301,12 +309,13 @@ func (s *ConnectService) Login(ctx context.Context, params ConnectLoginParams, o
 type ConnectMobileParams struct {
 	// The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected already.
 	AccountID string `json:"account_id,omitzero"`
-	// A name for the account, for yourselves.
+	// A name for the account, for yourselves. Left out, an account that is connected already keeps its own.
 	Label string `json:"label,omitzero"`
-	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own.
+	// Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+	// already keeps its own.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect. One of
-	// us, uk.
+	// The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+	// own, and a new one gets us. One of us, uk.
 	ProxyCountry string `json:"proxy_country,omitzero"`
 	// Your own id of the creator; it stays with the account.
 	ReferenceID string `json:"reference_id,omitzero"`
@@ -376,7 +385,8 @@ type ConnectSubmitParams struct {
 // platform has judged (`Prefer: wait=N` for another time). A wrong code gives `wrong_2fa_code_retry`; five of them end
 // the attempt.
 //
-// Needs the scope `accounts:write`.
+// Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor the
+// month, but together with its like against 60 calls a minute per organisation.
 func (s *ConnectService) Submit(ctx context.Context, attemptID string, params ConnectSubmitParams, options ...CallOption) (*Attempt, error) {
 	c := call{request: Request{Method: http.MethodPut, Path: path("/v1/connect/login/%s", attemptID), Body: params}}
 	return do[Attempt](ctx, s.client, c, true, options)

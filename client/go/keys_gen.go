@@ -52,7 +52,8 @@ func (s *KeysService) List(ctx context.Context, options ...CallOption) (*KeyList
 // When this has answered, no call that starts later succeeds with the key, on any server. Revoking a key again changes
 // nothing.
 //
-// Needs the scope `me:write`.
+// Needs the scope `me:write`. It works when the quotas are used up: it counts against neither the minute nor the month,
+// but together with its like against 60 calls a minute per organisation.
 func (s *KeysService) Revoke(ctx context.Context, keyID string, options ...CallOption) (*KeyRevoked, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/me/keys/%s", keyID)}}
 	return do[KeyRevoked](ctx, s.client, c, true, options)

@@ -54,7 +54,14 @@ func (p *Problem) again(safe bool) bool {
 	if p.Code == "" {
 		return safe && (p.Status == http.StatusBadGateway || p.Status == http.StatusServiceUnavailable || p.Status == http.StatusGatewayTimeout)
 	}
-	return p.Retryable
+	return p.Retryable && !p.inDoubt()
+}
+
+// inDoubt reports whether the server may have carried out the change. Such a call must not be sent again, even if the
+// problem is retryable.
+func (p *Problem) inDoubt() bool {
+	var outcome string
+	return p.Member("outcome", &outcome) && outcome == "unknown"
 }
 
 // backoff is half a second, doubled with every try, of which up to half is left to chance.

@@ -7,7 +7,8 @@ type ProblemCode string
 
 // Codes of problems. New ones may come.
 const (
-	// CodeAccountDisconnected: Reconnect required (410). Connect the account again; reconnect.url starts it.
+	// CodeAccountDisconnected: Reconnect required (410). Have the creator connect the account again: send them
+	// reconnect.url, or a link of POST /v1/accounts/{id}/reconnect-link.
 	CodeAccountDisconnected ProblemCode = "account-disconnected"
 	// CodeAccountNotAllowedForKey: Account not allowed for this key (403). Use a key whose allow-list has the account.
 	CodeAccountNotAllowedForKey ProblemCode = "account-not-allowed-for-key"
@@ -30,8 +31,8 @@ const (
 	CodeAttemptStateConflict ProblemCode = "attempt-state-conflict"
 	// CodeBrowserSessionNotFound: No such browser session (404). Check the id against GET /v1/me/sessions.
 	CodeBrowserSessionNotFound ProblemCode = "browser-session-not-found"
-	// CodeConnectUnavailable: Connecting is not possible right now (503). Try again after retryAfterSec. It may be tried
-	// again.
+	// CodeConnectUnavailable: Connecting is not possible right now (503). Try again after retryAfterSec; if retryable is
+	// false, the organisation has no platform to connect to. It may be tried again.
 	CodeConnectUnavailable ProblemCode = "connect-unavailable"
 	// CodeCredentialsMissing: No credentials remembered (412). Connect the account again; set remember_credentials to allow
 	// this next time.

@@ -69,6 +69,7 @@ func TestDoesNotRetry(t *testing.T) {
 	}{
 		"what cannot succeed":        {422, "validation-failed", `,"retryable":false`, nil, 1},
 		"an account that is gone":    {410, "account-disconnected", `,"retryable":true`, nil, 1},
+		"what may have happened":     {504, "upstream/timeout", `,"retryable":true,"outcome":"unknown"`, nil, 1},
 		"what takes over a minute":   {429, "quota-exceeded", `,"retryable":true,"retryAfterSec":61`, nil, 1},
 		"more often than it may":     {503, "service-unavailable", `,"retryable":true`, nil, 3},
 		"when the call says never":   {503, "service-unavailable", `,"retryable":true`, stagedoor.WithMaxRetries(0), 1},

@@ -75,8 +75,8 @@ type SandboxFireEventParams struct {
 // FireEvent is POST /v1/sandbox/accounts/{accountId}/fire_event: make something happen on the sandbox.
 //
 // A fan writes, tips, subscribes: it really happens on the platform, which emits this one event on the account's
-// socket; later calls show it too, with what comes of it, such as the transaction of a tip. If the account is still
-// `connecting`, it waits up to 10 s until we hear it. For sandbox organisations only.
+// socket; later calls show it too, with what comes of it, such as the transaction of a tip. For sandbox organisations
+// only.
 //
 // Needs the scope `accounts:write`.
 func (s *SandboxService) FireEvent(ctx context.Context, accountID string, params SandboxFireEventParams, options ...CallOption) (*SandboxAccepted, error) {
@@ -140,8 +140,7 @@ type SandboxSetFaultParams struct {
 // SetFault is POST /v1/sandbox/accounts/{accountId}/fault: make trouble on the sandbox.
 //
 // The platform gives the account trouble for a while: what your calls and the account's state make of it is what they
-// would make of the real thing. Several faults can be in force. If one has a count and the account is still
-// `connecting`, it waits up to 10 s until that is over. For sandbox organisations only.
+// would make of the real thing. Several faults can be in force. For sandbox organisations only.
 //
 // Needs the scope `accounts:write`.
 func (s *SandboxService) SetFault(ctx context.Context, accountID string, params SandboxSetFaultParams, options ...CallOption) (*SandboxFault, error) {

@@ -12,7 +12,7 @@ type SdkService struct{ client *Client }
 
 // GetOpenAPI is GET /v1/openapi.json: openAPI document.
 //
-// This document.
+// This document. It has an ETag.
 //
 // No key is needed.
 func (s *SdkService) GetOpenAPI(ctx context.Context, options ...CallOption) (json.RawMessage, error) {

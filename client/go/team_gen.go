@@ -15,7 +15,8 @@ type TeamService struct{ client *Client }
 // When this has answered, no call that starts later succeeds with the browser, on any server. A member sees their own;
 // who holds `me:write` sees all of the organisation's.
 //
-// Needs the scope `me:read`.
+// Needs the scope `me:read`. It works when the quotas are used up: it counts against neither the minute nor the month,
+// but together with its like against 60 calls a minute per organisation.
 func (s *TeamService) EndSession(ctx context.Context, sessionID string, options ...CallOption) (*BrowserSessionEnded, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/me/sessions/%s", sessionID)}}
 	return do[BrowserSessionEnded](ctx, s.client, c, true, options)

@@ -120,7 +120,8 @@ type AccountDisconnectedData struct {
 type AccountPage struct {
 	// In the order in which they were first connected, unless order says otherwise.
 	Accounts []ListedAccount `json:"accounts"`
-	// How many there are in each state, and in all of them (total); only with counts.
+	// How many there are in each state, in those that need attention (attention), and in all of them (total); only with
+	// counts.
 	Counts map[string]int64 `json:"counts"`
 	// Null on the last page, and whenever no limit is given.
 	NextCursor *string `json:"nextCursor"`
@@ -274,13 +275,13 @@ type AccountWindows struct {
 
 // Attempt: an attempt to connect an account.
 type Attempt struct {
-	// The account; present once the state is completed_success, or from the start when an account is reconnected.
+	// The account. Null until the state is completed_success.
 	AccountID          *string    `json:"account_id"`
 	AttemptID          string     `json:"attempt_id"`
 	ChallengeExpiresAt *time.Time `json:"challenge_expires_at"`
 	CreatedAt          time.Time  `json:"created_at"`
 	EmailMask          *string    `json:"email_mask"`
-	// The same page for an iframe, on the origins that the hosted session allows.
+	// The same page for an iframe, on the origins that the hosted session allows. Null for a key without accounts:write.
 	EmbedURL  *string         `json:"embed_url"`
 	ExpiresAt time.Time       `json:"expires_at"`
 	Failure   *AttemptFailure `json:"failure"`
@@ -294,7 +295,7 @@ type Attempt struct {
 	OTPChannel           *string  `json:"otp_channel"`
 	OTPChannelsAvailable []string `json:"otp_channels_available"`
 	PhoneMask            *string  `json:"phone_mask"`
-	// A page for the creator's phone. Show it as a QR code or as a link.
+	// A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write.
 	PhoneURL          *string    `json:"phone_url"`
 	PhoneURLExpiresAt *time.Time `json:"phone_url_expires_at"`
 	PollAfterSec      *int64     `json:"poll_after_sec"`
@@ -303,10 +304,12 @@ type Attempt struct {
 	Progress     string `json:"progress"`
 	ProxyCountry string `json:"proxy_country"`
 	// True when it refreshes an existing account instead of making one.
-	Reconnect        bool    `json:"reconnect"`
-	ReferenceID      *string `json:"reference_id"`
-	ResendAfterSec   *int64  `json:"resend_after_sec"`
-	ResendsRemaining *int64  `json:"resends_remaining"`
+	Reconnect bool `json:"reconnect"`
+	// The account that it reconnects; null if the attempt was started without one.
+	ReconnectAccountID *string `json:"reconnect_account_id"`
+	ReferenceID        *string `json:"reference_id"`
+	ResendAfterSec     *int64  `json:"resend_after_sec"`
+	ResendsRemaining   *int64  `json:"resends_remaining"`
 	// The hosted session in which it was started.
 	SessionID string `json:"session_id"`
 	// Where the attempt stands. Act on next_actions rather than on a list of states. One of pending,
@@ -315,7 +318,7 @@ type Attempt struct {
 	State                string    `json:"state"`
 	SubmissionsRemaining *int64    `json:"submissions_remaining"`
 	UpdatedAt            time.Time `json:"updated_at"`
-	// A page for the creator, while something is asked of them.
+	// A page for the creator, while something is asked of them. Null for a key without accounts:write.
 	VerificationPageURL *string `json:"verification_page_url"`
 }
 
@@ -616,7 +619,8 @@ type ConnectSession struct {
 	AccountID *string `json:"account_id"`
 	// Ids of the attempts that the creator has made.
 	Attempts []string `json:"attempts"`
-	// The token in the link, for connect.js. It is shown only here.
+	// The token in the link, for connect.js. It is shown only when it is made, to a key with accounts:write; null
+	// otherwise.
 	ClientToken *string    `json:"client_token"`
 	CreatedAt   time.Time  `json:"created_at"`
 	ExpiresAt   time.Time  `json:"expires_at"`
@@ -631,7 +635,7 @@ type ConnectSession struct {
 	ReferenceID        *string `json:"reference_id"`
 	// One of open, in_progress, success, exited, expired.
 	Status string `json:"status"`
-	// The link for the creator. It is shown only here.
+	// The link for the creator. It is shown only when it is made, to a key with accounts:write; null otherwise.
 	URL *string `json:"url"`
 }
 
@@ -655,13 +659,19 @@ type ConnectSessionPage struct {
 
 // Cookie is a cookie of the platform's.
 type Cookie struct {
-	Domain   string `json:"domain,omitzero"`
-	Expires  any    `json:"expires,omitzero"`
+	// Left out or null, the platform's own.
+	Domain string `json:"domain,omitzero"`
+	// Ignored: the platform is asked whether the session lives.
+	Expires any `json:"expires,omitzero"`
+	// True if the cookie is not for hosts below its domain.
+	HostOnly *bool `json:"hostOnly,omitzero"`
+	// Ignored.
 	HttpOnly *bool  `json:"httpOnly,omitzero"`
 	Name     string `json:"name"`
 	Path     string `json:"path,omitzero"`
-	Secure   *bool  `json:"secure,omitzero"`
-	Value    string `json:"value"`
+	// Ignored.
+	Secure *bool  `json:"secure,omitzero"`
+	Value  string `json:"value"`
 }
 
 // CountryStats: visitors and fans of one country.
@@ -685,13 +695,13 @@ type Counts struct {
 
 // CurlAttempt: an attempt to connect, with what was found in the command.
 type CurlAttempt struct {
-	// The account; present once the state is completed_success, or from the start when an account is reconnected.
+	// The account. Null until the state is completed_success.
 	AccountID          *string    `json:"account_id"`
 	AttemptID          string     `json:"attempt_id"`
 	ChallengeExpiresAt *time.Time `json:"challenge_expires_at"`
 	CreatedAt          time.Time  `json:"created_at"`
 	EmailMask          *string    `json:"email_mask"`
-	// The same page for an iframe, on the origins that the hosted session allows.
+	// The same page for an iframe, on the origins that the hosted session allows. Null for a key without accounts:write.
 	EmbedURL  *string   `json:"embed_url"`
 	ExpiresAt time.Time `json:"expires_at"`
 	// Names only, never values.
@@ -707,7 +717,7 @@ type CurlAttempt struct {
 	OTPChannel           *string  `json:"otp_channel"`
 	OTPChannelsAvailable []string `json:"otp_channels_available"`
 	PhoneMask            *string  `json:"phone_mask"`
-	// A page for the creator's phone. Show it as a QR code or as a link.
+	// A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write.
 	PhoneURL          *string    `json:"phone_url"`
 	PhoneURLExpiresAt *time.Time `json:"phone_url_expires_at"`
 	PollAfterSec      *int64     `json:"poll_after_sec"`
@@ -716,10 +726,12 @@ type CurlAttempt struct {
 	Progress     string `json:"progress"`
 	ProxyCountry string `json:"proxy_country"`
 	// True when it refreshes an existing account instead of making one.
-	Reconnect        bool    `json:"reconnect"`
-	ReferenceID      *string `json:"reference_id"`
-	ResendAfterSec   *int64  `json:"resend_after_sec"`
-	ResendsRemaining *int64  `json:"resends_remaining"`
+	Reconnect bool `json:"reconnect"`
+	// The account that it reconnects; null if the attempt was started without one.
+	ReconnectAccountID *string `json:"reconnect_account_id"`
+	ReferenceID        *string `json:"reference_id"`
+	ResendAfterSec     *int64  `json:"resend_after_sec"`
+	ResendsRemaining   *int64  `json:"resends_remaining"`
 	// The hosted session in which it was started.
 	SessionID string `json:"session_id"`
 	// Where the attempt stands. Act on next_actions rather than on a list of states. One of pending,
@@ -728,7 +740,7 @@ type CurlAttempt struct {
 	State                string    `json:"state"`
 	SubmissionsRemaining *int64    `json:"submissions_remaining"`
 	UpdatedAt            time.Time `json:"updated_at"`
-	// A page for the creator, while something is asked of them.
+	// A page for the creator, while something is asked of them. Null for a key without accounts:write.
 	VerificationPageURL *string `json:"verification_page_url"`
 }
 
@@ -862,6 +874,8 @@ type EventMeta struct {
 	Class string `json:"class"`
 	// The account's id on the platform.
 	OfUserID *string `json:"ofUserId"`
+	// True if the account was deleted: data is null, and the event's id, kind and time are all that is left.
+	Purged bool `json:"purged"`
 	// Your own id of the account, if you gave one.
 	ReferenceID *string `json:"referenceId"`
 	Sandbox     bool    `json:"sandbox"`
@@ -1328,26 +1342,27 @@ type ListedAccount struct {
 type ListedWebhook struct {
 	AccountID string    `json:"accountId"`
 	CreatedAt time.Time `json:"createdAt"`
-	// Why it is disabled; null unless it is. One of gone, failing.
+	// Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it failed
+	// for 72 hours. Null while it is enabled. One of paused, operator, gone, failing.
 	DisabledReason *string `json:"disabledReason"`
-	// Null if every event is sent.
-	Events       []string   `json:"events"`
-	FailingSince *time.Time `json:"failingSince"`
+	// False while nothing is sent: it is paused or disabled.
+	Enabled bool `json:"enabled"`
+	// Absent if every event is sent.
+	Events []string      `json:"events"`
+	Health WebhookHealth `json:"health"`
 	// The account's label, or its name on the platform.
 	Label string `json:"label"`
-	// When something was last sent; null if nothing was for 7 days.
-	LastAttemptAt *time.Time `json:"lastAttemptAt"`
-	// When something was last accepted, of what was sent in the last 7 days.
-	LastDeliveredAt *time.Time `json:"lastDeliveredAt"`
-	// Why there was none.
-	LastError *string `json:"lastError"`
-	// What that was answered with; 0 if there was no answer.
-	LastStatus *int64 `json:"lastStatus"`
-	// When it is tried again; null unless it waits for that.
-	NextAttemptAt *time.Time `json:"nextAttemptAt"`
-	// One of failing, healthy, paused, disabled.
-	State string `json:"state"`
-	URL   string `json:"url"`
+	// How many deliveries may be under way; 1 if they are in order.
+	MaxInFlight int64 `json:"maxInFlight"`
+	// One of strict, none.
+	Ordering string `json:"ordering"`
+	// Until when the secret before signs as well; null if it does not.
+	PreviousSecretUntil *time.Time `json:"previousSecretUntil"`
+	// Only when the webhook is written or its secret rotated; store it.
+	SigningSecret      string    `json:"signingSecret"`
+	SigningSecretLast4 string    `json:"signingSecretLast4"`
+	UpdatedAt          time.Time `json:"updatedAt"`
+	URL                string    `json:"url"`
 }
 
 // Listener: how the connection is doing that hears of an account's events.
@@ -1403,6 +1418,8 @@ type Log struct {
 	DryRun bool    `json:"dryRun"`
 	// From the request's arrival until it was answered.
 	DurationMs float64 `json:"durationMs"`
+	// Which fields of the request the problem pointed at; empty if it pointed at none. What was sent in them is not kept.
+	Errors []LogField `json:"errors"`
 	// The HTTP method.
 	Http  string `json:"http"`
 	KeyID string `json:"keyId"`
@@ -1422,6 +1439,14 @@ type Log struct {
 	UpstreamCode *int64 `json:"upstreamCode"`
 	// What the platform and the way to it took of that; null if it was not asked.
 	UpstreamMs *float64 `json:"upstreamMs"`
+}
+
+// LogField: a field of a request that a problem pointed at.
+type LogField struct {
+	// A stable word for what was wrong.
+	Code string `json:"code"`
+	// A JSON pointer into the body, or query/name, header/name, path/name. A * stands for a name that is not kept.
+	Pointer string `json:"pointer"`
 }
 
 // LogPage: a page of a list: Log.
@@ -2984,6 +3009,9 @@ type UsagePoint struct {
 type UsageSeries struct {
 	// One of hour, day.
 	By string `json:"by"`
+	// Events that webhooks should have accepted by now and have not, at most: a webhook that fails, is disabled or lags
+	// holds them up. Those of paused webhooks do not count. Null for an account and for a key that is limited to accounts.
+	EventsWaiting *int64 `json:"eventsWaiting"`
 	// The time before, of the same length, to compare with.
 	Previous UsageFigures `json:"previous"`
 	// One point for each hour or day, oldest first, also where nothing happened.
@@ -3104,9 +3132,13 @@ type Webhook struct {
 
 // WebhookCounts: how many webhooks are in each state.
 type WebhookCounts struct {
-	Disabled int64 `json:"disabled"`
-	Failing  int64 `json:"failing"`
-	Healthy  int64 `json:"healthy"`
+	// Those that fail, are disabled or lag.
+	Attention int64 `json:"attention"`
+	Disabled  int64 `json:"disabled"`
+	Failing   int64 `json:"failing"`
+	Healthy   int64 `json:"healthy"`
+	// Of the healthy ones, those that do not keep up.
+	Lagging int64 `json:"lagging"`
 	// Accounts without a webhook.
 	None   int64 `json:"none"`
 	Paused int64 `json:"paused"`
@@ -3133,7 +3165,7 @@ type WebhookHealth struct {
 	// The last event that is done with.
 	Cursor       string     `json:"cursor"`
 	FailingSince *time.Time `json:"failingSince"`
-	// How old the newest of them is.
+	// How old the oldest of them is, in seconds; 0 if there is none.
 	LagSec int64 `json:"lagSec"`
 	// live is up to date; lagging and draining deliver what has gathered; backoff waits for the next attempt. One of live,
 	// lagging, backoff, draining, paused, disabled.
@@ -3146,7 +3178,7 @@ type WebhookHealth struct {
 	LastSuccessAt *time.Time `json:"lastSuccessAt"`
 	// When it is tried again; null unless it waits for that.
 	NextAttemptAt *time.Time `json:"nextAttemptAt"`
-	// One of healthy, failing, disabled.
+	// One of healthy, failing, paused, disabled.
 	State string `json:"state"`
 }
 

@@ -46,7 +46,8 @@ func (s *WebhooksService) CheckSignature(ctx context.Context, params WebhooksChe
 //
 // Deliveries that wait are dropped. The events stay in the log.
 //
-// Needs the scope `webhooks:write`.
+// Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute nor the
+// month, but together with its like against 60 calls a minute per organisation.
 func (s *WebhooksService) Delete(ctx context.Context, accountID string, options ...CallOption) (*WebhookDeleted, error) {
 	c := call{request: Request{Method: http.MethodDelete, Path: path("/v1/accounts/%s/webhook", accountID)}}
 	return do[WebhookDeleted](ctx, s.client, c, true, options)
@@ -82,7 +83,8 @@ func (s *WebhooksService) GetDelivery(ctx context.Context, accountID, deliveryID
 
 // WebhooksListParams is what webhooks.list takes.
 type WebhooksListParams struct {
-	// Only webhooks in this state. One of failing, healthy, paused, disabled.
+	// Only webhooks in this state. Lagging ones are healthy, and do not keep up; attention stands for failing, disabled and
+	// lagging. One of failing, healthy, paused, disabled, lagging, attention.
 	State string `json:"state,omitzero"`
 	// How many webhooks. Left out, 50.
 	Limit int64 `json:"limit,omitzero"`
@@ -92,7 +94,8 @@ type WebhooksListParams struct {
 
 // List is GET /v1/webhooks: list webhooks.
 //
-// The webhooks of all accounts, and how delivery to each goes. A key that is limited to accounts sees those of these.
+// The webhooks of all accounts, each as `GET /v1/accounts/{id}/webhook` shows it, with its account. A key that is
+// limited to accounts sees those of these.
 //
 // Needs the scope `webhooks:read`.
 func (s *WebhooksService) List(ctx context.Context, params WebhooksListParams, options ...CallOption) (*WebhookPage, error) {
@@ -187,7 +190,8 @@ func (s *WebhooksService) ListEventDeliveriesAll(ctx context.Context, params Web
 // Nothing is sent until it is resumed; events gather in the log as long as the plan keeps them. Pausing again changes
 // nothing.
 //
-// Needs the scope `webhooks:write`.
+// Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute nor the
+// month, but together with its like against 60 calls a minute per organisation.
 func (s *WebhooksService) Pause(ctx context.Context, accountID string, options ...CallOption) (*Webhook, error) {
 	c := call{unwrap: "webhook", request: Request{Method: http.MethodPost, Path: path("/v1/accounts/%s/webhook/pause", accountID)}}
 	return do[Webhook](ctx, s.client, c, true, options)

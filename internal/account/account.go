@@ -166,7 +166,7 @@ type Deps struct {
 	// Catalogs and Drivers are the platform of an environment; an org is of one environment.
 	Catalogs map[org.Environment]*catalog.Catalog
 	Drivers  func(org.Environment) (upstream.Driver, bool)
-	// ReconnectURL is where a person connects an account again.
+	// ReconnectURL is where a key makes a link by which a person connects an account again.
 	ReconnectURL func(id.Org, id.Account) string
 	Log          *slog.Logger
 	Now          func() time.Time
@@ -183,6 +183,9 @@ type Accounts struct {
 	kept    cache.Cache[id.Account, *kept]
 	reading singleflight.Group
 	left    func(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error
+	// purge destroys what others have of an account, covers is what a receipt calls that.
+	purge  func(ctx context.Context, a Account, most int) (done bool, err error)
+	covers []string
 }
 
 // remembered bounds what a node remembers of orgs and of accounts.
@@ -196,6 +199,7 @@ func New(d Deps) *Accounts {
 		seen:         cache.New[id.Account, time.Time](remembered),
 		kept:         newKept(),
 		left:         func(context.Context, postgres.Tx, id.Org, id.Account) error { return nil },
+		purge:        func(context.Context, Account, int) (bool, error) { return true, nil },
 	}
 }
 
@@ -203,6 +207,12 @@ func New(d Deps) *Accounts {
 // called while the process is wired, before anything else.
 func (s *Accounts) OnDisconnect(do func(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error) {
 	s.left = do
+}
+
+// OnPurge sets what else is destroyed with an account, and what its receipt calls that. do destroys about as many rows as most says, and
+// reports whether all are gone; it is called again until they are. It is set while the process is wired, before anything else.
+func (s *Accounts) OnPurge(covers []string, do func(ctx context.Context, a Account, most int) (done bool, err error)) {
+	s.covers, s.purge = covers, do
 }
 
 // Get reads an account.
@@ -216,7 +226,8 @@ func (s *Accounts) Get(ctx context.Context, owner id.Org, account id.Account) (A
 
 // Filter chooses accounts. Empty fields choose all.
 type Filter struct {
-	State       State
+	// States are those that an account may be in; empty for all.
+	States      []State
 	ReferenceID string
 	Label       string
 	// Query is looked for in labels, names and ids, whatever its case.
@@ -307,8 +318,8 @@ func (s *Accounts) environment(ctx context.Context, owner id.Org) (org.Environme
 	return o.Environment, nil
 }
 
-// now is the time as the database keeps it.
-func (s *Accounts) now() time.Time { return s.Now().Truncate(time.Microsecond) }
+// Time is what the database's clock says. When accounts are due, and how long leases on them hold, goes by it on all nodes.
+func (s *Accounts) Time(ctx context.Context) (time.Time, error) { return s.DB.Now(ctx, s.DB.Pool()) }
 
 // tell makes every node notice that an account is another than it remembers. The change is committed: that its caller has gone must
 // not keep it from the others. A node that is not reached reads the row before it calls.

@@ -60,7 +60,7 @@ func TestASignInBecomesAnAccountWithItsSessionSealed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c := r.Connected(r.Org(), "90210")
-	c.Credentials = &account.Credentials{Email: secret.New("luna@sandbox.test"), Password: secret.New("planted-password")}
+	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("luna@sandbox.test"), Password: secret.New("planted-password")}
 	c.Session, c.ReferenceID, c.Metadata = r.Session("auth_id=90210; sess=planted-cookie"), "user_456", map[string]string{"team": "a"}
 	a := r.Connect(c)
 	if a.State != account.Connecting || a.UpstreamID != "90210" || !a.RememberCredentials || a.Attempt != c.Attempt {
@@ -143,16 +143,52 @@ func TestAProvedAccountIsConnectedOnceAndReconnectedAfterwards(t *testing.T) {
 	}
 }
 
+func TestReconnectKeepsSettingsThatItDoesNotName(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.Connected(r.Org(), "7")
+	c.Region, c.Metadata, c.Remember = "uk", map[string]string{"team": "a"}, true
+	c.Credentials = &account.Credentials{Email: secret.New("e"), Password: secret.New("old")}
+	a := r.Connect(c)
+	keeps := func(what, password string, change func(*account.Connected)) {
+		t.Helper()
+		again := r.Connected(a.Org, "7")
+		again.Label, again.Region = "", "us"
+		change(&again)
+		b := r.Connect(again)
+		if b.ID != a.ID || b.Label != "Luna" || b.Region != "uk" || b.Metadata["team"] != "a" || !b.RememberCredentials {
+			t.Fatalf("%s: %+v", what, b)
+		}
+		if known, err := r.Accounts.Credentials(t.Context(), a.Org, a.ID); err != nil || known.Password.Reveal() != password {
+			t.Fatalf("%s: other credentials are kept: %v", what, err)
+		}
+	}
+	keeps("a copied session", "old", func(c *account.Connected) { c.Kind = "cookie" })
+	keeps("a sign-in with a new password", "new", func(c *account.Connected) {
+		c.Credentials = &account.Credentials{Email: secret.New("e"), Password: secret.New("new")}
+	})
+	named := r.Connected(a.Org, "7")
+	named.Label, named.Region, named.Metadata = "", "us", map[string]string{}
+	named.Credentials = &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
+	named.Named = account.Named{Region: true, Label: true, Metadata: true, Remember: true}
+	if b := r.Connect(named); b.Label != "" || b.Region != "us" || len(b.Metadata) != 0 || b.RememberCredentials {
+		t.Fatalf("%+v", b)
+	}
+	_, err := r.Accounts.Credentials(t.Context(), a.Org, a.ID)
+	is(t, err, problem.CredentialsMissing)
+}
+
 func TestTheSameCreatorIsTheSameAccount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c := r.Connected(r.Org(), "7")
-	c.Credentials = &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
+	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
 	a := r.Connect(c)
 	again := r.Connected(a.Org, "7")
-	again.Session, again.Label = r.Session("auth_id=7; sess=second"), ""
+	again.Session = r.Session("auth_id=7; sess=second")
+	again.Remember, again.Named = false, account.Named{Remember: true}
 	b := r.Connect(again)
-	if b.ID != a.ID || b.Label != "Luna" || b.RememberCredentials {
+	if b.ID != a.ID || b.RememberCredentials {
 		t.Fatalf("%+v", b)
 	}
 	if _, session, err := r.Accounts.Session(t.Context(), a.Org, a.ID); err != nil || session.Cookie("sess").Reveal() != "second" {
@@ -233,13 +269,13 @@ func TestEachStateAnswersACallAsTheContractSays(t *testing.T) {
 		{"connecting", nil, nil, ""},
 		{"active", []account.Cause{{On: account.Proved}}, nil, ""},
 		{"degraded", []account.Cause{{On: account.Proved}, {On: account.Troubled, Reason: account.ReasonEgressDown}}, nil, ""},
-		{"reconnect_required", []account.Cause{{On: account.LoggedOut, Reason: account.ReasonLoggedOut}}, &problem.AccountDisconnected, `"reconnect":{"url":"https://connect.test/reconnect/acct_`},
+		{"reconnect_required", []account.Cause{{On: account.LoggedOut, Reason: account.ReasonLoggedOut}}, &problem.AccountDisconnected, `"accountId":"acct_`},
 		{"restricted", []account.Cause{{On: account.Banned, Reason: account.ReasonBanned}}, &problem.UpstreamAccountRestricted, `"upstreamCode":null`},
 		{"paused", []account.Cause{{On: account.Pause, Reason: account.ReasonPausedByCaller}}, &problem.AccountPaused, `"retryable":false`},
 		{"reauthenticating", []account.Cause{{On: account.SessionLost, Reason: account.ReasonSessionExpired}}, &problem.AccountReauthenticating, `"retryAfterSec":5`},
 	} {
 		c := r.Connected(owner, test.name)
-		c.Credentials = &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
+		c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
 		a := r.Connect(c)
 		for _, cause := range test.causes {
 			a = put(t, r, a, cause)
@@ -307,7 +343,7 @@ func TestAnUpdateChangesWhatItNamesAndTellsIt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c := r.Connected(r.Org(), "1")
-	c.Credentials = &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
+	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
 	a := put(t, r, r.Connect(c), account.Cause{On: account.Proved})
 	by := accounttest.By("account.update")
 	label, region, metadata := "Mia", "uk", map[string]string{"team": "b"}
@@ -424,13 +460,16 @@ func TestFiveThousandAccountsAreStreamedInOrder(t *testing.T) {
 	if seen != 5000 {
 		t.Fatal("pages have", seen)
 	}
-	if n, _ := count(account.Filter{State: account.Paused}); n != 500 {
+	if n, _ := count(account.Filter{States: []account.State{account.Paused}}); n != 500 {
 		t.Error("paused:", n)
+	}
+	if n, _ := count(account.Filter{States: []account.State{account.Paused, account.Active}}); n != 5000 {
+		t.Error("paused or active:", n)
 	}
 	if n, _ := count(account.Filter{ReferenceID: "ref-17"}); n != 1 {
 		t.Error("by reference:", n)
 	}
-	if n, _ := count(account.Filter{Label: "label 3", State: account.Active}); n != 100 {
+	if n, _ := count(account.Filter{Label: "label 3", States: []account.State{account.Active}}); n != 100 {
 		t.Error("by label and state:", n)
 	}
 	enough := errors.New("enough")
@@ -488,7 +527,7 @@ func TestAccountsAreFoundAndSorted(t *testing.T) {
 			t.Errorf("order %d has %d accounts", order, len(seen))
 		}
 	}
-	counts, err := roster.New(r.DB).Count(t.Context(), owner, account.Filter{State: account.Paused})
+	counts, err := roster.New(r.DB).Count(t.Context(), owner, account.Filter{States: []account.State{account.Paused}})
 	if err != nil || counts[account.Paused] != 30 || counts[account.Degraded] != 1 || counts[account.Active] != 269 {
 		t.Errorf("%v %v", counts, err)
 	}
@@ -509,4 +548,49 @@ func inOrder(order account.Order, a, b account.Account) bool {
 		return true
 	}
 	return a.LastSeenAt.After(*b.LastSeenAt) || a.LastSeenAt.Equal(*b.LastSeenAt) && a.ID < b.ID
+}
+
+// A probe that one node has claimed is not claimed by another whose clock is an hour fast or slow, and what such a node connects is due
+// for all of them at the same time.
+func TestProbeIsClaimedOnceWhenClocksDiffer(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{20 * time.Second, time.Hour, -time.Hour} {
+		r := newRig(t)
+		other := r.Node(func(d *account.Deps) { d.Now = func() time.Time { return r.Clock.Now().Add(ahead) } })
+		claim := func(s *account.Accounts) (list []account.Ref) {
+			t.Helper()
+			shards, err := s.DueShards(t.Context())
+			for _, shard := range shards {
+				some, failed := s.Due(t.Context(), shard, 10, 5*time.Second)
+				list, err = append(list, some...), errors.Join(err, failed)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}
+		for i, nodes := range [][2]*account.Accounts{{r.Accounts, other}, {other, r.Accounts}} {
+			p, err := nodes[0].Prepare(t.Context(), r.Connected(r.Org(), fmt.Sprint("creator ", i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = r.DB.Tx(t.Context(), func(tx postgres.Tx) error {
+				_, _, err := nodes[0].Connect(t.Context(), tx, accounttest.By("account.connect"), p)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := claim(nodes[0]); len(got) != 1 || got[0].Account != p.AccountID() {
+				t.Errorf("%s: %v is claimed, not the account that was just connected", ahead, got)
+			}
+			if got := claim(nodes[1]); len(got) != 0 {
+				t.Errorf("%s: %v is claimed twice", ahead, got)
+			}
+			r.Clock.Advance(time.Minute)
+			if got := claim(nodes[1]); len(got) != i+1 {
+				t.Errorf("%s: %v is claimed after the leases, not %d accounts", ahead, got, i+1)
+			}
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -48,8 +49,12 @@ func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, accoun
 		if err != nil {
 			return err
 		}
+		now, err := s.DB.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
 		var changes audit.Changes
-		a, changes = s.apply(before, c)
+		a, changes = apply(before, c, now)
 		if changed = len(changes) > 0; !changed {
 			return nil
 		}
@@ -78,7 +83,7 @@ func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, accoun
 }
 
 // apply makes the wanted account and says what differs.
-func (s *Accounts) apply(a Account, c Change) (Account, audit.Changes) {
+func apply(a Account, c Change, now time.Time) (Account, audit.Changes) {
 	before := a
 	if c.Label != nil {
 		a.Label = *c.Label
@@ -99,7 +104,6 @@ func (s *Accounts) apply(a Account, c Change) (Account, audit.Changes) {
 	}
 	if before.Region != a.Region && a.Health.ProbeAt != nil {
 		// The way out is another one: whether the platform likes it is known when it was tried.
-		now := s.now()
 		a.Health.ProbeAt = &now
 	}
 	return a, changes

@@ -41,11 +41,16 @@ type Connected struct {
 	Kind     string
 	Identity upstream.Identity
 	Session  upstream.Session
-	// Credentials are to be remembered; nil forgets those that were, except after a reauth.
+	// Credentials are those that signed in; nil if there were none. They are kept only by an account that remembers credentials.
 	Credentials *Credentials
-	// Empty fields leave an account that is there already as it is.
-	Region, Label, ReferenceID string
-	Metadata                   map[string]string
+	// Region, Label, Metadata and Remember are for a new account. One that is there already takes those that Named says and keeps its
+	// own for the rest.
+	Region, Label string
+	Metadata      map[string]string
+	Remember      bool
+	Named         Named
+	// ReferenceID is empty to leave that of an account that is there already.
+	ReferenceID string
 	// MaxAccounts is the org's limit; negative for none.
 	MaxAccounts int
 	// SessionExpiresAt is zero if the platform does not say.
@@ -53,6 +58,9 @@ type Connected struct {
 	// Consent is without Who only for a reauth.
 	Consent Consent
 }
+
+// Named says which settings of an account the caller of a sign-in has named.
+type Named struct{ Region, Label, Metadata, Remember bool }
 
 // Credentials are what a creator signs in with.
 type Credentials struct{ Email, Password secret.String }
@@ -117,6 +125,9 @@ func (s *Accounts) Prepare(ctx context.Context, c Connected) (Prepared, error) {
 			return Prepared{}, ErrMismatch
 		}
 		p.version = a.sealedVersion + 1
+		if !c.Named.Remember {
+			p.Remember = a.RememberCredentials
+		}
 	}
 	return s.sealed(ctx, p)
 }
@@ -130,7 +141,7 @@ func (s *Accounts) sealed(ctx context.Context, p Prepared) (Prepared, error) {
 	if p.session, err = s.Seal.Seal(ctx, p.address(seal.PurposeSession), p.Session.Encode()); err != nil {
 		return Prepared{}, fmt.Errorf("seal the session of %s: %w", p.account, err)
 	}
-	if p.Credentials == nil {
+	if p.Credentials == nil || !p.Remember {
 		return p, nil
 	}
 	if p.credentials, err = s.Seal.Seal(ctx, p.address(seal.PurposeCredentials), p.Credentials.encode()); err != nil {
@@ -192,10 +203,13 @@ func (s *Accounts) create(ctx context.Context, tx postgres.Tx, p Prepared) (Acco
 	if err != nil {
 		return Account{}, nil, err
 	}
-	now := s.now()
+	now, err := s.DB.Now(ctx, tx)
+	if err != nil {
+		return Account{}, nil, err
+	}
 	a := Account{
 		Org: p.Org, ID: p.account, Environment: p.env, UpstreamID: p.Identity.ID, State: step.To, StateChangedAt: now, CreatedAt: now,
-		LastSeenAt: &now, SessionVersion: 1, Health: Health{ProbeAt: probeAt(step.To, now)}, inner: inner{sealedVersion: 1, signIn: 1},
+		LastSeenAt: &now, LastCheckedAt: &now, SessionVersion: 1, Health: s.signedIn(now), inner: inner{sealedVersion: 1, signIn: 1},
 	}
 	p.fill(&a, now)
 	return a, audit.Changes{
@@ -216,10 +230,14 @@ func (s *Accounts) renew(ctx context.Context, tx postgres.Tx, by audit.By, p Pre
 	if p.version != a.sealedVersion+1 {
 		return Account{}, nil, ErrRaced
 	}
+	now, err := s.DB.Now(ctx, tx)
+	if err != nil {
+		return Account{}, nil, err
+	}
 	before := a
 	a.sealedVersion, a.signIn = p.version, a.signIn+1
 	a.SessionVersion++
-	p.fill(&a, s.now())
+	p.fill(&a, now)
 	cause := Cause{On: SignedIn, Attempt: p.Attempt}
 	if p.Kind == KindReauth && a.State == Reauthenticating {
 		cause.On = SignInSucceeded
@@ -228,12 +246,23 @@ func (s *Accounts) renew(ctx context.Context, tx postgres.Tx, by audit.By, p Pre
 	if err != nil {
 		return Account{}, nil, err
 	}
-	if !step.Changed() && a.State == Connecting {
-		a.Health, a.hungUp = Health{ProbeAt: probeAt(Connecting, s.now())}, true
+	if a.State == Connecting {
+		a.Health = s.signedIn(now)
+		a.hungUp = a.hungUp || !step.Changed()
 	}
 	changes := changesOf(before, a)
 	changes["kind"], changes["attemptId"] = audit.Change{To: p.Kind}, audit.Change{To: p.Attempt}
 	return a, changes, save(ctx, tx, a)
+}
+
+// signedIn is the health of an account in connecting whose session a sign-in has just proved. That was its first probe. It needs no other
+// unless its listener does not come up; an account without a listener becomes active by a probe.
+func (s *Accounts) signedIn(now time.Time) Health {
+	if !s.Config.Listens {
+		return Health{ProbeAt: &now}
+	}
+	until := now.Add(listenerWait)
+	return Health{Goods: GoodsNeeded(Connecting), ProbeAt: &until}
 }
 
 // fill puts what the sign-in says into the account.
@@ -246,18 +275,21 @@ func (p Prepared) fill(a *Account, now time.Time) {
 	if a.PendingAttempt == p.Attempt {
 		a.PendingAttempt = ""
 	}
-	for _, given := range []struct {
-		field *string
-		value string
-	}{{&a.Region, p.Region}, {&a.Label, p.Label}, {&a.ReferenceID, p.ReferenceID}} {
-		if given.value != "" {
-			*given.field = given.value
-		}
+	if p.fresh || p.Named.Region {
+		a.Region = p.Region
 	}
-	if p.Metadata != nil {
+	if p.fresh || p.Named.Label {
+		a.Label = p.Label
+	}
+	if p.fresh || p.Named.Metadata {
 		a.Metadata = p.Metadata
 	}
-	a.RememberCredentials = p.Credentials != nil || p.Kind == KindReauth && a.RememberCredentials
+	if p.ReferenceID != "" {
+		a.ReferenceID = p.ReferenceID
+	}
+	if p.fresh || p.Named.Remember {
+		a.RememberCredentials = p.Remember && p.credentials != nil
+	}
 	a.SessionExpiresAt = nil
 	if !p.SessionExpiresAt.IsZero() {
 		ends := p.SessionExpiresAt.UTC().Truncate(time.Microsecond)
@@ -272,10 +304,10 @@ func (s *Accounts) keep(ctx context.Context, tx postgres.Tx, a Account, p Prepar
 		return err
 	}
 	switch {
-	case p.credentials != nil:
-		return putSecret(ctx, tx, p.address(seal.PurposeCredentials), p.credentials)
 	case !a.RememberCredentials:
 		return dropSecret(ctx, tx, a, seal.PurposeCredentials)
+	case p.credentials != nil:
+		return putSecret(ctx, tx, p.address(seal.PurposeCredentials), p.credentials)
 	}
 	return nil
 }

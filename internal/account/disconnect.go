@@ -13,18 +13,23 @@ import (
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/seal"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
-// Disconnect takes an account out of use, ends its session on the platform if that can be done, and destroys what we have of it: its data
-// key first, so that whatever a crash leaves is noise. From its first step on no call with the account can start, on any node, and the
-// account is not found any more; what this call cannot finish the sweeper does (FinishDisconnects).
+// Disconnect takes an account out of use, ends its session on the platform if it can, and destroys what we stored of it: first
+// its data key, so that anything a crash leaves cannot be read, then the bodies of its events and deliveries. From the first
+// step on, the account is not found and no node starts a call with it. FinishDisconnects finishes what this call cannot.
 func (s *Accounts) Disconnect(ctx context.Context, by audit.By, owner id.Org, account id.Account) error {
 	actor, err := json.Marshal(by)
 	if err != nil {
 		return fmt.Errorf("encode who disconnects %s: %w", account, err)
 	}
 	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		if err := markDisconnecting(ctx, tx, Ref{owner, account}, actor, s.now()); err != nil {
+		now, err := s.DB.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := markDisconnecting(ctx, tx, Ref{owner, account}, actor, now); err != nil {
 			return err
 		}
 		return s.left(ctx, tx, owner, account)
@@ -35,26 +40,44 @@ func (s *Accounts) Disconnect(ctx context.Context, by audit.By, owner id.Org, ac
 	// The account is gone for its callers whatever happens now, so their going away ends nothing.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Config.SignOutTimeout+finishTimeout)
 	defer cancel()
-	if err := s.finish(ctx, Ref{owner, account}); err != nil {
+	// What is left of a large account is destroyed by the sweeper. The account is not there for anybody, so that is no failure.
+	if err := s.finish(ctx, Ref{owner, account}, purgeInline); err != nil && !errors.Is(err, errPurgeGoesOn) {
 		return problem.ServiceUnavailable.New("The account is disconnected and cannot be used any more. Destroying its data is not finished; that goes on by itself.").
 			Retry(false).Because(err)
 	}
 	return nil
 }
 
+// How many rows of an account's events and deliveries are purged in the call that deletes it, and by one visit of the sweeper.
+const (
+	purgeInline = 10_000
+	purgeSweep  = 200_000
+)
+
+// errPurgeGoesOn means that an account has more rows than are purged at once.
+var errPurgeGoesOn = errors.New("the account's events and deliveries are not all purged yet")
+
 // finishTimeout is how long the destruction may take besides the signing out.
 const finishTimeout = 10 * time.Second
 
 // FinishDisconnects finishes what was begun at least a while ago and is not done, up to so many accounts, and says how many.
 func (s *Accounts) FinishDisconnects(ctx context.Context, ago time.Duration, most int) (int, error) {
-	list, err := unfinished(ctx, s.DB.Pool(), s.now().Add(-ago), most)
+	now, err := s.Time(ctx)
+	if err != nil {
+		return 0, err
+	}
+	list, err := unfinished(ctx, s.DB.Pool(), now.Add(-ago), most)
 	if err != nil {
 		return 0, err
 	}
 	done := 0
 	var failures []error
 	for _, ref := range list {
-		if err := s.finish(ctx, ref); err != nil {
+		err := s.finish(ctx, ref, purgeSweep)
+		if errors.Is(err, errPurgeGoesOn) {
+			continue // the next visit goes on
+		}
+		if err != nil {
 			failures = append(failures, err)
 			continue
 		}
@@ -64,7 +87,7 @@ func (s *Accounts) FinishDisconnects(ctx context.Context, ago time.Duration, mos
 }
 
 // finish does what is left of a disconnect. Each step may be repeated, and any number of nodes may be at it.
-func (s *Accounts) finish(ctx context.Context, ref Ref) error {
+func (s *Accounts) finish(ctx context.Context, ref Ref, most int) error {
 	a, err := leaving(ctx, s.DB.Pool(), ref)
 	if errors.Is(err, postgres.ErrNoRows) {
 		return nil // another one has finished
@@ -80,6 +103,13 @@ func (s *Accounts) finish(ctx context.Context, ref Ref) error {
 	gone, err := s.Seal.Shred(ctx, ref.Org, string(ref.Account))
 	if err != nil {
 		return fmt.Errorf("shred %s: %w", ref.Account, err)
+	}
+	done, err := s.purge(ctx, a, most)
+	if err != nil {
+		return fmt.Errorf("purge %s: %w", ref.Account, err)
+	}
+	if !done {
+		return errPurgeGoesOn
 	}
 	return s.bury(ctx, a, gone)
 }
@@ -106,7 +136,10 @@ func (s *Accounts) signOut(ctx context.Context, a Account) {
 
 // bury writes the end of an account in one transaction: its data, the receipt, the entry, the event.
 func (s *Accounts) bury(ctx context.Context, a Account, gone seal.Shredded) error {
-	now := s.now()
+	now, err := s.Time(ctx)
+	if err != nil {
+		return err
+	}
 	// Nothing is sealed for an account that is leaving, so the number stands.
 	blobs, err := countSecrets(ctx, s.DB.Pool(), a)
 	if err != nil {
@@ -114,6 +147,7 @@ func (s *Accounts) bury(ctx context.Context, a Account, gone seal.Shredded) erro
 	}
 	receipt, err := s.Seal.SignReceipt(ctx, seal.Receipt{
 		Account: a.ID, Org: a.Org, DataKey: gone.DataKey, Generations: gone.Generations, Blobs: blobs, PurgedAt: now,
+		Covers: append([]string{"session", "credentials"}, s.covers...),
 	})
 	if err != nil {
 		return fmt.Errorf("sign the receipt of %s: %w", a.ID, err)
@@ -133,7 +167,7 @@ func (s *Accounts) bury(ctx context.Context, a Account, gone seal.Shredded) erro
 		before := a
 		a.State, a.Reason = step.To, ""
 		data := transition(before.State, a)
-		data["id"], data["ofUserId"], data["by"], data["purgedAt"] = a.ID, before.UpstreamID, actor(by), now
+		data["id"], data["ofUserId"], data["by"], data["purgedAt"] = a.ID, before.UpstreamID, actor(by), stamp.Time(now)
 		if err := s.Outbox.Add(ctx, tx, a.event(step.Event, data)); err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func connectWithSecrets(t testing.TB, r *accounttest.Rig, creator string) accoun
 	t.Helper()
 	c := r.Connected(r.Org(), creator)
 	c.Label, c.ReferenceID = "planted-label", "planted-reference"
-	c.Credentials = &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
+	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
 	return put(t, r, r.Connect(c), account.Cause{On: account.Proved})
 }
 
@@ -123,6 +123,39 @@ func TestADisconnectedAccountLeavesNothingAndCannotBeUsed(t *testing.T) {
 	// The creator may come back, as somebody new.
 	if b := r.Connect(r.Connected(a.Org, "9021099")); b.ID == a.ID {
 		t.Fatal("the same account came back")
+	}
+}
+
+// An account with more rows than one call destroys is out of use at once. Its receipt and its last event come when all is gone, and the
+// receipt says what it covers.
+func TestReceiptIsGivenWhenEverythingItCoversIsPurged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := connectWithSecrets(t, r, "9021099")
+	calls := 0
+	r.Accounts.OnPurge([]string{"events", "deliveries"}, func(_ context.Context, leaving account.Account, most int) (bool, error) {
+		if calls++; leaving.ID != a.ID || most <= 0 || leaving.Environment == "" {
+			t.Errorf("%+v, %d", leaving, most)
+		}
+		return calls == 3, nil
+	})
+	if err := r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := r.Accounts.Get(t.Context(), a.Org, a.ID)
+		is(t, err, problem.AccountNotFound)
+		_, err = r.Accounts.Receipt(t.Context(), a.Org, a.ID)
+		is(t, err, problem.AccountNotFound)
+		r.Clock.Advance(2 * time.Minute)
+		if _, err := r.Accounts.FinishDisconnects(t.Context(), time.Minute, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	buried(t, r, a)
+	text, err := r.Accounts.Receipt(t.Context(), a.Org, a.ID)
+	if err != nil || !contains(text, `"covers":["session","credentials","events","deliveries"]`) {
+		t.Fatalf("%s, %v", text, err)
 	}
 }
 

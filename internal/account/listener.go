@@ -153,7 +153,10 @@ func (s *Accounts) cameUp(ctx context.Context, tx postgres.Tx, a Account, goods 
 		return func(context.Context) {}, nil
 	}
 	if goods < GoodsNeeded(a.State) {
-		now := s.now()
+		now, err := s.DB.Now(ctx, tx)
+		if err != nil {
+			return nil, err
+		}
 		return func(context.Context) {}, scheduleProbe(ctx, tx, Ref{a.Org, a.ID}, &now)
 	}
 	_, after, err := s.TriggerIn(ctx, tx, listener, Ref{a.Org, a.ID}, Cause{On: on})
@@ -162,7 +165,10 @@ func (s *Accounts) cameUp(ctx context.Context, tx postgres.Tx, a Account, goods 
 
 // listened writes the state; mine is false if the shard is another's by now.
 func (s *Accounts) listened(ctx context.Context, tx postgres.Tx, ref Ref, epoch int64, state ListenerState) (goods int, mine bool, err error) {
-	now := s.now()
+	now, err := s.DB.Now(ctx, tx)
+	if err != nil {
+		return 0, false, err
+	}
 	n, err := db.New(tx).Listened(ctx, db.ListenedParams{
 		OrgID: ref.Org, AccountID: ref.Account, Shard: shardOf(ref.Account), Epoch: epoch, State: string(state), Now: &now,
 	})

@@ -71,9 +71,18 @@ func TestAnAccountThatOnlyWaitsForItsListenerIsActiveWithIt(t *testing.T) {
 	if _, awaits := r.Accounts.AwaitsListener(a, r.Clock.Now().Add(30*time.Second)); awaits {
 		t.Fatal("it waits for ever")
 	}
-	// Its first probe has not been: the listener alone proves nothing.
+	// Its sign-in read who it is, which counts as its first good probe. Without it the listener alone proves nothing.
+	a.Health.Goods = 0
+	if err := r.Accounts.Checked(t.Context(), a, true); err != nil {
+		t.Fatal(err)
+	}
 	if a = listened(t, r, a, 1, account.ListenerUp); a.State != account.Connecting || a.Health.ProbeAt.After(r.Clock.Now()) {
 		t.Fatalf("%s, probed at %s", a.State, a.Health.ProbeAt)
+	}
+	b := r.Connect(r.Connected(r.Org(), "2"))
+	take(t, r, b, 1)
+	if b = listened(t, r, b, 1, account.ListenerUp); b.State != account.Active {
+		t.Fatal(b.State)
 	}
 	listened(t, r, a, 1, account.ListenerDown)
 	a.Health.Goods = 1

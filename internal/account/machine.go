@@ -30,6 +30,9 @@ func States() []State {
 	return []State{Connecting, Active, Degraded, Reauthenticating, ReconnectRequired, Restricted, Paused}
 }
 
+// NeedAttention lists the states in which the account does not work and a person has to act.
+func NeedAttention() []State { return []State{ReconnectRequired, Restricted, Degraded} }
+
 // Trigger is something that happens to an account.
 type Trigger string
 

@@ -8,19 +8,27 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // DueShards lists the shards that have accounts which are due for a probe.
 func (s *Accounts) DueShards(ctx context.Context) ([]int, error) {
-	return dueShards(ctx, s.DB.Pool(), s.now())
+	now, err := s.Time(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dueShards(ctx, s.DB.Pool(), now)
 }
 
 // Due takes up to most accounts of a shard that are due for a probe. They are the caller's for the time of the lease; whoever does not
 // say by then how it went (Checked, Trigger, Probe) loses them to others.
 func (s *Accounts) Due(ctx context.Context, shard, most int, lease time.Duration) ([]Ref, error) {
 	var list []Ref
-	now := s.now()
-	err := s.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
+	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
+		now, err := s.DB.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
 		list, err = claim(ctx, tx, shard, most, now, now.Add(lease))
 		return err
 	})
@@ -29,7 +37,11 @@ func (s *Accounts) Due(ctx context.Context, shard, most int, lease time.Duration
 
 // Checked writes down a probe that changed no state: what a.Health says now, and whether the platform accepted the session.
 func (s *Accounts) Checked(ctx context.Context, a Account, good bool) error {
-	return checked(ctx, s.DB.Pool(), a, s.now(), good)
+	now, err := s.Time(ctx)
+	if err != nil {
+		return err
+	}
+	return checked(ctx, s.DB.Pool(), a, now, good)
 }
 
 // Probe sets when an account is looked at next; nil for never.
@@ -42,7 +54,10 @@ func (s *Accounts) Warn(ctx context.Context, most int) (int, error) {
 	told := 0
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
 		told = 0
-		now := s.now()
+		now, err := s.DB.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
 		list, err := lockWarnings(ctx, tx, now, most)
 		if err != nil {
 			return err
@@ -74,7 +89,7 @@ func (s *Accounts) warn(ctx context.Context, tx postgres.Tx, ref Ref, now time.T
 		return nil // there is no session any more that could end
 	}
 	data := transition(a.State, a)
-	data["sessionExpiresAt"] = a.SessionExpiresAt
+	data["sessionExpiresAt"] = stamp.Time(*a.SessionExpiresAt)
 	data["daysLeft"] = int(math.Ceil(max(a.SessionExpiresAt.Sub(now), 0).Hours() / 24))
 	return s.Outbox.Add(ctx, tx, a.event(EventSessionExpiring, data))
 }

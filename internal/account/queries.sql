@@ -5,7 +5,8 @@ VALUES (@org_id, @id, @upstream_id, @label, @state, @now, @username, @display_na
     @metadata, @remember_credentials, @now, 1, 1, 1, @session_expires_at, @warn_at, @attempt_id, @attempt_kind);
 
 -- name: InsertHealth :exec
-INSERT INTO account_health (org_id, account_id, shard, probe_at, last_seen_at) VALUES (@org_id, @account_id, @shard, @probe_at, @last_seen_at);
+INSERT INTO account_health (org_id, account_id, shard, probe_at, last_seen_at, last_checked_at, goods)
+VALUES (@org_id, @account_id, @shard, @probe_at, @last_seen_at, @last_checked_at, @goods);
 
 -- name: Get :one
 SELECT sqlc.embed(account), sqlc.embed(account_health)
@@ -31,7 +32,7 @@ SELECT id FROM account WHERE org_id = @org_id AND upstream_id = @upstream_id AND
 SELECT sqlc.embed(account), sqlc.embed(account_health)
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = @org_id AND account.id > @after AND account.disconnecting_at IS NULL
-    AND (@state::text = '' OR account.state = @state) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
+    AND (sqlc.narg(states)::text[] IS NULL OR account.state = ANY (sqlc.narg(states))) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
     AND (@label::text = '' OR account.label = @label)
     AND (sqlc.narg(among)::text[] IS NULL OR account.id = ANY (sqlc.narg(among)))
     AND (
@@ -46,7 +47,7 @@ ORDER BY account.id LIMIT @max_rows;
 SELECT sqlc.embed(account), sqlc.embed(account_health)
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = @org_id AND account.disconnecting_at IS NULL
-    AND (@state::text = '' OR account.state = @state) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
+    AND (sqlc.narg(states)::text[] IS NULL OR account.state = ANY (sqlc.narg(states))) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
     AND (@label::text = '' OR account.label = @label)
     AND (sqlc.narg(among)::text[] IS NULL OR account.id = ANY (sqlc.narg(among)))
     AND (

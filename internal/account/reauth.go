@@ -27,7 +27,11 @@ func (s *Accounts) BeginReauth(ctx context.Context, tx postgres.Tx, by audit.By,
 	if err != nil {
 		return nil, err
 	}
-	now, asked := s.now(), by.Kind != audit.ActorSystem
+	now, err := s.DB.Now(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	asked := by.Kind != audit.ActorSystem
 	if err := a.mayReauth(asked, now); err != nil {
 		return nil, err
 	}
@@ -128,7 +132,11 @@ func (s *Accounts) EndReauth(ctx context.Context, tx postgres.Tx, owner id.Org, 
 		return s.after(a), save(ctx, tx, a)
 	}
 	a.reauth.owner, a.reauth.until = "", nil
-	if next, can := a.NextReauth(s.now()); o.again && can {
+	now, err := s.DB.Now(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if next, can := a.NextReauth(now); o.again && can {
 		a.Reason, a.Health.ProbeAt = o.reason, &next
 		return s.after(a), save(ctx, tx, a)
 	}

@@ -54,7 +54,7 @@ func (s *Accounts) Refusal(a Account) error {
 	case Reauthenticating:
 		return problem.AccountReauthenticating.New("The account's session ended and a new one is being fetched.").After(reauthRetry)
 	case ReconnectRequired:
-		return s.disconnected(a)
+		return disconnected(a)
 	case Restricted:
 		return problem.UpstreamAccountRestricted.New("The platform has locked or limited this account.")
 	case Paused:
@@ -64,10 +64,10 @@ func (s *Accounts) Refusal(a Account) error {
 	return notFound()
 }
 
-// disconnected tells that a person must connect the account again, and where.
-func (s *Accounts) disconnected(a Account) error {
+// disconnected reports that a person must connect the account again. Where they can is added for callers who may know.
+func disconnected(a Account) error {
 	return problem.AccountDisconnected.New("The account has no session that the platform accepts. Its creator must connect it again.").
-		With("accountId", a.ID).With("reconnect", map[string]string{"url": s.ReconnectURL(a.Org, a.ID)})
+		With("accountId", a.ID)
 }
 
 // SameSession says whether both have the very same session, cookies and all.
@@ -81,7 +81,7 @@ func sessionAddress(a Account) seal.Address {
 
 func (s *Accounts) open(ctx context.Context, a Account, sealed []byte) (upstream.Session, error) {
 	if sealed == nil {
-		return upstream.Session{}, s.disconnected(a)
+		return upstream.Session{}, disconnected(a)
 	}
 	text, err := s.Seal.Open(ctx, sessionAddress(a), sealed)
 	if err != nil {
@@ -143,7 +143,11 @@ func (s *Accounts) rotateOnce(ctx context.Context, a Account, session upstream.S
 	a.sealedVersion++
 	if c := s.Catalogs[a.Environment]; c != nil {
 		if ends := session.ExpiresAt(c).UTC().Truncate(time.Microsecond); !ends.IsZero() {
-			a.SessionExpiresAt, a.warnAt = &ends, nextWarning(&ends, s.now())
+			now, err := s.Time(ctx)
+			if err != nil {
+				return nil, err
+			}
+			a.SessionExpiresAt, a.warnAt = &ends, nextWarning(&ends, now)
 		}
 	}
 	sealed, err := s.Seal.Seal(ctx, sessionAddress(a), session.Encode())
@@ -191,7 +195,7 @@ const seenEvery = time.Minute
 // Seen notes that the platform accepted the session. It costs nothing more than once a minute. An active account that is used is not
 // probed.
 func (s *Accounts) Seen(ctx context.Context, a Account) error {
-	now := s.now()
+	now := s.Now() // only for how much this node writes
 	if last, ok := s.seen.Get(a.ID); ok && now.Sub(last) < seenEvery {
 		return nil
 	}
@@ -205,6 +209,10 @@ func (s *Accounts) Seen(ctx context.Context, a Account) error {
 	})
 	if !fresh {
 		return nil
+	}
+	now, err := s.Time(ctx)
+	if err != nil {
+		return err
 	}
 	var next *time.Time
 	if a.State == Active {

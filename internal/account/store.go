@@ -65,7 +65,7 @@ func page(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Acc
 		return sorted(ctx, q, org, f, rows)
 	}
 	found, err := db.New(q).Page(ctx, db.PageParams{
-		OrgID: org, After: f.After.ID, State: string(f.State), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
+		OrgID: org, After: f.After.ID, States: id.Texts(f.States), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
 		MaxRows: int32(rows),
 	})
 	if err != nil {
@@ -85,7 +85,7 @@ var neverEnds = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func sorted(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
 	p := db.SortedParams{
-		OrgID: org, State: string(f.State), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
+		OrgID: org, States: id.Texts(f.States), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
 		ByLabel: f.Order == ByLabel, AfterLabel: f.After.Label, AfterSeen: f.After.Seen, After: string(f.After.ID), MaxRows: int32(rows),
 	}
 	if f.After.ID == "" {
@@ -140,6 +140,7 @@ func insert(ctx context.Context, tx postgres.Tx, a Account) error {
 	}
 	err = q.InsertHealth(ctx, db.InsertHealthParams{
 		OrgID: a.Org, AccountID: a.ID, Shard: shardOf(a.ID), ProbeAt: a.Health.ProbeAt, LastSeenAt: a.LastSeenAt,
+		LastCheckedAt: a.LastCheckedAt, Goods: int32(a.Health.Goods),
 	})
 	if err != nil {
 		return fmt.Errorf("insert health of %s: %w", a.ID, err)

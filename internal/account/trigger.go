@@ -100,7 +100,10 @@ func (s *Accounts) locked(ctx context.Context, tx postgres.Tx, ref Ref) (Account
 
 // move changes the account as the machine says and writes the event. The caller saves it.
 func (s *Accounts) move(ctx context.Context, tx postgres.Tx, by audit.By, a *Account, c Cause) (Step, error) {
-	now := s.now()
+	now, err := s.DB.Now(ctx, tx)
+	if err != nil {
+		return Step{}, err
+	}
 	_, can := a.NextReauth(now)
 	step, err := Next(a.State, c.On, Facts{WasActive: a.firstActiveAt != nil, CanReauth: can, SessionDead: a.sessionDead})
 	if err != nil {
@@ -130,7 +133,7 @@ func (a *Account) note(c Cause, now time.Time) {
 		a.sessionDead = true
 	case SignedIn, SignInSucceeded:
 		a.sessionDead = false
-		a.LastSeenAt = &now
+		a.LastSeenAt, a.LastCheckedAt = &now, &now
 	case Proved, Steadied:
 		a.LastSeenAt = &now
 	case Troubled, Asked, Banned, Pause, Resume, Leave:

@@ -2,9 +2,9 @@ package account
 
 import (
 	"cmp"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // View is an account as callers see it: in answers, and in events.
@@ -14,7 +14,7 @@ type View struct {
 	Label               string            `json:"label"`
 	State               string            `json:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused"`
 	StateReason         *string           `json:"stateReason" doc:"Why it is in this state. The set may grow."`
-	StateChangedAt      time.Time         `json:"stateChangedAt"`
+	StateChangedAt      stamp.Time        `json:"stateChangedAt"`
 	UserAction          string            `json:"userAction" doc:"What a person must do: none, wait, solve_challenge, reconnect, open_native, resume, upgrade. The set may grow."`
 	Username            string            `json:"username"`
 	DisplayName         string            `json:"displayName"`
@@ -23,10 +23,10 @@ type View struct {
 	ReferenceID         *string           `json:"referenceId" doc:"The caller's own id of it."`
 	Metadata            map[string]string `json:"metadata"`
 	RememberCredentials bool              `json:"rememberCredentials"`
-	CreatedAt           time.Time         `json:"createdAt"`
-	LastSeenAt          *time.Time        `json:"lastSeenAt" doc:"When the platform last accepted the session."`
-	LastCheckedAt       *time.Time        `json:"lastCheckedAt" doc:"When the session was last probed."`
-	SessionExpiresAt    *time.Time        `json:"sessionExpiresAt" doc:"Null if the platform does not say."`
+	CreatedAt           stamp.Time        `json:"createdAt"`
+	LastSeenAt          *stamp.Time       `json:"lastSeenAt" doc:"When the platform last accepted the session."`
+	LastCheckedAt       *stamp.Time       `json:"lastCheckedAt" doc:"When the session was last probed."`
+	SessionExpiresAt    *stamp.Time       `json:"sessionExpiresAt" doc:"Null if the platform does not say."`
 	PendingAttemptID    *string           `json:"pendingAttemptId" doc:"The attempt under way for this account."`
 	Listener            ListenerView      `json:"listener"`
 	Sandbox             bool              `json:"sandbox"`
@@ -34,9 +34,9 @@ type View struct {
 
 // ListenerView is how the account's live connection stands.
 type ListenerView struct {
-	State       string     `json:"state" enum:"off,connecting,up,down"`
-	Since       *time.Time `json:"since"`
-	LastEventAt *time.Time `json:"lastEventAt"`
+	State       string      `json:"state" enum:"off,connecting,up,down"`
+	Since       *stamp.Time `json:"since"`
+	LastEventAt *stamp.Time `json:"lastEventAt"`
 }
 
 // View shows the account.
@@ -47,16 +47,16 @@ func (a Account) View() View {
 	}
 	return View{
 		ID: string(a.ID), OfUserID: a.UpstreamID, Label: a.Label, State: string(a.State), StateReason: some(a.Reason),
-		StateChangedAt: a.StateChangedAt, UserAction: a.UserAction(), Username: a.Username, DisplayName: a.DisplayName,
+		StateChangedAt: stamp.Time(a.StateChangedAt), UserAction: a.UserAction(), Username: a.Username, DisplayName: a.DisplayName,
 		AvatarURL: some(a.AvatarURL), ProxyCountry: a.Region, ReferenceID: some(a.ReferenceID), Metadata: metadata,
-		RememberCredentials: a.RememberCredentials, CreatedAt: a.CreatedAt, LastSeenAt: a.LastSeenAt, LastCheckedAt: a.LastCheckedAt,
-		SessionExpiresAt: a.SessionExpiresAt, PendingAttemptID: some(string(a.PendingAttempt)),
+		RememberCredentials: a.RememberCredentials, CreatedAt: stamp.Time(a.CreatedAt), LastSeenAt: (*stamp.Time)(a.LastSeenAt), LastCheckedAt: (*stamp.Time)(a.LastCheckedAt),
+		SessionExpiresAt: (*stamp.Time)(a.SessionExpiresAt), PendingAttemptID: some(string(a.PendingAttempt)),
 		Listener: a.listenerView(), Sandbox: a.Environment == org.EnvSandbox,
 	}
 }
 
 func (l Listener) view() ListenerView {
-	return ListenerView{State: string(cmp.Or(l.State, ListenerOff)), Since: l.Since, LastEventAt: l.LastEventAt}
+	return ListenerView{State: string(cmp.Or(l.State, ListenerOff)), Since: (*stamp.Time)(l.Since), LastEventAt: (*stamp.Time)(l.LastEventAt)}
 }
 
 // listenerView shows a listener as up only once the account is known to work: whoever waits for it misses nothing that came of it.

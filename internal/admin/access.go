@@ -3,11 +3,11 @@ package admin
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type accessInput struct {
@@ -19,8 +19,8 @@ type accessInput struct {
 
 type accessOutput struct {
 	Body struct {
-		URL       string    `json:"url" sensitive:"true" doc:"Opens the organisation's dashboard, once. It is shown only here."`
-		ExpiresAt time.Time `json:"expiresAt" doc:"Until when it must be opened."`
+		URL       string     `json:"url" sensitive:"true" doc:"Opens the organisation's dashboard, once. It is shown only here."`
+		ExpiresAt stamp.Time `json:"expiresAt" doc:"Until when it must be opened."`
 	}
 }
 
@@ -44,6 +44,6 @@ func (a *Admin) openOrg(ctx context.Context, in *accessInput) (*accessOutput, er
 		return nil, err
 	}
 	out := &accessOutput{}
-	out.Body.URL, out.Body.ExpiresAt = a.Config.PublicURL+"/app/support/"+offer.Token.Reveal(), offer.ExpiresAt
+	out.Body.URL, out.Body.ExpiresAt = a.Config.PublicURL+"/app/support/"+offer.Token.Reveal(), stamp.Time(offer.ExpiresAt)
 	return out, nil
 }

@@ -3,12 +3,12 @@ package admin
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type findAccountsInput struct {
@@ -37,18 +37,18 @@ type accountBody struct {
 	Label          string            `json:"label"`
 	State          string            `json:"state"`
 	StateReason    *string           `json:"stateReason"`
-	StateChangedAt time.Time         `json:"stateChangedAt"`
+	StateChangedAt stamp.Time        `json:"stateChangedAt"`
 	Region         string            `json:"region" doc:"Where the account's traffic leaves."`
-	CreatedAt      time.Time         `json:"createdAt"`
-	LastSeenAt     *time.Time        `json:"lastSeenAt" doc:"When the platform last accepted the session."`
-	LastCheckedAt  *time.Time        `json:"lastCheckedAt" doc:"When the session was last probed."`
+	CreatedAt      stamp.Time        `json:"createdAt"`
+	LastSeenAt     *stamp.Time       `json:"lastSeenAt" doc:"When the platform last accepted the session."`
+	LastCheckedAt  *stamp.Time       `json:"lastCheckedAt" doc:"When the session was last probed."`
 	Listener       knownListenerBody `json:"listener"`
 }
 
 type knownListenerBody struct {
-	State string     `json:"state" enum:"off,connecting,up,down"`
-	Since *time.Time `json:"since"`
-	Shard int        `json:"shard" doc:"The share of the listeners' work that it is in; see the leases."`
+	State string      `json:"state" enum:"off,connecting,up,down"`
+	Since *stamp.Time `json:"since"`
+	Shard int         `json:"shard" doc:"The share of the listeners' work that it is in; see the leases."`
 }
 
 // orgRef names an organisation.
@@ -90,8 +90,8 @@ func (a *Admin) findAccounts(ctx context.Context, in *findAccountsInput) (*findA
 	for i, k := range list {
 		out.Body.Accounts[i] = accountBody{
 			ID: string(k.ID), Org: orgRef{string(k.Org), names[k.Org]}, OfUserID: k.UpstreamID, Username: k.Username, Label: k.Label, State: string(k.State),
-			StateReason: some(k.Reason), StateChangedAt: k.StateChangedAt, Region: k.Region, CreatedAt: k.CreatedAt, LastSeenAt: k.LastSeenAt,
-			LastCheckedAt: k.LastCheckedAt, Listener: knownListenerBody{string(k.Listener), k.ListenerSince, k.Shard},
+			StateReason: some(k.Reason), StateChangedAt: stamp.Time(k.StateChangedAt), Region: k.Region, CreatedAt: stamp.Time(k.CreatedAt), LastSeenAt: (*stamp.Time)(k.LastSeenAt),
+			LastCheckedAt: (*stamp.Time)(k.LastCheckedAt), Listener: knownListenerBody{string(k.Listener), (*stamp.Time)(k.ListenerSince), k.Shard},
 		}
 	}
 	return out, nil

@@ -26,6 +26,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/pace"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
@@ -88,7 +89,7 @@ func New(d Deps) *Admin {
 			Title: "Stagedoor admin", Version: "1.0.0", Description: "For operators.",
 			PublicURL: d.Config.URL, ProblemsURL: d.Config.PublicURL + "/problems",
 		},
-		Auth: who, Browser: &route.Browser{Cookie: cookieName, Identify: who.identify}, Admit: nil, Count: nil, Journal: nil, Idempotency: nil,
+		Auth: who, Browser: &route.Browser{Cookie: cookieName, Identify: who.identify}, Admit: nil, Count: nil, Journal: nil, Idempotency: nil, Reconnect: nil,
 		Draining: d.Draining, Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	a.orgRoutes()
@@ -125,17 +126,49 @@ func (a *Admin) OpenAPI() ([]byte, error) { return a.table.OpenAPI() }
 type operators struct {
 	hash [sha256.Size]byte
 	pass passes
+	// wrong bounds wrong tokens of each source, across those of all sources together.
+	wrong, across pace.Pace
 }
+
+// Limits on wrong tokens per minute: from one source, and from all sources together.
+const (
+	wrongPerMinute = 60
+	wrongOfAll     = 300
+)
 
 func newOperators(token secret.String, now func() time.Time) *operators {
-	return &operators{sha256.Sum256([]byte(token.Reveal())), newPasses(token, now)}
+	return &operators{
+		hash: sha256.Sum256([]byte(token.Reveal())), pass: newPasses(token, now),
+		wrong: pace.New(wrongPerMinute, time.Minute, now), across: pace.New(wrongOfAll, time.Minute, now),
+	}
 }
 
-func (o *operators) Authenticate(_ context.Context, token string) (route.Identity, error) {
+func (o *operators) Authenticate(ctx context.Context, token string) (route.Identity, error) {
+	source := route.Source(ctx)
+	if o.guessing(source) {
+		return route.Identity{}, problem.QuotaExceeded.New("Too many wrong tokens were sent. Tokens from this network are not looked at for a moment.").
+			After(retryGuess).With("reason", "auth_failures").With("limit", wrongPerMinute).With("current", wrongPerMinute)
+	}
 	if !o.knows(token) {
+		o.missed(source)
 		return route.Identity{}, problem.KeyInvalid.New("This is not an operator's token.")
 	}
 	return operator(""), nil
+}
+
+// retryGuess is after how many seconds a source that sent too many wrong tokens has another try.
+const retryGuess = 2
+
+// guessing says that a token of a source must not be looked at: the source has sent too many wrong ones, or all sources together have and it
+// is one of them. A source that has sent none is always heard, so that an operator is not locked out by others.
+func (o *operators) guessing(source string) bool {
+	return o.wrong.Spent(source) || o.across.Spent("") && !o.wrong.Unused(source)
+}
+
+// missed records a wrong token from a source.
+func (o *operators) missed(source string) {
+	o.wrong.Take(source)
+	o.across.Take("")
 }
 
 // knows says whether a token is the operators'.

@@ -12,6 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type auditInput struct {
@@ -37,7 +38,7 @@ type auditOutput struct {
 type auditBody struct {
 	ID        string          `json:"id"`
 	Org       *orgRef         `json:"org" doc:"Whose log it is in; null for what operators did to the service itself."`
-	At        time.Time       `json:"at"`
+	At        stamp.Time      `json:"at"`
 	Actor     actorBody       `json:"actor"`
 	Action    string          `json:"action"`
 	Target    string          `json:"target"`
@@ -88,7 +89,7 @@ func (a *Admin) listAudit(ctx context.Context, in *auditInput) (*auditOutput, er
 	out.Body.Entries = make([]auditBody, len(entries))
 	for i, e := range entries {
 		b := auditBody{
-			ID: string(e.ID), At: e.At, Actor: actorBody{string(e.By.Kind), e.By.ID, e.By.Label}, Action: e.By.Action, Target: e.Target,
+			ID: string(e.ID), At: stamp.Time(e.At), Actor: actorBody{string(e.By.Kind), e.By.ID, e.By.Label}, Action: e.By.Action, Target: e.Target,
 			RequestID: string(e.By.Request), IPHash: e.By.IPHash, Changes: masked(e.Changes),
 		}
 		if e.Org != audit.Operators {

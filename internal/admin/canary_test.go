@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // Operators see what there is and how it fares, and never what is in it: a session, a payload, a secret of a webhook, what stands behind
@@ -18,14 +18,14 @@ import (
 func TestOperatorsNeverSeeWhatIsInside(t *testing.T) {
 	t.Parallel()
 	setup := withSandbox(t)
-	n := testenv.Nodes(t, 1, setup)[0]
+	n := testnode.Nodes(t, 1, setup)[0]
 	o := n.NewOrg(t, nil)
 	account, with := connect(t, n, o, map[string]any{
 		"label": "Luna", "reference_id": "canary-reference", "metadata": map[string]string{"note": "canary-metadata"},
 	})
 	canaries := []string{
 		"canary-reference", "canary-metadata", "canary-payload-text", "canary-in-an-address", "canary-signing-secret-0001", "canary-header", with.Device, with.Agent,
-		testenv.AdminToken, o.Key,
+		testnode.AdminToken, o.Key,
 	}
 	for pair := range strings.SplitSeq(with.Cookie, ";") {
 		if _, value, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && len(value) >= 16 { // the others are the creator's id, which is public

@@ -11,8 +11,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/time/rate"
-
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/pace"
@@ -31,14 +29,12 @@ type console struct {
 	mux    *http.ServeMux
 	signIn *template.Template
 	guard  *http.CrossOriginProtection
-	// tries bounds wrong tokens, of each source and of all together.
-	tries  pace.Pace
-	across *rate.Limiter
+	// tries bounds the wrong tokens of a person, which are fewer than those of a program.
+	tries pace.Pace
 }
 
 const (
 	triesPerMinute  = 5
-	triesOfAll      = 60
 	maxForm         = 8 << 10
 	maxOperatorName = 60
 )
@@ -46,9 +42,8 @@ const (
 func newConsole(a *Admin, who *operators) *console {
 	c := &console{
 		Admin: a, who: who, site: spa.New(a.Site), mux: http.NewServeMux(), signIn: template.Must(template.New("sign-in").Parse(signInText)),
-		guard:  http.NewCrossOriginProtection(),
-		tries:  pace.New(triesPerMinute, time.Minute, a.Now),
-		across: rate.NewLimiter(rate.Every(time.Minute/triesOfAll), triesOfAll),
+		guard: http.NewCrossOriginProtection(),
+		tries: pace.New(triesPerMinute, time.Minute, a.Now),
 	}
 	c.mux.HandleFunc("GET /ops/sign-in", c.getSignIn)
 	c.mux.HandleFunc("POST /ops/sign-in", c.postSignIn)
@@ -144,13 +139,12 @@ func (c *console) postSignIn(w http.ResponseWriter, r *http.Request) {
 		f.To = "/ops"
 	}
 	source := c.Source(r)
-	now := c.Now()
 	switch {
 	case c.guard.Check(r) != nil:
 		f.Fault = "The form was sent by a page of another site. Sign in here."
 		c.show(w, http.StatusForbidden, f)
 		return
-	case c.tries.Spent(source) || c.across.TokensAt(now) < 1:
+	case c.tries.Spent(source) || c.who.guessing(source):
 		w.Header().Set("Retry-After", "60")
 		f.Fault = "Too many wrong tokens. Wait a minute, then try again."
 		c.show(w, http.StatusTooManyRequests, f)
@@ -161,7 +155,7 @@ func (c *console) postSignIn(w http.ResponseWriter, r *http.Request) {
 		return
 	case !c.who.knows(strings.TrimSpace(r.PostFormValue("token"))):
 		c.tries.Take(source)
-		c.across.AllowN(now, 1)
+		c.who.missed(source)
 		c.Log.LogAttrs(r.Context(), slog.LevelWarn, "operator not signed in", slog.String("ip_hash", c.HashIP(source)))
 		f.Fault = "This is not the operators' token. It is STAGEDOOR_ADMIN_TOKEN in the settings of the service."
 		c.show(w, http.StatusForbidden, f)

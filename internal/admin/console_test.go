@@ -1,16 +1,21 @@
 package admin_test
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/admin"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // browse makes a request as a browser would: from the console's own pages unless a header says otherwise.
-func browse(t *testing.T, method, address string, form url.Values, headers map[string]string, cookies ...*http.Cookie) testenv.Reply {
+func browse(t *testing.T, method, address string, form url.Values, headers map[string]string, cookies ...*http.Cookie) testnode.Reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -27,14 +32,14 @@ func browse(t *testing.T, method, address string, form url.Values, headers map[s
 	for _, c := range cookies {
 		req.AddCookie(c)
 	}
-	reply, err := testenv.Send(req)
+	reply, err := testnode.Send(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return reply
 }
 
-func cookieOf(t *testing.T, r testenv.Reply) *http.Cookie {
+func cookieOf(t *testing.T, r testnode.Reply) *http.Cookie {
 	t.Helper()
 	for _, c := range (&http.Response{Header: r.Header}).Cookies() {
 		if c.Name == "__Host-sd_ops" {
@@ -45,9 +50,9 @@ func cookieOf(t *testing.T, r testenv.Reply) *http.Cookie {
 	return nil
 }
 
-func signIn(t *testing.T, n *testenv.Node, name string) *http.Cookie {
+func signIn(t *testing.T, n *testnode.Node, name string) *http.Cookie {
 	t.Helper()
-	r := browse(t, http.MethodPost, n.Internal+"/ops/sign-in", url.Values{"name": {name}, "token": {testenv.AdminToken}, "to": {"/ops/orgs?q=x"}}, nil)
+	r := browse(t, http.MethodPost, n.Internal+"/ops/sign-in", url.Values{"name": {name}, "token": {testnode.AdminToken}, "to": {"/ops/orgs?q=x"}}, nil)
 	if r.Status != http.StatusSeeOther || r.Header.Get("Location") != "/ops/orgs?q=x" {
 		t.Fatalf("%d %v %s", r.Status, r.Header, r.Body)
 	}
@@ -58,7 +63,7 @@ func signIn(t *testing.T, n *testenv.Node, name string) *http.Cookie {
 // name that was given; without it there is nothing but the form.
 func TestOperatorsSignIn(t *testing.T) {
 	t.Parallel()
-	n := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	n := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	r := browse(t, http.MethodGet, n.Internal+"/ops/orgs?q=x", nil, nil)
 	if r.Status != http.StatusSeeOther || r.Header.Get("Location") != "/ops/sign-in?to=%2Fops%2Forgs%3Fq%3Dx" {
 		t.Errorf("%d %v", r.Status, r.Header)
@@ -105,7 +110,7 @@ func TestOperatorsSignIn(t *testing.T) {
 	}
 }
 
-func browseJSON(t *testing.T, method, address, body string, headers map[string]string, cookies ...*http.Cookie) testenv.Reply {
+func browseJSON(t *testing.T, method, address, body string, headers map[string]string, cookies ...*http.Cookie) testnode.Reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
 	if err != nil {
@@ -117,7 +122,7 @@ func browseJSON(t *testing.T, method, address, body string, headers map[string]s
 	for _, c := range cookies {
 		req.AddCookie(c)
 	}
-	r, err := testenv.Send(req)
+	r, err := testnode.Send(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +132,7 @@ func browseJSON(t *testing.T, method, address, body string, headers map[string]s
 // A page of another site can neither sign somebody in nor use the cookie of somebody who is, to change or to read.
 func TestOtherSitesCannotUseTheConsole(t *testing.T) {
 	t.Parallel()
-	n := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	n := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	c := signIn(t, n, "Ana")
 	for what, headers := range map[string]map[string]string{
 		"another site":   {"Sec-Fetch-Site": "cross-site", "Content-Type": "application/json"},
@@ -141,7 +146,7 @@ func TestOtherSitesCannotUseTheConsole(t *testing.T) {
 	if r := browseJSON(t, http.MethodGet, n.Internal+"/admin/v1/orgs", "", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, c); r.Status != http.StatusForbidden {
 		t.Errorf("reads: %d %s", r.Status, r.Body)
 	}
-	form := url.Values{"name": {"x"}, "token": {testenv.AdminToken}}
+	form := url.Values{"name": {"x"}, "token": {testnode.AdminToken}}
 	if r := browse(t, http.MethodPost, n.Internal+"/ops/sign-in", form, map[string]string{"Sec-Fetch-Site": "cross-site"}); r.Status != http.StatusForbidden || r.Header.Get("Set-Cookie") != "" {
 		t.Errorf("signs in: %d %v", r.Status, r.Header)
 	}
@@ -153,11 +158,11 @@ func TestOtherSitesCannotUseTheConsole(t *testing.T) {
 // A cookie that was made up, changed, or signed for another token is none; two are none either.
 func TestCookiesCannotBeForged(t *testing.T) {
 	t.Parallel()
-	n := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	n := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	good := signIn(t, n, "Ana")
 	said, signature, _ := strings.Cut(good.Value, ".")
 	for what, value := range map[string]string{
-		"nothing": "x", "the token": testenv.AdminToken, "no signature": said, "empty": ".", "another signature": said + ".AAAA",
+		"nothing": "x", "the token": testnode.AdminToken, "no signature": said, "empty": ".", "another signature": said + ".AAAA",
 		"other words": "eyJuIjoiZXZpbCIsInUiOjk5OTk5OTk5OTl9." + signature,
 	} {
 		c := &http.Cookie{Name: "__Host-sd_ops", Value: value}
@@ -185,11 +190,11 @@ func TestCookiesCannotBeForged(t *testing.T) {
 // Wrong tokens are soon not even looked at; a name is asked for; what was typed is shown again without being understood, the token never.
 func TestWrongTokensAreBounded(t *testing.T) {
 	t.Parallel()
-	n := testenv.Nodes(t, 1, testenv.Setup{})[0]
-	try := func(name, token string) testenv.Reply {
+	n := testnode.Nodes(t, 1, testnode.Setup{})[0]
+	try := func(name, token string) testnode.Reply {
 		return browse(t, http.MethodPost, n.Internal+"/ops/sign-in", url.Values{"name": {name}, "token": {token}, "to": {"//evil.example"}}, nil)
 	}
-	if r := try(" \t", testenv.AdminToken); r.Status != http.StatusUnprocessableEntity {
+	if r := try(" \t", testnode.AdminToken); r.Status != http.StatusUnprocessableEntity {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	for i := range 5 {
@@ -198,17 +203,97 @@ func TestWrongTokensAreBounded(t *testing.T) {
 			t.Fatalf("try %d: %d %s", i, r.Status, r.Body)
 		}
 	}
-	for _, token := range []string{"canary-token", testenv.AdminToken} {
+	for _, token := range []string{"canary-token", testnode.AdminToken} {
 		if r := try("Ana", token); r.Status != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" || r.Header.Get("Set-Cookie") != "" {
 			t.Errorf("%d %v", r.Status, r.Header)
 		}
 	}
 }
 
+// The admin API looks at 60 wrong tokens a minute of one source and refuses the next; other sources are heard meanwhile.
+func TestWrongTokensOfTheAdminAPIAreThrottledPerSource(t *testing.T) {
+	t.Parallel()
+	n := testnode.Nodes(t, 1, testnode.Setup{})[0]
+	try := func(from, token string) testnode.Reply {
+		t.Helper()
+		client := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext, DisableKeepAlives: true}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.Internal+"/admin/v1/me", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testnode.Reply{Status: res.StatusCode, Header: res.Header, Body: body}
+	}
+	// guess sends wrong tokens until they are refused; a slow machine earns some more meanwhile.
+	guess := func(from string) (looked int) {
+		for {
+			switch r := try(from, "canary-token"); r.Status {
+			case http.StatusUnauthorized:
+				looked++
+			case http.StatusTooManyRequests:
+				if r.JSON()["reason"] != "auth_failures" || r.Header.Get("Retry-After") == "" || looked < 60 {
+					t.Fatalf("after %d: %v %s", looked, r.Header, r.Body)
+				}
+				return looked
+			default:
+				t.Fatalf("%d %s", r.Status, r.Body)
+			}
+		}
+	}
+	guess("127.0.3.1")
+	if r := try("127.0.3.2", testnode.AdminToken); r.Status != http.StatusOK {
+		t.Errorf("the right token of another source: %d %s", r.Status, r.Body)
+	}
+}
+
+// Wrong tokens are counted per source and over all of them. Whoever sent too many is not heard, with the right token neither; a source that
+// has sent none always is.
+func TestGuessingSourcesDoNotLockOutOthers(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	o := admin.NewOperators(secret.New("the token"), func() time.Time { return now })
+	missed := func(source string, times int) {
+		for range times {
+			o.Missed(source)
+		}
+	}
+	guessing := func(source string, want bool) {
+		t.Helper()
+		if got := o.Guessing(source); got != want {
+			t.Errorf("%s is taken for guessing: %t", source, got)
+		}
+	}
+	missed("a", 59)
+	guessing("a", false)
+	missed("a", 1)
+	guessing("a", true)
+	guessing("b", false)
+	missed("b", 1)
+	for _, source := range []string{"c", "d", "e", "f"} {
+		missed(source, 60)
+	}
+	guessing("b", true) // all of them together have sent too many, and it is one of them
+	guessing("g", false)
+	now = now.Add(time.Second)
+	guessing("a", false) // it has earned another try
+	guessing("b", false) // and so have all together
+	now = now.Add(time.Minute)
+	guessing("c", false)
+}
+
 // Assets are served beside the console; nothing else of the site is.
 func TestAssetsOfTheConsole(t *testing.T) {
 	t.Parallel()
-	n := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	n := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	for _, path := range []string{"/app/assets/none.js", "/app/assets/..%2findex.html", "/app/assets/", "/app", "/app/index.html"} {
 		if r := browse(t, http.MethodGet, n.Internal+path, nil, nil); r.Status != http.StatusNotFound {
 			t.Errorf("%s: %d %s", path, r.Status, r.Body)

@@ -13,6 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type switchesOutput struct {
@@ -22,12 +23,12 @@ type switchesOutput struct {
 }
 
 type switchBody struct {
-	Name   string     `json:"name" doc:"signups, connects, writes, webhooks, or region/ and a region."`
-	On     bool       `json:"on"`
-	About  string     `json:"about" doc:"What happens while it is off."`
-	Reason string     `json:"reason" doc:"Why it is off. Customers do not see it."`
-	By     string     `json:"by" doc:"Who switched it off."`
-	Since  *time.Time `json:"since" doc:"Since when it is off."`
+	Name   string      `json:"name" doc:"signups, connects, writes, webhooks, or region/ and a region."`
+	On     bool        `json:"on"`
+	About  string      `json:"about" doc:"What happens while it is off."`
+	Reason string      `json:"reason" doc:"Why it is off. Customers do not see it."`
+	By     string      `json:"by" doc:"Who switched it off."`
+	Since  *stamp.Time `json:"since" doc:"Since when it is off."`
 }
 
 type setSwitchesInput struct {
@@ -44,12 +45,12 @@ type bannerOutput struct {
 }
 
 type bannerBody struct {
-	Text  string     `json:"text"`
-	Level string     `json:"level" enum:"info,warning,critical"`
-	URL   *string    `json:"url" doc:"Where more is said."`
-	Until *time.Time `json:"until" doc:"When it goes by itself."`
-	By    string     `json:"by"`
-	Since time.Time  `json:"since"`
+	Text  string      `json:"text"`
+	Level string      `json:"level" enum:"info,warning,critical"`
+	URL   *string     `json:"url" doc:"Where more is said."`
+	Until *stamp.Time `json:"until" doc:"When it goes by itself."`
+	By    string      `json:"by"`
+	Since stamp.Time  `json:"since"`
 }
 
 type setBannerInput struct {
@@ -146,7 +147,7 @@ func (a *Admin) setSwitches(ctx context.Context, in *setSwitchesInput) (*switche
 func viewBanner(b *control.Banner) *bannerOutput {
 	out := &bannerOutput{}
 	if b != nil {
-		out.Body.Banner = &bannerBody{b.Text, b.Level, some(b.URL), b.Until, b.By, b.At}
+		out.Body.Banner = &bannerBody{b.Text, b.Level, some(b.URL), (*stamp.Time)(b.Until), b.By, stamp.Time(b.At)}
 	}
 	return out
 }

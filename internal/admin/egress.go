@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type egressOutput struct {
@@ -29,15 +29,15 @@ type regionBody struct {
 }
 
 type proxyBody struct {
-	Proxy       string     `json:"proxy" doc:"Its place in the settings. Addresses and passwords are not shown."`
-	Healthy     bool       `json:"healthy"`
-	Since       *time.Time `json:"since" doc:"Since when it is healthy or not; null if that never changed."`
-	LastFailure *string    `json:"lastFailure" doc:"Why the last dial or check failed; null if it did not."`
-	Draining    bool       `json:"draining" doc:"Whether nothing new goes through it."`
-	DrainedAt   *time.Time `json:"drainedAt"`
-	DrainedBy   *string    `json:"drainedBy"`
-	Reason      *string    `json:"reason" doc:"Why it is drained."`
-	Open        int        `json:"openConnections"`
+	Proxy       string      `json:"proxy" doc:"Its place in the settings. Addresses and passwords are not shown."`
+	Healthy     bool        `json:"healthy"`
+	Since       *stamp.Time `json:"since" doc:"Since when it is healthy or not; null if that never changed."`
+	LastFailure *string     `json:"lastFailure" doc:"Why the last dial or check failed; null if it did not."`
+	Draining    bool        `json:"draining" doc:"Whether nothing new goes through it."`
+	DrainedAt   *stamp.Time `json:"drainedAt"`
+	DrainedBy   *string     `json:"drainedBy"`
+	Reason      *string     `json:"reason" doc:"Why it is drained."`
+	Open        int         `json:"openConnections"`
 }
 
 // ProxyRef names a proxy.

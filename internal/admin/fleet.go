@@ -3,10 +3,10 @@ package admin
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type operatorOutput struct {
@@ -24,12 +24,12 @@ type nodesOutput struct {
 }
 
 type nodeBody struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	Roles     []string  `json:"roles"`
-	Version   string    `json:"version"`
-	StartedAt time.Time `json:"startedAt"`
-	SeenAt    time.Time `json:"seenAt"`
+	ID        string     `json:"id"`
+	Name      string     `json:"name"`
+	Roles     []string   `json:"roles"`
+	Version   string     `json:"version"`
+	StartedAt stamp.Time `json:"startedAt"`
+	SeenAt    stamp.Time `json:"seenAt"`
 }
 
 func (a *Admin) fleetRoutes() {
@@ -57,7 +57,7 @@ func (a *Admin) listNodes(ctx context.Context, _ *struct{}) (*nodesOutput, error
 	out := &nodesOutput{}
 	out.Body.Nodes = make([]nodeBody, len(nodes))
 	for i, n := range nodes {
-		out.Body.Nodes[i] = nodeBody(n)
+		out.Body.Nodes[i] = nodeBody{n.ID, n.Name, n.Roles, n.Version, stamp.Time(n.StartedAt), stamp.Time(n.SeenAt)}
 	}
 	return out, nil
 }

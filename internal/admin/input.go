@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // optional reads an id that may be left out.
@@ -30,12 +31,11 @@ func some(text string) *string {
 }
 
 // moment is nil for no time.
-func moment(at time.Time) *time.Time {
+func moment(at time.Time) *stamp.Time {
 	if at.IsZero() {
 		return nil
 	}
-	at = at.UTC()
-	return &at
+	return (*stamp.Time)(&at)
 }
 
 // names reads the names of the orgs of a list.

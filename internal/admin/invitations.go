@@ -3,12 +3,12 @@ package admin
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type inviteInput struct {
@@ -22,11 +22,11 @@ type inviteInput struct {
 
 type inviteOutput struct {
 	Body struct {
-		ID        string    `json:"id"`
-		Email     string    `json:"email"`
-		Role      string    `json:"role"`
-		ExpiresAt time.Time `json:"expiresAt"`
-		URL       string    `json:"url" doc:"The link to send. It is shown only here, works once, and only for the address." sensitive:"true"`
+		ID        string     `json:"id"`
+		Email     string     `json:"email"`
+		Role      string     `json:"role"`
+		ExpiresAt stamp.Time `json:"expiresAt"`
+		URL       string     `json:"url" doc:"The link to send. It is shown only here, works once, and only for the address." sensitive:"true"`
 	}
 }
 
@@ -49,7 +49,7 @@ func (a *Admin) inviteToOrg(ctx context.Context, in *inviteInput) (*inviteOutput
 		return nil, err
 	}
 	out := &inviteOutput{}
-	out.Body.ID, out.Body.Email, out.Body.Role, out.Body.ExpiresAt = string(made.ID), made.Email, string(made.Role), made.ExpiresAt
+	out.Body.ID, out.Body.Email, out.Body.Role, out.Body.ExpiresAt = string(made.ID), made.Email, string(made.Role), stamp.Time(made.ExpiresAt)
 	out.Body.URL = a.Config.PublicURL + "/app/invitation/" + token.Reveal()
 	return out, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
@@ -16,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // Queue is the job queue; *river.Client[pgx.Tx] is one.
@@ -42,18 +42,18 @@ type listJobsOutput struct {
 
 // jobBody is a job without its arguments.
 type jobBody struct {
-	ID          int64      `json:"id"`
-	Kind        string     `json:"kind"`
-	Queue       string     `json:"queue"`
-	State       string     `json:"state" enum:"available,cancelled,completed,discarded,pending,retryable,running,scheduled"`
-	Attempt     int        `json:"attempt"`
-	MaxAttempts int        `json:"maxAttempts"`
-	CreatedAt   time.Time  `json:"createdAt"`
-	ScheduledAt time.Time  `json:"scheduledAt"`
-	AttemptedAt *time.Time `json:"attemptedAt"`
-	FinalizedAt *time.Time `json:"finalizedAt"`
-	LastError   *string    `json:"lastError" doc:"The beginning of what the last failed attempt said."`
-	FailedAt    *time.Time `json:"failedAt"`
+	ID          int64       `json:"id"`
+	Kind        string      `json:"kind"`
+	Queue       string      `json:"queue"`
+	State       string      `json:"state" enum:"available,cancelled,completed,discarded,pending,retryable,running,scheduled"`
+	Attempt     int         `json:"attempt"`
+	MaxAttempts int         `json:"maxAttempts"`
+	CreatedAt   stamp.Time  `json:"createdAt"`
+	ScheduledAt stamp.Time  `json:"scheduledAt"`
+	AttemptedAt *stamp.Time `json:"attemptedAt"`
+	FinalizedAt *stamp.Time `json:"finalizedAt"`
+	LastError   *string     `json:"lastError" doc:"The beginning of what the last failed attempt said."`
+	FailedAt    *stamp.Time `json:"failedAt"`
 }
 
 type jobInput struct {
@@ -157,19 +157,12 @@ const shownError = 300
 
 func viewJob(j *rivertype.JobRow) jobBody {
 	b := jobBody{
-		ID: j.ID, Kind: j.Kind, Queue: j.Queue, State: string(j.State), Attempt: j.Attempt, MaxAttempts: j.MaxAttempts, CreatedAt: j.CreatedAt.UTC(),
-		ScheduledAt: j.ScheduledAt.UTC(), AttemptedAt: utc(j.AttemptedAt), FinalizedAt: utc(j.FinalizedAt),
+		ID: j.ID, Kind: j.Kind, Queue: j.Queue, State: string(j.State), Attempt: j.Attempt, MaxAttempts: j.MaxAttempts, CreatedAt: stamp.Time(j.CreatedAt),
+		ScheduledAt: stamp.Time(j.ScheduledAt), AttemptedAt: (*stamp.Time)(j.AttemptedAt), FinalizedAt: (*stamp.Time)(j.FinalizedAt),
 	}
 	if n := len(j.Errors); n > 0 {
 		last := j.Errors[n-1]
 		b.LastError, b.FailedAt = some(last.Error[:min(len(last.Error), shownError)]), moment(last.At)
 	}
 	return b
-}
-
-func utc(at *time.Time) *time.Time {
-	if at == nil {
-		return nil
-	}
-	return moment(*at)
 }

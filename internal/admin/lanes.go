@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 	"github.com/stagedoor/stagedoor/internal/webhook/bulk"
 	"github.com/stagedoor/stagedoor/internal/webhook/lane"
 )
@@ -31,17 +32,17 @@ type lanesOutput struct {
 }
 
 type laneBody struct {
-	Org           orgRef     `json:"org"`
-	AccountID     string     `json:"accountId"`
-	Host          string     `json:"host" doc:"Where it delivers. The rest of the address may hold a secret and is not shown."`
-	State         string     `json:"state"`
-	Reason        *string    `json:"reason" doc:"Why it is disabled (gone, failing) or paused (operator; null if its owner did)."`
-	FailingSince  *time.Time `json:"failingSince"`
-	FailCount     int        `json:"failCount"`
-	NextAttemptAt *time.Time `json:"nextAttemptAt"`
-	LastStatus    int        `json:"lastStatus" doc:"0 if there was no answer."`
-	LastError     *string    `json:"lastError" doc:"Why there was none."`
-	Backlog       int64      `json:"backlog" doc:"How many events wait at most."`
+	Org           orgRef      `json:"org"`
+	AccountID     string      `json:"accountId"`
+	Host          string      `json:"host" doc:"Where it delivers. The rest of the address may hold a secret and is not shown."`
+	State         string      `json:"state"`
+	Reason        *string     `json:"reason" doc:"Why it is disabled (gone, failing) or paused (operator; null if its owner did)."`
+	FailingSince  *stamp.Time `json:"failingSince"`
+	FailCount     int         `json:"failCount"`
+	NextAttemptAt *stamp.Time `json:"nextAttemptAt"`
+	LastStatus    int         `json:"lastStatus" doc:"0 if there was no answer."`
+	LastError     *string     `json:"lastError" doc:"Why there was none."`
+	Backlog       int64       `json:"backlog" doc:"How many events wait at most."`
 }
 
 type bulkInput struct {

@@ -3,12 +3,12 @@ package admin
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/lease"
 	"github.com/stagedoor/stagedoor/internal/listen"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type leasesOutput struct {
@@ -32,12 +32,12 @@ type slotBody struct {
 }
 
 type holderBody struct {
-	ID      string    `json:"id"`
-	Name    string    `json:"name" doc:"Empty for one that is not alive."`
-	Slots   int       `json:"slots"`
-	Until   time.Time `json:"until" doc:"How long it holds its slots unless it renews them."`
-	Live    bool      `json:"live"`
-	Leaving bool      `json:"leaving" doc:"It is stopping, and gives its slots up."`
+	ID      string     `json:"id"`
+	Name    string     `json:"name" doc:"Empty for one that is not alive."`
+	Slots   int        `json:"slots"`
+	Until   stamp.Time `json:"until" doc:"How long it holds its slots unless it renews them."`
+	Live    bool       `json:"live"`
+	Leaving bool       `json:"leaving" doc:"It is stopping, and gives its slots up."`
 }
 
 func (a *Admin) leaseRoutes() {
@@ -83,7 +83,7 @@ func (a *Admin) listLeases(ctx context.Context, _ *struct{}) (*leasesOutput, err
 			}
 		}
 		for _, n := range w.Nodes {
-			b.Nodes = append(b.Nodes, holderBody{n.Node, names[n.Node], has[n.Node], n.Until, n.Live, n.Leaving})
+			b.Nodes = append(b.Nodes, holderBody{n.Node, names[n.Node], has[n.Node], stamp.Time(n.Until), n.Live, n.Leaving})
 		}
 		out.Body.Work = append(out.Body.Work, b)
 	}

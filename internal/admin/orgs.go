@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
@@ -15,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
 	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type orgBody struct {
@@ -25,19 +25,19 @@ type orgBody struct {
 	ContactEmail    string         `json:"contactEmail"`
 	Limits          map[string]int `json:"limits" doc:"What differs from the plan."`
 	Suspended       bool           `json:"suspended"`
-	SuspendedAt     *time.Time     `json:"suspendedAt,omitempty"`
+	SuspendedAt     *stamp.Time    `json:"suspendedAt,omitempty"`
 	SuspendedReason string         `json:"suspendedReason,omitempty"`
-	CreatedAt       time.Time      `json:"createdAt"`
-	UpdatedAt       time.Time      `json:"updatedAt"`
+	CreatedAt       stamp.Time     `json:"createdAt"`
+	UpdatedAt       stamp.Time     `json:"updatedAt"`
 }
 
 type keyBody struct {
-	Key       string    `json:"key" doc:"The key itself. It is shown only here." sensitive:"true"`
-	ID        string    `json:"id"`
-	Label     string    `json:"label"`
-	Scopes    []string  `json:"scopes"`
-	Methods   []string  `json:"methods,omitempty" doc:"Patterns of the SDK methods that the key may call. Left out, all of them."`
-	CreatedAt time.Time `json:"createdAt"`
+	Key       string     `json:"key" doc:"The key itself. It is shown only here." sensitive:"true"`
+	ID        string     `json:"id"`
+	Label     string     `json:"label"`
+	Scopes    []string   `json:"scopes"`
+	Methods   []string   `json:"methods,omitempty" doc:"Patterns of the SDK methods that the key may call. Left out, all of them."`
+	CreatedAt stamp.Time `json:"createdAt"`
 }
 
 type createOrgInput struct {
@@ -349,11 +349,11 @@ func viewOrg(o org.Org) orgBody {
 	}
 	return orgBody{
 		string(o.ID), o.Name, string(o.Plan), string(o.Environment), o.ContactEmail, limits,
-		o.SuspendedAt != nil, o.SuspendedAt, o.SuspendedReason, o.CreatedAt, o.UpdatedAt,
+		o.SuspendedAt != nil, (*stamp.Time)(o.SuspendedAt), o.SuspendedReason, stamp.Time(o.CreatedAt), stamp.Time(o.UpdatedAt),
 	}
 }
 
 func viewKey(k apikey.Key, plain secret.String) keyBody {
 	methods, _ := k.Allow.Lists() // an operator's key inherits none
-	return keyBody{plain.Reveal(), string(k.ID), k.Label, k.Scopes.Names(), methods, k.CreatedAt}
+	return keyBody{plain.Reveal(), string(k.ID), k.Label, k.Scopes.Names(), methods, stamp.Time(k.CreatedAt)}
 }

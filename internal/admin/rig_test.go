@@ -10,18 +10,19 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
 // withSandbox is a sandbox platform of the test's own, with two proxies for one region and one for the other.
-func withSandbox(t testing.TB) testenv.Setup {
+func withSandbox(t testing.TB) testnode.Setup {
 	t.Helper()
 	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
 		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.1.2": "us", "127.0.2.1": "uk"}
 	})
 	us, more, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.1.2"), testenv.NewProxy(t, "127.0.2.1")
-	return testenv.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + "," + more.URL() + " uk=" + uk.URL())}
+	return testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + "," + more.URL() + " uk=" + uk.URL())}
 }
 
 // session is one that was copied from a browser.
@@ -30,7 +31,7 @@ type session struct {
 }
 
 // connect connects an account by a session that the sandbox gives out.
-func connect(t testing.TB, n *testenv.Node, o testenv.Org, extra map[string]any) (account string, with session) {
+func connect(t testing.TB, n *testnode.Node, o testnode.Org, extra map[string]any) (account string, with session) {
 	t.Helper()
 	got := n.Call(t, http.MethodPost, "/v1/sandbox/session", o.Key, map[string]any{"login": "ok+" + o.KeyID + "@sandbox.test"}).JSON()
 	with.Cookie, _ = got["cookie"].(string)
@@ -60,7 +61,7 @@ func connect(t testing.TB, n *testenv.Node, o testenv.Org, extra map[string]any)
 
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for !holds() {
 		select {
 		case <-time.After(20 * time.Millisecond):

@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/secret"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // proxies are in the settings and nowhere else.
@@ -16,15 +16,15 @@ var proxies = secret.New("us=http://canary-user:canary-password@127.0.0.1:1,http
 // Every operation answers as the scripts in testdata say; the folders show which statuses of an operation are proven.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testenv.RunScripts(t, testenv.Nodes(t, 1, testenv.Setup{Egress: proxies})[0], "testdata")
+	testnode.RunScripts(t, testnode.Nodes(t, 1, testnode.Setup{Egress: proxies})[0], "testdata")
 }
 
 // Every operation has a script of its success, of a call without a token and with a customer's key, of a body that is
 // broken or wrong, and of every problem that it declares. There is no token that lacks a scope.
 func TestScriptsProveEveryOperation(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
-	testenv.RequireScripts(t, "testdata", node.App.Admin().Operations(), func(op route.Operation) []problem.Kind {
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
+	testnode.RequireScripts(t, "testdata", node.App.Admin().Operations(), func(op route.Operation) []problem.Kind {
 		kinds := append(slices.Clone(op.Problems), problem.KeyMissing, problem.KeyInvalid)
 		if op.HasBody() {
 			kinds = append(kinds, problem.MalformedJSON, problem.ValidationFailed)

@@ -75,9 +75,9 @@ func (a *API) accountRoutes() {
 	}, a.updateAccount)
 	route.Typed(a.table, route.Operation{
 		ID: "disconnectAccount", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout, Repeatable: true,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.disconnect", Problems: notFound,
+		Scope: scope.AccountsWrite, Quota: limit.Safety, Account: "id", Audit: "account.disconnect", Problems: notFound,
 		Summary: "Disconnect an account", Description: "Ends the session on the platform if that can be done, cancels open attempts, and destroys the account's data key, so that nothing " +
-			"that was sealed with it can ever be read again. When this has answered, no call with the account can start, on any server. The proof is at `GET /v1/accounts/{id}/purge-receipt`.",
+			"that was sealed with it can ever be read again. When this has answered, no call with the account can start, on any server. What its events and deliveries said is deleted as well. The proof is at `GET /v1/accounts/{id}/purge-receipt`.",
 	}, a.disconnectAccount)
 	route.Typed(a.table, route.Operation{
 		ID: "getAccountMe", Method: http.MethodGet, Path: "/v1/accounts/{id}/me", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout,
@@ -91,7 +91,7 @@ func (a *API) accountRoutes() {
 	}, a.getAccountMe)
 	route.Typed(a.table, route.Operation{
 		ID: "pauseAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/pause", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.pause", Problems: notFound,
+		Scope: scope.AccountsWrite, Quota: limit.Safety, Account: "id", Audit: "account.pause", Problems: notFound,
 		Summary: "Pause an account", Description: "Calls are refused with `account-paused`, and nothing is sent to the platform, until it is resumed. The session is kept. Pausing again changes nothing.",
 	}, a.pauseAccount)
 	route.Typed(a.table, route.Operation{

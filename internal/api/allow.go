@@ -4,9 +4,11 @@ import (
 	"context"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
 // What a key is limited to is kept by the table where a path names an account, by the passthrough where it names a method, and here
@@ -35,6 +37,20 @@ func mayConnect(ctx context.Context, account id.Account) error {
 	return route.MayUse(caller, account)
 }
 
+// mayAct reports whether the caller may see capability URLs. With such a URL an attempt can be finished or cancelled without
+// a key.
+func mayAct(ctx context.Context) bool {
+	return route.From(ctx).Identity.Scopes.Has(scope.AccountsWrite)
+}
+
+// visible is an attempt as the caller may see it.
+func visible(ctx context.Context, a connect.Attempt) connect.Attempt {
+	if mayAct(ctx) {
+		return a
+	}
+	return a.WithoutLinks()
+}
+
 // attempt reads the id of an attempt that the caller's key may see. To a key that is limited to certain accounts there are no attempts but theirs.
 func (a *API) attempt(ctx context.Context, text string) (id.Attempt, error) {
 	at, err := parseAttempt(text)
@@ -46,7 +62,7 @@ func (a *API) attempt(ctx context.Context, text string) (id.Attempt, error) {
 	if err != nil {
 		return "", err
 	}
-	if f.AccountID == nil || !caller.Key.Allow.MayUse(id.Account(*f.AccountID)) {
+	if f.About() == "" || !caller.Key.Allow.MayUse(f.About()) {
 		return "", attemptNotFound()
 	}
 	return at, nil

@@ -9,11 +9,11 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // mintWith mints a key with limits.
-func mintWith(t *testing.T, n *testenv.Node, key string, limits map[string]any) string {
+func mintWith(t *testing.T, n *testnode.Node, key string, limits map[string]any) string {
 	t.Helper()
 	body := map[string]any{"label": "limited"}
 	for name, value := range limits {
@@ -35,7 +35,7 @@ var (
 // A key that is limited to one account finds no way to another one: no operation takes it, and none that lists things shows it.
 func TestNoWayAroundTheAccountsOfAKey(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, withSandbox(t))[0]
+	node := testnode.Nodes(t, 1, withSandbox(t))[0]
 	owner := node.NewOrg(t, unlimited)
 	mine, other := connected(t, node, owner), connected(t, node, owner)
 	attempt, _ := held(t, node, owner.Key, "/v1/connect/mobile", map[string]any{"account_id": other}).JSON()["attempt_id"].(string)
@@ -89,7 +89,7 @@ func TestNoWayAroundTheAccountsOfAKey(t *testing.T) {
 // The catalogue shows a key what it may call in every form, and says that it has changed only if what the key may call has.
 func TestTheCatalogueIsTheKeysOwn(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, withSandbox(t))[0]
+	node := testnode.Nodes(t, 1, withSandbox(t))[0]
 	owner := node.NewOrg(t, unlimited)
 	some := mintWith(t, node, owner.Key, map[string]any{"methods": []string{"chats.*", "payouts.*", "!chats.get", "!sensitive"}})
 	same := mintWith(t, node, some, map[string]any{"methods": []string{"!chats.get", "!users.*"}})
@@ -102,7 +102,7 @@ func TestTheCatalogueIsTheKeysOwn(t *testing.T) {
 		if again.Header.Get("ETag") != part.Header.Get("ETag") {
 			t.Errorf("%s: keys that may call the same see %s and %s", format, again.Header.Get("ETag"), part.Header.Get("ETag"))
 		}
-		held, err := testenv.Send(withHeader(t, http.MethodGet, node.URL+path, some, nil, "If-None-Match", part.Header.Get("ETag")))
+		held, err := testnode.Send(withHeader(t, http.MethodGet, node.URL+path, some, nil, "If-None-Match", part.Header.Get("ETag")))
 		if err != nil || held.Status != http.StatusNotModified {
 			t.Errorf("%s: %d %v", format, held.Status, err)
 		}
@@ -122,7 +122,7 @@ func TestTheCatalogueIsTheKeysOwn(t *testing.T) {
 // What became of attempts to connect shows in the month's figures, and so do the states of accounts.
 func TestUsageCountsAttemptsAndAccounts(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, withSandbox(t))[0]
+	node := testnode.Nodes(t, 1, withSandbox(t))[0]
 	owner := node.NewOrg(t, map[string]int{"maxAccounts": 3})
 	account := connected(t, node, owner)
 	held(t, node, owner.Key, "/v1/connect/login", map[string]any{"email": "ok+" + random(t) + "@sandbox.test", "password": "bad"})

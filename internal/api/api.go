@@ -78,8 +78,10 @@ type Deps struct {
 	Roster   *roster.Roster
 	Connects *connect.Connects
 	Sessions *session.Sessions
-	Health   *health.Health
-	Invoke   *invoke.Invoker
+	// Links makes the addresses by which creators connect accounts again.
+	Links  *session.Links
+	Health *health.Health
+	Invoke *invoke.Invoker
 	// Transfers carries files to and from platforms.
 	Transfers *transfer.Transfers
 	// Events gives out events.
@@ -116,6 +118,8 @@ type API struct {
 	polls pace.Pace
 	// document makes the OpenAPI document once, when all operations are in.
 	document func() ([]byte, error)
+	// served is the same as it is sent.
+	served func() (route.Document, error)
 }
 
 // New makes the face. It fails if a document it serves cannot be read.
@@ -126,7 +130,7 @@ func New(d Deps) (*API, error) {
 			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",
 			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
 		},
-		Auth: customers{d.Keys, d.Members}, Browser: &route.Browser{Cookie: member.Cookie, Identify: a.byBrowser}, Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Draining: d.Draining,
+		Auth: customers{d.Keys, d.Members}, Browser: &route.Browser{Cookie: member.Cookie, Identify: a.byBrowser}, Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Reconnect: a.reconnectURL, Draining: d.Draining,
 		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	var err error
@@ -137,7 +141,7 @@ func New(d Deps) (*API, error) {
 	a.teamRoutes()
 	a.browserRoutes()
 	a.keyRoutes()
-	usages.Routes(a.table, usages.Deps{Usage: d.Usage, Limits: d.Limits, Accounts: d.Accounts, Connects: d.Connects, Now: d.Now})
+	usages.Routes(a.table, usages.Deps{Usage: d.Usage, Limits: d.Limits, Accounts: d.Accounts, Connects: d.Connects, Webhooks: d.Survey, Now: d.Now})
 	logs.Routes(a.table, d.Journal, d.Now)
 	audits.Routes(a.table, audits.Deps{Log: d.Audit, Accounts: d.Accounts})
 	sdk.Routes(a.table, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Catalogs: d.Catalogs})
@@ -157,7 +161,20 @@ func New(d Deps) (*API, error) {
 	status.Routes(a.table, d.Status)
 	a.documentRoutes()
 	a.document = sync.OnceValues(a.table.OpenAPI)
+	a.served = sync.OnceValues(func() (route.Document, error) {
+		doc, err := a.document()
+		if err != nil {
+			return route.Document{}, err
+		}
+		return route.NewDocument(doc)
+	})
 	return a, nil
+}
+
+// reconnectURL is the page on which a person connects an account again.
+func (a *API) reconnectURL(ctx context.Context, org id.Org, account id.Account) (string, error) {
+	token, err := a.Links.MakeReconnect(ctx, org, account, a.Now())
+	return a.Config.ConnectURL + "/r/" + token.Reveal(), err
 }
 
 // ServeHTTP serves the face.

@@ -3,13 +3,13 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type browsersOutput struct {
@@ -21,9 +21,9 @@ type browsersOutput struct {
 type browserBody struct {
 	ID         string        `json:"id"`
 	Person     browserPerson `json:"person"`
-	CreatedAt  time.Time     `json:"createdAt"`
-	LastSeenAt time.Time     `json:"lastSeenAt" doc:"To the minute."`
-	ExpiresAt  time.Time     `json:"expiresAt" doc:"When it ends if it is not used again."`
+	CreatedAt  stamp.Time    `json:"createdAt"`
+	LastSeenAt stamp.Time    `json:"lastSeenAt" doc:"To the minute."`
+	ExpiresAt  stamp.Time    `json:"expiresAt" doc:"When it ends if it is not used again."`
 	UserAgent  string        `json:"userAgent"`
 	Current    bool          `json:"current" doc:"True for the browser that makes this call."`
 }
@@ -53,7 +53,7 @@ func (a *API) browserRoutes() {
 	}, a.listBrowsers)
 	route.Typed(a.table, route.Operation{
 		ID: "endBrowserSession", Method: http.MethodDelete, Path: "/v1/me/sessions/{id}", Tag: tagTeam, Status: http.StatusOK,
-		Scope: scope.MeRead, Quota: limit.Plain, Audit: "session.end", Problems: []problem.Kind{problem.BrowserNotFound},
+		Scope: scope.MeRead, Quota: limit.Safety, Audit: "session.end", Problems: []problem.Kind{problem.BrowserNotFound},
 		Summary: "Sign a browser out", Description: "When this has answered, no call that starts later succeeds with the browser, on any server. " + whose,
 	}, a.endBrowser)
 }
@@ -75,8 +75,8 @@ func (a *API) listBrowsers(ctx context.Context, _ *struct{}) (*browsersOutput, e
 
 func viewBrowser(b member.Session) browserBody {
 	v := browserBody{
-		ID: string(b.ID), Person: browserPerson{string(b.Person.ID), b.Person.Email}, CreatedAt: b.CreatedAt, LastSeenAt: b.LastSeenAt,
-		ExpiresAt: b.ExpiresAt, UserAgent: b.UserAgent,
+		ID: string(b.ID), Person: browserPerson{string(b.Person.ID), b.Person.Email}, CreatedAt: stamp.Time(b.CreatedAt), LastSeenAt: stamp.Time(b.LastSeenAt),
+		ExpiresAt: stamp.Time(b.ExpiresAt), UserAgent: b.UserAgent,
 	}
 	if b.Person.ID == "" {
 		v.Person = browserPerson{"operator", "operator"}

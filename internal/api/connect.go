@@ -21,12 +21,12 @@ import (
 
 // Common is what every way to connect takes.
 type Common struct {
-	Label     string            `json:"label,omitempty" maxLength:"120" doc:"A name for the account, for yourselves."`
-	Region    string            `json:"proxy_country,omitempty" enum:"us,uk" doc:"The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect."`
+	Label     *string           `json:"label,omitempty" maxLength:"120" doc:"A name for the account, for yourselves. Left out, an account that is connected already keeps its own."`
+	Region    string            `json:"proxy_country,omitempty" enum:"us,uk" doc:"The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its own, and a new one gets us."`
 	Reference *string           `json:"reference_id,omitempty" maxLength:"255" doc:"Your own id of the creator; it stays with the account."`
 	Account   *string           `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected already."`
 	Supersede bool              `json:"supersede,omitempty" doc:"End an open attempt for the same login instead of being refused."`
-	Metadata  map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Up to 16 names (1 to 40 characters) and values (up to 500) of your own."`
+	Metadata  map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected already keeps its own."`
 }
 
 type loginInput struct {
@@ -36,7 +36,7 @@ type loginInput struct {
 		AuthType string        `json:"auth_type,omitempty" enum:"credentials,mobile_app" default:"credentials" doc:"mobile_app lets the creator approve on their own phone."`
 		Email    string        `json:"email,omitempty" maxLength:"254" doc:"Required for credentials."`
 		Password secret.String `json:"password,omitempty" maxLength:"1024" sensitive:"true" doc:"Required for credentials. It is sealed at once and destroyed when the attempt ends, unless remember_credentials is set."`
-		Remember bool          `json:"remember_credentials,omitempty" doc:"Keep the credentials, sealed, so that the account can sign in again by itself."`
+		Remember *bool         `json:"remember_credentials,omitempty" doc:"Keep the credentials, sealed, so that the account can sign in again by itself. Left out, an account that is connected already goes on as it did, and a new one keeps none."`
 	}
 }
 
@@ -137,11 +137,12 @@ func (a *API) connectRoutes() {
 		Scope: scope.AccountsRead, Quota: limit.Free, Timeout: route.WaitTimeout, Problems: attemptProblems, Answer: connect.Attempt{}, Conditional: true,
 		Summary: "Poll an attempt",
 		Description: "Any kind of attempt, until seven days after its end. Send the ETag back in If-None-Match to get 304 while nothing has changed, and " +
-			"`?wait=25` to have the answer held until something has. Two polls per second and attempt are free.",
+			"`?wait=25` to have the answer held until something has. Two polls per second and attempt are free. " +
+			"The addresses of the creator's pages are null for a key without `accounts:write`.",
 	}, a.getAttempt)
 	route.Typed(a.table, route.Operation{
 		ID: "submitAttempt", Method: http.MethodPut, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout,
+		Scope: scope.AccountsWrite, Quota: limit.Safety, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout,
 		Problems: append([]problem.Kind{problem.AttemptCompleted, problem.AttemptStateConflict, problem.ValidationFailed}, attemptProblems...),
 		Summary:  "Submit a code, or say that the selfie is done",
 		Description: "Exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The answer is held for up to 10 s until the platform has judged " +
@@ -150,7 +151,7 @@ func (a *API) connectRoutes() {
 	}, a.submitAttempt)
 	route.Typed(a.table, route.Operation{
 		ID: "cancelAttempt", Method: http.MethodDelete, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.cancel", Problems: append([]problem.Kind{problem.AttemptCompleted}, attemptProblems...),
+		Scope: scope.AccountsWrite, Quota: limit.Safety, Audit: "connect.cancel", Problems: append([]problem.Kind{problem.AttemptCompleted}, attemptProblems...),
 		Summary: "Cancel an attempt", Description: "Ends the attempt and destroys its secrets. Cancelling again changes nothing.",
 	}, a.cancelAttempt)
 	resendProblems := append([]problem.Kind{problem.AttemptCompleted, problem.AttemptStateConflict, problem.ResendTooSoon}, attemptProblems...)
@@ -167,7 +168,7 @@ func (a *API) connectRoutes() {
 	route.Typed(a.table, route.Operation{
 		ID: "listAttempts", Method: http.MethodGet, Path: "/v1/connect/attempts", Tag: tagConnect, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
-		Summary: "List attempts", Description: "The newest first. A key with `accountIds` sees those of its accounts.",
+		Summary: "List attempts", Description: "The newest first. A key with `accountIds` sees those of its accounts; one without `accounts:write` sees no addresses of pages.",
 	}, a.listAttempts)
 	route.Typed(a.table, route.Operation{
 		ID: "reauthenticate", Method: http.MethodPost, Path: "/v1/accounts/{id}/reauthenticate", Tag: "Accounts", Status: http.StatusAccepted,
@@ -216,7 +217,7 @@ func (a *API) connectLogin(ctx context.Context, in *loginInput) (*attemptOutput,
 		}
 		unexpected("email", in.Body.Email != "")
 		unexpected("password", !in.Body.Password.Empty())
-		unexpected("remember_credentials", in.Body.Remember)
+		unexpected("remember_credentials", some(in.Body.Remember))
 	} else {
 		if parsed, err := mail.ParseAddress(in.Body.Email); err != nil || parsed.Address != in.Body.Email {
 			bad.At("/email", "format", "must be the email address that the creator signs in with")
@@ -265,13 +266,14 @@ func (a *API) begin(ctx context.Context, s connect.Start) (*attemptOutput, error
 	if err != nil {
 		return nil, err
 	}
-	out := viewAttempt(f, http.StatusAccepted)
+	out := viewAttempt(ctx, f, http.StatusAccepted)
 	out.Location, out.RetryAfter = *f.PollingURL, "2"
 	return out, nil
 }
 
-func viewAttempt(f connect.Found, status int) *attemptOutput {
-	return &attemptOutput{Status: status, ETag: etag(f), Body: &f.Attempt}
+func viewAttempt(ctx context.Context, f connect.Found, status int) *attemptOutput {
+	body := visible(ctx, f.Attempt)
+	return &attemptOutput{Status: status, ETag: etag(f), Body: &body}
 }
 
 func etag(f connect.Found) string { return `"` + strconv.FormatInt(f.Version, 10) + `"` }
@@ -310,7 +312,7 @@ func (a *API) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, er
 			return nil, err
 		}
 	}
-	out := viewAttempt(f, http.StatusOK)
+	out := viewAttempt(ctx, f, http.StatusOK)
 	if route.Matches(in.IfNoneMatch, out.ETag) {
 		out.Status, out.Body = http.StatusNotModified, nil
 	}
@@ -358,7 +360,7 @@ func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutpu
 	if err != nil {
 		return nil, err
 	}
-	return viewAttempt(f, http.StatusOK), nil
+	return viewAttempt(ctx, f, http.StatusOK), nil
 }
 
 func (a *API) cancelAttempt(ctx context.Context, in *AttemptRef) (*attemptOutput, error) {
@@ -370,7 +372,7 @@ func (a *API) cancelAttempt(ctx context.Context, in *AttemptRef) (*attemptOutput
 	if err != nil {
 		return nil, err
 	}
-	return viewAttempt(f, http.StatusOK), nil
+	return viewAttempt(ctx, f, http.StatusOK), nil
 }
 
 func (a *API) resend(ctx context.Context, in *waitInput) (*attemptOutput, error) {
@@ -399,7 +401,7 @@ func (a *API) send(ctx context.Context, in *waitInput, do func(context.Context, 
 	if err != nil {
 		return nil, err
 	}
-	return viewAttempt(f, http.StatusAccepted), nil
+	return viewAttempt(ctx, f, http.StatusAccepted), nil
 }
 
 func (a *API) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOutput, error) {
@@ -424,7 +426,7 @@ func (a *API) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOut
 		out.Body.NextCursor = &last
 	}
 	for _, one := range found {
-		out.Body.Attempts = append(out.Body.Attempts, one.Attempt)
+		out.Body.Attempts = append(out.Body.Attempts, visible(ctx, one.Attempt))
 	}
 	return out, nil
 }
@@ -446,7 +448,7 @@ func (a *API) reauthenticate(ctx context.Context, in *reauthInput) (*attemptOutp
 	if err != nil {
 		return nil, err
 	}
-	out := viewAttempt(f, http.StatusAccepted)
+	out := viewAttempt(ctx, f, http.StatusAccepted)
 	out.Location, out.RetryAfter = *f.PollingURL, "2"
 	return out, nil
 }

@@ -23,20 +23,23 @@ type cookieInput struct {
 	Body struct {
 		Common
 		Cookie    *secret.String           `json:"cookie,omitempty" maxLength:"16384" sensitive:"true" doc:"A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt."`
-		Cookies   []cookieBody             `json:"cookies,omitempty" maxItems:"200" doc:"The form of browser extensions. Exactly one of cookie and cookies."`
+		Cookies   []cookieBody             `json:"cookies,omitempty" maxItems:"200" doc:"The form that browser extensions export. Members that are not used are ignored. Exactly one of cookie and cookies."`
 		UserAgent string                   `json:"user_agent" minLength:"1" maxLength:"512" doc:"The browser's name, as it sent it with these cookies."`
 		Headers   map[string]secret.String `json:"headers,omitempty" maxProperties:"32" doc:"Headers that the platform ties to the session; GET /v1/connect/flows names them."`
 	}
 }
 
 type cookieBody struct {
+	// Extensions export more than is used, such as expirationDate, sameSite, session, storeId and partitionKey.
+	_        struct{}      `additionalProperties:"true"`
 	Name     string        `json:"name" minLength:"1" maxLength:"256"`
 	Value    secret.String `json:"value" maxLength:"8192" sensitive:"true"`
-	Domain   string        `json:"domain,omitempty" maxLength:"256"`
-	Path     string        `json:"path,omitempty" maxLength:"1024"`
-	Expires  any           `json:"expires,omitempty"`
-	HTTPOnly bool          `json:"httpOnly,omitempty"`
-	Secure   bool          `json:"secure,omitempty"`
+	Domain   *string       `json:"domain,omitempty" maxLength:"256" doc:"Left out or null, the platform's own."`
+	Path     *string       `json:"path,omitempty" maxLength:"1024"`
+	HostOnly *bool         `json:"hostOnly,omitempty" doc:"True if the cookie is not for hosts below its domain."`
+	Expires  any           `json:"expires,omitempty" doc:"Ignored: the platform is asked whether the session lives."`
+	HTTPOnly *bool         `json:"httpOnly,omitempty" doc:"Ignored."`
+	Secure   *bool         `json:"secure,omitempty" doc:"Ignored."`
 }
 
 type curlInput struct {
@@ -113,18 +116,13 @@ func (a *API) importRoutes() {
 	}, a.connectCurl)
 	route.Typed(a.table, route.Operation{
 		ID: "listFlows", Method: http.MethodGet, Path: "/v1/connect/flows", Tag: tagConnect, Status: http.StatusOK, Quota: limit.Free,
-		Summary: "Ways to connect", Description: "What each way asks for, so that a user interface can draw itself.",
+		Summary: "Ways to connect", Description: "What each way asks for, so that a user interface can draw itself. `enabled` is false where the organisation has no platform.",
 	}, a.listFlows)
 }
 
 // platform is that of the caller's environment.
 func (a *API) platform(ctx context.Context) (connect.Platform, error) {
-	o := route.Caller(ctx).Org
-	p, ok := a.Connects.Platforms[o.Environment]
-	if !ok {
-		return p, problem.ConnectUnavailable.Newf("There is no platform for %s organisations here.", o.Environment).After(60)
-	}
-	return p, nil
+	return a.Connects.Platform(route.Caller(ctx).Org.Environment)
 }
 
 func (a *API) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutput, error) {
@@ -141,7 +139,7 @@ func (a *API) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutpu
 	} else {
 		list := make([]paste.Cookie, len(in.Body.Cookies))
 		for i, c := range in.Body.Cookies {
-			list[i] = paste.Cookie{Name: c.Name, Value: c.Value, Domain: c.Domain, Path: c.Path}
+			list[i] = paste.Cookie{Name: c.Name, Value: c.Value, Domain: some(c.Domain), Path: some(c.Path), HostOnly: some(c.HostOnly)}
 		}
 		cookies, err = paste.List(list, p.Hosts)
 	}

@@ -23,7 +23,7 @@ func (a *API) attemptStreams() {
 	}, a.streamAttempt)
 	route.Plain(a.table, route.Operation{
 		ID: "getAttemptQR", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/qr", Tag: tagConnect, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Free, Media: []string{"image/svg+xml", "image/png", "text/plain"},
+		Scope: scope.AccountsWrite, Quota: limit.Free, Media: []string{"image/svg+xml", "image/png", "text/plain"},
 		Problems: []problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict, problem.AttemptCompleted},
 		Summary:  "The QR code to show", Description: "The current `phone_url` as a picture, or as text for a terminal, by the Accept header. It changes about once a minute: load it again at `phone_url_expires_at`.",
 	}, a.attemptQR)
@@ -59,7 +59,11 @@ func (a *API) streamAttempt(w http.ResponseWriter, r *http.Request) error {
 	for known := int64(-1); ; {
 		if f.Version != known {
 			known = f.Version
-			if events.Event("attempt", etag(f)[1:len(etag(f))-1], f.Attempt) != nil {
+			if err := a.Events.Permit(ctx, org); err != nil {
+				events.Fail(err)
+				return nil
+			}
+			if events.Event("attempt", etag(f)[1:len(etag(f))-1], visible(r.Context(), f.Attempt)) != nil {
 				return nil
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/app"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // openapi is the part of an OpenAPI document that the tests look at.
@@ -43,7 +44,7 @@ type openapi struct {
 }
 
 // document fetches the OpenAPI document and what the tests look at of it.
-func document(t *testing.T, node *testenv.Node) ([]byte, openapi) {
+func document(t *testing.T, node *testnode.Node) ([]byte, openapi) {
 	t.Helper()
 	text := node.Call(t, http.MethodGet, "/v1/openapi.json", "", nil).Body
 	var doc openapi
@@ -57,7 +58,7 @@ func document(t *testing.T, node *testenv.Node) ([]byte, openapi) {
 // without a route, each with its scope and its problems.
 func TestOpenAPIIsTheRouteTable(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	_, doc := document(t, node)
 	if !strings.HasPrefix(doc.OpenAPI, "3.1") || doc.Info.Version != "1.0.0" {
 		t.Errorf("OpenAPI %s of version %s", doc.OpenAPI, doc.Info.Version)

@@ -84,8 +84,9 @@ func (a *API) fileRoutes() {
 		ID: "uploadMedia", Method: http.MethodPost, Path: "/v1/accounts/{id}/media", Tag: tagMedia, Status: http.StatusCreated, Takes: []string{"*/*", "multipart/form-data"}, Streams: true,
 		Scope: scope.SDKCall, Quota: limit.Write, Account: "id", Unaudited: unaudited, Answer: uploadBody{}, Example: file,
 		Problems: with(problem.PayloadTooLarge, problem.UnsupportedMediaType, problem.ValidationFailed),
-		Summary:  "Upload a file", Description: "The body is the file, with its own Content-Type and a Content-Length; or `multipart/form-data` with the field `args` " +
-			"(JSON: `fileName`, `size`, `mimeType`, `sha256`) first and the field `file` behind it. It is passed on as it comes and kept nowhere. " +
+		Summary:  "Upload a file", Description: "The body is the file, with its own Content-Type and a Content-Length; or `multipart/form-data` with the field `file` " +
+			"and, before or after it, the optional field `args` (JSON: `fileName`, `size`, `mimeType`, `sha256`). What args leave out is taken from the field `file`. " +
+			"The file is passed on as it comes and kept nowhere, unless a form does not tell its size first: then it is kept on disk, encrypted, until it is through. " +
 			"A failure in the middle tells `uploadId` and `nextPart`: send that part and those behind it to `…/media/uploads/{uploadId}/parts/{number}`, then call `uploads.complete`. " +
 			"It counts as one write of the account. An Idempotency-Key has no effect: resume instead.",
 	}, a.uploadMedia)

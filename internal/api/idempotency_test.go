@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 func random(t *testing.T) string {
@@ -42,7 +43,7 @@ func withHeader(t *testing.T, method, url, key string, body any, name, value str
 // Of fifty equal requests under one key on two nodes one is carried out, and every one of them is answered with what came of it.
 func TestEqualRequestsOnTwoNodesAreCarriedOutOnce(t *testing.T) {
 	t.Parallel()
-	nodes := testenv.Nodes(t, 2, testenv.Setup{})
+	nodes := testnode.Nodes(t, 2, testnode.Setup{})
 	owner := nodes[0].NewOrg(t, unlimited)
 	var first sync.Map
 	var replayed, told atomic.Int64
@@ -50,7 +51,7 @@ func TestEqualRequestsOnTwoNodesAreCarriedOutOnce(t *testing.T) {
 	for i := range 50 {
 		wait.Go(func() {
 			for {
-				reply, err := testenv.Send(withHeader(t, http.MethodPost, nodes[i%2].URL+"/v1/me/keys", owner.Key, map[string]any{"label": "once"}, "Idempotency-Key", "k"))
+				reply, err := testnode.Send(withHeader(t, http.MethodPost, nodes[i%2].URL+"/v1/me/keys", owner.Key, map[string]any{"label": "once"}, "Idempotency-Key", "k"))
 				if err != nil {
 					t.Error(err)
 					return
@@ -85,10 +86,10 @@ func TestEqualRequestsOnTwoNodesAreCarriedOutOnce(t *testing.T) {
 func TestARequestWhoseNodeDied(t *testing.T) {
 	t.Parallel()
 	database := testenv.DatabaseURL(t)
-	nodes := testenv.Nodes(t, 2, testenv.Setup{Database: database})
+	nodes := testnode.Nodes(t, 2, testnode.Setup{Database: database})
 	owner := nodes[0].NewOrg(t, unlimited)
-	send := func(n *testenv.Node) testenv.Reply {
-		reply, err := testenv.Send(withHeader(t, http.MethodPost, n.URL+"/v1/me/keys", owner.Key, map[string]any{"label": "once"}, "Idempotency-Key", "k"))
+	send := func(n *testnode.Node) testnode.Reply {
+		reply, err := testnode.Send(withHeader(t, http.MethodPost, n.URL+"/v1/me/keys", owner.Key, map[string]any{"label": "once"}, "Idempotency-Key", "k"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,9 +125,9 @@ func TestARequestWhoseNodeDied(t *testing.T) {
 func TestKeptAnswersAreSealed(t *testing.T) {
 	t.Parallel()
 	database := testenv.DatabaseURL(t)
-	node := testenv.Nodes(t, 1, testenv.Setup{Database: database})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{Database: database})[0]
 	owner := node.NewOrg(t, unlimited)
-	reply, err := testenv.Send(withHeader(t, http.MethodPost, node.URL+"/v1/me/keys", owner.Key, map[string]any{"label": "once"}, "Idempotency-Key", "k"))
+	reply, err := testnode.Send(withHeader(t, http.MethodPost, node.URL+"/v1/me/keys", owner.Key, map[string]any{"label": "once"}, "Idempotency-Key", "k"))
 	if err != nil || reply.Status != http.StatusCreated {
 		t.Fatalf("%v %d %s", err, reply.Status, reply.Body)
 	}

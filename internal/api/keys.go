@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type keysOutput struct{ Body keysBody }
@@ -24,14 +25,14 @@ type keysBody struct {
 }
 
 type keyEntry struct {
-	ID         string     `json:"id"`
-	Label      string     `json:"label"`
-	Hint       string     `json:"hint" doc:"How the key begins, to tell one from another."`
-	CreatedAt  time.Time  `json:"createdAt"`
-	ExpiresAt  *time.Time `json:"expiresAt,omitempty"`
-	RevokedAt  *time.Time `json:"revokedAt,omitempty"`
-	LastUsedAt *time.Time `json:"lastUsedAt" doc:"About when it last called, within two minutes; null if it never has."`
-	Scopes     []string   `json:"scopes"`
+	ID         string      `json:"id"`
+	Label      string      `json:"label"`
+	Hint       string      `json:"hint" doc:"How the key begins, to tell one from another."`
+	CreatedAt  stamp.Time  `json:"createdAt"`
+	ExpiresAt  *stamp.Time `json:"expiresAt,omitempty"`
+	RevokedAt  *stamp.Time `json:"revokedAt,omitempty"`
+	LastUsedAt *stamp.Time `json:"lastUsedAt" doc:"About when it last called, within two minutes; null if it never has."`
+	Scopes     []string    `json:"scopes"`
 	KeyLimits
 	Current bool `json:"current" doc:"True for the key that makes this call."`
 }
@@ -49,12 +50,12 @@ type mintInput struct {
 type mintOutput struct{ Body mintBody }
 
 type mintBody struct {
-	Key       string     `json:"key" doc:"The key itself. It is shown only here; store it now." sensitive:"true"`
-	ID        string     `json:"id"`
-	Label     string     `json:"label"`
-	Scopes    []string   `json:"scopes"`
-	CreatedAt time.Time  `json:"createdAt"`
-	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	Key       string      `json:"key" doc:"The key itself. It is shown only here; store it now." sensitive:"true"`
+	ID        string      `json:"id"`
+	Label     string      `json:"label"`
+	Scopes    []string    `json:"scopes"`
+	CreatedAt stamp.Time  `json:"createdAt"`
+	ExpiresAt *stamp.Time `json:"expiresAt,omitempty"`
 	KeyLimits
 }
 
@@ -84,7 +85,7 @@ func (a *API) keyRoutes() {
 	}, a.mintKey)
 	route.Typed(a.table, route.Operation{
 		ID: "revokeKey", Method: http.MethodDelete, Path: "/v1/me/keys/{id}", Tag: "Keys", Status: http.StatusOK,
-		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "key.revoke",
+		Scope: scope.MeWrite, Quota: limit.Safety, Audit: "key.revoke",
 		Problems: []problem.Kind{problem.KeyNotFound, problem.KeySelfRevoke},
 		Summary:  "Revoke a key", Description: "When this has answered, no call that starts later succeeds with the key, on any server. " +
 			"Revoking a key again changes nothing.",
@@ -100,7 +101,7 @@ func (a *API) listKeys(ctx context.Context, _ *struct{}) (*keysOutput, error) {
 	out := &keysOutput{keysBody{make([]keyEntry, len(keys))}}
 	for i, k := range keys {
 		out.Body.Keys[i] = keyEntry{
-			string(k.ID), k.Label, k.Hint, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.LastUsedAt, k.Scopes.Names(), viewKeyLimits(&k.Allow), k.ID == caller.Key.ID,
+			string(k.ID), k.Label, k.Hint, stamp.Time(k.CreatedAt), (*stamp.Time)(k.ExpiresAt), (*stamp.Time)(k.RevokedAt), (*stamp.Time)(k.LastUsedAt), k.Scopes.Names(), viewKeyLimits(&k.Allow), k.ID == caller.Key.ID,
 		}
 	}
 	return out, nil
@@ -124,7 +125,7 @@ func (a *API) mintKey(ctx context.Context, in *mintInput) (*mintOutput, error) {
 		return nil, err
 	}
 	return &mintOutput{mintBody{
-		plain.Reveal(), string(key.ID), key.Label, key.Scopes.Names(), key.CreatedAt, key.ExpiresAt, viewKeyLimits(&key.Allow),
+		plain.Reveal(), string(key.ID), key.Label, key.Scopes.Names(), stamp.Time(key.CreatedAt), (*stamp.Time)(key.ExpiresAt), viewKeyLimits(&key.Allow),
 	}}, nil
 }
 

@@ -3,13 +3,13 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type identityOutput struct{ Body identityBody }
@@ -31,9 +31,9 @@ type identityMember struct {
 }
 
 type identityKey struct {
-	ID        string    `json:"id"`
-	Label     string    `json:"label"`
-	CreatedAt time.Time `json:"createdAt"`
+	ID        string     `json:"id"`
+	Label     string     `json:"label"`
+	CreatedAt stamp.Time `json:"createdAt"`
 	KeyLimits
 }
 
@@ -114,7 +114,7 @@ func (a *API) viewIdentity(ctx context.Context, p *apikey.Principal) (*identityO
 func viewIdentity(p *apikey.Principal) *identityOutput {
 	return &identityOutput{identityBody{
 		Kind: "customer",
-		Key:  identityKey{string(p.Key.ID), p.Key.Label, p.Key.CreatedAt, viewKeyLimits(&p.Key.Allow)},
+		Key:  identityKey{string(p.Key.ID), p.Key.Label, stamp.Time(p.Key.CreatedAt), viewKeyLimits(&p.Key.Allow)},
 		Org: identityOrg{
 			string(p.Org.ID), p.Org.Name, string(p.Org.Plan), p.Org.ContactEmail, string(p.Org.Environment),
 		},

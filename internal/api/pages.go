@@ -65,8 +65,8 @@ func (a *API) documentRoutes() {
 	}, func(w http.ResponseWriter, r *http.Request) error { return a.writePage(w, r, a.pages.index) })
 	route.Plain(a.table, route.Operation{
 		ID: "getOpenAPI", Method: http.MethodGet, Path: "/v1/openapi.json", Tag: "Documents", Status: http.StatusOK,
-		Public: true, Quota: limit.Free, Media: []string{"application/json"},
-		Summary: "OpenAPI document", Description: "This document.",
+		Public: true, Quota: limit.Free, Media: []string{"application/json"}, Conditional: true,
+		Summary: "OpenAPI document", Description: "This document. It has an ETag.",
 	}, a.getOpenAPI)
 }
 
@@ -80,7 +80,7 @@ func (a *API) getProblem(w http.ResponseWriter, r *http.Request) error {
 
 // writePage chooses by what the caller says it accepts: browsers ask for HTML by name.
 func (a *API) writePage(w http.ResponseWriter, r *http.Request, forPrograms []byte) error {
-	w.Header().Set("Vary", "Accept")
+	w.Header().Add("Vary", "Accept")
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
 		a.Pages.ServeHTTP(w, r)
 		return nil
@@ -90,14 +90,15 @@ func (a *API) writePage(w http.ResponseWriter, r *http.Request, forPrograms []by
 	return write(w, forPrograms)
 }
 
-func (a *API) getOpenAPI(w http.ResponseWriter, _ *http.Request) error {
-	doc, err := a.document()
+func (a *API) getOpenAPI(w http.ResponseWriter, r *http.Request) error {
+	doc, err := a.served()
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "public, max-age=300")
-	return write(w, doc)
+	doc.Serve(w, r)
+	return nil
 }
 
 // write sends a body. A caller that has gone is not an error of the operation's.

@@ -4,11 +4,14 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // A database that hangs costs a caller a few seconds and an honest answer, never an endless wait; a key that is in
@@ -21,7 +24,7 @@ func TestADatabaseThatHangsIsNotWaitedForForever(t *testing.T) {
 	}
 	link := testenv.NewSlowLink(t, database.Host)
 	database.Host = link.Address
-	node := testenv.Nodes(t, 1, testenv.Setup{Database: secret.New(database.String())})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{Database: secret.New(database.String())})[0]
 	known := node.NewOrg(t, unlimited)
 	cold := node.Mint(t, known.Key)
 	if r := node.Call(t, http.MethodGet, "/v1/me", known.Key, nil); r.Status != http.StatusOK {
@@ -32,25 +35,58 @@ func TestADatabaseThatHangsIsNotWaitedForForever(t *testing.T) {
 	for key, want := range map[string]int{known.Key: http.StatusOK, cold.Key: http.StatusServiceUnavailable} {
 		began := time.Now()
 		r := node.Call(t, http.MethodGet, "/v1/me", key, nil)
-		if took := time.Since(began); r.Status != want || took > 6*time.Second {
+		if took := time.Since(began); r.Status != want || proof.Running() && took > 6*time.Second {
 			t.Errorf("%d %s after %s", r.Status, r.Body, took)
 		}
 	}
 }
 
+// The first callers of a node that has just started all ask the database at the same time, for more than its few connections can answer at
+// once. They wait for their turn; none is refused.
+func TestFirstBurstOnAFreshNodeIsServed(t *testing.T) {
+	t.Parallel()
+	clients := proof.Scale(16, 64) // in CI twice as many as are looked up at a time
+	database, err := url.Parse(testenv.DatabaseURL(t).Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	setup := testnode.Setup{Database: secret.New(database.String())}
+	old := testnode.Nodes(t, 1, setup)[0]
+	var keys []string
+	for range clients {
+		keys = append(keys, old.NewOrg(t, unlimited).Key)
+	}
+	link := testenv.NewSlowLink(t, database.Host)
+	database.Host = link.Address
+	setup.Database = secret.New(database.String())
+	fresh := testnode.Nodes(t, 1, setup)[0]
+	// In a proof the look-ups, one after the other, take longer than a hanging database is waited for.
+	link.SetDelay(proof.Scale(0, 70*time.Millisecond))
+	var wait sync.WaitGroup
+	for _, key := range keys {
+		wait.Go(func() {
+			if r := fresh.Call(t, http.MethodGet, "/v1/me", key, nil); r.Status != http.StatusOK {
+				t.Errorf("%d %s", r.Status, r.Body)
+			}
+		})
+	}
+	wait.Wait()
+	link.SetDelay(0)
+}
+
 // An anonymous caller cannot stop the counting of others by sending keys that do not exist.
 func TestUnknownKeysDoNotDisturbUsage(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	owner := node.NewOrg(t, unlimited)
 	narrow := node.Mint(t, owner.Key, "me:read")
 	node.Call(t, http.MethodGet, "/v1/me", "sd_live_0000000000000000000000000000000000000000000"+"000000", nil)
-	other := testenv.Nodes(t, 1, testenv.Setup{})[0].NewOrg(t, nil) // well-formed, and unknown to this node's database
+	other := testnode.Nodes(t, 1, testnode.Setup{})[0].NewOrg(t, nil) // well-formed, and unknown to this node's database
 	if r := node.Call(t, http.MethodGet, "/v1/me", other.Key, nil); r.Code() != "key-invalid" {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
 	node.Call(t, http.MethodPatch, "/v1/me", narrow.Key, map[string]any{"name": "x"})
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		usage := node.Call(t, http.MethodGet, "/v1/me/usage", owner.Key, nil)
 		if strings.Contains(string(usage.Body), `"failed":1`) {
 			return
@@ -64,7 +100,7 @@ func TestUnknownKeysDoNotDisturbUsage(t *testing.T) {
 // Every metered answer tells what is left, also a refusal that is repeated from memory, and whatever limits there are.
 func TestRateLimitHeaders(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	for _, c := range []struct {
 		limits  map[string]int
 		policy  string

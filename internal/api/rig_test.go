@@ -6,22 +6,23 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
 // withSandbox is a sandbox platform of the test's own, with a proxy per region around it, for nodes to connect accounts on.
-func withSandbox(t testing.TB) testenv.Setup {
+func withSandbox(t testing.TB) testnode.Setup {
 	t.Helper()
 	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
 		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
 	})
 	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
-	return testenv.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())}
+	return testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())}
 }
 
 // connected is an account of an org.
-func connected(t *testing.T, n *testenv.Node, o testenv.Org) string {
+func connected(t *testing.T, n *testnode.Node, o testnode.Org) string {
 	t.Helper()
 	login := "ok+" + o.KeyID + random(t) + "@sandbox.test"
 	reply := held(t, n, o.Key, "/v1/connect/login", map[string]any{"email": login, "password": "good", "remember_credentials": true})
@@ -33,9 +34,9 @@ func connected(t *testing.T, n *testenv.Node, o testenv.Org) string {
 }
 
 // held is a call whose answer is waited for.
-func held(t *testing.T, n *testenv.Node, key, path string, body map[string]any) testenv.Reply {
+func held(t *testing.T, n *testnode.Node, key, path string, body map[string]any) testnode.Reply {
 	t.Helper()
-	reply, err := testenv.Send(withHeader(t, http.MethodPost, n.URL+path, key, body, "Prefer", "wait=25"))
+	reply, err := testnode.Send(withHeader(t, http.MethodPost, n.URL+path, key, body, "Prefer", "wait=25"))
 	if err != nil {
 		t.Fatal(err)
 	}

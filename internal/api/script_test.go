@@ -8,13 +8,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // Every operation answers as the scripts in testdata say; the folders show which statuses of an operation are proven.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testenv.RunScripts(t, testenv.Nodes(t, 1, withSandbox(t))[0], "testdata")
+	testnode.RunScripts(t, testnode.Nodes(t, 1, withSandbox(t))[0], "testdata")
 }
 
 // Every operation has a script of its success, of a call without a key and without its scope, of a body that is broken
@@ -22,8 +22,8 @@ func TestScripts(t *testing.T) {
 // tests of connect and health.
 func TestScriptsProveEveryOperation(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
-	testenv.RequireScripts(t, "testdata", node.App.API().Operations(), func(op route.Operation) []problem.Kind {
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
+	testnode.RequireScripts(t, "testdata", node.App.API().Operations(), func(op route.Operation) []problem.Kind {
 		kinds := slices.DeleteFunc(slices.Clone(op.Problems), func(k problem.Kind) bool {
 			return k.Upstream() || k.Status >= http.StatusInternalServerError
 		})

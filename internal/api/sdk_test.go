@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 func sandboxCatalog(t *testing.T) *catalog.Catalog {
@@ -28,7 +28,7 @@ func sandboxCatalog(t *testing.T) *catalog.Catalog {
 // GET if it reads and as a body in both forms in any case; and the document has no other methods.
 func TestEveryMethodIsAnOperation(t *testing.T) {
 	t.Parallel()
-	_, doc := document(t, testenv.Nodes(t, 1, testenv.Setup{})[0])
+	_, doc := document(t, testnode.Nodes(t, 1, testnode.Setup{})[0])
 	c := sandboxCatalog(t)
 	for _, m := range c.Methods() {
 		item := doc.Paths["/v1/accounts/{id}/"+m.Resource+"/"+m.Name]
@@ -84,7 +84,7 @@ var (
 // somewhere, every parameter of a path is described, and every schema is one.
 func TestOpenAPIHoldsTogether(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	owner := node.NewOrg(t, nil)
 	whole, _ := document(t, node)
 	for name, text := range map[string][]byte{
@@ -182,7 +182,7 @@ func schemaOf(t *testing.T, text []byte) *jsonschema.Schema {
 // representation has a tag of its own.
 func TestTheCatalogueHasTags(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	owner := node.NewOrg(t, nil)
 	seen := map[string]string{}
 	for _, query := range []string{"", "?format=compact", "?format=mcp", "?format=openapi", "?resource=lists", "?resource=lists&access=read"} {
@@ -204,7 +204,7 @@ func TestTheCatalogueHasTags(t *testing.T) {
 	}
 }
 
-func askMethods(t *testing.T, node *testenv.Node, query, key, tag string) testenv.Reply {
+func askMethods(t *testing.T, node *testnode.Node, query, key, tag string) testnode.Reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, node.URL+"/v1/sdk/methods"+query, nil)
 	if err != nil {
@@ -212,7 +212,7 @@ func askMethods(t *testing.T, node *testenv.Node, query, key, tag string) testen
 	}
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("If-None-Match", tag)
-	r, err := testenv.Send(req)
+	r, err := testnode.Send(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func askMethods(t *testing.T, node *testenv.Node, query, key, tag string) testen
 // An org of an environment that no platform is set up for is told so.
 func TestAnEnvironmentWithoutAPlatform(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	r := node.Operate(t, http.MethodPost, "/admin/v1/orgs", map[string]any{
 		"name": "Live", "plan": "starter", "environment": "live", "contactEmail": "ops@example.com",
 	})

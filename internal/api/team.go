@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/limit"
@@ -11,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type teamBody struct {
@@ -21,22 +21,22 @@ type teamBody struct {
 type teamOutput struct{ Body teamBody }
 
 type memberBody struct {
-	ID         string     `json:"id"`
-	Email      string     `json:"email"`
-	Name       string     `json:"name"`
-	Role       string     `json:"role" enum:"owner,admin,developer,support"`
-	JoinedAt   time.Time  `json:"joinedAt"`
-	LastSeenAt *time.Time `json:"lastSeenAt" doc:"To the minute; null before the first visit."`
-	You        bool       `json:"you" doc:"True for the member who makes this call."`
+	ID         string      `json:"id"`
+	Email      string      `json:"email"`
+	Name       string      `json:"name"`
+	Role       string      `json:"role" enum:"owner,admin,developer,support"`
+	JoinedAt   stamp.Time  `json:"joinedAt"`
+	LastSeenAt *stamp.Time `json:"lastSeenAt" doc:"To the minute; null before the first visit."`
+	You        bool        `json:"you" doc:"True for the member who makes this call."`
 }
 
 type invitationBody struct {
-	ID        string    `json:"id"`
-	Email     string    `json:"email"`
-	Role      string    `json:"role" enum:"owner,admin,developer,support"`
-	CreatedAt time.Time `json:"createdAt"`
-	ExpiresAt time.Time `json:"expiresAt"`
-	InvitedBy string    `json:"invitedBy" doc:"The address of a member, or the label of a key."`
+	ID        string     `json:"id"`
+	Email     string     `json:"email"`
+	Role      string     `json:"role" enum:"owner,admin,developer,support"`
+	CreatedAt stamp.Time `json:"createdAt"`
+	ExpiresAt stamp.Time `json:"expiresAt"`
+	InvitedBy string     `json:"invitedBy" doc:"The address of a member, or the label of a key."`
 }
 
 type inviteInput struct {
@@ -146,11 +146,11 @@ func (a *API) listMembers(ctx context.Context, _ *struct{}) (*teamOutput, error)
 }
 
 func viewMember(caller *apikey.Principal, m member.Member) memberBody {
-	return memberBody{string(m.ID), m.Email, m.Name, string(m.Role), m.JoinedAt, m.LastSeenAt, m.ID == caller.Key.Person}
+	return memberBody{string(m.ID), m.Email, m.Name, string(m.Role), stamp.Time(m.JoinedAt), (*stamp.Time)(m.LastSeenAt), m.ID == caller.Key.Person}
 }
 
 func viewInvitation(i member.Invitation) invitationBody {
-	return invitationBody{string(i.ID), i.Email, string(i.Role), i.CreatedAt, i.ExpiresAt, i.InvitedBy}
+	return invitationBody{string(i.ID), i.Email, string(i.Role), stamp.Time(i.CreatedAt), stamp.Time(i.ExpiresAt), i.InvitedBy}
 }
 
 func (a *API) invite(ctx context.Context, in *inviteInput) (*inviteOutput, error) {

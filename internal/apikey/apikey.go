@@ -69,6 +69,7 @@ type Keys struct {
 	Deps
 	known  known
 	misses pace.Pace
+	turns  turns
 }
 
 // New makes the service.

@@ -1,6 +1,9 @@
 package apikey
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/problem"
@@ -22,3 +25,48 @@ func (s *Keys) Guess(source string) error {
 
 // Missed counts something that a source sent and that does not exist.
 func (s *Keys) Missed(source string) { s.misses.Take(source) }
+
+// lookupsPerSource is how many keys of one source are looked up at a time.
+const lookupsPerSource = 8
+
+// turns lets the callers of one source take turns. Its zero value is empty.
+type turns struct {
+	mu       sync.Mutex
+	bySource map[string]*turn
+}
+
+type turn struct {
+	places chan struct{}
+	users  int
+}
+
+// wait waits for a turn, for up to queueTimeout. What it returns ends the turn.
+func (t *turns) wait(ctx context.Context, source string) (leave func(), err error) {
+	t.mu.Lock()
+	one := t.bySource[source]
+	if one == nil {
+		if t.bySource == nil {
+			t.bySource = map[string]*turn{}
+		}
+		one = &turn{places: make(chan struct{}, lookupsPerSource)}
+		t.bySource[source] = one
+	}
+	one.users++
+	t.mu.Unlock()
+	gone := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if one.users--; one.users == 0 {
+			delete(t.bySource, source)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
+	defer cancel()
+	select {
+	case one.places <- struct{}{}:
+		return func() { <-one.places; gone() }, nil
+	case <-ctx.Done():
+		gone()
+		return nil, fmt.Errorf("wait for a turn to look a key up: %w", ctx.Err())
+	}
+}

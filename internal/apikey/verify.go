@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // Principal is who calls. It is never changed in place; a newer one replaces it.
@@ -41,8 +42,10 @@ const (
 
 	// rememberFor is how long a key that is not used stays recognisable as one that exists.
 	rememberFor = 10 * time.Minute
-	// readTimeout bounds how long callers wait for a database that hangs.
-	readTimeout = 3 * time.Second
+	// readTimeout bounds how long callers wait for a database that hangs, queueTimeout how long for their turn to ask it: a node that has
+	// just started knows no key, and all of its first callers ask at the same time.
+	readTimeout  = 3 * time.Second
+	queueTimeout = 10 * time.Second
 )
 
 // known is what a node remembers of keys.
@@ -77,19 +80,34 @@ func (s *Keys) Verify(ctx context.Context, token, source string) (*Principal, er
 	// That an org is suspended is not believed from memory: a call that is refused is not admitted, so the end of the
 	// suspension would not be noticed.
 	if !ok || !s.fresh(p) || p.Org.SuspendedAt != nil {
-		if !ok || p.unknown {
-			if err := s.Guess(source); err != nil {
-				return nil, err
-			}
-		}
-		if p, err = s.load(ctx, h); err != nil {
+		if p, err = s.lookUp(ctx, h, source); err != nil {
 			return nil, err
-		}
-		if p.unknown {
-			s.Missed(source)
 		}
 	}
 	return p, s.usable(p)
+}
+
+// lookUp reads the identity of a key that a source has sent. The keys of one source are looked up a few at a time, so that one which sends
+// many does not take all connections to the database.
+func (s *Keys) lookUp(ctx context.Context, h hash, source string) (*Principal, error) {
+	leave, err := s.turns.wait(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	p, ok := s.known.keys.Get(h) // it may have been read meanwhile
+	if ok && !p.unknown && s.fresh(p) && p.Org.SuspendedAt == nil {
+		return p, nil
+	}
+	if !ok || p.unknown {
+		if err := s.Guess(source); err != nil {
+			return nil, err
+		}
+	}
+	if p, err = s.load(ctx, h); err == nil && p.unknown {
+		s.Missed(source)
+	}
+	return p, err
 }
 
 // ReadAt is when the identity was read from the database.
@@ -126,7 +144,7 @@ func (s *Keys) fresh(p *Principal) bool {
 func (s *Keys) load(ctx context.Context, h hash) (*Principal, error) {
 	v, err, _ := s.known.loading.Do(string(h[:]), func() (any, error) {
 		// The result serves others too: one caller's going away must not fail it for all.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queueTimeout+readTimeout)
 		defer cancel()
 		return s.read(ctx, h)
 	})
@@ -139,7 +157,7 @@ func (s *Keys) load(ctx context.Context, h hash) (*Principal, error) {
 // read reads key and org in one state of the database: an old key next to a new epoch would never be noticed.
 func (s *Keys) read(ctx context.Context, h hash) (*Principal, error) {
 	p := &Principal{hash: h, loadedAt: s.Now()}
-	err := s.DB.Snapshot(ctx, func(tx postgres.Tx) error {
+	err := s.DB.SnapshotWithin(ctx, readTimeout, func(ctx context.Context, tx postgres.Tx) error {
 		owner, key, err := byHash(ctx, tx, h)
 		if errors.Is(err, postgres.ErrNoRows) {
 			p.unknown = true
@@ -176,9 +194,9 @@ func (s *Keys) usable(p *Principal) error {
 	case p.unknown:
 		return problem.KeyInvalid.New("This key does not exist. It may belong to another environment or installation.")
 	case p.Key.RevokedAt != nil:
-		return problem.KeyRevoked.Newf("The key %s was revoked at %s.", p.Key.ID, p.Key.RevokedAt.UTC().Format(time.RFC3339))
+		return problem.KeyRevoked.Newf("The key %s was revoked at %s.", p.Key.ID, stamp.Text(*p.Key.RevokedAt))
 	case p.Key.ExpiresAt != nil && !s.Now().Before(*p.Key.ExpiresAt):
-		return problem.KeyExpired.Newf("The key %s expired at %s.", p.Key.ID, p.Key.ExpiresAt.UTC().Format(time.RFC3339))
+		return problem.KeyExpired.Newf("The key %s expired at %s.", p.Key.ID, stamp.Text(*p.Key.ExpiresAt))
 	case p.Org.SuspendedAt != nil:
 		return problem.OrgSuspended.New("The organisation is suspended. Its keys and sessions are kept and not used.")
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/app"
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/version"
 )
 
 // run is one command line, as a person would type it.
@@ -63,8 +65,8 @@ func TestMigrate(t *testing.T) {
 // Operators can do with commands what the admin API does, and read its problems.
 func TestAdminCommands(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
-	environ := []string{"STAGEDOOR_INTERNAL_URL=" + node.Internal, "STAGEDOOR_ADMIN_TOKEN=" + testenv.AdminToken}
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
+	environ := []string{"STAGEDOOR_INTERNAL_URL=" + node.Internal, "STAGEDOOR_ADMIN_TOKEN=" + testnode.AdminToken}
 	code, key, stderr := run(t, environ, "admin", "org", "create", "--name", "Acme", "--plan", "starter", "--environment", "sandbox",
 		"--email", "ops@acme.test", "--limit", "callsPerMinute=50", "--print-key")
 	if code != 0 || !strings.HasPrefix(key, "sd_sandbox_") {
@@ -106,22 +108,22 @@ func TestReadyz(t *testing.T) {
 	t.Parallel()
 	nowhere := secret.New("redis://127.0.0.1:1")
 	for name, c := range map[string]struct {
-		setup  testenv.Setup
+		setup  testnode.Setup
 		status int
 		states map[string]string
 	}{
-		"whole":       {testenv.Setup{}, http.StatusOK, map[string]string{"postgres": "up", "redis": "up", "nats": "up", "schema": "up"}},
-		"no redis":    {testenv.Setup{Redis: nowhere, NATS: secret.New("nats://127.0.0.1:1")}, http.StatusOK, map[string]string{"postgres": "up", "redis": "degraded", "nats": "degraded", "schema": "up"}},
-		"no database": {testenv.Setup{Database: secret.New("postgres://127.0.0.1:1/x")}, http.StatusServiceUnavailable, map[string]string{"postgres": "down", "schema": "down", "redis": "up"}},
-		"no egress":   {testenv.Setup{Egress: secret.New("us=http://127.0.0.1:1 uk=" + testenv.NewProxy(t, "127.0.2.1").URL())}, http.StatusOK, map[string]string{"postgres": "up", "egress_us": "degraded", "egress_uk": "up"}},
-		"old schema":  {testenv.Setup{Database: testenv.EmptyDatabase(t)}, http.StatusServiceUnavailable, map[string]string{"postgres": "up", "schema": "down"}},
+		"whole":       {testnode.Setup{}, http.StatusOK, map[string]string{"postgres": "up", "redis": "up", "nats": "up", "schema": "up"}},
+		"no redis":    {testnode.Setup{Redis: nowhere, NATS: secret.New("nats://127.0.0.1:1")}, http.StatusOK, map[string]string{"postgres": "up", "redis": "degraded", "nats": "degraded", "schema": "up"}},
+		"no database": {testnode.Setup{Database: secret.New("postgres://127.0.0.1:1/x")}, http.StatusServiceUnavailable, map[string]string{"postgres": "down", "schema": "down", "redis": "up"}},
+		"no egress":   {testnode.Setup{Egress: secret.New("us=http://127.0.0.1:1 uk=" + testenv.NewProxy(t, "127.0.2.1").URL())}, http.StatusOK, map[string]string{"postgres": "up", "egress_us": "degraded", "egress_uk": "up"}},
+		"old schema":  {testnode.Setup{Database: testenv.EmptyDatabase(t)}, http.StatusServiceUnavailable, map[string]string{"postgres": "up", "schema": "down"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			node := testenv.Nodes(t, 1, c.setup)[0]
-			var r testenv.Reply
+			node := testnode.Nodes(t, 1, c.setup)[0]
+			var r testnode.Reply
 			// NATS connects in the background, and a proxy is down when two checks, five seconds apart, have failed.
-			for deadline := time.Now().Add(20 * time.Second); ; {
+			for deadline := time.Now().Add(2 * time.Minute); ; {
 				r = node.Operate(t, http.MethodGet, "/readyz", nil)
 				if wrong := difference(r, c.states); wrong == "" && r.Status == c.status {
 					break
@@ -137,7 +139,7 @@ func TestReadyz(t *testing.T) {
 	}
 }
 
-func difference(r testenv.Reply, states map[string]string) string {
+func difference(r testnode.Reply, states map[string]string) string {
 	checks, _ := r.JSON()["checks"].(map[string]any)
 	for name, want := range states {
 		if got, _ := checks[name].(map[string]any)["state"].(string); got != want {
@@ -150,7 +152,7 @@ func difference(r testenv.Reply, states map[string]string) string {
 // The internal listener has what operators need, and everything else is a problem there too.
 func TestInternalListener(t *testing.T) {
 	t.Parallel()
-	node := testenv.Nodes(t, 1, testenv.Setup{})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
 	for path, want := range map[string]string{
 		"/metrics": "stagedoor_admission_degraded", "/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "app.test", "/nothing": "route-not-found",
 	} {
@@ -159,8 +161,30 @@ func TestInternalListener(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/", "/healthz", "/admin/v1/orgs"} {
-		if r := node.Call(t, http.MethodGet, path, testenv.AdminToken, nil); r.Status != http.StatusNotFound || r.Code() != "route-not-found" {
+		if r := node.Call(t, http.MethodGet, path, testnode.AdminToken, nil); r.Status != http.StatusNotFound || r.Code() != "route-not-found" {
 			t.Errorf("%s in public: %d %s", path, r.Status, r.Body)
+		}
+	}
+}
+
+// Operators see the same version of a node everywhere.
+func TestNodeReportsItsVersion(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
+	var nodes []any
+	for deadline := time.Now().Add(2 * time.Minute); len(nodes) == 0; <-time.After(20 * time.Millisecond) { // it registers after it listens
+		nodes, _ = node.Operate(t, http.MethodGet, "/admin/v1/nodes", nil).JSON()["nodes"].([]any)
+		if len(nodes) == 0 && time.Now().After(deadline) {
+			t.Fatal("the node has not registered")
+		}
+	}
+	for where, got := range map[string]any{
+		"/healthz":        node.Operate(t, http.MethodGet, "/healthz", nil).JSON()["version"],
+		"/admin/v1/me":    node.Operate(t, http.MethodGet, "/admin/v1/me", nil).JSON()["version"],
+		"/admin/v1/nodes": nodes[0].(map[string]any)["version"],
+	} {
+		if got != version.String() {
+			t.Errorf("%s says %v; want %s", where, got, version.String())
 		}
 	}
 }

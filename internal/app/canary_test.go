@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // sink keeps what is written to it.
@@ -37,14 +37,16 @@ func (s *sink) String() string {
 func TestNoSecretLeavesTheProcess(t *testing.T) {
 	t.Parallel()
 	traces := &sink{}
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(traces, r.Body) }))
+	collecting := http.NewServeMux() // as a real collector, it takes traces at this path only
+	collecting.HandleFunc("POST /v1/traces", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(traces, r.Body) })
+	collector := httptest.NewServer(collecting)
 	defer collector.Close()
 	logs := &sink{}
-	secrets := []string{testenv.AdminToken, "canary-in-a-body", "canary-in-a-query", "canary-in-a-path"}
+	secrets := []string{testnode.AdminToken, "canary-in-a-body", "canary-in-a-query", "canary-in-a-path"}
 	var seen strings.Builder
 
 	t.Run("use", func(t *testing.T) { // the node has stopped, and flushed, when this ends
-		node := testenv.Nodes(t, 1, testenv.Setup{Log: logs, OTLP: collector.URL})[0]
+		node := testnode.Nodes(t, 1, testnode.Setup{Log: logs, OTLP: collector.URL})[0]
 		owner := node.NewOrg(t, nil)
 		minted := node.Mint(t, owner.Key, "me:read")
 		secrets = append(secrets, owner.Key, minted.Key)

@@ -20,6 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/telemetry"
 	"github.com/stagedoor/stagedoor/migrations"
 	"github.com/stagedoor/stagedoor/migrations/keyring"
+	"github.com/stagedoor/stagedoor/version"
 )
 
 // Main runs a command line of stagedoord and returns its exit code.
@@ -32,7 +33,7 @@ func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer)
 		Long:          "The Stagedoor server: a managed HTTP API over connected creator accounts.\nSettings come from the environment; `stagedoord config` lists them.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       Version(),
+		Version:       version.String(),
 	}
 	root.AddCommand(c.serve(), c.migrate(), c.config(), c.openapi(), c.health(), c.admin(), c.seal())
 	root.SetArgs(args)

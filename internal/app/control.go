@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/stagedoor/stagedoor/internal/control"
+	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 // obey has those parts follow the operators' decisions that do not ask each time.
@@ -24,6 +25,12 @@ func (n *Node) obey() {
 	n.control.Watch(func(s control.State) {
 		_, off := s.Off[control.Webhooks]
 		n.webhooks.Halt(off)
+	})
+	n.suspensions.Watch(n.webhooks.Suspend)
+	n.suspensions.Watch(func(suspended map[id.Org]struct{}) {
+		for one := range suspended {
+			n.api.Recheck(one) // its streams end
+		}
 	})
 }
 

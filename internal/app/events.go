@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/account/roster"
 	"github.com/stagedoor/stagedoor/internal/api/events"
 	"github.com/stagedoor/stagedoor/internal/audit"
@@ -42,6 +43,7 @@ type eventing struct {
 	log      eventlog.Log
 	closeLog func()
 	batcher  *eventlog.Batcher
+	leases   []*lease.Leases
 	buckets  *lease.Leases
 	ingest   *ingest.Ingest
 	listen   *listen.Listeners
@@ -58,7 +60,6 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 	}
 	n.customers = egress.NewPublic(egress.PublicConfig{Loopback: n.cfg.Dev, Deny: deny, Now: clock.Now})
 	n.kinds = event.NewKinds(n.flows.catalogs)
-	n.events = event.New(event.Deps{DB: n.db, Log: n.log, Now: clock.Now})
 	n.streams = stream.New(stream.Deps{
 		Config: stream.Config{}, Store: n.events, Wire: n.bus, Redis: n.redis, DB: n.db, Keys: n.keys, Log: n.log, Now: clock.Now,
 	})
@@ -66,15 +67,23 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 	n.bus.OnLoss(n.streams.Missed)
 	n.webhooks = webhook.New(webhook.Deps{
 		Config: webhook.Defaults(), DB: n.db, Events: n.events, Kinds: n.kinds, Orgs: orgs, Accounts: n.accounts, Seal: n.sealer, Audit: auditLog,
-		Outbox: n.outbox, Public: n.customers, Bus: n.bus, Usage: n.usage, Switches: n.control, Log: n.log, Now: clock.Now,
+		Outbox: n.outbox, Public: n.customers, Bus: n.bus, Usage: n.usage, Switches: n.control, Permits: n.suspensions, Log: n.log, Now: clock.Now,
 	})
 	n.roster = roster.New(n.db)
-	n.survey = survey.New(survey.Deps{DB: n.db, Accounts: n.roster, Events: n.events, Seal: n.sealer, Settle: n.webhooks.Settle, Now: clock.Now})
+	n.survey = survey.New(survey.Deps{DB: n.db, Accounts: n.roster, Events: n.events, Seal: n.sealer, Describe: n.webhooks.Describe, Settle: n.webhooks.Settle, Now: clock.Now})
 	n.accounts.OnDisconnect(func(ctx context.Context, tx postgres.Tx, of id.Org, at id.Account) error {
 		if err := n.connects.Leave(ctx, tx, of, at); err != nil {
 			return err
 		}
 		return n.webhooks.Leave(ctx, tx, of, at)
+	})
+	n.accounts.OnPurge([]string{"events", "deliveries"}, func(ctx context.Context, a account.Account, most int) (bool, error) {
+		events, err := n.events.Purge(ctx, a.Org, a.ID, a.Environment == org.EnvSandbox, most)
+		if err != nil {
+			return false, err
+		}
+		deliveries, err := n.webhooks.Purge(ctx, a.Org, a.ID, most)
+		return events && deliveries, err
 	})
 	if !n.has("worker") && !n.has("listener") {
 		return nil
@@ -83,7 +92,9 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 		return err
 	}
 	held := func(kind string, slots int) *lease.Leases {
-		return lease.New(lease.Deps{DB: n.db, Kind: kind, Slots: slots, Node: process, Config: lease.Config{}, Bus: n.bus, Log: n.log, Now: clock.Now})
+		l := lease.New(lease.Deps{DB: n.db, Kind: kind, Slots: slots, Node: process, Config: lease.Config{}, Bus: n.bus, Log: n.log, Now: clock.Now})
+		n.leases = append(n.leases, l)
+		return l
 	}
 	if n.has("worker") {
 		n.buckets = held(ingestKind, event.Buckets)
@@ -143,7 +154,7 @@ func (n *Node) logEpoch(ctx context.Context) (string, error) {
 
 // eventDeps are for the face.
 func (n *Node) eventDeps() events.Deps {
-	return events.Deps{Streams: n.streams, Store: n.events, Kinds: n.kinds, Accounts: n.accounts, Meter: n.usage, Now: clock.Now}
+	return events.Deps{Streams: n.streams, Permit: n.suspensions.Permit, Store: n.events, Kinds: n.kinds, Accounts: n.accounts, Meter: n.usage, Now: clock.Now}
 }
 
 // store takes events from the log into the store and sends webhooks, for as many buckets as the node has.
@@ -194,9 +205,11 @@ func (e *eventing) collectors() (all []prometheus.Collector) {
 	all = append(all, e.customers.Collectors()...)
 	all = append(all, e.streams.Collectors()...)
 	all = append(all, e.webhooks.Collectors()...)
+	for _, l := range e.leases {
+		all = append(all, l.Collectors()...)
+	}
 	if e.ingest != nil {
 		all = append(all, e.ingest.Collectors()...)
-		all = append(all, e.buckets.Collectors()...)
 	}
 	if e.listen != nil {
 		all = append(all, e.listen.Collectors()...)

@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/health"
 	"github.com/stagedoor/stagedoor/internal/hosted"
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -77,14 +78,17 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 	n.accounts = account.New(account.Deps{
 		Config: account.Config{Regions: connect.Regions, SignOutTimeout: 5 * time.Second, Listens: sandbox.Socket != nil}, DB: n.db, Orgs: orgs, Audit: auditLog, Outbox: n.outbox,
 		Seal: n.sealer, Limits: n.limits, Bus: n.bus, Catalogs: n.flows.catalogs, Drivers: drivers,
-		ReconnectURL: func(_ id.Org, _ id.Account) string { return n.cfg.PublicURL + "/v1/connect/sessions" }, Log: n.log, Now: clock.Now,
+		ReconnectURL: func(_ id.Org, at id.Account) string {
+			return n.cfg.PublicURL + "/v1/accounts/" + string(at) + "/reconnect-link"
+		}, Log: n.log, Now: clock.Now,
 	})
-	n.sessions = session.New(session.Deps{DB: n.db, Audit: auditLog, Outbox: n.outbox, Regions: connect.Regions, Now: clock.Now})
+	n.sessions = session.New(session.Deps{DB: n.db, Audit: auditLog, Outbox: n.outbox, Keys: n.sealer, Regions: connect.Regions, Now: clock.Now})
 	n.links = session.NewLinks(n.sealer)
+	n.events = event.New(event.Deps{DB: n.db, Log: n.log, Now: clock.Now})
 	n.connects = connect.New(connect.Deps{
 		Config: connect.Config{PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Process: process, Guards: liveGuard},
 		DB:     n.db, Orgs: orgs, Accounts: n.accounts, Seal: n.sealer, Limits: n.limits, Audit: auditLog, Outbox: n.outbox, Jobs: jobs, Bus: n.bus,
-		Egress: n.egress, Hosted: n.sessions, Switches: n.control, Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: platform}, Log: n.log, Now: clock.Now,
+		Egress: n.egress, Hosted: n.sessions, Events: n.events, Switches: n.control, Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: platform}, Log: n.log, Now: clock.Now,
 	})
 	n.health = health.New(health.Deps{
 		Config: health.Config{}, Accounts: n.accounts, Orgs: orgs, Limits: n.limits, Catalogs: n.flows.catalogs, Drivers: drivers,

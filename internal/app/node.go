@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -50,6 +49,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/usage"
 	"github.com/stagedoor/stagedoor/internal/valkey"
 	"github.com/stagedoor/stagedoor/internal/webhook/bulk"
+	"github.com/stagedoor/stagedoor/version"
 	"github.com/stagedoor/stagedoor/web"
 )
 
@@ -69,6 +69,8 @@ type Node struct {
 	egress *egress.Egress
 	// control is what operators have decided for all nodes.
 	control *control.Control
+	// suspensions is which orgs nothing may leave for.
+	suspensions *org.Suspensions
 
 	fleet  *fleet.Fleet
 	limits *limit.Limiter
@@ -123,24 +125,26 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	n.control = control.New(control.Deps{DB: n.db, Audit: auditLog, Bus: n.bus, Log: n.log, Now: clock.Now})
 	n.bus.OnConnect(n.control.Wake)
 	n.fleet = fleet.New(fleet.Deps{DB: n.db, Log: n.log, Now: clock.Now, Self: fleet.Node{
-		ID: process, Name: cfg.Node, Roles: cfg.Roles, Version: Version(),
+		ID: process, Name: cfg.Node, Roles: cfg.Roles, Version: version.String(),
 	}})
 	n.limits = limit.New(limit.Deps{
-		Config: limit.Config{Timeout: cfg.RedisTimeout, Process: process},
+		Config: limit.Config{Timeout: cfg.RedisTimeout, Patience: redisPatience * cfg.RedisTimeout, Process: process},
 		Redis:  n.redis, DB: n.db, Bus: n.bus, Fleet: n.fleet, Log: n.log, Now: clock.Now,
 	})
 	enqueue, err := river.NewClient(riverpgxv5.New(n.db.Pool()), &river.Config{Logger: quiet(n.log)})
 	if err != nil {
 		return n, fmt.Errorf("set up the job queue: %w", err)
 	}
-	orgs := org.New(org.Deps{DB: n.db, Audit: auditLog, Jobs: enqueue, Announce: n.limits, Now: clock.Now})
+	n.suspensions = org.NewSuspensions(org.SuspensionDeps{DB: n.db, Process: process, Log: n.log, Now: clock.Now})
+	n.bus.OnConnect(n.suspensions.Wake)
+	orgs := org.New(org.Deps{DB: n.db, Audit: auditLog, Jobs: enqueue, Announce: n.limits, Suspensions: n.suspensions, Now: clock.Now})
 	n.limits.SetEpochs(orgs)
 	n.flows.outbox = outbox.New(n.db, clock.Now)
 	n.keys = apikey.New(apikey.Deps{DB: n.db, Orgs: orgs, Audit: auditLog, Outbox: n.outbox, Troubled: n.limits.Troubled, Now: clock.Now})
 	n.members = member.New(member.Deps{DB: n.db, Orgs: orgs, Keys: n.keys, Audit: auditLog, Now: clock.Now})
 	n.bus.OnConnect(func() { n.keys.Distrust(); n.sealer.Distrust() })
 	n.usage = usage.New(usage.Deps{DB: n.db, Log: n.log, Now: clock.Now})
-	n.journal = journal.New(journal.Deps{DB: n.db, Ticker: clock.Ticker, Log: n.log, Now: clock.Now})
+	n.journal = journal.New(journal.Deps{DB: n.db, Ticker: clock.Ticker, Log: n.log, Now: clock.Now, SettleTimeout: logSettleTimeout})
 
 	source, hashIP := route.SourceOf(proxies), hashWith(cfg.IPHashKey.Reveal())
 	if err := n.buildFlows(process, orgs, auditLog, enqueue, source, hashIP); err != nil {
@@ -178,7 +182,7 @@ func (n *Node) buildFaces(
 	cfg := n.cfg
 	publicMetrics, adminMetrics := route.NewMetrics("public"), route.NewMetrics("admin")
 	n.api, err = api.New(api.Deps{
-		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Members: n.members, Audit: auditLog, Limits: n.limits, Usage: n.usage,
+		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Members: n.members, Links: n.links, Audit: auditLog, Limits: n.limits, Usage: n.usage,
 		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Invoke: n.invoker, Transfers: n.transfers, Journal: n.journal, Catalogs: n.flows.catalogs,
 		Sandbox: n.sandbox, Idempotency: n.repeats, Events: n.eventDeps(), Webhooks: n.webhooks, Survey: n.survey, Roster: n.roster, Status: status.Deps{Egress: n.egress, Control: n.control}, Pages: http.HandlerFunc(n.showDocs),
 		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
@@ -190,7 +194,7 @@ func (n *Node) buildFaces(
 		return nil, err
 	}
 	n.admin = admin.New(admin.Deps{
-		Config: admin.Config{Token: cfg.AdminToken, URL: "http://" + cfg.InternalListen, PublicURL: cfg.PublicURL, Node: cfg.Node, Version: Version()},
+		Config: admin.Config{Token: cfg.AdminToken, URL: "http://" + cfg.InternalListen, PublicURL: cfg.PublicURL, Node: cfg.Node, Version: version.String()},
 		DB:     n.db, Orgs: orgs, Keys: n.keys, Members: n.members, Accounts: n.accounts, Limits: n.limits, Egress: n.egress,
 		Lanes: bulk.New(bulk.Deps{DB: n.db, Events: n.events, Audit: auditLog, Tell: n.webhooks.Tell, Now: clock.Now}),
 		Seal:  n.sealer, Control: n.control, Jobs: enqueue, Audit: auditLog, Fleet: n.fleet, Site: web.Dist(),
@@ -218,8 +222,8 @@ func (n *Node) buildWorkers(process string) (err error) {
 
 func (n *Node) openEngines(ctx context.Context) (err error) {
 	var tracer pgx.QueryTracer
-	if n.cfg.OTLPEndpoint != "" {
-		if n.tracing, err = telemetry.Tracer(ctx, n.cfg.OTLPEndpoint, n.cfg.Node, Version()); err != nil {
+	if traces := n.cfg.TracesURL(); traces != "" {
+		if n.tracing, err = telemetry.Tracer(ctx, traces, n.cfg.Node, version.String()); err != nil {
 			return err
 		}
 		tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(n.tracing))
@@ -236,6 +240,13 @@ func (n *Node) openEngines(ctx context.Context) (err error) {
 	}
 	return n.openSealer(ctx)
 }
+
+// redisPatience is how many times the Redis time-out a call waits for an answer that is late. Deciding alone is less exact, and costs the
+// database a look-up: it is for a Redis that is in trouble, not for one slow answer on a busy machine.
+const redisPatience = 10
+
+// logSettleTimeout bounds how long a reader of the request log waits for requests that this node has not written yet.
+const logSettleTimeout = 500 * time.Millisecond
 
 // connectWorkers is how many sign-ins a node has under way at once. They wait for platforms most of the time.
 const connectWorkers = 50
@@ -319,24 +330,6 @@ func (n *Node) poolCollector() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stagedoor_postgres_connections_in_use", Help: "PostgreSQL connections that are in use.",
 	}, func() float64 { return float64(n.db.Pool().Stat().AcquiredConns()) })
-}
-
-// version is set by the release build.
-var version = ""
-
-// Version names the build.
-func Version() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-				return s.Value[:12]
-			}
-		}
-	}
-	return "dev"
 }
 
 // publicWriteTimeout is how long an answer may take to be made and read: a caller that does not read must not hold a place

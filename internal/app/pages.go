@@ -32,7 +32,7 @@ func (p pages) Org(ctx context.Context, of id.Org) (hosted.Org, error) {
 		return hosted.Org{}, err
 	}
 	look, err := p.sessions.Page(ctx, of)
-	return hosted.Org{ID: o.ID, Name: o.Name, Page: look}, err
+	return hosted.Org{ID: o.ID, Name: o.Name, Page: look, Suspended: o.SuspendedAt != nil}, err
 }
 
 func (p pages) view(ctx context.Context, a connect.Paged) (hosted.View, error) {
@@ -43,8 +43,11 @@ func (p pages) view(ctx context.Context, a connect.Paged) (hosted.View, error) {
 	v := hosted.View{
 		Org: o, ID: a.ID, Token: a.Token.Reveal(), Version: a.Version, State: a.State, Progress: a.Progress, Channel: a.Channel, Channels: a.Available,
 		Actions: a.NextActions(), SubmissionsLeft: attempt.MaxSubmissions - a.Submissions, ResendAt: a.ResendAt, PhoneURL: a.PhoneURL,
-		PlatformURL: a.PlatformURL, Account: a.Account, ReferenceID: a.Reference, Session: a.Session, ReturnURL: a.ReturnURL,
+		PlatformURL: a.PlatformURL, ReferenceID: a.Reference, Session: a.Session, ReturnURL: a.ReturnURL,
 		AllowedOrigins: o.Page.AllowedOrigins, UpdatedAt: a.UpdatedAt,
+	}
+	if a.State == attempt.Success {
+		v.Account = a.Account
 	}
 	switch a.Channel {
 	case "email":
@@ -123,8 +126,12 @@ func (p pages) Start(ctx context.Context, by audit.By, s hosted.Start) error {
 		return err
 	}
 	by.Action = "connect.start"
+	var label *string
+	if s.Session.Label != "" {
+		label = &s.Session.Label
+	}
 	_, err = p.connects.Start(ctx, connect.Start{
-		Org: o, By: by, Kind: attempt.Kind(s.Kind), Email: s.Email, Password: s.Password, Label: s.Session.Label, Region: s.Session.Region,
+		Org: o, By: by, Kind: attempt.Kind(s.Kind), Email: s.Email, Password: s.Password, Label: label, Region: s.Session.Region,
 		Reference: s.Session.ReferenceID, Remember: s.Remember, Account: s.Session.Account, Supersede: true, ReturnURL: s.Session.ReturnURL,
 		Hosted: s.Session.ID, Consent: connect.Consent{
 			Who: "creator", TextVersion: s.Consent.Version + "." + s.Consent.Locale, TextHash: s.Consent.TextHash, IPHash: s.Consent.IPHash, At: s.Consent.At,
@@ -145,7 +152,16 @@ func (p pages) Connection(ctx context.Context, of id.Org, at id.Account) (hosted
 	if err != nil {
 		return hosted.Connection{}, err
 	}
-	return hosted.Connection{Name: "@" + a.Username, Since: a.CreatedAt, Remembered: a.RememberCredentials}, nil
+	return hosted.Connection{Name: "@" + a.Username, Since: a.CreatedAt, Remembered: a.RememberCredentials, Lost: a.State == account.ReconnectRequired}, nil
+}
+
+// Reconnect is the session in which an account is connected again.
+func (p pages) Reconnect(ctx context.Context, by audit.By, of id.Org, at id.Account) (session.Session, secret.String, error) {
+	o, err := p.orgs.Get(ctx, of)
+	if err != nil {
+		return session.Session{}, secret.String{}, err
+	}
+	return p.sessions.Reconnecting(ctx, by, o, at)
 }
 
 // Disconnect ends a connection by the creator's wish.

@@ -17,6 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/eventlog"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/version"
 )
 
 // Listeners are where a node answers. Public is nil for a node without the api role.
@@ -71,7 +72,7 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 		servers = append([]*http.Server{public}, servers...)
 		serve(public, l.Public)
 		n.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("public", l.Public.Addr().String()),
-			slog.String("internal", l.Internal.Addr().String()), slog.Any("roles", n.cfg.Roles), slog.String("version", Version()))
+			slog.String("internal", l.Internal.Addr().String()), slog.Any("roles", n.cfg.Roles), slog.String("version", version.String()))
 	}
 
 	select {
@@ -97,6 +98,7 @@ func (n *Node) Run(ctx context.Context, l Listeners) error {
 // runServices runs what every node does beside serving, and what its workers do.
 func (n *Node) runServices(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return n.control.Run(ctx) })
+	work.Go(func() error { return n.suspensions.Run(ctx) })
 	work.Go(func() error { return n.limits.Run(ctx) })
 	work.Go(func() error { return n.usage.Run(ctx) })
 	work.Go(func() error { return n.fleet.Run(ctx) })
@@ -189,6 +191,7 @@ func (n *Node) heardEpoch(last string, payload []byte) {
 	if err != nil {
 		return
 	}
+	n.suspensions.Wake()
 	n.keys.Heard(org, epoch)
 	n.limits.Forget(org)
 	n.api.Recheck(org)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -303,7 +304,8 @@ func (c *commands) receiptVerify() *cobra.Command {
 			}
 			table := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 			fmt.Fprintf(table, "valid\tsigned by key %s\naccount\t%s\norg\t%s\n", key.ID(), r.Account, r.Org)
-			fmt.Fprintf(table, "data key\t%s, %d generations deleted\nblobs\t%d deleted\npurged at\t%s\n", dash(r.DataKey), r.Generations, r.Blobs, r.PurgedAt.Format(time.RFC3339))
+			fmt.Fprintf(table, "data key\t%s, %d generations deleted\nblobs\t%d deleted\n", dash(r.DataKey), r.Generations, r.Blobs)
+			fmt.Fprintf(table, "covers\t%s\npurged at\t%s\n", dash(strings.Join(r.Covers, ", ")), r.PurgedAt.Format(time.RFC3339))
 			return table.Flush()
 		},
 	}

@@ -58,7 +58,7 @@ func TestSealCommands(t *testing.T) {
 	expect(true, "--org", "rotate", "--org", holder)
 	expect(false, "1 org keys and 1 data keys", "verify")
 
-	signed, err := sealer.SignReceipt(t.Context(), seal.Receipt{Account: id.Account(holder), Org: org, DataKey: "k", Generations: 1, Blobs: 2, PurgedAt: time.Now()})
+	signed, err := sealer.SignReceipt(t.Context(), seal.Receipt{Account: id.Account(holder), Org: org, DataKey: "k", Generations: 1, Blobs: 2, Covers: []string{"session"}, PurgedAt: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestCheckFindsEveryKindOfFault(t *testing.T) {
 		`internal/apikey/queries.sql names the table org, which org owns`,
 		`internal/apikey/queries.sql: query Sweep touches api_key and does not take the org`,
 		`migrations/0001.sql: table nobody has no owner`,
-		`ARCHITECTURE.md draws layer words as ["problem" "id" "scope"]; it is ["id" "problem" "scope" "secret"]`,
+		`ARCHITECTURE.md draws layer words as ["problem" "id" "scope"]; it is ["id" "problem" "scope" "secret" "stamp"]`,
 		"ARCHITECTURE.md does not say `limit → org`",
 		`internal/limit may import internal/org and does not`,
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // ActorKind says what sort of caller acted.
@@ -43,6 +44,22 @@ type By struct {
 type Change struct {
 	From any `json:"from,omitempty"`
 	To   any `json:"to,omitempty"`
+}
+
+// MarshalJSON writes the change with its times in the form of the wire: callers read what is stored.
+func (c Change) MarshalJSON() ([]byte, error) {
+	type plain Change
+	return json.Marshal(plain{stamped(c.From), stamped(c.To)})
+}
+
+func stamped(value any) any {
+	switch t := value.(type) {
+	case time.Time:
+		return stamp.Time(t)
+	case *time.Time:
+		return (*stamp.Time)(t)
+	}
+	return value
 }
 
 // Changes are the fields that differ. No secret may be put here.

@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +33,17 @@ func record(ctx context.Context, log *audit.Log, db *postgres.DB, owner id.Org, 
 		by := audit.By{Kind: audit.ActorKey, ID: "key_1", Label: "ci", Action: "key.mint", Request: "req_1", IPHash: "ab"}
 		return log.Record(ctx, tx, owner, by, fmt.Sprint("target-", n), audit.Changes{"n": {To: n}, "when": {From: "<a>", To: "\u2028é"}})
 	})
+}
+
+// Callers read the changes as they are stored, so times in them have the form that times have everywhere.
+func TestTimesInChangesHaveThreeDecimals(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 16, 19, 43, 15, 120_381_000, time.FixedZone("", 3600))
+	text, err := json.Marshal(audit.Changes{"expiresAt": {From: &at, To: at}, "label": {To: "a"}})
+	want := `{"expiresAt":{"from":"2026-11-16T18:43:15.120Z","to":"2026-11-16T18:43:15.120Z"},"label":{"to":"a"}}`
+	if err != nil || string(text) != want {
+		t.Errorf("%s, %v; want %s", text, err, want)
+	}
 }
 
 // Entries written at the same time by many form one chain without a gap, newest first when read.

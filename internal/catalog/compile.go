@@ -126,7 +126,7 @@ func (c *compiler) resource(r manifest.Resource) {
 func (c *compiler) method(resource string, m *manifest.Method) *Method {
 	method := &Method{
 		id: resource + "." + m.Name, Resource: resource, Name: m.Name, Summary: m.Summary, Access: Access(m.Access),
-		Idempotent: m.Idempotent || m.Access == "read", Destructive: m.Destructive, Async: m.Async, Sensitive: m.Sensitive,
+		Idempotent: m.Idempotent || m.Access == "read", Destructive: m.Destructive, Async: m.Async, Sensitive: m.Sensitive, Outbound: m.Outbound,
 		Emits: m.Emits, Cost: max(m.Cost, defaultCost), Timeout: time.Duration(m.TimeoutMs) * time.Millisecond,
 		Since: m.Since, Deprecated: m.Deprecated, Example: m.Example,
 	}
@@ -139,8 +139,8 @@ func (c *compiler) method(resource string, m *manifest.Method) *Method {
 	if method.Since == "" {
 		method.Since = c.doc.Upstream.Version
 	}
-	if method.Access == Read && (len(m.Emits) > 0 || m.Destructive) {
-		c.fault(m.Pos, "%s: a read has no emits and is not destructive", method.ID())
+	if method.Access == Read && (len(m.Emits) > 0 || m.Destructive || m.Outbound) {
+		c.fault(m.Pos, "%s: a read has no emits and is not destructive or outbound", method.ID())
 	}
 	for _, kind := range m.Emits {
 		if c.cat.byKind[kind] == nil {

@@ -2,11 +2,9 @@ package catalog_test
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/catalog"
 )
@@ -37,6 +35,7 @@ func TestLoadRefuses(t *testing.T) {
 		"write is GET":            {notes, "http: DELETE", "http: GET", "a write is not a GET"},
 		"read emits":              {notes, "http: GET /me", "http: GET /me\n    emits: [noted]", "a read has no emits"},
 		"read destroys":           {notes, "http: GET /me", "http: GET /me\n    destructive: true", "is not destructive"},
+		"read sends":              {notes, "http: GET /me", "http: GET /me\n    outbound: true", "not destructive or outbound"},
 		"event":                   {notes, "emits: [noted]", "emits: [nothing]", "notes.create: there is no event nothing"},
 		"type of a result":        {notes, "result: Note\n", "result: Nothing\n", "there is no type Nothing"},
 		"type of a page":          {notes, "result: {page: Note}", "result: {page: Nothing}", "there is no type Nothing"},
@@ -175,21 +174,4 @@ func TestDraftKeepsWhatIsSound(t *testing.T) {
 	if _, ok := c.Method("notes", "list"); !ok {
 		t.Error("a sound method is missing")
 	}
-}
-
-// Loading the whole sandbox is quick: a node does it when it starts.
-func TestSandboxLoadsQuickly(t *testing.T) {
-	t.Parallel()
-	const limit = 150 * time.Millisecond
-	best := time.Hour
-	for range 20 { // the machine may be busy with something else
-		start := time.Now()
-		if _, err := catalog.Load(os.DirFS("manifests/sandbox")); err != nil {
-			t.Fatal(err)
-		}
-		if best = min(best, time.Since(start)); best < limit || raceEnabled {
-			return
-		}
-	}
-	t.Errorf("takes %v, more than %v", best, limit)
 }

@@ -27,8 +27,9 @@ type Method struct {
 	Summary        string
 	Access         Access
 	// Idempotent means that repeating it is harmless; Destructive, that it cannot be undone; Async, that the platform
-	// finishes later and an event tells; Sensitive, that it touches money or legal data.
-	Idempotent, Destructive, Async, Sensitive bool
+	// finishes later and an event tells; Sensitive, that it touches money or legal data; Outbound, that it sends or
+	// publishes something to other people.
+	Idempotent, Destructive, Async, Sensitive, Outbound bool
 	// Paginated methods take limit and cursor.
 	Paginated bool
 	// Emits are the events that a successful call normally causes.

@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
+	"github.com/stagedoor/stagedoor/version"
 )
 
 // self are the commands about this program.
 func self(app *shell.App) []*cobra.Command {
-	return []*cobra.Command{completion(app), version(app), reference(app)}
+	return []*cobra.Command{completion(app), versionCommand(app), reference(app)}
 }
 
 var shells = []string{"bash", "zsh", "fish", "powershell"}
@@ -45,40 +45,23 @@ func completion(app *shell.App) *cobra.Command {
 	}
 }
 
-func version(app *shell.App) *cobra.Command {
+func versionCommand(app *shell.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "The version of this program", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			commit, when := build()
+			build := version.Get()
 			if app.Out.JSON {
 				return app.Out.Value(map[string]string{
-					"version": shell.Version, "commit": commit, "commitTime": when, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+					"version": build.Version, "commit": build.Commit, "commitTime": build.Time, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}
-			app.Out.Data("stagedoor %s", shell.Version)
-			if commit != "" {
-				app.Out.Say("commit %s of %s, %s, %s/%s", commit, when, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			app.Out.Data("stagedoor %s", build.Version)
+			if build.Commit != "" {
+				app.Out.Say("commit %s of %s, %s, %s/%s", build.Commit, build.Time, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			}
 			return nil
 		},
 	}
-}
-
-// build is the commit that the program was built from; empty if that is not known.
-func build() (commit, when string) {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "", ""
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			commit = s.Value[:min(12, len(s.Value))]
-		case "vcs.time":
-			when = s.Value
-		}
-	}
-	return commit, when
 }
 
 // browser opens pages with the program in BROWSER, else with what the system opens pages with.

@@ -5,6 +5,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -66,13 +67,14 @@ type Config struct {
 	EventLogStreams  int    `env:"STAGEDOOR_EVENT_STREAMS" envDefault:"1" doc:"Over how many JetStream streams events are spread; more than 1 makes sense on more machines only."`
 	EventLogBytes    int64  `env:"STAGEDOOR_EVENT_LOG_BYTES" envDefault:"1073741824" doc:"What one of these streams may take of the disk, in bytes, before it drops the oldest."`
 
-	Dev          bool          `env:"STAGEDOOR_DEV" envDefault:"false" doc:"Development: allows what is refused in production, such as a plain-http public URL on another host. Never set it in production."`
+	Dev          bool          `env:"STAGEDOOR_DEV" envDefault:"false" doc:"Development: anyone signs in without a password, and webhooks may go to this machine. Refused unless the public URL, the connect URL, both listeners and the OIDC issuer are loopback addresses."`
 	DrainDelay   time.Duration `env:"STAGEDOOR_DRAIN_DELAY" envDefault:"5s" doc:"How long the process, told to stop, goes on serving while load balancers notice."`
 	LogLevel     string        `env:"STAGEDOOR_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error."`
 	LogFormat    string        `env:"STAGEDOOR_LOG_FORMAT" envDefault:"auto" doc:"json, pretty, or auto: pretty on a terminal."`
 	MaxConns     int           `env:"STAGEDOOR_DATABASE_MAX_CONNS" envDefault:"0" doc:"PostgreSQL connections of this node; 0 for four per core, at most 20."`
-	RedisTimeout time.Duration `env:"STAGEDOOR_REDIS_TIMEOUT" envDefault:"25ms" doc:"How long a call waits for Redis before this node decides alone."`
-	OTLPEndpoint string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"Where traces go, by OTLP over HTTP; empty for none."`
+	RedisTimeout time.Duration `env:"STAGEDOOR_REDIS_TIMEOUT" envDefault:"25ms" doc:"When an answer of Redis is late. A call waits ten times as long for it; several late answers in a row make this node decide alone for a while."`
+	OTLPEndpoint string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"Where traces go, by OTLP over HTTP, with /v1/traces added; empty for none. OTEL_EXPORTER_OTLP_HEADERS and the exporter's other variables count too."`
+	OTLPTraces   string        `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"Where traces go, as it is, instead of OTEL_EXPORTER_OTLP_ENDPOINT."`
 }
 
 // clientVariables belong to the command line and to scripts. A server meets them in the same environment and must not
@@ -134,15 +136,16 @@ func explain(err error) error {
 	return errors.Join(out...)
 }
 
-// unknown refuses variables that look like ours and are not: a misspelt setting must not be ignored.
+// unknown refuses variables that look like ours and are not: a misspelt setting must not be ignored. What Kubernetes
+// sets about Services is no setting, and is ignored.
 func unknown(vars map[string]string) error {
 	known := slices.Clone(clientVariables)
 	for _, v := range Variables() {
 		known = append(known, v.Name)
 	}
 	var out []error
-	for name := range vars {
-		if strings.HasPrefix(name, "STAGEDOOR_") && !slices.Contains(known, name) {
+	for name, value := range vars {
+		if strings.HasPrefix(name, "STAGEDOOR_") && !slices.Contains(known, name) && !serviceLink.MatchString(name+"="+value) {
 			out = append(out, fmt.Errorf("%s is not a setting; did you mean %s? `stagedoord config` lists them", name, nearest(name, known)))
 		}
 	}
@@ -169,17 +172,6 @@ func (c Config) check() error {
 			bad("STAGEDOOR_ROLES has %q, which is no role: use any of %s", r, strings.Join(roles, ", "))
 		}
 	}
-	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.User != nil) {
-		bad("STAGEDOOR_PUBLIC_URL is no plain http or https address: set it to something like https://api.example.com")
-	} else if err == nil && u.Scheme == "http" && !c.Dev && !loopback(u.Hostname()) {
-		bad("STAGEDOOR_PUBLIC_URL is plain http: use https, or set STAGEDOOR_DEV=true on a development machine")
-	}
-	if c.ConnectURL != "" && !origin(c.ConnectURL) && c.ConnectURL != c.PublicURL {
-		bad("STAGEDOOR_CONNECT_URL is no http or https origin: set it to something like https://connect.example.com, with nothing behind the host")
-	}
-	if !origin(c.SandboxURL) {
-		bad("STAGEDOOR_SANDBOX_URL is no http or https origin: set it to something like http://127.0.0.1:18200, with nothing behind the port")
-	}
 	for name, s := range map[string]secret.String{"STAGEDOOR_ADMIN_TOKEN": c.AdminToken, "STAGEDOOR_IP_HASH_KEY": c.IPHashKey} {
 		if !s.Empty() && len(s.Reveal()) < minSecret {
 			bad("%s is shorter than %d characters: make one with openssl rand -hex 32", name, minSecret)
@@ -198,7 +190,7 @@ func (c Config) check() error {
 	if !slices.Contains([]string{"auto", "json", "pretty"}, c.LogFormat) {
 		bad("STAGEDOOR_LOG_FORMAT is %q: use auto, json or pretty", c.LogFormat)
 	}
-	out = append(out, c.checkEventLog(), c.checkSignIn())
+	out = append(out, c.checkAddresses(), c.checkTraces(), c.checkDevelopment(), c.checkEventLog(), c.checkSignIn())
 	if c.DrainDelay < 0 || c.DrainDelay > time.Minute {
 		bad("STAGEDOOR_DRAIN_DELAY is %s: use 0s to 1m", c.DrainDelay)
 	}
@@ -208,6 +200,63 @@ func (c Config) check() error {
 	if c.MaxConns < 2 {
 		bad("STAGEDOOR_DATABASE_MAX_CONNS is %d: use 2 or more", c.MaxConns)
 	}
+	return errors.Join(out...)
+}
+
+// checkAddresses judges the addresses under which others reach the service and the sandbox.
+func (c Config) checkAddresses() error {
+	var out []error
+	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
+	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.User != nil) {
+		bad("STAGEDOOR_PUBLIC_URL is no plain http or https address: set it to something like https://api.example.com")
+	} else if err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
+		bad("STAGEDOOR_PUBLIC_URL is plain http: use https, such as https://api.example.com")
+	}
+	if c.ConnectURL != c.PublicURL {
+		if u, err := url.Parse(c.ConnectURL); err != nil || !origin(c.ConnectURL) {
+			bad("STAGEDOOR_CONNECT_URL is no http or https origin: set it to something like https://connect.example.com, with nothing after the host")
+		} else if u.Scheme == "http" && !loopback(u.Hostname()) {
+			bad("STAGEDOOR_CONNECT_URL is plain http, and creators type their passwords there: use https, such as https://connect.example.com")
+		}
+	}
+	if !origin(c.SandboxURL) {
+		bad("STAGEDOOR_SANDBOX_URL is no http or https origin: set it to something like http://127.0.0.1:18200, with nothing behind the port")
+	}
+	return errors.Join(out...)
+}
+
+// checkTraces judges where traces go.
+func (c Config) checkTraces() error {
+	var out []error
+	for _, v := range []struct{ name, text, instead string }{
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", c.OTLPEndpoint, "http://127.0.0.1:4318"},
+		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", c.OTLPTraces, "http://127.0.0.1:4318/v1/traces"},
+	} {
+		if u, err := url.Parse(v.text); v.text != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.User != nil) {
+			out = append(out, fmt.Errorf("%s is no plain http or https address: set it to something like %s", v.name, v.instead))
+		}
+	}
+	return errors.Join(out...)
+}
+
+// checkDevelopment refuses development where another machine could reach it. In development anyone signs in as anyone,
+// without a password, and takes up the invitations to that address.
+func (c Config) checkDevelopment() error {
+	if !c.Dev {
+		return nil
+	}
+	var out []error
+	local := func(name string, ok bool, instead string) {
+		if !ok {
+			out = append(out, fmt.Errorf("STAGEDOOR_DEV lets anyone sign in without a password, and %s is not a loopback address: set it to something like %s, or remove STAGEDOOR_DEV",
+				name, instead))
+		}
+	}
+	local("STAGEDOOR_PUBLIC_URL", c.PublicURL == "" || loopbackURL(c.PublicURL), "http://127.0.0.1:8080")
+	local("STAGEDOOR_CONNECT_URL", c.ConnectURL == c.PublicURL || loopbackURL(c.ConnectURL), "http://127.0.0.1:8080")
+	local("STAGEDOOR_LISTEN", loopbackAddress(c.Listen), "127.0.0.1:8080")
+	local("STAGEDOOR_INTERNAL_LISTEN", loopbackAddress(c.InternalListen), "127.0.0.1:8081")
+	local("STAGEDOOR_OIDC_ISSUER", c.OIDCIssuer == "" || loopbackURL(c.OIDCIssuer), "http://127.0.0.1:5556")
 	return errors.Join(out...)
 }
 
@@ -243,13 +292,21 @@ func (c Config) checkSignIn() error {
 	u, err := url.Parse(c.OIDCIssuer)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		bad("STAGEDOOR_OIDC_ISSUER is no http or https address: set it to something like https://accounts.google.com")
-	} else if u.Scheme == "http" && !c.Dev && !loopback(u.Hostname()) {
-		bad("STAGEDOOR_OIDC_ISSUER is plain http: use https, or set STAGEDOOR_DEV=true on a development machine")
+	} else if u.Scheme == "http" && !loopback(u.Hostname()) {
+		bad("STAGEDOOR_OIDC_ISSUER is plain http: use https, such as https://accounts.google.com")
 	}
 	if c.OIDCClientID == "" || c.OIDCSecret.Empty() {
 		bad("STAGEDOOR_OIDC_CLIENT_ID or STAGEDOOR_OIDC_CLIENT_SECRET is not set: set both to what the identity provider gave for this service")
 	}
 	return errors.Join(out...)
+}
+
+// TracesURL is where traces are posted; empty for none.
+func (c Config) TracesURL() string {
+	if c.OTLPTraces != "" || c.OTLPEndpoint == "" {
+		return c.OTLPTraces
+	}
+	return strings.TrimSuffix(c.OTLPEndpoint, "/") + "/v1/traces"
 }
 
 // KMSSettings reads which keys wrap all others: the one in use, and the one before it.
@@ -308,6 +365,18 @@ func origin(text string) bool {
 func loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// loopbackURL reports whether an address is on this machine.
+func loopbackURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && loopback(u.Hostname())
+}
+
+// loopbackAddress reports whether a listener's address, host:port, is on this machine only. Without a host it is not.
+func loopbackAddress(text string) bool {
+	host, _, err := net.SplitHostPort(text)
+	return err == nil && loopback(host)
 }
 
 // Variable is one setting, for people.

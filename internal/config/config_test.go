@@ -1,7 +1,9 @@
 package config_test
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -49,11 +51,13 @@ func TestReadSaysWhatToDo(t *testing.T) {
 		"role":         {"STAGEDOOR_ROLES", "api,cook", []string{`"cook"`, "api, worker, listener"}},
 		"duration":     {"STAGEDOOR_DRAIN_DELAY", "soon", []string{"STAGEDOOR_DRAIN_DELAY", "5s"}},
 		"out of range": {"STAGEDOOR_REDIS_TIMEOUT", "1h", []string{"STAGEDOOR_REDIS_TIMEOUT", "1ms to 10s"}},
-		"plain http":   {"STAGEDOOR_PUBLIC_URL", "http://api.example.com", []string{"plain http", "STAGEDOOR_DEV"}},
+		"plain http":   {"STAGEDOOR_PUBLIC_URL", "http://api.example.com", []string{"STAGEDOOR_PUBLIC_URL is plain http", "use https"}},
+		"plain pages":  {"STAGEDOOR_CONNECT_URL", "http://connect.example.com", []string{"STAGEDOOR_CONNECT_URL is plain http", "use https"}},
+		"plain upper":  {"STAGEDOOR_CONNECT_URL", "HTTP://connect.example.com", []string{"STAGEDOOR_CONNECT_URL is plain http", "use https"}},
 		"no url":       {"STAGEDOOR_PUBLIC_URL", "api.example.com", []string{"STAGEDOOR_PUBLIC_URL", "https://api.example.com"}},
 		"no origin":    {"STAGEDOOR_SANDBOX_URL", "127.0.0.1:18200", []string{"STAGEDOOR_SANDBOX_URL", "http://127.0.0.1:18200"}},
 		"short secret": {"STAGEDOOR_ADMIN_TOKEN", "hunter2", []string{"STAGEDOOR_ADMIN_TOKEN", "openssl rand"}},
-		"plain issuer": {"STAGEDOOR_OIDC_ISSUER", "http://id.example.com", []string{"STAGEDOOR_OIDC_ISSUER is plain http", "STAGEDOOR_DEV"}},
+		"plain issuer": {"STAGEDOOR_OIDC_ISSUER", "http://id.example.com", []string{"STAGEDOOR_OIDC_ISSUER is plain http", "use https"}},
 		"no issuer":    {"STAGEDOOR_OIDC_ISSUER", "accounts.google.com", []string{"STAGEDOOR_OIDC_ISSUER", "https://accounts.google.com"}},
 		"no client":    {"STAGEDOOR_OIDC_ISSUER", "https://id.example.com", []string{"STAGEDOOR_OIDC_CLIENT_SECRET"}},
 		"lone client":  {"STAGEDOOR_OIDC_CLIENT_SECRET", "hunter2", []string{"STAGEDOOR_OIDC_ISSUER is not set"}},
@@ -65,6 +69,8 @@ func TestReadSaysWhatToDo(t *testing.T) {
 		"check":        {"STAGEDOOR_EGRESS_CHECK", "example.com", []string{"STAGEDOOR_EGRESS_CHECK", "https://platform.example"}},
 		"idle":         {"STAGEDOOR_EGRESS_MAX_IDLE", "0", []string{"STAGEDOOR_EGRESS_MAX_IDLE", "1 or more"}},
 		"deny":         {"STAGEDOOR_WEBHOOK_DENY", "52.1.0.0", []string{"STAGEDOOR_WEBHOOK_DENY", "10.0.0.0/8"}},
+		"collector":    {"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318"}},
+		"traces":       {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://x:hunter2@collector/", []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4318/v1/traces"}},
 		"number":       {"STAGEDOOR_DATABASE_MAX_CONNS", "many", []string{"STAGEDOOR_DATABASE_MAX_CONNS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,5 +175,136 @@ func TestVariablesAreDocumentedAndMasked(t *testing.T) {
 	}
 	if strings.Contains(fmt.Sprintf("%+v %#v", c, c), "hunter2") {
 		t.Error("the settings print their secrets")
+	}
+}
+
+// development is the smallest environment in which STAGEDOOR_DEV is accepted: everything is on this machine.
+func development() map[string]string {
+	vars := good()
+	vars["STAGEDOOR_DEV"] = "true"
+	vars["STAGEDOOR_PUBLIC_URL"] = "http://127.0.0.1:8080"
+	vars["STAGEDOOR_LISTEN"] = "127.0.0.1:8080"
+	return vars
+}
+
+// The development sign-in asks for no password, so it must not be reachable from another machine.
+func TestDevelopmentIsRefusedUnlessEveryAddressIsLoopback(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ set, to, instead string }{
+		{"STAGEDOOR_PUBLIC_URL", "https://api.example.com", "http://127.0.0.1:8080"},
+		{"STAGEDOOR_PUBLIC_URL", "http://192.168.1.7:8080", "http://127.0.0.1:8080"},
+		{"STAGEDOOR_PUBLIC_URL", "https://127.0.0.1.example.com", "http://127.0.0.1:8080"},
+		{"STAGEDOOR_PUBLIC_URL", "http://localhost@api.example.com", "http://127.0.0.1:8080"},
+		{"STAGEDOOR_CONNECT_URL", "https://connect.example.com", "http://127.0.0.1:8080"},
+		{"STAGEDOOR_LISTEN", ":8080", "127.0.0.1:8080"},
+		{"STAGEDOOR_LISTEN", "0.0.0.0:8080", "127.0.0.1:8080"},
+		{"STAGEDOOR_LISTEN", "[::]:8080", "127.0.0.1:8080"},
+		{"STAGEDOOR_LISTEN", "api.example.com:8080", "127.0.0.1:8080"},
+		{"STAGEDOOR_LISTEN", "127.0.0.1", "127.0.0.1:8080"},
+		{"STAGEDOOR_INTERNAL_LISTEN", ":8081", "127.0.0.1:8081"},
+		{"STAGEDOOR_OIDC_ISSUER", "https://accounts.google.com", "http://127.0.0.1:5556"},
+	} {
+		t.Run(c.set+"="+c.to, func(t *testing.T) {
+			t.Parallel()
+			vars := development()
+			vars[c.set] = c.to
+			vars["STAGEDOOR_OIDC_ISSUER"] = cmp.Or(vars["STAGEDOOR_OIDC_ISSUER"], "http://localhost:5556")
+			vars["STAGEDOOR_OIDC_CLIENT_ID"], vars["STAGEDOOR_OIDC_CLIENT_SECRET"] = "stagedoor", "hunter2"
+			_, err := config.Read(environ(vars))
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, want := range []string{"STAGEDOOR_DEV", c.set, c.instead} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q lacks %q", err, want)
+				}
+			}
+		})
+	}
+	// The default of STAGEDOOR_LISTEN is every address of the machine.
+	vars := development()
+	delete(vars, "STAGEDOOR_LISTEN")
+	if _, err := config.Read(environ(vars)); err == nil || !strings.Contains(err.Error(), "STAGEDOOR_LISTEN") {
+		t.Errorf("the default of STAGEDOOR_LISTEN was accepted in development: %v", err)
+	}
+}
+
+func TestDevelopmentIsAcceptedOnLoopback(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]map[string]string{
+		"plain":    {},
+		"ipv6":     {"STAGEDOOR_PUBLIC_URL": "http://[::1]:8080", "STAGEDOOR_LISTEN": "[::1]:8080"},
+		"name":     {"STAGEDOOR_PUBLIC_URL": "http://localhost:8080", "STAGEDOOR_LISTEN": "localhost:8080"},
+		"any port": {"STAGEDOOR_LISTEN": "127.0.0.1:0", "STAGEDOOR_INTERNAL_LISTEN": "127.0.2.1:0"},
+		"connect":  {"STAGEDOOR_CONNECT_URL": "http://127.0.0.1:9000"},
+		"issuer":   {"STAGEDOOR_OIDC_ISSUER": "http://127.0.0.1:5556/dex", "STAGEDOOR_OIDC_CLIENT_ID": "stagedoor", "STAGEDOOR_OIDC_CLIENT_SECRET": "hunter2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			vars := development()
+			maps.Copy(vars, change)
+			if c, err := config.Read(environ(vars)); err != nil || !c.Dev || c.Signup != "open" {
+				t.Errorf("%+v, %v", c, err)
+			}
+		})
+	}
+}
+
+// Kubernetes gives each container variables about every Service of its namespace. A Service named stagedoor, or
+// stagedoor-api, must not stop the server.
+func TestVariablesOfKubernetesServicesAreIgnored(t *testing.T) {
+	t.Parallel()
+	vars := good()
+	maps.Copy(vars, map[string]string{
+		"STAGEDOOR_SERVICE_HOST": "10.96.12.7", "STAGEDOOR_SERVICE_PORT": "8080", "STAGEDOOR_SERVICE_PORT_HTTP": "8080", "STAGEDOOR_SERVICE_PORT_HTTP_ALT": "8081",
+		"STAGEDOOR_PORT": "tcp://10.96.12.7:8080", "STAGEDOOR_PORT_8080_TCP": "tcp://10.96.12.7:8080", "STAGEDOOR_PORT_8080_TCP_PROTO": "tcp",
+		"STAGEDOOR_PORT_8080_TCP_PORT": "8080", "STAGEDOOR_PORT_8080_TCP_ADDR": "10.96.12.7",
+		"STAGEDOOR_PORT_53_UDP": "udp://10.96.12.7:53", "STAGEDOOR_PORT_53_UDP_PROTO": "udp", "STAGEDOOR_PORT_53_UDP_PORT": "53", "STAGEDOOR_PORT_53_UDP_ADDR": "10.96.12.7",
+		"STAGEDOOR_API_SERVICE_HOST": "fd00::7", "STAGEDOOR_API_SERVICE_PORT": "443", "STAGEDOOR_API_PORT": "tcp://[fd00::7]:443",
+		"STAGEDOOR_API_V2_PORT_443_TCP": "tcp://[fd00::7]:443", "STAGEDOOR_API_V2_PORT_443_TCP_ADDR": "fd00::7",
+	})
+	if _, err := config.Read(environ(vars)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVariablesThatOnlyResembleKubernetesServicesAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"STAGEDOOR_PORT": "8080", "STAGEDOOR_HOST": "10.96.12.7", "STAGEDOOR_SERVICE_HOST": "api.example.com", "STAGEDOOR_SERVICE_PORT": "http",
+		"STAGEDOOR_SERVICE_HOSTS": "10.96.12.7", "STAGEDOOR_SERVICE_PORT_": "8080", "STAGEDOOR_PORT_8080": "tcp://10.96.12.7:8080",
+		"STAGEDOOR_PORT_HTTP_TCP": "tcp://10.96.12.7:8080", "STAGEDOOR_PORT_8080_TCP": "8080", "STAGEDOOR_PORT_8080_TCP_PROTO": "http",
+		"STAGEDOOR_PORT_8080_TCP_HOST": "10.96.12.7", "STAGEDOOR_LISTEN_PORT": "8080", "STAGEDOOR__SERVICE_HOST": "10.96.12.7",
+		"STAGEDOOR_PORT_8080_UDP": "tcp://10.96.12.7:8080", "STAGEDOOR_SERVICE_PORT_HTTP": "8080/tcp",
+	} {
+		t.Run(name+"="+value, func(t *testing.T) {
+			t.Parallel()
+			vars := good()
+			vars[name] = value
+			if _, err := config.Read(environ(vars)); err == nil || !strings.Contains(err.Error(), name+" is not a setting") {
+				t.Errorf("read with %v", err)
+			}
+		})
+	}
+}
+
+// As the OpenTelemetry specification says: one address for all signals is a base, the one for traces is used as it is.
+func TestTracesGoToTheAddressThatOpenTelemetrySpecifies(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ all, traces, want string }{
+		{"", "", ""},
+		{"http://127.0.0.1:4318", "", "http://127.0.0.1:4318/v1/traces"},
+		{"http://127.0.0.1:4318/", "", "http://127.0.0.1:4318/v1/traces"},
+		{"https://collector.example/otlp/", "", "https://collector.example/otlp/v1/traces"},
+		{"", "https://collector.example/ingest", "https://collector.example/ingest"},
+		{"", "https://collector.example/", "https://collector.example/"},
+		{"http://127.0.0.1:4318", "https://collector.example", "https://collector.example"},
+	} {
+		vars := good()
+		vars["OTEL_EXPORTER_OTLP_ENDPOINT"], vars["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = c.all, c.traces
+		got, err := config.Read(environ(vars))
+		if err != nil || got.TracesURL() != c.want {
+			t.Errorf("%+v: %q, %v", c, got.TracesURL(), err)
+		}
 	}
 }

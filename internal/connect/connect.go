@@ -10,6 +10,7 @@
 package connect
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -69,12 +70,19 @@ type Deps struct {
 	Bus      *bus.Bus
 	Egress   *egress.Egress
 	Hosted   *session.Sessions
+	// Events remembers from where on an account's events are wanted.
+	Events events
 	// Switches say whether new attempts are taken; nil for always.
 	Switches *control.Control
 	// Platforms are by environment; one that is missing has none.
 	Platforms map[org.Environment]Platform
 	Log       *slog.Logger
 	Now       func() time.Time
+}
+
+// events remembers the platform's event after which an account's events are stored; *event.Store does. An account that has one keeps it.
+type events interface {
+	SetWatermarkIn(ctx context.Context, tx postgres.Tx, org id.Org, source, watermark string) error
 }
 
 // Connects is the flow.
@@ -102,6 +110,3 @@ func startedBy(by audit.By) starter {
 func (s starter) by(action string) audit.By {
 	return audit.By{Kind: s.Kind, ID: s.ID, Label: s.Label, Request: s.Request, IPHash: s.IPHash, Action: action}
 }
-
-// now is the time as the database keeps it.
-func (c *Connects) now() time.Time { return c.Now().Truncate(time.Microsecond) }

@@ -22,7 +22,8 @@ const (
 	cleaned  = 500
 )
 
-// Run does what becomes due, until the context ends. Every worker runs it; a row is dealt with by one.
+// Run does what becomes due, until the context ends. Every worker runs it; a row is dealt with by one. What is due, and whose lease has
+// ended, goes by the database's clock: by their own, nodes would take each other's steps, and the platform would get a password twice.
 func (c *Connects) Run(ctx context.Context) error {
 	due, clean := time.NewTicker(dueEvery), time.NewTicker(cleanEvery)
 	defer due.Stop()
@@ -58,8 +59,11 @@ func (c *Connects) dueOne(ctx context.Context) (more bool, err error) {
 	var r record
 	var version int64
 	err = c.DB.Tx(ctx, func(tx postgres.Tx) error {
-		now := c.now()
 		more = false
+		now, err := c.DB.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
 		row, err := db.New(tx).LockDue(ctx, &now)
 		if errors.Is(err, postgres.ErrNoRows) {
 			return nil
@@ -92,7 +96,10 @@ func (c *Connects) dueOne(ctx context.Context) (more bool, err error) {
 
 // Clean removes what ended attempts leave: their keys, and in the end they themselves.
 func (c *Connects) Clean(ctx context.Context) error {
-	now := c.now()
+	now, err := c.DB.Now(ctx, c.DB.Pool())
+	if err != nil {
+		return err
+	}
 	q := db.New(c.DB.Pool())
 	before := now.Add(-attempt.Lease)
 	rows, err := q.Unshredded(ctx, db.UnshreddedParams{Before: &before, MaxRows: cleaned})

@@ -3,6 +3,7 @@ package connect_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,8 +158,8 @@ func TestReconnect(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	email := login("ok")
-	first := r.until(r.start(email, "good", func(s *connect.Start) { s.Remember = true }).ID, attempt.Success)
-	again := r.until(r.start(email, "good", func(s *connect.Start) { s.Remember = true }).ID, attempt.Success)
+	first := r.until(r.start(email, "good", func(s *connect.Start) { s.Remember = new(true) }).ID, attempt.Success)
+	again := r.until(r.start(email, "good", func(s *connect.Start) { s.Remember = new(true) }).ID, attempt.Success)
 	if *first.AccountID != *again.AccountID {
 		t.Fatal("two accounts of one creator")
 	}
@@ -172,6 +173,84 @@ func TestReconnect(t *testing.T) {
 	plain := r.until(r.start(login("ok"), "good", nil).ID, attempt.Success)
 	if _, err := r.connects.Reauthenticate(t.Context(), r.org, by, id.Account(*plain.AccountID), false); !errors.Is(err, problem.CredentialsMissing.New("")) {
 		t.Error(err)
+	}
+}
+
+// A reconnect of a named account leaves through the account's own region; one that is recognised afterwards does not move it.
+func TestReconnectKeepsTheRegionOfTheAccount(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	email := login("ok")
+	made := r.until(r.start(email, "good", func(s *connect.Start) { s.Region, s.Label = "uk", new("Luna") }).ID, attempt.Success)
+	at := id.Account(*made.AccountID)
+	for name, account := range map[string]id.Account{"named": at, "recognised": ""} {
+		again := r.until(r.start(email, "good", func(s *connect.Start) { s.Account = account }).ID, attempt.Success)
+		if account != "" && again.Region != "uk" {
+			t.Errorf("%s: the sign-in left through %s", name, again.Region)
+		}
+		a, err := r.accounts.Get(t.Context(), r.org.ID, at)
+		if err != nil || *again.AccountID != string(at) || a.Region != "uk" || a.Label != "Luna" {
+			t.Errorf("%s: %+v %v", name, a, err)
+		}
+	}
+	again := r.until(r.start(email, "good", func(s *connect.Start) { s.Region, s.Label = "us", new("") }).ID, attempt.Success)
+	if a, err := r.accounts.Get(t.Context(), r.org.ID, at); err != nil || *again.AccountID != string(at) || a.Region != "us" || a.Label != "" {
+		t.Errorf("%+v %v", a, err)
+	}
+}
+
+// An attempt has an account when it has one: a reconnect names its account apart, also when it fails.
+func TestAttemptHasNoAccountBeforeSuccess(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	email := login("sms")
+	at := r.start(email, "good", nil).ID
+	r.until(at, attempt.NeedsOTP)
+	made := r.submit(at, "123456")
+	if made.State != string(attempt.Success) || made.AccountID == nil || made.Reconnects != nil {
+		t.Fatalf("%+v", made.Attempt)
+	}
+	again := r.start(email, "good", func(s *connect.Start) { s.Account = id.Account(*made.AccountID) })
+	waiting := r.until(again.ID, attempt.NeedsOTP)
+	if waiting.AccountID != nil || waiting.Reconnects == nil || *waiting.Reconnects != *made.AccountID || waiting.About() != id.Account(*made.AccountID) {
+		t.Errorf("%+v", waiting.Attempt)
+	}
+	if done := r.submit(again.ID, "123456"); done.AccountID == nil || *done.AccountID != *made.AccountID || *done.Reconnects != *made.AccountID {
+		t.Errorf("%+v", done.Attempt)
+	}
+	bad := r.until(r.start(email, "bad", func(s *connect.Start) { s.Account = id.Account(*made.AccountID) }).ID, attempt.Failed)
+	if bad.AccountID != nil || *bad.Reconnects != *made.AccountID {
+		t.Errorf("%+v", bad.Attempt)
+	}
+}
+
+// What is published about an attempt never has the links that act: events are kept, and read by keys that may only read.
+func TestEventsOfAttemptsCarryNoLinks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	email := login("face")
+	at := r.start(email, "good", nil).ID
+	waiting := r.until(at, attempt.NeedsFace)
+	if waiting.PageURL == nil || waiting.PhoneURL == nil || waiting.EmbedURL == nil {
+		t.Fatalf("%+v", waiting.Attempt)
+	}
+	if shown := waiting.WithoutLinks(); shown.PageURL != nil || shown.PhoneURL != nil || shown.EmbedURL != nil || shown.State != waiting.State {
+		t.Errorf("%+v", shown)
+	}
+	rows, err := r.db.Pool().Query(t.Context(), `SELECT kind, data::text FROM outbox WHERE org_id = $1`, r.org.ID)
+	must(t, err)
+	defer rows.Close()
+	seen := 0
+	for rows.Next() {
+		var kind, data string
+		must(t, rows.Scan(&kind, &data))
+		if seen++; strings.Contains(data, "/a/at_") {
+			t.Errorf("%s: %s", kind, data)
+		}
+	}
+	must(t, rows.Err())
+	if seen < 2 {
+		t.Errorf("%d events", seen)
 	}
 }
 

@@ -24,7 +24,10 @@ func (c *Connects) guard(ctx context.Context, tx postgres.Tx, s Start, login []b
 	if s.Kind != attempt.Credentials {
 		return nil
 	}
-	now := c.now()
+	now, err := c.DB.Now(ctx, tx)
+	if err != nil {
+		return err
+	}
 	if g.Refused > 0 {
 		row, err := db.New(tx).Outcomes(ctx, db.OutcomesParams{OrgID: s.Org.ID, Since: now.Add(-time.Hour).Truncate(time.Hour)})
 		if err != nil {
@@ -64,7 +67,7 @@ func (c *Connects) countOutcome(ctx context.Context, tx postgres.Tx, r record) e
 	if r.Failure != nil && r.Failure.Code == attempt.CodeCredentials {
 		refused = 1
 	}
-	err := db.New(tx).CountOutcome(ctx, db.CountOutcomeParams{OrgID: r.Org, Hour: c.now().Truncate(time.Hour), Refused: refused})
+	err := db.New(tx).CountOutcome(ctx, db.CountOutcomeParams{OrgID: r.Org, Hour: r.FinishedAt.Truncate(time.Hour), Refused: refused})
 	if err != nil {
 		return fmt.Errorf("count an outcome: %w", err)
 	}

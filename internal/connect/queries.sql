@@ -1,8 +1,8 @@
 -- name: Insert :exec
 INSERT INTO attempt (org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata,
-    remember, return_url, step, step_seq, step_at, secrets, secrets_version, consent, started_by, created_at, updated_at, deadline, expires_at, wake_at)
+    remember, named, return_url, step, step_seq, step_at, secrets, secrets_version, consent, started_by, created_at, updated_at, deadline, expires_at, wake_at)
 VALUES (@org_id, @id, @version, @kind, @state, @progress, @login, @account_id, @reconnect, @session_id, @label, @region, @reference, @metadata,
-    @remember, @return_url, @step, @step_seq, @step_at, @secrets, @secrets_version, @consent, @started_by, @created_at, @updated_at, @deadline, @expires_at, @wake_at);
+    @remember, @named, @return_url, @step, @step_seq, @step_at, @secrets, @secrets_version, @consent, @started_by, @created_at, @updated_at, @deadline, @expires_at, @wake_at);
 
 -- name: Get :one
 SELECT * FROM attempt WHERE org_id = @org_id AND id = @id;

@@ -22,12 +22,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
 	"github.com/stagedoor/stagedoor/internal/egress"
+	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/fleet"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/outbox"
 	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/internal/seal/sealtest"
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
@@ -48,7 +50,7 @@ type rig struct {
 	outbox   *outbox.Outbox
 	hosted   *session.Sessions
 	org      org.Org
-	now      *atomic.Pointer[func() time.Time]
+	seal     *seal.Sealer
 }
 
 var by = audit.By{Kind: audit.ActorKey, ID: "key_1", Label: "test", Action: "connect.start", Request: "req_1", IPHash: "ab"}
@@ -58,21 +60,28 @@ type options struct {
 	idle   bool // no worker
 	guards map[org.Environment]connect.Guard
 	slow   time.Duration
+	// beside is a node whose database and platform this one shares, and ahead how far this one's clock is ahead.
+	beside *rig
+	ahead  time.Duration
 }
 
 func newRig(t *testing.T, o options) *rig {
 	t.Helper()
-	r := &rig{t: t, db: testenv.Postgres(t), now: &atomic.Pointer[func() time.Time]{}}
-	real := func() time.Time { return time.Now().UTC() }
-	r.now.Store(&real)
-	now := func() time.Time { return (*r.now.Load())() }
+	r := &rig{t: t}
+	now := func() time.Time { return time.Now().UTC().Add(o.ahead) }
 	if o.slow == 0 {
 		o.slow = 300 * time.Millisecond
 	}
-	r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
-		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
-		cfg.Slow = o.slow
-	})
+	process := "p1"
+	if o.beside != nil {
+		r.db, r.platform, process = o.beside.db, o.beside.platform, "p2"
+	} else {
+		r.db = testenv.Postgres(t)
+		r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
+			cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
+			cfg.Slow = o.slow
+		})
+	}
 	log := slog.New(slog.DiscardHandler)
 	regions, err := egress.ParseRegions(secret.New("us=" + testenv.NewProxy(t, "127.0.1.1").URL() + " uk=" + testenv.NewProxy(t, "127.0.2.1").URL()))
 	must(t, err)
@@ -89,31 +98,39 @@ func newRig(t *testing.T, o options) *rig {
 	must(t, err)
 	t.Cleanup(redis.Close)
 	auditLog := audit.New(r.db, now)
-	sealer := sealtest.New(t, r.db, pokes)
+	if o.beside != nil {
+		r.seal = o.beside.seal
+	} else {
+		r.seal = sealtest.New(t, r.db, pokes)
+	}
 	r.outbox = outbox.New(r.db, now)
-	nodes := fleet.New(fleet.Deps{DB: r.db, Log: log, Now: now, Self: fleet.Node{ID: "p1", Name: "n1"}})
-	limits := limit.New(limit.Deps{Config: limit.Config{Timeout: time.Second, Process: "p1"}, Redis: redis, DB: r.db, Bus: pokes, Fleet: nodes, Log: log, Now: now})
+	nodes := fleet.New(fleet.Deps{DB: r.db, Log: log, Now: now, Self: fleet.Node{ID: process, Name: process}})
+	limits := limit.New(limit.Deps{Config: limit.Config{Timeout: time.Second, Process: process}, Redis: redis, DB: r.db, Bus: pokes, Fleet: nodes, Log: log, Now: now})
 	jobs, err := river.NewClient(riverpgxv5.New(r.db.Pool()), &river.Config{Logger: log})
 	must(t, err)
 	r.orgs = org.New(org.Deps{DB: r.db, Audit: auditLog, Jobs: jobs, Announce: limits, Now: now})
 	limits.SetEpochs(r.orgs)
 	r.accounts = account.New(account.Deps{
 		Config: account.Config{Regions: connect.Regions, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
-		Seal: sealer, Limits: limits, Bus: pokes, Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandboxed},
+		Seal: r.seal, Limits: limits, Bus: pokes, Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandboxed},
 		Drivers:      func(env org.Environment) (upstream.Driver, bool) { return driver, env == org.EnvSandbox },
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
 	})
-	r.hosted = session.New(session.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Regions: connect.Regions, Now: now})
+	r.hosted = session.New(session.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: connect.Regions, Now: now})
 	host, err := url.Parse(r.platform.URL)
 	must(t, err)
 	r.connects = connect.New(connect.Deps{
-		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: "p1", Guards: o.guards},
-		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: sealer, Limits: limits, Audit: auditLog, Outbox: r.outbox, Jobs: jobs, Bus: pokes,
-		Egress: out, Hosted: r.hosted, Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: {Driver: driver, Catalog: sandboxed, Hosts: []string{host.Host}}},
+		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Guards: o.guards},
+		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox, Jobs: jobs, Bus: pokes,
+		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: {Driver: driver, Catalog: sandboxed, Hosts: []string{host.Host}}},
 		Log: log, Now: now,
 	})
 	r.accounts.OnDisconnect(r.connects.Leave)
-	r.org = r.newOrg()
+	if o.beside != nil {
+		r.org = o.beside.org
+	} else {
+		r.org = r.newOrg()
+	}
 	if !o.idle {
 		r.work(jobs)
 	}
@@ -145,7 +162,7 @@ func (r *rig) work(_ *river.Client[pgx.Tx]) {
 	done := make(chan error, 1)
 	go func() { done <- r.connects.Run(ctx) }()
 	r.t.Cleanup(func() {
-		stop, end := context.WithTimeout(context.Background(), 10*time.Second)
+		stop, end := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer end()
 		_ = client.StopAndCancel(stop)
 		cancel()
@@ -182,7 +199,7 @@ func (r *rig) tryStart(email, password string, change func(*connect.Start)) (con
 // until waits for one of some states.
 func (r *rig) until(at id.Attempt, states ...attempt.State) connect.Found {
 	r.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	f, err := r.connects.Get(r.t.Context(), r.org.ID, at)
 	for {
 		must(r.t, err)

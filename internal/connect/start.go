@@ -34,12 +34,13 @@ type Start struct {
 	Email, Password secret.String
 	// Imported is for cookie and curl: a session that was copied.
 	Imported *upstream.Session
-	Label    string
-	// Region is empty for the account's own, or the usual one.
+	// Label, Region, Metadata and Remember are nil or empty if the caller does not name them: an account that is connected already
+	// keeps its own then, and a new one gets the defaults.
+	Label     *string
 	Region    string
-	Reference string
 	Metadata  map[string]string
-	Remember  bool
+	Remember  *bool
+	Reference string
 	// Account is the one to reconnect; empty for whichever signs in.
 	Account   id.Account
 	Supersede bool
@@ -104,13 +105,26 @@ func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
 	return c.show(ctx, r)
 }
 
+// Platform is the one that accounts of an environment live on. Where there is none, waiting does not help: an operator has to configure one.
+func (c *Connects) Platform(env org.Environment) (Platform, error) {
+	p, ok := c.Platforms[env]
+	if !ok {
+		return Platform{}, problem.ConnectUnavailable.Newf("There is no platform for %s organisations here.", env).Retry(false)
+	}
+	return p, nil
+}
+
 // draft judges a start and makes the row of it.
 func (c *Connects) draft(ctx context.Context, s Start) (record, secrets, error) {
-	platform, ok := c.Platforms[s.Org.Environment]
-	if !ok {
-		return record{}, secrets{}, problem.ConnectUnavailable.Newf("There is no platform for %s organisations here.", s.Org.Environment).After(60)
+	platform, err := c.Platform(s.Org.Environment)
+	if err != nil {
+		return record{}, secrets{}, err
 	}
 	region := s.Region
+	var label string
+	if s.Label != nil {
+		label = *s.Label
+	}
 	if s.Account != "" {
 		known, err := c.Accounts.Get(ctx, s.Org.ID, s.Account)
 		if err != nil {
@@ -119,8 +133,8 @@ func (c *Connects) draft(ctx context.Context, s Start) (record, secrets, error) 
 		if region == "" {
 			region = known.Region
 		}
-		if s.Label == "" {
-			s.Label = known.Label
+		if s.Label == nil {
+			label = known.Label
 		}
 	}
 	if region == "" {
@@ -135,15 +149,21 @@ func (c *Connects) draft(ctx context.Context, s Start) (record, secrets, error) 
 	if !c.Egress.Available(region) {
 		return record{}, secrets{}, problem.ConnectUnavailable.Newf("No proxy of the region %s works right now, and no other way is taken.", region).After(5)
 	}
+	now, err := c.DB.Now(ctx, c.DB.Pool())
+	if err != nil {
+		return record{}, secrets{}, err
+	}
 	r := record{returnURL: s.ReturnURL, consent: s.Consent, starter: startedBy(s.By)}
+	if s.Kind != attempt.Reauth {
+		r.named = account.Named{Region: s.Region != "", Label: s.Label != nil, Metadata: s.Metadata != nil, Remember: s.Remember != nil}
+	}
 	if r.consent.Who == "" {
-		r.consent = Consent{Who: "caller", IPHash: s.By.IPHash, At: c.now()}
+		r.consent = Consent{Who: "caller", IPHash: s.By.IPHash, At: now}
 	}
 	r.Attempt = attempt.New(attempt.Attempt{
-		Org: s.Org.ID, ID: id.New[id.Attempt](), Kind: s.Kind, Account: s.Account, Reconnect: s.Account != "", Label: s.Label, Region: region,
-		Reference: s.Reference, Metadata: s.Metadata, Remember: s.Remember, Session: s.Hosted,
-	}, c.now())
-	var err error
+		Org: s.Org.ID, ID: id.New[id.Attempt](), Kind: s.Kind, Account: s.Account, Reconnect: s.Account != "", Label: label, Region: region,
+		Reference: s.Reference, Metadata: s.Metadata, Remember: s.Remember != nil && *s.Remember, Session: s.Hosted,
+	}, now)
 	keep := secrets{email: s.Email, password: s.Password}
 	switch {
 	case s.Imported != nil:
@@ -260,7 +280,11 @@ func (c *Connects) makeRoom(ctx context.Context, tx postgres.Tx, r record, super
 			return nil, problem.AttemptInProgress.New("An attempt for this login is under way. Two at once would make each other's codes useless.").
 				With("attemptId", old.ID).With("state", old.State).With("nextActions", old.NextActions())
 		}
-		if err := old.Stop(attempt.CodeSuperseded, c.now()); err != nil {
+		now, err := c.DB.Now(ctx, tx)
+		if err != nil {
+			return nil, err
+		}
+		if err := old.Stop(attempt.CodeSuperseded, now); err != nil {
 			return nil, err
 		}
 		if err := c.write(ctx, tx, &old); err != nil {
@@ -282,8 +306,8 @@ func (c *Connects) Reauthenticate(ctx context.Context, o org.Org, by audit.By, a
 		return Found{}, err
 	}
 	return c.Start(ctx, Start{
-		Org: o, By: by, Kind: attempt.Reauth, Email: credentials.Email, Password: credentials.Password, Label: known.Label, Region: known.Region,
-		Reference: known.ReferenceID, Metadata: known.Metadata, Remember: true, Account: at, Supersede: supersede,
+		Org: o, By: by, Kind: attempt.Reauth, Email: credentials.Email, Password: credentials.Password, Region: known.Region,
+		Reference: known.ReferenceID, Metadata: known.Metadata, Account: at, Supersede: supersede,
 	})
 }
 
@@ -293,7 +317,7 @@ func (c *Connects) publish(ctx context.Context, tx postgres.Tx, r record) error 
 	if r.State.Final() {
 		kind = "connect.attempt_completed"
 	}
-	v := c.view(r, c.Now())
+	v := c.view(r, r.UpdatedAt)
 	if err := c.Outbox.Add(ctx, tx, outbox.Event{Org: r.Org, Kind: kind, Data: v}); err != nil {
 		return err
 	}

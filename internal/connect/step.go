@@ -53,15 +53,19 @@ func (c *Connects) take(ctx context.Context, job stepArgs) (r record, o org.Org,
 		if r, err = lock(ctx, tx, job.Org, job.Attempt); err != nil {
 			return err
 		}
+		now, err := c.DB.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
 		if o.SuspendedAt != nil && !r.State.Final() {
 			ended = true
-			if err := r.Stop(attempt.CodeSuspended, c.now()); err != nil {
+			if err := r.Stop(attempt.CodeSuspended, now); err != nil {
 				return err
 			}
 			return c.write(ctx, tx, &r)
 		}
 		version := r.Version
-		if ok = r.Take(c.Config.Process, job.Step, c.now()); !ok {
+		if ok = r.Take(c.Config.Process, job.Step, now); !ok {
 			return nil
 		}
 		return c.save(ctx, tx, &r, version)
@@ -89,15 +93,28 @@ func (c *Connects) keep(ctx context.Context, r record, lost context.CancelFunc) 
 				return
 			case <-tick.C:
 			}
-			end := c.now().Add(attempt.Lease)
-			n, err := db.New(c.DB.Pool()).Renew(ctx, db.RenewParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq, LeaseEnd: &end})
-			if err == nil && n == 0 {
+			held, err := c.renewLease(ctx, r, attempt.Lease)
+			if err == nil && !held {
 				lost()
 				return
 			}
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// renewLease makes the lease of a step end a while from now, and says whether this worker still has it.
+func (c *Connects) renewLease(ctx context.Context, r record, last time.Duration) (held bool, err error) {
+	now, err := c.DB.Now(ctx, c.DB.Pool())
+	if err != nil {
+		return false, err
+	}
+	end := now.Add(last)
+	n, err := db.New(c.DB.Pool()).Renew(ctx, db.RenewParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq, LeaseEnd: &end})
+	if err != nil {
+		return false, fmt.Errorf("renew the lease of a step: %w", err)
+	}
+	return n > 0, nil
 }
 
 // via is the way out for an attempt.
@@ -262,7 +279,11 @@ func (c *Connects) settle(ctx context.Context, tx postgres.Tx, mine record, r *r
 		return errNotOurs
 	}
 	version := r.Version
-	if err := do(r, c.now()); err != nil {
+	now, err := c.DB.Now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if err := do(r, now); err != nil {
 		return err
 	}
 	if err := c.save(ctx, tx, r, version); err != nil {
@@ -298,10 +319,9 @@ func (c *Connects) giveBack(ctx context.Context, r record, why error) error {
 	if errors.Is(why, errNotOurs) {
 		return why
 	}
-	end := c.now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	_, err := db.New(c.DB.Pool()).Renew(ctx, db.RenewParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq, LeaseEnd: &end})
+	_, err := c.renewLease(ctx, r, 0)
 	return errors.Join(why, err)
 }
 

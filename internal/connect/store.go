@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account"
@@ -27,6 +28,8 @@ type record struct {
 	input         []byte
 	consent       Consent
 	starter       starter
+	// named is what the caller named of the account's settings.
+	named account.Named
 	// after is done once the change is committed.
 	after []account.After
 }
@@ -39,7 +42,7 @@ func insert(ctx context.Context, tx postgres.Tx, r record) error {
 	err = db.New(tx).Insert(ctx, db.InsertParams{
 		OrgID: r.Org, ID: r.ID, Version: r.Version, Kind: string(r.Kind), State: string(r.State), Progress: string(r.Progress), Login: r.login,
 		AccountID: r.Account, Reconnect: r.Reconnect, SessionID: r.Session, Label: r.Label, Region: r.Region, Reference: r.Reference,
-		Metadata: metadata, Remember: r.Remember, ReturnUrl: r.returnURL, Step: string(r.Step), StepSeq: r.StepSeq, StepAt: pointer(r.StepAt), Secrets: r.sealed,
+		Metadata: metadata, Remember: r.Remember, Named: namedTexts(r.named), ReturnUrl: r.returnURL, Step: string(r.Step), StepSeq: r.StepSeq, StepAt: pointer(r.StepAt), Secrets: r.sealed,
 		SecretsVersion: r.sealedVersion, Consent: consent, StartedBy: by, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		Deadline: pointer(r.Deadline), ExpiresAt: r.ExpiresAt, WakeAt: pointer(r.Wake()),
 	})
@@ -117,7 +120,7 @@ func found(row db.Attempt, err error) (record, error) {
 
 func read(row db.Attempt) (record, error) {
 	r := record{
-		login: row.Login, returnURL: row.ReturnUrl, sealed: row.Secrets, sealedVersion: row.SecretsVersion, input: row.Input,
+		login: row.Login, returnURL: row.ReturnUrl, sealed: row.Secrets, sealedVersion: row.SecretsVersion, input: row.Input, named: namedFrom(row.Named),
 		Attempt: attempt.Attempt{
 			Org: row.OrgID, ID: row.ID, Version: row.Version, Kind: attempt.Kind(row.Kind), State: attempt.State(row.State),
 			Progress: attempt.Progress(row.Progress), Account: row.AccountID, Reconnect: row.Reconnect, Session: row.SessionID, Label: row.Label,
@@ -143,6 +146,34 @@ func read(row db.Attempt) (record, error) {
 		}
 	}
 	return r, nil
+}
+
+// The names of account.Named as they are stored.
+const (
+	namedRegion   = "proxy_country"
+	namedLabel    = "label"
+	namedMetadata = "metadata"
+	namedRemember = "remember_credentials"
+)
+
+func namedTexts(n account.Named) []string {
+	out := []string{}
+	for _, one := range []struct {
+		name string
+		is   bool
+	}{{namedRegion, n.Region}, {namedLabel, n.Label}, {namedMetadata, n.Metadata}, {namedRemember, n.Remember}} {
+		if one.is {
+			out = append(out, one.name)
+		}
+	}
+	return out
+}
+
+func namedFrom(list []string) account.Named {
+	return account.Named{
+		Region: slices.Contains(list, namedRegion), Label: slices.Contains(list, namedLabel),
+		Metadata: slices.Contains(list, namedMetadata), Remember: slices.Contains(list, namedRemember),
+	}
 }
 
 func pointer(t time.Time) *time.Time {

@@ -144,7 +144,7 @@ const busyFor = 8 * time.Second
 func (c *Connects) act(ctx context.Context, org id.Org, at id.Attempt, expected attempt.State, do func(*record, time.Time) error) (Found, error) {
 	until := c.Now().Add(busyFor)
 	for {
-		r, err := c.try(ctx, org, at, expected, do)
+		r, now, err := c.try(ctx, org, at, expected, do)
 		if err == nil {
 			c.settled(ctx, r)
 			return c.show(ctx, r)
@@ -152,24 +152,28 @@ func (c *Connects) act(ctx context.Context, org id.Org, at id.Attempt, expected 
 		// The background look at a selfie or a message being sent is over in a moment.
 		left := until.Sub(c.Now())
 		if !errors.Is(err, attempt.ErrBusy) || left <= 0 || ctx.Err() != nil {
-			return Found{}, refusal(r, err, c.Now())
+			return Found{}, refusal(r, err, now)
 		}
 		if r, err = c.changed(ctx, org, at, func(r record) bool { return r.Step == attempt.StepNone || r.State.Final() }, left); err != nil {
 			return Found{}, err
 		}
 		if r.Step != attempt.StepNone && !r.State.Final() {
-			return Found{}, refusal(r, attempt.ErrBusy, c.Now())
+			return Found{}, refusal(r, attempt.ErrBusy, now)
 		}
 	}
 }
 
-func (c *Connects) try(ctx context.Context, org id.Org, at id.Attempt, expected attempt.State, do func(*record, time.Time) error) (record, error) {
-	var r record
-	err := c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
+// try is one try of act. It returns the time at which the attempt was judged.
+func (c *Connects) try(
+	ctx context.Context, org id.Org, at id.Attempt, expected attempt.State, do func(*record, time.Time) error,
+) (r record, now time.Time, err error) {
+	err = c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
 		if r, err = lock(ctx, tx, org, at); err != nil {
 			return err
 		}
-		now := c.now()
+		if now, err = c.DB.Now(ctx, tx); err != nil {
+			return err
+		}
 		switch {
 		case r.State.Final():
 			return attempt.ErrFinished
@@ -190,7 +194,7 @@ func (c *Connects) try(ctx context.Context, org id.Org, at id.Attempt, expected 
 		}
 		return c.enqueue(ctx, tx, r)
 	})
-	return r, err
+	return r, now, err
 }
 
 // refusal says why somebody's wish was not taken.
@@ -245,7 +249,11 @@ func (c *Connects) Cancel(ctx context.Context, org id.Org, by audit.By, at id.At
 		if r.State.Final() {
 			return attempt.ErrFinished
 		}
-		if err := r.Cancel(c.now()); err != nil {
+		now, err := c.DB.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := r.Cancel(now); err != nil {
 			return err
 		}
 		if err := c.write(ctx, tx, &r); err != nil {
@@ -254,7 +262,7 @@ func (c *Connects) Cancel(ctx context.Context, org id.Org, by audit.By, at id.At
 		return c.Audit.Record(ctx, tx, org, by, string(at), nil)
 	})
 	if err != nil {
-		return Found{}, refusal(r, err, c.Now())
+		return Found{}, refusal(r, err, r.UpdatedAt)
 	}
 	c.settled(ctx, r)
 	return c.show(ctx, r)
@@ -272,7 +280,11 @@ func (c *Connects) Leave(ctx context.Context, tx postgres.Tx, org id.Org, at id.
 		if err != nil {
 			return err
 		}
-		if err := r.Stop(attempt.CodeDeleted, c.now()); err != nil {
+		now, err := c.DB.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := r.Stop(attempt.CodeDeleted, now); err != nil {
 			return err
 		}
 		// Not by write: the account's own row is being changed by who called.

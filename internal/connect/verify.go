@@ -14,6 +14,33 @@ import (
 	"github.com/stagedoor/stagedoor/internal/upstream"
 )
 
+// proof is what a session was found to be good for.
+type proof struct {
+	who     upstream.Identity
+	session upstream.Session
+	// newest is the platform's newest event at that time; empty if it lists none.
+	newest string
+}
+
+// prove asks the platform whose session it is, and for its newest event. What happens later than that, and so whatever happens once the
+// attempt has answered that it succeeded, is fetched by the account's listener, however late that starts.
+func prove(ctx context.Context, d upstream.Driver, via upstream.Via, session upstream.Session) (proof, error) {
+	who, answer, err := d.Probe(ctx, via, session)
+	if err != nil {
+		return proof{}, err
+	}
+	if len(answer.Changed) > 0 {
+		session = answer.Session
+	}
+	p := proof{who: who, session: session}
+	if !who.IsCreator {
+		return p, nil
+	}
+	p.newest, answer, err = upstream.Newest(ctx, d, via, session)
+	p.session = answer.Session
+	return p, err
+}
+
 // verify proves a session and makes an account of it.
 func (c *Connects) verify(ctx context.Context, r record, o org.Org, s secrets) error {
 	session, err := upstream.DecodeSession(s.session)
@@ -24,7 +51,7 @@ func (c *Connects) verify(ctx context.Context, r record, o org.Org, s secrets) e
 	if !ok {
 		return c.giveBack(ctx, r, errors.New("there is no platform for the org's environment"))
 	}
-	who, answer, err := platform.Driver.Probe(ctx, via(r), session)
+	p, err := prove(ctx, platform.Driver, via(r), session)
 	if err != nil {
 		if ctx.Err() != nil {
 			return c.giveBack(ctx, r, err)
@@ -37,24 +64,21 @@ func (c *Connects) verify(ctx context.Context, r record, o org.Org, s secrets) e
 			return now.Fail(f, at)
 		})
 	}
-	if len(answer.Changed) > 0 {
-		session = answer.Session
-	}
-	if !who.IsCreator {
-		return c.refuse(ctx, r, session, attempt.CodeNotCreator)
+	if !p.who.IsCreator {
+		return c.refuse(ctx, r, p.session, attempt.CodeNotCreator)
 	}
 	return c.settleAccount(ctx, r, account.Connected{
-		Org: r.Org, Account: r.Account, Identity: who, Session: session, Credentials: s.remembered(r), Region: r.Region, Label: r.Label,
-		ReferenceID: r.Reference, Metadata: r.Metadata, MaxAccounts: o.Limits.MaxAccounts, SessionExpiresAt: session.ExpiresAt(platform.Catalog),
+		Org: r.Org, Account: r.Account, Identity: p.who, Session: p.session, Credentials: s.credentials(), Remember: r.Remember, Region: r.Region, Label: r.Label,
+		ReferenceID: r.Reference, Metadata: r.Metadata, Named: r.named, MaxAccounts: o.Limits.MaxAccounts, SessionExpiresAt: p.session.ExpiresAt(platform.Catalog),
 		Attempt: r.ID, Kind: string(r.Kind), Consent: account.Consent{
 			Kind: string(r.Kind), Who: r.consent.Who, TextVersion: r.consent.TextVersion, TextHash: r.consent.TextHash, IPHash: r.consent.IPHash, At: r.consent.At,
 		},
-	}, session)
+	}, p)
 }
 
-// remembered are the credentials to keep; nil for none.
-func (s secrets) remembered(r record) *account.Credentials {
-	if !r.Remember || s.email.Empty() {
+// credentials are those that signed in; nil if it was a copied session or a phone.
+func (s secrets) credentials() *account.Credentials {
+	if s.email.Empty() {
 		return nil
 	}
 	return &account.Credentials{Email: s.email, Password: s.password}
@@ -74,37 +98,37 @@ func (c *Connects) refuse(ctx context.Context, r record, session upstream.Sessio
 const races = 4
 
 // settleAccount makes or refreshes the account and ends the attempt, both or neither.
-func (c *Connects) settleAccount(ctx context.Context, mine record, done account.Connected, session upstream.Session) error {
+func (c *Connects) settleAccount(ctx context.Context, mine record, done account.Connected, p proof) error {
 	ctx = context.WithoutCancel(ctx)
 	for range races {
 		prepared, err := c.Accounts.Prepare(ctx, done)
 		switch {
 		case errors.Is(err, account.ErrMismatch):
-			return c.refuse(ctx, mine, session, attempt.CodeMismatch)
+			return c.refuse(ctx, mine, p.session, attempt.CodeMismatch)
 		case errors.Is(err, account.ErrLimit):
-			return c.refuse(ctx, mine, session, attempt.CodeLimit)
+			return c.refuse(ctx, mine, p.session, attempt.CodeLimit)
 		case errors.Is(err, problem.AccountNotFound.New("")):
-			return c.refuse(ctx, mine, session, attempt.CodeDeleted)
+			return c.refuse(ctx, mine, p.session, attempt.CodeDeleted)
 		case err != nil:
 			return c.giveBack(ctx, mine, err)
 		}
-		err = c.commit(ctx, mine, prepared)
+		err = c.commit(ctx, mine, prepared, p.newest)
 		switch {
 		case errors.Is(err, account.ErrRaced):
 			continue
 		case errors.Is(err, account.ErrLimit):
-			return c.refuse(ctx, mine, session, attempt.CodeLimit)
+			return c.refuse(ctx, mine, p.session, attempt.CodeLimit)
 		case errors.Is(err, account.ErrFenced):
-			return c.refuse(ctx, mine, session, attempt.CodeSuperseded)
+			return c.refuse(ctx, mine, p.session, attempt.CodeSuperseded)
 		case errors.Is(err, errNotOurs) && mine.Kind != attempt.Cookie && mine.Kind != attempt.Curl:
-			c.signOut(ctx, mine, session)
+			c.signOut(ctx, mine, p.session)
 		}
 		return err
 	}
 	return c.giveBack(ctx, mine, account.ErrRaced)
 }
 
-func (c *Connects) commit(ctx context.Context, mine record, prepared account.Prepared) error {
+func (c *Connects) commit(ctx context.Context, mine record, prepared account.Prepared, newest string) error {
 	ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
 	defer cancel()
 	var r record
@@ -119,6 +143,11 @@ func (c *Connects) commit(ctx context.Context, mine record, prepared account.Pre
 				return err
 			}
 			r.after = append(r.after, done)
+			if newest != "" {
+				if err := c.Events.SetWatermarkIn(ctx, tx, made.Org, string(made.ID), newest); err != nil {
+					return err
+				}
+			}
 			return r.Succeed(made.ID, now)
 		})
 	})

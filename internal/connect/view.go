@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // Attempt is an attempt as callers see it.
@@ -15,11 +16,11 @@ type Attempt struct {
 	Kind          string   `json:"kind" doc:"credentials, mobile_app, cookie, curl or reauth."`
 	State         string   `json:"state" enum:"pending,awaiting_mobile_session,needs_otp,needs_app_otp,needs_email,needs_face_otp,wrong_2fa_code_retry,completed_success,completed_failed" doc:"Where the attempt stands. Act on next_actions rather than on a list of states."`
 	Progress      string   `json:"progress" doc:"What happens within the state. New values may come."`
-	AccountID     *string  `json:"account_id" doc:"The account; present once the state is completed_success, or from the start when an account is reconnected."`
+	AccountID     *string  `json:"account_id" doc:"The account. Null until the state is completed_success."`
 	PollingURL    *string  `json:"polling_url"`
-	PageURL       *string  `json:"verification_page_url" doc:"A page for the creator, while something is asked of them."`
-	PhoneURL      *string  `json:"phone_url" doc:"A page for the creator's phone. Show it as a QR code or as a link."`
-	EmbedURL      *string  `json:"embed_url" doc:"The same page for an iframe, on the origins that the hosted session allows."`
+	PageURL       *string  `json:"verification_page_url" doc:"A page for the creator, while something is asked of them. Null for a key without accounts:write."`
+	PhoneURL      *string  `json:"phone_url" doc:"A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write."`
+	EmbedURL      *string  `json:"embed_url" doc:"The same page for an iframe, on the origins that the hosted session allows. Null for a key without accounts:write."`
 	Channel       *string  `json:"otp_channel" doc:"sms, app, email, face or mobile: by which way the creator is asked."`
 	Channels      []string `json:"otp_channels_available"`
 	EmailMask     *string  `json:"email_mask"`
@@ -36,6 +37,7 @@ type Attempt struct {
 	Metadata      Metadata `json:"metadata,omitempty"`
 	Session       *string  `json:"session_id,omitempty" doc:"The hosted session in which it was started."`
 	Reconnect     bool     `json:"reconnect" doc:"True when it refreshes an existing account instead of making one."`
+	Reconnects    *string  `json:"reconnect_account_id" doc:"The account that it reconnects; null if the attempt was started without one."`
 	Failure       *Failure `json:"failure"`
 	CreatedAt     string   `json:"created_at" format:"date-time"`
 	UpdatedAt     string   `json:"updated_at" format:"date-time"`
@@ -56,8 +58,6 @@ type Failure struct {
 	UpstreamMessage *string `json:"upstream_message"`
 }
 
-const stamp = "2006-01-02T15:04:05.000Z07:00"
-
 func text[T ~string](s T) *string {
 	if s == "" {
 		return nil
@@ -70,7 +70,7 @@ func when(t time.Time) *string {
 	if t.IsZero() {
 		return nil
 	}
-	out := t.UTC().Format(stamp)
+	out := stamp.Text(t)
 	return &out
 }
 
@@ -79,7 +79,7 @@ func number(n int) *int { return &n }
 // view shows an attempt without its links, which open pages: what is stored or sent on must not hold them.
 func (c *Connects) view(r record, now time.Time) Attempt {
 	v := Attempt{
-		AttemptID: string(r.ID), Kind: string(r.Kind), State: string(r.State), Progress: string(r.Progress), AccountID: text(r.Account),
+		AttemptID: string(r.ID), Kind: string(r.Kind), State: string(r.State), Progress: string(r.Progress),
 		PollingURL: text(c.Config.PublicURL + "/v1/connect/login/" + string(r.ID)), Channel: text(r.Channel), Channels: r.Available,
 		NextActions: r.NextActions(), Label: r.Label, Region: r.Region, Reference: text(r.Reference), Metadata: r.Metadata,
 		Session: text(r.Session), Reconnect: r.Reconnect, CreatedAt: *when(r.CreatedAt), UpdatedAt: *when(r.UpdatedAt), ExpiresAt: *when(r.ExpiresAt),
@@ -117,15 +117,25 @@ func (c *Connects) view(r record, now time.Time) Attempt {
 			v.Failure.UpstreamCode = number(f.UpstreamCode)
 		}
 	}
-	if r.State != attempt.Success && !r.Reconnect {
-		v.AccountID = nil
+	if r.State == attempt.Success {
+		v.AccountID = text(r.Account)
+	}
+	if r.Reconnect {
+		v.Reconnects = text(r.Account)
 	}
 	return v
 }
 
 // shown is a view with its links, for whoever may open them.
 func (c *Connects) shown(ctx context.Context, r record) (Attempt, error) {
-	v := c.view(r, c.Now())
+	now := r.UpdatedAt
+	if r.State.TakesCode() { // it tells how long to wait
+		var err error
+		if now, err = c.DB.Now(ctx, c.DB.Pool()); err != nil {
+			return Attempt{}, err
+		}
+	}
+	v := c.view(r, now)
 	if r.State.Final() {
 		return v, nil
 	}
@@ -143,6 +153,22 @@ func (c *Connects) shown(ctx context.Context, r record) (Attempt, error) {
 		v.PhoneURL = text(base + token(key, r, forPhone, turn(r)).Reveal() + "/phone")
 	}
 	return v, nil
+}
+
+// WithoutLinks is the attempt for a caller who may only read: whoever has a link can finish or cancel the attempt.
+func (a Attempt) WithoutLinks() Attempt {
+	a.PageURL, a.PhoneURL, a.EmbedURL = nil, nil, nil
+	return a
+}
+
+// About is the account that the attempt concerns: the one that it connected or reconnects. Empty if it is not known yet.
+func (a Attempt) About() id.Account {
+	for _, at := range []*string{a.AccountID, a.Reconnects} {
+		if at != nil {
+			return id.Account(*at)
+		}
+	}
+	return ""
 }
 
 // Key names the version of an attempt that a view shows, for ETags.

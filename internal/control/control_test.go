@@ -63,7 +63,7 @@ func open(t *testing.T) *bus.Bus {
 
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for !holds() {
 		select {
 		case <-time.After(10 * time.Millisecond):

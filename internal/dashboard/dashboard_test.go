@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/dashboard"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // After sign-in a browser goes to an address of the dashboard, whatever it was told to.
@@ -48,9 +48,9 @@ func FuzzOnlyOwnAddressesAreGoneTo(f *testing.F) {
 }
 
 // fleet is some nodes with an org.
-func fleet(t *testing.T, n int, s testenv.Setup) ([]*testenv.Node, testenv.Org) {
+func fleet(t *testing.T, n int, s testnode.Setup) ([]*testnode.Node, testnode.Org) {
 	t.Helper()
-	nodes := testenv.Nodes(t, n, s)
+	nodes := testnode.Nodes(t, n, s)
 	return nodes, nodes[0].NewOrg(t, nil)
 }
 
@@ -58,11 +58,11 @@ func fleet(t *testing.T, n int, s testenv.Setup) ([]*testenv.Node, testenv.Org) 
 // before is nobody's.
 func TestSessionsCannotBeFixed(t *testing.T) {
 	t.Parallel()
-	nodes, org := fleet(t, 1, testenv.Setup{})
+	nodes, org := fleet(t, 1, testnode.Setup{})
 	first := nodes[0].Join(t, org.ID, "ada@example.test", "owner")
 	planted := strings.Repeat("A", 43)
 	for _, before := range []string{planted, first.Cookie} {
-		b := &testenv.Browser{Node: nodes[0], Cookie: before, Org: org.ID}
+		b := &testnode.Browser{Node: nodes[0], Cookie: before, Org: org.ID}
 		r := b.Form(t, "/app/sign-in", url.Values{"email": {"ada@example.test"}, "to": {"//evil.test"}})
 		if r.Status != http.StatusSeeOther || r.Header.Get("Location") != "/app/" {
 			t.Fatalf("%d %v", r.Status, r.Header)
@@ -87,7 +87,7 @@ func TestSessionsCannotBeFixed(t *testing.T) {
 // Signing out ends the session for good, by a POST only.
 func TestSignOut(t *testing.T) {
 	t.Parallel()
-	nodes, org := fleet(t, 1, testenv.Setup{})
+	nodes, org := fleet(t, 1, testnode.Setup{})
 	b := nodes[0].Join(t, org.ID, "ada@example.test", "owner")
 	if r := b.Page(t, "/app/sign-out"); r.Status != http.StatusOK && r.Status != http.StatusServiceUnavailable || b.Do(t, http.MethodGet, "/v1/me", nil).Status != http.StatusOK {
 		t.Errorf("reading the address signs out: %d", r.Status)
@@ -110,7 +110,7 @@ func TestSignOut(t *testing.T) {
 // What pages of other sites make a signed-in browser send is refused, on every address that changes something, and changes nothing.
 func TestOtherSitesCannotAct(t *testing.T) {
 	t.Parallel()
-	nodes, org := fleet(t, 1, testenv.Setup{})
+	nodes, org := fleet(t, 1, testnode.Setup{})
 	b := nodes[0].Join(t, org.ID, "ada@example.test", "owner")
 	state := func() string {
 		keys, team := b.Do(t, http.MethodGet, "/v1/me/keys", nil), b.Do(t, http.MethodGet, "/v1/org/members", nil)
@@ -174,9 +174,9 @@ func TestOtherSitesCannotAct(t *testing.T) {
 // No page can be framed, sniffed, stored, or lead anybody to where it was read; none needs a script but the site, which has a nonce.
 func TestPagesAreLockedDown(t *testing.T) {
 	t.Parallel()
-	nodes, org := fleet(t, 1, testenv.Setup{})
-	b, nobody := nodes[0].Join(t, org.ID, "ada@example.test", "owner"), &testenv.Browser{Node: nodes[0]}
-	for path, who := range map[string]*testenv.Browser{
+	nodes, org := fleet(t, 1, testnode.Setup{})
+	b, nobody := nodes[0].Join(t, org.ID, "ada@example.test", "owner"), &testnode.Browser{Node: nodes[0]}
+	for path, who := range map[string]*testnode.Browser{
 		"/app/sign-in": nobody, "/app/invitation/" + strings.Repeat("x", 43): nobody, "/app/support/x": nobody, "/app/callback?state=x&code=y": nobody, "/app/nothing.js": nobody,
 		"/app/session": b, "/app": b, "/app/accounts/acct_x": b, "/app/sign-in?again=1": b,
 	} {
@@ -213,7 +213,7 @@ func TestPagesAreLockedDown(t *testing.T) {
 // What somebody has chosen for a name, a label or an address is shown as text.
 func TestTextsAreShownAsTexts(t *testing.T) {
 	t.Parallel()
-	nodes, org := fleet(t, 1, testenv.Setup{})
+	nodes, org := fleet(t, 1, testnode.Setup{})
 	evil := `<img src=x onerror=alert(1)>"'--><script>alert(2)</script>`
 	if r := nodes[0].Call(t, http.MethodPatch, "/v1/me", org.Key, map[string]any{"name": evil}); r.Status != http.StatusOK {
 		t.Fatalf("%d %s", r.Status, r.Body)
@@ -224,7 +224,7 @@ func TestTextsAreShownAsTexts(t *testing.T) {
 	if link == "" {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
-	nobody := &testenv.Browser{Node: nodes[0]}
+	nobody := &testnode.Browser{Node: nodes[0]}
 	for _, path := range []string{strings.TrimPrefix(link, "http://stagedoor.test"), "/app/sign-in?to=" + url.QueryEscape(evil)} {
 		if page := nobody.Page(t, path); bytes.Contains(page.Body, []byte("<script")) || bytes.Contains(page.Body, []byte("<img")) {
 			t.Errorf("%s: %s", path, page.Body)
@@ -239,12 +239,12 @@ func TestTextsAreShownAsTexts(t *testing.T) {
 // An invitation is shown to whoever has the link, taken up by whoever has the address, and gone then.
 func TestInvitationPages(t *testing.T) {
 	t.Parallel()
-	nodes, org := fleet(t, 1, testenv.Setup{Signup: "open"})
+	nodes, org := fleet(t, 1, testnode.Setup{Signup: "open"})
 	n := nodes[0]
 	owner := n.Join(t, org.ID, "owner@example.test", "owner")
 	r := owner.Do(t, http.MethodPost, "/v1/org/invitations", map[string]any{"email": "bob@example.test", "role": "developer"})
 	path := strings.TrimPrefix(r.JSON()["url"].(string), "http://stagedoor.test")
-	nobody := &testenv.Browser{Node: n}
+	nobody := &testnode.Browser{Node: n}
 	for range 3 { // reading uses nothing up
 		page := nobody.Page(t, path)
 		if page.Status != http.StatusOK || !strings.Contains(string(page.Body), "owner@example.test invited") || !strings.Contains(string(page.Body), `href="/app/sign-in?to=%2Fapp%2Finvitation%2F`) {
@@ -258,7 +258,7 @@ func TestInvitationPages(t *testing.T) {
 	if page := eve.Form(t, path, nil); page.Status != http.StatusForbidden || !strings.Contains(string(page.Body), "another address") {
 		t.Errorf("by another: %d %s", page.Status, page.Body)
 	}
-	bob := &testenv.Browser{Node: n, Org: org.ID}
+	bob := &testnode.Browser{Node: n, Org: org.ID}
 	page := bob.Form(t, "/app/sign-in", url.Values{"email": {"bob@example.test"}, "to": {path}})
 	if page.Header.Get("Location") != path {
 		t.Errorf("%d %v", page.Status, page.Header)
@@ -276,7 +276,7 @@ func TestInvitationPages(t *testing.T) {
 	if r := bob.Do(t, http.MethodGet, "/v1/me", nil); r.Status != http.StatusOK || r.JSON()["member"].(map[string]any)["role"] != "developer" {
 		t.Errorf("joined: %d %s", r.Status, r.Body)
 	}
-	for _, again := range []testenv.Reply{bob.Page(t, path), bob.Form(t, path, nil), nobody.Page(t, "/app/invitation/"+strings.Repeat("A", 43))} {
+	for _, again := range []testnode.Reply{bob.Page(t, path), bob.Form(t, path, nil), nobody.Page(t, "/app/invitation/"+strings.Repeat("A", 43))} {
 		if again.Status != http.StatusNotFound || !strings.Contains(string(again.Body), "does not work") {
 			t.Errorf("a link that is over: %d %s", again.Status, again.Body)
 		}
@@ -286,7 +286,7 @@ func TestInvitationPages(t *testing.T) {
 // The session says who is signed in and where they can go; switching is for the orgs that they belong to.
 func TestSession(t *testing.T) {
 	t.Parallel()
-	nodes, org := fleet(t, 1, testenv.Setup{})
+	nodes, org := fleet(t, 1, testnode.Setup{})
 	n := nodes[0]
 	other, foreign := n.NewOrg(t, nil), n.NewOrg(t, nil)
 	n.Join(t, org.ID, "ada@example.test", "owner")
@@ -345,7 +345,7 @@ func (b *safeBuffer) String() string {
 func TestNothingSecretIsLogged(t *testing.T) {
 	t.Parallel()
 	var log safeBuffer
-	nodes, org := fleet(t, 1, testenv.Setup{Log: &log})
+	nodes, org := fleet(t, 1, testnode.Setup{Log: &log})
 	n := nodes[0]
 	b := n.Join(t, org.ID, "ada@example.test", "owner")
 	r := b.Do(t, http.MethodPost, "/v1/org/invitations", map[string]any{"email": "bob@example.test", "role": "developer"})

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // dex is a real identity provider, in a process of its own.
@@ -144,9 +145,9 @@ func (d *dex) approve(t *testing.T, address, email string) string {
 }
 
 // start leaves for the provider, with the address changed by the test.
-func (d *dex) start(t *testing.T, n *testenv.Node, to string, change func(url.Values)) (cookie, address string) {
+func (d *dex) start(t *testing.T, n *testnode.Node, to string, change func(url.Values)) (cookie, address string) {
 	t.Helper()
-	r := (&testenv.Browser{Node: n}).Page(t, "/app/sign-in/start?to="+url.QueryEscape(to))
+	r := (&testnode.Browser{Node: n}).Page(t, "/app/sign-in/start?to="+url.QueryEscape(to))
 	if r.Status != http.StatusSeeOther {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
@@ -168,7 +169,7 @@ func (d *dex) start(t *testing.T, n *testenv.Node, to string, change func(url.Va
 func TestSignInWithDex(t *testing.T) {
 	t.Parallel()
 	d := newDex(t, "10m")
-	n, org := withProvider(t, d.issuer, testenv.Setup{})
+	n, org := withProvider(t, d.issuer, testnode.Setup{})
 	invited := n.Operate(t, http.MethodPost, "/admin/v1/orgs/"+org.ID+"/invitations", map[string]any{"email": "ada@example.test", "role": "owner"})
 	path := strings.TrimPrefix(invited.JSON()["url"].(string), "http://stagedoor.test")
 
@@ -177,7 +178,7 @@ func TestSignInWithDex(t *testing.T) {
 	if r.Status != http.StatusSeeOther || r.Header.Get("Location") != path {
 		t.Fatalf("%d %v %s", r.Status, r.Header, r.Body)
 	}
-	ada := &testenv.Browser{Node: n, Org: org.ID, Cookie: session(r)}
+	ada := &testnode.Browser{Node: n, Org: org.ID, Cookie: session(r)}
 	if r := ada.Do(t, http.MethodGet, "/v1/me", nil); r.Code() != "membership-missing" {
 		t.Errorf("before joining: %d %s", r.Status, r.Body)
 	}
@@ -192,7 +193,7 @@ func TestSignInWithDex(t *testing.T) {
 	cookie, address = d.start(t, n, "/app/events", nil)
 	query := d.approve(t, address, "ada@example.test")
 	r = back(t, n, cookie, query)
-	again := &testenv.Browser{Node: n, Org: org.ID, Cookie: session(r)}
+	again := &testnode.Browser{Node: n, Org: org.ID, Cookie: session(r)}
 	if r.Header.Get("Location") != "/app/events" || again.Cookie == ada.Cookie {
 		t.Errorf("%v", r.Header)
 	}
@@ -233,7 +234,7 @@ func TestSignInWithDex(t *testing.T) {
 func TestOtherAndLateProviders(t *testing.T) {
 	t.Parallel()
 	mine, other := newDex(t, "-1h"), newDex(t, "10m")
-	n, _ := withProvider(t, mine.issuer, testenv.Setup{})
+	n, _ := withProvider(t, mine.issuer, testnode.Setup{})
 	cookie, address := mine.start(t, n, "/app/", nil)
 	if r := back(t, n, cookie, mine.approve(t, address, "ada@example.test")); r.Status != http.StatusForbidden || session(r) != "" {
 		t.Errorf("an ID token that is over: %d %s", r.Status, r.Body)

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/member"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 
 // liar is an identity provider that says what a test wants: what a real one (dex_test.go) never would.
@@ -139,9 +139,9 @@ func (l *liar) byPublicKey(header, claims map[string]any) string {
 }
 
 // leave starts a sign-in: the browser's cookie and what it would bring back.
-func (l *liar) leave(t *testing.T, n *testenv.Node, to string) (cookie string, state string) {
+func (l *liar) leave(t *testing.T, n *testnode.Node, to string) (cookie string, state string) {
 	t.Helper()
-	r := (&testenv.Browser{Node: n}).Page(t, "/app/sign-in/start?to="+url.QueryEscape(to))
+	r := (&testnode.Browser{Node: n}).Page(t, "/app/sign-in/start?to="+url.QueryEscape(to))
 	at, err := url.Parse(r.Header.Get("Location"))
 	if err != nil || r.Status != http.StatusSeeOther {
 		t.Fatalf("%d %v %s", r.Status, r.Header, r.Body)
@@ -161,9 +161,9 @@ func (l *liar) leave(t *testing.T, n *testenv.Node, to string) (cookie string, s
 }
 
 // back is the browser that comes back.
-func back(t *testing.T, n *testenv.Node, cookie, query string) testenv.Reply {
+func back(t *testing.T, n *testnode.Node, cookie, query string) testnode.Reply {
 	t.Helper()
-	b := &testenv.Browser{Node: n}
+	b := &testnode.Browser{Node: n}
 	req := b.Request(t, http.MethodGet, "/app/callback?"+query, nil)
 	req.Header.Set("Accept", "text/html")
 	req.Header.Set("Sec-Fetch-Site", "cross-site")
@@ -172,7 +172,7 @@ func back(t *testing.T, n *testenv.Node, cookie, query string) testenv.Reply {
 }
 
 // session is the cookie that an answer signs in with; empty if it does not.
-func session(r testenv.Reply) string {
+func session(r testnode.Reply) string {
 	for _, c := range (&http.Response{Header: r.Header}).Cookies() {
 		if c.Name == member.Cookie {
 			return c.Value
@@ -182,10 +182,10 @@ func session(r testenv.Reply) string {
 }
 
 // withProvider is a node that knows somebody who is invited.
-func withProvider(t *testing.T, issuer string, s testenv.Setup) (*testenv.Node, testenv.Org) {
+func withProvider(t *testing.T, issuer string, s testnode.Setup) (*testnode.Node, testnode.Org) {
 	t.Helper()
 	s.OIDC = [3]string{issuer, "stagedoor", "canary-client-secret"}
-	n := testenv.Nodes(t, 1, s)[0]
+	n := testnode.Nodes(t, 1, s)[0]
 	org := n.NewOrg(t, nil)
 	if r := n.Operate(t, http.MethodPost, "/admin/v1/orgs/"+org.ID+"/invitations", map[string]any{"email": "ada@example.test", "role": "owner"}); r.Status != http.StatusCreated {
 		t.Fatalf("%d %s", r.Status, r.Body)
@@ -197,7 +197,7 @@ func withProvider(t *testing.T, issuer string, s testenv.Setup) (*testenv.Node, 
 func TestIDTokensAreChecked(t *testing.T) {
 	t.Parallel()
 	l := newLiar(t)
-	n, _ := withProvider(t, l.URL, testenv.Setup{})
+	n, _ := withProvider(t, l.URL, testnode.Setup{})
 	past := time.Now().Add(-time.Hour).Unix()
 	for name, c := range map[string]struct {
 		claims func(string) map[string]any
@@ -263,7 +263,7 @@ func TestSignInIsBoundToTheBrowser(t *testing.T) {
 	t.Parallel()
 	var log safeBuffer
 	l := newLiar(t)
-	n, _ := withProvider(t, l.URL, testenv.Setup{Log: &log})
+	n, _ := withProvider(t, l.URL, testnode.Setup{Log: &log})
 	cookie, state := l.leave(t, n, "/app/")
 	other, otherState := l.leave(t, n, "/app/")
 	for name, c := range map[string][2]string{
@@ -305,9 +305,9 @@ func TestSignInIsBoundToTheBrowser(t *testing.T) {
 func TestProviderAway(t *testing.T) {
 	t.Parallel()
 	l := newLiar(t)
-	n, _ := withProvider(t, l.URL, testenv.Setup{})
+	n, _ := withProvider(t, l.URL, testnode.Setup{})
 	l.issuer = "https://evil.test"
-	nobody := &testenv.Browser{Node: n}
+	nobody := &testnode.Browser{Node: n}
 	if r := nobody.Page(t, "/app/sign-in/start"); r.Status != http.StatusServiceUnavailable || !strings.Contains(string(r.Body), "does not answer") {
 		t.Errorf("another's name: %d %s", r.Status, r.Body)
 	}

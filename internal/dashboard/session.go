@@ -5,10 +5,10 @@ import (
 	"errors"
 	"mime"
 	"net/http"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // sessionBody is what the site asks first: who is signed in, and where they can go.
@@ -17,7 +17,7 @@ type sessionBody struct {
 	Person     *personBody  `json:"person,omitempty"`
 	Orgs       []orgBody    `json:"orgs,omitempty"`
 	CurrentOrg string       `json:"currentOrg,omitempty"`
-	ExpiresAt  *time.Time   `json:"expiresAt,omitempty"`
+	ExpiresAt  *stamp.Time  `json:"expiresAt,omitempty"`
 	Support    *supportBody `json:"support,omitempty"`
 	Banner     *Banner      `json:"banner"`
 }
@@ -72,7 +72,7 @@ func (v *visit) getSession() {
 
 func viewSession(b member.Session, places []member.Place) sessionBody {
 	body := sessionBody{
-		SignedIn: true, Person: &personBody{string(b.Person.ID), b.Person.Email, b.Person.Name}, Orgs: make([]orgBody, len(places)), ExpiresAt: &b.ExpiresAt,
+		SignedIn: true, Person: &personBody{string(b.Person.ID), b.Person.Email, b.Person.Name}, Orgs: make([]orgBody, len(places)), ExpiresAt: (*stamp.Time)(&b.ExpiresAt),
 	}
 	if b.Support != "" {
 		body.Person, body.Support = &personBody{"operator", "operator", "Operator"}, &supportBody{b.Reason}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -40,7 +41,9 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request, status int, cache
 	h := w.Header()
 	h.Set("Content-Type", a.kind)
 	h.Set("Cache-Control", cache)
-	h.Add("Vary", "Accept-Encoding")
+	if !slices.Contains(h.Values("Vary"), "Accept-Encoding") {
+		h.Add("Vary", "Accept-Encoding")
+	}
 	h.Set("ETag", `W/"`+a.tag+`"`) // weak: compressed or not, it is the same
 	if status == http.StatusOK && strings.Contains(r.Header.Get("If-None-Match"), `"`+a.tag+`"`) {
 		w.WriteHeader(http.StatusNotModified)

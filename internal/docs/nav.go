@@ -115,5 +115,6 @@ var nav = []group{
 		{file: "adr/0013-events.md"},
 		{file: "adr/0014-dashboard.md"},
 		{file: "adr/0015-developers.md"},
+		{file: "adr/0016-fast-checks.md"},
 	}},
 }

@@ -104,7 +104,7 @@ func TestConnectionsAreKeptAfterCompressedBodies(t *testing.T) {
 			t.Fatal(text, err)
 		}
 	}
-	if f.tunnels.Load() != 1 {
+	if f.tunnels.Load() != connections(20, 1) {
 		t.Errorf("%d tunnels for 20 calls", f.tunnels.Load())
 	}
 }

@@ -172,7 +172,7 @@ func (c *Client) carry(ctx context.Context, k *carrier, q *Request, at place) ([
 		if key.proxy = r.pick(order, tried); key.proxy == nil {
 			break
 		}
-		if err := k.connect(ctx, key, until, q); err != nil {
+		if err := k.connect(ctx, key, until); err != nil {
 			f, ok := errors.AsType[*fault](err)
 			if !ok || ctx.Err() != nil {
 				return nil, err
@@ -191,16 +191,15 @@ func (c *Client) carry(ctx context.Context, k *carrier, q *Request, at place) ([
 	return nil, c.unavailable(faults, k.wrote && keyed(q))
 }
 
-// connect finds a line that is alive, or makes one.
-func (k *carrier) connect(ctx context.Context, key lineKey, until time.Time, q *Request) error {
+// connect finds a line on which the platform has been silent since its last answer, or makes one.
+func (k *carrier) connect(ctx context.Context, key lineKey, until time.Time) error {
 	for {
 		l := k.egress.lines.take(key)
 		if l == nil {
 			break
 		}
-		fit := safe(q.Method) || l.drained() // a request that can be repeated need not be that careful
-		l.arm(k.egress.Now(), k.limits.Header, ErrNoAnswer, k.total)
-		if fit && l.alive() {
+		l.arm(k.egress.Now(), k.limits.Header, ErrNoAnswer, k.total) // an old deadline would hide what has arrived
+		if look(l.conn) == silent {
 			k.line, k.kept = l, true
 			return nil
 		}

@@ -58,9 +58,8 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) { return c
 // Do sends a request and waits for the header of the answer. The body is bounded by the limits: reading it gives one of
 // the errors above when it goes beyond. It must be closed, or read to its end. A gzip body arrives inflated.
 //
-// A request that found no connection tries the next proxy of the region. One that may have reached the platform is
-// repeated only if its method is safe (GET, HEAD, OPTIONS, TRACE) or it has an Idempotency-Key, and only if a kept
-// connection turned out to be dead.
+// A request that found no connection tries the next proxy of the region. One that may have reached the platform is not repeated. The
+// connection is the call's own and is closed after it.
 func (c *Client) Do(req *http.Request, limits Limits) (*http.Response, error) {
 	address, err := c.origins.find(req.URL)
 	if err == nil && !soundAccount(c.who.Account) {
@@ -87,9 +86,6 @@ func (c *Client) Do(req *http.Request, limits Limits) (*http.Response, error) {
 // send tries the account's proxies in the account's order.
 func (c *Client) send(x *exchange, out *http.Request, address string) (*http.Response, error) {
 	account, order := c.who.Account, hash(c.who.Account)
-	if c.who.Isolation == ByProxy {
-		account = "all"
-	}
 	r := c.egress.regions[c.who.Region]
 	tried, faults := make([]*node, 0, maxTries), []*fault(nil)
 	for r != nil && len(tried) < maxTries {
@@ -99,7 +95,7 @@ func (c *Client) send(x *exchange, out *http.Request, address string) (*http.Res
 		}
 		tried = append(tried, p)
 		out.URL.Host = account + "." + p.label + "." + address
-		resp, err := c.egress.transports[c.who.Isolation].RoundTrip(out)
+		resp, err := c.egress.transport.RoundTrip(out)
 		if err == nil {
 			return resp, nil
 		}
@@ -108,9 +104,6 @@ func (c *Client) send(x *exchange, out *http.Request, address string) (*http.Res
 		case errors.Is(err, errDialling):
 			f = &fault{proxy: p.name, reason: slow}
 		case failed:
-		case x.stale(out) && x.rewind(out):
-			tried = tried[:len(tried)-1]
-			continue
 		default:
 			return nil, err
 		}
@@ -119,7 +112,7 @@ func (c *Client) send(x *exchange, out *http.Request, address string) (*http.Res
 			break
 		}
 	}
-	return nil, c.unavailable(faults, x.mayHaveArrived(out))
+	return nil, c.unavailable(faults, false)
 }
 
 // unavailable is the answer when no proxy gave a tunnel.

@@ -37,6 +37,7 @@ const (
 	slow        reason = "slow"         // no tunnel in time: the proxy hangs, or waits for a platform that does
 	unreachable reason = "unreachable"  // the proxy answers, and says that it has no way to the platform
 	platformTLS reason = "platform_tls" // there is a tunnel, and no valid TLS at its end
+	spokeFirst  reason = "spoke_first"  // something came through the tunnel before we sent anything
 )
 
 const (
@@ -86,6 +87,9 @@ func (d *dialer) open(ctx context.Context, via *node, to target, key string) (ne
 	if err == nil && to.secure {
 		conn, err = d.secure(limited, conn, to.host, key)
 		why = platformTLS
+	}
+	if err == nil && look(conn) == spoke {
+		why, err = spokeFirst, errNoTunnel // what it said would be taken for the answer to our request
 	}
 	if err != nil {
 		_ = conn.Close() // of no use any more, whatever it says
@@ -141,7 +145,7 @@ func (d *dialer) ask(ctx context.Context, via *node, conn net.Conn, address stri
 		}
 		c := d.tls.Clone()
 		c.ServerName = host
-		secured := tls.Client(conn, c)
+		secured := tls.Client(&records{Conn: conn}, c)
 		if err := secured.HandshakeContext(ctx); err != nil {
 			if timedOut(err) || hungUp(err) {
 				return conn, garbled, err
@@ -244,7 +248,7 @@ func (d *dialer) secure(ctx context.Context, conn net.Conn, host, key string) (n
 	c := d.tls.Clone()
 	c.ServerName = host
 	c.ClientSessionCache = sessionsOf{key: key, all: d.sessions}
-	secured := tls.Client(conn, c)
+	secured := tls.Client(&records{Conn: conn}, c)
 	return secured, secured.HandshakeContext(ctx)
 }
 
@@ -267,6 +271,10 @@ type tunnel struct {
 	net.Conn
 	name string
 	via  *node
+
+	// polling makes Read take only what has arrived. Only the owner of the tunnel changes it, while no other goroutine reads.
+	polling bool
+	poll    poll
 }
 
 // Close ends it, as often as it is called.
@@ -278,6 +286,13 @@ func (t *tunnel) Close() error {
 }
 
 func (t *tunnel) Read(p []byte) (int, error) {
+	if t.polling {
+		n, err := t.poll.read(t.Conn, p)
+		if errors.Is(err, errNothingArrived) {
+			return n, errNothingArrived
+		}
+		return n, hide("read", err)
+	}
 	n, err := t.Conn.Read(p)
 	return n, hide("read", err)
 }

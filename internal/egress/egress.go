@@ -57,7 +57,7 @@ type Config struct {
 	// Check are origins of which a working proxy must reach one. Without any, a proxy must only be there, and after a
 	// failure give a tunnel to the platform that was last asked for.
 	Check Origins
-	// MaxIdle bounds the idle connections of each isolation on this node; the longest idle is closed first.
+	// MaxIdle bounds the idle connections of this node; the longest idle is closed first.
 	MaxIdle int
 	// Roots verify platforms and https proxies; nil means the system's.
 	Roots *x509.CertPool
@@ -76,13 +76,13 @@ type Deps struct {
 // Egress is the way to the platforms.
 type Egress struct {
 	Deps
-	regions    map[string]*region
-	transports [2]*http.Transport // by Isolation
-	lines      *lines
-	dialer     dialer
-	metrics    metrics
-	inflaters  sync.Pool // of *gzip.Reader
-	carriers   sync.Pool // of *carrier
+	regions   map[string]*region
+	transport *http.Transport // of Do
+	lines     *lines
+	dialer    dialer
+	metrics   metrics
+	inflaters sync.Pool // of *gzip.Reader
+	carriers  sync.Pool // of *carrier
 }
 
 // New makes the service. It connects to nothing; Run keeps the proxies' health.
@@ -96,16 +96,16 @@ func New(d Deps) *Egress {
 		e.regions[r.Name] = newRegion(r)
 		e.metrics.watch(e.regions[r.Name])
 	}
-	e.transports[ByAccount] = e.transport(idlePerAccount)
-	e.transports[ByProxy] = e.transport(idlePerProxy)
+	e.transport = e.newTransport()
 	return e
 }
 
-// transport makes a pool of connections. One transport serves every identity: a request's address is rewritten to a
-// key that names account, region, proxy and host, so the transport itself cannot give one's connection to another.
+// newTransport makes the transport of Do. A request's address is rewritten to a key that names account, region, proxy and host, which
+// is all that the dialer gets to know.
 //
-// HTTP/1.1 only. With HTTP/2 the standard transport keeps its connections by host alone and would put everybody on one.
-func (e *Egress) transport(perKey int) *http.Transport {
+// It uses no connection twice. The standard transport notices what nobody asked for in a goroutine of its own, which may be too late:
+// then the next call gets it as its answer. Files are few and large, so that a connection of its own costs a call little.
+func (e *Egress) newTransport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
@@ -114,9 +114,7 @@ func (e *Egress) transport(perKey int) *http.Transport {
 		DialTLSContext:         e.dialTLS,
 		Protocols:              protocols,
 		DisableCompression:     true, // we inflate, and bound what comes out
-		MaxIdleConns:           e.Config.MaxIdle,
-		MaxIdleConnsPerHost:    perKey,
-		IdleConnTimeout:        idleTimeout,
+		MaxIdleConnsPerHost:    -1,   // keeps none; DisableKeepAlives would also say so to the platform
 		MaxResponseHeaderBytes: maxHeader,
 	}
 }
@@ -206,9 +204,6 @@ func (e *Egress) Run(ctx context.Context) error {
 
 // Close closes idle connections.
 func (e *Egress) Close() {
-	for _, t := range e.transports {
-		t.CloseIdleConnections()
-	}
 	e.lines.close()
 }
 

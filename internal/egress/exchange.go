@@ -81,8 +81,7 @@ type exchange struct {
 	total  *time.Timer
 	upload *upload
 
-	conns int         // connections that were found
-	kept  bool        // the last of them was kept from an earlier call
+	found bool        // there was a connection
 	wrote atomic.Bool // all of the request's header was written, so that the platform may have acted on it
 	heard atomic.Bool // a byte of the answer came
 
@@ -98,7 +97,7 @@ func begin(e *Egress, req *http.Request, limits Limits) (*exchange, *http.Reques
 	x.cancel = cancel
 	x.gone = func() error { return context.Cause(req.Context()) }
 	x.trace = httptrace.ClientTrace{
-		GotConn:              x.found,
+		GotConn:              x.connected,
 		WroteHeaders:         func() { x.wrote.Store(true) },
 		GotFirstResponseByte: func() { x.heard.Store(true) },
 	}
@@ -136,25 +135,10 @@ func streamed(req *http.Request) bool {
 	return req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || req.ContentLength <= 0 || req.ContentLength > inMemory)
 }
 
-// found is told of each connection that is going to be used.
-func (x *exchange) found(info httptrace.GotConnInfo) {
-	x.conns++
-	x.kept = info.Reused
+// connected is told of the connection that is going to be used.
+func (x *exchange) connected(httptrace.GotConnInfo) {
+	x.found = true
 	x.await(sending)
-}
-
-// stale says whether a call failed only because a kept connection was dead: nothing was sent, so it can go on another.
-// The transport sees to this itself when the method is safe.
-func (x *exchange) stale(out *http.Request) bool {
-	return x.kept && x.conns < maxConns && !x.wrote.Load() && out.Context().Err() == nil
-}
-
-// mayHaveArrived says whether an earlier try may have reached the platform although there is no connection now. The
-// transport looks for another one only if nothing was written or the request can be repeated. Of the latter, safe
-// methods do no harm, and an idempotency key is the platform's business.
-func (x *exchange) mayHaveArrived(out *http.Request) bool {
-	keyed := out.Header.Get("Idempotency-Key") != "" || out.Header.Get("X-Idempotency-Key") != ""
-	return keyed && x.wrote.Load()
 }
 
 // await moves on to a phase and sets its clock. A phase that is over does not come back.
@@ -254,7 +238,7 @@ func (x *exchange) explain(err error) error {
 		err = ErrBroken
 	case x.heard.Load():
 		err = ErrMalformed
-	case x.conns > 0:
+	case x.found:
 		err = ErrBroken
 	}
 	if !x.wrote.Load() && !errors.Is(err, ErrNotSent) {

@@ -1,10 +1,8 @@
 package egress
 
 import (
-	"crypto/tls"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -21,12 +19,8 @@ type lineKey struct {
 type line struct {
 	conn net.Conn
 	key  lineKey
-	// socket is what the connection runs over; nil if it is none of the system's.
-	socket syscall.RawConn
-	// stop is abort, and look is peek: made once, so that a call makes neither.
+	// stop is abort: made once, so that a call does not make it.
 	stop func()
-	look func(fd uintptr) bool
-	dead bool // what the last look saw
 	// late is what a missed deadline means.
 	late error
 
@@ -40,29 +34,9 @@ type line struct {
 }
 
 func newLine(conn net.Conn, key lineKey) *line {
-	l := &line{conn: conn, key: key, socket: socketOf(conn)}
-	l.stop, l.look = l.abort, l.peek
+	l := &line{conn: conn, key: key}
+	l.stop = l.abort
 	return l
-}
-
-// socketOf finds what a tunnel, or TLS in it, runs over.
-func socketOf(conn net.Conn) syscall.RawConn {
-	for {
-		switch c := conn.(type) {
-		case *tls.Conn:
-			conn = c.NetConn()
-		case *tunnel:
-			conn = c.Conn
-		case syscall.Conn:
-			raw, err := c.SyscallConn()
-			if err != nil {
-				return nil
-			}
-			return raw
-		default:
-			return nil
-		}
-	}
 }
 
 // longAgo ends reads and writes that are under way.
@@ -91,38 +65,6 @@ func (l *line) abort() {
 	defer l.mu.Unlock()
 	l.aborted = true
 	_ = l.conn.SetDeadline(longAgo) // see arm
-}
-
-// drained says whether TLS has nothing in store: an end that came together with the last answer is not in the socket any more.
-// Arm the line afterwards.
-func (l *line) drained() bool {
-	secured, ok := l.conn.(*tls.Conn)
-	if !ok {
-		return true
-	}
-	if secured.SetReadDeadline(longAgo) != nil {
-		return false
-	}
-	var one [1]byte
-	n, err := secured.Read(one[:])
-	return n == 0 && timedOut(err)
-}
-
-// alive says whether the platform has neither hung up nor spoken since the last answer. The line must be armed.
-func (l *line) alive() bool {
-	if l.socket == nil {
-		return true
-	}
-	l.dead = true
-	return l.socket.Read(l.look) == nil && !l.dead
-}
-
-// peek looks into the socket without waiting. Silence is what we want.
-func (l *line) peek(fd uintptr) bool {
-	var one [1]byte
-	_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-	l.dead = err != syscall.EAGAIN
-	return true
 }
 
 func (l *line) close() { _ = l.conn.Close() } // of no use any more, whatever it says

@@ -158,7 +158,7 @@ func judgeDial(why reason, checked bool) verdict {
 	switch why {
 	case succeeded:
 		return good
-	case cancelled, unreachable, platformTLS:
+	case cancelled, unreachable, platformTLS, spokeFirst:
 		return unclear
 	case slow:
 		if checked {
@@ -175,7 +175,7 @@ func judgeDial(why reason, checked bool) verdict {
 // clear answer is a proxy that works.
 func judgeCheck(why reason, named bool) verdict {
 	switch {
-	case why == succeeded, !named && (why == unreachable || why == platformTLS):
+	case why == succeeded, !named && (why == unreachable || why == platformTLS || why == spokeFirst):
 		return good
 	case why == cancelled:
 		return unclear

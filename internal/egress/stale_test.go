@@ -33,23 +33,18 @@ func (m mortal) Write(p []byte) (int, error) {
 // one of the same proxy, or on another proxy's if that is gone too.
 func TestAWriteSurvivesADeadConnection(t *testing.T) {
 	t.Parallel()
+	if !owned() {
+		return // Do keeps no connection
+	}
 	for name, c := range map[string]struct {
 		regions string
-		gone    bool      // the proxy goes with the connection
-		body    io.Reader // can be had again only if it is a strings.Reader
-		cookie  string
+		gone    bool // the proxy goes with the connection
 		want    string
 	}{
-		"a body that can be had again":   {"us=http://good:1", false, strings.NewReader("hello"), "a=1", "1 hello"},
-		"a body that cannot":             {"us=http://good:1", false, io.MultiReader(strings.NewReader("hello")), strings.Repeat("a", 8<<10), "1 hello"},
-		"its proxy is gone too":          {"us=http://good:1,http://good:2", true, strings.NewReader("hello"), "a=1", "1 hello"},
-		"its proxy is gone, body cannot": {"us=http://good:1,http://good:2", true, io.MultiReader(strings.NewReader("hello")), strings.Repeat("a", 8<<10), "1 hello"},
-		"no other proxy":                 {"us=http://good:1", true, strings.NewReader("hello"), "a=1", ""},
-		"it may have been sent":          {"us=http://good:1", false, io.MultiReader(strings.NewReader("hello")), "a=1", ""},
+		"the connection alone":  {"us=http://good:1", false, "1 hello"},
+		"its proxy is gone too": {"us=http://good:1,http://good:2", true, "1 hello"},
+		"no other proxy":        {"us=http://good:1", true, ""},
 	} {
-		if _, again := c.body.(*strings.Reader); owned() && !again {
-			continue // it is not in memory
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -74,10 +69,8 @@ func TestAWriteSurvivesADeadConnection(t *testing.T) {
 				})
 				must(t, s.get(t, "/", egress.Limits{}))
 				dead.Store(true)
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://plain.test", c.body)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://plain.test", strings.NewReader("hello"))
 				must(t, err)
-				req.ContentLength = 5
-				req.Header.Set("Cookie", c.cookie)
 				got, err := send(s.Client(egress.Identity{Region: "us", Account: "acct_1"}, s.origins), req, egress.Limits{})
 				if got != c.want || (err == nil) != (c.want != "") {
 					t.Errorf("%q, %v", got, err)

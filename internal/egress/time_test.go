@@ -272,8 +272,8 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 			time.Sleep(wait)
 			must(t, s.get(t, "/", egress.Limits{}))
 		}
-		if n := s.dials.Load(); n != 2 {
-			t.Errorf("%d connections, want 2", n)
+		if n, want := s.dials.Load(), connections(4, 2); n != want {
+			t.Errorf("%d connections, want %d", n, want)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // Envelope is an event in full: what callers receive, over whichever way.
@@ -28,11 +29,11 @@ type Meta struct {
 	Sandbox               bool
 	// UpstreamAt is when it happened by the platform's clock, zero if unknown.
 	UpstreamAt time.Time
+	// Purged means that the account was deleted: the envelope has no data.
+	Purged bool
 }
 
 const (
-	// timeForm has a fixed width, so that texts sort as times do.
-	timeForm = "2006-01-02T15:04:05.000Z"
 	// MaxData bounds what an event tells, in bytes. Of a larger one only its size is told; the platform still has the rest.
 	MaxData = 240 << 10
 	// AroundData is about as much as an envelope has besides.
@@ -49,9 +50,11 @@ func AppendEnvelope(to []byte, e *Envelope) []byte {
 	to = append(to, `,"accountId":`...)
 	to = appendNullable(to, e.Account)
 	to = append(to, `,"ts":"`...)
-	to = e.At.UTC().AppendFormat(to, timeForm)
+	to = stamp.Append(to, e.At)
 	to = append(to, `","data":`...)
 	switch {
+	case e.Meta.Purged:
+		to = append(to, `null`...)
 	case len(e.Data) > MaxData:
 		to = append(to, `{"truncated":true,"sizeBytes":`...)
 		to = append(strconv.AppendInt(to, int64(len(e.Data)), 10), '}')
@@ -81,9 +84,13 @@ func AppendEnvelope(to []byte, e *Envelope) []byte {
 		to = append(to, `null`...)
 	} else {
 		to = append(to, '"')
-		to = append(e.Meta.UpstreamAt.UTC().AppendFormat(to, timeForm), '"')
+		to = append(stamp.Append(to, e.Meta.UpstreamAt), '"')
 	}
-	return append(to, `,"schema":1}}`...)
+	to = append(to, `,"schema":1`...)
+	if e.Meta.Purged {
+		to = append(to, `,"purged":true`...)
+	}
+	return append(to, `}}`...)
 }
 
 func appendNullable(to []byte, text string) []byte {

@@ -51,6 +51,8 @@ type Head struct {
 	Epoch int64
 	// Closed means that the account was disconnected: nothing follows.
 	Closed bool
+	// Purged means that the account was deleted: what its events said is gone, and nothing of the platform's is stored any more.
+	Purged bool
 }
 
 // HeadRow is a head and whose it is.
@@ -76,7 +78,7 @@ type Store struct {
 }
 
 // New makes the service.
-func New(d Deps) *Store { return &Store{Deps: d, days: postgres.NewDays(d.DB, "event")} }
+func New(d Deps) *Store { return &Store{Deps: d, days: postgres.NewDays(d.DB, "event", d.Log)} }
 
 // MaxDays is the longest that an event can be read; the plans allow as long or shorter.
 const MaxDays = 30

@@ -23,6 +23,19 @@ SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::bigint AS horizo
 -- name: Head :one
 SELECT * FROM event_source WHERE org_id = @org_id AND source = @source;
 
+-- name: HeadsAmong :many
+SELECT * FROM event_source WHERE org_id = @org_id AND source = ANY (@sources::text[]);
+
+-- name: OldestBehind :many
+-- When the first event behind a place of each source was stored.
+SELECT s.source::text AS source, e.at
+FROM (SELECT unnest(@sources::text[]) AS source, unnest(@seqs::bigint[]) AS seq) s
+CROSS JOIN LATERAL (
+    SELECT event.at FROM event
+    WHERE event.org_id = @org_id AND event.source = s.source AND event.seq > s.seq AND event.at >= @since
+    ORDER BY event.seq LIMIT 1
+) e;
+
 -- name: HeadsOf :many
 -- tenant: the writer of a bucket loads whoever's sources it meets; the records name their orgs
 SELECT * FROM event_source WHERE source = ANY (@sources::text[]);
@@ -73,13 +86,32 @@ FROM (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@epochs::bigint[]) A
     unnest(@positions::bigint[]) AS committed) n
 WHERE event_bucket.bucket = n.bucket AND event_bucket.epoch = n.epoch;
 
--- name: SaveHeads :exec
+-- name: SaveHeads :execrows
 -- tenant: each row has its own org
-INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, watermark, epoch, closed)
+-- A source whose purge began since it was loaded is left alone: its writer must load it again.
+INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq)
 SELECT unnest(@org_ids::text[]), unnest(@sources::text[]), unnest(@buckets::smallint[]), unnest(@seqs::bigint[]), unnest(@ats::timestamptz[]),
-    nullif(unnest(@watermarks::text[]), ''), unnest(@epochs::bigint[]), unnest(@closes::boolean[])
+    nullif(unnest(@watermarks::text[]), ''), unnest(@epochs::bigint[]), unnest(@closes::boolean[]), nullif(unnest(@purges::bigint[]), -1)
 ON CONFLICT (source) DO UPDATE SET last_seq = excluded.last_seq, last_at = excluded.last_at,
-    watermark = coalesce(nullif(excluded.watermark, ''), event_source.watermark), epoch = excluded.epoch, closed = excluded.closed;
+    watermark = coalesce(nullif(excluded.watermark, ''), event_source.watermark), epoch = excluded.epoch, closed = excluded.closed
+WHERE (event_source.purged_seq IS NULL) = (excluded.purged_seq IS NULL);
+
+-- name: BeginPurge :one
+INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, purged_seq) VALUES (@org_id, @source, @bucket, 0, @at, 0)
+ON CONFLICT (source) DO UPDATE SET purged_seq = coalesce(event_source.purged_seq, 0), watermark = NULL
+WHERE event_source.org_id = excluded.org_id
+RETURNING purged_seq;
+
+-- name: ToPurge :many
+SELECT at, seq, id, kind FROM event WHERE org_id = @org_id AND source = @source AND seq > @after ORDER BY seq LIMIT @max_rows;
+
+-- name: PurgeEvents :exec
+UPDATE event SET upstream_id = '', body = n.body
+FROM (SELECT unnest(@seqs::bigint[]) AS seq, unnest(@ats::timestamptz[]) AS at, unnest(@bodies::bytea[]) AS body) n
+WHERE event.org_id = @org_id AND event.source = @source AND event.seq = n.seq AND event.at = n.at;
+
+-- name: MovePurge :exec
+UPDATE event_source SET purged_seq = @purged_seq WHERE org_id = @org_id AND source = @source;
 
 -- name: Transaction :one
 SELECT (pg_current_xact_id()::text::bigint)::bigint AS tx;

@@ -73,7 +73,7 @@ func ReadRecord(data []byte) (Record, error) {
 			*into, rest, ok = readInt(rest)
 		}
 	}
-	if !ok {
+	if !ok || !validText(org) || !validText(r.Source) || !validText(r.Kind) {
 		return Record{}, errRecord
 	}
 	if r.Org = id.Org(org); at != 0 {

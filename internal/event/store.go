@@ -86,6 +86,40 @@ func (s *Store) Head(ctx context.Context, org id.Org, source string) (Head, erro
 	return headOf(&row).Head, nil
 }
 
+// HeadsAmong is where sources of an org stand. Those without an event are left out.
+func (s *Store) HeadsAmong(ctx context.Context, org id.Org, sources []string) (map[string]Head, error) {
+	rows, err := db.New(s.DB.Pool()).HeadsAmong(ctx, db.HeadsAmongParams{OrgID: org, Sources: sources})
+	if err != nil {
+		return nil, fmt.Errorf("read where %d sources of %s stand: %w", len(sources), org, err)
+	}
+	heads := make(map[string]Head, len(rows))
+	for _, row := range headsOf(rows) {
+		heads[row.Source] = row.Head
+	}
+	return heads, nil
+}
+
+// OldestBehind is when the first event behind a place of each source was stored. behind has the sequence numbers, since is from when on
+// events are looked for. A source without such an event is left out.
+func (s *Store) OldestBehind(ctx context.Context, org id.Org, behind map[string]int64, since time.Time) (map[string]time.Time, error) {
+	if len(behind) == 0 {
+		return map[string]time.Time{}, nil
+	}
+	p := db.OldestBehindParams{OrgID: org, Since: since}
+	for source, seq := range behind {
+		p.Sources, p.Seqs = append(p.Sources, source), append(p.Seqs, seq)
+	}
+	rows, err := db.New(s.DB.Pool()).OldestBehind(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("read the oldest events of %d sources: %w", len(behind), err)
+	}
+	oldest := make(map[string]time.Time, len(rows))
+	for _, row := range rows {
+		oldest[row.Source] = row.At
+	}
+	return oldest, nil
+}
+
 // Heads lists the sources of a bucket that have events newer than a time.
 func (s *Store) Heads(ctx context.Context, bucket int, changedAfter time.Time) ([]HeadRow, error) {
 	rows, err := db.New(s.DB.Pool()).HeadsChanged(ctx, db.HeadsChangedParams{Bucket: int16(bucket), ChangedAfter: changedAfter})
@@ -105,14 +139,23 @@ func headsOf(rows []db.EventSource) []HeadRow {
 
 func headOf(r *db.EventSource) HeadRow {
 	return HeadRow{r.OrgID, r.Source, Head{
-		LastSeq: r.LastSeq, LastAt: r.LastAt, Watermark: r.Watermark.String, Known: r.Watermark.Valid, Epoch: r.Epoch, Closed: r.Closed,
+		LastSeq: r.LastSeq, LastAt: r.LastAt, Watermark: platformID(r.Watermark.String), Known: r.Watermark.Valid, Epoch: r.Epoch, Closed: r.Closed, Purged: r.PurgedSeq.Valid,
 	}}
 }
 
 // SetWatermark says from where on a source's frames are wanted. One that has a watermark keeps it.
 func (s *Store) SetWatermark(ctx context.Context, org id.Org, source, watermark string) error {
-	err := db.New(s.DB.Pool()).SetWatermark(ctx, db.SetWatermarkParams{
-		OrgID: org, Source: source, Bucket: int16(Bucket(source)), At: s.Now(), Watermark: pgtype.Text{String: watermark, Valid: true},
+	return s.setWatermark(ctx, s.DB.Pool(), org, source, watermark)
+}
+
+// SetWatermarkIn is SetWatermark within a transaction.
+func (s *Store) SetWatermarkIn(ctx context.Context, tx postgres.Tx, org id.Org, source, watermark string) error {
+	return s.setWatermark(ctx, tx, org, source, watermark)
+}
+
+func (s *Store) setWatermark(ctx context.Context, q db.DBTX, org id.Org, source, watermark string) error {
+	err := db.New(q).SetWatermark(ctx, db.SetWatermarkParams{
+		OrgID: org, Source: source, Bucket: int16(Bucket(source)), At: s.Now(), Watermark: pgtype.Text{String: storable(watermark), Valid: true},
 	})
 	if err != nil {
 		return fmt.Errorf("set where %s begins: %w", source, err)
@@ -156,7 +199,10 @@ func (s *Store) SeqAt(ctx context.Context, org id.Org, source string, at time.Ti
 	return seq, nil
 }
 
-// Days that partitions are made back and ahead: a clock may be off, and a node may be down at midnight.
+// Time is what the database's clock says. Events are dated by it.
+func (s *Store) Time(ctx context.Context) (time.Time, error) { return s.DB.Now(ctx, s.DB.Pool()) }
+
+// Days that partitions are made back and ahead: a node may be down at midnight.
 const (
 	daysBack  = 1
 	daysAhead = 2
@@ -164,5 +210,6 @@ const (
 
 // Upkeep makes and drops partitions.
 func (s *Store) Upkeep(ctx context.Context) error {
-	return s.days.Upkeep(ctx, s.Now(), daysBack, daysAhead, MaxDays+1)
+	_, err := s.days.Upkeep(ctx, daysBack, daysAhead, MaxDays+1)
+	return err
 }

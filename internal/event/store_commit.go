@@ -13,6 +13,10 @@ import (
 // ErrFenced means that a newer lease has a bucket: whoever is told must let go of it, and has committed nothing.
 var ErrFenced = errors.New("another node has the bucket by now")
 
+// errPurgeBegan means that the events of a source are being purged since its head was loaded. Nothing was committed; the head must be
+// loaded again.
+var errPurgeBegan = errors.New("a source is being purged; load its head again")
+
 // Progress is how far a bucket of the log was taken over, under which lease.
 type Progress struct {
 	Bucket int
@@ -88,7 +92,7 @@ func (s *Store) Load(ctx context.Context, sources []string) ([]Recent, error) {
 	}
 	for _, m := range marks {
 		i := at[m.Source]
-		list[i].Marks = append(list[i].Marks, m.UpstreamID)
+		list[i].Marks = append(list[i].Marks, platformID(m.UpstreamID))
 	}
 	return list, nil
 }
@@ -131,12 +135,16 @@ func (s *Store) Commit(ctx context.Context, b *Batch) (stored int64, err error) 
 		rows.Text(e.Source)
 		rows.Text(string(e.ID))
 		rows.Text(e.Kind)
-		rows.Text(e.Mark)
+		rows.Text(storable(e.Mark))
 		rows.Bytes(e.Body)
 	}
 	err = s.commit(ctx, b, rows, &stored)
 	if postgres.MissingDay(err) {
-		if err := s.Upkeep(ctx); err != nil {
+		days := make([]postgres.Day, len(b.Events))
+		for i := range b.Events {
+			days[i] = postgres.DayOf(b.Events[i].At)
+		}
+		if err := s.days.Make(ctx, days...); err != nil {
 			return 0, err
 		}
 		err = s.commit(ctx, b, rows, &stored)
@@ -159,8 +167,12 @@ func (s *Store) commit(ctx context.Context, b *Batch, rows *postgres.Rows, store
 			}
 		}
 		if len(b.Heads) > 0 {
-			if err := q.SaveHeads(ctx, headParams(b.Heads)); err != nil {
+			saved, err := q.SaveHeads(ctx, headParams(b.Heads))
+			if err != nil {
 				return fmt.Errorf("save heads: %w", err)
+			}
+			if int(saved) != len(b.Heads) {
+				return errPurgeBegan
 			}
 		}
 		if rows.Len() == 0 {
@@ -200,12 +212,15 @@ func headParams(heads []HeadRow) db.SaveHeadsParams {
 	n := len(heads)
 	p := db.SaveHeadsParams{
 		OrgIds: make([]string, n), Sources: make([]string, n), Buckets: make([]int16, n), Seqs: make([]int64, n), Ats: make([]time.Time, n),
-		Watermarks: make([]string, n), Epochs: make([]int64, n), Closes: make([]bool, n),
+		Watermarks: make([]string, n), Epochs: make([]int64, n), Closes: make([]bool, n), Purges: make([]int64, n),
 	}
 	for i := range heads {
 		h := &heads[i]
 		p.OrgIds[i], p.Sources[i], p.Buckets[i] = string(h.Org), h.Source, int16(Bucket(h.Source))
-		p.Seqs[i], p.Ats[i], p.Watermarks[i], p.Epochs[i], p.Closes[i] = h.LastSeq, h.LastAt, h.Watermark, h.Epoch, h.Closed
+		p.Seqs[i], p.Ats[i], p.Watermarks[i], p.Epochs[i] = h.LastSeq, h.LastAt, storable(h.Watermark), h.Epoch
+		if p.Closes[i], p.Purges[i] = h.Closed, -1; h.Purged { // -1 is null
+			p.Purges[i] = 0
+		}
 	}
 	return p
 }

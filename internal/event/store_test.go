@@ -315,3 +315,33 @@ func TestReadingASourceUsesItsKey(t *testing.T) {
 	holds(t, strings.Join(plan, "\n"), "rows=100 ", true)
 	holds(t, strings.Join(plan, "\n"), "rows=4995 ", false)
 }
+
+// A node whose clock is more than a month ahead drops nothing and makes no days of its own; what it stores by its own clock all the same
+// finds a place.
+func TestWrongClockDropsNoEvents(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	today := postgres.DayOf(time.Now())
+	days := postgres.NewDays(r.DB, "event", slog.New(slog.DiscardHandler))
+	for n := range postgres.Day(event.MaxDays) {
+		must(t, days.Make(t.Context(), today-n))
+	}
+	count := func() (n int) {
+		t.Helper()
+		must(t, r.DB.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_inherits WHERE inhparent = 'event'::regclass").Scan(&n))
+		return n
+	}
+	before := count()
+	ahead := func() time.Time { return time.Now().UTC().AddDate(0, 0, 34) }
+	wrong := event.New(event.Deps{DB: r.DB, Log: slog.New(slog.DiscardHandler), Now: ahead})
+	must(t, wrong.Upkeep(t.Context()))
+	if after := count(); after != before {
+		t.Errorf("%d days became %d", before, after)
+	}
+	source := string(id.New[id.Account]())
+	b := r.events(r.org, source, 1, 2, ahead().Truncate(time.Microsecond))
+	b.Buckets = []event.Progress{r.claim(source, 1)}
+	if _, err := wrong.Commit(t.Context(), &b); err != nil {
+		t.Error(err)
+	}
+}

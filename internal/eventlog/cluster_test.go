@@ -17,6 +17,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/eventlog"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/proof"
 )
 
 // writers publish numbered records by a Batcher, each writer in order, until they are told to stop.
@@ -340,7 +341,7 @@ func TestWithoutAServer(t *testing.T) {
 	if err := log.Publish(t.Context(), 1, "b", []byte("b")); err == nil {
 		t.Error("published to nobody")
 	}
-	if took := time.Since(start); took < 600*time.Millisecond || took > 10*time.Second {
+	if took := time.Since(start); took < 600*time.Millisecond || proof.Running() && took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	if _, err := log.State(t.Context(), 1); err == nil {

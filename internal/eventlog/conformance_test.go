@@ -85,3 +85,40 @@ func TestPostgresDoesWhatALogDoes(t *testing.T) {
 		}
 	})
 }
+
+// A node that takes over all buckets learns the state of the log with one question per stream, not one per bucket.
+func TestStatesAskEachStreamOnce(t *testing.T) {
+	t.Parallel()
+	const streams = 4
+	server := testenv.PrivateJetStream(t)
+	log := open(t, eventlog.Config{URL: server.URL, Streams: streams})
+	all := make([]int, 256)
+	for i := range all {
+		all[i] = i
+	}
+	if _, err := log.States(t.Context(), all); err != nil { // makes the streams
+		t.Fatal(err)
+	}
+	observer, err := nats.Connect(server.URL.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(observer.Close)
+	asked, err := observer.SubscribeSync("$JS.API.STREAM.INFO.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := observer.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	states, err := log.States(t.Context(), all)
+	if err != nil || len(states) != len(all) {
+		t.Fatalf("%d states (%v)", len(states), err)
+	}
+	if err := observer.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := asked.Pending(); err != nil || n != streams {
+		t.Fatalf("%d questions for %d streams (%v)", n, streams, err)
+	}
+}

@@ -45,6 +45,8 @@ type Log interface {
 	Read(ctx context.Context, after map[int]uint64) (Reader, error)
 	// State is asked of the part of the log that a bucket is in, and makes that part if it is not there.
 	State(ctx context.Context, bucket int) (State, error)
+	// States is State for many buckets, in as few questions as the log needs.
+	States(ctx context.Context, buckets []int) (map[int]State, error)
 }
 
 // Reader follows buckets. It is for one goroutine.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 )
 
 // JetStream is the log on NATS. Streams are called EVT_00, EVT_01 and so on, and the subject of a bucket is evt.<bucket>.
@@ -138,6 +139,42 @@ func (l *JetStream) State(ctx context.Context, bucket int) (State, error) {
 		return State{}, fmt.Errorf("state of the event log: %w", err)
 	}
 	return State{Epoch: epochOf(info), First: max(info.State.FirstSeq, 1), Last: info.State.LastSeq}, nil
+}
+
+// statesAtOnce bounds how many streams are asked for their state at the same time.
+const statesAtOnce = 16
+
+// States is part of Log. Buckets of one stream share its state, so each stream is asked once.
+func (l *JetStream) States(ctx context.Context, buckets []int) (map[int]State, error) {
+	first := map[*stream]int{}
+	for _, bucket := range buckets {
+		if _, asked := first[l.streamOf(bucket)]; !asked {
+			first[l.streamOf(bucket)] = bucket
+		}
+	}
+	var (
+		asking errgroup.Group
+		mu     sync.Mutex
+		found  = make(map[*stream]State, len(first))
+	)
+	asking.SetLimit(statesAtOnce)
+	for s, bucket := range first {
+		asking.Go(func() error {
+			state, err := l.State(ctx, bucket)
+			mu.Lock()
+			defer mu.Unlock()
+			found[s] = state
+			return err
+		})
+	}
+	if err := asking.Wait(); err != nil {
+		return nil, err
+	}
+	states := make(map[int]State, len(buckets))
+	for _, bucket := range buckets {
+		states[bucket] = found[l.streamOf(bucket)]
+	}
+	return states, nil
 }
 
 func (l *JetStream) info(ctx context.Context, s *stream) (*jetstream.StreamInfo, error) {

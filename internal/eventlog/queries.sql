@@ -14,8 +14,13 @@ INSERT INTO eventlog_bucket (bucket) SELECT b::integer FROM unnest(@buckets::int
 -- name: Heads :many
 SELECT bucket, last, epoch::text AS epoch FROM eventlog_bucket WHERE bucket = ANY (@buckets::integer[]);
 
--- name: First :one
-SELECT coalesce(min(seq), 0)::bigint FROM eventlog_entry WHERE bucket = @bucket;
+-- name: Firsts :many
+-- The oldest entry of each bucket that has one.
+SELECT b.bucket::integer AS bucket, e.seq AS first
+FROM unnest(@buckets::integer[]) AS b (bucket)
+CROSS JOIN LATERAL (
+    SELECT seq FROM eventlog_entry WHERE eventlog_entry.bucket = b.bucket ORDER BY eventlog_entry.seq LIMIT 1
+) e;
 
 -- name: Read :many
 -- Buckets take turns: a busy one does not keep the others waiting.

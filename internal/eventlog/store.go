@@ -48,19 +48,34 @@ func (p *Postgres) Publish(ctx context.Context, bucket int, id string, data []by
 
 // State is part of Log.
 func (p *Postgres) State(ctx context.Context, bucket int) (State, error) {
-	heads, err := p.heads(ctx, []int32{int32(bucket)}, true)
+	states, err := p.States(ctx, []int{bucket})
+	return states[bucket], err
+}
+
+// States is part of Log.
+func (p *Postgres) States(ctx context.Context, buckets []int) (map[int]State, error) {
+	numbers := make([]int32, len(buckets))
+	for i, bucket := range buckets {
+		numbers[i] = int32(bucket)
+	}
+	heads, err := p.heads(ctx, numbers, true)
 	if err != nil {
-		return State{}, err
+		return nil, err
 	}
-	h := heads[bucket]
-	first, err := p.queries().First(ctx, int32(bucket))
+	states := make(map[int]State, len(heads))
+	for bucket, h := range heads {
+		states[bucket] = State{Epoch: h.epoch, First: h.last + 1, Last: h.last}
+	}
+	firsts, err := p.queries().Firsts(ctx, numbers)
 	if err != nil {
-		return State{}, fmt.Errorf("state of the event log: %w", err)
+		return nil, fmt.Errorf("state of the event log: %w", err)
 	}
-	if first == 0 {
-		first = int64(h.last) + 1
+	for _, f := range firsts {
+		state := states[int(f.Bucket)]
+		state.First = uint64(f.First)
+		states[int(f.Bucket)] = state
 	}
-	return State{Epoch: h.epoch, First: uint64(first), Last: h.last}, nil
+	return states, nil
 }
 
 // head is the end of a bucket.

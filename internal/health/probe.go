@@ -36,11 +36,23 @@ func (h *Health) work(ctx context.Context, ref account.Ref) {
 func (h *Health) giveBack(ctx context.Context, ref account.Ref) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	now := h.Now()
-	if err := h.Accounts.Probe(ctx, ref, &now); err != nil {
+	if err := h.later(ctx, ref, 0); err != nil {
 		h.Log.LogAttrs(ctx, slog.LevelWarn, "account not given back", slog.String("account", string(ref.Account)), slog.Any("error", err))
 	}
 }
+
+// later has an account looked at again a while from now.
+func (h *Health) later(ctx context.Context, ref account.Ref, wait time.Duration) error {
+	now, err := h.Accounts.Time(ctx)
+	if err != nil {
+		return err
+	}
+	at := now.Add(wait)
+	return h.Accounts.Probe(ctx, ref, &at)
+}
+
+// notNow is when an account is looked at again that cannot be probed.
+const notNow = 15 * time.Minute
 
 // examine does what is due for an account, and says what it found.
 func (h *Health) examine(ctx context.Context, ref account.Ref) (found, error) {
@@ -57,8 +69,7 @@ func (h *Health) examine(ctx context.Context, ref account.Ref) (found, error) {
 	case err != nil && a.State != account.Reauthenticating:
 		return "", err
 	case o.SuspendedAt != nil: // its sessions are kept, and not used
-		at := h.Now().Add(15 * time.Minute)
-		return "", h.Accounts.Probe(ctx, ref, &at)
+		return "", h.later(ctx, ref, notNow)
 	case a.State == account.Reauthenticating:
 		return "", h.reauthenticate(ctx, a)
 	case !probed(a.State):
@@ -66,8 +77,7 @@ func (h *Health) examine(ctx context.Context, ref account.Ref) (found, error) {
 	}
 	driver, ok := h.Drivers(a.Environment)
 	if !ok {
-		at := h.Now().Add(15 * time.Minute)
-		return "", h.Accounts.Probe(ctx, ref, &at)
+		return "", h.later(ctx, ref, notNow)
 	}
 	a, f, err := h.look(ctx, driver, a, session)
 	if err != nil {
@@ -149,8 +159,12 @@ func (h *Health) cool(ctx context.Context, a account.Account, pause time.Duratio
 
 // settle writes down what was found.
 func (h *Health) settle(ctx context.Context, a account.Account, f finding) error {
-	until, listener := h.Accounts.AwaitsListener(a, h.Now())
-	v := decide(a, f, awaited{listener, until}, h.Now())
+	now, err := h.Accounts.Time(ctx)
+	if err != nil {
+		return err
+	}
+	until, listener := h.Accounts.AwaitsListener(a, now)
+	v := decide(a, f, awaited{listener, until}, now)
 	cause := account.Cause{On: v.on, Reason: f.reason, About: &a, Probed: true, TroubledAt: v.health.TroubledAt}
 	if v.on == "" {
 		a.Health = v.health
@@ -178,8 +192,7 @@ func (h *Health) trigger(ctx context.Context, a account.Account, c account.Cause
 	_, err := h.Accounts.Trigger(ctx, system, a.Org, a.ID, c)
 	switch {
 	case errors.Is(err, account.ErrStale), errors.Is(err, account.ErrIllegal):
-		at := h.Now().Add(confirmAgain)
-		return h.Accounts.Probe(ctx, account.Ref{Org: a.Org, Account: a.ID}, &at)
+		return h.later(ctx, account.Ref{Org: a.Org, Account: a.ID}, confirmAgain)
 	case errors.Is(err, problem.AccountNotFound.New("")):
 		return nil
 	}
@@ -199,7 +212,10 @@ const (
 // person.
 func (h *Health) lost(ctx context.Context, a account.Account, f finding) error {
 	cause := account.Cause{On: account.SessionLost, Reason: f.reason, About: &a, Probed: true}
-	now := h.Now()
+	now, err := h.Accounts.Time(ctx)
+	if err != nil {
+		return err
+	}
 	at, can := a.NextReauth(now)
 	if !can || a.State == account.Restricted {
 		return h.trigger(ctx, a, cause)
@@ -218,7 +234,11 @@ func (h *Health) lost(ctx context.Context, a account.Account, f finding) error {
 
 // reauthenticate looks after an account whose sign-in is due: not begun yet, or begun by somebody who never came back.
 func (h *Health) reauthenticate(ctx context.Context, a account.Account) error {
-	now, ref := h.Now(), account.Ref{Org: a.Org, Account: a.ID}
+	now, err := h.Accounts.Time(ctx)
+	if err != nil {
+		return err
+	}
+	ref := account.Ref{Org: a.Org, Account: a.ID}
 	if until, held := a.ReauthUntil(now); held {
 		return h.Accounts.Probe(ctx, ref, &until)
 	}
@@ -229,8 +249,7 @@ func (h *Health) reauthenticate(ctx context.Context, a account.Account) error {
 	if at.After(now) {
 		return h.Accounts.Probe(ctx, ref, &at)
 	}
-	err := h.Reauthenticate(ctx, a.Org, a.ID)
-	if err == nil {
+	if err = h.Reauthenticate(ctx, a.Org, a.ID); err == nil {
 		return nil
 	}
 	if errors.Is(err, problem.CredentialsMissing.New("")) {

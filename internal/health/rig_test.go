@@ -123,7 +123,7 @@ func (r *rig) connect(persona string, remember bool) (account.Account, string) {
 	c := r.Connected(r.Org(), who.ID)
 	c.Identity, c.Session, c.SessionExpiresAt = who, *step.Session, step.Session.ExpiresAt(r.Catalog)
 	if remember {
-		c.Credentials = &account.Credentials{Email: secret.New(login), Password: secret.New("good")}
+		c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New(login), Password: secret.New("good")}
 	}
 	a := r.Connect(c)
 	r.forget()

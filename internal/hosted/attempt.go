@@ -29,7 +29,7 @@ func (v *visit) findAttempt() (View, bool) {
 		return View{}, false
 	}
 	v.ofAttempt(a)
-	return a, true
+	return a, !v.suspended(a.Org)
 }
 
 // ofAttempt sets whose page it is.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
@@ -26,7 +27,7 @@ func TestInABrowser(t *testing.T) {
 	})
 	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
 	log := &lines{}
-	node := testenv.Processes(t, 1, testenv.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL()), Log: log})[0]
+	node := testnode.Processes(t, 1, testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL()), Log: log})[0]
 	org := node.NewOrg(t, map[string]int{"connectAttemptsPerHour": -1, "maxAccounts": -1, "callsPerMinute": -1})
 	person := exec.CommandContext(t.Context(), "node", "testdata/browse.mjs", shots)
 	person.Env = append(os.Environ(), "BASE_URL="+node.URL, "API_KEY="+org.Key)

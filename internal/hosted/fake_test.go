@@ -376,6 +376,20 @@ func (w *world) Disconnect(_ context.Context, by audit.By, _ id.Org, account id.
 	return nil
 }
 
+func (w *world) Reconnect(_ context.Context, by audit.By, _ id.Org, account id.Account) (session.Session, secret.String, error) {
+	w.mu.Lock()
+	w.acts = append(w.acts, did{by: by})
+	for t, s := range w.sessions {
+		if s.Account == account && !s.Status.Over() {
+			w.mu.Unlock()
+			return *s, secret.New(t), nil
+		}
+	}
+	w.mu.Unlock()
+	t, s := w.open(session.Session{Account: account})
+	return *s, secret.New(t), nil
+}
+
 // keys derives what links are made with.
 type keys struct{}
 

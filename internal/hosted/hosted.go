@@ -129,6 +129,8 @@ func (h *Hosted) routes() {
 		"GET /a/{token}/events": {"connectAttemptEvents", (*visit).streamAttempt},
 		"GET /a/{token}/state":  {"connectAttemptState", (*visit).pollAttempt},
 		"GET /a/{token}/qr.svg": {"connectAttemptQR", (*visit).getQR},
+		"GET /r/{token}":        {"connectReconnect", (*visit).getReconnect},
+		"POST /r/{token}":       {"connectReconnectAct", (*visit).postReconnect},
 		"GET /manage/{token}":   {"connectManage", (*visit).getManage},
 		"POST /manage/{token}":  {"connectManageAct", (*visit).postManage},
 		"GET /connect/privacy":  {"connectPrivacy", (*visit).getPrivacy},
@@ -143,7 +145,7 @@ func (h *Hosted) routes() {
 // Before puts the pages in front of another handler of the same listener.
 func (h *Hosted) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, prefix := range []string{"/s/", "/a/", "/manage/", "/connect/", "/connect.js"} {
+		for _, prefix := range []string{"/s/", "/a/", "/r/", "/manage/", "/connect/", "/connect.js"} {
 			if strings.HasPrefix(r.URL.Path, prefix) {
 				h.ServeHTTP(w, r)
 				return

@@ -139,7 +139,7 @@ func (v *visit) streamAttempt() {
 		next, err := v.Attempts.Wait(v.r.Context(), a.Token, a.Version, beat)
 		text := ": alive\n\n"
 		switch {
-		case err != nil:
+		case err != nil, next.Org.Suspended:
 			return // the browser asks again, and gets the page that says what is wrong
 		case next.Version != a.Version:
 			text = v.event(next)

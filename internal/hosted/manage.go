@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -9,13 +10,13 @@ import (
 )
 
 // findAccount reads whose connection the link is about; false means that the page is answered.
-func (v *visit) findAccount() (id.Org, id.Account, bool) {
+func (v *visit) findAccount(read func(ctx context.Context, token string) (id.Org, id.Account, error)) (id.Org, id.Account, bool) {
 	if v.guessing() {
 		return "", "", false
 	}
 	ctx, cancel := v.context()
 	defer cancel()
-	org, account, err := v.Links.Read(ctx, v.r.PathValue("token"))
+	org, account, err := read(ctx, v.r.PathValue("token"))
 	if err != nil {
 		v.trouble(err)
 		return "", "", false
@@ -31,7 +32,7 @@ func (v *visit) findAccount() (id.Org, id.Account, bool) {
 
 // getManage shows a creator what an org may do with the account.
 func (v *visit) getManage() {
-	org, account, ok := v.findAccount()
+	org, account, ok := v.findAccount(v.Links.Read)
 	if !ok {
 		return
 	}
@@ -55,7 +56,7 @@ func (v *visit) getManage() {
 
 // postManage ends the connection.
 func (v *visit) postManage() {
-	org, account, ok := v.findAccount()
+	org, account, ok := v.findAccount(v.Links.Read)
 	if !ok {
 		return
 	}

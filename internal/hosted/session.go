@@ -30,7 +30,7 @@ func (v *visit) findSession() bool {
 	}
 	v.session = &s
 	v.known(o, s.Locale)
-	return true
+	return !v.suspended(o)
 }
 
 // current is the newest attempt of the session, or nil before the first.
@@ -145,7 +145,8 @@ func (v *visit) start(do string) {
 	s := Start{Session: *v.session, Kind: session.MobileApp}
 	if do == "start" {
 		s.Kind, s.Email, s.Password = session.Credentials, secret.New(email), password
-		s.Remember = v.session.Remember == session.RememberAlways || v.session.Remember == session.RememberAsk && v.r.PostFormValue("remember") == "yes"
+		remember := v.session.Remember == session.RememberAlways || v.session.Remember == session.RememberAsk && v.r.PostFormValue("remember") == "yes"
+		s.Remember = &remember
 	}
 	switch {
 	case !v.session.Offers(s.Kind) || v.session.Status.Over():
@@ -184,15 +185,31 @@ func (v *visit) started(err error, email string) {
 	case problem.ConnectUnavailable.Code, problem.EgressUnavailable.Code:
 		v.showStart("failed.upstream_unavailable", "", email)
 	case problem.OrgSuspended.Code:
-		v.showStart("failed.org_suspended", "", email)
+		v.showSuspended()
 	default:
 		v.trouble(err)
 	}
 }
 
+// remembers says whether the box to keep the password is ticked: as the creator left it, or as the account to reconnect has it.
+func (v *visit) remembers() bool {
+	switch {
+	case v.session.Remember != session.RememberAsk:
+		return false
+	case v.r.Method == http.MethodPost:
+		return v.r.PostFormValue("remember") == "yes"
+	case v.session.Account == "":
+		return false
+	}
+	ctx, cancel := v.context()
+	defer cancel()
+	c, err := v.Connections.Connection(ctx, v.session.Org, v.session.Account)
+	return err == nil && c.Remembered
+}
+
 // showStart is the form. The password is never in it again.
 func (v *visit) showStart(wrong, field, email string) {
-	p := &page{visit: v, Bar: 1, Field: field, Email: email, Return: v.leave("cancelled")}
+	p := &page{visit: v, Bar: 1, Field: field, Email: email, Return: v.leave("cancelled"), Remember: v.remembers()}
 	status := http.StatusOK
 	if wrong != "" {
 		status = http.StatusUnprocessableEntity

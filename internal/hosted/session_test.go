@@ -57,7 +57,7 @@ func TestWhatIsTypedGoesToTheStartWithTheConsent(t *testing.T) {
 		t.Fatalf("%d starts", len(s.starts))
 	}
 	got := s.starts[0]
-	if got.Email.Reveal() != "ok@sandbox.test" || got.Password.Reveal() != " go od " || !got.Remember || got.Kind != "credentials" || got.Session.ID != it.ID {
+	if got.Email.Reveal() != "ok@sandbox.test" || got.Password.Reveal() != " go od " || !*got.Remember || got.Kind != "credentials" || got.Session.ID != it.ID {
 		t.Errorf("%q %q %+v", got.Email.Reveal(), got.Password.Reveal(), got)
 	}
 	c := got.Consent
@@ -67,7 +67,7 @@ func TestWhatIsTypedGoesToTheStartWithTheConsent(t *testing.T) {
 	// Other words are another consent.
 	token, _ = s.open(session.Session{Locale: "es"})
 	s.post("/s/"+token, "do", "start", "email", "ok@sandbox.test", "password", "good")
-	if other := s.starts[1]; other.Consent.TextHash == c.TextHash || other.Consent.Locale != "es" || other.Remember {
+	if other := s.starts[1]; other.Consent.TextHash == c.TextHash || other.Consent.Locale != "es" || *other.Remember {
 		t.Errorf("%+v", other)
 	}
 }
@@ -86,11 +86,12 @@ func TestWhatIsMissingIsToldAndThePasswordIsNotRepeated(t *testing.T) {
 	for refusal, want := range map[*problem.Error]string{
 		problem.QuotaExceeded.New("x"):      "Too many tries in the last hour",
 		problem.ConnectUnavailable.New("x"): "The platform is not answering right now",
-		problem.OrgSuspended.New("x"):       "Northlight cannot connect accounts right now",
 	} {
 		s.refuse = refusal
 		s.says(s.post(path, "do", "start", "email", "luna@example.com", "password", "good"), 422, want, "Connect your account")
 	}
+	s.refuse = problem.OrgSuspended.New("x")
+	s.says(s.post(path, "do", "start", "email", "luna@example.com", "password", "good"), 403, "Northlight cannot connect accounts right now")
 	if len(s.starts) != 0 {
 		t.Errorf("%d starts", len(s.starts))
 	}

@@ -16,6 +16,8 @@ type Org struct {
 	ID   id.Org
 	Name string
 	Page session.Page
+	// Suspended means that its pages for connecting are closed.
+	Suspended bool
 }
 
 // View is what a page may know of an attempt: masks and states, and nothing that signs in.
@@ -85,8 +87,9 @@ type Start struct {
 	// Kind is session.Credentials or session.MobileApp.
 	Kind            string
 	Email, Password secret.String
-	Remember        bool
-	Consent         session.Consent
+	// Remember is what becomes of the password; nil if none was entered.
+	Remember *bool
+	Consent  session.Consent
 }
 
 // sessions are the hosted sessions; *session.Sessions has it.
@@ -108,6 +111,8 @@ type Connection struct {
 	Since time.Time
 	// Remembered means that the password is kept to sign in again.
 	Remembered bool
+	// Lost means that the account has no session any more, and its creator must connect it again.
+	Lost bool
 }
 
 // connections are the accounts of manage links.
@@ -115,10 +120,13 @@ type connections interface {
 	// Connection reads an account; account-not-found once it is disconnected.
 	Connection(ctx context.Context, org id.Org, account id.Account) (Connection, error)
 	Disconnect(ctx context.Context, by audit.By, org id.Org, account id.Account) error
+	// Reconnect is the session in which an account is connected again, and its token: one that is open, or a new one.
+	Reconnect(ctx context.Context, by audit.By, org id.Org, account id.Account) (session.Session, secret.String, error)
 }
 
-// links makes and reads the tokens of manage links; *session.Links has it.
+// links makes and reads the tokens of manage and reconnect links; *session.Links has it.
 type links interface {
 	Make(ctx context.Context, org id.Org, account id.Account) (secret.String, error)
 	Read(ctx context.Context, token string) (id.Org, id.Account, error)
+	ReadReconnect(ctx context.Context, token string, now time.Time) (id.Org, id.Account, error)
 }

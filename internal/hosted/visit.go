@@ -70,6 +70,8 @@ type page struct {
 	Code codePage
 	// Email is what was typed before.
 	Email string
+	// Remember is whether the box to keep the password is ticked.
+	Remember bool
 	// Steps are those of signing in; Step is the one under way.
 	Steps []step
 	// Slow is the word on how long it takes.
@@ -207,6 +209,17 @@ func (v *visit) again(path string) {
 
 // showGone is the page of a link that does not work, whatever the reason.
 func (v *visit) showGone(status int) { v.show(status, "expired", &page{End: "error"}) }
+
+// suspended answers for a page of an org that is suspended, and reports whether it did.
+func (v *visit) suspended(o Org) bool {
+	if o.Suspended {
+		v.showSuspended()
+	}
+	return o.Suspended
+}
+
+// showSuspended is the page of an org that may not connect accounts now. It asks for nothing.
+func (v *visit) showSuspended() { v.show(http.StatusForbidden, "suspended", &page{End: "error"}) }
 
 // gone answers for addresses that no page has.
 func (v *visit) gone() { v.showGone(http.StatusNotFound) }

@@ -135,8 +135,8 @@ func (k *Keys) judge(ctx context.Context, r Request, hash []byte, found row) (*A
 	case found.state == stateDone:
 		return k.reveal(ctx, r.Org, found)
 	case found.lapsed:
-		return nil, problem.Internal.New("The first request with this Idempotency-Key broke off, and it is not known whether it was carried out. "+
-			"Read what happened before you send it again with a new key.").Retry(false).With("outcome", "unknown")
+		return nil, problem.Internal.New("The first request with this Idempotency-Key broke off, and it is not known whether it was carried out. " +
+			"Read what happened before you send it again with a new key.").InDoubt()
 	}
 	return nil, inProgress()
 }

@@ -66,7 +66,11 @@ func (w *batch) store(ctx context.Context) error {
 		return err
 	}
 	began := w.g.Now()
-	b, err := w.make(ctx, w.at(began))
+	now, err := w.g.Store.Time(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := w.make(ctx, w.at(now))
 	if err != nil {
 		return err
 	}
@@ -137,7 +141,7 @@ func (w *batch) make(ctx context.Context, at time.Time) (*event.Batch, error) {
 		touched[r.Source] = h
 		e := event.NewEvent{Mark: mark, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at, ID: id.New[id.Event](), Kind: r.Kind}}
 		start := len(bodies)
-		bodies = event.AppendEnvelope(bodies, envelope(&e.Stored, r, sandbox))
+		bodies = event.AppendEnvelope(bodies, envelope(&e.Stored, r, sandbox, h.Purged))
 		e.Body = bodies[start:len(bodies):len(bodies)]
 		b.Events = append(b.Events, e)
 	}
@@ -195,10 +199,14 @@ func (h *head) advance(r *arrival, mark string, at time.Time) {
 	h.Closed = r.Kind == event.KindDisconnected
 }
 
-func envelope(s *event.Stored, r *arrival, sandbox bool) *event.Envelope {
+// envelope is an event in full. Of a deleted account's events only the last one, that it was deleted, says more than that it happened.
+func envelope(s *event.Stored, r *arrival, sandbox, purged bool) *event.Envelope {
 	account := s.Source
 	if !strings.HasPrefix(account, "acct_") {
 		account = ""
+	}
+	if purged && s.Kind != event.KindDisconnected {
+		return &event.Envelope{ID: s.ID, Kind: s.Kind, Account: account, At: s.At, Seq: s.Seq, Meta: event.Meta{Sandbox: sandbox, Purged: true}}
 	}
 	return &event.Envelope{
 		ID: s.ID, Kind: s.Kind, Account: account, At: s.At, Seq: s.Seq, Data: r.Data,

@@ -114,6 +114,9 @@ func (h *head) late(r *arrival, mark string) bool {
 	if r.own != 0 {
 		return false // the outbox gives each once
 	}
+	if h.Purged {
+		return true // the account was deleted while the record was in the log
+	}
 	// One that cannot be asked for again is taken whoever brings it.
 	if r.Epoch < h.Epoch && r.Watermark != "" {
 		return true

@@ -141,7 +141,7 @@ func (r *rig) await(source string, n int) []event.Stored {
 		case <-r.news:
 		case <-r.t.Context().Done():
 			r.t.Fatalf("%s has %d events of %d", source, len(list), n)
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			r.t.Fatalf("%s has %d events of %d", source, len(list), n)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/event"
@@ -62,27 +64,30 @@ func (g *Ingest) open(ctx context.Context) error {
 	g.close()
 	ctx, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
-	after, epochs := make(map[int]uint64, len(g.owned)), map[string]int{}
-	for slot, b := range g.owned {
-		state, err := g.Events.State(ctx, slot)
-		if err != nil {
-			return fmt.Errorf("ask for the state of the log: %w", err)
-		}
-		g.settle(ctx, b, state)
-		after[slot], epochs[state.Epoch] = b.Committed, slot
-	}
-	g.dirty = false
-	if len(after) == 0 {
+	slots := slices.Collect(maps.Keys(g.owned))
+	if len(slots) == 0 {
+		g.dirty = false
 		return nil
 	}
+	states, err := g.Events.States(ctx, slots)
+	if err != nil {
+		return fmt.Errorf("ask for the state of the log: %w", err)
+	}
+	after := make(map[int]uint64, len(slots))
+	for slot, b := range g.owned {
+		g.settle(ctx, b, states[slot])
+		after[slot] = b.Committed
+	}
+	g.dirty = false
 	reader, err := g.Events.Read(ctx, after)
 	if err != nil {
 		g.dirty = true
 		return fmt.Errorf("read the log: %w", err)
 	}
 	// The positions are good only if the log is still the one that was asked.
-	for epoch, slot := range epochs {
-		if state, err := g.Events.State(ctx, slot); err != nil || state.Epoch != epoch {
+	again, err := g.Events.States(ctx, slots)
+	for slot, state := range states {
+		if err != nil || again[slot].Epoch != state.Epoch {
 			reader.Close()
 			g.dirty = true
 			return errors.Join(eventlog.ErrLost, err)
@@ -157,7 +162,7 @@ func (g *Ingest) take(ctx context.Context, first chunk) error {
 			g.Log.LogAttrs(ctx, slog.LevelWarn, "reading the log ended", slog.Any("error", c.err))
 			break
 		}
-		w.arrive(c)
+		w.arrive(ctx, c)
 		if len(w.arrived) >= batchMost {
 			break
 		}
@@ -173,7 +178,7 @@ func (g *Ingest) take(ctx context.Context, first chunk) error {
 }
 
 // arrive adds a chunk's records, and how far it has read.
-func (w *batch) arrive(c chunk) {
+func (w *batch) arrive(ctx context.Context, c chunk) {
 	for _, e := range c.entries {
 		if w.g.owned[e.Bucket] == nil {
 			continue // given up meanwhile
@@ -182,6 +187,8 @@ func (w *batch) arrive(c chunk) {
 			r, err := event.ReadRecord(text)
 			if err != nil || event.Bucket(r.Source) != e.Bucket {
 				w.g.metrics.unreadable.Inc()
+				w.g.Log.LogAttrs(ctx, slog.LevelError, "record of the event log skipped: it cannot be read",
+					slog.Int("bucket", e.Bucket), slog.Uint64("position", e.Seq), slog.Any("error", err))
 				continue
 			}
 			w.arrived = append(w.arrived, arrival{Record: r})

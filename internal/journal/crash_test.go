@@ -35,7 +35,7 @@ func TestAsAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := journal.New(journal.Deps{DB: db, Ticker: clock.Ticker, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
+	j := journal.New(journal.Deps{SettleTimeout: time.Minute, DB: db, Ticker: clock.Ticker, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	go func() { _ = j.Run(t.Context()) }()
 	tick, stop := clock.Ticker(time.Millisecond)
 	defer stop()

@@ -1,7 +1,7 @@
 package journal_test
 
 import (
-	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -131,7 +131,7 @@ func TestDroppingADayIsPatient(t *testing.T) {
 	if err := j.Upkeep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.set(noon.AddDate(0, 0, 40))
+	c.set(noon.AddDate(0, 0, journal.MaxDays))
 	tx, err := db.Pool().Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,35 @@ func TestDroppingADayIsPatient(t *testing.T) {
 	if err := j.Upkeep(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got, want := partitions(t, db), names(c.now().AddDate(0, 0, -1), c.now().AddDate(0, 0, 2)); !slices.Equal(got, want) {
-		t.Errorf("%v", fmt.Sprint(got))
+	want := append(names(noon, noon.AddDate(0, 0, 2)), names(c.now().AddDate(0, 0, -1), c.now().AddDate(0, 0, 2))...)
+	if got := partitions(t, db); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A node whose clock is more than a month ahead drops nothing.
+func TestWrongClockDropsNoRequests(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	c := newClock()
+	j := idle(db, c)
+	for range journal.MaxDays {
+		if err := j.Upkeep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.move(24 * time.Hour)
+	}
+	if err := j.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := partitions(t, db)
+	wrong := journal.New(journal.Deps{SettleTimeout: time.Minute,
+		DB: db.WithClock(c.now), Ticker: silent, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now().AddDate(0, 0, 34) },
+	})
+	if err := wrong.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := partitions(t, db); !slices.Equal(after, before) {
+		t.Errorf("%v became %v", before, after)
 	}
 }

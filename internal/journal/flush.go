@@ -142,12 +142,12 @@ func (j *Journal) Upkeep(ctx context.Context) error {
 	defer j.writing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*flushAtMost)
 	defer cancel()
-	now := j.Now()
-	first, last := readable(now)
-	if err := j.days.Upkeep(ctx, now, daysBack, daysAhead, MaxDays); err != nil {
+	today, err := j.days.Upkeep(ctx, daysBack, daysAhead, MaxDays)
+	if err != nil {
 		return err
 	}
-	for d := postgres.DayOf(now) - daysBack; d <= last; d++ {
+	first, last := readable(today.Start())
+	for d := today - daysBack; d <= last; d++ {
 		j.made[d] = true
 	}
 	for d := range j.made {

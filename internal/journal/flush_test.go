@@ -24,7 +24,7 @@ func TestRunWritesEverySecondAndAtTheEnd(t *testing.T) {
 	c := newClock()
 	ticks := make(chan time.Time)
 	asked := make(chan time.Duration, 2)
-	j := journal.New(journal.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: c.now, Ticker: func(d time.Duration) (<-chan time.Time, func()) {
+	j := journal.New(journal.Deps{SettleTimeout: time.Minute, DB: db.WithClock(c.now), Log: slog.New(slog.DiscardHandler), Now: c.now, Ticker: func(d time.Duration) (<-chan time.Time, func()) {
 		asked <- d
 		if d == time.Second {
 			return ticks, func() {}

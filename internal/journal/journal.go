@@ -34,6 +34,8 @@ type Entry struct {
 	Retryable bool
 	// Reason is which limit refused it, such as org_rpm; empty if none did.
 	Reason string
+	// Fields are those that its problem pointed at.
+	Fields Fields
 	// UpstreamCode is the platform's own; 0 for none.
 	UpstreamCode int
 	// In and Out are the bytes of the request's body and of the answer's.
@@ -60,6 +62,8 @@ type Deps struct {
 	Ticker func(d time.Duration) (tick <-chan time.Time, stop func())
 	Log    *slog.Logger
 	Now    func() time.Time
+	// SettleTimeout bounds how long a reader waits until the requests in this node's memory are written.
+	SettleTimeout time.Duration
 }
 
 // Journal is the service.
@@ -87,7 +91,7 @@ type Journal struct {
 // New makes the service.
 func New(d Deps) *Journal {
 	return &Journal{
-		Deps: d, metrics: newMetrics(), buffer: buffer{refused: map[id.Org]int{}}, made: map[postgres.Day]bool{}, days: postgres.NewDays(d.DB, "request_log"),
+		Deps: d, metrics: newMetrics(), buffer: buffer{refused: map[id.Org]int{}}, made: map[postgres.Day]bool{}, days: postgres.NewDays(d.DB, "request_log", d.Log),
 		asked: make(chan chan struct{}), reads: make(chan struct{}, readersAtOnce),
 	}
 }

@@ -22,7 +22,7 @@ func TestEveryFieldComesBack(t *testing.T) {
 		Org: owner, At: noon.Add(123456789 * time.Nanosecond), Request: "mine:1_a.b-c", Key: id.New[id.Key](), Account: id.New[id.Account](),
 		Operation: "messages.send", Verb: "POST", Status: 502, Took: 1234567 * time.Microsecond, Upstream: 1234 * time.Millisecond,
 		Problem: "upstream/error", Retryable: true, UpstreamCode: -7, In: math.MaxInt64, Out: 1 << 40, Replayed: true, DryRun: true,
-		Source: journal.SourceCLI, Reason: "org_rpm",
+		Source: journal.SourceCLI, Reason: "org_rpm", Fields: "enum /scopes/0\nrequired query/x",
 	}
 	empty := journal.Entry{Org: owner, At: noon, Request: "x"}
 	quick := journal.Entry{Org: owner, At: noon, Request: "y", Upstream: time.Nanosecond}

@@ -42,7 +42,10 @@ func silent(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
 
 // idle makes a journal that writes when it is told to.
 func idle(db *postgres.DB, c *handClock) *journal.Journal {
-	return journal.New(journal.Deps{DB: db, Ticker: silent, Log: slog.New(slog.DiscardHandler), Now: c.now})
+	if db != nil {
+		db = db.WithClock(c.now)
+	}
+	return journal.New(journal.Deps{DB: db, Ticker: silent, Log: slog.New(slog.DiscardHandler), Now: c.now, SettleTimeout: time.Minute})
 }
 
 // running makes a journal that runs until the test ends, and writes when it is read.

@@ -65,8 +65,6 @@ const (
 	readersAtOnce = 4
 	// queueAtMost is how long a reader waits for its turn.
 	queueAtMost = 2 * time.Second
-	// settleAtMost is how long a reader waits for what this node has in memory to be written.
-	settleAtMost = 500 * time.Millisecond
 	// skew is how far the clocks of other nodes may be ahead.
 	skew = time.Hour
 )
@@ -145,7 +143,7 @@ func (j *Journal) enter(ctx context.Context) (leave func(), err error) {
 }
 
 func (j *Journal) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, settleAtMost)
+	ctx, cancel := context.WithTimeout(ctx, j.SettleTimeout)
 	defer cancel()
 	done := make(chan struct{})
 	select {

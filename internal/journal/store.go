@@ -96,7 +96,7 @@ func fromRow(r *db.RequestLog) Entry {
 		Operation: r.Operation, Verb: r.Verb, Status: int(r.Status), Took: time.Duration(r.TookUs) * time.Microsecond,
 		Upstream: time.Duration(r.UpstreamUs) * time.Microsecond, Problem: r.Problem, Retryable: r.Retryable,
 		UpstreamCode: int(r.UpstreamCode), In: r.BytesIn, Out: r.BytesOut, Replayed: r.Replayed, DryRun: r.DryRun,
-		Source: Source(r.Source), Reason: r.Reason,
+		Source: Source(r.Source), Reason: r.Reason, Fields: Fields(r.Fields),
 	}
 }
 

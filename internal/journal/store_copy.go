@@ -12,9 +12,9 @@ import (
 
 // copyStatement names the columns in the order of addRow.
 const copyStatement = `COPY request_log (at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run,
-	org_id, request_id, key_id, account_id, operation, verb, problem, source, reason) FROM STDIN (FORMAT binary)`
+	org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields) FROM STDIN (FORMAT binary)`
 
-const columns = 19
+const columns = 20
 
 // copyRows writes rows together or not at all.
 func copyRows(ctx context.Context, pool *pgxpool.Pool, rows *postgres.Rows) error {
@@ -43,6 +43,7 @@ func addRow(rows *postgres.Rows, e *Entry) {
 	} {
 		rows.Text(text[:min(len(text), maxText)])
 	}
+	rows.Text(string(e.Fields))
 }
 
 // maxText bounds a column. Nothing that we name is as long.

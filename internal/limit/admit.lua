@@ -3,8 +3,9 @@
 --
 -- KEYS[1] o:{org}        I4 epoch | I4 incarnation | I4 month | I8 used | d level | d level_at
 -- KEYS[2] a:{org}:acct   I4 session_version | d cooldown_until | d read | d read_at | d write | d write_at
--- ARGV 1 kind (0 plain, 1 read, 2 write)  2 org per minute  3 org per month  4 month as yyyymm
---      5 account per minute  6 peek (1 = consume nothing)  7 the caller's epoch  8 the caller's incarnation
+--      or s:{org} for kind 3   d level | d level_at
+-- ARGV 1 kind (0 plain, 1 read, 2 write, 3 safety)  2 org per minute  3 org per month  4 month as yyyymm
+--      5 per minute of the account, or of safety  6 peek (1 = consume nothing)  7 the caller's epoch  8 the caller's incarnation
 --      9 now (0 = this server's clock, so that nodes need not agree on theirs)
 --      10 fresh (1 = the caller read the org after its call began, so whatever changed since need not concern it)
 -- Times are in milliseconds. A limit of -1 is not enforced.
@@ -43,6 +44,20 @@ local function drained(level, at, limit)
 end
 ol = drained(ol, ot, olim)
 if now > ot then ot = now end
+
+-- Safety has a bucket of its own and uses nothing else, so that an org that has used everything up can still stop things.
+if kind == 3 then
+  local level, at = 0, now
+  local s = redis.call('GET', KEYS[2])
+  if s then level, at = struct.unpack('<dd', s) end
+  level = drained(level, at, slim)
+  if now > at then at = now end
+  if newer then redis.call('SET', KEYS[1], struct.pack('<I4I4I4I8dd', ep, inc, mi, mu, ol, ot), 'EX', 259200) end
+  if level + 1 > slim then return answer(5, (level + 1 - slim) * 60000 / slim, 0, level, 0) end
+  level = level + 1
+  redis.call('SET', KEYS[2], struct.pack('<dd', level, at), 'EX', 120) -- it is empty after a minute
+  return answer(0, 0, 0, level, 0)
+end
 
 -- write_at is also when the account was last written to, for whoever must know that nothing has changed; 0 for never.
 local sv, cd, rl, rt, wl, wt, sl = 0, 0, 0, now, 0, 0, 0

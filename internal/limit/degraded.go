@@ -73,6 +73,10 @@ func (l *Limiter) alone(ctx context.Context, st *orgState, c Call) Decision {
 	if c.Quota == Free {
 		return d
 	}
+	if c.Quota == Safety {
+		d.Denied = st.safetyAlone(now, nodes, &d.Safety)
+		return d
+	}
 	if d.Denied = l.refuseAlone(c, now, used); d.Denied != nil {
 		return d
 	}
@@ -90,6 +94,18 @@ func (l *Limiter) alone(ctx context.Context, st *orgState, c Call) Decision {
 	st.used++
 	st.add(monthOf(now), 0) // the shared counters surely do not have it
 	return d
+}
+
+// safetyAlone takes from the node's own bucket for safety. The state is locked.
+func (st *orgState) safetyAlone(now time.Time, nodes int, w *Window) *Denial {
+	limit := share(SafetyPerMinute, nodes)
+	wait := st.safety.take(now, limit, time.Minute)
+	*w = window(now, st.safety.drained(now, limit, time.Minute), limit, time.Minute)
+	w.Limit = SafetyPerMinute
+	if wait == 0 {
+		return nil
+	}
+	return &Denial{Reason: SafetyReason, Wait: wait, Limit: SafetyPerMinute, Current: SafetyPerMinute}
 }
 
 // refuseAlone checks what needs no bucket: a cool-down this node knows of, and the month.

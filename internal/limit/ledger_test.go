@@ -32,7 +32,7 @@ func flush(t *testing.T, redis secret.String) {
 // settleAll brings both sides to rest: what is pending is settled, and whatever that credits or rebuilds as well.
 func (n *nodes) settleAll(t *testing.T, owner id.Org, limits *org.Limits) (shared, stored int64) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !n.shared(t, owner, limits, &shared) {
 		if time.Now().After(deadline) {
 			t.Fatal("the nodes did not come to rest")
@@ -192,6 +192,9 @@ func TestAloneIsNotUnlimited(t *testing.T) {
 	}
 	if got, denied := count(limit.Plain); got != 3*36-9 || denied.Reason != limit.OrgPerMinute { // three times ceil(90/3*1.2)
 		t.Errorf("%d calls admitted, last refused with %+v", got, denied)
+	}
+	if got, denied := count(limit.Safety); got != 3*24 || denied.Reason != limit.SafetyReason { // three times ceil(60/3*1.2), whatever else is used up
+		t.Errorf("%d safety calls admitted, last refused with %+v", got, denied)
 	}
 	time0.Advance(2 * time.Minute)
 	if err := n.limiters[0].Cool(t.Context(), owner, account, time.Minute); err == nil {

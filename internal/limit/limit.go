@@ -43,7 +43,13 @@ const (
 	Read
 	// Write uses the org's and the account's for writes.
 	Write
+	// Safety is for operations that stop something or finish a sign-in. They use neither the org's minute nor its month, so that
+	// an org which has used everything up can still do them; SafetyPerMinute is their own limit.
+	Safety
 )
+
+// SafetyPerMinute is how many calls of the quota Safety an org has per minute, whatever its plan.
+const SafetyPerMinute = 60
 
 // Reason names the limit that was hit.
 type Reason string
@@ -55,6 +61,7 @@ const (
 	AccountRead    Reason = "account_read_rpm"
 	AccountWrite   Reason = "account_write_rpm"
 	ConnectPerHour Reason = "connect_hourly"
+	SafetyReason   Reason = "safety_rpm"
 )
 
 // Call is what is to be admitted.
@@ -76,6 +83,9 @@ type Call struct {
 // looks says that the call uses nothing up.
 func (c Call) looks() bool { return c.Quota == Free || c.peek }
 
+// counted says that the call adds to the org's month.
+func (c Call) counted() bool { return !c.looks() && c.Quota != Safety }
+
 // fresh says that the identity was read after the call began: a change that was confirmed before the call is in it.
 func (c Call) fresh() bool { return !c.Started.IsZero() && !c.ReadAt.Before(c.Started) }
 
@@ -85,7 +95,7 @@ func (c Call) accountLimit() int {
 		return c.Limits.AccountReadPerMinute
 	case Write:
 		return c.Limits.AccountWritePerMinute
-	case Free, Plain:
+	case Free, Plain, Safety:
 	}
 	return org.Unlimited
 }
@@ -96,8 +106,8 @@ type Decision struct {
 	Stale bool
 	// Denied is nil for a call that may go ahead.
 	Denied *Denial
-	// What is left after this call. Account is empty for calls that concern none.
-	Org, Month, Account Window
+	// What is left after this call. Account is empty for calls that concern none, Safety for all but those of its quota.
+	Org, Month, Account, Safety Window
 	// MonthUsed is how many calls the month has had.
 	MonthUsed int64
 	// SessionVersion is the newest known version of the account's session; 0 if none is known.
@@ -142,8 +152,11 @@ type epochs interface {
 
 // Config are the settings.
 type Config struct {
-	// Timeout is how long a call waits for the shared server before this node decides alone.
+	// Timeout is when an answer of the shared server is late. Late answers are used all the same, but several of them in a row make this
+	// node decide alone for a while.
 	Timeout time.Duration
+	// Patience is how long a call waits for an answer before this node decides alone; Timeout if it is less.
+	Patience time.Duration
 	// Process is unique to this start of this node.
 	Process string
 	// OwnClock makes admissions use this node's clock instead of the server's, so that tests can move time forward.
@@ -188,12 +201,15 @@ const localCacheSize = 100_000
 
 // New makes a limiter. SetEpochs must be called before its first use.
 func New(d Deps) *Limiter {
+	d.Config.Patience = max(d.Config.Patience, d.Config.Timeout)
 	l := &Limiter{Deps: d, scripts: loadScripts(), metrics: newMetrics(), settle: settling{due: map[id.Org]due{}}}
 	l.accounts = cache.NewUsed[accountQuota, *localBucket](localCacheSize, 10*time.Minute)
 	l.denials = cache.NewFor[accountQuota, heldDenial](localCacheSize, denyAtMost)
 	l.cooldowns = cache.NewFor[id.Account, time.Time](localCacheSize, time.Hour)
 	l.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Name: "redis", MaxRequests: 3, Interval: time.Second, Timeout: 2 * time.Second,
+		// The breaker forgets what it counted after an interval, and ignores answers to questions of the one before. So
+		// an interval is several times as long as an answer may take.
+		Name: "redis", MaxRequests: 3, Interval: max(time.Second, 4*d.Config.Patience), Timeout: 2 * time.Second,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return c.Requests >= 20 && c.TotalFailures*2 >= c.Requests || c.ConsecutiveFailures >= 5
 		},
@@ -266,7 +282,7 @@ func (l *Limiter) consult(ctx context.Context, st *orgState, c Call) (Decision, 
 			}
 		case staleEpoch:
 			return Decision{Stale: true}, true
-		case admitted, overMinute, overMonth, overRead, overWrite, coolingDown:
+		case admitted, overMinute, overMonth, overRead, overWrite, overSafety, coolingDown:
 			return l.decide(st, c, a), true
 		}
 	}
@@ -279,17 +295,26 @@ func (l *Limiter) ask(ctx context.Context, st *orgState, c Call, incarnation int
 	if err != nil {
 		return answer{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.Config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, l.Config.Patience)
 	defer cancel()
+	// Its own timer, because the clock of a test may stand still.
+	inTime, over := context.WithTimeout(ctx, l.Config.Timeout)
+	defer over()
 	keys := []string{orgKey(c.Org)}
-	if c.Quota == Read || c.Quota == Write {
+	switch c.Quota {
+	case Read, Write:
 		keys = append(keys, accountKey(c.Org, c.Account))
+	case Safety:
+		keys = append(keys, safetyKey(c.Org))
+	case Free, Plain:
 	}
 	text, err := l.Redis.Run(ctx, l.scripts.admit, keys, arguments(c, monthOf(l.Now()), incarnation, l.sharedNow()))
 	if err == nil {
 		var a answer
 		if a, err = decode(text); err == nil {
-			done(nil)
+			if done(inTime.Err()); inTime.Err() != nil {
+				l.metrics.late.Inc()
+			}
 			return a, nil
 		}
 	}
@@ -325,13 +350,17 @@ func (l *Limiter) decide(st *orgState, c Call, a answer) Decision {
 		At:             a.now,
 		LastWrite:      a.lastWrite,
 	}
-	if c.Quota == Read || c.Quota == Write {
-		d.Account = window(a.now, a.accountLevel, c.accountLimit(), time.Minute)
+	switch c.Quota {
+	case Read, Write:
+		d.Account = window(a.now, a.ownLevel, c.accountLimit(), time.Minute)
+	case Safety:
+		d.Safety = window(a.now, a.ownLevel, SafetyPerMinute, time.Minute)
+	case Free, Plain:
 	}
 	now := l.Now()
 	st.learn(a.month, a.used, bucket{a.orgLevel, now})
 	if a.verdict == admitted {
-		if !c.looks() {
+		if c.counted() {
 			st.count(a.month, a.incarnation) // the month it was counted in, whatever this node's clock says by now
 		}
 		l.metrics.decisions.WithLabelValues("admitted").Inc()
@@ -355,9 +384,11 @@ func denial(c Call, a answer) *Denial {
 	case overMonth:
 		return &Denial{Reason: OrgPerMonth, Wait: nextMonth(a.now).Sub(a.now), Limit: c.Limits.CallsPerMonth, Current: int(a.used)}
 	case overRead:
-		return &Denial{Reason: AccountRead, Wait: a.wait, Limit: c.accountLimit(), Current: current(a.accountLevel)}
+		return &Denial{Reason: AccountRead, Wait: a.wait, Limit: c.accountLimit(), Current: current(a.ownLevel)}
 	case overWrite:
-		return &Denial{Reason: AccountWrite, Wait: a.wait, Limit: c.accountLimit(), Current: current(a.accountLevel)}
+		return &Denial{Reason: AccountWrite, Wait: a.wait, Limit: c.accountLimit(), Current: current(a.ownLevel)}
+	case overSafety:
+		return &Denial{Reason: SafetyReason, Wait: a.wait, Limit: SafetyPerMinute, Current: current(a.ownLevel)}
 	case admitted, staleEpoch, otherCounter, coolingDown:
 	}
 	return &Denial{CoolDown: true, Wait: a.wait}

@@ -47,6 +47,8 @@ type nodes struct {
 	limiters []*limit.Limiter
 	orgs     *org.Orgs
 	died     atomic.Int64
+	// patient is how long nodes wait for a late answer; as long as for one in time if it is 0.
+	patient time.Duration
 }
 
 var errRollback = errors.New("roll back")
@@ -75,7 +77,12 @@ func newNodes(t testing.TB, redis secret.String, now func() time.Time, ownClock 
 
 func newNodesWith(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *nodes {
 	t.Helper()
-	n := &nodes{db: testenv.Postgres(t), redis: redis}
+	return newPatientNodes(t, redis, now, ownClock, timeout, 0)
+}
+
+func newPatientNodes(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout, patience time.Duration) *nodes {
+	t.Helper()
+	n := &nodes{db: testenv.Postgres(t), redis: redis, patient: patience}
 	n.orgs = org.New(org.Deps{DB: n.db, Audit: audit.New(n.db, now), Jobs: nil, Announce: noAnnounce{}, Now: now})
 	for range 3 {
 		n.add(t, redis, now, ownClock, timeout)
@@ -97,7 +104,7 @@ func (n *nodes) add(t testing.TB, redis secret.String, now func() time.Time, own
 	}
 	t.Cleanup(pokes.Close)
 	l := limit.New(limit.Deps{
-		Config: limit.Config{Timeout: timeout, Process: fmt.Sprint("p", len(n.limiters)), OwnClock: ownClock},
+		Config: limit.Config{Timeout: timeout, Patience: n.patient, Process: fmt.Sprint("p", len(n.limiters)), OwnClock: ownClock},
 		Redis:  client, DB: n.db, Bus: pokes, Fleet: three{&n.died}, Log: slog.New(slog.DiscardHandler), Now: now,
 	})
 	l.SetEpochs(n.orgs)
@@ -161,7 +168,7 @@ func (m *model) per(q limit.Quota) int {
 		return m.limits.AccountReadPerMinute
 	case limit.Write:
 		return m.limits.AccountWritePerMinute
-	case limit.Free, limit.Plain:
+	case limit.Free, limit.Plain, limit.Safety:
 	}
 	return 0
 }
@@ -413,5 +420,44 @@ func TestAShareIsNeverMoreThanTheLimit(t *testing.T) {
 		if got := limit.Share(c.limit, c.nodes); got != c.want {
 			t.Errorf("the share of %d over %d nodes is %d, want %d", c.limit, c.nodes, got, c.want)
 		}
+	}
+}
+
+// An org that has used its minute and its month up can still make safety calls: 60 a minute over all nodes, which count towards nothing else.
+func TestSafetyCallsPassWhenQuotasAreUsedUp(t *testing.T) {
+	t.Parallel()
+	time0 := &clock{now: time.Now().UTC().Add(time.Hour)} // stands still, so nothing drains
+	n := newNodes(t, testenv.Redis(t), time0.Now, true)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: 2, CallsPerMonth: 2, AccountReadPerMinute: 1, AccountWritePerMinute: 1}
+	admit := func(node int, q limit.Quota) limit.Decision {
+		t.Helper()
+		d, err := n.limiters[node].Admit(t.Context(), limit.Call{Org: owner, Account: id.New[id.Account](), Quota: q, Epoch: 1, Limits: &limits})
+		if err != nil || d.Stale || d.Degraded {
+			t.Fatalf("%+v %v", d, err)
+		}
+		return d
+	}
+	admit(0, limit.Safety)
+	for range 2 {
+		if d := admit(0, limit.Plain); d.Denied != nil {
+			t.Fatalf("a safety call used up the org's quota: %+v", d.Denied)
+		}
+	}
+	if d := admit(1, limit.Plain); d.Denied == nil || d.Denied.Reason != limit.OrgPerMonth {
+		t.Fatalf("the quotas are not used up: %+v", d)
+	}
+	for i := 1; i < limit.SafetyPerMinute; i++ {
+		if d := admit(i%3, limit.Safety); d.Denied != nil || d.Safety.Remaining != limit.SafetyPerMinute-i-1 {
+			t.Fatalf("safety call %d: %+v, denied %+v", i+1, d.Safety, d.Denied)
+		}
+	}
+	d := admit(2, limit.Safety)
+	if d.Denied == nil || d.Denied.Reason != limit.SafetyReason || d.Denied.Limit != 60 || d.Denied.Current != 60 || d.Denied.Wait != time.Second {
+		t.Fatalf("the 61st safety call of a minute: %+v", d.Denied)
+	}
+	time0.Advance(d.Denied.Wait)
+	if d := admit(1, limit.Safety); d.Denied != nil || d.MonthUsed != 2 {
+		t.Fatalf("after the wait: %+v, denied %+v", d, d.Denied)
 	}
 }

@@ -46,6 +46,8 @@ func accountKey(org id.Org, account id.Account) string {
 	return "a:{" + string(org) + "}:" + string(account)
 }
 
+func safetyKey(org id.Org) string { return "s:{" + string(org) + "}" }
+
 // verdict is what admit.lua answers.
 type verdict uint8
 
@@ -55,6 +57,7 @@ const (
 	overMonth    verdict = 2
 	overRead     verdict = 3
 	overWrite    verdict = 4
+	overSafety   verdict = 5
 	staleEpoch   verdict = 7
 	otherCounter verdict = 8
 	coolingDown  verdict = 9
@@ -70,7 +73,8 @@ type answer struct {
 	sessionVersion uint32
 	orgLevel       float64
 	used           int64
-	accountLevel   float64
+	// ownLevel is that of the account's bucket, or of the org's for safety.
+	ownLevel float64
 	// lastWrite is when the account was last written to before this call; zero if it is not known to have been.
 	lastWrite time.Time
 }
@@ -95,7 +99,7 @@ func decode(text string) (answer, error) {
 		sessionVersion: binary.LittleEndian.Uint32(b[25:]),
 		orgLevel:       float(29),
 		used:           int64(binary.LittleEndian.Uint64(b[37:])),
-		accountLevel:   float(45),
+		ownLevel:       float(45),
 	}
 	if ms := float(53); ms > 0 {
 		a.lastWrite = time.UnixMilli(int64(ms)).UTC()
@@ -105,17 +109,19 @@ func decode(text string) (answer, error) {
 
 // arguments are those of admit.lua, in its order.
 func arguments(c Call, month int, incarnation int64, now string) []string {
-	kind := "0"
+	kind, own := "0", c.accountLimit()
 	switch c.Quota {
 	case Read:
 		kind = "1"
 	case Write:
 		kind = "2"
+	case Safety:
+		kind, own = "3", SafetyPerMinute
 	case Free, Plain:
 	}
 	return []string{
 		kind, itoa(c.Limits.CallsPerMinute), itoa(c.Limits.CallsPerMonth), itoa(month),
-		itoa(c.accountLimit()), flag(c.looks()), strconv.FormatInt(c.Epoch, 10), strconv.FormatInt(incarnation, 10), now, flag(c.fresh()),
+		itoa(own), flag(c.looks()), strconv.FormatInt(c.Epoch, 10), strconv.FormatInt(incarnation, 10), now, flag(c.fresh()),
 	}
 }
 

@@ -21,8 +21,8 @@ type orgState struct {
 	used  int64
 	known bool
 	level bucket
-	// local is the node's own share of the minute while degraded.
-	local bucket
+	// local is the node's own share of the minute while degraded, safety that of the limit of its name.
+	local, safety bucket
 	// pending are admitted calls that the database does not know of yet.
 	pending []pendingCount
 	// doubts counts calls of which it is not known whether the shared counters have them; resolved, up to which of them
@@ -156,6 +156,9 @@ const (
 
 // hold remembers a refusal that is long enough to be worth it.
 func (l *Limiter) hold(st *orgState, c Call, d Decision, now time.Time) {
+	if c.Quota == Safety {
+		return // it drains one a second: too short to be worth it
+	}
 	h := heldDenial{denial: *d.Denied, org: d.Org, month: d.Month, account: d.Account, ends: now.Add(d.Denied.Wait)}
 	h.until = earlier(h.ends.Add(-denyMargin), now.Add(denyAtMost))
 	if !h.until.After(now) {
@@ -173,7 +176,7 @@ func (l *Limiter) hold(st *orgState, c Call, d Decision, now time.Time) {
 
 // held finds a refusal to repeat.
 func (l *Limiter) held(st *orgState, c Call) (Decision, bool) {
-	if c.Quota == Free {
+	if c.Quota == Free || c.Quota == Safety {
 		return Decision{}, false
 	}
 	var h heldDenial

@@ -3,18 +3,19 @@ package listen
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 )
 
-// from is the frame behind which frames are wanted; empty if the platform cannot be asked. For an account that nobody has listened to
-// it is the platform's newest frame, which is found out before the socket is opened: nothing falls between the two.
+// from is the frame after which frames are wanted; empty if the platform cannot be asked. An account begins at the frame that was the
+// newest when it was connected. For an account that was connected without one, it is the platform's newest frame now, which is read
+// before the socket is opened: nothing falls between the two.
 func (s *session) from(ctx context.Context) (string, error) {
 	n := s.n
 	if n.reached != "" && n.epoch == s.epoch {
@@ -50,31 +51,20 @@ func (s *session) stored(ctx context.Context) (watermark string, known bool, err
 	return head.Watermark, head.Known, nil
 }
 
-// newest asks the platform for its newest frame; "0" if there is none, and empty if it cannot be asked.
+// newest asks the platform for its newest frame; empty if it cannot be asked.
 func (s *session) newest(ctx context.Context) (string, error) {
-	for after := ""; ; {
-		m, err := s.since(ctx, after)
-		switch {
-		case cannotList(err):
-			return "", nil
-		case err != nil:
-			return "", err
-		case m.Newest != "":
-			return m.Newest, nil
-		case !m.More || m.Last == "":
-			if m.Last != "" {
-				after = m.Last
-			}
-			return after, nil
-		}
-		after = m.Last
+	a, access, err := s.access(ctx)
+	if err != nil {
+		return "", err
 	}
-}
-
-// cannotList means that the platform does not list frames.
-func cannotList(err error) bool {
-	refused, ok := errors.AsType[*upstream.Refused](err)
-	return errors.Is(err, upstream.ErrNoSocket) || ok && refused.Kind == catalog.RefusedNotFound
+	limited, cancel := context.WithTimeout(ctx, s.n.l.Config.DialTimeout)
+	defer cancel()
+	newest, answer, err := upstream.Newest(limited, s.driver, a.Via(), access)
+	s.rotated(ctx, a, answer.Changed, answer.Session)
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return newest, err
 }
 
 // since asks the platform for frames behind one.
@@ -179,9 +169,9 @@ func (s *session) fetch(ctx context.Context, after string, first bool) (last str
 	for {
 		m, err := s.since(ctx, after)
 		switch {
-		case cannotList(err) && first:
+		case upstream.CannotList(err) && first:
 			return "", s.gap(ctx, s.n.lost, "")
-		case cannotList(err):
+		case upstream.CannotList(err):
 			return "", nil
 		case err != nil:
 			return after, err
@@ -238,14 +228,14 @@ func (s *session) gap(ctx context.Context, from time.Time, watermark string) err
 	s.n.l.metrics.gaps.Inc()
 	now := s.n.l.Now().UTC()
 	told := struct {
-		FromSeq    *int64     `json:"fromSeq"`
-		ToSeq      *int64     `json:"toSeq"`
-		From       *time.Time `json:"from"`
-		To         time.Time  `json:"to"`
-		Backfilled bool       `json:"backfilled"`
-	}{To: now.Truncate(time.Millisecond)}
-	if from = from.UTC().Truncate(time.Millisecond); !from.IsZero() {
-		told.From = &from
+		FromSeq    *int64      `json:"fromSeq"`
+		ToSeq      *int64      `json:"toSeq"`
+		From       *stamp.Time `json:"from"`
+		To         stamp.Time  `json:"to"`
+		Backfilled bool        `json:"backfilled"`
+	}{To: stamp.Time(now)}
+	if !from.IsZero() {
+		told.From = (*stamp.Time)(&from)
 	}
 	data, err := json.Marshal(told)
 	if err != nil {

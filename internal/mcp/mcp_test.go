@@ -20,13 +20,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/mcp"
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
 // rig is a node with a sandbox platform behind it, and an org with two accounts; made once for all tests of the package.
 type rig struct {
-	node     *testenv.Node
+	node     *testnode.Node
 	key      string
 	accounts [2]string
 }
@@ -37,7 +38,7 @@ func newRig(t *testing.T) *rig {
 		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
 	})
 	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
-	node := testenv.Nodes(t, 1, testenv.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())})[0]
+	node := testnode.Nodes(t, 1, testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())})[0]
 	org := node.NewOrg(t, map[string]int{"connectAttemptsPerHour": 100, "accountWritePerMinute": 100, "accountReadPerMinute": 600, "callsPerMinute": 6000})
 	r := &rig{node: node, key: org.Key}
 	for i := range r.accounts {
@@ -72,7 +73,7 @@ func (r *rig) call(ctx context.Context, q mcp.Request) (mcp.Answer, error) {
 	if q.DryRun {
 		req.Header.Set("X-Dry-Run", "true")
 	}
-	reply, err := testenv.Send(req)
+	reply, err := testnode.Send(req)
 	return mcp.Answer{Status: reply.Status, Body: reply.Body}, err
 }
 

@@ -77,7 +77,9 @@ type Deps struct {
 	Audit    *audit.Log
 	Jobs     Enqueuer
 	Announce announcer
-	Now      func() time.Time
+	// Suspensions confirms that a suspension is obeyed; nil if nothing is sent for orgs.
+	Suspensions *Suspensions
+	Now         func() time.Time
 }
 
 // Orgs is the service.
@@ -128,7 +130,8 @@ func (s *Orgs) Some(ctx context.Context, ids []id.Org) ([]Org, error) {
 	return some(ctx, s.DB.Pool(), ids)
 }
 
-// Update changes an org. When it returns, a node that starts to answer a call will notice.
+// Update changes an org. When it returns, a node that starts to answer a call will notice. When it has suspended an org, nothing more
+// begins to leave for that org from any node.
 func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (Org, error) {
 	if c == (Change{}) {
 		return Org{}, problem.ValidationFailed.New("There is nothing to change.").At("", "required", "must have at least one field")
@@ -155,6 +158,12 @@ func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (O
 		return Org{}, err
 	}
 	s.announce(ctx, org, after.Epoch)
+	if c.Suspended != nil && *c.Suspended {
+		if err := s.Suspensions.Await(ctx); err != nil {
+			return Org{}, problem.ServiceUnavailable.New("The organisation is suspended, but not every server has confirmed that. Repeat the request to be sure.").
+				After(1).Because(err)
+		}
+	}
 	return after, nil
 }
 

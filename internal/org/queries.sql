@@ -32,3 +32,31 @@ WHERE id > @after AND (@plan::text = '' OR plan = @plan) AND (@environment::text
     AND (@suspended::text = '' OR (suspended_at IS NOT NULL) = (@suspended = 'true'))
     AND (@text::text = '' OR id = @text OR strpos(lower(name), @text) > 0 OR strpos(lower(contact_email), @text) > 0)
 ORDER BY id LIMIT @max_rows;
+
+-- name: AnnounceReader :exec
+-- tenant: processes, not data
+INSERT INTO org_suspension_reader (process, trusted_until, obeyed_at)
+VALUES (@process, clock_timestamp() + @trusted::interval, '-infinity')
+ON CONFLICT (process) DO UPDATE SET trusted_until = excluded.trusted_until;
+
+-- name: Suspended :many
+-- tenant: every process knows all suspended orgs
+SELECT id FROM org WHERE suspended_at IS NOT NULL;
+
+-- name: StatementTime :one
+-- tenant: a clock
+SELECT clock_timestamp()::timestamptz AS at;
+
+-- name: ConfirmReader :exec
+-- tenant: processes, not data
+UPDATE org_suspension_reader SET obeyed_at = @obeyed_at WHERE process = @process;
+
+-- name: RemoveReader :exec
+-- tenant: processes, not data
+DELETE FROM org_suspension_reader WHERE process = @process OR trusted_until < clock_timestamp() - interval '1 hour';
+
+-- name: AllObey :one
+-- tenant: processes, not data
+SELECT NOT EXISTS (
+    SELECT 1 FROM org_suspension_reader WHERE trusted_until > clock_timestamp() AND obeyed_at <= @since
+) AS obeyed;

@@ -32,6 +32,12 @@ func (p Pace) Take(one string) bool {
 	return p.by.GetOrMake(one, func() *rate.Limiter { return rate.NewLimiter(rate.Every(p.every), p.times) }).AllowN(p.now(), 1)
 }
 
+// Unused says whether one has done nothing lately: it has all of its bound.
+func (p Pace) Unused(one string) bool {
+	l, ok := p.by.Get(one)
+	return !ok || l.TokensAt(p.now()) >= float64(p.times)
+}
+
 // Spent says whether one has nothing left, without counting.
 func (p Pace) Spent(one string) bool {
 	l, ok := p.by.Get(one)

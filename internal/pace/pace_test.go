@@ -31,12 +31,18 @@ func TestEachHasItsOwnPace(t *testing.T) {
 	take("a", false)
 	take("b", true)
 	spent("b", false)
+	if p.Unused("a") || p.Unused("b") || !p.Unused("c") {
+		t.Error("what a and b did is forgotten, or c did something")
+	}
 	now = now.Add(20 * time.Second)
 	spent("a", false) // asking costs nothing
 	spent("a", false)
 	take("a", true)
 	take("a", false)
 	now = now.Add(time.Minute)
+	if !p.Unused("a") {
+		t.Error("a minute later a has not all of its bound")
+	}
 	for range 3 {
 		take("a", true)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -29,22 +30,28 @@ const dayLayout = "20060102"
 type Days struct {
 	db    *DB
 	table string
+	log   *slog.Logger
 }
 
 // NewDays keeps the days of a table: its partitions are called <table>_YYYYMMDD.
-func NewDays(db *DB, table string) *Days { return &Days{db, table} }
+func NewDays(db *DB, table string, log *slog.Logger) *Days { return &Days{db, table, log} }
 
-// Upkeep makes the days from back days ago until ahead days from today, and drops those more than keep days ago.
-func (d *Days) Upkeep(ctx context.Context, today time.Time, back, ahead, keep int) error {
-	day := DayOf(today)
+// Upkeep makes the days from back days ago until ahead days from today, and drops those more than keep days ago. Today is what the
+// database's clock says: a node whose own clock is wrong must not drop the data of all nodes. It returns today.
+func (d *Days) Upkeep(ctx context.Context, back, ahead, keep int) (today Day, err error) {
+	now, err := d.db.Now(ctx, d.db.pool)
+	if err != nil {
+		return 0, err
+	}
+	today = DayOf(now)
 	wanted := make([]Day, 0, back+ahead+1)
 	for n := -back; n <= ahead; n++ {
-		wanted = append(wanted, day+Day(n))
+		wanted = append(wanted, today+Day(n))
 	}
 	if err := d.Make(ctx, wanted...); err != nil {
-		return err
+		return 0, err
 	}
-	return d.drop(ctx, day-Day(keep))
+	return today, d.drop(ctx, today-Day(keep))
 }
 
 const (
@@ -106,16 +113,23 @@ func (d *Days) makeOne(ctx context.Context, tx Tx, day Day) error {
 	return nil
 }
 
-// drop drops the days before one.
+// dropShare is the largest part of the existing days that one run drops: one in so many. Days pass one at a time; that many have passed at
+// once shows that something is wrong with the clock, or that nothing ran for a week or more.
+const dropShare = 4
+
+// drop drops the days before one. If those are too many, it drops none and logs an error: an operator has to look.
 func (d *Days) drop(ctx context.Context, before Day) error {
 	found, err := d.list(ctx, d.db.pool)
 	if err != nil {
 		return err
 	}
-	for _, day := range found {
-		if day >= before {
-			continue
-		}
+	old := slices.DeleteFunc(slices.Clone(found), func(day Day) bool { return day >= before })
+	if len(old) > max(1, len(found)/dropShare) {
+		d.log.LogAttrs(ctx, slog.LevelError, "too many days have expired at once; none is dropped", slog.String("table", d.table),
+			slog.Int("expired", len(old)), slog.Int("days", len(found)), slog.Time("before", before.Start()))
+		return nil
+	}
+	for _, day := range old {
 		err := d.db.Tx(ctx, func(tx Tx) error {
 			if _, err := tx.Exec(ctx, daysLockQuery, daysLock, d.table); err != nil {
 				return err

@@ -1,7 +1,10 @@
 package postgres_test
 
 import (
+	"bytes"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +36,8 @@ func TestDaysAreMadeAndDroppedPerTable(t *testing.T) {
 		for range 4 {
 			for table, keep := range map[string]int{"diary": 3, "diary_of_others": 90} {
 				wait.Go(func() {
-					if err := postgres.NewDays(db, table).Upkeep(t.Context(), today, 1, 2, keep); err != nil {
+					days := postgres.NewDays(db.WithClock(func() time.Time { return today }), table, slog.New(slog.DiscardHandler))
+					if _, err := days.Upkeep(t.Context(), 1, 2, keep); err != nil {
 						t.Error(err)
 					}
 				})
@@ -62,10 +66,68 @@ func TestDaysAreMadeAndDroppedPerTable(t *testing.T) {
 	if err := exec("INSERT INTO diary VALUES ($1, 100)", noon.AddDate(0, 0, 7)); err == nil || postgres.MissingDay(err) {
 		t.Errorf("a broken rule: %v", err)
 	}
-	if err := postgres.NewDays(db, "diary").Make(t.Context(), postgres.DayOf(noon), postgres.DayOf(noon)); err != nil {
+	if err := postgres.NewDays(db, "diary", slog.New(slog.DiscardHandler)).Make(t.Context(), postgres.DayOf(noon), postgres.DayOf(noon)); err != nil {
 		t.Error(err)
 	}
 	if err := exec("INSERT INTO diary VALUES ($1, 1)", noon); err != nil {
 		t.Error(err)
+	}
+}
+
+// days lists the days of a table.
+func days(t *testing.T, db *postgres.DB, table string) []string {
+	t.Helper()
+	rows, err := db.Pool().Query(t.Context(), "SELECT right(inhrelid::regclass::text, 8) FROM pg_inherits WHERE inhparent = $1::text::regclass ORDER BY 1", table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// If more than a quarter of a table's days have expired at once, none is dropped, however often it is tried, and the log says so.
+func TestUpkeepDropsAtMostAQuarterOfTheDays(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	if _, err := db.Pool().Exec(t.Context(), "CREATE TABLE diary (at timestamptz NOT NULL) PARTITION BY RANGE (at)"); err != nil {
+		t.Fatal(err)
+	}
+	const keep = 31
+	today := time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC)
+	var told bytes.Buffer
+	diary := postgres.NewDays(db.WithClock(func() time.Time { return today }), "diary", slog.New(slog.NewTextHandler(&told, nil)))
+	upkeep := func() {
+		t.Helper()
+		if _, err := diary.Upkeep(t.Context(), 1, 2, keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range keep {
+		if err := diary.Make(t.Context(), postgres.DayOf(today.AddDate(0, 0, -n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	upkeep()
+	before := days(t, db, "diary")
+	began := today
+
+	today = began.AddDate(0, 0, 34) // nearly all have expired
+	upkeep()
+	upkeep()
+	if after := days(t, db, "diary"); len(after) != len(before)+4 || !slices.Equal(after[:len(before)], before) {
+		t.Errorf("%d days became %v", len(before), after)
+	}
+	if !strings.Contains(told.String(), "level=ERROR") || !strings.Contains(told.String(), "table=diary") {
+		t.Errorf("the log says %q", told.String())
+	}
+
+	told.Reset()
+	today = began.AddDate(0, 0, 8) // a quarter has
+	upkeep()
+	if after := days(t, db, "diary"); after[0] != today.AddDate(0, 0, -keep).Format("20060102") || told.Len() != 0 {
+		t.Errorf("the oldest day is %s; the log says %q", after[0], told.String())
 	}
 }

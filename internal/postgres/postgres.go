@@ -38,6 +38,8 @@ type Config struct {
 // DB is a pool of connections.
 type DB struct {
 	pool *pgxpool.Pool
+	// clock replaces the server's; nil for the server's own.
+	clock func() time.Time
 }
 
 // How long the server lets one thing take before it gives up on it, in milliseconds.
@@ -93,6 +95,27 @@ func (db *DB) Close() { db.pool.Close() }
 // Pool is for stores and for the job queue.
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 
+// rowQuerier is a pool or a transaction.
+type rowQuerier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Now reads the server's clock. All nodes share it, so it decides what is due, how long a lease holds and what is old, however wrong a
+// node's own clock is.
+func (db *DB) Now(ctx context.Context, q rowQuerier) (time.Time, error) {
+	if db.clock != nil {
+		return db.clock().UTC().Truncate(time.Microsecond), nil
+	}
+	var now time.Time
+	if err := q.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return now, nil
+}
+
+// WithClock is the same database with another clock for Now, so that a test can move time.
+func (db *DB) WithClock(now func() time.Time) *DB { return &DB{pool: db.pool, clock: now} }
+
 // Ping says whether the database answers.
 func (db *DB) Ping(ctx context.Context) error {
 	if err := db.pool.Ping(ctx); err != nil {
@@ -142,6 +165,23 @@ func (db *DB) try(ctx context.Context, do func(tx Tx) error) error {
 func (db *DB) Snapshot(ctx context.Context, do func(tx Tx) error) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	if err := pgx.BeginTxFunc(ctx, db.pool, options, do); err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	return nil
+}
+
+// SnapshotWithin is Snapshot for a caller that gives the database only so long to answer. The time counts from when there is a connection:
+// a wait for one of a few busy connections says nothing about the database, and is bounded by the context alone.
+func (db *DB) SnapshotWithin(ctx context.Context, atMost time.Duration, do func(ctx context.Context, tx Tx) error) error {
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	defer conn.Release()
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	if err := pgx.BeginTxFunc(ctx, conn, options, func(tx Tx) error { return do(ctx, tx) }); err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	return nil

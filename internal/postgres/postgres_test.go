@@ -103,3 +103,41 @@ func TestOpenHidesTheURL(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The time that a snapshot may take does not include the wait for a connection, but ends one that hangs.
+func TestSnapshotWithinCountsFromTheConnection(t *testing.T) {
+	t.Parallel()
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: testenv.DatabaseURL(t), MaxConns: 1, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	const atMost = time.Second
+	held, err := db.Pool().Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- db.SnapshotWithin(t.Context(), atMost, func(ctx context.Context, tx postgres.Tx) error {
+			_, err := tx.Exec(ctx, "SELECT 1")
+			return err
+		})
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("it did not wait for a connection: %v", err)
+	case <-time.After(atMost + atMost/5):
+	}
+	held.Release()
+	if err := <-done; err != nil {
+		t.Errorf("after a wait of more than its time: %v", err)
+	}
+	err = db.SnapshotWithin(t.Context(), 50*time.Millisecond, func(ctx context.Context, tx postgres.Tx) error {
+		_, err := tx.Exec(ctx, "SELECT pg_sleep(60)")
+		return err
+	})
+	if err == nil || !postgres.Unavailable(err) {
+		t.Errorf("a statement that hangs: %v", err)
+	}
+}

@@ -92,13 +92,13 @@ var (
 	CurlUnsupported      = add(Kind{"curl-unsupported", http.StatusUnprocessableEntity, "cURL option not supported", false, "Remove the option that the detail names."})
 	CurlWrongHost        = add(Kind{"curl-wrong-host", http.StatusUnprocessableEntity, "cURL command is for another host", false, "Copy a request that goes to the platform itself."})
 	ResendTooSoon        = add(Kind{"resend-too-soon", http.StatusTooManyRequests, "Too soon to send another code", true, "Wait retryAfterSec."})
-	ConnectUnavailable   = add(Kind{"connect-unavailable", http.StatusServiceUnavailable, "Connecting is not possible right now", true, "Try again after retryAfterSec."})
+	ConnectUnavailable   = add(Kind{"connect-unavailable", http.StatusServiceUnavailable, "Connecting is not possible right now", true, "Try again after retryAfterSec; if retryable is false, the organisation has no platform to connect to."})
 )
 
 // Acting on a connected account.
 var (
 	AccountPaused           = add(Kind{"account-paused", http.StatusConflict, "Account paused", false, "Resume it with POST /v1/accounts/{id}/resume."})
-	AccountDisconnected     = add(Kind{"account-disconnected", http.StatusGone, "Reconnect required", false, "Connect the account again; reconnect.url starts it."})
+	AccountDisconnected     = add(Kind{"account-disconnected", http.StatusGone, "Reconnect required", false, "Have the creator connect the account again: send them reconnect.url, or a link of POST /v1/accounts/{id}/reconnect-link."})
 	AccountReauthenticating = add(Kind{"account-reauthenticating", http.StatusServiceUnavailable, "Account is signing in again", true, "Try again after retryAfterSec."})
 	UnknownEvent            = add(Kind{"unknown-event", http.StatusUnprocessableEntity, "Unknown event name", false, "Use names from the event catalogue."})
 	UnsafeURL               = add(Kind{"unsafe-url", http.StatusUnprocessableEntity, "URL not allowed", false, "Use an https URL on a public host, without credentials in it."})

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -89,6 +90,13 @@ func (e *Error) With(name string, value any) *Error {
 	return e
 }
 
+// Plus is a copy with another member. It leaves the problem alone, which several requests may have met with together.
+func (e *Error) Plus(name string, value any) *Error {
+	more := *e
+	more.members = append(slices.Clone(e.members), member{name, value})
+	return &more
+}
+
 // After sets how many seconds the caller must wait, at least one.
 func (e *Error) After(seconds int) *Error {
 	e.RetryAfter = max(seconds, 1)
@@ -103,6 +111,12 @@ func (e *Error) Retry(retryable bool) *Error {
 
 // Retryable says whether the same request may succeed later.
 func (e *Error) Retryable() bool { return e.retryable }
+
+// InDoubt says that the change may have been carried out although it failed. Such a problem is never retryable.
+func (e *Error) InDoubt() *Error {
+	e.retryable, e.RetryAfter = false, 0
+	return e.With("outcome", "unknown")
+}
 
 // Unknown says whether nobody knows if what was asked for was carried out.
 func (e *Error) Unknown() bool { return e.text("outcome") == "unknown" }

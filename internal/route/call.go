@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/scope"
@@ -39,8 +40,8 @@ type Call struct {
 	quota   limit.Quota
 	// name stands for the operation where one request of it is another's than the next; empty for the operation's own.
 	name string
-	// changes and repeatable are as in Terms; uncertain means that nobody knows whether it was carried out.
-	changes, repeatable, uncertain bool
+	// changes and repeatable are as in Terms.
+	changes, repeatable bool
 	// upstream is what the platform took, upstreamCode its own code if it refused.
 	upstream     time.Duration
 	upstreamCode int
@@ -49,10 +50,16 @@ type Call struct {
 	problem string
 	// reason is which limit refused the call; empty if none did.
 	reason string
+	// fields are those that the problem points at.
+	fields journal.Fields
 	// retryable says whether the problem is.
 	retryable bool
 	fault     error
 	span      trace.Span
+	// uncompress takes the compressor of the answer away; nil if there is none.
+	uncompress func()
+	// working means that the call has one of the node's places.
+	working bool
 	// detached means that the request goes on although it is no longer handled: whoever has it ends it.
 	detached bool
 }
@@ -134,15 +141,19 @@ func allowed(needed scope.Scope, held scope.Set) error {
 // rateHeaders tells how much is left, in the words of the IETF draft and in the older ones. A limit that is not enforced
 // is left out. All values are parts of one text: this runs on every call.
 func rateHeaders(h http.Header, d limit.Decision, quota limit.Quota) {
-	name := limit.AccountRead
-	if quota == limit.Write {
+	name, own := limit.AccountRead, d.Account
+	switch quota {
+	case limit.Write:
 		name = limit.AccountWrite
+	case limit.Safety:
+		name, own = limit.SafetyReason, d.Safety
+	case limit.Free, limit.Plain, limit.Read:
 	}
 	windows := [...]struct {
 		name   limit.Reason
 		suffix string
 		limit.Window
-	}{{limit.OrgPerMinute, ";w=60", d.Org}, {limit.OrgPerMonth, "", d.Month}, {name, ";w=60", d.Account}}
+	}{{limit.OrgPerMinute, ";w=60", d.Org}, {limit.OrgPerMonth, "", d.Month}, {name, ";w=60", own}}
 	var buf [256]byte
 	text := buf[:0]
 	var from, to, limitFrom, limitTo, leftFrom, leftTo int

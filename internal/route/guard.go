@@ -42,12 +42,7 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	defer t.recover(rec, r, call)
-	if t.inFlight.Add(1) > maxInFlight {
-		t.inFlight.Add(-1)
-		t.Fail(rec, r, problem.ServiceUnavailable.New("This server has more requests under way than it can take.").After(1))
-		return
-	}
-	defer t.inFlight.Add(-1)
+	defer call.leave()
 	if clean := path.Clean(r.URL.Path); clean != r.URL.Path {
 		// The mux would redirect with a page of its own.
 		t.unmatched(rec, r)
@@ -56,46 +51,64 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.mux.ServeHTTP(rec, r)
 }
 
-// maxInFlight bounds the requests under way on one node: beyond it everybody would only get slower.
-const maxInFlight = 2000
-
-// guard is what every operation has around it: who calls, may they, and is the body sound.
+// guard is what every operation has around it: who calls, may they, is the body sound, and is there a place for it on this node.
 func (t *Table) guard(op *Operation, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		call := From(r.Context())
-		call.op, call.request = op, r
-		call.concern(r)
-		if err := t.authorise(r, call); err != nil {
-			t.Fail(w, r, err)
-			return
-		}
-		if !op.judged && !sound(r.URL.RawQuery) {
-			t.Fail(w, r, problem.InvalidRequest.New("The query string is not well-formed; escape what is special in it."))
-			return
-		}
-		if op.hasBody && (!op.bodyless || r.ContentLength != 0) {
-			body, err := readJSON(w, r)
-			if err == nil && !op.unchecked {
-				err = checkJSON(body)
-			}
-			if err != nil {
-				t.Fail(w, r, err)
-				return
-			}
-			call.body = body
-			if !op.unchecked {
-				r.Body = io.NopCloser(bytes.NewReader(body))
-			}
-		}
-		if op.Timeout > typedTimeout {
-			t.prolong(w, op.Timeout)
-		}
+	serve := func(w http.ResponseWriter, r *http.Request) {
 		if given, ok := r.Header[keyHeader]; ok && op.keyed && !dryRun(op, r) {
 			t.serveOnce(w, r, given, next)
 			return
 		}
 		next.ServeHTTP(w, r)
+	}
+	compressed := t.compressing(serve)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call := From(r.Context())
+		call.op, call.request = op, r
+		call.concern(r)
+		if err := t.receive(w, r, call); err != nil {
+			t.Fail(w, r, err)
+			return
+		}
+		if err := call.startWork(); err != nil {
+			t.Fail(w, r, err)
+			return
+		}
+		if op.Timeout > typedTimeout {
+			t.prolong(w, op.Timeout)
+		}
+		if op.compresses() {
+			compressed(w, r)
+			return
+		}
+		serve(w, r)
 	})
+}
+
+// receive takes in a request: who calls, may they, and is what they send sound.
+func (t *Table) receive(w http.ResponseWriter, r *http.Request, call *Call) error {
+	op := call.op
+	if err := t.authorise(r, call); err != nil {
+		t.limitRest(w)
+		return err
+	}
+	if !op.judged && !sound(r.URL.RawQuery) {
+		return problem.InvalidRequest.New("The query string is not well-formed; escape what is special in it.")
+	}
+	if !op.hasBody || op.bodyless && r.ContentLength == 0 {
+		return nil
+	}
+	body, err := t.receiveBody(w, r, call)
+	if err == nil && !op.unchecked {
+		err = checkJSON(body)
+	}
+	if err != nil {
+		return err
+	}
+	call.body = body
+	if !op.unchecked {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return nil
 }
 
 // sound says whether a query can be read.
@@ -293,8 +306,8 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 // countUsage adds the call to the org's breakdown.
 func (t *Table) countUsage(call *Call, operation string, status int, took time.Duration) {
 	p := call.Identity.Principal
-	if t.Count == nil || p == nil || call.quota == limit.Free {
-		return
+	if t.Count == nil || p == nil || call.quota == limit.Free || call.quota == limit.Safety {
+		return // what costs nothing is no part of what the month was used for
 	}
 	account := call.account
 	if status == http.StatusNotFound {
@@ -323,7 +336,7 @@ func (t *Table) note(call *Call, r *http.Request, rec *recorder, operation strin
 	}
 	t.Journal.Add(journal.Entry{
 		Org: p.Org.ID, At: call.started, Request: call.Request, Key: p.Key.ID, Account: call.account, Operation: operation, Verb: r.Method,
-		Status: rec.status, Took: took, Upstream: call.upstream, Problem: call.problem, Reason: call.reason, Retryable: call.retryable, UpstreamCode: call.upstreamCode,
+		Status: rec.status, Took: took, Upstream: call.upstream, Problem: call.problem, Reason: call.reason, Fields: call.fields, Retryable: call.retryable, UpstreamCode: call.upstreamCode,
 		In: int64(len(call.body)), Out: rec.bytes, Replayed: call.keyed != nil && call.keyed.replay != nil, DryRun: dryRun(call.op, r),
 		Source: cameFrom(call, r),
 	})
@@ -351,7 +364,7 @@ func access(quota limit.Quota) usage.Access {
 		return usage.Read
 	case limit.Write:
 		return usage.Write
-	case limit.Free, limit.Plain:
+	case limit.Free, limit.Plain, limit.Safety:
 	}
 	return usage.Plain
 }

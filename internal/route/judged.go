@@ -90,12 +90,6 @@ func (c *Call) Account() id.Account { return c.account }
 // Header is that of the answer, also of one that will be a problem.
 func (c *Call) Header() http.Header { return c.header }
 
-// Keyed says whether the request came under an Idempotency-Key.
-func (c *Call) Keyed() bool { return c.keyed != nil }
-
-// Uncertain says that nobody knows whether the request was carried out. Its key is not free for another run, whatever the answer says.
-func (c *Call) Uncertain() { c.uncertain = true }
-
 // Upstream notes what the platform took, and its own code if it refused.
 func (c *Call) Upstream(took time.Duration, code int) { c.upstream, c.upstreamCode = took, code }
 

@@ -3,6 +3,7 @@ package route_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -138,11 +139,15 @@ func TestWhatDidNotHappenIsNotCountedAsAWrite(t *testing.T) {
 func TestAFaultInAWriteIsNotRetryable(t *testing.T) {
 	t.Parallel()
 	for changes, want := range map[bool]string{true: `"outcome":"unknown"`, false: `"retryable":true`} {
-		f := newThings(t)
-		f.terms.Changes = changes
-		f.handleErr = errors.New("a fault of ours")
-		if w := f.send(t, string(id.New[id.Account]()), `{}`); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), want) {
-			t.Errorf("changes %v: %d %s", changes, w.Code, w.Body)
+		for status, err := range map[int]error{
+			http.StatusInternalServerError: errors.New("a fault of ours"),
+			http.StatusRequestTimeout:      fmt.Errorf("call the platform: %w", context.Canceled),
+		} {
+			f := newThings(t)
+			f.terms.Changes, f.handleErr = changes, err
+			if w := f.send(t, string(id.New[id.Account]()), `{}`); w.Code != status || !strings.Contains(w.Body.String(), want) {
+				t.Errorf("changes %v: %d %s", changes, w.Code, w.Body)
+			}
 		}
 	}
 }

@@ -171,8 +171,6 @@ func (t *Table) settle(ctx context.Context, call *Call) {
 	k := call.keyed
 	switch {
 	case k.claim == nil: // refused before it ran, or answered before
-	case call.uncertain:
-		t.settleWith(ctx, call, t.Idempotency.Abandon)
 	case call.problem != "" && call.retryable:
 		t.settleWith(ctx, call, t.Idempotency.Release)
 	default:

@@ -179,7 +179,7 @@ func TestWhatIsKept(t *testing.T) {
 		"away":              {problem.UpstreamUnavailable.New("no"), 503, false},
 		"nobody knows":      {errors.Join(postgres.ErrOutcomeUnknown, errors.New("x")), 500, true},
 		"a fault":           {errors.New("x"), 500, true},
-		"an unknown ending": {problem.UpstreamTimeout.New("no").Retry(false).With("outcome", "unknown"), 504, true},
+		"an unknown ending": {problem.UpstreamTimeout.New("no").After(3).InDoubt(), 504, true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

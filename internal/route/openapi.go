@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/scope"
 )
@@ -60,7 +61,7 @@ func (t *Table) describe(op *Operation) huma.Operation {
 		DefaultStatus: op.Status, Responses: map[string]*huma.Response{}, MaxBodyBytes: maxBody,
 		Extensions: map[string]any{"x-problems": codes},
 	}
-	described.Description = strings.TrimSpace(op.Description + "\n\n" + op.scopeText())
+	described.Description = strings.TrimSpace(op.Description + "\n\n" + op.scopeText() + op.quotaText())
 	if !op.Public {
 		names := []string{}
 		if op.Scope != scope.Any {
@@ -104,9 +105,10 @@ func (t *Table) describe(op *Operation) huma.Operation {
 // schemas are those of the document's components.
 func (t *Table) schemas() huma.Registry { return t.api.OpenAPI().Components.Schemas }
 
-// schema describes a body that has the type of a value, or of one of others.
+// schema describes the body of an answer that has the type of a value, or of one of others.
 func (t *Table) schema(value any, others ...any) *huma.Schema {
 	typ := reflect.TypeOf(value)
+	refuseBareTimes(typ)
 	schema := t.schemas().Schema(typ, true, typ.Name())
 	if len(others) == 0 {
 		return schema
@@ -147,6 +149,15 @@ func (op *Operation) scopeText() string {
 		return "Any key may call it."
 	}
 	return "Needs the scope `" + op.Scope.String() + "`."
+}
+
+// quotaText says what an operation uses, where that is not the usual.
+func (op *Operation) quotaText() string {
+	if op.Quota != limit.Safety {
+		return ""
+	}
+	return fmt.Sprintf(" It works when the quotas are used up: it counts against neither the minute nor the month, but together with its like against "+
+		"%d calls a minute per organisation.", limit.SafetyPerMinute)
 }
 
 // operation finds the row's part of the document.

@@ -12,8 +12,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
 // Problem is the wire form of a failed answer, made by problem.Error. Its schema is that of the OpenAPI document.
@@ -91,11 +93,14 @@ func (t *Table) reply(call *Call, err error) *Problem {
 		call.fault = err
 	}
 	if changes := call.op != nil && (call.op.Audit != "" || call.changes); changes && p.Retryable() &&
-		(p.Kind.Code == problem.Internal.Code || errors.Is(err, postgres.ErrOutcomeUnknown)) {
+		(p.Kind.Code == problem.Internal.Code || errors.Is(err, postgres.ErrOutcomeUnknown) || errors.Is(err, context.Canceled)) {
 		// The change may have happened before the fault.
-		p = p.Kind.New(p.Detail).Retry(false).With("outcome", "unknown").Because(err)
+		p = p.Kind.New(p.Detail).InDoubt().Because(err)
 	}
-	call.problem, call.retryable, call.reason = p.Kind.Code, p.Retryable(), p.Reason()
+	if p.Kind.Code == problem.AccountDisconnected.Code {
+		p = t.withReconnect(call, p)
+	}
+	call.problem, call.retryable, call.reason, call.fields = p.Kind.Code, p.Retryable(), p.Reason(), journal.FieldsOf(p.Fields)
 	typeURL := problem.TypeURL(t.Config.ProblemsURL, p.Kind)
 	call.header.Set("Link", "<"+typeURL+`>; rel="type"`)
 	if p.RetryAfter > 0 {
@@ -111,6 +116,19 @@ func (t *Table) reply(call *Call, err error) *Problem {
 			`,"code":"` + p.Kind.Code + `","retryable":false}`)
 	}
 	return &Problem{status: p.Kind.Status, document: document}
+}
+
+// withReconnect adds the page on which a person connects the account again, for a caller who could make such a page.
+func (t *Table) withReconnect(call *Call, p *problem.Error) *problem.Error {
+	if t.Reconnect == nil || call.account == "" || call.Identity.Principal == nil || !call.Identity.Scopes.Has(scope.AccountsWrite) {
+		return p
+	}
+	url, err := t.Reconnect(call.request.Context(), call.Identity.Principal.Org.ID, call.account)
+	if err != nil {
+		t.Log.Warn("no reconnect link", slog.String("request_id", string(call.Request)), slog.Any("error", err))
+		return p
+	}
+	return p.Plus("reconnect", map[string]string{"url": url})
 }
 
 // Fail answers a request with a problem. An answer that has begun is cut off instead: the caller must not take it for whole.
@@ -214,8 +232,11 @@ var words = []struct{ start, code string }{
 // explain gives a message a code, and cuts off what huma quotes behind a colon: it may be the caller's.
 func explain(message string) (code, text string) {
 	text, _, _ = strings.Cut(message, ": ")
-	if text == "json" { // the decoder's own error quotes the value
+	switch {
+	case text == "json": // the decoder's own error quotes the value
 		text = "cannot be read as the expected type"
+	case strings.HasPrefix(text, "invalid date/time"): // it quotes a layout of Go's
+		text = "expected a time as in RFC 3339, such as 2026-11-16T18:43:15.120Z"
 	}
 	for _, w := range words {
 		if strings.HasPrefix(message, w.start) {

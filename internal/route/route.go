@@ -23,12 +23,14 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route/origin"
 	"github.com/stagedoor/stagedoor/internal/route/schema"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 	"github.com/stagedoor/stagedoor/internal/usage"
 )
 
@@ -89,6 +91,8 @@ type Operation struct {
 	bodyless bool
 	// keyed means that the operation takes an Idempotency-Key.
 	keyed bool
+	// json means that it can answer with JSON, secret that the answer can hold a secret which is shown only there.
+	json, secret bool
 }
 
 // Identity is who calls.
@@ -146,6 +150,9 @@ type Deps struct {
 	Journal diary
 	// Idempotency is nil for a face that takes no Idempotency-Key.
 	Idempotency once
+	// Reconnect makes the address of a page on which a person connects an account again; nil for a face without accounts. It is part of
+	// every answer account-disconnected, so it must be cheap.
+	Reconnect func(ctx context.Context, org id.Org, account id.Account) (string, error)
 	// Draining says that the process is about to stop.
 	Draining func() bool
 	// Source finds where a request comes from; SourceOf makes one.
@@ -172,15 +179,18 @@ type Table struct {
 	secure    http.Header
 	// origins keeps pages of other sites from using a browser's cookie.
 	origins origin.Guard
-	// inFlight are the requests under way; streams those of them that are one and wait most of the time.
-	inFlight, streams atomic.Int64
-	keeper            keeper
+	// places are those of requests under way; streams counts those that have none because they wait most of the time.
+	places  places
+	streams atomic.Int64
+	keeper  keeper
+	// compressor wraps what serves an operation that answers with JSON.
+	compressor func(http.Handler) http.HandlerFunc
 }
 
 // New makes an empty table.
 func New(d Deps) *Table {
 	setErrorHooks()
-	t := &Table{Deps: d, mux: http.NewServeMux(), byPattern: map[string]*Operation{}}
+	t := &Table{Deps: d, mux: http.NewServeMux(), byPattern: map[string]*Operation{}, compressor: newCompressor()}
 	t.origins = origin.New(d.Config.PublicURL)
 	t.secure = secureHeaders(strings.HasPrefix(d.Config.PublicURL, "https:"))
 	cfg := huma.DefaultConfig(d.Config.Title, d.Config.Version)
@@ -191,6 +201,7 @@ func New(d Deps) *Table {
 	cfg.Info.Description = d.Config.Description
 	cfg.Servers = []*huma.Server{{URL: d.Config.PublicURL}}
 	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schema.Name)
+	cfg.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[stamp.Time](), reflect.TypeFor[time.Time]())
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		securityScheme: {Type: "http", Scheme: "bearer", Description: "An API key: `Authorization: Bearer <API_KEY>`."},
 	}
@@ -236,6 +247,10 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 		return out, nil
 	})
 	schema.MarkSensitive(t.schemas(), reflect.TypeFor[O]())
+	if body, ok := reflect.TypeFor[O]().FieldByName("Body"); ok {
+		refuseBareTimes(body.Type)
+	}
+	row.json, row.secret = true, row.mutates() && schema.Sensitive(reflect.TypeFor[O]())
 	describeInput[I](t, row)
 }
 
@@ -267,6 +282,13 @@ func refuseHidden(operation string, input reflect.Type) {
 		if field.Anonymous || field.Name == "Body" {
 			refuseHidden(operation, field.Type)
 		}
+	}
+}
+
+// refuseBareTimes stops the start if an answer contains a time.Time, which writes as many decimals as it has.
+func refuseBareTimes(answer reflect.Type) {
+	if path := schema.BareTime(answer); path != "" {
+		panic("an answer has a time.Time in " + path + "; use stamp.Time")
 	}
 }
 
@@ -359,10 +381,14 @@ func (t *Table) success(row *Operation) *huma.Response {
 
 func (op *Operation) pattern() string { return op.Method + " " + op.Path }
 
+func (op *Operation) mutates() bool {
+	return op.Method != http.MethodGet && op.Method != http.MethodHead
+}
+
 // add checks a row and takes it into the table.
 func (t *Table) add(op Operation) *Operation {
 	row := &op
-	mutates := op.Method != http.MethodGet && op.Method != http.MethodHead
+	mutates := op.mutates()
 	switch {
 	case op.ID == "" || op.Summary == "" || op.Tag == "" || op.Status == 0:
 		panic(op.pattern() + " lacks an id, a summary, a tag or a status")
@@ -377,6 +403,8 @@ func (t *Table) add(op Operation) *Operation {
 	case t.byPattern[op.pattern()] != nil:
 		panic(op.pattern() + " is declared twice")
 	}
+	row.json = op.Answer != nil || slices.Contains(op.Media, "application/json")
+	row.secret = mutates && op.Answer != nil && schema.Sensitive(reflect.TypeOf(op.Answer))
 	row.keyed = mutates && !op.Public && !op.Streams && t.Idempotency != nil
 	t.rows = append(t.rows, row)
 	t.byPattern[op.pattern()] = row

@@ -22,6 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
 	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 	"github.com/stagedoor/stagedoor/internal/usage"
 )
 
@@ -252,6 +253,61 @@ func TestIncompleteRowsStopTheStart(t *testing.T) {
 				}
 			}()
 			route.Typed(newTable(t, io.Discard, nil), op, func(context.Context, *struct{}) (*nothing, error) { return &nothing{}, nil })
+		}()
+	}
+}
+
+type bareAnswer struct {
+	Rows []struct {
+		At *time.Time `json:"at"`
+	} `json:"rows"`
+}
+
+type stampedAnswer struct {
+	Rows []struct {
+		At *stamp.Time `json:"at"`
+	} `json:"rows"`
+}
+
+// A time.Time in an answer stops the start, however the answer is declared: it would be written with as many decimals as it has.
+func TestAnswersWithABareTimeStopTheStart(t *testing.T) {
+	t.Parallel()
+	op := route.Operation{ID: "x", Method: http.MethodGet, Path: "/x", Tag: "T", Summary: "X", Status: http.StatusOK}
+	plain := func(answer any) func(*route.Table) {
+		return func(table *route.Table) {
+			op := op
+			op.Answer = answer
+			route.Plain(table, op, func(http.ResponseWriter, *http.Request) error { return nil })
+		}
+	}
+	other := func(table *route.Table) {
+		op := op
+		op.OtherAnswers = map[int]any{http.StatusAccepted: bareAnswer{}}
+		route.Plain(table, op, func(http.ResponseWriter, *http.Request) error { return nil })
+	}
+	for what, c := range map[string]struct {
+		declare func(*route.Table)
+		starts  bool
+	}{
+		"typed": {func(table *route.Table) {
+			route.Typed(table, op, func(context.Context, *struct{}) (*struct{ Body bareAnswer }, error) {
+				return &struct{ Body bareAnswer }{}, nil
+			})
+		}, false},
+		"typed with a stamp": {func(table *route.Table) {
+			route.Typed(table, op, func(context.Context, *struct{}) (*struct{ Body stampedAnswer }, error) {
+				return &struct{ Body stampedAnswer }{}, nil
+			})
+		}, true},
+		"plain": {plain(bareAnswer{}), false}, "plain with a stamp": {plain(stampedAnswer{}), true}, "another status": {other, false},
+	} {
+		func() {
+			defer func() {
+				if starts := recover() == nil; starts != c.starts {
+					t.Errorf("%s: starts %v, want %v", what, starts, c.starts)
+				}
+			}()
+			c.declare(newTable(t, io.Discard, nil))
 		}()
 	}
 }

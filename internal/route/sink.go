@@ -65,7 +65,6 @@ func ServeStream(w http.ResponseWriter, r *http.Request, o Opening, run func(ctx
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	call.detached = true
-	t.inFlight.Add(1) // whoever handles the request takes it off again
 	s := t.newEvents(r, line{conn, call}, o, cancel)
 	go s.untilGone(conn)
 	go func() {
@@ -86,16 +85,17 @@ func (t *Table) takeOver(w http.ResponseWriter, r *http.Request) (net.Conn, erro
 	if r.Method == http.MethodHead || r.ProtoMajor != 1 {
 		return nil, errNoLine
 	}
-	if err := t.settleDown(); err != nil {
+	call := From(r.Context())
+	if err := call.settleDown(); err != nil {
 		return nil, err
 	}
+	call.passThrough()
 	streamHeaders(w.Header())
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		t.getUp()
+		call.getUp()
 		return nil, errNoLine
 	}
-	call := From(r.Context())
 	call.written.status = http.StatusOK
 	h := w.Header()
 	h.Set("Connection", "close")

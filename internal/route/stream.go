@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 const (
@@ -86,10 +87,12 @@ func Stream(w http.ResponseWriter, r *http.Request) (*Events, error) {
 
 // OpenStream is Stream with more to say.
 func OpenStream(w http.ResponseWriter, r *http.Request, o Opening) (*Events, error) {
-	t := From(r.Context()).table
-	if err := t.settleDown(); err != nil {
+	call := From(r.Context())
+	t := call.table
+	if err := call.settleDown(); err != nil {
 		return nil, err
 	}
+	call.passThrough()
 	streamHeaders(w.Header())
 	control := http.NewResponseController(w)
 	// A writer without a connection has no limits to lift.
@@ -121,7 +124,8 @@ func (t *Table) newEvents(r *http.Request, to sink, o Opening, over func()) *Eve
 }
 
 // settleDown moves a request from those that are worked on to those that wait.
-func (t *Table) settleDown() error {
+func (c *Call) settleDown() error {
+	t := c.table
 	if t.Draining() {
 		return draining()
 	}
@@ -133,13 +137,14 @@ func (t *Table) settleDown() error {
 		t.streams.Add(-1)
 		return problem.ServiceUnavailable.New("This server has more streams open than it can take.").After(5)
 	}
-	t.inFlight.Add(-1)
+	c.leave()
 	return nil
 }
 
-func (t *Table) getUp() {
-	t.streams.Add(-1)
-	t.inFlight.Add(1)
+// getUp undoes settleDown.
+func (c *Call) getUp() {
+	c.table.streams.Add(-1)
+	c.resumeWork()
 }
 
 func draining() *problem.Error {
@@ -149,12 +154,12 @@ func draining() *problem.Error {
 // Hold lets a request wait for up to a time before it is answered. Meanwhile it does not count as one that is worked on, and the
 // connection's own limits do not end it. What is returned must be called when the wait is over.
 func Hold(w http.ResponseWriter, r *http.Request, atMost time.Duration) (done func(), err error) {
-	t := From(r.Context()).table
-	if err := t.settleDown(); err != nil {
+	call := From(r.Context())
+	if err := call.settleDown(); err != nil {
 		return nil, err
 	}
-	t.prolong(w, atMost)
-	return t.getUp, nil
+	call.table.prolong(w, atMost)
+	return call.getUp, nil
 }
 
 // Draining says whether the node that serves a request is about to stop: whoever waits should answer now.
@@ -187,7 +192,7 @@ func (s *Events) Close() {
 	s.left()
 	s.table.keeper.remove(s)
 	s.pulses.Wait()
-	s.table.getUp()
+	s.call.getUp()
 	s.call.problem = s.reason
 }
 
@@ -276,7 +281,7 @@ func (s *Events) pulse(now time.Time, beat bool) {
 		s.finish()
 		return
 	}
-	_ = s.Event("heartbeat", "", map[string]time.Time{"ts": s.table.Now().UTC()}) // the stream has ended if it cannot be sent
+	_ = s.Event("heartbeat", "", map[string]stamp.Time{"ts": stamp.Time(s.table.Now())}) // the stream has ended if it cannot be sent
 }
 
 // judge says whether the caller may still read. It works on a call of its own: the handler reads the other.

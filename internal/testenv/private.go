@@ -52,12 +52,12 @@ func PrivatePostgres(t testing.TB, log io.Writer) *Store {
 	if out, err := run("initdb", "-D", dir, "-U", "stagedoor", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync").CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
-	address := freePort(t)
+	address := FreePort(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startProcess(t, address, func() *exec.Cmd {
+	p := StartProcess(t, address, func() *exec.Cmd {
 		args := []string{"-D", dir}
 		for _, setting := range []string{
 			"listen_addresses=127.0.0.1", "port=" + port, "unix_socket_directories=", "fsync=off", "synchronous_commit=off", "shared_buffers=64MB",
@@ -142,13 +142,13 @@ func (s *Store) Stop() {
 func PrivateJetStream(t testing.TB) *Store {
 	t.Helper()
 	need(t)
-	address, dir := freePort(t), t.TempDir()
+	address, dir := FreePort(t), t.TempDir()
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	binary := Path(t, ".dev", "bin", "nats-server")
-	p := startProcess(t, address, func() *exec.Cmd {
+	p := StartProcess(t, address, func() *exec.Cmd {
 		return exec.Command(binary, "-a", "127.0.0.1", "-p", port, "-js", "-sd", dir)
 	})
 	return &Store{p, secret.New("nats://" + address), dir}
@@ -158,7 +158,7 @@ func PrivateJetStream(t testing.TB) *Store {
 func StoringRedis(t testing.TB) *Store {
 	t.Helper()
 	need(t)
-	address, dir := freePort(t), t.TempDir()
+	address, dir := FreePort(t), t.TempDir()
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func StoringRedis(t testing.TB) *Store {
 	if _, err := exec.LookPath("valkey-server"); err == nil {
 		binary = "valkey-server"
 	}
-	p := startProcess(t, address, func() *exec.Cmd {
+	p := StartProcess(t, address, func() *exec.Cmd {
 		return exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--rdbcompression", "no", "--loglevel", "warning")
 	})
 	return &Store{p, secret.New("redis://" + address + "/0"), dir}

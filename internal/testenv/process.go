@@ -1,10 +1,7 @@
 package testenv
 
 import (
-	"context"
-	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -23,8 +20,8 @@ type Process struct {
 	exited  chan struct{}
 }
 
-// startProcess starts a program that listens on an address, and waits until it does.
-func startProcess(t testing.TB, address string, make func() *exec.Cmd) *Process {
+// StartProcess starts a program that listens on an address, and waits until it does.
+func StartProcess(t testing.TB, address string, make func() *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, make: make, address: address}
 	p.Start()
@@ -50,7 +47,7 @@ func (p *Process) Start() {
 
 func (p *Process) awaitPort() {
 	p.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		conn, err := net.DialTimeout("tcp", p.address, time.Second)
 		if err == nil {
@@ -88,8 +85,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Exited is closed when the program has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// freePort finds a port that nothing listens on.
-func freePort(t testing.TB) string {
+// FreePort finds a port that nothing listens on.
+func FreePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,7 +100,7 @@ func freePort(t testing.TB) string {
 func PrivateRedis(t testing.TB) (*Process, secret.String) {
 	t.Helper()
 	need(t) // installs the programs
-	address := freePort(t)
+	address := FreePort(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +109,7 @@ func PrivateRedis(t testing.TB) (*Process, secret.String) {
 	if _, err := exec.LookPath("valkey-server"); err == nil {
 		binary = "valkey-server"
 	}
-	p := startProcess(t, address, func() *exec.Cmd {
+	p := StartProcess(t, address, func() *exec.Cmd {
 		return exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning")
 	})
 	return p, secret.New("redis://" + address + "/0")
@@ -122,7 +119,7 @@ func PrivateRedis(t testing.TB) (*Process, secret.String) {
 func PrivateNATS(t testing.TB) (*Process, secret.String) {
 	t.Helper()
 	need(t)
-	address := freePort(t)
+	address := FreePort(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
@@ -131,30 +128,8 @@ func PrivateNATS(t testing.TB) (*Process, secret.String) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startProcess(t, address, func() *exec.Cmd {
+	p := StartProcess(t, address, func() *exec.Cmd {
 		return exec.Command(filepath.Join(root, ".dev", "bin", "nats-server"), "-a", "127.0.0.1", "-p", port)
 	})
 	return p, secret.New("nats://" + address)
-}
-
-// build compiles stagedoord once per test process.
-func build(t testing.TB) string {
-	t.Helper()
-	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Beside the tools, where Go's cache makes the second build a matter of a second.
-	path := filepath.Join(root, ".dev", "test", "stagedoord")
-	buildOnce.Do(func() {
-		cmd := exec.CommandContext(context.Background(), "go", "build", "-o", path, "./cmd/stagedoord")
-		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			buildErr = fmt.Errorf("build stagedoord: %w\n%s", err, out)
-		}
-	})
-	if buildErr != nil {
-		t.Fatal(buildErr)
-	}
-	return path
 }

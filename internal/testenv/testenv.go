@@ -1,6 +1,5 @@
-// Package testenv gives tests real engines: a database of their own, a shared or private Redis and NATS, and nodes of
-// the product, in this process or as processes. A missing engine is a failure, not a skip: scripts/engines installs
-// and starts what is needed.
+// Package testenv gives tests real engines: a database of their own, and a shared or private Redis and NATS. A missing engine
+// is a failure, not a skip: scripts/engines installs and starts what is needed. Nodes of the product are in testnode.
 package testenv
 
 import (
@@ -215,4 +214,14 @@ func random() string {
 		panic(err)
 	}
 	return hex.EncodeToString(b[:])
+}
+
+// Path finds a file of the repository.
+func Path(t testing.TB, parts ...string) string {
+	t.Helper()
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(append([]string{root}, parts...)...)
 }

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -17,32 +18,33 @@ import (
 type Given struct{ FileName, SHA256 string }
 
 const (
-	// maxArgs bounds what is said of a file in a form, maxHead all of the form before the file's first byte.
+	// maxArgs bounds what is said of a file in a form, maxHead all of the form before the file's first byte, and again after it.
 	maxArgs = 16 << 10
 	maxHead = 64 << 10
 )
 
-// read finds the file in a request: the body itself, or the last part of a form.
-func read(r *http.Request, s *source, given Given) (catalog.FileDraft, io.Reader, error) {
+// read finds the file in a request: the body itself, or a field of a form. kept is not nil if the file had to be kept to learn its size;
+// close it.
+func (t *Transfers) read(r *http.Request, s *source, given Given, largest int) (draft catalog.FileDraft, body io.Reader, kept *spooled, err error) {
 	if r.Header.Get("Content-Encoding") != "" {
-		return catalog.FileDraft{}, nil, problem.UnsupportedMediaType.New("Send the file as it is, without a Content-Encoding.")
+		return draft, nil, nil, problem.UnsupportedMediaType.New("Send the file as it is, without a Content-Encoding.")
 	}
 	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case err != nil, media == "application/x-www-form-urlencoded", media == "multipart/form-data" && params["boundary"] == "":
-		return catalog.FileDraft{}, nil, problem.UnsupportedMediaType.New(
+		return draft, nil, nil, problem.UnsupportedMediaType.New(
 			"Send the file with its own Content-Type, such as image/jpeg, or as multipart/form-data with the fields args and file.")
 	case media == "multipart/form-data":
-		return readForm(s, params["boundary"])
+		return t.readForm(s, params["boundary"], largest)
 	}
 	size, err := length(r)
 	if err != nil {
-		return catalog.FileDraft{}, nil, err
+		return draft, nil, nil, err
 	}
 	if given.FileName == "" {
-		return catalog.FileDraft{}, nil, problem.ValidationFailed.New("The file has no name. Give one as ?fileName=.").At("query/fileName", "required", "is required")
+		return draft, nil, nil, problem.ValidationFailed.New("The file has no name. Give one as ?fileName=.").At("query/fileName", "required", "is required")
 	}
-	return catalog.FileDraft{Name: given.FileName, Type: media, Size: size, SHA256: given.SHA256}, s, nil
+	return catalog.FileDraft{Name: given.FileName, Type: media, Size: size, SHA256: given.SHA256}, s, nil, nil
 }
 
 // length is the body's. The platform must be told before the first byte goes out.
@@ -57,63 +59,107 @@ func length(r *http.Request) (int64, error) {
 	return 0, problem.ValidationFailed.New(detail).At("header/Content-Length", "required", "must be the number of bytes in the body")
 }
 
-// readForm reads a form up to the first byte of the file in it.
-func readForm(s *source, boundary string) (draft catalog.FileDraft, file io.Reader, err error) {
+// readForm reads a form. If args come first and tell the size, it stops at the first byte of the file, which then goes to the platform as it
+// comes. Otherwise the whole form is read, and the file kept.
+func (t *Transfers) readForm(s *source, boundary string, largest int) (draft catalog.FileDraft, file io.Reader, kept *spooled, err error) {
 	head := &head{from: s, left: maxHead}
 	form := multipart.NewReader(head, boundary)
-	first, err := form.NextRawPart()
-	if err != nil {
-		return draft, nil, broken(err)
-	}
-	if first.FormName() != "args" {
-		return draft, nil, problem.ValidationFailed.New("The form must begin with the field args.").At("/args", "required", "must be the first field of the form")
-	}
-	text, err := io.ReadAll(io.LimitReader(first, maxArgs+1))
-	if err != nil {
-		return draft, nil, broken(err)
-	}
-	if draft, err = readArgs(text); err != nil {
-		return draft, nil, err
-	}
-	second, err := form.NextRawPart()
-	if err != nil && !errors.Is(err, io.EOF) {
-		return draft, nil, broken(err)
-	}
-	if err != nil || second.FormName() != "file" || second.Header.Get("Content-Transfer-Encoding") != "" {
-		return draft, nil, problem.ValidationFailed.New("Behind args the form must have the field file, with the bytes of the file as they are.").
-			At("/file", "required", "must be the second field of the form")
-	}
-	head.open = true
-	if draft.Name == "" {
-		draft.Name = second.FileName()
-	}
-	if draft.Type == "" {
-		draft.Type, _, err = mime.ParseMediaType(second.Header.Get("Content-Type"))
-		if err != nil {
-			return draft, nil, problem.ValidationFailed.New("The file has no type.").At("/args/mimeType", "required", "is required, unless the field file has a Content-Type")
+	var args *catalog.FileDraft
+	var name, media string
+	defer func() {
+		if err != nil && kept != nil {
+			kept.close()
+		}
+	}()
+	for fields := 0; ; fields++ {
+		field, err := form.NextRawPart()
+		if errors.Is(err, io.EOF) && fields > 0 {
+			break
+		} else if err != nil {
+			return draft, nil, kept, broken(err)
+		}
+		switch {
+		case field.FormName() == "args" && args == nil:
+			if args, err = readArgs(field); err != nil {
+				return draft, nil, kept, err
+			}
+		case field.FormName() != "file" || kept != nil || field.Header.Get("Content-Transfer-Encoding") != "":
+			return draft, nil, kept, problem.ValidationFailed.New("The form must have the field file, with the bytes of the file as they are, and may have the field args.").
+				At("/file", "required", "must be the only field besides args, sent once and not encoded")
+		default:
+			name = field.FileName()
+			media, _, _ = mime.ParseMediaType(field.Header.Get("Content-Type")) // none is as good as a wrong one
+			head.open = true
+			if args != nil && args.Size > 0 {
+				draft, err = describe(*args, name, media)
+				return draft, field, nil, err
+			}
+			if kept, err = t.spool.keep(field, largest); err != nil {
+				return draft, nil, nil, err
+			}
+			head.open, head.left = false, maxHead
 		}
 	}
-	return draft, second, nil
+	switch {
+	case kept == nil:
+		return draft, nil, nil, problem.ValidationFailed.New("The form has no file.").At("/file", "required", "is required")
+	case kept.size == 0:
+		return draft, nil, kept, problem.ValidationFailed.New("The file is empty.").At("/file", "required", "must have at least one byte")
+	case args == nil:
+		args = &catalog.FileDraft{}
+	case args.Size != 0 && args.Size != kept.size:
+		return draft, nil, kept, wrongSize("another number of")
+	}
+	args.Size = kept.size
+	if draft, err = describe(*args, name, media); err == nil {
+		file, err = kept.open()
+	}
+	return draft, file, kept, err
 }
 
-// readArgs reads what a form says of its file.
-func readArgs(text []byte) (catalog.FileDraft, error) {
+// describe adds what the field of a file says to what args say, which counts more.
+func describe(args catalog.FileDraft, name, media string) (catalog.FileDraft, error) {
+	args.Name = cmp.Or(args.Name, name)
+	args.Type = cmp.Or(args.Type, media)
+	if args.Type == "" {
+		return args, problem.ValidationFailed.New("The file has no type.").At("/args/mimeType", "required", "is required, unless the field file has a Content-Type")
+	}
+	if args.Name == "" {
+		return args, problem.ValidationFailed.New("The file has no name.").At("/args/fileName", "required", "is required, unless the field file has a filename")
+	}
+	return args, nil
+}
+
+// wrongSize says how many bytes the file has, compared with what args say.
+func wrongSize(how string) error {
+	return problem.ValidationFailed.Newf("The file has %s bytes than size says; the upload was not finished.", how).At("/args/size", "range", "must be the number of bytes in the file")
+}
+
+// readArgs reads what a form says of its file. All of it may be left out.
+func readArgs(field io.Reader) (*catalog.FileDraft, error) {
+	text, err := io.ReadAll(io.LimitReader(field, maxArgs+1))
+	if err != nil {
+		return nil, broken(err)
+	}
 	var in struct {
 		FileName string `json:"fileName"`
-		Size     int64  `json:"size"`
+		Size     *int64 `json:"size"`
 		MIMEType string `json:"mimeType"`
 		SHA256   string `json:"sha256"`
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&in); err != nil || len(text) > maxArgs {
-		return catalog.FileDraft{}, problem.ValidationFailed.New("The field args must be JSON: an object of fileName, size, mimeType and sha256.").
+		return nil, problem.ValidationFailed.New("The field args must be JSON: an object of fileName, size, mimeType and sha256.").
 			At("/args", "format", "must be an object of fileName, size, mimeType and sha256, with size a number")
 	}
-	if in.Size < 1 {
-		return catalog.FileDraft{}, problem.ValidationFailed.New("The size of the file must be known before it comes.").At("/args/size", "required", "must be the number of bytes in the file")
+	draft := &catalog.FileDraft{Name: in.FileName, Type: in.MIMEType, SHA256: in.SHA256}
+	if in.Size != nil {
+		if draft.Size = *in.Size; draft.Size < 1 {
+			return nil, problem.ValidationFailed.New("The size of the file is at least one byte.").At("/args/size", "range", "must be the number of bytes in the file")
+		}
 	}
-	return catalog.FileDraft{Name: in.FileName, Type: in.MIMEType, Size: in.Size, SHA256: in.SHA256}, nil
+	return draft, nil
 }
 
 func broken(err error) error {
@@ -126,21 +172,21 @@ func ended(body io.Reader) error {
 	n, err := io.ReadFull(body, one[:])
 	switch {
 	case n > 0:
-		return problem.ValidationFailed.New("The file has more bytes than size says; the upload was not finished.").At("/args/size", "range", "must be the number of bytes in the file")
+		return wrongSize("more")
 	case errors.Is(err, io.EOF):
 		return nil
 	}
 	return broken(err)
 }
 
-// head bounds what comes before a file: the library would take as much of it as it is sent.
+// head bounds what comes beside a file: the library would take as much of it as it is sent.
 type head struct {
 	from io.Reader
 	left int
 	open bool
 }
 
-var errHead = errors.New("the form has too much before its file")
+var errHead = errors.New("the form has too much beside its file")
 
 func (h *head) Read(b []byte) (int, error) {
 	if h.open {

@@ -58,6 +58,8 @@ func FuzzForm(f *testing.F) {
 	body, _ := form(`{"fileName":"a.mp4","size":10,"mimeType":"video/mp4"}`, "file", content(10))
 	text := bytes.ReplaceAll(body.Bytes(), body.Bytes()[2:bytes.IndexByte(body.Bytes(), '\r')], []byte("b"))
 	f.Add(text, "multipart/form-data; boundary=b")
+	alone, _ := form("", "file", content(10), "Content-Type", "video/mp4")
+	f.Add(bytes.ReplaceAll(alone.Bytes(), alone.Bytes()[2:bytes.IndexByte(alone.Bytes(), '\r')], []byte("b")), "multipart/form-data; boundary=b")
 	f.Add([]byte("--b\r\n\r\n--b--"), "multipart/form-data; boundary=b")
 	f.Add([]byte("raw"), "image/png")
 	known, err := catalog.Sandbox()

@@ -1,5 +1,6 @@
-// Package transfer carries files between callers and platforms, through the account's egress, as they come: a file is never held, only
-// the 32 KiB of it that are on their way. A slow side slows the other one down, which is TCP's doing, and is cut off when it stands still.
+// Package transfer carries files between callers and platforms, through the account's egress, as they come: only the 32 KiB of a file that
+// are on their way are held. A slow side slows the other one down, which is TCP's doing, and is cut off when it stands still. The one
+// exception is a form that does not tell its file's size first: the file is kept on disk, encrypted, until its end has come (spool.go).
 //
 // Download and Fetch bring files (download.go), Upload and Part take them (upload.go). Where files are and which methods hand out their
 // addresses is the manifest's to say (package catalog); the requests themselves are package upstream's.
@@ -55,6 +56,9 @@ type Config struct {
 	PerNode, PerAccount int
 	// Patience is how long the caller may take to give or take the next 32 KiB; 30 s.
 	Patience time.Duration
+	// SpoolBytes bounds the files that are kept on disk to learn their size, all together; 2 GiB. They lie in the folder for temporary
+	// files.
+	SpoolBytes int64
 }
 
 // Deps is what the flow needs.
@@ -77,6 +81,7 @@ type Transfers struct {
 	Deps
 	buffers sync.Pool
 	gauge   prometheus.Gauge
+	spool   spool
 
 	mu        sync.Mutex
 	underWay  int
@@ -89,6 +94,7 @@ const (
 	perNode    = 256
 	perAccount = 8
 	patience   = 30 * time.Second
+	spoolBytes = 2 << 30
 )
 
 // New makes the flow.
@@ -96,8 +102,9 @@ func New(d Deps) *Transfers {
 	d.Config.PerNode = cmp.Or(d.Config.PerNode, perNode)
 	d.Config.PerAccount = cmp.Or(d.Config.PerAccount, perAccount)
 	d.Config.Patience = cmp.Or(d.Config.Patience, patience)
+	d.Config.SpoolBytes = cmp.Or(d.Config.SpoolBytes, spoolBytes)
 	return &Transfers{
-		Deps: d, byAccount: map[id.Account]int{},
+		Deps: d, byAccount: map[id.Account]int{}, spool: spool{limit: d.Config.SpoolBytes},
 		buffers: sync.Pool{New: func() any { return new([chunk]byte) }},
 		gauge:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_transfers", Help: "Files that are on their way through this node."}),
 	}

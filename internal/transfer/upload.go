@@ -27,9 +27,13 @@ func (t *Transfers) Upload(w http.ResponseWriter, r *http.Request, c Caller, giv
 	defer leave()
 	s := t.source(w, r)
 	defer s.done()
-	file, body, err := read(r, s, given)
+	file, body, kept, err := t.read(r, s, given, c.MaxBytes)
 	if err != nil {
 		return nil, s.blame(err)
+	}
+	if kept != nil {
+		defer kept.close()
+		s.rest()
 	}
 	if c.MaxBytes >= 0 && file.Size > int64(c.MaxBytes) {
 		return nil, tooLarge(c.MaxBytes)
@@ -242,7 +246,7 @@ func (s *source) blame(err error) error {
 		return err
 	}
 	if errors.Is(failed, errShort) {
-		return problem.ValidationFailed.New("The file has fewer bytes than size says; the upload was not finished.").At("/args/size", "range", "must be the number of bytes in the file")
+		return wrongSize("fewer")
 	}
 	if e, ok := errors.AsType[net.Error](failed); ok && e.Timeout() {
 		return problem.RequestTimeout.New("The body stopped coming.").Because(failed)

@@ -94,6 +94,75 @@ func TestAFormIsAnUpload(t *testing.T) {
 	}
 }
 
+// The field file may come alone or before args. What args do not tell is taken from the field and from the bytes.
+func TestFormTakesTheFileInAnyOrder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	file := content(2*partSize + 100)
+	for name, build := range map[string]func() (io.Reader, string){
+		"file alone":             formOf("", "file", file, "Content-Type", "video/mp4"),
+		"args without a size":    formOf(`{}`, "file", file, "Content-Type", "video/mp4"),
+		"file before args":       reversed(fmt.Sprintf(`{"fileName":"b.mp4","size":%d,"mimeType":"video/mp4"}`, len(file)), file),
+		"file before few args":   reversed(`{"mimeType":"video/mp4"}`, file),
+		"file before empty args": reversed(`{"fileName":"c.mp4","mimeType":"video/mp4"}`, file),
+	} {
+		body, media := build()
+		t.Log(name)
+		r.returns(r.do("POST", "/media", io.MultiReader(body), "Content-Type", media), file) // in chunks: the form has no length
+		body, media = build()
+		r.returns(r.do("POST", "/media", body, "Content-Type", media), file)
+	}
+	for _, want := range []string{"from-form.mp4", "b.mp4", "c.mp4"} {
+		if names := fmt.Sprint(r.ask("vault.list", `{"query":"`+want+`"}`)["items"]); !strings.Contains(names, "id") {
+			t.Errorf("no medium is called %s: %s", want, names)
+		}
+	}
+}
+
+// Files of which the size is not known share a bounded room, which is free again when they are through.
+func TestFilesOfUnknownSizeAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{config: transfer.Config{SpoolBytes: 5000}})
+	for _, size := range []int{5000, 5001, 4000, 4001} {
+		body, media := form("", "file", content(size), "Content-Type", "video/mp4")
+		got := r.do("POST", "/media", body, "Content-Type", media)
+		want := map[bool]int{true: 201, false: 503}[size <= 5000]
+		if got.status != want || want == 503 && (got.code() != "service-unavailable" || got.json("retryable") != true) {
+			t.Errorf("%d bytes: %d %s", size, got.status, got.body)
+		}
+	}
+	body, media := form(`{"size":6000}`, "file", content(6000), "Content-Type", "video/mp4")
+	if got := r.do("POST", "/media", body, "Content-Type", media); got.status != 201 {
+		t.Errorf("a known size needs no room: %d %s", got.status, got.body)
+	}
+}
+
+// reversed writes a form with the file before args.
+func reversed(args string, file []byte) func() (io.Reader, string) {
+	return func() (io.Reader, string) {
+		body := &bytes.Buffer{}
+		w := multipart.NewWriter(body)
+		part, _ := w.CreateFormFile("file", "from-form.mp4")
+		_, _ = part.Write(file)
+		_ = w.WriteField("args", args)
+		_ = w.Close()
+		return body, w.FormDataContentType()
+	}
+}
+
+// twice writes a form that has a field twice.
+func twice(field string) func() (io.Reader, string) {
+	return func() (io.Reader, string) {
+		body := &bytes.Buffer{}
+		w := multipart.NewWriter(body)
+		for range 2 {
+			_ = w.WriteField(field, `{}`)
+		}
+		_ = w.Close()
+		return body, w.FormDataContentType()
+	}
+}
+
 // What is wrong with a request is told before anything reaches the platform; what is wrong with the file itself, before it is finished.
 func TestUploadsThatAreRefused(t *testing.T) {
 	t.Parallel()
@@ -108,28 +177,36 @@ func TestUploadsThatAreRefused(t *testing.T) {
 		code, field string
 		begun       bool
 	}{
-		"no type":        {"?fileName=x", raw(ten, ""), 415, "unsupported-media-type", "", false},
-		"curl's type":    {"?fileName=x", raw(ten, "application/x-www-form-urlencoded"), 415, "unsupported-media-type", "", false},
-		"no boundary":    {"", raw(ten, "multipart/form-data"), 415, "unsupported-media-type", "", false},
-		"no name":        {"", raw(ten, "video/mp4"), 422, "validation-failed", "query/fileName", false},
-		"empty":          {"?fileName=x", raw(nil, "video/mp4"), 422, "validation-failed", "header/Content-Length", false},
-		"in chunks":      {"?fileName=x", func() (io.Reader, string) { return io.MultiReader(bytes.NewReader(ten)), "video/mp4" }, 422, "validation-failed", "header/Content-Length", false},
-		"too large":      {"?fileName=x", raw(content(1001), "video/mp4"), 413, "payload-too-large", "", false},
-		"no args":        {"", formOf("", "file", ten), 422, "validation-failed", "/args", false},
-		"args no JSON":   {"", formOf("{", "file", ten), 422, "validation-failed", "/args", false},
-		"unknown arg":    {"", formOf(`{"size":10,"colour":1}`, "file", ten), 422, "validation-failed", "/args", false},
-		"no size":        {"", formOf(`{"fileName":"a"}`, "file", ten), 422, "validation-failed", "/args/size", false},
-		"a size of none": {"", formOf(`{"size":0}`, "file", ten), 422, "validation-failed", "/args/size", false},
-		"no file":        {"", formOf(valid, "", nil), 422, "validation-failed", "/file", false},
-		"another field":  {"", formOf(valid, "picture", ten), 422, "validation-failed", "/file", false},
-		"encoded":        {"", formOf(valid, "file", ten, "Content-Transfer-Encoding", "base64"), 422, "validation-failed", "/file", false},
-		"no file type":   {"", formOf(`{"size":10}`, "file", ten), 422, "validation-failed", "/args/mimeType", false},
-		"too large form": {"", formOf(`{"size":1001,"mimeType":"a/b"}`, "file", ten), 413, "payload-too-large", "", false},
-		"much args":      {"", formOf(`{"fileName":"`+strings.Repeat("x", 20<<10)+`"}`, "file", ten), 422, "validation-failed", "/args", false},
-		"endless header": {"", formOf(valid, "file", ten, "X-Long", strings.Repeat("x", 200<<10)), 400, "invalid-request", "", false},
-		"no form":        {"", raw(ten, "multipart/form-data; boundary=abc"), 400, "invalid-request", "", false},
-		"too short":      {"", formOf(valid, "file", content(9)), 422, "validation-failed", "/args/size", true},
-		"too long":       {"", formOf(valid, "file", content(11)), 422, "validation-failed", "/args/size", true},
+		"no type":         {"?fileName=x", raw(ten, ""), 415, "unsupported-media-type", "", false},
+		"curl's type":     {"?fileName=x", raw(ten, "application/x-www-form-urlencoded"), 415, "unsupported-media-type", "", false},
+		"no boundary":     {"", raw(ten, "multipart/form-data"), 415, "unsupported-media-type", "", false},
+		"no name":         {"", raw(ten, "video/mp4"), 422, "validation-failed", "query/fileName", false},
+		"empty":           {"?fileName=x", raw(nil, "video/mp4"), 422, "validation-failed", "header/Content-Length", false},
+		"in chunks":       {"?fileName=x", func() (io.Reader, string) { return io.MultiReader(bytes.NewReader(ten)), "video/mp4" }, 422, "validation-failed", "header/Content-Length", false},
+		"too large":       {"?fileName=x", raw(content(1001), "video/mp4"), 413, "payload-too-large", "", false},
+		"no args":         {"", formOf("", "file", ten), 422, "validation-failed", "/args/mimeType", false},
+		"args no JSON":    {"", formOf("{", "file", ten), 422, "validation-failed", "/args", false},
+		"unknown arg":     {"", formOf(`{"size":10,"colour":1}`, "file", ten), 422, "validation-failed", "/args", false},
+		"no size, large":  {"", formOf(`{"fileName":"a"}`, "file", content(1001)), 413, "payload-too-large", "", false},
+		"negative size":   {"", formOf(`{"size":-1}`, "file", ten), 422, "validation-failed", "/args/size", false},
+		"an empty file":   {"", formOf("", "file", nil, "Content-Type", "video/mp4"), 422, "validation-failed", "/file", false},
+		"nothing":         {"", formOf("", "", nil), 400, "invalid-request", "", false},
+		"file, bad args":  {"", reversed(`{"size":11}`, ten), 422, "validation-failed", "/args/size", false},
+		"args no object":  {"", reversed(`[]`, ten), 422, "validation-failed", "/args", false},
+		"file, much args": {"", reversed(`{"fileName":"`+strings.Repeat("x", 20<<10)+`"}`, ten), 422, "validation-failed", "/args", false},
+		"two files":       {"", twice("file"), 422, "validation-failed", "/file", false},
+		"two args":        {"", twice("args"), 422, "validation-failed", "/file", false},
+		"a size of none":  {"", formOf(`{"size":0}`, "file", ten), 422, "validation-failed", "/args/size", false},
+		"no file":         {"", formOf(valid, "", nil), 422, "validation-failed", "/file", false},
+		"another field":   {"", formOf(valid, "picture", ten), 422, "validation-failed", "/file", false},
+		"encoded":         {"", formOf(valid, "file", ten, "Content-Transfer-Encoding", "base64"), 422, "validation-failed", "/file", false},
+		"no file type":    {"", formOf(`{"size":10}`, "file", ten), 422, "validation-failed", "/args/mimeType", false},
+		"too large form":  {"", formOf(`{"size":1001,"mimeType":"a/b"}`, "file", ten), 413, "payload-too-large", "", false},
+		"much args":       {"", formOf(`{"fileName":"`+strings.Repeat("x", 20<<10)+`"}`, "file", ten), 422, "validation-failed", "/args", false},
+		"endless header":  {"", formOf(valid, "file", ten, "X-Long", strings.Repeat("x", 200<<10)), 400, "invalid-request", "", false},
+		"no form":         {"", raw(ten, "multipart/form-data; boundary=abc"), 400, "invalid-request", "", false},
+		"too short":       {"", formOf(valid, "file", content(9)), 422, "validation-failed", "/args/size", true},
+		"too long":        {"", formOf(valid, "file", content(11)), 422, "validation-failed", "/args/size", true},
 	} {
 		before := len(r.calls())
 		body, media := c.body()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/catalog"
@@ -135,7 +136,7 @@ func (d *HTTP) lost(ctx context.Context, m *catalog.Method, err error) error {
 		return fmt.Errorf("call %s: %w", m.ID(), err)
 	}
 	if p, ok := errors.AsType[*problem.Error](err); ok {
-		return p
+		return uncertain(p, m, err)
 	}
 	var e *problem.Error
 	f, _ := broken(err)
@@ -152,12 +153,13 @@ func (d *HTTP) lost(ctx context.Context, m *catalog.Method, err error) error {
 	return uncertain(e.Because(err), m, err)
 }
 
-// uncertain marks the problem of a write whose outcome nobody knows.
+// uncertain marks the problem of a write whose outcome is unknown. That holds for idempotent methods too: what was set may have been
+// changed since.
 func uncertain(e *problem.Error, m *catalog.Method, err error) *problem.Error {
 	if m.Access == catalog.Read || errors.Is(err, egress.ErrNotSent) {
 		return e
 	}
-	return e.Retry(m.Idempotent).With("outcome", "unknown")
+	return e.InDoubt()
 }
 
 // unreadable is the problem when the platform said yes in words that the manifest does not know.
@@ -183,9 +185,19 @@ func (d *HTTP) Probe(ctx context.Context, via Via, s Session) (Identity, Answer,
 	if err != nil {
 		return Identity{}, a, err
 	}
-	var who Identity
-	if err := json.Unmarshal(a.Result, &who); err != nil || who.ID == "" {
+	who, ok := readIdentity(a.Result)
+	if !ok {
 		return Identity{}, a, unreadable(m, catalog.ErrChanged)
 	}
 	return who, a, nil
+}
+
+// readIdentity reads the answer of a probe. A NUL character cannot be stored as text: names lose it, and an id with one is refused.
+func readIdentity(result []byte) (Identity, bool) {
+	var who Identity
+	if err := json.Unmarshal(result, &who); err != nil || who.ID == "" || strings.ContainsRune(who.ID, 0) {
+		return Identity{}, false
+	}
+	who.Username, who.Name = strings.ReplaceAll(who.Username, "\x00", ""), strings.ReplaceAll(who.Name, "\x00", "")
+	return who, true
 }

@@ -355,7 +355,7 @@ func (s *stage) mark() {
 // event is the data of one that came with these wants, or comes within a while.
 func (s *stage) event(kind string, wants []any) any {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
 	for n := 0; ; n++ {
 		for n >= len(s.events) {

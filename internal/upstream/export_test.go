@@ -20,3 +20,6 @@ func ReadsQuickly(text secret.String) bool {
 	_, ok := readSession(text)
 	return ok
 }
+
+// ReadIdentity reads the answer of a probe.
+func ReadIdentity(result []byte) (Identity, bool) { return readIdentity(result) }

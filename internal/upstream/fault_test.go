@@ -86,7 +86,7 @@ func TestAPlatformThatHangsIsATimeoutAndAWriteMayHaveHappened(t *testing.T) {
 	}{
 		"me.get":       {"{}", false, true},
 		"lists.create": {`{"name":"Maybe"}`, true, false},
-		"lists.rename": {`{"listId":"1","name":"Maybe"}`, true, true},
+		"lists.rename": {`{"listId":"1","name":"Maybe"}`, true, false}, // although it may be repeated without harm
 	} {
 		r.fault(login, "hang", 0, 1)
 		err := r.hasty(s, name, test.args)
@@ -174,7 +174,7 @@ func TestASocketThatIsCutEndsAndWhatWasMissedIsListed(t *testing.T) {
 // closed waits for the end of a socket.
 func closed(t *testing.T, socket *upstream.Socket) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		_, err := socket.Next(ctx)

@@ -168,6 +168,38 @@ type Missed struct {
 	Answer
 }
 
+// CannotList says whether an error of Since means that the platform lists no events.
+func CannotList(err error) bool {
+	refused, ok := errors.AsType[*Refused](err)
+	return errors.Is(err, ErrNoSocket) || ok && refused.Kind == catalog.RefusedNotFound
+}
+
+// Newest asks for the id of the platform's newest event, so that Since can later list everything that happens from now on. The id is empty
+// for a platform that lists no events. The answer has the cookies that the platform changed meanwhile.
+func Newest(ctx context.Context, d Listens, via Via, s Session) (string, Answer, error) {
+	all := Answer{Session: s}
+	for after := ""; ; {
+		m, err := d.Since(ctx, via, all.Session, after)
+		if len(m.Changed) > 0 {
+			all.Session, all.Changed = m.Session, append(all.Changed, m.Changed...)
+		}
+		switch {
+		case CannotList(err):
+			return "", all, nil
+		case err != nil:
+			return "", all, err
+		case m.Newest != "":
+			return m.Newest, all, nil
+		}
+		if m.Last != "" {
+			after = m.Last
+		}
+		if !m.More || m.Last == "" {
+			return after, all, nil
+		}
+	}
+}
+
 // Since lists what happened behind an event.
 func (d *HTTP) Since(ctx context.Context, via Via, s Session, after string) (Missed, error) {
 	var req catalog.Request

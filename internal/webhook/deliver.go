@@ -150,6 +150,9 @@ func (w *Webhooks) send(ctx context.Context, e *endpoint, ev *event.Stored, n no
 }
 
 func (w *Webhooks) post(ctx context.Context, e *endpoint, ev *event.Stored, n note) (lane.Result, egress.Answer) {
+	if err := w.Permits.Permit(ctx, e.org); err != nil {
+		return lane.Result{Aborted: true}, egress.Answer{}
+	}
 	began := w.Now()
 	answer, err := w.Public.Send(ctx, e.target, e.header(ev, n, began), ev.Body)
 	ended := w.Now()

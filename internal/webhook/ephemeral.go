@@ -105,7 +105,7 @@ func (w *Webhooks) sendShort(e *event.Stored) {
 	w.mu.Lock()
 	w.machine.Live(e.Org, e.Source, func(hook *lane.Hook) {
 		h := w.held[event.Bucket(e.Source)]
-		if w.machine.Halted() || h == nil || hook.Match != nil && !hook.Match(e.Kind) || w.Now().Sub(heard) > shortLate {
+		if w.machine.Held(e.Org) || h == nil || hook.Match != nil && !hook.Match(e.Kind) || w.Now().Sub(heard) > shortLate {
 			return
 		}
 		w.workers.Go(func() {

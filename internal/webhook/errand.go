@@ -133,6 +133,10 @@ func (w *Webhooks) doErrand(ctx context.Context, e *errand) {
 const later = 30 * time.Second
 
 func (w *Webhooks) carryOut(ctx context.Context, e *errand) error {
+	if w.Permits.Suspended(e.org) {
+		e.since = e.since.Add(later) // the time of a suspension does not count against it
+		return w.postpone(ctx, e, later)
+	}
 	found, err := w.hooks(ctx, []string{e.account})
 	if err != nil {
 		return err

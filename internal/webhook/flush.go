@@ -44,7 +44,11 @@ func (w *Webhooks) Flush(ctx context.Context) error {
 	}
 	done, err := w.write(ctx, batch, rows)
 	if postgres.MissingDay(err) {
-		if err = w.days.Upkeep(ctx, w.Now(), 1, 2, MaxDays+1); err == nil {
+		days := make([]postgres.Day, len(rows))
+		for i := range rows {
+			days[i] = postgres.DayOf(rows[i].At)
+		}
+		if err = w.days.Make(ctx, days...); err == nil {
 			done, err = w.write(ctx, batch, rows)
 		}
 	}
@@ -94,6 +98,9 @@ func (w *Webhooks) write(ctx context.Context, batch *lane.Batch, rows []Delivery
 			if err := w.Outbox.Add(ctx, tx, news(told)); err != nil {
 				return err
 			}
+		}
+		if err := hush(ctx, tx, rows); err != nil {
+			return err
 		}
 		return copyDeliveries(ctx, tx, rows, copied)
 	})

@@ -31,6 +31,11 @@ func (w *Webhooks) Committed(list []event.Stored) {
 	w.mu.Lock()
 	now := w.Now()
 	w.machine.Committed(list, now)
+	for i := range list {
+		if list[i].Kind == event.KindDisconnected {
+			w.machine.Invalidate(list[i].Org, list[i].Source) // its webhook is gone, and nobody may have told of it
+		}
+	}
 	job := w.advance(now)
 	w.mu.Unlock()
 	w.spawn(job)

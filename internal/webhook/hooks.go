@@ -50,12 +50,15 @@ type Health struct {
 	// State is live for one that is up to date.
 	State lane.State
 	// Reason says why it is disabled.
-	Reason                     string
-	LastStatus                 int
-	LastDelivery, LastSuccess  time.Time
-	FailingSince, NextAttempt  time.Time
-	LastError                  string
-	Cursor, Head, Backlog, Lag int64
+	Reason                    string
+	LastStatus                int
+	LastDelivery, LastSuccess time.Time
+	FailingSince, NextAttempt time.Time
+	// LastError says why the last delivery had no answer.
+	LastError             string
+	Cursor, Head, Backlog int64
+	// Lag is the age, in seconds, of the oldest event that is not delivered; 0 if all are.
+	Lag int64
 }
 
 // Change is what a webhook is written with.
@@ -82,46 +85,85 @@ func (w *Webhooks) Get(ctx context.Context, org id.Org, account id.Account) (Web
 	if _, err := w.Accounts.Get(ctx, org, account); err != nil {
 		return Webhook{}, err
 	}
-	r, err := get(ctx, w.DB.Pool(), org, account)
-	if err != nil {
-		return Webhook{}, err
-	}
-	return w.show(ctx, &r)
+	return w.show(ctx, org, account)
 }
 
-// show adds to a webhook how it goes.
-func (w *Webhooks) show(ctx context.Context, r *record) (Webhook, error) {
-	at := ref{r.Org, id.Account(r.Account)}
-	hook := Webhook{
-		Account: at.Account, URL: r.URL, Events: r.Events, Ordering: r.Ordering, MaxInFlight: r.MaxInFlight, CreatedAt: r.CreatedAt,
-		UpdatedAt: r.UpdatedAt, Last4: r.Last4, Health: Health{State: lane.Live},
+// show reads one webhook and how its delivery goes.
+func (w *Webhooks) show(ctx context.Context, org id.Org, account id.Account) (Webhook, error) {
+	found, err := w.Describe(ctx, org, []id.Account{account})
+	if err != nil {
+		return Webhook{}, err
 	}
-	if r.Previous != nil && w.Now().Before(r.PreviousUntil) {
+	hook, ok := found[account]
+	if !ok {
+		return Webhook{}, errNoWebhook()
+	}
+	return hook, nil
+}
+
+// Describe reads webhooks of an org and how their deliveries go. Accounts without a webhook are left out.
+func (w *Webhooks) Describe(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]Webhook, error) {
+	records, err := some(ctx, w.DB.Pool(), org, accounts)
+	if err != nil || len(records) == 0 {
+		return nil, err
+	}
+	names := make([]string, len(records))
+	for i := range records {
+		names[i] = records[i].Account
+	}
+	heads, err := w.Events.HeadsAmong(ctx, org, names)
+	if err != nil {
+		return nil, err
+	}
+	now := w.Now()
+	last, err := lastDeliveries(ctx, w.DB.Pool(), org, names, now.AddDate(0, 0, -MaxDays))
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[id.Account]Webhook, len(records))
+	waiting := map[string]int64{}
+	for i := range records {
+		r := &records[i]
+		hook := r.describe(heads[r.Account].LastSeq, now)
+		if hook.Health.Backlog > 0 {
+			waiting[r.Account] = hook.Health.Cursor
+		}
+		if d, ok := last[r.Account]; ok {
+			hook.Health.LastStatus, hook.Health.LastError, hook.Health.LastDelivery, hook.Health.LastSuccess = d.status, d.failure, d.tried, d.succeeded
+		}
+		found[hook.Account] = hook
+	}
+	oldest, err := w.Events.OldestBehind(ctx, org, waiting, event.Since(now, event.MaxDays))
+	if err != nil {
+		return nil, err
+	}
+	for account, at := range oldest {
+		hook := found[id.Account(account)]
+		hook.Health.Lag = max(int64(now.Sub(at).Seconds()), 0)
+		found[hook.Account] = hook
+	}
+	return found, nil
+}
+
+// describe is what callers see of a webhook's row and its lane. head is the account's newest event.
+func (r *record) describe(head int64, now time.Time) Webhook {
+	hook := Webhook{
+		Account: id.Account(r.Account), URL: r.URL, Events: r.Events, Ordering: r.Ordering, MaxInFlight: r.MaxInFlight, CreatedAt: r.CreatedAt,
+		UpdatedAt: r.UpdatedAt, Last4: r.Last4, Health: Health{State: lane.Live, Cursor: head, Head: head},
+	}
+	if r.Previous != nil && now.Before(r.PreviousUntil) {
 		hook.PreviousUntil = r.PreviousUntil
 	}
-	head, err := w.Events.Head(ctx, r.Org, r.Account)
-	if err != nil {
-		return Webhook{}, err
-	}
-	row, err := laneOf(ctx, w.DB.Pool(), at.Org, at.Account)
-	if err != nil {
-		return Webhook{}, err
+	if r.lane == nil {
+		return hook
 	}
 	h := &hook.Health
-	h.Head, h.Cursor = head.LastSeq, head.LastSeq
-	if row != nil {
-		h.State, h.Reason, h.FailingSince, h.NextAttempt, h.LastError = row.State, row.Reason, row.FailSince, row.NextAt, row.LastError
-		if row.Cursor >= 0 {
-			h.Cursor = row.Cursor
-			h.Backlog = max(head.LastSeq-row.Cursor, 0)
-		}
-		if h.Backlog > 0 {
-			h.Lag = max(int64(w.Now().Sub(head.LastAt).Seconds()), 0)
-		}
+	h.State, h.Reason, h.FailingSince, h.NextAttempt = r.lane.State, r.lane.Reason, r.lane.FailSince, r.lane.NextAt
+	if r.lane.Cursor >= 0 {
+		h.Cursor = r.lane.Cursor
+		h.Backlog = max(head-r.lane.Cursor, 0)
 	}
-	since := w.Now().AddDate(0, 0, -MaxDays)
-	h.LastStatus, h.LastDelivery, h.LastSuccess, err = last(ctx, w.DB.Pool(), at, since)
-	return hook, err
+	return hook
 }
 
 func (w *Webhooks) address(org id.Org, account string, version int64) seal.Address {
@@ -260,11 +302,7 @@ func (w *Webhooks) begin(ctx context.Context, org id.Org, account id.Account) (e
 
 // answer is a webhook that was written, with its secret.
 func (w *Webhooks) answer(ctx context.Context, org id.Org, account id.Account, text secret.String) (Webhook, error) {
-	r, err := get(ctx, w.DB.Pool(), org, account)
-	if err != nil {
-		return Webhook{}, err
-	}
-	hook, err := w.show(ctx, &r)
+	hook, err := w.show(ctx, org, account)
 	hook.Secret = text
 	return hook, err
 }
@@ -372,10 +410,20 @@ func (w *Webhooks) Delete(ctx context.Context, by audit.By, org id.Org, account 
 	return nil
 }
 
-// Leave removes what there is of an account that is disconnected, in the transaction of that.
+// Leave removes the webhook of an account that is deleted, in the transaction of that.
 func (w *Webhooks) Leave(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error {
-	_, err := remove(ctx, tx, org, account, w.Now())
-	return err
+	return erase(ctx, tx, org, account)
+}
+
+// Purge removes what was sent to and answered by the webhook of a deleted account: what is left of its deliveries are ids, kinds, times
+// and statuses. It purges about as many as most says and reports whether all are.
+func (w *Webhooks) Purge(ctx context.Context, org id.Org, account id.Account, most int) (done bool, err error) {
+	// A webhook that was being written when the account was taken out of use may have come back.
+	if err := erase(ctx, w.DB.Pool(), org, account); err != nil {
+		return false, err
+	}
+	w.tell(ctx, org, account)
+	return purgeDeliveries(ctx, w.DB.Pool(), ref{org, account}, most)
 }
 
 // Rotate makes a new secret. The old one signs as well for a while.
@@ -487,9 +535,5 @@ func (w *Webhooks) direct(ctx context.Context, by audit.By, org id.Org, account 
 		return Webhook{}, err
 	}
 	w.tell(ctx, org, account)
-	r, err := get(ctx, w.DB.Pool(), org, account)
-	if err != nil {
-		return Webhook{}, err
-	}
-	return w.show(ctx, &r)
+	return w.show(ctx, org, account)
 }

@@ -39,6 +39,25 @@ RETURNING *;
 UPDATE webhook SET deleted_at = @now::timestamptz, secret = NULL, previous = NULL, gen = nextval('webhook_gen'), changed_at = clock_timestamp()
 WHERE org_id = @org_id AND account_id = @account_id AND deleted_at IS NULL;
 
+-- name: Erase :exec
+-- Its lane and its errands go with it.
+DELETE FROM webhook WHERE org_id = @org_id AND account_id = @account_id;
+
+-- name: ToPurge :many
+SELECT at, id FROM webhook_delivery
+WHERE org_id = @org_id AND account_id = @account_id AND at >= @after_at AND (at, id) > (@after_at::timestamptz, @after_id::text) AND snippet <> ''
+ORDER BY at, id LIMIT @max_rows;
+
+-- name: PurgeDeliveries :exec
+UPDATE webhook_delivery SET snippet = ''
+FROM (SELECT unnest(@ids::text[]) AS id, unnest(@ats::timestamptz[]) AS at) n
+WHERE webhook_delivery.org_id = @org_id AND webhook_delivery.account_id = @account_id AND webhook_delivery.at = n.at AND webhook_delivery.id = n.id;
+
+-- name: HoldWebhooks :many
+-- tenant: each delivery has its own org
+-- Webhooks of accounts that are not deleted. They stay so until the end of the transaction.
+SELECT account_id FROM webhook WHERE account_id = ANY (@accounts::text[]) ORDER BY account_id FOR SHARE;
+
 -- name: DeleteErrands :exec
 DELETE FROM webhook_errand WHERE org_id = @org_id AND account_id = @account_id;
 
@@ -76,6 +95,12 @@ SELECT sqlc.embed(webhook), l.gen AS lane_gen, l.state, l.cursor, l.moved, l.fai
     l.reason, l.head_tries, l.head_since
 FROM webhook LEFT JOIN webhook_lane l ON l.org_id = webhook.org_id AND l.account_id = webhook.account_id
 WHERE webhook.account_id = ANY (@accounts::text[]) AND webhook.deleted_at IS NULL;
+
+-- name: Some :many
+SELECT sqlc.embed(webhook), l.gen AS lane_gen, l.state, l.cursor, l.moved, l.fail_since, l.fail_count, l.next_at, l.last_status, l.last_error,
+    l.reason, l.head_tries, l.head_since
+FROM webhook LEFT JOIN webhook_lane l ON l.org_id = webhook.org_id AND l.account_id = webhook.account_id
+WHERE webhook.org_id = @org_id AND webhook.account_id = ANY (@accounts::text[]) AND webhook.deleted_at IS NULL;
 
 -- name: Existing :many
 -- tenant: see Load
@@ -152,7 +177,7 @@ ON CONFLICT DO NOTHING;
 SELECT * FROM webhook_errand WHERE bucket = ANY (@buckets::smallint[]) AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
 
 -- name: MoveErrand :execrows
-UPDATE webhook_errand SET cursor = @cursor, tries = @tries, next_at = @next_at WHERE org_id = @org_id AND account_id = @account_id AND id = @id;
+UPDATE webhook_errand SET cursor = @cursor, tries = @tries, since = @since, next_at = @next_at WHERE org_id = @org_id AND account_id = @account_id AND id = @id;
 
 -- name: EndErrand :exec
 DELETE FROM webhook_errand WHERE org_id = @org_id AND account_id = @account_id AND id = @id;
@@ -166,11 +191,26 @@ ORDER BY at DESC, id DESC LIMIT @max_rows;
 -- name: Delivery :one
 SELECT * FROM webhook_delivery WHERE org_id = @org_id AND account_id = @account_id AND id = @id AND at >= @since AND at < @until;
 
--- name: LastDelivery :one
-SELECT at, status FROM webhook_delivery WHERE org_id = @org_id AND account_id = @account_id AND at >= @since ORDER BY at DESC, id DESC LIMIT 1;
+-- name: LastDeliveries :many
+-- The last delivery of each account. Each is one look into an index.
+SELECT a.account_id::text AS account_id, d.at, d.status, d.error, d.delivered
+FROM unnest(@accounts::text[]) AS a (account_id)
+CROSS JOIN LATERAL (
+    SELECT at, status, error, delivered FROM webhook_delivery
+    WHERE webhook_delivery.org_id = @org_id AND webhook_delivery.account_id = a.account_id AND webhook_delivery.at >= @since
+    ORDER BY webhook_delivery.at DESC, webhook_delivery.id DESC LIMIT 1
+) d;
 
--- name: LastSuccess :one
-SELECT at FROM webhook_delivery WHERE org_id = @org_id AND account_id = @account_id AND at >= @since AND delivered ORDER BY at DESC, id DESC LIMIT 1;
+-- name: LastAccepted :many
+-- The last that was accepted, looked for among the last thousand.
+SELECT a.account_id::text AS account_id, max(d.at)::timestamptz AS at
+FROM unnest(@accounts::text[]) AS a (account_id)
+CROSS JOIN LATERAL (
+    SELECT at, delivered FROM webhook_delivery
+    WHERE webhook_delivery.org_id = @org_id AND webhook_delivery.account_id = a.account_id AND webhook_delivery.at >= @since
+    ORDER BY webhook_delivery.at DESC, webhook_delivery.id DESC LIMIT 1000
+) d
+WHERE d.delivered GROUP BY a.account_id;
 
 -- name: DeliveredSeqs :many
 SELECT DISTINCT seq FROM webhook_delivery

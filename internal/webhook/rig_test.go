@@ -44,6 +44,8 @@ type rig struct {
 	config webhook.Config
 	org    id.Org
 	next   atomic.Int64
+	// suspendable makes nodes that know which orgs are suspended; to others none is.
+	suspendable bool
 	// ago is how long ago events were stored.
 	ago atomic.Int64
 
@@ -88,8 +90,9 @@ func (c *counts) Delivered(_ id.Org, accepted, failed int64) {
 // node is one that delivers.
 type node struct {
 	*webhook.Webhooks
-	r     *rig
-	count *counts
+	r           *rig
+	count       *counts
+	suspensions *org.Suspensions
 	// halt ends it in order; kill leaves all as it is.
 	halt func()
 }
@@ -98,14 +101,21 @@ type node struct {
 func (r *rig) node(buckets ...int) *node {
 	r.t.Helper()
 	n := &node{r: r, count: &counts{}}
+	if r.suspendable {
+		n.suspensions = org.NewSuspensions(org.SuspensionDeps{DB: r.DB, Process: fmt.Sprint("node ", r.next.Add(1)), Log: slog.New(slog.DiscardHandler), Now: clock.Now})
+	}
 	n.Webhooks = webhook.New(webhook.Deps{
 		Config: r.config, DB: r.DB, Events: r.events, Kinds: event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: r.Catalog}),
 		Orgs: r.Orgs, Accounts: r.Accounts, Seal: r.Seal, Audit: audit.New(r.DB, clock.Now), Outbox: outbox.New(r.DB, clock.Now), Public: r.public,
-		Bus: r.Bus, Usage: n.count, Log: slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: clock.Now,
+		Bus: r.Bus, Usage: n.count, Permits: n.suspensions, Log: slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: clock.Now,
 	})
 	running, stop := context.WithCancel(context.Background())
 	holding, release := context.WithCancel(context.Background())
 	var runs, holds sync.WaitGroup
+	if r.suspendable {
+		n.suspensions.Watch(n.Suspend)
+		runs.Go(func() { _ = n.suspensions.Run(running) })
+	}
 	runs.Go(func() { _ = n.Run(running) })
 	r.mu.Lock()
 	for _, b := range buckets {
@@ -243,7 +253,7 @@ func (rec *receiver) on(path string) []got {
 // wait waits until a path has had so many requests.
 func (rec *receiver) wait(t testing.TB, path string, n int) []got {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		if list := rec.on(path); len(list) >= n {
 			return list
@@ -260,7 +270,7 @@ func (rec *receiver) wait(t testing.TB, path string, n int) []got {
 // until waits for something that the database will show.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for !holds() {
 		select {
 		case <-time.After(20 * time.Millisecond):

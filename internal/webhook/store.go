@@ -152,6 +152,14 @@ func remove(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account,
 	return n > 0, nil
 }
 
+// erase deletes a webhook without a trace, with all that waits for it.
+func erase(ctx context.Context, q db.DBTX, org id.Org, account id.Account) error {
+	if err := db.New(q).Erase(ctx, db.EraseParams{OrgID: org, AccountID: string(account)}); err != nil {
+		return fmt.Errorf("erase the webhook of %s: %w", account, err)
+	}
+	return nil
+}
+
 func forgetDeleted(ctx context.Context, q db.DBTX, before time.Time) error {
 	if err := db.New(q).ForgetDeleted(ctx, &before); err != nil {
 		return fmt.Errorf("forget deleted webhooks: %w", err)
@@ -196,18 +204,36 @@ func loadHooks(ctx context.Context, q db.DBTX, accounts []string) ([]record, err
 	}
 	list := make([]record, len(rows))
 	for i := range rows {
-		r := &rows[i]
-		list[i] = recordOf(&r.Webhook)
-		if r.State.Valid {
-			list[i].lane = &lane.Row{
-				Org: list[i].Org, Source: list[i].Account, Bucket: int(r.Webhook.Bucket), Gen: r.LaneGen.Int64, State: lane.State(r.State.String),
-				Cursor: r.Cursor.Int64, Moved: r.Moved.Int64, FailSince: timeOf(r.FailSince), FailCount: int(r.FailCount.Int32), NextAt: timeOf(r.NextAt),
-				LastStatus: int(r.LastStatus.Int16), LastError: r.LastError.String, Reason: r.Reason.String, HeadTries: int(r.HeadTries.Int32),
-				HeadSince: timeOf(r.HeadSince),
-			}
-		}
+		list[i] = withLane(&rows[i])
 	}
 	return list, nil
+}
+
+// some reads webhooks of an org by their accounts, with their lanes.
+func some(ctx context.Context, q db.DBTX, org id.Org, accounts []id.Account) ([]record, error) {
+	rows, err := db.New(q).Some(ctx, db.SomeParams{OrgID: org, Accounts: id.Texts(accounts)})
+	if err != nil {
+		return nil, fmt.Errorf("read %d webhooks of %s: %w", len(accounts), org, err)
+	}
+	list := make([]record, len(rows))
+	for i := range rows {
+		row := db.LoadRow(rows[i])
+		list[i] = withLane(&row)
+	}
+	return list, nil
+}
+
+func withLane(r *db.LoadRow) record {
+	one := recordOf(&r.Webhook)
+	if r.State.Valid {
+		one.lane = &lane.Row{
+			Org: one.Org, Source: one.Account, Bucket: int(r.Webhook.Bucket), Gen: r.LaneGen.Int64, State: lane.State(r.State.String),
+			Cursor: r.Cursor.Int64, Moved: r.Moved.Int64, FailSince: timeOf(r.FailSince), FailCount: int(r.FailCount.Int32), NextAt: timeOf(r.NextAt),
+			LastStatus: int(r.LastStatus.Int16), LastError: r.LastError.String, Reason: r.Reason.String, HeadTries: int(r.HeadTries.Int32),
+			HeadSince: timeOf(r.HeadSince),
+		}
+	}
+	return one
 }
 
 // existing are those of the accounts that have a webhook.

@@ -207,7 +207,7 @@ func dueErrands(ctx context.Context, q db.DBTX, buckets []int16, now time.Time, 
 // moveErrand writes how far an errand is, and says whether it is still wanted.
 func moveErrand(ctx context.Context, q db.DBTX, e *errand) (bool, error) {
 	n, err := db.New(q).MoveErrand(ctx, db.MoveErrandParams{
-		OrgID: e.org, AccountID: e.account, ID: e.id, Cursor: e.cursor, Tries: int32(e.attempt), NextAt: e.nextAt,
+		OrgID: e.org, AccountID: e.account, ID: e.id, Cursor: e.cursor, Tries: int32(e.attempt), Since: e.since, NextAt: e.nextAt,
 	})
 	if err != nil {
 		return false, fmt.Errorf("move an errand of %s: %w", e.account, err)

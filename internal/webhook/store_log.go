@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -35,6 +36,58 @@ func copyDeliveries(ctx context.Context, tx postgres.Tx, list []Delivery, rows *
 		}
 	}
 	return rows.Send(ctx, tx.Conn(), copyStatement)
+}
+
+// hush takes the answers out of deliveries whose account was deleted while they were under way. Whoever deletes an account removes its
+// webhook first, so what is written here before that is purged afterwards.
+func hush(ctx context.Context, tx postgres.Tx, list []Delivery) error {
+	var accounts []string
+	for i := range list {
+		if list[i].Snippet != "" {
+			accounts = append(accounts, string(list[i].Account))
+		}
+	}
+	if len(accounts) == 0 {
+		return nil
+	}
+	slices.Sort(accounts)
+	held, err := db.New(tx).HoldWebhooks(ctx, slices.Compact(accounts))
+	if err != nil {
+		return fmt.Errorf("look for deleted webhooks: %w", err)
+	}
+	for i := range list {
+		if !slices.Contains(held, string(list[i].Account)) {
+			list[i].Snippet = ""
+		}
+	}
+	return nil
+}
+
+// purgeBatch is how many deliveries are purged at once.
+const purgeBatch = 500
+
+// purgeDeliveries takes the answers out of an account's deliveries, and reports whether that was all.
+func purgeDeliveries(ctx context.Context, q db.DBTX, of ref, most int) (done bool, err error) {
+	next := db.ToPurgeParams{OrgID: of.Org, AccountID: string(of.Account), AfterAt: time.Unix(0, 0), MaxRows: purgeBatch}
+	for purged := 0; purged < most; {
+		rows, err := db.New(q).ToPurge(ctx, next)
+		if err != nil {
+			return false, fmt.Errorf("read the deliveries of %s to purge: %w", of.Account, err)
+		}
+		if len(rows) == 0 {
+			return true, nil
+		}
+		p := db.PurgeDeliveriesParams{OrgID: of.Org, AccountID: string(of.Account)}
+		for _, row := range rows {
+			p.Ats, p.Ids = append(p.Ats, row.At), append(p.Ids, row.ID)
+		}
+		if err := db.New(q).PurgeDeliveries(ctx, p); err != nil {
+			return false, fmt.Errorf("purge deliveries of %s: %w", of.Account, err)
+		}
+		next.AfterAt, next.AfterID = rows[len(rows)-1].At, rows[len(rows)-1].ID
+		purged += len(rows)
+	}
+	return false, nil
 }
 
 func deliveries(ctx context.Context, q db.DBTX, at ref, f LogFilter, since time.Time, limit int) ([]Delivery, error) {
@@ -83,18 +136,41 @@ func deliveryOf(r *db.WebhookDelivery) Delivery {
 	}
 }
 
-// last are the last delivery of an account and the last that got through; zero for none.
-func last(ctx context.Context, q db.DBTX, at ref, since time.Time) (status int, tried, succeeded time.Time, err error) {
-	row, err := db.New(q).LastDelivery(ctx, db.LastDeliveryParams{OrgID: at.Org, AccountID: string(at.Account), Since: since})
-	if errors.Is(err, postgres.ErrNoRows) {
-		return 0, time.Time{}, time.Time{}, nil
-	}
+// lastDelivery is what is known of an account's last delivery, and when one was last accepted.
+type lastDelivery struct {
+	status           int
+	failure          string
+	tried, succeeded time.Time
+}
+
+// lastDeliveries are those of the accounts that have any since a time.
+func lastDeliveries(ctx context.Context, q db.DBTX, org id.Org, accounts []string, since time.Time) (map[string]lastDelivery, error) {
+	tried, err := db.New(q).LastDeliveries(ctx, db.LastDeliveriesParams{Accounts: accounts, OrgID: org, Since: since})
 	if err != nil {
-		return 0, time.Time{}, time.Time{}, fmt.Errorf("read the last delivery of %s: %w", at.Account, err)
+		return nil, fmt.Errorf("read the last deliveries of %s: %w", org, err)
 	}
-	succeeded, err = db.New(q).LastSuccess(ctx, db.LastSuccessParams{OrgID: at.Org, AccountID: string(at.Account), Since: since})
-	if err != nil && !errors.Is(err, postgres.ErrNoRows) {
-		return 0, time.Time{}, time.Time{}, fmt.Errorf("read the last delivery of %s: %w", at.Account, err)
+	found := make(map[string]lastDelivery, len(tried))
+	var failed []string
+	for _, t := range tried {
+		d := lastDelivery{status: int(t.Status), failure: t.Error, tried: t.At}
+		if t.Delivered {
+			d.succeeded = t.At
+		} else {
+			failed = append(failed, t.AccountID)
+		}
+		found[t.AccountID] = d
 	}
-	return int(row.Status), row.At, succeeded, nil
+	if len(failed) == 0 {
+		return found, nil
+	}
+	accepted, err := db.New(q).LastAccepted(ctx, db.LastAcceptedParams{Accounts: failed, OrgID: org, Since: since})
+	if err != nil {
+		return nil, fmt.Errorf("read the last deliveries of %s: %w", org, err)
+	}
+	for _, a := range accepted {
+		d := found[a.AccountID]
+		d.succeeded = a.At
+		found[a.AccountID] = d
+	}
+	return found, nil
 }

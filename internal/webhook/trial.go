@@ -36,6 +36,9 @@ func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id
 	if err := w.Switches.Refuse(control.Webhooks); err != nil {
 		return Tested{}, err
 	}
+	if err := w.Permits.Permit(ctx, org); err != nil {
+		return Tested{}, err
+	}
 	a, err := w.Accounts.Get(ctx, org, account)
 	if err != nil {
 		return Tested{}, err

@@ -85,6 +85,12 @@ type counter interface {
 	Delivered(org id.Org, accepted, failed int64)
 }
 
+// permits says whether something may leave for an org now; *org.Suspensions does. Permit waits while that is not known.
+type permits interface {
+	Permit(ctx context.Context, org id.Org) error
+	Suspended(org id.Org) bool
+}
+
 // Deps is what the service needs.
 type Deps struct {
 	Config   Config
@@ -101,8 +107,10 @@ type Deps struct {
 	Usage    counter
 	// Switches say whether anything is sent; nil for always. Halt is told of it as well.
 	Switches *control.Control
-	Log      *slog.Logger
-	Now      func() time.Time
+	// Permits is asked right before anything is sent. Suspend is told of the same orgs.
+	Permits permits
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // Webhooks is the service.
@@ -132,7 +140,7 @@ type Webhooks struct {
 // New makes the service.
 func New(d Deps) *Webhooks {
 	w := &Webhooks{
-		Deps: d, days: postgres.NewDays(d.DB, "webhook_delivery"), metrics: newMetrics(), held: map[int]*holding{},
+		Deps: d, days: postgres.NewDays(d.DB, "webhook_delivery", d.Log), metrics: newMetrics(), held: map[int]*holding{},
 		machine: lane.New(d.Config.Lane, rand.Float64), loads: make(chan struct{}, 1), timers: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 	w.shortly.entries = map[shortKey]*shortEntry{}
@@ -213,7 +221,7 @@ func (w *Webhooks) upkeepLoop(ctx context.Context) {
 }
 
 func (w *Webhooks) upkeep(ctx context.Context) {
-	err := w.days.Upkeep(ctx, w.Now(), 1, 2, MaxDays+1)
+	_, err := w.days.Upkeep(ctx, 1, 2, MaxDays+1)
 	if err == nil {
 		err = forgetDeleted(ctx, w.DB.Pool(), w.Now().Add(-time.Hour))
 	}

@@ -324,17 +324,15 @@ func TestANewCreatorIsCheap(t *testing.T) { //nolint:paralleltest // it measures
 	w, stop := start(t, file(t), func(d *world.Deps) { d.Loaded = 10_000 })
 	defer stop()
 	before := heap()
-	began := time.Now()
 	const n = 2000
 	for i := range n {
 		do(t, w, fmt.Sprintf("ok+cheap%d@sandbox.test", i), func(*world.Creator) {})
 	}
-	each := time.Since(began) / n
 	bytes := (heap() - before) / n
 	runtime.KeepAlive(w)
-	t.Logf("a new creator costs %s and %d bytes", each, bytes)
-	if each > 10*time.Millisecond || bytes > 64<<10 {
-		t.Errorf("a new creator costs %s and %d bytes", each, bytes)
+	t.Logf("a new creator costs %d bytes", bytes)
+	if bytes > 64<<10 {
+		t.Errorf("a new creator costs %d bytes", bytes)
 	}
 }
 

@@ -11,15 +11,25 @@ const flaky = () => {
   return {
     made: over(answers(), { '/v1/usage/series': () => (asked++, problem(503, 'service-unavailable', 'Try again in a moment.', { retryable: true })) }),
     async act(page) {
-      await page.getByText('We could not load the calls').waitFor({ timeout: 30_000 })
+      await page.getByText('We could not load the calls').waitFor({ timeout: 120_000 })
       if (asked !== 3) throw new Error(`asked ${asked} times instead of 3`)
     },
   }
 }
 const retried = flaky()
 
+const calm = answers({ broken: 0, waiting: 0 })
+const well = over(calm, {
+  '/v1/me/usage': (url) => {
+    const u = calm['/v1/me/usage'](url)
+    return { ...u, usage: { ...u.usage, accounts: { connected: 412, limit: 500, byState: { active: 412 } } } }
+  },
+})
+
 export const cases = [
-  ['overview', '/', answers(), { see: ['API calls by outcome', 'Reconnect required', 'quota-exceeded', '812 / 1,200'] }],
+  ['overview', '/', answers(), { see: ['API calls by outcome', 'Reconnect required', 'quota-exceeded', '812 / 1,200', '1,680 events wait', '2 webhooks', 'It failed for 72 hours'] }],
+  ['overview-well', '/', well, { see: ['by webhook', 'all well', 'Every account and webhook works'] }],
+  ['overview-broken', '/', answers({ broken: 9 }), { see: ['All 9 webhooks', 'It does not keep up · 840 events wait'] }],
   ['overview-none', '/', answers({ rows: 0 }), { see: ['Welcome to Northlight Agency', '0 of 4 done', 'Do it for me'] }],
   ['overview-one', '/', answers({ rows: 1 }), { see: 'Connected accounts' }],
   ['overview-many', '/', many, { see: '10,000' }],
@@ -34,8 +44,8 @@ export const cases = [
   ['start-slow', '/start', over(answers(), { '/v1/me/usage': slow, '/v1/me/keys': slow }), { see: 'Create an API key', loads: false }],
   ['accounts', '/accounts', answers(), { see: ['Maya · main', 'Reconnect required', 'Degraded'] }],
   ['accounts-none', '/accounts', answers({ rows: 0 }), { see: ['No accounts yet', 'Connect a sandbox account in ten seconds, or send a creator a link.'] }],
-  ['accounts-one', '/accounts', answers({ rows: 1 }), { see: ['Maya · main', '1 account shown'] }],
-  ['accounts-many', '/accounts', many, { see: '10,000 accounts shown' }],
+  ['accounts-one', '/accounts', answers({ rows: 1 }), { see: ['Maya · main', '1 account'] }],
+  ['accounts-many', '/accounts', many, { see: '10,000 accounts' }],
   ['accounts-nomatch', '/accounts?q=zzz', answers(), { see: 'No account matches' }],
   ['accounts-failed', '/accounts', over(answers(), { '/v1/accounts': fail })],
   ['accounts-refused', '/accounts', over(answers({ role: 'support' }), { '/v1/accounts': refuse })],

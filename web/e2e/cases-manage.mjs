@@ -60,7 +60,7 @@ export const cases = [
   ['usage-refused', '/usage', over(answers({ role: 'support' }), { '/v1/me/usage': refuse, '/v1/usage/series': refuse }), { see: 'Your role cannot see the limits' }],
   ['usage-slow', '/usage', over(answers(), { '/v1/me/usage': slow, '/v1/usage/series': slow })],
   ['audit', '/audit', answers({ rows: 40 }), { see: 'Ticket #1423' }],
-  ['audit-many', '/audit', many, { see: '10,000 entries shown' }],
+  ['audit-many', '/audit', many, { see: '10,000 entries' }],
   ['audit-one', '/audit', answers({ rows: 1 }), { see: 'jo.stone@northlight.test' }],
   ['audit-none', '/audit', answers({ rows: 0 }), { see: 'Nothing has been changed yet' }],
   ['audit-nomatch', '/audit?action=member.role', answers(), { see: 'No entry matches' }],

@@ -23,15 +23,28 @@ export function account(i) {
   }
 }
 
-/** `rows` is how many accounts there are; `whole` gives all of a list in one answer, for what a page must bear. */
-export function answers({ rows = 412, org = { environment: 'sandbox' }, role = 'owner', scopes, whole = false } = {}) {
+/** The webhook of an account in a list; lagging ones are healthy. */
+export function hook(i, state, more = {}) {
+  const broken = state === 'failing' || state === 'disabled'
+  return {
+    accountId: account(i).id, label: account(i).label, url: 'https://hooks.example.test/in', ordering: 'strict', maxInFlight: 1, enabled: state !== 'paused' && state !== 'disabled',
+    disabledReason: state === 'paused' ? 'paused' : state === 'disabled' ? 'failing' : null, createdAt: ago(9e5), updatedAt: ago(9e4), previousSecretUntil: null, signingSecretLast4: 'x7q2',
+    health: { state: state === 'lagging' ? 'healthy' : state, laneState: { failing: 'backoff', healthy: 'live' }[state] ?? state, lastStatus: broken ? 503 : 200, lastError: null, lastDeliveryAt: ago(30), lastSuccessAt: ago(i * 5 + 9000), failingSince: broken ? ago(9000) : null, nextAttemptAt: null, backlog: state === 'healthy' ? 0 : 840, lagSec: state === 'healthy' ? 0 : 9000, cursor: '00000000004711' },
+    ...more,
+  }
+}
+
+const needAttention = ['reconnect_required', 'restricted', 'degraded']
+
+/** `rows` is how many accounts there are, `broken` how many webhooks need attention, `waiting` how many events they hold up; `whole` gives all of a list in one answer, for what a page must bear. */
+export function answers({ rows = 412, org = { environment: 'sandbox' }, role = 'owner', scopes, whole = false, broken = 2, waiting = rows === 0 ? 0 : 1680 } = {}) {
   let made
   const list = (url) => {
     const q = (url.searchParams.get('q') ?? '').toLowerCase()
     const state = url.searchParams.get('state')
     const limit = whole ? rows : Math.min(16, Number(url.searchParams.get('limit') ?? 16))
     const from = Number(url.searchParams.get('cursor') ?? 0)
-    const all = (made ??= Array.from({ length: rows }, (_, i) => account(i))).filter((a) => (!state || a.state === state) && (!q || (a.label + a.id + a.ofUserId).toLowerCase().includes(q)))
+    const all = (made ??= Array.from({ length: rows }, (_, i) => account(i))).filter((a) => (!state || a.state === state || (state === 'attention' && needAttention.includes(a.state))) && (!q || (a.label + a.id + a.ofUserId).toLowerCase().includes(q)))
     return { accounts: all.slice(from, from + limit), nextCursor: from + limit < all.length ? String(from + limit) : null, counts: counts() }
   }
   let counted
@@ -42,7 +55,13 @@ export function answers({ rows = 412, org = { environment: 'sandbox' }, role = '
       const { state } = account(i)
       out[state] = (out[state] ?? 0) + 1
     }
+    out.attention = needAttention.reduce((sum, state) => sum + (out[state] ?? 0), 0)
     return out
+  }
+  const hooks = (url) => {
+    const limit = Number(url.searchParams.get('limit') ?? 16)
+    const all = Array.from({ length: rows === 0 ? 0 : broken }, (_, i) => hook(i + 4, ['failing', 'disabled', 'lagging'][i % 3]))
+    return { webhooks: all.slice(0, limit), nextCursor: all.length > limit ? 'x' : null, counts: { failing: Math.ceil(all.length / 3), healthy: 40, paused: 0, disabled: Math.ceil((all.length - 1) / 3), none: 3, lagging: Math.floor(all.length / 3), attention: all.length } }
   }
   const none = rows === 0
   const points = (url) => {
@@ -65,11 +84,12 @@ export function answers({ rows = 412, org = { environment: 'sandbox' }, role = '
       usage: { periodStart: ago(86400), periodEnd: ago(-86400), calls: { total: none ? 0 : 3120441, read: none ? 0 : 9, write: 0, failed: 1, rateLimited: 2 }, byResource: {}, accounts: { connected: rows, limit: rows > 500 ? 20000 : 500, byState: counts() }, connect: { started: 1, succeeded: 1, failed: 0 }, events: { received: 0, delivered: 0, deliveryFailed: 0, streamed: 0 }, egressBytes: {} },
     }),
     '/v1/me/keys': () => ({ keys: none ? [] : [{ id: 'key_1', label: 'ci', hint: 'x', current: false, createdAt: ago(9), scopes: [] }] }),
-    '/v1/usage/series': (url) => { const series = points(url); return { series, totals: sum(series), previous: Object.fromEntries(Object.entries(sum(series)).map(([k, v]) => [k, v * 0.89])) } },
+    '/v1/usage/series': (url) => { const series = points(url); return { series, totals: sum(series), previous: Object.fromEntries(Object.entries(sum(series)).map(([k, v]) => [k, v * 0.89])), eventsWaiting: waiting } },
     '/v1/status': () => ({ status: 'normal', message: 'All systems normal', regions: [{ region: 'us', ok: true, latencyMs: 41 }, { region: 'uk', ok: true, latencyMs: 63 }] }),
     '/v1/errors': () => ({ errors: none ? [] : whole ? Array.from({ length: Math.min(rows, 100) }, (_, i) => ({ code: 'upstream/rate-limited', method: 'posts.create' + i, status: 502, count: i + 1, accounts: 2, firstAt: ago(9000), lastAt: ago(i), lastRequestId: id('req_', i), retryable: true })) : [['quota-exceeded', 'messages.send', 429, 214], ['upstream/rate-limited', 'posts.create', 502, 61], ['account-disconnected', 'me.get', 410, 12], ['invalid-request', 'listAccounts', 400, 3]].map(([code, method, status, count], i) => ({ code, method, status, count, accounts: 2, firstAt: ago(9000), lastAt: ago(120 + 400 * i), lastRequestId: id('req_', i), retryable: true })) }),
     '/v1/logs': () => ({ logs: none ? [] : Array.from({ length: whole ? rows : 16 }, (_, i) => ({ requestId: id('req_', i + 1), at: ago(i * 20), http: i % 4 ? 'GET' : 'POST', method: ['me.get', 'messages.send', 'listAccounts', 'chats.list'][i % 4], status: [200, 200, 200, 429, 200, 502][i % 6], code: i % 6 === 3 ? 'quota-exceeded' : i % 6 === 5 ? 'upstream/rate-limited' : null, accountId: account(0).id, keyId: id('key_', 1), durationMs: 40 + i, bytesIn: 10, bytesOut: 900, dryRun: false, replayed: false, retryable: null, upstreamCode: null, upstreamMs: 30 })), nextCursor: null }),
     '/v1/accounts': list,
+    '/v1/webhooks': hooks,
     '/v1/events': (url) => (url.searchParams.get('latest') ? { events: none ? [] : Array.from({ length: whole ? rows : 12 }, (_, i) => event(url.searchParams.get('events') ? 3 + i * 5 : i, url.searchParams.get('accountId'))), gap: false, nextCursor: '' } : null),
     '/v1/accounts/*': (url) => {
       const parts = url.pathname.split('/')

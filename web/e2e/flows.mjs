@@ -6,7 +6,7 @@ import { axe, base, launch, open, settled, shotDir, signIn } from './lib.mjs'
 const dir = shotDir('flows')
 const browser = await launch()
 const { page, wrong } = await open(browser)
-page.setDefaultTimeout(40_000)
+page.setDefaultTimeout(120_000)
 const shot = (name) => page.screenshot({ path: `${dir}${name}.png` })
 const go = async (path) => {
   await page.goto(base() + '/app' + path)

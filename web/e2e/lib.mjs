@@ -25,7 +25,7 @@ export function base() {
 }
 
 export async function launch() {
-  return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] })
+  return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'] })
 }
 
 /** A page of its own, and what went wrong on it: console errors, exceptions, requests to other hosts. */
@@ -67,10 +67,21 @@ export async function signIn(page, { email, name, environment = 'sandbox' } = {}
   }
 }
 
+/**
+ * Clears what the page stored, so that the next one begins as if it were the first. The page is left before, because while
+ * it lives it may store something again; by way of about:blank, because its unanswered requests can hold all six
+ * connections that the browser opens to a host.
+ */
+export async function forget(page, at) {
+  await page.goto('about:blank')
+  await page.goto(at + '/blank')
+  await page.evaluate(() => (localStorage.clear(), sessionStorage.clear()))
+}
+
 /** Waits until nothing is loading any more, as far as can be seen. */
 export async function settled(page) {
-  await page.waitForSelector('main h1', { timeout: 60_000 })
-  await page.waitForFunction(() => document.querySelectorAll('.shimmer').length === 0, null, { timeout: 30_000 }).catch(() => {})
+  await page.waitForSelector('main h1', { timeout: 120_000 })
+  await page.waitForFunction(() => document.querySelectorAll('.shimmer').length === 0, null, { timeout: 120_000 }).catch(() => {})
   await page.waitForTimeout(150)
 }
 

@@ -1,19 +1,24 @@
 // Every page with made-up answers, in its states (0, 1 and 10,000 rows, failing, slow, refused by role, the stream
 // dropped): that it says what it should, axe in both themes, the console, other hosts, and sideways scroll at every width.
-// Needs the build only. A page is loaded once and then made narrower and darker.
+// Needs the build only. A page is loaded once and then made narrower and darker. States that share their looks with a page's
+// first state are only read; FULL=1 (make proof) puts every state through axe and all widths.
 //   node e2e/pages.mjs        ONLY=keys,ops:orgs-*,audit-none SHOTS=1 node e2e/pages.mjs      pictures: .dev/shots/pages/*.png
 import { cases as accounts } from './cases-accounts.mjs'
 import { cases as manage } from './cases-manage.mjs'
 import { cases as observe, streams } from './cases-observe.mjs'
 import { cases as ops } from './cases-ops.mjs'
-import { axe, launch, open, settled, shotDir, sideways, widths } from './lib.mjs'
+import { axe, forget, launch, open, settled, shotDir, sideways, widths } from './lib.mjs'
 import { serve } from './serve.mjs'
 
 const dir = shotDir('pages')
 const only = process.env.ONLY?.split(',')
 const shots = process.env.SHOTS === '1'
+const full = process.env.FULL === '1' || shots
 const wanted = (name) => !only || only.some((o) => (o.endsWith('*') ? name.startsWith(o.slice(0, -1)) : name === o))
 const all = [...[...accounts, ...observe, ...manage].map((c) => ['/app', ...c]), ...ops.map(([name, ...rest]) => ['/ops', 'ops:' + name, ...rest])].filter((c) => wanted(c[1]))
+
+// Where CI looks for faults on a phone: what narrow pages share (menu, cards, forms, dialogs) is on these.
+const narrow = ['overview', 'accounts', 'account', 'webhooks', 'keys', 'logs', 'ops:orgs']
 
 // What the name of a case promises.
 const promised = {
@@ -28,8 +33,9 @@ async function check({ page, wrong, server }, [root, name, path, made, { see = [
   const state = name.split('-').at(-1)
   // The shell is the same in every state of a page: it is judged with the first one.
   const inner = name.includes('-')
-  // Neither do these states have colours of their own: two pages show them in the dark for all.
-  const plain = ['failed', 'refused', 'slow', 'one', 'many', 'support'].includes(state) && !/^(accounts|connect)-/.test(name)
+  // Two pages show the states that have no colours of their own in the dark, for all.
+  const shown = !inner || /^(accounts|connect)-/.test(name)
+  const plain = ['failed', 'refused', 'slow', 'one', 'many', 'support', 'nomatch', 'none'].includes(state) && !/^(accounts|connect)-/.test(name)
   const soon = (f) => f.catch((e) => found.push(e.message.split('\n').slice(0, 2).join(' ')))
   try {
     await page.setViewportSize({ width: 1360, height: 900 })
@@ -40,7 +46,7 @@ async function check({ page, wrong, server }, [root, name, path, made, { see = [
     } else await soon(settled(page))
     if (act) await soon(act(page))
     for (const text of [promised[state] ?? [], see].flat()) {
-      await page.waitForFunction((t) => document.body.innerText.toLowerCase().includes(t.toLowerCase()), text, { timeout: 30_000 }).catch(() => found.push(`does not say “${text}”`))
+      await page.waitForFunction((t) => document.body.innerText.toLowerCase().includes(t.toLowerCase()), text, { timeout: 120_000 }).catch(() => found.push(`does not say “${text}”`))
     }
     if (state === 'many') {
       const rows = await page.locator('tbody tr, [role=option], main li').count()
@@ -48,31 +54,30 @@ async function check({ page, wrong, server }, [root, name, path, made, { see = [
     }
     await page.evaluate(() => window.scrollTo(0, 0))
     const file = dir + name.replace(':', '-')
-    const picture = async (theme, width) => shots && page.screenshot({ path: `${file}-${theme}-${width}.png`, fullPage: process.env.FULL === '1' && state !== 'many' })
-    for (const width of [...widths].reverse()) {
+    const picture = async (theme, width) => shots && page.screenshot({ path: `${file}-${theme}-${width}.png`, fullPage: process.env.WHOLE === '1' && state !== 'many' })
+    for (const width of full || shown ? [...widths].reverse() : plain ? [390] : [1360, 360]) {
       await page.setViewportSize({ width, height: width < 600 ? 844 : 900 })
       // Two frames: the first lays out, the second has what the observers of sizes changed.
       await page.evaluate(() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r()))))
       for (const s of await sideways(page)) found.push(`at ${width} sideways: ${s}`)
       const looked = width === 1360 || width === 768 || width === 390
       if (looked) await picture('light', width)
-      if (width === 1360 || (width === 390 && !inner)) for (const s of await axe(page, { inner })) found.push(`at ${width} axe: ${s}`)
-      if ((width === 1360 && !plain) || (looked && shots)) {
+      if ((width === 1360 && (full || !plain)) || (width === 390 && (full ? !inner : narrow.includes(name)))) for (const s of await axe(page, { inner })) found.push(`at ${width} axe: ${s}`)
+      const dark = width === 1360 && !plain && (full || shown)
+      if (dark || (looked && shots)) {
         await page.emulateMedia({ colorScheme: 'dark' })
         await page.waitForFunction(() => document.documentElement.dataset.theme === 'dark')
         await picture('dark', width)
-        if (width === 1360 && !plain) for (const s of await axe(page, { themed: true, inner })) found.push(`dark axe: ${s}`)
+        if (dark) for (const s of await axe(page, { themed: true, inner })) found.push(`dark axe: ${s}`)
         await page.emulateMedia({ colorScheme: 'light' })
       }
     }
     found.push(...wrong)
     if (found.length) await page.screenshot({ path: `${file}-FAILED.png` })
+    await forget(page, server.url)
   } catch (e) {
     found.push(e.message.split('\n')[0])
   }
-  // The next page begins as if it were the first.
-  await page.evaluate(() => (localStorage.clear(), sessionStorage.clear())).catch(() => {})
-  await page.goto('about:blank').catch(() => {})
   return found
 }
 
@@ -84,12 +89,19 @@ let bad = 0
 await Promise.all(
   [1, 2].map(async () => {
     const server = await serve(streams)
-    const tab = { ...(await open(browser, { at: server.url })), server }
-    tab.page.setDefaultTimeout(30_000)
-    tab.page.setDefaultNavigationTimeout(60_000)
+    const fresh = async () => {
+      const tab = { ...(await open(browser, { at: server.url })), server }
+      tab.page.setDefaultTimeout(120_000)
+      return tab
+    }
+    let tab = await fresh()
     for (let c = waiting.shift(); c && browser.isConnected(); c = waiting.shift()) {
       const from = Date.now()
-      const found = await check(tab, c)
+      const found = await Promise.race([check(tab, c), new Promise((r) => setTimeout(r, 300_000, ['is not finished after five minutes']).unref())])
+      if (found.length) {
+        await tab.context.close()
+        tab = await fresh()
+      }
       for (const f of found) console.log(`${c[1]}: ${f}`)
       if (process.env.TIMES) console.log(`${c[1]} ${Date.now() - from} ms`)
       bad += found.length
@@ -98,5 +110,5 @@ await Promise.all(
   }),
 )
 await browser.close()
-console.log(`${all.length} pages and states, each at ${widths.length} widths and in two themes, in ${((Date.now() - began) / 1000).toFixed(0)} s: ${bad ? `${bad} findings` : 'no findings'}`)
+console.log(`${all.length} pages and states, at ${widths.length} widths and in two themes, in ${((Date.now() - began) / 1000).toFixed(0)} s: ${bad ? `${bad} findings` : 'no findings'}`)
 process.exitCode = bad ? 1 : 0

@@ -49,7 +49,7 @@ const start = async (options) => {
     await page.keyboard.press('Control+k')
     await page.getByRole('combobox').fill(`${prefix}_01k9zzzzzzzzzzzzzzzzzzx7q2`)
     await page.keyboard.press('Enter')
-    const there = await page.waitForURL((url) => url.href.includes('/app' + to), { timeout: 30_000 }).then(() => true, () => false)
+    const there = await page.waitForURL((url) => url.href.includes('/app' + to), { timeout: 120_000 }).then(() => true, () => false)
     check(`${prefix}_ leads to ${to}`, there)
     await page.getByRole('combobox').waitFor({ state: 'detached' })
     // The last two open a dialog of their own; one that comes later would close the palette again.

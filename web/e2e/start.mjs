@@ -23,16 +23,16 @@ try {
   })
   await step('account', async () => {
     await card('Connect a sandbox account').getByRole('button', { name: 'Do it for me' }).click()
-    await card('Connect a sandbox account').getByLabel('Done').waitFor({ timeout: 60_000 })
+    await card('Connect a sandbox account').getByLabel('Done').waitFor({ timeout: 120_000 })
   })
   await shot('2-connected')
   await step('call', async () => {
     await card('Make your first call').getByRole('button', { name: 'Run it here' }).click()
-    await card('Make your first call').getByText('"result"').waitFor({ timeout: 20_000 })
+    await card('Make your first call').getByText('"result"').waitFor({ timeout: 120_000 })
   })
   await step('event', async () => {
     const last = card('Receive an event')
-    await last.getByText('Live', { exact: true }).waitFor({ timeout: 20_000 })
+    await last.getByText('Live', { exact: true }).waitFor({ timeout: 120_000 })
     // The listener of a new account needs a moment; a person would press again too.
     for (let i = 0; ; i++) {
       await last.getByRole('button', { name: 'Send a test message' }).click()
@@ -42,7 +42,7 @@ try {
     }
   })
   await shot('3-event')
-  await step('ticks', () => page.getByText('All four done').waitFor({ timeout: 30_000 }))
+  await step('ticks', () => page.getByText('All four done').waitFor({ timeout: 120_000 }))
   await shot('4-done')
   const found = [...wrong, ...(await axe(page))]
   if (found.length) throw new Error(found.join('\n'))

@@ -5,7 +5,7 @@ import { cases as accounts } from './cases-accounts.mjs'
 import { cases as manage } from './cases-manage.mjs'
 import { cases as observe, streams } from './cases-observe.mjs'
 import { cases as ops } from './cases-ops.mjs'
-import { launch, open, problem, settled } from './lib.mjs'
+import { forget, launch, open, problem, settled } from './lib.mjs'
 import { event, frame } from './observe-fake.mjs'
 import { serve } from './serve.mjs'
 
@@ -77,7 +77,7 @@ await Promise.all(
       await settled(page).catch((e) => found.push('not settled: ' + e.message.split('\n')[0]))
       // What opens on a click is tried; words that it looks for may be poisoned.
       if (act) await act(page).catch(() => {})
-      await page.waitForFunction((mark) => document.body.innerText.includes(mark), mark, { timeout: 30_000 }).catch(() => {})
+      await page.waitForFunction((mark) => document.body.innerText.includes(mark), mark, { timeout: 120_000 }).catch(() => {})
       const got = await page.evaluate((mark) => {
         const out = []
         const run = /^\s*(javascript|vbscript|data):/i
@@ -98,8 +98,7 @@ await Promise.all(
       shown += got.said
       for (const f of found) console.log(`${name}: ${f}`)
       bad += found.length
-      await page.evaluate(() => (localStorage.clear(), sessionStorage.clear())).catch(() => {})
-      await page.goto('about:blank').catch(() => {})
+      await forget(page, server.url)
     }
     server.close()
   }),

@@ -117,7 +117,9 @@ class Core:
                 self.sleep(backoff(attempt))
                 continue
             wait = problem.retry_after_sec if problem.retry_after_sec is not None else backoff(attempt)
-            if last or not again or not problem.retryable or problem.status == 410 or wait > LONGEST_WAIT:
+            # With an unknown outcome the change may have been carried out, so it is never sent again.
+            unknown = problem.raw.get("outcome") == "unknown"
+            if last or not again or unknown or not problem.retryable or problem.status == 410 or wait > LONGEST_WAIT:
                 raise problem
             self.sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")

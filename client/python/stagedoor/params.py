@@ -7,7 +7,7 @@ from typing import Literal, NotRequired, TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from .types import (
-        AccountState,
+        AccountsListState,
         AttemptState,
         ChatsListFilter,
         ConnectListAttemptsKind,
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 class AccountsListParams(TypedDict):
     """The arguments of accounts.list."""
 
-    state: NotRequired[AccountState]
-    """Only accounts in this state."""
+    state: NotRequired[AccountsListState]
+    """Only accounts in this state. attention stands for reconnect_required, restricted and degraded."""
     reference_id: NotRequired[str]
     """Only accounts with this id of yours."""
     label: NotRequired[str]
@@ -131,15 +131,21 @@ class ConnectCookieParams(TypedDict):
     cookie: NotRequired[str]
     """A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt."""
     cookies: NotRequired[list[Cookie]]
-    """The form of browser extensions. Exactly one of cookie and cookies."""
+    """The form that browser extensions export. Members that are not used are ignored. Exactly one of cookie and
+    cookies.
+    """
     headers: NotRequired[dict[str, str]]
     """Headers that the platform ties to the session; GET /v1/connect/flows names them."""
     label: NotRequired[str]
-    """A name for the account, for yourselves."""
+    """A name for the account, for yourselves. Left out, an account that is connected already keeps its own."""
     metadata: NotRequired[dict[str, str]]
-    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own."""
+    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+    already keeps its own.
+    """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect."""
+    """The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+    own, and a new one gets us.
+    """
     reference_id: NotRequired[str]
     """Your own id of the creator; it stays with the account."""
     supersede: NotRequired[bool]
@@ -185,11 +191,15 @@ class ConnectCurlParams(TypedDict):
     dry_run: NotRequired[bool]
     """Only say what was found; nothing is stored or counted."""
     label: NotRequired[str]
-    """A name for the account, for yourselves."""
+    """A name for the account, for yourselves. Left out, an account that is connected already keeps its own."""
     metadata: NotRequired[dict[str, str]]
-    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own."""
+    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+    already keeps its own.
+    """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect."""
+    """The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+    own, and a new one gets us.
+    """
     reference_id: NotRequired[str]
     """Your own id of the creator; it stays with the account."""
     supersede: NotRequired[bool]
@@ -248,19 +258,25 @@ class ConnectLoginParams(TypedDict):
     email: NotRequired[str]
     """Required for credentials."""
     label: NotRequired[str]
-    """A name for the account, for yourselves."""
+    """A name for the account, for yourselves. Left out, an account that is connected already keeps its own."""
     metadata: NotRequired[dict[str, str]]
-    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own."""
+    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+    already keeps its own.
+    """
     password: NotRequired[str]
     """Required for credentials. It is sealed at once and destroyed when the attempt ends, unless remember_credentials
     is set.
     """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect."""
+    """The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+    own, and a new one gets us.
+    """
     reference_id: NotRequired[str]
     """Your own id of the creator; it stays with the account."""
     remember_credentials: NotRequired[bool]
-    """Keep the credentials, sealed, so that the account can sign in again by itself."""
+    """Keep the credentials, sealed, so that the account can sign in again by itself. Left out, an account that is
+    connected already goes on as it did, and a new one keeps none.
+    """
     supersede: NotRequired[bool]
     """End an open attempt for the same login instead of being refused."""
 
@@ -273,11 +289,15 @@ class ConnectMobileParams(TypedDict):
     already.
     """
     label: NotRequired[str]
-    """A name for the account, for yourselves."""
+    """A name for the account, for yourselves. Left out, an account that is connected already keeps its own."""
     metadata: NotRequired[dict[str, str]]
-    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own."""
+    """Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+    already keeps its own.
+    """
     proxy_country: NotRequired[Literal["us", "uk"]]
-    """The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect."""
+    """The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+    own, and a new one gets us.
+    """
     reference_id: NotRequired[str]
     """Your own id of the creator; it stays with the account."""
     return_url: NotRequired[str]
@@ -549,7 +569,9 @@ class WebhooksListParams(TypedDict):
     """The arguments of webhooks.list."""
 
     state: NotRequired[WebhooksListState]
-    """Only webhooks in this state."""
+    """Only webhooks in this state. Lagging ones are healthy, and do not keep up; attention stands for failing, disabled
+    and lagging.
+    """
     limit: NotRequired[int]
     """How many webhooks."""
     cursor: NotRequired[str]

@@ -29,7 +29,16 @@ AccountState = Literal[
     "paused",
 ]
 
-AccountWebhookState = Literal["healthy", "failing", "paused", "disabled"]
+AccountsListState = Literal[
+    "connecting",
+    "active",
+    "degraded",
+    "reauthenticating",
+    "reconnect_required",
+    "restricted",
+    "paused",
+    "attention",
+]
 
 AttemptState = Literal[
     "pending",
@@ -163,7 +172,9 @@ WebhookDisabledReason = Literal["paused", "operator", "gone", "failing"]
 
 WebhookHealthLaneState = Literal["live", "lagging", "backoff", "draining", "paused", "disabled"]
 
-WebhooksListState = Literal["failing", "healthy", "paused", "disabled"]
+WebhookHealthState = Literal["healthy", "failing", "paused", "disabled"]
+
+WebhooksListState = Literal["failing", "healthy", "paused", "disabled", "lagging", "attention"]
 
 
 class AbortedResult(TypedDict):
@@ -285,7 +296,9 @@ class AccountPage(TypedDict):
     accounts: list[ListedAccount]
     """In the order in which they were first connected, unless order says otherwise."""
     counts: NotRequired[dict[str, int]]
-    """How many there are in each state, and in all of them (total); only with counts."""
+    """How many there are in each state, in those that need attention (attention), and in all of them (total); only with
+    counts.
+    """
     nextCursor: str | None
     """Null on the last page, and whenever no limit is given."""
 
@@ -426,7 +439,7 @@ class AccountUsage(TypedDict):
 class AccountWebhook(TypedDict):
     """How an account's webhook is doing."""
 
-    state: AccountWebhookState
+    state: WebhookHealthState
 
 
 class AccountWindows(TypedDict):
@@ -442,13 +455,15 @@ class Attempt(TypedDict):
     """An attempt to connect an account."""
 
     account_id: str | None
-    """The account; present once the state is completed_success, or from the start when an account is reconnected."""
+    """The account. Null until the state is completed_success."""
     attempt_id: str
     challenge_expires_at: str | None
     created_at: str
     email_mask: str | None
     embed_url: str | None
-    """The same page for an iframe, on the origins that the hosted session allows."""
+    """The same page for an iframe, on the origins that the hosted session allows. Null for a key without
+    accounts:write.
+    """
     expires_at: str
     failure: AttemptFailure | None
     kind: str
@@ -462,7 +477,7 @@ class Attempt(TypedDict):
     otp_channels_available: list[str]
     phone_mask: str | None
     phone_url: str | None
-    """A page for the creator's phone. Show it as a QR code or as a link."""
+    """A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write."""
     phone_url_expires_at: str | None
     poll_after_sec: int | None
     polling_url: str | None
@@ -471,6 +486,8 @@ class Attempt(TypedDict):
     proxy_country: str
     reconnect: bool
     """True when it refreshes an existing account instead of making one."""
+    reconnect_account_id: str | None
+    """The account that it reconnects; null if the attempt was started without one."""
     reference_id: str | None
     resend_after_sec: int | None
     resends_remaining: int | None
@@ -481,7 +498,7 @@ class Attempt(TypedDict):
     submissions_remaining: int | None
     updated_at: str
     verification_page_url: str | None
-    """A page for the creator, while something is asked of them."""
+    """A page for the creator, while something is asked of them. Null for a key without accounts:write."""
 
 
 class AttemptFailure(TypedDict):
@@ -814,7 +831,9 @@ class ConnectSession(TypedDict):
     attempts: list[str]
     """Ids of the attempts that the creator has made."""
     client_token: str | None
-    """The token in the link, for connect.js. It is shown only here."""
+    """The token in the link, for connect.js. It is shown only when it is made, to a key with accounts:write; null
+    otherwise.
+    """
     created_at: str
     expires_at: str
     finished_at: str | None
@@ -828,7 +847,7 @@ class ConnectSession(TypedDict):
     reference_id: str | None
     status: ConnectSessionStatus
     url: str | None
-    """The link for the creator. It is shown only here."""
+    """The link for the creator. It is shown only when it is made, to a key with accounts:write; null otherwise."""
 
 
 class ConnectSessionFinishedData(TypedDict):
@@ -854,11 +873,17 @@ class Cookie(TypedDict):
     """A cookie of the platform's."""
 
     domain: NotRequired[str]
+    """Left out or null, the platform's own."""
     expires: NotRequired[Any]
+    """Ignored: the platform is asked whether the session lives."""
+    hostOnly: NotRequired[bool]
+    """True if the cookie is not for hosts below its domain."""
     httpOnly: NotRequired[bool]
+    """Ignored."""
     name: str
     path: NotRequired[str]
     secure: NotRequired[bool]
+    """Ignored."""
     value: str
 
 
@@ -887,13 +912,15 @@ class CurlAttempt(TypedDict):
     """An attempt to connect, with what was found in the command."""
 
     account_id: str | None
-    """The account; present once the state is completed_success, or from the start when an account is reconnected."""
+    """The account. Null until the state is completed_success."""
     attempt_id: str
     challenge_expires_at: str | None
     created_at: str
     email_mask: str | None
     embed_url: str | None
-    """The same page for an iframe, on the origins that the hosted session allows."""
+    """The same page for an iframe, on the origins that the hosted session allows. Null for a key without
+    accounts:write.
+    """
     expires_at: str
     extracted: CurlExtract
     """Names only, never values."""
@@ -909,7 +936,7 @@ class CurlAttempt(TypedDict):
     otp_channels_available: list[str]
     phone_mask: str | None
     phone_url: str | None
-    """A page for the creator's phone. Show it as a QR code or as a link."""
+    """A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write."""
     phone_url_expires_at: str | None
     poll_after_sec: int | None
     polling_url: str | None
@@ -918,6 +945,8 @@ class CurlAttempt(TypedDict):
     proxy_country: str
     reconnect: bool
     """True when it refreshes an existing account instead of making one."""
+    reconnect_account_id: str | None
+    """The account that it reconnects; null if the attempt was started without one."""
     reference_id: str | None
     resend_after_sec: int | None
     resends_remaining: int | None
@@ -928,7 +957,7 @@ class CurlAttempt(TypedDict):
     submissions_remaining: int | None
     updated_at: str
     verification_page_url: str | None
-    """A page for the creator, while something is asked of them."""
+    """A page for the creator, while something is asked of them. Null for a key without accounts:write."""
 
 
 class CurlExtract(TypedDict):
@@ -1072,6 +1101,8 @@ EventMeta = TypedDict(
         "class": 'Literal["durable", "ephemeral"]',
         # The account's id on the platform.
         "ofUserId": "str | None",
+        # True if the account was deleted: data is null, and the event's id, kind and time are all that is left.
+        "purged": "NotRequired[bool]",
         # Your own id of the account, if you gave one.
         "referenceId": "str | None",
         "sandbox": "bool",
@@ -1588,24 +1619,26 @@ class ListedWebhook(TypedDict):
 
     accountId: str
     createdAt: str
-    disabledReason: Literal["gone", "failing"] | None
-    """Why it is disabled; null unless it is."""
-    events: list[str]
-    """Null if every event is sent."""
-    failingSince: str | None
+    disabledReason: WebhookDisabledReason | None
+    """Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it
+    failed for 72 hours. Null while it is enabled.
+    """
+    enabled: bool
+    """False while nothing is sent: it is paused or disabled."""
+    events: NotRequired[list[str]]
+    """Absent if every event is sent."""
+    health: WebhookHealth
     label: str
     """The account's label, or its name on the platform."""
-    lastAttemptAt: str | None
-    """When something was last sent; null if nothing was for 7 days."""
-    lastDeliveredAt: str | None
-    """When something was last accepted, of what was sent in the last 7 days."""
-    lastError: str | None
-    """Why there was none."""
-    lastStatus: int | None
-    """What that was answered with; 0 if there was no answer."""
-    nextAttemptAt: str | None
-    """When it is tried again; null unless it waits for that."""
-    state: WebhooksListState
+    maxInFlight: int
+    """How many deliveries may be under way; 1 if they are in order."""
+    ordering: Literal["strict", "none"]
+    previousSecretUntil: str | None
+    """Until when the secret before signs as well; null if it does not."""
+    signingSecret: NotRequired[str]
+    """Only when the webhook is written or its secret rotated; store it."""
+    signingSecretLast4: str
+    updatedAt: str
     url: str
 
 
@@ -1671,6 +1704,10 @@ class Log(TypedDict):
     dryRun: bool
     durationMs: float
     """From the request's arrival until it was answered."""
+    errors: list[LogField]
+    """Which fields of the request the problem pointed at; empty if it pointed at none. What was sent in them is not
+    kept.
+    """
     http: str
     """The HTTP method."""
     keyId: str
@@ -1690,6 +1727,15 @@ class Log(TypedDict):
     """The platform's own code; null if it gave none."""
     upstreamMs: float | None
     """What the platform and the way to it took of that; null if it was not asked."""
+
+
+class LogField(TypedDict):
+    """A field of a request that a problem pointed at."""
+
+    code: str
+    """A stable word for what was wrong."""
+    pointer: str
+    """A JSON pointer into the body, or query/name, header/name, path/name. A * stands for a name that is not kept."""
 
 
 class LogPage(TypedDict):
@@ -3429,6 +3475,11 @@ class UsageSeries(TypedDict):
     """Calls and events over time."""
 
     by: Literal["hour", "day"]
+    eventsWaiting: int | None
+    """Events that webhooks should have accepted by now and have not, at most: a webhook that fails, is disabled or lags
+    holds them up. Those of paused webhooks do not count. Null for an account and for a key that is limited to
+    accounts.
+    """
     previous: UsageFigures
     """The time before, of the same length, to compare with."""
     series: list[UsagePoint]
@@ -3562,9 +3613,13 @@ class Webhook(TypedDict):
 class WebhookCounts(TypedDict):
     """How many webhooks are in each state."""
 
+    attention: int
+    """Those that fail, are disabled or lag."""
     disabled: int
     failing: int
     healthy: int
+    lagging: int
+    """Of the healthy ones, those that do not keep up."""
     none: int
     """Accounts without a webhook."""
     paused: int
@@ -3595,7 +3650,7 @@ class WebhookHealth(TypedDict):
     """The last event that is done with."""
     failingSince: str | None
     lagSec: int
-    """How old the newest of them is."""
+    """How old the oldest of them is, in seconds; 0 if there is none."""
     laneState: WebhookHealthLaneState
     """live is up to date; lagging and draining deliver what has gathered; backoff waits for the next attempt."""
     lastDeliveryAt: str | None
@@ -3606,7 +3661,7 @@ class WebhookHealth(TypedDict):
     lastSuccessAt: str | None
     nextAttemptAt: str | None
     """When it is tried again; null unless it waits for that."""
-    state: Literal["healthy", "failing", "disabled"]
+    state: WebhookHealthState
 
 
 class WebhookPage(TypedDict):
@@ -3672,8 +3727,8 @@ __all__ = [
     "AccountUpdatedData",
     "AccountUsage",
     "AccountWebhook",
-    "AccountWebhookState",
     "AccountWindows",
+    "AccountsListState",
     "Attempt",
     "AttemptFailure",
     "AttemptPage",
@@ -3798,6 +3853,7 @@ __all__ = [
     "ListsRemoveUsersResult",
     "ListsSetForUserResult",
     "Log",
+    "LogField",
     "LogPage",
     "MassMessage",
     "MassMessagePage",
@@ -4026,6 +4082,7 @@ __all__ = [
     "WebhookDisabledReason",
     "WebhookHealth",
     "WebhookHealthLaneState",
+    "WebhookHealthState",
     "WebhookPage",
     "WebhookRecoveredData",
     "WebhookTest",

@@ -128,6 +128,7 @@ class Retrying(Case):
         for answer in (
             problem(422, "validation-failed"),
             problem(410, "account-disconnected", retryable=True),
+            problem(504, "upstream/timeout", retryable=True, outcome="unknown"),
             problem(429, "quota-exceeded", retryable=True, retryAfterSec=61),
             Answer(502, b"<html>bad gateway</html>", {"Content-Type": "text/html"}),
         ):

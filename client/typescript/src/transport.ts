@@ -224,6 +224,8 @@ export function backoffSec(attempt: number): number {
 function retryIn(error: unknown, attempt: number, safe: boolean): number | undefined {
   if (error instanceof ConnectionError) return safe ? backoffSec(attempt) : undefined;
   if (!(error instanceof Problem) || !error.retryable || error.status === 410) return undefined;
+  // The server may have carried out the change, so it is not sent again, even if the problem is retryable.
+  if (error.body.outcome === "unknown") return undefined;
   // An answer that is not ours says nothing of whether the call was carried out.
   if (error.code === "unexpected-answer" && !safe) return undefined;
   return error.retryAfterSec ?? backoffSec(attempt);

@@ -73,8 +73,8 @@ test("no more is tried than maxRetries says, and nothing that is not retryable",
   );
 });
 
-test("an account that must be connected again is not tried again, and neither is what takes longer than a minute", async () => {
-  for (const [status, more] of [[410, { retryable: true }], [429, { retryable: true, retryAfterSec: 61 }]] as const) {
+test("an account that must be connected again is not tried again, nor what may have been carried out, nor what takes longer than a minute", async () => {
+  for (const [status, more] of [[410, { retryable: true }], [504, { retryable: true, outcome: "unknown" }], [429, { retryable: true, retryAfterSec: 61 }]] as const) {
     await withServer(
       (_, response) => problem(response, status, "account-disconnected", more),
       async (server) => {

@@ -23,6 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/internal/seal/sealtest"
 	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/stamp/stamptest"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 	"github.com/stagedoor/stagedoor/internal/valkey"
 )
@@ -81,7 +82,9 @@ func (silent) Announce(context.Context, id.Org, int64) error { return nil }
 // New makes a rig. There is no way to a platform unless change gives one.
 func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
 	t.Helper()
-	r := &Rig{t: t, Engines: e, Clock: &Clock{now: clock.Now().Truncate(time.Microsecond)}}
+	moved := &Clock{now: clock.Now().Truncate(time.Microsecond)}
+	e.DB = e.DB.WithClock(moved.Now) // the clock of all nodes
+	r := &Rig{t: t, Engines: e, Clock: moved}
 	var err error
 	if r.Catalog, err = catalog.Sandbox(); err != nil {
 		t.Fatal(err)
@@ -97,7 +100,7 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
 	t.Cleanup(redis.Close)
 	log := slog.New(slog.DiscardHandler)
 	r.Audit, r.Outbox = audit.New(e.DB, r.Clock.Now), outbox.New(e.DB, r.Clock.Now)
-	r.Orgs = org.New(org.Deps{DB: e.DB, Audit: r.Audit, Jobs: nil, Announce: silent{}, Now: r.Clock.Now})
+	r.Orgs = org.New(org.Deps{DB: e.DB, Audit: r.Audit, Jobs: nil, Announce: silent{}, Suspensions: nil, Now: r.Clock.Now})
 	r.Seal = sealtest.New(t, e.DB, r.Bus)
 	r.Limits = limit.New(limit.Deps{
 		Config: limit.Config{Timeout: 5 * time.Second, Process: "test"}, Redis: redis, DB: e.DB, Bus: r.Bus, Fleet: alone{}, Log: log, Now: r.Clock.Now,
@@ -234,6 +237,9 @@ func (r *Rig) Events(a account.Account) []outbox.Stored {
 	}
 	var list []outbox.Stored
 	for _, e := range all {
+		if faults := stamptest.Loose(e.Data); len(faults) > 0 {
+			r.t.Errorf("%s: %s", e.Kind, faults)
+		}
 		if e.Account == a.ID {
 			list = append(list, e)
 		}

@@ -51,7 +51,7 @@ type Deps struct {
 type accounts struct{ Deps }
 
 type listInput struct {
-	State     string `query:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused" doc:"Only accounts in this state."`
+	State     string `query:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused,attention" doc:"Only accounts in this state. attention stands for reconnect_required, restricted and degraded."`
 	Reference string `query:"reference_id" maxLength:"255" doc:"Only accounts with this id of yours."`
 	Label     string `query:"label" maxLength:"120" doc:"Only accounts with this label."`
 	Query     string `query:"q" maxLength:"120" doc:"Only accounts that have this in their label, names or ids, whatever its case."`
@@ -65,7 +65,7 @@ type listInput struct {
 type accountsBody struct {
 	Accounts   []Listed       `json:"accounts" doc:"In the order in which they were first connected, unless order says otherwise."`
 	NextCursor *string        `json:"nextCursor" doc:"Null on the last page, and whenever no limit is given."`
-	Counts     map[string]int `json:"counts,omitempty" doc:"How many there are in each state, and in all of them (total); only with counts."`
+	Counts     map[string]int `json:"counts,omitempty" doc:"How many there are in each state, in those that need attention (attention), and in all of them (total); only with counts."`
 }
 
 // Listed is an account in a list.
@@ -79,6 +79,9 @@ type Listed struct {
 type accountWebhook struct {
 	State string `json:"state" enum:"healthy,failing,paused,disabled"`
 }
+
+// needAttention is what callers write for several states at once.
+const needAttention = "attention"
 
 // listTimeout is for an org with as many accounts as any has, and a reader that is not fast.
 const listTimeout = time.Minute
@@ -102,7 +105,7 @@ func (a *accounts) list(w http.ResponseWriter, r *http.Request, in *listInput) e
 		return err
 	}
 	f.Among = caller.Key.Allow.Accounts
-	w.Header().Set("Vary", "Accept")
+	w.Header().Add("Vary", "Accept")
 	p := &pages{accounts: a, org: caller.Org.ID, most: in.Limit, order: f.Order, calls: in.Activity}
 	if in.Counts {
 		if p.counts, err = a.Roster.Count(r.Context(), p.org, f); err != nil {
@@ -124,7 +127,14 @@ func (a *accounts) list(w http.ResponseWriter, r *http.Request, in *listInput) e
 
 // filter reads what huma cannot check.
 func (in *listInput) filter() (account.Filter, error) {
-	f := account.Filter{State: account.State(in.State), ReferenceID: in.Reference, Label: in.Label, Query: strings.TrimSpace(in.Query)}
+	f := account.Filter{ReferenceID: in.Reference, Label: in.Label, Query: strings.TrimSpace(in.Query)}
+	switch in.State {
+	case "":
+	case needAttention:
+		f.States = account.NeedAttention()
+	default:
+		f.States = []account.State{account.State(in.State)}
+	}
 	switch in.Order {
 	case "label":
 		f.Order = account.ByLabel

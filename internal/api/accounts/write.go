@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -109,10 +110,13 @@ func (p *pages) end(ctx context.Context) error {
 	}
 	var counts map[string]int
 	if p.counts != nil {
-		counts = map[string]int{"total": 0}
+		counts = map[string]int{"total": 0, needAttention: 0}
 		for state, n := range p.counts {
 			counts[string(state)] = n
 			counts["total"] += n
+			if slices.Contains(account.NeedAttention(), state) {
+				counts[needAttention] += n
+			}
 		}
 	}
 	return p.out.end(next, counts)

@@ -19,6 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // accounts says whether there is an account; *account.Accounts does.
@@ -59,7 +60,7 @@ type auditBody struct {
 
 type auditEntry struct {
 	ID        string          `json:"id"`
-	At        time.Time       `json:"at"`
+	At        stamp.Time      `json:"at"`
 	Actor     auditActor      `json:"actor"`
 	Action    string          `json:"action"`
 	Target    string          `json:"target" doc:"The id of what was changed."`
@@ -104,7 +105,7 @@ func (a *audits) list(w http.ResponseWriter, r *http.Request, in *listInput) err
 		return err
 	}
 	caller := route.Caller(r.Context())
-	w.Header().Set("Vary", "Accept")
+	w.Header().Add("Vary", "Accept")
 	if sheet.Wanted(r.Header) {
 		return a.sheet(w, r, in, f, before)
 	}
@@ -204,7 +205,7 @@ func view(entries []audit.Entry, limit int, allow *apikey.Allow) *auditOutput {
 			continue
 		}
 		out.Body.Entries = append(out.Body.Entries, auditEntry{
-			string(e.ID), e.At, auditActor{string(e.By.Kind), e.By.ID, e.By.Label}, e.By.Action, e.Target, "success",
+			string(e.ID), stamp.Time(e.At), auditActor{string(e.By.Kind), e.By.ID, e.By.Label}, e.By.Action, e.Target, "success",
 			string(e.By.Request), e.By.IPHash, e.Changes,
 		})
 	}

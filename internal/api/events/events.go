@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 	"github.com/stagedoor/stagedoor/internal/stream"
 )
 
@@ -42,7 +43,9 @@ type Deps struct {
 	Kinds    *event.Kinds
 	Accounts accounts
 	Meter    meter
-	Now      func() time.Time
+	// Permit is asked before events are sent; it returns the problem org-suspended.
+	Permit func(ctx context.Context, org id.Org) error
+	Now    func() time.Time
 }
 
 type events struct{ Deps }
@@ -88,22 +91,23 @@ type eventBody struct {
 
 // envelope describes an event. The bytes are those of the store.
 type envelope struct {
-	ID        string    `json:"id" doc:"The same wherever and however often the event is seen."`
-	Event     string    `json:"event" doc:"Its kind."`
-	AccountID *string   `json:"accountId" doc:"Null for an event of the organisation itself."`
-	TS        time.Time `json:"ts" doc:"When it was stored."`
-	Data      any       `json:"data" doc:"What happened, by kind."`
-	Meta      meta      `json:"meta"`
+	ID        string     `json:"id" doc:"The same wherever and however often the event is seen."`
+	Event     string     `json:"event" doc:"Its kind."`
+	AccountID *string    `json:"accountId" doc:"Null for an event of the organisation itself."`
+	TS        stamp.Time `json:"ts" doc:"When it was stored."`
+	Data      any        `json:"data" doc:"What happened, by kind. Null once the account was deleted."`
+	Meta      meta       `json:"meta"`
 }
 
 type meta struct {
-	Seq         *int64     `json:"seq" doc:"Counts the account's events without holes; null for an ephemeral one."`
-	Class       string     `json:"class" enum:"durable,ephemeral"`
-	OfUserID    *string    `json:"ofUserId" doc:"The account's id on the platform."`
-	ReferenceID *string    `json:"referenceId" doc:"Your own id of the account, if you gave one."`
-	Sandbox     bool       `json:"sandbox"`
-	UpstreamAt  *time.Time `json:"upstreamAt" doc:"When it happened by the platform's clock, if it says."`
-	Schema      int        `json:"schema" doc:"The version of this form."`
+	Seq         *int64      `json:"seq" doc:"Counts the account's events without holes; null for an ephemeral one."`
+	Class       string      `json:"class" enum:"durable,ephemeral"`
+	OfUserID    *string     `json:"ofUserId" doc:"The account's id on the platform."`
+	ReferenceID *string     `json:"referenceId" doc:"Your own id of the account, if you gave one."`
+	Sandbox     bool        `json:"sandbox"`
+	UpstreamAt  *stamp.Time `json:"upstreamAt" doc:"When it happened by the platform's clock, if it says."`
+	Schema      int         `json:"schema" doc:"The version of this form."`
+	Purged      bool        `json:"purged,omitempty" doc:"True if the account was deleted: data is null, and the event's id, kind and time are all that is left."`
 }
 
 const (
@@ -193,7 +197,7 @@ func (e *events) org(w http.ResponseWriter, r *http.Request, in *orgInput) error
 		want.Among = []id.Account{at}
 	}
 	if in.Latest > 0 && pulls(r.Header) {
-		w.Header().Set("Vary", "Accept")
+		w.Header().Add("Vary", "Accept")
 		return e.latest(w, r, want, in)
 	}
 	if in.Latest > 0 || in.Before != "" {
@@ -219,7 +223,7 @@ func (e *events) want(ctx context.Context, at id.Account, names []string) (strea
 
 // serve gives events in the way that is asked for.
 func (e *events) serve(w http.ResponseWriter, r *http.Request, want stream.Want, in *Query) error {
-	w.Header().Set("Vary", "Accept")
+	w.Header().Add("Vary", "Accept")
 	if pulls(r.Header) {
 		return e.pull(w, r, want, in)
 	}

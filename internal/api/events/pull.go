@@ -24,6 +24,9 @@ func (e *events) pull(w http.ResponseWriter, r *http.Request, want stream.Want, 
 			return err
 		}
 	}
+	if err := e.Permit(r.Context(), want.Org); err != nil { // the org may have been suspended while the call waited
+		return err
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if _, err = w.Write(appendPage(nil, page)); err == nil {
 		e.Meter.Streamed(want.Org, int64(len(page.Events)))

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +41,9 @@ type rig struct {
 	accounts map[id.Account]id.Org
 	mine     id.Account
 	theirs   id.Account
+
+	// permit replaces what permits everything.
+	permit atomic.Pointer[func(context.Context, id.Org) error]
 
 	mu       sync.Mutex
 	streamed int64
@@ -109,6 +113,12 @@ func newRig(t testing.TB, change func(*rig, *stream.Deps)) *rig {
 	})
 	events.Routes(r.Table, events.Deps{
 		Streams: r.streams, Store: r.Memory, Accounts: r, Meter: r, Now: time.Now,
+		Permit: func(ctx context.Context, of id.Org) error {
+			if permit := r.permit.Load(); permit != nil {
+				return (*permit)(ctx, of)
+			}
+			return nil
+		},
 		Kinds: event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox}),
 	})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))

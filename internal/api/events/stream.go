@@ -112,6 +112,9 @@ func (e *events) pass(ctx context.Context, org id.Org, from *stream.Reader, to *
 	if err != nil || len(list) == 0 {
 		return more, err
 	}
+	if err := e.Permit(ctx, org); err != nil {
+		return nil, err
+	}
 	for i := range list {
 		if list[i].Body != nil {
 			b.messages = append(b.messages, route.Message{Name: list[i].Kind, ID: list[i].Cursor, Data: list[i].Body})

@@ -3,7 +3,6 @@ package events
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -11,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type tokenInput struct {
@@ -19,8 +19,8 @@ type tokenInput struct {
 
 type tokenOutput struct {
 	Body struct {
-		Token     string    `json:"token" doc:"Opens one stream of this account: GET /v1/accounts/{id}/events?token=…" sensitive:"true"`
-		ExpiresAt time.Time `json:"expiresAt" doc:"It must be used before that, 60 seconds from now."`
+		Token     string     `json:"token" doc:"Opens one stream of this account: GET /v1/accounts/{id}/events?token=…" sensitive:"true"`
+		ExpiresAt stamp.Time `json:"expiresAt" doc:"It must be used before that, 60 seconds from now."`
 	}
 }
 
@@ -50,7 +50,7 @@ func (e *events) token(ctx context.Context, in *tokenInput) (*tokenOutput, error
 		return nil, err
 	}
 	out := &tokenOutput{}
-	out.Body.Token, out.Body.ExpiresAt = token.Reveal(), expires
+	out.Body.Token, out.Body.ExpiresAt = token.Reveal(), stamp.Time(expires)
 	return out, nil
 }
 

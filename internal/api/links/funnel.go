@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type funnelInput struct {
@@ -20,8 +21,8 @@ type funnelInput struct {
 type funnelOutput struct{ Body funnelBody }
 
 type funnelBody struct {
-	Since     time.Time               `json:"since"`
-	Until     time.Time               `json:"until"`
+	Since     stamp.Time              `json:"since"`
+	Until     stamp.Time              `json:"until"`
 	LinksMade int64                   `json:"linksMade" doc:"Links that were made."`
 	Opened    int64                   `json:"opened" doc:"Creators who came to where they can connect: links that were opened, by whoever or whatever, and attempts that began without one."`
 	Begun     int64                   `json:"credentials" doc:"Those who gave credentials or a session, or asked for a QR code."`
@@ -76,7 +77,7 @@ func (a *links) getFunnel(ctx context.Context, in *funnelInput) (*funnelOutput, 
 		return nil, err
 	}
 	out := &funnelOutput{funnelBody{
-		Since: since, Until: until, LinksMade: made.All, Begun: f.All.Begun, Asked: f.All.Challenged, Connected: f.All.Connected, Failed: f.All.Failed,
+		Since: stamp.Time(since), Until: stamp.Time(until), LinksMade: made.All, Begun: f.All.Begun, Asked: f.All.Challenged, Connected: f.All.Connected, Failed: f.All.Failed,
 		ByMethod: map[string]funnelMethod{}, Failures: []failureCount{},
 	}}
 	// A link may have been made before the time, and used in it.

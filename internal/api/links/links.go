@@ -14,9 +14,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/connect/session"
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // accounts says whether there is an account; *account.Accounts does.
@@ -59,20 +61,20 @@ type sessionInput struct {
 }
 
 type sessionBody struct {
-	ID         string     `json:"id"`
-	URL        *string    `json:"url" doc:"The link for the creator. It is shown only here."`
-	Token      *string    `json:"client_token" doc:"The token in the link, for connect.js. It is shown only here." sensitive:"true"`
-	Status     string     `json:"status" enum:"open,in_progress,success,exited,expired"`
-	Kinds      []string   `json:"kinds"`
-	Attempts   []string   `json:"attempts" doc:"Ids of the attempts that the creator has made."`
-	AccountID  *string    `json:"account_id"`
-	Reference  *string    `json:"reference_id"`
-	Label      string     `json:"label"`
-	Reconnects *string    `json:"reconnect_account_id" doc:"The account that the link connects again; null for a new one."`
-	OpenedAt   *time.Time `json:"opened_at" doc:"When the link was first opened, by whoever or whatever; null if it never was."`
-	FinishedAt *time.Time `json:"finished_at"`
-	ExpiresAt  time.Time  `json:"expires_at"`
-	CreatedAt  time.Time  `json:"created_at"`
+	ID         string      `json:"id"`
+	URL        *string     `json:"url" doc:"The link for the creator. It is shown only when it is made, to a key with accounts:write; null otherwise."`
+	Token      *string     `json:"client_token" doc:"The token in the link, for connect.js. It is shown only when it is made, to a key with accounts:write; null otherwise." sensitive:"true"`
+	Status     string      `json:"status" enum:"open,in_progress,success,exited,expired"`
+	Kinds      []string    `json:"kinds"`
+	Attempts   []string    `json:"attempts" doc:"Ids of the attempts that the creator has made."`
+	AccountID  *string     `json:"account_id"`
+	Reference  *string     `json:"reference_id"`
+	Label      string      `json:"label"`
+	Reconnects *string     `json:"reconnect_account_id" doc:"The account that the link connects again; null for a new one."`
+	OpenedAt   *stamp.Time `json:"opened_at" doc:"When the link was first opened, by whoever or whatever; null if it never was."`
+	FinishedAt *stamp.Time `json:"finished_at"`
+	ExpiresAt  stamp.Time  `json:"expires_at"`
+	CreatedAt  stamp.Time  `json:"created_at"`
 }
 
 type sessionsInput struct {
@@ -97,6 +99,10 @@ type sessionOutput struct {
 
 type sessionIDInput struct {
 	ID string `path:"id" maxLength:"64"`
+}
+
+type reconnectInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The account's id."`
 }
 
 type pageBody struct {
@@ -137,6 +143,13 @@ func Routes(t *route.Table, d Deps) {
 		Summary: "List links", Description: "Links for creators and how they stand, newest first; ended ones for 30 days. The links themselves are not shown again. " +
 			"A key with `accountIds` sees those that connect its accounts again.",
 	}, a.listSessions)
+	route.Typed(t, route.Operation{
+		ID: "createReconnectLink", Method: http.MethodPost, Path: "/v1/accounts/{id}/reconnect-link", Tag: "Accounts", Status: http.StatusCreated,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.reconnect_link", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
+		Summary: "Make a link to connect an account again",
+		Description: "A connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps its region, label, metadata and credentials unless the creator changes them. " +
+			"For a link with settings of its own, use `POST /v1/connect/sessions` with `account_id`.",
+	}, a.createReconnectLink)
 	a.funnelRoutes(t)
 	route.Typed(t, route.Operation{
 		ID: "getConnectPage", Method: http.MethodGet, Path: "/v1/connect/page", Tag: tag, Status: http.StatusOK,
@@ -182,7 +195,24 @@ func (a *links) createSession(ctx context.Context, in *sessionInput) (*sessionOu
 			return nil, err
 		}
 	}
-	made, token, err := a.Sessions.Create(ctx, route.By(ctx), org, d)
+	return a.create(ctx, org, d)
+}
+
+func (a *links) createReconnectLink(ctx context.Context, in *reconnectInput) (*sessionOutput, error) {
+	at, err := id.Parse[id.Account](in.ID)
+	if err != nil {
+		return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
+	}
+	org := route.Caller(ctx).Org
+	if _, err := a.Accounts.Get(ctx, org.ID, at); err != nil {
+		return nil, err
+	}
+	return a.create(ctx, org, session.ReconnectDraft(at))
+}
+
+// create makes a session and shows its link, this once.
+func (a *links) create(ctx context.Context, o org.Org, d session.Draft) (*sessionOutput, error) {
+	made, token, err := a.Sessions.Create(ctx, route.By(ctx), o, d)
 	if err != nil {
 		return nil, err
 	}
@@ -249,8 +279,8 @@ func sessionNotFound() error {
 
 func viewSession(s session.Session) sessionBody {
 	v := sessionBody{
-		ID: string(s.ID), Status: string(s.Status), Kinds: s.Kinds, Attempts: []string{}, Label: s.Label, OpenedAt: s.OpenedAt, FinishedAt: s.FinishedAt,
-		ExpiresAt: s.ExpiresAt, CreatedAt: s.CreatedAt,
+		ID: string(s.ID), Status: string(s.Status), Kinds: s.Kinds, Attempts: []string{}, Label: s.Label, OpenedAt: (*stamp.Time)(s.OpenedAt), FinishedAt: (*stamp.Time)(s.FinishedAt),
+		ExpiresAt: stamp.Time(s.ExpiresAt), CreatedAt: stamp.Time(s.CreatedAt),
 	}
 	for _, one := range s.Attempts {
 		v.Attempts = append(v.Attempts, string(one))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/api/sheet"
@@ -14,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type logsInput struct {
@@ -45,24 +47,30 @@ type logOutput struct {
 }
 
 type logBody struct {
-	RequestID    string    `json:"requestId"`
-	At           time.Time `json:"at" doc:"When the request arrived."`
-	Method       string    `json:"method" doc:"The SDK method, such as messages.send, or the operation of the interface, such as listAccounts."`
-	HTTP         string    `json:"http" doc:"The HTTP method."`
-	Status       int       `json:"status"`
-	DurationMS   float64   `json:"durationMs" doc:"From the request's arrival until it was answered."`
-	UpstreamMS   *float64  `json:"upstreamMs" doc:"What the platform and the way to it took of that; null if it was not asked."`
-	KeyID        string    `json:"keyId"`
-	Source       string    `json:"source" enum:"api,dashboard,cli" doc:"A program with a key, a person in the dashboard, or our command line."`
-	AccountID    *string   `json:"accountId" doc:"Null if the request concerned none."`
-	Code         *string   `json:"code" doc:"The problem's code; null if there was none."`
-	Reason       *string   `json:"reason" doc:"Which limit refused it, such as org_rpm; null if none did."`
-	Retryable    *bool     `json:"retryable" doc:"What the problem said; null if there was none."`
-	UpstreamCode *int      `json:"upstreamCode" doc:"The platform's own code; null if it gave none."`
-	BytesIn      int64     `json:"bytesIn" doc:"The size of the request's body."`
-	BytesOut     int64     `json:"bytesOut" doc:"The size of the answer's body."`
-	Replayed     bool      `json:"replayed" doc:"Whether the answer was that of an earlier request with the same Idempotency-Key."`
-	DryRun       bool      `json:"dryRun"`
+	RequestID    string     `json:"requestId"`
+	At           stamp.Time `json:"at" doc:"When the request arrived."`
+	Method       string     `json:"method" doc:"The SDK method, such as messages.send, or the operation of the interface, such as listAccounts."`
+	HTTP         string     `json:"http" doc:"The HTTP method."`
+	Status       int        `json:"status"`
+	DurationMS   float64    `json:"durationMs" doc:"From the request's arrival until it was answered."`
+	UpstreamMS   *float64   `json:"upstreamMs" doc:"What the platform and the way to it took of that; null if it was not asked."`
+	KeyID        string     `json:"keyId"`
+	Source       string     `json:"source" enum:"api,dashboard,cli" doc:"A program with a key, a person in the dashboard, or our command line."`
+	AccountID    *string    `json:"accountId" doc:"Null if the request concerned none."`
+	Code         *string    `json:"code" doc:"The problem's code; null if there was none."`
+	Reason       *string    `json:"reason" doc:"Which limit refused it, such as org_rpm; null if none did."`
+	Errors       []logField `json:"errors" doc:"Which fields of the request the problem pointed at; empty if it pointed at none. What was sent in them is not kept."`
+	Retryable    *bool      `json:"retryable" doc:"What the problem said; null if there was none."`
+	UpstreamCode *int       `json:"upstreamCode" doc:"The platform's own code; null if it gave none."`
+	BytesIn      int64      `json:"bytesIn" doc:"The size of the request's body."`
+	BytesOut     int64      `json:"bytesOut" doc:"The size of the answer's body."`
+	Replayed     bool       `json:"replayed" doc:"Whether the answer was that of an earlier request with the same Idempotency-Key."`
+	DryRun       bool       `json:"dryRun"`
+}
+
+type logField struct {
+	Pointer string `json:"pointer" doc:"A JSON pointer into the body, or query/name, header/name, path/name. A * stands for a name that is not kept."`
+	Code    string `json:"code" doc:"A stable word for what was wrong."`
 }
 
 type errorsInput struct {
@@ -79,16 +87,16 @@ type errorsOutput struct {
 }
 
 type errorBody struct {
-	Code          string    `json:"code" doc:"The problem's code."`
-	Reason        *string   `json:"reason" doc:"Which limit refused them, such as org_rpm; null if none did."`
-	Method        string    `json:"method" doc:"The SDK method or the operation."`
-	Status        int       `json:"status"`
-	Count         int64     `json:"count"`
-	FirstAt       time.Time `json:"firstAt" doc:"The first within the time asked for."`
-	LastAt        time.Time `json:"lastAt"`
-	Accounts      int64     `json:"accounts" doc:"How many accounts had it."`
-	LastRequestID string    `json:"lastRequestId" doc:"The newest; GET /v1/logs/{requestId} tells more."`
-	Retryable     bool      `json:"retryable" doc:"What the newest said."`
+	Code          string     `json:"code" doc:"The problem's code."`
+	Reason        *string    `json:"reason" doc:"Which limit refused them, such as org_rpm; null if none did."`
+	Method        string     `json:"method" doc:"The SDK method or the operation."`
+	Status        int        `json:"status"`
+	Count         int64      `json:"count"`
+	FirstAt       stamp.Time `json:"firstAt" doc:"The first within the time asked for."`
+	LastAt        stamp.Time `json:"lastAt"`
+	Accounts      int64      `json:"accounts" doc:"How many accounts had it."`
+	LastRequestID string     `json:"lastRequestId" doc:"The newest; GET /v1/logs/{requestId} tells more."`
+	Retryable     bool       `json:"retryable" doc:"What the newest said."`
 }
 
 const (
@@ -137,7 +145,7 @@ func (a reads) listLogs(w http.ResponseWriter, r *http.Request, in *logsInput) e
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Vary", "Accept")
+	w.Header().Add("Vary", "Accept")
 	if sheet.Wanted(r.Header) {
 		return a.sheet(w, r, in, f, behind)
 	}
@@ -166,7 +174,7 @@ func (a reads) listLogs(w http.ResponseWriter, r *http.Request, in *logsInput) e
 // sheet writes requests as a sheet, page by page: a reader of the log is not to hold it for long.
 func (a reads) sheet(w http.ResponseWriter, r *http.Request, in *logsInput, f journal.Filter, behind journal.Position) error {
 	out := sheet.New(w, "requests", "at", "requestId", "method", "http", "status", "durationMs", "upstreamMs", "accountId", "keyId", "source", "code", "reason",
-		"upstreamCode", "bytesIn", "bytesOut", "replayed", "dryRun")
+		"upstreamCode", "bytesIn", "bytesOut", "replayed", "dryRun", "errors")
 	left := in.Limit
 	if left == 0 {
 		left = sheet.MostRows
@@ -199,9 +207,13 @@ func cells(e *journal.Entry) []string {
 	if b.UpstreamCode != nil {
 		code = strconv.Itoa(*b.UpstreamCode)
 	}
+	wrong := make([]string, len(b.Errors))
+	for i, f := range b.Errors {
+		wrong[i] = strings.TrimSpace(f.Pointer + " " + f.Code)
+	}
 	return []string{
 		sheet.Time(&b.At), b.RequestID, b.Method, b.HTTP, strconv.Itoa(b.Status), number(b.DurationMS), upstream, sheet.Text(b.AccountID), b.KeyID, b.Source,
-		sheet.Text(b.Code), sheet.Text(b.Reason), code, strconv.FormatInt(b.BytesIn, 10), strconv.FormatInt(b.BytesOut, 10), strconv.FormatBool(b.Replayed), strconv.FormatBool(b.DryRun),
+		sheet.Text(b.Code), sheet.Text(b.Reason), code, strconv.FormatInt(b.BytesIn, 10), strconv.FormatInt(b.BytesOut, 10), strconv.FormatBool(b.Replayed), strconv.FormatBool(b.DryRun), strings.Join(wrong, "; "),
 	}
 }
 
@@ -237,7 +249,7 @@ func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, 
 	out.Body.Errors = make([]errorBody, len(found))
 	for i, f := range found {
 		out.Body.Errors[i] = errorBody{
-			f.Problem, some(f.Reason), f.Operation, f.Status, f.Count, f.First, f.Last, f.Accounts, string(f.LastRequest), f.Retryable,
+			f.Problem, some(f.Reason), f.Operation, f.Status, f.Count, stamp.Time(f.First), stamp.Time(f.Last), f.Accounts, string(f.LastRequest), f.Retryable,
 		}
 	}
 	return out, nil
@@ -322,8 +334,8 @@ func checkSpan(bad *problem.Error, since, until time.Time) {
 
 func viewLog(e *journal.Entry) logBody {
 	body := logBody{
-		RequestID: string(e.Request), At: e.At, Method: e.Operation, HTTP: e.Verb, Status: e.Status, DurationMS: milliseconds(e.Took),
-		KeyID: string(e.Key), Source: string(e.Source), BytesIn: e.In, BytesOut: e.Out, Replayed: e.Replayed, DryRun: e.DryRun,
+		RequestID: string(e.Request), At: stamp.Time(e.At), Method: e.Operation, HTTP: e.Verb, Status: e.Status, DurationMS: milliseconds(e.Took),
+		Errors: []logField{}, KeyID: string(e.Key), Source: string(e.Source), BytesIn: e.In, BytesOut: e.Out, Replayed: e.Replayed, DryRun: e.DryRun,
 	}
 	if e.Upstream > 0 {
 		ms := milliseconds(e.Upstream)
@@ -332,6 +344,9 @@ func viewLog(e *journal.Entry) logBody {
 	body.AccountID, body.Reason = some(string(e.Account)), some(e.Reason)
 	if e.Problem != "" {
 		body.Code, body.Retryable = &e.Problem, &e.Retryable
+	}
+	for _, f := range e.Fields.All() {
+		body.Errors = append(body.Errors, logField(f))
 	}
 	if e.UpstreamCode != 0 {
 		body.UpstreamCode = &e.UpstreamCode

@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/sandboxctl"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type actInput struct {
@@ -33,9 +34,9 @@ type generatorInput struct {
 
 type generatorOutput struct {
 	Body struct {
-		Running   bool      `json:"running"`
-		PerSecond float64   `json:"perSecond"`
-		Until     time.Time `json:"until"`
+		Running   bool       `json:"running"`
+		PerSecond float64    `json:"perSecond"`
+		Until     stamp.Time `json:"until"`
 	}
 }
 
@@ -53,14 +54,14 @@ var acts = map[string]string{
 func (a *sandboxes) actRoutes(t *route.Table, live []problem.Kind) {
 	missing := append([]problem.Kind{problem.AccountNotFound}, live...)
 	route.Typed(t, route.Operation{
-		ID: "actOnSandbox", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/act", Tag: tag, Status: http.StatusAccepted, Timeout: heardTimeout,
+		ID: "actOnSandbox", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/act", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
 		Summary: "Act as a fan on the sandbox", Description: "A fan writes, tips or subscribes, and the platform tells everything that comes of it, as it does when it is real: of a tip also its transaction and its notification. " +
 			"`fire_event` sends the one event alone. For sandbox organisations only.",
 		Example: map[string]any{"as": "fan", "do": "tip", "amountCents": 2500, "text": "For you"},
 	}, a.act)
 	route.Typed(t, route.Operation{
-		ID: "startSandboxGenerator", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/generator", Tag: tag, Status: http.StatusAccepted, Repeatable: true, Timeout: heardTimeout,
+		ID: "startSandboxGenerator", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/generator", Tag: tag, Status: http.StatusAccepted, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
 		Summary: "Make events at a rate", Description: "Things happen to the account for a while: mostly messages, some tips, likes and new fans. A second order replaces the first. For sandbox organisations only.",
 		Example: map[string]any{"perSecond": 5, "seconds": 60},
@@ -73,7 +74,7 @@ func (a *sandboxes) actRoutes(t *route.Table, live []problem.Kind) {
 }
 
 func (a *sandboxes) act(ctx context.Context, in *actInput) (*acceptedOutput, error) {
-	found, err := a.heardAccount(ctx, in.ID)
+	found, err := a.sandboxAccount(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (a *sandboxes) act(ctx context.Context, in *actInput) (*acceptedOutput, err
 }
 
 func (a *sandboxes) startGenerator(ctx context.Context, in *generatorInput) (*generatorOutput, error) {
-	found, err := a.heardAccount(ctx, in.ID)
+	found, err := a.sandboxAccount(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (a *sandboxes) startGenerator(ctx context.Context, in *generatorInput) (*ge
 		return nil, sandboxProblem(err, "/perSecond", "must be a rate that the sandbox can keep")
 	}
 	out := &generatorOutput{}
-	out.Body.Running, out.Body.PerSecond, out.Body.Until = true, in.Body.PerSecond, a.Now().Add(lasting).UTC()
+	out.Body.Running, out.Body.PerSecond, out.Body.Until = true, in.Body.PerSecond, stamp.Time(a.Now().Add(lasting).UTC())
 	return out, nil
 }
 

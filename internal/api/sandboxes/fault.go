@@ -10,6 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/sandboxctl"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type faultInput struct {
@@ -24,8 +25,8 @@ type faultInput struct {
 
 type faultOutput struct {
 	Body struct {
-		Accepted bool       `json:"accepted"`
-		Until    *time.Time `json:"until" doc:"When it ends at the latest; null if it lasts until it has struck."`
+		Accepted bool        `json:"accepted"`
+		Until    *stamp.Time `json:"until" doc:"When it ends at the latest; null if it lasts until it has struck."`
 	}
 }
 
@@ -47,7 +48,7 @@ func (a *sandboxes) faultRoutes(t *route.Table, live []problem.Kind) {
 		ID: "setSandboxFault", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fault", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
 		Summary: "Make trouble on the sandbox", Description: "The platform gives the account trouble for a while: what your calls and the account's state make of it is what they would make of the real thing. " +
-			"Several faults can be in force. If one has a count and the account is still `connecting`, it waits up to 10 s until that is over. For sandbox organisations only.",
+			"Several faults can be in force. For sandbox organisations only.",
 		Example: map[string]any{"kind": "rate_limit", "value": 7, "seconds": 60},
 	}, a.setFault)
 	route.Typed(t, route.Operation{
@@ -62,11 +63,7 @@ func (a *sandboxes) setFault(ctx context.Context, in *faultInput) (*faultOutput,
 	if err != nil {
 		return nil, err
 	}
-	find := a.sandboxAccount
-	if in.Body.Count != nil {
-		find = a.heardAccount // otherwise what we do ourselves while it is connecting would use it up
-	}
-	found, err := find(ctx, in.ID)
+	found, err := a.sandboxAccount(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +74,7 @@ func (a *sandboxes) setFault(ctx context.Context, in *faultInput) (*faultOutput,
 	out.Body.Accepted = true
 	if f.For > 0 {
 		until := a.Now().Add(f.For).UTC()
-		out.Body.Until = &until
+		out.Body.Until = (*stamp.Time)(&until)
 	}
 	return out, nil
 }

@@ -111,10 +111,6 @@ const (
 	notRecorded = "it plays the platform; what comes of it is recorded"
 	// advanceWait is how long the attempt is given to notice.
 	advanceWait = 5 * time.Second
-	// hearWait is how long an account that connects is given before things happen to it, hearEvery how often it is looked at.
-	hearWait, hearEvery = 10 * time.Second, 100 * time.Millisecond
-	// heardTimeout bounds a call that waits for it.
-	heardTimeout = hearWait + 10*time.Second
 )
 
 // Routes adds the operations.
@@ -128,10 +124,10 @@ func Routes(t *route.Table, d Deps) {
 			"For sandbox organisations only.",
 	}, a.resetLogin)
 	route.Typed(t, route.Operation{
-		ID: "fireSandboxEvent", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fire_event", Tag: tag, Status: http.StatusAccepted, Timeout: heardTimeout,
+		ID: "fireSandboxEvent", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fire_event", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AccountNotFound, problem.UnknownEvent}, live...),
 		Summary: "Make something happen on the sandbox", Description: "A fan writes, tips, subscribes: it really happens on the platform, which emits this one event on the account's socket; " +
-			"later calls show it too, with what comes of it, such as the transaction of a tip. If the account is still `connecting`, it waits up to 10 s until we hear it. For sandbox organisations only.",
+			"later calls show it too, with what comes of it, such as the transaction of a tip. For sandbox organisations only.",
 		Example: map[string]any{"event": "message", "data": map[string]any{"text": "Hello"}},
 	}, a.fireEvent)
 	route.Typed(t, route.Operation{
@@ -176,28 +172,6 @@ func (a *sandboxes) sandboxAccount(ctx context.Context, text string) (account.Ac
 	return a.Accounts.Get(ctx, route.Caller(ctx).Org.ID, at)
 }
 
-// heardAccount is a sandbox account of which we hear what happens: one that was connected a moment ago is waited for. Otherwise what a caller
-// orders right after connecting would happen before anybody listens, and never be told.
-func (a *sandboxes) heardAccount(ctx context.Context, text string) (account.Account, error) {
-	found, err := a.sandboxAccount(ctx, text)
-	ends := time.NewTimer(hearWait)
-	defer ends.Stop()
-	for err == nil && found.State == account.Connecting {
-		again := time.NewTimer(hearEvery)
-		select {
-		case <-ctx.Done():
-			again.Stop()
-			return found, ctx.Err()
-		case <-ends.C:
-			again.Stop()
-			return found, nil // it happens all the same, as on a real platform
-		case <-again.C:
-		}
-		found, err = a.Accounts.Get(ctx, found.Org, found.ID)
-	}
-	return found, err
-}
-
 func (a *sandboxes) resetLogin(ctx context.Context, in *accountInput) (*accountOutput, error) {
 	found, err := a.sandboxAccount(ctx, in.ID)
 	if err != nil {
@@ -216,7 +190,7 @@ func (a *sandboxes) resetLogin(ctx context.Context, in *accountInput) (*accountO
 }
 
 func (a *sandboxes) fireEvent(ctx context.Context, in *fireInput) (*acceptedOutput, error) {
-	found, err := a.heardAccount(ctx, in.ID)
+	found, err := a.sandboxAccount(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func (c *Calls) judge(r *http.Request, body []byte) (*request, route.Terms, erro
 	if err != nil {
 		return nil, route.Terms{}, err
 	}
-	terms := route.Terms{Name: method.ID(), Quota: limit.Read, Repeatable: method.Access == catalog.Read || method.Idempotent}
+	terms := route.Terms{Name: method.ID(), Quota: limit.Read, Repeatable: method.Access == catalog.Read}
 	if method.Access == catalog.Write {
 		terms.Quota, terms.Changes = limit.Write, true
 	}
@@ -229,7 +229,7 @@ func (c *Calls) call(w http.ResponseWriter, r *http.Request, req *request) error
 		h["X-Upstream-Duration-Ms"] = values[1:2:2]
 	}
 	if err != nil {
-		return uncertain(call, req.call, err)
+		return err
 	}
 	h["Content-Type"], h["Content-Length"] = jsonType, values[2:3:3]
 	if r.Method == http.MethodHead {
@@ -241,20 +241,6 @@ func (c *Calls) call(w http.ResponseWriter, r *http.Request, req *request) error
 }
 
 var jsonType = []string{"application/json"}
-
-// uncertain marks a write whose outcome nobody knows. Under an Idempotency-Key it is safe to send it again: it will not be carried out a
-// second time, and the caller is told so.
-func uncertain(call *route.Call, c invoke.Call, err error) error {
-	p := problem.Of(err)
-	if c.Method.Access != catalog.Write || c.Method.Idempotent || !p.Unknown() {
-		return err
-	}
-	call.Uncertain()
-	if call.Keyed() {
-		return p.Retry(true)
-	}
-	return err
-}
 
 // dryRun says what would become of the call, as far as that is known without the platform.
 func (c *Calls) dryRun(ctx context.Context, w http.ResponseWriter, req *request) error {

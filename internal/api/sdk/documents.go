@@ -225,7 +225,7 @@ func notes(m *catalog.Method) string {
 		text  string
 	}{
 		{m.Destructive, "It cannot be undone."}, {m.Async, "The platform finishes later, and an event tells."},
-		{m.Sensitive, "It touches money or legal data."},
+		{m.Sensitive, "It touches money or legal data."}, {m.Outbound, "Other people see what it sends."},
 		{len(m.Emits) > 0, "Normally causes the event " + strings.Join(m.Emits, ", ") + "."},
 	} {
 		if n.holds {
@@ -319,7 +319,7 @@ func tools(methods []*catalog.Method) (any, error) {
 				"type": "object", "required": append([]string{account}, m.Required()...), "properties": properties, "additionalProperties": false,
 			},
 			Annotations: map[string]bool{
-				"readOnlyHint": m.Access == catalog.Read, "destructiveHint": m.Destructive, "idempotentHint": m.Idempotent, "openWorldHint": true,
+				"readOnlyHint": m.Access == catalog.Read, "destructiveHint": m.Destructive || m.Sensitive || m.Outbound, "idempotentHint": m.Idempotent, "openWorldHint": true,
 			},
 		})
 	}

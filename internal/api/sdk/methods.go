@@ -2,8 +2,6 @@ package sdk
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -39,6 +37,7 @@ type sdkOutput struct {
 	ETag         string `header:"ETag"`
 	CacheControl string `header:"Cache-Control"`
 	Vary         string `header:"Vary"`
+	Encoding     string `header:"Content-Encoding"`
 	Body         []byte
 }
 
@@ -134,10 +133,12 @@ func (c *Calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, erro
 		return nil, err
 	}
 	// The body depends on the key, so nobody else's cache may hold it; whoever holds it asks again, which costs nothing.
-	out := &sdkOutput{Status: http.StatusOK, ContentType: "application/json", ETag: doc.etag, CacheControl: "private, no-cache", Vary: "Authorization", Body: doc.body}
-	if route.Matches(in.IfNoneMatch, doc.etag) {
-		out.Status, out.ContentType, out.Body = http.StatusNotModified, "", nil
+	out := &sdkOutput{Status: http.StatusOK, ContentType: "application/json", ETag: doc.ETag, CacheControl: "private, no-cache", Vary: "Authorization, Accept-Encoding"}
+	if route.Matches(in.IfNoneMatch, doc.ETag) {
+		out.Status, out.ContentType = http.StatusNotModified, ""
+		return out, nil
 	}
+	out.Body, out.Encoding = doc.For(ctx)
 	return out, nil
 }
 
@@ -147,17 +148,12 @@ type sdkKey struct {
 	format, resource, access string
 }
 
-type sdkDocument struct {
-	body []byte
-	etag string
-}
-
 // sdkDocuments makes each representation once. Those for keys that may not call everything could be any number, so only so many bytes
 // of them are kept.
 type sdkDocuments struct {
 	url    string
-	made   sync.Map // sdkKey to func() (sdkDocument, error)
-	narrow cache.Cache[narrowKey, sdkDocument]
+	made   sync.Map // sdkKey to func() (route.Document, error)
+	narrow cache.Cache[narrowKey, route.Document]
 }
 
 // narrowKey is a representation of some methods: a bit for each of the catalogue's. Keys that may call the same ones share it.
@@ -170,13 +166,13 @@ type narrowKey struct {
 const narrowBytes = 64 << 20
 
 func newSDKDocuments(url string) *sdkDocuments {
-	return &sdkDocuments{url: url, narrow: cache.NewBytes(narrowBytes, 0, func(key narrowKey, doc sdkDocument) uint32 {
-		return uint32(len(doc.body) + len(key.methods))
+	return &sdkDocuments{url: url, narrow: cache.NewBytes(narrowBytes, 0, func(key narrowKey, doc route.Document) uint32 {
+		return uint32(doc.Size() + len(key.methods))
 	})}
 }
 
 // get finds the representation of what a key may call.
-func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (sdkDocument, error) {
+func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (route.Document, error) {
 	var methods []*catalog.Method
 	all := key.catalog.Methods()
 	bits, whole := make([]byte, (len(all)+7)/8), true
@@ -193,9 +189,9 @@ func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (sdkDocument, error)
 	if whole {
 		made, ok := d.made.Load(key)
 		if !ok {
-			made, _ = d.made.LoadOrStore(key, sync.OnceValues(func() (sdkDocument, error) { return d.render(key, methods) }))
+			made, _ = d.made.LoadOrStore(key, sync.OnceValues(func() (route.Document, error) { return d.render(key, methods) }))
 		}
-		render, _ := made.(func() (sdkDocument, error))
+		render, _ := made.(func() (route.Document, error))
 		return render()
 	}
 	narrow := narrowKey{key, string(bits)}
@@ -209,7 +205,7 @@ func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (sdkDocument, error)
 	return doc, err
 }
 
-func (d *sdkDocuments) render(key sdkKey, methods []*catalog.Method) (sdkDocument, error) {
+func (d *sdkDocuments) render(key sdkKey, methods []*catalog.Method) (route.Document, error) {
 	var body any
 	var err error
 	switch key.format {
@@ -223,14 +219,13 @@ func (d *sdkDocuments) render(key sdkKey, methods []*catalog.Method) (sdkDocumen
 		body = listing(key.catalog, methods)
 	}
 	if err != nil {
-		return sdkDocument{}, err
+		return route.Document{}, err
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		return sdkDocument{}, fmt.Errorf("encode the catalogue: %w", err)
+		return route.Document{}, fmt.Errorf("encode the catalogue: %w", err)
 	}
-	sum := sha256.Sum256(text)
-	return sdkDocument{body: text, etag: `"` + hex.EncodeToString(sum[:16]) + `"`}, nil
+	return route.NewDocument(text)
 }
 
 // listing is the catalogue as a list.

@@ -8,7 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // Media is the type of a sheet.
@@ -91,11 +92,11 @@ func harmless(cell string) string {
 }
 
 // Time is a moment; empty for none.
-func Time(t *time.Time) string {
+func Time(t *stamp.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format(time.RFC3339Nano)
+	return t.String()
 }
 
 // Text is a text; empty for none.

@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 	"github.com/stagedoor/stagedoor/internal/usage"
 )
 
@@ -24,16 +25,17 @@ type seriesInput struct {
 type seriesOutput struct{ Body seriesBody }
 
 type seriesBody struct {
-	Since    time.Time    `json:"since" doc:"The beginning of the first point."`
-	Until    time.Time    `json:"until" doc:"The end of the last."`
+	Since    stamp.Time   `json:"since" doc:"The beginning of the first point."`
+	Until    stamp.Time   `json:"until" doc:"The end of the last."`
 	By       string       `json:"by" enum:"hour,day"`
 	Series   []usagePoint `json:"series" doc:"One point for each hour or day, oldest first, also where nothing happened."`
 	Totals   UsageFigures `json:"totals" doc:"All points together."`
 	Previous UsageFigures `json:"previous" doc:"The time before, of the same length, to compare with."`
+	Waiting  *int64       `json:"eventsWaiting" doc:"Events that webhooks should have accepted by now and have not, at most: a webhook that fails, is disabled or lags holds them up. Those of paused webhooks do not count. Null for an account and for a key that is limited to accounts."`
 }
 
 type usagePoint struct {
-	At time.Time `json:"at" doc:"When the point begins."`
+	At stamp.Time `json:"at" doc:"When the point begins."`
 	UsageFigures
 }
 
@@ -98,10 +100,17 @@ func (a *usages) getSeries(ctx context.Context, in *seriesInput) (*seriesOutput,
 	if err != nil {
 		return nil, err
 	}
-	out := &seriesOutput{seriesBody{Since: w.Since, Until: w.Until, By: in.By, Series: make([]usagePoint, len(points))}}
+	out := &seriesOutput{seriesBody{Since: stamp.Time(w.Since), Until: stamp.Time(w.Until), By: in.By, Series: make([]usagePoint, len(points))}}
 	events := w.Accounts == nil
 	for i := range points {
-		out.Body.Series[i] = usagePoint{points[i].At, viewFigures(&points[i].Figures, events)}
+		out.Body.Series[i] = usagePoint{stamp.Time(points[i].At), viewFigures(&points[i].Figures, events)}
+	}
+	if events {
+		n, err := a.Webhooks.Waiting(ctx, w.Org)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Waiting = &n
 	}
 	out.Body.Totals, out.Body.Previous = total(points, events), total(earlier, events)
 	return out, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 	"github.com/stagedoor/stagedoor/internal/usage"
 )
 
@@ -25,7 +26,13 @@ type Deps struct {
 	Limits   *limit.Limiter
 	Accounts *account.Accounts
 	Connects *connect.Connects
+	Webhooks waiting
 	Now      func() time.Time
+}
+
+// waiting knows how many events wait for webhooks; *survey.Survey does.
+type waiting interface {
+	Waiting(ctx context.Context, org id.Org) (int64, error)
 }
 
 type usages struct {
@@ -71,8 +78,8 @@ type accountDefaultsBody struct {
 }
 
 type periodBody struct {
-	PeriodStart time.Time        `json:"periodStart"`
-	PeriodEnd   time.Time        `json:"periodEnd"`
+	PeriodStart stamp.Time       `json:"periodStart"`
+	PeriodEnd   stamp.Time       `json:"periodEnd"`
 	Calls       callsBody        `json:"calls"`
 	ByResource  map[string]int64 `json:"byResource" doc:"SDK calls by resource."`
 	Accounts    heldBody         `json:"accounts" doc:"Accounts that are connected right now."`
@@ -199,7 +206,7 @@ func (a *usages) getUsage(ctx context.Context, in *usageInput) (*usageOutput, er
 			Account: windows,
 		},
 		Usage: periodBody{
-			PeriodStart: start, PeriodEnd: end, ByResource: sums.ByResource,
+			PeriodStart: stamp.Time(start), PeriodEnd: stamp.Time(end), ByResource: sums.ByResource,
 			Calls:    callsBody{d.MonthUsed, sums.Read, sums.Write, sums.Failed, sums.RateLimited},
 			Accounts: viewHeld(counted.states, limits.MaxAccounts), Connect: attemptsBody(counted.attempts), EgressBytes: byRegion(sums.Bytes),
 			Events: eventsBody(sums.Events),

@@ -11,6 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 	"github.com/stagedoor/stagedoor/internal/webhook"
 )
 
@@ -42,19 +43,19 @@ type deliveryOutput struct {
 }
 
 type deliveryBody struct {
-	ID         string    `json:"id"`
-	AccountID  string    `json:"accountId"`
-	EventID    string    `json:"eventId"`
-	Event      string    `json:"event" doc:"The event's kind."`
-	Cursor     *string   `json:"cursor" doc:"The event's place in the account's sequence; null for one that is not stored."`
-	At         time.Time `json:"at" doc:"When the attempt ended."`
-	Attempt    int       `json:"attempt" doc:"Which attempt it was, from 1."`
-	State      string    `json:"state" enum:"delivered,failed"`
-	Status     int       `json:"status" doc:"0 if there was no answer."`
-	Error      *string   `json:"error" enum:"destination_blocked,connect,tls,timeout,connection_broken,bad_response" doc:"Why there was no answer; null if there was one."`
-	DurationMS float64   `json:"durationMs"`
-	Cause      string    `json:"cause" enum:"live,retry,redeliver,replay,test" doc:"live is the normal way, its repetitions included; retry is an event that was refused and is tried beside the order."`
-	Snippet    *string   `json:"responseSnippet" doc:"The first KiB of the answer to a delivery that failed; null otherwise."`
+	ID         string     `json:"id"`
+	AccountID  string     `json:"accountId"`
+	EventID    string     `json:"eventId"`
+	Event      string     `json:"event" doc:"The event's kind."`
+	Cursor     *string    `json:"cursor" doc:"The event's place in the account's sequence; null for one that is not stored."`
+	At         stamp.Time `json:"at" doc:"When the attempt ended."`
+	Attempt    int        `json:"attempt" doc:"Which attempt it was, from 1."`
+	State      string     `json:"state" enum:"delivered,failed"`
+	Status     int        `json:"status" doc:"0 if there was no answer."`
+	Error      *string    `json:"error" enum:"destination_blocked,connect,tls,timeout,connection_broken,bad_response" doc:"Why there was no answer; null if there was one."`
+	DurationMS float64    `json:"durationMs"`
+	Cause      string     `json:"cause" enum:"live,retry,redeliver,replay,test" doc:"live is the normal way, its repetitions included; retry is an event that was refused and is tried beside the order."`
+	Snippet    *string    `json:"responseSnippet" doc:"The first KiB of the answer to a delivery that failed; null otherwise."`
 }
 
 type replayInput struct {
@@ -233,7 +234,7 @@ func (in *replayInput) span() (webhook.Range, error) {
 
 func viewDelivery(d *webhook.Delivery) deliveryBody {
 	b := deliveryBody{
-		ID: string(d.ID), AccountID: string(d.Account), EventID: string(d.Event), Event: d.Kind, At: d.At, Attempt: d.Attempt, State: "failed", Status: d.Status,
+		ID: string(d.ID), AccountID: string(d.Account), EventID: string(d.Event), Event: d.Kind, At: stamp.Time(d.At), Attempt: d.Attempt, State: "failed", Status: d.Status,
 		DurationMS: float64(d.Took.Microseconds()) / 1000, Cause: d.Cause,
 	}
 	if d.Delivered {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/id"
@@ -17,7 +16,7 @@ import (
 )
 
 type hooksInput struct {
-	State  string `query:"state" enum:"failing,healthy,paused,disabled" doc:"Only webhooks in this state."`
+	State  string `query:"state" enum:"failing,healthy,paused,disabled,lagging,attention" doc:"Only webhooks in this state. Lagging ones are healthy, and do not keep up; attention stands for failing, disabled and lagging."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many webhooks."`
 	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
 }
@@ -31,27 +30,19 @@ type webhooksBody struct {
 }
 
 type webhookCounts struct {
-	Failing  int `json:"failing"`
-	Healthy  int `json:"healthy"`
-	Paused   int `json:"paused"`
-	Disabled int `json:"disabled"`
-	None     int `json:"none" doc:"Accounts without a webhook."`
+	Failing   int `json:"failing"`
+	Healthy   int `json:"healthy"`
+	Paused    int `json:"paused"`
+	Disabled  int `json:"disabled"`
+	None      int `json:"none" doc:"Accounts without a webhook."`
+	Lagging   int `json:"lagging" doc:"Of the healthy ones, those that do not keep up."`
+	Attention int `json:"attention" doc:"Those that fail, are disabled or lag."`
 }
 
 type listedWebhook struct {
-	AccountID     string     `json:"accountId"`
-	Label         string     `json:"label" doc:"The account's label, or its name on the platform."`
-	URL           string     `json:"url"`
-	Events        []string   `json:"events" doc:"Null if every event is sent."`
-	State         string     `json:"state" enum:"failing,healthy,paused,disabled"`
-	Reason        *string    `json:"disabledReason" enum:"gone,failing" doc:"Why it is disabled; null unless it is."`
-	CreatedAt     time.Time  `json:"createdAt"`
-	FailingSince  *time.Time `json:"failingSince"`
-	NextAttemptAt *time.Time `json:"nextAttemptAt" doc:"When it is tried again; null unless it waits for that."`
-	LastAttemptAt *time.Time `json:"lastAttemptAt" doc:"When something was last sent; null if nothing was for 7 days."`
-	LastStatus    *int       `json:"lastStatus" doc:"What that was answered with; 0 if there was no answer."`
-	LastError     *string    `json:"lastError" doc:"Why there was none."`
-	LastDelivered *time.Time `json:"lastDeliveredAt" doc:"When something was last accepted, of what was sent in the last 7 days."`
+	AccountID string `json:"accountId"`
+	Label     string `json:"label" doc:"The account's label, or its name on the platform."`
+	HookBody
 }
 
 type findDeliveryInput struct {
@@ -69,7 +60,7 @@ func listRoutes(t *route.Table, a hooks) {
 		ID: "listWebhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary:     "List webhooks",
-		Description: "The webhooks of all accounts, and how delivery to each goes. A key that is limited to accounts sees those of these.",
+		Description: "The webhooks of all accounts, each as `GET /v1/accounts/{id}/webhook` shows it, with its account. A key that is limited to accounts sees those of these.",
 	}, a.all)
 	route.Typed(t, route.Operation{
 		ID: "listEventDeliveries", Method: http.MethodGet, Path: "/v1/deliveries", Tag: tagWebhooks, Status: http.StatusOK,
@@ -99,18 +90,17 @@ func (a hooks) all(ctx context.Context, in *hooksInput) (*hooksOutput, error) {
 		}
 	}
 	r := reader(ctx)
-	found, err := a.survey.List(ctx, r, survey.State(in.State), after, in.Limit+1)
+	found, next, err := a.survey.List(ctx, r, survey.State(in.State), after, in.Limit)
 	if err != nil {
 		return nil, err
 	}
 	out := &hooksOutput{webhooksBody{Webhooks: []listedWebhook{}}}
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		next := string(found[in.Limit-1].Account)
-		out.Body.NextCursor = &next
+	if next != "" {
+		cursor := string(next)
+		out.Body.NextCursor = &cursor
 	}
 	for i := range found {
-		out.Body.Webhooks = append(out.Body.Webhooks, viewRow(&found[i]))
+		out.Body.Webhooks = append(out.Body.Webhooks, listedWebhook{string(found[i].Account), found[i].Label, viewHook(&found[i].Webhook)})
 	}
 	out.Body.Counts, err = a.counts(ctx, r)
 	return out, err
@@ -128,28 +118,10 @@ func (a hooks) counts(ctx context.Context, r survey.Reader) (c webhookCounts, er
 	for _, n := range accounts {
 		c.None += n
 	}
-	for _, n := range hooks {
-		c.None = max(c.None-n, 0)
-	}
 	c.Failing, c.Healthy, c.Paused, c.Disabled = hooks[survey.Failing], hooks[survey.Healthy], hooks[survey.Paused], hooks[survey.Disabled]
+	c.Lagging, c.Attention = hooks[survey.Lagging], hooks[survey.Attention]
+	c.None = max(c.None-c.Failing-c.Healthy-c.Paused-c.Disabled, 0)
 	return c, nil
-}
-
-func viewRow(r *survey.Row) listedWebhook {
-	row := listedWebhook{
-		AccountID: string(r.Account), Label: r.Label, URL: r.URL, Events: r.Events, State: string(r.State), CreatedAt: r.CreatedAt,
-		FailingSince: optional(r.FailingSince), NextAttemptAt: optional(r.NextAttempt), LastAttemptAt: optional(r.LastAttempt), LastDelivered: optional(r.LastDelivered),
-	}
-	if r.State == survey.Disabled && r.Reason != "" {
-		row.Reason = &r.Reason
-	}
-	if !r.LastAttempt.IsZero() {
-		row.LastStatus = &r.LastStatus
-	}
-	if r.LastError != "" {
-		row.LastError = &r.LastError
-	}
-	return row
 }
 
 func (a hooks) find(ctx context.Context, in *findDeliveryInput) (*deliveryOutput, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/scope"
 	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/stamp"
 	"github.com/stagedoor/stagedoor/internal/webhook"
 	"github.com/stagedoor/stagedoor/internal/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/webhook/survey"
@@ -28,7 +29,7 @@ type putInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body struct {
 		URL         string         `json:"url" minLength:"1" maxLength:"2048" doc:"Where events are sent: https, a public host, no user name or password. It must resolve to public addresses now and whenever something is sent; redirects are not followed."`
-		Events      []string       `json:"events,omitempty" maxItems:"64" doc:"Only these events: names, families such as message* and account.*, and !name for what to leave out. Left out, every event."`
+		Events      []string       `json:"events,omitempty" minItems:"1" maxItems:"64" doc:"Only these events: names, families such as message* and account.*, and !name for what to leave out. Left out, every event."`
 		Secret      *secret.String `json:"signingSecret,omitempty" minLength:"16" maxLength:"128" sensitive:"true" doc:"16 to 128 printable characters. Left out, the secret there is stays, or one is made."`
 		Ordering    string         `json:"ordering,omitempty" enum:"strict,none" doc:"strict delivers one event after the other, none up to maxInFlight at once. Left out, strict."`
 		MaxInFlight int            `json:"maxInFlight,omitempty" minimum:"1" maximum:"32" doc:"With ordering none: how many deliveries may be under way. Left out, 8."`
@@ -51,37 +52,38 @@ type resumeInput struct {
 
 type hookOutput struct {
 	Body struct {
-		Webhook hookBody `json:"webhook"`
+		Webhook HookBody `json:"webhook"`
 	}
 }
 
-type hookBody struct {
-	URL            string     `json:"url"`
-	Events         []string   `json:"events,omitempty" doc:"Absent if every event is sent."`
-	Ordering       string     `json:"ordering" enum:"strict,none"`
-	MaxInFlight    int        `json:"maxInFlight" doc:"How many deliveries may be under way; 1 if they are in order."`
-	Enabled        bool       `json:"enabled" doc:"False while nothing is sent: it is paused or disabled."`
-	DisabledReason *string    `json:"disabledReason" enum:"paused,operator,gone,failing" doc:"Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it failed for 72 hours. Null while it is enabled."`
-	CreatedAt      time.Time  `json:"createdAt"`
-	UpdatedAt      time.Time  `json:"updatedAt"`
-	SigningSecret  *string    `json:"signingSecret,omitempty" sensitive:"true" doc:"Only when the webhook is written or its secret rotated; store it."`
-	SecretLast4    string     `json:"signingSecretLast4"`
-	PreviousUntil  *time.Time `json:"previousSecretUntil" doc:"Until when the secret before signs as well; null if it does not."`
-	Health         healthBody `json:"health"`
+// HookBody is a webhook as callers see it, alone and in the list.
+type HookBody struct {
+	URL            string      `json:"url"`
+	Events         []string    `json:"events,omitempty" doc:"Absent if every event is sent."`
+	Ordering       string      `json:"ordering" enum:"strict,none"`
+	MaxInFlight    int         `json:"maxInFlight" doc:"How many deliveries may be under way; 1 if they are in order."`
+	Enabled        bool        `json:"enabled" doc:"False while nothing is sent: it is paused or disabled."`
+	DisabledReason *string     `json:"disabledReason" enum:"paused,operator,gone,failing" doc:"Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it failed for 72 hours. Null while it is enabled."`
+	CreatedAt      stamp.Time  `json:"createdAt"`
+	UpdatedAt      stamp.Time  `json:"updatedAt"`
+	SigningSecret  *string     `json:"signingSecret,omitempty" sensitive:"true" doc:"Only when the webhook is written or its secret rotated; store it."`
+	SecretLast4    string      `json:"signingSecretLast4"`
+	PreviousUntil  *stamp.Time `json:"previousSecretUntil" doc:"Until when the secret before signs as well; null if it does not."`
+	Health         healthBody  `json:"health"`
 }
 
 type healthBody struct {
-	State         string     `json:"state" enum:"healthy,failing,disabled"`
-	LaneState     string     `json:"laneState" enum:"live,lagging,backoff,draining,paused,disabled" doc:"live is up to date; lagging and draining deliver what has gathered; backoff waits for the next attempt."`
-	LastStatus    *int       `json:"lastStatus" doc:"The status of the last answer; 0 if there was none, null if nothing was sent yet."`
-	LastDelivery  *time.Time `json:"lastDeliveryAt"`
-	LastSuccess   *time.Time `json:"lastSuccessAt"`
-	FailingSince  *time.Time `json:"failingSince"`
-	NextAttemptAt *time.Time `json:"nextAttemptAt" doc:"When it is tried again; null unless it waits for that."`
-	LastError     *string    `json:"lastError" doc:"Why the last attempt had no answer; null if it had one."`
-	Backlog       int64      `json:"backlog" doc:"How many of the account's events are behind the cursor."`
-	LagSec        int64      `json:"lagSec" doc:"How old the newest of them is."`
-	Cursor        string     `json:"cursor" doc:"The last event that is done with."`
+	State         string      `json:"state" enum:"healthy,failing,paused,disabled"`
+	LaneState     string      `json:"laneState" enum:"live,lagging,backoff,draining,paused,disabled" doc:"live is up to date; lagging and draining deliver what has gathered; backoff waits for the next attempt."`
+	LastStatus    *int        `json:"lastStatus" doc:"The status of the last answer; 0 if there was none, null if nothing was sent yet."`
+	LastDelivery  *stamp.Time `json:"lastDeliveryAt"`
+	LastSuccess   *stamp.Time `json:"lastSuccessAt"`
+	FailingSince  *stamp.Time `json:"failingSince"`
+	NextAttemptAt *stamp.Time `json:"nextAttemptAt" doc:"When it is tried again; null unless it waits for that."`
+	LastError     *string     `json:"lastError" doc:"Why the last attempt had no answer; null if it had one."`
+	Backlog       int64       `json:"backlog" doc:"How many of the account's events are behind the cursor."`
+	LagSec        int64       `json:"lagSec" doc:"How old the oldest of them is, in seconds; 0 if there is none."`
+	Cursor        string      `json:"cursor" doc:"The last event that is done with."`
 }
 
 type deletedOutput struct {
@@ -144,7 +146,7 @@ func Routes(t *route.Table, d Deps) {
 	}, a.put)
 	route.Typed(t, route.Operation{
 		ID: "deleteWebhook", Method: http.MethodDelete, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
-		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.delete", Problems: missing,
+		Scope: scope.WebhooksWrite, Quota: limit.Safety, Account: "id", Audit: "webhook.delete", Problems: missing,
 		Summary: "Delete an account's webhook", Description: "Deliveries that wait are dropped. The events stay in the log.",
 	}, a.delete)
 	route.Typed(t, route.Operation{
@@ -160,7 +162,7 @@ func Routes(t *route.Table, d Deps) {
 	}, a.rotate)
 	route.Typed(t, route.Operation{
 		ID: "pauseWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/pause", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
-		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.pause", Problems: missing,
+		Scope: scope.WebhooksWrite, Quota: limit.Safety, Account: "id", Audit: "webhook.pause", Problems: missing,
 		Summary: "Pause a webhook", Description: "Nothing is sent until it is resumed; events gather in the log as long as the plan keeps them. Pausing again changes nothing.",
 	}, a.pause)
 	route.Typed(t, route.Operation{
@@ -283,11 +285,15 @@ func view(w webhook.Webhook, err error) (*hookOutput, error) {
 		return nil, err
 	}
 	out := &hookOutput{}
-	out.Body.Webhook = hookBody{
-		URL: w.URL, Events: w.Events, Ordering: string(w.Ordering), MaxInFlight: w.MaxInFlight, CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt,
+	out.Body.Webhook = viewHook(&w)
+	return out, nil
+}
+
+func viewHook(w *webhook.Webhook) HookBody {
+	b := HookBody{
+		URL: w.URL, Events: w.Events, Ordering: string(w.Ordering), MaxInFlight: w.MaxInFlight, CreatedAt: stamp.Time(w.CreatedAt), UpdatedAt: stamp.Time(w.UpdatedAt),
 		SecretLast4: w.Last4, PreviousUntil: optional(w.PreviousUntil), Enabled: true, Health: viewHealth(&w.Health),
 	}
-	b := &out.Body.Webhook
 	if !w.Secret.Empty() {
 		text := w.Secret.Reveal()
 		b.SigningSecret = &text
@@ -302,20 +308,13 @@ func view(w webhook.Webhook, err error) (*hookOutput, error) {
 		b.Enabled, b.DisabledReason = false, &reason
 	case lane.Live, lane.Lagging, lane.Backoff, lane.Draining:
 	}
-	return out, nil
+	return b
 }
 
 func viewHealth(h *webhook.Health) healthBody {
 	b := healthBody{
-		State: "healthy", LaneState: string(h.State), LastDelivery: optional(h.LastDelivery), LastSuccess: optional(h.LastSuccess),
+		State: string(survey.StateOf(h.State)), LaneState: string(h.State), LastDelivery: optional(h.LastDelivery), LastSuccess: optional(h.LastSuccess),
 		FailingSince: optional(h.FailingSince), NextAttemptAt: optional(h.NextAttempt), Backlog: h.Backlog, LagSec: h.Lag, Cursor: event.FormatCursor(h.Cursor),
-	}
-	switch h.State {
-	case lane.Paused, lane.Disabled:
-		b.State = "disabled"
-	case lane.Backoff:
-		b.State = "failing"
-	case lane.Live, lane.Lagging, lane.Draining:
 	}
 	if !h.LastDelivery.IsZero() {
 		b.LastStatus = &h.LastStatus
@@ -326,9 +325,9 @@ func viewHealth(h *webhook.Health) healthBody {
 	return b
 }
 
-func optional(t time.Time) *time.Time {
+func optional(t time.Time) *stamp.Time {
 	if t.IsZero() {
 		return nil
 	}
-	return &t
+	return (*stamp.Time)(&t)
 }

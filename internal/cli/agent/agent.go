@@ -21,6 +21,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
 	"github.com/stagedoor/stagedoor/internal/mcp"
+	"github.com/stagedoor/stagedoor/version"
 )
 
 // serve is one run of the command.
@@ -90,7 +91,7 @@ func (s *serve) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server, err := mcp.New(ctx, mcp.Deps{Call: s.call, Version: shell.Version, Log: slog.New(slog.DiscardHandler)}, mcp.Options{
+	server, err := mcp.New(ctx, mcp.Deps{Call: s.call, Version: version.String(), Log: slog.New(slog.DiscardHandler)}, mcp.Options{
 		Accounts: s.accounts, AllowWrites: s.writes, Tools: s.tools,
 	})
 	if err != nil {

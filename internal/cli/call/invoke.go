@@ -40,7 +40,7 @@ A write carries an idempotency key of its own, so --retry never does it twice.`,
 		Example: `  stagedoor call me.get -a Maya
   stagedoor call messages.send -a Maya chatId=3438267820000000001 text="Hi" mediaIds:='["9"]'
   stagedoor call messages.send -a Maya chatId=3438267820000000001 text=@letter.txt --dry-run
-  stagedoor call fans.list -a Maya --all --json | jq .username
+  stagedoor call fans.list -a Maya --all --json | jq -r .user.username
   echo '{"chatId":"3438267820000000001"}' | stagedoor call messages.list -a Maya -`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runCall(cmd.Context(), app, o, args) },
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +63,9 @@ and nats-server installed; it runs them on free ports in a directory of its own.
 }
 
 func (d *dev) run(ctx context.Context) error {
+	if runtime.GOOS == "windows" {
+		return &shell.Fault{Code: shell.ExitOther, Text: "stagedoor dev does not run on Windows", Hint: "Run it on the Windows Subsystem for Linux; all other commands work here too."}
+	}
 	if d.port < 0 || d.port > 65535 {
 		return shell.Usage("--port must be a number from 1 to 65535")
 	}

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
 )
@@ -23,8 +22,11 @@ type database struct {
 	// bin is where its programs are, data where its files are.
 	bin, data string
 	// as is who runs it if we are root, which it refuses to be.
-	as *syscall.Credential
+	as *account
 }
+
+// account is a user of this machine and its group.
+type account struct{ uid, gid uint32 }
 
 // openDatabase finds where the files are. User postgres cannot enter the directories of root, so then they are in /var/tmp.
 func openDatabase(bin, dir string) (*database, error) {
@@ -32,19 +34,19 @@ func openDatabase(bin, dir string) (*database, error) {
 	if os.Geteuid() != 0 {
 		return db, nil
 	}
-	account, err := user.Lookup("postgres")
+	postgres, err := user.Lookup("postgres")
 	if err != nil {
 		return nil, &shell.Fault{Code: shell.ExitOther, Text: "PostgreSQL does not run as root, and there is no user postgres to run it as", Hint: "Make one: adduser --system --group postgres"}
 	}
-	uid, err := strconv.ParseUint(account.Uid, 10, 32)
+	uid, err := strconv.ParseUint(postgres.Uid, 10, 32)
 	if err != nil {
 		return nil, fmt.Errorf("read the id of user postgres: %w", err)
 	}
-	gid, err := strconv.ParseUint(account.Gid, 10, 32)
+	gid, err := strconv.ParseUint(postgres.Gid, 10, 32)
 	if err != nil {
 		return nil, fmt.Errorf("read the group of user postgres: %w", err)
 	}
-	db.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	db.as = &account{uint32(uid), uint32(gid)}
 	if !open(filepath.Dir(dir)) {
 		sum := sha256.Sum256([]byte(dir))
 		db.data = filepath.Join("/var/tmp", "stagedoor-dev-"+hex.EncodeToString(sum[:5]))
@@ -72,7 +74,7 @@ func (db *database) command(ctx context.Context, name string, args ...string) *e
 	cmd.Dir = "/"
 	cmd.Env = []string{"LC_ALL=C", "PATH=" + db.bin + ":/usr/bin:/bin"}
 	if db.as != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: db.as}
+		runAs(cmd, *db.as)
 	}
 	return cmd
 }
@@ -100,7 +102,7 @@ func (db *database) prepare(ctx context.Context) error {
 				return fmt.Errorf("let the database into its directory: %w", err)
 			}
 		}
-		if err := os.Chown(db.data, int(db.as.Uid), int(db.as.Gid)); err != nil {
+		if err := os.Chown(db.data, int(db.as.uid), int(db.as.gid)); err != nil {
 			return fmt.Errorf("give the database its directory: %w", err)
 		}
 	}

@@ -144,11 +144,3 @@ func (c *child) stop() {
 		<-c.exited
 	}
 }
-
-// alone gives a program a process group of its own: a Ctrl-C of the terminal is for us, and we end the others in order.
-func alone(cmd *exec.Cmd) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Setpgid = true
-}

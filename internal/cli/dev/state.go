@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 
+	"github.com/stagedoor/stagedoor/internal/cli/lock"
 	"github.com/stagedoor/stagedoor/internal/cli/profile"
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
 )
@@ -39,13 +39,11 @@ func openState(dir string) (*state, error) {
 			return nil, fmt.Errorf("make %s: %w", d, err)
 		}
 	}
-	// A plain descriptor: an os.File would be closed, and the lock given up, once nothing refers to it.
-	lock, err := syscall.Open(filepath.Join(dir, "lock"), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o600)
-	if err != nil {
+	err := lock.Path(filepath.Join(dir, "lock"))
+	if err != nil && !errors.Is(err, lock.ErrTaken) {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	if err := syscall.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = syscall.Close(lock)
+	if err != nil {
 		return nil, &shell.Fault{Code: shell.ExitOther, Text: "another stagedoor dev uses " + dir, Hint: "Use it with --profile dev, or run a second one with --data DIR."}
 	}
 	s := &state{path: filepath.Join(dir, "state.json"), Ports: map[string]int{}}

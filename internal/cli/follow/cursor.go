@@ -9,7 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/stagedoor/stagedoor/internal/cli/lock"
 )
 
 // mark is the place up to which events have been heard, in a file. It is written after each event, so whoever is killed or put to sleep
@@ -43,7 +44,7 @@ func openMark(dir, org, profile string, w which) (*mark, error) {
 	}
 	m := &mark{file: file}
 	m.read()
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := lock.File(file); err != nil {
 		m.close()
 		return &mark{cursor: m.cursor}, errTaken
 	}

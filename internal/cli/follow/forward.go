@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
 	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/webhook/sign"
+	"github.com/stagedoor/stagedoor/version"
 )
 
 const (
@@ -93,7 +94,7 @@ func (f *forwarder) send(ctx context.Context, e *envelope) (outcome, error) {
 	}
 	sent := strconv.FormatInt(at.Unix(), 10)
 	for name, value := range map[string]string{
-		"Content-Type": "application/json", "User-Agent": "stagedoor-cli/" + shell.Version,
+		"Content-Type": "application/json", "User-Agent": "stagedoor-cli/" + version.String(),
 		"X-Webhook-Signature": whole, "X-Webhook-Id": e.ID, "X-Webhook-Event": e.Event, "X-Webhook-Attempt": "1", "X-Webhook-Timestamp": sent,
 		"webhook-id": e.ID, "webhook-timestamp": sent, "webhook-signature": standard,
 	} {

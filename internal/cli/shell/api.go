@@ -13,6 +13,7 @@ import (
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/cli/out"
+	"github.com/stagedoor/stagedoor/version"
 )
 
 // Call is a request to the API.
@@ -72,7 +73,7 @@ func (a *App) Client() (*stagedoor.Client, error) {
 		retries = patience
 	}
 	client, err := stagedoor.New(stagedoor.Options{
-		APIKey: p.Key.Reveal(), BaseURL: p.BaseURL, MaxRetries: retries, UserAgent: "stagedoor-cli/" + Version,
+		APIKey: p.Key.Reveal(), BaseURL: p.BaseURL, MaxRetries: retries, UserAgent: "stagedoor-cli/" + version.String(),
 		HTTPClient: &http.Client{Transport: tracer{a}},
 	})
 	if err != nil {

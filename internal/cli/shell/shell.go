@@ -21,9 +21,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
-// Version is the version of this program.
-const Version = "0.1.0"
-
 // App is the world of one command.
 type App struct {
 	// Env is the environment by name.

@@ -15,24 +15,28 @@ import (
 
 // entry is a request in the log.
 type entry struct {
-	RequestID    string    `json:"requestId"`
-	At           time.Time `json:"at"`
-	Method       string    `json:"method"`
-	HTTP         string    `json:"http"`
-	Status       int       `json:"status"`
-	DurationMs   float64   `json:"durationMs"`
-	UpstreamMs   *float64  `json:"upstreamMs"`
-	KeyID        string    `json:"keyId"`
-	Source       string    `json:"source"`
-	AccountID    *string   `json:"accountId"`
-	Code         *string   `json:"code"`
-	Reason       *string   `json:"reason"`
-	Retryable    *bool     `json:"retryable"`
-	UpstreamCode *int      `json:"upstreamCode"`
-	BytesIn      int64     `json:"bytesIn"`
-	BytesOut     int64     `json:"bytesOut"`
-	Replayed     bool      `json:"replayed"`
-	DryRun       bool      `json:"dryRun"`
+	RequestID  string    `json:"requestId"`
+	At         time.Time `json:"at"`
+	Method     string    `json:"method"`
+	HTTP       string    `json:"http"`
+	Status     int       `json:"status"`
+	DurationMs float64   `json:"durationMs"`
+	UpstreamMs *float64  `json:"upstreamMs"`
+	KeyID      string    `json:"keyId"`
+	Source     string    `json:"source"`
+	AccountID  *string   `json:"accountId"`
+	Code       *string   `json:"code"`
+	Reason     *string   `json:"reason"`
+	Retryable  *bool     `json:"retryable"`
+	Errors     []struct {
+		Pointer string `json:"pointer"`
+		Code    string `json:"code"`
+	} `json:"errors"`
+	UpstreamCode *int  `json:"upstreamCode"`
+	BytesIn      int64 `json:"bytesIn"`
+	BytesOut     int64 `json:"bytesOut"`
+	Replayed     bool  `json:"replayed"`
+	DryRun       bool  `json:"dryRun"`
 }
 
 func logs(app *shell.App) *cobra.Command {
@@ -86,7 +90,7 @@ func listLogs(app *shell.App) *cobra.Command {
 		Use: "list", Short: "List requests, newest first", Args: cobra.NoArgs,
 		Long: `List requests that your keys made, newest first. What was sent and answered is never in the log.
 
-Columns in a pipe: time, request id, status, HTTP method, method or operation, account id, problem, milliseconds, source.`,
+Columns in a pipe: time, request id, status, HTTP method, method or operation, account id, problem, milliseconds, source, reason.`,
 		Example: "  stagedoor logs list --status 5xx --since 1h\n  stagedoor logs list -a Maya --method messages.send",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query, err := f.query(cmd, app)
@@ -115,13 +119,17 @@ Columns in a pipe: time, request id, status, HTTP method, method or operation, a
 func logTable(app *shell.App, list []entry) out.Table {
 	table := out.Table{Columns: out.Columns("when", "request", ">status", "method~", "problem~", ">took"), Empty: "No request matches. They are here a second or two after their answer."}
 	if !app.Out.TTY {
-		table.Columns = out.Columns("when", "request", "status", "http", "method", "account", "problem", "took", "source")
+		table.Columns = out.Columns("when", "request", "status", "http", "method", "account", "problem", "took", "source", "reason")
 	}
 	for _, e := range list {
 		took := out.Cell{Text: out.Millis(e.DurationMs), Raw: strconv.FormatFloat(e.DurationMs, 'f', 0, 64)}
-		row := []out.Cell{app.Out.When(e.At), out.Text(e.RequestID), out.Status(e.Status), out.Text(e.Method), out.Text(shell.Deref(e.Code)), took}
+		what, reason := out.Text(shell.Deref(e.Code)), shell.Deref(e.Reason)
+		if app.Out.TTY && reason != "" {
+			what.Text += " (" + reason + ")"
+		}
+		row := []out.Cell{app.Out.When(e.At), out.Text(e.RequestID), out.Status(e.Status), out.Text(e.Method), what, took}
 		if !app.Out.TTY {
-			row = []out.Cell{row[0], row[1], row[2], out.Text(e.HTTP), row[3], out.Text(shell.Deref(e.AccountID)), row[4], took, out.Text(e.Source)}
+			row = []out.Cell{row[0], row[1], row[2], out.Text(e.HTTP), row[3], out.Text(shell.Deref(e.AccountID)), row[4], took, out.Text(e.Source), out.Text(reason)}
 		}
 		table.Rows = append(table.Rows, row)
 	}
@@ -146,6 +154,7 @@ func getLog(app *shell.App) *cobra.Command {
 			app.Out.Fields([]out.Field{
 				{Name: "request", Cell: out.Text(e.RequestID)}, {Name: "when", Cell: app.Out.When(e.At)}, {Name: "method", Cell: out.Text(e.HTTP + " " + e.Method)},
 				{Name: "status", Cell: out.Status(e.Status)}, {Name: "problem", Cell: out.Text(shell.Deref(e.Code))}, {Name: "reason", Cell: out.Text(shell.Deref(e.Reason))},
+				{Name: "wrong fields", Cell: out.Text(wrongFields(e))},
 				{Name: "account", Cell: out.Text(shell.Deref(e.AccountID))}, {Name: "key", Cell: out.Text(e.KeyID)}, {Name: "source", Cell: out.Text(e.Source)},
 				{Name: "took", Cell: out.Text(out.Millis(e.DurationMs))}, {Name: "of it platform", Cell: out.Text(platform(e))},
 				{Name: "received", Cell: out.Size(e.BytesIn)}, {Name: "sent", Cell: out.Size(e.BytesOut)}, {Name: "notes", Cell: out.Text(notes(e))},
@@ -156,6 +165,19 @@ func getLog(app *shell.App) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// wrongFields lists where the request was wrong, and how.
+func wrongFields(e entry) string {
+	var words []string
+	for _, f := range e.Errors {
+		at := f.Pointer
+		if at == "" {
+			at = "body"
+		}
+		words = append(words, at+" ("+f.Code+")")
+	}
+	return strings.Join(words, ", ")
 }
 
 func platform(e entry) string {

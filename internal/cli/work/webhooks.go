@@ -61,9 +61,8 @@ func listWebhooks(app *shell.App) *cobra.Command {
 			}
 			var got struct {
 				Webhooks []struct {
-					AccountID, Label, State, URL string
-					LastStatus                   *int
-					LastAttemptAt                *time.Time
+					AccountID, Label string
+					webhook
 				}
 			}
 			reply, err := app.Get(cmd.Context(), "/v1/webhooks", query, &got)
@@ -79,7 +78,7 @@ func listWebhooks(app *shell.App) *cobra.Command {
 				table.Empty = "No webhook is " + state + "."
 			}
 			for _, w := range got.Webhooks {
-				table.Rows = append(table.Rows, []out.Cell{out.Text(w.AccountID), out.Text(w.Label), out.State(w.State), out.Status(shell.Deref(w.LastStatus)), app.Out.When(shell.Deref(w.LastAttemptAt)), out.Text(w.URL)})
+				table.Rows = append(table.Rows, []out.Cell{out.Text(w.AccountID), out.Text(w.Label), out.State(w.Health.State), out.Status(shell.Deref(w.Health.LastStatus)), app.Out.When(shell.Deref(w.Health.LastDelivery)), out.Text(w.URL)})
 			}
 			app.Out.Table(table)
 			return nil

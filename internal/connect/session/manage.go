@@ -19,8 +19,8 @@ type deriver interface {
 	Derive(ctx context.Context, purpose string) ([]byte, error)
 }
 
-// Links makes and reads the tokens by which a creator sees and ends a connection. Nothing of them is stored: a token names the org
-// and the account, and carries a keyed hash of both.
+// Links makes and reads the tokens by which a creator sees and ends a connection, or connects an account again. Nothing of them is
+// stored: a token names the org and the account, and carries a keyed hash of both.
 type Links struct{ keys deriver }
 
 // NewLinks makes it.
@@ -35,27 +35,24 @@ const (
 
 // Make is the token of one account.
 func (l *Links) Make(ctx context.Context, org id.Org, account id.Account) (secret.String, error) {
-	sum, err := l.sum(ctx, org, account)
+	sum, err := l.sum(ctx, managePurpose, string(org)+" "+string(account))
 	if err != nil {
 		return secret.String{}, err
 	}
-	names := strings.TrimPrefix(string(org), "org_") + strings.TrimPrefix(string(account), "acct_")
-	return secret.New(managePrefix + names + base64.RawURLEncoding.EncodeToString(sum)), nil
+	return secret.New(managePrefix + names(org, account) + base64.RawURLEncoding.EncodeToString(sum)), nil
+}
+
+func names(org id.Org, account id.Account) string {
+	return strings.TrimPrefix(string(org), "org_") + strings.TrimPrefix(string(account), "acct_")
 }
 
 // Read says whose a token is. A token that we did not make is not found.
 func (l *Links) Read(ctx context.Context, token string) (id.Org, id.Account, error) {
-	rest, ok := strings.CutPrefix(token, managePrefix)
-	if !ok || len(rest) <= 2*idLength {
-		return "", "", noLink()
+	org, account, given, err := parse(token, managePrefix)
+	if err != nil {
+		return "", "", err
 	}
-	org, bad := id.Parse[id.Org]("org_" + rest[:idLength])
-	account, worse := id.Parse[id.Account]("acct_" + rest[idLength:2*idLength])
-	given, unreadable := base64.RawURLEncoding.Strict().DecodeString(rest[2*idLength:])
-	if errors.Join(bad, worse, unreadable) != nil {
-		return "", "", noLink()
-	}
-	sum, err := l.sum(ctx, org, account)
+	sum, err := l.sum(ctx, managePurpose, string(org)+" "+string(account))
 	if err != nil {
 		return "", "", err
 	}
@@ -65,13 +62,32 @@ func (l *Links) Read(ctx context.Context, token string) (id.Org, id.Account, err
 	return org, account, nil
 }
 
-func (l *Links) sum(ctx context.Context, org id.Org, account id.Account) ([]byte, error) {
-	key, err := l.keys.Derive(ctx, managePurpose)
+// parse reads a token without judging it: whose it is, and the bytes at its end.
+func parse(token, prefix string) (id.Org, id.Account, []byte, error) {
+	rest, ok := strings.CutPrefix(token, prefix)
+	if !ok || len(rest) <= 2*idLength {
+		return "", "", nil, noLink()
+	}
+	org, bad := id.Parse[id.Org]("org_" + rest[:idLength])
+	account, worse := id.Parse[id.Account]("acct_" + rest[idLength:2*idLength])
+	given, unreadable := base64.RawURLEncoding.Strict().DecodeString(rest[2*idLength:])
+	if errors.Join(bad, worse, unreadable) != nil {
+		return "", "", nil, noLink()
+	}
+	return org, account, given, nil
+}
+
+func (l *Links) sum(ctx context.Context, purpose, text string) ([]byte, error) {
+	return keyedHash(ctx, l.keys, purpose, text)
+}
+
+func keyedHash(ctx context.Context, keys deriver, purpose, text string) ([]byte, error) {
+	key, err := keys.Derive(ctx, purpose)
 	if err != nil {
-		return nil, fmt.Errorf("derive the key of manage links: %w", err)
+		return nil, fmt.Errorf("derive a key for %s: %w", purpose, err)
 	}
 	h := hmac.New(sha256.New, key)
-	h.Write([]byte(string(org) + " " + string(account)))
+	h.Write([]byte(text))
 	return h.Sum(nil), nil
 }
 

@@ -17,6 +17,11 @@ SELECT * FROM connect_session WHERE org_id = @org_id AND id = @id FOR UPDATE;
 -- tenant: the token is the capability, and says whose the session is
 SELECT * FROM connect_session WHERE token_hash = @token_hash;
 
+-- name: OpenOfAccount :many
+SELECT * FROM connect_session
+WHERE org_id = @org_id AND account_id = @account_id AND account_id <> '' AND finished_at IS NULL AND expires_at > @after
+ORDER BY id DESC LIMIT 5;
+
 -- name: Save :exec
 UPDATE connect_session
 SET status = @status, attempts = @attempts, active_attempt = @active_attempt, connected_account = @connected_account,

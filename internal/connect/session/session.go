@@ -1,5 +1,5 @@
 // Package session owns hosted connect sessions: one link for one creator, until one account is connected (session.go), what the
-// creator agrees to (consent.go), the link by which a creator sees and ends a connection (manage.go), and how an org's pages look and
+// creator agrees to (consent.go), the link by which a creator sees and ends a connection (manage.go), the one by which an account is connected again (reconnect.go), and how an org's pages look and
 // who may frame them (page.go).
 //
 // It does not own attempts. Package connect tells it, in the transactions of an attempt, that one has begun or ended. A session's
@@ -51,6 +51,8 @@ type Session struct {
 	OpenedAt, FinishedAt *time.Time
 
 	due time.Time
+	// hash is that of the token in the link.
+	hash []byte
 }
 
 // Last is the newest attempt, or empty.
@@ -69,6 +71,8 @@ type Deps struct {
 	DB     *postgres.DB
 	Audit  *audit.Log
 	Outbox *outbox.Outbox
+	// Keys makes the tokens of sessions that can be found again.
+	Keys deriver
 	// Regions are those that an account may have.
 	Regions []string
 	Now     func() time.Time
@@ -88,31 +92,33 @@ var ErrOver = errors.New("the connect session is over")
 
 // Create makes a session. The token is in the link and is given out this once; only its hash is kept.
 func (s *Sessions) Create(ctx context.Context, by audit.By, o org.Org, d Draft) (Session, secret.String, error) {
-	d = d.withDefaults()
-	if err := d.validate(o.Environment, s.Regions); err != nil {
-		return Session{}, secret.String{}, err
-	}
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // never fails
-	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(raw)
+	token := secret.New(tokenPrefix + base64.RawURLEncoding.EncodeToString(raw))
+	made, err := s.create(ctx, by, o, id.New[id.Session](), token, d)
+	return made, token, err
+}
+
+func (s *Sessions) create(ctx context.Context, by audit.By, o org.Org, at id.Session, token secret.String, d Draft) (Session, error) {
+	d = d.withDefaults()
+	if err := d.validate(o.Environment, s.Regions); err != nil {
+		return Session{}, err
+	}
 	now := s.Now().Truncate(time.Microsecond)
 	made := Session{
-		ID: id.New[id.Session](), Org: o.ID, Status: Open, Kinds: d.Kinds, ReferenceID: d.ReferenceID, Label: d.Label, Region: d.Region,
+		ID: at, Org: o.ID, Status: Open, Kinds: d.Kinds, ReferenceID: d.ReferenceID, Label: d.Label, Region: d.Region,
 		Account: d.Account, ReturnURL: d.ReturnURL, AllowedOrigins: d.AllowedOrigins, Locale: d.Locale, Remember: d.Remember,
 		CreatedAt: now, UpdatedAt: now, ExpiresAt: now.Add(d.ExpiresIn),
 	}
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		if err := insert(ctx, tx, made, hashToken(token)); err != nil {
+		if err := insert(ctx, tx, made, hashToken(token.Reveal())); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, o.ID, by, string(made.ID), audit.Changes{
 			"kinds": {To: made.Kinds}, "accountId": {To: made.Account}, "referenceId": {To: made.ReferenceID}, "expiresAt": {To: made.ExpiresAt},
 		})
 	})
-	if err != nil {
-		return Session{}, secret.String{}, err
-	}
-	return made, secret.New(token), nil
+	return made, err
 }
 
 // Get reads a session of an org's.

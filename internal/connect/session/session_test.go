@@ -47,7 +47,7 @@ func newRoom(t *testing.T) *room {
 	t.Helper()
 	r := &room{T: t, db: testenv.Postgres(t), at: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
 	r.outbox, r.audit = outbox.New(r.db, r.now), audit.New(r.db, r.now)
-	r.Sessions = session.New(session.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Regions: []string{"us", "uk"}, Now: r.now})
+	r.Sessions = session.New(session.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Regions: []string{"us", "uk"}, Now: r.now})
 	r.org = r.addOrg("Northlight")
 	return r
 }

@@ -83,6 +83,19 @@ func list(ctx context.Context, q db.DBTX, org id.Org, f Filter, now time.Time) (
 	return found, nil
 }
 
+// openOfAccount lists the newest sessions that connect an account again and are open beyond a time.
+func openOfAccount(ctx context.Context, q db.DBTX, org id.Org, account id.Account, after time.Time) ([]Session, error) {
+	rows, err := db.New(q).OpenOfAccount(ctx, db.OpenOfAccountParams{OrgID: org, AccountID: string(account), After: after})
+	if err != nil {
+		return nil, fmt.Errorf("look for an open session of %s: %w", account, err)
+	}
+	found := make([]Session, len(rows))
+	for i, row := range rows {
+		found[i] = fromRow(row)
+	}
+	return found, nil
+}
+
 func countLinks(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time, accounts []id.Account) (Made, error) {
 	row, err := db.New(q).CountOpened(ctx, db.CountOpenedParams{
 		OrgID: org, First: string(id.Earliest[id.Session](since)), Last: string(id.Earliest[id.Session](until)), Accounts: id.Texts(accounts),
@@ -138,7 +151,7 @@ func fromRow(r db.ConnectSession) Session {
 		ID: r.ID, Org: r.OrgID, Status: Status(r.Status), Kinds: r.Kinds, ReferenceID: r.ReferenceID, Label: r.Label, Region: r.Region,
 		Account: id.Account(r.AccountID), ReturnURL: r.ReturnUrl, AllowedOrigins: r.AllowedOrigins, Locale: r.Locale, Remember: r.Remember,
 		Active: id.Attempt(r.ActiveAttempt), Connected: id.Account(r.ConnectedAccount),
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt, OpenedAt: r.OpenedAt, FinishedAt: r.FinishedAt, due: r.DueAt,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt, OpenedAt: r.OpenedAt, FinishedAt: r.FinishedAt, due: r.DueAt, hash: r.TokenHash,
 	}
 	for _, a := range r.Attempts {
 		s.Attempts = append(s.Attempts, id.Attempt(a))

@@ -85,6 +85,10 @@ func state(t *testing.T, log eventlog.Log, bucket int) eventlog.State {
 	if err != nil {
 		t.Fatal(err)
 	}
+	all, err := log.States(t.Context(), []int{bucket + 1, bucket})
+	if err != nil || len(all) != 2 || all[bucket].Epoch != s.Epoch || all[bucket].First != s.First {
+		t.Fatalf("asked for two buckets: %+v (%v), want %+v", all, err, s)
+	}
 	return s
 }
 

@@ -2,12 +2,16 @@
 package schema
 
 import (
+	"encoding/json"
 	"path"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // MarkSensitive marks fields with the tag sensitive in the document, so that whoever captures bodies can mask them.
@@ -34,7 +38,31 @@ func MarkSensitive(registry huma.Registry, typ reflect.Type) {
 	}
 }
 
-// AllowNulls says of members that point to an object and are always there that they can be null. Huma says it of texts and numbers only.
+// Sensitive says whether a type has a field with the tag sensitive, at any depth.
+func Sensitive(typ reflect.Type) bool { return sensitive(typ, map[reflect.Type]bool{}) }
+
+func sensitive(typ reflect.Type, seen map[reflect.Type]bool) bool {
+	switch typ.Kind() { //nolint:exhaustive // all others hold no fields
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return sensitive(typ.Elem(), seen)
+	case reflect.Struct:
+	default:
+		return false
+	}
+	if seen[typ] {
+		return false
+	}
+	seen[typ] = true
+	for field := range typ.Fields() {
+		if field.Tag.Get("sensitive") == "true" || sensitive(field.Type, seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// AllowNulls says of members that point to an object or a time and are always there that they can be null. Huma says it of texts and
+// numbers only.
 func AllowNulls(registry huma.Registry) {
 	for name, schema := range registry.Map() {
 		if typ := registry.TypeFromRef("#/components/schemas/" + name); typ != nil && schema.Properties != nil {
@@ -60,8 +88,40 @@ func allowNullsOf(typ reflect.Type, schema *huma.Schema) {
 			schema.Properties[name] = &huma.Schema{Description: property.Description, AnyOf: []*huma.Schema{{Ref: property.Ref}, {Type: "null"}}}
 		case property != nil && property.Nullable && len(property.Enum) > 0 && !slices.Contains(property.Enum, nil) && !strings.Contains(options, "omit"):
 			property.Enum = append(property.Enum, nil)
+		case property != nil && field.Type == reflect.TypeFor[*stamp.Time]() && !strings.Contains(options, "omit"):
+			property.Nullable = true // its schema is another type's, which is not a pointer
 		}
 	}
+}
+
+// BareTime finds a time.Time in a type that is written as JSON, and returns the path to it; empty if there is none.
+func BareTime(typ reflect.Type) string { return bareTime(typ, nil) }
+
+func bareTime(typ reflect.Type, above []reflect.Type) string {
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if typ == reflect.TypeFor[time.Time]() {
+		return typ.String()
+	}
+	if typ.Implements(reflect.TypeFor[json.Marshaler]()) || slices.Contains(above, typ) {
+		return ""
+	}
+	above = append(above, typ)
+	if kind := typ.Kind(); kind == reflect.Slice || kind == reflect.Array || kind == reflect.Map {
+		return bareTime(typ.Elem(), above)
+	} else if kind != reflect.Struct {
+		return ""
+	}
+	for field := range typ.Fields() {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name == "-" || !field.IsExported() && !field.Anonymous {
+			continue
+		}
+		if path := bareTime(field.Type, above); path != "" {
+			return typ.String() + "." + field.Name
+		}
+	}
+	return ""
 }
 
 // Name names a type in the document. What a package calls its View is known outside by the package's own name: Account, not View.

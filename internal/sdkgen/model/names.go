@@ -84,6 +84,7 @@ var operationNames = map[string]string{
 	"pauseAccount":          "accounts.pause",
 	"resumeAccount":         "accounts.resume",
 	"reauthenticate":        "accounts.reauthenticate",
+	"createReconnectLink":   "accounts.createReconnectLink",
 	"getAccountMe":          "accounts.getMe",
 	"listAccountAudit":      "accounts.listAudit",
 	"getPurgeReceipt":       "accounts.getPurgeReceipt",

@@ -83,6 +83,7 @@ var typeDocs = map[string]string{
 	"ListsRemoveUsersResult":                 "How many users were taken off a list.",
 	"ListsSetForUserResult":                  "The lists that a user is on.",
 	"Log":                                    "A request that was made.",
+	"LogField":                               "A field of a request that a problem pointed at.",
 	"MassMessage":                            "A message to many.",
 	"MassMessageStats":                       "How a message to many did.",
 	"MassMessagesEstimateResult":             "How many would get the message.",

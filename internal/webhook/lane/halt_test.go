@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/webhook/lane"
 )
 
@@ -93,5 +94,69 @@ func TestAHaltSurvivesATakeOver(t *testing.T) {
 	w.settle(time.Hour)
 	if got := w.got[source]; len(got) != 20 || !slices.IsSorted(got) {
 		t.Errorf("%v", got)
+	}
+}
+
+// While an org is suspended nothing is sent for it, and its endpoints are not disabled however long that takes, also one that failed
+// before; other orgs' lanes go on. Afterwards everything comes, in order and once.
+func TestSuspendedLanesHoldAndLoseNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 2)
+	busy, failing := w.sources()[0], w.sources()[1]
+	w.answer = func(w *world, source string, _ int64) lane.Result {
+		if w.broken[source] {
+			return lane.Result{Status: 503, Took: time.Millisecond}
+		}
+		return lane.Result{Status: 200, Took: time.Millisecond}
+	}
+	w.machine.Suspend(map[id.Org]struct{}{"org_2": {}}, w.now)
+	w.commit(busy, 3)
+	w.broken[failing] = true
+	w.commit(failing, 2)
+	for w.step() || len(w.flying) > 0 {
+	}
+	w.flush(false)
+	if before := w.sends; before < 4 {
+		t.Fatalf("%d deliveries before the suspension", before)
+	}
+
+	before := w.sends
+	w.machine.Suspend(map[id.Org]struct{}{"org_1": {}}, w.now)
+	for i := range 40 {
+		w.commit(busy, 10)
+		w.commit(failing, 1)
+		w.now = w.now.Add(3 * time.Hour)
+		for w.step() || len(w.flying) > 0 {
+		}
+		w.flush(false)
+		if i == 20 { // another node takes over
+			w.boot()
+			w.machine.Suspend(map[id.Org]struct{}{"org_1": {}}, w.now)
+		}
+	}
+	if w.sends != before {
+		t.Errorf("%d deliveries for a suspended org", w.sends-before)
+	}
+	for source, row := range w.rows {
+		if row.State == lane.Disabled || row.State == lane.Backoff || row.FailCount != 0 || !row.FailSince.IsZero() {
+			t.Errorf("%s: %+v", source, row)
+		}
+	}
+
+	// It still fails at first: the time of the suspension does not count.
+	w.machine.Suspend(nil, w.now)
+	for w.step() || len(w.flying) > 0 {
+	}
+	w.flush(false)
+	if row := w.rows[failing]; row.State != lane.Backoff {
+		t.Errorf("%+v", row)
+	}
+	clear(w.broken)
+	w.settle(time.Hour)
+	w.check(3)
+	for source, n := range map[string]int{busy: 403, failing: 42} {
+		if got := w.got[source]; len(got) != n || !slices.IsSorted(got) {
+			t.Errorf("%s got %d events of %d", source, len(got), n)
+		}
 	}
 }

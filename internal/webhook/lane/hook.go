@@ -154,6 +154,9 @@ func (m *Machine) adopt(l *Lane, h *Hook, now time.Time) {
 	if l.row.State == Backoff {
 		m.timers.set(&l.timer, l.row.NextAt)
 	}
+	if m.isSuspended(l.org) {
+		m.calm(l)
+	}
 }
 
 // maxAsking bounds how many events that are not stored wait for a lane's webhook to be read: about one of each kind.

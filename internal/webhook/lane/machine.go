@@ -46,6 +46,8 @@ type Machine struct {
 	awaited        time.Time
 	// halted means that nothing is to be sent: events wait in the store.
 	halted bool
+	// suspended are orgs for which nothing is to be sent.
+	suspended map[id.Org]struct{}
 }
 
 // New makes a machine. chance gives numbers in [0,1).
@@ -119,6 +121,9 @@ func (m *Machine) restore(b *bucket, row *Row) {
 	l.behind, l.missedAt = true, b.floor
 	if row.State == Backoff {
 		m.timers.set(&l.timer, row.NextAt)
+	}
+	if m.isSuspended(l.org) {
+		m.calm(l)
 	}
 }
 
@@ -221,7 +226,7 @@ func (m *Machine) committed(e *event.Stored, now time.Time) {
 	}
 	missed := l.head > l.tail || l.behind
 	l.head = e.Seq
-	if !missed && !m.halted && l.placed && e.Seq == l.tail+1 && l.row.State.sends() && len(l.items) < m.InMemory && l.bytes < m.InMemoryBytes {
+	if !missed && !m.Held(l.org) && l.placed && e.Seq == l.tail+1 && l.row.State.sends() && len(l.items) < m.InMemory && l.bytes < m.InMemoryBytes {
 		l.add(e)
 	} else if !missed {
 		l.missedAt = e.At
@@ -250,7 +255,7 @@ func (m *Machine) act(l *Lane, now time.Time) {
 		return
 	case !l.row.State.sends() && (l.row.State != Backoff || !l.probing):
 		return
-	case m.halted && l.known && l.hook != nil:
+	case m.Held(l.org) && l.known && l.hook != nil:
 		return
 	case !l.known:
 		m.load(l)

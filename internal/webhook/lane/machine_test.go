@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/webhook/lane"
 )
 
@@ -32,7 +33,7 @@ func trouble(w *world, source string, _ int64) lane.Result {
 // none comes twice unless a node died.
 func TestNothingIsLostAndOrderHolds(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(400) {
+	for seed := range proof.Scale[uint64](100, 400) {
 		w := newWorld(t, seed, 1+int(seed%6))
 		w.orders, w.filter = seed%3 != 0, seed%2 == 0
 		crashes := seed%4 >= 2
@@ -238,7 +239,7 @@ func TestGoneDisables(t *testing.T) {
 // Endpoints that work do not wait for bad ones at their host, whatever those have done to what is known of the host.
 func TestWorkingLanesDoNotWaitForTheirNeighbours(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range proof.Scale[uint64](75, 300) {
 		w := newWorld(t, seed, 24)
 		good := w.sources()[:4]
 		takes := func(source string) time.Duration { // good ones a moment, a third of the others for long

@@ -51,7 +51,7 @@ func (m *Machine) Next(now time.Time) *Job {
 func (m *Machine) begin(l *Lane, h *host, now time.Time) *Job {
 	l.queued = false
 	able := l.row.State.sends() || l.row.State == Backoff && l.probing
-	if m.lanes[l.source] != l || !l.bucket.runs() || !able || !l.known || l.hook == nil || l.strays > 0 || l.flying >= l.atOnce() {
+	if m.lanes[l.source] != l || !l.bucket.runs() || !able || m.Held(l.org) || !l.known || l.hook == nil || l.strays > 0 || l.flying >= l.atOnce() {
 		return nil
 	}
 	if m.host(l) != h || h.open && h.probe != l && !l.volunteer {
@@ -91,6 +91,9 @@ func (m *Machine) Open(org id.Org, hostName string) bool {
 
 // Done tells how a delivery went.
 func (m *Machine) Done(job *Job, r Result, now time.Time) Verdict {
+	if m.isSuspended(job.host.key.org) && Judge(r) != Delivered {
+		r = Result{Took: r.Took, Aborted: true} // nobody's endpoint fails while its org is suspended
+	}
 	h, verdict := job.host, Judge(r)
 	h.learn(r, now, m.HostMost)
 	m.gate.release(h, job.class, r.Took)
@@ -125,7 +128,7 @@ func (m *Machine) Done(job *Job, r Result, now time.Time) Verdict {
 	m.judge(l, one, job, r, verdict, now)
 	m.look(l)
 	m.act(l, now)
-	if m.halted || l.row.State != Live && !l.row.State.sends() && !l.probing {
+	if m.Held(l.org) || l.row.State != Live && !l.row.State.sends() && !l.probing {
 		l.forget()
 	}
 	return verdict

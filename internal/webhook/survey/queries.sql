@@ -1,6 +1,6 @@
 -- name: All :many
--- With an empty lane for those that are up to date.
-SELECT w.account_id, w.url, w.events, w.created_at, w.updated_at, coalesce(l.state, '')::text AS state, coalesce(l.reason, '')::text AS reason, l.fail_since, l.next_at
+-- An empty state is that of webhooks that are up to date.
+SELECT w.account_id
 FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
 WHERE w.org_id = @org_id AND w.account_id > @after AND w.deleted_at IS NULL
     AND (sqlc.narg(among)::text[] IS NULL OR w.account_id = ANY (sqlc.narg(among)))
@@ -9,7 +9,7 @@ ORDER BY w.account_id LIMIT @max_rows;
 
 -- name: Troubled :many
 -- All for states that only few webhooks are in: it begins with the lanes.
-SELECT w.account_id, w.url, w.events, w.created_at, w.updated_at, l.state, l.reason, l.fail_since, l.next_at
+SELECT w.account_id
 FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id
 WHERE l.org_id = @org_id AND l.account_id > @after AND l.state = ANY (@states::text[]) AND w.deleted_at IS NULL
     AND (sqlc.narg(among)::text[] IS NULL OR l.account_id = ANY (sqlc.narg(among)))
@@ -26,26 +26,11 @@ FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id 
 WHERE w.org_id = @org_id AND w.deleted_at IS NULL AND (sqlc.narg(among)::text[] IS NULL OR w.account_id = ANY (sqlc.narg(among)))
 GROUP BY 1;
 
--- name: Last :many
--- The last delivery of each account. Each is one look into an index.
-SELECT a.account_id::text AS account_id, d.at, d.status, d.error, d.delivered
-FROM unnest(@accounts::text[]) AS a (account_id)
-CROSS JOIN LATERAL (
-    SELECT at, status, error, delivered FROM webhook_delivery
-    WHERE webhook_delivery.org_id = @org_id AND webhook_delivery.account_id = a.account_id AND webhook_delivery.at >= @since
-    ORDER BY webhook_delivery.at DESC, webhook_delivery.id DESC LIMIT 1
-) d;
-
--- name: LastDelivered :many
--- The last that was accepted, looked for among the last thousand.
-SELECT a.account_id::text AS account_id, max(d.at)::timestamptz AS at
-FROM unnest(@accounts::text[]) AS a (account_id)
-CROSS JOIN LATERAL (
-    SELECT at, delivered FROM webhook_delivery
-    WHERE webhook_delivery.org_id = @org_id AND webhook_delivery.account_id = a.account_id AND webhook_delivery.at >= @since
-    ORDER BY webhook_delivery.at DESC, webhook_delivery.id DESC LIMIT 1000
-) d
-WHERE d.delivered GROUP BY a.account_id;
+-- name: Behind :many
+-- The places of webhooks that should deliver and have not caught up. Paused ones have nothing to deliver.
+SELECT l.account_id, l.cursor
+FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id
+WHERE l.org_id = @org_id AND l.state <> 'paused' AND l.cursor >= 0 AND w.deleted_at IS NULL;
 
 -- name: Delivery :one
 -- By its id alone. The times keep it to one or two partitions.

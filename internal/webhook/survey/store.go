@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/webhook"
+	"github.com/stagedoor/stagedoor/internal/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/webhook/survey/internal/db"
 )
 
-func list(ctx context.Context, q db.DBTX, r Reader, state State, after id.Account, limit int) ([]Row, error) {
+// list finds webhooks in the order of their accounts, behind one of them.
+func list(ctx context.Context, q db.DBTX, r Reader, state State, after id.Account, limit int) ([]id.Account, error) {
 	var (
-		found []db.AllRow
+		found []string
 		err   error
 	)
 	if state == "" || state == Healthy {
@@ -22,58 +25,18 @@ func list(ctx context.Context, q db.DBTX, r Reader, state State, after id.Accoun
 			OrgID: r.Org, After: string(after), Among: id.Texts(r.Accounts), Every: state == "", States: state.lanes(), MaxRows: int32(limit),
 		})
 	} else {
-		var some []db.TroubledRow
-		some, err = db.New(q).Troubled(ctx, db.TroubledParams{
+		found, err = db.New(q).Troubled(ctx, db.TroubledParams{
 			OrgID: r.Org, After: string(after), Among: id.Texts(r.Accounts), States: state.lanes(), MaxRows: int32(limit),
 		})
-		for _, row := range some {
-			found = append(found, db.AllRow(row))
-		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list webhooks of %s: %w", r.Org, err)
 	}
-	rows := make([]Row, len(found))
-	for i, f := range found {
-		rows[i] = Row{
-			Account: id.Account(f.AccountID), URL: f.Url, Events: f.Events, State: stateOf(f.State), CreatedAt: f.CreatedAt, Reason: f.Reason,
-			FailingSince: timeOf(f.FailSince), NextAttempt: timeOf(f.NextAt),
-		}
+	accounts := make([]id.Account, len(found))
+	for i := range found {
+		accounts[i] = id.Account(found[i])
 	}
-	return rows, nil
-}
-
-// lastOf adds to a list what was last sent.
-func lastOf(ctx context.Context, q db.DBTX, org id.Org, accounts []id.Account, since time.Time, list []Row) error {
-	tried, err := db.New(q).Last(ctx, db.LastParams{Accounts: id.Texts(accounts), OrgID: org, Since: since})
-	if err != nil {
-		return fmt.Errorf("read the last deliveries of %s: %w", org, err)
-	}
-	at := make(map[string]*Row, len(list))
-	for i := range list {
-		at[string(list[i].Account)] = &list[i]
-	}
-	var failed []string
-	for _, t := range tried {
-		row := at[t.AccountID]
-		row.LastAttempt, row.LastStatus, row.LastError = t.At, int(t.Status), t.Error
-		if t.Delivered {
-			row.LastDelivered = t.At
-		} else {
-			failed = append(failed, t.AccountID)
-		}
-	}
-	if len(failed) == 0 {
-		return nil
-	}
-	before, err := db.New(q).LastDelivered(ctx, db.LastDeliveredParams{Accounts: failed, OrgID: org, Since: since})
-	if err != nil {
-		return fmt.Errorf("read the last deliveries of %s: %w", org, err)
-	}
-	for _, b := range before {
-		at[b.AccountID].LastDelivered = b.At
-	}
-	return nil
+	return accounts, nil
 }
 
 func counts(ctx context.Context, q db.DBTX, r Reader) (map[State]int, error) {
@@ -83,9 +46,27 @@ func counts(ctx context.Context, q db.DBTX, r Reader) (map[State]int, error) {
 	}
 	by := map[State]int{}
 	for _, row := range rows {
-		by[stateOf(row.State)] += int(row.Webhooks)
+		by[StateOf(lane.State(row.State))] += int(row.Webhooks)
+		for _, also := range []State{Lagging, Attention} {
+			if slices.Contains(also.lanes(), row.State) {
+				by[also] += int(row.Webhooks)
+			}
+		}
 	}
 	return by, nil
+}
+
+// behind is up to where webhooks have delivered that have not caught up.
+func behind(ctx context.Context, q db.DBTX, org id.Org) (map[string]int64, error) {
+	rows, err := db.New(q).Behind(ctx, org)
+	if err != nil {
+		return nil, fmt.Errorf("read which webhooks of %s have not caught up: %w", org, err)
+	}
+	cursors := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		cursors[row.AccountID] = row.Cursor
+	}
+	return cursors, nil
 }
 
 func states(ctx context.Context, q db.DBTX, org id.Org, accounts []id.Account) (map[id.Account]string, error) {
@@ -95,7 +76,7 @@ func states(ctx context.Context, q db.DBTX, org id.Org, accounts []id.Account) (
 	}
 	by := make(map[id.Account]string, len(rows))
 	for _, row := range rows {
-		by[id.Account(row.AccountID)] = string(stateOf(row.State))
+		by[id.Account(row.AccountID)] = string(StateOf(lane.State(row.State)))
 	}
 	return by, nil
 }
@@ -146,13 +127,6 @@ func deliveryOf(r *db.WebhookDelivery) webhook.Delivery {
 		Attempt: int(r.Attempt), Status: int(r.Status), Took: time.Duration(r.TookUs) * time.Microsecond, Error: r.Error, Cause: r.Cause,
 		Delivered: r.Delivered, Snippet: r.Snippet,
 	}
-}
-
-func timeOf(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
 }
 
 // sealed are the secrets of a webhook.

@@ -4,6 +4,8 @@ package survey
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/event"
@@ -25,11 +27,15 @@ const (
 	Failing  State = "failing"
 	Paused   State = "paused"
 	Disabled State = "disabled"
+	// Lagging and Attention choose and count webhooks; StateOf never returns them. Lagging webhooks are Healthy and do not keep up. Those
+	// that need Attention are Failing, Disabled or Lagging.
+	Lagging   State = "lagging"
+	Attention State = "attention"
 )
 
-// stateOf is what a lane's state means; a webhook that is up to date has none.
-func stateOf(of string) State {
-	switch lane.State(of) {
+// StateOf is what a lane's state means; a webhook that is up to date has none.
+func StateOf(of lane.State) State {
+	switch of {
 	case lane.Backoff:
 		return Failing
 	case lane.Paused:
@@ -50,6 +56,10 @@ func (s State) lanes() []string {
 		return []string{string(lane.Paused)}
 	case Disabled:
 		return []string{string(lane.Disabled)}
+	case Lagging:
+		return []string{string(lane.Lagging)}
+	case Attention:
+		return []string{string(lane.Backoff), string(lane.Disabled), string(lane.Lagging)}
 	case Healthy:
 	}
 	return []string{"", string(lane.Live), string(lane.Lagging), string(lane.Draining)}
@@ -63,6 +73,7 @@ type accounts interface {
 // events finds events; *event.Store does.
 type events interface {
 	FindAny(ctx context.Context, org id.Org, events []id.Event) ([]event.Stored, error)
+	HeadsAmong(ctx context.Context, org id.Org, sources []string) (map[string]event.Head, error)
 }
 
 // sealer opens secrets; *seal.Sealer does.
@@ -76,6 +87,8 @@ type Deps struct {
 	Accounts accounts
 	Events   events
 	Seal     sealer
+	// Describe reads webhooks with their health; *webhook.Webhooks does.
+	Describe func(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]webhook.Webhook, error)
 	// Settle writes what this node has of the log in memory; *webhook.Webhooks does.
 	Settle func(ctx context.Context)
 	Now    func() time.Time
@@ -96,50 +109,60 @@ type Reader struct {
 
 // Row is a webhook in a list.
 type Row struct {
-	Account id.Account
-	Label   string
-	URL     string
-	// Events is nil for all.
-	Events    []string
-	State     State
-	CreatedAt time.Time
-	// Reason says why it is disabled.
-	Reason                    string
-	FailingSince, NextAttempt time.Time
-	// LastAttempt is when something was last sent, with what came of it; zero if nothing was within the time that is kept.
-	LastAttempt   time.Time
-	LastStatus    int
-	LastError     string
-	LastDelivered time.Time
+	webhook.Webhook
+	// Label is the account's, or its name on the platform.
+	Label string
 }
 
-// looksBack is how long ago the last delivery is looked for.
-const looksBack = 7 * 24 * time.Hour
-
-// List lists webhooks in the order of their accounts, behind one of them. state is empty for all.
-func (s *Survey) List(ctx context.Context, r Reader, state State, after id.Account, limit int) ([]Row, error) {
+// List lists webhooks in the order of their accounts, behind one of them. state is empty for all. next is where to go on; empty if that
+// was all.
+func (s *Survey) List(ctx context.Context, r Reader, state State, after id.Account, limit int) (rows []Row, next id.Account, err error) {
 	s.Settle(ctx)
-	list, err := list(ctx, s.DB.Pool(), r, state, after, limit)
-	if err != nil || len(list) == 0 {
-		return list, err
+	found, err := list(ctx, s.DB.Pool(), r, state, after, limit+1) // one more tells whether there is another page
+	if err != nil || len(found) == 0 {
+		return nil, "", err
 	}
-	names := make([]id.Account, len(list))
-	for i := range list {
-		names[i] = list[i].Account
+	if len(found) > limit {
+		found = found[:limit]
+		next = found[limit-1]
 	}
-	labels, err := s.Accounts.Labels(ctx, r.Org, names)
+	labels, err := s.Accounts.Labels(ctx, r.Org, found)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	for i := range list {
-		list[i].Label = labels[list[i].Account]
+	hooks, err := s.Describe(ctx, r.Org, found)
+	if err != nil {
+		return nil, "", err
 	}
-	return list, lastOf(ctx, s.DB.Pool(), r.Org, names, s.Now().Add(-looksBack), list)
+	for _, account := range found {
+		if hook, ok := hooks[account]; ok { // otherwise it was deleted just now
+			rows = append(rows, Row{Webhook: hook, Label: labels[account]})
+		}
+	}
+	return rows, next, nil
 }
 
 // Counts is how many webhooks are in each state.
 func (s *Survey) Counts(ctx context.Context, r Reader) (map[State]int, error) {
 	return counts(ctx, s.DB.Pool(), r)
+}
+
+// Waiting is how many events an org's webhooks should have delivered and have not: at most, because a webhook that wants only some kinds
+// leaves out others. Events of paused webhooks do not count.
+func (s *Survey) Waiting(ctx context.Context, org id.Org) (int64, error) {
+	cursors, err := behind(ctx, s.DB.Pool(), org)
+	if err != nil || len(cursors) == 0 {
+		return 0, err
+	}
+	heads, err := s.Events.HeadsAmong(ctx, org, slices.Collect(maps.Keys(cursors)))
+	if err != nil {
+		return 0, err
+	}
+	var waiting int64
+	for account, cursor := range cursors {
+		waiting += max(heads[account].LastSeq-cursor, 0)
+	}
+	return waiting, nil
 }
 
 // States are those of the accounts that have a webhook.

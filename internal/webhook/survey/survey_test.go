@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,17 @@ type rig struct {
 	db     *postgres.DB
 	owner  id.Org
 	events []event.Stored
+	heads  map[string]event.Head
+}
+
+func (r *rig) HeadsAmong(_ context.Context, org id.Org, sources []string) (map[string]event.Head, error) {
+	found := map[string]event.Head{}
+	for _, source := range sources {
+		if head, ok := r.heads[source]; ok && org == r.owner {
+			found[source] = head
+		}
+	}
+	return found, nil
 }
 
 func (r *rig) Labels(_ context.Context, _ id.Org, accounts []id.Account) (map[id.Account]string, error) {
@@ -64,11 +76,13 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, db: testenv.Postgres(t), owner: id.New[id.Org]()}
 	r.exec(`INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at) VALUES ($1, 'x', 'scale', 'sandbox', 'a@b.test', now(), now())`, r.owner)
-	days := postgres.NewDays(r.db, "webhook_delivery")
-	if err := days.Upkeep(t.Context(), time.Now(), 1, 2, 31); err != nil {
+	days := postgres.NewDays(r.db, "webhook_delivery", slog.New(slog.DiscardHandler))
+	if _, err := days.Upkeep(t.Context(), 1, 2, 31); err != nil {
 		t.Fatal(err)
 	}
-	r.Survey = survey.New(survey.Deps{DB: r.db, Accounts: r, Events: r, Seal: r, Settle: func(context.Context) {}, Now: func() time.Time { return time.Now().UTC() }})
+	now := func() time.Time { return time.Now().UTC() }
+	hooks := webhook.New(webhook.Deps{DB: r.db, Events: event.New(event.Deps{DB: r.db, Now: now}), Now: now})
+	r.Survey = survey.New(survey.Deps{DB: r.db, Accounts: r, Events: r, Seal: r, Describe: hooks.Describe, Settle: func(context.Context) {}, Now: now})
 	return r
 }
 
@@ -126,17 +140,17 @@ func TestWebhooksAreListedByState(t *testing.T) {
 		slices.Sort(want)
 		var got []id.Account
 		for after := id.Account(""); ; {
-			page, err := r.List(t.Context(), everybody, state, after, 2)
+			page, next, err := r.List(t.Context(), everybody, state, after, 2)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, row := range page {
-				got, after = append(got, row.Account), row.Account
-				if row.Label != "label of "+string(row.Account) || !strings.HasSuffix(row.URL, string(row.Account)) || state != "" && row.State != state {
+				got = append(got, row.Account)
+				if row.Label != "label of "+string(row.Account) || !strings.HasSuffix(row.URL, string(row.Account)) || state != "" && survey.StateOf(row.Health.State) != state {
 					t.Errorf("%+v", row)
 				}
 			}
-			if len(page) < 2 {
+			if after = next; next == "" {
 				break
 			}
 		}
@@ -144,21 +158,73 @@ func TestWebhooksAreListedByState(t *testing.T) {
 			t.Errorf("%q: %v, want %v", state, got, want)
 		}
 	}
-	page, err := r.List(t.Context(), survey.Reader{Org: r.owner, Accounts: []id.Account{failing}, Days: 30}, "", "", 10)
-	if err != nil || len(page) != 1 || page[0].LastStatus != 503 || page[0].FailingSince.IsZero() || time.Since(page[0].LastDelivered).Round(time.Hour) != 2*time.Hour {
+	page, _, err := r.List(t.Context(), survey.Reader{Org: r.owner, Accounts: []id.Account{failing}, Days: 30}, "", "", 10)
+	if err != nil || len(page) != 1 || page[0].Health.LastStatus != 503 || page[0].Health.FailingSince.IsZero() ||
+		time.Since(page[0].Health.LastSuccess).Round(time.Hour) != 2*time.Hour {
 		t.Errorf("%+v %v", page, err)
 	}
 	counts, err := r.Counts(t.Context(), everybody)
 	if err != nil || counts[survey.Healthy] != 9 || counts[survey.Failing] != 3 || counts[survey.Paused] != 3 || counts[survey.Disabled] != 3 {
 		t.Errorf("%v %v", counts, err)
 	}
-	none, err := r.List(t.Context(), survey.Reader{Org: id.New[id.Org](), Days: 30}, "", "", 10)
+	none, _, err := r.List(t.Context(), survey.Reader{Org: id.New[id.Org](), Days: 30}, "", "", 10)
 	if err != nil || len(none) != 0 {
 		t.Errorf("another org sees %v %v", none, err)
 	}
 	states, err := r.States(t.Context(), r.owner, []id.Account{failing, of[survey.Healthy][0], id.New[id.Account]()})
 	if err != nil || len(states) != 2 || states[failing] != "failing" {
 		t.Errorf("%v %v", states, err)
+	}
+}
+
+// Failing, disabled and lagging webhooks are found and counted together: somebody has to look at them.
+func TestWebhooksThatNeedAttentionAreListedTogether(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var want, lagging []id.Account
+	for _, lane := range []string{"", "draining", "paused", "backoff", "disabled", "lagging"} {
+		at := r.hook(lane, key)
+		if lane == "backoff" || lane == "disabled" || lane == "lagging" {
+			want = append(want, at)
+		}
+		if lane == "lagging" {
+			lagging = append(lagging, at)
+		}
+	}
+	everybody := survey.Reader{Org: r.owner, Days: 30}
+	for state, want := range map[survey.State][]id.Account{survey.Attention: want, survey.Lagging: lagging} {
+		page, _, err := r.List(t.Context(), everybody, state, "", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []id.Account
+		for _, row := range page {
+			got = append(got, row.Account)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", state, got, want)
+		}
+	}
+	counts, err := r.Counts(t.Context(), everybody)
+	if err != nil || counts[survey.Attention] != 3 || counts[survey.Lagging] != 1 || counts[survey.Healthy] != 3 {
+		t.Errorf("%v %v", counts, err)
+	}
+}
+
+// Events wait behind webhooks that fail, are disabled or lag; a paused one is not to deliver, and one without a lane has caught up.
+func TestWaitingCountsEventsThatAreDue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.heads = map[string]event.Head{}
+	for lane, head := range map[string]int64{"": 1, "paused": 10, "backoff": 100, "disabled": 1000, "lagging": 10_000, "draining": 100_000} {
+		r.heads[string(r.hook(lane, key))] = event.Head{LastSeq: head}
+	}
+	r.hook("backoff", key) // without an event yet
+	if n, err := r.Waiting(t.Context(), r.owner); err != nil || n != 111_100 {
+		t.Errorf("%d events wait, %v; want 111100", n, err)
+	}
+	if n, err := r.Waiting(t.Context(), id.New[id.Org]()); err != nil || n != 0 {
+		t.Errorf("of another org %d events wait, %v", n, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 // Operations that the design has and openapi.json does not have yet. When one arrives there
 // (npm run types), use api.get and delete its type here.
 import { call, type Query } from './client'
+import type { Webhook } from './types'
 
 export interface SeriesPoint {
   at: string
@@ -21,6 +22,8 @@ export interface UsageSeries {
   series: SeriesPoint[]
   totals: SeriesTotals
   previous: SeriesTotals
+  /** Events that webhooks should have accepted by now. Null for one account. */
+  eventsWaiting: number | null
 }
 export function usageSeries(query: { since?: string; until?: string; by?: 'hour' | 'day'; accountId?: string }, signal?: AbortSignal): Promise<UsageSeries> {
   return call('GET', '/v1/usage/series', { query: query as Query, ...(signal ? { signal } : {}) })
@@ -35,22 +38,8 @@ export interface AccountExtras {
 }
 export type AccountCounts = Partial<Record<string, number>>
 
-export interface WebhookRow {
-  accountId: string
-  label: string
-  url: string
-  events: string[] | null
-  state: 'healthy' | 'failing' | 'paused' | 'disabled'
-  failingSince: string | null
-  lastStatus: number | null
-  lastError: string | null
-  lastDeliveredAt: string | null
-  pending?: number | null
-  disabledReason?: string | null
-  createdAt?: string
-  nextAttemptAt?: string | null
-  lastAttemptAt?: string | null
-}
+/** A webhook in the list: what the single one has, and whose it is. */
+export type WebhookRow = Webhook & { accountId: string; label: string }
 export interface WebhookList {
   webhooks: WebhookRow[]
   counts: Partial<Record<string, number>>

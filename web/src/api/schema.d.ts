@@ -259,6 +259,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/accounts/{id}/reconnect-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a link to connect an account again */
+        post: operations["createReconnectLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/accounts/{id}/resume": {
         parameters: {
             query?: never;
@@ -1357,6 +1374,7 @@ export interface components {
             progress: string;
             proxy_country: string;
             reconnect: boolean;
+            reconnect_account_id: string | null;
             reference_id: string | null;
             resend_after_sec: number | null;
             resends_remaining: number | null;
@@ -1448,11 +1466,14 @@ export interface components {
         CookieBody: {
             domain?: string;
             expires?: unknown;
+            hostOnly?: boolean;
             httpOnly?: boolean;
             name: string;
             path?: string;
             secure?: boolean;
             value: string;
+        } & {
+            [key: string]: unknown;
         };
         CookieInputBody: {
             account_id?: string;
@@ -1497,6 +1518,7 @@ export interface components {
             progress: string;
             proxy_country: string;
             reconnect: boolean;
+            reconnect_account_id: string | null;
             reference_id: string | null;
             resend_after_sec: number | null;
             resends_remaining: number | null;
@@ -1691,7 +1713,7 @@ export interface components {
             lastSuccessAt: string | null;
             nextAttemptAt: string | null;
             /** @enum {string} */
-            state: "healthy" | "failing" | "disabled";
+            state: "healthy" | "failing" | "paused" | "disabled";
         };
         HeldBody: {
             byState: {
@@ -1840,17 +1862,18 @@ export interface components {
             accountId: string;
             createdAt: string;
             /** @enum {string|null} */
-            disabledReason: "gone" | "failing" | null;
-            events: string[];
-            failingSince: string | null;
+            disabledReason: "paused" | "operator" | "gone" | "failing" | null;
+            enabled: boolean;
+            events?: string[];
+            health: components["schemas"]["HealthBody"];
             label: string;
-            lastAttemptAt: string | null;
-            lastDeliveredAt: string | null;
-            lastError: string | null;
-            lastStatus: number | null;
-            nextAttemptAt: string | null;
+            maxInFlight: number;
             /** @enum {string} */
-            state: "failing" | "healthy" | "paused" | "disabled";
+            ordering: "strict" | "none";
+            previousSecretUntil: string | null;
+            signingSecret?: string;
+            signingSecretLast4: string;
+            updatedAt: string;
             url: string;
         };
         ListenerView: {
@@ -1867,6 +1890,7 @@ export interface components {
             code: string | null;
             dryRun: boolean;
             durationMs: number;
+            errors: components["schemas"]["LogField"][];
             http: string;
             keyId: string;
             method: string;
@@ -1879,6 +1903,10 @@ export interface components {
             status: number;
             upstreamCode: number | null;
             upstreamMs: number | null;
+        };
+        LogField: {
+            code: string;
+            pointer: string;
         };
         LogOutputBody: {
             log: components["schemas"]["LogBody"];
@@ -1923,6 +1951,7 @@ export interface components {
             /** @enum {string} */
             class: "durable" | "ephemeral";
             ofUserId: string | null;
+            purged?: boolean;
             referenceId: string | null;
             sandbox: boolean;
             schema: number;
@@ -2187,6 +2216,7 @@ export interface components {
         SeriesBody: {
             /** @enum {string} */
             by: "hour" | "day";
+            eventsWaiting: number | null;
             previous: components["schemas"]["UsageFigures"];
             series: components["schemas"]["UsagePoint"][];
             since: string;
@@ -2328,9 +2358,11 @@ export interface components {
             succeeded: number;
         };
         WebhookCounts: {
+            attention: number;
             disabled: number;
             failing: number;
             healthy: number;
+            lagging: number;
             none: number;
             paused: number;
         };
@@ -2407,7 +2439,7 @@ export interface operations {
     listAccounts: {
         parameters: {
             query?: {
-                state?: "connecting" | "active" | "degraded" | "reauthenticating" | "reconnect_required" | "restricted" | "paused";
+                state?: "connecting" | "active" | "degraded" | "reauthenticating" | "reconnect_required" | "restricted" | "paused" | "attention";
                 reference_id?: string;
                 label?: string;
                 q?: string;
@@ -2843,6 +2875,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Attempt"];
+                };
+            };
+        };
+    };
+    createReconnectLink: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionOutputBody"];
                 };
             };
         };
@@ -4461,6 +4516,7 @@ export interface operations {
             200: {
                 headers: {
                     "Cache-Control"?: string;
+                    "Content-Encoding"?: string;
                     "Content-Type"?: string;
                     ETag?: string;
                     Vary?: string;
@@ -4518,7 +4574,7 @@ export interface operations {
     listWebhooks: {
         parameters: {
             query?: {
-                state?: "failing" | "healthy" | "paused" | "disabled";
+                state?: "failing" | "healthy" | "paused" | "disabled" | "lagging" | "attention";
                 limit?: number;
                 cursor?: string;
             };

@@ -42,6 +42,7 @@ const known: Record<string, [string, Tone]> = {
   failing: ['Failing', 'bad'],
   paused: ['Paused', 'neutral'],
   disabled: ['Disabled', 'neutral'],
+  lagging: ['Lagging', 'warn'],
   none: ['None', 'neutral'],
   // deliveries
   delivered: ['Delivered', 'ok'],

@@ -135,7 +135,7 @@ export function More({ shown, what, query }: { shown: number; what: string; quer
   return (
     <div className="flex flex-wrap items-center justify-between gap-2 border-t px-4 py-2 text-xs text-mute">
       <span>
-        {number(shown)} {what} shown{query.hasNextPage ? '' : ', all of them'}
+        {query.hasNextPage ? 'First ' : ''}{number(shown)} {what}
       </span>
       {query.hasNextPage ? (
         <Button size="sm" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Attempt,
         AuditEntry,
         AuditPage,
+        ConnectSession,
         ListedAccount,
         Me,
         PurgeReceipt,
@@ -29,14 +30,33 @@ if TYPE_CHECKING:
 class AccountsGroup(Group):
     """The creators' accounts that are connected."""
 
+    def create_reconnect_link(self, account_id: str, *, options: RequestOptions | None = None) -> ConnectSession:
+        """Make a link to connect an account again.
+
+        A connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps
+        its region, label, metadata and credentials unless the creator changes them. For a link with settings of its
+        own, use `POST /v1/connect/sessions` with `account_id`.
+
+        Needs the scope `accounts:write`.
+        """
+        return self._change(
+            "POST",
+            f"/v1/accounts/{path_segment(account_id)}/reconnect-link",
+            key=True,
+            unwrap="session",
+            options=options,
+        )
+
     def disconnect(self, account_id: str, *, options: RequestOptions | None = None) -> AccountDisconnected:
         """Disconnect an account.
 
         Ends the session on the platform if that can be done, cancels open attempts, and destroys the account's data
         key, so that nothing that was sealed with it can ever be read again. When this has answered, no call with the
-        account can start, on any server. The proof is at `GET /v1/accounts/{id}/purge-receipt`.
+        account can start, on any server. What its events and deliveries said is deleted as well. The proof is at
+        `GET /v1/accounts/{id}/purge-receipt`.
 
-        Needs the scope `accounts:write`.
+        Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute
+        nor the month, but together with its like against 60 calls a minute per organisation.
         """
         return self._change("DELETE", f"/v1/accounts/{path_segment(account_id)}", options=options)
 
@@ -93,7 +113,7 @@ class AccountsGroup(Group):
         Needs the scope `accounts:read`.
 
         Arguments:
-            state: Only accounts in this state.
+            state: Only accounts in this state. attention stands for reconnect_required, restricted and degraded.
             reference_id: Only accounts with this id of yours.
             label: Only accounts with this label.
             q: Only accounts that have this in their label, names or ids, whatever its case.
@@ -137,7 +157,8 @@ class AccountsGroup(Group):
         Calls are refused with `account-paused`, and nothing is sent to the platform, until it is resumed. The
         session is kept. Pausing again changes nothing.
 
-        Needs the scope `accounts:write`.
+        Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute
+        nor the month, but together with its like against 60 calls a minute per organisation.
         """
         return self._change(
             "POST",

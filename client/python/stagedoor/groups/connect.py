@@ -45,7 +45,8 @@ class ConnectGroup(Group):
 
         Ends the attempt and destroys its secrets. Cancelling again changes nothing.
 
-        Needs the scope `accounts:write`.
+        Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute
+        nor the month, but together with its like against 60 calls a minute per organisation.
         """
         return self._change("DELETE", f"/v1/connect/login/{path_segment(attempt_id)}", options=options)
 
@@ -61,12 +62,15 @@ class ConnectGroup(Group):
             account_id: The account to reconnect. Left out, whichever account signs in is connected, or refreshed if
                 it is connected already.
             cookie: A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt.
-            cookies: The form of browser extensions. Exactly one of cookie and cookies.
+            cookies: The form that browser extensions export. Members that are not used are ignored. Exactly one of
+                cookie and cookies.
             headers: Headers that the platform ties to the session; GET /v1/connect/flows names them.
-            label: A name for the account, for yourselves.
-            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own.
-            proxy_country: The region by which all of the account's traffic leaves. Left out, us, or that of the
-                account to reconnect.
+            label: A name for the account, for yourselves. Left out, an account that is connected already keeps its
+                own.
+            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account
+                that is connected already keeps its own.
+            proxy_country: The region by which all of the account's traffic leaves. Left out, an account that is
+                connected already keeps its own, and a new one gets us.
             reference_id: Your own id of the creator; it stays with the account.
             supersede: End an open attempt for the same login instead of being refused.
             user_agent (needed): The browser's name, as it sent it with these cookies.
@@ -120,10 +124,12 @@ class ConnectGroup(Group):
                 it is connected already.
             curl (needed): A browser's Copy as cURL (bash, cmd or PowerShell). It is read, never executed.
             dry_run: Only say what was found; nothing is stored or counted.
-            label: A name for the account, for yourselves.
-            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own.
-            proxy_country: The region by which all of the account's traffic leaves. Left out, us, or that of the
-                account to reconnect.
+            label: A name for the account, for yourselves. Left out, an account that is connected already keeps its
+                own.
+            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account
+                that is connected already keeps its own.
+            proxy_country: The region by which all of the account's traffic leaves. Left out, an account that is
+                connected already keeps its own, and a new one gets us.
             reference_id: Your own id of the creator; it stays with the account.
             supersede: End an open attempt for the same login instead of being refused.
         """
@@ -144,7 +150,7 @@ class ConnectGroup(Group):
 
         Any kind of attempt, until seven days after its end. Send the ETag back in If-None-Match to get 304 while
         nothing has changed, and `?wait=25` to have the answer held until something has. Two polls per second and
-        attempt are free.
+        attempt are free. The addresses of the creator's pages are null for a key without `accounts:write`.
 
         Needs the scope `accounts:read`.
 
@@ -203,7 +209,8 @@ class ConnectGroup(Group):
     ) -> AttemptPage:
         """List attempts.
 
-        The newest first. A key with `accountIds` sees those of its accounts.
+        The newest first. A key with `accountIds` sees those of its accounts; one without `accounts:write` sees no
+        addresses of pages.
 
         Needs the scope `accounts:read`.
 
@@ -219,7 +226,8 @@ class ConnectGroup(Group):
     def list_flows(self, *, options: RequestOptions | None = None) -> ConnectFlowList:
         """Ways to connect.
 
-        What each way asks for, so that a user interface can draw itself.
+        What each way asks for, so that a user interface can draw itself. `enabled` is false where the organisation
+        has no platform.
 
         Any key may call it.
         """
@@ -268,14 +276,17 @@ class ConnectGroup(Group):
                 it is connected already.
             auth_type: mobile_app lets the creator approve on their own phone.
             email: Required for credentials.
-            label: A name for the account, for yourselves.
-            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own.
+            label: A name for the account, for yourselves. Left out, an account that is connected already keeps its
+                own.
+            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account
+                that is connected already keeps its own.
             password: Required for credentials. It is sealed at once and destroyed when the attempt ends, unless
                 remember_credentials is set.
-            proxy_country: The region by which all of the account's traffic leaves. Left out, us, or that of the
-                account to reconnect.
+            proxy_country: The region by which all of the account's traffic leaves. Left out, an account that is
+                connected already keeps its own, and a new one gets us.
             reference_id: Your own id of the creator; it stays with the account.
-            remember_credentials: Keep the credentials, sealed, so that the account can sign in again by itself.
+            remember_credentials: Keep the credentials, sealed, so that the account can sign in again by itself. Left
+                out, an account that is connected already goes on as it did, and a new one keeps none.
             supersede: End an open attempt for the same login instead of being refused.
         """
         return self._change("POST", "/v1/connect/login", params, case="snake", key=True, options=options)
@@ -291,10 +302,12 @@ class ConnectGroup(Group):
         Arguments:
             account_id: The account to reconnect. Left out, whichever account signs in is connected, or refreshed if
                 it is connected already.
-            label: A name for the account, for yourselves.
-            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own.
-            proxy_country: The region by which all of the account's traffic leaves. Left out, us, or that of the
-                account to reconnect.
+            label: A name for the account, for yourselves. Left out, an account that is connected already keeps its
+                own.
+            metadata: Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account
+                that is connected already keeps its own.
+            proxy_country: The region by which all of the account's traffic leaves. Left out, an account that is
+                connected already keeps its own, and a new one gets us.
             reference_id: Your own id of the creator; it stays with the account.
             return_url: Where the creator's browser goes in the end.
             supersede: End an open attempt for the same login instead of being refused.
@@ -351,7 +364,8 @@ class ConnectGroup(Group):
         until the platform has judged (`Prefer: wait=N` for another time). A wrong code gives `wrong_2fa_code_retry`;
         five of them end the attempt.
 
-        Needs the scope `accounts:write`.
+        Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute
+        nor the month, but together with its like against 60 calls a minute per organisation.
 
         Arguments:
             code: The code, 1 to 16 digits or letters. Spaces and dashes do not matter.

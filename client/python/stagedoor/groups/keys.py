@@ -51,6 +51,7 @@ class KeysGroup(Group):
         When this has answered, no call that starts later succeeds with the key, on any server. Revoking a key again
         changes nothing.
 
-        Needs the scope `me:write`.
+        Needs the scope `me:write`. It works when the quotas are used up: it counts against neither the minute nor
+        the month, but together with its like against 60 calls a minute per organisation.
         """
         return self._change("DELETE", f"/v1/me/keys/{path_segment(key_id)}", options=options)

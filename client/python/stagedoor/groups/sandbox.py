@@ -99,8 +99,8 @@ class SandboxGroup(Group):
         """Make something happen on the sandbox.
 
         A fan writes, tips, subscribes: it really happens on the platform, which emits this one event on the
-        account's socket; later calls show it too, with what comes of it, such as the transaction of a tip. If the
-        account is still `connecting`, it waits up to 10 s until we hear it. For sandbox organisations only.
+        account's socket; later calls show it too, with what comes of it, such as the transaction of a tip. For
+        sandbox organisations only.
 
         Needs the scope `accounts:write`.
 
@@ -163,8 +163,7 @@ class SandboxGroup(Group):
         """Make trouble on the sandbox.
 
         The platform gives the account trouble for a while: what your calls and the account's state make of it is
-        what they would make of the real thing. Several faults can be in force. If one has a count and the account is
-        still `connecting`, it waits up to 10 s until that is over. For sandbox organisations only.
+        what they would make of the real thing. Several faults can be in force. For sandbox organisations only.
 
         Needs the scope `accounts:write`.
 

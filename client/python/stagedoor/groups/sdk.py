@@ -21,7 +21,7 @@ class SdkGroup(Group):
     def get_open_api(self, *, options: RequestOptions | None = None) -> Any:
         """OpenAPI document.
 
-        This document.
+        This document. It has an ETag.
 
         No key is needed.
         """

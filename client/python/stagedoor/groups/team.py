@@ -32,7 +32,8 @@ class TeamGroup(Group):
         When this has answered, no call that starts later succeeds with the browser, on any server. A member sees
         their own; who holds `me:write` sees all of the organisation's.
 
-        Needs the scope `me:read`.
+        Needs the scope `me:read`. It works when the quotas are used up: it counts against neither the minute nor the
+        month, but together with its like against 60 calls a minute per organisation.
         """
         return self._change("DELETE", f"/v1/me/sessions/{path_segment(session_id)}", options=options)
 

@@ -65,7 +65,8 @@ class WebhooksGroup(Group):
 
         Deliveries that wait are dropped. The events stay in the log.
 
-        Needs the scope `webhooks:write`.
+        Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute
+        nor the month, but together with its like against 60 calls a minute per organisation.
         """
         return self._change("DELETE", f"/v1/accounts/{path_segment(account_id)}/webhook", options=options)
 
@@ -107,13 +108,14 @@ class WebhooksGroup(Group):
     def list(self, *, options: RequestOptions | None = None, **params: Unpack[WebhooksListParams]) -> WebhookPage:
         """List webhooks.
 
-        The webhooks of all accounts, and how delivery to each goes. A key that is limited to accounts sees those of
-        these.
+        The webhooks of all accounts, each as `GET /v1/accounts/{id}/webhook` shows it, with its account. A key that
+        is limited to accounts sees those of these.
 
         Needs the scope `webhooks:read`.
 
         Arguments:
-            state: Only webhooks in this state.
+            state: Only webhooks in this state. Lagging ones are healthy, and do not keep up; attention stands for
+                failing, disabled and lagging.
             limit: How many webhooks.
             cursor: nextCursor of the page before.
         """
@@ -178,7 +180,8 @@ class WebhooksGroup(Group):
         Nothing is sent until it is resumed; events gather in the log as long as the plan keeps them. Pausing again
         changes nothing.
 
-        Needs the scope `webhooks:write`.
+        Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute
+        nor the month, but together with its like against 60 calls a minute per organisation.
         """
         return self._change(
             "POST",

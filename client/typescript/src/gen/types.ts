@@ -59,7 +59,10 @@ export interface AccountDisconnected {
 export interface AccountPage {
   /** In the order in which they were first connected, unless order says otherwise. */
   accounts: ListedAccount[];
-  /** How many there are in each state, and in all of them (total); only with counts. */
+  /**
+   * How many there are in each state, in those that need attention (attention), and in all of them (total); only with
+   * counts.
+   */
   counts?: Record<string, number>;
   /** Null on the last page, and whenever no limit is given. */
   nextCursor: string | null;
@@ -89,13 +92,15 @@ export interface AccountWindows {
 
 /** An attempt to connect an account. */
 export interface Attempt {
-  /** The account; present once the state is completed_success, or from the start when an account is reconnected. */
+  /** The account. Null until the state is completed_success. */
   account_id: string | null;
   attempt_id: string;
   challenge_expires_at: string | null;
   created_at: string;
   email_mask: string | null;
-  /** The same page for an iframe, on the origins that the hosted session allows. */
+  /**
+   * The same page for an iframe, on the origins that the hosted session allows. Null for a key without accounts:write.
+   */
   embed_url: string | null;
   expires_at: string;
   failure: AttemptFailure | null;
@@ -109,7 +114,7 @@ export interface Attempt {
   otp_channel: string | null;
   otp_channels_available: string[];
   phone_mask: string | null;
-  /** A page for the creator's phone. Show it as a QR code or as a link. */
+  /** A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write. */
   phone_url: string | null;
   phone_url_expires_at: string | null;
   poll_after_sec: number | null;
@@ -119,6 +124,8 @@ export interface Attempt {
   proxy_country: string;
   /** True when it refreshes an existing account instead of making one. */
   reconnect: boolean;
+  /** The account that it reconnects; null if the attempt was started without one. */
+  reconnect_account_id: string | null;
   reference_id: string | null;
   resend_after_sec: number | null;
   resends_remaining: number | null;
@@ -137,7 +144,7 @@ export interface Attempt {
     | "completed_failed";
   submissions_remaining: number | null;
   updated_at: string;
-  /** A page for the creator, while something is asked of them. */
+  /** A page for the creator, while something is asked of them. Null for a key without accounts:write. */
   verification_page_url: string | null;
 }
 
@@ -421,7 +428,10 @@ export interface ConnectSession {
   account_id: string | null;
   /** Ids of the attempts that the creator has made. */
   attempts: string[];
-  /** The token in the link, for connect.js. It is shown only here. */
+  /**
+   * The token in the link, for connect.js. It is shown only when it is made, to a key with accounts:write; null
+   * otherwise.
+   */
   client_token: string | null;
   created_at: string;
   expires_at: string;
@@ -435,7 +445,7 @@ export interface ConnectSession {
   reconnect_account_id: string | null;
   reference_id: string | null;
   status: "open" | "in_progress" | "success" | "exited" | "expired";
-  /** The link for the creator. It is shown only here. */
+  /** The link for the creator. It is shown only when it is made, to a key with accounts:write; null otherwise. */
   url: string | null;
 }
 
@@ -468,13 +478,15 @@ export interface Counts {
 
 /** An attempt to connect, with what was found in the command. */
 export interface CurlAttempt {
-  /** The account; present once the state is completed_success, or from the start when an account is reconnected. */
+  /** The account. Null until the state is completed_success. */
   account_id: string | null;
   attempt_id: string;
   challenge_expires_at: string | null;
   created_at: string;
   email_mask: string | null;
-  /** The same page for an iframe, on the origins that the hosted session allows. */
+  /**
+   * The same page for an iframe, on the origins that the hosted session allows. Null for a key without accounts:write.
+   */
   embed_url: string | null;
   expires_at: string;
   /** Names only, never values. */
@@ -490,7 +502,7 @@ export interface CurlAttempt {
   otp_channel: string | null;
   otp_channels_available: string[];
   phone_mask: string | null;
-  /** A page for the creator's phone. Show it as a QR code or as a link. */
+  /** A page for the creator's phone. Show it as a QR code or as a link. Null for a key without accounts:write. */
   phone_url: string | null;
   phone_url_expires_at: string | null;
   poll_after_sec: number | null;
@@ -500,6 +512,8 @@ export interface CurlAttempt {
   proxy_country: string;
   /** True when it refreshes an existing account instead of making one. */
   reconnect: boolean;
+  /** The account that it reconnects; null if the attempt was started without one. */
+  reconnect_account_id: string | null;
   reference_id: string | null;
   resend_after_sec: number | null;
   resends_remaining: number | null;
@@ -518,7 +532,7 @@ export interface CurlAttempt {
     | "completed_failed";
   submissions_remaining: number | null;
   updated_at: string;
-  /** A page for the creator, while something is asked of them. */
+  /** A page for the creator, while something is asked of them. Null for a key without accounts:write. */
   verification_page_url: string | null;
 }
 
@@ -643,6 +657,8 @@ export interface EventMeta {
   class: "durable" | "ephemeral";
   /** The account's id on the platform. */
   ofUserId: string | null;
+  /** True if the account was deleted: data is null, and the event's id, kind and time are all that is left. */
+  purged?: boolean;
   /** Your own id of the account, if you gave one. */
   referenceId: string | null;
   sandbox: boolean;
@@ -1052,24 +1068,27 @@ export interface ListedAccount {
 export interface ListedWebhook {
   accountId: string;
   createdAt: string;
-  /** Why it is disabled; null unless it is. */
-  disabledReason: "gone" | "failing" | null;
-  /** Null if every event is sent. */
-  events: string[];
-  failingSince: string | null;
+  /**
+   * Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it
+   * failed for 72 hours. Null while it is enabled.
+   */
+  disabledReason: "paused" | "operator" | "gone" | "failing" | null;
+  /** False while nothing is sent: it is paused or disabled. */
+  enabled: boolean;
+  /** Absent if every event is sent. */
+  events?: string[];
+  health: WebhookHealth;
   /** The account's label, or its name on the platform. */
   label: string;
-  /** When something was last sent; null if nothing was for 7 days. */
-  lastAttemptAt: string | null;
-  /** When something was last accepted, of what was sent in the last 7 days. */
-  lastDeliveredAt: string | null;
-  /** Why there was none. */
-  lastError: string | null;
-  /** What that was answered with; 0 if there was no answer. */
-  lastStatus: number | null;
-  /** When it is tried again; null unless it waits for that. */
-  nextAttemptAt: string | null;
-  state: "failing" | "healthy" | "paused" | "disabled";
+  /** How many deliveries may be under way; 1 if they are in order. */
+  maxInFlight: number;
+  ordering: "strict" | "none";
+  /** Until when the secret before signs as well; null if it does not. */
+  previousSecretUntil: string | null;
+  /** Only when the webhook is written or its secret rotated; store it. */
+  signingSecret?: string;
+  signingSecretLast4: string;
+  updatedAt: string;
   url: string;
 }
 
@@ -1116,6 +1135,10 @@ export interface Log {
   dryRun: boolean;
   /** From the request's arrival until it was answered. */
   durationMs: number;
+  /**
+   * Which fields of the request the problem pointed at; empty if it pointed at none. What was sent in them is not kept.
+   */
+  errors: LogField[];
   /** The HTTP method. */
   http: string;
   keyId: string;
@@ -1135,6 +1158,14 @@ export interface Log {
   upstreamCode: number | null;
   /** What the platform and the way to it took of that; null if it was not asked. */
   upstreamMs: number | null;
+}
+
+/** A field of a request that a problem pointed at. */
+export interface LogField {
+  /** A stable word for what was wrong. */
+  code: string;
+  /** A JSON pointer into the body, or query/name, header/name, path/name. A * stands for a name that is not kept. */
+  pointer: string;
 }
 
 /** A page of a list: Log. */
@@ -2324,6 +2355,12 @@ export interface UsagePoint {
 /** Calls and events over time. */
 export interface UsageSeries {
   by: "hour" | "day";
+  /**
+   * Events that webhooks should have accepted by now and have not, at most: a webhook that fails, is disabled or lags
+   * holds them up. Those of paused webhooks do not count. Null for an account and for a key that is limited to
+   * accounts.
+   */
+  eventsWaiting: number | null;
   /** The time before, of the same length, to compare with. */
   previous: UsageFigures;
   /** One point for each hour or day, oldest first, also where nothing happened. */
@@ -2437,9 +2474,13 @@ export interface Webhook {
 
 /** How many webhooks are in each state. */
 export interface WebhookCounts {
+  /** Those that fail, are disabled or lag. */
+  attention: number;
   disabled: number;
   failing: number;
   healthy: number;
+  /** Of the healthy ones, those that do not keep up. */
+  lagging: number;
   /** Accounts without a webhook. */
   none: number;
   paused: number;
@@ -2459,7 +2500,7 @@ export interface WebhookHealth {
   /** The last event that is done with. */
   cursor: string;
   failingSince: string | null;
-  /** How old the newest of them is. */
+  /** How old the oldest of them is, in seconds; 0 if there is none. */
   lagSec: number;
   /** live is up to date; lagging and draining deliver what has gathered; backoff waits for the next attempt. */
   laneState: "live" | "lagging" | "backoff" | "draining" | "paused" | "disabled";
@@ -2471,7 +2512,7 @@ export interface WebhookHealth {
   lastSuccessAt: string | null;
   /** When it is tried again; null unless it waits for that. */
   nextAttemptAt: string | null;
-  state: "healthy" | "failing" | "disabled";
+  state: "healthy" | "failing" | "paused" | "disabled";
 }
 
 /** A page of a list: Webhook. */

@@ -576,15 +576,18 @@ func (q *Queries) InsertConsent(ctx context.Context, arg InsertConsentParams) er
 }
 
 const insertHealth = `-- name: InsertHealth :exec
-INSERT INTO account_health (org_id, account_id, shard, probe_at, last_seen_at) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO account_health (org_id, account_id, shard, probe_at, last_seen_at, last_checked_at, goods)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
 
 type InsertHealthParams struct {
-	OrgID      id.Org
-	AccountID  id.Account
-	Shard      int16
-	ProbeAt    *time.Time
-	LastSeenAt *time.Time
+	OrgID         id.Org
+	AccountID     id.Account
+	Shard         int16
+	ProbeAt       *time.Time
+	LastSeenAt    *time.Time
+	LastCheckedAt *time.Time
+	Goods         int32
 }
 
 func (q *Queries) InsertHealth(ctx context.Context, arg InsertHealthParams) error {
@@ -594,6 +597,8 @@ func (q *Queries) InsertHealth(ctx context.Context, arg InsertHealthParams) erro
 		arg.Shard,
 		arg.ProbeAt,
 		arg.LastSeenAt,
+		arg.LastCheckedAt,
+		arg.Goods,
 	)
 	return err
 }
@@ -1052,7 +1057,7 @@ const page = `-- name: Page :many
 SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.id > $2 AND account.disconnecting_at IS NULL
-    AND ($3::text = '' OR account.state = $3) AND ($4::text = '' OR account.reference_id = $4)
+    AND ($3::text[] IS NULL OR account.state = ANY ($3)) AND ($4::text = '' OR account.reference_id = $4)
     AND ($5::text = '' OR account.label = $5)
     AND ($6::text[] IS NULL OR account.id = ANY ($6))
     AND (
@@ -1066,7 +1071,7 @@ ORDER BY account.id LIMIT $8
 type PageParams struct {
 	OrgID       id.Org
 	After       id.Account
-	State       string
+	States      []string
 	ReferenceID string
 	Label       string
 	Among       []string
@@ -1083,7 +1088,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]PageRow, error) {
 	rows, err := q.db.Query(ctx, page,
 		arg.OrgID,
 		arg.After,
-		arg.State,
+		arg.States,
 		arg.ReferenceID,
 		arg.Label,
 		arg.Among,
@@ -1428,7 +1433,7 @@ const sorted = `-- name: Sorted :many
 SELECT account.org_id, account.id, account.upstream_id, account.label, account.state, account.state_reason, account.state_changed_at, account.username, account.display_name, account.avatar_url, account.region, account.reference_id, account.metadata, account.remember_credentials, account.created_at, account.first_active_at, account.down_since, account.session_version, account.sealed_version, account.sign_in, account.session_dead, account.session_expires_at, account.warn_at, account.attempt_id, account.attempt_kind, account.pending_attempt_id, account.reauth_owner, account.reauth_until, account.reauth_tries, account.disconnecting_at, account.disconnecting_by, account.disconnected_at, account_health.org_id, account_health.account_id, account_health.shard, account_health.probe_at, account_health.last_seen_at, account_health.last_checked_at, account_health.troubles, account_health.troubled_at, account_health.goods, account_health.listener_state, account_health.listener_since, account_health.last_event_at
 FROM account JOIN account_health ON account_health.org_id = account.org_id AND account_health.account_id = account.id
 WHERE account.org_id = $1 AND account.disconnecting_at IS NULL
-    AND ($2::text = '' OR account.state = $2) AND ($3::text = '' OR account.reference_id = $3)
+    AND ($2::text[] IS NULL OR account.state = ANY ($2)) AND ($3::text = '' OR account.reference_id = $3)
     AND ($4::text = '' OR account.label = $4)
     AND ($5::text[] IS NULL OR account.id = ANY ($5))
     AND (
@@ -1447,7 +1452,7 @@ LIMIT $11
 
 type SortedParams struct {
 	OrgID       id.Org
-	State       string
+	States      []string
 	ReferenceID string
 	Label       string
 	Among       []string
@@ -1468,7 +1473,7 @@ type SortedRow struct {
 func (q *Queries) Sorted(ctx context.Context, arg SortedParams) ([]SortedRow, error) {
 	rows, err := q.db.Query(ctx, sorted,
 		arg.OrgID,
-		arg.State,
+		arg.States,
 		arg.ReferenceID,
 		arg.Label,
 		arg.Among,

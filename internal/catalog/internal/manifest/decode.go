@@ -122,7 +122,7 @@ func (d *decoder) method(k key, v *value) *Method {
 	m := &Method{
 		Pos: k.pos, Name: k.name, Summary: v.get("summary").string(), Access: v.get("access").string(), HTTP: v.get("http").string(),
 		Safe: v.get("safe").bool(), Idempotent: v.get("idempotent").bool(), Destructive: v.get("destructive").bool(),
-		Async: v.get("async").bool(), Sensitive: v.get("sensitive").bool(), Emits: v.get("emits").strings(),
+		Async: v.get("async").bool(), Sensitive: v.get("sensitive").bool(), Outbound: v.get("outbound").bool(), Emits: v.get("emits").strings(),
 		Since: v.get("since").string(), Example: v.get("example").raw(),
 	}
 	if deprecated := v.get("deprecated"); deprecated != nil && string(deprecated.json) != "null" {

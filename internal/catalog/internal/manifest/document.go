@@ -178,14 +178,14 @@ type Resource struct {
 // Method is one call.
 type Method struct {
 	Pos
-	Name, Summary, Access, HTTP                     string
-	Safe, Idempotent, Destructive, Async, Sensitive bool
-	Args                                            []*Property
-	Send                                            []Constant
-	Result                                          Result
-	Emits                                           []string
-	TimeoutMs, Cost                                 int
-	Since, Deprecated                               string
+	Name, Summary, Access, HTTP                               string
+	Safe, Idempotent, Destructive, Async, Sensitive, Outbound bool
+	Args                                                      []*Property
+	Send                                                      []Constant
+	Result                                                    Result
+	Emits                                                     []string
+	TimeoutMs, Cost                                           int
+	Since, Deprecated                                         string
 	// Example is nil if there is none.
 	Example json.RawMessage
 }

@@ -64,4 +64,5 @@ type Attempt struct {
 	ExpiresAt          time.Time
 	FinishedAt         *time.Time
 	WakeAt             *time.Time
+	Named              []string
 }

@@ -89,7 +89,7 @@ func (q *Queries) FailureReasons(ctx context.Context, arg FailureReasonsParams) 
 }
 
 const find = `-- name: Find :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE id = $1
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE id = $1
 `
 
 // tenant: whoever has the link's token has no key; the token is checked against the org that is found
@@ -149,6 +149,7 @@ func (q *Queries) Find(ctx context.Context, argID id.Attempt) (Attempt, error) {
 		&i.ExpiresAt,
 		&i.FinishedAt,
 		&i.WakeAt,
+		&i.Named,
 	)
 	return i, err
 }
@@ -257,7 +258,7 @@ func (q *Queries) Funnel(ctx context.Context, arg FunnelParams) ([]FunnelRow, er
 }
 
 const get = `-- name: Get :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND id = $2
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE org_id = $1 AND id = $2
 `
 
 type GetParams struct {
@@ -321,15 +322,16 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (Attempt, error) {
 		&i.ExpiresAt,
 		&i.FinishedAt,
 		&i.WakeAt,
+		&i.Named,
 	)
 	return i, err
 }
 
 const insert = `-- name: Insert :exec
 INSERT INTO attempt (org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata,
-    remember, return_url, step, step_seq, step_at, secrets, secrets_version, consent, started_by, created_at, updated_at, deadline, expires_at, wake_at)
+    remember, named, return_url, step, step_seq, step_at, secrets, secrets_version, consent, started_by, created_at, updated_at, deadline, expires_at, wake_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)
+    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)
 `
 
 type InsertParams struct {
@@ -348,6 +350,7 @@ type InsertParams struct {
 	Reference      string
 	Metadata       json.RawMessage
 	Remember       bool
+	Named          []string
 	ReturnUrl      string
 	Step           string
 	StepSeq        int64
@@ -380,6 +383,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.Reference,
 		arg.Metadata,
 		arg.Remember,
+		arg.Named,
 		arg.ReturnUrl,
 		arg.Step,
 		arg.StepSeq,
@@ -398,7 +402,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 }
 
 const list = `-- name: List :many
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt
 WHERE org_id = $1 AND id < $2
     AND ($3::text = '' OR state = $3) AND ($4::text = '' OR kind = $4) AND ($5::text = '' OR reference = $5)
     -- An account is told of only once it is certain.
@@ -486,6 +490,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Attempt, error) {
 			&i.ExpiresAt,
 			&i.FinishedAt,
 			&i.WakeAt,
+			&i.Named,
 		); err != nil {
 			return nil, err
 		}
@@ -498,7 +503,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Attempt, error) {
 }
 
 const lock = `-- name: Lock :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND id = $2 FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE org_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockParams struct {
@@ -562,12 +567,13 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (Attempt, error) {
 		&i.ExpiresAt,
 		&i.FinishedAt,
 		&i.WakeAt,
+		&i.Named,
 	)
 	return i, err
 }
 
 const lockDue = `-- name: LockDue :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1 FOR UPDATE SKIP LOCKED
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1 FOR UPDATE SKIP LOCKED
 `
 
 // tenant: time alone decides what is due, whoever it belongs to
@@ -627,6 +633,7 @@ func (q *Queries) LockDue(ctx context.Context, now *time.Time) (Attempt, error) 
 		&i.ExpiresAt,
 		&i.FinishedAt,
 		&i.WakeAt,
+		&i.Named,
 	)
 	return i, err
 }
@@ -702,7 +709,7 @@ func (q *Queries) Month(ctx context.Context, arg MonthParams) (MonthRow, error) 
 }
 
 const open = `-- name: Open :one
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND login = $2 AND finished_at IS NULL FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE org_id = $1 AND login = $2 AND finished_at IS NULL FOR UPDATE
 `
 
 type OpenParams struct {
@@ -766,12 +773,13 @@ func (q *Queries) Open(ctx context.Context, arg OpenParams) (Attempt, error) {
 		&i.ExpiresAt,
 		&i.FinishedAt,
 		&i.WakeAt,
+		&i.Named,
 	)
 	return i, err
 }
 
 const openOfAccount = `-- name: OpenOfAccount :many
-SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at FROM attempt WHERE org_id = $1 AND account_id = $2 AND finished_at IS NULL FOR UPDATE
+SELECT org_id, id, version, kind, state, progress, login, account_id, reconnect, session_id, label, region, reference, metadata, remember, return_url, channel, available, mask, challenge_sent, challenge_expires_at, challenges, submissions, resends, resend_at, qr_expires_at, step, step_seq, step_at, target, tries, retry_at, poll_at, lease, lease_end, sent, secrets, secrets_version, input, shredded, consent, started_by, failure_code, failure_after, upstream_code, upstream_message, created_at, updated_at, deadline, expires_at, finished_at, wake_at, named FROM attempt WHERE org_id = $1 AND account_id = $2 AND finished_at IS NULL FOR UPDATE
 `
 
 type OpenOfAccountParams struct {
@@ -841,6 +849,7 @@ func (q *Queries) OpenOfAccount(ctx context.Context, arg OpenOfAccountParams) ([
 			&i.ExpiresAt,
 			&i.FinishedAt,
 			&i.WakeAt,
+			&i.Named,
 		); err != nil {
 			return nil, err
 		}

@@ -20,4 +20,5 @@ type EventSource struct {
 	Watermark pgtype.Text
 	Epoch     int64
 	Closed    bool
+	PurgedSeq pgtype.Int8
 }

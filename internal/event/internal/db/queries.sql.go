@@ -103,6 +103,32 @@ func (q *Queries) After(ctx context.Context, arg AfterParams) ([]AfterRow, error
 	return items, nil
 }
 
+const beginPurge = `-- name: BeginPurge :one
+INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, purged_seq) VALUES ($1, $2, $3, 0, $4, 0)
+ON CONFLICT (source) DO UPDATE SET purged_seq = coalesce(event_source.purged_seq, 0), watermark = NULL
+WHERE event_source.org_id = excluded.org_id
+RETURNING purged_seq
+`
+
+type BeginPurgeParams struct {
+	OrgID  id.Org
+	Source string
+	Bucket int16
+	At     time.Time
+}
+
+func (q *Queries) BeginPurge(ctx context.Context, arg BeginPurgeParams) (pgtype.Int8, error) {
+	row := q.db.QueryRow(ctx, beginPurge,
+		arg.OrgID,
+		arg.Source,
+		arg.Bucket,
+		arg.At,
+	)
+	var purged_seq pgtype.Int8
+	err := row.Scan(&purged_seq)
+	return purged_seq, err
+}
+
 const claim = `-- name: Claim :one
 INSERT INTO event_bucket (bucket, epoch, log_epoch, committed, last_at) VALUES ($1, $2, '', 0, 'epoch')
 ON CONFLICT (bucket) DO UPDATE SET epoch = excluded.epoch WHERE event_bucket.epoch <= excluded.epoch
@@ -233,7 +259,7 @@ func (q *Queries) FindAny(ctx context.Context, arg FindAnyParams) ([]FindAnyRow,
 }
 
 const head = `-- name: Head :one
-SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed FROM event_source WHERE org_id = $1 AND source = $2
+SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq FROM event_source WHERE org_id = $1 AND source = $2
 `
 
 type HeadParams struct {
@@ -253,12 +279,52 @@ func (q *Queries) Head(ctx context.Context, arg HeadParams) (EventSource, error)
 		&i.Watermark,
 		&i.Epoch,
 		&i.Closed,
+		&i.PurgedSeq,
 	)
 	return i, err
 }
 
+const headsAmong = `-- name: HeadsAmong :many
+SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq FROM event_source WHERE org_id = $1 AND source = ANY ($2::text[])
+`
+
+type HeadsAmongParams struct {
+	OrgID   id.Org
+	Sources []string
+}
+
+func (q *Queries) HeadsAmong(ctx context.Context, arg HeadsAmongParams) ([]EventSource, error) {
+	rows, err := q.db.Query(ctx, headsAmong, arg.OrgID, arg.Sources)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EventSource
+	for rows.Next() {
+		var i EventSource
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Source,
+			&i.Bucket,
+			&i.LastSeq,
+			&i.LastAt,
+			&i.Watermark,
+			&i.Epoch,
+			&i.Closed,
+			&i.PurgedSeq,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const headsChanged = `-- name: HeadsChanged :many
-SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed FROM event_source WHERE bucket = $1 AND last_at > $2 ORDER BY source
+SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq FROM event_source WHERE bucket = $1 AND last_at > $2 ORDER BY source
 `
 
 type HeadsChangedParams struct {
@@ -285,6 +351,7 @@ func (q *Queries) HeadsChanged(ctx context.Context, arg HeadsChangedParams) ([]E
 			&i.Watermark,
 			&i.Epoch,
 			&i.Closed,
+			&i.PurgedSeq,
 		); err != nil {
 			return nil, err
 		}
@@ -297,7 +364,7 @@ func (q *Queries) HeadsChanged(ctx context.Context, arg HeadsChangedParams) ([]E
 }
 
 const headsOf = `-- name: HeadsOf :many
-SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed FROM event_source WHERE source = ANY ($1::text[])
+SELECT org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq FROM event_source WHERE source = ANY ($1::text[])
 `
 
 // tenant: the writer of a bucket loads whoever's sources it meets; the records name their orgs
@@ -319,6 +386,7 @@ func (q *Queries) HeadsOf(ctx context.Context, sources []string) ([]EventSource,
 			&i.Watermark,
 			&i.Epoch,
 			&i.Closed,
+			&i.PurgedSeq,
 		); err != nil {
 			return nil, err
 		}
@@ -339,6 +407,21 @@ func (q *Queries) Horizon(ctx context.Context) (int64, error) {
 	var horizon int64
 	err := row.Scan(&horizon)
 	return horizon, err
+}
+
+const movePurge = `-- name: MovePurge :exec
+UPDATE event_source SET purged_seq = $1 WHERE org_id = $2 AND source = $3
+`
+
+type MovePurgeParams struct {
+	PurgedSeq pgtype.Int8
+	OrgID     id.Org
+	Source    string
+}
+
+func (q *Queries) MovePurge(ctx context.Context, arg MovePurgeParams) error {
+	_, err := q.db.Exec(ctx, movePurge, arg.PurgedSeq, arg.OrgID, arg.Source)
+	return err
 }
 
 const next = `-- name: Next :many
@@ -422,6 +505,54 @@ func (q *Queries) Oldest(ctx context.Context, arg OldestParams) (int64, error) {
 	var seq int64
 	err := row.Scan(&seq)
 	return seq, err
+}
+
+const oldestBehind = `-- name: OldestBehind :many
+SELECT s.source::text AS source, e.at
+FROM (SELECT unnest($1::text[]) AS source, unnest($2::bigint[]) AS seq) s
+CROSS JOIN LATERAL (
+    SELECT event.at FROM event
+    WHERE event.org_id = $3 AND event.source = s.source AND event.seq > s.seq AND event.at >= $4
+    ORDER BY event.seq LIMIT 1
+) e
+`
+
+type OldestBehindParams struct {
+	Sources []string
+	Seqs    []int64
+	OrgID   id.Org
+	Since   time.Time
+}
+
+type OldestBehindRow struct {
+	Source string
+	At     time.Time
+}
+
+// When the first event behind a place of each source was stored.
+func (q *Queries) OldestBehind(ctx context.Context, arg OldestBehindParams) ([]OldestBehindRow, error) {
+	rows, err := q.db.Query(ctx, oldestBehind,
+		arg.Sources,
+		arg.Seqs,
+		arg.OrgID,
+		arg.Since,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OldestBehindRow
+	for rows.Next() {
+		var i OldestBehindRow
+		if err := rows.Scan(&i.Source, &i.At); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const orgAfter = `-- name: OrgAfter :many
@@ -569,6 +700,31 @@ func (q *Queries) Progress(ctx context.Context, bucket int16) (ProgressRow, erro
 	return i, err
 }
 
+const purgeEvents = `-- name: PurgeEvents :exec
+UPDATE event SET upstream_id = '', body = n.body
+FROM (SELECT unnest($3::bigint[]) AS seq, unnest($4::timestamptz[]) AS at, unnest($5::bytea[]) AS body) n
+WHERE event.org_id = $1 AND event.source = $2 AND event.seq = n.seq AND event.at = n.at
+`
+
+type PurgeEventsParams struct {
+	OrgID  id.Org
+	Source string
+	Seqs   []int64
+	Ats    []time.Time
+	Bodies [][]byte
+}
+
+func (q *Queries) PurgeEvents(ctx context.Context, arg PurgeEventsParams) error {
+	_, err := q.db.Exec(ctx, purgeEvents,
+		arg.OrgID,
+		arg.Source,
+		arg.Seqs,
+		arg.Ats,
+		arg.Bodies,
+	)
+	return err
+}
+
 const recent = `-- name: Recent :many
 SELECT s.source::text AS source, e.upstream_id
 FROM (SELECT unnest($1::text[]) AS source, unnest($2::bigint[]) AS seq, unnest($3::timestamptz[]) AS since) s
@@ -611,12 +767,13 @@ func (q *Queries) Recent(ctx context.Context, arg RecentParams) ([]RecentRow, er
 	return items, nil
 }
 
-const saveHeads = `-- name: SaveHeads :exec
-INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, watermark, epoch, closed)
+const saveHeads = `-- name: SaveHeads :execrows
+INSERT INTO event_source (org_id, source, bucket, last_seq, last_at, watermark, epoch, closed, purged_seq)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::smallint[]), unnest($4::bigint[]), unnest($5::timestamptz[]),
-    nullif(unnest($6::text[]), ''), unnest($7::bigint[]), unnest($8::boolean[])
+    nullif(unnest($6::text[]), ''), unnest($7::bigint[]), unnest($8::boolean[]), nullif(unnest($9::bigint[]), -1)
 ON CONFLICT (source) DO UPDATE SET last_seq = excluded.last_seq, last_at = excluded.last_at,
     watermark = coalesce(nullif(excluded.watermark, ''), event_source.watermark), epoch = excluded.epoch, closed = excluded.closed
+WHERE (event_source.purged_seq IS NULL) = (excluded.purged_seq IS NULL)
 `
 
 type SaveHeadsParams struct {
@@ -628,11 +785,13 @@ type SaveHeadsParams struct {
 	Watermarks []string
 	Epochs     []int64
 	Closes     []bool
+	Purges     []int64
 }
 
 // tenant: each row has its own org
-func (q *Queries) SaveHeads(ctx context.Context, arg SaveHeadsParams) error {
-	_, err := q.db.Exec(ctx, saveHeads,
+// A source whose purge began since it was loaded is left alone: its writer must load it again.
+func (q *Queries) SaveHeads(ctx context.Context, arg SaveHeadsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, saveHeads,
 		arg.OrgIds,
 		arg.Sources,
 		arg.Buckets,
@@ -641,8 +800,12 @@ func (q *Queries) SaveHeads(ctx context.Context, arg SaveHeadsParams) error {
 		arg.Watermarks,
 		arg.Epochs,
 		arg.Closes,
+		arg.Purges,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const seqAt = `-- name: SeqAt :one
@@ -749,6 +912,54 @@ func (q *Queries) SourcesBefore(ctx context.Context, arg SourcesBeforeParams) ([
 			&i.ID,
 			&i.Kind,
 			&i.Body,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const toPurge = `-- name: ToPurge :many
+SELECT at, seq, id, kind FROM event WHERE org_id = $1 AND source = $2 AND seq > $3 ORDER BY seq LIMIT $4
+`
+
+type ToPurgeParams struct {
+	OrgID   id.Org
+	Source  string
+	After   int64
+	MaxRows int32
+}
+
+type ToPurgeRow struct {
+	At   time.Time
+	Seq  int64
+	ID   string
+	Kind string
+}
+
+func (q *Queries) ToPurge(ctx context.Context, arg ToPurgeParams) ([]ToPurgeRow, error) {
+	rows, err := q.db.Query(ctx, toPurge,
+		arg.OrgID,
+		arg.Source,
+		arg.After,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ToPurgeRow
+	for rows.Next() {
+		var i ToPurgeRow
+		if err := rows.Scan(
+			&i.At,
+			&i.Seq,
+			&i.ID,
+			&i.Kind,
 		); err != nil {
 			return nil, err
 		}

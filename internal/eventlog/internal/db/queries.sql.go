@@ -11,15 +11,38 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const first = `-- name: First :one
-SELECT coalesce(min(seq), 0)::bigint FROM eventlog_entry WHERE bucket = $1
+const firsts = `-- name: Firsts :many
+SELECT b.bucket::integer AS bucket, e.seq AS first
+FROM unnest($1::integer[]) AS b (bucket)
+CROSS JOIN LATERAL (
+    SELECT seq FROM eventlog_entry WHERE eventlog_entry.bucket = b.bucket ORDER BY eventlog_entry.seq LIMIT 1
+) e
 `
 
-func (q *Queries) First(ctx context.Context, bucket int32) (int64, error) {
-	row := q.db.QueryRow(ctx, first, bucket)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
+type FirstsRow struct {
+	Bucket int32
+	First  int64
+}
+
+// The oldest entry of each bucket that has one.
+func (q *Queries) Firsts(ctx context.Context, buckets []int32) ([]FirstsRow, error) {
+	rows, err := q.db.Query(ctx, firsts, buckets)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FirstsRow
+	for rows.Next() {
+		var i FirstsRow
+		if err := rows.Scan(&i.Bucket, &i.First); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const heads = `-- name: Heads :many

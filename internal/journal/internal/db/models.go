@@ -30,4 +30,5 @@ type RequestLog struct {
 	Problem      string
 	Source       string
 	Reason       string
+	Fields       string
 }

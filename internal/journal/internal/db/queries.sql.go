@@ -105,7 +105,7 @@ func (q *Queries) Failures(ctx context.Context, arg FailuresParams) ([]FailuresR
 }
 
 const get = `-- name: Get :one
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields FROM request_log
 WHERE org_id = $1 AND request_id = $2 AND at >= $3
   AND ($4::boolean OR account_id = ANY ($5::text[]))
 ORDER BY at DESC LIMIT 1
@@ -149,12 +149,13 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (RequestLog, error) {
 		&i.Problem,
 		&i.Source,
 		&i.Reason,
+		&i.Fields,
 	)
 	return i, err
 }
 
 const page = `-- name: Page :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND ($5::boolean OR account_id = ANY ($6::text[]))
@@ -225,6 +226,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 			&i.Problem,
 			&i.Source,
 			&i.Reason,
+			&i.Fields,
 		); err != nil {
 			return nil, err
 		}
@@ -237,7 +239,7 @@ func (q *Queries) Page(ctx context.Context, arg PageParams) ([]RequestLog, error
 }
 
 const pageElsewhere = `-- name: PageElsewhere :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND ($5::boolean OR account_id = ANY ($6::text[]))
@@ -309,6 +311,7 @@ func (q *Queries) PageElsewhere(ctx context.Context, arg PageElsewhereParams) ([
 			&i.Problem,
 			&i.Source,
 			&i.Reason,
+			&i.Fields,
 		); err != nil {
 			return nil, err
 		}
@@ -321,7 +324,7 @@ func (q *Queries) PageElsewhere(ctx context.Context, arg PageElsewhereParams) ([
 }
 
 const pageFailed = `-- name: PageFailed :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields FROM request_log
 WHERE org_id = $1 AND at >= $2 AND at <= $3
   AND (at, request_id) < ($3::timestamptz, $4::text)
   AND problem <> ''
@@ -394,6 +397,7 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 			&i.Problem,
 			&i.Source,
 			&i.Reason,
+			&i.Fields,
 		); err != nil {
 			return nil, err
 		}
@@ -406,7 +410,7 @@ func (q *Queries) PageFailed(ctx context.Context, arg PageFailedParams) ([]Reque
 }
 
 const pageOf = `-- name: PageOf :many
-SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason FROM request_log
+SELECT at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run, org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields FROM request_log
 WHERE org_id = $1 AND account_id = $2 AND at >= $3 AND at <= $4
   AND (at, request_id) < ($4::timestamptz, $5::text)
   AND ($6::text = '' OR operation = $6)
@@ -475,6 +479,7 @@ func (q *Queries) PageOf(ctx context.Context, arg PageOfParams) ([]RequestLog, e
 			&i.Problem,
 			&i.Source,
 			&i.Reason,
+			&i.Fields,
 		); err != nil {
 			return nil, err
 		}

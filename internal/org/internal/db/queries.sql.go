@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stagedoor/stagedoor/internal/id"
 )
 
@@ -22,6 +23,52 @@ func (q *Queries) AdvanceEpoch(ctx context.Context, argID id.Org) (int64, error)
 	var auth_epoch int64
 	err := row.Scan(&auth_epoch)
 	return auth_epoch, err
+}
+
+const allObey = `-- name: AllObey :one
+SELECT NOT EXISTS (
+    SELECT 1 FROM org_suspension_reader WHERE trusted_until > clock_timestamp() AND obeyed_at <= $1
+) AS obeyed
+`
+
+// tenant: processes, not data
+func (q *Queries) AllObey(ctx context.Context, since time.Time) (bool, error) {
+	row := q.db.QueryRow(ctx, allObey, since)
+	var obeyed bool
+	err := row.Scan(&obeyed)
+	return obeyed, err
+}
+
+const announceReader = `-- name: AnnounceReader :exec
+INSERT INTO org_suspension_reader (process, trusted_until, obeyed_at)
+VALUES ($1, clock_timestamp() + $2::interval, '-infinity')
+ON CONFLICT (process) DO UPDATE SET trusted_until = excluded.trusted_until
+`
+
+type AnnounceReaderParams struct {
+	Process string
+	Trusted pgtype.Interval
+}
+
+// tenant: processes, not data
+func (q *Queries) AnnounceReader(ctx context.Context, arg AnnounceReaderParams) error {
+	_, err := q.db.Exec(ctx, announceReader, arg.Process, arg.Trusted)
+	return err
+}
+
+const confirmReader = `-- name: ConfirmReader :exec
+UPDATE org_suspension_reader SET obeyed_at = $1 WHERE process = $2
+`
+
+type ConfirmReaderParams struct {
+	ObeyedAt time.Time
+	Process  string
+}
+
+// tenant: processes, not data
+func (q *Queries) ConfirmReader(ctx context.Context, arg ConfirmReaderParams) error {
+	_, err := q.db.Exec(ctx, confirmReader, arg.ObeyedAt, arg.Process)
+	return err
 }
 
 const get = `-- name: Get :one
@@ -106,6 +153,16 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.Limits,
 		arg.Now,
 	)
+	return err
+}
+
+const removeReader = `-- name: RemoveReader :exec
+DELETE FROM org_suspension_reader WHERE process = $1 OR trusted_until < clock_timestamp() - interval '1 hour'
+`
+
+// tenant: processes, not data
+func (q *Queries) RemoveReader(ctx context.Context, process string) error {
+	_, err := q.db.Exec(ctx, removeReader, process)
 	return err
 }
 
@@ -195,6 +252,43 @@ func (q *Queries) Some(ctx context.Context, ids []string) ([]Org, error) {
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const statementTime = `-- name: StatementTime :one
+SELECT clock_timestamp()::timestamptz AS at
+`
+
+// tenant: a clock
+func (q *Queries) StatementTime(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, statementTime)
+	var at time.Time
+	err := row.Scan(&at)
+	return at, err
+}
+
+const suspended = `-- name: Suspended :many
+SELECT id FROM org WHERE suspended_at IS NOT NULL
+`
+
+// tenant: every process knows all suspended orgs
+func (q *Queries) Suspended(ctx context.Context) ([]id.Org, error) {
+	rows, err := q.db.Query(ctx, suspended)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Org
+	for rows.Next() {
+		var id id.Org
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -370,6 +370,21 @@ func (q *Queries) EndErrand(ctx context.Context, arg EndErrandParams) error {
 	return err
 }
 
+const erase = `-- name: Erase :exec
+DELETE FROM webhook WHERE org_id = $1 AND account_id = $2
+`
+
+type EraseParams struct {
+	OrgID     id.Org
+	AccountID string
+}
+
+// Its lane and its errands go with it.
+func (q *Queries) Erase(ctx context.Context, arg EraseParams) error {
+	_, err := q.db.Exec(ctx, erase, arg.OrgID, arg.AccountID)
+	return err
+}
+
 const existing = `-- name: Existing :many
 SELECT account_id FROM webhook WHERE account_id = ANY ($1::text[]) AND deleted_at IS NULL
 `
@@ -476,6 +491,32 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (Webhook, error) {
 	return i, err
 }
 
+const holdWebhooks = `-- name: HoldWebhooks :many
+SELECT account_id FROM webhook WHERE account_id = ANY ($1::text[]) ORDER BY account_id FOR SHARE
+`
+
+// tenant: each delivery has its own org
+// Webhooks of accounts that are not deleted. They stay so until the end of the transaction.
+func (q *Queries) HoldWebhooks(ctx context.Context, accounts []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, holdWebhooks, accounts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var account_id string
+		if err := rows.Scan(&account_id); err != nil {
+			return nil, err
+		}
+		items = append(items, account_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lane = `-- name: Lane :one
 SELECT org_id, account_id, bucket, gen, state, cursor, moved, fail_since, fail_count, next_at, last_status, last_error, reason, head_tries, head_since, updated_at FROM webhook_lane WHERE org_id = $1 AND account_id = $2
 `
@@ -551,43 +592,98 @@ func (q *Queries) Lanes(ctx context.Context, bucket int16) ([]WebhookLane, error
 	return items, nil
 }
 
-const lastDelivery = `-- name: LastDelivery :one
-SELECT at, status FROM webhook_delivery WHERE org_id = $1 AND account_id = $2 AND at >= $3 ORDER BY at DESC, id DESC LIMIT 1
+const lastAccepted = `-- name: LastAccepted :many
+SELECT a.account_id::text AS account_id, max(d.at)::timestamptz AS at
+FROM unnest($1::text[]) AS a (account_id)
+CROSS JOIN LATERAL (
+    SELECT at, delivered FROM webhook_delivery
+    WHERE webhook_delivery.org_id = $2 AND webhook_delivery.account_id = a.account_id AND webhook_delivery.at >= $3
+    ORDER BY webhook_delivery.at DESC, webhook_delivery.id DESC LIMIT 1000
+) d
+WHERE d.delivered GROUP BY a.account_id
 `
 
-type LastDeliveryParams struct {
-	OrgID     id.Org
+type LastAcceptedParams struct {
+	Accounts []string
+	OrgID    id.Org
+	Since    time.Time
+}
+
+type LastAcceptedRow struct {
 	AccountID string
-	Since     time.Time
+	At        time.Time
 }
 
-type LastDeliveryRow struct {
-	At     time.Time
-	Status int16
+// The last that was accepted, looked for among the last thousand.
+func (q *Queries) LastAccepted(ctx context.Context, arg LastAcceptedParams) ([]LastAcceptedRow, error) {
+	rows, err := q.db.Query(ctx, lastAccepted, arg.Accounts, arg.OrgID, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LastAcceptedRow
+	for rows.Next() {
+		var i LastAcceptedRow
+		if err := rows.Scan(&i.AccountID, &i.At); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
-func (q *Queries) LastDelivery(ctx context.Context, arg LastDeliveryParams) (LastDeliveryRow, error) {
-	row := q.db.QueryRow(ctx, lastDelivery, arg.OrgID, arg.AccountID, arg.Since)
-	var i LastDeliveryRow
-	err := row.Scan(&i.At, &i.Status)
-	return i, err
-}
-
-const lastSuccess = `-- name: LastSuccess :one
-SELECT at FROM webhook_delivery WHERE org_id = $1 AND account_id = $2 AND at >= $3 AND delivered ORDER BY at DESC, id DESC LIMIT 1
+const lastDeliveries = `-- name: LastDeliveries :many
+SELECT a.account_id::text AS account_id, d.at, d.status, d.error, d.delivered
+FROM unnest($1::text[]) AS a (account_id)
+CROSS JOIN LATERAL (
+    SELECT at, status, error, delivered FROM webhook_delivery
+    WHERE webhook_delivery.org_id = $2 AND webhook_delivery.account_id = a.account_id AND webhook_delivery.at >= $3
+    ORDER BY webhook_delivery.at DESC, webhook_delivery.id DESC LIMIT 1
+) d
 `
 
-type LastSuccessParams struct {
-	OrgID     id.Org
-	AccountID string
-	Since     time.Time
+type LastDeliveriesParams struct {
+	Accounts []string
+	OrgID    id.Org
+	Since    time.Time
 }
 
-func (q *Queries) LastSuccess(ctx context.Context, arg LastSuccessParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, lastSuccess, arg.OrgID, arg.AccountID, arg.Since)
-	var at time.Time
-	err := row.Scan(&at)
-	return at, err
+type LastDeliveriesRow struct {
+	AccountID string
+	At        time.Time
+	Status    int16
+	Error     string
+	Delivered bool
+}
+
+// The last delivery of each account. Each is one look into an index.
+func (q *Queries) LastDeliveries(ctx context.Context, arg LastDeliveriesParams) ([]LastDeliveriesRow, error) {
+	rows, err := q.db.Query(ctx, lastDeliveries, arg.Accounts, arg.OrgID, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LastDeliveriesRow
+	for rows.Next() {
+		var i LastDeliveriesRow
+		if err := rows.Scan(
+			&i.AccountID,
+			&i.At,
+			&i.Status,
+			&i.Error,
+			&i.Delivered,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const load = `-- name: Load :many
@@ -707,12 +803,13 @@ func (q *Queries) Lock(ctx context.Context, arg LockParams) (Webhook, error) {
 }
 
 const moveErrand = `-- name: MoveErrand :execrows
-UPDATE webhook_errand SET cursor = $1, tries = $2, next_at = $3 WHERE org_id = $4 AND account_id = $5 AND id = $6
+UPDATE webhook_errand SET cursor = $1, tries = $2, since = $3, next_at = $4 WHERE org_id = $5 AND account_id = $6 AND id = $7
 `
 
 type MoveErrandParams struct {
 	Cursor    int64
 	Tries     int32
+	Since     time.Time
 	NextAt    time.Time
 	OrgID     id.Org
 	AccountID string
@@ -723,6 +820,7 @@ func (q *Queries) MoveErrand(ctx context.Context, arg MoveErrandParams) (int64, 
 	result, err := q.db.Exec(ctx, moveErrand,
 		arg.Cursor,
 		arg.Tries,
+		arg.Since,
 		arg.NextAt,
 		arg.OrgID,
 		arg.AccountID,
@@ -732,6 +830,29 @@ func (q *Queries) MoveErrand(ctx context.Context, arg MoveErrandParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const purgeDeliveries = `-- name: PurgeDeliveries :exec
+UPDATE webhook_delivery SET snippet = ''
+FROM (SELECT unnest($3::text[]) AS id, unnest($4::timestamptz[]) AS at) n
+WHERE webhook_delivery.org_id = $1 AND webhook_delivery.account_id = $2 AND webhook_delivery.at = n.at AND webhook_delivery.id = n.id
+`
+
+type PurgeDeliveriesParams struct {
+	OrgID     id.Org
+	AccountID string
+	Ids       []string
+	Ats       []time.Time
+}
+
+func (q *Queries) PurgeDeliveries(ctx context.Context, arg PurgeDeliveriesParams) error {
+	_, err := q.db.Exec(ctx, purgeDeliveries,
+		arg.OrgID,
+		arg.AccountID,
+		arg.Ids,
+		arg.Ats,
+	)
+	return err
 }
 
 const put = `-- name: Put :one
@@ -1109,4 +1230,131 @@ func (q *Queries) SetTest(ctx context.Context, arg SetTestParams) error {
 		arg.AccountID,
 	)
 	return err
+}
+
+const some = `-- name: Some :many
+SELECT webhook.org_id, webhook.account_id, webhook.bucket, webhook.url, webhook.events, webhook.ordering, webhook.max_in_flight, webhook.secret_version, webhook.secret, webhook.secret_last4, webhook.previous_version, webhook.previous, webhook.previous_until, webhook.start_seq, webhook.gen, webhook.test_level, webhook.test_at, webhook.created_at, webhook.updated_at, webhook.changed_at, webhook.deleted_at, l.gen AS lane_gen, l.state, l.cursor, l.moved, l.fail_since, l.fail_count, l.next_at, l.last_status, l.last_error,
+    l.reason, l.head_tries, l.head_since
+FROM webhook LEFT JOIN webhook_lane l ON l.org_id = webhook.org_id AND l.account_id = webhook.account_id
+WHERE webhook.org_id = $1 AND webhook.account_id = ANY ($2::text[]) AND webhook.deleted_at IS NULL
+`
+
+type SomeParams struct {
+	OrgID    id.Org
+	Accounts []string
+}
+
+type SomeRow struct {
+	Webhook    Webhook
+	LaneGen    pgtype.Int8
+	State      pgtype.Text
+	Cursor     pgtype.Int8
+	Moved      pgtype.Int8
+	FailSince  *time.Time
+	FailCount  pgtype.Int4
+	NextAt     *time.Time
+	LastStatus pgtype.Int2
+	LastError  pgtype.Text
+	Reason     pgtype.Text
+	HeadTries  pgtype.Int4
+	HeadSince  *time.Time
+}
+
+func (q *Queries) Some(ctx context.Context, arg SomeParams) ([]SomeRow, error) {
+	rows, err := q.db.Query(ctx, some, arg.OrgID, arg.Accounts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SomeRow
+	for rows.Next() {
+		var i SomeRow
+		if err := rows.Scan(
+			&i.Webhook.OrgID,
+			&i.Webhook.AccountID,
+			&i.Webhook.Bucket,
+			&i.Webhook.Url,
+			&i.Webhook.Events,
+			&i.Webhook.Ordering,
+			&i.Webhook.MaxInFlight,
+			&i.Webhook.SecretVersion,
+			&i.Webhook.Secret,
+			&i.Webhook.SecretLast4,
+			&i.Webhook.PreviousVersion,
+			&i.Webhook.Previous,
+			&i.Webhook.PreviousUntil,
+			&i.Webhook.StartSeq,
+			&i.Webhook.Gen,
+			&i.Webhook.TestLevel,
+			&i.Webhook.TestAt,
+			&i.Webhook.CreatedAt,
+			&i.Webhook.UpdatedAt,
+			&i.Webhook.ChangedAt,
+			&i.Webhook.DeletedAt,
+			&i.LaneGen,
+			&i.State,
+			&i.Cursor,
+			&i.Moved,
+			&i.FailSince,
+			&i.FailCount,
+			&i.NextAt,
+			&i.LastStatus,
+			&i.LastError,
+			&i.Reason,
+			&i.HeadTries,
+			&i.HeadSince,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const toPurge = `-- name: ToPurge :many
+SELECT at, id FROM webhook_delivery
+WHERE org_id = $1 AND account_id = $2 AND at >= $3 AND (at, id) > ($3::timestamptz, $4::text) AND snippet <> ''
+ORDER BY at, id LIMIT $5
+`
+
+type ToPurgeParams struct {
+	OrgID     id.Org
+	AccountID string
+	AfterAt   time.Time
+	AfterID   string
+	MaxRows   int32
+}
+
+type ToPurgeRow struct {
+	At time.Time
+	ID string
+}
+
+func (q *Queries) ToPurge(ctx context.Context, arg ToPurgeParams) ([]ToPurgeRow, error) {
+	rows, err := q.db.Query(ctx, toPurge,
+		arg.OrgID,
+		arg.AccountID,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ToPurgeRow
+	for rows.Next() {
+		var i ToPurgeRow
+		if err := rows.Scan(&i.At, &i.ID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

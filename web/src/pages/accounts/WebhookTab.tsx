@@ -33,7 +33,7 @@ export function WebhookTab({ account: a }: { account: Account }) {
             ) : (
               <Facts
                 items={[
-                  ['State', <State key="s" state={w.enabled ? w.health.state : (w.disabledReason === 'paused' ? 'paused' : 'disabled')} />],
+                  ['State', <State key="s" state={w.health.state} />],
                   ['URL', <span key="u" className="font-mono text-xs break-all">{w.url}</span>],
                   ['Events', w.events?.length ? w.events.join(', ') : 'all'],
                   ['Delivered', <Time key="d" at={w.health.lastSuccessAt} />],

@@ -29,6 +29,8 @@ const states: [string, string][] = [
   ['paused', 'Paused'],
 ]
 const always = ['active', 'degraded', 'reconnect_required']
+/** The API's word for the states in which somebody has to look. */
+const needsAttention: [string, string] = ['attention', 'Needs attention']
 
 export default function Accounts() {
   const f = useFilters({ q: '', state: '', order: '' })
@@ -42,8 +44,8 @@ export default function Accounts() {
   const counts = list.first?.counts
   const of = (state: string) => counts?.[state]
   const all = counts ? (counts['total'] ?? states.reduce((sum, [s]) => sum + (counts[s] ?? 0), 0)) : undefined
-  const need = counts ? (counts['reconnect_required'] ?? 0) + (counts['restricted'] ?? 0) + (counts['degraded'] ?? 0) : 0
-  const hint = counts ? `${number(counts['active'] ?? 0)} connected${need ? ` · ${need} ${need === 1 ? 'needs' : 'need'} attention` : ''}` : 'The creators your organisation works for'
+  const need = counts?.['attention'] ?? 0
+  const hint = counts ? `${number(counts['active'] ?? 0)} connected${need ? ` · ${plural(need, 'needs', 'need')} attention` : ''}` : 'The creators your organisation works for'
   const withActivity = rows.some((r) => r.activity)
 
   const reconnect = (a: Row) => (
@@ -125,7 +127,7 @@ export default function Accounts() {
             onChange={(state) => f.set({ state })}
             items={[
               { value: '', label: 'All', count: all },
-              ...states.filter(([s]) => always.includes(s) || of(s) || f.values.state === s).map(([value, label]) => ({ value, label, count: of(value) })),
+              ...[...states, needsAttention].filter(([s]) => always.includes(s) || of(s) || f.values.state === s).map(([value, label]) => ({ value, label, count: of(value) })),
             ]}
           />
           <div className="ml-auto flex flex-wrap items-center gap-2">

@@ -7,6 +7,7 @@ export const actions: [string, string][] = [
   ['account.pause', 'Paused an account'],
   ['account.resume', 'Resumed an account'],
   ['account.reauthenticate', 'Signed an account in again'],
+  ['account.reconnect_link', 'Made a link to connect an account again'],
   ['account.disconnect', 'Disconnected an account'],
   ['account.revoke', 'Ended a connection (the creator)'],
   ['connect.start', 'Started a connect attempt'],

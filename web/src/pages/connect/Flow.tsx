@@ -402,6 +402,8 @@ function QR({ id, url, dim }: { id: string; url: string | null; dim: boolean }) 
     <div className="grid size-40 shrink-0 place-items-center rounded-lg bg-white p-2 ring-1 ring-line">
       {picture && url ? (
         <img src={picture} alt="QR code to scan with the creator’s phone" className={cx('size-full', dim && 'opacity-25')} />
+      ) : !url ? (
+        <span className="px-2 text-center text-xs text-zinc-600">Your role may not show this code.</span>
       ) : failed ? (
         <span className="px-2 text-center text-xs text-zinc-600">The picture could not be loaded. Send the link instead.</span>
       ) : (

@@ -270,8 +270,8 @@ function Attempts() {
       head: 'Account',
       from: 'md',
       cell: (a) =>
-        a.account_id ? (
-          <Link to="/accounts/$id" params={{ id: a.account_id }} className="link">
+        a.account_id ?? a.reconnect_account_id ? (
+          <Link to="/accounts/$id" params={{ id: (a.account_id ?? a.reconnect_account_id)! }} className="link">
             Open
           </Link>
         ) : (

@@ -11,6 +11,7 @@ import { snippets } from '@/lib/snippets'
 import { Badge, ButtonLink, Card, CodeBlock, Empty, Facts, Failed, Id, Json, PageHead, SkeletonRows, Status, Time } from '@/ui'
 import { ProblemDoc, useProblemPage } from '@/ui/ProblemDoc'
 import { sourceOf, useKeyNames } from './index'
+import { fieldsOf, limitOf, problemOf } from './problem'
 
 /** One request: where a pasted req_ id leads. */
 export default function LogPage() {
@@ -67,6 +68,8 @@ export default function LogPage() {
 function Body({ l }: { l: Log }) {
   const name = useAccountNames()
   const keyNames = useKeyNames()
+  const limit = limitOf(l)
+  const wrong = fieldsOf(l)
   const facts: [ReactNode, ReactNode][] = [
     ['Status', <Status key="s" status={l.status} />],
     ['HTTP', <span key="h" className="font-mono text-xs">{l.http}</span>],
@@ -85,6 +88,21 @@ function Body({ l }: { l: Log }) {
     ],
     ['Source', <Badge key="so">{sourceOf(l)}</Badge>],
     ['Sizes', `${bytes(l.bytesIn)} in, ${bytes(l.bytesOut)} out`],
+    ...(limit ? ([['Limit reached', <span key="l">{limit} <span className="font-mono text-xs text-mute">{l.reason}</span></span>]] as [ReactNode, ReactNode][]) : []),
+    ...(wrong.length
+      ? ([
+          [
+            wrong.length === 1 ? 'Wrong field' : 'Wrong fields',
+            <ul key="w">
+              {wrong.map((w) => (
+                <li key={w} className="font-mono text-xs break-all">
+                  {w}
+                </li>
+              ))}
+            </ul>,
+          ],
+        ] as [ReactNode, ReactNode][])
+      : []),
     ...(l.upstreamCode !== null && l.upstreamCode !== undefined ? ([['Platform’s code', <span key="u" className="font-mono text-xs">{l.upstreamCode}</span>]] as [ReactNode, ReactNode][]) : []),
     ...(l.replayed ? ([['Repeated', 'answered as an earlier request with the same Idempotency-Key']] as [ReactNode, ReactNode][]) : []),
     ...(l.dryRun ? ([['Dry run', 'nothing was sent to the platform']] as [ReactNode, ReactNode][]) : []),
@@ -131,19 +149,8 @@ function Body({ l }: { l: Log }) {
 function ProblemBody({ l, code }: { l: Log; code: string }) {
   const page = useProblemPage(code)
   return (
-    <Card title="The problem" hint="As far as it is kept: its detail was in the answer only">
-      <Json
-        label="problem"
-        value={{
-          type: `${location.origin}/problems/${code}`,
-          ...(page.data ? { title: page.data.title } : {}),
-          status: l.status,
-          code,
-          retryable: l.retryable ?? page.data?.retryable ?? false,
-          instance: `urn:request:${l.requestId}`,
-          ...(l.upstreamCode !== null && l.upstreamCode !== undefined ? { upstreamCode: l.upstreamCode } : {}),
-        }}
-      />
+    <Card title="The problem" hint="Its detail was in the answer only, and what was sent is not kept">
+      <Json label="problem" value={problemOf(l, code, location.origin, page.data)} />
     </Card>
   )
 }

@@ -46,7 +46,7 @@ export default function Logs() {
           <Link to="/logs/$id" params={{ id: l.requestId }} className="truncate font-mono text-xs hover:underline">
             {l.method}
           </Link>
-          {l.code ? <span className="truncate font-mono text-xs text-bad-text">{l.code}</span> : null}
+          {l.code ? <span className="truncate font-mono text-xs text-bad-text">{l.reason ? `${l.code} · ${l.reason}` : l.code}</span> : null}
         </div>
       ),
     },

@@ -1,22 +1,23 @@
 import type { ReactNode } from 'react'
 import { Link } from '@tanstack/react-router'
-import { useQuery, type UseQueryResult } from '@tanstack/react-query'
+import { useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query'
 import { ArrowRight, Circle, CircleCheck, Plus } from 'lucide-react'
 import { call } from '@/api/client'
-import type { SeriesTotals, UsageSeries } from '@/api/extra'
-import { keys, useErrors, useLiveAccounts, useSeries, useUsage } from '@/api/hooks'
+import type { UsageSeries, WebhookList } from '@/api/extra'
+import { keys, useErrors, useEvents, useLiveAccounts, useSeries, useUsage } from '@/api/hooks'
 import type { Account, Usage } from '@/api/types'
 import { useUTC } from '@/lib/clock'
 import { cx } from '@/lib/cx'
 import { useFilters } from '@/lib/filters'
-import { millis, number, percent, plural } from '@/lib/format'
+import { millis, number, percent, plural, shortId } from '@/lib/format'
 import { outcomes } from '@/lib/outcomes'
 import { useDialogs } from '@/shell/dialogs'
-import { useSession, useWhyNot } from '@/shell/session'
+import { useCan, useSession, useWhyNot } from '@/shell/session'
 import { Bars, Boundary, Button, ButtonLink, Card, Empty, PageHead, Query, Select, Skeleton, SkeletonRows, Spark, State, Time, WindowMeter } from '@/ui'
-import { attention, nameOf, reasonOf } from '../accounts/reasons'
+import { nameOf, reasonOf } from '../accounts/reasons'
 import { Guide } from '../start/Guide'
 import { useSetup } from '../start/setup'
+import { accountsOf, deliveryOf, troubleOf } from './figures'
 
 const ranges: Record<string, [number, string, string]> = {
   '24h': [24, 'Last 24 hours', 'vs yesterday'],
@@ -116,32 +117,32 @@ function Stats({ data, pending, versus, usage: query }: { data: UsageSeries | un
   const t = data?.totals
   const p = data?.previous
   const s = data?.series ?? []
-  const share = (x: SeriesTotals | undefined) => {
-    const good = x?.delivered ?? 0
-    const all = good + (x?.deliveryFailed ?? 0)
-    return all > 0 ? good / all : null
-  }
   const calls = t && change(t.calls, p?.calls)
   const slower = t?.p95Ms != null && p?.p95Ms != null ? t.p95Ms - p.p95Ms : null
-  const delivered = share(t)
-  const states = usage?.usage.accounts.byState as Record<string, number> | undefined
-  const need = attention.reduce((sum, state) => sum + (states?.[state] ?? 0), 0)
+  const events = data ? deliveryOf(data) : null
+  const accounts = accountsOf(usage?.usage.accounts.byState as Record<string, number> | undefined)
   return (
     <div className="grid grid-cols-2 gap-3 xl:grid-cols-4">
       <Stat label="API calls" value={t ? number(t.calls) : null} pending={pending} spark={s.map((x) => x.calls)}>
         {calls === null || calls === undefined ? <Note>{p ? 'none before' : ''}</Note> : <Note tone={calls >= 0 ? 'ok' : undefined}>{`${calls >= 0 ? '+' : '−'}${percent(Math.abs(calls))} ${versus}`}</Note>}
       </Stat>
-      <Stat label="Connected accounts" value={usage ? number(usage.usage.accounts.connected) : null} pending={query.isPending}>
-        {need > 0 ? (
-          <Link to="/accounts" search={{ state: 'reconnect_required' } as never} className="text-xs text-bad-text hover:underline">
-            {plural(need, 'needs', 'need')} attention
+      <Stat label="Connected accounts" value={usage ? number(accounts.connected) : null} pending={query.isPending}>
+        {accounts.attention > 0 ? (
+          <Link to="/accounts" search={{ state: 'attention' } as never} className="text-xs text-bad-text hover:underline">
+            {plural(accounts.attention, 'needs', 'need')} attention
           </Link>
         ) : (
           <Note tone="ok">all well</Note>
         )}
       </Stat>
-      <Stat label="Events delivered" value={t ? (delivered === null ? '–' : percent(delivered, 3)) : null} pending={pending} spark={s.map((x) => x.delivered ?? 0)}>
-        <Note>{t ? (delivered === null ? 'no deliveries' : `${number(t.delivered)} by webhook`) : ''}</Note>
+      <Stat label="Events delivered" value={events ? (events.share === null ? '–' : percent(events.share, 3)) : null} pending={pending} spark={s.map((x) => x.delivered ?? 0)}>
+        {events && events.waiting > 0 ? (
+          <Link to="/webhooks" search={{ state: 'attention' } as never} className="text-xs text-bad-text hover:underline">
+            {plural(events.waiting, 'event waits', 'events wait')}
+          </Link>
+        ) : (
+          <Note>{events ? (events.share === null ? 'no deliveries' : `${number(events.delivered)} by webhook`) : ''}</Note>
+        )}
       </Stat>
       <Stat label="p95 latency" value={t ? (t.p95Ms == null ? '–' : millis(t.p95Ms)) : null} pending={pending} spark={s.map((x) => x.p95Ms ?? 0)}>
         {slower === null ? <Note /> : <Note tone={slower > 0 ? 'bad' : 'ok'}>{`${slower > 0 ? '+' : '−'}${millis(Math.abs(slower))} ${versus}`}</Note>}
@@ -216,57 +217,116 @@ function Limits() {
   )
 }
 
-// Only asks for accounts in states that some are in.
+const most = 5
+
+// Accounts and webhooks that do not work as they should. Each list is asked for only if there is one.
 function Attention({ usageQuery }: { usageQuery: UseQueryResult<Usage> }) {
   const usage = usageQuery.data
   const { link } = useDialogs()
+  const client = useQueryClient()
   const why = useWhyNot('accounts:write', 'reconnect accounts')
-  const states = usage?.usage.accounts.byState as Record<string, number> | undefined
-  const wanted = attention.filter((s) => (states?.[s] ?? 0) > 0)
-  const total = wanted.reduce((sum, s) => sum + (states?.[s] ?? 0), 0)
-  const list = useQuery({
-    queryKey: keys.accounts({ attention: wanted.join() }),
-    queryFn: async ({ signal }) => {
-      const pages = await Promise.all(wanted.map((state) => call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { state, limit: 5 }, signal })))
-      return pages.flatMap((p) => p.accounts ?? []).slice(0, 6)
-    },
-    enabled: wanted.length > 0,
+  const mayHooks = useCan('webhooks:read')
+  const { attention: total } = accountsOf(usage?.usage.accounts.byState as Record<string, number> | undefined)
+  const accounts = useQuery({
+    queryKey: keys.accounts({ attention: total }),
+    queryFn: async ({ signal }) => (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { state: 'attention', limit: most }, signal })).accounts ?? [],
+    enabled: total > 0,
   })
+  const hooks = useQuery({
+    queryKey: keys.webhooks({ attention: most }),
+    queryFn: ({ signal }) => call<WebhookList>('GET', '/v1/webhooks', { query: { state: 'attention', limit: most }, signal }),
+    enabled: mayHooks,
+    refetchInterval: 60_000,
+  })
+  useEvents((batch) => {
+    if (batch.some((e) => e.event.startsWith('webhook.'))) void client.invalidateQueries({ queryKey: ['webhooks'] })
+  })
+  const broken = hooks.data?.counts['attention'] ?? 0
+  const pending = usageQuery.isPending || (mayHooks && hooks.isPending)
+  const hint = pending ? '' : [...(total > 0 ? [plural(total, 'account')] : []), ...(broken > 0 ? [plural(broken, 'webhook')] : [])].join(' · ')
+  if (pending || usageQuery.isError || hooks.isError)
+    return (
+      <Card flush title="Needs attention">
+        <Query query={(usageQuery.data ? hooks : usageQuery) as UseQueryResult<never>} what={usageQuery.data ? 'the webhooks' : 'the accounts'} skeleton={<SkeletonRows rows={3} />}>
+          {() => null}
+        </Query>
+      </Card>
+    )
   return (
-    <Card flush title="Needs attention" hint={usage ? `${number(total)} of ${plural(usage.usage.accounts.connected, 'account')}` : 'Accounts that somebody must look at'}>
-      {usage && total === 0 ? (
-        <Empty good title="Every account is well" className="!py-8" />
-      ) : (
-        <Query query={usage ? list : (usageQuery as UseQueryResult<never>)} what="the accounts" skeleton={<SkeletonRows rows={3} />}>
+    <Card flush title="Needs attention" hint={hint || 'Accounts and webhooks that do not work'}>
+      {total + broken === 0 ? <Empty good title={mayHooks ? 'Every account and webhook works' : 'Every account works'} className="!py-8" /> : null}
+      {total > 0 ? (
+        <Query query={accounts} what="the accounts" skeleton={<SkeletonRows rows={Math.min(total, most)} />}>
           {(rows) => (
-            <ul className="divide-y">
+            <ul className="divide-y" aria-label="Accounts that need attention">
               {rows.map((a) => (
-                <li key={a.id} className="flex flex-wrap items-center gap-x-3 gap-y-2 px-4 py-2.5">
-                  <State state={a.state} />
-                  <div className="min-w-0 flex-1 basis-40">
-                    <Link to="/accounts/$id" params={{ id: a.id }} className="block truncate font-medium hover:underline">
-                      {nameOf(a)}
-                    </Link>
-                    <div className="text-xs text-mute">
-                      {reasonOf(a) ?? 'No reason given'} · <Time at={a.stateChangedAt} />
-                    </div>
-                  </div>
+                <Troubled key={a.id} state={a.state} name={<Link to="/accounts/$id" params={{ id: a.id }} className="block truncate font-medium hover:underline">{nameOf(a)}</Link>} reason={reasonOf(a) ?? 'No reason given'} since={a.stateChangedAt}>
                   {a.state === 'reconnect_required' ? (
                     <Button size="sm" why={why} onClick={() => link({ accountId: a.id, label: nameOf(a) })}>
                       Send reconnect link
                     </Button>
                   ) : (
-                    <ButtonLink size="sm" to="/accounts/$id" params={{ id: a.id }}>
+                    <ButtonLink size="sm" to="/accounts/$id" params={{ id: a.id }} aria-label={`Open ${nameOf(a)}`}>
                       Open
                     </ButtonLink>
                   )}
-                </li>
+                </Troubled>
               ))}
             </ul>
           )}
         </Query>
-      )}
+      ) : null}
+      {broken > 0 ? (
+        <ul className={cx('divide-y', total > 0 && 'border-t')} aria-label="Webhooks that need attention">
+          {hooks.data?.webhooks.map((w) => {
+            const t = troubleOf(w)
+            const name = w.label || shortId(w.accountId)
+            return (
+              <Troubled key={w.accountId} state={t.state} name={<Link to="/webhooks/$account" params={{ account: w.accountId }} className="block truncate font-medium hover:underline">Webhook of {name}</Link>} reason={t.reason} since={w.health.failingSince}>
+                <ButtonLink size="sm" to="/webhooks/$account" params={{ account: w.accountId }} aria-label={`Open the webhook of ${name}`}>
+                  Open
+                </ButtonLink>
+              </Troubled>
+            )
+          })}
+        </ul>
+      ) : null}
+      {total > most || broken > most ? (
+        <div className="flex flex-wrap gap-x-4 gap-y-1 border-t px-4 py-2 text-xs">
+          {total > most ? (
+            <Link to="/accounts" search={{ state: 'attention' } as never} className="link">
+              All {plural(total, 'account')}
+            </Link>
+          ) : null}
+          {broken > most ? (
+            <Link to="/webhooks" search={{ state: 'attention' } as never} className="link">
+              All {plural(broken, 'webhook')}
+            </Link>
+          ) : null}
+        </div>
+      ) : null}
     </Card>
+  )
+}
+
+function Troubled({ state, name, reason, since, children }: { state: string; name: ReactNode; reason: string; since: string | null; children: ReactNode }) {
+  return (
+    <li className="flex flex-wrap items-center gap-x-3 gap-y-2 px-4 py-2.5">
+      <State state={state} />
+      <div className="min-w-0 flex-1 basis-40">
+        {name}
+        <div className="text-xs text-mute">
+          {reason}
+          {since ? (
+            <>
+              {' · '}
+              <Time at={since} />
+            </>
+          ) : null}
+        </div>
+      </div>
+      {children}
+    </li>
   )
 }
 

@@ -29,6 +29,9 @@ export const reasonWords: Record<string, string> = {
   account_streams: 'Streams of one account',
   org_streams: 'Streams of the organisation',
   webhook_test_rpm: 'Webhook tests per minute',
+  safety_rpm: 'Safety calls per minute',
+  org_bodies: 'Requests whose body is still arriving',
+  source_bodies: 'Requests from one network whose body is still arriving',
   auth_failures: 'Keys that do not exist, from one network',
 }
 

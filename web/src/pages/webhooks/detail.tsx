@@ -10,7 +10,7 @@ import { useFilters, useTyped } from '@/lib/filters'
 import { millis, number, percent, plural } from '@/lib/format'
 import { useWhyNot } from '@/shell/session'
 import { Badge, Bars, Boundary, Button, ButtonLink, Card, Checkbox, Chips, Code, Confirm, Copy, Dialog, Empty, Facts, Field, Id, IconButton, Input, Menu, MenuItem, More, NoMatch, Notice, PageHead, Query, SearchInput, Select, Sheet, State, Status, Table, Time, toast, type Column } from '@/ui'
-import { stateOf, useHook, whyOff } from './hook'
+import { useHook, whyOff } from './hook'
 import { HookDialog } from './HookDialog'
 import { errorWord, Inspector } from './Inspector'
 import { SecretOnce } from './SecretOnce'
@@ -39,7 +39,7 @@ export default function WebhookPage() {
     onSuccess: () => setTimeout(() => void client.invalidateQueries({ queryKey: ['deliveries', account] }), 2500),
     onError: (e) => (isProblem(e) && e.status === 429 ? toast.bad(`Ten tests a minute. Try again in ${e.retryAfterSec ?? 60} s.`) : toast.problem(e)),
   })
-  const state = w ? stateOf(w) : null
+  const state = w ? w.health.state : null
   return (
     <>
       <PageHead
@@ -164,7 +164,7 @@ function About({ w, onRotate, onResume, why }: { w: Webhook; onRotate: () => voi
   const off = whyOff(w)
   const h = w.health
   const items: [ReactNode, ReactNode][] = [
-    ['State', <State key="s" state={stateOf(w)} />],
+    ['State', <State key="s" state={w.health.state} />],
     [
       'URL',
       <span key="u" className="flex min-w-0 items-start gap-1">

@@ -28,13 +28,6 @@ export function useHook(account: string) {
   })
 }
 
-/** healthy, failing, paused or disabled: the word of the lists. */
-export function stateOf(w: Pick<Webhook, 'enabled' | 'disabledReason' | 'health'>): string {
-  if (w.enabled) return w.health.state
-  const why: string | null = w.disabledReason
-  return why === 'paused' || why === 'operator' ? 'paused' : 'disabled'
-}
-
 const reasons: Record<string, string> = {
   paused: 'Paused by your organisation. Events wait in the log.',
   operator: 'Paused by the operators of this service. Events wait in the log.',

@@ -44,10 +44,10 @@ export default function Webhooks() {
       head: 'State',
       cell: (w) => (
         <div>
-          <State state={w.state} />
-          {w.state === 'failing' && w.failingSince ? (
+          <State state={w.health.laneState === 'lagging' ? 'lagging' : w.health.state} />
+          {w.health.state === 'failing' && w.health.failingSince ? (
             <div className="mt-0.5 text-xs whitespace-nowrap text-mute">
-              since <Time at={w.failingSince} />
+              since <Time at={w.health.failingSince} />
             </div>
           ) : null}
         </div>
@@ -68,8 +68,8 @@ export default function Webhooks() {
       ),
     },
     { key: 'events', head: 'Events', from: 'xl', cell: (w) => <span className="font-mono text-xs whitespace-nowrap">{w.events?.length ? `${w.events.slice(0, 2).join(', ')}${w.events.length > 2 ? ` +${w.events.length - 2}` : ''}` : 'all'}</span> },
-    { key: 'last', head: 'Last answer', from: 'sm', cell: (w) => (w.lastStatus ? <Status status={w.lastStatus} /> : w.lastError ? <span className="text-bad-text">{words(w.lastError)}</span> : <span className="text-mute">nothing sent</span>) },
-    { key: 'delivered', head: 'Delivered', from: 'lg', cell: (w) => <Time at={w.lastDeliveredAt} className="whitespace-nowrap text-mute" /> },
+    { key: 'last', head: 'Last answer', from: 'sm', cell: (w) => (w.health.lastStatus ? <Status status={w.health.lastStatus} /> : w.health.lastError ? <span className="text-bad-text">{words(w.health.lastError)}</span> : <span className="text-mute">nothing sent</span>) },
+    { key: 'delivered', head: 'Delivered', from: 'lg', cell: (w) => <Time at={w.health.lastSuccessAt} className="whitespace-nowrap text-mute" /> },
     {
       key: 'open',
       head: <span className="sr-only">Action</span>,
@@ -104,14 +104,14 @@ export default function Webhooks() {
             label="State"
             value={f.values.state}
             onChange={(state) => f.set({ state })}
-            items={[{ value: '', label: 'All accounts', count: total }, ...states.map((s) => ({ value: s, label: words(s), count: counts?.[s] }))]}
+            items={[{ value: '', label: 'All', count: total }, ...states.map((s) => ({ value: s, label: words(s), count: counts?.[s] })), { value: 'attention', label: 'Needs attention', count: counts?.['attention'] }]}
           />
         </div>
         <Query query={list} what="the webhooks">
           {() =>
             (list.rows ?? []).length === 0 ? (
               f.active ? (
-                <NoMatch title={`No webhook is ${f.values.state}`} onClear={f.clear} />
+                <NoMatch title={f.values.state === 'attention' ? 'No webhook needs attention' : `No webhook is ${f.values.state}`} onClear={f.clear} />
               ) : (
                 <Empty
                   title="No webhook yet"

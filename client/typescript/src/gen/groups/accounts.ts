@@ -9,6 +9,7 @@ import type {
   Attempt,
   AuditEntry,
   AuditPage,
+  ConnectSession,
   ListedAccount,
   Me,
   PurgeReceipt,
@@ -24,8 +25,16 @@ export interface AccountsListAuditParams {
 
 /** What accounts.list takes. */
 export interface AccountsListParams {
-  /** Only accounts in this state. */
-  state?: "connecting" | "active" | "degraded" | "reauthenticating" | "reconnect_required" | "restricted" | "paused";
+  /** Only accounts in this state. attention stands for reconnect_required, restricted and degraded. */
+  state?:
+    | "connecting"
+    | "active"
+    | "degraded"
+    | "reauthenticating"
+    | "reconnect_required"
+    | "restricted"
+    | "paused"
+    | "attention";
   /** Only accounts with this id of yours. */
   reference_id?: string;
   /** Only accounts with this label. */
@@ -73,13 +82,37 @@ export class AccountsGroup {
   }
 
   /**
+   * Make a link to connect an account again.
+   *
+   * A connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps its
+   * region, label, metadata and credentials unless the creator changes them. For a link with settings of its own, use
+   * `POST /v1/connect/sessions` with `account_id`.
+   *
+   * Needs the scope `accounts:write`.
+   */
+  createReconnectLink(accountId: string, options?: CallOptions): Promise<ConnectSession> {
+    return this.transport
+      .json<{ session: ConnectSession }>(
+        {
+          method: "POST",
+          path: `/v1/accounts/${segment(accountId)}/reconnect-link`,
+          keyed: true,
+        },
+        options,
+      )
+      .then((answer) => answer.session);
+  }
+
+  /**
    * Disconnect an account.
    *
    * Ends the session on the platform if that can be done, cancels open attempts, and destroys the account's data key,
    * so that nothing that was sealed with it can ever be read again. When this has answered, no call with the account
-   * can start, on any server. The proof is at `GET /v1/accounts/{id}/purge-receipt`.
+   * can start, on any server. What its events and deliveries said is deleted as well. The proof is at `GET
+   * /v1/accounts/{id}/purge-receipt`.
    *
-   * Needs the scope `accounts:write`.
+   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor
+   * the month, but together with its like against 60 calls a minute per organisation.
    */
   disconnect(accountId: string, options?: CallOptions): Promise<AccountDisconnected> {
     return this.transport.json<AccountDisconnected>(
@@ -204,7 +237,8 @@ export class AccountsGroup {
    * Calls are refused with `account-paused`, and nothing is sent to the platform, until it is resumed. The session is
    * kept. Pausing again changes nothing.
    *
-   * Needs the scope `accounts:write`.
+   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor
+   * the month, but together with its like against 60 calls a minute per organisation.
    */
   pause(accountId: string, options?: CallOptions): Promise<Account> {
     return this.transport

@@ -22,15 +22,23 @@ export interface ConnectCookieParams {
   account_id?: string;
   /** A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt. */
   cookie?: string;
-  /** The form of browser extensions. Exactly one of cookie and cookies. */
+  /**
+   * The form that browser extensions export. Members that are not used are ignored. Exactly one of cookie and cookies.
+   */
   cookies?: Cookie[];
   /** Headers that the platform ties to the session; GET /v1/connect/flows names them. */
   headers?: Record<string, string>;
-  /** A name for the account, for yourselves. */
+  /** A name for the account, for yourselves. Left out, an account that is connected already keeps its own. */
   label?: string;
-  /** Up to 16 names (1 to 40 characters) and values (up to 500) of your own. */
+  /**
+   * Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+   * already keeps its own.
+   */
   metadata?: Record<string, string>;
-  /** The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect. */
+  /**
+   * The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+   * own, and a new one gets us.
+   */
   proxy_country?: "us" | "uk";
   /** Your own id of the creator; it stays with the account. */
   reference_id?: string;
@@ -74,11 +82,17 @@ export interface ConnectCurlParams {
   curl: string;
   /** Only say what was found; nothing is stored or counted. */
   dry_run?: boolean;
-  /** A name for the account, for yourselves. */
+  /** A name for the account, for yourselves. Left out, an account that is connected already keeps its own. */
   label?: string;
-  /** Up to 16 names (1 to 40 characters) and values (up to 500) of your own. */
+  /**
+   * Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+   * already keeps its own.
+   */
   metadata?: Record<string, string>;
-  /** The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect. */
+  /**
+   * The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+   * own, and a new one gets us.
+   */
   proxy_country?: "us" | "uk";
   /** Your own id of the creator; it stays with the account. */
   reference_id?: string;
@@ -143,20 +157,29 @@ export interface ConnectLoginParams {
   auth_type?: "credentials" | "mobile_app";
   /** Required for credentials. */
   email?: string;
-  /** A name for the account, for yourselves. */
+  /** A name for the account, for yourselves. Left out, an account that is connected already keeps its own. */
   label?: string;
-  /** Up to 16 names (1 to 40 characters) and values (up to 500) of your own. */
+  /**
+   * Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+   * already keeps its own.
+   */
   metadata?: Record<string, string>;
   /**
    * Required for credentials. It is sealed at once and destroyed when the attempt ends, unless remember_credentials is
    * set.
    */
   password?: string;
-  /** The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect. */
+  /**
+   * The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+   * own, and a new one gets us.
+   */
   proxy_country?: "us" | "uk";
   /** Your own id of the creator; it stays with the account. */
   reference_id?: string;
-  /** Keep the credentials, sealed, so that the account can sign in again by itself. */
+  /**
+   * Keep the credentials, sealed, so that the account can sign in again by itself. Left out, an account that is
+   * connected already goes on as it did, and a new one keeps none.
+   */
   remember_credentials?: boolean;
   /** End an open attempt for the same login instead of being refused. */
   supersede?: boolean;
@@ -169,11 +192,17 @@ export interface ConnectMobileParams {
    * already.
    */
   account_id?: string;
-  /** A name for the account, for yourselves. */
+  /** A name for the account, for yourselves. Left out, an account that is connected already keeps its own. */
   label?: string;
-  /** Up to 16 names (1 to 40 characters) and values (up to 500) of your own. */
+  /**
+   * Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected
+   * already keeps its own.
+   */
   metadata?: Record<string, string>;
-  /** The region by which all of the account's traffic leaves. Left out, us, or that of the account to reconnect. */
+  /**
+   * The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its
+   * own, and a new one gets us.
+   */
   proxy_country?: "us" | "uk";
   /** Your own id of the creator; it stays with the account. */
   reference_id?: string;
@@ -197,13 +226,20 @@ export interface ConnectSubmitParams {
 
 /** A cookie of the platform's. */
 export interface Cookie {
+  /** Left out or null, the platform's own. */
   domain?: string;
+  /** Ignored: the platform is asked whether the session lives. */
   expires?: unknown;
+  /** True if the cookie is not for hosts below its domain. */
+  hostOnly?: boolean;
+  /** Ignored. */
   httpOnly?: boolean;
   name: string;
   path?: string;
+  /** Ignored. */
   secure?: boolean;
   value: string;
+  [member: string]: unknown;
 }
 
 /** Where a link is sent. */
@@ -224,7 +260,8 @@ export class ConnectGroup {
    *
    * Ends the attempt and destroys its secrets. Cancelling again changes nothing.
    *
-   * Needs the scope `accounts:write`.
+   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor
+   * the month, but together with its like against 60 calls a minute per organisation.
    */
   cancel(attemptId: string, options?: CallOptions): Promise<Attempt> {
     return this.transport.json<Attempt>({ method: "DELETE", path: `/v1/connect/login/${segment(attemptId)}` }, options);
@@ -298,6 +335,7 @@ export class ConnectGroup {
    *
    * Any kind of attempt, until seven days after its end. Send the ETag back in If-None-Match to get 304 while nothing
    * has changed, and `?wait=25` to have the answer held until something has. Two polls per second and attempt are free.
+   * The addresses of the creator's pages are null for a key without `accounts:write`.
    *
    * Needs the scope `accounts:read`.
    */
@@ -359,7 +397,8 @@ export class ConnectGroup {
   /**
    * List attempts.
    *
-   * The newest first. A key with `accountIds` sees those of its accounts.
+   * The newest first. A key with `accountIds` sees those of its accounts; one without `accounts:write` sees no
+   * addresses of pages.
    *
    * Needs the scope `accounts:read`.
    */
@@ -386,7 +425,8 @@ export class ConnectGroup {
   /**
    * Ways to connect.
    *
-   * What each way asks for, so that a user interface can draw itself.
+   * What each way asks for, so that a user interface can draw itself. `enabled` is false where the organisation has no
+   * platform.
    *
    * Any key may call it.
    */
@@ -521,7 +561,8 @@ export class ConnectGroup {
    * the platform has judged (`Prefer: wait=N` for another time). A wrong code gives `wrong_2fa_code_retry`; five of
    * them end the attempt.
    *
-   * Needs the scope `accounts:write`.
+   * Needs the scope `accounts:write`. It works when the quotas are used up: it counts against neither the minute nor
+   * the month, but together with its like against 60 calls a minute per organisation.
    */
   submit(attemptId: string, params?: ConnectSubmitParams, options?: WaitOptions): Promise<Attempt> {
     return this.transport.json<Attempt>(

@@ -57,7 +57,8 @@ export class KeysGroup {
    * When this has answered, no call that starts later succeeds with the key, on any server. Revoking a key again
    * changes nothing.
    *
-   * Needs the scope `me:write`.
+   * Needs the scope `me:write`. It works when the quotas are used up: it counts against neither the minute nor the
+   * month, but together with its like against 60 calls a minute per organisation.
    */
   revoke(keyId: string, options?: CallOptions): Promise<KeyRevoked> {
     return this.transport.json<KeyRevoked>({ method: "DELETE", path: `/v1/me/keys/${segment(keyId)}` }, options);

@@ -26,7 +26,7 @@ export class SdkGroup {
   /**
    * OpenAPI document.
    *
-   * This document.
+   * This document. It has an ETag.
    *
    * No key is needed.
    */

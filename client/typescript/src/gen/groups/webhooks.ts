@@ -58,8 +58,11 @@ export interface WebhooksListEventDeliveriesParams {
 
 /** What webhooks.list takes. */
 export interface WebhooksListParams {
-  /** Only webhooks in this state. */
-  state?: "failing" | "healthy" | "paused" | "disabled";
+  /**
+   * Only webhooks in this state. Lagging ones are healthy, and do not keep up; attention stands for failing, disabled
+   * and lagging.
+   */
+  state?: "failing" | "healthy" | "paused" | "disabled" | "lagging" | "attention";
   /** How many webhooks. Default: 50. */
   limit?: number;
   /** nextCursor of the page before. */
@@ -149,7 +152,8 @@ export class WebhooksGroup {
    *
    * Deliveries that wait are dropped. The events stay in the log.
    *
-   * Needs the scope `webhooks:write`.
+   * Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute nor
+   * the month, but together with its like against 60 calls a minute per organisation.
    */
   delete(accountId: string, options?: CallOptions): Promise<WebhookDeleted> {
     return this.transport.json<WebhookDeleted>(
@@ -207,7 +211,8 @@ export class WebhooksGroup {
   /**
    * List webhooks.
    *
-   * The webhooks of all accounts, and how delivery to each goes. A key that is limited to accounts sees those of these.
+   * The webhooks of all accounts, each as `GET /v1/accounts/{id}/webhook` shows it, with its account. A key that is
+   * limited to accounts sees those of these.
    *
    * Needs the scope `webhooks:read`.
    */
@@ -290,7 +295,8 @@ export class WebhooksGroup {
    * Nothing is sent until it is resumed; events gather in the log as long as the plan keeps them. Pausing again changes
    * nothing.
    *
-   * Needs the scope `webhooks:write`.
+   * Needs the scope `webhooks:write`. It works when the quotas are used up: it counts against neither the minute nor
+   * the month, but together with its like against 60 calls a minute per organisation.
    */
   pause(accountId: string, options?: CallOptions): Promise<Webhook> {
     return this.transport

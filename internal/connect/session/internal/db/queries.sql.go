@@ -377,6 +377,61 @@ func (q *Queries) Open(ctx context.Context, arg OpenParams) error {
 	return err
 }
 
+const openOfAccount = `-- name: OpenOfAccount :many
+SELECT org_id, id, token_hash, status, kinds, reference_id, label, region, account_id, return_url, allowed_origins, locale, remember, attempts, active_attempt, connected_account, created_at, updated_at, expires_at, finished_at, due_at, opened_at FROM connect_session
+WHERE org_id = $1 AND account_id = $2 AND account_id <> '' AND finished_at IS NULL AND expires_at > $3
+ORDER BY id DESC LIMIT 5
+`
+
+type OpenOfAccountParams struct {
+	OrgID     id.Org
+	AccountID string
+	After     time.Time
+}
+
+func (q *Queries) OpenOfAccount(ctx context.Context, arg OpenOfAccountParams) ([]ConnectSession, error) {
+	rows, err := q.db.Query(ctx, openOfAccount, arg.OrgID, arg.AccountID, arg.After)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ConnectSession
+	for rows.Next() {
+		var i ConnectSession
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.ID,
+			&i.TokenHash,
+			&i.Status,
+			&i.Kinds,
+			&i.ReferenceID,
+			&i.Label,
+			&i.Region,
+			&i.AccountID,
+			&i.ReturnUrl,
+			&i.AllowedOrigins,
+			&i.Locale,
+			&i.Remember,
+			&i.Attempts,
+			&i.ActiveAttempt,
+			&i.ConnectedAccount,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ExpiresAt,
+			&i.FinishedAt,
+			&i.DueAt,
+			&i.OpenedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const putPage = `-- name: PutPage :exec
 INSERT INTO connect_page (org_id, brand_light, brand_dark, scheme, allowed_origins, help_url, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7)

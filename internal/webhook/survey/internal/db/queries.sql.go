@@ -13,7 +13,7 @@ import (
 )
 
 const all = `-- name: All :many
-SELECT w.account_id, w.url, w.events, w.created_at, w.updated_at, coalesce(l.state, '')::text AS state, coalesce(l.reason, '')::text AS reason, l.fail_since, l.next_at
+SELECT w.account_id
 FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
 WHERE w.org_id = $1 AND w.account_id > $2 AND w.deleted_at IS NULL
     AND ($3::text[] IS NULL OR w.account_id = ANY ($3))
@@ -30,20 +30,8 @@ type AllParams struct {
 	MaxRows int32
 }
 
-type AllRow struct {
-	AccountID string
-	Url       string
-	Events    []string
-	CreatedAt time.Time
-	UpdatedAt time.Time
-	State     string
-	Reason    string
-	FailSince *time.Time
-	NextAt    *time.Time
-}
-
-// With an empty lane for those that are up to date.
-func (q *Queries) All(ctx context.Context, arg AllParams) ([]AllRow, error) {
+// An empty state is that of webhooks that are up to date.
+func (q *Queries) All(ctx context.Context, arg AllParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, all,
 		arg.OrgID,
 		arg.After,
@@ -56,20 +44,42 @@ func (q *Queries) All(ctx context.Context, arg AllParams) ([]AllRow, error) {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []AllRow
+	var items []string
 	for rows.Next() {
-		var i AllRow
-		if err := rows.Scan(
-			&i.AccountID,
-			&i.Url,
-			&i.Events,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.State,
-			&i.Reason,
-			&i.FailSince,
-			&i.NextAt,
-		); err != nil {
+		var account_id string
+		if err := rows.Scan(&account_id); err != nil {
+			return nil, err
+		}
+		items = append(items, account_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const behind = `-- name: Behind :many
+SELECT l.account_id, l.cursor
+FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id
+WHERE l.org_id = $1 AND l.state <> 'paused' AND l.cursor >= 0 AND w.deleted_at IS NULL
+`
+
+type BehindRow struct {
+	AccountID string
+	Cursor    int64
+}
+
+// The places of webhooks that should deliver and have not caught up. Paused ones have nothing to deliver.
+func (q *Queries) Behind(ctx context.Context, orgID id.Org) ([]BehindRow, error) {
+	rows, err := q.db.Query(ctx, behind, orgID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BehindRow
+	for rows.Next() {
+		var i BehindRow
+		if err := rows.Scan(&i.AccountID, &i.Cursor); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -154,100 +164,6 @@ func (q *Queries) Delivery(ctx context.Context, arg DeliveryParams) (WebhookDeli
 		&i.Snippet,
 	)
 	return i, err
-}
-
-const last = `-- name: Last :many
-SELECT a.account_id::text AS account_id, d.at, d.status, d.error, d.delivered
-FROM unnest($1::text[]) AS a (account_id)
-CROSS JOIN LATERAL (
-    SELECT at, status, error, delivered FROM webhook_delivery
-    WHERE webhook_delivery.org_id = $2 AND webhook_delivery.account_id = a.account_id AND webhook_delivery.at >= $3
-    ORDER BY webhook_delivery.at DESC, webhook_delivery.id DESC LIMIT 1
-) d
-`
-
-type LastParams struct {
-	Accounts []string
-	OrgID    id.Org
-	Since    time.Time
-}
-
-type LastRow struct {
-	AccountID string
-	At        time.Time
-	Status    int16
-	Error     string
-	Delivered bool
-}
-
-// The last delivery of each account. Each is one look into an index.
-func (q *Queries) Last(ctx context.Context, arg LastParams) ([]LastRow, error) {
-	rows, err := q.db.Query(ctx, last, arg.Accounts, arg.OrgID, arg.Since)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LastRow
-	for rows.Next() {
-		var i LastRow
-		if err := rows.Scan(
-			&i.AccountID,
-			&i.At,
-			&i.Status,
-			&i.Error,
-			&i.Delivered,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const lastDelivered = `-- name: LastDelivered :many
-SELECT a.account_id::text AS account_id, max(d.at)::timestamptz AS at
-FROM unnest($1::text[]) AS a (account_id)
-CROSS JOIN LATERAL (
-    SELECT at, delivered FROM webhook_delivery
-    WHERE webhook_delivery.org_id = $2 AND webhook_delivery.account_id = a.account_id AND webhook_delivery.at >= $3
-    ORDER BY webhook_delivery.at DESC, webhook_delivery.id DESC LIMIT 1000
-) d
-WHERE d.delivered GROUP BY a.account_id
-`
-
-type LastDeliveredParams struct {
-	Accounts []string
-	OrgID    id.Org
-	Since    time.Time
-}
-
-type LastDeliveredRow struct {
-	AccountID string
-	At        time.Time
-}
-
-// The last that was accepted, looked for among the last thousand.
-func (q *Queries) LastDelivered(ctx context.Context, arg LastDeliveredParams) ([]LastDeliveredRow, error) {
-	rows, err := q.db.Query(ctx, lastDelivered, arg.Accounts, arg.OrgID, arg.Since)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LastDeliveredRow
-	for rows.Next() {
-		var i LastDeliveredRow
-		if err := rows.Scan(&i.AccountID, &i.At); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const ofEvents = `-- name: OfEvents :many
@@ -415,7 +331,7 @@ func (q *Queries) States(ctx context.Context, arg StatesParams) ([]StatesRow, er
 }
 
 const troubled = `-- name: Troubled :many
-SELECT w.account_id, w.url, w.events, w.created_at, w.updated_at, l.state, l.reason, l.fail_since, l.next_at
+SELECT w.account_id
 FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id
 WHERE l.org_id = $1 AND l.account_id > $2 AND l.state = ANY ($3::text[]) AND w.deleted_at IS NULL
     AND ($4::text[] IS NULL OR l.account_id = ANY ($4))
@@ -430,20 +346,8 @@ type TroubledParams struct {
 	MaxRows int32
 }
 
-type TroubledRow struct {
-	AccountID string
-	Url       string
-	Events    []string
-	CreatedAt time.Time
-	UpdatedAt time.Time
-	State     string
-	Reason    string
-	FailSince *time.Time
-	NextAt    *time.Time
-}
-
 // All for states that only few webhooks are in: it begins with the lanes.
-func (q *Queries) Troubled(ctx context.Context, arg TroubledParams) ([]TroubledRow, error) {
+func (q *Queries) Troubled(ctx context.Context, arg TroubledParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, troubled,
 		arg.OrgID,
 		arg.After,
@@ -455,23 +359,13 @@ func (q *Queries) Troubled(ctx context.Context, arg TroubledParams) ([]TroubledR
 		return nil, err
 	}
 	defer rows.Close()
-	var items []TroubledRow
+	var items []string
 	for rows.Next() {
-		var i TroubledRow
-		if err := rows.Scan(
-			&i.AccountID,
-			&i.Url,
-			&i.Events,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.State,
-			&i.Reason,
-			&i.FailSince,
-			&i.NextAt,
-		); err != nil {
+		var account_id string
+		if err := rows.Scan(&account_id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, account_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

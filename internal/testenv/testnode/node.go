@@ -1,4 +1,6 @@
-package testenv
+// Package testnode gives tests nodes of the product: in the test's process or as processes, their operators and browsers, and
+// scripts of requests and the answers that they must have.
+package testnode
 
 import (
 	"bytes"
@@ -12,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/app"
 	"github.com/stagedoor/stagedoor/internal/config"
 	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
 )
 
 var (
@@ -40,6 +44,8 @@ type Setup struct {
 	// Keyset is a file with the key that wraps all others; one of the test's own if empty.
 	Keyset                string
 	Database, Redis, NATS secret.String
+	// Roles are what the nodes do, as in STAGEDOOR_ROLES; all of api, worker and listener if empty.
+	Roles []string
 	// EventLog is jetstream or postgres. It is postgres by default: nodes of different tests share a NATS server.
 	EventLog string
 	// RedisTimeout is generous by default: on a busy test machine 25 ms would make nodes decide alone now and then.
@@ -59,16 +65,19 @@ type Setup struct {
 func (s Setup) complete(t testing.TB) Setup {
 	t.Helper()
 	if s.Database.Empty() {
-		s.Database = DatabaseURL(t)
+		s.Database = testenv.DatabaseURL(t)
 	}
 	if s.Redis.Empty() {
-		s.Redis = Redis(t)
+		s.Redis = testenv.Redis(t)
 	}
 	if s.NATS.Empty() {
-		s.NATS = NATS(t)
+		s.NATS = testenv.NATS(t)
 	}
 	if s.Keyset == "" {
 		s.Keyset = filepath.Join(t.TempDir(), "keyset.json")
+	}
+	if len(s.Roles) == 0 {
+		s.Roles = []string{"api", "worker", "listener"}
 	}
 	if s.EventLog == "" {
 		s.EventLog = "postgres"
@@ -92,7 +101,7 @@ type Node struct {
 	// App is the object graph of a node in this process; nil for one that is a process.
 	App *app.Node
 	// Process is nil for a node in this process.
-	Process *Process
+	Process *testenv.Process
 }
 
 // Nodes runs n nodes on the same engines, in this process but with nothing shared between them.
@@ -108,12 +117,13 @@ func Nodes(t testing.TB, n int, s Setup) []*Node {
 
 func inProcess(t testing.TB, i int, s Setup) *Node {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	if s.Log != nil {
-		log = slog.New(slog.NewJSONHandler(s.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	level := slog.LevelDebug
+	if s.Log == nil {
+		s.Log, level = newTroubles(t), slog.LevelWarn
 	}
+	log := slog.New(slog.NewJSONHandler(s.Log, &slog.HandlerOptions{Level: level}))
 	node, err := app.NewNode(t.Context(), config.Config{
-		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: []string{"api", "worker", "listener"}, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
+		Database: s.Database, Redis: s.Redis, NATS: s.NATS, Roles: s.Roles, EventLog: s.EventLog, Node: fmt.Sprint("node-", i+1),
 		Listen: "127.0.0.1:0", InternalListen: "127.0.0.1:0", PublicURL: s.PublicURL, AdminToken: secret.New(AdminToken),
 		IPHashKey: secret.New(ipHashKey), Dev: true, MaxConns: 8, RedisTimeout: s.RedisTimeout, DrainDelay: s.DrainDelay, OTLPEndpoint: s.OTLP,
 		Egress: s.Egress, EgressMaxIdle: 100, KMS: "local:" + s.Keyset, SandboxURL: s.Sandbox,
@@ -138,6 +148,36 @@ func inProcess(t testing.TB, i int, s Setup) *Node {
 	return &Node{URL: "http://" + listeners.Public.Addr().String(), Internal: "http://" + listeners.Internal.Addr().String(), App: node}
 }
 
+// troubles keeps the newest lines of a node's log, and shows them if the test fails.
+type troubles struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func newTroubles(t testing.TB) *troubles {
+	t.Helper()
+	w := &troubles{}
+	t.Cleanup(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if t.Failed() && len(w.lines) > 0 {
+			t.Logf("the last warnings of the node:\n%s", strings.Join(w.lines, ""))
+		}
+	})
+	return w
+}
+
+// Write implements io.Writer for a handler that writes a line at a time.
+func (w *troubles) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.lines) == 100 {
+		w.lines = w.lines[1:]
+	}
+	w.lines = append(w.lines, string(line))
+	return len(line), nil
+}
+
 // Processes runs n nodes as processes of the built server.
 func Processes(t testing.TB, n int, s Setup) []*Node {
 	t.Helper()
@@ -145,9 +185,9 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 	binary := build(t)
 	nodes := make([]*Node, n)
 	for i := range nodes {
-		public, internal := freePort(t), freePort(t)
+		public, internal := testenv.FreePort(t), testenv.FreePort(t)
 		node := &Node{URL: "http://" + public, Internal: "http://" + internal}
-		node.Process = startProcess(t, internal, func() *exec.Cmd {
+		node.Process = testenv.StartProcess(t, internal, func() *exec.Cmd {
 			args := append(slices.Clone(s.Wrap), binary, "serve")
 			cmd := exec.Command(args[0], args[1:]...)
 			cmd.Env = []string{
@@ -157,7 +197,7 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 				"STAGEDOOR_NODE=" + fmt.Sprint("node-", i+1), "STAGEDOOR_REDIS_TIMEOUT=" + s.RedisTimeout.String(),
 				"STAGEDOOR_DRAIN_DELAY=" + s.DrainDelay.String(), "STAGEDOOR_DATABASE_MAX_CONNS=8", "STAGEDOOR_LOG_FORMAT=json",
 				"STAGEDOOR_KMS=local:" + s.Keyset, "STAGEDOOR_SANDBOX_URL=" + s.Sandbox, "STAGEDOOR_EGRESS=" + s.Egress.Reveal(),
-				"STAGEDOOR_EVENT_LOG=" + s.EventLog,
+				"STAGEDOOR_EVENT_LOG=" + s.EventLog, "STAGEDOOR_ROLES=" + strings.Join(s.Roles, ","),
 			}
 			cmd.Env = append(cmd.Env, s.Env...)
 			out := s.Log
@@ -175,7 +215,7 @@ func Processes(t testing.TB, n int, s Setup) []*Node {
 
 func (n *Node) awaitReady(t testing.TB) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		if r, err := Do(t.Context(), http.MethodGet, n.Internal+"/readyz", "", nil); err == nil && r.Status == http.StatusOK {
 			return
@@ -213,8 +253,8 @@ func (r Reply) Code() string {
 	return code
 }
 
-// client keeps connections, like a customer's would.
-var client = &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 1024}
+// client keeps connections, like a customer's would. It asks for compressed answers only where a test does.
+var client = &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 1024, DisableCompression: true}
 
 // Do makes one request. A nil body sends none.
 func Do(ctx context.Context, method, url, key string, body any) (Reply, error) {
@@ -308,19 +348,31 @@ func (n *Node) Mint(t testing.TB, key string, scopes ...string) Org {
 	return Org{Key: made["key"].(string), KeyID: made["id"].(string)}
 }
 
-// Path finds a file of the repository.
-func Path(t testing.TB, parts ...string) string {
-	t.Helper()
-	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(append([]string{root}, parts...)...)
-}
-
 // Restart starts a process again that has ended, and waits until it is ready.
 func (n *Node) Restart(t testing.TB) {
 	t.Helper()
 	n.Process.Start()
 	n.awaitReady(t)
+}
+
+// build compiles stagedoord once per test process.
+func build(t testing.TB) string {
+	t.Helper()
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Beside the tools, where Go's cache makes the second build a matter of a second.
+	path := filepath.Join(root, ".dev", "test", "stagedoord")
+	buildOnce.Do(func() {
+		cmd := exec.CommandContext(context.Background(), "go", "build", "-o", path, "./cmd/stagedoord")
+		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			buildErr = fmt.Errorf("build stagedoord: %w\n%s", err, out)
+		}
+	})
+	if buildErr != nil {
+		t.Fatal(buildErr)
+	}
+	return path
 }

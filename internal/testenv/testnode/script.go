@@ -1,4 +1,4 @@
-package testenv
+package testnode
 
 import (
 	"encoding/json"
@@ -18,6 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/member"
 	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/stamp/stamptest"
 )
 
 // script is a text file that shows calls and what must be answered to them:
@@ -297,6 +298,7 @@ func (r *run) step(s *step) {
 		r.Fatalf("%s:%d: %s %s: %v", r.script.path, s.line, s.method, s.target, err)
 	}
 	faults := append(r.judge(s, want, reply), r.documents[s.at].judge(req, reply)...)
+	faults = append(faults, stamptest.Loose(reply.Body)...)
 	body, _ := decode(string(reply.Body))
 	for _, k := range s.keep {
 		value := part(body, k[1])

@@ -1,0 +1,35 @@
+package events_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/problem"
+)
+
+// Nothing is sent on a stream that is open when its org is suspended, nor in the answer to a pull that waits: both end with the problem.
+func TestStreamsOfASuspendedOrgEndWithoutAnEvent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	s, _ := r.open(t, path(r.mine), "mine")
+	r.Add(r.org("mine"), string(r.mine), true, "message")
+	if got := s.next(t); got.name != "message" {
+		t.Fatalf("%+v", got)
+	}
+	suspended := func(context.Context, id.Org) error { return problem.OrgSuspended.New("The organisation is suspended.") }
+	r.permit.Store(&suspended)
+	r.Add(r.org("mine"), string(r.mine), true, "message")
+	if got := s.next(t); got.name != "problem" || !strings.Contains(got.data, "org-suspended") {
+		t.Errorf("%+v", got)
+	}
+	for _, wait := range []string{"", "&wait=1"} {
+		for _, after := range []string{"00000000000000", "00000000000002"} {
+			got := r.call(t, "GET", path(r.mine)+"?after="+after+wait, "mine", "Accept", "application/json")
+			if got.status != 403 || !strings.Contains(got.body, "org-suspended") {
+				t.Errorf("%+v", got)
+			}
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+)
+
+// connectWays connects one creator in each way that there is, and returns the accounts by way.
+func connectWays(t *testing.T, n *testnode.Node, o testnode.Org) map[string]string {
+	t.Helper()
+	session := func(login string) map[string]any {
+		r := n.Call(t, http.MethodPost, "/v1/sandbox/session", o.Key, map[string]any{"login": login})
+		if r.Status != http.StatusOK {
+			t.Fatalf("open a session: %d %s", r.Status, r.Body)
+		}
+		return r.JSON()
+	}
+	login := func() string { return "ok+" + random(t) + "@sandbox.test" }
+	again := login()
+	accounts := map[string]string{}
+	for _, way := range []struct {
+		name, path string
+		body       map[string]any
+	}{
+		{"password", "/v1/connect/login", map[string]any{"email": login(), "password": "good"}},
+		{"cookie", "/v1/connect/cookie", bodies["connectCookie"](session(login()))},
+		{"curl", "/v1/connect/curl", bodies["connectCurl"](session(login()))},
+		{"qr", "/v1/connect/mobile", map[string]any{}},
+		{"first of two", "/v1/connect/login", map[string]any{"email": again, "password": "good"}},
+		{"reconnect", "/v1/connect/cookie", bodies["connectCookie"](session(again))},
+	} {
+		r := held(t, n, o.Key, way.path, way.body)
+		if way.name == "qr" {
+			attempt, _ := r.JSON()["attempt_id"].(string)
+			r = held(t, n, o.Key, "/v1/sandbox/attempts/"+attempt+"/advance", map[string]any{"to": "approve"})
+		}
+		for r.Status < 300 && r.JSON()["state"] == "pending" {
+			r = n.Call(t, http.MethodGet, "/v1/connect/login/"+r.JSON()["attempt_id"].(string)+"?wait=20", o.Key, nil)
+		}
+		account, _ := r.JSON()["account_id"].(string)
+		if account == "" || r.JSON()["state"] != "completed_success" {
+			t.Fatalf("%s: %d %s", way.name, r.Status, r.Body)
+		}
+		accounts[way.name] = account
+		send(t, n, o, account, way.name)
+	}
+	if accounts["first of two"] != accounts["reconnect"] {
+		t.Fatal("the same creator was connected twice and is two accounts")
+	}
+	return accounts
+}
+
+// send sends a message from an account to its first fan.
+func send(t *testing.T, n *testnode.Node, o testnode.Org, account, text string) {
+	t.Helper()
+	var read struct{ Account struct{ OfUserID string } }
+	r := n.Call(t, http.MethodGet, "/v1/accounts/"+account, o.Key, nil)
+	if err := json.Unmarshal(r.Body, &read); err != nil || read.Account.OfUserID == "" {
+		t.Fatalf("read the account: %d %s", r.Status, r.Body)
+	}
+	r = n.Call(t, http.MethodPost, "/v1/accounts/"+account+"/messages/send", o.Key, map[string]any{"chatId": read.Account.OfUserID + "0000000001", "text": text})
+	if r.Status != http.StatusOK {
+		t.Fatalf("send %q: %d %s", text, r.Status, r.Body)
+	}
+}
+
+// logged reads the account's log from its beginning until it has an event of the kind with the text in it, and fails the test if none comes.
+func logged(t *testing.T, n *testnode.Node, o testnode.Org, account, kind, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	req := withHeader(t, http.MethodGet, n.URL+"/v1/accounts/"+account+"/events?last_event_id=0", o.Key, nil, "Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(req.WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var kinds []string
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		var e struct {
+			Event string
+			Data  json.RawMessage
+		}
+		line, found := strings.CutPrefix(lines.Text(), "data: ")
+		if !found || json.Unmarshal([]byte(line), &e) != nil || e.Event == "" {
+			continue
+		}
+		if kinds = append(kinds, e.Event); kinds[0] != "account.connected" {
+			t.Fatalf("the first event of %s is %s", account, kinds[0])
+		}
+		if e.Event == kind && contains(e.Data, text) {
+			return
+		}
+	}
+	t.Errorf("%s %q is not in the log of %s: %d %v", kind, text, account, resp.StatusCode, kinds)
+}
+
+// contains says whether a text is a value somewhere in a document.
+func contains(document json.RawMessage, text string) bool {
+	var walk func(any) bool
+	walk = func(v any) bool {
+		switch v := v.(type) {
+		case string:
+			return v == text || v == "<p>"+text+"</p>"
+		case []any:
+			for _, one := range v {
+				if walk(one) {
+					return true
+				}
+			}
+		case map[string]any:
+			for _, one := range v {
+				if walk(one) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	var v any
+	return json.Unmarshal(document, &v) == nil && walk(v)
+}
+
+// An event that happens after an attempt has answered completed_success is in the account's log, in whichever way the account was connected,
+// although its listener starts later and on another node: as it is when the node that connected it dies before its listener starts.
+func TestEventAfterSuccessIsLoggedWhenListenerStartsLate(t *testing.T) {
+	t.Parallel()
+	setup := withSandbox(t)
+	setup.Database, setup.Keyset, setup.Roles = testenv.DatabaseURL(t), filepath.Join(t.TempDir(), "keyset.json"), []string{"api", "worker"}
+	deaf := testnode.Nodes(t, 1, setup)[0]
+	o := deaf.NewOrg(t, nil)
+	accounts := connectWays(t, deaf, o)
+	setup.Roles = []string{"api", "listener"}
+	testnode.Nodes(t, 1, setup)
+	for way, account := range accounts {
+		logged(t, deaf, o, account, "messageSent", way)
+	}
+}
+
+// The same with one node that does everything, for what a caller does and for what the sandbox makes happen. Nothing of it waits for the listener.
+func TestEventAfterSuccessIsLogged(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, withSandbox(t))[0]
+	o := node.NewOrg(t, nil)
+	for way, account := range connectWays(t, node, o) {
+		logged(t, node, o, account, "messageSent", way)
+	}
+	for n := range 5 {
+		for path, body := range map[string]map[string]any{
+			"fire_event": {"event": "message", "data": map[string]any{"text": fmt.Sprint("fired ", n)}},
+			"act":        {"do": "message", "text": fmt.Sprint("fired ", n)},
+		} {
+			account := connected(t, node, o)
+			if r := node.Call(t, http.MethodPost, "/v1/sandbox/accounts/"+account+"/"+path, o.Key, body); r.Status != http.StatusAccepted {
+				t.Fatalf("%s: %d %s", path, r.Status, r.Body)
+			}
+			logged(t, node, o, account, "message", fmt.Sprint("fired ", n))
+		}
+	}
+}
+
+// A sign-in has just read the creator's profile, so nobody reads it again while the account becomes active. A fault that is ordered for one
+// call right after connecting is still there for the caller's.
+func TestNewAccountIsNotProbedAfterItsSignIn(t *testing.T) {
+	t.Parallel()
+	setup := withSandbox(t)
+	node := testnode.Nodes(t, 1, setup)[0]
+	o := node.NewOrg(t, nil)
+	login := "ok+" + random(t) + "@sandbox.test"
+	account, _ := held(t, node, o.Key, "/v1/connect/login", map[string]any{"email": login, "password": "good"}).JSON()["account_id"].(string)
+	fault := node.Call(t, http.MethodPost, "/v1/sandbox/accounts/"+account+"/fault", o.Key, map[string]any{"kind": "error", "value": http.StatusConflict, "count": 1})
+	if fault.Status != http.StatusAccepted {
+		t.Fatalf("order a fault: %d %s", fault.Status, fault.Body)
+	}
+	logged(t, node, o, account, "account.connected", "active")
+	r, err := testnode.Do(t.Context(), http.MethodGet, setup.Sandbox+"/control/requests?login="+url.QueryEscape(login), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(r.Body), `/me"`); n != 1 {
+		t.Errorf("the profile was read %d times: %s", n, r.Body)
+	}
+	for _, want := range []bool{false, true} {
+		if r := node.Call(t, http.MethodGet, "/v1/accounts/"+account+"/me", o.Key, nil); r.Status == http.StatusOK != want {
+			t.Errorf("the profile: %d %s", r.Status, r.Body)
+		}
+	}
+}

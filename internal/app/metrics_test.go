@@ -1,0 +1,135 @@
+package app_test
+
+import (
+	"io/fs"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stagedoor/stagedoor"
+	"github.com/stagedoor/stagedoor/docs"
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/listen"
+	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+)
+
+// A node alone holds every slot of every kind of work, and operators can see that it does.
+func TestMetricsShowTheLeasesOfEveryKind(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
+	for kind, slots := range map[string]int{"listen": listen.Slots, "ingest": event.Buckets} {
+		want := regexp.MustCompile(`(?m)^stagedoor_lease_slots_held\{kind="` + kind + `"\} (\d+)$`)
+		for deadline := time.Now().Add(2 * time.Minute); ; {
+			metrics := string(node.Operate(t, http.MethodGet, "/metrics", nil).Body)
+			found := want.FindStringSubmatch(metrics)
+			if found == nil {
+				t.Errorf("there is no stagedoor_lease_slots_held of kind %s", kind)
+				break
+			}
+			if found[1] == strconv.Itoa(slots) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("%s; want %d", found[0], slots)
+				break
+			}
+			<-time.After(20 * time.Millisecond)
+		}
+	}
+}
+
+var (
+	described  = regexp.MustCompile(`fqName: "(\w+)".*constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}`)
+	constLabel = regexp.MustCompile(`(\w+)="`)
+	labelName  = regexp.MustCompile(`\w+`)
+	// mentioned is a metric in a document, with what is before it and the labels after it.
+	mentioned = regexp.MustCompile(`(\^?)\b(stagedoor_[a-z_]+)(?:\{([^}]*)\})?`)
+	wantLabel = regexp.MustCompile(`(\w+)(?:\s*[=!~]+\s*"[^"]*")?`)
+)
+
+// notMetrics are other things in documents whose names begin as those of metrics do.
+var notMetrics = []string{
+	"stagedoor_restored", // the database of the drill in operations/backup-and-restore.md
+	"stagedoor_verify",   // the helper in verify/python
+}
+
+// An alarm on a metric that does not exist never goes off. Every metric in the documents must be one that a node has, with
+// these labels.
+func TestMetricsInTheDocumentsExist(t *testing.T) {
+	t.Parallel()
+	// Proxies are counted by region, so there has to be one.
+	node := testnode.Nodes(t, 1, testnode.Setup{Egress: secret.New("us=http://127.0.0.1:9")})[0]
+	labels := map[string][]string{}
+	all := make(chan *prometheus.Desc)
+	go func() {
+		defer close(all)
+		node.App.Registry().Describe(all)
+	}()
+	for d := range all {
+		m := described.FindStringSubmatch(d.String())
+		if m == nil {
+			t.Fatalf("cannot read %s", d)
+		}
+		labels[m[1]] = append(labels[m[1]], labelName.FindAllString(m[3], -1)...)
+		for _, l := range constLabel.FindAllStringSubmatch(m[2], -1) {
+			labels[m[1]] = append(labels[m[1]], l[1])
+		}
+	}
+	checked := 0
+	for _, files := range []fs.FS{docs.Files, stagedoor.Files} {
+		err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".md") || path == "CHANGELOG.md" {
+				return err
+			}
+			text, err := fs.ReadFile(files, path)
+			if err != nil {
+				return err
+			}
+			for _, m := range mentioned.FindAllStringSubmatch(string(text), -1) {
+				if slices.Contains(notMetrics, m[2]) {
+					continue
+				}
+				checked++
+				if m[1] == "^" { // the beginning of several, for grep
+					if !hasPrefix(labels, m[2]) {
+						t.Errorf("%s: no metric begins with %s", path, m[2])
+					}
+					continue
+				}
+				has, ok := labels[m[2]]
+				if !ok {
+					t.Errorf("%s: there is no metric %s", path, m[2])
+					continue
+				}
+				for _, l := range wantLabel.FindAllStringSubmatch(m[3], -1) {
+					if !slices.Contains(has, l[1]) {
+						t.Errorf("%s: %s has no label %s, only %v", path, m[2], l[1], has)
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if checked < 50 {
+		t.Errorf("only %d metrics were found in the documents", checked)
+	}
+}
+
+func hasPrefix(metrics map[string][]string, prefix string) bool {
+	for name := range metrics {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,30 @@
+package terminal
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// Mute stops showing what is typed.
+func Mute(file *os.File) (restore func(), err error) {
+	console := windows.Handle(file.Fd())
+	var before uint32
+	if err := windows.GetConsoleMode(console, &before); err != nil {
+		return nil, err
+	}
+	if err := windows.SetConsoleMode(console, before&^windows.ENABLE_ECHO_INPUT); err != nil {
+		return nil, err
+	}
+	return func() { _ = windows.SetConsoleMode(console, before) }, nil
+}
+
+// Keys is not to be had: a console's read cannot be broken off.
+func Keys(*os.File) (restore func(), err error) { return nil, errors.ErrUnsupported }
+
+// Shows says whether what is typed is shown.
+func Shows(file *os.File) bool {
+	var mode uint32
+	return windows.GetConsoleMode(windows.Handle(file.Fd()), &mode) == nil && mode&windows.ENABLE_ECHO_INPUT != 0
+}

@@ -1,0 +1,104 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/binary"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/secret"
+)
+
+// A reconnect link is part of every answer that an account needs its creator, so making one costs no more than a hash. It leads to a
+// session only when the creator sends the form behind it, and then to the one that is open already, if there is one.
+
+const (
+	reconnectPrefix  = "rcn_"
+	reconnectPurpose = "reconnect link"
+	sessionPurpose   = "reconnect session"
+	// linkDays is until the end of which day a link works, counted from the one on which it was made: for 24 to 48 hours. All links
+	// of an account that were made on one day are the same.
+	linkDays = 2
+	day      = 24 * time.Hour
+	// ReconnectLife is how long a session to connect an account again is open.
+	ReconnectLife = day
+	// reusable is how much of its time a session must have left to be used for another visit.
+	reusable = 10 * time.Minute
+)
+
+// MakeReconnect is the token of a page on which an account is connected again.
+func (l *Links) MakeReconnect(ctx context.Context, org id.Org, account id.Account, now time.Time) (secret.String, error) {
+	end := binary.BigEndian.AppendUint32(nil, uint32(now.UTC().Unix()/int64(day.Seconds())+linkDays))
+	sum, err := l.sum(ctx, reconnectPurpose, reconnectText(org, account, end))
+	if err != nil {
+		return secret.String{}, err
+	}
+	return secret.New(reconnectPrefix + names(org, account) + base64.RawURLEncoding.EncodeToString(append(end, sum...))), nil
+}
+
+// ReadReconnect says which account a token connects again. One that is too old, or that we did not make, is not found.
+func (l *Links) ReadReconnect(ctx context.Context, token string, now time.Time) (id.Org, id.Account, error) {
+	org, account, given, err := parse(token, reconnectPrefix)
+	if err != nil || len(given) < 4 {
+		return "", "", noLink()
+	}
+	end := given[:4]
+	sum, err := l.sum(ctx, reconnectPurpose, reconnectText(org, account, end))
+	if err != nil {
+		return "", "", err
+	}
+	if !hmac.Equal(sum, given[4:]) || now.UTC().Unix()/int64(day.Seconds()) >= int64(binary.BigEndian.Uint32(end)) {
+		return "", "", noLink()
+	}
+	return org, account, nil
+}
+
+func reconnectText(org id.Org, account id.Account, end []byte) string {
+	return string(org) + " " + string(account) + " " + string(end)
+}
+
+// Reconnecting is the session in which a creator connects an account again: one that is open, or a new one.
+func (s *Sessions) Reconnecting(ctx context.Context, by audit.By, o org.Org, account id.Account) (Session, secret.String, error) {
+	open, err := openOfAccount(ctx, s.DB.Pool(), o.ID, account, s.Now().Add(reusable))
+	if err != nil {
+		return Session{}, secret.String{}, err
+	}
+	for _, one := range open {
+		// Only what was made here has a token that can be made again.
+		token, err := s.reconnectToken(ctx, o.ID, one.ID)
+		if err != nil {
+			return Session{}, secret.String{}, err
+		}
+		if bytes.Equal(one.hash, hashToken(token.Reveal())) && len(one.Attempts) < maxAttempts {
+			return one, token, nil
+		}
+	}
+	at := id.New[id.Session]()
+	token, err := s.reconnectToken(ctx, o.ID, at)
+	if err != nil {
+		return Session{}, secret.String{}, err
+	}
+	made, err := s.create(ctx, by, o, at, token, ReconnectDraft(account))
+	return made, token, err
+}
+
+// ReconnectDraft is a session to connect an account again.
+func ReconnectDraft(account id.Account) Draft {
+	return Draft{Account: account, ExpiresIn: ReconnectLife}
+}
+
+// Preview is what such a session looks like before there is one.
+func Preview(org id.Org, account id.Account) Session {
+	d := ReconnectDraft(account).withDefaults()
+	return Session{Org: org, Account: account, Status: Open, Kinds: d.Kinds, Remember: d.Remember}
+}
+
+func (s *Sessions) reconnectToken(ctx context.Context, org id.Org, at id.Session) (secret.String, error) {
+	sum, err := keyedHash(ctx, s.Keys, sessionPurpose, string(org)+" "+string(at))
+	return secret.New(tokenPrefix + base64.RawURLEncoding.EncodeToString(sum)), err
+}

@@ -1,0 +1,64 @@
+package event
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/stagedoor/stagedoor/internal/event/internal/db"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+)
+
+// purgeBatch is how many events one transaction empties.
+const purgeBatch = 500
+
+// Purge empties the events of a deleted account, oldest first: their ids, kinds, times and places stay. It empties about as many as most
+// says and reports whether all are; the next call goes on from there. From its first call on, records of the account's that are still in
+// the log are dropped.
+func (s *Store) Purge(ctx context.Context, org id.Org, account id.Account, sandbox bool, most int) (done bool, err error) {
+	source := string(account)
+	began, err := db.New(s.DB.Pool()).BeginPurge(ctx, db.BeginPurgeParams{OrgID: org, Source: source, Bucket: int16(Bucket(source)), At: s.Now()})
+	if err != nil {
+		return false, fmt.Errorf("begin to purge the events of %s: %w", account, err)
+	}
+	after := began.Int64
+	for purged := 0; ; {
+		rows, err := db.New(s.DB.Pool()).ToPurge(ctx, db.ToPurgeParams{OrgID: org, Source: source, After: after, MaxRows: purgeBatch})
+		if err != nil {
+			return false, fmt.Errorf("read the events of %s to purge: %w", account, err)
+		}
+		if len(rows) == 0 {
+			return true, nil
+		}
+		if purged >= most {
+			return false, nil
+		}
+		after = rows[len(rows)-1].Seq
+		if err := s.purge(ctx, org, source, sandbox, rows, after); err != nil {
+			return false, err
+		}
+		purged += len(rows)
+	}
+}
+
+func (s *Store) purge(ctx context.Context, org id.Org, source string, sandbox bool, rows []db.ToPurgeRow, upTo int64) error {
+	p := db.PurgeEventsParams{OrgID: org, Source: source}
+	for _, row := range rows {
+		p.Seqs, p.Ats = append(p.Seqs, row.Seq), append(p.Ats, row.At)
+		p.Bodies = append(p.Bodies, AppendEnvelope(nil, &Envelope{
+			ID: id.Event(row.ID), Kind: row.Kind, Account: source, At: row.At, Seq: row.Seq, Meta: Meta{Sandbox: sandbox, Purged: true},
+		}))
+	}
+	return s.DB.Tx(ctx, func(tx postgres.Tx) error {
+		q := db.New(tx)
+		if err := q.PurgeEvents(ctx, p); err != nil {
+			return fmt.Errorf("purge events of %s: %w", source, err)
+		}
+		if err := q.MovePurge(ctx, db.MovePurgeParams{OrgID: org, Source: source, PurgedSeq: pgtype.Int8{Int64: upTo, Valid: true}}); err != nil {
+			return fmt.Errorf("note how far the events of %s are purged: %w", source, err)
+		}
+		return nil
+	})
+}

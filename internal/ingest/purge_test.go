@@ -1,0 +1,92 @@
+package ingest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/outbox"
+	"github.com/stagedoor/stagedoor/internal/postgres"
+)
+
+// What the events of a deleted account said is gone, in as many steps as it takes; ids, kinds, times and places stay. Records that were
+// still in the log bring nothing back, on a node that knew the account before as on any other, and the last event is told in full.
+func TestPurgedAccountKeepsOnlyThatItsEventsHappened(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, other := id.New[id.Account](), string(id.New[id.Account]())
+	source := string(a)
+	stop := r.node(1, event.Bucket(source), event.Bucket(other))
+	defer func() { stop() }()
+	const n = 1200 // more than one batch
+	var records []*event.Record
+	for i := range n {
+		records = append(records, r.record(source, i+1))
+	}
+	r.publish("1", records...)
+	before := r.await(source, n)
+	done, err := r.store.Purge(t.Context(), r.org, a, true, 1)
+	r.must(err)
+	if done {
+		t.Fatal("all was purged at once")
+	}
+	for !done {
+		done, err = r.store.Purge(t.Context(), r.org, a, true, 500)
+		r.must(err)
+	}
+
+	r.publish("2", r.record(source, n+1), r.record(source, n+2))
+	r.publish("3", r.record(other, 1))
+	contiguous(t, r.await(other, 1), count(1, 1))
+	stop()
+	stop = r.node(2, event.Bucket(source), event.Bucket(other))
+	r.publish("4", r.record(source, n+3))
+	r.publish("5", r.record(other, 2))
+	r.await(other, 2)
+	for _, kind := range []string{"account.updated", event.KindDisconnected} {
+		r.must(r.db.Tx(t.Context(), func(tx postgres.Tx) error {
+			return r.outbox.Add(t.Context(), tx, outbox.Event{Org: r.org, Account: a, Kind: kind, OfUserID: "7", Data: map[string]string{"label": "Luna"}})
+		}))
+	}
+	after := r.await(source, n+2)
+	if len(after) != n+2 {
+		t.Fatalf("%d events, want %d", len(after), n+2)
+	}
+	for i, e := range after {
+		last := i == n+1
+		var body struct {
+			ID, Event, AccountID, TS string
+			Data                     json.RawMessage
+			Meta                     struct {
+				Seq      int64
+				OfUserID *string
+				Sandbox  bool
+				Purged   bool
+			}
+		}
+		if err := json.Unmarshal(e.Body, &body); err != nil {
+			t.Fatalf("%s: %v", e.Body, err)
+		}
+		if i < n && (e.ID != before[i].ID || !e.At.Equal(before[i].At) || e.Kind != before[i].Kind) {
+			t.Fatalf("%+v was %+v", e, before[i])
+		}
+		if body.ID != string(e.ID) || body.Event != e.Kind || body.AccountID != source || body.TS == "" || body.Meta.Seq != int64(i+1) || !body.Meta.Sandbox {
+			t.Fatalf("%s", e.Body)
+		}
+		if empty := bytes.Equal(body.Data, []byte("null")) && body.Meta.Purged && body.Meta.OfUserID == nil; empty == last {
+			t.Fatalf("%s", e.Body)
+		}
+	}
+	var marks, watermarks int
+	r.must(r.db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM event WHERE source = $1 AND upstream_id <> ''),
+		(SELECT count(*) FROM event_source WHERE source = $1 AND watermark IS NOT NULL)`, source).Scan(&marks, &watermarks))
+	if marks+watermarks != 0 {
+		t.Errorf("%d ids of the platform's and %d watermarks are left", marks, watermarks)
+	}
+	kept, err := r.store.After(t.Context(), r.org, other, 0, now().Add(-time.Hour), 10)
+	r.must(err)
+	contiguous(t, kept, count(1, 2))
+}

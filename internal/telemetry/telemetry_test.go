@@ -1,0 +1,36 @@
+package telemetry_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/telemetry"
+)
+
+// The address is used as it is. What else the OpenTelemetry variables say, such as the headers that a collector wants
+// for authentication, comes from the environment.
+func TestTracesArePostedToTheAddressWithTheHeadersOfTheEnvironment(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20opensesame,x-tenant=ops")
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // not the address that counts
+	got := make(chan *http.Request, 10)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r }))
+	defer collector.Close()
+
+	provider, err := telemetry.Tracer(t.Context(), collector.URL+"/otlp/v1/traces", "node-1", "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, span := provider.Tracer("test").Start(t.Context(), "request")
+	span.End()
+	if err := provider.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := <-got
+	if r.Method != http.MethodPost || r.URL.Path != "/otlp/v1/traces" {
+		t.Errorf("%s %s", r.Method, r.URL)
+	}
+	if r.Header.Get("Authorization") != "Bearer opensesame" || r.Header.Get("X-Tenant") != "ops" {
+		t.Errorf("the headers of the environment are missing: %v", r.Header)
+	}
+}

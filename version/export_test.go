@@ -1,0 +1,4 @@
+package version
+
+// Read is read, for tests.
+var Read = read
