@@ -75,6 +75,8 @@ port_owners() {
     *) echo '?' ;;
   esac
 }
+# A port that nothing listens on.
+free_port() { node -e 'const s = require("node:net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })'; }
 port_free() { [ -z "$(port_owners "$1")" ]; }
 owns_port() { port_owners "$2" | grep -qx "$1"; } # PID PORT
 
@@ -198,4 +200,14 @@ free_port_offset() {
     return
   done
   die "every port range this script tries is taken; stop the other clones' systems: make down, in each"
+}
+
+# --- organisations of a running system ------------------------------------------
+
+# new_sandbox_org NAME: makes an organisation and prints its key. Checks that run at the same time have one each, so that
+# none meets another's accounts or limits. Needs the variables of .dev/env.
+new_sandbox_org() {
+  printf '{"name":"%s","plan":"growth","environment":"sandbox","contactEmail":"checks@example.com"}' "$1" |
+    curl -fsS --noproxy '*' -m 10 -H "Authorization: Bearer $STAGEDOOR_ADMIN_TOKEN" -H 'Content-Type: application/json' -d @- "$STAGEDOOR_INTERNAL_URL/admin/v1/orgs" |
+    grep -o 'sd_sandbox_[0-9A-Za-z]*' | head -n 1
 }
