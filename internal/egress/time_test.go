@@ -70,6 +70,8 @@ func newStill(t *testing.T, regions string, handler http.HandlerFunc, check ...s
 		s.Close()
 		s.pipes.close()
 		_ = server.Close()
+		// net/http does not stop a dial whose call was given up; it ends at its own limit. No time passes once the test is over.
+		time.Sleep(time.Minute)
 	})
 	return s
 }
