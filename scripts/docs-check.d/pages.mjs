@@ -64,6 +64,8 @@ async function look(page, pathname) {
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     if (wide > 0) fault(pathname, `scrolls sideways by ${wide} px at ${width} px`);
   }
+  // Two frames: in the first the page is laid out, in the second it has changed what depends on sizes.
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done()))));
   if (full) await page.screenshot({ path: path.join(pictures, `${nameOf(pathname)}-1360.png`) });
   await judge(page, pathname, "light", { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] });
   await page.emulateMedia({ colorScheme: "dark" });

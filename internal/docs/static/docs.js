@@ -57,13 +57,16 @@
     for (const input of document.querySelectorAll('.tabs input')) if (input.value === language) input.checked = true
   }
 
-  // What does not scroll needs no place in the order of the Tab key.
-  const boxes = []
-  const reach = () => {
-    for (const box of boxes) {
+  // Only a box that scrolls takes part in the order of the Tab key. Its size changes with the window and when its tab is
+  // shown, and what is in it becomes wider when the fonts arrive.
+  const orderTabs = (boxes) => {
+    const update = (box) => {
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0
       else box.removeAttribute('tabindex')
     }
+    const sizes = new ResizeObserver((changes) => changes.forEach((c) => update(c.target)))
+    boxes.forEach((box) => sizes.observe(box))
+    document.fonts.ready.then(() => boxes.forEach(update))
   }
 
   document.addEventListener('DOMContentLoaded', () => {
@@ -80,11 +83,8 @@
       show(e.target.value)
       remember('docs.language', e.target.value)
       scrollBy(0, e.target.getBoundingClientRect().top - before)
-      reach()
     })
-    boxes.push(...document.querySelectorAll('pre[tabindex], .table[tabindex]'))
-    reach()
-    addEventListener('resize', reach)
+    orderTabs(document.querySelectorAll('pre[tabindex], .table[tabindex]'))
     addEventListener('keydown', (e) => {
       if (e.key === '/' && !e.target.closest('input, textarea') && !e.ctrlKey && !e.metaKey) {
         e.preventDefault()
