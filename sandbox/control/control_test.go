@@ -303,6 +303,19 @@ func TestCountedTroubleIsForCalls(t *testing.T) {
 	}
 }
 
+// A caller who has not seen the new token, because the answer with it was lost, is given it again and can still use the old one.
+func TestOrderedRotationWaitsUntilTheCallerHasTheNewToken(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := p.SignIn("ok@sandbox.test")
+	order(t, p, "POST", "faults", `{"scope":"ok@sandbox.test","kind":"rotate","value":1}`)
+	for n := range 4 {
+		if got := c.Do("GET", "/me", nil).Status; got != http.StatusOK {
+			t.Fatalf("call %d with the first token answers %d", n+1, got)
+		}
+	}
+}
+
 // A sign-in can be made to ask for a code, once, whatever the persona.
 func TestTheNextSignInAsksForACode(t *testing.T) {
 	t.Parallel()

@@ -137,9 +137,12 @@ func (g *Gate) Session(w http.ResponseWriter, r *http.Request) (world.Session, e
 	if r.Header.Get("X-Device") != s.Device {
 		return s, errDevice
 	}
-	if f, ordered := g.Faults.Take(s.Login, Rotate); ordered && f.Hits%max(f.Value, 1) == 0 {
-		if s, rotated = g.World.RotateSession(s); !rotated {
-			return s, ErrExpired
+	// A caller who comes with the old token has not seen the new one yet. Another rotation would end the only token it has.
+	if !rotated {
+		if f, ordered := g.Faults.Take(s.Login, Rotate); ordered && f.Hits%max(f.Value, 1) == 0 {
+			if s, rotated = g.World.RotateSession(s); !rotated {
+				return s, ErrExpired
+			}
 		}
 	}
 	if rotated {

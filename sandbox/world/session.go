@@ -116,7 +116,8 @@ func (w *World) FindSession(token string) (s Session, rotated, ok bool) {
 	return s, rotated, true
 }
 
-// RotateSession gives a session another token before its time. The one it had is good for a while.
+// RotateSession gives a session another token before its time. The one it had is good for a while. If another caller has
+// rotated it since s was read, the session keeps that token.
 func (w *World) RotateSession(s Session) (Session, bool) {
 	w.sessions.mu.Lock()
 	found := w.sessions.byToken[s.Token]
@@ -124,7 +125,9 @@ func (w *World) RotateSession(s Session) (Session, bool) {
 		w.sessions.mu.Unlock()
 		return Session{}, false
 	}
-	w.sessions.turn(found, w.Now())
+	if found.Token == s.Token {
+		w.sessions.turn(found, w.Now())
+	}
 	s = *found
 	w.sessions.mu.Unlock()
 	return s, w.saveSession(&s) == nil

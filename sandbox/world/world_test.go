@@ -336,6 +336,25 @@ func TestANewCreatorIsCheap(t *testing.T) { //nolint:paralleltest // it measures
 	}
 }
 
+// Two calls that came with the same token get the same new one: whichever answer is lost, the token they had is still good.
+func TestSessionThatTwoCallersRotateChangesOnce(t *testing.T) {
+	t.Parallel()
+	w, stop := start(t, file(t), nil)
+	defer stop()
+	s, err := w.NewSession(world.Session{Login: ada, Owner: 1, Device: "d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := w.RotateSession(s)
+	second, ok := w.RotateSession(s)
+	if !ok || first.Token == s.Token || second.Token != first.Token {
+		t.Errorf("rotated from %s to %s, then to %s", s.Token, first.Token, second.Token)
+	}
+	if _, _, ok := w.FindSession(s.Token); !ok {
+		t.Error("the first token is not good any more")
+	}
+}
+
 func TestASessionsTokenRotatesAndEnds(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
