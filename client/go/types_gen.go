@@ -628,7 +628,7 @@ type ConnectSession struct {
 	ID          string     `json:"id"`
 	Kinds       []string   `json:"kinds"`
 	Label       string     `json:"label"`
-	// When the link was first opened, by whoever or whatever; null if it never was.
+	// When the link was first opened, also by a link preview; null if it never was.
 	OpenedAt *time.Time `json:"opened_at"`
 	// The account that the link connects again; null for a new one.
 	ReconnectAccountID *string `json:"reconnect_account_id"`
@@ -766,8 +766,8 @@ type Delivery struct {
 	At time.Time `json:"at"`
 	// Which attempt it was, from 1.
 	Attempt int64 `json:"attempt"`
-	// live is the normal way, its repetitions included; retry is an event that was refused and is tried beside the order.
-	// One of live, retry, redeliver, replay, test.
+	// live is an ordinary delivery or a repetition of it; retry is an event that was refused and is retried separately, out
+	// of order. One of live, retry, redeliver, replay, test.
 	Cause string `json:"cause"`
 	// The event's place in the account's sequence; null for one that is not stored.
 	Cursor     *string `json:"cursor"`
@@ -3160,7 +3160,7 @@ type WebhookDisabledData struct {
 
 // WebhookHealth: how a webhook is doing.
 type WebhookHealth struct {
-	// How many of the account's events are behind the cursor.
+	// How many of the account's events come after the cursor.
 	Backlog int64 `json:"backlog"`
 	// The last event that is done with.
 	Cursor       string     `json:"cursor"`

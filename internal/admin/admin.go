@@ -159,8 +159,9 @@ func (o *operators) Authenticate(ctx context.Context, token string) (route.Ident
 // retryGuess is after how many seconds a source that sent too many wrong tokens has another try.
 const retryGuess = 2
 
-// guessing says that a token of a source must not be looked at: the source has sent too many wrong ones, or all sources together have and it
-// is one of them. A source that has sent none is always heard, so that an operator is not locked out by others.
+// guessing reports whether a token from a source must be refused unread: the source has sent too many wrong tokens, or all
+// sources together have and it sent some of them. A source that sent none is always served, so that others cannot lock an
+// operator out.
 func (o *operators) guessing(source string) bool {
 	return o.wrong.Spent(source) || o.across.Spent("") && !o.wrong.Unused(source)
 }

@@ -170,7 +170,7 @@ func TestEventAfterSuccessIsLogged(t *testing.T) {
 	}
 }
 
-// A sign-in has just read the creator's profile, so nobody reads it again while the account becomes active. A fault that is ordered for one
+// A sign-in has just read the creator's profile, so no probe reads it again while the account becomes active. A fault that is ordered for one
 // call right after connecting is still there for the caller's.
 func TestNewAccountIsNotProbedAfterItsSignIn(t *testing.T) {
 	t.Parallel()

@@ -220,7 +220,7 @@ func (c Config) checkAddresses() error {
 		}
 	}
 	if !origin(c.SandboxURL) {
-		bad("STAGEDOOR_SANDBOX_URL is no http or https origin: set it to something like http://127.0.0.1:18200, with nothing behind the port")
+		bad("STAGEDOOR_SANDBOX_URL is no http or https origin: set it to something like http://127.0.0.1:18200, with nothing after the port")
 	}
 	return errors.Join(out...)
 }

@@ -7,7 +7,7 @@ import (
 
 // serviceLink matches a variable, as NAME=value, that Kubernetes sets in every container for a Service named stagedoor
 // or stagedoor-… (https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables). It matches the
-// value too, so that STAGEDOOR_PORT=8080, which somebody wrote for STAGEDOOR_LISTEN, is still refused.
+// value too, so that STAGEDOOR_PORT=8080, an operator's mistake for STAGEDOOR_LISTEN, is still refused.
 var serviceLink = regexp.MustCompile(serviceLinkPattern())
 
 func serviceLinkPattern() string {

@@ -60,7 +60,7 @@ type options struct {
 	idle   bool // no worker
 	guards map[org.Environment]connect.Guard
 	slow   time.Duration
-	// beside is a node whose database and platform this one shares, and ahead how far this one's clock is ahead.
+	// beside is another node; this one shares its database and platform. ahead is how far this node's clock is ahead.
 	beside *rig
 	ahead  time.Duration
 }

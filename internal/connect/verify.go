@@ -22,8 +22,8 @@ type proof struct {
 	newest string
 }
 
-// prove asks the platform whose session it is, and for its newest event. What happens later than that, and so whatever happens once the
-// attempt has answered that it succeeded, is fetched by the account's listener, however late that starts.
+// prove asks the platform whose session it is, and for its newest event. The account's listener fetches everything that
+// happens after that event, however late it starts. So no event is lost once the attempt has reported success.
 func prove(ctx context.Context, d upstream.Driver, via upstream.Via, session upstream.Session) (proof, error) {
 	who, answer, err := d.Probe(ctx, via, session)
 	if err != nil {

@@ -155,7 +155,7 @@ func (c *Connects) shown(ctx context.Context, r record) (Attempt, error) {
 	return v, nil
 }
 
-// WithoutLinks is the attempt for a caller who may only read: whoever has a link can finish or cancel the attempt.
+// WithoutLinks returns the attempt for a caller who may only read: a link is enough to finish or cancel the attempt.
 func (a Attempt) WithoutLinks() Attempt {
 	a.PageURL, a.PhoneURL, a.EmbedURL = nil, nil, nil
 	return a

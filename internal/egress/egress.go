@@ -103,8 +103,8 @@ func New(d Deps) *Egress {
 // newTransport makes the transport of Do. A request's address is rewritten to a key that names account, region, proxy and host, which
 // is all that the dialer gets to know.
 //
-// It uses no connection twice. The standard transport notices what nobody asked for in a goroutine of its own, which may be too late:
-// then the next call gets it as its answer. Files are few and large, so that a connection of its own costs a call little.
+// It uses no connection twice. The standard transport detects unsolicited data in a goroutine of its own, possibly too
+// late: the next call would then take the data for its answer. Files are few and large, so a new connection costs little.
 func (e *Egress) newTransport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

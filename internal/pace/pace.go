@@ -32,7 +32,7 @@ func (p Pace) Take(one string) bool {
 	return p.by.GetOrMake(one, func() *rate.Limiter { return rate.NewLimiter(rate.Every(p.every), p.times) }).AllowN(p.now(), 1)
 }
 
-// Unused says whether one has done nothing lately: it has all of its bound.
+// Unused reports whether a key has used nothing lately: its bucket is full.
 func (p Pace) Unused(one string) bool {
 	l, ok := p.by.Get(one)
 	return !ok || l.TokensAt(p.now()) >= float64(p.times)

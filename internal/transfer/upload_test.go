@@ -94,7 +94,7 @@ func TestAFormIsAnUpload(t *testing.T) {
 	}
 }
 
-// The field file may come alone or before args. What args do not tell is taken from the field and from the bytes.
+// The field file may come alone or before args. What args leave out is taken from the field and from the bytes.
 func TestFormTakesTheFileInAnyOrder(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setup{})

@@ -841,7 +841,7 @@ class ConnectSession(TypedDict):
     kinds: list[str]
     label: str
     opened_at: str | None
-    """When the link was first opened, by whoever or whatever; null if it never was."""
+    """When the link was first opened, also by a link preview; null if it never was."""
     reconnect_account_id: str | None
     """The account that the link connects again; null for a new one."""
     reference_id: str | None
@@ -986,8 +986,8 @@ class Delivery(TypedDict):
     attempt: int
     """Which attempt it was, from 1."""
     cause: DeliveryCause
-    """live is the normal way, its repetitions included; retry is an event that was refused and is tried beside the
-    order.
+    """live is an ordinary delivery or a repetition of it; retry is an event that was refused and is retried separately,
+    out of order.
     """
     cursor: str | None
     """The event's place in the account's sequence; null for one that is not stored."""
@@ -3645,7 +3645,7 @@ class WebhookHealth(TypedDict):
     """How a webhook is doing."""
 
     backlog: int
-    """How many of the account's events are behind the cursor."""
+    """How many of the account's events come after the cursor."""
     cursor: str
     """The last event that is done with."""
     failingSince: str | None

@@ -71,7 +71,7 @@ type sessionBody struct {
 	Reference  *string     `json:"reference_id"`
 	Label      string      `json:"label"`
 	Reconnects *string     `json:"reconnect_account_id" doc:"The account that the link connects again; null for a new one."`
-	OpenedAt   *stamp.Time `json:"opened_at" doc:"When the link was first opened, by whoever or whatever; null if it never was."`
+	OpenedAt   *stamp.Time `json:"opened_at" doc:"When the link was first opened, also by a link preview; null if it never was."`
 	FinishedAt *stamp.Time `json:"finished_at"`
 	ExpiresAt  stamp.Time  `json:"expires_at"`
 	CreatedAt  stamp.Time  `json:"created_at"`

@@ -54,7 +54,7 @@ type deliveryBody struct {
 	Status     int        `json:"status" doc:"0 if there was no answer."`
 	Error      *string    `json:"error" enum:"destination_blocked,connect,tls,timeout,connection_broken,bad_response" doc:"Why there was no answer; null if there was one."`
 	DurationMS float64    `json:"durationMs"`
-	Cause      string     `json:"cause" enum:"live,retry,redeliver,replay,test" doc:"live is the normal way, its repetitions included; retry is an event that was refused and is tried beside the order."`
+	Cause      string     `json:"cause" enum:"live,retry,redeliver,replay,test" doc:"live is an ordinary delivery or a repetition of it; retry is an event that was refused and is retried separately, out of order."`
 	Snippet    *string    `json:"responseSnippet" doc:"The first KiB of the answer to a delivery that failed; null otherwise."`
 }
 

@@ -81,7 +81,7 @@ type healthBody struct {
 	FailingSince  *stamp.Time `json:"failingSince"`
 	NextAttemptAt *stamp.Time `json:"nextAttemptAt" doc:"When it is tried again; null unless it waits for that."`
 	LastError     *string     `json:"lastError" doc:"Why the last attempt had no answer; null if it had one."`
-	Backlog       int64       `json:"backlog" doc:"How many of the account's events are behind the cursor."`
+	Backlog       int64       `json:"backlog" doc:"How many of the account's events come after the cursor."`
 	LagSec        int64       `json:"lagSec" doc:"How old the oldest of them is, in seconds; 0 if there is none."`
 	Cursor        string      `json:"cursor" doc:"The last event that is done with."`
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // A reconnect link is part of every answer that an account needs its creator, so making one costs no more than a hash. It leads to a
-// session only when the creator sends the form behind it, and then to the one that is open already, if there is one.
+// session only when the creator submits the form on its page, and then to the open session, if there is one.
 
 const (
 	reconnectPrefix  = "rcn_"

@@ -61,7 +61,7 @@ func TestReconnectingUsesTheSessionThatIsOpen(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	account := id.New[id.Account]()
-	// A link that a key made has a token that nobody can make again.
+	// A link that a key made has a random token, which cannot be derived again.
 	if _, _, err := r.Create(t.Context(), by("connect.session"), r.org, session.Draft{Account: account}); err != nil {
 		t.Fatal(err)
 	}

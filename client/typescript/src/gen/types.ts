@@ -439,7 +439,7 @@ export interface ConnectSession {
   id: string;
   kinds: string[];
   label: string;
-  /** When the link was first opened, by whoever or whatever; null if it never was. */
+  /** When the link was first opened, also by a link preview; null if it never was. */
   opened_at: string | null;
   /** The account that the link connects again; null for a new one. */
   reconnect_account_id: string | null;
@@ -559,7 +559,8 @@ export interface Delivery {
   /** Which attempt it was, from 1. */
   attempt: number;
   /**
-   * live is the normal way, its repetitions included; retry is an event that was refused and is tried beside the order.
+   * live is an ordinary delivery or a repetition of it; retry is an event that was refused and is retried separately,
+   * out of order.
    */
   cause: "live" | "retry" | "redeliver" | "replay" | "test";
   /** The event's place in the account's sequence; null for one that is not stored. */
@@ -2495,7 +2496,7 @@ export interface WebhookDeleted {
 
 /** How a webhook is doing. */
 export interface WebhookHealth {
-  /** How many of the account's events are behind the cursor. */
+  /** How many of the account's events come after the cursor. */
   backlog: number;
   /** The last event that is done with. */
   cursor: string;
