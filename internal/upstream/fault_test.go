@@ -150,6 +150,19 @@ func TestFramesThatComeTwiceOrInTheWrongOrderCanBeTold(t *testing.T) {
 	}
 }
 
+func TestFrameThatReorderHoldsBackComesAlsoWhenNoOtherFollows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	login := r.login("ok")
+	s := r.session(login)
+	socket := r.listen(s)
+	r.fault(login, "reorder", 0, 1)
+	if _, err := r.call(s, "lists.create", `{"name":"Frames"}`); err != nil {
+		t.Fatal(err)
+	}
+	upstreamtest.Await(t, socket, "listUpdated")
+}
+
 func TestASocketThatIsCutEndsAndWhatWasMissedIsListed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -19,7 +19,9 @@ import (
 const (
 	writeTimeout = 10 * time.Second
 	pingEvery    = 30 * time.Second
-	mostFrames   = 500
+	// maxHold bounds how long reorder holds a frame back when no other follows.
+	maxHold    = 5 * time.Second
+	mostFrames = 500
 )
 
 // Close codes of the platform's own, besides the standard ones.
@@ -108,10 +110,17 @@ func (l *Live) pump(ctx context.Context, conn *websocket.Conn, listener *world.L
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	var held []byte // by reorder
+	alone := time.NewTimer(maxHold)
+	defer alone.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-alone.C:
+			if held != nil && write(ctx, conn, held) != nil {
+				return
+			}
+			held = nil
 		case <-ping.C:
 			if alive(ctx, conn) != nil {
 				return
@@ -129,6 +138,7 @@ func (l *Live) pump(ctx context.Context, conn *websocket.Conn, listener *world.L
 					return
 				}
 			}
+			alone.Reset(maxHold)
 		}
 	}
 }

@@ -183,7 +183,7 @@ func Method(t testing.TB, c *catalog.Catalog, name string) *catalog.Method {
 // Await reads a socket until an event of a kind comes.
 func Await(t testing.TB, socket *upstream.Socket, kind string) catalog.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		e, err := socket.Next(ctx)
