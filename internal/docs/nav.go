@@ -116,5 +116,6 @@ var nav = []group{
 		{file: "adr/0014-dashboard.md"},
 		{file: "adr/0015-developers.md"},
 		{file: "adr/0016-fast-checks.md"},
+		{file: "adr/0017-folders-are-layers.md"},
 	}},
 }

@@ -1,4 +1,4 @@
-// Package sandbox leans on us.
+// Package sandbox imports the product.
 package sandbox
 
-import _ "github.com/stagedoor/stagedoor/internal/id"
+import _ "github.com/stagedoor/stagedoor/internal/base/id"

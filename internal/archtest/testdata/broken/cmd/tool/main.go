@@ -1,4 +1,4 @@
-// Command tool reaches too deep.
+// Command tool imports a package that is not its own.
 package main
 
-import _ "github.com/stagedoor/stagedoor/internal/org"
+import _ "github.com/stagedoor/stagedoor/internal/tenant/org"

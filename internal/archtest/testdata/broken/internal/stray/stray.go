@@ -1,2 +1,2 @@
-// Package stray has no place.
+// Package stray is in no group.
 package stray

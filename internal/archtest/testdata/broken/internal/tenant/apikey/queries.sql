@@ -5,5 +5,5 @@ DELETE FROM api_key;
 SELECT * FROM org;
 
 -- name: Fine :exec
--- tenant: everybody is swept
+-- tenant: keys of all organisations expire
 DELETE FROM api_key;

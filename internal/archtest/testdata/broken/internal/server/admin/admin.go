@@ -1,0 +1,2 @@
+// Package admin has a second comment.
+package admin

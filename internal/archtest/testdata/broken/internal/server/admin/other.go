@@ -1,0 +1,2 @@
+// Package admin has two comments.
+package admin

@@ -1,0 +1,2 @@
+// Package org breaks no rule.
+package org

@@ -1,0 +1,2 @@
+// Package vault is a group and not a package.
+package vault

@@ -1,0 +1,30 @@
+package archtest
+
+import "strings"
+
+// unmoved maps a package that is not in its group's folder yet to its group.
+var unmoved = map[string]string{
+	"id": "base", "problem": "base", "scope": "base", "secret": "base", "clock": "base", "cache": "base", "qrcode": "base", "pace": "base", "stamp": "base",
+	"postgres": "engine", "eventlog": "engine", "telemetry": "engine", "lease": "engine", "outbox": "engine", "valkey": "engine", "bus": "engine",
+	"kms": "vault", "seal": "vault",
+	"catalog": "platform", "egress": "platform", "upstream": "platform", "sandboxctl": "platform",
+	"org": "tenant", "member": "tenant", "apikey": "tenant", "audit": "tenant", "idempotency": "tenant", "usage": "tenant", "limit": "tenant", "journal": "tenant",
+	"control": "operate", "fleet": "operate",
+	"account": "accounts", "connect": "accounts", "health": "accounts",
+	"invoke": "calls", "transfer": "calls",
+	"event": "events", "listen": "events", "ingest": "events",
+	"stream": "delivery", "webhook": "delivery",
+	"route": "server", "front": "server", "spa": "server", "hosted": "server", "api": "server", "admin": "server", "dashboard": "server", "docs": "server",
+	"config": "app",
+	"cli":    "command", "mcp": "command", "sdkgen": "command",
+	"archtest": "test", "testenv": "test",
+}
+
+// placed is the path that a package will have.
+func placed(path string) string {
+	name, _, _ := strings.Cut(path, "/")
+	if g := unmoved[name]; g != "" {
+		return g + "/" + path
+	}
+	return path
+}
