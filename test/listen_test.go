@@ -23,7 +23,7 @@ import (
 	"time"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/internal/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/testenv/testnode"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stagedoor/stagedoor/internal/account/internal/db"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // CountByState counts an org's connected accounts.

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/postgres"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/seal"
-	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // Disconnect takes an account out of use, ends its session on the platform if it can, and destroys what we stored of it: first

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account/internal/db"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // Known is what operators see of an account: what it is and how it is, and nothing that is in it.

@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/postgres"
-	"github.com/stagedoor/stagedoor/internal/problem"
-	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // DueShards lists the shards that have accounts which are due for a probe.

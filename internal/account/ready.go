@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/cache"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 )

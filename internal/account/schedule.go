@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // How often an account is looked at.

@@ -3,8 +3,8 @@ package account
 import (
 	"cmp"
 
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // View is an account as callers see it: in answers, and in events.

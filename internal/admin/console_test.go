@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/admin"
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 

@@ -3,7 +3,7 @@ package admin
 import (
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // Operators judges tokens.

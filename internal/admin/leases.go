@@ -4,11 +4,11 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/lease"
 	"github.com/stagedoor/stagedoor/internal/listen"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/scope"
-	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type leasesOutput struct {

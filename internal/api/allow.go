@@ -4,11 +4,11 @@ import (
 	"context"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/connect"
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
 // What a key is limited to is kept by the table where a path names an account, by the passthrough where it names a method, and here

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
-	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/limit"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/scope"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // Common is what every way to connect takes.

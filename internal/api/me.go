@@ -5,11 +5,11 @@ import (
 	"net/http"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/scope"
-	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 type identityOutput struct{ Body identityBody }

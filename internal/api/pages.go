@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/docs"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/limit"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 )
 

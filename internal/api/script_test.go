@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/scope"
 	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 

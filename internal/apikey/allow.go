@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // Allow is what a key is limited to, beyond its scopes. The zero value limits nothing.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // method is one of the catalogue, as far as keys look at it.

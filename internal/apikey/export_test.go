@@ -1,6 +1,6 @@
 package apikey
 
-import "github.com/stagedoor/stagedoor/internal/id"
+import "github.com/stagedoor/stagedoor/internal/base/id"
 
 // What is not exported is open to tests: the form of keys, and how limits are read and narrowed.
 var (

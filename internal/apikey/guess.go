@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // Nobody can guess a key of 256 bits, but trying costs the database a look-up each time. A source may miss this often

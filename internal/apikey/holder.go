@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stagedoor/stagedoor/internal/apikey/internal/db"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/apikey/internal/db"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/postgres"
-	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
 // errUnchanged means that the row already was what it should become.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/apikey/internal/db"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/postgres"
-	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
 // enter writes a browser's key, or brings back the one it had.

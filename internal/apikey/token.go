@@ -8,8 +8,8 @@ import (
 	"hash/crc32"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // A key is a prefix, 43 base62 characters (256 bits) and 6 base62 characters of CRC-32 over all that is before them:

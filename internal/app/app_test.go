@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/app"
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 	"github.com/stagedoor/stagedoor/version"

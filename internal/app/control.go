@@ -4,8 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/control"
-	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 // obey has those parts follow the operators' decisions that do not ask each time.

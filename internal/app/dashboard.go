@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/dashboard"
 	"github.com/stagedoor/stagedoor/internal/egress"

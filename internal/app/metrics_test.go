@@ -14,9 +14,9 @@ import (
 
 	"github.com/stagedoor/stagedoor"
 	"github.com/stagedoor/stagedoor/docs"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/listen"
-	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 )
 

@@ -4,7 +4,6 @@ import "strings"
 
 // unmoved maps a package that is not in its group's folder yet to its group.
 var unmoved = map[string]string{
-	"id": "base", "problem": "base", "scope": "base", "secret": "base", "clock": "base", "cache": "base", "qrcode": "base", "pace": "base", "stamp": "base",
 	"postgres": "engine", "eventlog": "engine", "telemetry": "engine", "lease": "engine", "outbox": "engine", "valkey": "engine", "bus": "engine",
 	"kms": "vault", "seal": "vault",
 	"catalog": "platform", "egress": "platform", "upstream": "platform", "sandboxctl": "platform",

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/audit/internal/db"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // Operators is where an entry goes that concerns no org: what operators do to the service itself. No org has this id.

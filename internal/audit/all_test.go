@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 

@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/stagedoor/stagedoor/internal/audit/internal/db"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 

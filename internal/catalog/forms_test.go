@@ -15,8 +15,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // Arguments that are wrong are pointed at in the form they came in, and no value is told back.

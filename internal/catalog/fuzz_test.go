@@ -10,8 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // Whatever a manifest holds, loading it ends with a catalog whose methods can be called, or with faults that have places.

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/catalog/internal/manifest"
 	"github.com/stagedoor/stagedoor/internal/catalog/internal/shape"
 	"github.com/stagedoor/stagedoor/internal/catalog/internal/tape"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // Session is what a session is made of, and what goes with every call.

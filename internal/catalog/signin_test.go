@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // Each step of signing in is the request that the manifest says, and prints as nothing.

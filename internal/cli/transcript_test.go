@@ -22,9 +22,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	words "mvdan.cc/sh/v3/shell"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/cli"
 	"github.com/stagedoor/stagedoor/internal/cli/terminal"
-	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"

@@ -17,9 +17,9 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/kms"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // Config is every setting. The doc tags are what `stagedoord config` prints.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 // signIns counts how often the platform got the password of a login.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/connect"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // What people put between the characters of a code does not matter; what is no code is refused.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/connect/internal/db"
-	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 // FunnelWithin is how far back funnels can look: about as long as attempts are kept.

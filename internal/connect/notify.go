@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/bus"
-	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 // Pattern is where nodes tell each other that an attempt has changed.

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/postgres"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // Switch names something that can be switched off.

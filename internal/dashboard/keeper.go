@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // departure is what a browser keeps while somebody is at the identity provider. It is in a cookie, so that any node can go on, and

@@ -14,8 +14,8 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/member"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // OIDC is an identity provider that speaks OpenID Connect.

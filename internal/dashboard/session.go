@@ -6,9 +6,9 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/member"
-	"github.com/stagedoor/stagedoor/internal/problem"
-	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // sessionBody is what the site asks first: who is signed in, and where they can go.

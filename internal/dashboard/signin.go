@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/member"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // home is where a browser goes that is to go nowhere else.

@@ -15,10 +15,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/front"
-	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 //go:embed static templates

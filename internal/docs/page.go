@@ -6,9 +6,9 @@ import (
 	"html/template"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/docs/markdown"
 	"github.com/stagedoor/stagedoor/internal/docs/reference"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // view is what the template of a page is given.

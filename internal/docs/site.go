@@ -10,9 +10,9 @@ import (
 
 	"github.com/stagedoor/stagedoor"
 	"github.com/stagedoor/stagedoor/docs"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/docs/markdown"
 	"github.com/stagedoor/stagedoor/internal/docs/reference"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // site is all pages.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/egress/internal/h1"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // Field is one line of a header, or one cookie.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // What can go wrong, besides the context's end, ErrOrigin, and these problems: egress-unavailable if no proxy of the

@@ -31,10 +31,10 @@ import (
 	"github.com/things-go/go-socks5"
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/egress"
-	"github.com/stagedoor/stagedoor/internal/problem"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/egress"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // Whatever a proxy does, the caller gets 503, the platform gets nothing, the other region goes on, and nobody learns

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/egress"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // outside is the network that tests take for public; this machine's other loopback addresses are the inside.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/egress"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // Regions are read as written, and print nothing of their proxies.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/clock"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/egress"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // badURLs are ways to write a place inside, or to hide one (SSRF-URL).

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/egress"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // A drained proxy gets nothing new, whatever its place in the settings; its accounts go through the others and come back to it.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // cursorWidth makes cursors of one source sort as texts. At a thousand events a second it lasts 3,000 years.

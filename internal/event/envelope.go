@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/stamp"
 )
 
 // Envelope is an event in full: what callers receive, over whichever way.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // maxNames bounds a filter.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // LiveSubject is where events of a source are told right after they were stored, and its ephemeral ones as they come.

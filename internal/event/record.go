@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // Record is an event on its way to the store, as the log carries it.

@@ -14,7 +14,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // Entry is what was published at once.

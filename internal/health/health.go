@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/stagedoor/stagedoor/internal/account"
-	"github.com/stagedoor/stagedoor/internal/cache"
+	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/id"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 )

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account"
-	"github.com/stagedoor/stagedoor/internal/cache"
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // Of what calls tell of one account no more than this is written down, unless they tell that all is well: calls may be many, and three

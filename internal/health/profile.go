@@ -7,9 +7,9 @@ import (
 	"fmt"
 
 	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account"
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 func (r *rig) refused(a account.Account, kind problem.Kind) []byte {

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
 	"github.com/stagedoor/stagedoor/internal/hosted"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 func TestACreatorConnectsWithACode(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/hosted"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 type change struct {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // findAccount reads whose connection the link is about; false means that the page is answered.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
 	"github.com/stagedoor/stagedoor/internal/hosted"
-	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 func (s *site) reconnectLink(account id.Account) string {

@@ -14,10 +14,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
 	"github.com/stagedoor/stagedoor/internal/front"
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // variant is how a page is shown.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // metrics are how operators see calls: by class of method, never by account.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account"
-	"github.com/stagedoor/stagedoor/internal/cache"
+	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/limit"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 )
 

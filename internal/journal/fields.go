@@ -3,7 +3,7 @@ package journal
 import (
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // Fields are the fields of a request that its problem pointed at: a code and a pointer per line, as the table has them. They never hold a

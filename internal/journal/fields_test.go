@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/journal"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 func TestFieldsKeepPointersAndCodesOnly(t *testing.T) {

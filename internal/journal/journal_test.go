@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/journal"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // What is noted is what is read, to the last field, and a reader of the same node finds it at once.

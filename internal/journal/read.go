@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // Reader is who reads: they see requests of their org, for as many days as it pays for, and if Accounts is not nil only those of

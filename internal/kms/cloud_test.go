@@ -12,9 +12,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"golang.org/x/oauth2"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/kms"
 	"github.com/stagedoor/stagedoor/internal/kms/kmstest"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // The servers are kmstest's, which speak the services' HTTP APIs; neither AWS nor Google is needed.

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // The clouds take small keys only, and do not tell at decryption which version they used. So they wrap a key of ours, the

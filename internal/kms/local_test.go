@@ -13,9 +13,9 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/kms"
 	"github.com/stagedoor/stagedoor/internal/kms/kmstest"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 func openLocal(t testing.TB, file string) *kms.Local {

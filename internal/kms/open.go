@@ -8,7 +8,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // Settings name a service and a key in the form that operators write.

@@ -21,7 +21,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // transitPrefix is before the version in every ciphertext; OpenBao has kept it.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/kms"
 	"github.com/stagedoor/stagedoor/internal/kms/kmstest"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // The server is kmstest's, which speaks Vault's API; no Vault is needed.

@@ -3,7 +3,7 @@ package limit
 import (
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // Discard forgets what a limiter has not settled, as a process that is killed does.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 )
 

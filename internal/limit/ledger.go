@@ -12,7 +12,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // The month's total lives twice: on the shared server, where each admission adds to it, and in the database, to which

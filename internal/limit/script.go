@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 

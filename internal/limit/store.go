@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/limit/internal/db"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/limit/internal/db"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 )

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/clock"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/stamp"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 )
 

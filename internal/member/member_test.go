@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/member"
-	"github.com/stagedoor/stagedoor/internal/scope"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // What each role may do is this table, and a role that nobody knows may do nothing.

@@ -10,10 +10,10 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/stagedoor/stagedoor/internal/audit"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/postgres"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 )
 

@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/outbox/internal/db"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 )

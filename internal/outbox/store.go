@@ -3,7 +3,7 @@ package outbox
 import (
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/outbox/internal/db"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // Browser finds out who calls by a cookie in place of a key: for pages of ours that call the face from the same origin.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/audit"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
-	"github.com/stagedoor/stagedoor/internal/problem"
-	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
 // Call is one request on its way through the table.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // compressFrom is the size from which a JSON answer is compressed. Below it the headers cost what the body saves.

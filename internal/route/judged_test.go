@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/journal"
 	"github.com/stagedoor/stagedoor/internal/limit"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
 // diary remembers what was noted.

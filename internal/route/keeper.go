@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // keepEvery is how often the keeper looks at the streams: how soon they notice that their node is about to stop.

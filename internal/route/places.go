@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // How much may be under way on one node. A request takes one of the node's places only once its body is there: until then it costs a

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // MaxWait is the longest that a caller may ask an answer to be held.

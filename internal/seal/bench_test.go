@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/seal"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // FuzzOpen: nothing but what was sealed opens, and nothing makes it panic.

@@ -11,9 +11,9 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/stagedoor/stagedoor/internal/cache"
+	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/kms"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // How long keys are remembered. What makes a shredding felt at once is the poke; the age is the bound when no poke comes.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 const (

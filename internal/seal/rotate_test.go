@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/kms"
 	"github.com/stagedoor/stagedoor/internal/kms/kmstest"
 	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/internal/seal/sealtest"
-	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv/proof"
 )
 

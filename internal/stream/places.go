@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 // Want is what a reader wants to read.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/stream/internal/db"
 )

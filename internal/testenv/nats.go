@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // Cluster is NATS servers with JetStream that only this test uses, and that keep what is stored with three replicas on three of them.

@@ -10,8 +10,8 @@ import (
 	"mime/multipart"
 	"net/http"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // Given is what a caller says of a raw file beside its headers.

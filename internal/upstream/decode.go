@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // readSession reads a stored session where it stands, without copying its values. It takes exactly what Encode writes and no escapes;

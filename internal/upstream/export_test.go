@@ -3,7 +3,7 @@ package upstream
 import (
 	"encoding/json"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // DecodeSlowly is DecodeSession by the general reader alone.

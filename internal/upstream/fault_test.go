@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 	"github.com/stagedoor/stagedoor/internal/upstream/upstreamtest"
 )

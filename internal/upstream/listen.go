@@ -11,9 +11,9 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/egress"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // maxFrame bounds one frame, in bytes.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/egress"
-	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 	"github.com/stagedoor/stagedoor/internal/upstream/upstreamtest"

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/catalog"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // Session is what the platform knows a creator by. It is a value: a change makes another one.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // seriesKey is an hour of an account, or of the whole org if the account is empty.

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/cache"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 

@@ -1,6 +1,6 @@
 package webhook
 
-import "github.com/stagedoor/stagedoor/internal/id"
+import "github.com/stagedoor/stagedoor/internal/base/id"
 
 // Halt holds all deliveries of this node back, or lets them go on. Events gather in the store meanwhile, and a lane is no more than a row.
 func (w *Webhooks) Halt(halt bool) {

@@ -11,8 +11,8 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/stagedoor/stagedoor/internal/account"
-	"github.com/stagedoor/stagedoor/internal/clock"
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/webhook"

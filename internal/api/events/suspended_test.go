@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/id"
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // Nothing is sent on a stream that is open when its org is suspended, nor in the answer to a pull that waits: both end with the problem.

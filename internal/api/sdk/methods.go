@@ -9,11 +9,11 @@ import (
 	"sync"
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
-	"github.com/stagedoor/stagedoor/internal/cache"
+	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
 )
 

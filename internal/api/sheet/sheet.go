@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/stamp"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
 // Media is the type of a sheet.

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/egress"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
 // ways knows the proxies; *egress.Egress does.

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/docs"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 func explain(app *shell.App) *cobra.Command {

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
-	"github.com/stagedoor/stagedoor/internal/secret"
 	"github.com/stagedoor/stagedoor/internal/webhook/sign"
 	"github.com/stagedoor/stagedoor/version"
 )

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 	"github.com/stagedoor/stagedoor/internal/cli/profile"
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // listen is one run of the command.

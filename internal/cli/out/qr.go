@@ -5,7 +5,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 
-	"github.com/stagedoor/stagedoor/internal/qrcode"
+	"github.com/stagedoor/stagedoor/internal/base/qrcode"
 )
 
 // QR draws a link for a phone's camera: two rows of modules to a line. With colour it is black on white in every theme; without,

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // DefaultURL is the server when nothing names one: where `make up` and `stagedoor dev` run it.

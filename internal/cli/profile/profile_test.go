@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/cli/profile"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 func open(t *testing.T) *profile.Store {

@@ -16,9 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 	"github.com/stagedoor/stagedoor/internal/cli/profile"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // App is the world of one command.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // Kind is how an account is connected.

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/connect/paste"
-	"github.com/stagedoor/stagedoor/internal/problem"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 // judge holds an error against what every error must be: a problem whose text is one of ours.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // invocation reads Chrome's "Copy as PowerShell": a few lines that fill $session, then Invoke-WebRequest.

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/stagedoor/stagedoor/internal/problem"
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // maxCurl is how long a command may be, in bytes.

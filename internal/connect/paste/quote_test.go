@@ -8,8 +8,8 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/connect/paste"
-	"github.com/stagedoor/stagedoor/internal/secret"
 )
 
 var (

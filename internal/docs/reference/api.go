@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/problem"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 // families are the groups of operations in the order in which they are met, with what they are for.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
 // scopeID is the anchor of a scope.

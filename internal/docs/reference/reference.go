@@ -12,9 +12,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/scope"
 )
 
 //go:embed samples.json

@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/stagedoor/stagedoor/internal/stamp"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
 // MarkSensitive marks fields with the tag sensitive in the document, so that whoever captures bodies can mask them.

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/stamp/stamptest"
 	"github.com/stagedoor/stagedoor/internal/member"
-	"github.com/stagedoor/stagedoor/internal/problem"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/stamp/stamptest"
 )
 
 // script is a text file that shows calls and what must be answered to them:

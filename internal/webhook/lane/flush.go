@@ -3,7 +3,7 @@ package lane
 import (
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // Floor is up to when everything of a bucket is done with, but for lanes that have a row.

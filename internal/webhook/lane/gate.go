@@ -3,7 +3,7 @@ package lane
 import (
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // class separates lanes that work from those that failed lately, so that the second never take all slots.

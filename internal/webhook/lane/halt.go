@@ -3,7 +3,7 @@ package lane
 import (
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // Halt lets nothing begin any more, for as long as it takes. What is under way ends as usual; what comes is not kept in memory but waits in

@@ -3,8 +3,8 @@ package lane
 import (
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 // How a lane comes by its webhook, and what becomes of it when that is another.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // hostKey names a host as one org uses it: what one org does to a host is nobody else's trouble.

@@ -8,8 +8,8 @@ package lane
 import (
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 // State is where a lane stands.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/id"
 )
 
 // bucket is a share of all sources that this node has by a lease.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // Verdict is what is the matter with a signature.

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/secret"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
 // Prefix marks secrets that we made. What follows is the key of Standard Webhooks in base64.

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog/internal/manifest"
 	"github.com/stagedoor/stagedoor/internal/catalog/internal/shape"
 	"github.com/stagedoor/stagedoor/internal/catalog/internal/tape"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // New compiles a method's arguments. base is what its path is below; page is how it is paged, nil if it is not. The

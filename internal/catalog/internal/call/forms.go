@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/catalog/internal/tape"
-	"github.com/stagedoor/stagedoor/internal/problem"
 )
 
 // Args are arguments that satisfy their method, in one form whatever form they came in: defaults filled in, in order.

@@ -7,7 +7,7 @@ package db
 import (
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 type BrowserSession struct {

@@ -9,7 +9,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 const addIdentity = `-- name: AddIdentity :execrows

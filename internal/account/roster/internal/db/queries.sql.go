@@ -8,7 +8,7 @@ package db
 import (
 	"context"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 const count = `-- name: Count :many

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/qrcode"
+	"github.com/stagedoor/stagedoor/internal/base/qrcode"
 )
 
 // All three forms are of one size and show the three corners by which a reader finds a code.

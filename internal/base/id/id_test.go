@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/id"
+	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
 // An identifier is its prefix and 26 characters, parses as its own kind and as no other.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/scope"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
 )
 
 // The everyday set is the seed's, name by name.

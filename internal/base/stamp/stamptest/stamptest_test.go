@@ -3,7 +3,7 @@ package stamptest_test
 import (
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/stamp/stamptest"
+	"github.com/stagedoor/stagedoor/internal/base/stamp/stamptest"
 )
 
 func TestLooseFindsTimesOfAnotherForm(t *testing.T) {

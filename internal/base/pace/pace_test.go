@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/pace"
+	"github.com/stagedoor/stagedoor/internal/base/pace"
 )
 
 func TestEachHasItsOwnPace(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/stamp"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
 func TestTimesAreUTCWithExactlyThreeDecimals(t *testing.T) {

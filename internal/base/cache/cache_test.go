@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/cache"
+	"github.com/stagedoor/stagedoor/internal/base/cache"
 )
 
 func TestAValueIsHeldUntilItIsDropped(t *testing.T) {
