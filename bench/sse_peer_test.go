@@ -24,13 +24,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/stream"
-	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 
 // TestSSEPeer is no test: the benchmark runs it as a process of its own.

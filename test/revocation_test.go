@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/internal/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
-	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 
 // revoked is what became of the calls around one revocation.

@@ -29,8 +29,8 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/kms"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 )

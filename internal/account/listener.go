@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // ListenerState is how an account's live connection stands.

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // ErrNoTry means that the account may not be signed in by itself now: too often already, or too soon.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/seal"
 )
 

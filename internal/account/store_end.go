@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 func insertConsent(ctx context.Context, tx postgres.Tx, a Account, attempt id.Attempt, c Consent) error {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/outbox"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Cause is what happened to an account.

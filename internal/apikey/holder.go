@@ -7,7 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/apikey/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Holder is who a key stands for that is known by its id: whoever holds something that the key made, such as a token. It is read anew,

@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Kind says what a key stands for.

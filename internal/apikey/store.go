@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/apikey/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // errUnchanged means that the row already was what it should become.

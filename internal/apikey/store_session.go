@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/apikey/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // enter writes a browser's key, or brings back the one it had.

@@ -14,8 +14,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 // Principal is who calls. It is never changed in place; a newer one replaces it.

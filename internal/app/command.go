@@ -16,8 +16,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/config"
-	"github.com/stagedoor/stagedoor/internal/postgres"
-	"github.com/stagedoor/stagedoor/internal/telemetry"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 	"github.com/stagedoor/stagedoor/migrations"
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 	"github.com/stagedoor/stagedoor/version"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/migrations"
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 	"github.com/stagedoor/stagedoor/version"

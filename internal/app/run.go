@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/connect"
-	"github.com/stagedoor/stagedoor/internal/eventlog"
+	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/version"
 )

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Operators read all logs in the order of time, page by page, and can choose; their own deeds have a chain of their own.

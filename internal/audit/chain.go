@@ -9,7 +9,7 @@ import (
 	"fmt"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // link is the hash of an entry: over the hash before it and every field, each with its length in front so that

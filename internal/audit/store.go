@@ -8,7 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/audit/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 func appendEntry(ctx context.Context, tx postgres.Tx, org id.Org, e Entry) error {

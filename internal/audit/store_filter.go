@@ -9,7 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/audit/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // numbers are the first number, and the one behind the last, that entries can have.

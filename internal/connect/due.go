@@ -9,7 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/connect/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/bus"
 )
 
 // Pattern is where nodes tell each other that an attempt has changed.

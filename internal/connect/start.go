@@ -16,9 +16,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/connect/internal/db"
 	"github.com/stagedoor/stagedoor/internal/control"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/outbox"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 )
 

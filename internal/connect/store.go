@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/connect/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // record is a row: the attempt, and what is sealed or kept beside it.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/control/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // The kinds of rows.

@@ -15,9 +15,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/front"
 	"github.com/stagedoor/stagedoor/internal/member"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 // visit is one request of a browser's.

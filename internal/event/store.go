@@ -10,8 +10,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/event/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 // After lists a source's events behind a sequence number, oldest first. since is from when on the org may read.

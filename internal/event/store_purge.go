@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/event/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 // purgeBatch is how many events one transaction empties.

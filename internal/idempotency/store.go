@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/idempotency/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 // The states of a row that is not running.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/eventlog"
-	"github.com/stagedoor/stagedoor/internal/outbox"
 )
 
 // publisher tells other nodes; *bus.Bus does.

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/eventlog"
 	"github.com/stagedoor/stagedoor/internal/ingest"
-	"github.com/stagedoor/stagedoor/internal/outbox"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 )
 

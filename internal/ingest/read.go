@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/eventlog"
 )
 
 // chunk is what was read of the log at once.

@@ -3,7 +3,7 @@ package journal
 import (
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 const (

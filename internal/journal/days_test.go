@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/journal"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 // partitions are the days that the table has, in order.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/journal"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 )
 

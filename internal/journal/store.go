@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/journal/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 func page(ctx context.Context, q db.DBTX, r Reader, f Filter, behind Position, limit int) ([]Entry, error) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // TakeConnect counts a connect attempt in the transaction that creates it: rolled back with it, and independent of the

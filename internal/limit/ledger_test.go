@@ -8,11 +8,11 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 
 var flushAll = valkey.NewScript("redis.call('FLUSHALL') return 'ok'")

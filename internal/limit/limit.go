@@ -24,10 +24,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/postgres"
-	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 
 // Quota says which limits a call uses.

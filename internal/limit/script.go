@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 )
 
 // The scripts run on the shared server; each is one step to everybody else. The layout of the two records is described

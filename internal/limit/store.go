@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/limit/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 func (l *Limiter) monthUsed(ctx context.Context, org id.Org, month int) (int64, error) {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/limit/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 // thresholds are shares of a month's calls that an org is told of, in percent.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/limit"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 )
 

@@ -20,8 +20,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/lease"
 	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/upstream"
 )

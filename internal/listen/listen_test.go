@@ -12,9 +12,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/account/accounttest"
-	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/lease"
 	"github.com/stagedoor/stagedoor/internal/listen"
 	"github.com/stagedoor/stagedoor/internal/testenv/proof"
 )

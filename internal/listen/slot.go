@@ -11,8 +11,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/lease"
 )
 
 // slot is a shard of accounts that this node listens to.

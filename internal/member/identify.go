@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Cookie is the name under which a browser keeps its session, and OrgHeader names the org that a request of its is about.

@@ -25,8 +25,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 // Person is somebody who signs in.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/member/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 // place is an org of a person's.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/member/internal/db"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 func addSession(ctx context.Context, tx postgres.Tx, b Session, h hash) error {

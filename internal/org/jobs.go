@@ -8,7 +8,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Enqueuer adds a job in a transaction; *river.Client[pgx.Tx] has it.

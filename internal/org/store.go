@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/org/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 )
 
 func insert(ctx context.Context, tx postgres.Tx, o Org) error {

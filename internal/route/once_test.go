@@ -14,9 +14,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/idempotency"
 	"github.com/stagedoor/stagedoor/internal/limit"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/seal/sealtest"
 	"github.com/stagedoor/stagedoor/internal/testenv"

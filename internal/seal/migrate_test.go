@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/migrations"
 	"github.com/stagedoor/stagedoor/migrations/keyring"

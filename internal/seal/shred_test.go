@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/bus"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/internal/seal/sealtest"
 	"github.com/stagedoor/stagedoor/internal/testenv"

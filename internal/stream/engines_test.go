@@ -16,14 +16,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/stream"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/internal/testenv/proof"
-	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 
 // engines are real ones, shared by the nodes of a test.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 )
 
 const (

@@ -19,9 +19,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/postgres"
-	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 
 // store has the events; *event.Store has it.

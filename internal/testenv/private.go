@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/migrations"
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 )

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Access is what a call does to the account.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/webhook"
 )
 

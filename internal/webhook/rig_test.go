@@ -21,9 +21,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/egress"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/outbox"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/internal/webhook"
 )

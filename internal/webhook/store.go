@@ -8,8 +8,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/webhook/internal/db"
 	"github.com/stagedoor/stagedoor/internal/webhook/lane"
 )

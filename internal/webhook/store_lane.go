@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/webhook/internal/db"
 	"github.com/stagedoor/stagedoor/internal/webhook/lane"
 )

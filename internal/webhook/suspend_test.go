@@ -13,8 +13,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/webhook"
 )
 

@@ -21,10 +21,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/control"
 	"github.com/stagedoor/stagedoor/internal/egress"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/outbox"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/internal/webhook/lane"
 )

@@ -16,16 +16,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/base/stamp/stamptest"
-	"github.com/stagedoor/stagedoor/internal/bus"
 	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/engine/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/outbox"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/internal/seal/sealtest"
 	"github.com/stagedoor/stagedoor/internal/upstream"
-	"github.com/stagedoor/stagedoor/internal/valkey"
 )
 
 // Engines are what a rig stands on.

@@ -3,7 +3,7 @@
 package roster
 
 import (
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Roster is the service.

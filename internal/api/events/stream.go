@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/stream"
 )

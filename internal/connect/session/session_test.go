@@ -13,9 +13,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/outbox"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/connect/session/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 func insert(ctx context.Context, tx postgres.Tx, s Session, hash []byte) error {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/kms"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 )

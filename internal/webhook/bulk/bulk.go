@@ -11,8 +11,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/postgres"
 	"github.com/stagedoor/stagedoor/internal/webhook/lane"
 )
 

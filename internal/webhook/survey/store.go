@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/webhook"
 	"github.com/stagedoor/stagedoor/internal/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/webhook/survey/internal/db"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/migrations"
 )

@@ -4,7 +4,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/outbox/internal/db"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox/internal/db"
 )
 
 func storedOf(rows []db.Outbox) []Stored {

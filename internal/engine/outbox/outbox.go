@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/outbox/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox/internal/db"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Event is something that happened.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/bus"
 )
 
 // No token of a subject can reach into a neighbour's, whatever it holds.

@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/eventlog"
-	"github.com/stagedoor/stagedoor/internal/eventlog/eventlogtest"
+	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
+	"github.com/stagedoor/stagedoor/internal/engine/eventlog/eventlogtest"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 )
 

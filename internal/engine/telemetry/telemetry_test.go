@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/telemetry"
+	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 )
 
 // The address is used as it is. What else the OpenTelemetry variables say, such as the headers that a collector wants

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/stagedoor/stagedoor/internal/eventlog"
+	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 )
 

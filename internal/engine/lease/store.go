@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/stagedoor/stagedoor/internal/lease/internal/db"
+	"github.com/stagedoor/stagedoor/internal/engine/lease/internal/db"
 )
 
 func (l *Leases) queries() *db.Queries { return db.New(l.DB.Pool()) }

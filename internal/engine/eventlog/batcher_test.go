@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/eventlog"
+	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 )
 
 // slowLog is a log whose publishes end when the test lets them.

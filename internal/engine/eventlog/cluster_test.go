@@ -15,7 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/stagedoor/stagedoor/internal/eventlog"
+	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/internal/testenv/proof"
 )

@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stagedoor/stagedoor/internal/lease"
+	"github.com/stagedoor/stagedoor/internal/engine/lease"
 )
 
 // Nodes get about as much as each other, and when one goes only its own slots move.

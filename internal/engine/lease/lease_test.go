@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/lease"
+	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/testenv"
 	"github.com/stagedoor/stagedoor/internal/testenv/proof"
 )

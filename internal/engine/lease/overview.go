@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/lease/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/lease/internal/db"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Work is one kind of work as operators see it.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/stagedoor/stagedoor/internal/eventlog/internal/db"
-	"github.com/stagedoor/stagedoor/internal/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/eventlog/internal/db"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
 // Postgres is the log of a single box: entries are rows, each bucket has an epoch and positions of its own, and readers look every now

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/eventlog"
+	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 )
 
 // Kit is a log of one test, and what can be done to it.
