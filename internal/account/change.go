@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/seal"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // Bounds of what callers give an account, in characters and entries.

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/seal"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // Disconnect takes an account out of use, ends its session on the platform if it can, and destroys what we stored of it: first

@@ -14,8 +14,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/seal"
 	"github.com/stagedoor/stagedoor/internal/upstream"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 func contains(text []byte, part string) bool { return bytes.Contains(text, []byte(part)) }

@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/account/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/seal"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 func get(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (Account, error) {

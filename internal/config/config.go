@@ -19,7 +19,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/egress"
-	"github.com/stagedoor/stagedoor/internal/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
 // Config is every setting. The doc tags are what `stagedoord config` prints.

@@ -18,8 +18,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/idempotency"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/seal/sealtest"
 	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // onceFace is a face that takes keys. behave is what its operations do, runs how often they did.

@@ -23,9 +23,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/seal"
-	"github.com/stagedoor/stagedoor/internal/seal/sealtest"
 	"github.com/stagedoor/stagedoor/internal/upstream"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
 // Engines are what a rig stands on.

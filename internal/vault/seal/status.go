@@ -8,8 +8,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/kms"
-	"github.com/stagedoor/stagedoor/internal/seal/internal/db"
+	"github.com/stagedoor/stagedoor/internal/vault/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/internal/db"
 )
 
 // Status is what the keyring holds.

@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
 // Whatever is parsed is encoded to the same bytes: a wrapped key has one form only.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
 // Service is a key management service of one test alone.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/kms"
-	"github.com/stagedoor/stagedoor/internal/kms/kmstest"
+	"github.com/stagedoor/stagedoor/internal/vault/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/kms/kmstest"
 )
 
 // The servers are kmstest's, which speak the services' HTTP APIs; neither AWS nor Google is needed.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
 // How long keys are remembered. What makes a shredding felt at once is the poke; the age is the bound when no poke comes.

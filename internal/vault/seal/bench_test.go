@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/seal"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // FuzzOpen: nothing but what was sealed opens, and nothing makes it panic.

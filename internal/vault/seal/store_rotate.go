@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/kms"
-	"github.com/stagedoor/stagedoor/internal/seal/internal/db"
+	"github.com/stagedoor/stagedoor/internal/vault/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/internal/db"
 )
 
 // rewrapLock is the name of the lock, as a number.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/kms"
-	"github.com/stagedoor/stagedoor/internal/kms/kmstest"
+	"github.com/stagedoor/stagedoor/internal/vault/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/kms/kmstest"
 )
 
 // The server is kmstest's, which speaks Vault's API; no Vault is needed.
