@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/cli"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 // readsItems matches an example that reads a member of each item of a list.

@@ -18,7 +18,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 

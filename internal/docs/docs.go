@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/front"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 //go:embed static templates

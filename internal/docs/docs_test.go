@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/docs"
 	"github.com/stagedoor/stagedoor/internal/docs/markdown"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 const publicURL = "https://docs.test"

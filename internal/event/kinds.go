@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 // Kinds of our own that are needed by name. The others are written down where they happen.

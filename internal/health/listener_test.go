@@ -8,7 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/health"
-	"github.com/stagedoor/stagedoor/internal/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 )
 
 func listening(d *health.Deps) { d.Accounts.Config.Listens = true }

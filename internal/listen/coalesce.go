@@ -3,7 +3,7 @@ package listen
 import (
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 // coalesceEvery is how far apart ephemeral events of one kind and account are told, unless the kind wants more; of those in between the

@@ -3,7 +3,7 @@ package listen
 import (
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 // Flow and Coalescer are the parts without I/O.

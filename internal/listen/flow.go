@@ -3,7 +3,7 @@ package listen
 import (
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 // bounds are what one account may hold in memory, and when a frame counts as settled.

@@ -23,7 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/org"
-	"github.com/stagedoor/stagedoor/internal/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 )
 
 // health acts on what a socket tells of an account; *health.Health does.

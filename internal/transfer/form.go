@@ -11,7 +11,7 @@ import (
 	"net/http"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 // Given is what a caller says of a raw file beside its headers.

@@ -1,6 +1,6 @@
 package sdk
 
-import "github.com/stagedoor/stagedoor/internal/catalog"
+import "github.com/stagedoor/stagedoor/internal/platform/catalog"
 
 // Hint is what a language model is told of a method.
 type Hint struct {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/api/sdk"
-	"github.com/stagedoor/stagedoor/internal/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 var update = flag.Bool("update", false, "write testdata/harmless.txt as it is now")

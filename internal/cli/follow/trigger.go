@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 // settable are the fields of an event that can be chosen, and whether they are numbers.

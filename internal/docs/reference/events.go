@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 func eventID(kind string) string { return strings.ReplaceAll(kind, ".", "-") }

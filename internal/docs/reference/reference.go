@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/catalog"
 	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
 //go:embed samples.json

@@ -1,0 +1,133 @@
+package catalog_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+)
+
+const callBody = `{"userId":"4242000000000000001","slug":"s","text":"Thank you!","mediaIds":["1","2"],"priceCents":1250}`
+
+// A write with five arguments, from its body to the platform's request.
+func BenchmarkParseAndBind(b *testing.B) {
+	m := method(b, small(b), "notes", "create")
+	body := []byte(callBody)
+	b.ReportAllocs()
+	for b.Loop() {
+		args, err := m.Parse(body, false)
+		if err != nil {
+			b.Fatal(err)
+		}
+		args.Request()
+	}
+}
+
+// A read from a query.
+func BenchmarkQueryAndBind(b *testing.B) {
+	m := method(b, small(b), "notes", "list")
+	values := url.Values{"order": {"oldest"}, "userIds": {"1,2"}, "limit": {"50"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		args, err := m.FromQuery(values, false)
+		if err != nil {
+			b.Fatal(err)
+		}
+		args.Request()
+	}
+}
+
+// What the validator that the tests compare with takes for the same body, without making anything of it.
+func BenchmarkValidatorOracle(b *testing.B) {
+	schema := compileSchema(b, method(b, small(b), "notes", "create").ArgsSchema())
+	body := []byte(callBody)
+	b.ReportAllocs()
+	for b.Loop() {
+		var v any
+		if err := json.Unmarshal(body, &v); err != nil {
+			b.Fatal(err)
+		}
+		if err := schema.Validate(v); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// messagePage is a page of the sandbox's messages, one in four with a picture.
+func messagePage(n int) []byte {
+	const message = `{"id":%d,"chat":{"id":3438267820000000001},"author_id":3438267820000000001,"recipient_id":3438267810000000001,` +
+		`"text":"Thank you so much for the lovely message, see you tonight! 😀","attachments":[%s],"price":12.5,"is_locked":false,"is_opened":true,` +
+		`"is_free":false,"is_tip":false,"tip":null,"is_favorite":true,"is_pinned":false,"reply_to_id":null,"campaign_id":null,` +
+		`"created_at":"2026-11-14T22:50:00.123Z","changed_at":null,"can_unsend_until":"2026-11-15T22:50:00.000Z"}`
+	const media = `{"id":3438267821200000003,"kind":"image","status":"done","width":1080,"height":1350,"duration":null,"size":345678,` +
+		`"thumb":"https://cdn.sandbox.test/thumb/3438267821200000003.jpg","folder_ids":[1,2],"created_at":"2026-11-01T10:00:00Z"}`
+	list := make([]string, n)
+	for i := range list {
+		attached := ""
+		if i%4 == 0 {
+			attached = media
+		}
+		list[i] = fmt.Sprintf(message, 3438267821300000000+i, attached)
+	}
+	return []byte(`{"list":[` + strings.Join(list, ",") + `],"has_more":true}`)
+}
+
+// A page of twenty messages, as the sandbox sends it.
+func BenchmarkResultMessages(b *testing.B) {
+	c, err := catalog.Sandbox()
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := method(b, c, "messages", "list")
+	page := messagePage(20)
+	b.SetBytes(int64(len(page)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := m.Result(page); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A message on its way out, from its body to the platform's request.
+func BenchmarkParseAndBindMessage(b *testing.B) {
+	c, err := catalog.Sandbox()
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := method(b, c, "messages", "send")
+	body := []byte(`{"chatId":"3438267820000000001","text":"Thank you!","mediaIds":["1","2"],"priceCents":1250}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		args, err := m.Parse(body, false)
+		if err != nil {
+			b.Fatal(err)
+		}
+		args.Request()
+	}
+}
+
+// One frame into one event.
+func BenchmarkDecode(b *testing.B) {
+	c := small(b)
+	frame := []byte(`{"id":17,"type":"note.new","ts":1700000000.25,"body":{"note":` + theirNote + `}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Decode(frame); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The sandbox's manifest, as a node loads it.
+func BenchmarkLoad(b *testing.B) {
+	for b.Loop() {
+		if _, err := catalog.Load(os.DirFS("manifests/sandbox")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package catalog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/call"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/manifest"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/shape"
+)
+
+// reserved are words that no resource has: they are, or may become, routes of ours below an account.
+var reserved = []string{
+	"webhook", "webhooks", "events", "connect", "session", "sessions", "usage", "deliveries", "audit", "pause", "resume",
+	"reauthenticate", "state", "sandbox", "media",
+}
+
+// Reserved says whether a word is kept for routes of ours below an account, so that no resource has it.
+func Reserved(word string) bool { return slices.Contains(reserved, word) }
+
+// What a method has unless it says otherwise.
+const (
+	defaultTimeout = 15 * time.Second
+	defaultCost    = 1
+)
+
+// compiler turns a document into a catalog and collects what is wrong.
+type compiler struct {
+	doc    *manifest.Document
+	cat    *Catalog
+	usual  string
+	faults []manifest.Fault
+}
+
+// compile makes the catalog. What has faults is left out of it.
+func compile(doc *manifest.Document) (*Catalog, []manifest.Fault) {
+	u := doc.Upstream
+	c := &compiler{doc: doc, cat: &Catalog{
+		ID: u.ID, Name: u.Name, Version: u.Version, Revision: doc.Revision, Origin: u.Origin, Isolation: Isolation(u.Isolation),
+		ListSince: u.ListSince, PassUnknown: u.PassUnknown, base: u.Base,
+		byName: map[string]*Method{}, byKind: map[string]*EventKind{}, byFrame: map[string][]*EventKind{},
+	}}
+	var faults []manifest.Fault
+	c.cat.types, faults = shape.New(doc.Types)
+	c.faults = append(c.faults, faults...)
+	c.pages()
+	c.compileEvents()
+	c.upstream()
+	for _, r := range doc.Resources {
+		c.resource(r)
+	}
+	slices.SortFunc(c.cat.resources, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) })
+	for _, r := range c.cat.resources {
+		c.cat.methods = append(c.cat.methods, r.Methods...)
+	}
+	c.verify()
+	c.files()
+	c.faults = append(c.faults, c.cat.types.Unused()...)
+	return c.cat, c.faults
+}
+
+func (c *compiler) fault(pos manifest.Pos, format string, args ...any) {
+	c.faults = append(c.faults, manifest.Fault{Pos: pos, Detail: fmt.Sprintf(format, args...)})
+}
+
+// upstreamFault is one of upstream.yaml, whose lines are not kept.
+func (c *compiler) upstreamFault(format string, args ...any) {
+	c.fault(manifest.Pos{File: "upstream.yaml"}, format, args...)
+}
+
+// pages finds the usual style, and checks that each style is one.
+func (c *compiler) pages() {
+	for _, name := range slices.Sorted(maps.Keys(c.doc.Pages)) {
+		p := c.doc.Pages[name]
+		if p.Usual {
+			if c.usual != "" {
+				c.upstreamFault("pages: %s and %s are both usual", c.usual, name)
+			}
+			c.usual = name
+		}
+		paged := p.Cursor != ""
+		if paged != (p.Limit != "") || paged != (p.Next != "" || p.NextOfLast != "") || !paged && p.More != "" {
+			c.upstreamFault("pages.%s: cursor, limit and next (or nextOfLast) go together, and more with them", name)
+		}
+		if p.Next != "" && p.NextOfLast != "" || p.NextOfLast != "" && p.More == "" {
+			c.upstreamFault("pages.%s: give next, or nextOfLast with more", name)
+		}
+	}
+}
+
+func (c *compiler) verify() {
+	resource, method, _ := strings.Cut(c.doc.Upstream.Verify, ".")
+	m, ok := c.cat.Method(resource, method)
+	switch {
+	case !ok:
+		c.upstreamFault("verify: there is no method %s", c.doc.Upstream.Verify)
+	case m.Access != Read || len(m.Required()) > 0:
+		c.upstreamFault("verify: %s must be a read that needs no arguments", c.doc.Upstream.Verify)
+	}
+	c.cat.Verify = m
+}
+
+func (c *compiler) resource(r manifest.Resource) {
+	if Reserved(r.Name) {
+		c.fault(r.Pos, "a resource cannot be called %s: the word is reserved for routes of ours", r.Name)
+		return
+	}
+	compiled := &Resource{Name: r.Name, Summary: r.Summary}
+	for _, m := range r.Methods {
+		before := len(c.faults)
+		method := c.method(r.Name, m)
+		if len(c.faults) > before {
+			continue
+		}
+		compiled.Methods = append(compiled.Methods, method)
+		c.cat.byName[method.ID()] = method
+	}
+	if len(compiled.Methods) > 0 {
+		c.cat.resources = append(c.cat.resources, compiled)
+	}
+}
+
+func (c *compiler) method(resource string, m *manifest.Method) *Method {
+	method := &Method{
+		id: resource + "." + m.Name, Resource: resource, Name: m.Name, Summary: m.Summary, Access: Access(m.Access),
+		Idempotent: m.Idempotent || m.Access == "read", Destructive: m.Destructive, Async: m.Async, Sensitive: m.Sensitive, Outbound: m.Outbound,
+		Emits: m.Emits, Cost: max(m.Cost, defaultCost), Timeout: time.Duration(m.TimeoutMs) * time.Millisecond,
+		Since: m.Since, Deprecated: m.Deprecated, Example: m.Example,
+	}
+	if m.Example == nil {
+		method.Example = []byte("{}")
+	}
+	if method.Timeout == 0 {
+		method.Timeout = defaultTimeout
+	}
+	if method.Since == "" {
+		method.Since = c.doc.Upstream.Version
+	}
+	if method.Access == Read && (len(m.Emits) > 0 || m.Destructive || m.Outbound) {
+		c.fault(m.Pos, "%s: a read has no emits and is not destructive or outbound", method.ID())
+	}
+	for _, kind := range m.Emits {
+		if c.cat.byKind[kind] == nil {
+			c.fault(m.Pos, "%s: there is no event %s", method.ID(), kind)
+		}
+	}
+	page := c.result(method, m)
+	method.Paginated = page != nil && page.Cursor != ""
+	spec, faults := call.New(resource, m, c.cat.base, page)
+	c.faults = append(c.faults, faults...)
+	method.spec = spec
+	return method
+}
+
+// result compiles what an answer becomes, and finds how it is paged.
+func (c *compiler) result(method *Method, m *manifest.Method) *manifest.Page {
+	r := m.Result
+	missing := func(name string) { c.fault(r.Pos, "%s: there is no type %s", method.ID(), name) }
+	switch {
+	case r.Page != "":
+		style := r.Style
+		if style == "" {
+			style = c.usual
+		}
+		page, ok := c.doc.Pages[style]
+		if !ok {
+			c.fault(r.Pos, "%s: pages has no style %q", method.ID(), style)
+			return nil
+		}
+		if method.result, ok = c.cat.types.Page(r.Page, page); !ok {
+			missing(r.Page)
+		}
+		return &page
+	case r.Of != "":
+		named, ok := c.cat.types.Named(r.Of)
+		if !ok {
+			missing(r.Of)
+			return nil
+		}
+		method.result = named.At(r.From)
+	default:
+		var faults []manifest.Fault
+		method.result, faults = c.cat.types.Record(r.Fields, r.From)
+		for _, f := range faults {
+			c.fault(f.Pos, "%s: %s", method.ID(), f.Detail)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package catalog_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+)
+
+// small is a manifest that uses every feature.
+func small(t testing.TB) *catalog.Catalog {
+	t.Helper()
+	c, err := catalog.Load(smallFiles(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func smallFiles(t testing.TB) fstest.MapFS {
+	t.Helper()
+	files := fstest.MapFS{}
+	for _, name := range []string{"upstream.yaml", "types.yaml", "events.yaml", "resources/notes.yaml"} {
+		text, err := os.ReadFile(filepath.Join("testdata/small", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = &fstest.MapFile{Data: text}
+	}
+	return files
+}
+
+// edited is the small manifest with one text of one file replaced.
+func edited(t testing.TB, file, from, to string) fstest.MapFS {
+	t.Helper()
+	files := maps.Clone(smallFiles(t))
+	text := string(files[file].Data)
+	if !strings.Contains(text, from) {
+		t.Fatalf("%s has no %q", file, from)
+	}
+	files[file] = &fstest.MapFile{Data: []byte(strings.Replace(text, from, to, 1))}
+	return files
+}
+
+// everyMethod lists the methods of every manifest there is.
+func everyMethod(t testing.TB) []*catalog.Method {
+	t.Helper()
+	sandbox, err := catalog.Sandbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(small(t).Methods(), sandbox.Methods()...)
+}
+
+func method(t testing.TB, c *catalog.Catalog, resource, name string) *catalog.Method {
+	t.Helper()
+	m, ok := c.Method(resource, name)
+	if !ok {
+		t.Fatalf("there is no %s.%s", resource, name)
+	}
+	return m
+}
+
+// fieldsOf lists what a problem points at, as "pointer code".
+func fieldsOf(t testing.TB, err error) []string {
+	t.Helper()
+	p, ok := errors.AsType[*problem.Error](err)
+	if !ok {
+		t.Fatalf("%v is no problem", err)
+	}
+	list := []string{}
+	for _, f := range p.Fields {
+		list = append(list, f.Pointer+" "+f.Code)
+	}
+	return list
+}
+
+// value is JSON as Go values, numbers as their text.
+func value(t testing.TB, text []byte) any {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(string(text)))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v
+}

@@ -1,0 +1,327 @@
+package call
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/manifest"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/shape"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog/internal/tape"
+)
+
+// New compiles a method's arguments. base is what its path is below; page is how it is paged, nil if it is not. The
+// faults are those of docs/manifest.md.
+func New(resource string, m *manifest.Method, base string, page *manifest.Page) (*Spec, []manifest.Fault) {
+	verb, path, _ := strings.Cut(m.HTTP, " ")
+	c := compiler{
+		method: m, places: map[string]bool{}, placeholders: map[string]bool{},
+		spec: &Spec{name: resource + "." + m.Name, verb: verb, index: map[string]int{}, example: m.Example},
+	}
+	c.args(page)
+	c.path(base + path)
+	c.constants()
+	c.rules()
+	if len(c.faults) == 0 {
+		c.checkExample()
+	}
+	return c.spec, c.faults
+}
+
+type compiler struct {
+	method *manifest.Method
+	spec   *Spec
+	// places are taken: query.x, body.a.b, header.y.
+	places map[string]bool
+	// placeholders are the path's; true once an argument fills it.
+	placeholders map[string]bool
+	faults       []manifest.Fault
+}
+
+func (c *compiler) fault(pos manifest.Pos, format string, args ...any) {
+	c.faults = append(c.faults, manifest.Fault{Pos: pos, Detail: c.spec.name + ": " + fmt.Sprintf(format, args...)})
+}
+
+// args compiles the arguments, and adds those of a paged method.
+func (c *compiler) args(page *manifest.Page) {
+	args := slices.Clone(c.method.Args)
+	if page != nil && page.Cursor != "" {
+		args = append(args, pageArgs(c.method.Pos, page)...)
+	}
+	if len(args) > maxArgs {
+		c.fault(c.method.Pos, "more than %d arguments", maxArgs)
+		return
+	}
+	for _, p := range args {
+		if _, ok := c.spec.index[p.Name]; ok {
+			c.fault(p.Pos, "%s is an argument of every paged method; do not write it down", p.Name)
+			continue
+		}
+		compiled := c.prop(p)
+		c.spec.index[p.Name] = len(c.spec.props)
+		c.spec.props = append(c.spec.props, compiled)
+	}
+	for i, p := range c.spec.props {
+		if i > 0 && p.required && !c.spec.props[i-1].required {
+			c.fault(p.source.Pos, "%s is required and must come before the optional arguments", p.name)
+		}
+		if p.name == positional {
+			c.fault(p.source.Pos, "an argument cannot be called %s: that is how arguments by position are given", positional)
+		}
+		if p.required && p.fallback != nil {
+			c.fault(p.source.Pos, "%s is required and has a default; one of them is wrong", p.name)
+		}
+	}
+}
+
+// pageArgs are the arguments that paging adds.
+func pageArgs(pos manifest.Pos, page *manifest.Page) []*manifest.Property {
+	one, hundred, longest := int64(1), int64(100), 512
+	shortest := 1
+	return []*manifest.Property{
+		{
+			Pos: pos, Name: "limit", Type: "integer", Minimum: &one, Maximum: &hundred, Default: json.RawMessage("20"), To: page.Limit,
+			Description: "How many items a page has at most.",
+		},
+		{
+			Pos: pos, Name: "cursor", Type: "string", MinLength: &shortest, MaxLength: &longest, To: page.Cursor,
+			Description: "nextCursor of the page before.",
+		},
+	}
+}
+
+// prop compiles one argument, or a member of one.
+func (c *compiler) prop(p *manifest.Property) *prop {
+	compiled := &prop{
+		name: p.Name, key: append(quoted(p.Name), ':'), required: p.Required, check: c.check(p, p.Name), source: p,
+	}
+	if p.Default != nil {
+		compiled.fallback = c.literal(compiled.check, p)
+	}
+	return compiled
+}
+
+// literal is the default in its plainest form.
+func (c *compiler) literal(ch *check, p *manifest.Property) []byte {
+	probe := &Spec{name: "default", props: []*prop{{name: "value", key: []byte(`"value":`), check: ch}}, index: map[string]int{"value": 0}}
+	args, err := probe.FromObject(slices.Concat([]byte(`{"value":`), p.Default, []byte("}")), false)
+	if err != nil {
+		c.fault(p.Pos, "the default of %s is not what it must be itself%s", p.Name, because(err))
+		return nil
+	}
+	return args.value(0)
+}
+
+// because says which fields a problem is about.
+func because(err error) string {
+	found, ok := errors.AsType[*problem.Error](err)
+	if !ok {
+		return ": " + err.Error()
+	}
+	var lines []string
+	for _, f := range found.Fields {
+		lines = append(lines, f.Pointer+" "+f.Detail)
+	}
+	return ": " + strings.Join(lines, "; ")
+}
+
+var kinds = map[string]kind{
+	"string": kindString, "integer": kindInteger, "number": kindNumber, "boolean": kindBoolean, "array": kindArray, "object": kindObject,
+}
+
+// conversionTypes are the types that conversions take.
+var conversionTypes = map[string]kind{
+	asID: kindString, asCents: kindInteger, asTime: kindString, asUnix: kindString, asFlag: kindBoolean, asCSV: kindArray,
+}
+
+// check compiles what a value must be.
+func (c *compiler) check(p *manifest.Property, name string) *check {
+	ch := &check{minLength: 0, maxLength: none, minItems: 0, maxItems: none, minimum: p.Minimum, maximum: p.Maximum, unique: p.UniqueItems,
+		format: p.Format, as: p.As}
+	set := func(into *int, from *int) {
+		if from != nil {
+			*into = *from
+		}
+	}
+	set(&ch.minLength, p.MinLength)
+	set(&ch.maxLength, p.MaxLength)
+	set(&ch.minItems, p.MinItems)
+	set(&ch.maxItems, p.MaxItems)
+	typ := p.Type
+	if p.ID {
+		if typ != "" && typ != "string" || p.As != "" && p.As != asID {
+			c.fault(p.Pos, "%s: $ref: Id is a string with as: id; leave out type and as", name)
+		}
+		typ, ch.as = "string", asID
+	}
+	kind, known := kinds[typ]
+	if !known {
+		c.fault(p.Pos, "%s: give it a type, or $ref: Id", name)
+		return ch
+	}
+	ch.kind = kind
+	c.bounds(p, ch, name)
+	c.parts(p, ch, name)
+	c.conversion(ch, p, name)
+	c.enumeration(p, ch, name)
+	return ch
+}
+
+// bounds makes sure that a type has no bounds of another's.
+func (c *compiler) bounds(p *manifest.Property, ch *check, name string) {
+	for _, rule := range []struct {
+		given bool
+		kind  kind
+		names string
+	}{
+		{p.MinLength != nil || p.MaxLength != nil || p.Pattern != "" || p.Format != "", kindString, "minLength, maxLength, pattern and format"},
+		{p.Minimum != nil || p.Maximum != nil, kindInteger, "minimum and maximum"},
+		{p.MinItems != nil || p.MaxItems != nil || p.UniqueItems || p.Items != nil, kindArray, "items, minItems, maxItems and uniqueItems"},
+		{p.Properties != nil, kindObject, "properties"},
+	} {
+		if rule.given && ch.kind != rule.kind {
+			c.fault(p.Pos, "%s: %s do not go with this type", name, rule.names)
+		}
+	}
+	if p.Pattern != "" {
+		pattern, err := regexp.Compile(p.Pattern)
+		if err != nil {
+			c.fault(p.Pos, "%s: the pattern is not a regular expression that Go knows", name)
+		}
+		ch.pattern = pattern
+	}
+}
+
+// parts compiles items and members.
+func (c *compiler) parts(p *manifest.Property, ch *check, name string) {
+	if ch.kind == kindArray && p.Items == nil {
+		c.fault(p.Pos, "%s: say what the items are", name)
+		ch.item = &check{maxLength: none, maxItems: none}
+	}
+	if p.Items != nil {
+		if p.Items.To != "" || p.Items.Default != nil {
+			c.fault(p.Items.Pos, "%s: items have no to and no default", name)
+		}
+		ch.item = c.check(p.Items, name+" items")
+	}
+	theirs := map[string]bool{}
+	for _, member := range p.Properties {
+		compiled := c.prop(member)
+		to := member.To
+		if to == "" {
+			to = shape.Theirs(member.Name, member.As)
+		}
+		if strings.Contains(to, ".") || theirs[to] {
+			c.fault(member.Pos, "%s.%s: within an object, to is one name that no other member has", name, member.Name)
+		}
+		theirs[to] = true
+		compiled.theirs = append(quoted(to), ':')
+		ch.props = append(ch.props, compiled)
+	}
+}
+
+// conversion settles how a value is converted. On a list it applies to the items, but for csv.
+func (c *compiler) conversion(ch *check, p *manifest.Property, name string) {
+	if ch.as == "" {
+		return
+	}
+	if ch.kind == kindArray && ch.as != asCSV {
+		if ch.item.as != "" && ch.item.as != ch.as {
+			c.fault(p.Pos, "%s: the items are converted in another way", name)
+		}
+		ch.item.as, ch.as = ch.as, ""
+		c.conversion(ch.item, p.Items, name+" items")
+		return
+	}
+	if want := conversionTypes[ch.as]; ch.kind != want {
+		c.fault(p.Pos, "%s: as: %s is for %s", name, ch.as, kindNames[want])
+		return
+	}
+	if ch.as == asCSV {
+		if ch.item.kind == kindArray || ch.item.kind == kindObject {
+			c.fault(p.Pos, "%s: items of comma-separated text are not lists or objects", name)
+		}
+		ch.item.noComma = true
+	}
+	if ch.as == asTime || ch.as == asUnix {
+		if ch.format != "" && ch.format != "date-time" {
+			c.fault(p.Pos, "%s: as: %s is a date-time", name, ch.as)
+		}
+		ch.format = "date-time"
+	}
+}
+
+// enumeration compiles enum and values; values alone imply the enum.
+func (c *compiler) enumeration(p *manifest.Property, ch *check, name string) {
+	for _, v := range p.Enum {
+		if (v[0] == '"') != (ch.kind == kindString) || v[0] != '"' && ch.kind != kindInteger {
+			c.fault(p.Pos, "%s: enum has a value of another type", name)
+		}
+		ch.enum = append(ch.enum, v)
+	}
+	for _, pair := range p.Values {
+		ours := []byte(pair.Ours)
+		if ch.kind == kindString {
+			ours = quoted(pair.Ours)
+		}
+		if ch.kind == kindArray || ch.kind == kindObject || ch.as != "" {
+			c.fault(p.Pos, "%s: values go with strings, integers and booleans that are not converted otherwise", name)
+			return
+		}
+		if p.Enum != nil && !slices.ContainsFunc(ch.enum[:len(p.Enum)], func(v []byte) bool { return string(v) == string(ours) }) {
+			c.fault(p.Pos, "%s: values has %s, which enum has not", name, pair.Ours)
+		}
+		if p.Enum == nil && ch.kind != kindBoolean {
+			ch.enum = append(ch.enum, ours)
+		}
+		ch.values = append(ch.values, pairOf(ours, pair.Theirs))
+	}
+}
+
+func pairOf(ours, theirs []byte) pair { return pair{ours, theirs} }
+
+// rules checks what concerns the method as a whole.
+func (c *compiler) rules() {
+	m := c.method
+	read := m.Access == "read"
+	switch {
+	case read && c.spec.verb != http.MethodGet && !m.Safe:
+		c.fault(m.Pos, "a read is a GET, or says safe: true")
+	case !read && m.Safe:
+		c.fault(m.Pos, "safe is for reads")
+	case !read && c.spec.verb == http.MethodGet:
+		c.fault(m.Pos, "a write is not a GET")
+	case c.spec.verb == http.MethodGet && c.spec.body != nil:
+		c.fault(m.Pos, "a GET has no body; send it in the query")
+	}
+	if !read {
+		return
+	}
+	for _, p := range c.spec.props {
+		k := p.check.kind
+		if k == kindObject || k == kindArray && (p.check.item.kind == kindArray || p.check.item.kind == kindObject) {
+			c.fault(p.source.Pos, "%s: arguments of reads are flat, so that they can be given in a query", p.name)
+		}
+	}
+}
+
+// checkExample makes sure that the example is one.
+func (c *compiler) checkExample() {
+	if c.spec.example == nil {
+		if len(c.method.Args) > 0 {
+			c.fault(c.method.Pos, "there is no example")
+		}
+		c.spec.example = json.RawMessage("{}")
+		return
+	}
+	if _, err := c.spec.FromObject(c.spec.example, false); err != nil {
+		c.fault(c.method.Pos, "the example does not satisfy its own arguments%s", because(err))
+	}
+}
+
+func quoted(text string) []byte { return tape.AppendQuoted(nil, text) }

@@ -1,0 +1,505 @@
+package egress_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/elazarl/goproxy"
+	"github.com/things-go/go-socks5"
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
+)
+
+const (
+	user     = "canary-user"
+	password = "canary-password"
+)
+
+// authority makes certificates.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	roots       *x509.CertPool
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	must(t, err)
+	certificate, err := x509.ParseCertificate(der)
+	must(t, err)
+	roots := x509.NewCertPool()
+	roots.AddCert(certificate)
+	return &authority{certificate, key, roots}
+}
+
+func (a *authority) issue(t testing.TB, until time.Duration, names ...string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(until), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
+	must(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// platform is an upstream that can be reached by name only, and only by proxies.
+type platform struct {
+	*authority
+	origin  string // https://platform.test, or http://plain.test
+	address string // where it really is
+	hits    atomic.Int64
+	server  *httptest.Server
+	closed  chan string // connections of a plain platform that ended
+}
+
+// newPlatform starts a platform that offers HTTP/2.
+func newPlatform(t testing.TB, handler http.HandlerFunc) *platform {
+	t.Helper()
+	p := &platform{authority: newAuthority(t), origin: "https://platform.test"}
+	p.server = httptest.NewUnstartedServer(p.count(handler))
+	p.server.TLS = &tls.Config{Certificates: []tls.Certificate{p.issue(t, time.Hour, "platform.test")}}
+	p.server.EnableHTTP2 = true
+	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	p.server.StartTLS()
+	p.address = p.server.Listener.Addr().String()
+	t.Cleanup(p.server.Close)
+	return p
+}
+
+func newPlainPlatform(t testing.TB, handler http.HandlerFunc) *platform {
+	t.Helper()
+	p := &platform{authority: newAuthority(t), origin: "http://plain.test", closed: make(chan string, 100)}
+	p.server = httptest.NewUnstartedServer(p.count(handler))
+	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	p.server.Config.ConnState = func(c net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			select {
+			case p.closed <- c.RemoteAddr().String():
+			default: // nobody looks
+			}
+		}
+	}
+	p.server.Start()
+	p.address = p.server.Listener.Addr().String()
+	t.Cleanup(p.server.Close)
+	return p
+}
+
+// newRawPlatform starts one that says whatever it likes on a connection.
+func newRawPlatform(t testing.TB, talk func(net.Conn)) *platform {
+	t.Helper()
+	return &platform{authority: newAuthority(t), origin: "http://plain.test", address: listen(t, talk)}
+}
+
+func (p *platform) count(handler http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.hits.Add(1)
+		handler(w, r)
+	})
+}
+
+func (p *platform) origins(t testing.TB) egress.Origins {
+	t.Helper()
+	o, err := egress.ParseOrigins(p.origin)
+	must(t, err)
+	return o
+}
+
+// listen serves connections until the test ends.
+func listen(t testing.TB, talk func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	keep := &kept{}
+	t.Cleanup(func() { _ = l.Close(); keep.close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			keep.add(conn)
+			go talk(conn)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// kept are connections that are to be closed together.
+type kept struct {
+	mu   sync.Mutex
+	list map[net.Conn]bool
+}
+
+func (k *kept) add(c net.Conn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.list == nil {
+		k.list = map[net.Conn]bool{}
+	}
+	k.list[c] = true
+}
+
+func (k *kept) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for c := range k.list {
+		_ = c.Close()
+	}
+	k.list = nil
+}
+
+// forward is a real proxy that leaves from a loopback address of its own, and can be killed and started again.
+type forward struct {
+	t       testing.TB
+	scheme  string
+	source  string
+	hosts   map[string]string // what its DNS says
+	tls     *tls.Config
+	tunnels atomic.Int64
+
+	mu       sync.Mutex
+	address  string
+	listener net.Listener
+	conns    *kept
+}
+
+// newForward starts a proxy for platforms. scheme is http, https or socks5.
+func newForward(t testing.TB, scheme, source string, platforms ...*platform) *forward {
+	t.Helper()
+	f := &forward{t: t, scheme: scheme, source: source, hosts: map[string]string{}, address: "127.0.0.1:0"}
+	for _, p := range platforms {
+		f.hosts["platform.test:443"], f.hosts["plain.test:80"] = p.address, p.address
+		if scheme == "https" {
+			f.tls = &tls.Config{Certificates: []tls.Certificate{p.issue(t, time.Hour)}}
+		}
+	}
+	f.start()
+	t.Cleanup(f.kill)
+	return f
+}
+
+func (f *forward) url() string { return f.scheme + "://" + user + ":" + password + "@" + f.address }
+
+func (f *forward) start() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.listener != nil {
+		return
+	}
+	l, err := net.Listen("tcp", f.address)
+	must(f.t, err)
+	f.address, f.listener, f.conns = l.Addr().String(), l, &kept{}
+	l = keepingListener{l, f.conns}
+	if f.tls != nil {
+		l = tls.NewListener(l, f.tls)
+	}
+	if f.scheme == "socks5" {
+		server := socks5.NewServer(
+			socks5.WithCredential(socks5.StaticCredentials{user: password}),
+			socks5.WithResolver(nameOnly{}),
+			socks5.WithDial(func(_ context.Context, _, address string) (net.Conn, error) { return f.dial(address) }),
+		)
+		go func() { _ = server.Serve(l) }()
+		return
+	}
+	proxy := goproxy.NewProxyHttpServer()
+	proxy.Logger = log.New(io.Discard, "", 0)
+	proxy.ConnectDial = func(_, address string) (net.Conn, error) { return f.dial(address) }
+	proxy.OnRequest().HandleConnectFunc(func(host string, ctx *goproxy.ProxyCtx) (*goproxy.ConnectAction, string) {
+		want := &http.Request{Header: http.Header{}}
+		want.SetBasicAuth(user, password)
+		if ctx.Req.Header.Get("Proxy-Authorization") != want.Header.Get("Authorization") {
+			ctx.Resp = &http.Response{StatusCode: http.StatusProxyAuthRequired, ProtoMajor: 1, ProtoMinor: 1}
+			return goproxy.RejectConnect, host
+		}
+		return goproxy.OkConnect, host
+	})
+	server := &http.Server{Handler: proxy, ErrorLog: log.New(io.Discard, "", 0)}
+	go func() { _ = server.Serve(l) }()
+}
+
+// dial leaves from the proxy's own address.
+func (f *forward) dial(address string) (net.Conn, error) {
+	real, ok := f.hosts[address]
+	if !ok {
+		return nil, errors.New("no such host")
+	}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.source)}}
+	conn, err := d.Dial("tcp", real)
+	if err != nil {
+		return nil, err
+	}
+	f.tunnels.Add(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.conns != nil {
+		f.conns.add(conn)
+	}
+	return conn, nil
+}
+
+// kill ends the proxy with all its connections.
+func (f *forward) kill() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.listener == nil {
+		return
+	}
+	_ = f.listener.Close()
+	f.conns.close()
+	f.listener = nil
+}
+
+// keepingListener remembers what it accepts.
+type keepingListener struct {
+	net.Listener
+	kept *kept
+}
+
+func (l keepingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil {
+		l.kept.add(conn)
+	}
+	return conn, err
+}
+
+// nameOnly leaves names alone: the dialer knows them.
+type nameOnly struct{}
+
+func (nameOnly) Resolve(ctx context.Context, _ string) (context.Context, net.IP, error) {
+	return ctx, nil, nil
+}
+
+// log is where a test's log lines go.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// world is a service under test and what it wrote.
+type world struct {
+	*egress.Egress
+	log       *lines
+	platform  *platform
+	addresses []string // of proxies, which must not leak
+}
+
+// newWorld makes a service. regions is what the operator would write, such as "us=http://… uk=…".
+func newWorld(t testing.TB, p *platform, regions string, change ...func(*egress.Config)) *world {
+	t.Helper()
+	list, err := egress.ParseRegions(secret.New(regions))
+	must(t, err)
+	c := egress.Config{Regions: list, Roots: p.roots, DialTimeout: time.Minute, HandshakeTimeout: time.Minute}
+	for _, f := range change {
+		f(&c)
+	}
+	w := &world{log: &lines{}, platform: p}
+	for _, part := range strings.FieldsFunc(regions, func(r rune) bool { return r == ' ' || r == ',' }) {
+		if _, after, ok := strings.Cut(part, "="); ok {
+			part = after
+		}
+		u, err := url.Parse(part)
+		must(t, err)
+		w.addresses = append(w.addresses, u.Host)
+	}
+	w.Egress = egress.New(egress.Deps{Config: c, Log: slog.New(slog.NewTextHandler(w.log, nil)), Now: clock.Now})
+	t.Cleanup(w.Close)
+	t.Cleanup(func() { w.noLeak(t, w.log.String()) })
+	return w
+}
+
+// hasty shortens what a proxy may take.
+func hasty(c *egress.Config) { c.HandshakeTimeout = 2 * time.Second }
+
+func (w *world) client(t testing.TB, region, account string) *egress.Client {
+	t.Helper()
+	return w.Client(egress.Identity{Region: region, Account: account}, w.platform.origins(t))
+}
+
+// get makes a call and gives the status and the body.
+func (w *world) get(t testing.TB, region, account string) (string, error) {
+	t.Helper()
+	return fetch(t, w.client(t, region, account), w.platform.origin+"/?secret=canary-query", egress.Limits{})
+}
+
+func fetch(t testing.TB, c *egress.Client, url string, limits egress.Limits) (string, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	must(t, err)
+	return send(c, req, limits)
+}
+
+// send makes a call and reads the answer, in the way that this run of the tests is about.
+func send(c *egress.Client, req *http.Request, limits egress.Limits) (string, error) {
+	if owned() && (req.Body == nil || req.Body == http.NoBody || req.GetBody != nil) {
+		reply, err := call(c, req, limits)
+		defer reply.Release()
+		return string(reply.Body), err
+	}
+	resp, err := c.Do(req, limits) //nolint:bodyclose // Read closes it
+	if err != nil {
+		return "", err
+	}
+	text, err := egress.Read(resp)
+	return string(text), err
+}
+
+// noLeak checks that a text does not tell where a proxy is or how it knows us.
+func (w *world) noLeak(t testing.TB, text string) {
+	t.Helper()
+	for _, canary := range append([]string{user, password, "canary-query"}, w.addresses...) {
+		_, port, _ := net.SplitHostPort(canary)
+		if strings.Contains(text, canary) || port != "" && strings.Contains(text, ":"+port) {
+			t.Errorf("%q is in %s", canary, text)
+		}
+	}
+}
+
+// wantUnavailable checks that an error is 503 egress-unavailable, tells to wait, and tells nothing else.
+func (w *world) wantUnavailable(t testing.TB, err error) {
+	t.Helper()
+	p, ok := errors.AsType[*problem.Error](err)
+	if !ok || p.Kind.Code != problem.EgressUnavailable.Code || p.RetryAfter != 5 {
+		t.Fatalf("want egress-unavailable, got %v", err)
+	}
+	if !errors.Is(err, egress.ErrNotSent) {
+		t.Errorf("nothing says that a write can be repeated: %v", err)
+	}
+	document, failed := p.Document(problem.Place{ProblemsURL: "https://x/problems", Instance: "urn:x"})
+	must(t, failed)
+	w.noLeak(t, fmt.Sprintf("%v %+v %s", err, err, document))
+}
+
+// nameserver is a real DNS server whose answers a test decides.
+type nameserver struct {
+	conn   net.PacketConn
+	answer func(name string, v6 bool) []netip.Addr
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func newNameserver(t testing.TB, answer func(name string, v6 bool) []netip.Addr) *nameserver {
+	t.Helper()
+	n, err := startNameserver(answer)
+	must(t, err)
+	t.Cleanup(func() { _ = n.conn.Close() })
+	return n
+}
+
+func startNameserver(answer func(name string, v6 bool) []netip.Addr) (*nameserver, error) {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	n := &nameserver{conn: conn, answer: answer}
+	go n.serve()
+	return n, nil
+}
+
+// questions lists the names that were asked for.
+func (n *nameserver) questions() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.asked)
+}
+
+func (n *nameserver) serve() {
+	buffer := make([]byte, 4096)
+	for {
+		size, from, err := n.conn.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		var m dnsmessage.Message
+		if m.Unpack(buffer[:size]) != nil || len(m.Questions) != 1 {
+			continue
+		}
+		q := m.Questions[0]
+		name := strings.TrimSuffix(q.Name.String(), ".")
+		n.mu.Lock()
+		n.asked = append(n.asked, name)
+		n.mu.Unlock()
+		m.Response, m.RecursionAvailable, m.Additionals = true, true, nil
+		found := n.answer(name, q.Type == dnsmessage.TypeAAAA)
+		if found == nil {
+			m.RCode = dnsmessage.RCodeNameError
+		}
+		for _, addr := range found {
+			head := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class}
+			if q.Type == dnsmessage.TypeA && addr.Is4() {
+				m.Answers = append(m.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.AResource{A: addr.As4()}})
+			} else if q.Type == dnsmessage.TypeAAAA && addr.Is6() {
+				m.Answers = append(m.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}})
+			}
+		}
+		if text, err := m.Pack(); err == nil {
+			_, _ = n.conn.WriteTo(text, from)
+		}
+	}
+}
+
+func (n *nameserver) resolver() *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "udp", n.conn.LocalAddr().String())
+	}}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

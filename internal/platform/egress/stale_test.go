@@ -1,0 +1,84 @@
+package egress_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
+)
+
+// mortal is a connection whose writes fail once it is dead, though it has not noticed yet.
+type mortal struct {
+	net.Conn
+	dead *atomic.Bool
+}
+
+func (m mortal) Write(p []byte) (int, error) {
+	if m.dead.Load() {
+		return 0, syscall.EPIPE
+	}
+	return m.Conn.Write(p)
+}
+
+// A write meets a kept connection that is dead. Nothing was sent, so it goes on another one, whole and once: on a new
+// one of the same proxy, or on another proxy's if that is gone too.
+func TestAWriteSurvivesADeadConnection(t *testing.T) {
+	t.Parallel()
+	if !owned() {
+		return // Do keeps no connection
+	}
+	for name, c := range map[string]struct {
+		regions string
+		gone    bool // the proxy goes with the connection
+		want    string
+	}{
+		"the connection alone":  {"us=http://good:1", false, "1 hello"},
+		"its proxy is gone too": {"us=http://good:1,http://good:2", true, "1 hello"},
+		"no other proxy":        {"us=http://good:1", true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var posts atomic.Int64
+				s := newStill(t, c.regions, func(w http.ResponseWriter, r *http.Request) {
+					text, _ := io.ReadAll(r.Body)
+					if r.Method == http.MethodPost {
+						fmt.Fprintf(w, "%d %s", posts.Add(1), text)
+					}
+				})
+				var dead atomic.Bool
+				var first atomic.Pointer[string]
+				s.Between(func(ctx context.Context, address string, connect func(context.Context, string) (net.Conn, error)) (net.Conn, error) {
+					if first.CompareAndSwap(nil, &address) {
+						conn, err := connect(ctx, address)
+						return mortal{conn, &dead}, err
+					}
+					if c.gone && *first.Load() == address {
+						return nil, syscall.ECONNREFUSED
+					}
+					return connect(ctx, address)
+				})
+				must(t, s.get(t, "/", egress.Limits{}))
+				dead.Store(true)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://plain.test", strings.NewReader("hello"))
+				must(t, err)
+				got, err := send(s.Client(egress.Identity{Region: "us", Account: "acct_1"}, s.origins), req, egress.Limits{})
+				if got != c.want || (err == nil) != (c.want != "") {
+					t.Errorf("%q, %v", got, err)
+				}
+				if notSent := errors.Is(err, egress.ErrNotSent); err != nil && notSent != c.gone {
+					t.Errorf("told that nothing was sent: %v; %v", notSent, err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,165 @@
+package sandboxctl_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+const login = "ok@sandbox.test"
+
+// get reads something of the platform as a signed-in browser would.
+func get(t *testing.T, origin, path string, s sandboxctl.Session) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, origin+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Cookie", s.Cookie.Reveal())
+	for name, value := range s.Headers {
+		req.Header.Set(name, value)
+	}
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, res.Body)
+	return res.StatusCode
+}
+
+// A session that is opened works until it is ended.
+func TestSessionsOpenAndEnd(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := sandboxctl.New(p.URL + "/")
+	defer c.Close()
+	s, err := c.OpenSession(t.Context(), login)
+	if err != nil || s.Cookie.Empty() || s.UserAgent == "" || s.Headers["x-device"] == "" {
+		t.Fatalf("%+v %v", s, err)
+	}
+	if status := get(t, c.Origin(), "/api/v2/lists", s); status != http.StatusOK {
+		t.Errorf("the session is answered with %d", status)
+	}
+	owner := strconv.FormatInt(p.SignIn(login).Session.Owner, 10)
+	if err := c.EndSessions(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	if status := get(t, c.Origin(), "/api/v2/lists", s); status != http.StatusUnauthorized {
+		t.Errorf("the ended session is answered with %d", status)
+	}
+	for what, err := range map[string]error{"a foreign login": second(c.OpenSession(t.Context(), "ok@example.com")), "nobody": c.EndSessions(t.Context(), "17")} {
+		if _, ok := errors.AsType[*sandboxctl.Refused](err); !ok {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func second(_ sandboxctl.Session, err error) error { return err }
+
+// What is ordered really happens, with what was said about it.
+func TestThingsHappen(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := sandboxctl.New(p.URL)
+	creator := p.SignIn(login)
+	owner := strconv.FormatInt(creator.Session.Owner, 10)
+	fan := strconv.FormatInt(creator.Person(3), 10)
+	err := c.Happen(t.Context(), owner, sandboxctl.Happening{What: "fan.tip", User: fan, Cents: 1205, Text: "for you"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(creator.Frame("fan.tip"))
+	if err != nil || !strings.Contains(string(text), fan) || !strings.Contains(string(text), "12.05") {
+		t.Errorf("%s %v", text, err)
+	}
+	refused, ok := errors.AsType[*sandboxctl.Refused](c.Happen(t.Context(), owner, sandboxctl.Happening{What: "nothing.known"}))
+	if !ok || refused.Field != "what" {
+		t.Errorf("%+v", refused)
+	}
+}
+
+// A phone scans, approves and denies, by the address that its camera sees.
+func TestPhonesAnswer(t *testing.T) {
+	t.Parallel()
+	p := sandboxtest.New(t, nil)
+	c := sandboxctl.New(p.URL)
+	for _, last := range []string{"approve", "deny"} {
+		handle := openQR(t, p.URL)
+		for _, action := range []string{"scan", last} {
+			if err := c.AnswerQR(t.Context(), handle, action); err != nil {
+				t.Errorf("%s: %v", action, err)
+			}
+		}
+		if _, ok := errors.AsType[*sandboxctl.Refused](c.AnswerQR(t.Context(), handle, "approve")); !ok {
+			t.Errorf("after %s it can still be approved", last)
+		}
+	}
+	if _, ok := errors.AsType[*sandboxctl.Refused](c.TakeSelfie(t.Context(), "none", true)); !ok {
+		t.Error("a selfie that nobody asked for was taken")
+	}
+}
+
+// openQR opens a QR sign-in and gives the end of its address.
+func openQR(t *testing.T, origin string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, origin+"/api/v2/auth/qr", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Device", "phone")
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var answer struct{ QR struct{ URL string } }
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer.QR.URL[strings.LastIndexByte(answer.QR.URL, '/')+1:]
+}
+
+// A sandbox that is away, fails or talks nonsense is unavailable, and no refusal of what was asked.
+func TestTroubleIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	away := httptest.NewServer(http.NotFoundHandler())
+	away.Close()
+	origins := map[string]string{"away": away.URL}
+	for what, answer := range map[string]struct {
+		status int
+		body   string
+	}{"nonsense": {200, "<html>"}, "a fault": {500, `{"error":{"code":5000,"message":"x"}}`}, "not ours": {404, "not found"}} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Host != "localhost" {
+				t.Errorf("asked as %s", r.Host)
+			}
+			w.WriteHeader(answer.status)
+			_, _ = io.WriteString(w, answer.body)
+		}))
+		t.Cleanup(server.Close)
+		origins[what] = server.URL
+	}
+	for what, origin := range origins {
+		if _, err := sandboxctl.New(origin).OpenSession(t.Context(), login); !errors.Is(err, sandboxctl.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// What goes wrong on the way to the sandbox is told without the address, which holds the token of a challenge.
+func TestErrorsDoNotRepeatTheAddress(t *testing.T) {
+	t.Parallel()
+	err := sandboxctl.New("http://127.0.0.1:1").TakeSelfie(t.Context(), "token-of-a-challenge", true)
+	if !errors.Is(err, sandboxctl.ErrUnavailable) || strings.Contains(err.Error(), "token-of-a-challenge") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,134 @@
+package upstream_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+)
+
+// recorded is the sandbox's own answer to a request.
+func recorded(b *testing.B, r *rig, s upstream.Session, path string) []byte {
+	b.Helper()
+	var stored struct {
+		Cookies []struct{ Name, Value string }
+		Headers map[string]string
+	}
+	if err := json.Unmarshal([]byte(s.Encode().Reveal()), &stored); err != nil {
+		b.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, r.platform.URL+path, http.NoBody)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range stored.Cookies {
+		req.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
+	}
+	for name, value := range stored.Headers {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		b.Fatalf("%d %s %v", resp.StatusCode, body, err)
+	}
+	return append(fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body)), body...)
+}
+
+// replay is a proxy that is also what is at the end of its tunnels, and always answers the same.
+func replay(b *testing.B, answer []byte) string {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+					return
+				}
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+				request := make([]byte, 16<<10)
+				for {
+					if _, err := conn.Read(request); err != nil {
+						return
+					}
+					if _, err := conn.Write(answer); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// BenchmarkCall is what a call costs from its arguments to its result, with a session as it comes out of its seal. The platform's part
+// of the processor's time is in it; it allocates nothing.
+func BenchmarkCall(b *testing.B) {
+	r := newRig(b)
+	s := r.session(r.login("ok"))
+	m, ok := r.catalog.Method("chats", "list")
+	if !ok {
+		b.Fatal("no such method")
+	}
+	args, err := m.FromObject([]byte(`{"limit":2}`), false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	req := args.Request()
+	answer := recorded(b, r, s, req.Path+"?"+req.Query)
+	regions, err := egress.ParseRegions(secret.New("us=http://" + replay(b, answer)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	d, err := upstream.New(upstream.Deps{Catalog: r.catalog, Egress: out, Origin: r.platform.URL, Patience: 0, Now: time.Now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	text := s.Encode()
+	b.ReportAllocs()
+	before := processorTime(b)
+	for b.Loop() {
+		session, err := upstream.DecodeSession(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if a, err := d.Call(b.Context(), via("us"), session, m, args); err != nil || len(a.Result) == 0 {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(processorTime(b)-before)/float64(time.Microsecond)/float64(b.N), "cpu-us/op")
+	b.ReportMetric(float64(len(answer)), "answer-B")
+}
+
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}

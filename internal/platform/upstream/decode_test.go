@@ -1,0 +1,130 @@
+package upstream_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+)
+
+// texts are sessions as they are stored, and what only looks like one.
+var texts = []string{
+	`{"cookies":[{"name":"auth_id","value":"1"},{"name":"sess","value":"abc","expires":"2026-12-01T10:00:00.5Z"}],"headers":{"x-device":"d"},"userAgent":"browser"}`,
+	`{"cookies":[{"name":"sess","value":"","expires":"2026-12-01T10:00:00+02:00"}]}`,
+	`{"headers":{"x-device":"d","x-client":"c"}}`,
+	`{"userAgent":"b"}`,
+	`{}`,
+	`{"cookies":[{"name":"sess","value":"\"quoted\""}]}`,
+	`{"cookies":[{"name":"sess","value":"a\u0026b"}],"userAgent":"\u00fc"}`,
+	`{"cookies":[{"name":"sess","value":"ü"}]}`,
+	` {"cookies" : [] , "userAgent":"b"}`,
+	`{"userAgent":"b","cookies":[{"value":"v","name":"n"}]}`,
+	`{"cookies":null,"later":{"a":1}}`,
+	`{"cookies":[{"name":"n","value":"v"}],}`,
+	`{"cookies":[{"name":"n","value":"v"},]}`,
+	`{"cookies":[]}`, `{"headers":{}}`, `{"cookies":[{"name":"n","value":"v","expires":"tomorrow"}]}`,
+	`{"cookies":[{"name":"n","value":"v"}]`, `{"cookies":[{"name":"n","value":"v`, ``, `{`, `null`, `[]`, `{"cookies":"x"}`, `{"userAgent":"b"}}`,
+}
+
+// The quick reader of stored sessions reads nothing otherwise than the general one, and refuses what that one refuses.
+func FuzzStoredSessionsAreReadAsEver(f *testing.F) {
+	for _, text := range texts {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		quick, err := upstream.DecodeSession(secret.New(text))
+		slow, failed := upstream.DecodeSlowly(secret.New(text))
+		if (err == nil) != (failed == nil) {
+			t.Fatalf("%v, want %v", err, failed)
+		}
+		if err == nil && quick.Encode().Reveal() != slow.Encode().Reveal() {
+			t.Errorf("%s\nwant %s", quick.Encode().Reveal(), slow.Encode().Reveal())
+		}
+	})
+}
+
+// What Encode writes is what the quick reader takes, unless a value needs escapes; and the old reader takes it as well.
+func TestWhatIsStoredIsReadQuickly(t *testing.T) {
+	t.Parallel()
+	c, err := catalog.Sandbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, quick := range map[string]bool{"abc": true, "a%20b=+/": true, `"q"`: false, "a&b": false} {
+		s, missing := upstream.NewSession(c, map[string]secret.String{"auth_id": secret.New("1"), "sess": secret.New(value), "other": secret.New("x")},
+			map[string]secret.String{"X-Device": secret.New("d")}, "browser")
+		if missing != nil {
+			t.Errorf("%s: %v is missing", value, missing)
+		}
+		if got := upstream.ReadsQuickly(s.Encode()); got != quick {
+			t.Errorf("%s is read quickly: %v", value, got)
+		}
+		again, err := upstream.DecodeSession(s.Encode())
+		if err != nil || again.Encode().Reveal() != s.Encode().Reveal() || again.Cookie("sess").Reveal() != value || again.Owner(c) != "1" {
+			t.Errorf("%s: %v", value, err)
+		}
+		var old map[string]any
+		if err := json.Unmarshal([]byte(s.Encode().Reveal()), &old); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A session that was read where it stands prints none of its values.
+func TestASessionDoesNotPrint(t *testing.T) {
+	t.Parallel()
+	s, err := upstream.DecodeSession(secret.New(strings.ReplaceAll(texts[0], "abc", "canary-value")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprintf("%v %+v %#v", s, s, s); strings.Contains(text, "canary") {
+		t.Error(text)
+	}
+}
+
+func BenchmarkDecodeSession(b *testing.B) {
+	text := secret.New(texts[0])
+	for name, decode := range map[string]func(secret.String) (upstream.Session, error){"quick": upstream.DecodeSession, "slow": upstream.DecodeSlowly} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := decode(text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// Two answers may have changed the same cookie, and the one that came in first be stored last: the later one counts.
+func TestTheLaterOfTwoAnswersCounts(t *testing.T) {
+	t.Parallel()
+	at := func(value, second string) upstream.Session {
+		s, err := upstream.DecodeSession(secret.New(`{"cookies":[{"name":"auth_id","value":"1"},{"name":"sess","value":"` + value +
+			`","setAt":"2026-11-15T12:00:0` + second + `Z"}],"headers":{"x-device":"d"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first, second := at("first", "1"), at("second", "2")
+	for name, got := range map[string]upstream.Session{"in order": first.Merge(second, []string{"sess"}), "the other way": second.Merge(first, []string{"sess"})} {
+		if sess, owner := got.Cookie("sess").Reveal(), got.Cookie("auth_id").Reveal(); sess != "second" || owner != "1" {
+			t.Errorf("%s: %q of %q", name, sess, owner)
+		}
+		if again, err := upstream.DecodeSession(got.Encode()); err != nil || again.Merge(first, []string{"sess"}).Cookie("sess").Reveal() != "second" {
+			t.Errorf("%s: when it came in is not kept: %v", name, err)
+		}
+	}
+	none, err := upstream.DecodeSession(secret.New(`{"cookies":[{"name":"auth_id","value":"1"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := second.Merge(none, []string{"sess"}); !got.Cookie("sess").Empty() || got.Cookie("auth_id").Empty() {
+		t.Error("a cookie that the platform took away is still there")
+	}
+}

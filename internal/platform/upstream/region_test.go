@@ -1,0 +1,115 @@
+package upstream_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+)
+
+// traveller is an account of a region.
+type traveller struct {
+	login string
+	via   upstream.Via
+	s     upstream.Session
+}
+
+// TestAnAccountLeavesThroughItsRegionOnly makes many calls of accounts of two regions while proxies die and come back, and reads in the
+// platform's own record where each came from.
+func TestAnAccountLeavesThroughItsRegionOnly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var all []traveller
+	for n := range 20 {
+		one := traveller{login: r.login("ok"), via: upstream.Via{Region: []string{"us", "uk"}[n%2], Account: fmt.Sprintf("acct_%d", n)}}
+		step, err := r.driver.SignIn(t.Context(), one.via, secret.New(one.login), secret.New("good"))
+		if err != nil || step.Session == nil {
+			t.Fatalf("%+v, %v", step.Failure, err)
+		}
+		one.s = *step.Session
+		all = append(all, one)
+	}
+	calls := proof.Scale[int64](1_500, 10_000)
+	var answered, refused atomic.Int64
+	callers := func() {
+		for answered.Load() < calls {
+			one := all[rand.IntN(len(all))]
+			_, err := upstreamtest.Caller{Driver: r.driver, Catalog: r.catalog, Via: one.via, Session: one.s}.Call(t.Context(), t, "settings.getBlockedCountries", "{}")
+			if err == nil {
+				answered.Add(1)
+				continue
+			}
+			refused.Add(1)
+			if p, ok := errors.AsType[*problem.Error](err); !ok || p.Kind.Code != problem.EgressUnavailable.Code && p.Kind.Code != problem.UpstreamUnavailable.Code {
+				t.Errorf("a call through dying proxies: %v", err)
+				return
+			}
+			// As the health check does every five seconds: who is back is found.
+			r.egress.Check(t.Context())
+		}
+	}
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(callers)
+	}
+	trouble := make(chan struct{})
+	go func() {
+		defer close(trouble)
+		disturb(func() bool { return answered.Load() < calls*95/100 }, append(r.us, r.uk...))
+	}()
+	wait.Wait()
+	<-trouble
+	counted := r.record(all)
+	t.Logf("%d calls answered, %d without egress; the platform saw %v", answered.Load(), refused.Load(), counted)
+	if refused.Load() == 0 {
+		t.Error("no call met a dead region: the test disturbs nothing")
+	}
+}
+
+// disturb kills proxies and starts them again as long as calls are made, now and then all of a region.
+func disturb(going func() bool, proxies []*testenv.Proxy) {
+	tick := time.NewTicker(15 * time.Millisecond)
+	defer tick.Stop()
+	for going() {
+		<-tick.C
+		one := proxies[rand.IntN(len(proxies))]
+		if rand.IntN(2) == 0 {
+			one.Kill()
+		} else {
+			one.Start()
+		}
+	}
+	for _, p := range proxies {
+		p.Start()
+	}
+}
+
+// record reads where the platform saw each account come from.
+func (r *rig) record(all []traveller) map[string]int {
+	r.t.Helper()
+	region := map[string]string{}
+	for _, one := range all {
+		region[one.login] = one.via.Region
+	}
+	counted := map[string]int{}
+	for _, e := range r.platform.Gate.Entries("") {
+		counted[e.Egress]++
+		if want, ok := region[e.Login]; ok && e.Egress != want {
+			r.t.Errorf("%s of region %s came by %s: %s %s", e.Login, want, e.Egress, e.Method, e.Path)
+		}
+		if e.Egress == "direct" {
+			r.t.Errorf("a direct connection: %s %s", e.Method, e.Path)
+		}
+	}
+	return counted
+}

@@ -1,0 +1,198 @@
+package upstream_test
+
+import (
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream/upstreamtest"
+)
+
+// next takes a step of a sign-in.
+func (r *rig) next(from upstream.Step, in upstream.Input) upstream.Step {
+	r.t.Helper()
+	step, err := r.driver.Continue(r.t.Context(), via("us"), from.Next, in)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return step
+}
+
+func right() upstream.Input { return upstream.Input{Code: secret.New("123456")} }
+
+// Trouble that passes does not end a sign-in that is still open on the platform.
+func TestAStepThatWasNotTakenCanBeTakenAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		persona, kind string
+		value         int
+		first, then   upstream.Input
+	}{
+		"429 on a code":         {"sms", "rate_limit", 3, right(), right()},
+		"503 on a code":         {"sms", "error", 503, right(), right()},
+		"500 on a selfie check": {"face", "error", 500, upstream.Input{Check: true}, upstream.Input{Check: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			login := r.login(test.persona)
+			step := r.signIn(login, "good")
+			page := step.Challenge.Page.Reveal()
+			r.fault(login, test.kind, test.value, 1)
+			step = r.next(step, test.first)
+			if step.Failure == nil || !step.Failure.Retryable || step.Over() {
+				t.Fatalf("the failure is %+v, over: %v", step.Failure, step.Over())
+			}
+			if page != "" {
+				r.platformTest().Selfie(t, page, true)
+			}
+			if step = r.next(step, test.then); step.Session == nil || !step.Over() {
+				t.Fatalf("taken again: %+v", step.Failure)
+			}
+		})
+	}
+}
+
+func TestACodeThatMayBeUsedUpEndsTheSignIn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	login := r.login("sms")
+	step := r.signIn(login, "good")
+	r.fault(login, "error", 500, 1)
+	if step = r.next(step, right()); step.Failure == nil || !step.Over() {
+		t.Fatalf("a 500 on a code: %+v, over: %v", step.Failure, step.Over())
+	}
+}
+
+func TestAPhoneIsWaitedForThroughTrouble(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	step, err := r.driver.OpenQR(t.Context(), via("us"))
+	if err != nil || step.QR == nil {
+		t.Fatalf("%+v, %v", step.Failure, err)
+	}
+	qr := *step.QR
+	r.fault("all", "error", 503, 1)
+	step = r.next(step, upstream.Input{Check: true})
+	if step.Failure == nil || step.Over() {
+		t.Fatalf("%+v", step.Failure)
+	}
+	r.platformTest().Phone(t, qr, "approve")
+	if step = r.next(step, upstream.Input{Check: true}); step.Session == nil {
+		t.Fatalf("%+v", step.Failure)
+	}
+}
+
+func TestASideStepThatIsRefusedLeavesTheChallenge(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for name, in := range map[string]upstream.Input{"resend": {Resend: true}, "switch": {Switch: catalog.ChannelEmail}} {
+		step := r.next(r.signIn(r.login("app"), "good"), in)
+		if step.Failure == nil || step.Failure.Code != upstream.FailStep || step.Over() {
+			t.Fatalf("%s: %+v", name, step.Failure)
+		}
+		if step = r.next(step, right()); step.Session == nil {
+			t.Fatalf("%s, then the code: %+v", name, step.Failure)
+		}
+	}
+}
+
+// A token may rotate on any answer, also on one that is lost or opens a socket.
+func TestARotationIsNotLost(t *testing.T) {
+	t.Parallel()
+	for name, use := range map[string]func(*rig, string, upstream.Session) (upstream.Session, []string){
+		"by a socket": func(r *rig, _ string, s upstream.Session) (upstream.Session, []string) {
+			socket := r.listen(s)
+			return socket.Session, socket.Changed
+		},
+		"by a body that cannot be read": func(r *rig, login string, s upstream.Session) (upstream.Session, []string) {
+			r.fault(login, "garbage", 2, 1)
+			a, err := r.call(s, "me.get", "{}")
+			if err == nil {
+				r.t.Error("an endless answer was read")
+			}
+			return a.Session, a.Changed
+		},
+		"by the second answer": func(r *rig, _ string, s upstream.Session) (upstream.Session, []string) {
+			if _, err := r.call(s, "me.get", "{}"); err != nil { // as if this one had been lost
+				r.t.Error(err)
+			}
+			a, err := r.call(s, "me.get", "{}")
+			if err != nil {
+				r.t.Error(err)
+			}
+			return a.Session, a.Changed
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			login := r.login("ok")
+			s := r.session(login)
+			r.control("POST", "clock", map[string]any{"advance_sec": 31 * 60})
+			next, changed := use(r, login, s)
+			if len(changed) != 1 || changed[0] != "sess" {
+				t.Fatalf("changed: %v", changed)
+			}
+			r.control("POST", "clock", map[string]any{"advance_sec": 90})
+			if _, err := r.call(next, "me.get", "{}"); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestASocketEndsWithItsSession(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for persona, seconds := range map[string]int{"expires60": 61, "restricted": 6} {
+		socket := r.listen(r.session(r.login(persona)))
+		r.control("POST", "clock", map[string]any{"advance_sec": seconds})
+		closed(t, socket)
+	}
+}
+
+func TestAWriteThatFailedInTheMiddleMayHaveHappened(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	login := r.login("ok")
+	s := r.session(login)
+	for _, status := range []int{500, 502, 504} {
+		r.fault(login, "error", status, 1)
+		_, err := r.call(s, "lists.create", `{"name":"Maybe"}`)
+		refusedAs(t, err, catalog.RefusedError)
+		refused, _ := err.(*upstream.Refused) //nolint:errorlint // checked above
+		p := refused.Problem(upstreamtest.Method(t, r.catalog, "lists.create"))
+		document, failed := p.Document(problem.Place{})
+		if failed != nil || p.Kind.Code != problem.UpstreamError.Code || !contains(document, `"outcome":"unknown"`) || !contains(document, `"retryable":false`) {
+			t.Errorf("%d: %s", status, document)
+		}
+	}
+}
+
+func TestWhatIsTooLongAgoIsAGap(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.session(r.login("ok"))
+	if missed, err := r.driver.Since(t.Context(), via("us"), s, "12345"); err != nil || !missed.Gap {
+		t.Fatalf("an id of another life: gap %v, %v", missed.Gap, err)
+	}
+	if missed, err := r.driver.Since(t.Context(), via("us"), s, ""); err != nil || missed.Gap {
+		t.Fatalf("from the beginning: gap %v, %v", missed.Gap, err)
+	}
+}
+
+func TestACookieThatCannotBeSentIsMissing(t *testing.T) {
+	t.Parallel()
+	c, err := sandboxCatalog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookies := map[string]secret.String{"auth_id": secret.New("1"), "sess": secret.New("a\nb"), "other": secret.New("x")}
+	_, missing := upstream.NewSession(c, cookies, map[string]secret.String{"X-Device": secret.New("d")}, "agent")
+	if len(missing) != 1 || missing[0] != "sess" {
+		t.Fatalf("missing: %v", missing)
+	}
+}

@@ -1,0 +1,172 @@
+package upstream_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// rig is a sandbox platform with two regions around it and a driver for it.
+type rig struct {
+	t        testing.TB
+	platform *sandboxtest.Platform
+	catalog  *catalog.Catalog
+	egress   *egress.Egress
+	us, uk   []*testenv.Proxy
+	driver   *upstream.HTTP
+	logins   *atomic.Int64
+}
+
+var sandboxCatalog = sync.OnceValues(catalog.Sandbox)
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	c, err := sandboxCatalog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, catalog: c, logins: new(atomic.Int64)}
+	r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
+		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
+		cfg.Slow = 300 * time.Millisecond
+	})
+	var settings []string
+	for name, source := range map[string]string{"us": "127.0.1.1", "uk": "127.0.2.1"} {
+		a, b := testenv.NewProxy(t, source), testenv.NewProxy(t, source)
+		settings = append(settings, name+"="+a.URL()+","+b.URL())
+		if name == "us" {
+			r.us = []*testenv.Proxy{a, b}
+		} else {
+			r.uk = []*testenv.Proxy{a, b}
+		}
+	}
+	regions, err := egress.ParseRegions(secret.New(strings.Join(settings, " ")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.egress = egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	t.Cleanup(r.egress.Close)
+	r.driver = r.newDriver(0)
+	return r
+}
+
+// in is the rig for a test below.
+func (r *rig) in(t testing.TB) *rig {
+	t.Helper()
+	inner := *r
+	inner.t = t
+	return &inner
+}
+
+func (r *rig) newDriver(patience time.Duration) *upstream.HTTP {
+	r.t.Helper()
+	d, err := upstream.New(upstream.Deps{Catalog: r.catalog, Egress: r.egress, Origin: r.platform.URL, Patience: patience, Now: time.Now})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return d
+}
+
+// login is a new creator of a persona.
+func (r *rig) login(persona string) string {
+	return fmt.Sprintf("%s+%d@sandbox.test", persona, r.logins.Add(1))
+}
+
+func via(region string) upstream.Via { return upstream.Via{Region: region, Account: "acct_test"} }
+
+// signIn takes the first step.
+func (r *rig) signIn(login, password string) upstream.Step {
+	r.t.Helper()
+	step, err := r.driver.SignIn(r.t.Context(), via("us"), secret.New(login), secret.New(password))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return step
+}
+
+// session signs in a login that needs no challenge.
+func (r *rig) session(login string) upstream.Session {
+	r.t.Helper()
+	step := r.signIn(login, "good")
+	if step.Session == nil {
+		r.t.Fatalf("%s did not sign in: %+v", login, step.Failure)
+	}
+	return *step.Session
+}
+
+// call calls a method by name.
+func (r *rig) call(s upstream.Session, name, args string) (upstream.Answer, error) {
+	r.t.Helper()
+	return upstreamtest.Caller{Driver: r.driver, Catalog: r.catalog, Via: via("us"), Session: s}.Call(r.t.Context(), r.t, name, args)
+}
+
+// control orders something of the sandbox and reads its answer.
+func (r *rig) control(method, path string, body any) map[string]any {
+	r.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.platform.URL+"/control/"+path, bytes.NewReader(text))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(answer, &out); err != nil || resp.StatusCode != http.StatusOK {
+		r.t.Fatalf("%s /control/%s: %d %s", method, path, resp.StatusCode, answer)
+	}
+	return out
+}
+
+// platformTest is the sandbox as the conformance suite wants it.
+func (r *rig) platformTest() *upstreamtest.Platform {
+	return &upstreamtest.Platform{
+		Driver:  func(t testing.TB) upstream.Driver { t.Helper(); return r.in(t).newDriver(0) },
+		Catalog: r.catalog, Region: "us", Login: r.login,
+		Right: "123456", Wrong: "000000", Password: "good", WrongPassword: "bad",
+		Phone: func(t testing.TB, qr upstream.QR, action string) {
+			t.Helper()
+			r := r.in(t)
+			id, _, _ := strings.Cut(path.Base(qr.URL.Reveal()), ".")
+			r.control("POST", "qr/"+id+"/"+action, map[string]any{})
+		},
+		Selfie: func(t testing.TB, page string, passed bool) {
+			t.Helper()
+			r.in(t).control("POST", "selfies/"+path.Base(page), map[string]any{"passed": passed})
+		},
+		Write: "lists.create", WriteArgs: `{"name":"Conformance"}`, Read: "lists.list", Event: "listUpdated",
+		Shows: func(result []byte) bool { return bytes.Contains(result, []byte(`"Conformance"`)) },
+	}
+}
+
+func TestTheHTTPDriverConforms(t *testing.T) {
+	t.Parallel()
+	upstreamtest.Run(t, newRig(t).platformTest())
+}
