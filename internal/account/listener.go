@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account/internal/db"
-	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
 // ListenerState is how an account's live connection stands.

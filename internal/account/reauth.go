@@ -6,10 +6,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
 // ErrNoTry means that the account may not be signed in by itself now: too often already, or too soon.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/account/internal/db"
-	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
 func insertConsent(ctx context.Context, tx postgres.Tx, a Account, attempt id.Attempt, c Consent) error {

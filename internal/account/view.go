@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // View is an account as callers see it: in answers, and in events.

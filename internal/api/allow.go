@@ -3,12 +3,12 @@ package api
 import (
 	"context"
 
-	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/connect"
 	"github.com/stagedoor/stagedoor/internal/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 )
 
 // What a key is limited to is kept by the table where a path names an account, by the passthrough where it names a method, and here

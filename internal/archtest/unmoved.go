@@ -4,7 +4,6 @@ import "strings"
 
 // unmoved maps a package that is not in its group's folder yet to its group.
 var unmoved = map[string]string{
-	"org": "tenant", "member": "tenant", "apikey": "tenant", "audit": "tenant", "idempotency": "tenant", "usage": "tenant", "limit": "tenant", "journal": "tenant",
 	"control": "operate", "fleet": "operate",
 	"account": "accounts", "connect": "accounts", "health": "accounts",
 	"invoke": "calls", "transfer": "calls",

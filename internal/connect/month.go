@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/connect/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
 // Month is what became of an org's attempts in a calendar month. Signing in again with remembered credentials is none of them.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/member"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
 // home is where a browser goes that is to go nowhere else.

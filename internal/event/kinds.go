@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // Kinds of our own that are needed by name. The others are written down where they happen.

@@ -11,9 +11,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/health"
-	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
 func TestTheFirstGoodProbeMakesAnAccountActive(t *testing.T) {

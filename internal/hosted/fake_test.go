@@ -9,13 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/connect/session"
 	"github.com/stagedoor/stagedoor/internal/hosted"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
 // world is everything behind the pages, in memory: attempts that follow the sandbox's personas, sessions, accounts.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/limit"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
 // Identical reads that are under way at the same time share one call to the platform. Each of them was admitted and is billed.

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/apikey"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 )
 
 // Browser finds out who calls by a cookie in place of a key: for pages of ours that call the face from the same origin.

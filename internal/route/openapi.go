@@ -15,7 +15,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
 // kinds lists every problem an operation can answer with: its own, and those that the guard around it can.

@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/journal"
 )
 
 // Problem is the wire form of a failed answer, made by problem.Error. Its schema is that of the OpenAPI document.

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/account"
 	"github.com/stagedoor/stagedoor/internal/api/sheet"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/usage"
+	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
 // atOnce is of how many accounts more is looked up with one query.

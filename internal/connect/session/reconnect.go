@@ -8,10 +8,10 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/audit"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // A reconnect link is part of every answer that an account needs its creator, so making one costs no more than a hash. It leads to a

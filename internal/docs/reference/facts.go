@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/org"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // scopeID is the anchor of a scope.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/docs/reference"
 	"github.com/stagedoor/stagedoor/internal/event"
-	"github.com/stagedoor/stagedoor/internal/org"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 func build(t *testing.T) map[string]reference.Page {

@@ -1,0 +1,293 @@
+package apikey_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+)
+
+// method is one of the catalogue, as far as keys look at it.
+type method struct {
+	resource, name string
+	sensitive      bool
+}
+
+var methods = []method{
+	{"chats", "list", false}, {"chats", "get", false}, {"messages", "send", false}, {"messages", "list", false},
+	{"payouts", "request", true}, {"payouts", "list", false}, {"users", "me", false}, {"statements", "get", true},
+}
+
+func allow(lists ...[]string) *apikey.Allow {
+	return &apikey.Allow{Methods: apikey.Restored(lists)}
+}
+
+// A list of patterns allows what one of them allows and none denies; one that only denies allows the rest.
+func TestMayCall(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		lists [][]string
+		want  string
+	}{
+		{nil, "chats.list chats.get messages.send messages.list payouts.request payouts.list users.me statements.get"},
+		{[][]string{{"*"}}, "chats.list chats.get messages.send messages.list payouts.request payouts.list users.me statements.get"},
+		{[][]string{{"chats.*"}}, "chats.list chats.get"},
+		{[][]string{{"chats.get", "messages.send"}}, "chats.get messages.send"},
+		{[][]string{{"!payouts.*"}}, "chats.list chats.get messages.send messages.list users.me statements.get"},
+		{[][]string{{"!sensitive"}}, "chats.list chats.get messages.send messages.list payouts.list users.me"},
+		{[][]string{{"sensitive"}}, "payouts.request statements.get"},
+		{[][]string{{"payouts.*", "!sensitive"}}, "payouts.list"},
+		// A deny wins wherever it stands.
+		{[][]string{{"!payouts.request", "payouts.*", "payouts.request"}}, "payouts.list"},
+		{[][]string{{"chats.*", "!*"}}, ""},
+		{[][]string{{"!messages.send", "!chats.*", "!sensitive"}}, "messages.list payouts.list users.me"},
+		// Every list must allow.
+		{[][]string{{"chats.*", "messages.*"}, {"*.list"}}, ""},
+		{[][]string{{"chats.*", "messages.*"}, {"messages.*", "payouts.*"}}, "messages.send messages.list"},
+		{[][]string{{"chats.*"}, {"!chats.get"}}, "chats.list"},
+		{[][]string{{"chats.*"}, {"payouts.*"}}, ""},
+		// A list that is not understood allows nothing.
+		{[][]string{{"*"}, {"chats.*", "if(hour > 9)"}}, ""},
+	} {
+		a, got := allow(c.lists...), []string{}
+		for _, m := range methods {
+			if a.MayCall(m.resource, m.name, m.sensitive) {
+				got = append(got, m.resource+"."+m.name)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%v allows %v, want %s", c.lists, got, c.want)
+		}
+	}
+}
+
+// Whether a call is allowed is asked on every call.
+func TestMayCallDoesNotAllocate(t *testing.T) { //nolint:paralleltest // it counts the allocations of the whole process
+	a := allow([]string{"chats.*", "messages.*", "!sensitive"}, []string{"!payouts.*"})
+	a.Accounts = []id.Account{id.New[id.Account](), id.New[id.Account]()}
+	if n := testing.AllocsPerRun(100, func() { a.MayCall("messages", "send", false); a.MayUse(a.Accounts[1]) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkMayCall(b *testing.B) {
+	a := allow([]string{"chats.*", "messages.*", "users.get", "!payouts.*", "!sensitive"})
+	b.ReportAllocs()
+	for b.Loop() {
+		a.MayCall("messages", "send", false)
+	}
+}
+
+// Whatever is not a pattern is refused by its place, and what is one is written back as it was.
+func TestPatterns(t *testing.T) {
+	t.Parallel()
+	good := []string{"*", "!*", "sensitive", "!sensitive", "chats.*", "!chats.*", "chats.list", "!lists.addUsers2"}
+	if own, _ := allow(good).Lists(); !slices.Equal(own, good) {
+		t.Errorf("%v became %v", good, own)
+	}
+	f := newFixture(t)
+	_, first := f.create(t, nil)
+	caller, _ := f.verify(t, first)
+	for _, bad := range []string{
+		"", "!", "chats", "chats.", ".list", "*.list", "*.*", "chats.*.*", "chats.list.all", "!!chats.*", " chats.*", "chats.* ", "Chats.*",
+		"chats.l*", "chats.list\n", "chats/list", "SENSITIVE", "sensitive.*x", "a." + strings.Repeat("x", 41), "chats.lïst",
+	} {
+		_, _, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "x", Methods: []string{"chats.*", bad}})
+		p := problem.Of(err)
+		if err == nil || p.Kind.Code != "validation-failed" || p.Fields[0].Pointer != "/methods/1" || p.Fields[0].Code != "pattern" {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	for n, ok := range map[int]bool{0: false, 64: true, 65: false} {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprint("chats.m", i)
+		}
+		if _, _, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "x", Methods: list}); (err == nil) != ok {
+			t.Errorf("%d patterns: %v", n, err)
+		}
+	}
+	for n, ok := range map[int]bool{0: false, 100: true, 101: false} {
+		list := make([]id.Account, n)
+		for i := range list {
+			list[i] = id.New[id.Account]()
+		}
+		if _, _, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "x", Accounts: list}); (err == nil) != ok {
+			t.Errorf("%d accounts: %v", n, err)
+		}
+	}
+}
+
+// A key is known with its limits on every node, and whoever it mints has them too, down to the last of the line; nobody can give an
+// account that they may not use.
+func TestLimitsAreInherited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, first := f.create(t, nil)
+	caller, _ := f.verify(t, first)
+	mine, yours := id.New[id.Account](), id.New[id.Account]()
+	lists := [][]string{{"chats.*", "messages.*"}, {"!sensitive"}, {"messages.*"}}
+	for i, list := range lists {
+		draft := apikey.Draft{Label: "x", Methods: list}
+		if i == 0 {
+			draft.Accounts = []id.Account{yours, mine, yours}
+		}
+		minted, plain, err := f.keys.Mint(t.Context(), caller, by, draft)
+		if err != nil {
+			t.Fatal(err)
+		}
+		caller, _ = f.verify(t, plain.Reveal())
+		own, inherited := caller.Key.Allow.Lists()
+		if !slices.Equal(own, list) || fmt.Sprint(inherited) != fmt.Sprint(lists[:i]) || !slices.Equal(caller.Key.Allow.Accounts, []id.Account{mine, yours}) {
+			t.Errorf("%d: %v, inherited %v, %v", i, own, inherited, caller.Key.Allow.Accounts)
+		}
+		if fmt.Sprint(minted.Allow) != fmt.Sprint(caller.Key.Allow) {
+			t.Errorf("%d: minted with %v, read as %v", i, minted.Allow, caller.Key.Allow)
+		}
+	}
+	narrower, _, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "x", Accounts: []id.Account{mine}})
+	if err != nil || !slices.Equal(narrower.Allow.Accounts, []id.Account{mine}) || len(narrower.Allow.Methods) != 3 {
+		t.Errorf("%+v %v", narrower.Allow, err)
+	}
+	theirs := id.New[id.Account]()
+	_, _, err = f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "x", Accounts: []id.Account{mine, theirs}})
+	if p := problem.Of(err); err == nil || p.Kind.Code != "scope-escalation" {
+		t.Errorf("an account that the caller may not use: %v", err)
+	}
+	keys, err := f.keys.List(t.Context(), caller.Org.ID)
+	if err != nil || keys[0].Allow.Methods != nil || keys[0].Allow.Accounts != nil || len(keys[3].Allow.Methods) != 3 {
+		t.Errorf("%+v %v", keys, err)
+	}
+}
+
+// The line of keys that limit each other more and more has an end; the same limits again are no further step.
+func TestInheritanceIsBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, key := f.create(t, nil)
+	for i := range 9 {
+		caller, _ := f.verify(t, key)
+		for range 2 {
+			_, plain, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "x", Methods: []string{fmt.Sprint("!chats.m", i)}})
+			if i == 8 {
+				if p := problem.Of(err); err == nil || p.Kind.Code != "validation-failed" || p.Fields[0].Pointer != "/methods" {
+					t.Errorf("the ninth list: %v", err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			key = plain.Reveal()
+			caller, _ = f.verify(t, key)
+			if len(caller.Key.Allow.Methods) != i+1 {
+				t.Errorf("%d lists after %d", len(caller.Key.Allow.Methods), i+1)
+			}
+		}
+	}
+}
+
+// No key may do anything that the key which minted it may not, whatever lists they have.
+func TestNoKeyMintsBeyondItself(t *testing.T) {
+	t.Parallel()
+	words := []string{"*", "!*", "sensitive", "!sensitive", "chats.*", "!chats.*", "messages.send", "!messages.send", "payouts.*", "!payouts.request", "users.me", "statements.*"}
+	accounts := []id.Account{"acct_1", "acct_2", "acct_3"}
+	random := rand.New(rand.NewPCG(1, 2))
+	some := func() []string {
+		if random.IntN(4) == 0 {
+			return nil
+		}
+		list := make([]string, 1+random.IntN(4))
+		for i := range list {
+			list[i] = words[random.IntN(len(words))]
+		}
+		return list
+	}
+	refused := 0
+	for range 20_000 {
+		parent := apikey.Allow{}
+		for range random.IntN(3) {
+			parent, _ = apikey.Narrowed(&parent, some(), nil)
+		}
+		if random.IntN(2) == 0 {
+			parent.Accounts = accounts[:1+random.IntN(2)]
+		}
+		var given []id.Account
+		if random.IntN(2) == 0 {
+			given = []id.Account{accounts[random.IntN(3)]}
+		}
+		list := some()
+		child, err := apikey.Narrowed(&parent, list, given)
+		if err != nil {
+			refused++
+			if given == nil || parent.MayUse(given[0]) {
+				t.Fatalf("%v with %v and %v: %v", parent, list, given, err)
+			}
+			continue
+		}
+		own := allow(list)
+		if list == nil {
+			own = allow()
+		}
+		for _, m := range methods {
+			want := parent.MayCall(m.resource, m.name, m.sensitive) && own.MayCall(m.resource, m.name, m.sensitive)
+			if got := child.MayCall(m.resource, m.name, m.sensitive); got != want {
+				t.Fatalf("%v with %v may call %s.%s: %v", parent, list, m.resource, m.name, got)
+			}
+		}
+		for _, one := range accounts {
+			if want := parent.MayUse(one) && (given == nil || slices.Contains(given, one)); child.MayUse(one) != want {
+				t.Fatalf("%v with %v may use %s: %v", parent.Accounts, given, one, !want)
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("nothing was refused")
+	}
+}
+
+// A mint's limits are in the audit log.
+func TestLimitsAreAudited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	o, first := f.create(t, nil)
+	caller, _ := f.verify(t, first)
+	at := id.New[id.Account]()
+	if _, _, err := f.keys.Mint(t.Context(), caller, by, apikey.Draft{Label: "x", Methods: []string{"chats.*"}, Accounts: []id.Account{at}}); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := f.keys.Audit.Page(t.Context(), o.ID, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes struct {
+		Methods    struct{ To []string }
+		AccountIDs struct{ To []id.Account }
+	}
+	if err := json.Unmarshal(entries[0].Changes, &changes); err != nil || !slices.Equal(changes.Methods.To, []string{"chats.*"}) || !slices.Equal(changes.AccountIDs.To, []id.Account{at}) {
+		t.Errorf("%s %v", entries[0].Changes, err)
+	}
+}
+
+// FuzzPattern holds what is read against what is written: a text is a pattern only in its one form.
+func FuzzPattern(f *testing.F) {
+	for _, seed := range []string{"chats.*", "!sensitive", "*", "a.b", "!!", "."} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		_, _, ok := apikey.Named(text)
+		own, _ := allow([]string{text}).Lists()
+		if ok != (own[0] == text) && text != "!*" {
+			t.Errorf("%q is read as %q", text, own[0])
+		}
+		if !ok && allow([]string{text}).MayCall("chats", "list", false) {
+			t.Errorf("%q is no pattern and allows something", text)
+		}
+	})
+}

@@ -1,0 +1,38 @@
+package apikey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey/internal/db"
+)
+
+// Holder is who a key stands for that is known by its id: whoever holds something that the key made, such as a token. It is read anew,
+// and can be refreshed like any other.
+func (s *Keys) Holder(ctx context.Context, owner id.Org, key id.Key) (*Principal, error) {
+	p := &Principal{loadedAt: s.Now()}
+	err := s.DB.Snapshot(ctx, func(tx postgres.Tx) error {
+		row, err := db.New(tx).ByID(ctx, db.ByIDParams{OrgID: owner, ID: key})
+		if errors.Is(err, postgres.ErrNoRows) {
+			p.unknown = true
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read key %s: %w", key, err)
+		}
+		if p.Key, err = fromRow(row); err != nil {
+			return err
+		}
+		copy(p.hash[:], row.Hash)
+		p.Scopes = p.Key.Scopes
+		p.Org, err = s.Orgs.GetIn(ctx, tx, owner)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, s.usable(p)
+}

@@ -1,0 +1,361 @@
+package idempotency_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
+)
+
+// box seals by turning every bit, for holders that were prepared.
+type box struct {
+	prepared sync.Map
+	away     atomic.Bool
+}
+
+func (b *box) Prepare(_ context.Context, _ id.Org, holder string) error {
+	b.prepared.Store(holder, true)
+	return nil
+}
+
+func (b *box) Seal(_ context.Context, at seal.Address, text secret.String) ([]byte, error) {
+	if _, ok := b.prepared.Load(at.Holder); !ok {
+		return nil, seal.ErrShredded
+	}
+	if b.away.Load() {
+		return nil, seal.ErrUnavailable
+	}
+	return turn([]byte(fmt.Sprint(at) + "\n" + text.Reveal())), nil
+}
+
+func (b *box) Open(_ context.Context, at seal.Address, sealed []byte) (secret.String, error) {
+	if b.away.Load() {
+		return secret.String{}, seal.ErrUnavailable
+	}
+	text, ok := bytes.CutPrefix(turn(sealed), []byte(fmt.Sprint(at)+"\n"))
+	if !ok {
+		return secret.String{}, seal.ErrCorrupt
+	}
+	return secret.New(string(text)), nil
+}
+
+func (b *box) Derive(context.Context, string) ([]byte, error) {
+	if b.away.Load() {
+		return nil, seal.ErrUnavailable
+	}
+	return bytes.Repeat([]byte{7}, 32), nil
+}
+
+func turn(text []byte) []byte {
+	out := slices.Clone(text)
+	for i := range out {
+		out[i] ^= 0xff
+	}
+	return out
+}
+
+type fixture struct {
+	db   *postgres.DB
+	box  *box
+	keys *idempotency.Keys
+	org  id.Org
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{db: testenv.Postgres(t), box: &box{}}
+	f.keys = idempotency.New(idempotency.Deps{DB: f.db, Seal: f.box})
+	f.org = f.newOrg(t)
+	return f
+}
+
+func (f *fixture) newOrg(t *testing.T) id.Org {
+	t.Helper()
+	owner := id.New[id.Org]()
+	f.exec(t, `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at)
+		VALUES ($1, 'T', 'starter', 'live', 'a@b.test', now(), now())`, owner)
+	return owner
+}
+
+func (f *fixture) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := f.db.Pool().Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fixture) request() idempotency.Request {
+	return idempotency.Request{
+		Org: f.org, Caller: "key_1", Key: "k", Route: "POST /x", Target: "/x?a=1", Body: []byte(`{"password":"hunter2"}`), Lease: idempotency.Lease,
+	}
+}
+
+// begin reserves a key and fails the test if it cannot.
+func (f *fixture) begin(t *testing.T, r idempotency.Request) *idempotency.Claim {
+	t.Helper()
+	claim, answer, err := f.keys.Begin(t.Context(), r)
+	if err != nil || claim == nil || answer != nil {
+		t.Fatalf("%v, %v, %v", claim, answer, err)
+	}
+	return claim
+}
+
+// refused is the problem that a repetition is answered with.
+func (f *fixture) refused(t *testing.T, r idempotency.Request) map[string]any {
+	t.Helper()
+	claim, answer, err := f.keys.Begin(t.Context(), r)
+	if err == nil {
+		t.Fatalf("not refused: %v %v", claim, answer)
+	}
+	text, fault := problem.Of(err).Document(problem.Place{ProblemsURL: "https://x.test", Instance: "urn:x"})
+	var doc map[string]any
+	if fault = errors.Join(fault, json.Unmarshal(text, &doc)); fault != nil {
+		t.Fatal(fault)
+	}
+	return doc
+}
+
+// A request runs once; a repetition is given the first answer, whole and unchanged, and only to whoever asked for it.
+func TestARepetitionGetsTheFirstAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := f.request()
+	if known, err := f.keys.Known(t.Context(), r); err != nil || known {
+		t.Errorf("known before its first use: %v", err)
+	}
+	claim := f.begin(t, r)
+	doc := f.refused(t, r)
+	if doc["code"] != "idempotency-in-progress" || doc["retryable"] != true || doc["retryAfterSec"] != 1.0 {
+		t.Errorf("while it runs: %v", doc)
+	}
+	first := idempotency.Answer{Status: 201, Header: map[string]string{"Content-Type": "application/json", "Location": "/x/1"}, Body: []byte("{\"key\":\"sd_live_<&>\"}\n")}
+	if err := f.keys.Finish(t.Context(), claim, first); err != nil {
+		t.Fatal(err)
+	}
+	_, again, err := f.keys.Begin(t.Context(), r)
+	if err != nil || again == nil || again.Status != 201 || !maps.Equal(again.Header, first.Header) || !bytes.Equal(again.Body, first.Body) {
+		t.Errorf("%+v %v", again, err)
+	}
+	if known, err := f.keys.Known(t.Context(), r); err != nil || !known {
+		t.Errorf("not known after its use: %v", err)
+	}
+	for what, change := range map[string]func(*idempotency.Request){
+		"another body":   func(r *idempotency.Request) { r.Body = []byte(`{}`) },
+		"another path":   func(r *idempotency.Request) { r.Target = "/x?a=2" },
+		"another caller": func(r *idempotency.Request) { r.Caller = "key_2" },
+		"shifted parts":  func(r *idempotency.Request) { r.Target, r.Body = "/x?a=1{", []byte(`"password":"hunter2"}`) },
+	} {
+		other := f.request()
+		change(&other)
+		if doc := f.refused(t, other); doc["code"] != "idempotency-mismatch" || doc["retryable"] != false {
+			t.Errorf("%s: %v", what, doc)
+		}
+	}
+	for what, change := range map[string]func(*idempotency.Request){
+		"another key":       func(r *idempotency.Request) { r.Key = "K" },
+		"another operation": func(r *idempotency.Request) { r.Route = "PUT /x" },
+		"another org":       func(r *idempotency.Request) { r.Org = f.newOrg(t) },
+	} {
+		other := f.request()
+		change(&other)
+		if claim, _, err := f.keys.Begin(t.Context(), other); err != nil || claim == nil {
+			t.Errorf("%s has nothing to do with it: %v", what, err)
+		}
+	}
+}
+
+// An answer may hold a secret, and a request a password: neither can be read from the rows.
+func TestNothingReadableIsStored(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	claim := f.begin(t, f.request())
+	if err := f.keys.Finish(t.Context(), claim, idempotency.Answer{Status: 200, Body: []byte("SECRET-ANSWER")}); err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	if err := f.db.Pool().QueryRow(t.Context(), `SELECT encode(body, 'escape') || encode(request_hash, 'hex') || headers::text FROM idempotency_key`).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains([]byte(text), []byte("SECRET")) || bytes.Contains([]byte(text), []byte("hunter2")) {
+		t.Error(text)
+	}
+}
+
+// A key whose request was not carried out is as good as new.
+func TestReleasedKeysAreFree(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	claim := f.begin(t, f.request())
+	if err := f.keys.Release(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	other := f.request()
+	other.Body = []byte(`{}`)
+	f.begin(t, other)
+	if err := f.keys.Finish(t.Context(), claim, idempotency.Answer{Status: 200}); !errors.Is(err, idempotency.ErrLost) {
+		t.Errorf("the first run still settles the key: %v", err)
+	}
+}
+
+// A run that died leaves its outcome unknown, and says so for as long as the key is kept. Only what may be run twice is run again; the
+// dead run, should it come back, changes nothing then.
+func TestARunThatDied(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	dead := f.begin(t, f.request())
+	f.exec(t, `UPDATE idempotency_key SET lease_until = now() - interval '1 second'`)
+	for range 2 {
+		if doc := f.refused(t, f.request()); doc["code"] != "internal" || doc["retryable"] != false || doc["outcome"] != "unknown" {
+			t.Fatalf("%v", doc)
+		}
+	}
+	repeatable := f.request()
+	repeatable.Repeatable = true
+	other := repeatable
+	other.Body = nil
+	if doc := f.refused(t, other); doc["code"] != "idempotency-mismatch" {
+		t.Errorf("another body: %v", doc)
+	}
+	second := f.begin(t, repeatable)
+	if doc := f.refused(t, repeatable); doc["code"] != "idempotency-in-progress" {
+		t.Errorf("while the second run is under way: %v", doc)
+	}
+	if err := f.keys.Finish(t.Context(), dead, idempotency.Answer{Status: 200, Body: []byte("dead")}); !errors.Is(err, idempotency.ErrLost) {
+		t.Errorf("the dead run: %v", err)
+	}
+	if err := f.keys.Finish(t.Context(), second, idempotency.Answer{Status: 200, Body: []byte("second")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, a, err := f.keys.Begin(t.Context(), repeatable); err != nil || string(a.Body) != "second" {
+		t.Errorf("%v %v", a, err)
+	}
+}
+
+// A run that knows that it broke off says so at once, and one that was only slow still settles its key if nobody took it.
+func TestAbandonedAndSlowRuns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if err := f.keys.Abandon(t.Context(), f.begin(t, f.request())); err != nil {
+		t.Fatal(err)
+	}
+	if doc := f.refused(t, f.request()); doc["outcome"] != "unknown" {
+		t.Errorf("%v", doc)
+	}
+	late := f.request()
+	late.Key = "slow"
+	slow := f.begin(t, late)
+	f.exec(t, `UPDATE idempotency_key SET lease_until = now() - interval '1 second'`)
+	if err := f.keys.Finish(t.Context(), slow, idempotency.Answer{Status: 204}); err != nil {
+		t.Fatal(err)
+	}
+	if _, a, err := f.keys.Begin(t.Context(), late); err != nil || a.Status != 204 || len(a.Body) != 0 {
+		t.Errorf("%v %v", a, err)
+	}
+}
+
+// An answer that is too large to be kept is not repeated, but neither is the request.
+func TestLargeAnswers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if err := f.keys.Finish(t.Context(), f.begin(t, f.request()), idempotency.Answer{Status: 200, TooLarge: true}); err != nil {
+		t.Fatal(err)
+	}
+	if doc := f.refused(t, f.request()); doc["retryable"] != false || doc["outcome"] != "done" {
+		t.Errorf("%v", doc)
+	}
+}
+
+// While the keys are away nothing is begun and nothing is said that is not known.
+func TestKeysThatAreAway(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.box.away.Store(true)
+	if doc := f.refused(t, f.request()); doc["code"] != "service-unavailable" || doc["retryable"] != true {
+		t.Errorf("%v", doc)
+	}
+	f.box.away.Store(false)
+	if err := f.keys.Finish(t.Context(), f.begin(t, f.request()), idempotency.Answer{Status: 200, Body: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	f.box.away.Store(true)
+	if doc := f.refused(t, f.request()); doc["code"] != "service-unavailable" || doc["retryable"] != true {
+		t.Errorf("%v", doc)
+	}
+}
+
+// What has expired is forgotten, whether it was removed yet or not; the rest stays.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for i := range 4321 {
+		f.exec(t, `INSERT INTO idempotency_key (org_id, key, route, request_hash, state, owner, lease_until, created_at, expires_at)
+			VALUES ($1, $2, 'POST /x', '', 'done', 'o', now(), now(), now() - interval '1 second')`, f.org, fmt.Sprint("old-", i))
+	}
+	f.begin(t, f.request())
+	old := f.request()
+	old.Key = "old-7"
+	f.begin(t, old)
+	if n, err := f.keys.Trim(t.Context()); err != nil || n != 4320 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+	if doc := f.refused(t, f.request()); doc["code"] != "idempotency-in-progress" {
+		t.Errorf("%v", doc)
+	}
+	if n, err := f.keys.Trim(t.Context()); err != nil || n != 0 {
+		t.Errorf("%d rows more, %v", n, err)
+	}
+}
+
+// Of many equal requests at once on several nodes one runs, and all get its answer in the end.
+func TestManyAtOnceRunOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	nodes := []*idempotency.Keys{f.keys, idempotency.New(idempotency.Deps{DB: f.db, Seal: f.box})}
+	var runs, refusals atomic.Int64
+	var wait sync.WaitGroup
+	for i := range 50 {
+		wait.Go(func() {
+			for {
+				claim, answer, err := nodes[i%2].Begin(t.Context(), f.request())
+				switch {
+				case claim != nil:
+					n := runs.Add(1)
+					if err := nodes[i%2].Finish(t.Context(), claim, idempotency.Answer{Status: 200, Body: fmt.Append(nil, n)}); err != nil {
+						t.Error(err)
+					}
+					return
+				case answer != nil:
+					if string(answer.Body) != "1" {
+						t.Errorf("%s", answer.Body)
+					}
+					return
+				case problem.Of(err).Kind.Code != "idempotency-in-progress":
+					t.Error(err)
+					return
+				}
+				refusals.Add(1)
+				<-time.After(5 * time.Millisecond)
+			}
+		})
+	}
+	wait.Wait()
+	if runs.Load() != 1 {
+		t.Errorf("%d runs", runs.Load())
+	}
+	t.Logf("%d were told to come back", refusals.Load())
+}

@@ -1,0 +1,182 @@
+package journal_test
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+)
+
+// partitions are the days that the table has, in order.
+func partitions(t testing.TB, db *postgres.DB) []string {
+	t.Helper()
+	found, err := db.Pool().Query(t.Context(), `SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+		WHERE i.inhparent = 'request_log'::regclass ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := pgx.CollectRows(found, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func names(from, to time.Time) (list []string) {
+	for at := from; !at.After(to); at = at.AddDate(0, 0, 1) {
+		list = append(list, at.Format("request_log_20060102"))
+	}
+	return list
+}
+
+// Many nodes make and drop days at once, day after day, while they write: every day is there before it begins and two days ahead, those
+// that nobody may read are gone, nothing fails, and no row is lost that may be read.
+func TestManyNodesKeepTheDays(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	c := newClock()
+	owner := id.New[id.Org]()
+	var nodes []*journal.Journal
+	for range 6 {
+		nodes = append(nodes, idle(db, c))
+	}
+	const days = 36
+	for n := range days {
+		var wait sync.WaitGroup
+		for i, j := range nodes {
+			wait.Go(func() {
+				j.Add(plain(owner, c.now()))
+				if i%2 == 0 { // some write before anybody has made the day
+					if err := j.Flush(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := j.Upkeep(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if err := j.Flush(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		first := c.now().AddDate(0, 0, -min(n+1, journal.MaxDays))
+		if got, want := partitions(t, db), names(first, c.now().AddDate(0, 0, 2)); !slices.Equal(got, want) {
+			t.Fatalf("after %d days: %v, want %v", n, got, want)
+		}
+		c.move(24 * time.Hour)
+	}
+	if n, want := rows(t, db, "org_id = $1", owner), (journal.MaxDays+1)*len(nodes); n != want {
+		t.Errorf("%d rows, want %d", n, want)
+	}
+}
+
+// A day that somebody has dropped by hand is made again, and entries of a time that no clock should show, or with texts that the
+// database does not take, stand in nobody's way.
+func TestNothingStandsInTheWay(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	c := newClock()
+	j := idle(db, c)
+	owner := id.New[id.Org]()
+	if err := j.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []time.Time{{}, time.Unix(0, 0), noon.AddDate(0, 0, -31), noon.AddDate(0, 0, 3), noon.AddDate(8000, 0, 0)} {
+		j.Add(plain(owner, at))
+	}
+	for _, text := range []string{"a\x00b", "\xff\xfe", string(slices.Repeat([]byte{'x'}, 5000)), "é" + string(slices.Repeat([]byte("ü"), 300))} {
+		e := plain(owner, noon)
+		e.Operation, e.Verb = text, text
+		j.Add(e)
+	}
+	late := plain(owner, noon.AddDate(0, 0, -12)) // of a day that nobody has made
+	j.Add(late)
+	if _, err := db.Pool().Exec(t.Context(), "DROP TABLE request_log_20261115"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Flush(t.Context()); err == nil {
+		t.Error("a row went into a day that is not there")
+	}
+	if err := j.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := rows(t, db, "org_id = $1", owner); n != 5 {
+		t.Errorf("%d rows", n)
+	}
+	if n := rows(t, db, "operation = 'ab'"); n != 1 {
+		t.Errorf("%d rows with a cleaned text", n)
+	}
+	if lost := metric(t, j, "stagedoor_request_log_lost_total", "misdated"); lost != 5 {
+		t.Errorf("%v misdated", lost)
+	}
+	if written := metric(t, j, "stagedoor_request_log_written_total", ""); written != 5 {
+		t.Errorf("%v written", written)
+	}
+}
+
+// Dropping a day waits for a reader for a moment only, so that nobody stands behind it for long, and is done the next time.
+func TestDroppingADayIsPatient(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	c := newClock()
+	j := idle(db, c)
+	if err := j.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.set(noon.AddDate(0, 0, journal.MaxDays))
+	tx, err := db.Pool().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT count(*) FROM request_log"); err != nil {
+		t.Fatal(err)
+	}
+	if j.Upkeep(t.Context()) == nil {
+		t.Error("a day was dropped under a reader")
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Upkeep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	want := append(names(noon, noon.AddDate(0, 0, 2)), names(c.now().AddDate(0, 0, -1), c.now().AddDate(0, 0, 2))...)
+	if got := partitions(t, db); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A node whose clock is more than a month ahead drops nothing.
+func TestWrongClockDropsNoRequests(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	c := newClock()
+	j := idle(db, c)
+	for range journal.MaxDays {
+		if err := j.Upkeep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.move(24 * time.Hour)
+	}
+	if err := j.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := partitions(t, db)
+	wrong := journal.New(journal.Deps{SettleTimeout: time.Minute,
+		DB: db.WithClock(c.now), Ticker: silent, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now().AddDate(0, 0, 34) },
+	})
+	if err := wrong.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := partitions(t, db); !slices.Equal(after, before) {
+		t.Errorf("%v became %v", before, after)
+	}
+}

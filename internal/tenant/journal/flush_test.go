@@ -1,0 +1,263 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// What is noted is written with the next tick and once more at the end, and nothing is written twice.
+func TestRunWritesEverySecondAndAtTheEnd(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	c := newClock()
+	ticks := make(chan time.Time)
+	asked := make(chan time.Duration, 2)
+	j := journal.New(journal.Deps{SettleTimeout: time.Minute, DB: db.WithClock(c.now), Log: slog.New(slog.DiscardHandler), Now: c.now, Ticker: func(d time.Duration) (<-chan time.Time, func()) {
+		asked <- d
+		if d == time.Second {
+			return ticks, func() {}
+		}
+		return nil, func() {}
+	}})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- j.Run(ctx) }()
+	owner := id.New[id.Org]()
+	for n := 1; n <= 3; n++ {
+		for range 2000 {
+			j.Add(plain(owner, noon))
+		}
+		ticks <- noon
+		ticks <- noon // taken when the first is done with
+		if found := rows(t, db, "org_id = $1", owner); found != n*2000 {
+			t.Errorf("%d rows after %d ticks", found, n)
+		}
+	}
+	j.Add(plain(owner, noon))
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if found := rows(t, db, "org_id = $1", owner); found != 6001 {
+		t.Errorf("%d rows at the end", found)
+	}
+	if every := <-asked; every != time.Second {
+		t.Errorf("ticks every %s", every)
+	}
+}
+
+// While the database is away the newest requests are kept and the oldest dropped, and counted; when it is back all that are kept are
+// written, once.
+func TestTheDatabaseAwayAndBack(t *testing.T) {
+	t.Parallel()
+	db, link := linked(t, testenv.DatabaseURL(t))
+	c := newClock()
+	j := idle(db, c)
+	owner := id.New[id.Org]()
+	n := 0
+	add := func(count int) {
+		for range count {
+			e := plain(owner, noon)
+			e.Request, e.Out = id.Request(fmt.Sprint("r", n)), int64(n)
+			j.Add(e)
+			n++
+		}
+	}
+	add(10)
+	if err := j.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	link.setCut(true)
+	for range 20 { // few at a time do not use up the room
+		add(500)
+		if j.Flush(t.Context()) == nil {
+			t.Fatal("written without a database")
+		}
+	}
+	if waiting := metric(t, j, "stagedoor_request_log_waiting", ""); waiting != 10_000 {
+		t.Errorf("%v wait", waiting)
+	}
+	if lost := metric(t, j, "stagedoor_request_log_lost_total", "full"); lost != 0 {
+		t.Errorf("%v lost with room left", lost)
+	}
+	add(150_000)
+	if j.Flush(t.Context()) == nil {
+		t.Fatal("written without a database")
+	}
+	add(20_000)
+	link.setCut(false)
+	for tries := 0; ; tries++ { // the pool finds out about each of its dead connections
+		if err := j.Flush(t.Context()); err == nil {
+			break
+		} else if tries == 10 {
+			t.Fatal(err)
+		}
+	}
+	lost := metric(t, j, "stagedoor_request_log_lost_total", "full")
+	found := rows(t, db, "org_id = $1", owner)
+	if lost == 0 || found+int(lost) != n || found < 128*1024-20_000 {
+		t.Errorf("%d written, %v lost of %d", found, lost, n)
+	}
+	// Those that are lost are the oldest; the first ten were written before.
+	if newest := rows(t, db, "org_id = $1 AND bytes_out >= $2", owner, n-(found-10)); newest != found-10 {
+		t.Errorf("%d of the newest %d", newest, found-10)
+	}
+	if twice := rows(t, db, "org_id = $1 AND request_id IN (SELECT request_id FROM request_log GROUP BY 1 HAVING count(*) > 1)", owner); twice != 0 {
+		t.Errorf("%d rows are there twice", twice)
+	}
+}
+
+// A COPY that was carried out although nobody heard of it is not sent again.
+func TestACopyWhoseEndWasNotHeardIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	db, link := linked(t, testenv.DatabaseURL(t))
+	c := newClock()
+	j := idle(db, c)
+	owner := id.New[id.Org]()
+	if err := j.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 3000 {
+		j.Add(plain(owner, noon))
+	}
+	link.swallow.Store(true)
+	if j.Flush(t.Context()) == nil {
+		t.Fatal("the end was heard")
+	}
+	<-link.swallowed
+	for range 50 { // go behind those in doubt, not among them, although there is room
+		j.Add(plain(owner, noon))
+	}
+	for tries := 0; j.Flush(t.Context()) != nil; tries++ {
+		if tries == 10 {
+			t.Fatal("not written")
+		}
+	}
+	if n := rows(t, db, "org_id = $1", owner); n != 3050 {
+		t.Errorf("%d rows", n)
+	}
+	if written := metric(t, j, "stagedoor_request_log_written_total", ""); written != 3050 {
+		t.Errorf("%v written", written)
+	}
+}
+
+// Whoever goes on calling over a limit does not fill the log: some of it is noted, and everything else of everybody.
+func TestRefusalsDoNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	c := newClock()
+	j := idle(db, c)
+	loud, quiet := id.New[id.Org](), id.New[id.Org]()
+	for round := 1; round <= 2; round++ {
+		for i := range 5000 {
+			e := plain(loud, noon)
+			e.Status, e.Problem = 429, "quota-exceeded"
+			j.Add(e)
+			if i%50 == 0 {
+				j.Add(plain(loud, noon))
+				e.Org = quiet
+				if i%100 == 0 {
+					j.Add(e)
+				}
+			}
+		}
+		if err := j.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []struct {
+			where string
+			org   id.Org
+			rows  int
+		}{{"org_id = $1 AND problem <> ''", loud, 100 * round}, {"org_id = $1 AND problem = ''", loud, 100 * round}, {"org_id = $1", quiet, 50 * round}} {
+			if n := rows(t, db, want.where, want.org); n != want.rows {
+				t.Errorf("%d rows, want %d", n, want.rows)
+			}
+		}
+	}
+	if lost := metric(t, j, "stagedoor_request_log_lost_total", "refused"); lost != 9800 {
+		t.Errorf("%v refused", lost)
+	}
+}
+
+// Readers that come all at once take turns: a few ask the database, and one that cannot wait is told to come back.
+func TestReadersTakeTurns(t *testing.T) {
+	t.Parallel()
+	address, err := url.Parse(testenv.DatabaseURL(t).Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	patient := address.Query()
+	patient.Set("lock_timeout", "0")
+	patient.Set("statement_timeout", "0")
+	address.RawQuery = patient.Encode()
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New(address.String()), MaxConns: 20, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	j := running(t, db, newClock())
+	owner := id.New[id.Org]()
+	read := func(ctx context.Context) error {
+		_, _, err := j.Page(ctx, everything(owner), journal.Filter{}, journal.Position{}, 10)
+		return err
+	}
+	if err := read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	held, err := db.Pool().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Exec(t.Context(), "LOCK TABLE request_log"); err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error)
+	for range 4 {
+		go func() { errs <- read(t.Context()) }()
+	}
+	for waiting := 0; waiting < 4; {
+		if err := db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := read(hurried); !errors.Is(err, problem.ServiceUnavailable.New("")) {
+		t.Errorf("one reader too many: %v", err)
+	}
+	if err := held.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := read(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Noting a request makes no garbage.
+//
+//nolint:paralleltest // it counts the allocations of the whole process
+func TestAddAllocatesNothing(t *testing.T) {
+	j := idle(nil, newClock())
+	e := plain(id.New[id.Org](), noon)
+	if n := testing.AllocsPerRun(200_000, func() { j.Add(e) }); n > 0 {
+		t.Errorf("%v allocations per request", n)
+	}
+}

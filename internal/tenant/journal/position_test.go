@@ -1,0 +1,31 @@
+package journal_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+)
+
+// Whatever a caller sends as a cursor is refused, or is a place that means the same when it is written again.
+func FuzzParsePosition(f *testing.F) {
+	f.Add(journal.Position{At: noon, Request: id.New[id.Request]()}.String())
+	f.Add(journal.Position{At: time.UnixMicro(1), Request: "a:b"}.String())
+	f.Add("MS4x")
+	f.Add("LTEuYQ")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, ok := journal.ParsePosition(text)
+		if !ok {
+			return
+		}
+		again, ok := journal.ParsePosition(p.String())
+		if !ok || !again.At.Equal(p.At) || again.Request != p.Request {
+			t.Errorf("%q is %v and then %v", text, p, again)
+		}
+		if p.At.Year() > 9999 || p.At.Before(time.Unix(0, 0)) || p.Request == "" {
+			t.Errorf("%q is %v", text, p)
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/journal/internal/db"
+)
+
+func page(ctx context.Context, q db.DBTX, r Reader, f Filter, behind Position, limit int) ([]Entry, error) {
+	if f.StatusTo == 0 {
+		f.StatusTo = 999
+	}
+	p := db.PageParams{
+		OrgID: r.Org, Since: f.Since, BeforeAt: behind.At, BeforeRequest: string(behind.Request), EveryAccount: r.Accounts == nil,
+		Accounts: id.Texts(r.Accounts), Operation: f.Operation, Problem: f.Problem, KeyID: string(f.Key), Source: string(f.Source),
+		StatusFrom: int16(f.StatusFrom), StatusTo: int16(f.StatusTo), MaxRows: int32(limit),
+	}
+	var (
+		rows []db.RequestLog
+		err  error
+	)
+	switch {
+	case f.Account != "":
+		rows, err = db.New(q).PageOf(ctx, db.PageOfParams{
+			OrgID: p.OrgID, AccountID: string(f.Account), Since: p.Since, BeforeAt: p.BeforeAt, BeforeRequest: p.BeforeRequest,
+			Operation: p.Operation, Problem: p.Problem, KeyID: p.KeyID, Source: p.Source, StatusFrom: p.StatusFrom, StatusTo: p.StatusTo, MaxRows: p.MaxRows,
+		})
+	case f.elsewhere():
+		rows, err = db.New(q).PageElsewhere(ctx, db.PageElsewhereParams(p))
+	case f.failedOnly():
+		rows, err = db.New(q).PageFailed(ctx, db.PageFailedParams(p))
+	default:
+		rows, err = db.New(q).Page(ctx, p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read request log of %s: %w", r.Org, err)
+	}
+	entries := make([]Entry, len(rows))
+	for i := range rows {
+		entries[i] = fromRow(&rows[i])
+	}
+	return entries, nil
+}
+
+func get(ctx context.Context, q db.DBTX, r Reader, request id.Request, since time.Time) (Entry, error) {
+	row, err := db.New(q).Get(ctx, db.GetParams{
+		OrgID: r.Org, RequestID: string(request), Since: since, EveryAccount: r.Accounts == nil, Accounts: id.Texts(r.Accounts),
+	})
+	if errors.Is(err, postgres.ErrNoRows) {
+		return Entry{}, errNoLog()
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("read a request of %s: %w", r.Org, err)
+	}
+	return fromRow(&row), nil
+}
+
+func failures(ctx context.Context, q db.DBTX, r Reader, f FailureFilter, limit int) ([]Failure, error) {
+	rows, err := db.New(q).Failures(ctx, db.FailuresParams{
+		OrgID: r.Org, EveryAccount: r.Accounts == nil, Accounts: id.Texts(r.Accounts), Source: string(f.Source),
+		Since: f.Since, Until: f.Until, MaxRows: int32(limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("group failures of %s: %w", r.Org, err)
+	}
+	found := make([]Failure, len(rows))
+	for i, row := range rows {
+		found[i] = Failure{
+			Problem: row.Problem, Reason: row.Reason, Operation: row.Operation, Status: int(row.Status), Count: row.Calls, First: row.FirstAt, Last: row.LastAt,
+			Accounts: row.Accounts, LastRequest: id.Request(row.RequestID), Retryable: row.Retryable,
+		}
+	}
+	return found, nil
+}
+
+// written says whether an entry is in the table.
+func written(ctx context.Context, q db.DBTX, e *Entry) (bool, error) {
+	is, err := db.New(q).Written(ctx, db.WrittenParams{OrgID: e.Org, RequestID: string(e.Request), At: e.At})
+	if err != nil {
+		return false, fmt.Errorf("look for what was written: %w", err)
+	}
+	return is, nil
+}
+
+func fromRow(r *db.RequestLog) Entry {
+	return Entry{
+		Org: r.OrgID, At: r.At, Request: id.Request(r.RequestID), Key: id.Key(r.KeyID), Account: id.Account(r.AccountID),
+		Operation: r.Operation, Verb: r.Verb, Status: int(r.Status), Took: time.Duration(r.TookUs) * time.Microsecond,
+		Upstream: time.Duration(r.UpstreamUs) * time.Microsecond, Problem: r.Problem, Retryable: r.Retryable,
+		UpstreamCode: int(r.UpstreamCode), In: r.BytesIn, Out: r.BytesOut, Replayed: r.Replayed, DryRun: r.DryRun,
+		Source: Source(r.Source), Reason: r.Reason, Fields: Fields(r.Fields),
+	}
+}
+
+// unanswered says that the database did not tell how a statement ended.
+func unanswered(err error) bool {
+	_, answered := errors.AsType[*pgconn.PgError](err)
+	return !answered && !pgconn.SafeToRetry(err)
+}
+
+// unfit says that the database understood a row and will never have it.
+func unfit(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && !postgres.MissingDay(err) && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23"))
+}

@@ -1,0 +1,83 @@
+package limit_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// Every admission of an account says when it was last written to, whatever node it was written through.
+func TestAdmitTellsTheLastWrite(t *testing.T) {
+	t.Parallel()
+	time0 := &clock{now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
+	n := newNodes(t, testenv.Redis(t), time0.Now, true)
+	owner, account := n.newOrg(t), id.New[id.Account]()
+	limits := &org.Limits{CallsPerMinute: 600, CallsPerMonth: 1000, AccountReadPerMinute: 60, AccountWritePerMinute: 3}
+	admit := func(node int, q limit.Quota) limit.Decision {
+		t.Helper()
+		d, err := n.limiters[node].Admit(t.Context(), limit.Call{Org: owner, Account: account, Quota: q, Limits: limits, Started: time0.Now(), ReadAt: time0.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if d := admit(0, limit.Read); !d.LastWrite.IsZero() || !d.At.Equal(time0.Now()) {
+		t.Errorf("before any write: %s at %s", d.LastWrite, d.At)
+	}
+	if err := n.limiters[0].SessionChanged(t.Context(), owner, account, 7); err != nil {
+		t.Fatal(err)
+	}
+	if d := admit(1, limit.Read); !d.LastWrite.IsZero() || d.SessionVersion != 7 {
+		t.Errorf("after a new session: %s", d.LastWrite)
+	}
+	time0.Advance(time.Second)
+	wrote := time0.Now()
+	if d := admit(1, limit.Write); !d.LastWrite.IsZero() {
+		t.Errorf("the first write was told of itself: %s", d.LastWrite)
+	}
+	time0.Advance(time.Second)
+	for node := range 3 {
+		if d := admit(node, limit.Read); !d.LastWrite.Equal(wrote) {
+			t.Errorf("node %d: %s, want %s", node, d.LastWrite, wrote)
+		}
+	}
+	for range 3 {
+		admit(2, limit.Write)
+	}
+	time0.Advance(100 * time.Millisecond)
+	second := admit(0, limit.Read).LastWrite
+	if d := admit(2, limit.Write); d.Denied == nil || !admit(0, limit.Read).LastWrite.Equal(second) {
+		t.Error("a write that was refused counts as one")
+	}
+}
+
+// An account's windows can be looked at without using anything up, and are those that its calls meet.
+func TestAccountWindowsAreOnlyLookedAt(t *testing.T) {
+	t.Parallel()
+	time0 := &clock{now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
+	n := newNodes(t, testenv.Redis(t), time0.Now, true)
+	owner, account := n.newOrg(t), id.New[id.Account]()
+	limits := &org.Limits{CallsPerMinute: 600, CallsPerMonth: 1000, AccountReadPerMinute: 60, AccountWritePerMinute: 20}
+	call := limit.Call{Org: owner, Account: account, Quota: limit.Write, Limits: limits, Started: time0.Now(), ReadAt: time0.Now()}
+	var d limit.Decision
+	for range 3 {
+		var err error
+		if d, err = n.limiters[0].Admit(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		read, write, err := n.limiters[1].AccountWindows(t.Context(), owner, account, limits)
+		if err != nil || read.Remaining != 60 || read.Limit != 60 || write != d.Account || write.Remaining != 17 {
+			t.Fatalf("%+v, %+v, %v; want %+v", read, write, err, d.Account)
+		}
+	}
+	call.Quota = limit.Plain
+	if again, err := n.limiters[0].Admit(t.Context(), call); err != nil || again.MonthUsed != 4 {
+		t.Errorf("%d calls of the month, want 4: %v", again.MonthUsed, err)
+	}
+}

@@ -1,0 +1,402 @@
+package limit_test
+
+import (
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+var flushAll = valkey.NewScript("redis.call('FLUSHALL') return 'ok'")
+
+func flush(t *testing.T, redis secret.String) {
+	t.Helper()
+	client, err := valkey.Open(valkey.Config{URL: redis, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Run(t.Context(), flushAll, []string{"any"}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settleAll brings both sides to rest: what is pending is settled, and whatever that credits or rebuilds as well.
+func (n *nodes) settleAll(t *testing.T, owner id.Org, limits *org.Limits) (shared, stored int64) {
+	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for !n.shared(t, owner, limits, &shared) {
+		if time.Now().After(deadline) {
+			t.Fatal("the nodes did not come to rest")
+		}
+		<-time.After(50 * time.Millisecond) // the breaker closes by the clock
+	}
+	for {
+		for _, l := range n.limiters {
+			if err := l.Settle(t.Context()); err != nil && time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+		stored = n.stored(t, owner)
+		if reached := n.shared(t, owner, limits, &shared); reached && shared == stored || time.Now().After(deadline) {
+			return shared, stored
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// shared asks every node for the month's total and says whether all of them reached the shared counters.
+func (n *nodes) shared(t *testing.T, owner id.Org, limits *org.Limits, used *int64) bool {
+	t.Helper()
+	reached := true
+	for _, l := range n.limiters {
+		d, err := l.Admit(t.Context(), limit.Call{Org: owner, Quota: limit.Free, Epoch: 1, Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reached = reached && !d.Degraded
+		*used = d.MonthUsed
+	}
+	return reached
+}
+
+func (n *nodes) stored(t *testing.T, owner id.Org) (used int64) {
+	t.Helper()
+	row := n.db.Pool().QueryRow(t.Context(), "SELECT coalesce(sum(used), 0) FROM month_total WHERE org_id = $1", owner)
+	if err := row.Scan(&used); err != nil {
+		t.Fatal(err)
+	}
+	return used
+}
+
+// Whatever happens to the shared counters, and whenever nodes settle, both totals end at the number of calls that were
+// admitted: not one is lost, not one counted twice.
+func TestTheMonthIsExactWhateverHappensToRedis(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 1))
+	process, url := testenv.PrivateRedis(t)
+	n := newNodes(t, url, time.Now, false)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
+	var admitted int64
+	happened := map[string]int{}
+	for range 1500 {
+		switch what := random.IntN(200); {
+		case what == 0:
+			happened["flushed"]++
+			flush(t, url)
+		case what == 1:
+			happened["killed"]++
+			process.Kill()
+			process.Start()
+		case what < 22:
+			happened["settled"]++
+			// A node that cannot reach Redis settles what it can; the rest is due at the end.
+			_ = n.limiters[random.IntN(3)].Settle(t.Context())
+		default:
+			d, err := n.limiters[random.IntN(3)].Admit(t.Context(), limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits})
+			if err != nil || d.Denied != nil || d.Stale {
+				t.Fatalf("seed %d: %+v %v", seed, d, err)
+			}
+			admitted++
+			if d.Degraded {
+				happened["alone"]++
+			}
+		}
+	}
+	flush(t, url) // what nobody settled yet must survive this too
+	shared, stored := n.settleAll(t, owner, &limits)
+	if shared != admitted || stored != admitted {
+		t.Fatalf("seed %d: %d admitted, Redis says %d, the database %d (%v)", seed, admitted, shared, stored, happened)
+	}
+	t.Logf("seed %d: %d admitted, %v", seed, admitted, happened)
+}
+
+// A Redis that hangs takes no call with it and loses none: nodes decide alone, and calls that it counts late, after
+// having been given up, are not counted twice.
+func TestTheMonthIsExactAfterRedisHung(t *testing.T) {
+	t.Parallel()
+	process, url := testenv.PrivateRedis(t)
+	n := newNodesWith(t, url, time.Now, false, 20*time.Millisecond)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
+	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	var admitted, alone int64
+	burst := func() {
+		for i := range 60 {
+			d, err := n.limiters[i%3].Admit(t.Context(), call)
+			if err != nil || d.Denied != nil {
+				t.Fatalf("%+v %v", d, err)
+			}
+			admitted++
+			if d.Degraded {
+				alone++
+			}
+		}
+	}
+	burst()
+	for range 3 {
+		process.Signal(syscall.SIGSTOP)
+		burst()
+		process.Signal(syscall.SIGCONT)
+		burst()
+	}
+	shared, stored := n.settleAll(t, owner, &limits)
+	if alone == 0 {
+		t.Error("no call was decided alone; the test proves nothing")
+	}
+	if shared != admitted || stored != admitted {
+		t.Fatalf("%d admitted (%d alone), Redis says %d, the database %d", admitted, alone, shared, stored)
+	}
+}
+
+// While Redis is away the nodes together admit no more than a fifth above the limit, a cool-down still holds on the node
+// that knows of it, and the month is not overrun.
+func TestAloneIsNotUnlimited(t *testing.T) {
+	t.Parallel()
+	process, url := testenv.PrivateRedis(t)
+	time0 := &clock{now: time.Now().UTC()}
+	n := newNodesWith(t, url, time0.Now, true, 20*time.Millisecond)
+	owner := n.newOrg(t)
+	account := id.New[id.Account]()
+	limits := org.Limits{CallsPerMinute: 90, CallsPerMonth: 10_000, AccountReadPerMinute: 30, AccountWritePerMinute: 6}
+	process.Kill()
+	admit := func(node int, q limit.Quota) *limit.Denial {
+		d, err := n.limiters[node].Admit(t.Context(), limit.Call{Org: owner, Account: account, Quota: q, Epoch: 1, Limits: &limits})
+		if err != nil || !d.Degraded {
+			t.Fatalf("%+v %v", d, err)
+		}
+		return d.Denied
+	}
+	count := func(q limit.Quota) (admitted int, last *limit.Denial) {
+		for i := range 600 {
+			if denied := admit(i%3, q); denied == nil {
+				admitted++
+			} else {
+				last = denied
+			}
+		}
+		return admitted, last
+	}
+	if got, denied := count(limit.Write); got != 9 || denied.Reason != limit.AccountWrite { // three times ceil(6/3*1.2)
+		t.Errorf("%d writes admitted, last refused with %+v", got, denied)
+	}
+	if got, denied := count(limit.Plain); got != 3*36-9 || denied.Reason != limit.OrgPerMinute { // three times ceil(90/3*1.2)
+		t.Errorf("%d calls admitted, last refused with %+v", got, denied)
+	}
+	if got, denied := count(limit.Safety); got != 3*24 || denied.Reason != limit.SafetyReason { // three times ceil(60/3*1.2), whatever else is used up
+		t.Errorf("%d safety calls admitted, last refused with %+v", got, denied)
+	}
+	time0.Advance(2 * time.Minute)
+	if err := n.limiters[0].Cool(t.Context(), owner, account, time.Minute); err == nil {
+		t.Error("a dead Redis took note of a cool-down")
+	}
+	if denied := admit(0, limit.Read); denied == nil || !denied.CoolDown {
+		t.Errorf("the cool-down is forgotten: %+v", denied)
+	}
+	limits.CallsPerMonth = 30
+	if denied := admit(1, limit.Plain); denied == nil || denied.Reason != limit.OrgPerMonth {
+		t.Errorf("the month is overrun: %+v", denied)
+	}
+}
+
+// Connect attempts are counted with the transaction that makes them: rolled back with it, exact under concurrency.
+func TestTakeConnect(t *testing.T) {
+	t.Parallel()
+	time0 := &clock{now: time.Now().UTC().Truncate(time.Microsecond)}
+	n := newNodes(t, testenv.Redis(t), time0.Now, true)
+	owner := n.newOrg(t)
+	const perHour = 4
+	take := func(node int) error {
+		return n.db.Tx(t.Context(), func(tx postgres.Tx) error {
+			return n.limiters[node].TakeConnect(t.Context(), tx, owner, perHour)
+		})
+	}
+	results := make(chan error, 12)
+	for i := range 12 {
+		go func() { results <- take(i % 3) }()
+	}
+	taken := 0
+	for range 12 {
+		if err := <-results; err == nil {
+			taken++
+		}
+	}
+	if taken != perHour {
+		t.Fatalf("%d attempts of 12 passed, want %d", taken, perHour)
+	}
+	time0.Advance(15 * time.Minute)
+	err := n.db.Tx(t.Context(), func(tx postgres.Tx) error {
+		if err := n.limiters[0].TakeConnect(t.Context(), tx, owner, perHour); err != nil {
+			t.Errorf("after a quarter of an hour: %v", err)
+		}
+		return errRollback
+	})
+	if err == nil {
+		t.Fatal("the transaction was not rolled back")
+	}
+	if err := take(1); err != nil {
+		t.Errorf("an attempt that was rolled back was counted: %v", err)
+	}
+	if w, err := n.limiters[2].ConnectWindow(t.Context(), owner, perHour); err != nil || w.Remaining != 0 || w.Limit != perHour {
+		t.Errorf("window %+v %v", w, err)
+	}
+}
+
+// A node that is killed takes the second with it that it had not yet added to the database; Redis still has it, and the
+// others bring it home before Redis in its turn may be lost.
+func TestTheMonthSurvivesADeadNode(t *testing.T) {
+	t.Parallel()
+	_, url := testenv.PrivateRedis(t)
+	n := newNodes(t, url, time.Now, false)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
+	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	admitted := int64(0)
+	burst := func(calls int, on ...*limit.Limiter) {
+		for i := range calls {
+			if d, err := on[i%len(on)].Admit(t.Context(), call); err != nil || d.Degraded || d.Denied != nil {
+				t.Fatalf("%+v %v", d, err)
+			}
+			admitted++
+		}
+	}
+	settle := func() {
+		for _, l := range n.limiters {
+			if err := l.Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 3 {
+		burst(30, n.limiters...)
+		dead := n.limiters[2]
+		n.limiters = n.limiters[:2] // never settles again
+		burst(7, n.limiters...)
+		n.died.Store(time.Now().Add(-time.Second).UnixNano())
+		// One has calls pending while the other lifts; both orders happen over the rounds.
+		burst(1, n.limiters[0])
+		settle()
+		burst(5, n.limiters...)
+		settle()
+		settle()
+		if stored := n.stored(t, owner); stored != admitted {
+			t.Fatalf("%d admitted, the database has %d", admitted, stored)
+		}
+		flush(t, url)
+		if shared, stored := n.settleAll(t, owner, &limits); shared != admitted || stored != admitted {
+			t.Fatalf("%d admitted, Redis says %d, the database %d", admitted, shared, stored)
+		}
+		n.limiters = append(n.limiters, dead) // as a new process would
+		dead.Discard()
+	}
+}
+
+// A node that cannot reach Redis, while the others can, admits its share alone; when it dies, what it admitted is neither
+// lost to the database nor to Redis.
+func TestTheMonthSurvivesANodeThatDiedAlone(t *testing.T) {
+	t.Parallel()
+	_, url := testenv.PrivateRedis(t)
+	n := newNodes(t, url, time.Now, false)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
+	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	cutOff := n.add(t, secret.New("redis://127.0.0.1:1"), time.Now, false, 20*time.Millisecond)
+	var admitted, alone int64
+	for i := range 80 {
+		d, err := n.limiters[i%4].Admit(t.Context(), call)
+		if err != nil || d.Denied != nil {
+			t.Fatalf("%+v %v", d, err)
+		}
+		admitted++
+		if d.Degraded {
+			alone++
+		}
+	}
+	_ = cutOff.Settle(t.Context()) // it reaches the database, and not Redis
+	n.limiters = n.limiters[:3]
+	n.died.Store(time.Now().Add(-time.Second).UnixNano())
+	if _, err := n.limiters[0].Admit(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	admitted++
+	if shared, stored := n.settleAll(t, owner, &limits); alone != 20 || shared != admitted || stored != admitted {
+		t.Fatalf("%d admitted, %d of them alone; Redis says %d, the database %d", admitted, alone, shared, stored)
+	}
+	flush(t, url)
+	if shared, stored := n.settleAll(t, owner, &limits); shared != admitted || stored != admitted {
+		t.Fatalf("after a flush: %d admitted, Redis says %d, the database %d", admitted, shared, stored)
+	}
+}
+
+// A lift that reached Redis and was then rolled back leaves Redis ahead of the ledger. The next rebuild notices, and the
+// one after it rebuilds.
+func TestARebuildCatchesUpWithRedis(t *testing.T) {
+	t.Parallel()
+	_, url := testenv.PrivateRedis(t)
+	n := newNodes(t, url, time.Now, false)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
+	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	admitted := int64(0)
+	burst := func() {
+		for i := range 9 {
+			if d, err := n.limiters[i%3].Admit(t.Context(), call); err != nil || d.Degraded {
+				t.Fatalf("%+v %v", d, err)
+			}
+			admitted++
+		}
+	}
+	burst()
+	n.limiters[0].LiftHalfway(t, owner)
+	burst()
+	n.limiters[1].Doubt(owner)
+	if shared, stored := n.settleAll(t, owner, &limits); shared != admitted || stored != admitted {
+		t.Fatalf("%d admitted, Redis says %d, the database %d", admitted, shared, stored)
+	}
+	burst()
+	if shared, stored := n.settleAll(t, owner, &limits); shared != admitted || stored != admitted {
+		t.Fatalf("%d admitted, Redis says %d, the database %d", admitted, shared, stored)
+	}
+}
+
+// A node that doubts Redis and dies before it has rebuilt it leaves its doubt to the others.
+func TestADoubtOutlivesItsNode(t *testing.T) {
+	t.Parallel()
+	_, url := testenv.PrivateRedis(t)
+	n := newNodes(t, url, time.Now, false)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
+	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	admit := func(l *limit.Limiter) {
+		if d, err := l.Admit(t.Context(), call); err != nil || d.Degraded {
+			t.Fatalf("%+v %v", d, err)
+		}
+	}
+	for _, l := range n.limiters {
+		admit(l)
+	}
+	if shared, stored := n.settleAll(t, owner, &limits); shared != 3 || stored != 3 {
+		t.Fatalf("Redis says %d, the database %d", shared, stored)
+	}
+	// Redis counts one that nobody answered for, and the node that knows of it writes that down and dies.
+	admit(n.limiters[2])
+	n.limiters[2].Discard()
+	if _, err := n.db.Pool().Exec(t.Context(), "UPDATE ledger SET doubted = true WHERE org_id = $1", owner); err != nil {
+		t.Fatal(err)
+	}
+	n.limiters = n.limiters[:2]
+	admit(n.limiters[0])
+	if shared, stored := n.settleAll(t, owner, &limits); shared != 4 || stored != 4 {
+		t.Fatalf("Redis says %d, the database %d", shared, stored)
+	}
+}

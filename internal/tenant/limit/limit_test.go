@@ -1,0 +1,463 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// clock is time that a test moves.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// nodes are limiters that share the engines and nothing else.
+type nodes struct {
+	db       *postgres.DB
+	redis    secret.String
+	limiters []*limit.Limiter
+	orgs     *org.Orgs
+	died     atomic.Int64
+	// patient is how long nodes wait for a late answer; as long as for one in time if it is 0.
+	patient time.Duration
+}
+
+var errRollback = errors.New("roll back")
+
+// three is a fleet of three nodes, one of which may have died.
+type three struct{ died *atomic.Int64 }
+
+func (three) LiveAPI() int { return 3 }
+
+func (f three) LastDeath() time.Time {
+	if at := f.died.Load(); at > 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+type noAnnounce struct{}
+
+func (noAnnounce) Announce(context.Context, id.Org, int64) error { return nil }
+
+func newNodes(t testing.TB, redis secret.String, now func() time.Time, ownClock bool) *nodes {
+	t.Helper()
+	// Generous, so that a busy machine does not make a node decide alone where that is not the point.
+	return newNodesWith(t, redis, now, ownClock, 5*time.Second)
+}
+
+func newNodesWith(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *nodes {
+	t.Helper()
+	return newPatientNodes(t, redis, now, ownClock, timeout, 0)
+}
+
+func newPatientNodes(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout, patience time.Duration) *nodes {
+	t.Helper()
+	n := &nodes{db: testenv.Postgres(t), redis: redis, patient: patience}
+	n.orgs = org.New(org.Deps{DB: n.db, Audit: audit.New(n.db, now), Jobs: nil, Announce: noAnnounce{}, Now: now})
+	for range 3 {
+		n.add(t, redis, now, ownClock, timeout)
+	}
+	return n
+}
+
+// add starts one more node.
+func (n *nodes) add(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *limit.Limiter {
+	t.Helper()
+	client, err := valkey.Open(valkey.Config{URL: redis, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	pokes, err := bus.Open(bus.Config{URL: testenv.NATS(t), Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pokes.Close)
+	l := limit.New(limit.Deps{
+		Config: limit.Config{Timeout: timeout, Patience: n.patient, Process: fmt.Sprint("p", len(n.limiters)), OwnClock: ownClock},
+		Redis:  client, DB: n.db, Bus: pokes, Fleet: three{&n.died}, Log: slog.New(slog.DiscardHandler), Now: now,
+	})
+	l.SetEpochs(n.orgs)
+	n.limiters = append(n.limiters, l)
+	return l
+}
+
+func (n *nodes) newOrg(t testing.TB) id.Org {
+	t.Helper()
+	var made org.Org
+	err := n.db.Tx(t.Context(), func(tx postgres.Tx) (err error) {
+		made, err = n.orgs.Create(t.Context(), tx, audit.By{Kind: audit.ActorSystem, Action: "org.create"}, org.Draft{
+			Name: "Test", Plan: org.Scale, Environment: org.EnvSandbox, ContactEmail: "ops@example.com",
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.ID
+}
+
+// model is the limiter as one would write it down: buckets in one place, no nodes, no script.
+type model struct {
+	limits  org.Limits
+	level   map[string]float64
+	at      map[string]time.Time
+	used    int
+	coolAll map[id.Account]time.Time
+}
+
+func (m *model) drained(key string, now time.Time, per int) float64 {
+	gone := now.Sub(m.at[key]).Seconds() / 60 * float64(per)
+	return max(m.level[key]-gone, 0)
+}
+
+// fits says whether a call must be admitted, must be refused, or is too close to the edge for floating point to say.
+func (m *model) fits(now time.Time, q limit.Quota, a id.Account) (yes, no bool) {
+	const edge = 1e-6
+	yes = true
+	judge := func(room float64) {
+		yes = yes && room >= edge
+		no = no || room <= -edge
+	}
+	judge(float64(m.limits.CallsPerMinute) - m.drained("org", now, m.limits.CallsPerMinute) - 1 + edge)
+	if m.used+1 > m.limits.CallsPerMonth {
+		yes, no = false, true
+	}
+	if per := m.per(q); per > 0 {
+		judge(float64(per) - m.drained(m.key(q, a), now, per) - 1 + edge)
+		if now.Before(m.coolAll[a]) {
+			yes, no = false, true
+		}
+	}
+	return yes, no
+}
+
+func (m *model) per(q limit.Quota) int {
+	switch q {
+	case limit.Read:
+		return m.limits.AccountReadPerMinute
+	case limit.Write:
+		return m.limits.AccountWritePerMinute
+	case limit.Free, limit.Plain, limit.Safety:
+	}
+	return 0
+}
+
+func (m *model) key(q limit.Quota, a id.Account) string { return fmt.Sprint(q, a) }
+
+func (m *model) take(now time.Time, q limit.Quota, a id.Account) {
+	m.level["org"] = m.drained("org", now, m.limits.CallsPerMinute) + 1
+	m.at["org"] = now
+	m.used++
+	if per := m.per(q); per > 0 {
+		k := m.key(q, a)
+		m.level[k] = m.drained(k, now, per) + 1
+		m.at[k] = now
+	}
+}
+
+// Over random calls on three nodes, every decision is the one a single place would make: nothing is admitted beyond a
+// limit, a refusal consumes nothing, and whoever waits as told is admitted.
+func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
+	t.Parallel()
+	const calls = 12_000
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 1))
+	// The middle of a month, so that the test does not run into the next one; not in the past, where Redis has been already.
+	time0 := &clock{now: nextMonth(time.Now()).AddDate(0, 0, 10)}
+	n := newNodes(t, testenv.Redis(t), time0.Now, true)
+	var (
+		admitted, refused, waits int
+		reasons                  = map[limit.Reason]int{}
+	)
+	for done := 0; done < calls; {
+		m := &model{level: map[string]float64{}, at: map[string]time.Time{}, coolAll: map[id.Account]time.Time{}, limits: org.Limits{
+			CallsPerMinute: 1 + random.IntN(40), CallsPerMonth: 20 + random.IntN(400),
+			AccountReadPerMinute: 1 + random.IntN(20), AccountWritePerMinute: 1 + random.IntN(10),
+		}}
+		owner := n.newOrg(t)
+		accounts := []id.Account{id.New[id.Account](), id.New[id.Account](), id.New[id.Account]()}
+		for range 300 {
+			done++
+			if random.IntN(4) == 0 {
+				time0.Advance(time.Duration(random.IntN(8000)) * time.Millisecond)
+			}
+			q := []limit.Quota{limit.Plain, limit.Read, limit.Write}[random.IntN(3)]
+			account := accounts[random.IntN(len(accounts))]
+			c := limit.Call{Org: owner, Account: account, Quota: q, Epoch: 1, Limits: &m.limits}
+			l := n.limiters[random.IntN(3)]
+			if random.IntN(60) == 0 {
+				pause := time.Duration(1+random.IntN(20)) * time.Second
+				if err := l.Cool(t.Context(), owner, account, pause); err != nil {
+					t.Fatal(err)
+				}
+				for _, other := range n.limiters {
+					other.ForgetAccount(account) // what the poke does
+				}
+				m.coolAll[account] = later(m.coolAll[account], time0.Now().Add(pause))
+			}
+			yes, no := m.fits(time0.Now(), q, account)
+			d, err := l.Admit(t.Context(), c)
+			if err != nil || d.Stale || d.Degraded {
+				t.Fatalf("seed %d: %+v, %v", seed, d, err)
+			}
+			if d.Denied == nil {
+				admitted++
+				if no {
+					t.Fatalf("seed %d: over-admission of %v after %d calls: %+v", seed, q, done, m)
+				}
+				m.take(time0.Now(), q, account)
+				continue
+			}
+			refused++
+			reasons[d.Denied.Reason]++
+			if yes {
+				t.Fatalf("seed %d: refused with %+v although it fits: %+v", seed, d.Denied, m)
+			}
+			if d.Denied.Reason == limit.OrgPerMonth {
+				if want := nextMonth(time0.Now()).Sub(time0.Now()); (d.Denied.Wait - want).Abs() > time.Second {
+					t.Fatalf("seed %d: the month is waited for %s, want %s", seed, d.Denied.Wait, want)
+				}
+				break // a month is not waited for; the next org goes on
+			}
+			if random.IntN(3) == 0 {
+				waits++
+				p := d.Denied.Problem()
+				time0.Advance(time.Duration(p.RetryAfter) * time.Second)
+				if d, err = n.limiters[random.IntN(3)].Admit(t.Context(), c); err != nil || d.Denied != nil && d.Denied.Reason != limit.OrgPerMonth {
+					t.Fatalf("seed %d: waited %d s as told and was refused: %+v %v", seed, p.RetryAfter, d.Denied, err)
+				}
+				if d.Denied == nil {
+					m.take(time0.Now(), q, account)
+				}
+			}
+		}
+	}
+	t.Logf("seed %d: %d admitted, %d refused (%v), %d waited and admitted", seed, admitted, refused, reasons, waits)
+	for _, r := range []limit.Reason{limit.OrgPerMinute, limit.OrgPerMonth, limit.AccountRead, limit.AccountWrite, ""} {
+		if reasons[r] == 0 {
+			t.Errorf("seed %d: the reason %q never came up", seed, r)
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func nextMonth(t time.Time) time.Time { return limit.MonthStart(t).AddDate(0, 1, 0) }
+
+// Calls that arrive on three nodes at the same moment share one limit.
+func TestAdmitIsExactUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	time0 := &clock{now: time.Now().UTC().Add(time.Hour)} // stands still, so nothing drains
+	n := newNodes(t, testenv.Redis(t), time0.Now, true)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: 500, CallsPerMonth: 10_000}
+	var (
+		wait     sync.WaitGroup
+		mu       sync.Mutex
+		admitted int
+	)
+	for i := range 24 {
+		wait.Go(func() {
+			for range 60 {
+				d, err := n.limiters[i%3].Admit(t.Context(), limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits})
+				if err != nil || d.Degraded {
+					t.Errorf("%+v %v", d, err)
+				}
+				if d.Denied == nil {
+					mu.Lock()
+					admitted++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if admitted != limits.CallsPerMinute {
+		t.Fatalf("%d of 1440 calls admitted, want exactly %d", admitted, limits.CallsPerMinute)
+	}
+}
+
+// A caller that knows an older epoch than somebody was told of is turned away without being charged; one that knows a
+// newer one teaches the counters.
+func TestAdmitNoticesTheEpoch(t *testing.T) {
+	t.Parallel()
+	n := newNodes(t, testenv.Redis(t), time.Now, false)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: 100, CallsPerMonth: 1000}
+	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	admit := func(node int, epoch int64) limit.Decision {
+		t.Helper()
+		call.Epoch = epoch
+		d, err := n.limiters[node].Admit(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if d := admit(0, 1); d.Stale || d.MonthUsed != 1 {
+		t.Fatalf("first call: %+v", d)
+	}
+	if err := n.limiters[1].Announce(t.Context(), owner, 2); err != nil {
+		t.Fatal(err)
+	}
+	if d := admit(2, 1); !d.Stale {
+		t.Fatalf("an old epoch passed: %+v", d)
+	}
+	if d := admit(2, 2); d.Stale || d.MonthUsed != 2 {
+		t.Fatalf("the new epoch did not pass, or the stale call was charged: %+v", d)
+	}
+	if d := admit(0, 3); d.Stale { // read from the database before the announcement arrived
+		t.Fatalf("a newer epoch did not pass: %+v", d)
+	}
+	if d := admit(1, 2); !d.Stale {
+		t.Fatalf("the counters did not learn the newer epoch: %+v", d)
+	}
+	// Read after the call began: what changed since cannot concern it, however fast the org is being changed.
+	call.Started, call.ReadAt = time.Now(), time.Now()
+	if d := admit(1, 2); d.Stale {
+		t.Fatalf("a fresh identity is called stale: %+v", d)
+	}
+}
+
+// An epoch announced while the counters are gone is not lost to a node that rebuilds them from an older reading.
+func TestAnnounceSurvivesEmptyCounters(t *testing.T) {
+	t.Parallel()
+	n := newNodes(t, testenv.Redis(t), time.Now, false)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: 100, CallsPerMonth: 1000}
+	if err := n.limiters[0].Announce(t.Context(), owner, 7); err != nil {
+		t.Fatal(err)
+	}
+	// The database still says 1: this is the reading that must not win.
+	d, err := n.limiters[1].Admit(t.Context(), limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits})
+	if err != nil || !d.Stale {
+		t.Fatalf("the older epoch came back: %+v %v", d, err)
+	}
+}
+
+// What is left is told as it is, a look costs nothing, and at reset the whole limit is free.
+func TestWindowsTellTheTruth(t *testing.T) {
+	t.Parallel()
+	time0 := &clock{now: time.Now().UTC().Add(time.Hour).Truncate(time.Second)}
+	n := newNodes(t, testenv.Redis(t), time0.Now, true)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: 10, CallsPerMonth: 100}
+	ask := func(q limit.Quota) limit.Decision {
+		t.Helper()
+		d, err := n.limiters[0].Admit(t.Context(), limit.Call{Org: owner, Quota: q, Epoch: 1, Limits: &limits})
+		if err != nil || d.Denied != nil {
+			t.Fatalf("%+v %v", d, err)
+		}
+		return d
+	}
+	for range 5 {
+		ask(limit.Plain)
+	}
+	d := ask(limit.Free)
+	if d.Org.Remaining != 5 || d.Month.Remaining != 95 || d.MonthUsed != 5 {
+		t.Fatalf("after 5 of 10: %+v", d)
+	}
+	time0.Advance(time.Duration(d.Org.Reset-time0.Now().Unix()) * time.Second)
+	if d = ask(limit.Free); d.Org.Remaining != 10 {
+		t.Fatalf("at reset %d of 10 remain", d.Org.Remaining)
+	}
+	limits.CallsPerMinute, limits.CallsPerMonth = org.Unlimited, org.Unlimited
+	for range 50 {
+		ask(limit.Plain)
+	}
+	// What was used without a limit is not held against the org when it gets one, nor what was used under a higher one.
+	limits.CallsPerMinute = 10
+	for range 10 {
+		ask(limit.Plain)
+	}
+	limits.CallsPerMinute = 2
+	time0.Advance(30 * time.Second)
+	ask(limit.Plain)
+}
+
+// A caller must never see more left than the limit, so a share is never more than the whole.
+func TestAShareIsNeverMoreThanTheLimit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ limit, nodes, want int }{
+		{50, 1, 50}, {6, 1, 6}, {50, 2, 30}, {50, 3, 20}, {1, 3, 1}, {0, 1, 0}, {0, 3, 0}, {-1, 3, -1}, {600, 0, 600}, {7, 10, 1},
+	} {
+		if got := limit.Share(c.limit, c.nodes); got != c.want {
+			t.Errorf("the share of %d over %d nodes is %d, want %d", c.limit, c.nodes, got, c.want)
+		}
+	}
+}
+
+// An org that has used its minute and its month up can still make safety calls: 60 a minute over all nodes, which count towards nothing else.
+func TestSafetyCallsPassWhenQuotasAreUsedUp(t *testing.T) {
+	t.Parallel()
+	time0 := &clock{now: time.Now().UTC().Add(time.Hour)} // stands still, so nothing drains
+	n := newNodes(t, testenv.Redis(t), time0.Now, true)
+	owner := n.newOrg(t)
+	limits := org.Limits{CallsPerMinute: 2, CallsPerMonth: 2, AccountReadPerMinute: 1, AccountWritePerMinute: 1}
+	admit := func(node int, q limit.Quota) limit.Decision {
+		t.Helper()
+		d, err := n.limiters[node].Admit(t.Context(), limit.Call{Org: owner, Account: id.New[id.Account](), Quota: q, Epoch: 1, Limits: &limits})
+		if err != nil || d.Stale || d.Degraded {
+			t.Fatalf("%+v %v", d, err)
+		}
+		return d
+	}
+	admit(0, limit.Safety)
+	for range 2 {
+		if d := admit(0, limit.Plain); d.Denied != nil {
+			t.Fatalf("a safety call used up the org's quota: %+v", d.Denied)
+		}
+	}
+	if d := admit(1, limit.Plain); d.Denied == nil || d.Denied.Reason != limit.OrgPerMonth {
+		t.Fatalf("the quotas are not used up: %+v", d)
+	}
+	for i := 1; i < limit.SafetyPerMinute; i++ {
+		if d := admit(i%3, limit.Safety); d.Denied != nil || d.Safety.Remaining != limit.SafetyPerMinute-i-1 {
+			t.Fatalf("safety call %d: %+v, denied %+v", i+1, d.Safety, d.Denied)
+		}
+	}
+	d := admit(2, limit.Safety)
+	if d.Denied == nil || d.Denied.Reason != limit.SafetyReason || d.Denied.Limit != 60 || d.Denied.Current != 60 || d.Denied.Wait != time.Second {
+		t.Fatalf("the 61st safety call of a minute: %+v", d.Denied)
+	}
+	time0.Advance(d.Denied.Wait)
+	if d := admit(1, limit.Safety); d.Denied != nil || d.MonthUsed != 2 {
+		t.Fatalf("after the wait: %+v, denied %+v", d, d.Denied)
+	}
+}

@@ -1,0 +1,95 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/tenant/usage/internal/db"
+)
+
+func add(ctx context.Context, q db.DBTX, keys []sumKey, sums map[sumKey]int64) error {
+	var p db.AddParams
+	for _, k := range keys {
+		p.OrgIds = append(p.OrgIds, string(k.call.Org))
+		p.Hours = append(p.Hours, k.hour)
+		p.AccountIds = append(p.AccountIds, string(k.call.Account))
+		p.Operations = append(p.Operations, k.call.Operation)
+		p.Accesses = append(p.Accesses, string(k.call.Access))
+		p.Outcomes = append(p.Outcomes, string(k.call.Outcome))
+		p.Calls = append(p.Calls, sums[k])
+	}
+	if err := db.New(q).Add(ctx, p); err != nil {
+		return fmt.Errorf("add usage: %w", err)
+	}
+	return nil
+}
+
+type row struct {
+	operation string
+	access    Access
+	outcome   Outcome
+	calls     int64
+}
+
+func sum(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time) ([]row, error) {
+	found, err := db.New(q).Sum(ctx, db.SumParams{OrgID: org, Since: since, Until: until})
+	if err != nil {
+		return nil, fmt.Errorf("sum usage of %s: %w", org, err)
+	}
+	rows := make([]row, len(found))
+	for i, f := range found {
+		rows[i] = row{f.Operation, Access(f.Access), Outcome(f.Outcome), f.Calls}
+	}
+	return rows, nil
+}
+
+func addBytes(ctx context.Context, q db.DBTX, keys []loadKey, loads map[loadKey]load) error {
+	var p db.AddBytesParams
+	for _, k := range keys {
+		p.OrgIds = append(p.OrgIds, string(k.org))
+		p.Hours = append(p.Hours, k.hour)
+		p.Regions = append(p.Regions, k.region)
+		p.SentSums = append(p.SentSums, loads[k].sent)
+		p.ReceivedSums = append(p.ReceivedSums, loads[k].received)
+	}
+	if err := db.New(q).AddBytes(ctx, p); err != nil {
+		return fmt.Errorf("add bytes: %w", err)
+	}
+	return nil
+}
+
+func sumBytes(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time) (map[string]int64, error) {
+	found, err := db.New(q).SumBytes(ctx, db.SumBytesParams{OrgID: org, Since: since, Until: until})
+	if err != nil {
+		return nil, fmt.Errorf("sum bytes of %s: %w", org, err)
+	}
+	both := make(map[string]int64, len(found))
+	for _, f := range found {
+		both[f.Region] = f.Sent + f.Received
+	}
+	return both, nil
+}
+
+func addEvents(ctx context.Context, q db.DBTX, keys []eventKey, sums map[eventKey]Events) error {
+	p := db.AddEventsParams{}
+	for _, k := range keys {
+		e := sums[k]
+		p.OrgIds, p.Hours = append(p.OrgIds, string(k.org)), append(p.Hours, k.hour)
+		p.Received, p.Streamed = append(p.Received, e.Received), append(p.Streamed, e.Streamed)
+		p.Delivered, p.Failed = append(p.Delivered, e.Delivered), append(p.Failed, e.DeliveryFailed)
+	}
+	if err := db.New(q).AddEvents(ctx, p); err != nil {
+		return fmt.Errorf("add counts of events: %w", err)
+	}
+	return nil
+}
+
+func sumEvents(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time) (Events, error) {
+	row, err := db.New(q).SumEvents(ctx, db.SumEventsParams{OrgID: org, Since: since, Until: until})
+	if err != nil {
+		return Events{}, fmt.Errorf("sum events of %s: %w", org, err)
+	}
+	return Events{row.Received, row.Streamed, row.Delivered, row.Failed}, nil
+}
