@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/control"
+	"github.com/stagedoor/stagedoor/internal/operate/control"
 )
 
 // obey has those parts follow the operators' decisions that do not ask each time.

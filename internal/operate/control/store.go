@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/control/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/operate/control/internal/db"
 )
 
 // The kinds of rows.

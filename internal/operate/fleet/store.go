@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/fleet/internal/db"
+	"github.com/stagedoor/stagedoor/internal/operate/fleet/internal/db"
 )
 
 func beat(ctx context.Context, q db.DBTX, n Node, now time.Time) error {
