@@ -13,8 +13,11 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/stagedoor/stagedoor/internal/account"
-	"github.com/stagedoor/stagedoor/internal/account/roster"
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/account/roster"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/api/accounts"
 	"github.com/stagedoor/stagedoor/internal/api/audits"
 	"github.com/stagedoor/stagedoor/internal/api/events"
@@ -29,9 +32,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/pace"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/connect"
-	"github.com/stagedoor/stagedoor/internal/connect/session"
-	"github.com/stagedoor/stagedoor/internal/health"
 	"github.com/stagedoor/stagedoor/internal/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"

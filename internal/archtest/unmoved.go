@@ -4,7 +4,6 @@ import "strings"
 
 // unmoved maps a package that is not in its group's folder yet to its group.
 var unmoved = map[string]string{
-	"account": "accounts", "connect": "accounts", "health": "accounts",
 	"invoke": "calls", "transfer": "calls",
 	"event": "events", "listen": "events", "ingest": "events",
 	"stream": "delivery", "webhook": "delivery",

@@ -10,10 +10,10 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/connect/session"
 )
 
 // findAttempt reads the attempt of the link; false means that the page is answered.

@@ -1,6 +1,6 @@
 package hosted
 
-import "github.com/stagedoor/stagedoor/internal/connect/session"
+import "github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 
 // Contrast is WCAG's ratio of two colours.
 func Contrast(a, b string) float64 {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 )
 
 func TestEveryPageHasTheHeadersOfOne(t *testing.T) {

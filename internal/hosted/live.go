@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/base/qrcode"
-	"github.com/stagedoor/stagedoor/internal/connect/attempt"
 )
 
 // live is how a page follows its attempt.

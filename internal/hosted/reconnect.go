@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/connect/session"
 )
 
 // A reconnect link shows the form of a session that does not exist yet: opening the link must change nothing. Sending the form finds or

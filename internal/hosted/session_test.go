@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/connect/session"
 )
 
 var errInside = errors.New("canary of the database")

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 )
 
 // rgb is a colour of the sRGB space, each part from 0 to 1.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 	"github.com/stagedoor/stagedoor/internal/hosted"
 )
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/connect/session"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 

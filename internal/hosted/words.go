@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 )
 
 //go:embed words/*.json

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 )
 
 func catalog(t *testing.T, lang string) map[string]string {

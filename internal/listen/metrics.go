@@ -3,7 +3,7 @@ package listen
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stagedoor/stagedoor/internal/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
 )
 
 type metrics struct {

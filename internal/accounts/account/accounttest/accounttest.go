@@ -1,0 +1,248 @@
+// Package accounttest gives tests a service of accounts on real engines, and connected accounts.
+package accounttest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/base/stamp/stamptest"
+	"github.com/stagedoor/stagedoor/internal/engine/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
+)
+
+// Engines are what a rig stands on.
+type Engines struct {
+	DB          *postgres.DB
+	Redis, NATS secret.String
+}
+
+// Clock is time that a test moves.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// Now is the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves it.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Rig is a service with everything around it.
+type Rig struct {
+	t testing.TB
+	Engines
+	Clock    *Clock
+	Orgs     *org.Orgs
+	Audit    *audit.Log
+	Outbox   *outbox.Outbox
+	Seal     *seal.Sealer
+	Limits   *limit.Limiter
+	Bus      *bus.Bus
+	Catalog  *catalog.Catalog
+	Accounts *account.Accounts
+}
+
+// alone is a fleet of one.
+type alone struct{}
+
+func (alone) LiveAPI() int         { return 1 }
+func (alone) LastDeath() time.Time { return time.Time{} }
+
+type silent struct{}
+
+func (silent) Announce(context.Context, id.Org, int64) error { return nil }
+
+// New makes a rig. There is no way to a platform unless change gives one.
+func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
+	t.Helper()
+	moved := &Clock{now: clock.Now().Truncate(time.Microsecond)}
+	e.DB = e.DB.WithClock(moved.Now) // the clock of all nodes
+	r := &Rig{t: t, Engines: e, Clock: moved}
+	var err error
+	if r.Catalog, err = catalog.Sandbox(); err != nil {
+		t.Fatal(err)
+	}
+	if r.Bus, err = bus.Open(bus.Config{URL: e.NATS, Name: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Bus.Close)
+	redis, err := valkey.Open(valkey.Config{URL: e.Redis, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	log := slog.New(slog.DiscardHandler)
+	r.Audit, r.Outbox = audit.New(e.DB, r.Clock.Now), outbox.New(e.DB, r.Clock.Now)
+	r.Orgs = org.New(org.Deps{DB: e.DB, Audit: r.Audit, Jobs: nil, Announce: silent{}, Suspensions: nil, Now: r.Clock.Now})
+	r.Seal = sealtest.New(t, e.DB, r.Bus)
+	r.Limits = limit.New(limit.Deps{
+		Config: limit.Config{Timeout: 5 * time.Second, Process: "test"}, Redis: redis, DB: e.DB, Bus: r.Bus, Fleet: alone{}, Log: log, Now: r.Clock.Now,
+	})
+	r.Limits.SetEpochs(r.Orgs)
+	r.Accounts = r.Node(change)
+	return r
+}
+
+// Node makes another node's service on the same engines; change may be nil.
+func (r *Rig) Node(change func(*account.Deps)) *account.Accounts {
+	d := account.Deps{
+		Config: account.Config{Regions: []string{"us", "uk"}, SignOutTimeout: 5 * time.Second},
+		DB:     r.DB, Orgs: r.Orgs, Audit: r.Audit, Outbox: r.Outbox, Seal: r.Seal, Limits: r.Limits, Bus: r.Bus,
+		Catalogs:     map[org.Environment]*catalog.Catalog{org.EnvSandbox: r.Catalog},
+		Drivers:      func(org.Environment) (upstream.Driver, bool) { return nil, false },
+		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://connect.test/reconnect/" + string(a) },
+		Log:          slog.New(slog.DiscardHandler), Now: r.Clock.Now,
+	}
+	if change != nil {
+		change(&d)
+	}
+	return account.New(d)
+}
+
+// By is a caller.
+func By(action string) audit.By {
+	return audit.By{Kind: audit.ActorKey, ID: "key_1", Label: "ci", Action: action, Request: "req_1", IPHash: "ab"}
+}
+
+// Org makes an org of the sandbox.
+func (r *Rig) Org() id.Org {
+	r.t.Helper()
+	var made org.Org
+	err := r.DB.Tx(r.t.Context(), func(tx postgres.Tx) (err error) {
+		made, err = r.Orgs.Create(r.t.Context(), tx, By("org.create"), org.Draft{
+			Name: "Test", Plan: org.Scale, Environment: org.EnvSandbox, ContactEmail: "ops@example.com",
+		})
+		return err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return made.ID
+}
+
+// Session makes a session of cookies, as "auth_id=1; sess=2".
+func (r *Rig) Session(cookies string) upstream.Session {
+	r.t.Helper()
+	jar := map[string]secret.String{}
+	for pair := range strings.SplitSeq(cookies, "; ") {
+		name, value, _ := strings.Cut(pair, "=")
+		jar[name] = secret.New(value)
+	}
+	s, missing := upstream.NewSession(r.Catalog, jar, map[string]secret.String{"x-device": secret.New("test")}, "test")
+	if len(missing) > 0 {
+		r.t.Fatalf("a session without %v", missing)
+	}
+	return s
+}
+
+// Connected is a finished sign-in of a creator.
+func (r *Rig) Connected(owner id.Org, creator string) account.Connected {
+	return account.Connected{
+		Org: owner, Attempt: id.New[id.Attempt](), Kind: "credentials", Region: "us", Label: "Luna", MaxAccounts: -1,
+		Identity: upstream.Identity{ID: creator, Username: "luna", Name: "Luna Vale", IsCreator: true},
+		Session:  r.Session("auth_id=" + creator + "; sess=first"), SessionExpiresAt: r.Clock.Now().Add(30 * 24 * time.Hour),
+		Consent: account.Consent{Kind: "credentials", Who: "caller", TextHash: "abc", TextVersion: "1", At: r.Clock.Now()},
+	}
+}
+
+// Connect writes a finished sign-in, and again when it raced.
+func (r *Rig) Connect(c account.Connected) account.Account {
+	r.t.Helper()
+	a, err := r.TryConnect(r.Accounts, c)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+// TryConnect is Connect on one node, with the error.
+func (r *Rig) TryConnect(on *account.Accounts, c account.Connected) (account.Account, error) {
+	r.t.Helper()
+	for {
+		p, err := on.Prepare(r.t.Context(), c)
+		if err != nil {
+			return account.Account{}, err
+		}
+		var (
+			a     account.Account
+			after account.After
+		)
+		err = r.DB.Tx(r.t.Context(), func(tx postgres.Tx) error {
+			a, after, err = on.Connect(r.t.Context(), tx, By("account.connect"), p)
+			return err
+		})
+		if errors.Is(err, account.ErrRaced) {
+			continue
+		}
+		if err == nil {
+			after(r.t.Context())
+		}
+		return a, err
+	}
+}
+
+// Get reads an account.
+func (r *Rig) Get(a account.Account) account.Account {
+	r.t.Helper()
+	got, err := r.Accounts.Get(r.t.Context(), a.Org, a.ID)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return got
+}
+
+// Kinds lists the events of an account, oldest first.
+func (r *Rig) Kinds(a account.Account) []string {
+	r.t.Helper()
+	kinds := []string{}
+	for _, e := range r.Events(a) {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+// Events lists the events of an account, oldest first.
+func (r *Rig) Events(a account.Account) []outbox.Stored {
+	r.t.Helper()
+	all, err := r.Outbox.After(r.t.Context(), a.Org, 0, 1000)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var list []outbox.Stored
+	for _, e := range all {
+		if faults := stamptest.Loose(e.Data); len(faults) > 0 {
+			r.t.Errorf("%s: %s", e.Kind, faults)
+		}
+		if e.Account == a.ID {
+			list = append(list, e)
+		}
+	}
+	return list
+}

@@ -1,0 +1,259 @@
+package account_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
+)
+
+func contains(text []byte, part string) bool { return bytes.Contains(text, []byte(part)) }
+
+// platform is one that can sign out; the rest of a driver is not needed here.
+type platform struct {
+	upstream.Driver
+	signOut func(ctx context.Context, s upstream.Session) error
+}
+
+func (p platform) SignOut(ctx context.Context, _ upstream.Via, s upstream.Session) error {
+	return p.signOut(ctx, s)
+}
+
+func with(p platform) func(*account.Deps) {
+	return func(d *account.Deps) {
+		d.Drivers = func(org.Environment) (upstream.Driver, bool) { return p, true }
+	}
+}
+
+func connectWithSecrets(t testing.TB, r *accounttest.Rig, creator string) account.Account {
+	t.Helper()
+	c := r.Connected(r.Org(), creator)
+	c.Label, c.ReferenceID = "planted-label", "planted-reference"
+	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
+	return put(t, r, r.Connect(c), account.Cause{On: account.Proved})
+}
+
+// buried fails unless nothing is left of an account but its tombstone, a receipt that verifies, one entry and one event.
+func buried(t testing.TB, r *accounttest.Rig, a account.Account) {
+	t.Helper()
+	ctx := t.Context()
+	_, err := r.Accounts.Get(ctx, a.Org, a.ID)
+	is(t, err, problem.AccountNotFound)
+	is(t, r.Accounts.Disconnect(ctx, accounttest.By("account.disconnect"), a.Org, a.ID), problem.AccountNotFound)
+	var rows int
+	var rest string
+	err = r.DB.Pool().QueryRow(ctx, `SELECT (SELECT count(*) FROM account_secret WHERE account_id = $1) + (SELECT count(*) FROM account_health WHERE account_id = $1),
+		(SELECT account::text FROM account WHERE id = $1)`, a.ID).Scan(&rows, &rest)
+	if err != nil || rows != 0 || contains([]byte(rest), a.UpstreamID) || contains([]byte(rest), "planted") || !contains([]byte(rest), "disconnected") {
+		t.Fatalf("%d rows, tombstone %s, %v", rows, rest, err)
+	}
+	text, err := r.Accounts.Receipt(ctx, a.Org, a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := r.Seal.PublicKey(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipt, err := seal.VerifyReceipt(text, key)
+	if err != nil || receipt.Account != a.ID || receipt.Org != a.Org || receipt.Blobs != 2 || receipt.DataKey == "" || receipt.Generations != 1 {
+		t.Fatalf("%+v, %v", receipt, err)
+	}
+	at := seal.Address{Org: a.Org, Holder: string(a.ID), Purpose: seal.PurposeSession, Version: 1}
+	if _, err := r.Seal.Seal(ctx, at, secret.New("x")); !errors.Is(err, seal.ErrShredded) {
+		t.Fatalf("the data key is still there: %v", err)
+	}
+	events, told := r.Events(a), 0
+	for _, e := range events {
+		if e.Kind == "account.disconnected" {
+			told++
+		}
+	}
+	last := events[len(events)-1]
+	if told != 1 || last.Kind != "account.disconnected" || !contains(last.Data, a.UpstreamID) || !contains(last.Data, `"purgedAt"`) || !contains(last.Data, `"id": "key_1"`) {
+		t.Fatalf("%d events, the last %s %s", told, last.Kind, last.Data)
+	}
+	entries, err := r.Audit.PageOf(ctx, a.Org, string(a.ID), 0, 10)
+	if err != nil || entries[0].By.Action != "account.disconnect" || entries[0].By.ID != "key_1" || entries[1].By.Action == "account.disconnect" {
+		t.Fatalf("%+v, %v", entries, err)
+	}
+}
+
+func TestADisconnectedAccountLeavesNothingAndCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	var out []string
+	r := newRig(t, with(platform{signOut: func(_ context.Context, s upstream.Session) error {
+		out = append(out, s.Cookie("sess").Reveal())
+		return errors.New("the platform is away")
+	}}))
+	a := connectWithSecrets(t, r, "9021099")
+	elsewhere := r.Node(nil)
+	if _, _, err := elsewhere.Session(t.Context(), a.Org, a.ID); err != nil {
+		t.Fatal(err)
+	}
+	cancelled := id.Account("")
+	r.Accounts.OnDisconnect(func(_ context.Context, _ postgres.Tx, _ id.Org, account id.Account) error {
+		cancelled = account
+		return nil
+	})
+	before := announced(t, r, a)
+	if err := r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := elsewhere.Session(t.Context(), a.Org, a.ID)
+	is(t, err, problem.AccountNotFound)
+	if now := announced(t, r, a); now <= before {
+		t.Fatalf("nodes that remember it are not told: version %d, then %d", before, now)
+	}
+	if len(out) != 1 || out[0] != "first" || cancelled != a.ID {
+		t.Fatalf("signed out %v, attempts of %q cancelled", out, cancelled)
+	}
+	buried(t, r, a)
+	// The creator may come back, as somebody new.
+	if b := r.Connect(r.Connected(a.Org, "9021099")); b.ID == a.ID {
+		t.Fatal("the same account came back")
+	}
+}
+
+// An account with more rows than one call destroys is out of use at once. Its receipt and its last event come when all is gone, and the
+// receipt says what it covers.
+func TestReceiptIsGivenWhenEverythingItCoversIsPurged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := connectWithSecrets(t, r, "9021099")
+	calls := 0
+	r.Accounts.OnPurge([]string{"events", "deliveries"}, func(_ context.Context, leaving account.Account, most int) (bool, error) {
+		if calls++; leaving.ID != a.ID || most <= 0 || leaving.Environment == "" {
+			t.Errorf("%+v, %d", leaving, most)
+		}
+		return calls == 3, nil
+	})
+	if err := r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := r.Accounts.Get(t.Context(), a.Org, a.ID)
+		is(t, err, problem.AccountNotFound)
+		_, err = r.Accounts.Receipt(t.Context(), a.Org, a.ID)
+		is(t, err, problem.AccountNotFound)
+		r.Clock.Advance(2 * time.Minute)
+		if _, err := r.Accounts.FinishDisconnects(t.Context(), time.Minute, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	buried(t, r, a)
+	text, err := r.Accounts.Receipt(t.Context(), a.Org, a.ID)
+	if err != nil || !contains(text, `"covers":["session","credentials","events","deliveries"]`) {
+		t.Fatalf("%s, %v", text, err)
+	}
+}
+
+// brittle is a sealer that ends the process, so to speak, at one of its steps.
+type brittle struct {
+	*seal.Sealer
+	shred func(do func() (seal.Shredded, error)) (seal.Shredded, error)
+	sign  func() error
+}
+
+func (b brittle) Shred(ctx context.Context, org id.Org, holder string) (seal.Shredded, error) {
+	return b.shred(func() (seal.Shredded, error) { return b.Sealer.Shred(ctx, org, holder) })
+}
+
+func (b brittle) SignReceipt(ctx context.Context, r seal.Receipt) ([]byte, error) {
+	if err := b.sign(); err != nil {
+		return nil, err
+	}
+	return b.Sealer.SignReceipt(ctx, r)
+}
+
+var errCrash = errors.New("crashed here")
+
+// Wherever a disconnect breaks off: the account is out of use at once, and the sweeper of another node finishes it.
+func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
+	t.Parallel()
+	steps := map[string]func(r *accounttest.Rig, d *account.Deps){
+		"before the sign-out": func(_ *accounttest.Rig, d *account.Deps) {
+			d.Drivers = func(org.Environment) (upstream.Driver, bool) { panic(errCrash) }
+		},
+		"before the shredding": func(r *accounttest.Rig, d *account.Deps) {
+			d.Seal = brittle{r.Seal, func(func() (seal.Shredded, error)) (seal.Shredded, error) { return seal.Shredded{}, errCrash }, nil}
+		},
+		"after the shredding": func(r *accounttest.Rig, d *account.Deps) {
+			d.Seal = brittle{r.Seal, func(do func() (seal.Shredded, error)) (seal.Shredded, error) {
+				if _, err := do(); err != nil {
+					return seal.Shredded{}, err
+				}
+				return seal.Shredded{}, errCrash
+			}, nil}
+		},
+		"before the receipt": func(r *accounttest.Rig, d *account.Deps) {
+			d.Seal = brittle{r.Seal, func(do func() (seal.Shredded, error)) (seal.Shredded, error) { return do() }, func() error { return errCrash }}
+		},
+	}
+	for name, step := range steps {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			a := connectWithSecrets(t, r, "9021099")
+			node := r.Node(func(d *account.Deps) { step(r, d) })
+			if err := crash(func() error {
+				return node.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID)
+			}); err == nil {
+				t.Fatal("it did not crash")
+			}
+			_, _, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
+			is(t, err, problem.AccountNotFound)
+			is(t, r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID), problem.AccountNotFound)
+			if n, err := r.Accounts.FinishDisconnects(t.Context(), time.Minute, 10); n != 0 || err != nil {
+				t.Fatalf("whoever began it may still be at it: %d, %v", n, err)
+			}
+			r.Clock.Advance(2 * time.Minute)
+			if n, err := r.Accounts.FinishDisconnects(t.Context(), time.Minute, 10); n != 1 || err != nil {
+				t.Fatalf("%d finished, %v", n, err)
+			}
+			buried(t, r, a)
+			if n, err := r.Accounts.FinishDisconnects(t.Context(), time.Minute, 10); n != 0 || err != nil {
+				t.Fatalf("finished again: %d, %v", n, err)
+			}
+		})
+	}
+}
+
+// crash runs do until it fails or panics.
+func crash(do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errCrash
+		}
+	}()
+	return do()
+}
+
+// A key store that is away is said so, and nothing else of the account can be had meanwhile.
+func TestADisconnectThatCannotDestroyTheKeySaysSo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := connectWithSecrets(t, r, "9021099")
+	node := r.Node(func(d *account.Deps) {
+		d.Seal = brittle{r.Seal, func(func() (seal.Shredded, error)) (seal.Shredded, error) {
+			return seal.Shredded{}, seal.ErrUnavailable
+		}, nil}
+	})
+	err := node.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID)
+	is(t, err, problem.ServiceUnavailable)
+	document, failed := problem.Of(err).Document(problem.Place{})
+	if failed != nil || !contains(document, `"retryable":false`) {
+		t.Fatalf("%s", document)
+	}
+}

@@ -1,0 +1,94 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+)
+
+// Known is what operators see of an account: what it is and how it is, and nothing that is in it.
+type Known struct {
+	Org                         id.Org
+	ID                          id.Account
+	UpstreamID, Username, Label string
+	State                       State
+	Reason                      string
+	StateChangedAt              time.Time
+	Region                      string
+	CreatedAt                   time.Time
+	LastSeenAt, LastCheckedAt   *time.Time
+	Listener                    ListenerState
+	ListenerSince               *time.Time
+	Shard                       int
+}
+
+// Find chooses accounts of all orgs, for operators. Empty fields choose all.
+type Find struct {
+	// Text is an id, the platform's id of the creator, or the beginning of the name or the label, in whatever case.
+	Text   string
+	Org    id.Org
+	State  State
+	Region string
+	// Before is the last id of the page before.
+	Before id.Account
+}
+
+// Find lists accounts from the newest.
+func (s *Accounts) Find(ctx context.Context, f Find, limit int) ([]Known, error) {
+	q, text := db.New(s.DB.Pool()), strings.TrimSpace(f.Text)
+	last := cmp.Or(f.Before, "acct_~")
+	if text == "" {
+		rows, err := q.Newest(ctx, db.NewestParams{
+			Before: last, OnlyOrg: string(f.Org), State: string(f.State), Region: f.Region, MaxRows: int32(limit),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list accounts of all orgs: %w", err)
+		}
+		list := make([]Known, len(rows))
+		for i := range rows {
+			list[i] = known(db.FindRow(rows[i]))
+		}
+		return list, nil
+	}
+	low := strings.ToLower(text)
+	rows, err := q.Find(ctx, db.FindParams{
+		Text: text, Low: low, High: low + "\U0010FFFF", Before: last, OnlyOrg: string(f.Org), State: string(f.State), Region: f.Region, MaxRows: int32(limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find accounts of all orgs: %w", err)
+	}
+	list := make([]Known, len(rows))
+	for i := range rows {
+		list[i] = known(rows[i])
+	}
+	return list, nil
+}
+
+func known(r db.FindRow) Known {
+	return Known{
+		Org: r.OrgID, ID: r.ID, UpstreamID: r.UpstreamID, Username: r.Username, Label: r.Label, State: State(r.State), Reason: r.StateReason,
+		StateChangedAt: r.StateChangedAt, Region: r.Region, CreatedAt: r.CreatedAt, LastSeenAt: r.LastSeenAt, LastCheckedAt: r.LastCheckedAt,
+		Listener: ListenerState(r.ListenerState), ListenerSince: r.ListenerSince, Shard: int(r.Shard),
+	}
+}
+
+// ListenersByShard counts the accounts of each shard by the state of their listener.
+func (s *Accounts) ListenersByShard(ctx context.Context) (map[int]map[ListenerState]int, error) {
+	rows, err := db.New(s.DB.Pool()).ListenersByShard(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("count listeners: %w", err)
+	}
+	shards := map[int]map[ListenerState]int{}
+	for _, r := range rows {
+		if shards[int(r.Shard)] == nil {
+			shards[int(r.Shard)] = map[ListenerState]int{}
+		}
+		shards[int(r.Shard)][ListenerState(r.ListenerState)] += int(r.Accounts)
+	}
+	return shards, nil
+}

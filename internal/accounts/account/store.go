@@ -1,0 +1,337 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account/internal/db"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
+)
+
+func get(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (Account, error) {
+	row, err := db.New(q).Get(ctx, db.GetParams{OrgID: org, ID: account})
+	if err != nil {
+		return Account{}, fmt.Errorf("read account %s: %w", account, orNotFound(err))
+	}
+	return fromRow(row.Account, row.AccountHealth)
+}
+
+// lock reads an account and keeps it from being changed until the transaction ends.
+func lock(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) (Account, error) {
+	row, err := db.New(tx).Lock(ctx, db.LockParams{OrgID: org, ID: account})
+	if err != nil {
+		return Account{}, fmt.Errorf("lock account %s: %w", account, orNotFound(err))
+	}
+	return fromRow(row.Account, row.AccountHealth)
+}
+
+// withSession reads an account with its sealed session, which is nil if there is none.
+func withSession(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (Account, []byte, error) {
+	row, err := db.New(q).WithSession(ctx, db.WithSessionParams{OrgID: org, ID: account})
+	if err != nil {
+		return Account{}, nil, fmt.Errorf("read session of %s: %w", account, orNotFound(err))
+	}
+	a, err := fromRow(row.Account, row.AccountHealth)
+	return a, row.Sealed, err
+}
+
+// orNotFound hides whether an id is another's, never existed, or is gone.
+func orNotFound(err error) error {
+	if errors.Is(err, postgres.ErrNoRows) {
+		return notFound()
+	}
+	return err
+}
+
+// byUpstream finds the account of a creator; empty if there is none.
+func byUpstream(ctx context.Context, q db.DBTX, org id.Org, upstreamID string) (id.Account, error) {
+	account, err := db.New(q).ByUpstream(ctx, db.ByUpstreamParams{OrgID: org, UpstreamID: upstreamID})
+	if errors.Is(err, postgres.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("find an account of %s: %w", org, err)
+	}
+	return account, nil
+}
+
+func page(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
+	if f.Order != 0 {
+		return sorted(ctx, q, org, f, rows)
+	}
+	found, err := db.New(q).Page(ctx, db.PageParams{
+		OrgID: org, After: f.After.ID, States: id.Texts(f.States), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
+		MaxRows: int32(rows),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list accounts of %s: %w", org, err)
+	}
+	list := make([]Account, len(found))
+	for i, row := range found {
+		if list[i], err = fromRow(row.Account, row.AccountHealth); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// neverEnds is after everything that was seen.
+var neverEnds = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func sorted(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
+	p := db.SortedParams{
+		OrgID: org, States: id.Texts(f.States), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
+		ByLabel: f.Order == ByLabel, AfterLabel: f.After.Label, AfterSeen: f.After.Seen, After: string(f.After.ID), MaxRows: int32(rows),
+	}
+	if f.After.ID == "" {
+		p.AfterSeen = neverEnds
+	}
+	found, err := db.New(q).Sorted(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("list accounts of %s: %w", org, err)
+	}
+	list := make([]Account, len(found))
+	for i, row := range found {
+		if list[i], err = fromRow(row.Account, row.AccountHealth); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// roomFor says whether an org may have one account more.
+func roomFor(ctx context.Context, q db.DBTX, c Connected) error {
+	if c.MaxAccounts < 0 {
+		return nil
+	}
+	n, err := db.New(q).Count(ctx, c.Org)
+	if err != nil {
+		return fmt.Errorf("count accounts of %s: %w", c.Org, err)
+	}
+	if int(n) >= c.MaxAccounts {
+		return ErrLimit
+	}
+	return nil
+}
+
+// insert makes an account. It is ErrRaced if another transaction has made one of the same creator.
+func insert(ctx context.Context, tx postgres.Tx, a Account) error {
+	metadata, err := encodeMetadata(a.Metadata)
+	if err != nil {
+		return err
+	}
+	q := db.New(tx)
+	err = q.Insert(ctx, db.InsertParams{
+		OrgID: a.Org, ID: a.ID, UpstreamID: a.UpstreamID, Label: a.Label, State: string(a.State), Now: a.CreatedAt, Username: a.Username,
+		DisplayName: a.DisplayName, AvatarUrl: a.AvatarURL, Region: a.Region, ReferenceID: a.ReferenceID, Metadata: metadata,
+		RememberCredentials: a.RememberCredentials, SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt, AttemptID: string(a.Attempt),
+		AttemptKind: a.AttemptKind,
+	})
+	if postgres.IsUnique(err, "account_upstream") {
+		return ErrRaced
+	}
+	if err != nil {
+		return fmt.Errorf("insert account of %s: %w", a.Org, err)
+	}
+	err = q.InsertHealth(ctx, db.InsertHealthParams{
+		OrgID: a.Org, AccountID: a.ID, Shard: shardOf(a.ID), ProbeAt: a.Health.ProbeAt, LastSeenAt: a.LastSeenAt,
+		LastCheckedAt: a.LastCheckedAt, Goods: int32(a.Health.Goods),
+	})
+	if err != nil {
+		return fmt.Errorf("insert health of %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// save writes an account that the transaction has locked.
+func save(ctx context.Context, tx postgres.Tx, a Account) error {
+	metadata, err := encodeMetadata(a.Metadata)
+	if err != nil {
+		return err
+	}
+	tries := a.reauth.tries
+	if tries == nil {
+		tries = []time.Time{}
+	}
+	q := db.New(tx)
+	err = q.Save(ctx, db.SaveParams{
+		OrgID: a.Org, ID: a.ID, Label: a.Label, State: string(a.State), StateReason: a.Reason, StateChangedAt: a.StateChangedAt,
+		Username: a.Username, DisplayName: a.DisplayName, AvatarUrl: a.AvatarURL, Region: a.Region, ReferenceID: a.ReferenceID,
+		Metadata: metadata, RememberCredentials: a.RememberCredentials, FirstActiveAt: a.firstActiveAt, DownSince: a.downSince,
+		SessionVersion: a.SessionVersion, SealedVersion: a.sealedVersion, SignIn: a.signIn, SessionDead: a.sessionDead,
+		SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt, AttemptID: string(a.Attempt), AttemptKind: a.AttemptKind,
+		PendingAttemptID: string(a.PendingAttempt), ReauthOwner: string(a.reauth.owner), ReauthUntil: a.reauth.until, ReauthTries: tries,
+	})
+	if err != nil {
+		return fmt.Errorf("save account %s: %w", a.ID, err)
+	}
+	err = q.SaveHealth(ctx, db.SaveHealthParams{
+		OrgID: a.Org, AccountID: a.ID, ProbeAt: a.Health.ProbeAt, SeenAt: a.LastSeenAt, CheckedAt: a.LastCheckedAt,
+		Troubles: int32(a.Health.Troubles), TroubledAt: a.Health.TroubledAt, Goods: int32(a.Health.Goods),
+		HungUp: a.hungUp, ChangedAt: &a.StateChangedAt,
+	})
+	if err != nil {
+		return fmt.Errorf("save health of %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// notePending notes which attempt is under way; seen is the one that must have been noted before, empty for any.
+func notePending(ctx context.Context, tx postgres.Tx, ref Ref, seen, attempt id.Attempt) error {
+	err := db.New(tx).Pending(ctx, db.PendingParams{OrgID: ref.Org, ID: ref.Account, Pending: string(attempt), Seen: string(seen)})
+	if err != nil {
+		return fmt.Errorf("note the attempt of %s: %w", ref.Account, err)
+	}
+	return nil
+}
+
+func putSecret(ctx context.Context, tx postgres.Tx, at seal.Address, sealed []byte) error {
+	err := db.New(tx).PutSecret(ctx, db.PutSecretParams{
+		OrgID: at.Org, AccountID: id.Account(at.Holder), Purpose: string(at.Purpose), Version: at.Version, Sealed: sealed,
+	})
+	if err != nil {
+		return fmt.Errorf("store %s of %s: %w", at.Purpose, at.Holder, err)
+	}
+	return nil
+}
+
+// getSecret reads what is sealed for a purpose; sealed is nil if there is nothing.
+func getSecret(ctx context.Context, q db.DBTX, a Account, purpose seal.Purpose) (at seal.Address, sealed []byte, err error) {
+	row, err := db.New(q).Secret(ctx, db.SecretParams{OrgID: a.Org, AccountID: a.ID, Purpose: string(purpose)})
+	if err != nil && !errors.Is(err, postgres.ErrNoRows) {
+		return seal.Address{}, nil, fmt.Errorf("read %s of %s: %w", purpose, a.ID, err)
+	}
+	return seal.Address{Org: a.Org, Holder: string(a.ID), Purpose: purpose, Version: row.Version}, row.Sealed, nil
+}
+
+func dropSecret(ctx context.Context, tx postgres.Tx, a Account, purpose seal.Purpose) error {
+	err := db.New(tx).DropSecret(ctx, db.DropSecretParams{OrgID: a.Org, AccountID: a.ID, Purpose: string(purpose)})
+	if err != nil {
+		return fmt.Errorf("forget %s of %s: %w", purpose, a.ID, err)
+	}
+	return nil
+}
+
+// rotate stores the next version of a session if the account still has the one that it was made from; changed is false if not.
+func rotate(ctx context.Context, tx postgres.Tx, a *Account, sealed []byte) (changed bool, err error) {
+	version, err := db.New(tx).Rotate(ctx, db.RotateParams{
+		OrgID: a.Org, ID: a.ID, Seen: a.sealedVersion - 1, SignIn: a.signIn, SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt,
+	})
+	if errors.Is(err, postgres.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("rotate session of %s: %w", a.ID, err)
+	}
+	a.SessionVersion = version
+	return true, putSecret(ctx, tx, sessionAddress(*a), sealed)
+}
+
+func seenAt(ctx context.Context, q db.DBTX, a Account, now time.Time, next *time.Time) error {
+	before := now.Add(-seenEvery / 2)
+	p := db.SeenParams{OrgID: a.Org, AccountID: a.ID, Now: &now, Calm: next != nil, Before: &before}
+	if next != nil {
+		p.ProbeAt = *next
+	}
+	if err := db.New(q).Seen(ctx, p); err != nil {
+		return fmt.Errorf("write down that %s was seen: %w", a.ID, err)
+	}
+	return nil
+}
+
+func checked(ctx context.Context, q db.DBTX, a Account, now time.Time, good bool) error {
+	p := db.CheckedParams{
+		OrgID: a.Org, AccountID: a.ID, ProbeAt: a.Health.ProbeAt, CheckedAt: &now, Troubles: int32(a.Health.Troubles),
+		TroubledAt: a.Health.TroubledAt, Goods: int32(a.Health.Goods),
+	}
+	if good {
+		p.SeenAt = &now
+	}
+	if err := db.New(q).Checked(ctx, p); err != nil {
+		return fmt.Errorf("write down a probe of %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+func scheduleProbe(ctx context.Context, q db.DBTX, ref Ref, at *time.Time) error {
+	if err := db.New(q).ProbeAt(ctx, db.ProbeAtParams{OrgID: ref.Org, AccountID: ref.Account, ProbeAt: at}); err != nil {
+		return fmt.Errorf("schedule the next probe of %s: %w", ref.Account, err)
+	}
+	return nil
+}
+
+func shards() []int32 {
+	list := make([]int32, Shards)
+	for i := range list {
+		list[i] = int32(i)
+	}
+	return list
+}
+
+func dueShards(ctx context.Context, q db.DBTX, now time.Time) ([]int, error) {
+	found, err := db.New(q).DueShards(ctx, db.DueShardsParams{Shards: shards(), Now: &now})
+	if err != nil {
+		return nil, fmt.Errorf("look for due probes: %w", err)
+	}
+	list := make([]int, len(found))
+	for i, shard := range found {
+		list[i] = int(shard)
+	}
+	return list, nil
+}
+
+func claim(ctx context.Context, tx postgres.Tx, shard, rows int, now, until time.Time) ([]Ref, error) {
+	q := db.New(tx)
+	if err := q.InOrder(ctx); err != nil {
+		return nil, fmt.Errorf("prepare to take due probes: %w", err)
+	}
+	found, err := q.Claim(ctx, db.ClaimParams{LeasedUntil: &until, Shard: int16(shard), Now: &now, MaxRows: int32(rows)})
+	if err != nil {
+		return nil, fmt.Errorf("take the due probes of shard %d: %w", shard, err)
+	}
+	list := make([]Ref, len(found))
+	for i, row := range found {
+		list[i] = Ref{row.OrgID, row.AccountID}
+	}
+	return list, nil
+}
+
+func encodeMetadata(m map[string]string) (json.RawMessage, error) {
+	if m == nil {
+		m = map[string]string{}
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode metadata: %w", err)
+	}
+	return text, nil
+}
+
+func fromRow(row db.Account, health db.AccountHealth) (Account, error) {
+	metadata := map[string]string{}
+	if err := json.Unmarshal(row.Metadata, &metadata); err != nil {
+		return Account{}, fmt.Errorf("read metadata of %s: %w", row.ID, err)
+	}
+	return Account{
+		Org: row.OrgID, ID: row.ID, UpstreamID: row.UpstreamID, Label: row.Label, State: State(row.State), Reason: row.StateReason,
+		StateChangedAt: row.StateChangedAt, Username: row.Username, DisplayName: row.DisplayName, AvatarURL: row.AvatarUrl,
+		Region: row.Region, ReferenceID: row.ReferenceID, Metadata: metadata, RememberCredentials: row.RememberCredentials,
+		CreatedAt: row.CreatedAt, LastSeenAt: health.LastSeenAt, LastCheckedAt: health.LastCheckedAt,
+		SessionExpiresAt: row.SessionExpiresAt, SessionVersion: row.SessionVersion, PendingAttempt: id.Attempt(row.PendingAttemptID),
+		Attempt: id.Attempt(row.AttemptID), AttemptKind: row.AttemptKind,
+		Health: Health{
+			ProbeAt: health.ProbeAt, Troubles: int(health.Troubles), TroubledAt: health.TroubledAt, Goods: int(health.Goods),
+		},
+		Listener: Listener{ListenerState(health.ListenerState), health.ListenerSince, health.LastEventAt},
+		inner: inner{
+			firstActiveAt: row.FirstActiveAt, downSince: row.DownSince, sealedVersion: row.SealedVersion, signIn: row.SignIn,
+			sessionDead: row.SessionDead, warnAt: row.WarnAt,
+			reauth: lease{id.Attempt(row.ReauthOwner), row.ReauthUntil, row.ReauthTries},
+		},
+	}, nil
+}

@@ -1,0 +1,328 @@
+package attempt_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+)
+
+var start = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+
+func begun(kind attempt.Kind) attempt.Attempt {
+	a := attempt.New(attempt.Attempt{ID: "att_x", Kind: kind}, start)
+	a.Take("w", a.StepSeq, start)
+	return a
+}
+
+var ofState = map[attempt.State]string{attempt.NeedsOTP: "sms", attempt.NeedsApp: "app", attempt.NeedsEmail: "email", attempt.NeedsFace: "face"}
+
+func challenge(channel string) attempt.Challenge {
+	return attempt.Challenge{Channel: channel, Available: []string{"sms", "app", "email", "face"}, Mask: "••42", Sent: true}
+}
+
+// in brings an attempt into a state, by the edges that lead there.
+func in(t *testing.T, s attempt.State) attempt.Attempt {
+	t.Helper()
+	a := begun(attempt.Credentials)
+	var err error
+	switch s {
+	case attempt.Pending:
+	case attempt.AwaitingMobile:
+		a = begun(attempt.Mobile)
+		err = a.Open(start.Add(time.Minute), start.Add(10*time.Minute), false, start)
+	case attempt.NeedsOTP, attempt.NeedsApp, attempt.NeedsEmail, attempt.NeedsFace:
+		err = a.Ask(challenge(ofState[s]), start)
+	case attempt.WrongCode:
+		err = errors.Join(a.Ask(challenge("sms"), start), a.Submit(start), a.Wrong(start))
+	case attempt.Success:
+		err = errors.Join(a.Captured(start), a.Succeed("acct_1", start))
+	case attempt.Failed:
+		err = a.Cancel(start)
+	}
+	if err != nil || a.State != s {
+		t.Fatalf("no way into %s: %s, %v", s, a.State, err)
+	}
+	return a
+}
+
+// taken brings an attempt into a state with a step under way.
+func taken(t *testing.T, s attempt.State, step attempt.Step) attempt.Attempt {
+	t.Helper()
+	a := in(t, s)
+	var err error
+	now := start.Add(time.Minute)
+	if step == attempt.StepResend {
+		err = a.Resend(now)
+	} else {
+		others := slices.DeleteFunc([]string{"sms", "app", "email", "face"}, func(one string) bool { return one == a.Channel })
+		err = a.GoTo(others[0], now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// walk takes an edge by the method that stands for it.
+func walk(t *testing.T, e attempt.Edge) (attempt.Attempt, error) {
+	t.Helper()
+	now := start.Add(time.Minute)
+	if e.From == "" {
+		kind := map[attempt.Trigger]attempt.Kind{attempt.Start: attempt.Credentials, attempt.StartMobile: attempt.Mobile}[e.Trigger]
+		return attempt.New(attempt.Attempt{Kind: kind}, start), nil
+	}
+	a := in(t, e.From)
+	var err error
+	switch e.Trigger { //nolint:exhaustive // the starts are above
+	case attempt.Opened, attempt.Rotated:
+		err = a.Open(now.Add(time.Minute), now.Add(9*time.Minute), false, now)
+	case attempt.Asked:
+		err = a.Ask(challenge(ofState[e.To]), now)
+	case attempt.Mistaken:
+		a = in(t, attempt.NeedsOTP)
+		err = errors.Join(a.Submit(now), a.Wrong(now))
+	case attempt.Proven:
+		err = errors.Join(a.Captured(now), a.Succeed("acct_1", now))
+	case attempt.Ended:
+		err = a.Fail(attempt.Failure{Code: "account_locked"}, now)
+	case attempt.Denied:
+		err = a.Fail(attempt.Failure{Code: "mobile_denied"}, now)
+	case attempt.Resent:
+		a = taken(t, e.From, attempt.StepResend)
+		err = a.Resending(challenge(ofState[e.To]), now)
+	case attempt.Switched:
+		a = taken(t, e.From, attempt.StepSwitch)
+		err = a.Switch(challenge(ofState[e.To]), now)
+	case attempt.Passed, attempt.Approved:
+		err = a.Captured(now)
+	case attempt.Code:
+		err = a.Submit(now)
+	case attempt.SelfieDone:
+		err = a.Selfie(now)
+	case attempt.Cancel:
+		err = a.Cancel(now)
+	case attempt.Deadline:
+		a.Lease = ""
+		_, err = a.Due(start.Add(time.Hour))
+	case attempt.Stop:
+		err = a.Stop(attempt.CodeSuperseded, now)
+	case attempt.Retake:
+		_, err = a.Due(start.Add(attempt.Lease))
+	default:
+		t.Fatalf("no way to take %v", e)
+	}
+	return a, err
+}
+
+// Every edge of the table can be taken, and leads where it says.
+func TestEveryEdgeIsWalked(t *testing.T) {
+	t.Parallel()
+	seen := map[attempt.Edge]bool{}
+	for _, e := range attempt.Edges() {
+		if seen[e] {
+			t.Errorf("%v is there twice", e)
+		}
+		seen[e] = true
+		t.Run(fmt.Sprintf("%s by %s to %s", e.From, e.Trigger, e.To), func(t *testing.T) {
+			t.Parallel()
+			a, err := walk(t, e)
+			if err != nil || a.State != e.To {
+				t.Errorf("came to %q: %v", a.State, err)
+			}
+			if a.State.Final() != a.Wake().IsZero() {
+				t.Errorf("wakes at %s in %s", a.Wake(), a.State)
+			}
+		})
+	}
+}
+
+// Every state is reached, every one that is not the end can come to a good end and has a deadline, and the ends are ends.
+func TestTheTableIsSound(t *testing.T) {
+	t.Parallel()
+	next := map[attempt.State][]attempt.State{}
+	for _, e := range attempt.Edges() {
+		next[e.From] = append(next[e.From], e.To)
+	}
+	reach := func(from attempt.State) map[attempt.State]bool {
+		seen := map[attempt.State]bool{}
+		for todo := []attempt.State{from}; len(todo) > 0; todo = todo[1:] {
+			for _, to := range next[todo[0]] {
+				if !seen[to] {
+					seen[to] = true
+					todo = append(todo, to)
+				}
+			}
+		}
+		return seen
+	}
+	for _, s := range attempt.States() {
+		switch {
+		case !reach("")[s]:
+			t.Errorf("%s is never reached", s)
+		case s.Final() && len(next[s]) > 0:
+			t.Errorf("%s has a way out", s)
+		case !s.Final() && !reach(s)[attempt.Success]:
+			t.Errorf("%s cannot end well", s)
+		case !s.Final() && !slices.Contains(attempt.Edges(), attempt.Edge{From: s, Trigger: attempt.Deadline, To: attempt.Failed}):
+			t.Errorf("%s has no deadline", s)
+		}
+	}
+}
+
+// The documents show the table as it is.
+func TestTheDiagramIsCurrent(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../../docs/connect.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "```mermaid\n"+attempt.Diagram()+"```") {
+		t.Errorf("docs/connect.md does not show the machine as it is. Put this into it:\n```mermaid\n%s```", attempt.Diagram())
+	}
+}
+
+// Whatever happens, in whatever order: only edges of the table are taken, an end is an end, no more than five codes go out for one
+// question, versions grow with what can be seen, and every attempt that is not at its end wakes by itself until it is.
+func TestRandomSequencesKeepTheRules(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, keepsTheRules())
+}
+
+// The same, led by the fuzzer.
+func FuzzSequencesKeepTheRules(f *testing.F) { f.Fuzz(rapid.MakeFuzz(keepsTheRules())) }
+
+func keepsTheRules() func(*rapid.T) {
+	table := map[[2]attempt.State]bool{}
+	for _, e := range attempt.Edges() {
+		table[[2]attempt.State{e.From, e.To}] = true
+	}
+	return func(t *rapid.T) {
+		kind := rapid.SampledFrom([]attempt.Kind{attempt.Credentials, attempt.Mobile, attempt.Cookie, attempt.Reauth}).Draw(t, "kind")
+		now := start
+		a := attempt.New(attempt.Attempt{Kind: kind}, now)
+		channel := rapid.SampledFrom([]string{"sms", "app", "email", "face", "carrier pigeon"})
+		codes := 0
+		question := 0
+		for range rapid.IntRange(1, 60).Draw(t, "length") {
+			before := a
+			now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
+			what := rapid.IntRange(0, 15).Draw(t, "what")
+			ch := attempt.Challenge{Channel: channel.Draw(t, "channel"), Available: []string{"sms", "email"}, Sent: rapid.Bool().Draw(t, "sent")}
+			err := poke(&a, what, ch, now)
+			if before.State != a.State && !table[[2]attempt.State{before.State, a.State}] && !through(table, before.State, a.State) {
+				t.Fatalf("from %s to %s by %d", before.State, a.State, what)
+			}
+			if before.State.Final() && (a.State != before.State || a.Version != before.Version) {
+				t.Fatalf("something happened after the end: %s to %s by %d (%v)", before.State, a.State, what, err)
+			}
+			if a.Challenges != question {
+				question, codes = a.Challenges, 0
+			}
+			if what == 5 && err == nil {
+				if codes++; codes > attempt.MaxSubmissions {
+					t.Fatalf("%d codes for one question", codes)
+				}
+			}
+			if a.State != before.State && a.Version == before.Version || a.Version < before.Version {
+				t.Fatalf("version %d after %d, %s to %s", a.Version, before.Version, before.State, a.State)
+			}
+			if a.State.Final() != (a.Wake().IsZero()) {
+				t.Fatalf("%s wakes at %s", a.State, a.Wake())
+			}
+			if !a.State.Final() && a.Wake().After(start.Add(attempt.WholeLife)) {
+				t.Fatalf("%s wakes at %s, after its whole life", a.State, a.Wake())
+			}
+		}
+		for n := 0; !a.State.Final(); n++ {
+			if now = now.Add(time.Second); a.Wake().After(now) {
+				now = a.Wake()
+			}
+			if _, err := a.Due(now); err != nil || n > 2000 {
+				t.Fatalf("does not come to an end by itself: %s, %v", a.State, err)
+			}
+			a.Take("w", a.StepSeq, now) // a worker that never answers
+		}
+	}
+}
+
+// through says whether two edges at once lead from one state to another: an answer may end what it first had to bring back.
+func through(table map[[2]attempt.State]bool, from, to attempt.State) bool {
+	for _, middle := range attempt.States() {
+		if table[[2]attempt.State{from, middle}] && table[[2]attempt.State{middle, to}] {
+			return true
+		}
+	}
+	return false
+}
+
+func poke(a *attempt.Attempt, what int, ch attempt.Challenge, now time.Time) error {
+	switch what {
+	case 0:
+		a.Take("w", a.StepSeq, now)
+		return nil
+	case 1:
+		return a.Ask(ch, now)
+	case 2:
+		return a.Wrong(now)
+	case 3:
+		return a.Captured(now)
+	case 4:
+		return a.Fail(attempt.Failure{Code: "account_locked"}, now)
+	case 5:
+		return a.Submit(now)
+	case 6:
+		return a.Resend(now)
+	case 7:
+		return a.GoTo(ch.Channel, now)
+	case 8:
+		return a.Selfie(now)
+	case 9:
+		return a.Open(now.Add(time.Minute), now.Add(10*time.Minute), ch.Sent, now)
+	case 10, 11:
+		_, err := a.Due(now)
+		return err
+	case 12:
+		if a.Step == attempt.StepNone || a.Lease == "" {
+			return nil
+		}
+		return a.NotTaken(attempt.Failure{Code: "upstream_unavailable"}, now)
+	case 13:
+		if a.Step != attempt.StepResend {
+			return nil
+		}
+		return a.Resending(ch, now)
+	case 14:
+		if a.Step != attempt.StepSwitch {
+			return nil
+		}
+		return a.Switch(ch, now)
+	}
+	if a.Step != attempt.StepVerify {
+		return nil
+	}
+	return a.Succeed("acct_1", now)
+}
+
+// A step that nobody takes is put into the queue again, and goes on being the same step.
+func TestAStepThatNobodyTakesIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	a := attempt.New(attempt.Attempt{Kind: attempt.Credentials}, start)
+	seq := a.StepSeq
+	if run, err := a.Due(start.Add(attempt.TakenWithin - time.Second)); run || err != nil {
+		t.Errorf("too early: %v %v", run, err)
+	}
+	if run, err := a.Due(start.Add(attempt.TakenWithin)); !run || err != nil || a.StepSeq != seq {
+		t.Errorf("%v %v, step %d after %d", run, err, a.StepSeq, seq)
+	}
+	if !a.Take("w", seq, start.Add(attempt.TakenWithin)) || a.Take("v", seq, start.Add(attempt.TakenWithin)) {
+		t.Error("a step is taken once")
+	}
+}

@@ -1,0 +1,57 @@
+package connect_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+)
+
+// signIns counts how often the platform got the password of a login.
+func (r *rig) signIns(email string) (n int) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.platform.URL+"/control/requests?login="+url.QueryEscape(email), nil)
+	must(r.t, err)
+	resp, err := http.DefaultClient.Do(req)
+	must(r.t, err)
+	defer resp.Body.Close()
+	var list struct{ Requests []struct{ Path string } }
+	must(r.t, json.NewDecoder(resp.Body).Decode(&list))
+	for _, one := range list.Requests {
+		if strings.HasSuffix(one.Path, "/auth/login") {
+			n++
+		}
+	}
+	return n
+}
+
+// The clocks of two nodes are far apart, and each takes the steps of attempts that the other one started. The platform takes longer for a
+// sign-in than a node waits before it looks for lost steps; all the same it gets every password once.
+func TestPasswordIsSentOnceWhenClocksDiffer(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{20 * time.Second, time.Hour, -time.Hour} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, options{slow: 2 * time.Second})
+			other := newRig(t, options{beside: r, ahead: ahead})
+			attempts := map[string]id.Attempt{}
+			for range 3 {
+				for _, node := range []*rig{r, other} {
+					email := login("slow")
+					attempts[email] = node.start(email, "good", nil).ID
+				}
+			}
+			for email, at := range attempts {
+				r.until(at, attempt.Success)
+				if n := r.signIns(email); n != 1 {
+					t.Errorf("the platform got the password of %s %d times", email, n)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+)
+
+// Reasons of refusals that keep people from trying passwords through us.
+const (
+	reasonLogin   = "login_hourly"
+	reasonRefused = "connect_refused"
+)
+
+// guard refuses a sign-in with a password when the login, or the org, has had too many.
+func (c *Connects) guard(ctx context.Context, tx postgres.Tx, s Start, login []byte) error {
+	g := c.Config.Guards[s.Org.Environment]
+	if s.Kind != attempt.Credentials {
+		return nil
+	}
+	now, err := c.DB.Now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if g.Refused > 0 {
+		row, err := db.New(tx).Outcomes(ctx, db.OutcomesParams{OrgID: s.Org.ID, Since: now.Add(-time.Hour).Truncate(time.Hour)})
+		if err != nil {
+			return fmt.Errorf("read how sign-ins ended: %w", err)
+		}
+		if row.Refused >= int64(g.Refused) && 2*row.Refused >= row.Tried {
+			wait := now.Truncate(time.Hour).Add(2 * time.Hour).Sub(now)
+			return problem.QuotaExceeded.New("Too many sign-ins of this organisation were refused for a wrong password. Signing in by phone still works.").
+				After(int(wait.Seconds())).With("reason", reasonRefused).With("limit", g.Refused).With("current", row.Refused)
+		}
+	}
+	if g.PerLogin == 0 {
+		return nil
+	}
+	row, err := db.New(tx).LockGuard(ctx, db.LockGuardParams{Login: login, Now: now})
+	if err != nil {
+		return fmt.Errorf("lock a login's guard: %w", err)
+	}
+	drained := math.Max(0, row.Level-now.Sub(row.At).Hours()*float64(g.PerLogin))
+	if drained+1 > float64(g.PerLogin) {
+		wait := time.Duration((drained + 1 - float64(g.PerLogin)) / float64(g.PerLogin) * float64(time.Hour))
+		return problem.QuotaExceeded.New("This login was tried too often within an hour. Let the creator sign in on their own phone.").
+			After(int(math.Ceil(wait.Seconds()))).With("reason", reasonLogin).With("limit", g.PerLogin).With("current", int(math.Ceil(drained)))
+	}
+	if err := db.New(tx).SetGuard(ctx, db.SetGuardParams{Login: login, Level: drained + 1, Now: now}); err != nil {
+		return fmt.Errorf("count a login: %w", err)
+	}
+	return nil
+}
+
+// countOutcome notes how a sign-in with a password ended.
+func (c *Connects) countOutcome(ctx context.Context, tx postgres.Tx, r record) error {
+	if r.Kind != attempt.Credentials || !r.State.Final() {
+		return nil
+	}
+	refused := int64(0)
+	if r.Failure != nil && r.Failure.Code == attempt.CodeCredentials {
+		refused = 1
+	}
+	err := db.New(tx).CountOutcome(ctx, db.CountOutcomeParams{OrgID: r.Org, Hour: r.FinishedAt.Truncate(time.Hour), Refused: refused})
+	if err != nil {
+		return fmt.Errorf("count an outcome: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+)
+
+// enqueuer adds a job in a transaction; *river.Client[pgx.Tx] has it.
+type enqueuer interface {
+	InsertTx(ctx context.Context, tx postgres.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
+}
+
+// Queue is where steps wait.
+const Queue = "connect"
+
+// stepArgs name a step. A job for a step that is no longer the one to take does nothing.
+type stepArgs struct {
+	Org     id.Org     `json:"org"`
+	Attempt id.Attempt `json:"attempt"`
+	Step    int64      `json:"step"`
+}
+
+// Kind names the job in the queue.
+func (stepArgs) Kind() string { return "connect_step" }
+
+func (c *Connects) enqueue(ctx context.Context, tx postgres.Tx, r record) error {
+	// Once: if it is lost, the row's lease or deadline brings the attempt back.
+	_, err := c.Jobs.InsertTx(ctx, tx, stepArgs{r.Org, r.ID, r.StepSeq}, &river.InsertOpts{Queue: Queue, MaxAttempts: 1})
+	if err != nil {
+		return fmt.Errorf("enqueue a step: %w", err)
+	}
+	return nil
+}
+
+type stepWorker struct {
+	river.WorkerDefaults[stepArgs]
+	connects *Connects
+}
+
+// Timeout is longer than any step, which bounds itself.
+func (*stepWorker) Timeout(*river.Job[stepArgs]) time.Duration {
+	return attempt.StepLimit + 30*time.Second
+}
+
+// Work takes one step.
+func (w *stepWorker) Work(ctx context.Context, job *river.Job[stepArgs]) error {
+	err := w.connects.step(ctx, job.Args)
+	if err != nil {
+		w.connects.Log.LogAttrs(ctx, slog.LevelWarn, "step of an attempt not taken", slog.String("attempt_id", string(job.Args.Attempt)), slog.Any("error", err))
+	}
+	return nil // the row says what is next, not the queue
+}
+
+// Register adds this package's workers.
+func Register(workers *river.Workers, c *Connects) {
+	river.AddWorker(workers, &stepWorker{connects: c})
+}

@@ -1,0 +1,36 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+)
+
+// Month is what became of an org's attempts in a calendar month. Signing in again with remembered credentials is none of them.
+type Month struct{ Started, Succeeded, Failed int64 }
+
+// Month reads the month that begins at start. An attempt's end is counted when its secrets are destroyed.
+func (c *Connects) Month(ctx context.Context, org id.Org, start time.Time) (Month, error) {
+	row, err := db.New(c.DB.Pool()).Month(ctx, db.MonthParams{OrgID: org, Month: start})
+	if err != nil && !errors.Is(err, postgres.ErrNoRows) {
+		return Month{}, fmt.Errorf("read the month's attempts of %s: %w", org, err)
+	}
+	return Month(row), nil
+}
+
+func countStarted(ctx context.Context, tx postgres.Tx, r record) error {
+	if r.Kind == attempt.Reauth {
+		return nil
+	}
+	if err := db.New(tx).CountStarted(ctx, db.CountStartedParams{OrgID: r.Org, Month: limit.MonthStart(r.CreatedAt)}); err != nil {
+		return fmt.Errorf("count an attempt: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package connect_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/paste"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+)
+
+// copied is a session as a creator would copy it from a browser.
+type copied struct {
+	Cookie    string            `json:"cookie"`
+	UserAgent string            `json:"user_agent"`
+	Headers   map[string]string `json:"headers"`
+}
+
+func (r *rig) copySession(email string) copied {
+	r.t.Helper()
+	body, err := json.Marshal(map[string]string{"login": email})
+	must(r.t, err)
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.platform.URL+"/control/sessions", bytes.NewReader(body))
+	must(r.t, err)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	must(r.t, err)
+	defer res.Body.Close()
+	var out copied
+	must(r.t, json.NewDecoder(res.Body).Decode(&out))
+	if out.Cookie == "" {
+		r.t.Fatalf("no session for %s: %d", email, res.StatusCode)
+	}
+	return out
+}
+
+// imported is the session that comes of what was copied: as cookies, or as a cURL command.
+func (r *rig) imported(c copied, asCurl bool) upstream.Session {
+	r.t.Helper()
+	sandboxed, err := catalog.Sandbox()
+	must(r.t, err)
+	at, err := url.Parse(r.platform.URL)
+	must(r.t, err)
+	var cookies map[string]secret.String
+	agent, headers := c.UserAgent, map[string]secret.String{}
+	if asCurl {
+		command := "curl '" + r.platform.URL + "/' -H 'cookie: " + c.Cookie + "' -H 'user-agent: " + c.UserAgent + "'"
+		for name, value := range c.Headers {
+			command += " -H '" + name + ": " + value + "'"
+		}
+		pasted, err := paste.Curl(secret.New(command), []string{at.Host})
+		must(r.t, err)
+		cookies, agent, headers = pasted.Cookies, pasted.UserAgent, pasted.Headers
+	} else {
+		cookies, err = paste.Cookies(secret.New(c.Cookie), []string{at.Host})
+		must(r.t, err)
+		for name, value := range c.Headers {
+			headers[name] = secret.New(value)
+		}
+	}
+	s, missing := upstream.NewSession(sandboxed, cookies, headers, agent)
+	if len(missing) > 0 {
+		r.t.Fatalf("missing %v", missing)
+	}
+	return s
+}
+
+// Every persona comes in by every way: who is signed in already is asked for nothing more, whatever their password would have met, and who
+// is no creator stays out whichever way they come.
+func TestEveryPersonaByEveryWay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	for _, persona := range []string{
+		"ok", "sms", "app", "email", "face", "sms-email", "app-face", "sms-email-face", "locked", "banned", "terms", "captcha", "fan", "slow", "flaky", "down",
+		"changed", "expires60", "logout", "mismatch", "restricted",
+	} {
+		for _, kind := range []attempt.Kind{attempt.Cookie, attempt.Curl, attempt.Mobile} {
+			t.Run(persona+" by "+string(kind), func(t *testing.T) {
+				t.Parallel()
+				r := *r
+				r.t = t
+				at := r.comeIn(login(persona), kind)
+				f := r.until(at.ID, attempt.Success, attempt.Failed)
+				switch {
+				case persona != "fan" && f.State != string(attempt.Success):
+					t.Errorf("%+v", f.Failure)
+				case persona == "fan" && (f.Failure == nil || f.Failure.Code != "not_a_creator"):
+					t.Errorf("%s %+v", f.State, f.Failure)
+				}
+			})
+		}
+	}
+}
+
+func (r *rig) comeIn(email string, kind attempt.Kind) connect.Found {
+	r.t.Helper()
+	if kind != attempt.Mobile {
+		s := r.imported(r.copySession(email), kind == attempt.Curl)
+		return r.start("", "", func(st *connect.Start) { st.Kind, st.Imported = kind, &s })
+	}
+	f := r.start("", "", func(st *connect.Start) { st.Kind = attempt.Mobile })
+	r.until(f.ID, attempt.AwaitingMobile)
+	_, handle, err := r.connects.SandboxHandle(r.t.Context(), r.org.ID, f.ID)
+	must(r.t, err)
+	body, err := json.Marshal(map[string]string{"login": email})
+	must(r.t, err)
+	r.control("/control/qr/"+handle+"/approve", string(body))
+	return f
+}

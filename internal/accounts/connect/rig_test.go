@@ -1,0 +1,232 @@
+package connect_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/operate/fleet"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
+	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// rig is the flow with real engines and the real sandbox around it, and a worker.
+type rig struct {
+	t        *testing.T
+	db       *postgres.DB
+	platform *sandboxtest.Platform
+	connects *connect.Connects
+	accounts *account.Accounts
+	orgs     *org.Orgs
+	outbox   *outbox.Outbox
+	hosted   *session.Sessions
+	org      org.Org
+	seal     *seal.Sealer
+}
+
+var by = audit.By{Kind: audit.ActorKey, ID: "key_1", Label: "test", Action: "connect.start", Request: "req_1", IPHash: "ab"}
+
+// options change a rig before it is built.
+type options struct {
+	idle   bool // no worker
+	guards map[org.Environment]connect.Guard
+	slow   time.Duration
+	// beside is another node; this one shares its database and platform. ahead is how far this node's clock is ahead.
+	beside *rig
+	ahead  time.Duration
+}
+
+func newRig(t *testing.T, o options) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	now := func() time.Time { return time.Now().UTC().Add(o.ahead) }
+	if o.slow == 0 {
+		o.slow = 300 * time.Millisecond
+	}
+	process := "p1"
+	if o.beside != nil {
+		r.db, r.platform, process = o.beside.db, o.beside.platform, "p2"
+	} else {
+		r.db = testenv.Postgres(t)
+		r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
+			cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
+			cfg.Slow = o.slow
+		})
+	}
+	log := slog.New(slog.DiscardHandler)
+	regions, err := egress.ParseRegions(secret.New("us=" + testenv.NewProxy(t, "127.0.1.1").URL() + " uk=" + testenv.NewProxy(t, "127.0.2.1").URL()))
+	must(t, err)
+	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: log, Now: time.Now})
+	t.Cleanup(out.Close)
+	sandboxed, err := catalog.Sandbox()
+	must(t, err)
+	driver, err := upstream.New(upstream.Deps{Catalog: sandboxed, Egress: out, Origin: r.platform.URL, Now: time.Now})
+	must(t, err)
+	pokes, err := bus.Open(bus.Config{URL: testenv.NATS(t), Name: "test"})
+	must(t, err)
+	t.Cleanup(pokes.Close)
+	redis, err := valkey.Open(valkey.Config{URL: testenv.Redis(t), Name: "test"})
+	must(t, err)
+	t.Cleanup(redis.Close)
+	auditLog := audit.New(r.db, now)
+	if o.beside != nil {
+		r.seal = o.beside.seal
+	} else {
+		r.seal = sealtest.New(t, r.db, pokes)
+	}
+	r.outbox = outbox.New(r.db, now)
+	nodes := fleet.New(fleet.Deps{DB: r.db, Log: log, Now: now, Self: fleet.Node{ID: process, Name: process}})
+	limits := limit.New(limit.Deps{Config: limit.Config{Timeout: time.Second, Process: process}, Redis: redis, DB: r.db, Bus: pokes, Fleet: nodes, Log: log, Now: now})
+	jobs, err := river.NewClient(riverpgxv5.New(r.db.Pool()), &river.Config{Logger: log})
+	must(t, err)
+	r.orgs = org.New(org.Deps{DB: r.db, Audit: auditLog, Jobs: jobs, Announce: limits, Now: now})
+	limits.SetEpochs(r.orgs)
+	r.accounts = account.New(account.Deps{
+		Config: account.Config{Regions: connect.Regions, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
+		Seal: r.seal, Limits: limits, Bus: pokes, Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandboxed},
+		Drivers:      func(env org.Environment) (upstream.Driver, bool) { return driver, env == org.EnvSandbox },
+		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
+	})
+	r.hosted = session.New(session.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: connect.Regions, Now: now})
+	host, err := url.Parse(r.platform.URL)
+	must(t, err)
+	r.connects = connect.New(connect.Deps{
+		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Guards: o.guards},
+		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox, Jobs: jobs, Bus: pokes,
+		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: {Driver: driver, Catalog: sandboxed, Hosts: []string{host.Host}}},
+		Log: log, Now: now,
+	})
+	r.accounts.OnDisconnect(r.connects.Leave)
+	if o.beside != nil {
+		r.org = o.beside.org
+	} else {
+		r.org = r.newOrg()
+	}
+	if !o.idle {
+		r.work(jobs)
+	}
+	return r
+}
+
+func (r *rig) newOrg() org.Org {
+	r.t.Helper()
+	var made org.Org
+	must(r.t, r.db.Tx(r.t.Context(), func(tx postgres.Tx) (err error) {
+		made, err = r.orgs.Create(r.t.Context(), tx, by, org.Draft{Name: "Acme", Plan: "scale", Environment: org.EnvSandbox, ContactEmail: "a@b.test"})
+		return err
+	}))
+	return made
+}
+
+// work runs a worker until the test ends.
+func (r *rig) work(_ *river.Client[pgx.Tx]) {
+	r.t.Helper()
+	workers := river.NewWorkers()
+	connect.Register(workers, r.connects)
+	client, err := river.NewClient(riverpgxv5.New(r.db.Pool()), &river.Config{
+		Workers: workers, Logger: slog.New(slog.DiscardHandler), FetchCooldown: 5 * time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
+		Queues: map[string]river.QueueConfig{connect.Queue: {MaxWorkers: 20}},
+	})
+	must(r.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	must(r.t, client.Start(ctx))
+	done := make(chan error, 1)
+	go func() { done <- r.connects.Run(ctx) }()
+	r.t.Cleanup(func() {
+		stop, end := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer end()
+		_ = client.StopAndCancel(stop)
+		cancel()
+		<-done
+	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var logins atomic.Int64
+
+func login(persona string) string { return fmt.Sprintf("%s+%d@sandbox.test", persona, logins.Add(1)) }
+
+func (r *rig) start(email, password string, change func(*connect.Start)) connect.Found {
+	r.t.Helper()
+	f, err := r.tryStart(email, password, change)
+	must(r.t, err)
+	return f
+}
+
+func (r *rig) tryStart(email, password string, change func(*connect.Start)) (connect.Found, error) {
+	s := connect.Start{Org: r.org, By: by, Kind: attempt.Credentials, Email: secret.New(email), Password: secret.New(password)}
+	if change != nil {
+		change(&s)
+	}
+	return r.connects.Start(r.t.Context(), s)
+}
+
+// until waits for one of some states.
+func (r *rig) until(at id.Attempt, states ...attempt.State) connect.Found {
+	r.t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	f, err := r.connects.Get(r.t.Context(), r.org.ID, at)
+	for {
+		must(r.t, err)
+		for _, s := range states {
+			if f.State == string(s) {
+				return f
+			}
+		}
+		if time.Now().After(deadline) || strings.HasPrefix(f.State, "completed_") {
+			r.t.Fatalf("attempt is %s (%+v), not %v", f.State, f.Failure, states)
+		}
+		f, err = r.connects.Changed(r.t.Context(), r.org.ID, at, f.Version, time.Second)
+	}
+}
+
+func (r *rig) submit(at id.Attempt, code string) connect.Found {
+	r.t.Helper()
+	_, err := r.connects.Submit(r.t.Context(), r.org.ID, at, connect.Submission{Code: secret.New(code)})
+	must(r.t, err)
+	f, err := r.connects.Verdict(r.t.Context(), r.org.ID, at, 10*time.Second)
+	must(r.t, err)
+	return f
+}
+
+func (r *rig) failed(at id.Attempt, code string) {
+	r.t.Helper()
+	if f := r.until(at, attempt.Failed); f.Failure.Code != code {
+		r.t.Errorf("failed with %s, not %s", f.Failure.Code, code)
+	}
+}

@@ -1,0 +1,381 @@
+package session_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+// room is the service on a database of its own, at a time that only moves when told.
+type room struct {
+	*testing.T
+	*session.Sessions
+	db     *postgres.DB
+	outbox *outbox.Outbox
+	audit  *audit.Log
+	org    org.Org
+	mu     sync.Mutex
+	at     time.Time
+}
+
+func (r *room) now() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.at
+}
+
+func (r *room) wait(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = r.at.Add(d)
+}
+
+func newRoom(t *testing.T) *room {
+	t.Helper()
+	r := &room{T: t, db: testenv.Postgres(t), at: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
+	r.outbox, r.audit = outbox.New(r.db, r.now), audit.New(r.db, r.now)
+	r.Sessions = session.New(session.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Regions: []string{"us", "uk"}, Now: r.now})
+	r.org = r.addOrg("Northlight")
+	return r
+}
+
+func (r *room) addOrg(name string) org.Org {
+	r.Helper()
+	orgs := org.New(org.Deps{DB: r.db, Audit: r.audit, Jobs: nil, Announce: nil, Now: r.now})
+	var made org.Org
+	err := r.db.Tx(r.Context(), func(tx postgres.Tx) (err error) {
+		made, err = orgs.Create(r.Context(), tx, by("org.create"), org.Draft{
+			Name: name, Plan: org.Sandbox, Environment: org.EnvSandbox, ContactEmail: "ops@example.com",
+		})
+		return err
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return made
+}
+
+func by(action string) audit.By { return audit.By{Kind: audit.ActorSystem, ID: "test", Action: action} }
+
+// open makes a session and gives it with its token.
+func (r *room) open(d session.Draft) (session.Session, string) {
+	r.Helper()
+	s, token, err := r.Create(r.Context(), by("connect.session_create"), r.org, d)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return s, token.Reveal()
+}
+
+func (r *room) begin(s session.Session) (id.Attempt, error) {
+	attempt := id.New[id.Attempt]()
+	return attempt, r.db.Tx(r.Context(), func(tx postgres.Tx) error { return r.Begin(r.Context(), tx, s.Org, s.ID, attempt) })
+}
+
+func (r *room) mustBegin(s session.Session) id.Attempt {
+	r.Helper()
+	attempt, err := r.begin(s)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return attempt
+}
+
+func (r *room) end(s session.Session, attempt id.Attempt, account id.Account) {
+	r.Helper()
+	err := r.db.Tx(r.Context(), func(tx postgres.Tx) error { return r.Ended(r.Context(), tx, s.Org, s.ID, attempt, account) })
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *room) sweep() int {
+	r.Helper()
+	n, err := r.Sweep(r.Context())
+	if err != nil {
+		r.Fatal(err)
+	}
+	return n
+}
+
+// is checks a session's status and that it was told exactly the given ends.
+func (r *room) is(s session.Session, want session.Status, told ...session.Status) session.Session {
+	r.Helper()
+	got, err := r.Get(r.Context(), s.Org, s.ID)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if got.Status != want {
+		r.Fatalf("the session is %s, want %s", got.Status, want)
+	}
+	var heard []session.Status
+	for _, e := range r.events(s) {
+		heard = append(heard, e.Status)
+	}
+	if !slices.Equal(heard, told) {
+		r.Fatalf("told %v, want %v", heard, told)
+	}
+	return got
+}
+
+func (r *room) events(s session.Session) []session.Finished {
+	r.Helper()
+	stored, err := r.outbox.After(r.Context(), s.Org, 0, 100)
+	if err != nil {
+		r.Fatal(err)
+	}
+	var list []session.Finished
+	for _, e := range stored {
+		var data session.Finished
+		if e.Kind != "connect.session_finished" || json.Unmarshal(e.Data, &data) != nil {
+			r.Fatalf("event %s: %s", e.Kind, e.Data)
+		}
+		if data.SessionID == s.ID {
+			list = append(list, data)
+		}
+	}
+	return list
+}
+
+func TestALinkFindsItsSessionAndIsStoredNowhere(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	made, token := r.open(session.Draft{ReferenceID: "user_456", Label: "Luna"})
+	if made.Status != session.Open || made.Remember != "ask" || made.ExpiresAt.Sub(made.CreatedAt) != 30*time.Minute || len(made.Kinds) != 2 {
+		t.Fatalf("%+v", made)
+	}
+	found, err := r.ByToken(t.Context(), token)
+	if err != nil || found.ID != made.ID || found.Org != r.org.ID || found.ReferenceID != "user_456" || found.Label != "Luna" {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	var rows string
+	err = r.db.Pool().QueryRow(t.Context(), `SELECT string_agg(s::text, '') || (SELECT string_agg(a::text, '') FROM audit_entry a) FROM connect_session s`).Scan(&rows)
+	if err != nil || !strings.Contains(rows, string(made.ID)) || strings.Contains(rows, strings.TrimPrefix(token, "cst_")) {
+		t.Fatalf("the rows hold the token, or not the session: %v", err)
+	}
+	other := r.addOrg("Other")
+	if _, err := r.Get(t.Context(), other.ID, made.ID); !errors.Is(err, problem.SessionNotFound.New("")) {
+		t.Fatalf("another org's session: %v", err)
+	}
+}
+
+func TestATokenThatWasNotMadeFindsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	_, token := r.open(session.Draft{})
+	changed := []byte(token)
+	changed[10] ^= 1
+	for _, bad := range []string{"", "cst_", token[:len(token)-1], token + "A", strings.TrimPrefix(token, "cst_"), "at_" + token[4:], string(changed), strings.Repeat("x", 5000)} {
+		if _, err := r.ByToken(t.Context(), bad); !errors.Is(err, problem.SessionNotFound.New("")) {
+			t.Errorf("%.60q: %v", bad, err)
+		}
+	}
+}
+
+func TestASessionSucceedsOnce(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s, _ := r.open(session.Draft{ReferenceID: "user_456"})
+	first := r.mustBegin(s)
+	if got := r.is(s, session.InProgress); got.Active != first {
+		t.Fatalf("%+v", got)
+	}
+	if _, err := r.begin(s); !errors.Is(err, problem.AttemptInProgress.New("")) {
+		t.Fatalf("a second attempt beside the first: %v", err)
+	}
+	r.end(s, first, "")
+	r.is(s, session.InProgress) // a failure is not the end
+	second := r.mustBegin(s)
+	account := id.New[id.Account]()
+	r.end(s, second, account)
+	got := r.is(s, session.Success, session.Success)
+	if got.Connected != account || got.Active != "" || got.FinishedAt == nil || !slices.Equal(got.Attempts, []id.Attempt{first, second}) {
+		t.Fatalf("%+v", got)
+	}
+	if e := r.events(s)[0]; e.AccountID != account || e.ReferenceID != "user_456" || len(e.Attempts) != 2 {
+		t.Fatalf("%+v", e)
+	}
+	if _, err := r.begin(s); !errors.Is(err, session.ErrOver) {
+		t.Fatalf("an attempt after success: %v", err)
+	}
+	r.end(s, second, account) // told twice by a step that was repeated
+	r.is(s, session.Success, session.Success)
+}
+
+func TestOnlyOneOfTwoStartsAtOnceIsTaken(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s, _ := r.open(session.Draft{})
+	failures := make(chan error, 2)
+	for range 2 {
+		go func() { _, err := r.begin(s); failures <- err }()
+	}
+	a, b := <-failures, <-failures
+	if (a == nil) == (b == nil) || !errors.Is(errors.Join(a, b), problem.AttemptInProgress.New("")) {
+		t.Fatalf("%v, %v", a, b)
+	}
+	if got := r.is(s, session.InProgress); len(got.Attempts) != 1 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestALinkThatWasOnlyOpenedStaysGoodUntilItExpires(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s, token := r.open(session.Draft{ExpiresIn: time.Hour})
+	for range 3 {
+		if _, err := r.ByToken(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.wait(59 * time.Minute)
+	if n := r.sweep(); n != 0 {
+		t.Fatalf("swept %d", n)
+	}
+	r.is(s, session.Open)
+	r.wait(time.Minute)
+	// To a reader it is over at once; the sweep only tells.
+	if got, err := r.ByToken(t.Context(), token); err != nil || got.Status != session.Expired {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if _, err := r.begin(s); !errors.Is(err, session.ErrOver) {
+		t.Fatalf("an attempt in an expired session: %v", err)
+	}
+	r.sweep()
+	r.is(s, session.Expired, session.Expired)
+	r.sweep()
+	r.is(s, session.Expired, session.Expired)
+}
+
+func TestACreatorWhoWalksAwayIsToldAfterTenMinutes(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s, _ := r.open(session.Draft{ExpiresIn: 2 * time.Hour})
+	attempt := r.mustBegin(s)
+	r.wait(29 * time.Minute) // an attempt may take long; that is not walking away
+	r.sweep()
+	r.is(s, session.InProgress)
+	r.end(s, attempt, "")
+	r.wait(10*time.Minute - time.Second)
+	r.sweep()
+	r.is(s, session.InProgress)
+	r.wait(time.Second)
+	r.sweep()
+	if got := r.is(s, session.Exited, session.Exited); got.FinishedAt == nil {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestAnAttemptUnderWayMayFinishAfterTheLinkExpired(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s, token := r.open(session.Draft{ExpiresIn: time.Minute})
+	attempt := r.mustBegin(s)
+	r.wait(5 * time.Minute)
+	r.sweep()
+	if got, err := r.ByToken(t.Context(), token); err != nil || got.Status != session.InProgress {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	r.end(s, attempt, id.New[id.Account]())
+	r.is(s, session.Success, session.Success)
+}
+
+func TestASessionWhoseAttemptNeverEndsIsEndedAllTheSame(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s, _ := r.open(session.Draft{ExpiresIn: 2 * time.Hour})
+	r.mustBegin(s)
+	r.wait(45 * time.Minute)
+	r.sweep()
+	if got := r.is(s, session.Exited, session.Exited); got.Active != "" {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestACreatorMayLeave(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s, _ := r.open(session.Draft{})
+	for range 2 { // pressed twice
+		if left, err := r.Exit(t.Context(), s.Org, s.ID); err != nil || left.Status != session.Exited {
+			t.Fatalf("%+v, %v", left, err)
+		}
+	}
+	r.is(s, session.Exited, session.Exited)
+}
+
+func TestTriesInOneSessionAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s, _ := r.open(session.Draft{})
+	for range 20 {
+		r.end(s, r.mustBegin(s), "")
+	}
+	if _, err := r.begin(s); !errors.Is(err, session.ErrOver) {
+		t.Fatalf("the 21st: %v", err)
+	}
+}
+
+func TestAnEndedSessionIsForgottenAfterThirtyDays(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s, _ := r.open(session.Draft{})
+	if _, err := r.Exit(t.Context(), s.Org, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.wait(30*24*time.Hour - time.Second)
+	if n := r.sweep(); n != 0 {
+		t.Fatalf("swept %d", n)
+	}
+	r.wait(time.Second)
+	r.sweep()
+	if _, err := r.Get(t.Context(), s.Org, s.ID); !errors.Is(err, problem.SessionNotFound.New("")) {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestManySweepersTellEachEndOnce(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	for range 30 {
+		r.open(session.Draft{ExpiresIn: time.Minute})
+	}
+	r.wait(time.Hour)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			if _, err := r.Sweep(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	r.sweep()
+	stored, err := r.outbox.After(t.Context(), r.org.ID, 0, 100)
+	if err != nil || len(stored) != 30 {
+		t.Fatalf("%d events, %v", len(stored), err)
+	}
+}
+
+func TestCreatingASessionIsAudited(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s, _ := r.open(session.Draft{})
+	entries, err := r.audit.Page(t.Context(), r.org.ID, 0, 10)
+	if err != nil || len(entries) != 2 || entries[0].Target != string(s.ID) || entries[0].By.Action != "connect.session_create" {
+		t.Fatalf("%+v, %v", entries, err)
+	}
+}

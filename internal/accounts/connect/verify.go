@@ -1,0 +1,194 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+)
+
+// proof is what a session was found to be good for.
+type proof struct {
+	who     upstream.Identity
+	session upstream.Session
+	// newest is the platform's newest event at that time; empty if it lists none.
+	newest string
+}
+
+// prove asks the platform whose session it is, and for its newest event. The account's listener fetches everything that
+// happens after that event, however late it starts. So no event is lost once the attempt has reported success.
+func prove(ctx context.Context, d upstream.Driver, via upstream.Via, session upstream.Session) (proof, error) {
+	who, answer, err := d.Probe(ctx, via, session)
+	if err != nil {
+		return proof{}, err
+	}
+	if len(answer.Changed) > 0 {
+		session = answer.Session
+	}
+	p := proof{who: who, session: session}
+	if !who.IsCreator {
+		return p, nil
+	}
+	p.newest, answer, err = upstream.Newest(ctx, d, via, session)
+	p.session = answer.Session
+	return p, err
+}
+
+// verify proves a session and makes an account of it.
+func (c *Connects) verify(ctx context.Context, r record, o org.Org, s secrets) error {
+	session, err := upstream.DecodeSession(s.session)
+	if err != nil {
+		return c.giveBack(ctx, r, err)
+	}
+	platform, ok := c.Platforms[o.Environment]
+	if !ok {
+		return c.giveBack(ctx, r, errors.New("there is no platform for the org's environment"))
+	}
+	p, err := prove(ctx, platform.Driver, via(r), session)
+	if err != nil {
+		if ctx.Err() != nil {
+			return c.giveBack(ctx, r, err)
+		}
+		f, transient := probeFailure(err)
+		return c.finish(ctx, r, func(now *record, at time.Time) error {
+			if transient {
+				return now.NotTaken(f, at)
+			}
+			return now.Fail(f, at)
+		})
+	}
+	if !p.who.IsCreator {
+		return c.refuse(ctx, r, p.session, attempt.CodeNotCreator)
+	}
+	return c.settleAccount(ctx, r, account.Connected{
+		Org: r.Org, Account: r.Account, Identity: p.who, Session: p.session, Credentials: s.credentials(), Remember: r.Remember, Region: r.Region, Label: r.Label,
+		ReferenceID: r.Reference, Metadata: r.Metadata, Named: r.named, MaxAccounts: o.Limits.MaxAccounts, SessionExpiresAt: p.session.ExpiresAt(platform.Catalog),
+		Attempt: r.ID, Kind: string(r.Kind), Consent: account.Consent{
+			Kind: string(r.Kind), Who: r.consent.Who, TextVersion: r.consent.TextVersion, TextHash: r.consent.TextHash, IPHash: r.consent.IPHash, At: r.consent.At,
+		},
+	}, p)
+}
+
+// credentials are those that signed in; nil if it was a copied session or a phone.
+func (s secrets) credentials() *account.Credentials {
+	if s.email.Empty() {
+		return nil
+	}
+	return &account.Credentials{Email: s.email, Password: s.password}
+}
+
+// refuse ends an attempt whose session is good but not wanted. A session that we signed in is signed out; one that was copied is the
+// creator's own and stays.
+func (c *Connects) refuse(ctx context.Context, r record, session upstream.Session, code string) error {
+	err := c.finish(ctx, r, func(now *record, at time.Time) error { return now.Fail(attempt.Failure{Code: code}, at) })
+	if err == nil && r.Kind != attempt.Cookie && r.Kind != attempt.Curl {
+		c.signOut(ctx, r, session)
+	}
+	return err
+}
+
+// races bounds how often two attempts for the same creator step aside for each other.
+const races = 4
+
+// settleAccount makes or refreshes the account and ends the attempt, both or neither.
+func (c *Connects) settleAccount(ctx context.Context, mine record, done account.Connected, p proof) error {
+	ctx = context.WithoutCancel(ctx)
+	for range races {
+		prepared, err := c.Accounts.Prepare(ctx, done)
+		switch {
+		case errors.Is(err, account.ErrMismatch):
+			return c.refuse(ctx, mine, p.session, attempt.CodeMismatch)
+		case errors.Is(err, account.ErrLimit):
+			return c.refuse(ctx, mine, p.session, attempt.CodeLimit)
+		case errors.Is(err, problem.AccountNotFound.New("")):
+			return c.refuse(ctx, mine, p.session, attempt.CodeDeleted)
+		case err != nil:
+			return c.giveBack(ctx, mine, err)
+		}
+		err = c.commit(ctx, mine, prepared, p.newest)
+		switch {
+		case errors.Is(err, account.ErrRaced):
+			continue
+		case errors.Is(err, account.ErrLimit):
+			return c.refuse(ctx, mine, p.session, attempt.CodeLimit)
+		case errors.Is(err, account.ErrFenced):
+			return c.refuse(ctx, mine, p.session, attempt.CodeSuperseded)
+		case errors.Is(err, errNotOurs) && mine.Kind != attempt.Cookie && mine.Kind != attempt.Curl:
+			c.signOut(ctx, mine, p.session)
+		}
+		return err
+	}
+	return c.giveBack(ctx, mine, account.ErrRaced)
+}
+
+func (c *Connects) commit(ctx context.Context, mine record, prepared account.Prepared, newest string) error {
+	ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
+	defer cancel()
+	var r record
+	err := c.DB.Tx(ctx, func(tx postgres.Tx) error {
+		var err error
+		if r, err = lock(ctx, tx, mine.Org, mine.ID); err != nil {
+			return err
+		}
+		return c.settle(ctx, tx, mine, &r, func(r *record, now time.Time) error {
+			made, done, err := c.Accounts.Connect(ctx, tx, mine.starter.by("account.connect"), prepared)
+			if err != nil {
+				return err
+			}
+			r.after = append(r.after, done)
+			if newest != "" {
+				if err := c.Events.SetWatermarkIn(ctx, tx, made.Org, string(made.ID), newest); err != nil {
+					return err
+				}
+			}
+			return r.Succeed(made.ID, now)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	c.settled(ctx, r)
+	return nil
+}
+
+// probeFailure says what it means that a session could not be proven, and whether to ask again.
+func probeFailure(err error) (f attempt.Failure, transient bool) {
+	if refused, ok := errors.AsType[*upstream.Refused](err); ok {
+		f = attempt.Failure{UpstreamCode: refused.Code, UpstreamMessage: refused.Message, RetryAfter: refused.RetryAfter}
+		switch refused.Kind {
+		case catalog.RefusedSession:
+			f.Code = attempt.CodeInvalid
+		case catalog.RefusedRestricted, catalog.RefusedForbidden:
+			f.Code = upstream.FailLocked
+		case catalog.RefusedCreatorOnly:
+			f.Code = attempt.CodeNotCreator
+		case catalog.RefusedRateLimited, catalog.RefusedUnavailable, catalog.RefusedError:
+			f.Code, transient = upstream.FailUnavailable, true
+		case catalog.RefusedNotFound, catalog.RefusedConflict, catalog.RefusedRejected:
+			f.Code = attempt.CodeChanged
+		}
+		return f, transient
+	}
+	p := problem.Of(err)
+	switch p.Kind.Code {
+	case problem.EgressUnavailable.Code:
+		f.Code = upstream.FailEgress
+	case problem.UpstreamTimeout.Code:
+		f.Code = upstream.FailTimeout
+	case problem.UpstreamUnavailable.Code, problem.UpstreamError.Code:
+		f.Code = upstream.FailUnavailable
+	case problem.UpstreamInvalidResponse.Code, problem.UpstreamChanged.Code:
+		return attempt.Failure{Code: attempt.CodeChanged}, false
+	default:
+		f.Code = attempt.CodeInternal
+	}
+	f.RetryAfter = time.Duration(p.RetryAfter) * time.Second
+	return f, true
+}

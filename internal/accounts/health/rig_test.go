@@ -1,0 +1,230 @@
+package health_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
+	"github.com/stagedoor/stagedoor/internal/accounts/health"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// rig is a prober between a real database and a real platform.
+type rig struct {
+	*accounttest.Rig
+	t        testing.TB
+	platform *sandboxtest.Platform
+	proxies  []*testenv.Proxy
+	driver   upstream.Driver
+	health   *health.Health
+	signIns  *signIns
+	logins   atomic.Int64
+}
+
+// signIns stands for the flow that signs in: it takes the lease like it, and notes for whom.
+type signIns struct {
+	mu    sync.Mutex
+	fails error
+	began []id.Attempt
+}
+
+var system = audit.By{Kind: audit.ActorSystem, ID: "test"}
+
+func newRig(t testing.TB, change ...func(*health.Deps)) *rig {
+	t.Helper()
+	r := &rig{t: t, signIns: &signIns{}}
+	r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) { cfg.Regions = map[string]string{"127.0.1.1": "us"} })
+	proxy := testenv.NewProxy(t, "127.0.1.1")
+	r.proxies = []*testenv.Proxy{proxy}
+	regions, err := egress.ParseRegions(secret.New("us=" + proxy.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	t.Cleanup(way.Close)
+	platform, err := catalog.Sandbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver, err := upstream.New(upstream.Deps{Catalog: platform, Egress: way, Origin: r.platform.URL, Patience: 0, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.driver = driver
+	drivers := func(org.Environment) (upstream.Driver, bool) { return r.driver, true }
+	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: testenv.NATS(t)}
+	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Drivers = drivers })
+	d := health.Deps{
+		Config: health.Config{}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Drivers: drivers,
+		Catalogs:       map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform},
+		Reauthenticate: r.reauthenticate, Ticker: nil, Log: slog.New(slog.DiscardHandler), Now: r.Clock.Now,
+	}
+	for _, c := range change {
+		c(&d)
+	}
+	r.health = health.New(d)
+	return r
+}
+
+func (r *rig) reauthenticate(ctx context.Context, owner id.Org, at id.Account) error {
+	r.signIns.mu.Lock()
+	defer r.signIns.mu.Unlock()
+	if r.signIns.fails != nil {
+		return r.signIns.fails
+	}
+	attempt := id.New[id.Attempt]()
+	var after account.After
+	err := r.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
+		after, err = r.Accounts.BeginReauth(ctx, tx, system, owner, at, attempt)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	after(ctx)
+	r.signIns.began = append(r.signIns.began, attempt)
+	return nil
+}
+
+// connect signs a creator of a persona in, on the platform itself.
+func (r *rig) connect(persona string, remember bool) (account.Account, string) {
+	r.t.Helper()
+	login := fmt.Sprintf("%s+%d@sandbox.test", persona, r.logins.Add(1))
+	via := upstream.Via{Region: "us", Account: string(id.New[id.Attempt]())}
+	step, err := r.driver.SignIn(r.t.Context(), via, secret.New(login), secret.New("good"))
+	if err != nil || step.Session == nil {
+		r.t.Fatalf("%s: %+v, %v", login, step.Failure, err)
+	}
+	who, _, err := r.driver.Probe(r.t.Context(), via, *step.Session)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c := r.Connected(r.Org(), who.ID)
+	c.Identity, c.Session, c.SessionExpiresAt = who, *step.Session, step.Session.ExpiresAt(r.Catalog)
+	if remember {
+		c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New(login), Password: secret.New("good")}
+	}
+	a := r.Connect(c)
+	r.forget()
+	return a, login
+}
+
+// active is an account whose first probe has been.
+func (r *rig) active(remember bool) (account.Account, string) {
+	r.t.Helper()
+	a, login := r.connect("ok", remember)
+	r.round(1)
+	if a = r.Get(a); a.State != account.Active {
+		r.t.Fatal(a.State)
+	}
+	r.forget()
+	return a, login
+}
+
+// round probes what is due, which must be so many.
+func (r *rig) round(due int) {
+	r.t.Helper()
+	if n := r.health.Round(r.t.Context()); n != due {
+		r.t.Fatalf("%d accounts were due, not %d", n, due)
+	}
+}
+
+// state fails unless an account is where it should be.
+func (r *rig) state(a account.Account, want account.State, reason string) account.Account {
+	r.t.Helper()
+	got := r.Get(a)
+	if got.State != want || got.Reason != reason {
+		r.t.Fatalf("%s because of %q, not %s because of %q", got.State, got.Reason, want, reason)
+	}
+	return got
+}
+
+// event is the newest one of an account.
+func (r *rig) event(a account.Account, kind string) map[string]any {
+	r.t.Helper()
+	events := r.Events(a)
+	last := events[len(events)-1]
+	if last.Kind != kind {
+		r.t.Fatalf("the last event is %s, not %s", last.Kind, kind)
+	}
+	var data map[string]any
+	if err := json.Unmarshal(last.Data, &data); err != nil {
+		r.t.Fatal(err)
+	}
+	return data
+}
+
+// control orders something of the sandbox.
+func (r *rig) control(method, path string, body any) map[string]any {
+	r.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.platform.URL+"/control/"+path, bytes.NewReader(text))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(answer, &out); err != nil || resp.StatusCode != http.StatusOK {
+		r.t.Fatalf("%s /control/%s: %d %s", method, path, resp.StatusCode, answer)
+	}
+	return out
+}
+
+func (r *rig) fault(login, kind string, value, count int) {
+	r.t.Helper()
+	r.control(http.MethodPost, "faults", map[string]any{"scope": login, "kind": kind, "value": value, "count": count})
+}
+
+func (r *rig) endSessions(login string) {
+	r.t.Helper()
+	r.control(http.MethodPost, "sessions/end", map[string]any{"login": login})
+}
+
+// forget empties the platform's record of requests.
+func (r *rig) forget() {
+	r.t.Helper()
+	r.control(http.MethodDelete, "requests", nil)
+}
+
+// asked is how often the platform was asked by a login; empty for all, because of a session that it refuses it does not know whose it is.
+func (r *rig) asked(login string) int {
+	r.t.Helper()
+	path := "requests"
+	if login != "" {
+		path += "?login=" + url.QueryEscape(login)
+	}
+	list, _ := r.control(http.MethodGet, path, nil)["requests"].([]any)
+	return len(list)
+}
