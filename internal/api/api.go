@@ -32,7 +32,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/pace"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/invoke"
+	"github.com/stagedoor/stagedoor/internal/calls/invoke"
+	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
 	"github.com/stagedoor/stagedoor/internal/route"
@@ -44,7 +45,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
-	"github.com/stagedoor/stagedoor/internal/transfer"
 	"github.com/stagedoor/stagedoor/internal/webhook"
 	"github.com/stagedoor/stagedoor/internal/webhook/survey"
 )

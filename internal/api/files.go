@@ -6,9 +6,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
-	"github.com/stagedoor/stagedoor/internal/transfer"
 )
 
 // RangeInput is what a caller says of the part of a file that it wants. Its fields are there for the document: the headers are passed on

@@ -18,10 +18,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/calls/invoke"
+	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/event"
 	"github.com/stagedoor/stagedoor/internal/hosted"
-	"github.com/stagedoor/stagedoor/internal/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
 	"github.com/stagedoor/stagedoor/internal/platform/upstream"
@@ -29,7 +30,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
-	"github.com/stagedoor/stagedoor/internal/transfer"
 )
 
 // flows are accounts, and what is done with them.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/transfer"
+	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 )
 
 const partSize = 5 << 20 // of the sandbox

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/invoke"
+	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/invoke"
+	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 )

@@ -15,7 +15,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/transfer"
+	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 )
 
 // underWay reads how many transfers there are.
