@@ -17,7 +17,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/docs"
 	"github.com/stagedoor/stagedoor/internal/docs/markdown"
-	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )

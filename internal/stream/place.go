@@ -3,7 +3,7 @@ package stream
 import (
 	"cmp"
 
-	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
 // place is a place in a feed: behind an event, or before all of them. In an account's feed only the number counts, which is then the

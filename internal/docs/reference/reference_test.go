@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/docs/reference"
-	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )

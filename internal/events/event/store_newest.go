@@ -10,7 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/event/internal/db"
+	"github.com/stagedoor/stagedoor/internal/events/event/internal/db"
 )
 
 // Newest chooses events of an org from the newest on.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
 // A platform may use any text as an id. PostgreSQL cannot keep some of them as text: one such frame must not keep a node from storing

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/event/internal/db"
+	"github.com/stagedoor/stagedoor/internal/events/event/internal/db"
 )
 
 // ErrFenced means that a newer lease has a bucket: whoever is told must let go of it, and has committed nothing.

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
-	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
 // Settling says when the store has what the log held. A listener that takes over waits for it: before that, the watermark is old, and

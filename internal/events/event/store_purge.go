@@ -8,7 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/event/internal/db"
+	"github.com/stagedoor/stagedoor/internal/events/event/internal/db"
 )
 
 // purgeBatch is how many events one transaction empties.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
-	"github.com/stagedoor/stagedoor/internal/event"
+	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
 // chunk is what was read of the log at once.
