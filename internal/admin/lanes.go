@@ -11,9 +11,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/webhook/bulk"
-	"github.com/stagedoor/stagedoor/internal/webhook/lane"
 )
 
 type lanesInput struct {

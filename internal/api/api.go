@@ -34,6 +34,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
 	"github.com/stagedoor/stagedoor/internal/route"
@@ -45,8 +47,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
-	"github.com/stagedoor/stagedoor/internal/webhook"
-	"github.com/stagedoor/stagedoor/internal/webhook/survey"
 )
 
 // Version is that of the interface, not of the build.

@@ -12,6 +12,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/api/events"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/stream"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -20,12 +23,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/ingest"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/stream"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
-	"github.com/stagedoor/stagedoor/internal/webhook"
-	"github.com/stagedoor/stagedoor/internal/webhook/survey"
 )
 
 // eventing is the way of events through a node: listeners, the log, the store, streams and webhooks.

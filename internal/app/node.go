@@ -30,6 +30,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/config"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
 	"github.com/stagedoor/stagedoor/internal/docs"
 	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -48,7 +49,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
-	"github.com/stagedoor/stagedoor/internal/webhook/bulk"
 	"github.com/stagedoor/stagedoor/version"
 	"github.com/stagedoor/stagedoor/web"
 )

@@ -13,9 +13,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/stream"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/stream"
 )
 
 // latest answers with the newest events, newest first.

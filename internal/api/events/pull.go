@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/stream"
 )
 
 // pull answers with a page of events.

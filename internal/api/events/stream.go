@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/route"
-	"github.com/stagedoor/stagedoor/internal/stream"
 )
 
 const (

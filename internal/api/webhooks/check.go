@@ -10,10 +10,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
-	"github.com/stagedoor/stagedoor/internal/webhook/survey"
 )
 
 type checkInput struct {

@@ -13,12 +13,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
-	"github.com/stagedoor/stagedoor/internal/webhook"
-	"github.com/stagedoor/stagedoor/internal/webhook/lane"
-	"github.com/stagedoor/stagedoor/internal/webhook/survey"
 )
 
 type accountInput struct {

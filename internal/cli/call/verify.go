@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/cli/out"
 	"github.com/stagedoor/stagedoor/internal/cli/shell"
-	"github.com/stagedoor/stagedoor/internal/webhook/sign"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 )
 
 // evidence are the flags of verify.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/cli/follow"
-	"github.com/stagedoor/stagedoor/internal/webhook/sign"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 )
 
 func place(n int) string { return fmt.Sprintf("%012x.evt_%026d", n, n) }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/cli/profile"
-	"github.com/stagedoor/stagedoor/internal/webhook/sign"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 )
 
 // secretMark are the first letters of what this program signs with, so that nobody takes it for the secret of a registered webhook. They

@@ -1,0 +1,47 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/stream/internal/db"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+)
+
+// token is what is known of a token.
+type token struct {
+	org     id.Org
+	account id.Account
+	key     id.Key
+	expires time.Time
+}
+
+func saveToken(ctx context.Context, to *postgres.DB, hash []byte, t token) error {
+	err := db.New(to.Pool()).InsertToken(ctx, db.InsertTokenParams{OrgID: t.org, Hash: hash, AccountID: string(t.account), KeyID: string(t.key), ExpiresAt: t.expires})
+	if err != nil {
+		return fmt.Errorf("save a token of %s: %w", t.account, err)
+	}
+	return nil
+}
+
+// takeToken takes a token that can be used, so that nobody else can.
+func takeToken(ctx context.Context, from *postgres.DB, hash []byte, account id.Account, now time.Time) (t token, found bool, err error) {
+	row, err := db.New(from.Pool()).TakeToken(ctx, db.TakeTokenParams{Hash: hash, AccountID: string(account), Now: now})
+	if errors.Is(err, postgres.ErrNoRows) {
+		return token{}, false, nil
+	}
+	if err != nil {
+		return token{}, false, fmt.Errorf("take a token: %w", err)
+	}
+	return token{row.OrgID, id.Account(row.AccountID), id.Key(row.KeyID), row.ExpiresAt}, true, nil
+}
+
+func forgetTokens(ctx context.Context, in *postgres.DB, now time.Time) error {
+	if err := db.New(in.Pool()).ForgetTokens(ctx, now); err != nil {
+		return fmt.Errorf("forget tokens: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,500 @@
+package lane_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+)
+
+// trouble is an endpoint's bad day.
+func trouble(w *world, source string, _ int64) lane.Result {
+	if !w.broken[source] {
+		return lane.Result{Status: 200, Took: time.Millisecond}
+	}
+	switch w.random.IntN(4) {
+	case 0:
+		return lane.Result{Failure: "timeout", Took: 10 * time.Second}
+	case 1:
+		return lane.Result{Status: 429, RetryAfter: time.Duration(w.random.IntN(20)) * time.Second}
+	case 2:
+		return lane.Result{Status: 200, Took: time.Millisecond}
+	default:
+		return lane.Result{Status: 503, Took: time.Millisecond}
+	}
+}
+
+// Whatever endpoints do, whenever a flush fails, deliveries are held back or a node dies: each account's events are delivered in their order, none is lost, and
+// none comes twice unless a node died.
+func TestNothingIsLostAndOrderHolds(t *testing.T) {
+	t.Parallel()
+	for seed := range proof.Scale[uint64](100, 400) {
+		w := newWorld(t, seed, 1+int(seed%6))
+		w.orders, w.filter = seed%3 != 0, seed%2 == 0
+		crashes := seed%4 >= 2
+		w.answer = trouble
+		all := w.sources()
+		for range 150 {
+			source := all[w.random.IntN(len(all))]
+			switch w.random.IntN(12) {
+			case 0, 1, 2:
+				w.commit(source, 1+w.random.IntN(3))
+			case 3:
+				w.commit(source, w.random.IntN(300))
+			case 4:
+				w.broken[source] = !w.broken[source]
+			case 5:
+				w.flush(w.random.IntN(3) == 0)
+			case 6:
+				w.now = w.now.Add(time.Duration(w.random.IntN(40)) * time.Second)
+			case 7:
+				if crashes && w.random.IntN(4) == 0 {
+					w.crash()
+				}
+			case 8:
+				w.order(source)
+			case 9:
+				if w.machine.Halted() {
+					w.machine.Go(w.now)
+				} else if w.random.IntN(3) == 0 {
+					w.machine.Halt()
+				}
+			default:
+				for range w.random.IntN(20) {
+					w.step()
+				}
+			}
+		}
+		clear(w.broken)
+		w.machine.Go(w.now)
+		w.resumeAll()
+		w.settle(100 * time.Hour)
+		w.check(seed)
+		if len(w.rows) != 0 {
+			t.Errorf("seed %d: rows stay: %v", seed, w.rows)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// crash kills the node: what was under way may have arrived, and its outcome is not known to anybody.
+func (w *world) crash() {
+	w.crashes++
+	for _, job := range w.flying {
+		if w.random.IntN(2) == 0 {
+			w.got[job.Lane.Source()] = append(w.got[job.Lane.Source()], job.Event.Seq)
+		}
+	}
+	w.boot()
+}
+
+// order is what an owner can do: pause, resume, write the webhook anew. Now and then the node is told at once, else with its next reload.
+func (w *world) order(source string) {
+	w.gens[source]++
+	row, ok := w.rows[source]
+	switch w.random.IntN(3) {
+	case 0:
+		if !ok {
+			row = lane.Row{Org: "org_1", Source: source, Bucket: event.Bucket(source), Cursor: lane.Unknown}
+		}
+		row.State = lane.Paused
+	case 1:
+		if !ok {
+			w.gens[source]--
+			return
+		}
+		row.State, row.FailSince, row.FailCount = lane.Draining, time.Time{}, 0
+	default:
+		if !ok {
+			break
+		}
+		if row.State != lane.Paused {
+			row.State, row.FailSince, row.FailCount = lane.Draining, time.Time{}, 0
+		}
+	}
+	row.Gen = w.gens[source]
+	if row.State != "" {
+		w.rows[source] = row
+	}
+	w.machine.Invalidate("org_1", source)
+}
+
+func (w *world) resumeAll() {
+	for w.step() || len(w.flying) > 0 {
+	}
+	for _, source := range w.sources() {
+		w.flush(false)
+		if row, ok := w.rows[source]; ok && (row.State == lane.Paused || row.State == lane.Disabled) {
+			w.gens[source]++
+			row.State, row.Gen, row.FailSince, row.FailCount = lane.Draining, w.gens[source], time.Time{}, 0
+			w.rows[source] = row
+			w.machine.Invalidate("org_1", source)
+		}
+	}
+}
+
+// A dead endpoint with a million events costs one row and a few attempts, and is disabled after three days.
+func TestADeadEndpointCostsOneRow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, 2)
+	dead, alive := w.sources()[0], w.sources()[1]
+	w.broken[dead] = true
+	w.answer = func(w *world, source string, _ int64) lane.Result {
+		if source == dead {
+			return lane.Result{Status: 503}
+		}
+		return lane.Result{Status: 200}
+	}
+	list := make([]event.Stored, 1000)
+	for n := range 1000 {
+		for i := range list {
+			list[i] = event.Stored{Org: "org_1", Source: dead, Seq: int64(n*1000 + i + 1), At: w.now, Kind: "wanted"}
+		}
+		w.log[dead] = append(w.log[dead], list...)
+		w.machine.Committed(list, w.now)
+		if n%100 == 0 {
+			w.commit(alive, 1)
+			for w.step() || len(w.flying) > 0 {
+			}
+			w.flush(false)
+		}
+	}
+	if len(w.rows) != 1 || w.rows[dead].State != lane.Backoff || len(w.got[alive]) != 10 {
+		t.Fatalf("%d rows, %+v, %d delivered", len(w.rows), w.rows[dead], len(w.got[alive]))
+	}
+	w.settle(80 * time.Hour)
+	if row := w.rows[dead]; len(w.rows) != 1 || row.State != lane.Disabled || row.Reason != lane.ReasonFailing || row.Cursor != 0 {
+		t.Errorf("%+v", w.rows)
+	}
+	if w.sends > 10+60 {
+		t.Errorf("%d attempts", w.sends)
+	}
+	if len(w.told) != 1 || w.told[0].Recovered || w.told[0].Reason != lane.ReasonFailing {
+		t.Errorf("told %+v", w.told)
+	}
+}
+
+// One event that its receiver refuses goes to the side after three tries; what is behind it is delivered.
+func TestAPoisonedEventGoesToTheSide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, 1)
+	source := w.sources()[0]
+	w.answer = func(_ *world, _ string, seq int64) lane.Result {
+		if seq == 2 {
+			return lane.Result{Status: 422}
+		}
+		return lane.Result{Status: 200}
+	}
+	w.commit(source, 5)
+	began := w.now
+	w.settle(time.Hour)
+	w.check(2)
+	if took := w.now.Sub(began); took > time.Minute || w.errands[source][2] != 1 || w.sends != 7 || len(w.rows) != 0 {
+		t.Errorf("after %s: %v, %d sends, rows %v", took, w.errands, w.sends, w.rows)
+	}
+}
+
+// An event that makes its endpoint fail with a 500 blocks those behind it for a quarter of an hour, and not for three days. If they fail
+// as well, nothing moves.
+func TestAFailingHeadGivesWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 2)
+	poisoned, down := w.sources()[0], w.sources()[1]
+	w.answer = func(_ *world, source string, seq int64) lane.Result {
+		if source == poisoned && seq == 1 || source == down {
+			return lane.Result{Status: 500}
+		}
+		return lane.Result{Status: 200}
+	}
+	w.commit(poisoned, 5)
+	w.commit(down, 5)
+	w.settle(24 * time.Hour)
+	if len(w.got[poisoned]) != 4 || w.errands[poisoned][1] != 1 {
+		t.Errorf("poisoned: %v, errands %v", w.got[poisoned], w.errands[poisoned])
+	}
+	if row := w.rows[down]; len(w.errands[down]) != 0 || row.State != lane.Backoff || row.Cursor != 0 {
+		t.Errorf("down: %v %+v", w.errands[down], row)
+	}
+}
+
+// A receiver that says 410 is not tried again.
+func TestGoneDisables(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4, 1)
+	w.answer = func(*world, string, int64) lane.Result { return lane.Result{Status: 410} }
+	w.commit(w.sources()[0], 3)
+	w.settle(100 * time.Hour)
+	if row := w.rows[w.sources()[0]]; w.sends != 1 || row.State != lane.Disabled || row.Reason != lane.ReasonGone || row.Cursor != 0 {
+		t.Errorf("%d sends, %+v", w.sends, row)
+	}
+}
+
+// Endpoints that work do not wait for bad ones at their host, whatever those have done to what is known of the host.
+func TestWorkingLanesDoNotWaitForTheirNeighbours(t *testing.T) {
+	t.Parallel()
+	for seed := range proof.Scale[uint64](75, 300) {
+		w := newWorld(t, seed, 24)
+		good := w.sources()[:4]
+		takes := func(source string) time.Duration { // good ones a moment, a third of the others for long
+			switch i := slices.Index(w.sources(), source); {
+			case i < len(good):
+				return time.Duration(w.random.IntN(200)) * time.Millisecond
+			case i%3 == 0:
+				return 10 * time.Second
+			}
+			return time.Duration(w.random.IntN(400)) * time.Millisecond
+		}
+		var took time.Duration
+		w.answer = func(_ *world, source string, _ int64) lane.Result {
+			if slices.Contains(good, source) {
+				return lane.Result{Status: 200, Took: took}
+			}
+			if took > time.Second {
+				return lane.Result{Failure: "timeout", Took: took}
+			}
+			return lane.Result{Failure: "connect", Took: took}
+		}
+		for _, source := range w.sources() {
+			w.commit(source, 5)
+		}
+		type delivery struct {
+			job        *lane.Job
+			since, end time.Time
+		}
+		var under []delivery
+		for end := w.now.Add(3 * time.Second); w.now.Before(end); w.now = w.now.Add(10 * time.Millisecond) {
+			for again := true; again; {
+				again = false
+				w.machine.Tick(w.now)
+				for _, l := range w.machine.NextLoads(1000) {
+					h := w.hook(l.Source())
+					h.Host = "one"
+					w.machine.Configured(l, h, w.now)
+					again = true
+				}
+				if p, ok := w.machine.NextRead(); ok {
+					w.machine.Read(p, w.log[p.Lane.Source()][p.After:], true, w.now)
+					again = true
+				}
+				for job := w.machine.Next(w.now); job != nil; job = w.machine.Next(w.now) {
+					under = append(under, delivery{job, w.now, w.now.Add(takes(job.Lane.Source()))})
+				}
+				under = slices.DeleteFunc(under, func(d delivery) bool {
+					if w.now.Before(d.end) {
+						return false
+					}
+					took = w.now.Sub(d.since)
+					w.flying = append(w.flying[:0], d.job)
+					w.land(0)
+					again = true
+					return true
+				})
+			}
+		}
+		for _, source := range good {
+			if n := len(w.got[source]); n != 5 {
+				t.Errorf("seed %d: a working endpoint has %d of 5 events", seed, n)
+			}
+		}
+	}
+}
+
+// When a host is down, one account is tried for all; when it is back all are let go step by step.
+func TestAHostIsTriedOnceForAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5, 200)
+	up := false
+	w.answer = func(*world, string, int64) lane.Result {
+		if up {
+			return lane.Result{Status: 200}
+		}
+		return lane.Result{Failure: "connect"}
+	}
+	for _, source := range w.sources() {
+		w.gens[source] = 1
+	}
+	hooks := w.sources()
+	pump := func() { w.pump("one") }
+	for _, source := range hooks {
+		w.commit(source, 1)
+	}
+	pump()
+	if w.sends > 16+5 || len(w.rows) != 200 {
+		t.Errorf("%d sends, %d rows when the host went down", w.sends, len(w.rows))
+	}
+	began := w.sends
+	for range 6 * 60 {
+		w.now = w.now.Add(10 * time.Second)
+		pump()
+	}
+	if n := w.sends - began; n > 40 {
+		t.Errorf("%d attempts in an hour for 200 accounts", n)
+	}
+	up = true
+	for range 24 * 60 {
+		w.now = w.now.Add(time.Minute)
+		pump()
+	}
+	w.check(5)
+	if len(w.rows) != 0 {
+		t.Errorf("%d rows stay", len(w.rows))
+	}
+}
+
+// A host may be many customers' servers behind one name: the dead ones among them do not keep the others from being tried again.
+func TestDeadNeighboursDelayNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 6, 40)
+	dead, once := map[string]bool{}, map[string]bool{}
+	for i, source := range w.sources() {
+		dead[source], once[source] = i%2 == 0, i%4 == 1
+	}
+	w.answer = func(_ *world, source string, _ int64) lane.Result {
+		if dead[source] || once[source] {
+			once[source] = false
+			return lane.Result{Status: 500, Took: time.Millisecond}
+		}
+		return lane.Result{Status: 200, Took: time.Millisecond}
+	}
+	pump := func() { w.pump("one") }
+	fire := func(those func(string) bool) {
+		for _, source := range w.sources() {
+			if those(source) {
+				w.commit(source, 1)
+			}
+		}
+		pump()
+	}
+	fire(func(s string) bool { return !dead[s] })
+	fire(func(s string) bool { return dead[s] }) // nothing works between them: the host is taken to be down
+	for range 4 * 45 {
+		w.now = w.now.Add(250 * time.Millisecond)
+		pump()
+	}
+	for _, source := range w.sources() {
+		if !dead[source] && len(w.got[source]) == 0 {
+			t.Errorf("%s has nothing after 45 s: %+v", source, w.rows[source])
+		}
+	}
+}
+
+// While slots are scarce healthy lanes still get through, and an org whose endpoints hang does not starve the others.
+func TestHangingEndpointsStarveNobody(t *testing.T) {
+	t.Parallel()
+	c := lane.Defaults()
+	c.Slots, c.HostStart, c.HostMost = 100, 64, 64
+	m := lane.New(c, func() float64 { return 0.5 })
+	now := time.Now()
+	source := func() string { return string(id.New[id.Account]()) }
+	seen := map[int]bool{}
+	commit := func(org id.Org, name, host string) {
+		b := event.Bucket(name)
+		if !seen[b] {
+			seen[b] = true
+			m.Take(b, 1, nil)
+			m.Loaded(b, now, nil, nil, now)
+		}
+		m.Committed([]event.Stored{{Org: org, Source: name, Seq: 1, At: now, Kind: "a"}}, now)
+		for _, l := range m.NextLoads(10) {
+			m.Configured(l, &lane.Hook{Gen: 1, Host: host, AtOnce: 1}, now)
+		}
+	}
+	var hanging []*lane.Job
+	for i := range 300 {
+		commit("org_bad", source(), string(rune('a'+i%20)))
+	}
+	for job := m.Next(now); job != nil; job = m.Next(now) {
+		hanging = append(hanging, job)
+	}
+	if len(hanging) != 100 {
+		t.Fatalf("%d under way", len(hanging))
+	}
+	for range 50 {
+		commit("org_good", source(), "good")
+	}
+	// Each time one of the hanging ends, the others get at least every second slot.
+	good := 0
+	for i := 0; i < 60; i++ {
+		job := hanging[i]
+		m.Done(job, lane.Result{Failure: "timeout", Took: 10 * time.Second}, now.Add(10*time.Second))
+		next := m.Next(now.Add(10 * time.Second))
+		if next == nil {
+			continue
+		}
+		if next.Event.Org == "org_good" {
+			good++
+			m.Done(next, lane.Result{Status: 200, Took: time.Millisecond}, now.Add(10*time.Second))
+		} else {
+			hanging = append(hanging, next)
+		}
+	}
+	if good < 25 {
+		t.Errorf("%d of 60 slots for the healthy org", good)
+	}
+}
+
+// The delays are those of the documentation, with jitter that never makes the first two short.
+func TestDelays(t *testing.T) {
+	t.Parallel()
+	c := lane.Defaults()
+	for i, want := range []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 12 * time.Hour} {
+		least, most := c.Delay(i+1, 0), c.Delay(i+1, math.Nextafter(1, 0))
+		if most > want || most < want-time.Microsecond {
+			t.Errorf("after %d failures at most %s, want %s", i+1, most, want)
+		}
+		if low := want / 2; i < 2 && least != low || i >= 2 && least != 5*time.Second {
+			t.Errorf("after %d failures at least %s", i+1, least)
+		}
+	}
+}
+
+// Every status has one meaning.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]lane.Verdict{
+		200: lane.Delivered, 204: lane.Delivered, 299: lane.Delivered, 0: lane.Down, 301: lane.Down, 302: lane.Down, 304: lane.Down,
+		400: lane.Refused, 401: lane.Down, 403: lane.Down, 404: lane.Down, 408: lane.Down, 409: lane.Refused, 410: lane.Gone,
+		413: lane.Refused, 422: lane.Refused, 425: lane.Down, 429: lane.Down, 500: lane.Down, 503: lane.Down, 101: lane.Down, 999: lane.Down,
+	} {
+		if got := lane.Judge(lane.Result{Status: status}); got != want {
+			t.Errorf("%d is %d, want %d", status, got, want)
+		}
+	}
+	if lane.Judge(lane.Result{Status: 200, Aborted: true}) != lane.Aborted {
+		t.Error("what we broke off counts")
+	}
+}
+
+// Whatever a receiver writes, it is waited for no longer than an hour and never a negative time.
+func FuzzRetryAfter(f *testing.F) {
+	for _, seed := range []string{"", "0", "5", "3600", "99999999999999999999", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", "soon", " 7 ", "1e9"} {
+		f.Add(seed)
+	}
+	now := time.Date(2026, 10, 21, 7, 27, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, text string) {
+		if d := lane.RetryAfter(text, now, time.Hour); d < 0 || d > time.Hour {
+			t.Fatalf("%q is %s", text, d)
+		}
+	})
+}
+
+// The forms that receivers use are understood.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 10, 21, 7, 27, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"5": 5 * time.Second, " 7 ": 7 * time.Second, "99999999999999999999": time.Hour, "Wed, 21 Oct 2026 07:28:00 GMT": time.Minute,
+		"Wed, 21 Oct 2020 07:28:00 GMT": 0, "soon": 0, "-5": 0, "": 0,
+	} {
+		if got := lane.RetryAfter(text, now, time.Hour); got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}

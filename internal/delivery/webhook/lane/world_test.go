@@ -1,0 +1,326 @@
+package lane_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/events/event"
+)
+
+// world is everything around a machine in small: a store, rows, endpoints that fail, a clock, and nodes that crash.
+type world struct {
+	t      *testing.T
+	random *rand.Rand
+	now    time.Time
+	config lane.Config
+
+	// What survives a crash.
+	log     map[string][]event.Stored
+	rows    map[string]lane.Row
+	floors  map[int]lane.Floor
+	gens    map[string]int64
+	starts  map[string]int64
+	errands map[string]map[int64]int
+	orders  bool // whether events go one at a time
+	filter  bool
+
+	// What does not.
+	machine *lane.Machine
+	epoch   int64
+	flying  []*lane.Job
+	crashes int
+
+	// What the endpoints do, and what they have got.
+	answer func(w *world, source string, seq int64) lane.Result
+	got    map[string][]int64
+	broken map[string]bool
+	most   map[string]int // under way at once
+	told   []lane.Told
+	sends  int
+}
+
+func newWorld(t *testing.T, seed uint64, sources int) *world {
+	t.Helper()
+	w := &world{
+		t: t, random: rand.New(rand.NewPCG(seed, 7)), now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), config: lane.Defaults(), orders: true,
+		log: map[string][]event.Stored{}, rows: map[string]lane.Row{}, floors: map[int]lane.Floor{}, gens: map[string]int64{}, starts: map[string]int64{},
+		errands: map[string]map[int64]int{}, got: map[string][]int64{}, broken: map[string]bool{}, most: map[string]int{},
+	}
+	for range sources {
+		source := string(id.New[id.Account]())
+		w.gens[source] = 1
+		w.errands[source] = map[int64]int{}
+	}
+	w.answer = func(*world, string, int64) lane.Result { return lane.Result{Status: 200, Took: time.Millisecond} }
+	w.boot()
+	return w
+}
+
+func (w *world) sources() []string { return slices.Sorted(maps.Keys(w.gens)) }
+
+// boot starts a node that takes over all buckets.
+func (w *world) boot() {
+	w.epoch++
+	w.flying = nil
+	w.machine = lane.New(w.config, w.random.Float64)
+	for _, b := range w.numbers() {
+		w.machine.Take(b, w.epoch, nil)
+	}
+	for _, b := range w.numbers() {
+		floor := w.floors[b]
+		at := floor.At
+		var rows []lane.Row
+		var behind []lane.Behind
+		for _, source := range w.sources() {
+			if event.Bucket(source) != b {
+				continue
+			}
+			row, ok := w.rows[source]
+			if ok {
+				rows = append(rows, row)
+			}
+			if ok && row.Cursor >= 0 {
+				continue
+			}
+			if list := w.log[source]; len(list) > 0 && list[len(list)-1].At.After(at) {
+				behind = append(behind, lane.Behind{Org: "org_1", Source: source, Cursor: w.seqAt(source, at), Head: int64(len(list))})
+			}
+		}
+		w.machine.Loaded(b, at, rows, behind, w.now)
+	}
+}
+
+func (w *world) numbers() []int {
+	var list []int
+	for _, s := range w.sources() {
+		list = append(list, event.Bucket(s))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func (w *world) seqAt(source string, at time.Time) int64 {
+	last := int64(0)
+	for _, e := range w.log[source] {
+		if !e.At.After(at) {
+			last = e.Seq
+		}
+	}
+	return last
+}
+
+func (w *world) hook(source string) *lane.Hook {
+	h := &lane.Hook{Gen: w.gens[source], StartSeq: w.starts[source], Host: "host" + source[len(source)-1:], AtOnce: 1}
+	if !w.orders {
+		h.AtOnce = 4
+	}
+	if w.filter {
+		h.Match = func(kind string) bool { return kind == "wanted" }
+	}
+	if row, ok := w.rows[source]; ok {
+		h.Row = &row
+	}
+	return h
+}
+
+func (w *world) commit(source string, n int) {
+	var list []event.Stored
+	for range n {
+		w.now = w.now.Add(time.Millisecond)
+		e := event.Stored{Org: "org_1", Source: source, Seq: int64(len(w.log[source]) + 1), At: w.now, Kind: "wanted", Body: []byte("{}")}
+		if w.filter && w.random.IntN(3) == 0 {
+			e.Kind = "other"
+		}
+		w.log[source] = append(w.log[source], e)
+		list = append(list, e)
+	}
+	w.machine.Committed(list, w.now)
+}
+
+// step does everything that can be done at once, in a random order where order is free.
+func (w *world) step() bool {
+	did := false
+	w.machine.Tick(w.now)
+	for _, l := range w.machine.NextLoads(10) {
+		did = true
+		w.machine.Configured(l, w.hook(l.Source()), w.now)
+	}
+	if p, ok := w.machine.NextRead(); ok {
+		did = true
+		all := w.log[p.Lane.Source()]
+		rest := all[min(int(p.After), len(all)):]
+		page := rest[:min(len(rest), w.config.Page)]
+		w.machine.Read(p, page, len(page) < w.config.Page, w.now)
+	}
+	if job := w.machine.Next(w.now); job != nil {
+		did = true
+		w.flying = append(w.flying, job)
+		under := 0
+		for _, one := range w.flying {
+			if one.Lane.Source() == job.Lane.Source() {
+				under++
+			}
+		}
+		w.most[job.Lane.Source()] = max(w.most[job.Lane.Source()], under)
+	}
+	if len(w.flying) > 0 && w.random.IntN(2) == 0 {
+		did = true
+		w.land(w.random.IntN(len(w.flying)))
+	}
+	return did
+}
+
+// pump does everything that can be done now, with all webhooks at one host.
+func (w *world) pump(host string) {
+	for again := true; again; {
+		w.machine.Tick(w.now)
+		for _, l := range w.machine.NextLoads(1000) {
+			h := w.hook(l.Source())
+			h.Host = host
+			w.machine.Configured(l, h, w.now)
+		}
+		again = w.step() || len(w.flying) > 0
+	}
+	w.flush(false)
+}
+
+// land ends a delivery.
+func (w *world) land(i int) {
+	job := w.flying[i]
+	w.flying = slices.Delete(w.flying, i, i+1)
+	source, seq := job.Lane.Source(), job.Event.Seq
+	w.sends++
+	r := w.answer(w, source, seq)
+	if lane.Judge(r) == lane.Delivered {
+		w.got[source] = append(w.got[source], seq)
+	}
+	w.machine.Done(job, r, w.now)
+}
+
+func (w *world) flush(fails bool) {
+	batch := w.machine.Flush(w.now)
+	if fails {
+		w.machine.Unflushed(batch)
+		return
+	}
+	unsaved := map[string]bool{}
+	hold := map[int]time.Time{}
+	for _, s := range batch.Save {
+		if s.Gen != w.gens[s.Source] {
+			unsaved[s.Source] = true
+			if at, ok := hold[s.Bucket]; s.Pending && (!ok || s.Hold.Before(at)) {
+				hold[s.Bucket] = s.Hold
+			}
+			continue
+		}
+		w.rows[s.Source] = s.Row
+	}
+	for _, r := range batch.Remove {
+		if w.rows[r.Source].Gen == r.Gen {
+			delete(w.rows, r.Source)
+		}
+	}
+	for _, e := range batch.Errands {
+		w.errands[e.Source][e.Seq]++
+	}
+	for _, f := range batch.Floors {
+		if at, ok := hold[f.Bucket]; ok && at.Before(f.At) {
+			f.At = at
+		}
+		w.floors[f.Bucket] = f
+	}
+	w.told = append(w.told, batch.Told...)
+	w.machine.Flushed(batch, unsaved)
+	w.recoverable()
+}
+
+// recoverable holds what must hold after every flush: whoever takes over from the database alone passes over nothing.
+func (w *world) recoverable() {
+	w.t.Helper()
+	for _, source := range w.sources() {
+		cursor := w.seqAt(source, w.floors[event.Bucket(source)].At)
+		row, ok := w.rows[source]
+		if ok && row.Cursor >= 0 {
+			cursor = row.Cursor
+		}
+		for _, e := range w.log[source][:min(int(cursor), len(w.log[source]))] {
+			if e.Kind == "wanted" && !slices.Contains(w.got[source], e.Seq) && w.errands[source][e.Seq] == 0 {
+				w.t.Fatalf("%s would be taken over behind %d, but %d is not delivered; row %t %+v", source, cursor, e.Seq, ok, row)
+			}
+		}
+	}
+}
+
+// settle runs until nothing is left to do, moving the clock as needed.
+func (w *world) settle(within time.Duration) {
+	end := w.now.Add(within)
+	for w.now.Before(end) {
+		for w.step() || len(w.flying) > 0 {
+		}
+		w.flush(false)
+		w.now = w.now.Add(500 * time.Millisecond)
+		at, ok := w.machine.NextDue()
+		if !ok {
+			for w.step() || len(w.flying) > 0 {
+			}
+			w.flush(false)
+			if _, ok := w.machine.NextDue(); !ok {
+				return
+			}
+			continue
+		}
+		if at.After(w.now) {
+			w.now = at
+		}
+	}
+}
+
+// first are the first deliveries of a source, in the order in which they came.
+func first(list []int64) []int64 {
+	seen := map[int64]bool{}
+	var once []int64
+	for _, n := range list {
+		if !seen[n] {
+			seen[n] = true
+			once = append(once, n)
+		}
+	}
+	return once
+}
+
+// check holds what must hold in the end: everything wanted was delivered or is an errand, in order, and twice only after crashes.
+func (w *world) check(seed uint64) {
+	w.t.Helper()
+	for source, log := range w.log {
+		once := first(w.got[source])
+		if w.orders && !slices.IsSorted(once) {
+			w.t.Errorf("seed %d: %s out of order: %.200s", seed, source, fmt.Sprint(once))
+		}
+		missing := []int64{}
+		for _, e := range log {
+			if e.Kind == "wanted" && e.Seq > w.starts[source] && !slices.Contains(once, e.Seq) && w.errands[source][e.Seq] == 0 {
+				missing = append(missing, e.Seq)
+			}
+			if e.Kind == "other" && slices.Contains(once, e.Seq) {
+				w.t.Errorf("seed %d: %s got %d, which it does not want", seed, source, e.Seq)
+			}
+		}
+		if len(missing) > 0 {
+			w.t.Errorf("seed %d: %s lacks %.200s of %d; row %+v", seed, source, fmt.Sprint(missing), len(log), w.rows[source])
+		}
+		if w.crashes == 0 && len(once) != len(w.got[source]) {
+			w.t.Errorf("seed %d: %s got %d events, %d of them once, without a crash", seed, source, len(w.got[source]), len(once))
+		}
+		if most := w.most[source]; w.orders && most > 1 && w.crashes == 0 {
+			w.t.Errorf("seed %d: %s had %d under way", seed, source, most)
+		}
+	}
+}
+
+func (w *world) String() string { return fmt.Sprint(w.now, len(w.rows)) }

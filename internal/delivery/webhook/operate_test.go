@@ -1,0 +1,153 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+)
+
+// Deliveries that are held back wait in the store and come afterwards, in order; a node that stops meanwhile stops at once.
+func TestHaltHoldsDeliveriesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	rec := newReceiver(t, nil)
+	a := r.account()
+	n := r.node(all(a)...)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
+	r.fire(n, a, "message", 2)
+	rec.wait(t, "/a", 2)
+	n.Halt(true)
+	r.fire(n, a, "message", 200)
+	until(t, "the lane has a row", func() bool {
+		return r.rows("SELECT count(*) FROM webhook_lane WHERE account_id = $1 AND state = 'lagging'", a.ID) == 1
+	})
+	if got := rec.on("/a"); len(got) != 2 {
+		t.Fatalf("%d deliveries", len(got))
+	}
+	n.Halt(false)
+	if got := seqs(rec.wait(t, "/a", 202)); !slices.Equal(got, upTo(202)) {
+		t.Errorf("%v", got)
+	}
+	n.Halt(true)
+	r.fire(n, a, "message", 3)
+	n.halt()
+	if got := rec.on("/a"); len(got) != 202 {
+		t.Errorf("%d deliveries", len(got))
+	}
+	next := r.node(all(a)...)
+	if got := seqs(rec.wait(t, "/a", 205)); !slices.Equal(got, upTo(205)) {
+		t.Errorf("%v", got)
+	}
+	next.halt()
+}
+
+// state reads where a lane stands.
+func (r *rig) state(a account.Account) (state, reason string) {
+	r.t.Helper()
+	err := r.DB.Pool().QueryRow(r.t.Context(), "SELECT state, reason FROM webhook_lane WHERE account_id = $1", a.ID).Scan(&state, &reason)
+	if err != nil {
+		return string(lane.Live), ""
+	}
+	return state, reason
+}
+
+// An operator's order goes to the lanes it is meant for and no others, is bounded, changes nothing the second time, and each org reads in
+// its log which of its webhooks it was. What an owner has paused stays paused.
+func TestOperate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var works atomic.Bool
+	rec := newReceiver(t, func(w http.ResponseWriter, path string, _ int, _ got) {
+		if !works.Load() && strings.HasPrefix(path, "/fails") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	// Long enough that nothing is tried again by itself.
+	r.config.Lane.Delays = slices.Repeat(r.config.Lane.Delays[:1], 1)
+	r.config.Lane.Delays[0] = 1 << 40
+	r.config.Lane.OpenAfter = 1000
+	failing := []account.Account{r.account(), r.account(), r.account()}
+	other := r.Org()
+	elsewhere := r.Connect(r.Connected(other, "77001"))
+	owners := r.account()
+	list := append(slices.Clone(failing), elsewhere, owners)
+	n := r.node(all(list...)...)
+	for _, a := range append(slices.Clone(failing), elsewhere) {
+		r.put(n, a, webhook.Change{URL: rec.URL + "/fails?token=canary-in-an-address"})
+		r.fire(n, a, "message", 3)
+	}
+	r.put(n, owners, webhook.Change{URL: rec.URL + "/works"})
+	_, err := n.Pause(t.Context(), by("webhook.pause"), owners.Org, owners.ID)
+	must(t, err)
+	for _, a := range append(slices.Clone(failing), elsewhere) {
+		until(t, "the lane backs off", func() bool { state, _ := r.state(a); return state == "backoff" })
+	}
+
+	lanes := bulk.New(bulk.Deps{DB: r.DB, Events: r.events, Audit: audit.New(r.DB, clock.Now), Tell: n.Tell, Now: clock.Now})
+	standing, err := lanes.List(t.Context(), bulk.Choice{}, 100)
+	must(t, err)
+	if text, _ := json.Marshal(standing); len(standing) != 5 || strings.Contains(string(text), "canary") || strings.Contains(string(text), "token") {
+		t.Errorf("%d lanes: %s", len(standing), text)
+	}
+	counts, err := lanes.Count(t.Context(), "")
+	must(t, err)
+	if counts[lane.Backoff] != 4 || counts[lane.Paused] != 1 || counts[lane.Live] != 0 {
+		t.Errorf("%v", counts)
+	}
+
+	operate := func(o bulk.Order) bulk.Done {
+		t.Helper()
+		done, err := lanes.Operate(t.Context(), audit.By{Kind: audit.ActorOperator, ID: "admin", Label: "ana", Action: "webhook." + string(o.Do)}, o)
+		must(t, err)
+		return done
+	}
+	// Bounded: two of three, then the last, then none.
+	for i, want := range []bulk.Done{{Changed: 2, Orgs: 1, More: true}, {Changed: 1, Orgs: 1}, {}} {
+		if done := operate(bulk.Order{Do: bulk.Pause, Org: r.org, Most: 2}); done != want {
+			t.Errorf("pause %d: %+v", i, done)
+		}
+	}
+	if state, reason := r.state(failing[0]); state != "paused" || reason != lane.ReasonOperator {
+		t.Errorf("%s %s", state, reason)
+	}
+	if state, _ := r.state(elsewhere); state != "backoff" {
+		t.Errorf("another org's: %s", state)
+	}
+	works.Store(true)
+	if done := operate(bulk.Order{Do: bulk.Resume, Accounts: []id.Account{failing[0].ID, owners.ID}, Most: 100}); done != (bulk.Done{Changed: 1, Orgs: 1}) {
+		t.Errorf("resume one: %+v", done)
+	}
+	if done := operate(bulk.Order{Do: bulk.Resume, Most: 100}); done.Changed != 2 {
+		t.Errorf("resume the others: %+v", done)
+	}
+	if state, _ := r.state(owners); state != "paused" {
+		t.Errorf("what its owner had paused: %s", state)
+	}
+	if done := operate(bulk.Order{Do: bulk.Retry, State: lane.Backoff, Most: 100}); done != (bulk.Done{Changed: 1, Orgs: 1}) {
+		t.Errorf("retry: %+v", done)
+	}
+	for _, a := range append(slices.Clone(failing), elsewhere) {
+		until(t, "the lane is live again", func() bool { state, _ := r.state(a); return state == "live" })
+	}
+
+	entries, err := audit.New(r.DB, clock.Now).Page(t.Context(), other, 0, 100)
+	must(t, err)
+	if e := entries[0]; e.By.Action != "webhook.retry" || e.By.Label != "ana" || !strings.Contains(string(e.Changes), string(elsewhere.ID)) ||
+		strings.Contains(string(e.Changes), string(failing[0].ID)) {
+		t.Errorf("%+v %s", e, e.Changes)
+	}
+	if slices.ContainsFunc(entries, func(e audit.Entry) bool { return e.By.Action == "webhook.pause" }) {
+		t.Error("the other org has an entry of what was not done to it")
+	}
+}

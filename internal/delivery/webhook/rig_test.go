@@ -1,0 +1,312 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
+	"github.com/stagedoor/stagedoor/internal/base/clock"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/engine/outbox"
+	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rig is accounts with an event store, and nodes that deliver.
+type rig struct {
+	*accounttest.Rig
+	t      testing.TB
+	events *event.Store
+	public *egress.Public
+	config webhook.Config
+	org    id.Org
+	next   atomic.Int64
+	// suspendable makes nodes that know which orgs are suspended; to others none is.
+	suspendable bool
+	// ago is how long ago events were stored.
+	ago atomic.Int64
+
+	mu     sync.Mutex
+	heads  map[string]event.HeadRow
+	epochs map[int]int64
+}
+
+// quick is a configuration whose times are short.
+func quick() webhook.Config {
+	c := webhook.Defaults()
+	c.FlushEvery, c.PollEvery = 20*time.Millisecond, 50*time.Millisecond
+	c.Lane.Delays = []time.Duration{20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond, 100 * time.Millisecond}
+	c.Lane.EventDelays = []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}
+	c.Lane.LagAfter = 100 * time.Millisecond
+	return c
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	db := testenv.Postgres(t)
+	r := &rig{
+		Rig: accounttest.New(t, accounttest.Engines{DB: db, Redis: testenv.Redis(t), NATS: testenv.NATS(t)}, nil), t: t, config: quick(),
+		events: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.Now}),
+		heads:  map[string]event.HeadRow{}, epochs: map[int]int64{},
+	}
+	must(t, r.events.Upkeep(t.Context()))
+	r.public = egress.NewPublic(egress.PublicConfig{Loopback: true, Now: clock.Now})
+	t.Cleanup(r.public.Close)
+	r.org = r.Org()
+	return r
+}
+
+// counts is usage of a test's own.
+type counts struct{ good, bad atomic.Int64 }
+
+func (c *counts) Delivered(_ id.Org, accepted, failed int64) {
+	c.good.Add(accepted)
+	c.bad.Add(failed)
+}
+
+// node is one that delivers.
+type node struct {
+	*webhook.Webhooks
+	r           *rig
+	count       *counts
+	suspensions *org.Suspensions
+	// halt ends it in order; kill leaves all as it is.
+	halt func()
+}
+
+// node starts one that has all buckets of the rig's accounts.
+func (r *rig) node(buckets ...int) *node {
+	r.t.Helper()
+	n := &node{r: r, count: &counts{}}
+	if r.suspendable {
+		n.suspensions = org.NewSuspensions(org.SuspensionDeps{DB: r.DB, Process: fmt.Sprint("node ", r.next.Add(1)), Log: slog.New(slog.DiscardHandler), Now: clock.Now})
+	}
+	n.Webhooks = webhook.New(webhook.Deps{
+		Config: r.config, DB: r.DB, Events: r.events, Kinds: event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: r.Catalog}),
+		Orgs: r.Orgs, Accounts: r.Accounts, Seal: r.Seal, Audit: audit.New(r.DB, clock.Now), Outbox: outbox.New(r.DB, clock.Now), Public: r.public,
+		Bus: r.Bus, Usage: n.count, Permits: n.suspensions, Log: slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Now: clock.Now,
+	})
+	running, stop := context.WithCancel(context.Background())
+	holding, release := context.WithCancel(context.Background())
+	var runs, holds sync.WaitGroup
+	if r.suspendable {
+		n.suspensions.Watch(n.Suspend)
+		runs.Go(func() { _ = n.suspensions.Run(running) })
+	}
+	runs.Go(func() { _ = n.Run(running) })
+	r.mu.Lock()
+	for _, b := range buckets {
+		r.epochs[b]++
+		epoch := r.epochs[b]
+		holds.Go(func() { n.Hold(holding, b, epoch) })
+	}
+	r.mu.Unlock()
+	n.halt = sync.OnceFunc(func() {
+		release()
+		holds.Wait()
+		stop()
+		runs.Wait()
+	})
+	r.t.Cleanup(n.halt)
+	return n
+}
+
+// all are the buckets of accounts.
+func all(list ...account.Account) []int {
+	var buckets []int
+	for _, a := range list {
+		buckets = append(buckets, event.Bucket(string(a.ID)))
+	}
+	slices.Sort(buckets)
+	return slices.Compact(buckets)
+}
+
+// account connects one.
+func (r *rig) account() account.Account {
+	r.t.Helper()
+	return r.Connect(r.Connected(r.org, fmt.Sprint(1000+r.next.Add(1))))
+}
+
+// fire stores events of an account and tells a node of them; nil for nobody.
+func (r *rig) fire(n *node, a account.Account, kind string, count int) []event.Stored {
+	r.t.Helper()
+	list := r.store(a, kind, count)
+	if n != nil {
+		n.Committed(list)
+	}
+	return list
+}
+
+func (r *rig) store(a account.Account, kind string, count int) []event.Stored {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	source := string(a.ID)
+	bucket := event.Bucket(source)
+	progress, err := r.events.Claim(r.t.Context(), bucket, 1)
+	must(r.t, err)
+	head, ok := r.heads[source]
+	if !ok {
+		head = event.HeadRow{Org: a.Org, Source: source}
+	}
+	b := event.Batch{Buckets: []event.Progress{progress}}
+	for range count {
+		head.LastSeq++
+		at := clock.Now().Add(-time.Duration(r.ago.Load())).Truncate(time.Microsecond)
+		if !at.After(head.LastAt) {
+			at = head.LastAt.Add(time.Microsecond)
+		}
+		head.LastAt = at
+		s := event.Stored{Org: a.Org, Source: source, Seq: head.LastSeq, At: at, ID: id.New[id.Event](), Kind: kind}
+		s.Body = event.AppendEnvelope(nil, &event.Envelope{ID: s.ID, Kind: kind, Account: source, At: at, Seq: s.Seq, Data: json.RawMessage(`{"text":"hi"}`)})
+		b.Events = append(b.Events, event.NewEvent{Stored: s})
+	}
+	r.heads[source] = head
+	b.Heads = []event.HeadRow{head}
+	_, err = r.events.Commit(r.t.Context(), &b)
+	must(r.t, err)
+	list := make([]event.Stored, len(b.Events))
+	for i := range b.Events {
+		list[i] = b.Events[i].Stored
+	}
+	return list
+}
+
+// got is a request that a receiver had.
+type got struct {
+	header http.Header
+	body   []byte
+	seq    int64
+	kind   string
+	id     string
+}
+
+// receiver is a customer's server.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	got    map[string][]got
+	signal chan struct{}
+	// answer decides; nil is 200.
+	answer func(w http.ResponseWriter, path string, n int, g got)
+}
+
+func newReceiver(t testing.TB, answer func(w http.ResponseWriter, path string, n int, g got)) *receiver {
+	t.Helper()
+	rec := &receiver{got: map[string][]got{}, signal: make(chan struct{}, 1), answer: answer}
+	rec.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		var e struct {
+			ID, Event string
+			Meta      struct{ Seq int64 }
+		}
+		_ = json.Unmarshal(body, &e)
+		g := got{header: req.Header, body: body, seq: e.Meta.Seq, kind: e.Event, id: e.ID}
+		rec.mu.Lock()
+		n := len(rec.got[req.URL.Path])
+		rec.got[req.URL.Path] = append(rec.got[req.URL.Path], g)
+		rec.mu.Unlock()
+		select {
+		case rec.signal <- struct{}{}:
+		default:
+		}
+		if rec.answer != nil {
+			rec.answer(w, req.URL.Path, n, g)
+		}
+	}))
+	t.Cleanup(rec.Close)
+	return rec
+}
+
+func (rec *receiver) on(path string) []got {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return slices.Clone(rec.got[path])
+}
+
+// wait waits until a path has had so many requests.
+func (rec *receiver) wait(t testing.TB, path string, n int) []got {
+	t.Helper()
+	deadline := time.After(2 * time.Minute)
+	for {
+		if list := rec.on(path); len(list) >= n {
+			return list
+		}
+		select {
+		case <-rec.signal:
+		case <-time.After(50 * time.Millisecond): // others may have taken the signal
+		case <-deadline:
+			t.Fatalf("%d requests on %s, wanted %d", len(rec.on(path)), path, n)
+		}
+	}
+}
+
+// until waits for something that the database will show.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(2 * time.Minute)
+	for !holds() {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func seqs(list []got) []int64 {
+	var all []int64
+	for _, g := range list {
+		all = append(all, g.seq)
+	}
+	return all
+}
+
+func upTo(n int64) []int64 {
+	var all []int64
+	for i := range n {
+		all = append(all, i+1)
+	}
+	return all
+}
+
+func (r *rig) put(n *node, a account.Account, c webhook.Change) webhook.Webhook {
+	r.t.Helper()
+	hook, err := n.Put(r.t.Context(), accounttest.By("webhook.put"), a.Org, a.ID, c)
+	must(r.t, err)
+	return hook
+}
+
+func (r *rig) rows(query string, args ...any) (n int) {
+	r.t.Helper()
+	must(r.t, r.DB.Pool().QueryRow(r.t.Context(), query, args...).Scan(&n))
+	return n
+}
+
+func by(action string) audit.By { return accounttest.By(action) }

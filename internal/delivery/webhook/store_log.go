@@ -1,0 +1,176 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/internal/db"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+)
+
+const (
+	copyStatement = `COPY webhook_delivery (at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet)
+	FROM STDIN (FORMAT binary)`
+	copyColumns = 14
+)
+
+// copyDeliveries writes deliveries. rows is memory for it.
+func copyDeliveries(ctx context.Context, tx postgres.Tx, list []Delivery, rows *postgres.Rows) error {
+	rows.Reset()
+	for i := range list {
+		d := &list[i]
+		rows.Row(copyColumns)
+		rows.Time(d.At)
+		rows.Int64(d.Seq)
+		rows.Int64(d.Took.Microseconds())
+		rows.Int32(int32(d.Attempt))
+		rows.Int16(int16(d.Status))
+		rows.Bool(d.Delivered)
+		for _, text := range [...]string{string(d.Org), string(d.Account), string(d.ID), string(d.Event), d.Kind, d.Cause, d.Error, d.Snippet} {
+			rows.Text(text)
+		}
+	}
+	return rows.Send(ctx, tx.Conn(), copyStatement)
+}
+
+// hush takes the answers out of deliveries whose account was deleted while they were under way. Whoever deletes an account removes its
+// webhook first, so what is written here before that is purged afterwards.
+func hush(ctx context.Context, tx postgres.Tx, list []Delivery) error {
+	var accounts []string
+	for i := range list {
+		if list[i].Snippet != "" {
+			accounts = append(accounts, string(list[i].Account))
+		}
+	}
+	if len(accounts) == 0 {
+		return nil
+	}
+	slices.Sort(accounts)
+	held, err := db.New(tx).HoldWebhooks(ctx, slices.Compact(accounts))
+	if err != nil {
+		return fmt.Errorf("look for deleted webhooks: %w", err)
+	}
+	for i := range list {
+		if !slices.Contains(held, string(list[i].Account)) {
+			list[i].Snippet = ""
+		}
+	}
+	return nil
+}
+
+// purgeBatch is how many deliveries are purged at once.
+const purgeBatch = 500
+
+// purgeDeliveries takes the answers out of an account's deliveries, and reports whether that was all.
+func purgeDeliveries(ctx context.Context, q db.DBTX, of ref, most int) (done bool, err error) {
+	next := db.ToPurgeParams{OrgID: of.Org, AccountID: string(of.Account), AfterAt: time.Unix(0, 0), MaxRows: purgeBatch}
+	for purged := 0; purged < most; {
+		rows, err := db.New(q).ToPurge(ctx, next)
+		if err != nil {
+			return false, fmt.Errorf("read the deliveries of %s to purge: %w", of.Account, err)
+		}
+		if len(rows) == 0 {
+			return true, nil
+		}
+		p := db.PurgeDeliveriesParams{OrgID: of.Org, AccountID: string(of.Account)}
+		for _, row := range rows {
+			p.Ats, p.Ids = append(p.Ats, row.At), append(p.Ids, row.ID)
+		}
+		if err := db.New(q).PurgeDeliveries(ctx, p); err != nil {
+			return false, fmt.Errorf("purge deliveries of %s: %w", of.Account, err)
+		}
+		next.AfterAt, next.AfterID = rows[len(rows)-1].At, rows[len(rows)-1].ID
+		purged += len(rows)
+	}
+	return false, nil
+}
+
+func deliveries(ctx context.Context, q db.DBTX, at ref, f LogFilter, since time.Time, limit int) ([]Delivery, error) {
+	p := db.DeliveriesParams{
+		OrgID: at.Org, AccountID: string(at.Account), Since: since, BeforeAt: f.Behind.At, BeforeID: string(f.Behind.ID), Every: f.Delivered == nil,
+		Kind: f.Kind, EventID: string(f.Event), MaxRows: int32(limit),
+	}
+	if f.Delivered != nil {
+		p.Delivered = *f.Delivered
+	}
+	rows, err := db.New(q).Deliveries(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("read deliveries of %s: %w", at.Account, err)
+	}
+	list := make([]Delivery, len(rows))
+	for i := range rows {
+		list[i] = deliveryOf(&rows[i])
+	}
+	return list, nil
+}
+
+// idSpread is how far the time in a delivery's id may be from when it was tried.
+const idSpread = time.Minute
+
+func delivery(ctx context.Context, q db.DBTX, at ref, one id.Delivery, since time.Time) (Delivery, error) {
+	made := id.MadeAt(one)
+	from := made.Add(-idSpread)
+	if from.Before(since) {
+		from = since
+	}
+	row, err := db.New(q).Delivery(ctx, db.DeliveryParams{OrgID: at.Org, AccountID: string(at.Account), ID: string(one), Since: from, Until: made.Add(idSpread)})
+	if errors.Is(err, postgres.ErrNoRows) {
+		return Delivery{}, problem.DeliveryNotFound.New("The account has no delivery with this id.")
+	}
+	if err != nil {
+		return Delivery{}, fmt.Errorf("read a delivery of %s: %w", at.Account, err)
+	}
+	return deliveryOf(&row), nil
+}
+
+func deliveryOf(r *db.WebhookDelivery) Delivery {
+	return Delivery{
+		ID: id.Delivery(r.ID), Org: r.OrgID, Account: id.Account(r.AccountID), At: r.At, Event: id.Event(r.EventID), Kind: r.Kind, Seq: r.Seq,
+		Attempt: int(r.Attempt), Status: int(r.Status), Took: time.Duration(r.TookUs) * time.Microsecond, Error: r.Error, Cause: r.Cause,
+		Delivered: r.Delivered, Snippet: r.Snippet,
+	}
+}
+
+// lastDelivery is what is known of an account's last delivery, and when one was last accepted.
+type lastDelivery struct {
+	status           int
+	failure          string
+	tried, succeeded time.Time
+}
+
+// lastDeliveries are those of the accounts that have any since a time.
+func lastDeliveries(ctx context.Context, q db.DBTX, org id.Org, accounts []string, since time.Time) (map[string]lastDelivery, error) {
+	tried, err := db.New(q).LastDeliveries(ctx, db.LastDeliveriesParams{Accounts: accounts, OrgID: org, Since: since})
+	if err != nil {
+		return nil, fmt.Errorf("read the last deliveries of %s: %w", org, err)
+	}
+	found := make(map[string]lastDelivery, len(tried))
+	var failed []string
+	for _, t := range tried {
+		d := lastDelivery{status: int(t.Status), failure: t.Error, tried: t.At}
+		if t.Delivered {
+			d.succeeded = t.At
+		} else {
+			failed = append(failed, t.AccountID)
+		}
+		found[t.AccountID] = d
+	}
+	if len(failed) == 0 {
+		return found, nil
+	}
+	accepted, err := db.New(q).LastAccepted(ctx, db.LastAcceptedParams{Accounts: failed, OrgID: org, Since: since})
+	if err != nil {
+		return nil, fmt.Errorf("read the last deliveries of %s: %w", org, err)
+	}
+	for _, a := range accepted {
+		d := found[a.AccountID]
+		d.succeeded = a.At
+		found[a.AccountID] = d
+	}
+	return found, nil
+}

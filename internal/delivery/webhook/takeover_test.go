@@ -1,0 +1,136 @@
+package webhook_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+)
+
+// Handed over in order, deliveries go on elsewhere without a gap and without a repetition, in whatever state their lanes are.
+func TestAHandOverRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	rec := newReceiver(t, func(w http.ResponseWriter, path string, n int, _ got) {
+		if path == "/fails" && n == 0 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	fine, fails, paused := r.account(), r.account(), r.account()
+	first := r.node(all(fine, fails, paused)...)
+	r.put(first, fine, webhook.Change{URL: rec.URL + "/fine"})
+	r.put(first, fails, webhook.Change{URL: rec.URL + "/fails"})
+	r.put(first, paused, webhook.Change{URL: rec.URL + "/paused"})
+	_, err := first.Pause(t.Context(), by("webhook.pause"), paused.Org, paused.ID)
+	must(t, err)
+	r.fire(first, fine, "message", 30)
+	r.fire(first, fails, "message", 5)
+	r.fire(first, paused, "message", 5)
+	rec.wait(t, "/fine", 10)
+	rec.wait(t, "/fails", 1)
+	first.halt()
+	r.fire(nil, fine, "message", 10) // while nobody has it
+	second := r.node(all(fine, fails, paused)...)
+	r.fire(second, fine, "message", 5)
+	if list := rec.wait(t, "/fine", 45); !slices.Equal(seqs(list), upTo(45)) {
+		t.Errorf("fine: %v", seqs(list))
+	}
+	if list := rec.wait(t, "/fails", 6); !slices.Equal(seqs(list), []int64{1, 1, 2, 3, 4, 5}) {
+		t.Errorf("fails: %v", seqs(list))
+	}
+	_, err = second.Resume(t.Context(), by("webhook.resume"), paused.Org, paused.ID, webhook.Resume{})
+	must(t, err)
+	if list := rec.wait(t, "/paused", 5); !slices.Equal(seqs(list), upTo(5)) {
+		t.Errorf("paused: %v", seqs(list))
+	}
+}
+
+// When a node is cut off, another takes over from what the database has: nothing is lost, order holds, and only what was delivered in the
+// last moments comes twice. The first notices that it is fenced off and stops.
+func TestATakeOverLosesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.config.Margin = 100 * time.Millisecond
+	rec := newReceiver(t, nil)
+	a := r.account()
+	first := r.node(all(a)...)
+	r.put(first, a, webhook.Change{URL: rec.URL + "/a"})
+	r.ago.Store(int64(time.Second))
+	r.fire(first, a, "message", 40)
+	r.ago.Store(0)
+	rec.wait(t, "/a", 40)
+	stored := r.fire(first, a, "message", 5)
+	rec.wait(t, "/a", 45)
+	until(t, "the floor is behind them", func() bool {
+		return r.rows("SELECT count(*) FROM webhook_bucket WHERE floor_at >= $1", stored[0].At) == 1 && r.rows("SELECT count(*) FROM webhook_lane") == 0
+	})
+	r.fire(nil, a, "message", 5) // committed, and never told to the first
+	second := r.node(all(a)...)
+	r.fire(second, a, "message", 5)
+	rec.wait(t, "/a", 55)
+	until(t, "the last has come", func() bool { l := rec.on("/a"); return l[len(l)-1].seq == 55 })
+	list := rec.on("/a")
+	seen := map[int64]int{}
+	var firsts []int64
+	for _, g := range list {
+		if seen[g.seq]++; seen[g.seq] == 1 {
+			firsts = append(firsts, g.seq)
+		}
+		if seen[g.seq] > 1 && g.seq <= 40 {
+			t.Errorf("%d came again", g.seq)
+		}
+	}
+	if !slices.Equal(firsts, upTo(55)) {
+		t.Errorf("%v", firsts)
+	}
+	// The first has been fenced off by now, or is when it writes next: what it is told of has no effect.
+	r.fire(first, a, "message", 1)
+	until(t, "the first lets go", func() bool { return !first.Holding(all(a)[0]) })
+	r.fire(second, a, "message", 1)
+	until(t, "only the second delivers", func() bool { l := rec.on("/a"); return l[len(l)-1].seq == 57 })
+	if n := r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 2"); n != 1 {
+		t.Error("the bucket is not the second's")
+	}
+}
+
+// A node that has a bucket again may still be writing what it knew of it under an older lease. That this is refused says nothing of the
+// newer one.
+func TestALateWriteOfAnOldLeaseDoesNotEndTheNewOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	rec := newReceiver(t, nil)
+	a := r.account()
+	bucket := all(a)[0]
+	n := r.node(bucket)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
+	r.fire(n, a, "message", 1)
+	rec.wait(t, "/a", 1)
+	until(t, "it is written", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
+
+	other, err := r.DB.Pool().Begin(t.Context())
+	must(t, err)
+	_, err = other.Exec(t.Context(), "UPDATE webhook_bucket SET epoch = 2 WHERE bucket = $1", bucket)
+	must(t, err)
+	blocked := func(n int) func() bool {
+		return func() bool {
+			return r.rows("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") >= n
+		}
+	}
+	r.fire(n, a, "message", 1)
+	until(t, "the first lease writes", blocked(1))
+	again, stop := context.WithCancel(t.Context())
+	var holds sync.WaitGroup
+	defer holds.Wait()
+	defer stop()
+	holds.Go(func() { n.Hold(again, bucket, 3) })
+	until(t, "the third lease claims", blocked(2))
+	must(t, other.Commit(t.Context()))
+
+	until(t, "the third has it", func() bool { return r.rows("SELECT count(*) FROM webhook_bucket WHERE epoch = 3") == 1 })
+	r.fire(n, a, "message", 1)
+	until(t, "it delivers", func() bool { l := rec.on("/a"); return l[len(l)-1].seq == 3 })
+}

@@ -1,0 +1,106 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
+)
+
+// testsPerMinute bounds the tests of one webhook: they leave for an address that anybody can write down.
+const testsPerMinute = 10
+
+// Tested is how a test went.
+type Tested struct {
+	Delivered bool
+	// Status is 0 if there was no answer.
+	Status  int
+	Took    time.Duration
+	Snippet string
+}
+
+// testSnippet is how much of an answer is shown, in bytes.
+const testSnippet = 512
+
+// Test sends an event that did not happen, signed like those that do, and says how it was answered.
+func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id.Account) (Tested, error) {
+	if err := w.Switches.Refuse(control.Webhooks); err != nil {
+		return Tested{}, err
+	}
+	if err := w.Permits.Permit(ctx, org); err != nil {
+		return Tested{}, err
+	}
+	a, err := w.Accounts.Get(ctx, org, account)
+	if err != nil {
+		return Tested{}, err
+	}
+	r, err := w.takeTest(ctx, by, org, account)
+	if err != nil {
+		return Tested{}, err
+	}
+	hook, gone, err := w.hook(ctx, &r, 0)
+	if gone {
+		return Tested{}, sealProblem(seal.ErrShredded)
+	}
+	if err != nil {
+		return Tested{}, sealProblem(err)
+	}
+	data, err := json.Marshal(map[string]any{"message": "This is a test: nothing has happened on the platform.", "requestId": by.Request})
+	if err != nil {
+		return Tested{}, fmt.Errorf("encode a test: %w", err)
+	}
+	ev := event.Stored{Org: org, Source: string(account), ID: id.New[id.Event](), Kind: event.KindTest, At: w.Now()}
+	ev.Body = event.AppendEnvelope(nil, &event.Envelope{
+		ID: ev.ID, Kind: ev.Kind, Account: string(account), At: ev.At, Data: data,
+		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment == "sandbox"},
+	})
+	result, answer := w.post(ctx, endpointOf(hook), &ev, note{attempt: 1})
+	if result.Aborted {
+		return Tested{}, fmt.Errorf("test the webhook of %s: %w", account, context.Cause(ctx))
+	}
+	d := Delivery{
+		ID: id.New[id.Delivery](), Org: org, Account: account, At: w.Now(), Event: ev.ID, Kind: ev.Kind, Attempt: 1, Status: result.Status,
+		Took: result.Took, Error: result.Failure, Cause: CauseTest, Delivered: lane.Judge(result) == lane.Delivered,
+	}
+	shown := snippet(answer.Body, testSnippet)
+	if !d.Delivered {
+		d.Snippet = shown
+	}
+	w.log.add(&d)
+	w.settleLog(ctx) // a node that only serves calls writes nothing by itself
+	return Tested{Delivered: d.Delivered, Status: result.Status, Took: result.Took, Snippet: shown}, nil
+}
+
+// takeTest counts a test, unless there were too many.
+func (w *Webhooks) takeTest(ctx context.Context, by audit.By, org id.Org, account id.Account) (r record, err error) {
+	err = w.DB.Tx(ctx, func(tx postgres.Tx) error {
+		var exists bool
+		if r, exists, err = lock(ctx, tx, org, account); err != nil {
+			return err
+		}
+		if !exists {
+			return errNoWebhook()
+		}
+		now := w.Now()
+		level := max(r.TestLevel-now.Sub(r.TestAt).Minutes()*testsPerMinute, 0)
+		if level+1 > testsPerMinute {
+			wait := time.Duration((level + 1 - testsPerMinute) / testsPerMinute * float64(time.Minute))
+			d := limit.Denial{Reason: "webhook_test_rpm", Wait: wait, Limit: testsPerMinute, Current: int(level)}
+			return d.Problem()
+		}
+		if err := setTest(ctx, tx, &r, level+1, now); err != nil {
+			return err
+		}
+		return w.Audit.Record(ctx, tx, org, by, string(account), audit.Changes{})
+	})
+	return r, err
+}

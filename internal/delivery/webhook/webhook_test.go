@@ -1,0 +1,451 @@
+package webhook_test
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
+	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+)
+
+// Every event arrives once, in order, with the bytes of the store, signed twice, and leaves nothing but its line in the log.
+func TestEventsArriveInOrderAndSigned(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.account()
+	rec := newReceiver(t, nil)
+	r.fire(nil, a, "message", 3) // before there is a webhook
+	n := r.node(all(a)...)
+	hook := r.put(n, a, webhook.Change{URL: rec.URL + "/a?x=1"})
+	if hook.Secret.Empty() || hook.Last4 != hook.Secret.Reveal()[len(hook.Secret.Reveal())-4:] || hook.Ordering != webhook.Strict {
+		t.Fatalf("%+v", hook)
+	}
+	var stored []event.Stored
+	for range 5 {
+		stored = append(stored, r.fire(n, a, "message", 10)...)
+	}
+	list := rec.wait(t, "/a", 50)
+	for i, g := range list {
+		want := stored[i]
+		if g.seq != want.Seq || string(g.body) != string(want.Body) {
+			t.Fatalf("%d came as %d", g.seq, i)
+		}
+		h := g.header
+		if !sign.Verify(hook.Secret, h.Get("X-Webhook-Signature"), g.body) ||
+			!sign.VerifyStandard(hook.Secret, h.Get("webhook-id"), h.Get("webhook-timestamp"), h.Get("webhook-signature"), g.body, time.Now()) {
+			t.Fatal("not signed")
+		}
+		if h.Get("X-Webhook-Id") != g.id || h.Get("X-Webhook-Event") != "message" || h.Get("X-Webhook-Attempt") != "1" ||
+			h.Get("X-Webhook-Sequence") != strconv.FormatInt(g.seq, 10) || h.Get("X-Webhook-Previous-Sequence") != strconv.FormatInt(g.seq-1, 10) ||
+			h.Get("Content-Type") != "application/json" || h.Get("X-Webhook-Timestamp") == "" || h["X-Webhook-Signature-Previous"] != nil || h["Idempotency-Key"] != nil {
+			t.Fatalf("%v", h)
+		}
+	}
+	until(t, "all in the log and no row", func() bool {
+		return r.rows("SELECT count(*) FROM webhook_delivery WHERE delivered") == 50 && r.rows("SELECT count(*) FROM webhook_lane") == 0
+	})
+	if got := n.count.good.Load(); got != 50 {
+		t.Errorf("%d counted", got)
+	}
+	shown, err := n.Get(t.Context(), a.Org, a.ID)
+	must(t, err)
+	if !shown.Secret.Empty() || shown.Health.State != lane.Live || shown.Health.LastStatus != 200 || shown.Health.LastSuccess.IsZero() || shown.Health.Backlog != 0 || shown.Health.Cursor != 53 {
+		t.Errorf("%+v", shown)
+	}
+}
+
+// The filter chooses, and the header tells which of them came before.
+func TestTheFilterHolds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.account()
+	rec := newReceiver(t, nil)
+	n := r.node(all(a)...)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/f", Events: []string{"tips"}})
+	r.fire(n, a, "tips", 1)
+	rec.wait(t, "/f", 1)
+	r.fire(n, a, "message", 3)
+	r.fire(n, a, "tips", 1)
+	list := rec.wait(t, "/f", 2)
+	if list[1].seq != 5 || list[1].header.Get("X-Webhook-Previous-Sequence") != "1" {
+		t.Errorf("%d after %s", list[1].seq, list[1].header.Get("X-Webhook-Previous-Sequence"))
+	}
+	// Writing it anew keeps the secret, and what is not wanted any more does not come.
+	before := r.put(n, a, webhook.Change{URL: rec.URL + "/g", Events: []string{"message*", "!messageRead"}})
+	r.fire(n, a, "messageRead", 1)
+	r.fire(n, a, "tips", 1)
+	r.fire(n, a, "message", 1)
+	if got := rec.wait(t, "/g", 1); got[0].kind != "message" || !sign.Verify(before.Secret, got[0].header.Get("X-Webhook-Signature"), got[0].body) {
+		t.Errorf("%v", got[0].kind)
+	}
+	if _, err := n.Put(t.Context(), accounttest.By("webhook.put"), a.Org, a.ID, webhook.Change{URL: rec.URL, Events: []string{"cows"}}); err == nil {
+		t.Error("an unknown name passes")
+	}
+}
+
+// A failing endpoint is tried again with the same bytes, and its health is visible; when it works, everything comes in order.
+func TestFailuresAreRetriedInOrder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.account()
+	rec := newReceiver(t, func(w http.ResponseWriter, _ string, n int, _ got) {
+		if n < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte("out of order\x00\x07"))
+		}
+	})
+	n := r.node(all(a)...)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/r"})
+	r.fire(n, a, "message", 5)
+	list := rec.wait(t, "/r", 8)
+	if !slices.Equal(seqs(list), []int64{1, 1, 1, 1, 2, 3, 4, 5}) || string(list[0].body) != string(list[3].body) || list[3].header.Get("X-Webhook-Attempt") != "4" {
+		t.Errorf("%v, attempt %s", seqs(list), list[3].header.Get("X-Webhook-Attempt"))
+	}
+	until(t, "no row", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
+	until(t, "the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery") == 8 })
+	no := false
+	failed, _, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{Delivered: &no}, 30, 10)
+	must(t, err)
+	if len(failed) != 3 || failed[0].Status != 503 || failed[0].Attempt != 3 || failed[0].Snippet != "out of order" {
+		t.Errorf("%+v", failed)
+	}
+}
+
+// Whatever a receiver does instead of answering, it is a failure of that receiver alone, and its neighbours do not wait.
+func TestBadReceiversDelayNobody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	hang := make(chan struct{})
+	rec := newReceiver(t, func(w http.ResponseWriter, path string, _ int, _ got) {
+		switch {
+		case strings.HasPrefix(path, "/hang"):
+			<-hang
+		case strings.HasPrefix(path, "/dead"):
+			w.WriteHeader(http.StatusInternalServerError)
+		case strings.HasPrefix(path, "/away"):
+			w.Header().Set("Location", "http://127.0.0.1:1/")
+			w.WriteHeader(http.StatusFound)
+		case strings.HasPrefix(path, "/cut"):
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				_ = conn.Close()
+			}
+		case strings.HasPrefix(path, "/flood"):
+			for range 1024 {
+				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+					return
+				}
+			}
+		}
+	})
+	defer close(hang)
+	kinds := []string{"/ok", "/hang", "/dead", "/away", "/cut", "/flood"}
+	n := r.node(slices.Collect(func(yield func(int) bool) {
+		for i := range event.Buckets {
+			if !yield(i) {
+				return
+			}
+		}
+	})...)
+	paths := map[string]account.Account{}
+	for i := range 24 {
+		a := r.account()
+		path := kinds[i%len(kinds)] + strconv.Itoa(i)
+		r.put(n, a, webhook.Change{URL: rec.URL + path})
+		paths[path] = a
+	}
+	arrive := func(path string, from int) {
+		if list := rec.wait(t, path, from+5); !slices.Equal(seqs(list)[:from+5], upTo(int64(from+5))) {
+			t.Errorf("%s: %v", path, seqs(list))
+		}
+	}
+	// Once while the bad ones begin to fail, and once while they are known to.
+	for round := range 2 {
+		for path, a := range paths {
+			if !strings.HasPrefix(path, "/ok") {
+				r.fire(n, a, "message", 5)
+			}
+		}
+		began := time.Now()
+		for path, a := range paths {
+			if strings.HasPrefix(path, "/ok") {
+				r.fire(n, a, "message", 5)
+			}
+		}
+		for path := range paths {
+			if strings.HasPrefix(path, "/ok") {
+				arrive(path, 5*round)
+			}
+		}
+		if took := time.Since(began); proof.Running() && took > 8*time.Second { // those that hang do so for ten
+			t.Errorf("healthy receivers waited for bad ones: %s", took)
+		}
+		t.Log("healthy ones took", time.Since(began))
+	}
+	for path := range paths {
+		if strings.HasPrefix(path, "/flood") {
+			arrive(path, 0)
+		}
+	}
+	until(t, "one row for each that fails", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 16 })
+}
+
+// An order of the owner's is followed at once: pause, resume from where it stopped or from elsewhere, another URL, deletion.
+func TestOwnersDirectDelivery(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.account()
+	rec := newReceiver(t, nil)
+	n := r.node(all(a)...)
+	by := accounttest.By("webhook.pause")
+	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
+	r.fire(n, a, "message", 2)
+	rec.wait(t, "/a", 2)
+	paused, err := n.Pause(t.Context(), by, a.Org, a.ID)
+	must(t, err)
+	if paused.Health.State != lane.Paused {
+		t.Fatalf("%+v", paused.Health)
+	}
+	until(t, "it knows where it stopped", func() bool { return r.rows("SELECT count(*) FROM webhook_lane WHERE cursor = 2") == 1 })
+	r.fire(n, a, "message", 3)
+	shown, err := n.Get(t.Context(), a.Org, a.ID)
+	must(t, err)
+	if shown.Health.Backlog != 3 || len(rec.on("/a")) != 2 {
+		t.Errorf("%+v, %d came", shown.Health, len(rec.on("/a")))
+	}
+	_, err = n.Resume(t.Context(), by, a.Org, a.ID, webhook.Resume{})
+	must(t, err)
+	if list := rec.wait(t, "/a", 5); !slices.Equal(seqs(list), upTo(5)) {
+		t.Errorf("%v", seqs(list))
+	}
+	// Back to the second.
+	_, err = n.Resume(t.Context(), by, a.Org, a.ID, webhook.Resume{Moved: true, After: 1})
+	must(t, err)
+	if list := rec.wait(t, "/a", 9); !slices.Equal(seqs(list)[5:], []int64{2, 3, 4, 5}) {
+		t.Errorf("%v", seqs(list))
+	}
+	_, err = n.Pause(t.Context(), by, a.Org, a.ID)
+	must(t, err)
+	until(t, "paused", func() bool {
+		return r.rows("SELECT count(*) FROM webhook_lane WHERE cursor = 5 AND state = 'paused'") == 1
+	})
+	r.fire(n, a, "message", 2)
+	_, err = n.Resume(t.Context(), by, a.Org, a.ID, webhook.Resume{Now: true})
+	must(t, err)
+	until(t, "live again", func() bool { return r.rows("SELECT count(*) FROM webhook_lane") == 0 })
+	r.fire(n, a, "message", 1)
+	if list := rec.wait(t, "/a", 10); list[9].seq != 8 {
+		t.Errorf("%v", seqs(list))
+	}
+	must(t, n.Delete(t.Context(), by, a.Org, a.ID))
+	if err := n.Delete(t.Context(), by, a.Org, a.ID); err == nil {
+		t.Error("deleted twice")
+	}
+	r.fire(n, a, "message", 1)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/b"})
+	r.fire(n, a, "message", 1)
+	if list := rec.wait(t, "/b", 1); list[0].seq != 10 || len(rec.on("/a")) != 10 {
+		t.Errorf("%v and %d", seqs(list), len(rec.on("/a")))
+	}
+}
+
+// A new secret signs at once, the old one as well for as long as was asked.
+func TestSecretsRotateWithAnOverlap(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.account()
+	rec := newReceiver(t, nil)
+	n := r.node(all(a)...)
+	old := r.put(n, a, webhook.Change{URL: rec.URL + "/a", Secret: secret.New("a-secret-of-my-own-choice")})
+	fresh, err := n.Rotate(t.Context(), accounttest.By("webhook.rotate"), a.Org, a.ID, time.Hour)
+	must(t, err)
+	// The node that delivers hears of a rotation a moment after it was answered.
+	delivered := 0
+	signedWith := func(key secret.String) (g got) {
+		until(t, "deliveries are signed with the new secret", func() bool {
+			r.fire(n, a, "message", 1)
+			delivered++
+			g = rec.wait(t, "/a", delivered)[delivered-1]
+			return sign.Verify(key, g.header.Get("X-Webhook-Signature"), g.body)
+		})
+		return g
+	}
+	g := signedWith(fresh.Secret)
+	both := strings.Split(g.header.Get("webhook-signature"), " ")
+	if !sign.Verify(old.Secret, g.header.Get("X-Webhook-Signature-Previous"), g.body) || len(both) != 2 {
+		t.Errorf("%v", g.header)
+	}
+	for _, key := range []secret.String{fresh.Secret, old.Secret} {
+		if !sign.VerifyStandard(key, g.id, g.header.Get("webhook-timestamp"), g.header.Get("webhook-signature"), g.body, time.Now()) {
+			t.Error("one of both does not verify")
+		}
+	}
+	last, err := n.Rotate(t.Context(), accounttest.By("webhook.rotate"), a.Org, a.ID, 0)
+	must(t, err)
+	g = signedWith(last.Secret)
+	if g.header["X-Webhook-Signature-Previous"] != nil || strings.Contains(g.header.Get("webhook-signature"), " ") {
+		t.Errorf("%v", g.header)
+	}
+}
+
+// What was before the webhook can be replayed, single deliveries sent again, and refused events are tried beside the order.
+func TestErrandsAreDoneBesideTheOrder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.account()
+	bad := true
+	rec := newReceiver(t, func(w http.ResponseWriter, path string, n int, g got) {
+		if g.seq == 13 && n < 20 && bad {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			if g.header.Get("X-Webhook-Attempt") == "3" {
+				bad = false
+			}
+		}
+	})
+	early := r.fire(nil, a, "message", 10)
+	n := r.node(all(a)...)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
+	by := accounttest.By("webhook.replay")
+	replay, err := n.Replay(t.Context(), by, a.Org, a.ID, webhook.Range{FromTime: early[2].At, ToTime: early[7].At, Events: []string{"message"}})
+	must(t, err)
+	list := rec.wait(t, "/a", 6)
+	if !slices.Equal(seqs(list), []int64{3, 4, 5, 6, 7, 8}) || list[0].header.Get("X-Webhook-Replay") != replay.ID || string(list[0].body) != string(early[2].Body) {
+		t.Errorf("%v %v", seqs(list), list[0].header)
+	}
+	until(t, "the replay is over", func() bool { return r.rows("SELECT count(*) FROM webhook_errand") == 0 })
+	until(t, "the log", func() bool { return r.rows("SELECT count(*) FROM webhook_delivery WHERE cause = 'replay'") == 6 })
+	log, next, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{}, 30, 4)
+	must(t, err)
+	rest, end, err := n.Deliveries(t.Context(), a.Org, a.ID, webhook.LogFilter{Behind: next}, 30, 4)
+	must(t, err)
+	if len(log) != 4 || len(rest) != 2 || !end.At.IsZero() || log[3].ID == rest[0].ID {
+		t.Errorf("%d and %d", len(log), len(rest))
+	}
+	_, err = n.Redeliver(t.Context(), by, a.Org, a.ID, log[0].ID, 30)
+	must(t, err)
+	if list = rec.wait(t, "/a", 7); list[6].seq != 8 || list[6].header.Get("X-Webhook-Replay") == "" {
+		t.Errorf("%v", seqs(list))
+	}
+	// Only what never got through.
+	_, err = n.Replay(t.Context(), by, a.Org, a.ID, webhook.Range{FromID: early[0].ID, OnlyFailed: true})
+	must(t, err)
+	if list = rec.wait(t, "/a", 11); !slices.Equal(seqs(list)[7:], []int64{1, 2, 9, 10}) {
+		t.Errorf("%v", seqs(list))
+	}
+	// 13 is refused three times, goes to the side, and is accepted there.
+	r.fire(n, a, "message", 5)
+	list = rec.wait(t, "/a", 11+8)[11:]
+	late := list[len(list)-1]
+	if !slices.Equal(seqs(list), []int64{11, 12, 13, 13, 13, 14, 15, 13}) || late.header.Get("X-Webhook-Out-Of-Order") != "1" || late.header.Get("X-Webhook-Attempt") != "4" {
+		t.Errorf("%v %v", seqs(list), late.header)
+	}
+	until(t, "nothing is left", func() bool {
+		return r.rows("SELECT count(*) FROM webhook_errand") == 0 && r.rows("SELECT count(*) FROM webhook_lane") == 0
+	})
+}
+
+// A webhook of a receiver that is gone is disabled and its account told; writing it anew starts it from where it was.
+func TestGoneDisablesAndPutRevives(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.account()
+	rec := newReceiver(t, func(w http.ResponseWriter, path string, _ int, _ got) {
+		if path == "/gone" {
+			w.WriteHeader(http.StatusGone)
+		}
+	})
+	n := r.node(all(a)...)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/gone"})
+	r.fire(n, a, "message", 3)
+	rec.wait(t, "/gone", 1)
+	until(t, "it is told", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.disabled'") == 1 })
+	shown, err := n.Get(t.Context(), a.Org, a.ID)
+	must(t, err)
+	if shown.Health.State != lane.Disabled || shown.Health.Reason != lane.ReasonGone || shown.Health.Backlog != 3 {
+		t.Errorf("%+v", shown.Health)
+	}
+	r.put(n, a, webhook.Change{URL: rec.URL + "/new"})
+	if list := rec.wait(t, "/new", 3); !slices.Equal(seqs(list), upTo(3)) || len(rec.on("/gone")) != 1 {
+		t.Errorf("%v", seqs(list))
+	}
+	until(t, "its recovery is told", func() bool { return r.rows("SELECT count(*) FROM outbox WHERE kind = 'webhook.recovered'") == 1 })
+}
+
+// The lag of a webhook is the age of the oldest event that is not delivered, however many newer ones wait.
+func TestLagIsTheAgeOfTheOldestUndeliveredEvent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.account()
+	rec := newReceiver(t, func(w http.ResponseWriter, _ string, n int, _ got) {
+		if n > 0 { // the first event is delivered
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	n := r.node(all(a)...)
+	r.put(n, a, webhook.Change{URL: rec.URL + "/x"})
+	r.ago.Store(int64(3 * time.Hour))
+	r.fire(n, a, "message", 1)
+	rec.wait(t, "/x", 1)
+	r.ago.Store(int64(time.Hour))
+	r.fire(n, a, "message", 1)
+	r.ago.Store(0)
+	r.fire(n, a, "message", 2)
+	var shown webhook.Webhook
+	until(t, "three events wait", func() bool {
+		var err error
+		shown, err = n.Get(t.Context(), a.Org, a.ID)
+		must(t, err)
+		return shown.Health.Backlog == 3
+	})
+	if lag := time.Duration(shown.Health.Lag) * time.Second; lag < time.Hour || lag >= 3*time.Hour {
+		t.Errorf("the lag is %s, want one hour: %+v", lag, shown.Health)
+	}
+}
+
+// A test is delivered like a live event and reported; the eleventh within a minute is refused.
+func TestTestsAreReportedAndLimited(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.account()
+	rec := newReceiver(t, func(w http.ResponseWriter, path string, _ int, _ got) {
+		if path == "/bad" {
+			w.WriteHeader(http.StatusTeapot)
+		}
+		_, _ = w.Write([]byte("thanks"))
+	})
+	n := r.node()
+	by := accounttest.By("webhook.test")
+	if _, err := n.Test(t.Context(), by, a.Org, a.ID); err == nil {
+		t.Error("a test without a webhook")
+	}
+	hook := r.put(n, a, webhook.Change{URL: rec.URL + "/a"})
+	tested, err := n.Test(t.Context(), by, a.Org, a.ID)
+	must(t, err)
+	if g := rec.on("/a")[0]; !tested.Delivered || tested.Status != 200 || tested.Snippet != "thanks" || g.kind != "test" || !sign.Verify(hook.Secret, g.header.Get("X-Webhook-Signature"), g.body) {
+		t.Errorf("%+v", tested)
+	}
+	r.put(n, a, webhook.Change{URL: rec.URL + "/bad"})
+	if tested, err = n.Test(t.Context(), by, a.Org, a.ID); err != nil || tested.Delivered || tested.Status != 418 {
+		t.Errorf("%+v %v", tested, err)
+	}
+	r.put(n, a, webhook.Change{URL: "http://127.0.0.1:1/"})
+	if tested, err = n.Test(t.Context(), by, a.Org, a.ID); err != nil || tested.Delivered || tested.Status != 0 {
+		t.Errorf("%+v %v", tested, err)
+	}
+	for range 8 {
+		_, err = n.Test(t.Context(), by, a.Org, a.ID)
+	}
+	if err == nil || !strings.Contains(err.Error(), "webhook_test_rpm") {
+		t.Errorf("%v", err)
+	}
+}
