@@ -30,7 +30,7 @@ func Languages() []Language {
 		{"client/go", goFiles},
 		{"client/typescript", typescriptFiles},
 		{"client/python", python.Files},
-		{"internal/docs/reference", sampleFiles},
+		{"internal/server/docs/reference", sampleFiles},
 	}
 }
 

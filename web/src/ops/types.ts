@@ -1,4 +1,4 @@
-// What the admin API answers (internal/admin). It is not in the public OpenAPI document.
+// What the admin API answers (internal/server/admin). It is not in the public OpenAPI document.
 
 export interface Operator {
   name: string

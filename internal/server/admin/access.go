@@ -1,0 +1,49 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+)
+
+type accessInput struct {
+	ID   string `path:"id" maxLength:"64"`
+	Body struct {
+		Reason string `json:"reason" minLength:"3" maxLength:"500" doc:"Why. The organisation reads it in its audit log."`
+	}
+}
+
+type accessOutput struct {
+	Body struct {
+		URL       string     `json:"url" sensitive:"true" doc:"Opens the organisation's dashboard, once. It is shown only here."`
+		ExpiresAt stamp.Time `json:"expiresAt" doc:"Until when it must be opened."`
+	}
+}
+
+func (a *Admin) accessRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "openOrg", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/access", Tag: "Organisations", Status: http.StatusCreated, Scope: scope.AdminOrgs,
+		Audit: "operator.access", Problems: []problem.Kind{problem.OrgNotFound},
+		Summary: "Look into an organisation", Description: "Gives an address that opens the organisation's dashboard for 30 minutes: to read, never to change. " +
+			"The organisation finds in its audit log who did, and why.",
+		Example: map[string]any{"reason": "Ticket 1423: webhooks do not arrive"},
+	}, a.openOrg)
+}
+
+func (a *Admin) openOrg(ctx context.Context, in *accessInput) (*accessOutput, error) {
+	owner, err := parseOrg(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	offer, err := a.Members.OfferSupport(ctx, route.By(ctx), owner, in.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	out := &accessOutput{}
+	out.Body.URL, out.Body.ExpiresAt = a.Config.PublicURL+"/app/support/"+offer.Token.Reveal(), stamp.Time(offer.ExpiresAt)
+	return out, nil
+}

@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+)
+
+type findAccountsInput struct {
+	Text   string `query:"q" maxLength:"120" doc:"An account's id, the platform's id of the creator, or the beginning of the user name or the label."`
+	Org    string `query:"org" maxLength:"64" doc:"Only this organisation's."`
+	State  string `query:"state" enum:"connecting,active,degraded,reauthenticating,reconnect_required,restricted,paused"`
+	Region string `query:"region" maxLength:"8"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
+	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+}
+
+type findAccountsOutput struct {
+	Body struct {
+		Accounts   []accountBody `json:"accounts" doc:"The newest first."`
+		NextCursor *string       `json:"nextCursor"`
+	}
+}
+
+// accountBody is what an account is and how it is. Its session, its credentials and what the customer has noted on it are none of an
+// operator's business.
+type accountBody struct {
+	ID             string            `json:"id"`
+	Org            orgRef            `json:"org"`
+	OfUserID       string            `json:"ofUserId" doc:"The platform's id of the creator."`
+	Username       string            `json:"username"`
+	Label          string            `json:"label"`
+	State          string            `json:"state"`
+	StateReason    *string           `json:"stateReason"`
+	StateChangedAt stamp.Time        `json:"stateChangedAt"`
+	Region         string            `json:"region" doc:"Where the account's traffic leaves."`
+	CreatedAt      stamp.Time        `json:"createdAt"`
+	LastSeenAt     *stamp.Time       `json:"lastSeenAt" doc:"When the platform last accepted the session."`
+	LastCheckedAt  *stamp.Time       `json:"lastCheckedAt" doc:"When the session was last probed."`
+	Listener       knownListenerBody `json:"listener"`
+}
+
+type knownListenerBody struct {
+	State string      `json:"state" enum:"off,connecting,up,down"`
+	Since *stamp.Time `json:"since"`
+	Shard int         `json:"shard" doc:"The share of the listeners' work that it is in; see the leases."`
+}
+
+// orgRef names an organisation.
+type orgRef struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+func (a *Admin) accountRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "findAccounts", Method: http.MethodGet, Path: "/admin/v1/accounts", Tag: "Accounts", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		Summary: "Find accounts", Description: "Accounts of all organisations, with what they are and how they are. No session, no credentials, no events, and none of the customer's metadata.",
+	}, a.findAccounts)
+}
+
+func (a *Admin) findAccounts(ctx context.Context, in *findAccountsInput) (*findAccountsOutput, error) {
+	f := account.Find{Text: in.Text, State: account.State(in.State), Region: in.Region}
+	var err error
+	if f.Org, err = optional[id.Org](in.Org, "query/org"); err != nil {
+		return nil, err
+	}
+	if f.Before, err = optional[id.Account](in.Cursor, "query/cursor"); err != nil {
+		return nil, err
+	}
+	list, err := a.Accounts.Find(ctx, f, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	out := &findAccountsOutput{}
+	if len(list) > in.Limit {
+		list = list[:in.Limit]
+		out.Body.NextCursor = some(string(list[in.Limit-1].ID))
+	}
+	names, err := a.names(ctx, len(list), func(i int) id.Org { return list[i].Org })
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Accounts = make([]accountBody, len(list))
+	for i, k := range list {
+		out.Body.Accounts[i] = accountBody{
+			ID: string(k.ID), Org: orgRef{string(k.Org), names[k.Org]}, OfUserID: k.UpstreamID, Username: k.Username, Label: k.Label, State: string(k.State),
+			StateReason: some(k.Reason), StateChangedAt: stamp.Time(k.StateChangedAt), Region: k.Region, CreatedAt: stamp.Time(k.CreatedAt), LastSeenAt: (*stamp.Time)(k.LastSeenAt),
+			LastCheckedAt: (*stamp.Time)(k.LastCheckedAt), Listener: knownListenerBody{string(k.Listener), (*stamp.Time)(k.ListenerSince), k.Shard},
+		}
+	}
+	return out, nil
+}

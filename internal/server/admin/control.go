@@ -1,0 +1,178 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+)
+
+type switchesOutput struct {
+	Body struct {
+		Switches []switchBody `json:"switches"`
+	}
+}
+
+type switchBody struct {
+	Name   string      `json:"name" doc:"signups, connects, writes, webhooks, or region/ and a region."`
+	On     bool        `json:"on"`
+	About  string      `json:"about" doc:"What happens while it is off."`
+	Reason string      `json:"reason" doc:"Why it is off. Customers do not see it."`
+	By     string      `json:"by" doc:"Who switched it off."`
+	Since  *stamp.Time `json:"since" doc:"Since when it is off."`
+}
+
+type setSwitchesInput struct {
+	Body struct {
+		Switches map[string]bool `json:"switches" minProperties:"1" maxProperties:"64" doc:"On or off, by name. What is left out stays as it is."`
+		Reason   string          `json:"reason,omitempty" maxLength:"500" doc:"Needed to switch something off. Customers do not see it."`
+	}
+}
+
+type bannerOutput struct {
+	Body struct {
+		Banner *bannerBody `json:"banner" doc:"Null if there is none."`
+	}
+}
+
+type bannerBody struct {
+	Text  string      `json:"text"`
+	Level string      `json:"level" enum:"info,warning,critical"`
+	URL   *string     `json:"url" doc:"Where more is said."`
+	Until *stamp.Time `json:"until" doc:"When it goes by itself."`
+	By    string      `json:"by"`
+	Since stamp.Time  `json:"since"`
+}
+
+type setBannerInput struct {
+	Body struct {
+		Text  string     `json:"text" maxLength:"280" doc:"What all customers read in the dashboard. Empty to take the banner away."`
+		Level string     `json:"level,omitempty" enum:"info,warning,critical" default:"info"`
+		URL   string     `json:"url,omitempty" maxLength:"2048" doc:"Where more is said: an https address."`
+		Until *time.Time `json:"until,omitempty" doc:"When it goes by itself."`
+	}
+}
+
+func (a *Admin) controlRoutes() {
+	op := func(o route.Operation) route.Operation {
+		o.Tag, o.Scope, o.Status = "Control", scope.AdminOrgs, http.StatusOK
+		return o
+	}
+	route.Typed(a.table, op(route.Operation{
+		ID: "getSwitches", Method: http.MethodGet, Path: "/admin/v1/switches", Summary: "Kill switches",
+	}), a.getSwitches)
+	route.Typed(a.table, op(route.Operation{
+		ID: "setSwitches", Method: http.MethodPut, Path: "/admin/v1/switches", Audit: "switches.set", Summary: "Switch off, or on again",
+		Description: "In force on this node with the answer, and on all others within seconds. What is off is answered with 503 `service-unavailable`; " +
+			"webhooks are held back and lose nothing.",
+		Example: map[string]any{"switches": map[string]bool{"connects": false}, "reason": "The platform has changed its sign-in."},
+	}), a.setSwitches)
+	route.Typed(a.table, op(route.Operation{
+		ID: "getBanner", Method: http.MethodGet, Path: "/admin/v1/banner", Summary: "The banner",
+	}), a.getBanner)
+	route.Typed(a.table, op(route.Operation{
+		ID: "setBanner", Method: http.MethodPut, Path: "/admin/v1/banner", Audit: "banner.set", Summary: "Say something to all customers",
+		Example: map[string]any{"text": "Connecting accounts is slow right now. We are on it.", "level": "warning"},
+	}), a.setBanner)
+}
+
+// switches lists those there are, with what happens while they are off.
+func (a *Admin) switches() []switchBody {
+	list := []switchBody{
+		{Name: string(control.Signups), About: "Nobody makes an organisation of their own. Members sign in as usual."},
+		{Name: string(control.Connects), About: "No new attempt to connect an account is taken; those under way go on."},
+		{Name: string(control.Writes), About: "SDK methods that change something, and uploads, are refused; reads work."},
+		{Name: string(control.Webhooks), About: "Nothing is delivered; events wait in the store, in order."},
+	}
+	for _, region := range a.Egress.Regions() {
+		list = append(list, switchBody{
+			Name: string(control.Region(region)), About: "Nothing leaves through the region: calls on its accounts are refused, and its listeners hang up.",
+		})
+	}
+	return list
+}
+
+func (a *Admin) viewSwitches(s control.State) *switchesOutput {
+	out := &switchesOutput{}
+	out.Body.Switches = a.switches()
+	for i := range out.Body.Switches {
+		b := &out.Body.Switches[i]
+		d, off := s.Off[control.Switch(b.Name)]
+		b.On = !off
+		if off {
+			b.Reason, b.By, b.Since = d.Reason, d.By, moment(d.At)
+		}
+	}
+	return out
+}
+
+func (a *Admin) getSwitches(context.Context, *struct{}) (*switchesOutput, error) {
+	return a.viewSwitches(a.Control.State()), nil
+}
+
+func (a *Admin) setSwitches(ctx context.Context, in *setSwitchesInput) (*switchesOutput, error) {
+	bad := problem.ValidationFailed.New("The switches have values that are not allowed.")
+	var turns []control.Turn
+	known := a.switches()
+	reason := strings.TrimSpace(in.Body.Reason)
+	for name, on := range in.Body.Switches {
+		if !slices.ContainsFunc(known, func(b switchBody) bool { return b.Name == name }) {
+			bad.At("/switches", "unknown", "must be names of switches, as GET lists them")
+			break
+		}
+		turns = append(turns, control.Turn{Switch: control.Switch(name), On: on, Reason: reason})
+	}
+	if reason == "" && slices.ContainsFunc(turns, func(t control.Turn) bool { return !t.On }) {
+		bad.At("/reason", "required", "must say why something is switched off")
+	}
+	if len(bad.Fields) > 0 {
+		return nil, bad
+	}
+	s, err := a.Control.Turn(ctx, route.By(ctx), turns)
+	if err != nil {
+		return nil, err
+	}
+	return a.viewSwitches(s), nil
+}
+
+func viewBanner(b *control.Banner) *bannerOutput {
+	out := &bannerOutput{}
+	if b != nil {
+		out.Body.Banner = &bannerBody{b.Text, b.Level, some(b.URL), (*stamp.Time)(b.Until), b.By, stamp.Time(b.At)}
+	}
+	return out
+}
+
+func (a *Admin) getBanner(context.Context, *struct{}) (*bannerOutput, error) {
+	return viewBanner(a.Control.Banner()), nil
+}
+
+func (a *Admin) setBanner(ctx context.Context, in *setBannerInput) (*bannerOutput, error) {
+	b := control.Banner{Text: strings.TrimSpace(in.Body.Text), Level: in.Body.Level, URL: in.Body.URL, Until: in.Body.Until}
+	bad := problem.ValidationFailed.New("The banner has values that are not allowed.")
+	if strings.ContainsFunc(b.Text, unicode.IsControl) {
+		bad.At("/text", "character", "must not hold control characters")
+	}
+	if u, err := url.Parse(b.URL); b.URL != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
+		bad.At("/url", "format", "must be an https address")
+	}
+	if b.Until != nil && !b.Until.After(a.Now()) {
+		bad.At("/until", "minimum", "must be in the future")
+	}
+	if len(bad.Fields) > 0 {
+		return nil, bad
+	}
+	if _, err := a.Control.SetBanner(ctx, route.By(ctx), b); err != nil {
+		return nil, err
+	}
+	return viewBanner(a.Control.Banner()), nil
+}

@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+)
+
+type egressOutput struct {
+	Body struct {
+		Node    string       `json:"node" doc:"Health and open connections are as this node sees them; draining is everybody's."`
+		Regions []regionBody `json:"regions"`
+	}
+}
+
+type regionBody struct {
+	Region    string      `json:"region"`
+	On        bool        `json:"on" doc:"Whether its switch is on."`
+	Available bool        `json:"available" doc:"Whether it has a proxy that can be used."`
+	Proxies   []proxyBody `json:"proxies"`
+}
+
+type proxyBody struct {
+	Proxy       string      `json:"proxy" doc:"Its place in the settings. Addresses and passwords are not shown."`
+	Healthy     bool        `json:"healthy"`
+	Since       *stamp.Time `json:"since" doc:"Since when it is healthy or not; null if that never changed."`
+	LastFailure *string     `json:"lastFailure" doc:"Why the last dial or check failed; null if it did not."`
+	Draining    bool        `json:"draining" doc:"Whether nothing new goes through it."`
+	DrainedAt   *stamp.Time `json:"drainedAt"`
+	DrainedBy   *string     `json:"drainedBy"`
+	Reason      *string     `json:"reason" doc:"Why it is drained."`
+	Open        int         `json:"openConnections"`
+}
+
+// ProxyRef names a proxy.
+type ProxyRef struct {
+	Region string `path:"region" maxLength:"8"`
+	Proxy  string `path:"proxy" maxLength:"8" doc:"Its place in the settings, from 0."`
+}
+
+type drainInput struct {
+	ProxyRef
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"500"`
+	}
+}
+
+type undrainInput struct{ ProxyRef }
+
+func (a *Admin) egressRoutes() {
+	op := func(o route.Operation) route.Operation {
+		o.Tag, o.Scope, o.Status = "Egress", scope.AdminOrgs, http.StatusOK
+		return o
+	}
+	notFound := []problem.Kind{problem.ProxyNotFound}
+	route.Typed(a.table, op(route.Operation{
+		ID: "getEgress", Method: http.MethodGet, Path: "/admin/v1/egress", Summary: "Proxies by region",
+	}), a.getEgress)
+	route.Typed(a.table, op(route.Operation{
+		ID: "drainProxy", Method: http.MethodPost, Path: "/admin/v1/egress/{region}/{proxy}/drain", Audit: "egress.drain", Problems: notFound,
+		Summary: "Drain a proxy", Description: "Nothing new goes through it, on any node, within seconds; its accounts go through the region's others. " +
+			"What goes through it may finish for two minutes. Without another proxy the region's accounts get 503 `egress-unavailable`.",
+		Example: map[string]any{"reason": "The provider does maintenance."},
+	}), a.drainProxy)
+	route.Typed(a.table, op(route.Operation{
+		ID: "undrainProxy", Method: http.MethodPost, Path: "/admin/v1/egress/{region}/{proxy}/undrain", Audit: "egress.undrain", Problems: notFound,
+		Summary: "Use a drained proxy again", Description: "The accounts that it had come back to it.",
+	}), a.undrainProxy)
+}
+
+func (a *Admin) getEgress(context.Context, *struct{}) (*egressOutput, error) {
+	return a.viewEgress(a.Control.State()), nil
+}
+
+func (a *Admin) viewEgress(s control.State) *egressOutput {
+	out := &egressOutput{}
+	out.Body.Node, out.Body.Regions = a.Config.Node, []regionBody{}
+	all := a.Egress.Status()
+	for _, name := range a.Egress.Regions() {
+		_, off := s.Off[control.Region(name)]
+		r := regionBody{Region: name, On: !off, Available: a.Egress.Available(name)}
+		for _, p := range all {
+			if p.Region == name {
+				r.Proxies = append(r.Proxies, viewProxy(p, s))
+			}
+		}
+		out.Body.Regions = append(out.Body.Regions, r)
+	}
+	return out
+}
+
+func viewProxy(p egress.Status, s control.State) proxyBody {
+	b := proxyBody{Proxy: strconv.Itoa(p.Proxy), Healthy: p.Healthy, Since: moment(p.Since), LastFailure: some(p.Reason), Open: p.Open}
+	if d, drained := s.Drained[drainName(p)]; drained {
+		b.Draining, b.DrainedAt, b.DrainedBy, b.Reason = true, moment(d.At), some(d.By), some(d.Reason)
+	}
+	return b
+}
+
+// drainName is what a proxy is called among all nodes.
+func drainName(p egress.Status) string { return p.Region + "/" + p.Fingerprint }
+
+func (a *Admin) drainProxy(ctx context.Context, in *drainInput) (*egressOutput, error) {
+	return a.drain(ctx, in.ProxyRef, strings.TrimSpace(in.Body.Reason), true)
+}
+
+func (a *Admin) undrainProxy(ctx context.Context, in *undrainInput) (*egressOutput, error) {
+	return a.drain(ctx, in.ProxyRef, "", false)
+}
+
+func (a *Admin) drain(ctx context.Context, which ProxyRef, reason string, drained bool) (*egressOutput, error) {
+	for _, p := range a.Egress.Status() {
+		if p.Region != which.Region || strconv.Itoa(p.Proxy) != which.Proxy {
+			continue
+		}
+		s, err := a.Control.Drain(ctx, route.By(ctx), drainName(p), which.Region+"/"+which.Proxy, reason, drained)
+		if err != nil {
+			return nil, err
+		}
+		return a.viewEgress(s), nil
+	}
+	return nil, problem.ProxyNotFound.New("This region has no proxy at this place.")
+}

@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+)
+
+type operatorOutput struct {
+	Body struct {
+		Name    string `json:"name" doc:"What the operator signed in as; operator for the bare token."`
+		Node    string `json:"node" doc:"The node that answers."`
+		Version string `json:"version"`
+	}
+}
+
+type nodesOutput struct {
+	Body struct {
+		Nodes []nodeBody `json:"nodes"`
+	}
+}
+
+type nodeBody struct {
+	ID        string     `json:"id"`
+	Name      string     `json:"name"`
+	Roles     []string   `json:"roles"`
+	Version   string     `json:"version"`
+	StartedAt stamp.Time `json:"startedAt"`
+	SeenAt    stamp.Time `json:"seenAt"`
+}
+
+func (a *Admin) fleetRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "getOperator", Method: http.MethodGet, Path: "/admin/v1/me", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		Summary: "Who calls, and who answers",
+	}, a.getOperator)
+	route.Typed(a.table, route.Operation{
+		ID: "listNodes", Method: http.MethodGet, Path: "/admin/v1/nodes", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		Summary: "List nodes", Description: "The processes that are alive.",
+	}, a.listNodes)
+}
+
+func (a *Admin) getOperator(ctx context.Context, _ *struct{}) (*operatorOutput, error) {
+	out := &operatorOutput{}
+	out.Body.Name, out.Body.Node, out.Body.Version = route.From(ctx).Identity.Label, a.Config.Node, a.Config.Version
+	return out, nil
+}
+
+func (a *Admin) listNodes(ctx context.Context, _ *struct{}) (*nodesOutput, error) {
+	nodes, err := a.Fleet.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &nodesOutput{}
+	out.Body.Nodes = make([]nodeBody, len(nodes))
+	for i, n := range nodes {
+		out.Body.Nodes[i] = nodeBody{n.ID, n.Name, n.Roles, n.Version, stamp.Time(n.StartedAt), stamp.Time(n.SeenAt)}
+	}
+	return out, nil
+}

@@ -1,0 +1,55 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
+)
+
+type inviteInput struct {
+	ID   string `path:"id" maxLength:"64"`
+	Body struct {
+		Email string `json:"email" minLength:"3" maxLength:"254" doc:"Only somebody who signs in with this address can accept."`
+		Role  string `json:"role" enum:"owner,admin,developer,support"`
+		Again bool   `json:"again,omitempty" doc:"Also if a member has the address: for people whom the identity provider now knows by another name, such as after a change of provider."`
+	}
+}
+
+type inviteOutput struct {
+	Body struct {
+		ID        string     `json:"id"`
+		Email     string     `json:"email"`
+		Role      string     `json:"role"`
+		ExpiresAt stamp.Time `json:"expiresAt"`
+		URL       string     `json:"url" doc:"The link to send. It is shown only here, works once, and only for the address." sensitive:"true"`
+	}
+}
+
+func (a *Admin) invitationRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "inviteToOrg", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/invitations", Tag: "Organisations", Status: http.StatusCreated, Scope: scope.AdminOrgs,
+		Audit: "member.invite", Problems: []problem.Kind{problem.OrgNotFound, problem.AlreadyMember},
+		Summary: "Invite somebody into an organisation", Description: "For its first owner, or when the last one is gone. The members invite everybody else.",
+		Example: map[string]any{"email": "ada@example.com", "role": "owner"},
+	}, a.inviteToOrg)
+}
+
+func (a *Admin) inviteToOrg(ctx context.Context, in *inviteInput) (*inviteOutput, error) {
+	owner, err := parseOrg(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	made, token, err := a.Members.Invite(ctx, route.By(ctx), owner, member.Caller{Operator: true, Again: in.Body.Again}, in.Body.Email, in.Body.Role)
+	if err != nil {
+		return nil, err
+	}
+	out := &inviteOutput{}
+	out.Body.ID, out.Body.Email, out.Body.Role, out.Body.ExpiresAt = string(made.ID), made.Email, string(made.Role), stamp.Time(made.ExpiresAt)
+	out.Body.URL = a.Config.PublicURL + "/app/invitation/" + token.Reveal()
+	return out, nil
+}

@@ -1,0 +1,168 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+)
+
+// Queue is the job queue; *river.Client[pgx.Tx] is one.
+type Queue interface {
+	JobList(ctx context.Context, params *river.JobListParams) (*river.JobListResult, error)
+	JobRetryTx(ctx context.Context, tx postgres.Tx, id int64) (*rivertype.JobRow, error)
+	JobCancelTx(ctx context.Context, tx postgres.Tx, id int64) (*rivertype.JobRow, error)
+}
+
+type listJobsInput struct {
+	State  string `query:"state" enum:"available,cancelled,completed,discarded,pending,retryable,running,scheduled" doc:"Left out, all of them."`
+	Kind   string `query:"kind" maxLength:"64"`
+	Queue  string `query:"queue" maxLength:"64"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
+	Cursor string `query:"cursor" maxLength:"512" doc:"nextCursor of the page before."`
+}
+
+type listJobsOutput struct {
+	Body struct {
+		Jobs       []jobBody `json:"jobs" doc:"The newest first."`
+		NextCursor *string   `json:"nextCursor"`
+	}
+}
+
+// jobBody is a job without its arguments.
+type jobBody struct {
+	ID          int64       `json:"id"`
+	Kind        string      `json:"kind"`
+	Queue       string      `json:"queue"`
+	State       string      `json:"state" enum:"available,cancelled,completed,discarded,pending,retryable,running,scheduled"`
+	Attempt     int         `json:"attempt"`
+	MaxAttempts int         `json:"maxAttempts"`
+	CreatedAt   stamp.Time  `json:"createdAt"`
+	ScheduledAt stamp.Time  `json:"scheduledAt"`
+	AttemptedAt *stamp.Time `json:"attemptedAt"`
+	FinalizedAt *stamp.Time `json:"finalizedAt"`
+	LastError   *string     `json:"lastError" doc:"The beginning of what the last failed attempt said."`
+	FailedAt    *stamp.Time `json:"failedAt"`
+}
+
+type jobInput struct {
+	ID int64 `path:"id" minimum:"1"`
+}
+
+type jobOutput struct {
+	Body struct {
+		Job jobBody `json:"job"`
+	}
+}
+
+func (a *Admin) jobRoutes() {
+	op := func(o route.Operation) route.Operation {
+		o.Tag, o.Scope, o.Status = "Jobs", scope.AdminOrgs, http.StatusOK
+		return o
+	}
+	notFound := []problem.Kind{problem.JobNotFound}
+	route.Typed(a.table, op(route.Operation{
+		ID: "listJobs", Method: http.MethodGet, Path: "/admin/v1/jobs", Summary: "List jobs",
+		Description: "What workers have to do and have done lately. Arguments are not shown; they hold ids alone.",
+	}), a.listJobs)
+	route.Typed(a.table, op(route.Operation{
+		ID: "retryJob", Method: http.MethodPost, Path: "/admin/v1/jobs/{id}/retry", Audit: "job.retry", Problems: notFound,
+		Summary: "Run a job again", Description: "At once, also one that has ended. A job that is running is left alone.",
+	}), a.retryJob)
+	route.Typed(a.table, op(route.Operation{
+		ID: "cancelJob", Method: http.MethodPost, Path: "/admin/v1/jobs/{id}/cancel", Audit: "job.cancel", Problems: notFound,
+		Summary: "Cancel a job", Description: "One that is running is told to stop. One that has ended stays as it is.",
+	}), a.cancelJob)
+}
+
+func (a *Admin) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutput, error) {
+	p := river.NewJobListParams().OrderBy(river.JobListOrderByID, river.SortOrderDesc).First(in.Limit)
+	if in.State != "" {
+		p = p.States(rivertype.JobState(in.State))
+	}
+	if in.Kind != "" {
+		p = p.Kinds(in.Kind)
+	}
+	if in.Queue != "" {
+		p = p.Queues(in.Queue)
+	}
+	if in.Cursor != "" {
+		cursor := &river.JobListCursor{}
+		if err := cursor.UnmarshalText([]byte(in.Cursor)); err != nil {
+			return nil, problem.InvalidRequest.New("The cursor is not one that this list gave out.").
+				At("query/cursor", "format", "must be the nextCursor of an earlier page")
+		}
+		p = p.After(cursor)
+	}
+	found, err := a.Jobs.JobList(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	out := &listJobsOutput{}
+	out.Body.Jobs = make([]jobBody, len(found.Jobs))
+	for i, j := range found.Jobs {
+		out.Body.Jobs[i] = viewJob(j)
+	}
+	if len(found.Jobs) == in.Limit && found.LastCursor != nil {
+		text, err := found.LastCursor.MarshalText()
+		if err != nil {
+			return nil, fmt.Errorf("encode a cursor of jobs: %w", err)
+		}
+		out.Body.NextCursor = some(string(text))
+	}
+	return out, nil
+}
+
+func (a *Admin) retryJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
+	return a.changeJob(ctx, in.ID, a.Jobs.JobRetryTx)
+}
+
+func (a *Admin) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
+	return a.changeJob(ctx, in.ID, a.Jobs.JobCancelTx)
+}
+
+func (a *Admin) changeJob(ctx context.Context, job int64, do func(context.Context, postgres.Tx, int64) (*rivertype.JobRow, error)) (*jobOutput, error) {
+	var after *rivertype.JobRow
+	err := a.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
+		if after, err = do(ctx, tx, job); err != nil {
+			if errors.Is(err, rivertype.ErrNotFound) {
+				return problem.JobNotFound.New("There is no job with this id.")
+			}
+			return fmt.Errorf("change job %d: %w", job, err)
+		}
+		return a.Audit.Record(ctx, tx, audit.Operators, route.By(ctx), "job/"+strconv.FormatInt(job, 10),
+			audit.Changes{"kind": {To: after.Kind}, "state": {To: string(after.State)}})
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &jobOutput{}
+	out.Body.Job = viewJob(after)
+	return out, nil
+}
+
+// shownError is how much of an error is shown, in bytes.
+const shownError = 300
+
+func viewJob(j *rivertype.JobRow) jobBody {
+	b := jobBody{
+		ID: j.ID, Kind: j.Kind, Queue: j.Queue, State: string(j.State), Attempt: j.Attempt, MaxAttempts: j.MaxAttempts, CreatedAt: stamp.Time(j.CreatedAt),
+		ScheduledAt: stamp.Time(j.ScheduledAt), AttemptedAt: (*stamp.Time)(j.AttemptedAt), FinalizedAt: (*stamp.Time)(j.FinalizedAt),
+	}
+	if n := len(j.Errors); n > 0 {
+		last := j.Errors[n-1]
+		b.LastError, b.FailedAt = some(last.Error[:min(len(last.Error), shownError)]), moment(last.At)
+	}
+	return b
+}

@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/vault/kms"
+	"github.com/stagedoor/stagedoor/internal/vault/seal"
+)
+
+// sealer knows how far the rotation of keys is; *seal.Sealer does.
+type sealer interface {
+	Status(ctx context.Context) (seal.Status, error)
+}
+
+type keyringOutput struct {
+	Body struct {
+		KMS      string       `json:"kms" enum:"up,down" doc:"Whether the key management service answers. While it does not, progress is not known."`
+		WrapsNow *wrapBody    `json:"wrapsNow" doc:"What wraps new keys; null if it is not known."`
+		Root     *wrapBody    `json:"root" doc:"What the root is wrapped by; null before the first key is made."`
+		OrgKeys  []orgKeyBody `json:"orgKeys" doc:"Keys of organisations by what wraps them."`
+		Orgs     int          `json:"orgs" doc:"Organisations that have data keys."`
+		DataKeys int          `json:"dataKeys"`
+		Renewed  int          `json:"renewed" doc:"Data keys of a second or later generation."`
+		Waiting  int          `json:"waiting" doc:"Keys that are still wrapped by an older one. The nodes wrap them again by themselves."`
+		Done     *int         `json:"percentDone" doc:"How much of a rotation is done; null while that is not known."`
+		Holders  int          `json:"holders" doc:"Accounts and attempts that have a data key."`
+		Shredded int          `json:"shredded" doc:"Those that had one not long ago."`
+	}
+}
+
+// wrapBody names a version of a key of the key management service; it is not the key.
+type wrapBody struct {
+	ID      string `json:"id"`
+	Version int    `json:"version"`
+}
+
+type orgKeyBody struct {
+	By      wrapBody `json:"by"`
+	Keys    int      `json:"keys"`
+	Current bool     `json:"current"`
+}
+
+func (a *Admin) keyringRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "getKeyring", Method: http.MethodGet, Path: "/admin/v1/keyring", Tag: "Keys", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		Summary: "Progress of key rotation", Description: "Counts of the keys that sessions are sealed with, by what wraps them. `stagedoord seal rotate` begins a rotation.",
+	}, a.getKeyring)
+}
+
+func (a *Admin) getKeyring(ctx context.Context, _ *struct{}) (*keyringOutput, error) {
+	s, err := a.Seal.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &keyringOutput{}
+	b := &out.Body
+	b.Orgs, b.DataKeys, b.Renewed, b.Holders, b.Shredded = s.Orgs, s.DataKeys, s.Renewed, s.Holders, s.Shredded
+	b.KMS, b.WrapsNow, b.Root, b.Waiting = "up", viewRef(s.Newest), viewRef(s.Root), s.Waiting
+	if s.KMSError != nil {
+		b.KMS, b.WrapsNow = "down", nil
+	}
+	all := s.DataKeys
+	b.OrgKeys = []orgKeyBody{}
+	for _, k := range s.OrgKeys {
+		current := s.KMSError == nil && k.By == s.Newest
+		b.OrgKeys = append(b.OrgKeys, orgKeyBody{*viewRef(k.By), k.Keys, current})
+		if all += k.Keys; !current {
+			b.Waiting += k.Keys
+		}
+	}
+	if s.KMSError == nil {
+		done := 100
+		if all > 0 {
+			done = (all - b.Waiting) * 100 / all
+		}
+		b.Done = &done
+	}
+	return out, nil
+}
+
+func viewRef(r kms.Ref) *wrapBody {
+	if r == (kms.Ref{}) {
+		return nil
+	}
+	return &wrapBody{r.ID, int(r.Version)}
+}

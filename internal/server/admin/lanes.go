@@ -1,0 +1,174 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+)
+
+type lanesInput struct {
+	State  string `query:"state" enum:"lagging,backoff,draining,paused,disabled" doc:"Left out, all that do not simply keep up."`
+	Org    string `query:"org" maxLength:"64" doc:"Only this organisation's."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
+	Cursor string `query:"cursor" maxLength:"128" doc:"nextCursor of the page before."`
+}
+
+type lanesOutput struct {
+	Body struct {
+		Lanes      []laneBody     `json:"lanes"`
+		Counts     map[string]int `json:"counts" doc:"Webhooks by the state of their lane; live ones keep up and are not listed."`
+		NextCursor *string        `json:"nextCursor"`
+	}
+}
+
+type laneBody struct {
+	Org           orgRef      `json:"org"`
+	AccountID     string      `json:"accountId"`
+	Host          string      `json:"host" doc:"Where it delivers. The rest of the address may hold a secret and is not shown."`
+	State         string      `json:"state"`
+	Reason        *string     `json:"reason" doc:"Why it is disabled (gone, failing) or paused (operator; null if its owner did)."`
+	FailingSince  *stamp.Time `json:"failingSince"`
+	FailCount     int         `json:"failCount"`
+	NextAttemptAt *stamp.Time `json:"nextAttemptAt"`
+	LastStatus    int         `json:"lastStatus" doc:"0 if there was no answer."`
+	LastError     *string     `json:"lastError" doc:"Why there was none."`
+	Backlog       int64       `json:"backlog" doc:"How many events wait at most."`
+}
+
+type bulkInput struct {
+	Body struct {
+		State    string   `json:"state,omitempty" enum:"lagging,backoff,draining,paused,disabled" doc:"Left out, every state that it makes sense in."`
+		Org      string   `json:"orgId,omitempty" maxLength:"64" doc:"Only this organisation's."`
+		Accounts []string `json:"accountIds,omitempty" minItems:"1" maxItems:"100" doc:"Only those of these accounts."`
+		Limit    int      `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+	}
+}
+
+type bulkOutput struct {
+	Body struct {
+		Changed int  `json:"changed" doc:"How many lanes were changed."`
+		Orgs    int  `json:"orgs" doc:"Of how many organisations. Each finds it in its audit log."`
+		More    bool `json:"more" doc:"Whether there are others. Repeat the request for them."`
+	}
+}
+
+func (a *Admin) laneRoutes() {
+	op := func(o route.Operation) route.Operation {
+		o.Tag, o.Scope, o.Status = "Webhooks", scope.AdminOrgs, http.StatusOK
+		return o
+	}
+	route.Typed(a.table, op(route.Operation{
+		ID: "listLanes", Method: http.MethodGet, Path: "/admin/v1/webhooks/lanes", Problems: []problem.Kind{problem.InvalidRequest},
+		Summary: "List webhook lanes", Description: "Webhooks that do not simply keep up, in the order of organisations and accounts. What is delivered is not shown.",
+	}), a.listLanes)
+	for _, one := range []struct {
+		do                          bulk.Action
+		id, summary, about, example string
+	}{
+		{bulk.Retry, "retryLanes", "Retry many webhooks", "Tries endpoints at once that fail or are disabled.", "backoff"},
+		{bulk.Pause, "pauseLanes", "Pause many webhooks", "Stops lanes that do not keep up. Their events gather meanwhile.", "lagging"},
+		{bulk.Resume, "resumeLanes", "Resume many webhooks", "Lets lanes go on that an operator has paused. What its owner has paused stays so.", "paused"},
+	} {
+		route.Typed(a.table, op(route.Operation{
+			ID: one.id, Method: http.MethodPost, Path: "/admin/v1/webhooks/lanes/" + string(one.do), Audit: "webhook." + string(one.do), Timeout: time.Minute,
+			Summary: one.summary, Description: one.about + " Each organisation finds in its audit log which of its webhooks it was. Doing it twice changes nothing more.",
+			Example: map[string]any{"state": one.example, "limit": 100},
+		}), func(ctx context.Context, in *bulkInput) (*bulkOutput, error) { return a.operateLanes(ctx, one.do, in) })
+	}
+}
+
+func (a *Admin) listLanes(ctx context.Context, in *lanesInput) (*lanesOutput, error) {
+	f := bulk.Choice{State: lane.State(in.State)}
+	var err error
+	if f.Org, err = optional[id.Org](in.Org, "query/org"); err != nil {
+		return nil, err
+	}
+	org, account, _ := strings.Cut(in.Cursor, ".")
+	if f.AfterOrg, err = optional[id.Org](org, "query/cursor"); err != nil {
+		return nil, err
+	}
+	if f.AfterAccount, err = optional[id.Account](account, "query/cursor"); err != nil {
+		return nil, err
+	}
+	list, err := a.Lanes.List(ctx, f, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := a.Lanes.Count(ctx, f.Org)
+	if err != nil {
+		return nil, err
+	}
+	out := &lanesOutput{}
+	out.Body.Counts = viewCounts(counts)
+	if len(list) > in.Limit {
+		list = list[:in.Limit]
+		last := list[in.Limit-1]
+		out.Body.NextCursor = some(string(last.Org) + "." + string(last.Account))
+	}
+	names, err := a.names(ctx, len(list), func(i int) id.Org { return list[i].Org })
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Lanes = make([]laneBody, len(list))
+	for i, l := range list {
+		out.Body.Lanes[i] = laneBody{
+			Org: orgRef{string(l.Org), names[l.Org]}, AccountID: string(l.Account), Host: l.Host, State: string(l.State), Reason: some(l.Reason),
+			FailingSince: moment(l.FailingSince), FailCount: l.FailCount, NextAttemptAt: moment(l.NextAt), LastStatus: l.LastStatus,
+			LastError: some(l.LastError), Backlog: l.Backlog,
+		}
+		if l.State == lane.Paused && l.Reason != lane.ReasonOperator {
+			out.Body.Lanes[i].Reason = nil
+		}
+	}
+	return out, nil
+}
+
+func viewCounts(counts map[lane.State]int) map[string]int {
+	all := map[string]int{}
+	for _, s := range []lane.State{lane.Live, lane.Lagging, lane.Backoff, lane.Draining, lane.Paused, lane.Disabled} {
+		all[string(s)] = counts[s]
+	}
+	return all
+}
+
+func (a *Admin) operateLanes(ctx context.Context, do bulk.Action, in *bulkInput) (*bulkOutput, error) {
+	o := bulk.Order{Do: do, State: lane.State(in.Body.State), Most: in.Body.Limit}
+	bad := problem.ValidationFailed.New("The order has values that are not allowed.")
+	if states := o.Do.States(); o.State != "" && !slices.Contains(states, o.State) {
+		bad.At("/state", "enum", "cannot be done in this state; it can in "+strings.Join(id.Texts(states), ", "))
+	}
+	var err error
+	if in.Body.Org != "" {
+		if o.Org, err = id.Parse[id.Org](in.Body.Org); err != nil {
+			bad.At("/orgId", "format", "must be an organisation's id")
+		}
+	}
+	for _, text := range in.Body.Accounts {
+		one, err := id.Parse[id.Account](text)
+		if err != nil {
+			bad.At("/accountIds", "format", "must be accounts' ids")
+			break
+		}
+		o.Accounts = append(o.Accounts, one)
+	}
+	if len(bad.Fields) > 0 {
+		return nil, bad
+	}
+	done, err := a.Lanes.Operate(ctx, route.By(ctx), o)
+	if err != nil {
+		return nil, err
+	}
+	out := &bulkOutput{}
+	out.Body.Changed, out.Body.Orgs, out.Body.More = done.Changed, done.Orgs, done.More
+	return out, nil
+}

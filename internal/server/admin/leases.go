@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/engine/lease"
+	"github.com/stagedoor/stagedoor/internal/events/listen"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+)
+
+type leasesOutput struct {
+	Body struct {
+		Work []workBody `json:"work"`
+	}
+}
+
+type workBody struct {
+	Kind  string       `json:"kind" doc:"listen: accounts' live connections. ingest: events into the store, and webhooks."`
+	Slots []slotBody   `json:"slots"`
+	Free  int          `json:"free" doc:"Slots that nobody has. They should be taken within seconds."`
+	Nodes []holderBody `json:"nodes"`
+}
+
+type slotBody struct {
+	Slot      int            `json:"slot"`
+	Node      *string        `json:"node" doc:"The id of the node that has it."`
+	Epoch     int64          `json:"epoch" doc:"How often it has changed hands."`
+	Listeners map[string]int `json:"listeners,omitempty" doc:"Of a slot of listeners: its accounts, by the state of their live connection."`
+}
+
+type holderBody struct {
+	ID      string     `json:"id"`
+	Name    string     `json:"name" doc:"Empty for one that is not alive."`
+	Slots   int        `json:"slots"`
+	Until   stamp.Time `json:"until" doc:"How long it holds its slots unless it renews them."`
+	Live    bool       `json:"live"`
+	Leaving bool       `json:"leaving" doc:"It is stopping, and gives its slots up."`
+}
+
+func (a *Admin) leaseRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "listLeases", Method: http.MethodGet, Path: "/admin/v1/leases", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
+		Summary: "List leases", Description: "Which node does which share of the work.",
+	}, a.listLeases)
+}
+
+func (a *Admin) listLeases(ctx context.Context, _ *struct{}) (*leasesOutput, error) {
+	work, err := lease.Overview(ctx, a.DB)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := a.Accounts.ListenersByShard(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := a.Fleet.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, n := range nodes {
+		names[n.ID] = n.Name
+	}
+	out := &leasesOutput{}
+	out.Body.Work = []workBody{}
+	for _, w := range work {
+		b := workBody{Kind: w.Kind, Slots: make([]slotBody, len(w.Slots)), Nodes: []holderBody{}}
+		has := map[string]int{}
+		for i, s := range w.Slots {
+			b.Slots[i] = slotBody{Slot: s.Slot, Node: some(s.Node), Epoch: s.Epoch}
+			if has[s.Node]++; s.Node == "" {
+				b.Free++
+			}
+			if w.Kind == listen.Kind {
+				counts := map[string]int{}
+				for state, n := range shards[s.Slot] {
+					counts[string(state)] = n
+				}
+				b.Slots[i].Listeners = counts
+			}
+		}
+		for _, n := range w.Nodes {
+			b.Nodes = append(b.Nodes, holderBody{n.Node, names[n.Node], has[n.Node], stamp.Time(n.Until), n.Live, n.Leaving})
+		}
+		out.Body.Work = append(out.Body.Work, b)
+	}
+	return out, nil
+}

@@ -1,0 +1,359 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+)
+
+type orgBody struct {
+	ID              string         `json:"id"`
+	Name            string         `json:"name"`
+	Plan            string         `json:"plan"`
+	Environment     string         `json:"environment"`
+	ContactEmail    string         `json:"contactEmail"`
+	Limits          map[string]int `json:"limits" doc:"What differs from the plan."`
+	Suspended       bool           `json:"suspended"`
+	SuspendedAt     *stamp.Time    `json:"suspendedAt,omitempty"`
+	SuspendedReason string         `json:"suspendedReason,omitempty"`
+	CreatedAt       stamp.Time     `json:"createdAt"`
+	UpdatedAt       stamp.Time     `json:"updatedAt"`
+}
+
+type keyBody struct {
+	Key       string     `json:"key" doc:"The key itself. It is shown only here." sensitive:"true"`
+	ID        string     `json:"id"`
+	Label     string     `json:"label"`
+	Scopes    []string   `json:"scopes"`
+	Methods   []string   `json:"methods,omitempty" doc:"Patterns of the SDK methods that the key may call. Left out, all of them."`
+	CreatedAt stamp.Time `json:"createdAt"`
+}
+
+type createOrgInput struct {
+	Body struct {
+		Name         string         `json:"name" minLength:"1" maxLength:"120"`
+		Plan         string         `json:"plan" doc:"sandbox, starter, growth or scale."`
+		Environment  string         `json:"environment" enum:"sandbox,live"`
+		ContactEmail string         `json:"contactEmail" maxLength:"254"`
+		Limits       map[string]int `json:"limits,omitempty" doc:"What differs from the plan; -1 means unlimited."`
+	}
+}
+
+type createOrgOutput struct {
+	Body struct {
+		Org orgBody `json:"org"`
+		Key keyBody `json:"key"`
+	}
+}
+
+type orgInput struct {
+	ID string `path:"id" maxLength:"64"`
+}
+
+type orgOutput struct {
+	Body struct {
+		Org orgBody `json:"org"`
+	}
+}
+
+type listOrgsInput struct {
+	Text        string `query:"q" maxLength:"120" doc:"An id, or a part of the name or of the contact address."`
+	Plan        string `query:"plan" maxLength:"32"`
+	Environment string `query:"environment" enum:"sandbox,live"`
+	Suspended   string `query:"suspended" enum:"true,false"`
+	Limit       int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
+	Cursor      string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+}
+
+type getOrgOutput struct {
+	Body struct {
+		Org      orgBody        `json:"org"`
+		Limits   []limitBody    `json:"effectiveLimits" doc:"What holds for the organisation: its plan with what differs from it."`
+		Month    monthBody      `json:"month" doc:"Calls of this calendar month (UTC)."`
+		Accounts map[string]int `json:"accounts" doc:"Connected accounts by state."`
+		Webhooks map[string]int `json:"webhooks" doc:"Webhooks by the state of their lane."`
+	}
+}
+
+type limitBody struct {
+	Name       string `json:"name"`
+	Value      int    `json:"value" doc:"-1 for no limit."`
+	Overridden bool   `json:"overridden"`
+}
+
+type monthBody struct {
+	Used  int64 `json:"used"`
+	Limit int   `json:"limit" doc:"-1 for no limit."`
+}
+
+type listOrgsOutput struct {
+	Body struct {
+		Orgs       []orgBody `json:"orgs"`
+		NextCursor *string   `json:"nextCursor"`
+	}
+}
+
+type updateOrgInput struct {
+	ID   string `path:"id" maxLength:"64"`
+	Body struct {
+		Name            *string         `json:"name,omitempty" minLength:"1" maxLength:"120"`
+		ContactEmail    *string         `json:"contactEmail,omitempty" maxLength:"254"`
+		Plan            *string         `json:"plan,omitempty"`
+		Limits          *map[string]int `json:"limits,omitempty" doc:"Replaces all overrides."`
+		Suspended       *bool           `json:"suspended,omitempty"`
+		SuspendedReason *string         `json:"suspendedReason,omitempty" maxLength:"500"`
+	}
+}
+
+type issueKeyInput struct {
+	ID   string `path:"id" maxLength:"64"`
+	Body struct {
+		Label   string   `json:"label" minLength:"1" maxLength:"120"`
+		Scopes  []string `json:"scopes,omitempty" maxItems:"64"`
+		Methods []string `json:"methods,omitempty" maxItems:"64" doc:"What the key may call: resource.method, resource.*, * or sensitive; with ! in front, what it may not. Denying wins. Left out, everything."`
+	}
+}
+
+type keyOutput struct{ Body keyBody }
+
+type verifyOutput struct {
+	Body struct {
+		Entries int64 `json:"entries"`
+		Intact  bool  `json:"intact"`
+	}
+}
+
+func (a *Admin) orgRoutes() {
+	op := func(o route.Operation) route.Operation {
+		o.Tag, o.Scope = "Organisations", scope.AdminOrgs
+		return o
+	}
+	notFound := []problem.Kind{problem.OrgNotFound}
+	route.Typed(a.table, op(route.Operation{
+		ID: "createOrg", Method: http.MethodPost, Path: "/admin/v1/orgs", Status: http.StatusCreated, Audit: "org.create",
+		Summary: "Create an organisation", Description: "Makes the organisation and its first key, which is shown once.",
+		Example: map[string]any{"name": "Acme", "plan": "starter", "environment": "sandbox", "contactEmail": "ops@example.com"},
+	}), a.createOrg)
+	route.Typed(a.table, op(route.Operation{
+		ID: "listOrgs", Method: http.MethodGet, Path: "/admin/v1/orgs", Status: http.StatusOK, Summary: "List organisations",
+	}), a.listOrgs)
+	route.Typed(a.table, op(route.Operation{
+		ID: "getOrg", Method: http.MethodGet, Path: "/admin/v1/orgs/{id}", Status: http.StatusOK, Problems: notFound,
+		Summary: "Read an organisation", Description: "With the limits that hold for it, its month, and how its accounts and webhooks stand.",
+	}), a.getOrg)
+	route.Typed(a.table, op(route.Operation{
+		ID: "updateOrg", Method: http.MethodPatch, Path: "/admin/v1/orgs/{id}", Status: http.StatusOK, Audit: "org.update", Problems: notFound,
+		Summary: "Change an organisation", Description: "Plan, overrides of limits, suspension. It takes effect with the next call on every node.",
+		Example: map[string]any{"limits": map[string]int{"callsPerMinute": 1200}},
+	}), a.updateOrg)
+	route.Typed(a.table, op(route.Operation{
+		ID: "issueKey", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/keys", Status: http.StatusCreated, Audit: "key.mint",
+		Problems: []problem.Kind{problem.OrgNotFound, problem.PlanRequired, problem.ScopeEscalation},
+		Summary:  "Issue a key", Description: "For an organisation that has lost its last one.",
+		Example: map[string]any{"label": "recovery"},
+	}), a.issueKey)
+	route.Typed(a.table, op(route.Operation{
+		ID: "verifyAudit", Method: http.MethodGet, Path: "/admin/v1/orgs/{id}/audit/verification", Status: http.StatusOK, Problems: notFound,
+		Summary: "Verify the audit log", Description: "Walks the organisation's chain of entries and says whether one is missing or altered.",
+	}), a.verifyAudit)
+}
+
+func (a *Admin) createOrg(ctx context.Context, in *createOrgInput) (*createOrgOutput, error) {
+	var (
+		o     org.Org
+		key   apikey.Key
+		plain secret.String
+	)
+	by := route.By(ctx)
+	err := a.DB.Tx(ctx, func(tx postgres.Tx) error {
+		var err error
+		o, err = a.Orgs.Create(ctx, tx, by, org.Draft{
+			Name: in.Body.Name, Plan: org.Plan(in.Body.Plan), Environment: org.Environment(in.Body.Environment),
+			ContactEmail: in.Body.ContactEmail, Override: in.Body.Limits,
+		})
+		if err != nil {
+			return err
+		}
+		mint := by
+		mint.Action = "key.mint"
+		key, plain, err = a.Keys.Issue(ctx, tx, o, mint, apikey.Draft{Label: "First key"})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &createOrgOutput{}
+	out.Body.Org, out.Body.Key = viewOrg(o), viewKey(key, plain)
+	return out, nil
+}
+
+func (a *Admin) listOrgs(ctx context.Context, in *listOrgsInput) (*listOrgsOutput, error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := org.Search{Text: in.Text, Plan: org.Plan(in.Plan), Environment: org.Environment(in.Environment), After: after}
+	if in.Suspended != "" {
+		suspended := in.Suspended == "true"
+		f.Suspended = &suspended
+	}
+	// One more than asked for tells whether there is another page.
+	orgs, err := a.Orgs.Search(ctx, f, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	out := &listOrgsOutput{}
+	if len(orgs) > in.Limit {
+		orgs = orgs[:in.Limit]
+		next := string(orgs[in.Limit-1].ID)
+		out.Body.NextCursor = &next
+	}
+	out.Body.Orgs = make([]orgBody, len(orgs))
+	for i, o := range orgs {
+		out.Body.Orgs[i] = viewOrg(o)
+	}
+	return out, nil
+}
+
+func parseCursor(text string) (id.Org, error) {
+	if text == "" {
+		return "", nil
+	}
+	after, err := id.Parse[id.Org](text)
+	if err != nil {
+		return "", problem.InvalidRequest.New("The cursor is not one that this list gave out.").
+			At("query/cursor", "format", "must be the nextCursor of an earlier page")
+	}
+	return after, nil
+}
+
+// parseOrg reads an id; one that no org can have belongs to none.
+func parseOrg(text string) (id.Org, error) {
+	o, err := id.Parse[id.Org](text)
+	if err != nil {
+		return "", problem.OrgNotFound.New("There is no organisation with this id.")
+	}
+	return o, nil
+}
+
+func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*getOrgOutput, error) {
+	owner, err := parseOrg(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.Orgs.Get(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	out := &getOrgOutput{}
+	out.Body.Org = viewOrg(o)
+	for _, l := range o.ListLimits() {
+		out.Body.Limits = append(out.Body.Limits, limitBody(l))
+	}
+	now := a.Now()
+	month, err := a.Limits.Admit(ctx, limit.Call{Org: o.ID, Quota: limit.Free, Epoch: o.Epoch, Limits: &o.Limits, Started: now, ReadAt: now})
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Month = monthBody{month.MonthUsed, o.Limits.CallsPerMonth}
+	accounts, err := a.Accounts.CountByState(ctx, o.ID)
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Accounts = map[string]int{}
+	for state, n := range accounts {
+		out.Body.Accounts[string(state)] = n
+	}
+	lanes, err := a.Lanes.Count(ctx, o.ID)
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Webhooks = viewCounts(lanes)
+	return out, nil
+}
+
+func (a *Admin) updateOrg(ctx context.Context, in *updateOrgInput) (*orgOutput, error) {
+	c := org.Change{
+		Name: in.Body.Name, ContactEmail: in.Body.ContactEmail, Plan: (*org.Plan)(in.Body.Plan),
+		Override: (*org.Override)(in.Body.Limits), Suspended: in.Body.Suspended, SuspendedReason: in.Body.SuspendedReason,
+	}
+	owner, err := parseOrg(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.Orgs.Update(ctx, owner, route.By(ctx), c)
+	if err != nil {
+		return nil, err
+	}
+	out := &orgOutput{}
+	out.Body.Org = viewOrg(o)
+	return out, nil
+}
+
+func (a *Admin) issueKey(ctx context.Context, in *issueKeyInput) (*keyOutput, error) {
+	var (
+		key   apikey.Key
+		plain secret.String
+	)
+	owner, err := parseOrg(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	err = a.DB.Tx(ctx, func(tx postgres.Tx) error {
+		o, err := a.Orgs.Lock(ctx, tx, owner)
+		if err != nil {
+			return err
+		}
+		key, plain, err = a.Keys.Issue(ctx, tx, o, route.By(ctx), apikey.Draft{Label: in.Body.Label, Scopes: in.Body.Scopes, Methods: in.Body.Methods})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &keyOutput{viewKey(key, plain)}, nil
+}
+
+func (a *Admin) verifyAudit(ctx context.Context, in *orgInput) (*verifyOutput, error) {
+	owner, err := parseOrg(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.Orgs.Get(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	out := &verifyOutput{}
+	out.Body.Entries, err = a.Audit.Verify(ctx, o.ID)
+	if audit.IsBroken(err) {
+		return out, nil
+	}
+	out.Body.Intact = true
+	return out, err
+}
+
+func viewOrg(o org.Org) orgBody {
+	limits := o.Override
+	if limits == nil {
+		limits = org.Override{}
+	}
+	return orgBody{
+		string(o.ID), o.Name, string(o.Plan), string(o.Environment), o.ContactEmail, limits,
+		o.SuspendedAt != nil, (*stamp.Time)(o.SuspendedAt), o.SuspendedReason, stamp.Time(o.CreatedAt), stamp.Time(o.UpdatedAt),
+	}
+}
+
+func viewKey(k apikey.Key, plain secret.String) keyBody {
+	methods, _ := k.Allow.Lists() // an operator's key inherits none
+	return keyBody{plain.Reveal(), string(k.ID), k.Label, k.Scopes.Names(), methods, stamp.Time(k.CreatedAt)}
+}

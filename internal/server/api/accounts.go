@@ -1,0 +1,211 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+)
+
+type accountInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The account's id."`
+}
+
+type accountOutput struct {
+	Body struct {
+		Account account.View `json:"account"`
+	}
+}
+
+type patchAccountInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
+	Body struct {
+		Label    *string            `json:"label,omitempty" maxLength:"120" doc:"A name for the account, for yourselves."`
+		Region   *string            `json:"proxyCountry,omitempty" enum:"us,uk" doc:"The region by which all of the account's traffic leaves from now on. The session is probed through it at once."`
+		Metadata *map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Names and values of your own; they replace all there were."`
+		Remember *bool              `json:"rememberCredentials,omitempty" doc:"False destroys the credentials that are kept. True is not possible here: connect the account again and give them."`
+	}
+}
+
+type deletedOutput struct {
+	Body struct {
+		ID      string `json:"id"`
+		Deleted bool   `json:"deleted"`
+	}
+}
+
+type accountMeOutput struct {
+	Body struct {
+		Me json.RawMessage `json:"me" doc:"The creator as the platform sees them: the type Me of GET /v1/sdk/methods."`
+	}
+}
+
+type receiptOutput struct {
+	Body struct {
+		Receipt json.RawMessage `json:"receipt" doc:"The signed receipt: what was destroyed and when, the id of the signing key, and an Ed25519 signature."`
+	}
+}
+
+const (
+	tagAccounts = "Accounts"
+	// platformTimeout is for what waits for the platform, which may be asked twice.
+	platformTimeout = 40 * time.Second
+)
+
+func (a *API) accountRoutes() {
+	notFound := []problem.Kind{problem.AccountNotFound}
+	route.Typed(a.table, route.Operation{
+		ID: "getAccount", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: notFound,
+		Summary: "Get an account", Description: "Where the account stands: `state` and `stateReason` say what is the matter, `userAction` what a person must do about it. It does not ask the platform.",
+	}, a.getAccount)
+	route.Typed(a.table, route.Operation{
+		ID: "updateAccount", Method: http.MethodPatch, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.update", Problems: notFound,
+		Summary: "Update an account", Description: "Changes the label, the region, the metadata, or forgets the credentials; what is left out stays. " +
+			"After a change of region the platform may want the creator to sign in again; the state tells.",
+		Example: map[string]any{"label": "Luna, main account", "metadata": map[string]string{"team": "west"}},
+	}, a.updateAccount)
+	route.Typed(a.table, route.Operation{
+		ID: "disconnectAccount", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: limit.Safety, Account: "id", Audit: "account.disconnect", Problems: notFound,
+		Summary: "Disconnect an account", Description: "Ends the session on the platform if that can be done, cancels open attempts, and destroys the account's data key, so that nothing " +
+			"that was sealed with it can ever be read again. When this has answered, no call with the account can start, on any server. What its events and deliveries said is deleted as well. The proof is at `GET /v1/accounts/{id}/purge-receipt`.",
+	}, a.disconnectAccount)
+	route.Typed(a.table, route.Operation{
+		ID: "getAccountMe", Method: http.MethodGet, Path: "/v1/accounts/{id}/me", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout,
+		Scope: scope.AccountsRead, Quota: limit.Read, Account: "id",
+		Problems: append([]problem.Kind{
+			problem.AccountDisconnected, problem.AccountPaused, problem.UpstreamAccountRestricted, problem.AccountReauthenticating, problem.EgressUnavailable,
+			problem.UpstreamRateLimited, problem.UpstreamUnavailable, problem.UpstreamTimeout, problem.UpstreamError, problem.UpstreamInvalidResponse, problem.UpstreamChanged,
+		}, notFound...),
+		Summary: "The creator's own profile", Description: "Asks the platform, through the account's region, so it proves that the session works. It counts as a read of the account. " +
+			"410 means that the session is gone and a person must connect the account again, at `reconnect.url`.",
+	}, a.getAccountMe)
+	route.Typed(a.table, route.Operation{
+		ID: "pauseAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/pause", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: limit.Safety, Account: "id", Audit: "account.pause", Problems: notFound,
+		Summary: "Pause an account", Description: "Calls are refused with `account-paused`, and nothing is sent to the platform, until it is resumed. The session is kept. Pausing again changes nothing.",
+	}, a.pauseAccount)
+	route.Typed(a.table, route.Operation{
+		ID: "resumeAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.resume", Problems: notFound,
+		Summary: "Resume an account", Description: "The account becomes `connecting`, or `reconnect_required` if its session died meanwhile. Resuming one that is not paused changes nothing.",
+	}, a.resumeAccount)
+	route.Typed(a.table, route.Operation{
+		ID: "getPurgeReceipt", Method: http.MethodGet, Path: "/v1/accounts/{id}/purge-receipt", Tag: tagAccounts, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: notFound,
+		Summary: "Proof that an account was destroyed", Description: "The signed receipt of a disconnected account. It can be checked without us, with the service's public receipt key. " +
+			"Of an account that is still connected, or whose destruction is not finished yet, there is none: 404.",
+	}, a.getPurgeReceipt)
+}
+
+func parseAccount(text string) (id.Account, error) {
+	at, err := id.Parse[id.Account](text)
+	if err != nil {
+		return "", accountNotFound()
+	}
+	return at, nil
+}
+
+// accountNotFound is the same for what never was, what is another org's, and what is no id.
+func accountNotFound() error {
+	return problem.AccountNotFound.New("The organisation has no account with this id.")
+}
+
+func viewAccount(one account.Account, err error) (*accountOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := &accountOutput{}
+	out.Body.Account = one.View()
+	return out, nil
+}
+
+func (a *API) getAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return viewAccount(a.Accounts.Get(ctx, route.Caller(ctx).Org.ID, at))
+}
+
+func (a *API) updateAccount(ctx context.Context, in *patchAccountInput) (*accountOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	change := account.Change{Label: in.Body.Label, Region: in.Body.Region, Metadata: in.Body.Metadata}
+	if in.Body.Remember != nil {
+		if *in.Body.Remember {
+			return nil, problem.ValidationFailed.New("Credentials cannot be remembered without giving them.").
+				At("/rememberCredentials", "enum", "must be false; connect the account again with remember_credentials to keep them")
+		}
+		change.ForgetCredentials = true
+	}
+	return viewAccount(a.Accounts.Update(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, change))
+}
+
+func (a *API) disconnectAccount(ctx context.Context, in *accountInput) (*deletedOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Accounts.Disconnect(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at); err != nil {
+		return nil, err
+	}
+	out := &deletedOutput{}
+	out.Body.ID, out.Body.Deleted = in.ID, true
+	return out, nil
+}
+
+func (a *API) getAccountMe(ctx context.Context, in *accountInput) (*accountMeOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	me, err := a.Health.Profile(ctx, route.Caller(ctx).Org.ID, at)
+	if err != nil {
+		return nil, err
+	}
+	out := &accountMeOutput{}
+	out.Body.Me = me
+	return out, nil
+}
+
+func (a *API) pauseAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return viewAccount(a.Accounts.Pause(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, account.ReasonPausedByCaller))
+}
+
+func (a *API) resumeAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return viewAccount(a.Accounts.Resume(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at))
+}
+
+func (a *API) getPurgeReceipt(ctx context.Context, in *accountInput) (*receiptOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := a.Accounts.Receipt(ctx, route.Caller(ctx).Org.ID, at)
+	if err != nil {
+		return nil, err
+	}
+	out := &receiptOutput{}
+	out.Body.Receipt = receipt
+	return out, nil
+}

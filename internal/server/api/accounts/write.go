@@ -1,0 +1,193 @@
+package accounts
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
+	"github.com/stagedoor/stagedoor/internal/tenant/usage"
+)
+
+// atOnce is of how many accounts more is looked up with one query.
+const atOnce = 200
+
+// form is how a list is written.
+type form interface {
+	add(one *Listed) error
+	end(next *string, counts map[string]int) error
+}
+
+// pages gathers accounts as they come, adds what is asked for, and writes them.
+type pages struct {
+	*accounts
+	org    id.Org
+	out    form
+	most   int
+	order  account.Order
+	calls  bool
+	counts map[account.State]int
+
+	waiting []account.Account
+	count   int
+	last    account.Mark
+	more    bool
+}
+
+func (p *pages) add(ctx context.Context, one account.Account) error {
+	if p.most > 0 && p.count == p.most {
+		p.more = true
+		return nil
+	}
+	p.count++
+	p.last = one.Mark()
+	if p.waiting = append(p.waiting, one); len(p.waiting) < atOnce {
+		return nil
+	}
+	return p.flush(ctx)
+}
+
+// flush writes what has gathered.
+func (p *pages) flush(ctx context.Context) error {
+	if len(p.waiting) == 0 {
+		return nil
+	}
+	ids := make([]id.Account, len(p.waiting))
+	for i := range p.waiting {
+		ids[i] = p.waiting[i].ID
+	}
+	states, err := p.Webhooks.States(ctx, p.org, ids)
+	if err != nil {
+		return err
+	}
+	var hours map[id.Account][]int64
+	if p.calls {
+		if hours, err = p.Usage.Activity(ctx, p.org, ids); err != nil {
+			return err
+		}
+	}
+	for i := range p.waiting {
+		one := Listed{View: p.waiting[i].View()}
+		if state, ok := states[p.waiting[i].ID]; ok {
+			one.Webhook = &accountWebhook{state}
+		}
+		if p.calls {
+			one.count(hours[p.waiting[i].ID])
+		}
+		if err := p.out.add(&one); err != nil {
+			return err
+		}
+	}
+	p.waiting = p.waiting[:0]
+	return nil
+}
+
+func (l *Listed) count(hours []int64) {
+	var sum int64
+	for _, n := range hours {
+		sum += n
+	}
+	if hours == nil {
+		hours = make([]int64, usage.ActivityHours)
+	}
+	l.Calls24h, l.Activity = &sum, hours
+}
+
+func (p *pages) end(ctx context.Context) error {
+	if err := p.flush(ctx); err != nil {
+		return err
+	}
+	var next *string
+	if p.more {
+		text := cursor(p.last, p.order)
+		next = &text
+	}
+	var counts map[string]int
+	if p.counts != nil {
+		counts = map[string]int{"total": 0, needAttention: 0}
+		for state, n := range p.counts {
+			counts[string(state)] = n
+			counts["total"] += n
+			if slices.Contains(account.NeedAttention(), state) {
+				counts[needAttention] += n
+			}
+		}
+	}
+	return p.out.end(next, counts)
+}
+
+// document writes a list as JSON. Nothing is sent before its buffer is full, so that a failure before that is an ordinary problem.
+type document struct {
+	w       http.ResponseWriter
+	buffer  *bufio.Writer
+	encoder *json.Encoder
+	begun   bool
+}
+
+const listBuffer = 32 << 10
+
+func newDocument(w http.ResponseWriter) *document {
+	d := &document{w: w, buffer: bufio.NewWriterSize(w, listBuffer)}
+	d.encoder = json.NewEncoder(d.buffer)
+	d.encoder.SetEscapeHTML(false)
+	return d
+}
+
+func (d *document) add(one *Listed) error {
+	lead := ","
+	if !d.begun {
+		d.begun = true
+		d.w.Header().Set("Content-Type", "application/json")
+		lead = `{"accounts":[`
+	}
+	if _, err := d.buffer.WriteString(lead); err != nil {
+		return err
+	}
+	return d.encoder.Encode(one)
+}
+
+func (d *document) end(next *string, counts map[string]int) error {
+	tail := struct {
+		NextCursor *string        `json:"nextCursor"`
+		Counts     map[string]int `json:"counts,omitempty"`
+	}{next, counts}
+	text, err := json.Marshal(tail)
+	if err != nil {
+		return err
+	}
+	lead := "],"
+	if !d.begun {
+		d.w.Header().Set("Content-Type", "application/json")
+		lead = `{"accounts":[],`
+	}
+	// What cannot be written has nobody to read it.
+	_, _ = d.buffer.WriteString(lead + strings.TrimPrefix(string(text), "{") + "\n")
+	_ = d.buffer.Flush()
+	return nil
+}
+
+// table writes a list as a sheet.
+type table struct{ *sheet.Writer }
+
+func newSheet(w http.ResponseWriter) table {
+	return table{sheet.New(w, "accounts", "id", "label", "state", "stateReason", "stateChangedAt", "username", "displayName", "ofUserId", "proxyCountry", "referenceId",
+		"webhook", "calls24h", "rememberCredentials", "createdAt", "lastSeenAt", "sessionExpiresAt")}
+}
+
+func (t table) add(one *Listed) error {
+	webhook := "none"
+	if one.Webhook != nil {
+		webhook = one.Webhook.State
+	}
+	return t.Row(one.ID, one.Label, one.State, sheet.Text(one.StateReason), sheet.Time(&one.StateChangedAt), one.Username, one.DisplayName, one.OfUserID,
+		one.ProxyCountry, sheet.Text(one.ReferenceID), webhook, strconv.FormatInt(*one.Calls24h, 10), strconv.FormatBool(one.RememberCredentials),
+		sheet.Time(&one.CreatedAt), sheet.Time(one.LastSeenAt), sheet.Time(one.SessionExpiresAt))
+}
+
+func (t table) end(*string, map[string]int) error { return t.End() }

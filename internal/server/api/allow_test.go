@@ -1,0 +1,141 @@
+package api_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+)
+
+// mintWith mints a key with limits.
+func mintWith(t *testing.T, n *testnode.Node, key string, limits map[string]any) string {
+	t.Helper()
+	body := map[string]any{"label": "limited"}
+	for name, value := range limits {
+		body[name] = value
+	}
+	r := n.Call(t, http.MethodPost, "/v1/me/keys", key, body)
+	minted, _ := r.JSON()["key"].(string)
+	if minted == "" {
+		t.Fatalf("mint: %d %s", r.Status, r.Body)
+	}
+	return minted
+}
+
+var (
+	parameter  = regexp.MustCompile(`\{[^}]+\}`)
+	nextCursor = regexp.MustCompile(`"nextCursor":"[^"]*"`)
+)
+
+// A key that is limited to one account finds no way to another one: no operation takes it, and none that lists things shows it.
+func TestNoWayAroundTheAccountsOfAKey(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, withSandbox(t))[0]
+	owner := node.NewOrg(t, unlimited)
+	mine, other := connected(t, node, owner), connected(t, node, owner)
+	attempt, _ := held(t, node, owner.Key, "/v1/connect/mobile", map[string]any{"account_id": other}).JSON()["attempt_id"].(string)
+	session, _ := node.Call(t, http.MethodPost, "/v1/connect/sessions", owner.Key, map[string]any{"account_id": other}).JSON()["session"].(map[string]any)
+	link, _ := session["id"].(string)
+	if attempt == "" || link == "" {
+		t.Fatal("no attempt, or no link")
+	}
+	key := mintWith(t, node, owner.Key, map[string]any{"accountIds": []string{mine}})
+	event, delivery := happenedTo(t, node, owner.Key, other), triedOn(t, node, owner.Key, other)
+	foreign := map[string]string{"login": attempt, "attempts": attempt, "sessions": link, "events": event, "deliveries": delivery}
+	cases := 0
+	for _, op := range node.App.API().Operations() {
+		path := op.Path
+		switch named := len(route.Parameters(path)) > 0; {
+		case op.Public:
+			continue
+		case op.Account != "":
+			for _, account := range []string{other, string(id.New[id.Account]())} {
+				cases++
+				path := parameter.ReplaceAllString(strings.Replace(op.Path, "{"+op.Account+"}", account, 1), "x")
+				if r := ask(t, node, op, path, key); r.Status != http.StatusForbidden || r.Code() != "account-not-allowed-for-key" {
+					t.Errorf("%s of another account: %d %s", op.ID, r.Status, r.Body)
+				}
+			}
+		case named && strings.Contains(path, "/accounts/{"):
+			t.Errorf("%s names an account and does not say so", op.ID)
+		case named && foreign[segment(path)] != "":
+			cases++
+			if r := ask(t, node, op, parameter.ReplaceAllString(path, foreign[segment(path)]), key); r.Status != http.StatusNotFound {
+				t.Errorf("%s of another account: %d %s", op.ID, r.Status, r.Body)
+			}
+		case !named && op.Method == http.MethodGet:
+			cases++
+			r := ask(t, node, op, path, key)
+			// The cursor of the org's stream names the last event that was passed over. It is only where to go on.
+			shown := nextCursor.ReplaceAllString(string(r.Body), "")
+			for _, what := range []string{other, attempt, link, event, delivery} {
+				if strings.Contains(shown, what) {
+					t.Errorf("%s shows %s of another account", op.ID, what)
+				}
+			}
+		}
+	}
+	if r := node.Call(t, http.MethodGet, "/v1/accounts/"+mine, key, nil); r.Status != http.StatusOK {
+		t.Errorf("its own account: %d %s", r.Status, r.Body)
+	}
+	t.Logf("%d cases", cases)
+}
+
+// The catalogue shows a key what it may call in every form, and says that it has changed only if what the key may call has.
+func TestTheCatalogueIsTheKeysOwn(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, withSandbox(t))[0]
+	owner := node.NewOrg(t, unlimited)
+	some := mintWith(t, node, owner.Key, map[string]any{"methods": []string{"chats.*", "payouts.*", "!chats.get", "!sensitive"}})
+	same := mintWith(t, node, some, map[string]any{"methods": []string{"!chats.get", "!users.*"}})
+	for _, format := range []string{"compact", "full", "openapi", "mcp"} {
+		path := "/v1/sdk/methods?format=" + format
+		whole, part, again := node.Call(t, http.MethodGet, path, owner.Key, nil), node.Call(t, http.MethodGet, path, some, nil), node.Call(t, http.MethodGet, path, same, nil)
+		if part.Status != http.StatusOK || len(part.Body) >= len(whole.Body) || part.Header.Get("ETag") == whole.Header.Get("ETag") {
+			t.Errorf("%s: %d bytes of %d, %s", format, len(part.Body), len(whole.Body), part.Header.Get("ETag"))
+		}
+		if again.Header.Get("ETag") != part.Header.Get("ETag") {
+			t.Errorf("%s: keys that may call the same see %s and %s", format, again.Header.Get("ETag"), part.Header.Get("ETag"))
+		}
+		held, err := testnode.Send(withHeader(t, http.MethodGet, node.URL+path, some, nil, "If-None-Match", part.Header.Get("ETag")))
+		if err != nil || held.Status != http.StatusNotModified {
+			t.Errorf("%s: %d %v", format, held.Status, err)
+		}
+	}
+	list, _ := node.Call(t, http.MethodGet, "/v1/sdk/methods", some, nil).JSON()["methods"].([]any)
+	for _, one := range list {
+		m, _ := one.(map[string]any)
+		if resource := m["resource"]; resource != "chats" && resource != "payouts" || m["method"] == "get" && resource == "chats" || m["sensitive"] == true {
+			t.Errorf("it shows %v.%v", m["resource"], m["method"])
+		}
+	}
+	if len(list) < 2 {
+		t.Errorf("it shows %d methods", len(list))
+	}
+}
+
+// What became of attempts to connect shows in the month's figures, and so do the states of accounts.
+func TestUsageCountsAttemptsAndAccounts(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, withSandbox(t))[0]
+	owner := node.NewOrg(t, map[string]int{"maxAccounts": 3})
+	account := connected(t, node, owner)
+	held(t, node, owner.Key, "/v1/connect/login", map[string]any{"email": "ok+" + random(t) + "@sandbox.test", "password": "bad"})
+	node.Call(t, http.MethodPost, "/v1/accounts/"+account+"/pause", owner.Key, nil)
+	want := []string{`"accounts":{"connected":1,"limit":3,"byState":{"paused":1}}`, `"connect":{"started":2,"succeeded":1,"failed":1}`}
+	for deadline := time.Now().Add(time.Minute); ; {
+		r := node.Call(t, http.MethodGet, "/v1/me/usage", owner.Key, nil)
+		if strings.Contains(string(r.Body), want[0]) && strings.Contains(string(r.Body), want[1]) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s", r.Body)
+		}
+		<-time.After(200 * time.Millisecond)
+	}
+}

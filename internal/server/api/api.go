@@ -1,0 +1,243 @@
+// Package api is the public face: what customers call under /v1, and the pages that its problems link to.
+//
+// It reads a request, calls one method of the domain, and writes the answer. Everything around that is package route's.
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/account/roster"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/health"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/pace"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/calls/invoke"
+	"github.com/stagedoor/stagedoor/internal/calls/transfer"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/server/api/accounts"
+	"github.com/stagedoor/stagedoor/internal/server/api/audits"
+	"github.com/stagedoor/stagedoor/internal/server/api/events"
+	"github.com/stagedoor/stagedoor/internal/server/api/links"
+	"github.com/stagedoor/stagedoor/internal/server/api/logs"
+	"github.com/stagedoor/stagedoor/internal/server/api/sandboxes"
+	"github.com/stagedoor/stagedoor/internal/server/api/sdk"
+	"github.com/stagedoor/stagedoor/internal/server/api/status"
+	"github.com/stagedoor/stagedoor/internal/server/api/usages"
+	"github.com/stagedoor/stagedoor/internal/server/api/webhooks"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
+	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/tenant/usage"
+)
+
+// Version is that of the interface, not of the build.
+const Version = "1.0.0"
+
+// Config are the settings.
+type Config struct {
+	// PublicURL is where callers reach the service, without a slash at its end.
+	PublicURL string
+	// ConnectURL is where creators reach their pages, without a slash at its end.
+	ConnectURL string
+}
+
+// Deps is what the face needs.
+type Deps struct {
+	Config Config
+	Orgs   *org.Orgs
+	Keys   *apikey.Keys
+	// Members are the people behind the dashboard.
+	Members *member.Members
+	Audit   *audit.Log
+	Limits  *limit.Limiter
+	Usage   *usage.Usage
+	// Journal is the log of requests.
+	Journal *journal.Journal
+
+	Accounts *account.Accounts
+	// Roster counts them.
+	Roster   *roster.Roster
+	Connects *connect.Connects
+	Sessions *session.Sessions
+	// Links makes the addresses by which creators connect accounts again.
+	Links  *session.Links
+	Health *health.Health
+	Invoke *invoke.Invoker
+	// Transfers carries files to and from platforms.
+	Transfers *transfer.Transfers
+	// Events gives out events.
+	Events events.Deps
+	// Webhooks sends them to where their owners want them.
+	Webhooks *webhook.Webhooks
+	// Survey looks at all webhooks of an org.
+	Survey *survey.Survey
+	// Status says whether the service is well.
+	Status status.Deps
+	// Sandbox orders things of the sandbox platform; nil where there is none.
+	Sandbox *sandboxctl.Client
+	// Idempotency makes requests under an Idempotency-Key run once.
+	Idempotency *idempotency.Keys
+	// Catalogs are what can be called, by the org's environment; one that is missing has no platform.
+	Catalogs map[org.Environment]*catalog.Catalog
+	// Pages shows the documents about problems to browsers; *docs.Docs does.
+	Pages    http.Handler
+	Metrics  *route.Metrics
+	Tracer   trace.Tracer
+	Draining func() bool
+	Source   func(*http.Request) string
+	HashIP   func(string) string
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// API is the face.
+type API struct {
+	Deps
+	table *route.Table
+	pages pages
+	// polls are those of each attempt that are free.
+	polls pace.Pace
+	// document makes the OpenAPI document once, when all operations are in.
+	document func() ([]byte, error)
+	// served is the same as it is sent.
+	served func() (route.Document, error)
+}
+
+// New makes the face. It fails if a document it serves cannot be read.
+func New(d Deps) (*API, error) {
+	a := &API{Deps: d, polls: pace.New(freePolls, freePollsWithin, d.Now)}
+	a.table = route.New(route.Deps{
+		Config: route.Config{
+			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",
+			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
+		},
+		Auth: customers{d.Keys, d.Members}, Browser: &route.Browser{Cookie: member.Cookie, Identify: a.byBrowser}, Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Reconnect: a.reconnectURL, Draining: d.Draining,
+		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
+	})
+	var err error
+	if a.pages, err = encodePages(); err != nil {
+		return nil, err
+	}
+	a.meRoutes()
+	a.teamRoutes()
+	a.browserRoutes()
+	a.keyRoutes()
+	usages.Routes(a.table, usages.Deps{Usage: d.Usage, Limits: d.Limits, Accounts: d.Accounts, Connects: d.Connects, Webhooks: d.Survey, Now: d.Now})
+	logs.Routes(a.table, d.Journal, d.Now)
+	audits.Routes(a.table, audits.Deps{Log: d.Audit, Accounts: d.Accounts})
+	sdk.Routes(a.table, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Catalogs: d.Catalogs})
+	events.Routes(a.table, d.Events)
+	webhooks.Routes(a.table, webhooks.Deps{Webhooks: d.Webhooks, Survey: d.Survey, Roster: d.Roster})
+	accounts.Routes(a.table, accounts.Deps{Accounts: d.Accounts, Roster: d.Roster, Webhooks: d.Survey, Usage: d.Usage})
+	a.accountRoutes()
+	a.connectRoutes()
+	a.fileRoutes()
+	sandboxes.Routes(a.table, sandboxes.Deps{
+		Sandbox: d.Sandbox, Accounts: d.Accounts, Connects: d.Connects, Catalog: d.Catalogs[org.EnvSandbox], Attempt: a.attempt, PublicURL: d.Config.PublicURL,
+		Now: d.Now,
+	})
+	links.Routes(a.table, links.Deps{
+		Sessions: d.Sessions, Connects: d.Connects, Accounts: d.Accounts, MayConnect: mayConnect, ConnectURL: d.Config.ConnectURL, Now: d.Now,
+	})
+	status.Routes(a.table, d.Status)
+	a.documentRoutes()
+	a.document = sync.OnceValues(a.table.OpenAPI)
+	a.served = sync.OnceValues(func() (route.Document, error) {
+		doc, err := a.document()
+		if err != nil {
+			return route.Document{}, err
+		}
+		return route.NewDocument(doc)
+	})
+	return a, nil
+}
+
+// reconnectURL is the page on which a person connects an account again.
+func (a *API) reconnectURL(ctx context.Context, org id.Org, account id.Account) (string, error) {
+	token, err := a.Links.MakeReconnect(ctx, org, account, a.Now())
+	return a.Config.ConnectURL + "/r/" + token.Reveal(), err
+}
+
+// ServeHTTP serves the face.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.table.ServeHTTP(w, r) }
+
+// Operations lists what the face serves.
+func (a *API) Operations() []route.Operation { return a.table.Operations() }
+
+// Recheck makes the streams of an org find out at once whether their keys still hold.
+func (a *API) Recheck(org id.Org) { a.table.Recheck(org) }
+
+// EndStreams ends the streams of a node that is about to stop.
+func (a *API) EndStreams(ctx context.Context) error { return a.table.EndStreams(ctx) }
+
+// OpenAPI is the document of the face.
+func (a *API) OpenAPI() ([]byte, error) { return a.document() }
+
+// customers authenticates API keys.
+type customers struct {
+	keys    *apikey.Keys
+	members *member.Members
+}
+
+func (c customers) Authenticate(ctx context.Context, token string) (route.Identity, error) {
+	p, err := c.keys.Verify(ctx, token, route.Source(ctx))
+	if err != nil {
+		return route.Identity{}, err
+	}
+	return identity(p), nil
+}
+
+func (c customers) Refresh(ctx context.Context, id route.Identity) (route.Identity, error) {
+	p, err := c.keys.Refresh(ctx, id.Principal, route.From(ctx).Started())
+	if key := id.Principal.Key; err != nil && key.Kind == apikey.KindSession && errors.Is(err, problem.SignedOut.New("")) {
+		err = c.members.Ended(ctx, key.Session)
+	}
+	if err != nil {
+		return route.Identity{}, err
+	}
+	return identity(p), nil
+}
+
+func identity(p *apikey.Principal) route.Identity {
+	who := route.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID), Label: p.Key.Label}
+	switch {
+	case p.Key.Kind != apikey.KindSession:
+	case p.Key.Person != "":
+		who.Kind, who.ID = audit.ActorMember, string(p.Key.Person)
+	default:
+		who.Kind, who.ID = audit.ActorOperator, "admin"
+	}
+	return who
+}
+
+// byBrowser authenticates browsers that are signed in to the dashboard.
+func (a *API) byBrowser(r *http.Request, cookie string) (route.Identity, error) {
+	ctx := r.Context()
+	source := route.Source(ctx)
+	p, err := a.Members.Identify(ctx, secret.New(cookie), r.Header.Get(member.OrgHeader), member.From{
+		Source: source, Request: route.From(ctx).Request, IPHash: a.HashIP(source),
+	})
+	if err != nil {
+		return route.Identity{}, err
+	}
+	return identity(p), nil
+}

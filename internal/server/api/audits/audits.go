@@ -1,0 +1,243 @@
+// Package audits is the part of the public face that shows who changed what: in the organisation, and of one account.
+package audits
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+)
+
+// accounts says whether there is an account; *account.Accounts does.
+type accounts interface {
+	Get(ctx context.Context, owner id.Org, at id.Account) (account.Account, error)
+}
+
+// Deps is what the operations need.
+type Deps struct {
+	Log      *audit.Log
+	Accounts accounts
+}
+
+type audits struct{ Deps }
+
+type listInput struct {
+	Action string    `query:"action" maxLength:"64" doc:"Only this action, such as key.mint."`
+	Actor  string    `query:"actorId" maxLength:"64" doc:"Only what this key, member or operator did, by its id."`
+	Target string    `query:"target" maxLength:"64" doc:"Only what was done to this, by its id."`
+	Since  time.Time `query:"since" doc:"Only entries of then or later."`
+	Until  time.Time `query:"until" doc:"Only entries of before."`
+	Limit  int       `query:"limit" minimum:"1" maximum:"10000" doc:"How many entries: up to 100, and 50 if it is left out; of a sheet up to 10000, and as many if it is left out."`
+	Cursor string    `query:"cursor" maxLength:"32" doc:"nextCursor of the page before."`
+}
+
+type accountInput struct {
+	ID     string `path:"id" maxLength:"64" doc:"The account's id."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many entries."`
+	Cursor string `query:"cursor" maxLength:"32" doc:"nextCursor of the page before."`
+}
+
+type auditOutput struct{ Body auditBody }
+
+type auditBody struct {
+	Entries    []auditEntry `json:"entries" doc:"Newest first."`
+	NextCursor *string      `json:"nextCursor" doc:"Null on the last page."`
+}
+
+type auditEntry struct {
+	ID        string          `json:"id"`
+	At        stamp.Time      `json:"at"`
+	Actor     auditActor      `json:"actor"`
+	Action    string          `json:"action"`
+	Target    string          `json:"target" doc:"The id of what was changed."`
+	Outcome   string          `json:"outcome" enum:"success" doc:"Changes that failed leave no entry."`
+	RequestID string          `json:"requestId"`
+	IPHash    string          `json:"ipHash" doc:"Equal for equal sources; the address cannot be read from it."`
+	Changes   json.RawMessage `json:"changes" doc:"The fields that changed, each with from and to."`
+}
+
+type auditActor struct {
+	Kind  string `json:"kind" enum:"key,operator,system,creator,member"`
+	ID    string `json:"id"`
+	Label string `json:"label"`
+}
+
+const (
+	// usualLimit and pageLimit are those of a page, sheetPage is how much of a sheet is read at a time.
+	usualLimit, pageLimit, sheetPage = 50, 100, 1000
+	// listTimeout is for a sheet of as many entries as it can have.
+	listTimeout = time.Minute
+)
+
+// Routes adds the operations.
+func Routes(t *route.Table, d Deps) {
+	a := &audits{d}
+	route.Written(t, route.Operation{
+		ID: "listAudit", Method: http.MethodGet, Path: "/v1/me/audit", Tag: "Audit", Status: http.StatusOK, Timeout: listTimeout,
+		Scope: scope.MeRead, Quota: limit.Plain, Answer: auditBody{}, Media: []string{sheet.Media}, Problems: []problem.Kind{problem.InvalidRequest},
+		Summary: "Audit log", Description: "Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` sees nothing of other accounts, so its pages " +
+			"can be shorter than `limit`. With `Accept: text/csv` it is a sheet, of up to 10,000 entries.",
+	}, a.list)
+	route.Typed(t, route.Operation{
+		ID: "listAccountAudit", Method: http.MethodGet, Path: "/v1/accounts/{id}/audit", Tag: "Accounts", Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: []problem.Kind{problem.InvalidRequest, problem.AccountNotFound},
+		Summary: "Audit log of an account", Description: "Who did what to the account, newest first. It stays readable when the account is disconnected.",
+	}, a.ofAccount)
+}
+
+func (a *audits) list(w http.ResponseWriter, r *http.Request, in *listInput) error {
+	f, before, err := in.filter()
+	if err != nil {
+		return err
+	}
+	caller := route.Caller(r.Context())
+	w.Header().Add("Vary", "Accept")
+	if sheet.Wanted(r.Header) {
+		return a.sheet(w, r, in, f, before)
+	}
+	most := in.Limit
+	switch {
+	case most == 0:
+		most = usualLimit
+	case most > pageLimit:
+		return problem.InvalidRequest.New("A query parameter is not what the operation expects.").At("query/limit", "range", "expected number <= 100")
+	}
+	entries, err := a.Log.Choose(r.Context(), caller.Org.ID, f, before, most)
+	if err != nil {
+		return err
+	}
+	return sheet.JSON(w, view(entries, most, &caller.Key.Allow).Body)
+}
+
+// filter reads what huma cannot check.
+func (in *listInput) filter() (audit.Filter, int64, error) {
+	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
+	for name, text := range map[string]string{"action": in.Action, "actorId": in.Actor, "target": in.Target} {
+		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) { // the database has no such text
+			bad.At("query/"+name, "format", "must be text")
+		}
+	}
+	if !in.Since.IsZero() && !in.Until.IsZero() && !in.Since.Before(in.Until) {
+		bad.At("query/since", "range", "must be before until")
+	}
+	for name, at := range map[string]time.Time{"since": in.Since, "until": in.Until} {
+		if y := at.Year(); !at.IsZero() && (y < 2000 || y > 9999) {
+			bad.At("query/"+name, "format", "must be a time between the years 2000 and 9999")
+		}
+	}
+	if len(bad.Fields) > 0 {
+		return audit.Filter{}, 0, bad
+	}
+	before, err := parseCursor(in.Cursor)
+	return audit.Filter{Action: in.Action, ActorID: in.Actor, Target: in.Target, Since: in.Since, Until: in.Until}, before, err
+}
+
+func (a *audits) sheet(w http.ResponseWriter, r *http.Request, in *listInput, f audit.Filter, before int64) error {
+	caller := route.Caller(r.Context())
+	out := sheet.New(w, "audit", "at", "id", "actorKind", "actorId", "actorLabel", "action", "target", "outcome", "requestId", "ipHash", "changes")
+	left := in.Limit
+	if left == 0 {
+		left = sheet.MostRows
+	}
+	for left > 0 {
+		rows := min(left, sheetPage)
+		entries, err := a.Log.Choose(r.Context(), caller.Org.ID, f, before, rows)
+		if err != nil {
+			return err
+		}
+		for _, e := range view(entries, rows, &caller.Key.Allow).Body.Entries {
+			err := out.Row(sheet.Time(&e.At), e.ID, e.Actor.Kind, e.Actor.ID, e.Actor.Label, e.Action, e.Target, e.Outcome, e.RequestID, e.IPHash, string(e.Changes))
+			if err != nil {
+				return err
+			}
+		}
+		left -= len(entries)
+		if len(entries) < rows {
+			break
+		}
+		before = entries[len(entries)-1].Seq
+	}
+	return out.End()
+}
+
+// ofAccount needs no account: every one that ever was has at least the entry of its connecting.
+func (a *audits) ofAccount(ctx context.Context, in *accountInput) (*auditOutput, error) {
+	at, err := id.Parse[id.Account](in.ID)
+	if err != nil {
+		return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
+	}
+	before, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	owner := route.Caller(ctx).Org.ID
+	entries, err := a.Log.PageOf(ctx, owner, string(at), before, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		if _, err := a.Accounts.Get(ctx, owner, at); err != nil {
+			return nil, err
+		}
+	}
+	return view(entries, in.Limit, &apikey.Allow{}), nil
+}
+
+// view is a page of up to so many entries, without those that a key may not read.
+func view(entries []audit.Entry, limit int, allow *apikey.Allow) *auditOutput {
+	out := &auditOutput{auditBody{Entries: make([]auditEntry, 0, len(entries))}}
+	for _, e := range entries {
+		if !mayRead(allow, e.Target) {
+			continue
+		}
+		out.Body.Entries = append(out.Body.Entries, auditEntry{
+			string(e.ID), stamp.Time(e.At), auditActor{string(e.By.Kind), e.By.ID, e.By.Label}, e.By.Action, e.Target, "success",
+			string(e.By.Request), e.By.IPHash, e.Changes,
+		})
+	}
+	if len(entries) == limit && entries[len(entries)-1].Seq > 1 {
+		next := strconv.FormatInt(entries[len(entries)-1].Seq, 10)
+		out.Body.NextCursor = &next
+	}
+	return out
+}
+
+// mayRead says whether a key may read about what an id names. Whose an attempt or a link is cannot be told from its id.
+func mayRead(allow *apikey.Allow, target string) bool {
+	if allow.Accounts == nil {
+		return true
+	}
+	if account, err := id.Parse[id.Account](target); err == nil {
+		return allow.MayUse(account)
+	}
+	_, noAttempt := id.Parse[id.Attempt](target)
+	_, noSession := id.Parse[id.Session](target)
+	return noAttempt != nil && noSession != nil
+}
+
+// parseCursor reads a sequence number; it means nothing outside the caller's own org.
+func parseCursor(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, problem.InvalidRequest.New("The cursor is not one that this list gave out.").
+			At("query/cursor", "format", "must be the nextCursor of an earlier page")
+	}
+	return n, nil
+}

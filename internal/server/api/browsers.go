@@ -1,0 +1,96 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
+)
+
+type browsersOutput struct {
+	Body struct {
+		Sessions []browserBody `json:"sessions" doc:"Newest first."`
+	}
+}
+
+type browserBody struct {
+	ID         string        `json:"id"`
+	Person     browserPerson `json:"person"`
+	CreatedAt  stamp.Time    `json:"createdAt"`
+	LastSeenAt stamp.Time    `json:"lastSeenAt" doc:"To the minute."`
+	ExpiresAt  stamp.Time    `json:"expiresAt" doc:"When it ends if it is not used again."`
+	UserAgent  string        `json:"userAgent"`
+	Current    bool          `json:"current" doc:"True for the browser that makes this call."`
+}
+
+type browserPerson struct {
+	ID    string `json:"id" doc:"operator for somebody who operates the service and has given a reason; see the audit log."`
+	Email string `json:"email"`
+}
+
+type browserInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The session's id, as GET /v1/me/sessions lists it."`
+}
+
+type endedOutput struct {
+	Body struct {
+		ID    string `json:"id"`
+		Ended bool   `json:"ended"`
+	}
+}
+
+func (a *API) browserRoutes() {
+	whose := "A member sees their own; who holds `me:write` sees all of the organisation's."
+	route.Typed(a.table, route.Operation{
+		ID: "listBrowserSessions", Method: http.MethodGet, Path: "/v1/me/sessions", Tag: tagTeam, Status: http.StatusOK,
+		Scope: scope.MeRead, Quota: limit.Plain,
+		Summary: "List signed-in browsers", Description: "Browsers that are signed in to the dashboard and have opened this organisation. " + whose,
+	}, a.listBrowsers)
+	route.Typed(a.table, route.Operation{
+		ID: "endBrowserSession", Method: http.MethodDelete, Path: "/v1/me/sessions/{id}", Tag: tagTeam, Status: http.StatusOK,
+		Scope: scope.MeRead, Quota: limit.Safety, Audit: "session.end", Problems: []problem.Kind{problem.BrowserNotFound},
+		Summary: "Sign a browser out", Description: "When this has answered, no call that starts later succeeds with the browser, on any server. " + whose,
+	}, a.endBrowser)
+}
+
+func (a *API) listBrowsers(ctx context.Context, _ *struct{}) (*browsersOutput, error) {
+	caller := route.Caller(ctx)
+	list, err := a.Members.Browsers(ctx, caller.Org.ID, caller.Key.Person, caller.Scopes.Has(scope.MeWrite))
+	if err != nil {
+		return nil, err
+	}
+	out := &browsersOutput{}
+	out.Body.Sessions = make([]browserBody, len(list))
+	for i, b := range list {
+		out.Body.Sessions[i] = viewBrowser(b)
+		out.Body.Sessions[i].Current = b.ID == caller.Key.Session
+	}
+	return out, nil
+}
+
+func viewBrowser(b member.Session) browserBody {
+	v := browserBody{
+		ID: string(b.ID), Person: browserPerson{string(b.Person.ID), b.Person.Email}, CreatedAt: stamp.Time(b.CreatedAt), LastSeenAt: stamp.Time(b.LastSeenAt),
+		ExpiresAt: stamp.Time(b.ExpiresAt), UserAgent: b.UserAgent,
+	}
+	if b.Person.ID == "" {
+		v.Person = browserPerson{"operator", "operator"}
+	}
+	return v
+}
+
+func (a *API) endBrowser(ctx context.Context, in *browserInput) (*endedOutput, error) {
+	caller := route.Caller(ctx)
+	err := a.Members.End(ctx, route.By(ctx), caller.Org.ID, caller.Key.Person, caller.Scopes.Has(scope.MeWrite), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &endedOutput{}
+	out.Body.ID, out.Body.Ended = in.ID, true
+	return out, nil
+}

@@ -1,0 +1,461 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/mail"
+	"strconv"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+)
+
+// Common is what every way to connect takes.
+type Common struct {
+	Label     *string           `json:"label,omitempty" maxLength:"120" doc:"A name for the account, for yourselves. Left out, an account that is connected already keeps its own."`
+	Region    string            `json:"proxy_country,omitempty" enum:"us,uk" doc:"The region by which all of the account's traffic leaves. Left out, an account that is connected already keeps its own, and a new one gets us."`
+	Reference *string           `json:"reference_id,omitempty" maxLength:"255" doc:"Your own id of the creator; it stays with the account."`
+	Account   *string           `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect. Left out, whichever account signs in is connected, or refreshed if it is connected already."`
+	Supersede bool              `json:"supersede,omitempty" doc:"End an open attempt for the same login instead of being refused."`
+	Metadata  map[string]string `json:"metadata,omitempty" maxProperties:"16" doc:"Up to 16 names (1 to 40 characters) and values (up to 500) of your own. Left out, an account that is connected already keeps its own."`
+}
+
+type loginInput struct {
+	route.Prefer
+	Body struct {
+		Common
+		AuthType string        `json:"auth_type,omitempty" enum:"credentials,mobile_app" default:"credentials" doc:"mobile_app lets the creator approve on their own phone."`
+		Email    string        `json:"email,omitempty" maxLength:"254" doc:"Required for credentials."`
+		Password secret.String `json:"password,omitempty" maxLength:"1024" sensitive:"true" doc:"Required for credentials. It is sealed at once and destroyed when the attempt ends, unless remember_credentials is set."`
+		Remember *bool         `json:"remember_credentials,omitempty" doc:"Keep the credentials, sealed, so that the account can sign in again by itself. Left out, an account that is connected already goes on as it did, and a new one keeps none."`
+	}
+}
+
+type mobileInput struct {
+	route.Prefer
+	Body struct {
+		Common
+		ReturnURL *string `json:"return_url,omitempty" maxLength:"2048" doc:"Where the creator's browser goes in the end."`
+	}
+}
+
+// attemptOutput is an attempt as an answer.
+type attemptOutput struct {
+	Location   string `header:"Location"`
+	RetryAfter string `header:"Retry-After"`
+	ETag       string `header:"ETag"`
+	Status     int
+	Body       *connect.Attempt
+}
+
+// AttemptRef names an attempt.
+type AttemptRef struct {
+	ID string `path:"attemptId" maxLength:"64" doc:"The attempt's id."`
+}
+
+type pollInput struct {
+	route.PreferOrQuery
+	AttemptRef
+	IfNoneMatch string `header:"If-None-Match" doc:"The ETag of the attempt as the caller knows it. With wait, the answer is held until it is another."`
+}
+
+type submitInput struct {
+	route.Prefer
+	AttemptRef
+	Body struct {
+		Code     *secret.String `json:"code,omitempty" maxLength:"64" sensitive:"true" doc:"The code, 1 to 16 digits or letters. Spaces and dashes do not matter."`
+		Selfie   *bool          `json:"selfie_verification_completed,omitempty" doc:"True when the creator says that the selfie is taken. The platform is asked whether it is."`
+		Channel  *string        `json:"otp_channel,omitempty" enum:"sms,app,email,face" doc:"Another way to be asked, of otp_channels_available."`
+		Expected *string        `json:"expected_state,omitempty" maxLength:"64" doc:"The state that you believe the attempt to be in; 409 if it is in another."`
+	}
+}
+
+type waitInput struct {
+	route.Prefer
+	AttemptRef
+}
+
+type attemptsInput struct {
+	State     string `query:"state" enum:"pending,awaiting_mobile_session,needs_otp,needs_app_otp,needs_email,needs_face_otp,wrong_2fa_code_retry,completed_success,completed_failed"`
+	Kind      string `query:"kind" enum:"credentials,mobile_app,cookie,curl,reauth"`
+	Reference string `query:"reference_id" maxLength:"255"`
+	Limit     int    `query:"limit" minimum:"1" maximum:"100" default:"50"`
+	Cursor    string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+}
+
+type attemptsOutput struct {
+	Body struct {
+		Attempts   []connect.Attempt `json:"attempts"`
+		NextCursor *string           `json:"nextCursor"`
+	}
+}
+
+type reauthInput struct {
+	route.Prefer
+	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
+	Body *struct {
+		Supersede bool `json:"supersede,omitempty" doc:"End an open attempt for this account instead of being refused."`
+	}
+}
+
+// startProblems are what starting an attempt can be answered with.
+var startProblems = []problem.Kind{
+	problem.AttemptInProgress, problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ConnectUnavailable, problem.ValidationFailed, problem.InvalidRequest,
+}
+
+var attemptProblems = []problem.Kind{problem.AttemptNotFound, problem.InvalidRequest}
+
+const tagConnect = "Connect"
+
+func (a *API) connectRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "connectLogin", Method: http.MethodPost, Path: "/v1/connect/login", Tag: tagConnect, Status: http.StatusAccepted,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: startProblems,
+		Summary: "Connect with email and password, or by phone",
+		Description: "Starts a sign-in and answers at once; poll `polling_url`, or hold this answer with `Prefer: wait=N`. " +
+			"Act on `next_actions`, not on a list of states. One login has one open attempt.",
+		Example: map[string]any{"email": "ok@sandbox.test", "password": "good", "label": "Luna", "proxy_country": "us"},
+	}, a.connectLogin)
+	route.Typed(a.table, route.Operation{
+		ID: "connectMobile", Method: http.MethodPost, Path: "/v1/connect/mobile", Tag: tagConnect, Status: http.StatusAccepted,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: startProblems,
+		Summary:     "Connect by the creator's phone",
+		Description: "Opens a QR session that the creator approves on their own device. No password passes through you or us. Show `phone_url` as a QR code (`GET …/qr`) or as a link.",
+		Example:     map[string]any{"label": "Luna", "proxy_country": "us"},
+	}, a.connectMobile)
+	route.Typed(a.table, route.Operation{
+		ID: "getAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Free, Timeout: route.WaitTimeout, Problems: attemptProblems, Answer: connect.Attempt{}, Conditional: true,
+		Summary: "Poll an attempt",
+		Description: "Any kind of attempt, until seven days after its end. Send the ETag back in If-None-Match to get 304 while nothing has changed, and " +
+			"`?wait=25` to have the answer held until something has. Two polls per second and attempt are free. " +
+			"The addresses of the creator's pages are null for a key without `accounts:write`.",
+	}, a.getAttempt)
+	route.Typed(a.table, route.Operation{
+		ID: "submitAttempt", Method: http.MethodPut, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
+		Scope: scope.AccountsWrite, Quota: limit.Safety, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout,
+		Problems: append([]problem.Kind{problem.AttemptCompleted, problem.AttemptStateConflict, problem.ValidationFailed}, attemptProblems...),
+		Summary:  "Submit a code, or say that the selfie is done",
+		Description: "Exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The answer is held for up to 10 s until the platform has judged " +
+			"(`Prefer: wait=N` for another time). A wrong code gives `wrong_2fa_code_retry`; five of them end the attempt.",
+		Example: map[string]any{"code": "123 456"},
+	}, a.submitAttempt)
+	route.Typed(a.table, route.Operation{
+		ID: "cancelAttempt", Method: http.MethodDelete, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
+		Scope: scope.AccountsWrite, Quota: limit.Safety, Audit: "connect.cancel", Problems: append([]problem.Kind{problem.AttemptCompleted}, attemptProblems...),
+		Summary: "Cancel an attempt", Description: "Ends the attempt and destroys its secrets. Cancelling again changes nothing.",
+	}, a.cancelAttempt)
+	resendProblems := append([]problem.Kind{problem.AttemptCompleted, problem.AttemptStateConflict, problem.ResendTooSoon}, attemptProblems...)
+	route.Typed(a.table, route.Operation{
+		ID: "resendCode", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/resend", Tag: tagConnect, Status: http.StatusAccepted,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout, Problems: resendProblems,
+		Summary: "Send the code again", Description: "Has the platform send its code again: three times at most, 30 s apart. Codes sent before stay good.",
+	}, a.resend)
+	route.Typed(a.table, route.Operation{
+		ID: "sendEmailToCreator", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/send-email-to-creator", Tag: tagConnect, Status: http.StatusAccepted,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout, Problems: resendProblems,
+		Summary: "Send the platform's mail to the creator", Description: "In `needs_email` the platform waits for this before it sends its mail, so that it comes when the creator is there.",
+	}, a.sendEmail)
+	route.Typed(a.table, route.Operation{
+		ID: "listAttempts", Method: http.MethodGet, Path: "/v1/connect/attempts", Tag: tagConnect, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Summary: "List attempts", Description: "The newest first. A key with `accountIds` sees those of its accounts; one without `accounts:write` sees no addresses of pages.",
+	}, a.listAttempts)
+	route.Typed(a.table, route.Operation{
+		ID: "reauthenticate", Method: http.MethodPost, Path: "/v1/accounts/{id}/reauthenticate", Tag: "Accounts", Status: http.StatusAccepted,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.reauthenticate", Timeout: route.WaitTimeout,
+		Problems: append([]problem.Kind{problem.CredentialsMissing}, startProblems...),
+		Summary:  "Sign in again from sealed credentials", Description: "Starts an attempt of kind reauth with the credentials that were remembered. It counts against no limit of attempts.",
+		Example: map[string]any{},
+	}, a.reauthenticate)
+	a.importRoutes()
+	a.attemptStreams()
+}
+
+// start fills in what every way to connect has in common.
+func (a *API) start(ctx context.Context, kind attempt.Kind, in Common) (connect.Start, error) {
+	s := connect.Start{
+		Org: route.Caller(ctx).Org, By: route.By(ctx), Kind: kind, Label: in.Label, Region: in.Region, Supersede: in.Supersede, Metadata: in.Metadata,
+		Reference: some(in.Reference),
+	}
+	if in.Account != nil {
+		at, err := parseAccount(*in.Account)
+		if err != nil {
+			return s, err
+		}
+		s.Account = at
+	}
+	if err := mayConnect(ctx, s.Account); err != nil {
+		return s, err
+	}
+	bad := problem.ValidationFailed.New("The metadata has values that are not allowed.")
+	account.CheckMetadata(bad, "/metadata", in.Metadata)
+	if len(bad.Fields) > 0 {
+		return s, bad
+	}
+	return s, nil
+}
+
+func (a *API) connectLogin(ctx context.Context, in *loginInput) (*attemptOutput, error) {
+	kind := attempt.Credentials
+	bad := problem.ValidationFailed.New("The sign-in has values that are not allowed.")
+	if in.Body.AuthType == string(attempt.Mobile) {
+		kind = attempt.Mobile
+		unexpected := func(name string, given bool) {
+			if given {
+				bad.At("/"+name, "unexpected", "must be left out when the creator approves on the phone")
+			}
+		}
+		unexpected("email", in.Body.Email != "")
+		unexpected("password", !in.Body.Password.Empty())
+		unexpected("remember_credentials", some(in.Body.Remember))
+	} else {
+		if parsed, err := mail.ParseAddress(in.Body.Email); err != nil || parsed.Address != in.Body.Email {
+			bad.At("/email", "format", "must be the email address that the creator signs in with")
+		}
+		if in.Body.Password.Empty() {
+			bad.At("/password", "required", "must be given for credentials")
+		}
+	}
+	if len(bad.Fields) > 0 {
+		return nil, bad
+	}
+	s, err := a.start(ctx, kind, in.Body.Common)
+	if err != nil {
+		return nil, err
+	}
+	s.Email, s.Password, s.Remember = secret.New(in.Body.Email), in.Body.Password, in.Body.Remember
+	return a.begin(ctx, s)
+}
+
+func (a *API) connectMobile(ctx context.Context, in *mobileInput) (*attemptOutput, error) {
+	s, err := a.start(ctx, attempt.Mobile, in.Body.Common)
+	if err != nil {
+		return nil, err
+	}
+	s.ReturnURL = some(in.Body.ReturnURL)
+	if err := session.CheckReturn(s.ReturnURL, s.Org.Environment); err != nil {
+		return nil, err
+	}
+	return a.begin(ctx, s)
+}
+
+// begin starts an attempt and holds the answer if it is asked to.
+func (a *API) begin(ctx context.Context, s connect.Start) (*attemptOutput, error) {
+	unless := time.Duration(0)
+	if s.Kind == attempt.Mobile {
+		unless = 2 * time.Second // until the QR is there
+	}
+	wait, err := route.Wait(ctx, unless)
+	if err != nil {
+		return nil, err
+	}
+	f, err := a.Connects.Start(ctx, s)
+	if err == nil && wait > 0 {
+		f, err = a.Connects.Verdict(ctx, s.Org.ID, f.ID, wait)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := viewAttempt(ctx, f, http.StatusAccepted)
+	out.Location, out.RetryAfter = *f.PollingURL, "2"
+	return out, nil
+}
+
+func viewAttempt(ctx context.Context, f connect.Found, status int) *attemptOutput {
+	body := visible(ctx, f.Attempt)
+	return &attemptOutput{Status: status, ETag: etag(f), Body: &body}
+}
+
+func etag(f connect.Found) string { return `"` + strconv.FormatInt(f.Version, 10) + `"` }
+
+func parseAttempt(text string) (id.Attempt, error) {
+	at, err := id.Parse[id.Attempt](text)
+	if err != nil {
+		return "", attemptNotFound()
+	}
+	return at, nil
+}
+
+func attemptNotFound() error {
+	return problem.AttemptNotFound.New("There is no connect attempt with this id.")
+}
+
+func (a *API) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, error) {
+	at, err := a.attempt(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	wait, err := route.Wait(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.poll(ctx, at); err != nil {
+		return nil, err
+	}
+	org := route.Caller(ctx).Org.ID
+	f, err := a.Connects.Get(ctx, org, at)
+	if err != nil {
+		return nil, err
+	}
+	if wait > 0 && (in.IfNoneMatch == "" || route.Matches(in.IfNoneMatch, etag(f))) {
+		if f, err = a.Connects.Changed(ctx, org, at, f.Version, wait); err != nil {
+			return nil, err
+		}
+	}
+	out := viewAttempt(ctx, f, http.StatusOK)
+	if route.Matches(in.IfNoneMatch, out.ETag) {
+		out.Status, out.Body = http.StatusNotModified, nil
+	}
+	return out, nil
+}
+
+func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutput, error) {
+	at, err := a.attempt(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	wait, err := route.Wait(ctx, 10*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	var s connect.Submission
+	given := 0
+	if in.Body.Code != nil {
+		given++
+		if s.Code = *in.Body.Code; s.Code.Empty() {
+			return nil, problem.ValidationFailed.New("The code is empty.").At("/code", "length", "must have 1 to 16 digits or letters")
+		}
+	}
+	if in.Body.Selfie != nil {
+		given++
+		if s.Selfie = *in.Body.Selfie; !s.Selfie {
+			return nil, problem.ValidationFailed.New("Only a selfie that is done can be told.").At("/selfie_verification_completed", "enum", "must be true")
+		}
+	}
+	if in.Body.Channel != nil {
+		given++
+		s.Channel = *in.Body.Channel
+	}
+	if given != 1 {
+		return nil, problem.ValidationFailed.New("Give exactly one of code, selfie_verification_completed and otp_channel.").At("", "oneOf", "must have exactly one of code, selfie_verification_completed, otp_channel")
+	}
+	if in.Body.Expected != nil {
+		s.Expected = attempt.State(*in.Body.Expected)
+	}
+	org := route.Caller(ctx).Org.ID
+	f, err := a.Connects.Submit(ctx, org, at, s)
+	if err == nil && wait > 0 {
+		f, err = a.Connects.Verdict(ctx, org, at, wait)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return viewAttempt(ctx, f, http.StatusOK), nil
+}
+
+func (a *API) cancelAttempt(ctx context.Context, in *AttemptRef) (*attemptOutput, error) {
+	at, err := a.attempt(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	f, err := a.Connects.Cancel(ctx, route.Caller(ctx).Org.ID, route.By(ctx), at)
+	if err != nil {
+		return nil, err
+	}
+	return viewAttempt(ctx, f, http.StatusOK), nil
+}
+
+func (a *API) resend(ctx context.Context, in *waitInput) (*attemptOutput, error) {
+	return a.send(ctx, in, a.Connects.Resend)
+}
+
+func (a *API) sendEmail(ctx context.Context, in *waitInput) (*attemptOutput, error) {
+	return a.send(ctx, in, a.Connects.SendEmail)
+}
+
+// send has a message sent and waits a moment for the platform to have taken it.
+func (a *API) send(ctx context.Context, in *waitInput, do func(context.Context, id.Org, id.Attempt) (connect.Found, error)) (*attemptOutput, error) {
+	at, err := a.attempt(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	wait, err := route.Wait(ctx, 5*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	org := route.Caller(ctx).Org.ID
+	f, err := do(ctx, org, at)
+	if err == nil && wait > 0 {
+		f, err = a.Connects.Verdict(ctx, org, at, wait)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return viewAttempt(ctx, f, http.StatusAccepted), nil
+}
+
+func (a *API) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOutput, error) {
+	caller := route.Caller(ctx)
+	f := connect.Filter{State: in.State, Kind: in.Kind, Reference: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
+	if in.Cursor != "" {
+		at, err := id.Parse[id.Attempt](in.Cursor)
+		if err != nil {
+			return nil, problem.InvalidRequest.New("The cursor is not one of ours; use nextCursor of the page before.").At("query/cursor", "format", "must be nextCursor of the page before")
+		}
+		f.Before = at
+	}
+	found, err := a.Connects.List(ctx, caller.Org.ID, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &attemptsOutput{}
+	out.Body.Attempts = []connect.Attempt{}
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		last := found[in.Limit-1].AttemptID
+		out.Body.NextCursor = &last
+	}
+	for _, one := range found {
+		out.Body.Attempts = append(out.Body.Attempts, visible(ctx, one.Attempt))
+	}
+	return out, nil
+}
+
+func (a *API) reauthenticate(ctx context.Context, in *reauthInput) (*attemptOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	wait, err := route.Wait(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	org := route.Caller(ctx).Org
+	f, err := a.Connects.Reauthenticate(ctx, org, route.By(ctx), at, in.Body != nil && in.Body.Supersede)
+	if err == nil && wait > 0 {
+		f, err = a.Connects.Verdict(ctx, org.ID, f.ID, wait)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := viewAttempt(ctx, f, http.StatusAccepted)
+	out.Location, out.RetryAfter = *f.PollingURL, "2"
+	return out, nil
+}
+
+func some[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}

@@ -1,0 +1,249 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/paste"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+)
+
+type cookieInput struct {
+	route.Prefer
+	Body struct {
+		Common
+		Cookie    *secret.String           `json:"cookie,omitempty" maxLength:"16384" sensitive:"true" doc:"A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt."`
+		Cookies   []cookieBody             `json:"cookies,omitempty" maxItems:"200" doc:"The form that browser extensions export. Members that are not used are ignored. Exactly one of cookie and cookies."`
+		UserAgent string                   `json:"user_agent" minLength:"1" maxLength:"512" doc:"The browser's name, as it sent it with these cookies."`
+		Headers   map[string]secret.String `json:"headers,omitempty" maxProperties:"32" doc:"Headers that the platform ties to the session; GET /v1/connect/flows names them."`
+	}
+}
+
+type cookieBody struct {
+	// Extensions export more than is used, such as expirationDate, sameSite, session, storeId and partitionKey.
+	_        struct{}      `additionalProperties:"true"`
+	Name     string        `json:"name" minLength:"1" maxLength:"256"`
+	Value    secret.String `json:"value" maxLength:"8192" sensitive:"true"`
+	Domain   *string       `json:"domain,omitempty" maxLength:"256" doc:"Left out or null, the platform's own."`
+	Path     *string       `json:"path,omitempty" maxLength:"1024"`
+	HostOnly *bool         `json:"hostOnly,omitempty" doc:"True if the cookie is not for hosts below its domain."`
+	Expires  any           `json:"expires,omitempty" doc:"Ignored: the platform is asked whether the session lives."`
+	HTTPOnly *bool         `json:"httpOnly,omitempty" doc:"Ignored."`
+	Secure   *bool         `json:"secure,omitempty" doc:"Ignored."`
+}
+
+type curlInput struct {
+	route.Prefer
+	Body struct {
+		Common
+		Curl   secret.String `json:"curl" maxLength:"65536" sensitive:"true" doc:"A browser's Copy as cURL (bash, cmd or PowerShell). It is read, never executed."`
+		DryRun bool          `json:"dry_run,omitempty" doc:"Only say what was found; nothing is stored or counted."`
+	}
+}
+
+// Extracted names what was found in a command.
+type Extracted struct {
+	Cookies []string `json:"cookies" doc:"Names of the cookies that are used."`
+	Headers []string `json:"headers" doc:"Names of the headers that are used."`
+	Missing []string `json:"missing" doc:"Names that the platform needs and that were not there."`
+}
+
+type curlAnswer struct {
+	*connect.Attempt
+	Extracted Extracted `json:"extracted" doc:"Names only, never values."`
+}
+
+// curlFound is the answer to a dry run.
+type curlFound struct {
+	Extracted Extracted `json:"extracted" doc:"Names only, never values."`
+}
+
+type curlOutput struct {
+	Location   string `header:"Location"`
+	RetryAfter string `header:"Retry-After"`
+	ETag       string `header:"ETag"`
+	Status     int
+	Body       curlAnswer
+}
+
+type flowsOutput struct {
+	Body struct {
+		Flows []flowBody `json:"flows"`
+	}
+}
+
+type flowBody struct {
+	Kind           string      `json:"kind"`
+	Name           string      `json:"name"`
+	Fields         []flowField `json:"fields"`
+	ProxyCountries []string    `json:"proxy_countries"`
+	Enabled        bool        `json:"enabled"`
+}
+
+type flowField struct {
+	ID        string `json:"id"`
+	Type      string `json:"type" enum:"email,password,text,cookie,header,boolean"`
+	Required  bool   `json:"required"`
+	Pattern   string `json:"pattern,omitempty"`
+	MaxLength int    `json:"max_length,omitempty"`
+}
+
+func (a *API) importRoutes() {
+	imported := append([]problem.Kind{problem.SessionIncomplete}, startProblems...)
+	route.Typed(a.table, route.Operation{
+		ID: "connectCookie", Method: http.MethodPost, Path: "/v1/connect/cookie", Tag: tagConnect, Status: http.StatusAccepted,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: imported,
+		Summary: "Connect with cookies", Description: "For accounts of your own: proves a session that was copied from a browser, through the account's region, and seals it.",
+		Example: map[string]any{"cookie": "auth_id=1; sess=abc", "user_agent": "Mozilla/5.0", "headers": map[string]string{"x-device": "abc"}, "proxy_country": "us"},
+	}, a.connectCookie)
+	route.Typed(a.table, route.Operation{
+		ID: "connectCurl", Method: http.MethodPost, Path: "/v1/connect/curl", Tag: tagConnect, Status: http.StatusAccepted,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.start", Timeout: route.WaitTimeout,
+		Problems: append([]problem.Kind{problem.CurlUnparseable, problem.CurlUnsupported, problem.CurlWrongHost}, imported...),
+		Summary:  "Connect with a copied cURL command", Description: "Reads the session out of a browser's Copy as cURL. With `dry_run` the answer is 200 and only says what was found.",
+		OtherAnswers: map[int]any{http.StatusOK: curlFound{}},
+		Example:      map[string]any{"curl": "curl 'https://platform.example/' -H 'cookie: auth_id=1; sess=abc' -H 'user-agent: Mozilla/5.0'", "dry_run": true},
+	}, a.connectCurl)
+	route.Typed(a.table, route.Operation{
+		ID: "listFlows", Method: http.MethodGet, Path: "/v1/connect/flows", Tag: tagConnect, Status: http.StatusOK, Quota: limit.Free,
+		Summary: "Ways to connect", Description: "What each way asks for, so that a user interface can draw itself. `enabled` is false where the organisation has no platform.",
+	}, a.listFlows)
+}
+
+// platform is that of the caller's environment.
+func (a *API) platform(ctx context.Context) (connect.Platform, error) {
+	return a.Connects.Platform(route.Caller(ctx).Org.Environment)
+}
+
+func (a *API) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutput, error) {
+	p, err := a.platform(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if (in.Body.Cookie == nil) == (in.Body.Cookies == nil) {
+		return nil, problem.ValidationFailed.New("Give exactly one of cookie and cookies.").At("", "oneOf", "must have exactly one of cookie and cookies")
+	}
+	var cookies map[string]secret.String
+	if in.Body.Cookie != nil {
+		cookies, err = paste.Cookies(*in.Body.Cookie, p.Hosts)
+	} else {
+		list := make([]paste.Cookie, len(in.Body.Cookies))
+		for i, c := range in.Body.Cookies {
+			list[i] = paste.Cookie{Name: c.Name, Value: c.Value, Domain: some(c.Domain), Path: some(c.Path), HostOnly: some(c.HostOnly)}
+		}
+		cookies, err = paste.List(list, p.Hosts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	bad := problem.ValidationFailed.New("Some headers are not those of a session.")
+	for name := range in.Body.Headers {
+		if !slices.Contains(p.Catalog.Session.Headers.Allowed, strings.ToLower(name)) {
+			bad.At("/headers/"+name, "unknown", "is no header of a session; they are "+strings.Join(p.Catalog.Session.Headers.Allowed, ", "))
+		}
+	}
+	if len(bad.Fields) > 0 {
+		return nil, bad
+	}
+	session, missing := upstream.NewSession(p.Catalog, cookies, in.Body.Headers, in.Body.UserAgent)
+	if len(missing) > 0 {
+		return nil, incomplete(missing)
+	}
+	s, err := a.start(ctx, attempt.Cookie, in.Body.Common)
+	if err != nil {
+		return nil, err
+	}
+	s.Imported = &session
+	return a.begin(ctx, s)
+}
+
+func incomplete(missing []string) error {
+	return problem.SessionIncomplete.Newf("The session lacks %s.", strings.Join(missing, ", ")).With("missing", missing)
+}
+
+func (a *API) connectCurl(ctx context.Context, in *curlInput) (*curlOutput, error) {
+	p, err := a.platform(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pasted, err := paste.Curl(in.Body.Curl, p.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	session, missing := upstream.NewSession(p.Catalog, pasted.Cookies, pasted.Headers, pasted.UserAgent)
+	found := extracted(p.Catalog, pasted, missing)
+	if in.Body.DryRun {
+		return &curlOutput{Status: http.StatusOK, Body: curlAnswer{Extracted: found}}, nil
+	}
+	if len(missing) > 0 {
+		return nil, incomplete(missing)
+	}
+	s, err := a.start(ctx, attempt.Curl, in.Body.Common)
+	if err != nil {
+		return nil, err
+	}
+	s.Imported = &session
+	out, err := a.begin(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return &curlOutput{out.Location, out.RetryAfter, out.ETag, out.Status, curlAnswer{out.Body, found}}, nil
+}
+
+// extracted names what of a command is used.
+func extracted(c *catalog.Catalog, p paste.Pasted, missing []string) Extracted {
+	out := Extracted{Cookies: []string{}, Headers: []string{}, Missing: missing}
+	for name := range p.Cookies {
+		if slices.Contains(c.Session.Cookies.Kept, name) {
+			out.Cookies = append(out.Cookies, name)
+		}
+	}
+	for name := range p.Headers {
+		if slices.Contains(c.Session.Headers.Allowed, name) {
+			out.Headers = append(out.Headers, name)
+		}
+	}
+	if p.UserAgent != "" {
+		out.Headers = append(out.Headers, "user-agent")
+	}
+	if out.Missing == nil {
+		out.Missing = []string{}
+	}
+	slices.Sort(out.Cookies)
+	slices.Sort(out.Headers)
+	return out
+}
+
+func (a *API) listFlows(ctx context.Context, _ *struct{}) (*flowsOutput, error) {
+	out := &flowsOutput{}
+	p, ok := a.Connects.Platforms[route.Caller(ctx).Org.Environment]
+	label := flowField{ID: "label", Type: "text", MaxLength: 120}
+	flow := func(kind attempt.Kind, name string, fields ...flowField) {
+		out.Body.Flows = append(out.Body.Flows, flowBody{Kind: string(kind), Name: name, Fields: append(fields, label), ProxyCountries: connect.Regions, Enabled: ok})
+	}
+	flow(attempt.Credentials, "Email and password", flowField{ID: "email", Type: "email", Required: true, MaxLength: 254},
+		flowField{ID: "password", Type: "password", Required: true, MaxLength: 1024}, flowField{ID: "remember_credentials", Type: "boolean"})
+	flow(attempt.Mobile, "The creator's phone")
+	var session []flowField
+	if ok {
+		for _, name := range p.Catalog.Session.Cookies.Required {
+			session = append(session, flowField{ID: name, Type: "cookie", Required: true})
+		}
+		for _, name := range p.Catalog.Session.Headers.Allowed {
+			session = append(session, flowField{ID: name, Type: "header", Required: slices.Contains(p.Catalog.Session.Headers.Required, name)})
+		}
+	}
+	flow(attempt.Cookie, "Cookies", append([]flowField{{ID: "cookie", Type: "text", Required: true, MaxLength: 16384}, {ID: "user_agent", Type: "text", Required: true, MaxLength: 512}}, session...)...)
+	flow(attempt.Curl, "Copy as cURL", flowField{ID: "curl", Type: "text", Required: true, MaxLength: 65536})
+	return out, nil
+}

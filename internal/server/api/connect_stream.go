@@ -1,0 +1,144 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/qrcode"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+)
+
+func (a *API) attemptStreams() {
+	route.Plain(a.table, route.Operation{
+		ID: "streamAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/events", Tag: tagConnect, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Media: []string{"text/event-stream"}, Problems: []problem.Kind{problem.AttemptNotFound},
+		Summary:     "Watch an attempt",
+		Description: "Server-sent events: `event: attempt` with the attempt as data, at once and whenever it changes. The stream ends after the attempt.",
+	}, a.streamAttempt)
+	route.Plain(a.table, route.Operation{
+		ID: "getAttemptQR", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/qr", Tag: tagConnect, Status: http.StatusOK,
+		Scope: scope.AccountsWrite, Quota: limit.Free, Media: []string{"image/svg+xml", "image/png", "text/plain"},
+		Problems: []problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict, problem.AttemptCompleted},
+		Summary:  "The QR code to show", Description: "The current `phone_url` as a picture, or as text for a terminal, by the Accept header. It changes about once a minute: load it again at `phone_url_expires_at`.",
+	}, a.attemptQR)
+}
+
+// watchFor bounds how long one look at an attempt waits; the next one follows at once.
+const watchFor = 20 * time.Second
+
+func (a *API) streamAttempt(w http.ResponseWriter, r *http.Request) error {
+	at, err := a.attempt(r.Context(), r.PathValue("attemptId"))
+	if err != nil {
+		return err
+	}
+	org := route.Caller(r.Context()).Org.ID
+	f, err := a.Connects.Get(r.Context(), org, at)
+	if err != nil {
+		return err
+	}
+	events, err := route.Stream(w, r)
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-events.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for known := int64(-1); ; {
+		if f.Version != known {
+			known = f.Version
+			if err := a.Events.Permit(ctx, org); err != nil {
+				events.Fail(err)
+				return nil
+			}
+			if events.Event("attempt", etag(f)[1:len(etag(f))-1], visible(r.Context(), f.Attempt)) != nil {
+				return nil
+			}
+		}
+		if strings.HasPrefix(f.State, "completed_") || ctx.Err() != nil {
+			return nil
+		}
+		if f, err = a.Connects.Changed(ctx, org, at, known, watchFor); err != nil {
+			events.Fail(err)
+			return nil
+		}
+	}
+}
+
+func (a *API) attemptQR(w http.ResponseWriter, r *http.Request) error {
+	at, err := a.attempt(r.Context(), r.PathValue("attemptId"))
+	if err != nil {
+		return err
+	}
+	f, err := a.Connects.Get(r.Context(), route.Caller(r.Context()).Org.ID, at)
+	if err != nil {
+		return err
+	}
+	if f.PhoneURL == nil {
+		kind := problem.AttemptStateConflict
+		if strings.HasPrefix(f.State, "completed_") {
+			kind = problem.AttemptCompleted
+		}
+		return kind.New("The attempt shows no QR code now.").With("attemptId", f.ID).With("state", f.State).With("nextActions", f.NextActions)
+	}
+	media, body, err := drawQR(*f.PhoneURL, r.Header.Get("Accept"))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", media)
+	w.Header().Set("Vary", "Accept")
+	_, err = w.Write(body)
+	return err
+}
+
+// drawQR draws a code in what the caller accepts: SVG unless it asks for another.
+func drawQR(text, accept string) (media string, body []byte, err error) {
+	code, err := qrcode.New(text)
+	if err != nil {
+		return "", nil, err
+	}
+	switch {
+	case strings.Contains(accept, "image/png"):
+		body, err = code.PNG()
+		return "image/png", body, err
+	case strings.Contains(accept, "text/plain"):
+		return "text/plain; charset=utf-8", []byte(code.Text()), nil
+	}
+	return "image/svg+xml", code.SVG(480), nil
+}
+
+// An attempt may be asked for so often before a poll counts as a call: two a second.
+const (
+	freePolls       = 10
+	freePollsWithin = 5 * time.Second
+)
+
+// poll counts a poll that is not free.
+func (a *API) poll(ctx context.Context, at id.Attempt) error {
+	if a.polls.Take(string(at)) {
+		return nil
+	}
+	p := route.Caller(ctx)
+	d, err := a.Limits.Admit(ctx, limit.Call{
+		Org: p.Org.ID, Quota: limit.Plain, Epoch: p.Org.Epoch, Limits: &p.Org.Limits, Started: route.From(ctx).Started(), ReadAt: p.ReadAt(),
+	})
+	if err != nil {
+		return err
+	}
+	if d.Denied != nil {
+		return d.Denied.Problem()
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package events
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/delivery/stream"
+	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+)
+
+// latest answers with the newest events, newest first.
+func (e *events) latest(w http.ResponseWriter, r *http.Request, want stream.Want, in *orgInput) error {
+	n := event.Newest{Org: want.Org, Since: event.Since(e.Now(), want.Days), Limit: in.Latest}
+	if in.Before != "" {
+		at, err := event.ParsePosition(in.Before)
+		if err != nil {
+			return problem.InvalidRequest.New("The cursor is not one that this list gave out.").At("query/before", "format", "must be the nextCursor of an earlier page")
+		}
+		n.Before = at
+	}
+	if want.Among != nil {
+		n.Sources = id.Texts(want.Among)
+	}
+	if !want.Filter.Everything() {
+		n.Kinds = e.kinds(r.Context(), want.Filter)
+	}
+	list, next, err := e.Store.Newest(r.Context(), n)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if _, err = w.Write(appendLatest(nil, list, next)); err == nil {
+		e.Meter.Streamed(want.Org, int64(len(list)))
+	}
+	return err
+}
+
+// kinds are the names that a filter lets through.
+func (e *events) kinds(ctx context.Context, f event.Filter) []string {
+	names := []string{}
+	for _, kind := range e.Kinds.List(route.Caller(ctx).Org.Environment) {
+		if f.Match(kind.Name) {
+			names = append(names, kind.Name)
+		}
+	}
+	return names
+}
+
+// appendLatest writes a page. The events are bytes already.
+func appendLatest(to []byte, list []event.Stored, next event.Position) []byte {
+	bodies := make([][]byte, len(list))
+	for i := range list {
+		bodies[i] = list[i].Body
+	}
+	to = append(to, `{"events":[`...)
+	to = append(to, bytes.Join(bodies, []byte(","))...)
+	to = append(to, `],"nextCursor":`...)
+	if next.Tx == 0 {
+		return append(to, "null,\"gap\":false}\n"...)
+	}
+	to = append(to, '"')
+	to = append(to, next.String()...) // digits, a dot and an id
+	return append(to, "\",\"gap\":false}\n"...)
+}
+
+type findInput struct {
+	Event string `path:"eventId" maxLength:"64" doc:"The event's id."`
+}
+
+// findAny answers with an event of whichever account.
+func (e *events) findAny(w http.ResponseWriter, r *http.Request, in *findInput) error {
+	none := problem.EventNotFound.New("The organisation has no event with this id.")
+	wanted, err := id.Parse[id.Event](in.Event)
+	if err != nil {
+		return none
+	}
+	caller := route.Caller(r.Context())
+	found, err := e.Store.FindOne(r.Context(), caller.Org.ID, wanted)
+	if err != nil {
+		return err
+	}
+	// What concerns no account is not for a key that is limited to some.
+	if among := caller.Key.Allow.Accounts; among != nil && !slices.Contains(among, id.Account(found.Source)) {
+		return none
+	}
+	if found.At.Before(event.Since(e.Now(), caller.Org.Limits.EventRetentionDays)) {
+		return none
+	}
+	return writeEvent(w, &found)
+}
+
+// writeEvent answers with one event.
+func writeEvent(w http.ResponseWriter, found *event.Stored) error {
+	w.Header().Set("Content-Type", "application/json")
+	body := append([]byte(`{"event":`), found.Body...)
+	_, err := w.Write(append(body, '}', '\n'))
+	return err
+}

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+)
+
+type keysOutput struct{ Body keysBody }
+
+type keysBody struct {
+	Keys []keyEntry `json:"keys"`
+}
+
+type keyEntry struct {
+	ID         string      `json:"id"`
+	Label      string      `json:"label"`
+	Hint       string      `json:"hint" doc:"How the key begins, to tell one from another."`
+	CreatedAt  stamp.Time  `json:"createdAt"`
+	ExpiresAt  *stamp.Time `json:"expiresAt,omitempty"`
+	RevokedAt  *stamp.Time `json:"revokedAt,omitempty"`
+	LastUsedAt *stamp.Time `json:"lastUsedAt" doc:"About when it last called, within two minutes; null if it never has."`
+	Scopes     []string    `json:"scopes"`
+	KeyLimits
+	Current bool `json:"current" doc:"True for the key that makes this call."`
+}
+
+type mintInput struct {
+	Body struct {
+		Label     string     `json:"label" minLength:"1" maxLength:"120" doc:"What the key is for."`
+		Scopes    []string   `json:"scopes,omitempty" maxItems:"64" doc:"Left out, the key gets the default set."`
+		ExpiresAt *time.Time `json:"expiresAt,omitempty" doc:"Left out, the key does not expire."`
+		Methods   []string   `json:"methods,omitempty" maxItems:"64" doc:"What the key may call: resource.method, resource.*, * or sensitive; with ! in front, what it may not. Denying wins. Left out, everything that the calling key may."`
+		Accounts  []string   `json:"accountIds,omitempty" maxItems:"100" doc:"The accounts that the key may use. Left out, all that the calling key may."`
+	}
+}
+
+type mintOutput struct{ Body mintBody }
+
+type mintBody struct {
+	Key       string      `json:"key" doc:"The key itself. It is shown only here; store it now." sensitive:"true"`
+	ID        string      `json:"id"`
+	Label     string      `json:"label"`
+	Scopes    []string    `json:"scopes"`
+	CreatedAt stamp.Time  `json:"createdAt"`
+	ExpiresAt *stamp.Time `json:"expiresAt,omitempty"`
+	KeyLimits
+}
+
+type keyInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The key's id, as GET /v1/me/keys lists it."`
+}
+
+type revokeOutput struct {
+	Body struct {
+		ID      string `json:"id"`
+		Revoked bool   `json:"revoked"`
+	}
+}
+
+func (a *API) keyRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "listKeys", Method: http.MethodGet, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusOK,
+		Scope: scope.MeRead, Quota: limit.Plain,
+		Summary: "List keys", Description: "All keys of the organisation, revoked ones too, oldest first. Never the keys themselves.",
+	}, a.listKeys)
+	route.Typed(a.table, route.Operation{
+		ID: "mintKey", Method: http.MethodPost, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusCreated,
+		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "key.mint",
+		Problems: []problem.Kind{problem.ScopeEscalation, problem.PlanRequired},
+		Summary:  "Mint a key", Description: "Issues a key in the caller's organisation. It can never do more than the caller: it holds no other scopes, and what limits the caller limits it too.",
+		Example: map[string]any{"label": "ci", "scopes": []string{"accounts:read", "sdk:call"}, "methods": []string{"chats.*", "messages.*", "!sensitive"}},
+	}, a.mintKey)
+	route.Typed(a.table, route.Operation{
+		ID: "revokeKey", Method: http.MethodDelete, Path: "/v1/me/keys/{id}", Tag: "Keys", Status: http.StatusOK,
+		Scope: scope.MeWrite, Quota: limit.Safety, Audit: "key.revoke",
+		Problems: []problem.Kind{problem.KeyNotFound, problem.KeySelfRevoke},
+		Summary:  "Revoke a key", Description: "When this has answered, no call that starts later succeeds with the key, on any server. " +
+			"Revoking a key again changes nothing.",
+	}, a.revokeKey)
+}
+
+func (a *API) listKeys(ctx context.Context, _ *struct{}) (*keysOutput, error) {
+	caller := route.Caller(ctx)
+	keys, err := a.Keys.List(ctx, caller.Org.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &keysOutput{keysBody{make([]keyEntry, len(keys))}}
+	for i, k := range keys {
+		out.Body.Keys[i] = keyEntry{
+			string(k.ID), k.Label, k.Hint, stamp.Time(k.CreatedAt), (*stamp.Time)(k.ExpiresAt), (*stamp.Time)(k.RevokedAt), (*stamp.Time)(k.LastUsedAt), k.Scopes.Names(), viewKeyLimits(&k.Allow), k.ID == caller.Key.ID,
+		}
+	}
+	return out, nil
+}
+
+func (a *API) mintKey(ctx context.Context, in *mintInput) (*mintOutput, error) {
+	caller := route.Caller(ctx)
+	bad := problem.ValidationFailed.New("The key cannot be limited like this.")
+	a.checkNames(bad, caller.Org.Environment, in.Body.Methods)
+	accounts, err := a.ownAccounts(ctx, bad, caller, in.Body.Accounts)
+	if err != nil {
+		return nil, err
+	}
+	if len(bad.Fields) > 0 {
+		return nil, bad
+	}
+	key, plain, err := a.Keys.Mint(ctx, caller, route.By(ctx), apikey.Draft{
+		Label: in.Body.Label, Scopes: in.Body.Scopes, ExpiresAt: in.Body.ExpiresAt, Methods: in.Body.Methods, Accounts: accounts,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &mintOutput{mintBody{
+		plain.Reveal(), string(key.ID), key.Label, key.Scopes.Names(), stamp.Time(key.CreatedAt), (*stamp.Time)(key.ExpiresAt), viewKeyLimits(&key.Allow),
+	}}, nil
+}
+
+// checkNames refuses patterns of what the catalogue does not have: a typing error in what is denied would deny nothing.
+func (a *API) checkNames(bad *problem.Error, environment org.Environment, patterns []string) {
+	c := a.Catalogs[environment]
+	if c == nil {
+		return
+	}
+	for i, text := range patterns {
+		resource, method, ok := apikey.Named(text)
+		if !ok || resource == "" {
+			continue
+		}
+		nearest := func() []string { return c.NearestResource(resource) }
+		_, known := c.Resource(resource)
+		if known && method != "" {
+			_, known = c.Method(resource, method)
+			nearest = func() []string { return c.Nearest(resource, method) }
+		}
+		if known {
+			continue
+		}
+		detail := "names nothing in the catalogue"
+		if like := nearest(); len(like) > 0 {
+			detail += "; it has " + strings.Join(like, ", ")
+		}
+		bad.At("/methods/"+strconv.Itoa(i), "unknown", detail)
+	}
+}
+
+// ownAccounts reads ids of the org's accounts. Another org's look like those of nobody. A key that is limited itself need not be told
+// which exist: it can only give what it has been given.
+func (a *API) ownAccounts(ctx context.Context, bad *problem.Error, caller *apikey.Principal, texts []string) ([]id.Account, error) {
+	if texts == nil {
+		return nil, nil
+	}
+	accounts := make([]id.Account, len(texts))
+	for i, text := range texts {
+		accounts[i], _ = id.Parse[id.Account](text) // what is no id is nobody's
+	}
+	known := map[id.Account]bool{}
+	if len(texts) > 0 && caller.Key.Allow.Accounts == nil {
+		err := a.Accounts.List(ctx, caller.Org.ID, account.Filter{Among: accounts}, func(one account.Account) error {
+			known[one.ID] = true
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i, one := range accounts {
+		if one == "" || (caller.Key.Allow.Accounts == nil && !known[one]) {
+			bad.At("/accountIds/"+strconv.Itoa(i), "unknown", "is no account of the organisation")
+		}
+	}
+	return accounts, nil
+}
+
+func (a *API) revokeKey(ctx context.Context, in *keyInput) (*revokeOutput, error) {
+	if err := a.Keys.Revoke(ctx, route.Caller(ctx), route.By(ctx), in.ID); err != nil {
+		return nil, err
+	}
+	out := &revokeOutput{}
+	out.Body.ID, out.Body.Revoked = in.ID, true
+	return out, nil
+}

@@ -1,0 +1,323 @@
+// Package links is the part of the public face about links for creators: making and listing them, how their pages look, and how far
+// creators come (funnel.go).
+package links
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+)
+
+// accounts says whether there is an account; *account.Accounts does.
+type accounts interface {
+	Get(ctx context.Context, owner id.Org, at id.Account) (account.Account, error)
+}
+
+// Deps is what the operations need.
+type Deps struct {
+	Sessions *session.Sessions
+	Connects *connect.Connects
+	Accounts accounts
+	// MayConnect says why the caller may not connect an account, if so; empty stands for a new one.
+	MayConnect func(ctx context.Context, account id.Account) error
+	// ConnectURL is where creators reach their pages, without a slash at its end.
+	ConnectURL string
+	Now        func() time.Time
+}
+
+type links struct{ Deps }
+
+const tag = "Connect"
+
+type sessionInput struct {
+	Body struct {
+		Kinds     []string `json:"kinds,omitempty" maxItems:"2" doc:"Ways to connect that the page offers: credentials, mobile_app. Left out, both."`
+		Reference *string  `json:"reference_id,omitempty" maxLength:"255"`
+		Label     *string  `json:"label,omitempty" maxLength:"120"`
+		Region    *string  `json:"proxy_country,omitempty" enum:"us,uk"`
+		Account   *string  `json:"account_id,omitempty" maxLength:"64" doc:"The account to reconnect."`
+		ReturnURL *string  `json:"return_url,omitempty" maxLength:"2048" doc:"Where the creator's browser goes in the end, with status, account_id, reference_id and session_id in the query."`
+		Origins   []string `json:"allowed_origins,omitempty" maxItems:"10" doc:"Origins that may show the page in a frame and get its messages."`
+		ExpiresIn *int     `json:"expires_in_sec,omitempty" minimum:"60" maximum:"604800" doc:"Left out, 1800."`
+		Locale    *string  `json:"locale,omitempty" enum:"en,es" doc:"Left out, the creator's browser decides."`
+		Remember  *string  `json:"remember_credentials,omitempty" enum:"ask,always,never" doc:"Left out, the creator is asked."`
+		Deliver   *struct {
+			Email string `json:"email,omitempty" maxLength:"254"`
+		} `json:"deliver,omitempty" doc:"Not supported: this service sends no mail. Send url to the creator yourself."`
+	}
+}
+
+type sessionBody struct {
+	ID         string      `json:"id"`
+	URL        *string     `json:"url" doc:"The link for the creator. It is shown only when it is made, to a key with accounts:write; null otherwise."`
+	Token      *string     `json:"client_token" doc:"The token in the link, for connect.js. It is shown only when it is made, to a key with accounts:write; null otherwise." sensitive:"true"`
+	Status     string      `json:"status" enum:"open,in_progress,success,exited,expired"`
+	Kinds      []string    `json:"kinds"`
+	Attempts   []string    `json:"attempts" doc:"Ids of the attempts that the creator has made."`
+	AccountID  *string     `json:"account_id"`
+	Reference  *string     `json:"reference_id"`
+	Label      string      `json:"label"`
+	Reconnects *string     `json:"reconnect_account_id" doc:"The account that the link connects again; null for a new one."`
+	OpenedAt   *stamp.Time `json:"opened_at" doc:"When the link was first opened, also by a link preview; null if it never was."`
+	FinishedAt *stamp.Time `json:"finished_at"`
+	ExpiresAt  stamp.Time  `json:"expires_at"`
+	CreatedAt  stamp.Time  `json:"created_at"`
+}
+
+type sessionsInput struct {
+	Status    string `query:"status" enum:"open,in_progress,success,exited,expired" doc:"Only links in this status."`
+	Reference string `query:"reference_id" maxLength:"255" doc:"Only links with this id of yours."`
+	Limit     int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many links."`
+	Cursor    string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+}
+
+type sessionsOutput struct {
+	Body struct {
+		Sessions   []sessionBody `json:"sessions" doc:"Newest first."`
+		NextCursor *string       `json:"nextCursor" doc:"Null on the last page."`
+	}
+}
+
+type sessionOutput struct {
+	Body struct {
+		Session sessionBody `json:"session"`
+	}
+}
+
+type sessionIDInput struct {
+	ID string `path:"id" maxLength:"64"`
+}
+
+type reconnectInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The account's id."`
+}
+
+type pageBody struct {
+	BrandLight string   `json:"brand_light" maxLength:"7" doc:"The colour of buttons on a light ground, as #rrggbb; empty for ours. Text on it always has enough contrast: a colour without it is darkened."`
+	BrandDark  string   `json:"brand_dark" maxLength:"7" doc:"The same on a dark ground; empty to follow brand_light."`
+	Scheme     string   `json:"scheme" enum:"system,light,dark"`
+	Origins    []string `json:"allowed_origins" maxItems:"10" doc:"Origins that may frame pages of attempts and of sessions that name none."`
+	HelpURL    string   `json:"help_url" maxLength:"2048"`
+}
+
+type pageInput struct{ Body pageBody }
+
+type pageOutput struct {
+	Body struct {
+		Page pageBody `json:"page"`
+	}
+}
+
+// Routes adds the operations.
+func Routes(t *route.Table, d Deps) {
+	a := &links{d}
+	route.Typed(t, route.Operation{
+		ID: "createConnectSession", Method: http.MethodPost, Path: "/v1/connect/sessions", Tag: tag, Status: http.StatusCreated,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.session", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ValidationFailed},
+		Summary: "Make a link for a creator",
+		Description: "A page of ours on which the creator signs in, so that no password passes through you. The link is good for one success. " +
+			"Opening it uses nothing up, so mail scanners do no harm.",
+		Example: map[string]any{"kinds": []string{"credentials", "mobile_app"}, "reference_id": "user_456", "return_url": "https://app.example/done"},
+	}, a.createSession)
+	route.Typed(t, route.Operation{
+		ID: "getConnectSession", Method: http.MethodGet, Path: "/v1/connect/sessions/{id}", Tag: tag, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Problems: []problem.Kind{problem.SessionNotFound},
+		Summary: "How a link stands", Description: "Its status, attempts and account. The link itself is not shown again.",
+	}, a.getSession)
+	route.Typed(t, route.Operation{
+		ID: "listConnectSessions", Method: http.MethodGet, Path: "/v1/connect/sessions", Tag: tag, Status: http.StatusOK,
+		Scope: scope.AccountsRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Summary: "List links", Description: "Links for creators and how they stand, newest first; ended ones for 30 days. The links themselves are not shown again. " +
+			"A key with `accountIds` sees those that connect its accounts again.",
+	}, a.listSessions)
+	route.Typed(t, route.Operation{
+		ID: "createReconnectLink", Method: http.MethodPost, Path: "/v1/accounts/{id}/reconnect-link", Tag: "Accounts", Status: http.StatusCreated,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.reconnect_link", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
+		Summary: "Make a link to connect an account again",
+		Description: "A connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps its region, label, metadata and credentials unless the creator changes them. " +
+			"For a link with settings of its own, use `POST /v1/connect/sessions` with `account_id`.",
+	}, a.createReconnectLink)
+	a.funnelRoutes(t)
+	route.Typed(t, route.Operation{
+		ID: "getConnectPage", Method: http.MethodGet, Path: "/v1/connect/page", Tag: tag, Status: http.StatusOK,
+		Scope: scope.MeRead, Quota: limit.Plain, Summary: "How the creators' pages look",
+	}, a.getPage)
+	route.Typed(t, route.Operation{
+		ID: "setConnectPage", Method: http.MethodPut, Path: "/v1/connect/page", Tag: tag, Status: http.StatusOK,
+		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "connect.page", Problems: []problem.Kind{problem.ValidationFailed},
+		Summary: "Set how the creators' pages look", Description: "Replaces colours, scheme, help address and the origins that may frame the pages.",
+		Example: map[string]any{"brand_light": "#4f46e5", "brand_dark": "", "scheme": "system", "allowed_origins": []string{"https://app.example"}, "help_url": ""},
+	}, a.setPage)
+}
+
+func some[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+func (a *links) createSession(ctx context.Context, in *sessionInput) (*sessionOutput, error) {
+	b := in.Body
+	d := session.Draft{
+		Kinds: b.Kinds, ReferenceID: some(b.Reference), Label: some(b.Label), Region: some(b.Region), ReturnURL: some(b.ReturnURL),
+		AllowedOrigins: b.Origins, ExpiresIn: time.Duration(some(b.ExpiresIn)) * time.Second, Locale: some(b.Locale), Remember: some(b.Remember),
+	}
+	if b.Deliver != nil {
+		d.DeliverEmail = b.Deliver.Email
+	}
+	org := route.Caller(ctx).Org
+	if b.Account != nil {
+		at, err := id.Parse[id.Account](*b.Account)
+		if err != nil {
+			return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
+		}
+		d.Account = at
+	}
+	if err := a.MayConnect(ctx, d.Account); err != nil {
+		return nil, err
+	}
+	if d.Account != "" {
+		if _, err := a.Accounts.Get(ctx, org.ID, d.Account); err != nil {
+			return nil, err
+		}
+	}
+	return a.create(ctx, org, d)
+}
+
+func (a *links) createReconnectLink(ctx context.Context, in *reconnectInput) (*sessionOutput, error) {
+	at, err := id.Parse[id.Account](in.ID)
+	if err != nil {
+		return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
+	}
+	org := route.Caller(ctx).Org
+	if _, err := a.Accounts.Get(ctx, org.ID, at); err != nil {
+		return nil, err
+	}
+	return a.create(ctx, org, session.ReconnectDraft(at))
+}
+
+// create makes a session and shows its link, this once.
+func (a *links) create(ctx context.Context, o org.Org, d session.Draft) (*sessionOutput, error) {
+	made, token, err := a.Sessions.Create(ctx, route.By(ctx), o, d)
+	if err != nil {
+		return nil, err
+	}
+	out := &sessionOutput{}
+	out.Body.Session = viewSession(made)
+	text := token.Reveal()
+	link := a.ConnectURL + "/s/" + text
+	out.Body.Session.URL, out.Body.Session.Token = &link, &text
+	return out, nil
+}
+
+func (a *links) getSession(ctx context.Context, in *sessionIDInput) (*sessionOutput, error) {
+	at, err := id.Parse[id.Session](in.ID)
+	if err != nil {
+		return nil, sessionNotFound()
+	}
+	caller := route.Caller(ctx)
+	found, err := a.Sessions.Get(ctx, caller.Org.ID, at)
+	if err != nil {
+		return nil, err
+	}
+	if !caller.Key.Allow.MayUse(found.Account) {
+		return nil, sessionNotFound()
+	}
+	out := &sessionOutput{}
+	out.Body.Session = viewSession(found)
+	return out, nil
+}
+
+func (a *links) listSessions(ctx context.Context, in *sessionsInput) (*sessionsOutput, error) {
+	caller := route.Caller(ctx)
+	f := session.Filter{Status: session.Status(in.Status), ReferenceID: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
+	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
+	if strings.ContainsRune(in.Reference, 0) || !utf8.ValidString(in.Reference) { // the database has no such text
+		return nil, bad.At("query/reference_id", "format", "must be text")
+	}
+	if in.Cursor != "" {
+		at, err := id.Parse[id.Session](in.Cursor)
+		if err != nil {
+			return nil, bad.At("query/cursor", "format", "must be the nextCursor of an earlier page")
+		}
+		f.Before = at
+	}
+	found, err := a.Sessions.List(ctx, caller.Org.ID, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &sessionsOutput{}
+	out.Body.Sessions = []sessionBody{}
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		last := string(found[in.Limit-1].ID)
+		out.Body.NextCursor = &last
+	}
+	for _, one := range found {
+		out.Body.Sessions = append(out.Body.Sessions, viewSession(one))
+	}
+	return out, nil
+}
+
+func sessionNotFound() error {
+	return problem.SessionNotFound.New("There is no connect session with this id.")
+}
+
+func viewSession(s session.Session) sessionBody {
+	v := sessionBody{
+		ID: string(s.ID), Status: string(s.Status), Kinds: s.Kinds, Attempts: []string{}, Label: s.Label, OpenedAt: (*stamp.Time)(s.OpenedAt), FinishedAt: (*stamp.Time)(s.FinishedAt),
+		ExpiresAt: stamp.Time(s.ExpiresAt), CreatedAt: stamp.Time(s.CreatedAt),
+	}
+	for _, one := range s.Attempts {
+		v.Attempts = append(v.Attempts, string(one))
+	}
+	if at := string(s.Connected); at != "" {
+		v.AccountID = &at
+	}
+	if at := string(s.Account); at != "" {
+		v.Reconnects = &at
+	}
+	if s.ReferenceID != "" {
+		v.Reference = &s.ReferenceID
+	}
+	return v
+}
+
+func (a *links) getPage(ctx context.Context, _ *struct{}) (*pageOutput, error) {
+	p, err := a.Sessions.Page(ctx, route.Caller(ctx).Org.ID)
+	if err != nil {
+		return nil, err
+	}
+	return viewPage(p), nil
+}
+
+func (a *links) setPage(ctx context.Context, in *pageInput) (*pageOutput, error) {
+	b := in.Body
+	p, err := a.Sessions.SetPage(ctx, route.By(ctx), route.Caller(ctx).Org, session.Page{
+		BrandLight: b.BrandLight, BrandDark: b.BrandDark, Scheme: b.Scheme, AllowedOrigins: b.Origins, HelpURL: b.HelpURL,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return viewPage(p), nil
+}
+
+func viewPage(p session.Page) *pageOutput {
+	out := &pageOutput{}
+	out.Body.Page = pageBody{p.BrandLight, p.BrandDark, p.Scheme, p.AllowedOrigins, p.HelpURL}
+	return out
+}

@@ -1,0 +1,553 @@
+package api_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+)
+
+// These tests are made from the route table, so an operation that is added is covered without a line here. An operation
+// that they cannot cover, because it has a parameter that nobody can make an id for, fails them.
+
+// made is an id of something that exists in an org.
+type made func(t *testing.T, n *testnode.Node, o testnode.Org) string
+
+// resources makes, for each path segment in front of a parameter, something that exists, and an id of the same form
+// that does not.
+var resources = map[string]struct {
+	existing made
+	unknown  func() string
+}{
+	"keys": {
+		func(t *testing.T, n *testnode.Node, o testnode.Org) string {
+			t.Helper()
+			return n.Mint(t, o.Key).KeyID
+		},
+		func() string { return string(id.New[id.Key]()) },
+	},
+	"accounts": {connected, func() string { return string(id.New[id.Account]()) }},
+	"login":    {attempted, func() string { return string(id.New[id.Attempt]()) }},
+	"attempts": {attempted, func() string { return string(id.New[id.Attempt]()) }},
+	"members": {
+		func(t *testing.T, n *testnode.Node, o testnode.Org) string {
+			t.Helper()
+			return joined(t, n, o, "developer").Person
+		},
+		func() string { return string(id.New[id.Person]()) },
+	},
+	"invitations": {
+		func(t *testing.T, n *testnode.Node, o testnode.Org) string {
+			t.Helper()
+			r := n.Call(t, http.MethodPost, "/v1/org/invitations", o.Key, map[string]any{"email": random(t) + "@example.test", "role": "developer"})
+			made, _ := r.JSON()["invitation"].(map[string]any)
+			found, _ := made["id"].(string)
+			if found == "" {
+				t.Fatalf("invite: %d %s", r.Status, r.Body)
+			}
+			return found
+		},
+		func() string { return string(id.New[id.Invitation]()) },
+	},
+	"me sessions": {
+		func(t *testing.T, n *testnode.Node, o testnode.Org) string {
+			t.Helper()
+			list, _ := joined(t, n, o, "developer").Do(t, http.MethodGet, "/v1/me/sessions", nil).JSON()["sessions"].([]any)
+			if len(list) == 0 {
+				t.Fatal("nobody is signed in")
+			}
+			return list[0].(map[string]any)["id"].(string)
+		},
+		func() string { return string(id.New[id.BrowserSession]()) },
+	},
+	"events":     {happened, func() string { return string(id.New[id.Event]()) }},
+	"deliveries": {tried, func() string { return string(id.New[id.Delivery]()) }},
+	"logs": {
+		func(t *testing.T, n *testnode.Node, o testnode.Org) string {
+			t.Helper()
+			return n.Call(t, http.MethodGet, "/v1/me", o.Key, nil).Header.Get("X-Request-Id")
+		},
+		func() string { return string(id.New[id.Request]()) },
+	},
+	"sessions": {
+		func(t *testing.T, n *testnode.Node, o testnode.Org) string {
+			t.Helper()
+			r := n.Call(t, http.MethodPost, "/v1/connect/sessions", o.Key, map[string]any{})
+			session, _ := r.JSON()["session"].(map[string]any)
+			found, _ := session["id"].(string)
+			if found == "" {
+				t.Fatalf("make a session: %d %s", r.Status, r.Body)
+			}
+			return found
+		},
+		func() string { return string(id.New[id.Session]()) },
+	},
+}
+
+// joined is a member of an org.
+func joined(t *testing.T, n *testnode.Node, o testnode.Org, role string) *testnode.Browser {
+	t.Helper()
+	return n.Join(t, o.ID, random(t)+"@example.test", role)
+}
+
+// happened is an event of an account.
+func happened(t *testing.T, n *testnode.Node, o testnode.Org) string {
+	t.Helper()
+	return happenedTo(t, n, o.Key, connected(t, n, o))
+}
+
+func happenedTo(t *testing.T, n *testnode.Node, key, account string) string {
+	t.Helper()
+	n.Call(t, http.MethodPatch, "/v1/accounts/"+account, key, map[string]any{"label": "another " + random(t)})
+	r, err := testnode.Send(withHeader(t, http.MethodGet, n.URL+"/v1/accounts/"+account+"/events?events=account.updated&wait=25", key, nil, "Accept", "application/json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _ := r.JSON()["events"].([]any)
+	if len(list) == 0 {
+		t.Fatalf("nothing happened: %d %s", r.Status, r.Body)
+	}
+	return list[0].(map[string]any)["id"].(string)
+}
+
+// tried is a delivery to a webhook of an account.
+func tried(t *testing.T, n *testnode.Node, o testnode.Org) string {
+	t.Helper()
+	return triedOn(t, n, o.Key, connected(t, n, o))
+}
+
+func triedOn(t *testing.T, n *testnode.Node, key, account string) string {
+	t.Helper()
+	hook := "/v1/accounts/" + account + "/webhook"
+	n.Call(t, http.MethodPut, hook, key, map[string]any{"url": nobody})
+	n.Call(t, http.MethodPost, hook+"/test", key, nil)
+	return firstDelivery(t, n, key, hook+"/deliveries?wait=25")
+}
+
+// firstDelivery waits until a list of deliveries has one, and returns its id.
+func firstDelivery(t *testing.T, n *testnode.Node, key, path string) string {
+	t.Helper()
+	var r testnode.Reply
+	for range 6 { // on a busy machine one wait is not long enough
+		r = n.Call(t, http.MethodGet, path, key, nil)
+		if list, _ := r.JSON()["deliveries"].([]any); len(list) > 0 {
+			return list[0].(map[string]any)["id"].(string)
+		}
+	}
+	t.Fatalf("nothing was delivered: %d %s", r.Status, r.Body)
+	return ""
+}
+
+// attempted is an attempt that waits for the creator.
+func attempted(t *testing.T, n *testnode.Node, o testnode.Org) string {
+	t.Helper()
+	r := held(t, n, o.Key, "/v1/connect/mobile", map[string]any{})
+	found, _ := r.JSON()["attempt_id"].(string)
+	if found == "" {
+		t.Fatalf("start an attempt: %d %s", r.Status, r.Body)
+	}
+	return found
+}
+
+// bodies are what succeeds where an example cannot, because it would have to hold a session.
+var bodies = map[string]func(session map[string]any) map[string]any{
+	"connectCookie": func(s map[string]any) map[string]any {
+		return map[string]any{"cookie": s["cookie"], "user_agent": s["userAgent"], "headers": s["headers"]}
+	},
+	"connectCurl": func(s map[string]any) map[string]any { return map[string]any{"curl": s["curl"]} },
+	"putWebhook":  func(map[string]any) map[string]any { return map[string]any{"url": nobody} },
+}
+
+// nobody is a URL at which nobody answers.
+const nobody = "http://127.0.0.1:9/hook"
+
+// hooked gives an account the webhook that an operation on it needs, and says where to call it.
+func hooked(t *testing.T, n *testnode.Node, key, operation, path string) string {
+	t.Helper()
+	hook, rest, found := strings.Cut(path, "/webhook")
+	if !found || operation == "putWebhook" {
+		return path
+	}
+	hook += "/webhook"
+	if r := n.Call(t, http.MethodPut, hook, key, map[string]any{"url": nobody}); r.Status != http.StatusOK {
+		t.Fatalf("make a webhook: %d %s", r.Status, r.Body)
+	}
+	switch operation {
+	case "resumeWebhook":
+		n.Call(t, http.MethodPost, hook+"/pause", key, nil)
+	case "redeliver":
+		n.Call(t, http.MethodPatch, strings.TrimSuffix(hook, "/webhook"), key, map[string]any{"label": "another"})
+		rest = strings.Replace(rest, someDelivery, firstDelivery(t, n, key, hook+"/deliveries?wait=25"), 1)
+	}
+	return hook + rest
+}
+
+const someDelivery = "whd_01k9x5ahzre4bb3069xb2way0g"
+
+// workingBody is a body that an operation succeeds with.
+func workingBody(t *testing.T, n *testnode.Node, o testnode.Org, op route.Operation) any {
+	t.Helper()
+	make, ok := bodies[op.ID]
+	if !ok {
+		return exampleBody(op)
+	}
+	return make(n.Call(t, http.MethodPost, "/v1/sandbox/session", o.Key, map[string]any{"login": "ok+" + random(t) + "@sandbox.test"}).JSON())
+}
+
+// segment is what stands in front of a path's parameter: keys in /v1/me/keys/{id}.
+func segment(path string) string {
+	before, _, _ := strings.Cut(path, "/{")
+	if before == "/v1/me/sessions" {
+		return "me sessions" // browsers, where other sessions are creators'
+	}
+	return before[strings.LastIndexByte(before, '/')+1:]
+}
+
+// others are what stands in place of a path's further parameters, and what an operation needs besides.
+var others = map[string]*strings.Replacer{
+	"callMethod":      strings.NewReplacer("{resource}", "messages", "{method}", "send"),
+	"readMethod":      strings.NewReplacer("{resource}", "me", "{method}", "get"),
+	"downloadMedia":   strings.NewReplacer("{mediaId}", "1"),
+	"fetchMedia":      strings.NewReplacer("/media", "/media?url=http%3A%2F%2F127.0.0.1%2Fmedia%2F1%2Ffull"),
+	"getEvent":        strings.NewReplacer("{eventId}", "evt_01k9x5ahzre4bb3069xb2way0g"),
+	"getDelivery":     strings.NewReplacer("{deliveryId}", someDelivery),
+	"redeliver":       strings.NewReplacer("{deliveryId}", someDelivery),
+	"uploadMediaPart": strings.NewReplacer("{uploadId}", "1", "{number}", "1"),
+}
+
+// fill puts an id in place of the first parameter.
+func fill(op route.Operation, id string) string {
+	start, end := strings.IndexByte(op.Path, '{'), strings.IndexByte(op.Path, '}')
+	rest := op.Path[end+1:]
+	if more := others[op.ID]; more != nil {
+		rest = more.Replace(rest)
+	}
+	return op.Path[:start] + id + rest
+}
+
+// endless are operations whose answer has no end unless a page is asked for.
+var endless = map[string]bool{"streamAccountEvents": true, "streamEvents": true}
+
+// ask calls an operation with its example.
+func ask(t *testing.T, n *testnode.Node, op route.Operation, path, key string) testnode.Reply {
+	t.Helper()
+	if !endless[op.ID] {
+		return n.Call(t, op.Method, path, key, exampleBody(op))
+	}
+	req, err := http.NewRequestWithContext(t.Context(), op.Method, n.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "application/json")
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	r, err := testnode.Send(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func exampleBody(op route.Operation) any {
+	if op.HasBody() {
+		return op.Example
+	}
+	return nil
+}
+
+// Every operation refuses a key that lacks its scope, by name, whatever else the key holds; and no other scope opens it.
+func TestScopeMatrix(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, withSandbox(t))[0]
+	owner := node.NewOrg(t, unlimited)
+	all := scope.Everyday().Scopes()
+	keys := map[string]string{} // by the scopes' names
+	keyWith := func(scopes []scope.Scope) string {
+		names := scope.Of(scopes...).Names()
+		name := strings.Join(names, " ")
+		if keys[name] == "" {
+			keys[name] = node.Mint(t, owner.Key, names...).Key
+		}
+		return keys[name]
+	}
+	cases := 0
+	for _, op := range node.App.API().Operations() {
+		if op.Public {
+			continue
+		}
+		path := op.Path
+		if len(route.Parameters(path)) > 0 {
+			path = fill(op, unknownID(t, op))
+		}
+		call := func(key string) testnode.Reply {
+			cases++
+			return ask(t, node, op, path, key)
+		}
+		if r := call(""); r.Status != http.StatusUnauthorized || r.Code() != "key-missing" {
+			t.Errorf("%s without a key: %d %s", op.ID, r.Status, r.Body)
+		}
+		for _, one := range all {
+			r := call(keyWith([]scope.Scope{one}))
+			if opened := op.Scope == scope.Any || op.Scope == one; opened == (r.Code() == "scope-missing") {
+				t.Errorf("%s with %s alone: %d %s", op.ID, one, r.Status, r.Body)
+			}
+		}
+		if op.Scope == scope.Any {
+			continue
+		}
+		r := call(keyWith(slices.DeleteFunc(slices.Clone(all), func(s scope.Scope) bool { return s == op.Scope })))
+		if r.Status != http.StatusForbidden || r.JSON()["missingScope"] != op.Scope.String() {
+			t.Errorf("%s with all but %s: %d %s", op.ID, op.Scope, r.Status, r.Body)
+		}
+	}
+	t.Logf("%d cases", cases)
+}
+
+// Every operation is open to the members whose role has its scope, and to nobody else who is signed in.
+func TestRoleMatrix(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, withSandbox(t))[0]
+	owner := node.NewOrg(t, unlimited)
+	browsers := map[member.Role]*testnode.Browser{}
+	for _, role := range member.Roles() {
+		browsers[role] = joined(t, node, owner, string(role))
+	}
+	stranger := *joined(t, node, node.NewOrg(t, unlimited), "owner")
+	stranger.Org = owner.ID
+	cases := 0
+	for _, op := range node.App.API().Operations() {
+		if op.Public {
+			continue
+		}
+		path := op.Path
+		if len(route.Parameters(path)) > 0 {
+			path = fill(op, unknownID(t, op))
+		}
+		call := func(b *testnode.Browser) testnode.Reply {
+			cases++
+			return askBrowser(t, b, op, path)
+		}
+		for role, b := range browsers {
+			r := call(b)
+			if opened := role.Scopes().Has(op.Scope); opened == (r.Code() == "scope-missing") || r.Status == http.StatusUnauthorized {
+				t.Errorf("%s by %s: %d %s", op.ID, role, r.Status, r.Body)
+			}
+		}
+		if r := call(&stranger); r.Code() != "membership-missing" {
+			t.Errorf("%s by somebody of another org: %d %s", op.ID, r.Status, r.Body)
+		}
+	}
+	t.Logf("%d cases", cases)
+}
+
+// askBrowser calls an operation with its example, as the dashboard does.
+func askBrowser(t *testing.T, b *testnode.Browser, op route.Operation, path string) testnode.Reply {
+	t.Helper()
+	var text []byte
+	if body := exampleBody(op); body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := b.Request(t, op.Method, path, text)
+	req.Header.Set("Accept", "application/json")
+	if text != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return b.Send(t, req)
+}
+
+func unknownID(t *testing.T, op route.Operation) string {
+	t.Helper()
+	r, ok := resources[segment(op.Path)]
+	if !ok || len(route.Parameters(op.Path)) != 1 && others[op.ID] == nil {
+		t.Fatalf("%s: tell the matrix how to make an id for %s", op.ID, op.Path)
+	}
+	return r.unknown()
+}
+
+// Another org's ids look exactly like ids that do not exist, in every operation: the same bytes, the same headers, and
+// nothing of the other org changes.
+func TestTenantMatrix(t *testing.T) {
+	t.Parallel()
+	setup := withSandbox(t)
+	database := testenv.DatabaseURL(t)
+	setup.Database = database
+	node := testnode.Nodes(t, 1, setup)[0]
+	mine, theirs := node.NewOrg(t, unlimited), node.NewOrg(t, unlimited)
+	conn, err := pgx.Connect(t.Context(), database.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	cases := 0
+	for _, op := range node.App.API().Operations() {
+		if op.Public || len(route.Parameters(op.Path)) == 0 {
+			continue
+		}
+		unknown := ask(t, node, op, fill(op, unknownID(t, op)), mine.Key)
+		if unknown.Status != http.StatusNotFound {
+			t.Errorf("%s of an unknown id: %d %s", op.ID, unknown.Status, unknown.Body)
+		}
+		foreign := resources[segment(op.Path)].existing(t, node, theirs)
+		before := rowsOf(t, conn, theirs.ID)
+		for _, path := range []string{
+			fill(op, foreign), fill(op, "x"), fill(op, theirs.ID), fill(op, foreign+"0"),
+			fill(op, strings.ToUpper(foreign)), fill(op, "%00"), fill(op, "%27%20OR%201=1"),
+		} {
+			cases++
+			r := ask(t, node, op, path, mine.Key)
+			if r.Status != unknown.Status || anonymous(t, r.Body) != anonymous(t, unknown.Body) || !sameHeaders(r.Header, unknown.Header) {
+				t.Errorf("%s %s tells more than an unknown id does:\n%d %s\n%d %s", op.Method, path, r.Status, r.Body, unknown.Status, unknown.Body)
+			}
+		}
+		if after := rowsOf(t, conn, theirs.ID); after != before {
+			t.Errorf("%s changed something of another org's", op.ID)
+		}
+	}
+	// Lists show nothing of the other org either.
+	for _, op := range node.App.API().Operations() {
+		if op.Public || op.Method != http.MethodGet || len(route.Parameters(op.Path)) > 0 {
+			continue
+		}
+		cases++
+		if r := ask(t, node, op, op.Path, mine.Key); strings.Contains(string(r.Body), theirs.ID) || strings.Contains(string(r.Body), theirs.KeyID) {
+			t.Errorf("%s shows ids of another org", op.ID)
+		}
+	}
+	t.Logf("%d cases", cases)
+}
+
+// anonymous is a body without the request's own id.
+func anonymous(t *testing.T, body []byte) string {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(body, &m); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	delete(m, "instance")
+	delete(m, "logUrl")
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// sameHeaders compares the names, and the values of those that do not differ between any two requests.
+func sameHeaders(a, b http.Header) bool {
+	names := func(h http.Header) []string { return slices.Sorted(maps.Keys(h)) }
+	if !slices.Equal(names(a), names(b)) {
+		return false
+	}
+	for _, name := range []string{"Content-Type", "Link", "Cache-Control"} {
+		if a.Get(name) != b.Get(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// rowsOf is everything the database holds of an org, as text. Counters of use change by being looked at.
+func rowsOf(t *testing.T, conn *pgx.Conn, org string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, table := range []string{"api_key", "audit_entry", "audit_head"} {
+		rows, err := conn.Query(t.Context(), "SELECT t::text FROM "+table+" t WHERE org_id = $1 ORDER BY 1", org)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString(strings.Join(texts, "\n"))
+	}
+	return all.String()
+}
+
+var unlimited = map[string]int{
+	"callsPerMinute": -1, "callsPerMonth": -1, "maxKeys": -1, "maxAccounts": -1,
+	"accountReadPerMinute": -1, "accountWritePerMinute": -1, "connectAttemptsPerHour": -1,
+}
+
+// awaitActive uses an account until it is known to work.
+func awaitActive(t *testing.T, n *testnode.Node, key, path string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		n.Call(t, http.MethodGet, path+"/me", key, nil)
+		r := n.Call(t, http.MethodGet, path, key, nil)
+		if strings.Contains(string(r.Body), `"state":"active"`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not active: %s", r.Body)
+		}
+		<-time.After(200 * time.Millisecond)
+	}
+}
+
+// An operation that changes something leaves exactly one entry under the action that it declares in the audit log, and only if it
+// succeeded. What an attempt comes to later is an entry of its own.
+func TestEveryChangeIsAudited(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, withSandbox(t))[0]
+	owner := node.NewOrg(t, unlimited)
+	// entries are the actions that are recorded of a request.
+	entries := func(of testnode.Reply) (actions []string) {
+		r := node.Call(t, http.MethodGet, "/v1/me/audit?limit=100", owner.Key, nil)
+		list, _ := r.JSON()["entries"].([]any)
+		for _, one := range list {
+			e := one.(map[string]any)
+			if action := e["action"].(string); e["requestId"] == of.Header.Get("X-Request-Id") && action != "account.connect" {
+				actions = append(actions, action)
+			}
+		}
+		return actions
+	}
+	for _, op := range node.App.API().Operations() {
+		if op.Audit == "" {
+			continue
+		}
+		path := op.Path
+		if len(route.Parameters(path)) > 0 {
+			failed := node.Call(t, op.Method, fill(op, unknownID(t, op)), owner.Key, exampleBody(op))
+			if left := entries(failed); len(left) > 0 {
+				t.Errorf("%s failed with %d and left %v", op.ID, failed.Status, left)
+			}
+			path = fill(op, resources[segment(path)].existing(t, node, owner))
+		}
+		path = hooked(t, node, owner.Key, op.ID, path)
+		switch op.ID {
+		case "resumeAccount":
+			node.Call(t, http.MethodPost, strings.TrimSuffix(path, "resume")+"pause", owner.Key, nil)
+		case "reauthenticate":
+			awaitActive(t, node, owner.Key, strings.TrimSuffix(path, "/reauthenticate"))
+		}
+		r := node.Call(t, op.Method, path, owner.Key, workingBody(t, node, owner, op))
+		if r.Status != op.Status {
+			t.Fatalf("%s: %d %s", op.ID, r.Status, r.Body)
+		}
+		if left := entries(r); !slices.Equal(left, []string{op.Audit}) {
+			t.Errorf("%s left %v", op.ID, left)
+		}
+	}
+	r := node.Operate(t, http.MethodGet, "/admin/v1/orgs/"+owner.ID+"/audit/verification", nil)
+	if r.Status != http.StatusOK || r.JSON()["intact"] != true {
+		t.Errorf("the chain does not hold: %d %s", r.Status, r.Body)
+	}
+}

@@ -1,0 +1,132 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+)
+
+type identityOutput struct{ Body identityBody }
+
+type identityBody struct {
+	Kind   string          `json:"kind" enum:"customer" doc:"What sort of caller the key stands for."`
+	Key    identityKey     `json:"key" doc:"For a member, the browser's; it is in no list."`
+	Member *identityMember `json:"member" doc:"The person who is signed in to the dashboard; null for a key."`
+	Org    identityOrg     `json:"org"`
+	Scopes []string        `json:"scopes" doc:"Scopes of the calling key, or of the member's role."`
+	Limits limitsBody      `json:"limits" doc:"The organisation's limits, resolved from its plan; -1 means unlimited."`
+}
+
+type identityMember struct {
+	ID    string `json:"id"`
+	Email string `json:"email"`
+	Name  string `json:"name"`
+	Role  string `json:"role" enum:"owner,admin,developer,support"`
+}
+
+type identityKey struct {
+	ID        string     `json:"id"`
+	Label     string     `json:"label"`
+	CreatedAt stamp.Time `json:"createdAt"`
+	KeyLimits
+}
+
+type identityOrg struct {
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	Plan         string `json:"plan"`
+	ContactEmail string `json:"contactEmail"`
+	Environment  string `json:"environment" enum:"sandbox,live"`
+}
+
+type limitsBody struct {
+	CallsPerMinute         int      `json:"callsPerMinute"`
+	CallsPerMonth          int      `json:"callsPerMonth"`
+	AccountReadPerMinute   int      `json:"accountReadPerMinute"`
+	AccountWritePerMinute  int      `json:"accountWritePerMinute"`
+	ConnectAttemptsPerHour int      `json:"connectAttemptsPerHour"`
+	MaxAccounts            int      `json:"maxAccounts"`
+	MaxKeys                int      `json:"maxKeys"`
+	MaxStreamsPerAccount   int      `json:"maxStreamsPerAccount"`
+	EventRetentionDays     int      `json:"eventRetentionDays"`
+	DeliveryRetentionDays  int      `json:"deliveryRetentionDays"`
+	MaxRequestBytes        int      `json:"maxRequestBytes"`
+	MaxResponseBytes       int      `json:"maxResponseBytes"`
+	UploadMaxBytes         int      `json:"uploadMaxBytes"`
+	ProxyCountries         []string `json:"proxyCountries" doc:"Egress regions an account may have."`
+	Features               []string `json:"features"`
+}
+
+type patchMeInput struct {
+	Body struct {
+		ContactEmail *string `json:"contactEmail,omitempty" maxLength:"254" doc:"Where the service reaches the organisation."`
+		Name         *string `json:"name,omitempty" minLength:"1" maxLength:"120"`
+	}
+}
+
+func (a *API) meRoutes() {
+	route.Typed(a.table, route.Operation{
+		ID: "getMe", Method: http.MethodGet, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK, Quota: limit.Plain,
+		Summary: "Who am I", Description: "Confirms a key and shows its organisation, scopes and limits.",
+	}, a.getMe)
+	route.Typed(a.table, route.Operation{
+		ID: "updateMe", Method: http.MethodPatch, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK,
+		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "org.update",
+		Summary: "Update the organisation", Description: "Changes the name or the contact address; what is left out stays.",
+		Example: map[string]any{"contactEmail": "ops@example.com"},
+	}, a.updateMe)
+}
+
+func (a *API) getMe(ctx context.Context, _ *struct{}) (*identityOutput, error) {
+	return a.viewIdentity(ctx, route.Caller(ctx))
+}
+
+func (a *API) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, error) {
+	caller := *route.Caller(ctx)
+	var err error
+	caller.Org, err = a.Orgs.Update(ctx, caller.Org.ID, route.By(ctx), org.Change{ContactEmail: in.Body.ContactEmail, Name: in.Body.Name})
+	if err != nil {
+		return nil, err
+	}
+	return a.viewIdentity(ctx, &caller)
+}
+
+// viewIdentity shows who calls. A key is in memory already; of a person the name is read.
+func (a *API) viewIdentity(ctx context.Context, p *apikey.Principal) (*identityOutput, error) {
+	out := viewIdentity(p)
+	if p.Key.Person == "" {
+		return out, nil
+	}
+	m, err := a.Members.Get(ctx, p.Org.ID, p.Key.Person)
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Member = &identityMember{string(m.ID), m.Email, m.Name, string(m.Role)}
+	return out, nil
+}
+
+func viewIdentity(p *apikey.Principal) *identityOutput {
+	return &identityOutput{identityBody{
+		Kind: "customer",
+		Key:  identityKey{string(p.Key.ID), p.Key.Label, stamp.Time(p.Key.CreatedAt), viewKeyLimits(&p.Key.Allow)},
+		Org: identityOrg{
+			string(p.Org.ID), p.Org.Name, string(p.Org.Plan), p.Org.ContactEmail, string(p.Org.Environment),
+		},
+		Scopes: p.Scopes.Names(),
+		Limits: viewLimits(p.Org.Limits),
+	}}
+}
+
+func viewLimits(l org.Limits) limitsBody {
+	return limitsBody{
+		l.CallsPerMinute, l.CallsPerMonth, l.AccountReadPerMinute, l.AccountWritePerMinute, l.ConnectAttemptsPerHour,
+		l.MaxAccounts, l.MaxKeys, l.MaxStreamsPerAccount, l.EventRetentionDays, l.DeliveryRetentionDays,
+		l.MaxRequestBytes, l.MaxResponseBytes, l.UploadMaxBytes, []string{"us", "uk"}, []string{},
+	}
+}

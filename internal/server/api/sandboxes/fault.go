@@ -1,0 +1,138 @@
+package sandboxes
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+)
+
+type faultInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
+	Body struct {
+		Kind    string `json:"kind" enum:"rate_limit,error,slow,down,otp_next" doc:"rate_limit answers 429, error a status of your choice, slow delays every answer, down answers 503, otp_next asks for a code at the next sign-in."`
+		Value   *int   `json:"value,omitempty" minimum:"1" maximum:"60000" doc:"rate_limit: the seconds of Retry-After, 5 if left out. error: a status from 400 to 599, 500 if left out. slow: milliseconds, 3000 if left out. The others take none."`
+		Seconds *int   `json:"seconds,omitempty" minimum:"1" maximum:"3600" doc:"How long it lasts. Left out, 60; otp_next lasts until it has struck."`
+		Count   *int   `json:"count,omitempty" minimum:"1" maximum:"10000" doc:"How many calls it strikes at most; the live connection does not use it up. Left out, everything; otp_next one sign-in."`
+	}
+}
+
+type faultOutput struct {
+	Body struct {
+		Accepted bool        `json:"accepted"`
+		Until    *stamp.Time `json:"until" doc:"When it ends at the latest; null if it lasts until it has struck."`
+	}
+}
+
+type clearedOutput struct {
+	Body struct {
+		Cleared int `json:"cleared" doc:"How many faults were in force."`
+	}
+}
+
+const (
+	usualSeconds = 60
+	usualDelay   = 3000
+	mostDelay    = 60_000
+)
+
+func (a *sandboxes) faultRoutes(t *route.Table, live []problem.Kind) {
+	missing := append([]problem.Kind{problem.AccountNotFound}, live...)
+	route.Typed(t, route.Operation{
+		ID: "setSandboxFault", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fault", Tag: tag, Status: http.StatusAccepted,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
+		Summary: "Make trouble on the sandbox", Description: "The platform gives the account trouble for a while: what your calls and the account's state make of it is what they would make of the real thing. " +
+			"Several faults can be in force. For sandbox organisations only.",
+		Example: map[string]any{"kind": "rate_limit", "value": 7, "seconds": 60},
+	}, a.setFault)
+	route.Typed(t, route.Operation{
+		ID: "clearSandboxFaults", Method: http.MethodDelete, Path: "/v1/sandbox/accounts/{id}/fault", Tag: tag, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
+		Summary: "End the trouble", Description: "All faults of the account end at once. For sandbox organisations only.",
+	}, a.clearFaults)
+}
+
+func (a *sandboxes) setFault(ctx context.Context, in *faultInput) (*faultOutput, error) {
+	f, err := in.fault()
+	if err != nil {
+		return nil, err
+	}
+	found, err := a.sandboxAccount(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Sandbox.Trouble(ctx, found.UpstreamID, f); err != nil {
+		return nil, sandboxProblem(err, "/kind", "must be trouble that the sandbox can make")
+	}
+	out := &faultOutput{}
+	out.Body.Accepted = true
+	if f.For > 0 {
+		until := a.Now().Add(f.For).UTC()
+		out.Body.Until = (*stamp.Time)(&until)
+	}
+	return out, nil
+}
+
+// fault is what the platform calls it.
+func (in *faultInput) fault() (sandboxctl.Fault, error) {
+	f := sandboxctl.Fault{Kind: in.Body.Kind, For: usualSeconds * time.Second}
+	bad := problem.ValidationFailed.New("The fault has values that are not allowed.")
+	value := func(usual, least, most int, rule string) int {
+		if in.Body.Value == nil {
+			return usual
+		}
+		if *in.Body.Value < least || *in.Body.Value > most {
+			bad.At("/value", "range", rule)
+		}
+		return *in.Body.Value
+	}
+	none := func() {
+		if in.Body.Value != nil {
+			bad.At("/value", "unexpected", "must be left out for this kind")
+		}
+	}
+	switch in.Body.Kind {
+	case "rate_limit":
+		f.Value = value(5, 1, usualSeconds*usualSeconds, "must be 1 to 3600 seconds")
+	case "error":
+		f.Value = value(http.StatusInternalServerError, http.StatusBadRequest, 599, "must be a status from 400 to 599")
+	case "slow":
+		f.Kind, f.Value = "latency", value(usualDelay, 1, mostDelay, "must be 1 to 60000 milliseconds")
+	case "down":
+		none()
+		f.Kind, f.Value = "error", http.StatusServiceUnavailable
+	case "otp_next":
+		none()
+		f.Kind, f.Count, f.For = "challenge", 1, 0
+	}
+	if in.Body.Seconds != nil {
+		f.For = time.Duration(*in.Body.Seconds) * time.Second
+	}
+	if in.Body.Count != nil {
+		f.Count = *in.Body.Count
+	}
+	if len(bad.Fields) > 0 {
+		return f, bad
+	}
+	return f, nil
+}
+
+func (a *sandboxes) clearFaults(ctx context.Context, in *accountInput) (*clearedOutput, error) {
+	found, err := a.sandboxAccount(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	n, err := a.Sandbox.Calm(ctx, found.UpstreamID)
+	if err != nil {
+		return nil, sandboxProblem(err, "", "")
+	}
+	out := &clearedOutput{}
+	out.Body.Cleared = n
+	return out, nil
+}

@@ -1,0 +1,299 @@
+// Package sandboxes is the part of the public face that plays the sandbox platform: what its creators and fans do (sandboxes.go, act.go),
+// the trouble it makes (fault.go), and whom one can sign in as (personas.go). It is there for organisations that live on the sandbox.
+package sandboxes
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+)
+
+// These calls order things of the sandbox platform, for organisations that live on it. They speak to the control API of our own sandbox
+// server (package sandboxctl), so they are the only ones that reach it without going through egress: it is not the platform's interface,
+// and not traffic of an account.
+
+// Deps is what the operations need.
+type Deps struct {
+	// Sandbox orders things of the sandbox platform; nil where there is none.
+	Sandbox  *sandboxctl.Client
+	Accounts *account.Accounts
+	Connects *connect.Connects
+	// Catalog is the sandbox's; nil where there is none.
+	Catalog *catalog.Catalog
+	// Attempt reads the id of an attempt that the caller's key may see.
+	Attempt   func(ctx context.Context, text string) (id.Attempt, error)
+	PublicURL string
+	Now       func() time.Time
+}
+
+type sandboxes struct{ Deps }
+
+type accountInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The account's id."`
+}
+
+type accountOutput struct {
+	Body struct {
+		Account account.View `json:"account"`
+	}
+}
+
+type attemptOutput struct {
+	ETag string `header:"ETag"`
+	Body *connect.Attempt
+}
+
+type fireInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
+	Body struct {
+		Event string   `json:"event" minLength:"1" maxLength:"64" doc:"The kind of event, such as message, tips or subscribed."`
+		Data  fireData `json:"data,omitempty" doc:"What is to be in it. All of it may be left out."`
+	}
+}
+
+type fireData struct {
+	User   string `json:"userId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The fan's id on the platform. Left out, one of the creator's fans."`
+	Ref    string `json:"refId,omitempty" maxLength:"19" pattern:"^[0-9]*$" doc:"The id of the message, post, stream or link that it is about."`
+	Text   string `json:"text,omitempty" maxLength:"4000"`
+	Reason string `json:"reason,omitempty" maxLength:"200" doc:"Why something failed."`
+	Cents  int64  `json:"amountCents,omitempty" minimum:"0" maximum:"10000000"`
+	Count  int    `json:"count,omitempty" minimum:"0" maximum:"10000"`
+}
+
+type acceptedOutput struct {
+	Body struct {
+		Accepted bool `json:"accepted"`
+	}
+}
+
+type advanceInput struct {
+	route.Prefer
+	ID   string `path:"attemptId" maxLength:"64" doc:"The attempt's id."`
+	Body struct {
+		To string `json:"to" enum:"scan,approve,deny,pass_selfie,fail_selfie" doc:"What the creator does: scan, approve and deny with their phone, the others with their camera."`
+	}
+}
+
+type sandboxSessionInput struct {
+	Body struct {
+		Login string `json:"login" minLength:"1" maxLength:"254" doc:"Any address at sandbox.test."`
+	}
+}
+
+type sandboxSessionOutput struct{ Body sandboxSessionBody }
+
+type sandboxSessionBody struct {
+	Cookie    string            `json:"cookie" sensitive:"true" doc:"For POST /v1/connect/cookie, with userAgent and headers."`
+	UserAgent string            `json:"userAgent"`
+	Headers   map[string]string `json:"headers"`
+	Curl      string            `json:"curl" sensitive:"true" doc:"For POST /v1/connect/curl: the same as Chrome copies it."`
+}
+
+const (
+	tag = "Sandbox"
+	// notRecorded is why these calls leave no entry: what comes of them does.
+	notRecorded = "it plays the platform; what comes of it is recorded"
+	// advanceWait is how long the attempt is given to notice.
+	advanceWait = 5 * time.Second
+)
+
+// Routes adds the operations.
+func Routes(t *route.Table, d Deps) {
+	a := &sandboxes{d}
+	live := []problem.Kind{problem.RouteNotFound}
+	route.Typed(t, route.Operation{
+		ID: "resetSandboxLogin", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/reset_login", Tag: tag, Status: http.StatusOK,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Repeatable: true, Problems: append([]problem.Kind{problem.AccountNotFound}, live...),
+		Summary: "End an account's session on the sandbox", Description: "The platform ends the session. The next call or probe finds out, and the account signs in again or asks for a person. " +
+			"For sandbox organisations only.",
+	}, a.resetLogin)
+	route.Typed(t, route.Operation{
+		ID: "fireSandboxEvent", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fire_event", Tag: tag, Status: http.StatusAccepted,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AccountNotFound, problem.UnknownEvent}, live...),
+		Summary: "Make something happen on the sandbox", Description: "A fan writes, tips, subscribes: it really happens on the platform, which emits this one event on the account's socket; " +
+			"later calls show it too, with what comes of it, such as the transaction of a tip. For sandbox organisations only.",
+		Example: map[string]any{"event": "message", "data": map[string]any{"text": "Hello"}},
+	}, a.fireEvent)
+	route.Typed(t, route.Operation{
+		ID: "advanceSandboxAttempt", Method: http.MethodPost, Path: "/v1/sandbox/attempts/{attemptId}/advance", Tag: tag, Status: http.StatusOK, Timeout: route.WaitTimeout,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict}, live...),
+		Summary: "Play the creator in an attempt", Description: "Does what a creator would do with their phone or camera. The answer is held for up to 5 s until the attempt has moved " +
+			"(`Prefer: wait=N` for another time). For sandbox organisations only.",
+		Example: map[string]any{"to": "approve"},
+	}, a.advanceAttempt)
+	route.Typed(t, route.Operation{
+		ID: "openSandboxSession", Method: http.MethodPost, Path: "/v1/sandbox/session", Tag: tag, Status: http.StatusOK,
+		Scope: scope.AccountsWrite, Quota: limit.Plain, Unaudited: notRecorded, Repeatable: true, Problems: live,
+		Summary: "A browser's session on the sandbox", Description: "A fresh session of a login, as a signed-in browser would have it, to try the cookie and cURL ways to connect. " +
+			"For sandbox organisations only.",
+		Example: map[string]any{"login": "ok@sandbox.test"},
+	}, a.openSession)
+	a.personaRoutes(t)
+	a.faultRoutes(t, live)
+	a.actRoutes(t, live)
+}
+
+// sandboxOnly hides these calls from organisations that do not live on the sandbox.
+func (a *sandboxes) sandboxOnly(ctx context.Context) error {
+	if route.Caller(ctx).Org.Environment != org.EnvSandbox {
+		return problem.RouteNotFound.New("Nothing is served at this path. The operations are listed in " + a.PublicURL + "/v1/openapi.json.")
+	}
+	if a.Sandbox == nil {
+		return problem.ServiceUnavailable.New("There is no sandbox beside this server.").After(60)
+	}
+	return nil
+}
+
+// sandboxAccount finds one of the caller's accounts.
+func (a *sandboxes) sandboxAccount(ctx context.Context, text string) (account.Account, error) {
+	if err := a.sandboxOnly(ctx); err != nil {
+		return account.Account{}, err
+	}
+	at, err := id.Parse[id.Account](text)
+	if err != nil {
+		return account.Account{}, problem.AccountNotFound.New("The organisation has no account with this id.")
+	}
+	return a.Accounts.Get(ctx, route.Caller(ctx).Org.ID, at)
+}
+
+func (a *sandboxes) resetLogin(ctx context.Context, in *accountInput) (*accountOutput, error) {
+	found, err := a.sandboxAccount(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Sandbox.EndSessions(ctx, found.UpstreamID); err != nil {
+		return nil, sandboxProblem(err, "", "")
+	}
+	now, err := a.Accounts.Get(ctx, found.Org, found.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &accountOutput{}
+	out.Body.Account = now.View()
+	return out, nil
+}
+
+func (a *sandboxes) fireEvent(ctx context.Context, in *fireInput) (*acceptedOutput, error) {
+	found, err := a.sandboxAccount(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	frame := a.Catalog.FrameFor(in.Body.Event)
+	if frame == "" {
+		return nil, unknownEvent()
+	}
+	d := in.Body.Data
+	err = a.Sandbox.Happen(ctx, found.UpstreamID, sandboxctl.Happening{Alone: true,
+		What: frame, User: d.User, Ref: d.Ref, Text: d.Text, Reason: d.Reason, Cents: d.Cents, Count: d.Count,
+	})
+	if refused, ok := errors.AsType[*sandboxctl.Refused](err); ok && refused.Field == "what" {
+		return nil, unknownEvent()
+	}
+	if err != nil {
+		return nil, sandboxProblem(err, "/data", "must name what there is on the platform")
+	}
+	out := &acceptedOutput{}
+	out.Body.Accepted = true
+	return out, nil
+}
+
+func unknownEvent() error {
+	return problem.UnknownEvent.New("The sandbox has nothing that makes such an event.").At("/event", "unknown", "must be the kind of an event that the platform emits")
+}
+
+func (a *sandboxes) advanceAttempt(ctx context.Context, in *advanceInput) (*attemptOutput, error) {
+	if err := a.sandboxOnly(ctx); err != nil {
+		return nil, err
+	}
+	at, err := a.Attempt(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	wait, err := route.Wait(ctx, advanceWait)
+	if err != nil {
+		return nil, err
+	}
+	owner := route.Caller(ctx).Org.ID
+	before, err := a.Connects.Get(ctx, owner, at)
+	if err != nil {
+		return nil, err
+	}
+	kind, handle, err := a.Connects.SandboxHandle(ctx, owner, at)
+	if err != nil {
+		return nil, err
+	}
+	selfie := strings.HasSuffix(in.Body.To, "_selfie")
+	if selfie != (kind == "selfie") {
+		return nil, problem.AttemptStateConflict.New("The attempt waits for something else of the creator.").
+			With("attemptId", before.AttemptID).With("state", before.State).With("nextActions", before.NextActions)
+	}
+	if selfie {
+		err = a.Sandbox.TakeSelfie(ctx, handle, in.Body.To == "pass_selfie")
+	} else {
+		err = a.Sandbox.AnswerQR(ctx, handle, in.Body.To)
+	}
+	if err != nil {
+		return nil, sandboxProblem(err, "/to", "cannot be done any more")
+	}
+	after, err := a.Connects.Changed(ctx, owner, at, before.Version, wait)
+	if err != nil {
+		return nil, err
+	}
+	return &attemptOutput{ETag: `"` + strconv.FormatInt(after.Version, 10) + `"`, Body: &after.Attempt}, nil
+}
+
+func (a *sandboxes) openSession(ctx context.Context, in *sandboxSessionInput) (*sandboxSessionOutput, error) {
+	if err := a.sandboxOnly(ctx); err != nil {
+		return nil, err
+	}
+	s, err := a.Sandbox.OpenSession(ctx, in.Body.Login)
+	if err != nil {
+		return nil, sandboxProblem(err, "/login", "must be an address at sandbox.test")
+	}
+	return &sandboxSessionOutput{sandboxSessionBody{
+		Cookie: s.Cookie.Reveal(), UserAgent: s.UserAgent, Headers: s.Headers, Curl: copyAsCurl(a.Sandbox.Origin()+"/api/v2/me", s),
+	}}, nil
+}
+
+// copyAsCurl is the command that Chrome copies for a request with this session.
+func copyAsCurl(address string, s sandboxctl.Session) string {
+	headers := map[string]string{"accept": "application/json, text/plain, */*", "accept-language": "en-US,en;q=0.9", "user-agent": s.UserAgent}
+	maps.Copy(headers, s.Headers)
+	var command strings.Builder
+	command.WriteString("curl " + quoted(address))
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		command.WriteString(" \\\n  -H " + quoted(name+": "+headers[name]))
+		if name == "accept-language" {
+			command.WriteString(" \\\n  -b " + quoted(s.Cookie.Reveal()))
+		}
+	}
+	return command.String()
+}
+
+// quoted is a word of a POSIX shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// sandboxProblem turns what the sandbox says into what the caller is told: that it is away, or what is wrong with a value of theirs. Its own
+// words may quote the value, so they are not passed on.
+func sandboxProblem(err error, pointer, rule string) error {
+	if _, ok := errors.AsType[*sandboxctl.Refused](err); ok && pointer != "" {
+		return problem.ValidationFailed.New("The sandbox does not accept this.").At(pointer, "refused", rule).Because(err)
+	}
+	return problem.ServiceUnavailable.New("The sandbox does not answer right now.").After(2).Because(err)
+}

@@ -1,0 +1,49 @@
+package sandboxes_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/server/api/sandboxes"
+)
+
+// The personas that callers are told of are those that the sandbox's documentation has, all of them.
+func TestPersonasAreThoseOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../../docs/sandbox.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| persona | behaves |")
+	table, codes, _ := strings.Cut(table, "| code | is |")
+	documented := map[string]bool{}
+	for _, line := range strings.Split(table, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(cells[1], -1) {
+			documented[m[1]] = true
+		}
+	}
+	told := map[string]bool{}
+	for _, name := range sandboxes.Personas() {
+		told[name] = true
+		if !documented[name] {
+			t.Errorf("%s is told, and not documented", name)
+		}
+	}
+	for name := range documented {
+		if !told[name] && !strings.Contains(name, "-") { // chains are examples
+			t.Errorf("%s is documented, and not told", name)
+		}
+	}
+	codes, _, _ = strings.Cut(codes, "A challenge waits")
+	for _, code := range sandboxes.Codes() {
+		if !strings.Contains(codes, "`"+code+"`") {
+			t.Errorf("the code %s is told, and not documented", code)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package api_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+)
+
+// Every operation answers as the scripts in testdata say; the folders show which statuses of an operation are proven.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testnode.RunScripts(t, testnode.Nodes(t, 1, withSandbox(t))[0], "testdata")
+}
+
+// Every operation has a script of its success, of a call without a key and without its scope, of a body that is broken
+// or wrong, and of every problem that it declares. What a platform in trouble says is proven where trouble can be made: in the
+// tests of connect and health.
+func TestScriptsProveEveryOperation(t *testing.T) {
+	t.Parallel()
+	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
+	testnode.RequireScripts(t, "testdata", node.App.API().Operations(), func(op route.Operation) []problem.Kind {
+		kinds := slices.DeleteFunc(slices.Clone(op.Problems), func(k problem.Kind) bool {
+			return k.Upstream() || k.Status >= http.StatusInternalServerError
+		})
+		if !op.Public {
+			kinds = append(kinds, problem.KeyMissing)
+		}
+		if op.Scope != scope.Any {
+			kinds = append(kinds, problem.ScopeMissing)
+		}
+		if op.HasBody() {
+			kinds = append(kinds, problem.MalformedJSON, problem.ValidationFailed)
+		}
+		return kinds
+	})
+}

@@ -1,0 +1,327 @@
+package sdk
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+)
+
+// sdkProblems are what a call of a method can be answered with.
+var sdkProblems = []problem.Kind{
+	problem.MalformedJSON, problem.InvalidRequest, problem.KeyMissing, problem.KeyInvalid, problem.KeyRevoked, problem.KeyExpired,
+	problem.ScopeMissing, problem.MethodNotAllowedForKey, problem.AccountNotAllowedForKey, problem.OrgSuspended,
+	problem.UpstreamForbidden, problem.UpstreamCreatorOnly, problem.UpstreamAccountRestricted,
+	problem.AccountNotFound, problem.UpstreamNotFound, problem.RequestTimeout,
+	problem.AccountPaused, problem.IdempotencyMismatch, problem.IdempotencyInProgress, problem.UpstreamConflict,
+	problem.AccountDisconnected, problem.PayloadTooLarge, problem.UnsupportedMediaType, problem.ValidationFailed, problem.UpstreamRejected,
+	problem.QuotaExceeded, problem.UpstreamRateLimited, problem.Internal,
+	problem.UpstreamError, problem.UpstreamInvalidResponse, problem.UpstreamChanged,
+	problem.EgressUnavailable, problem.AccountReauthenticating, problem.ServiceUnavailable, problem.UpstreamUnavailable, problem.UpstreamTimeout,
+}
+
+// sdkPrefix begins the names of the catalogue's components. No Go type has a dot in its name.
+const sdkPrefix = "Sdk."
+
+// object is JSON with members in no order.
+type object = map[string]any
+
+// openAPI is a document of methods alone.
+func (d *sdkDocuments) openAPI(c *catalog.Catalog, methods []*catalog.Method) (any, error) {
+	p, err := describeMethods(c, methods)
+	if err != nil {
+		return nil, err
+	}
+	doc := object{
+		"openapi": "3.1.0",
+		"info":    object{"title": "Stagedoor SDK methods", "version": c.Version, "description": "The methods of the catalogue as typed operations."},
+		"servers": []object{{"url": d.url}},
+		"tags":    p.Tags, "paths": p.Paths,
+		"components": object{
+			"schemas": p.Schemas, "responses": p.Responses, "parameters": p.Parameters, "headers": p.Headers,
+			"securitySchemes": object{"apiKey": object{"type": "http", "scheme": "bearer"}},
+		},
+	}
+	for name, value := range p.Extensions {
+		doc[name] = value
+	}
+	return doc, nil
+}
+
+// describeMethods makes an operation of every method, under its literal path, and the components that they share.
+func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (route.Part, error) {
+	byStatus := map[string][]problem.Kind{}
+	for _, k := range sdkProblems {
+		status := fmt.Sprintf("%dXX", k.Status/100)
+		if k.Status == http.StatusTooManyRequests || k.Status == http.StatusUnprocessableEntity {
+			status = strconv.Itoa(k.Status) // what callers react to in code
+		}
+		byStatus[status] = append(byStatus[status], k)
+	}
+	schemas, responses, err := route.ProblemComponents(byStatus)
+	if err != nil {
+		return route.Part{}, err
+	}
+	p := route.Part{Paths: map[string]json.RawMessage{}, Schemas: schemas, Responses: responses}
+	for _, t := range typesOf(c, methods) {
+		p.Schemas[sdkPrefix+t.Name] = moved(t.Schema)
+	}
+	dry, err := json.Marshal(drySchema)
+	if err != nil {
+		return route.Part{}, fmt.Errorf("describe a dry run: %w", err)
+	}
+	p.Schemas[dryName] = dry
+	answers := object{}
+	for name := range responses {
+		answers[strings.TrimPrefix(name, "Problem.")] = object{"$ref": "#/components/responses/" + name}
+	}
+	for _, m := range methods {
+		item := object{"post": postOperation(m, answers)}
+		if m.Access == catalog.Read {
+			item["get"] = getOperation(m, answers)
+		}
+		if p.Paths["/v1/accounts/{id}/"+m.Resource+"/"+m.Name], err = json.Marshal(item); err != nil {
+			return route.Part{}, fmt.Errorf("describe %s: %w", m.ID(), err)
+		}
+	}
+	for _, r := range c.Resources() {
+		if slices.ContainsFunc(methods, func(m *catalog.Method) bool { return m.Resource == r.Name }) {
+			p.Tags = append(p.Tags, route.Tag{Name: r.Name, Description: r.Summary})
+		}
+	}
+	for _, m := range methods {
+		if page, ok := pageOf(m); ok {
+			p.Schemas[page] = moved(m.ResultSchema())
+		}
+	}
+	if p.Parameters, err = encoded(sdkParameters); err != nil {
+		return route.Part{}, err
+	}
+	if p.Headers, err = encoded(sdkHeaders); err != nil {
+		return route.Part{}, err
+	}
+	p.Extensions, err = encoded(map[string]any{"x-sdk": object{"version": c.Version, "hash": c.Revision}})
+	return p, err
+}
+
+func encoded(values map[string]any) (map[string]json.RawMessage, error) {
+	out := map[string]json.RawMessage{}
+	for name, value := range values {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", name, err)
+		}
+		out[name] = text
+	}
+	return out, nil
+}
+
+// sdkParameters are those that all methods have.
+var sdkParameters = map[string]any{
+	"Sdk.account": object{
+		"name": "id", "in": "path", "required": true, "description": "The account, as GET /v1/accounts lists it.", "schema": object{"type": "string"},
+	},
+	"Sdk.idempotencyKey": object{
+		"name": "Idempotency-Key", "in": "header", "description": "The same key makes the same call happen once, for 24 hours.",
+		"schema": object{"type": "string", "maxLength": 255},
+	},
+	"Sdk.dryRun": object{
+		"name": "X-Dry-Run", "in": "header", "description": "true: check everything and call nothing.", "schema": object{"type": "string", "enum": []string{"true"}},
+	},
+	"Sdk.prefer": object{
+		"name": "Prefer", "in": "header", "description": "handling=lenient: drop arguments that the method does not know.", "schema": object{"type": "string"},
+	},
+}
+
+// sdkHeaders are those of a method's answer.
+var sdkHeaders = map[string]any{
+	"Sdk.duration": object{"description": "How long the platform took.", "schema": object{"type": "integer"}},
+	"Sdk.state":    object{"description": "The account's state after the call.", "schema": object{"type": "string"}},
+}
+
+// dryName is the component that describes the answer to a dry run, of which all methods have the same.
+const dryName = sdkPrefix + "Dry"
+
+var drySchema = object{
+	"type": "object", "required": []string{"result", "dryRun"}, "additionalProperties": false,
+	"properties": object{"result": object{"type": "null"}, "dryRun": object{"type": "boolean", "const": true, "description": "Nothing was sent."}},
+}
+
+// pageOf is the name of the component that describes a method's page.
+func pageOf(m *catalog.Method) (string, bool) {
+	name, ok := strings.CutPrefix(m.ResultName(), "Page<")
+	return sdkPrefix + "Page." + strings.TrimSuffix(name, ">"), ok
+}
+
+func parameter(name string) object {
+	return object{"$ref": "#/components/parameters/" + sdkPrefix + name}
+}
+
+// operation is what both ways to call a method have in common.
+func operation(m *catalog.Method, id string, answers object) object {
+	var result any = moved(m.ResultSchema())
+	if page, ok := pageOf(m); ok {
+		result = object{"$ref": "#/components/schemas/" + page}
+	}
+	responses := maps.Clone(answers)
+	responses["200"] = object{
+		"description": "OK",
+		"headers": object{
+			"X-Upstream-Duration-Ms": object{"$ref": "#/components/headers/Sdk.duration"},
+			"X-Account-State":        object{"$ref": "#/components/headers/Sdk.state"},
+		},
+		"content": object{"application/json": object{"schema": object{"anyOf": []object{
+			{"type": "object", "required": []string{"result"}, "properties": object{"result": result}},
+			{"$ref": "#/components/schemas/" + dryName},
+		}}}},
+	}
+	op := object{
+		"operationId": id, "tags": []string{m.Resource}, "summary": m.Summary,
+		"description": strings.TrimSpace(notes(m) + " Needs the scope `" + scope.SDKCall.String() + "`."),
+		"security":    []object{{"apiKey": []string{scope.SDKCall.String()}}}, "responses": responses,
+		"x-scope": scope.SDKCall.String(), "x-sdk": sdkExtension(m),
+	}
+	if m.Deprecated != "" {
+		op["deprecated"] = true
+	}
+	return op
+}
+
+// sdkExtension is what code generators can know of a method beyond OpenAPI. What is false or usual is left out.
+func sdkExtension(m *catalog.Method) object {
+	x := object{"resource": m.Resource, "method": m.Name, "access": m.Access, "since": m.Since, "timeoutMs": m.Timeout.Milliseconds()}
+	for name, holds := range map[string]bool{
+		"idempotent": m.Idempotent, "destructive": m.Destructive, "async": m.Async, "sensitive": m.Sensitive, "paginated": m.Paginated,
+	} {
+		if holds {
+			x[name] = true
+		}
+	}
+	if len(m.Positional()) > 0 {
+		x["positional"] = m.Positional()
+	}
+	if len(m.Emits) > 0 {
+		x["emits"] = m.Emits
+	}
+	if m.Cost != 1 {
+		x["cost"] = m.Cost
+	}
+	return x
+}
+
+// notes says in words what the flags say.
+func notes(m *catalog.Method) string {
+	var lines []string
+	for _, n := range []struct {
+		holds bool
+		text  string
+	}{
+		{m.Destructive, "It cannot be undone."}, {m.Async, "The platform finishes later, and an event tells."},
+		{m.Sensitive, "It touches money or legal data."}, {m.Outbound, "Other people see what it sends."},
+		{len(m.Emits) > 0, "Normally causes the event " + strings.Join(m.Emits, ", ") + "."},
+	} {
+		if n.holds {
+			lines = append(lines, n.text)
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
+func postOperation(m *catalog.Method, answers object) object {
+	op := operation(m, m.ID(), answers)
+	parameters := []object{parameter("account"), parameter("dryRun"), parameter("prefer")}
+	if m.Access == catalog.Write {
+		parameters = append(parameters, parameter("idempotencyKey"))
+	}
+	op["parameters"] = parameters
+	op["requestBody"] = object{
+		"required": len(m.Required()) > 0,
+		"content": object{"application/json": object{
+			"schema": object{"oneOf": []any{m.ArgsSchema(), positionalSchema(m)}}, "example": m.Example,
+		}},
+	}
+	return op
+}
+
+// positionalSchema is the form {"args": [...]}. Its last item may be an object that names further arguments, and null
+// stands for one that is left out.
+func positionalSchema(m *catalog.Method) object {
+	var items []any
+	for _, name := range m.Positional() {
+		others := []string{"object", "null"}
+		if slices.Contains(m.Required(), name) {
+			others = others[:1]
+		}
+		items = append(items, object{"title": name, "anyOf": []any{m.ArgSchema(name), object{"type": others}}})
+	}
+	list := object{"type": "array", "maxItems": len(items) + 1}
+	if len(items) > 0 {
+		list["prefixItems"] = items
+	}
+	return object{"type": "object", "required": []string{"args"}, "properties": object{"args": list}, "additionalProperties": false}
+}
+
+func getOperation(m *catalog.Method, answers object) object {
+	op := operation(m, m.ID()+".get", answers)
+	parameters := []object{parameter("account"), parameter("dryRun"), parameter("prefer")}
+	for _, name := range m.Positional() {
+		parameters = append(parameters, object{
+			"name": name, "in": "query", "required": slices.Contains(m.Required(), name), "schema": m.ArgSchema(name),
+		})
+	}
+	op["parameters"] = parameters
+	return op
+}
+
+// moved points a schema's references at the components of a document.
+func moved(schema json.RawMessage) json.RawMessage {
+	return typeRef.ReplaceAll(schema, []byte(`"$$ref":"#/components/schemas/`+sdkPrefix+`$1"`))
+}
+
+// tool is a method as the Model Context Protocol describes it.
+type tool struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
+	InputSchema object          `json:"inputSchema"`
+	Annotations map[string]bool `json:"annotations"`
+}
+
+// tools lists methods for language models. Each takes the account first.
+func tools(methods []*catalog.Method) (any, error) {
+	list := []tool{}
+	for _, m := range methods {
+		var args struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		if err := json.Unmarshal(m.ArgsSchema(), &args); err != nil {
+			return nil, fmt.Errorf("read the arguments of %s: %w", m.ID(), err)
+		}
+		const account = "accountId"
+		if args.Properties[account] != nil {
+			return nil, fmt.Errorf("%s has an argument %s, which every tool has", m.ID(), account)
+		}
+		properties := object{account: object{"type": "string", "description": "The connected account to act on."}}
+		for name, schema := range args.Properties {
+			properties[name] = schema
+		}
+		list = append(list, tool{
+			Name: m.Resource + "_" + m.Name, Title: m.ID(), Description: strings.TrimSpace(m.Summary + " " + notes(m)),
+			InputSchema: object{
+				"type": "object", "required": append([]string{account}, m.Required()...), "properties": properties, "additionalProperties": false,
+			},
+			Annotations: map[string]bool{
+				"readOnlyHint": m.Access == catalog.Read, "destructiveHint": m.Destructive || m.Sensitive || m.Outbound, "idempotentHint": m.Idempotent, "openWorldHint": true,
+			},
+		})
+	}
+	return object{"tools": list}, nil
+}

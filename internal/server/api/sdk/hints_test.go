@@ -1,0 +1,54 @@
+package sdk_test
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/server/api/sdk"
+)
+
+var update = flag.Bool("update", false, "write testdata/harmless.txt as it is now")
+
+// TestWritesOfferedAsHarmless holds the writes that language models may use without asking against a list that a person
+// has read. A method that moves money, or that other people see, must not be on it.
+func TestWritesOfferedAsHarmless(t *testing.T) {
+	t.Parallel()
+	cat, err := catalog.Sandbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hints, err := sdk.Hints(cat.Methods())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var harmless strings.Builder
+	for _, hint := range hints {
+		switch {
+		case hint.ReadOnly && hint.Destructive:
+			t.Errorf("%s is offered as a read that is destructive", hint.Title)
+		case !hint.ReadOnly && !hint.Destructive:
+			harmless.WriteString(hint.Title + "\n")
+		}
+	}
+	for _, title := range []string{"massMessages.send", "payouts.request", "messages.send", "posts.create", "settings.setSubscriptionPrice"} {
+		if strings.Contains("\n"+harmless.String(), "\n"+title+"\n") {
+			t.Errorf("%s is offered as harmless", title)
+		}
+	}
+	const file = "testdata/harmless.txt"
+	if *update {
+		if err := os.WriteFile(file, []byte(harmless.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if harmless.String() != string(want) {
+		t.Errorf("the writes offered as harmless differ from %s; read the difference, then write it with -update:\n%s", file, harmless.String())
+	}
+}

@@ -1,0 +1,303 @@
+package sdk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"sync"
+
+	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+)
+
+// Forms of the catalogue, besides the full one.
+const (
+	formatCompact = "compact"
+	formatOpenAPI = "openapi"
+	formatMCP     = "mcp"
+)
+
+type sdkInput struct {
+	Resource    string `query:"resource" maxLength:"64" doc:"Only the methods of this resource."`
+	Access      string `query:"access" enum:"read,write" doc:"Only methods that read, or that write."`
+	Format      string `query:"format" enum:"compact,full,openapi,mcp" default:"full" doc:"compact leaves the schemas out; openapi is a document for code generators; mcp is a list of tools."`
+	IfNoneMatch string `header:"If-None-Match" doc:"The ETag of what the caller has."`
+}
+
+type sdkOutput struct {
+	Status       int
+	ContentType  string `header:"Content-Type"`
+	ETag         string `header:"ETag"`
+	CacheControl string `header:"Cache-Control"`
+	Vary         string `header:"Vary"`
+	Encoding     string `header:"Content-Encoding"`
+	Body         []byte
+}
+
+// sdkBody is the catalogue in its full form.
+type sdkBody struct {
+	Version   string                     `json:"version" doc:"The catalogue's version."`
+	Hash      string                     `json:"hash" doc:"Changes with everything the catalogue holds."`
+	Resources map[string][]string        `json:"resources" doc:"The names of the methods, by resource."`
+	Methods   []sdkMethod                `json:"methods"`
+	Types     map[string]json.RawMessage `json:"types" doc:"JSON Schema of the types that results refer to."`
+}
+
+// sdkMethod is one method.
+type sdkMethod struct {
+	Resource    string          `json:"resource"`
+	Method      string          `json:"method"`
+	Access      string          `json:"access" enum:"read,write"`
+	HTTP        []string        `json:"http" doc:"How it may be called."`
+	Positional  []string        `json:"positional" doc:"The arguments in the order of the positional form."`
+	Description string          `json:"description"`
+	Args        json.RawMessage `json:"args" doc:"JSON Schema 2020-12 of the arguments."`
+	Result      json.RawMessage `json:"result" doc:"JSON Schema 2020-12 of the result."`
+	Example     json.RawMessage `json:"example" doc:"Arguments that work on the sandbox."`
+	Idempotent  bool            `json:"idempotent" doc:"Repeating it is harmless."`
+	Destructive bool            `json:"destructive" doc:"It deletes, or cannot be undone."`
+	Async       bool            `json:"async" doc:"The platform finishes later, and an event tells."`
+	Sensitive   bool            `json:"sensitive" doc:"It touches money or legal data."`
+	Paginated   bool            `json:"paginated"`
+	Emits       []string        `json:"emits" doc:"Events that it normally causes."`
+	Cost        int             `json:"cost" doc:"How many calls it counts as."`
+	TimeoutMs   int64           `json:"timeoutMs"`
+	Since       string          `json:"since"`
+	Deprecated  *string         `json:"deprecated" doc:"The version that will do without it."`
+}
+
+// sdkCompact, sdkTools and sdkOpenAPI are its other forms, as the document describes them.
+type sdkCompact struct {
+	Version   string              `json:"version" doc:"The catalogue's version."`
+	Hash      string              `json:"hash" doc:"Changes with everything the catalogue holds."`
+	Resources map[string][]string `json:"resources" doc:"The names of the methods, by resource."`
+	Methods   []sdkName           `json:"methods"`
+}
+
+type sdkName struct {
+	Resource    string   `json:"resource"`
+	Method      string   `json:"method"`
+	Access      string   `json:"access" enum:"read,write"`
+	HTTP        []string `json:"http" doc:"How it may be called."`
+	Positional  []string `json:"positional" doc:"The arguments in the order of the positional form."`
+	Description string   `json:"description"`
+}
+
+type sdkTools struct {
+	Tools []tool `json:"tools"`
+}
+
+type sdkOpenAPI struct {
+	OpenAPI    string         `json:"openapi" doc:"3.1.0"`
+	Info       map[string]any `json:"info"`
+	Servers    []any          `json:"servers"`
+	Tags       []any          `json:"tags"`
+	Paths      map[string]any `json:"paths"`
+	Components map[string]any `json:"components"`
+	SDK        map[string]any `json:"x-sdk" doc:"The catalogue's version and hash."`
+}
+
+// listRoutes adds the catalogue.
+func (c *Calls) listRoutes(t *route.Table) {
+	route.Typed(t, route.Operation{
+		ID: "listMethods", Method: http.MethodGet, Path: "/v1/sdk/methods", Tag: "SDK", Status: http.StatusOK, Quota: limit.Free,
+		Answer: sdkBody{}, OtherForms: []any{sdkCompact{}, sdkTools{}, sdkOpenAPI{}}, Conditional: true, Problems: []problem.Kind{problem.InvalidRequest},
+		Summary: "The SDK catalogue", Description: "Every method that can be called on an account, with its arguments and its result. " +
+			"Which ones depends on the key's environment, and on the `methods` that the key is limited to. Reading it costs nothing; the answer has an ETag.",
+	}, c.listMethods)
+	t.Describe(func() (route.Part, error) {
+		sandbox := c.Catalogs[org.EnvSandbox]
+		return describeMethods(sandbox, sandbox.Methods())
+	})
+}
+
+func (c *Calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, error) {
+	caller := route.Caller(ctx)
+	catalogue := c.Catalogs[caller.Org.Environment]
+	if catalogue == nil {
+		return nil, problem.ServiceUnavailable.New("No platform is set up for this environment.").After(60)
+	}
+	if _, ok := catalogue.Resource(in.Resource); in.Resource != "" && !ok {
+		return nil, problem.InvalidRequest.New("There is no such resource.").With("suggestions", catalogue.NearestResource(in.Resource)).
+			At("query/resource", "unknown", "is no resource of the catalogue")
+	}
+	doc, err := c.documents.get(sdkKey{catalogue, in.Format, in.Resource, in.Access}, &caller.Key.Allow)
+	if err != nil {
+		return nil, err
+	}
+	// The body depends on the key, so nobody else's cache may hold it; whoever holds it asks again, which costs nothing.
+	out := &sdkOutput{Status: http.StatusOK, ContentType: "application/json", ETag: doc.ETag, CacheControl: "private, no-cache", Vary: "Authorization, Accept-Encoding"}
+	if route.Matches(in.IfNoneMatch, doc.ETag) {
+		out.Status, out.ContentType = http.StatusNotModified, ""
+		return out, nil
+	}
+	out.Body, out.Encoding = doc.For(ctx)
+	return out, nil
+}
+
+// sdkKey is which representation is meant. Formats, resources and accesses are known ones, so there are not many.
+type sdkKey struct {
+	catalog                  *catalog.Catalog
+	format, resource, access string
+}
+
+// sdkDocuments makes each representation once. Those for keys that may not call everything could be any number, so only so many bytes
+// of them are kept.
+type sdkDocuments struct {
+	url    string
+	made   sync.Map // sdkKey to func() (route.Document, error)
+	narrow cache.Cache[narrowKey, route.Document]
+}
+
+// narrowKey is a representation of some methods: a bit for each of the catalogue's. Keys that may call the same ones share it.
+type narrowKey struct {
+	sdkKey
+	methods string
+}
+
+// narrowBytes bounds the representations of keys that may not call everything.
+const narrowBytes = 64 << 20
+
+func newSDKDocuments(url string) *sdkDocuments {
+	return &sdkDocuments{url: url, narrow: cache.NewBytes(narrowBytes, 0, func(key narrowKey, doc route.Document) uint32 {
+		return uint32(doc.Size() + len(key.methods))
+	})}
+}
+
+// get finds the representation of what a key may call.
+func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (route.Document, error) {
+	var methods []*catalog.Method
+	all := key.catalog.Methods()
+	bits, whole := make([]byte, (len(all)+7)/8), true
+	for i, m := range all {
+		switch {
+		case (key.resource != "" && m.Resource != key.resource) || (key.access != "" && string(m.Access) != key.access):
+		case allow.MayCall(m.Resource, m.Name, m.Sensitive):
+			methods = append(methods, m)
+			bits[i/8] |= 1 << (i % 8)
+		default:
+			whole = false
+		}
+	}
+	if whole {
+		made, ok := d.made.Load(key)
+		if !ok {
+			made, _ = d.made.LoadOrStore(key, sync.OnceValues(func() (route.Document, error) { return d.render(key, methods) }))
+		}
+		render, _ := made.(func() (route.Document, error))
+		return render()
+	}
+	narrow := narrowKey{key, string(bits)}
+	if doc, ok := d.narrow.Get(narrow); ok {
+		return doc, nil
+	}
+	doc, err := d.render(key, methods)
+	if err == nil {
+		d.narrow.Put(narrow, doc)
+	}
+	return doc, err
+}
+
+func (d *sdkDocuments) render(key sdkKey, methods []*catalog.Method) (route.Document, error) {
+	var body any
+	var err error
+	switch key.format {
+	case formatMCP:
+		body, err = tools(methods)
+	case formatOpenAPI:
+		body, err = d.openAPI(key.catalog, methods)
+	case formatCompact:
+		body = compact(listing(key.catalog, methods))
+	default:
+		body = listing(key.catalog, methods)
+	}
+	if err != nil {
+		return route.Document{}, err
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return route.Document{}, fmt.Errorf("encode the catalogue: %w", err)
+	}
+	return route.NewDocument(text)
+}
+
+// listing is the catalogue as a list.
+func listing(c *catalog.Catalog, methods []*catalog.Method) sdkBody {
+	body := sdkBody{
+		Version: c.Version, Hash: c.Revision, Resources: map[string][]string{}, Methods: []sdkMethod{}, Types: map[string]json.RawMessage{},
+	}
+	for _, m := range methods {
+		body.Resources[m.Resource] = append(body.Resources[m.Resource], m.Name)
+		body.Methods = append(body.Methods, viewMethod(m))
+	}
+	for _, t := range typesOf(c, methods) {
+		body.Types[t.Name] = t.Schema
+	}
+	return body
+}
+
+func viewMethod(m *catalog.Method) sdkMethod {
+	view := sdkMethod{
+		Resource: m.Resource, Method: m.Name, Access: string(m.Access), HTTP: []string{http.MethodPost},
+		Positional: append([]string{}, m.Positional()...), Description: m.Summary,
+		Args: m.ArgsSchema(), Result: m.ResultSchema(), Example: m.Example,
+		Idempotent: m.Idempotent, Destructive: m.Destructive, Async: m.Async, Sensitive: m.Sensitive, Paginated: m.Paginated,
+		Emits: append([]string{}, m.Emits...), Cost: m.Cost, TimeoutMs: m.Timeout.Milliseconds(), Since: m.Since,
+	}
+	if m.Access == catalog.Read {
+		view.HTTP = []string{http.MethodGet, http.MethodPost}
+	}
+	if m.Deprecated != "" {
+		view.Deprecated = &m.Deprecated
+	}
+	return view
+}
+
+// compact is the catalogue without schemas and traits.
+func compact(full sdkBody) object {
+	methods := []object{}
+	for _, m := range full.Methods {
+		methods = append(methods, object{
+			"resource": m.Resource, "method": m.Method, "access": m.Access, "http": m.HTTP, "positional": m.Positional, "description": m.Description,
+		})
+	}
+	return object{"version": full.Version, "hash": full.Hash, "resources": full.Resources, "methods": methods}
+}
+
+// typeRef finds the types that a schema refers to.
+var typeRef = regexp.MustCompile(`"\$ref":"#/types/([A-Za-z0-9]+)"`)
+
+// typesOf lists the types that results refer to, and those that these refer to.
+func typesOf(c *catalog.Catalog, methods []*catalog.Method) []catalog.Type {
+	byName := map[string]catalog.Type{}
+	for _, t := range c.Types() {
+		byName[t.Name] = t
+	}
+	needed := map[string]bool{}
+	var need func(schema json.RawMessage)
+	need = func(schema json.RawMessage) {
+		for _, m := range typeRef.FindAllSubmatch(schema, -1) {
+			if name := string(m[1]); !needed[name] {
+				needed[name] = true
+				need(byName[name].Schema)
+			}
+		}
+	}
+	for _, m := range methods {
+		need(m.ResultSchema())
+	}
+	var list []catalog.Type
+	for _, t := range c.Types() {
+		if needed[t.Name] {
+			list = append(list, t)
+		}
+	}
+	return list
+}

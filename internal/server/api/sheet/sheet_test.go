@@ -1,0 +1,53 @@
+package sheet_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
+)
+
+// A sheet has a head, quotes what must be, and no cell of it is a formula.
+func TestCellsAreHarmless(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	s := sheet.New(w, "things", "a", "b", "c")
+	for _, row := range [][]string{{"=1+1", "+cmd", "-5.5"}, {"@x", "a,\"b\"\nc", "\t=x"}, {"", "-", "Löwe"}} {
+		if err := s.Row(row...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.End(); err != nil {
+		t.Fatal(err)
+	}
+	want := "a,b,c\n'=1+1,'+cmd,-5.5\n'@x,\"a,\"\"b\"\"\nc\",'\t=x\n,'-,Löwe\n"
+	if got := w.Body.String(); got != want {
+		t.Errorf("%q", got)
+	}
+	if h := w.Header(); h.Get("Content-Disposition") != `attachment; filename="things.csv"` {
+		t.Error(h)
+	}
+}
+
+// A sheet without rows has its head.
+func TestEmptySheetsHaveAHead(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	if err := sheet.New(w, "things", "a", "b").End(); err != nil || w.Body.String() != "a,b\n" {
+		t.Errorf("%q %v", w.Body, err)
+	}
+}
+
+// Only who names CSV first gets it.
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	for accept, want := range map[string]bool{
+		"": false, "*/*": false, "text/csv": true, "TEXT/CSV; header=present": true, "application/json": false, "application/json, text/csv": false,
+		"text/csv, application/json": true, "text/html,text/csv;q=0.9": true, "text/csvx": false,
+	} {
+		if got := sheet.Wanted(http.Header{"Accept": {accept}}); got != want {
+			t.Errorf("%q: %v", accept, got)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
+)
+
+type teamBody struct {
+	Members     []memberBody     `json:"members" doc:"In the order in which they joined."`
+	Invitations []invitationBody `json:"invitations" doc:"Those that can still be taken up."`
+}
+
+type teamOutput struct{ Body teamBody }
+
+type memberBody struct {
+	ID         string      `json:"id"`
+	Email      string      `json:"email"`
+	Name       string      `json:"name"`
+	Role       string      `json:"role" enum:"owner,admin,developer,support"`
+	JoinedAt   stamp.Time  `json:"joinedAt"`
+	LastSeenAt *stamp.Time `json:"lastSeenAt" doc:"To the minute; null before the first visit."`
+	You        bool        `json:"you" doc:"True for the member who makes this call."`
+}
+
+type invitationBody struct {
+	ID        string     `json:"id"`
+	Email     string     `json:"email"`
+	Role      string     `json:"role" enum:"owner,admin,developer,support"`
+	CreatedAt stamp.Time `json:"createdAt"`
+	ExpiresAt stamp.Time `json:"expiresAt"`
+	InvitedBy string     `json:"invitedBy" doc:"The address of a member, or the label of a key."`
+}
+
+type inviteInput struct {
+	Body struct {
+		Email string `json:"email" minLength:"3" maxLength:"254" doc:"Who is invited. Only somebody who signs in with this address, verified by the identity provider, can accept."`
+		Role  string `json:"role" enum:"owner,admin,developer,support"`
+	}
+}
+
+type inviteOutput struct {
+	Body struct {
+		Invitation invitationBody `json:"invitation"`
+		URL        string         `json:"url" doc:"The link to send. It is shown only here, works once, and only for the address." sensitive:"true"`
+	}
+}
+
+type invitationInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The invitation's id, as GET /v1/org/members lists it."`
+}
+
+type withdrawnOutput struct {
+	Body struct {
+		ID        string `json:"id"`
+		Withdrawn bool   `json:"withdrawn"`
+	}
+}
+
+type roleInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"The member's id, as GET /v1/org/members lists it."`
+	Body struct {
+		Role string `json:"role" enum:"owner,admin,developer,support"`
+	}
+}
+
+type memberOutput struct {
+	Body struct {
+		Member memberBody `json:"member"`
+	}
+}
+
+type memberInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The member's id, as GET /v1/org/members lists it."`
+}
+
+type removedOutput struct {
+	Body struct {
+		ID      string `json:"id"`
+		Removed bool   `json:"removed"`
+	}
+}
+
+const tagTeam = "Team"
+
+func (a *API) teamRoutes() {
+	rules := "Nobody gives a role that may do more than they may themselves; only owners make, change or remove owners."
+	refused := []problem.Kind{problem.RoleRequired, problem.ScopeEscalation}
+	route.Typed(a.table, route.Operation{
+		ID: "listMembers", Method: http.MethodGet, Path: "/v1/org/members", Tag: tagTeam, Status: http.StatusOK,
+		Scope: scope.MeRead, Quota: limit.Plain,
+		Summary: "List members and invitations", Description: "Who can sign in to the organisation's dashboard, and with which role.",
+	}, a.listMembers)
+	route.Typed(a.table, route.Operation{
+		ID: "inviteMember", Method: http.MethodPost, Path: "/v1/org/invitations", Tag: tagTeam, Status: http.StatusCreated,
+		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "member.invite", Problems: append(refused, problem.AlreadyMember),
+		Summary: "Invite somebody", Description: "Makes a link by which somebody joins the organisation. It works for 7 days; another invitation to the same address replaces it. " +
+			"This service sends no mail. " + rules,
+		Example: map[string]any{"email": "ada@example.com", "role": "developer"},
+	}, a.invite)
+	route.Typed(a.table, route.Operation{
+		ID: "withdrawInvitation", Method: http.MethodDelete, Path: "/v1/org/invitations/{id}", Tag: tagTeam, Status: http.StatusOK,
+		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "invitation.withdraw", Problems: append(refused, problem.InvitationGone),
+		Summary: "Withdraw an invitation", Description: "Its link no longer works. " + rules,
+	}, a.withdraw)
+	route.Typed(a.table, route.Operation{
+		ID: "updateMember", Method: http.MethodPatch, Path: "/v1/org/members/{id}", Tag: tagTeam, Status: http.StatusOK,
+		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "member.role", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
+		Summary: "Change a member's role", Description: "When this has answered, calls that start later are judged by the new role, on every server. " + rules,
+		Example: map[string]any{"role": "admin"},
+	}, a.updateMember)
+	route.Typed(a.table, route.Operation{
+		ID: "removeMember", Method: http.MethodDelete, Path: "/v1/org/members/{id}", Tag: tagTeam, Status: http.StatusOK,
+		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "member.remove", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
+		Summary: "Remove a member", Description: "When this has answered, no call that starts later succeeds with a browser of the member's, on any server. " +
+			"Keys that the member has minted belong to the organisation and stay. " + rules,
+	}, a.removeMember)
+}
+
+// teamCaller is who changes the team.
+func teamCaller(p *apikey.Principal) member.Caller {
+	return member.Caller{Person: p.Key.Person, Scopes: p.Scopes, Limited: p.Key.Allow.Methods != nil || p.Key.Allow.Accounts != nil}
+}
+
+func (a *API) listMembers(ctx context.Context, _ *struct{}) (*teamOutput, error) {
+	caller := route.Caller(ctx)
+	members, invited, err := a.Members.List(ctx, caller.Org.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &teamOutput{teamBody{make([]memberBody, len(members)), make([]invitationBody, len(invited))}}
+	for i, m := range members {
+		out.Body.Members[i] = viewMember(caller, m)
+	}
+	for i, one := range invited {
+		out.Body.Invitations[i] = viewInvitation(one)
+	}
+	return out, nil
+}
+
+func viewMember(caller *apikey.Principal, m member.Member) memberBody {
+	return memberBody{string(m.ID), m.Email, m.Name, string(m.Role), stamp.Time(m.JoinedAt), (*stamp.Time)(m.LastSeenAt), m.ID == caller.Key.Person}
+}
+
+func viewInvitation(i member.Invitation) invitationBody {
+	return invitationBody{string(i.ID), i.Email, string(i.Role), stamp.Time(i.CreatedAt), stamp.Time(i.ExpiresAt), i.InvitedBy}
+}
+
+func (a *API) invite(ctx context.Context, in *inviteInput) (*inviteOutput, error) {
+	caller := route.Caller(ctx)
+	made, token, err := a.Members.Invite(ctx, route.By(ctx), caller.Org.ID, teamCaller(caller), in.Body.Email, in.Body.Role)
+	if err != nil {
+		return nil, err
+	}
+	out := &inviteOutput{}
+	out.Body.Invitation, out.Body.URL = viewInvitation(made), a.Config.PublicURL+"/app/invitation/"+token.Reveal()
+	return out, nil
+}
+
+func (a *API) withdraw(ctx context.Context, in *invitationInput) (*withdrawnOutput, error) {
+	caller := route.Caller(ctx)
+	if err := a.Members.Withdraw(ctx, route.By(ctx), caller.Org.ID, teamCaller(caller), in.ID); err != nil {
+		return nil, err
+	}
+	out := &withdrawnOutput{}
+	out.Body.ID, out.Body.Withdrawn = in.ID, true
+	return out, nil
+}
+
+func (a *API) updateMember(ctx context.Context, in *roleInput) (*memberOutput, error) {
+	caller := route.Caller(ctx)
+	m, err := a.Members.SetRole(ctx, route.By(ctx), caller.Org.ID, teamCaller(caller), in.ID, in.Body.Role)
+	if err != nil {
+		return nil, err
+	}
+	out := &memberOutput{}
+	out.Body.Member = viewMember(caller, m)
+	return out, nil
+}
+
+func (a *API) removeMember(ctx context.Context, in *memberInput) (*removedOutput, error) {
+	caller := route.Caller(ctx)
+	if err := a.Members.Remove(ctx, route.By(ctx), caller.Org.ID, teamCaller(caller), in.ID); err != nil {
+		return nil, err
+	}
+	out := &removedOutput{}
+	out.Body.ID, out.Body.Removed = in.ID, true
+	return out, nil
+}

@@ -1,0 +1,181 @@
+package usages
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/usage"
+)
+
+type seriesInput struct {
+	Since   time.Time `query:"since" doc:"From when on; it is taken back to the beginning of its hour or day. Left out, 24 hours before until, or 30 days by day."`
+	Until   time.Time `query:"until" doc:"Until when; it is taken on to the end of its hour or day. Left out, now."`
+	By      string    `query:"by" enum:"hour,day" default:"hour" doc:"How long a point is. Days are those of UTC."`
+	Account string    `query:"accountId" maxLength:"64" doc:"Only calls on this account."`
+}
+
+type seriesOutput struct{ Body seriesBody }
+
+type seriesBody struct {
+	Since    stamp.Time   `json:"since" doc:"The beginning of the first point."`
+	Until    stamp.Time   `json:"until" doc:"The end of the last."`
+	By       string       `json:"by" enum:"hour,day"`
+	Series   []usagePoint `json:"series" doc:"One point for each hour or day, oldest first, also where nothing happened."`
+	Totals   UsageFigures `json:"totals" doc:"All points together."`
+	Previous UsageFigures `json:"previous" doc:"The time before, of the same length, to compare with."`
+	Waiting  *int64       `json:"eventsWaiting" doc:"Events that webhooks should have accepted by now and have not, at most: a webhook that fails, is disabled or lags holds them up. Those of paused webhooks do not count. Null for an account and for a key that is limited to accounts."`
+}
+
+type usagePoint struct {
+	At stamp.Time `json:"at" doc:"When the point begins."`
+	UsageFigures
+}
+
+// UsageFigures are what happened in a stretch of time.
+type UsageFigures struct {
+	Calls          int64    `json:"calls" doc:"All calls: succeeded, limited, clientErrors and failed together."`
+	Succeeded      int64    `json:"succeeded"`
+	Limited        int64    `json:"limited" doc:"Refused because of a limit; they count towards nothing."`
+	ClientErrors   int64    `json:"clientErrors" doc:"Answered with another 4xx."`
+	Failed         int64    `json:"failed" doc:"Answered with a 5xx."`
+	P50            *float64 `json:"p50Ms" doc:"Half of the calls took no longer, in milliseconds; null if there was none. Streams, held answers and refused calls do not count here."`
+	P95            *float64 `json:"p95Ms" doc:"19 of 20 calls took no longer."`
+	Received       *int64   `json:"eventsReceived" doc:"Events that were stored. Null, as the next two, for an account and for a key that is limited to accounts: events are counted for the organisation."`
+	Delivered      *int64   `json:"delivered" doc:"Deliveries that webhooks accepted."`
+	DeliveryFailed *int64   `json:"deliveryFailed" doc:"Attempts that webhooks did not accept."`
+}
+
+const (
+	day = 24 * time.Hour
+	// mostHours and mostDays bound a series.
+	mostHours, mostDays = 31 * 24, 366
+	usualDays           = 30
+)
+
+func (a *usages) seriesRoutes(t *route.Table) {
+	route.Typed(t, route.Operation{
+		ID: "getUsageSeries", Method: http.MethodGet, Path: "/v1/usage/series", Tag: tag, Status: http.StatusOK,
+		Scope: scope.UsageRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest, problem.AccountNotFound, problem.AccountNotAllowedForKey},
+		Summary: "Calls and events over time",
+		Description: "What charts are drawn from: calls by outcome, how long they took, and what became of events, by hour for up to 31 days or by day for up to 366. " +
+			"The last point grows; it follows what happens within a second or two. A key that is limited to accounts sees calls on these.",
+	}, a.getSeries)
+}
+
+func (a *usages) getSeries(ctx context.Context, in *seriesInput) (*seriesOutput, error) {
+	w, err := in.want(a.Now())
+	if err != nil {
+		return nil, err
+	}
+	caller := route.Caller(ctx)
+	w.Org, w.Accounts = caller.Org.ID, caller.Key.Allow.Accounts
+	if in.Account != "" {
+		at, err := parseAccount(in.Account)
+		if err != nil {
+			return nil, err
+		}
+		if err := route.MayUse(caller, at); err != nil {
+			return nil, err
+		}
+		if _, err := a.Accounts.Get(ctx, w.Org, at); err != nil {
+			return nil, err
+		}
+		w.Accounts = []id.Account{at}
+	}
+	before := w
+	before.Since, before.Until = w.Since.Add(-w.Until.Sub(w.Since)), w.Since
+	points, err := a.Usage.Series(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	earlier, err := a.Usage.Series(ctx, before)
+	if err != nil {
+		return nil, err
+	}
+	out := &seriesOutput{seriesBody{Since: stamp.Time(w.Since), Until: stamp.Time(w.Until), By: in.By, Series: make([]usagePoint, len(points))}}
+	events := w.Accounts == nil
+	for i := range points {
+		out.Body.Series[i] = usagePoint{stamp.Time(points[i].At), viewFigures(&points[i].Figures, events)}
+	}
+	if events {
+		n, err := a.Webhooks.Waiting(ctx, w.Org)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Waiting = &n
+	}
+	out.Body.Totals, out.Body.Previous = total(points, events), total(earlier, events)
+	return out, nil
+}
+
+// want is the time that is asked for, in whole steps.
+func (in *seriesInput) want(now time.Time) (usage.Want, error) {
+	bad := problem.InvalidRequest.New("This time cannot be shown.")
+	step, most, usual := time.Hour, mostHours, 24
+	if in.By == "day" {
+		step, most, usual = day, mostDays, usualDays
+	}
+	until := in.Until
+	if until.IsZero() {
+		until = now
+	}
+	since := in.Since
+	if since.IsZero() {
+		since = until.Add(-time.Duration(usual) * step)
+	}
+	for at, one := range map[string]time.Time{"query/since": since, "query/until": until} {
+		if y := one.Year(); y < 2000 || y > 9999 {
+			bad.At(at, "format", "must be a time between the years 2000 and 9999")
+			return usage.Want{}, bad
+		}
+	}
+	w := usage.Want{Since: since.UTC().Truncate(step), Until: until.UTC().Add(step - 1).Truncate(step), Step: step}
+	switch {
+	case !since.Before(until):
+		bad.At("query/since", "range", "must be before until")
+	case in.Since.IsZero() && w.Until.Sub(w.Since) > time.Duration(usual)*step:
+		w.Since = w.Until.Add(-time.Duration(usual) * step) // a whole number of points, the current one last
+	case int(w.Until.Sub(w.Since)/step) > most:
+		bad.At("query/since", "range", "must be at most 31 days before until by hour, and 366 by day")
+	}
+	if len(bad.Fields) > 0 {
+		return w, bad
+	}
+	return w, nil
+}
+
+func total(points []usage.Point, events bool) UsageFigures {
+	var sum usage.Figures
+	for i := range points {
+		sum.Plus(&points[i].Figures)
+	}
+	return viewFigures(&sum, events)
+}
+
+func viewFigures(f *usage.Figures, events bool) UsageFigures {
+	out := UsageFigures{
+		Calls: f.Calls, Succeeded: f.Succeeded(), Limited: f.Limited, ClientErrors: f.ClientErrors, Failed: f.Failed, P50: quantile(f, 0.5), P95: quantile(f, 0.95),
+	}
+	if events {
+		out.Received, out.Delivered, out.DeliveryFailed = &f.Events.Received, &f.Events.Delivered, &f.Events.DeliveryFailed
+	}
+	return out
+}
+
+// quantile has two digits behind the point: there is not more to know.
+func quantile(f *usage.Figures, share float64) *float64 {
+	ms, ok := f.Quantile(share)
+	if !ok {
+		return nil
+	}
+	ms = math.Round(ms*100) / 100
+	return &ms
+}

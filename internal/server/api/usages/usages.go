@@ -1,0 +1,242 @@
+// Package usages is the part of the public face that tells an org what it uses: what is left of its limits, the sums of the month, and
+// calls and events by hour or day for charts (series.go). What is counted is package usage's and limit's.
+package usages
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect"
+	"github.com/stagedoor/stagedoor/internal/base/cache"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/usage"
+)
+
+// Deps is what the operations need.
+type Deps struct {
+	Usage    *usage.Usage
+	Limits   *limit.Limiter
+	Accounts *account.Accounts
+	Connects *connect.Connects
+	Webhooks waiting
+	Now      func() time.Time
+}
+
+// waiting knows how many events wait for webhooks; *survey.Survey does.
+type waiting interface {
+	Waiting(ctx context.Context, org id.Org) (int64, error)
+}
+
+type usages struct {
+	Deps
+	// figures are counts that callers read for nothing.
+	figures cache.Cache[figuresKey, figures]
+}
+
+type usageInput struct {
+	Account string `query:"accountId" maxLength:"64" doc:"Also what is left of this account's limits."`
+}
+
+type usageOutput struct{ Body usageBody }
+
+type usageBody struct {
+	RateLimits rateLimitsBody `json:"rateLimits"`
+	Usage      periodBody     `json:"usage"`
+}
+
+type rateLimitsBody struct {
+	Org             windowBody          `json:"org" doc:"Calls per minute of the organisation."`
+	OrgMonth        windowBody          `json:"orgMonth" doc:"Calls of the organisation in this calendar month (UTC)."`
+	ConnectAttempts windowBody          `json:"connectAttempts" doc:"Connect attempts per hour."`
+	AccountDefaults accountDefaultsBody `json:"accountDefaults" doc:"What each connected account may be called."`
+	Account         *accountWindowsBody `json:"account,omitempty" doc:"The limits of the account that accountId names."`
+}
+
+type accountWindowsBody struct {
+	Read  windowBody `json:"read" doc:"Calls per minute that read."`
+	Write windowBody `json:"write" doc:"Calls per minute that write."`
+}
+
+type windowBody struct {
+	Limit     int   `json:"limit" doc:"-1 means unlimited."`
+	Remaining int   `json:"remaining"`
+	Reset     int64 `json:"reset" doc:"When the whole limit is free again, in Unix seconds."`
+}
+
+type accountDefaultsBody struct {
+	ReadPerMinute  int   `json:"readPerMinute"`
+	WritePerMinute int   `json:"writePerMinute"`
+	Reset          int64 `json:"reset" doc:"When any account's limits are free again at the latest, in Unix seconds."`
+}
+
+type periodBody struct {
+	PeriodStart stamp.Time       `json:"periodStart"`
+	PeriodEnd   stamp.Time       `json:"periodEnd"`
+	Calls       callsBody        `json:"calls"`
+	ByResource  map[string]int64 `json:"byResource" doc:"SDK calls by resource."`
+	Accounts    heldBody         `json:"accounts" doc:"Accounts that are connected right now."`
+	Connect     attemptsBody     `json:"connect" doc:"Attempts to connect, without those that sign in again by themselves."`
+	Events      eventsBody       `json:"events" doc:"What became of events."`
+	EgressBytes map[string]int64 `json:"egressBytes" doc:"Bytes sent to the platform and received from it, by region."`
+}
+
+type eventsBody struct {
+	Received       int64 `json:"received" doc:"Events of accounts and of the organisation that were stored."`
+	Streamed       int64 `json:"streamed" doc:"Events sent to streams and pulls; one that two readers got counts twice."`
+	Delivered      int64 `json:"delivered" doc:"Deliveries that webhooks accepted."`
+	DeliveryFailed int64 `json:"deliveryFailed" doc:"Attempts that webhooks did not accept."`
+}
+
+type heldBody struct {
+	Connected int            `json:"connected"`
+	Limit     int            `json:"limit" doc:"-1 means unlimited."`
+	ByState   map[string]int `json:"byState" doc:"How many are in each state; states that none is in are left out."`
+}
+
+type attemptsBody struct {
+	Started   int64 `json:"started"`
+	Succeeded int64 `json:"succeeded"`
+	Failed    int64 `json:"failed"`
+}
+
+type callsBody struct {
+	Total       int64 `json:"total" doc:"Calls that count towards the month; exact and live."`
+	Read        int64 `json:"read" doc:"SDK calls that read."`
+	Write       int64 `json:"write" doc:"SDK calls that write."`
+	Failed      int64 `json:"failed"`
+	RateLimited int64 `json:"rateLimited" doc:"Calls that were refused; they count towards nothing."`
+}
+
+const tag = "Usage"
+
+// Routes adds the operations.
+func Routes(t *route.Table, d Deps) {
+	a := &usages{Deps: d, figures: cache.NewFor[figuresKey, figures](10_000, figuresFor)}
+	route.Typed(t, route.Operation{
+		ID: "getUsage", Method: http.MethodGet, Path: "/v1/me/usage", Tag: tag, Status: http.StatusOK,
+		Scope: scope.UsageRead, Quota: limit.Free, Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
+		Summary: "Limits and usage", Description: "What is left of each limit right now, and what was used this month. Reading it costs nothing. " +
+			"The breakdown follows the total within a second or two. The sums are the organisation's, whatever the key is limited to.",
+	}, a.getUsage)
+	a.seriesRoutes(t)
+}
+
+// figuresFor is how long figures serve: reading them is free to callers, and adding them up is not to us.
+const figuresFor = time.Second
+
+type figuresKey struct {
+	org   id.Org
+	month time.Time
+}
+
+// figures are what is counted of an org's accounts and attempts.
+type figures struct {
+	states   map[account.State]int
+	attempts connect.Month
+}
+
+func (a *usages) count(ctx context.Context, key figuresKey) (figures, error) {
+	return a.figures.Load(ctx, key, func(ctx context.Context, k figuresKey) (f figures, err error) {
+		if f.states, err = a.Accounts.CountByState(ctx, k.org); err != nil {
+			return f, err
+		}
+		f.attempts, err = a.Connects.Month(ctx, k.org, k.month)
+		return f, err
+	})
+}
+
+// windows are what is left of one account's limits; nil if none is asked for.
+func (a *usages) windows(ctx context.Context, text string) (*accountWindowsBody, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // none is asked for
+	}
+	at, err := parseAccount(text)
+	if err != nil {
+		return nil, err
+	}
+	caller := route.Caller(ctx)
+	if err := route.MayUse(caller, at); err != nil {
+		return nil, err
+	}
+	if _, err := a.Accounts.Get(ctx, caller.Org.ID, at); err != nil {
+		return nil, err
+	}
+	read, write, err := a.Limits.AccountWindows(ctx, caller.Org.ID, at, &caller.Org.Limits)
+	if err != nil {
+		return nil, err
+	}
+	return &accountWindowsBody{windowBody(read), windowBody(write)}, nil
+}
+
+func (a *usages) getUsage(ctx context.Context, in *usageInput) (*usageOutput, error) {
+	caller, d, now := route.Caller(ctx), route.From(ctx).Decision, a.Now()
+	limits := caller.Org.Limits
+	windows, err := a.windows(ctx, in.Account)
+	if err != nil {
+		return nil, err
+	}
+	connect, err := a.Limits.ConnectWindow(ctx, caller.Org.ID, limits.ConnectAttemptsPerHour)
+	if err != nil {
+		return nil, err
+	}
+	start := limit.MonthStart(now)
+	end := start.AddDate(0, 1, 0)
+	sums, err := a.Usage.Summarise(ctx, caller.Org.ID, start, end)
+	if err != nil {
+		return nil, err
+	}
+	counted, err := a.count(ctx, figuresKey{caller.Org.ID, start})
+	if err != nil {
+		return nil, err
+	}
+	return &usageOutput{usageBody{
+		RateLimits: rateLimitsBody{
+			Org: windowBody(d.Org), OrgMonth: windowBody(d.Month), ConnectAttempts: windowBody(connect),
+			AccountDefaults: accountDefaultsBody{
+				limits.AccountReadPerMinute, limits.AccountWritePerMinute, now.Add(time.Minute).Unix(),
+			},
+			Account: windows,
+		},
+		Usage: periodBody{
+			PeriodStart: stamp.Time(start), PeriodEnd: stamp.Time(end), ByResource: sums.ByResource,
+			Calls:    callsBody{d.MonthUsed, sums.Read, sums.Write, sums.Failed, sums.RateLimited},
+			Accounts: viewHeld(counted.states, limits.MaxAccounts), Connect: attemptsBody(counted.attempts), EgressBytes: byRegion(sums.Bytes),
+			Events: eventsBody(sums.Events),
+		},
+	}}, nil
+}
+
+func viewHeld(states map[account.State]int, most int) heldBody {
+	held := heldBody{Limit: most, ByState: make(map[string]int, len(states))}
+	for state, n := range states {
+		held.ByState[string(state)] = n
+		held.Connected += n
+	}
+	return held
+}
+
+// byRegion has every region, also those that nothing left by.
+func byRegion(bytes map[string]int64) map[string]int64 {
+	all := map[string]int64{}
+	for _, region := range connect.Regions {
+		all[region] = 0
+	}
+	maps.Copy(all, bytes)
+	return all
+}
+
+func parseAccount(text string) (id.Account, error) {
+	at, err := id.Parse[id.Account](text)
+	if err != nil {
+		return "", problem.AccountNotFound.New("The organisation has no account with this id.")
+	}
+	return at, nil
+}

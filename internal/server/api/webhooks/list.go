@@ -1,0 +1,172 @@
+package webhooks
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+)
+
+type hooksInput struct {
+	State  string `query:"state" enum:"failing,healthy,paused,disabled,lagging,attention" doc:"Only webhooks in this state. Lagging ones are healthy, and do not keep up; attention stands for failing, disabled and lagging."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many webhooks."`
+	Cursor string `query:"cursor" maxLength:"64" doc:"nextCursor of the page before."`
+}
+
+type hooksOutput struct{ Body webhooksBody }
+
+type webhooksBody struct {
+	Webhooks   []listedWebhook `json:"webhooks" doc:"In the order in which their accounts were first connected."`
+	NextCursor *string         `json:"nextCursor" doc:"Null on the last page."`
+	Counts     webhookCounts   `json:"counts" doc:"How many there are in each state, whatever was asked for."`
+}
+
+type webhookCounts struct {
+	Failing   int `json:"failing"`
+	Healthy   int `json:"healthy"`
+	Paused    int `json:"paused"`
+	Disabled  int `json:"disabled"`
+	None      int `json:"none" doc:"Accounts without a webhook."`
+	Lagging   int `json:"lagging" doc:"Of the healthy ones, those that do not keep up."`
+	Attention int `json:"attention" doc:"Those that fail, are disabled or lag."`
+}
+
+type listedWebhook struct {
+	AccountID string `json:"accountId"`
+	Label     string `json:"label" doc:"The account's label, or its name on the platform."`
+	HookBody
+}
+
+type findDeliveryInput struct {
+	Delivery string `path:"deliveryId" maxLength:"64" doc:"The delivery's id."`
+}
+
+type eventsInput struct {
+	Events []string `query:"event" required:"true" minItems:"1" maxItems:"50" doc:"The id of an event, or up to 50 of them, separated by commas."`
+	Limit  int      `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many deliveries."`
+	After  string   `query:"after" maxLength:"128" doc:"nextCursor of the page before."`
+}
+
+func listRoutes(t *route.Table, a hooks) {
+	route.Typed(t, route.Operation{
+		ID: "listWebhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tag: tagWebhooks, Status: http.StatusOK,
+		Scope: scope.WebhooksRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Summary:     "List webhooks",
+		Description: "The webhooks of all accounts, each as `GET /v1/accounts/{id}/webhook` shows it, with its account. A key that is limited to accounts sees those of these.",
+	}, a.all)
+	route.Typed(t, route.Operation{
+		ID: "listEventDeliveries", Method: http.MethodGet, Path: "/v1/deliveries", Tag: tagWebhooks, Status: http.StatusOK,
+		Scope: scope.WebhooksRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Summary: "Deliveries of events", Description: "Every attempt to deliver these events, newest first, of whichever account they are. Tests and ephemeral events are not stored, and have none here. " +
+			"A key that is limited to accounts sees deliveries of these.",
+	}, a.ofEvents)
+	route.Typed(t, route.Operation{
+		ID: "findDelivery", Method: http.MethodGet, Path: "/v1/deliveries/{deliveryId}", Tag: tagWebhooks, Status: http.StatusOK,
+		Scope: scope.WebhooksRead, Quota: limit.Plain, Problems: []problem.Kind{problem.DeliveryNotFound},
+		Summary: "One delivery of any account", Description: "The delivery with this id. A key that is limited to accounts finds deliveries of these only.",
+	}, a.find)
+}
+
+// reader is what the caller may see.
+func reader(ctx context.Context) survey.Reader {
+	p := route.Caller(ctx)
+	return survey.Reader{Org: p.Org.ID, Accounts: p.Key.Allow.Accounts, Days: p.Org.Limits.DeliveryRetentionDays}
+}
+
+func (a hooks) all(ctx context.Context, in *hooksInput) (*hooksOutput, error) {
+	var after id.Account
+	if in.Cursor != "" {
+		var err error
+		if after, err = id.Parse[id.Account](in.Cursor); err != nil {
+			return nil, problem.InvalidRequest.New("The cursor is not one that this list gave out.").At("query/cursor", "format", "must be the nextCursor of an earlier page")
+		}
+	}
+	r := reader(ctx)
+	found, next, err := a.survey.List(ctx, r, survey.State(in.State), after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &hooksOutput{webhooksBody{Webhooks: []listedWebhook{}}}
+	if next != "" {
+		cursor := string(next)
+		out.Body.NextCursor = &cursor
+	}
+	for i := range found {
+		out.Body.Webhooks = append(out.Body.Webhooks, listedWebhook{string(found[i].Account), found[i].Label, viewHook(&found[i].Webhook)})
+	}
+	out.Body.Counts, err = a.counts(ctx, r)
+	return out, err
+}
+
+func (a hooks) counts(ctx context.Context, r survey.Reader) (c webhookCounts, err error) {
+	hooks, err := a.survey.Counts(ctx, r)
+	if err != nil {
+		return c, err
+	}
+	accounts, err := a.roster.Count(ctx, r.Org, account.Filter{Among: r.Accounts})
+	if err != nil {
+		return c, err
+	}
+	for _, n := range accounts {
+		c.None += n
+	}
+	c.Failing, c.Healthy, c.Paused, c.Disabled = hooks[survey.Failing], hooks[survey.Healthy], hooks[survey.Paused], hooks[survey.Disabled]
+	c.Lagging, c.Attention = hooks[survey.Lagging], hooks[survey.Attention]
+	c.None = max(c.None-c.Failing-c.Healthy-c.Paused-c.Disabled, 0)
+	return c, nil
+}
+
+func (a hooks) find(ctx context.Context, in *findDeliveryInput) (*deliveryOutput, error) {
+	one, err := id.Parse[id.Delivery](in.Delivery)
+	if err != nil {
+		return nil, problem.DeliveryNotFound.New("The organisation has no delivery with this id.")
+	}
+	return found(a.survey.Delivery(ctx, reader(ctx), one))
+}
+
+func (a hooks) ofEvents(ctx context.Context, in *eventsInput) (*listOutput, error) {
+	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
+	events := make([]id.Event, 0, len(in.Events))
+	for _, text := range in.Events {
+		one, err := id.Parse[id.Event](strings.TrimSpace(text))
+		if err != nil {
+			bad.At("query/event", "format", "must be ids of events")
+			return nil, bad
+		}
+		events = append(events, one)
+	}
+	var behind webhook.Position
+	if in.After != "" {
+		var ok bool
+		if behind, ok = webhook.ParsePosition(in.After); !ok {
+			bad.Detail = "The cursor is not one that this list gave out."
+			return nil, bad.At("query/after", "format", "must be the nextCursor of an earlier page")
+		}
+	}
+	list, next, err := a.survey.OfEvents(ctx, reader(ctx), events, behind, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	return viewDeliveries(list, next), nil
+}
+
+func viewDeliveries(list []webhook.Delivery, next webhook.Position) *listOutput {
+	out := &listOutput{}
+	out.Body.Deliveries = make([]deliveryBody, len(list))
+	for i := range list {
+		out.Body.Deliveries[i] = viewDelivery(&list[i])
+	}
+	if !next.At.IsZero() {
+		text := next.String()
+		out.Body.NextCursor = &text
+	}
+	return out
+}

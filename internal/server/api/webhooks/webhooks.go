@@ -1,0 +1,333 @@
+// Package webhooks is the part of the public face by which an account's webhook is set and looked after (webhooks.go, deliveries.go), all
+// of them are listed (list.go), and a signature is checked (check.go). Delivering is package webhook's.
+package webhooks
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/base/stamp"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
+	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+)
+
+type accountInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The account's id."`
+}
+
+type putInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
+	Body struct {
+		URL         string         `json:"url" minLength:"1" maxLength:"2048" doc:"Where events are sent: https, a public host, no user name or password. It must resolve to public addresses now and whenever something is sent; redirects are not followed."`
+		Events      []string       `json:"events,omitempty" minItems:"1" maxItems:"64" doc:"Only these events: names, families such as message* and account.*, and !name for what to leave out. Left out, every event."`
+		Secret      *secret.String `json:"signingSecret,omitempty" minLength:"16" maxLength:"128" sensitive:"true" doc:"16 to 128 printable characters. Left out, the secret there is stays, or one is made."`
+		Ordering    string         `json:"ordering,omitempty" enum:"strict,none" doc:"strict delivers one event after the other, none up to maxInFlight at once. Left out, strict."`
+		MaxInFlight int            `json:"maxInFlight,omitempty" minimum:"1" maximum:"32" doc:"With ordering none: how many deliveries may be under way. Left out, 8."`
+	}
+}
+
+type rotateInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
+	Body *struct {
+		Overlap *int `json:"overlapSec,omitempty" minimum:"0" maximum:"604800" doc:"For how long the old secret signs as well. Left out, 86400."`
+	}
+}
+
+type resumeInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
+	Body *struct {
+		From *string `json:"from,omitempty" maxLength:"14" doc:"cursor goes on where delivery stopped, now behind everything there is, and a cursor (the id of an event on the stream, or health.cursor) behind that event. Left out, cursor."`
+	}
+}
+
+type hookOutput struct {
+	Body struct {
+		Webhook HookBody `json:"webhook"`
+	}
+}
+
+// HookBody is a webhook as callers see it, alone and in the list.
+type HookBody struct {
+	URL            string      `json:"url"`
+	Events         []string    `json:"events,omitempty" doc:"Absent if every event is sent."`
+	Ordering       string      `json:"ordering" enum:"strict,none"`
+	MaxInFlight    int         `json:"maxInFlight" doc:"How many deliveries may be under way; 1 if they are in order."`
+	Enabled        bool        `json:"enabled" doc:"False while nothing is sent: it is paused or disabled."`
+	DisabledReason *string     `json:"disabledReason" enum:"paused,operator,gone,failing" doc:"Why nothing is sent: its owner paused it, the operators of this service did, its receiver answered 410, or it failed for 72 hours. Null while it is enabled."`
+	CreatedAt      stamp.Time  `json:"createdAt"`
+	UpdatedAt      stamp.Time  `json:"updatedAt"`
+	SigningSecret  *string     `json:"signingSecret,omitempty" sensitive:"true" doc:"Only when the webhook is written or its secret rotated; store it."`
+	SecretLast4    string      `json:"signingSecretLast4"`
+	PreviousUntil  *stamp.Time `json:"previousSecretUntil" doc:"Until when the secret before signs as well; null if it does not."`
+	Health         healthBody  `json:"health"`
+}
+
+type healthBody struct {
+	State         string      `json:"state" enum:"healthy,failing,paused,disabled"`
+	LaneState     string      `json:"laneState" enum:"live,lagging,backoff,draining,paused,disabled" doc:"live is up to date; lagging and draining deliver what has gathered; backoff waits for the next attempt."`
+	LastStatus    *int        `json:"lastStatus" doc:"The status of the last answer; 0 if there was none, null if nothing was sent yet."`
+	LastDelivery  *stamp.Time `json:"lastDeliveryAt"`
+	LastSuccess   *stamp.Time `json:"lastSuccessAt"`
+	FailingSince  *stamp.Time `json:"failingSince"`
+	NextAttemptAt *stamp.Time `json:"nextAttemptAt" doc:"When it is tried again; null unless it waits for that."`
+	LastError     *string     `json:"lastError" doc:"Why the last attempt had no answer; null if it had one."`
+	Backlog       int64       `json:"backlog" doc:"How many of the account's events come after the cursor."`
+	LagSec        int64       `json:"lagSec" doc:"How old the oldest of them is, in seconds; 0 if there is none."`
+	Cursor        string      `json:"cursor" doc:"The last event that is done with."`
+}
+
+type deletedOutput struct {
+	Body struct {
+		ID      string `json:"id" doc:"The account's id."`
+		Deleted bool   `json:"deleted"`
+	}
+}
+
+type testOutput struct {
+	Body struct {
+		Delivered  bool   `json:"delivered" doc:"Whether the answer was a 2xx."`
+		Status     int    `json:"status" doc:"0 if there was no answer."`
+		DurationMS int64  `json:"durationMs"`
+		Snippet    string `json:"responseSnippet" doc:"The first 512 bytes of the answer."`
+	}
+}
+
+// hooks are the operations.
+type hooks struct {
+	*webhook.Webhooks
+	survey *survey.Survey
+	roster counter
+}
+
+// counter counts accounts; *roster.Roster does.
+type counter interface {
+	Count(ctx context.Context, owner id.Org, f account.Filter) (map[account.State]int, error)
+}
+
+// Deps is what the operations need.
+type Deps struct {
+	Webhooks *webhook.Webhooks
+	Survey   *survey.Survey
+	Roster   counter
+}
+
+const (
+	tagWebhooks = "Webhooks"
+	// testTimeout is for a receiver that takes its ten seconds.
+	testTimeout = 15 * time.Second
+)
+
+// Routes adds the operations.
+func Routes(t *route.Table, d Deps) {
+	a := hooks{d.Webhooks, d.Survey, d.Roster}
+	missing := []problem.Kind{problem.AccountNotFound, problem.WebhookNotFound}
+	route.Typed(t, route.Operation{
+		ID: "getWebhook", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
+		Scope: scope.WebhooksRead, Quota: limit.Plain, Account: "id", Problems: missing,
+		Summary: "Get an account's webhook", Description: "Its configuration, and in `health` how delivery goes. The signing secret is not shown again.",
+	}, a.get)
+	route.Typed(t, route.Operation{
+		ID: "putWebhook", Method: http.MethodPut, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.put", Timeout: testTimeout,
+		Problems: []problem.Kind{problem.AccountNotFound, problem.UnknownEvent, problem.UnsafeURL},
+		Summary:  "Set an account's webhook", Description: "Registers the webhook, or replaces it; an account has one. A new one gets the events that happen from now on, and `replay` sends older ones. " +
+			"What failed is tried again at once. The answer has the `signingSecret`: store it, it verifies deliveries.",
+		Example: map[string]any{"url": "https://example.com/hooks/stagedoor", "events": []string{"message", "tips"}},
+	}, a.put)
+	route.Typed(t, route.Operation{
+		ID: "deleteWebhook", Method: http.MethodDelete, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
+		Scope: scope.WebhooksWrite, Quota: limit.Safety, Account: "id", Audit: "webhook.delete", Problems: missing,
+		Summary: "Delete an account's webhook", Description: "Deliveries that wait are dropped. The events stay in the log.",
+	}, a.delete)
+	route.Typed(t, route.Operation{
+		ID: "testWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/test", Tag: tagWebhooks, Status: http.StatusOK, Timeout: testTimeout, Repeatable: true,
+		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.test", Problems: missing,
+		Summary: "Test an account's webhook", Description: "Sends an event of the kind `test`, signed like live ones, and reports the answer. Ten a minute; beyond that 429 with the reason `webhook_test_rpm`.",
+	}, a.test)
+	route.Typed(t, route.Operation{
+		ID: "rotateWebhookSecret", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/rotate-secret", Tag: tagWebhooks, Status: http.StatusOK,
+		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.rotate_secret", Problems: missing,
+		Summary: "Rotate the signing secret", Description: "The new secret signs from now on. For `overlapSec` the old one does as well: in `X-Webhook-Signature-Previous`, and as a second signature in `webhook-signature`.",
+		Example: map[string]any{"overlapSec": 3600},
+	}, a.rotate)
+	route.Typed(t, route.Operation{
+		ID: "pauseWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/pause", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.WebhooksWrite, Quota: limit.Safety, Account: "id", Audit: "webhook.pause", Problems: missing,
+		Summary: "Pause a webhook", Description: "Nothing is sent until it is resumed; events gather in the log as long as the plan keeps them. Pausing again changes nothing.",
+	}, a.pause)
+	route.Typed(t, route.Operation{
+		ID: "resumeWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/resume", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
+		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.resume", Problems: missing,
+		Summary: "Resume a webhook", Description: "Goes on with one that is paused or disabled, or tries one that waits at once. With `from` it goes on from another place, also one that is not paused.",
+		Example: map[string]any{"from": "cursor"},
+	}, a.resume)
+	deliveryRoutes(t, a)
+	listRoutes(t, a)
+	checkRoutes(t, a)
+}
+
+func parseAccount(text string) (id.Account, error) {
+	at, err := id.Parse[id.Account](text)
+	if err != nil {
+		return "", problem.AccountNotFound.New("The organisation has no account with this id.")
+	}
+	return at, nil
+}
+
+func (a hooks) get(ctx context.Context, in *accountInput) (*hookOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return view(a.Get(ctx, route.Caller(ctx).Org.ID, at))
+}
+
+func (a hooks) put(ctx context.Context, in *putInput) (*hookOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	c := webhook.Change{URL: in.Body.URL, Events: in.Body.Events, Ordering: webhook.Ordering(in.Body.Ordering), MaxInFlight: in.Body.MaxInFlight}
+	if in.Body.Secret != nil {
+		c.Secret = *in.Body.Secret
+	}
+	return view(a.Put(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, c))
+}
+
+func (a hooks) delete(ctx context.Context, in *accountInput) (*deletedOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Delete(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at); err != nil {
+		return nil, err
+	}
+	out := &deletedOutput{}
+	out.Body.ID, out.Body.Deleted = in.ID, true
+	return out, nil
+}
+
+func (a hooks) test(ctx context.Context, in *accountInput) (*testOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	tested, err := a.Test(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at)
+	if err != nil {
+		return nil, err
+	}
+	out := &testOutput{}
+	out.Body.Delivered, out.Body.Status, out.Body.DurationMS, out.Body.Snippet = tested.Delivered, tested.Status, tested.Took.Milliseconds(), tested.Snippet
+	return out, nil
+}
+
+const defaultOverlap = 24 * time.Hour
+
+func (a hooks) rotate(ctx context.Context, in *rotateInput) (*hookOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	overlap := defaultOverlap
+	if in.Body != nil && in.Body.Overlap != nil {
+		overlap = time.Duration(*in.Body.Overlap) * time.Second
+	}
+	return view(a.Rotate(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, overlap))
+}
+
+func (a hooks) pause(ctx context.Context, in *accountInput) (*hookOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return view(a.Pause(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at))
+}
+
+func (a hooks) resume(ctx context.Context, in *resumeInput) (*hookOutput, error) {
+	at, err := parseAccount(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	from, err := in.from()
+	if err != nil {
+		return nil, err
+	}
+	return view(a.Resume(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, from))
+}
+
+func (in *resumeInput) from() (webhook.Resume, error) {
+	if in.Body == nil || in.Body.From == nil || *in.Body.From == "cursor" {
+		return webhook.Resume{}, nil
+	}
+	if *in.Body.From == "now" {
+		return webhook.Resume{Now: true}, nil
+	}
+	seq, err := event.ParseCursor(*in.Body.From)
+	if err != nil {
+		return webhook.Resume{}, problem.ValidationFailed.New("This is no place to go on from.").
+			At("/from", "format", "must be cursor, now, or the cursor of an event")
+	}
+	return webhook.Resume{Moved: true, After: seq}, nil
+}
+
+func view(w webhook.Webhook, err error) (*hookOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := &hookOutput{}
+	out.Body.Webhook = viewHook(&w)
+	return out, nil
+}
+
+func viewHook(w *webhook.Webhook) HookBody {
+	b := HookBody{
+		URL: w.URL, Events: w.Events, Ordering: string(w.Ordering), MaxInFlight: w.MaxInFlight, CreatedAt: stamp.Time(w.CreatedAt), UpdatedAt: stamp.Time(w.UpdatedAt),
+		SecretLast4: w.Last4, PreviousUntil: optional(w.PreviousUntil), Enabled: true, Health: viewHealth(&w.Health),
+	}
+	if !w.Secret.Empty() {
+		text := w.Secret.Reveal()
+		b.SigningSecret = &text
+	}
+	switch reason := w.Health.Reason; w.Health.State {
+	case lane.Paused:
+		if reason != lane.ReasonOperator {
+			reason = string(lane.Paused)
+		}
+		b.Enabled, b.DisabledReason = false, &reason
+	case lane.Disabled:
+		b.Enabled, b.DisabledReason = false, &reason
+	case lane.Live, lane.Lagging, lane.Backoff, lane.Draining:
+	}
+	return b
+}
+
+func viewHealth(h *webhook.Health) healthBody {
+	b := healthBody{
+		State: string(survey.StateOf(h.State)), LaneState: string(h.State), LastDelivery: optional(h.LastDelivery), LastSuccess: optional(h.LastSuccess),
+		FailingSince: optional(h.FailingSince), NextAttemptAt: optional(h.NextAttempt), Backlog: h.Backlog, LagSec: h.Lag, Cursor: event.FormatCursor(h.Cursor),
+	}
+	if !h.LastDelivery.IsZero() {
+		b.LastStatus = &h.LastStatus
+	}
+	if h.LastError != "" {
+		b.LastError = &h.LastError
+	}
+	return b
+}
+
+func optional(t time.Time) *stamp.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return (*stamp.Time)(&t)
+}

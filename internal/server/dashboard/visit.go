@@ -1,0 +1,270 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/server/front"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/member"
+)
+
+// visit is one request of a browser's.
+type visit struct {
+	*Dashboard
+	name    string
+	w       *front.Recorder
+	r       *http.Request
+	began   time.Time
+	source  string
+	request id.Request
+	// person is who it turned out to be, for the log.
+	person id.Person
+	fault  error
+}
+
+// page is what templates see.
+type page struct {
+	*visit
+	Content template.HTML
+	Title   string
+	// Problem is what went wrong, and Note what else there is to say, in words.
+	Problem, Note string
+	// To is where the browser goes in the end.
+	To string
+	// Provider is the identity provider's name; empty if there is none. Dev shows the form of developers.
+	Provider string
+	Dev      bool
+	// Email and Name are in that form.
+	Email, Name string
+	// Again asks the identity provider not to take whoever it knows already.
+	Again bool
+
+	Org        string
+	Invitation member.Invitation
+	Offer      member.Offer
+	// Who is signed in; empty if nobody is.
+	Who string
+}
+
+// Version makes the address of the style good for ever.
+func (p *page) Version() string { return p.styleVersion }
+
+// maxForm bounds what a page may send.
+const maxForm = 16 << 10
+
+// serve is what every page has around it: headers, the limits of a source, recovery, and the one line of the log.
+func (b *Dashboard) serve(name string, handle func(*visit)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{Dashboard: b, name: name, r: r, began: b.Now(), source: b.Source(r), request: id.New[id.Request](), w: &front.Recorder{ResponseWriter: w}}
+		v.secure()
+		defer v.finish()
+		defer v.recover()
+		if v.admitted() {
+			handle(v)
+		}
+	})
+}
+
+// admitted refuses sources that send too much, and what pages of other sites send.
+func (v *visit) admitted() bool {
+	if v.r.Method == http.MethodGet || v.r.Method == http.MethodHead {
+		return true
+	}
+	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
+	if !v.origins.Own(v.r) {
+		v.refuse(problem.CrossOriginRefused.New("The request was made by a page of another site."))
+		return false
+	}
+	if !v.posts.Take(v.source) {
+		v.showTooMany()
+		return false
+	}
+	return true
+}
+
+// secure sets the headers of a page. The site sets a policy of its own.
+func (v *visit) secure() {
+	head := v.w.Header()
+	head.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	head.Set("X-Frame-Options", "DENY")
+	head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	head.Set("Cross-Origin-Resource-Policy", "same-origin")
+	head.Set("Cache-Control", "no-store")
+	head.Set("X-Content-Type-Options", "nosniff")
+	// A page's address may hold a token.
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), payment=(), usb=()")
+	head.Set("X-Robots-Tag", "noindex, nofollow")
+	head.Set("X-Request-Id", string(v.request))
+	if v.https() {
+		head.Set("Strict-Transport-Security", "max-age=63072000; includeSubDomains; preload")
+	}
+	if v.Draining() {
+		head.Set("Connection", "close")
+	}
+}
+
+func (v *visit) https() bool { return strings.HasPrefix(v.Config.PublicURL, "https:") }
+
+// setCookie gives the browser a cookie that scripts cannot read and other sites cannot send along with a change.
+func (v *visit) setCookie(name string, value secret.String, lasts time.Duration) {
+	http.SetCookie(v.w, &http.Cookie{
+		Name: name, Value: value.Reveal(), Path: "/", MaxAge: int(lasts / time.Second), HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+func (v *visit) dropCookie(name string) {
+	http.SetCookie(v.w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
+}
+
+// cookie is the browser's session; empty if it has none, or more than one.
+func (v *visit) cookie() secret.String {
+	if given := v.r.CookiesNamed(member.Cookie); len(given) == 1 {
+		return secret.New(given[0].Value)
+	}
+	return secret.String{}
+}
+
+// patience bounds what a page may take to answer, the identity provider included.
+const patience = 15 * time.Second
+
+func (v *visit) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(v.r.Context(), patience)
+}
+
+// by is whoever it is, doing something; package member fills in who.
+func (v *visit) by() audit.By {
+	return audit.By{Kind: audit.ActorMember, Request: v.request, IPHash: v.HashIP(v.source)}
+}
+
+// signedIn reads who is signed in. It is not ok if nobody is; then the error is nil, or says why it is not known.
+func (v *visit) signedIn(ctx context.Context) (b member.Session, ok bool, err error) {
+	cookie := v.cookie()
+	if cookie.Empty() {
+		return b, false, nil
+	}
+	b, err = v.Members.Find(ctx, cookie)
+	if errors.Is(err, problem.SignedOut.New("")) {
+		return b, false, nil
+	}
+	v.person = b.Person.ID
+	return b, err == nil, err
+}
+
+// show writes a page.
+func (v *visit) show(status int, name, title string, p *page) {
+	p.visit, p.Title = v, title
+	var content, whole bytes.Buffer
+	err := v.templates.ExecuteTemplate(&content, name+".html", p)
+	if err == nil {
+		p.Content = template.HTML(content.String()) // made by the line above
+		err = v.templates.ExecuteTemplate(&whole, "layout.html", p)
+	}
+	if err != nil {
+		v.fault = errors.Join(v.fault, fmt.Errorf("render %s: %w", name, err))
+		http.Error(v.w, "Something went wrong on our side. Try again in a minute.", http.StatusInternalServerError)
+		return
+	}
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.WriteHeader(status)
+	_, _ = v.w.Write(whole.Bytes()) // the browser may have gone
+}
+
+// html says whether a page is wanted rather than JSON.
+func (v *visit) html() bool { return strings.Contains(v.r.Header.Get("Accept"), "text/html") }
+
+// refuse answers with a problem, as a page or as JSON.
+func (v *visit) refuse(err error) {
+	if v.r.Context().Err() != nil {
+		v.w.Status = statusGone // nobody is there to read it
+		return
+	}
+	p := problem.Of(err)
+	if p.Kind.Code == problem.Internal.Code && postgres.Unavailable(err) {
+		p = problem.ServiceUnavailable.New("The service cannot reach its database right now.").After(2).Because(err)
+	}
+	if p.Kind.Status >= http.StatusInternalServerError {
+		v.fault = err
+	}
+	if p.RetryAfter > 0 {
+		v.w.Header().Set("Retry-After", fmt.Sprint(p.RetryAfter))
+	}
+	if v.html() {
+		v.showBroken(p.Kind)
+		return
+	}
+	document, err := p.Document(problem.Place{ProblemsURL: v.Config.PublicURL + "/problems", Instance: "urn:request:" + string(v.request)})
+	if err != nil {
+		v.fault = errors.Join(v.fault, err)
+	}
+	v.w.Header().Set("Content-Type", problem.ContentType)
+	v.w.WriteHeader(p.Kind.Status)
+	_, _ = v.w.Write(document)
+}
+
+func (v *visit) showBroken(k problem.Kind) {
+	text := "Something went wrong on our side. Try again in a minute."
+	switch {
+	case k.Code == problem.CrossOriginRefused.Code:
+		text = "This was sent by a page of another site. Nothing was done. Open the dashboard itself and try again."
+	case k.Status < http.StatusInternalServerError:
+		text = "This cannot be done. " + k.Fix
+	}
+	v.show(k.Status, "broken", k.Title, &page{Note: text})
+}
+
+// statusGone is nginx's way of saying in a log that the browser went away.
+const statusGone = 499
+
+// gone answers for addresses that no page has.
+func (v *visit) gone() {
+	if v.html() {
+		v.show(http.StatusNotFound, "broken", "Page not found", &page{Note: "There is nothing at this address."})
+		return
+	}
+	v.refuse(problem.RouteNotFound.New("Nothing is served at this path."))
+}
+
+func (v *visit) showTooMany() {
+	v.w.Header().Set("Retry-After", "60")
+	if v.html() {
+		v.show(http.StatusTooManyRequests, "broken", "Too many tries", &page{Note: "There were too many requests from your network. Wait a minute, then try again."})
+		return
+	}
+	v.refuse(problem.QuotaExceeded.New("Too many requests from this network.").After(60).With("reason", "auth_failures"))
+}
+
+// recover turns a panic into a page.
+func (v *visit) recover() {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	front.Panicked(v.Log, v.r, v.request, reason)
+	if v.w.Status == 0 {
+		v.refuse(errPanic)
+	}
+}
+
+var errPanic = errors.New("panic")
+
+// finish writes the one line of this visit.
+func (v *visit) finish() {
+	line := front.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.began), Fault: v.fault}
+	if v.person != "" {
+		line.About = append(line.About, slog.String("person_id", string(v.person)))
+	}
+	line.Write(v.Log, v.r, v.w)
+}

@@ -1,0 +1,436 @@
+package docs_test
+
+import (
+	"io/fs"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/server/docs"
+	"github.com/stagedoor/stagedoor/internal/server/docs/markdown"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+)
+
+const publicURL = "https://docs.test"
+
+// shared is made once: pages are the same for everybody.
+var shared = sync.OnceValues(func() (*docs.Docs, error) {
+	platform, err := catalog.Sandbox()
+	if err != nil {
+		return nil, err
+	}
+	kinds := event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform})
+	return docs.New(docs.Deps{
+		PublicURL: publicURL, OpenAPI: func() ([]byte, error) { return os.ReadFile("../../../openapi/openapi.json") }, Catalog: platform,
+		Events: kinds.List(org.EnvSandbox), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	})
+})
+
+func site(t testing.TB) *docs.Docs {
+	t.Helper()
+	d, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// answer is what came back, without its body.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+}
+
+func get(t testing.TB, target string, header ...string) (answer, string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	site(t).ServeHTTP(w, r)
+	return answer{w.Code, w.Header()}, w.Body.String()
+}
+
+var location = regexp.MustCompile(`<loc>` + regexp.QuoteMeta(publicURL) + `([^<]*)</loc>`)
+
+// allPages are the addresses of all pages, as the map for search engines lists them.
+func allPages(t testing.TB) (list []string) {
+	t.Helper()
+	_, body := get(t, "/docs/sitemap.xml")
+	for _, m := range location.FindAllStringSubmatch(body, -1) {
+		list = append(list, m[1])
+	}
+	if len(list) < 150 {
+		t.Fatalf("only %d pages", len(list))
+	}
+	return list
+}
+
+// Every document is in the navigation, and everything in the navigation is there.
+func TestNavigationIsComplete(t *testing.T) {
+	t.Parallel()
+	listed := map[string]bool{}
+	for _, file := range docs.NavFiles() {
+		if listed[file] {
+			t.Errorf("%s is listed twice", file)
+		}
+		listed[file] = true
+		if _, err := os.Stat(path.Join("../../../docs", file)); err != nil {
+			t.Errorf("%s is listed in nav.go and not there", file)
+		}
+	}
+	err := fs.WalkDir(os.DirFS("../../../docs"), ".", func(file string, d fs.DirEntry, err error) error {
+		problem := strings.HasPrefix(file, "problems/") && file != "problems/README.md"
+		if err == nil && !d.IsDir() && strings.HasSuffix(file, ".md") && !problem && !listed[file] {
+			t.Errorf("docs/%s is in no place of nav.go", file)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// attributes yields the attributes of all elements of a page, with names in lower case. A page is large and there are
+// hundreds, so it looks for the mark between name and value, and not at every byte.
+func attributes(body string) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for {
+			before, rest, found := strings.Cut(body, `="`)
+			value, after, closed := strings.Cut(rest, `"`)
+			if !found || !closed {
+				return
+			}
+			name := before[strings.LastIndexAny(before[max(len(before)-40, 0):], " \n\t")+1+max(len(before)-40, 0):]
+			if !yield(strings.ToLower(name), strings.ReplaceAll(value, "&amp;", "&")) {
+				return
+			}
+			body = after
+		}
+	}
+}
+
+// refused reports whether a page's own policy refuses an attribute.
+func refused(name, value string) bool {
+	value = strings.ToLower(value)
+	return name == "style" || strings.HasPrefix(name, "on") || strings.HasPrefix(value, "javascript:") ||
+		name == "src" && strings.HasPrefix(value, "http") || name == "href" && strings.HasPrefix(value, "http") && strings.HasSuffix(value, ".css")
+}
+
+func TestRefusedAttributesAreFound(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`<p class="a" STYLE="x">`: "style", "<a\nonClick=\"x\" id=\"b\">": "onclick", `<a href="JavaScript:x">`: "href", `<img src="https://other.test/x.png">`: "src",
+		`<link href="http://other.test/x.css">`: "href", `<a href="https://other.test/">on="</a>`: "", `<p id="on" class="style">`: "",
+	} {
+		var found string
+		for name, value := range attributes(text) {
+			if refused(name, value) {
+				found = name
+			}
+		}
+		if found != want {
+			t.Errorf("%s: found %q, want %q", text, found, want)
+		}
+	}
+}
+
+// elsewhere are addresses of other faces of the same server.
+func elsewhere(to string) bool {
+	return to == "/v1/openapi.json" || to == "/app" || strings.HasPrefix(to, "/app/") || strings.HasPrefix(to, "http") || strings.HasPrefix(to, "mailto:")
+}
+
+// No page has a link or an anchor that leads nowhere, an id twice, or anything that its own policy would refuse.
+func TestPagesAreSound(t *testing.T) {
+	t.Parallel()
+	anchors := map[string][]string{}
+	bodies := map[string]string{}
+	for _, page := range allPages(t) {
+		answer, body := get(t, page)
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d %s", page, answer.StatusCode, body)
+			continue
+		}
+		bodies[page] = body
+		for name, value := range attributes(body) {
+			if name == "id" && slices.Contains(anchors[page], value) {
+				t.Errorf("%s has the id %s twice", page, value)
+			} else if name == "id" {
+				anchors[page] = append(anchors[page], value)
+			}
+			if refused(name, value) {
+				t.Errorf("%s has %s=%q", page, name, value)
+			}
+		}
+		if strings.Contains(body, "<script>") || strings.Contains(body, "<style") {
+			t.Errorf("%s has a script or a style in it", page)
+		}
+		if strings.Count(body, "<h1>") != 1 || strings.Contains(body, "<h1></h1>") {
+			t.Errorf("%s has not one headline", page)
+		}
+	}
+	checked := map[string]bool{}
+	for page, body := range bodies {
+		for name, value := range attributes(body) {
+			if name != "href" && name != "action" {
+				continue
+			}
+			to, anchor, _ := strings.Cut(value, "#")
+			if to == "" {
+				to = page
+			}
+			if anchor != "" && !slices.Contains(anchors[to], anchor) {
+				t.Errorf("%s links to %s#%s, which is not there", page, to, anchor)
+			}
+			if _, read := bodies[to]; read || checked[to] || elsewhere(to) {
+				continue
+			}
+			checked[to] = true
+			if answer, _ := get(t, to); answer.StatusCode != http.StatusOK {
+				t.Errorf("%s links to %s: %d", page, to, answer.StatusCode)
+			}
+		}
+	}
+}
+
+// A page is at its address as HTML, and at the same with .md as Markdown; llms.txt lists all of them.
+func TestMarkdownForPrograms(t *testing.T) {
+	t.Parallel()
+	_, list := get(t, "/llms.txt")
+	_, full := get(t, "/llms-full.txt")
+	for _, page := range allPages(t) {
+		answer, body := get(t, page+".md")
+		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/markdown; charset=utf-8" || !strings.HasPrefix(body, "# ") {
+			t.Errorf("%s.md: %d %s %.40q", page, answer.StatusCode, answer.Header.Get("Content-Type"), body)
+		}
+		if !strings.Contains(list, "]("+publicURL+page+".md)") {
+			t.Errorf("llms.txt does not list %s", page)
+		}
+		if !strings.Contains(full, strings.TrimSpace(body)) {
+			t.Errorf("llms-full.txt does not hold %s", page)
+		}
+	}
+	if answer, again := get(t, "/docs/llms.txt"); again != list || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Error("/docs/llms.txt is not /llms.txt")
+	}
+}
+
+// Answers say how long they hold, and a reader who has one already does not get it again.
+func TestAnswersCanBeKept(t *testing.T) {
+	t.Parallel()
+	_, home := get(t, "/docs")
+	style := regexp.MustCompile(`/docs/-/[0-9a-f]+/docs\.css`).FindString(home)
+	for target, cache := range map[string]string{
+		"/docs": "public, max-age=300", "/docs/connect.md": "public, max-age=300", "/llms.txt": "public, max-age=300",
+		style: "public, max-age=31536000, immutable",
+	} {
+		answer, body := get(t, target)
+		tag := answer.Header.Get("ETag")
+		if answer.Header.Get("Cache-Control") != cache || tag == "" || body == "" {
+			t.Errorf("%s: %v", target, answer.Header)
+		}
+		again, empty := get(t, target, "If-None-Match", tag)
+		if again.StatusCode != http.StatusNotModified || empty != "" {
+			t.Errorf("%s again: %d", target, again.StatusCode)
+		}
+		small, packed := get(t, target, "Accept-Encoding", "gzip")
+		if small.Header.Get("Content-Encoding") != "gzip" || len(packed) >= len(body) || small.Header.Get("ETag") != tag {
+			t.Errorf("%s compressed: %d of %d bytes, %v", target, len(packed), len(body), small.Header)
+		}
+	}
+	if old, _ := get(t, "/docs/-/000000000000/docs.css"); old.StatusCode != http.StatusNotFound {
+		t.Errorf("a style of another version: %d", old.StatusCode)
+	}
+}
+
+// A page may use its own files and nothing else.
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	for _, target := range []string{"/docs", "/docs/search?q=x", "/docs/none", "/docs/connect.md", "/problems/key-missing"} {
+		answer, _ := get(t, target)
+		want := "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+		if got := answer.Header.Get("Content-Security-Policy"); got != want {
+			t.Errorf("%s: %s", target, got)
+		}
+		if answer.Header.Get("X-Content-Type-Options") != "nosniff" || answer.Header.Get("X-Frame-Options") != "DENY" {
+			t.Errorf("%s: %v", target, answer.Header)
+		}
+	}
+}
+
+// What is not there says so, and offers what sounds like it.
+func TestMissingPage(t *testing.T) {
+	t.Parallel()
+	answer, body := get(t, "/docs/verify-webhook")
+	if answer.StatusCode != http.StatusNotFound || !strings.Contains(body, "<h1>No such page</h1>") || !strings.Contains(body, `href="/docs/recipes/verify-webhooks`) {
+		t.Errorf("%d %s", answer.StatusCode, body)
+	}
+	for _, target := range []string{"/docs/nothing.md", "/docs/embed.go", "/docs/../go.mod", "/docs/verify", "/docs/problems/none", "/docs/<script>"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs", nil)
+		r.URL.Path = target
+		w := httptest.NewRecorder()
+		site(t).ServeHTTP(w, r)
+		if w.Code == http.StatusOK || strings.Contains(w.Body.String(), "<script>") {
+			t.Errorf("%s: %d", target, w.Code)
+		}
+	}
+	if post := httptest.NewRecorder(); true {
+		site(t).ServeHTTP(post, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/docs", nil))
+		if post.Code != http.StatusMethodNotAllowed {
+			t.Errorf("POST: %d", post.Code)
+		}
+	}
+}
+
+// Other addresses of a page lead to it.
+func TestOtherAddresses(t *testing.T) {
+	t.Parallel()
+	for target, want := range map[string]string{"/docs/": "/docs", "/docs/connect/": "/docs/connect", "/docs/events.md": "", "/docs/reference/cli.md": "/docs/cli.md"} {
+		answer, _ := get(t, target)
+		if want != "" && (answer.StatusCode != http.StatusMovedPermanently || answer.Header.Get("Location") != want) {
+			t.Errorf("%s: %d %s", target, answer.StatusCode, answer.Header.Get("Location"))
+		}
+	}
+	_, direct := get(t, "/docs/problems/key-missing")
+	if _, linked := get(t, "/problems/key-missing"); linked != direct {
+		t.Error("the address in a problem shows another page")
+	}
+	answer, body := get(t, "/docs/verify/go/verify.go")
+	if answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(body, "package verify") {
+		t.Errorf("a program: %v %.60q", answer.Header, body)
+	}
+}
+
+// Whatever is searched for is shown as words.
+func TestSearchIsInert(t *testing.T) {
+	t.Parallel()
+	for _, q := range []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onfocus='alert(1)`, "\xff\xfe", strings.Repeat("a", 5000), `{{.}}`} {
+		answer, body := get(t, "/docs/search?q="+escape(q))
+		if answer.StatusCode != http.StatusOK || strings.Contains(body, "<script>alert") || strings.Contains(body, "<img src=x") || strings.Contains(body, "' onfocus='alert") {
+			t.Errorf("%q: %d", q, answer.StatusCode)
+		}
+		if len(body) > 100_000 {
+			t.Errorf("%.20q: %d bytes", q, len(body))
+		}
+	}
+}
+
+func escape(q string) string {
+	var b strings.Builder
+	const hex = "0123456789ABCDEF"
+	for i := range len(q) {
+		b.WriteByte('%')
+		b.WriteByte(hex[q[i]>>4])
+		b.WriteByte(hex[q[i]&15])
+	}
+	return b.String()
+}
+
+// Who asks for something finds the page about it, among the first.
+func TestSearchFinds(t *testing.T) {
+	t.Parallel()
+	for question, want := range map[string]string{
+		"messages.send":                 "/docs/sdk/messages#send",
+		"send message":                  "/docs/sdk/messages#send",
+		"quota-exceeded":                "/docs/problems/quota-exceeded",
+		"rate limit":                    "/docs/problems/quota-exceeded",
+		"verify webhook signature":      "/docs/recipes/verify-webhooks",
+		"quickstart":                    "/docs/quickstart",
+		"pagination":                    "/docs/recipes/pagination",
+		"how do I reconnect an account": "/docs/recipes/reconnect",
+		"QR":                            "/docs/recipes/qr",
+		"putWebhook":                    "/docs/api/webhooks#putWebhook",
+		"account.reconnect_required":    "/docs/events#account-reconnect_required",
+		"idempotency key":               "/docs/idempotency",
+		"mass messages":                 "/docs/sdk/massMessages",
+		"accounts:write":                "/docs/scopes#accounts-write",
+		"mint an api key":               "/docs/api/keys#mintKey",
+		"postgres down":                 "/docs/runbooks/postgres-down",
+		"embed":                         "/docs/recipes/embed",
+		"personas":                      "/docs/recipes/testing-with-personas",
+		"upstream/rate-limited":         "/docs/problems/upstream/rate-limited",
+		"callsPerMinute":                "/docs/limits",
+		"/v1/connect/login":             "/docs/api/connect#connectLogin",
+	} {
+		t.Run(question, func(t *testing.T) {
+			t.Parallel()
+			found, err := site(t).Search(question)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near := found[:min(len(found), 4)]
+			if !slices.ContainsFunc(near, func(f docs.Found) bool { return strings.HasPrefix(f.Path, want) }) {
+				t.Errorf("found %+v", near)
+			}
+		})
+	}
+	for _, question := range []string{"", "   ", "the of a", "zzqqxx", "%%%"} {
+		found, err := site(t).Search(question)
+		if err != nil || len(found) != 0 {
+			t.Errorf("%q: %v %v", question, found, err)
+		}
+	}
+}
+
+// BenchmarkFirstPage is what the first reader after a start waits for.
+func BenchmarkFirstPage(b *testing.B) {
+	platform, err := catalog.Sandbox()
+	if err != nil {
+		b.Fatal(err)
+	}
+	text, err := os.ReadFile("../../../openapi/openapi.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		d, err := docs.New(docs.Deps{
+			PublicURL: publicURL, OpenAPI: func() ([]byte, error) { return text, nil }, Catalog: platform, Events: nil,
+			Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/docs", nil))
+		if w.Code != http.StatusOK {
+			b.Fatal(w.Code)
+		}
+	}
+}
+
+// Links to other files of the repository, which pages show without an address, lead to something for who reads the files themselves.
+func TestLinksOfFilesLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	for _, file := range docs.NavFiles() {
+		source, err := os.ReadFile(path.Join("../../../docs", file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		doc, err := markdown.Render(source, markdown.Options{Link: nil, Prefix: "", Plain: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range doc.Links {
+			target, _, _ := strings.Cut(to, "#")
+			if target == "" || strings.HasPrefix(target, "/") || strings.Contains(target, ":") {
+				continue
+			}
+			if _, err := os.Stat(path.Join("../../../docs", path.Dir(file), target)); err != nil {
+				t.Errorf("docs/%s links to %s, which is not there", file, to)
+			}
+		}
+	}
+}

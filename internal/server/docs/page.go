@@ -1,0 +1,187 @@
+package docs
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/server/docs/markdown"
+	"github.com/stagedoor/stagedoor/internal/server/docs/reference"
+)
+
+// view is what the template of a page is given.
+type view struct {
+	Title, Description, Group string
+	// Path is its own address, Canonical the same with the host.
+	Path, Canonical string
+	// Wide pages have code beside the text and no list of contents.
+	Wide bool
+	Body template.HTML
+	// Contents are the headings of the page.
+	Contents []markdown.Heading
+	Items    []itemView
+	Kind     *problem.Kind
+	Nav      []navGroup
+	Crumb    *link
+	Previous *link
+	Next     *link
+	// File is the source in the repository; empty for a page that is made.
+	File string
+	// Query is what was searched for, and Results what was found.
+	Query   string
+	Results []result
+	Missing bool
+}
+
+type link struct {
+	Label, Path string
+	Here        bool
+}
+
+// navGroup is a part of the navigation as it is shown on one page.
+type navGroup struct {
+	Title string
+	// Open shows its pages.
+	Open  bool
+	Links []navLink
+}
+
+type navLink struct {
+	link
+	// Below are pages that belong to it, shown when the reader is among them.
+	Below []link
+}
+
+type itemView struct {
+	reference.Item
+	// Try is where the dashboard calls it; empty for nowhere.
+	Try   string
+	Facts []template.HTML
+	Body  template.HTML
+	Folds []foldView
+	Side  template.HTML
+}
+
+type foldView struct {
+	Title string
+	Open  bool
+	Body  template.HTML
+}
+
+// render makes a page's HTML.
+func (s *Docs) render(t *site, p *page) (*answer, error) {
+	v := t.view(p)
+	v.Canonical = s.PublicURL + p.path
+	r := &pageRenderer{link: t.address(p)}
+	if p.made != nil {
+		v.Wide = len(p.made.Items) > 0
+		v.Body = r.render("", p.made.Intro)
+		v.Contents = r.headings
+		for _, i := range p.made.Items {
+			v.Items = append(v.Items, r.item(i))
+		}
+	} else {
+		doc, err := markdown.Render(p.source, markdown.Options{Link: r.link, Prefix: "", Plain: false})
+		r.err = err
+		v.Body, v.Contents = doc.HTML, doc.Headings
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("render %s: %w", p.path, r.err)
+	}
+	return s.execute(v)
+}
+
+func (s *Docs) execute(v view) (*answer, error) {
+	var out bytes.Buffer
+	if err := s.templates.ExecuteTemplate(&out, "page.html", v); err != nil {
+		return nil, fmt.Errorf("render %s: %w", v.Path, err)
+	}
+	return newAnswer("text/html; charset=utf-8", out.Bytes()), nil
+}
+
+// pageRenderer renders the parts of a page that is made; it keeps the first error.
+type pageRenderer struct {
+	link     func(string) string
+	headings []markdown.Heading
+	err      error
+}
+
+func (r *pageRenderer) render(prefix, text string) template.HTML {
+	if text == "" || r.err != nil {
+		return ""
+	}
+	doc, err := markdown.Render([]byte(text), markdown.Options{Link: r.link, Prefix: prefix, Plain: false})
+	r.headings, r.err = append(r.headings, doc.Headings...), err
+	return doc.HTML
+}
+
+// inline renders a few words without a paragraph around them.
+func (r *pageRenderer) inline(text string) template.HTML {
+	html := strings.TrimSpace(string(r.render("", text)))
+	return template.HTML(strings.TrimSuffix(strings.TrimPrefix(html, "<p>"), "</p>")) // made of what render made
+}
+
+func (r *pageRenderer) item(i reference.Item) itemView {
+	v := itemView{Item: i, Body: r.render(i.ID+"-", i.Body), Side: r.render(i.ID+"-", i.Side)}
+	if i.Mono && i.Verb != "" {
+		v.Try = "/app/explorer/" + i.Title
+	}
+	for _, fact := range i.Facts {
+		v.Facts = append(v.Facts, r.inline(fact))
+	}
+	for _, f := range i.Folds {
+		v.Folds = append(v.Folds, foldView{Title: f.Title, Open: f.Open, Body: r.render(i.ID+"-"+markdown.Slug(f.Title)+"-", f.Body)})
+	}
+	return v
+}
+
+// view is what every page has around it.
+func (t *site) view(p *page) view {
+	v := view{Title: p.title, Description: p.lead, Group: p.group, Path: p.path, Kind: p.kind, File: strings.TrimPrefix("docs/"+p.file, "docs/../"), Nav: t.navigation(p)}
+	if p.file == "" {
+		v.File = ""
+	}
+	if p.parent != nil {
+		v.Crumb = &link{Label: p.parent.label, Path: p.parent.path}
+	}
+	for i, other := range t.pages {
+		if other != p {
+			continue
+		}
+		if i > 0 {
+			v.Previous = &link{Label: t.pages[i-1].label, Path: t.pages[i-1].path}
+		}
+		if i+1 < len(t.pages) {
+			v.Next = &link{Label: t.pages[i+1].label, Path: t.pages[i+1].path}
+		}
+	}
+	return v
+}
+
+// navigation is the list of pages as it looks from one of them; nil for none of them. From the start everything common is in sight; a reader
+// who has gone further sees where they are.
+func (t *site) navigation(at *page) []navGroup {
+	var groups []navGroup
+	for _, g := range nav {
+		shown := navGroup{Title: g.title, Open: at == nil && !g.folded || at != nil && (at.group == g.title || !g.folded && at.group == nav[0].title)}
+		for _, p := range t.pages {
+			if p.group != g.title || p.parent != nil {
+				continue
+			}
+			l := navLink{link: link{Label: p.label, Path: p.path, Here: p == at}}
+			if at != nil && (at == p || at.parent == p) && p.file == "" {
+				for _, child := range t.children(p) {
+					l.Below = append(l.Below, link{Label: child.label, Path: child.path, Here: child == at})
+				}
+			}
+			if at != nil && at.parent == p && p.file != "" { // of many problems only the one that is read
+				l.Below = append(l.Below, link{Label: at.label, Path: at.path, Here: true})
+			}
+			shown.Links = append(shown.Links, l)
+		}
+		groups = append(groups, shown)
+	}
+	return groups
+}

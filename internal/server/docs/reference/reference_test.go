@@ -1,0 +1,131 @@
+package reference_test
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/events/event"
+	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/server/docs/reference"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+)
+
+func build(t *testing.T) map[string]reference.Page {
+	t.Helper()
+	platform, err := catalog.Sandbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../../../openapi/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform})
+	pages, err := reference.Build(reference.Source{OpenAPI: text, Events: kinds.List(org.EnvSandbox), Catalog: platform})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byPath := map[string]reference.Page{}
+	for _, p := range pages {
+		if byPath[p.Path].Path != "" {
+			t.Errorf("%s is there twice", p.Path)
+		}
+		byPath[p.Path] = p
+	}
+	return byPath
+}
+
+var fence = regexp.MustCompile("(?m)^```(\\w+)\n([^`]*)")
+
+// Every operation and every method is shown once, with code in all languages and an example of its answer.
+func TestEverythingHasItsPlace(t *testing.T) {
+	t.Parallel()
+	pages := build(t)
+	methods, operations := 0, 0
+	for path, p := range pages {
+		if p.Lead == "" || p.Title == "" {
+			t.Errorf("%s has no title or lead", path)
+		}
+		for _, i := range p.Items {
+			if i.Verb == "" {
+				continue
+			}
+			if strings.HasPrefix(path, "/docs/sdk/") {
+				methods++
+			} else {
+				operations++
+			}
+			languages := ""
+			for _, m := range fence.FindAllStringSubmatch(i.Side, -1) {
+				languages += m[1] + " "
+			}
+			if i.ID == "uploadMedia" || i.ID == "uploadMediaPart" {
+				languages = "sh " + languages // no command carries files
+			}
+			if public := strings.HasPrefix(i.Address, "/problems") || i.ID == "getOpenAPI"; !public && !strings.HasPrefix(languages, "sh sh ts go python") {
+				t.Errorf("%s of %s is shown in %s", i.ID, path, languages)
+			}
+		}
+	}
+	var doc struct {
+		Paths map[string]map[string]struct {
+			SDK json.RawMessage `json:"x-sdk"`
+		}
+	}
+	text, err := os.ReadFile("../../../../openapi/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	wantMethods, wantOperations := 0, 0
+	for _, verbs := range doc.Paths {
+		for verb, op := range verbs {
+			switch {
+			case op.SDK != nil && verb == "post":
+				wantMethods++
+			case op.SDK == nil && verb != "options":
+				wantOperations++
+			}
+		}
+	}
+	if methods != wantMethods || operations != wantOperations {
+		t.Errorf("%d methods and %d operations are shown; there are %d and %d", methods, operations, wantMethods, wantOperations)
+	}
+}
+
+// Every kind of event says what it means and has an example, which is an event of this kind.
+func TestEveryEventHasAnExample(t *testing.T) {
+	t.Parallel()
+	for _, i := range build(t)["/docs/events"].Items {
+		m := fence.FindStringSubmatch(i.Side)
+		var example struct {
+			ID, Event string
+			Data      map[string]any
+		}
+		if len(m) != 3 || json.Unmarshal([]byte(m[2]), &example) != nil || example.Event != i.Title || example.Data == nil || !strings.HasPrefix(example.ID, "evt_") {
+			t.Errorf("%s: the example is %q", i.Title, i.Side)
+		}
+		if i.Body == "" {
+			t.Errorf("%s does not say what it means", i.Title)
+		}
+	}
+}
+
+// Examples of answers are JSON.
+func TestExamplesAreJSON(t *testing.T) {
+	t.Parallel()
+	for path, p := range build(t) {
+		for _, i := range p.Items {
+			for _, m := range fence.FindAllStringSubmatch(i.Side, -1) {
+				if m[1] == "json" && !json.Valid([]byte(m[2])) {
+					t.Errorf("%s#%s: %s", path, i.ID, m[2])
+				}
+			}
+		}
+	}
+}

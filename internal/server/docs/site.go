@@ -1,0 +1,198 @@
+package docs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/stagedoor/stagedoor"
+	"github.com/stagedoor/stagedoor/docs"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/server/docs/markdown"
+	"github.com/stagedoor/stagedoor/internal/server/docs/reference"
+)
+
+// site is all pages.
+type site struct {
+	// pages are in the order of reading.
+	pages  []*page
+	byPath map[string]*page
+	// byFile finds the page of a Markdown file.
+	byFile map[string]*page
+	search func() *index
+	// texts are llms.txt and what is like it.
+	texts func() map[string]*answer
+}
+
+// page is one of them.
+type page struct {
+	path, label, title, lead string
+	// group is the heading of the navigation that it stands under; parent the page that it belongs to, nil for none.
+	group  string
+	parent *page
+	// file is its Markdown file; empty for a page that is made.
+	file string
+	// source is the Markdown.
+	source []byte
+	// made is what the reference says; nil for a file.
+	made *reference.Page
+	// kind is the problem that it is about; nil for others.
+	kind *problem.Kind
+	// html is the page as it is sent, made once.
+	html func() (*answer, error)
+}
+
+// build makes the site: which pages there are and what they are called. Their HTML comes when it is asked for.
+func (s *Docs) build() (*site, error) {
+	t := &site{byPath: map[string]*page{}, byFile: map[string]*page{}}
+	openAPI, err := s.OpenAPI()
+	if err != nil {
+		return nil, err
+	}
+	made, err := reference.Build(reference.Source{OpenAPI: openAPI, Events: s.Events, Catalog: s.Catalog})
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range nav {
+		for _, e := range g.entries {
+			if err := t.enter(g, e, made); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, p := range t.pages {
+		p.html = sync.OnceValues(func() (*answer, error) { return s.render(t, p) })
+	}
+	t.search = sync.OnceValue(t.index)
+	t.texts = sync.OnceValue(func() map[string]*answer { return s.texts(t) })
+	return t, nil
+}
+
+// enter adds what an entry of the navigation stands for: a file, or a page that is made with those below it.
+func (t *site) enter(g group, e entry, made []reference.Page) error {
+	if e.file != "" {
+		p, err := t.addFile(g.title, e, nil)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a test finds it; readers are better off with the other pages
+		}
+		if err != nil || e.file != "problems/README.md" {
+			return err
+		}
+		return t.addProblems(p)
+	}
+	var parent *page
+	for i := range made {
+		m := &made[i]
+		if m.Path != e.path && !strings.HasPrefix(m.Path, e.path+"/") {
+			continue
+		}
+		p := &page{path: m.Path, label: m.Label, title: m.Title, lead: m.Lead, group: g.title, parent: parent, source: m.Markdown(), made: m}
+		if m.Path == e.path {
+			p.label, parent = e.label, p
+		}
+		t.add(p)
+	}
+	if parent == nil {
+		return fmt.Errorf("nothing makes the page %s", e.path)
+	}
+	return nil
+}
+
+// addFile adds a Markdown file.
+func (t *site) addFile(title string, e entry, parent *page) (*page, error) {
+	source, err := readFile(e.file)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", e.file, err)
+	}
+	doc, err := markdown.Render(source, markdown.Options{Link: nil, Prefix: "", Plain: true})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", e.file, err)
+	}
+	p := &page{path: e.path, label: e.label, title: doc.Title, lead: doc.Lead, group: title, parent: parent, file: e.file, source: markdown.Uncommented(source)}
+	if p.path == "" {
+		p.path = pathOf(e.file)
+	}
+	if p.label == "" {
+		p.label = doc.Title
+	}
+	t.byFile[e.file] = p
+	t.add(p)
+	return p, nil
+}
+
+// addProblems adds the page of each problem below their list.
+func (t *site) addProblems(parent *page) error {
+	for _, k := range problem.All() {
+		p, err := t.addFile(parent.group, entry{file: "problems/" + k.Code + ".md", path: "", label: k.Code}, parent)
+		if err != nil {
+			return err
+		}
+		p.kind = &k
+	}
+	return nil
+}
+
+func (t *site) add(p *page) {
+	t.pages = append(t.pages, p)
+	t.byPath[p.path] = p
+}
+
+// readFile reads a document of docs/, or one at the top of the repository.
+func readFile(name string) ([]byte, error) {
+	if top, ok := strings.CutPrefix(name, "../"); ok {
+		return stagedoor.Files.ReadFile(top)
+	}
+	return docs.Files.ReadFile(name)
+}
+
+// pathOf is where the page of a file is: README.md stands for its folder.
+func pathOf(file string) string {
+	return strings.TrimSuffix("/docs/"+strings.TrimSuffix(strings.TrimSuffix(file, ".md"), "README"), "/")
+}
+
+// address gives links in a document their address on the site: those to other documents, relative to its file. Links to other files of the
+// repository lose theirs, because a reader of the site does not have them.
+func (t *site) address(from *page) func(string) string {
+	return func(to string) string {
+		if strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") || strings.HasPrefix(to, "#") {
+			return to
+		}
+		target, anchor, _ := strings.Cut(to, "#")
+		if anchor != "" {
+			anchor = "#" + anchor
+		}
+		if code, ok := strings.CutPrefix(target, "/problems/"); ok && t.byPath["/docs/problems/"+code] != nil {
+			return "/docs/problems/" + code + anchor
+		}
+		if target == "/problems" {
+			return "/docs/problems" + anchor
+		}
+		if strings.HasPrefix(target, "/") || from.file == "" {
+			return to
+		}
+		file := path.Join(path.Dir(from.file), target)
+		if p := t.byFile[file]; p != nil {
+			return p.path + anchor
+		}
+		if p := t.byFile[path.Join(file, "README.md")]; p != nil {
+			return p.path + anchor
+		}
+		if info, err := fs.Stat(docs.Files, file); err == nil && !info.IsDir() && !strings.HasSuffix(file, ".md") {
+			return "/docs/" + file
+		}
+		return ""
+	}
+}
+
+// children are the pages that belong to one.
+func (t *site) children(of *page) (list []*page) {
+	for _, p := range t.pages {
+		if p.parent == of {
+			list = append(list, p)
+		}
+	}
+	return list
+}

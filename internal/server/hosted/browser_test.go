@@ -1,0 +1,39 @@
+package hosted_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// A person at a browser, with the whole product and the sandbox behind the pages. It needs Node 20 and Chromium, so it runs only when
+// asked for, with a folder for its pictures; testdata/browse.mjs says what else it takes from the environment.
+//
+//	BROWSE=/tmp/shots AXE=/tmp/axe.min.js go test -v -run TestInABrowser -timeout 20m ./internal/server/hosted/
+func TestInABrowser(t *testing.T) {
+	t.Parallel()
+	shots := os.Getenv("BROWSE")
+	if shots == "" {
+		t.Skip("BROWSE names the folder for the pictures that Chromium takes")
+	}
+	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
+		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
+	})
+	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
+	log := &lines{}
+	node := testnode.Processes(t, 1, testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL()), Log: log})[0]
+	org := node.NewOrg(t, map[string]int{"connectAttemptsPerHour": -1, "maxAccounts": -1, "callsPerMinute": -1})
+	person := exec.CommandContext(t.Context(), "node", "testdata/browse.mjs", shots)
+	person.Env = append(os.Environ(), "BASE_URL="+node.URL, "API_KEY="+org.Key)
+	person.Stdout, person.Stderr = os.Stdout, os.Stderr
+	if err := person.Run(); err != nil {
+		said := log.String()
+		t.Errorf("%v; the node's last words:\n%s", err, said[max(0, len(said)-4000):])
+	}
+}

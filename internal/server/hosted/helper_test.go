@@ -1,0 +1,190 @@
+package hosted_test
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/server/hosted"
+)
+
+// site is the pages over real HTTP.
+type site struct {
+	*testing.T
+	*world
+	url   string
+	log   *lines
+	clock *clock
+}
+
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) wait(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// lines is a log that can be read.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	base := "http://" + server.Listener.Addr().String()
+	s := &site{T: t, url: base, log: &lines{}, clock: &clock{at: time.Now().UTC().Truncate(time.Second)}}
+	s.world = newWorld(base, s.clock.now)
+	server.Config.Handler = newHosted(t, s.world, base, s.log, s.clock.now)
+	server.Config.ReadTimeout = 15 * time.Second
+	server.Start()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return s
+}
+
+func newHosted(t *testing.T, w *world, base string, log io.Writer, now func() time.Time) *hosted.Hosted {
+	t.Helper()
+	h, err := hosted.New(hosted.Deps{
+		Config: hosted.Config{URL: base}, Attempts: w, Sessions: sessions{w}, Orgs: w, Connections: w, Links: session.NewLinks(keys{}),
+		Draining: func() bool { return false }, Source: func(r *http.Request) string { return r.Header.Get("X-Test-Source") },
+		HashIP: func(source string) string { return "hash of " + source }, Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// answer is a page that was read.
+type answer struct {
+	status int
+	head   http.Header
+	body   string
+}
+
+// call sends one request as a browser would, and follows nothing.
+func (s *site) call(method, path string, form url.Values, head ...string) answer {
+	s.Helper()
+	var body io.Reader
+	if form != nil {
+		body = strings.NewReader(form.Encode())
+	}
+	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for i := 0; i < len(head); i += 2 {
+		r.Header.Set(head[i], head[i+1])
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return answer{res.StatusCode, res.Header, string(text)}
+}
+
+func (s *site) get(path string, head ...string) answer {
+	s.Helper()
+	return s.call(http.MethodGet, path, nil, head...)
+}
+
+// post sends a form and follows the redirect that answers it, by hand.
+func (s *site) post(path string, pairs ...string) answer {
+	s.Helper()
+	form := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Set(pairs[i], pairs[i+1])
+	}
+	a := s.call(http.MethodPost, path, form)
+	if a.status == http.StatusSeeOther {
+		return s.get(a.head.Get("Location"))
+	}
+	return a
+}
+
+var (
+	tags   = regexp.MustCompile(`(?s)<style.*?</style>|<[^>]*>`)
+	spaces = regexp.MustCompile(`\s+`)
+)
+
+// text is what a person reads.
+func (a answer) text() string {
+	plain := strings.NewReplacer("&#39;", "'", "&amp;", "&", "&lt;", "<", "&gt;", ">", "&#34;", `"`).Replace(tags.ReplaceAllString(a.body, " "))
+	return spaces.ReplaceAllString(plain, " ")
+}
+
+// says checks what a person reads, and what they do not.
+func (s *site) says(a answer, status int, wants ...string) {
+	s.Helper()
+	if a.status != status {
+		s.Fatalf("status %d, want %d: %s", a.status, status, a.text())
+	}
+	for _, want := range wants {
+		text, not := strings.CutPrefix(want, "!")
+		if strings.Contains(a.text(), text) == not {
+			s.Fatalf("want %q in: %s", want, a.text())
+		}
+	}
+}
+
+// started opens a session, sends its form, and gives its path.
+func (s *site) started(email string) (path, token string) {
+	s.Helper()
+	token, _ = s.open(session.Session{})
+	path = "/s/" + token
+	s.says(s.post(path, "do", "start", "email", email, "password", "good"), 200, "Signing you in")
+	return path, token
+}
+
+// on brings a started session to its first challenge or end.
+func (s *site) on(email string) (path, token string) {
+	s.Helper()
+	path, token = s.started(email)
+	s.do(token, s.next)
+	return path, token
+}

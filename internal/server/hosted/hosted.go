@@ -1,0 +1,278 @@
+// Package hosted is the face that creators see: the pages on which they connect an account, follow an attempt, and see and end a
+// connection.
+//
+// Pages are plain forms (templates/) that work without a script; page.js adds live state. A link's token is the only thing that
+// opens a page: there are no cookies. Reading a link changes nothing, only a POST does. What happens to attempts and sessions is
+// decided elsewhere: start reading in attempt.go and session.go, which turn a state into a page.
+package hosted
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/pace"
+	"github.com/stagedoor/stagedoor/internal/server/front"
+)
+
+//go:embed static templates
+var files embed.FS
+
+// Config are the face's settings.
+type Config struct {
+	// URL is where browsers reach the pages, without a slash at its end.
+	URL string
+}
+
+// Deps is what the pages need.
+type Deps struct {
+	Config      Config
+	Attempts    attempts
+	Sessions    sessions
+	Orgs        orgs
+	Connections connections
+	Links       links
+	// Draining says that the process is about to stop.
+	Draining func() bool
+	// Source finds where a request comes from, and HashIP makes that unreadable but comparable.
+	Source func(r *http.Request) string
+	HashIP func(source string) string
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// Hosted serves the pages.
+type Hosted struct {
+	Deps
+	mux       *http.ServeMux
+	templates *template.Template
+	words     map[string]words
+	assets    map[string]asset
+	// version is of all files together; it makes an address of a file good for ever.
+	version string
+	guard   *http.CrossOriginProtection
+	posts   pace.Pace
+	misses  pace.Pace
+	streams atomic.Int64
+}
+
+// New makes the face.
+func New(d Deps) (*Hosted, error) {
+	h := &Hosted{
+		Deps: d, mux: http.NewServeMux(), assets: map[string]asset{}, guard: http.NewCrossOriginProtection(),
+		posts: pace.New(postsPerMinute, time.Minute, d.Now), misses: pace.New(missesPerMinute, time.Minute, d.Now),
+	}
+	var err error
+	if h.words, err = loadWords(); err != nil {
+		return nil, err
+	}
+	if h.templates, err = template.ParseFS(files, "templates/*.html"); err != nil {
+		return nil, fmt.Errorf("parse pages: %w", err)
+	}
+	if err := h.loadAssets(); err != nil {
+		return nil, err
+	}
+	h.routes()
+	return h, nil
+}
+
+// asset is a file that every page shares.
+type asset struct {
+	content []byte
+	kind    string
+	tag     string
+}
+
+func (h *Hosted) loadAssets() error {
+	all := sha256.New()
+	for name, kind := range map[string]string{"page.css": "text/css", "page.js": "text/javascript", "connect.js": "text/javascript", "icon.svg": "image/svg+xml"} {
+		content, err := files.ReadFile("static/" + name)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		sum := sha256.Sum256(content)
+		h.assets[name] = asset{content, kind + "; charset=utf-8", `"` + hex.EncodeToString(sum[:8]) + `"`}
+	}
+	for _, name := range []string{"page.css", "page.js"} {
+		all.Write(h.assets[name].content)
+	}
+	h.version = hex.EncodeToString(all.Sum(nil)[:6])
+	return nil
+}
+
+// routes is the table of pages. A name stands for a page in the log: an address holds a token.
+func (h *Hosted) routes() {
+	for pattern, page := range map[string]struct {
+		name   string
+		handle func(*visit)
+	}{
+		"GET /s/{token}":        {"connectSession", (*visit).getSession},
+		"GET /s/{token}/embed":  {"connectSessionEmbed", (*visit).getSession},
+		"POST /s/{token}":       {"connectSessionAct", (*visit).postSession},
+		"POST /s/{token}/embed": {"connectSessionEmbedAct", (*visit).postSession},
+		"GET /a/{token}":        {"connectAttempt", (*visit).getAttempt},
+		"GET /a/{token}/phone":  {"connectAttemptPhone", (*visit).getAttempt},
+		"GET /a/{token}/embed":  {"connectAttemptEmbed", (*visit).getAttempt},
+		"POST /a/{token}":       {"connectAttemptAct", (*visit).postAttempt},
+		"POST /a/{token}/phone": {"connectAttemptPhoneAct", (*visit).postAttempt},
+		"POST /a/{token}/embed": {"connectAttemptEmbedAct", (*visit).postAttempt},
+		"GET /a/{token}/events": {"connectAttemptEvents", (*visit).streamAttempt},
+		"GET /a/{token}/state":  {"connectAttemptState", (*visit).pollAttempt},
+		"GET /a/{token}/qr.svg": {"connectAttemptQR", (*visit).getQR},
+		"GET /r/{token}":        {"connectReconnect", (*visit).getReconnect},
+		"POST /r/{token}":       {"connectReconnectAct", (*visit).postReconnect},
+		"GET /manage/{token}":   {"connectManage", (*visit).getManage},
+		"POST /manage/{token}":  {"connectManageAct", (*visit).postManage},
+		"GET /connect/privacy":  {"connectPrivacy", (*visit).getPrivacy},
+		"/":                     {"unmatched", (*visit).gone},
+	} {
+		h.mux.Handle(pattern, h.serve(page.name, page.handle))
+	}
+	h.mux.Handle("GET /connect.js", h.serve("connectScript", (*visit).getScript))
+	h.mux.Handle("GET /connect/{file}", h.serve("connectFile", (*visit).getFile))
+}
+
+// Before puts the pages in front of another handler of the same listener.
+func (h *Hosted) Before(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, prefix := range []string{"/s/", "/a/", "/r/", "/manage/", "/connect/", "/connect.js"} {
+			if strings.HasPrefix(r.URL.Path, prefix) {
+				h.ServeHTTP(w, r)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ServeHTTP answers.
+func (h *Hosted) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+
+// maxForm bounds what a page may send.
+const maxForm = 16 << 10
+
+// What one source may do in a minute. Tokens of 256 bits cannot be guessed and attempts have limits of their own; this keeps one source
+// from keeping the database busy.
+const (
+	postsPerMinute  = 60
+	missesPerMinute = 30
+)
+
+// serve is what every page has around it: headers, the limits of a source, recovery, and the one line of the log.
+func (h *Hosted) serve(name string, handle func(*visit)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{
+			Hosted: h, name: name, r: r, began: h.Now(), source: h.Source(r), request: id.New[id.Request](), nonce: newNonce(),
+			w: &front.Recorder{ResponseWriter: w}, variant: full,
+		}
+		switch {
+		case strings.HasSuffix(r.Pattern, "/embed"):
+			v.variant = embedded
+		case strings.HasSuffix(r.Pattern, "/phone"):
+			v.variant = phone
+		}
+		v.words = h.words[choose(r, "")]
+		v.path = r.URL.Path
+		v.secure(nil)
+		defer v.finish()
+		defer v.recover()
+		if v.admitted() {
+			handle(v)
+		}
+	})
+}
+
+// admitted refuses sources that ask for too much, and forms of other sites.
+func (v *visit) admitted() bool {
+	if v.r.Method != http.MethodPost {
+		return true
+	}
+	if !v.posts.Take(v.source) {
+		v.showTooMany()
+		return false
+	}
+	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
+	if v.r.Header.Get("Sec-Fetch-Site") == "" && v.r.Header.Get("Origin") == "null" {
+		// An old browser that obeys our own no-referrer. The secret in the address stands for the proof that it cannot give.
+		v.r.Header.Del("Origin")
+	}
+	if v.guard.Check(v.r) != nil {
+		v.showBroken(http.StatusForbidden, nil)
+		return false
+	}
+	if err := v.r.ParseForm(); err != nil {
+		v.showBroken(http.StatusBadRequest, nil)
+		return false
+	}
+	return true
+}
+
+// newNonce is good for one answer.
+func newNonce() string {
+	raw := make([]byte, 18)
+	_, _ = rand.Read(raw) // never fails
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// secure sets the headers of a page. Only the sites of the list may frame it, and only as an embedded page.
+func (v *visit) secure(origins []string) {
+	head := v.w.Header()
+	ancestors := "'none'"
+	if v.variant == embedded && len(origins) > 0 {
+		ancestors = strings.Join(origins, " ")
+	}
+	head.Set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-"+v.nonce+"' 'strict-dynamic'; style-src 'self' 'nonce-"+v.nonce+
+		"'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; object-src 'none'; frame-ancestors "+ancestors+
+		"; require-trusted-types-for 'script'; trusted-types 'none'")
+	if v.variant == embedded {
+		head.Del("X-Frame-Options")
+		head.Del("Cross-Origin-Opener-Policy")
+	} else {
+		head.Set("X-Frame-Options", "DENY")
+		head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
+	head.Set("Cache-Control", "no-store")
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cross-Origin-Resource-Policy", "same-origin")
+	head.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), payment=(), usb=(), publickey-credentials-get=()")
+	head.Set("X-Robots-Tag", "noindex, nofollow")
+	head.Set("X-Request-Id", string(v.request))
+	if strings.HasPrefix(v.Config.URL, "https:") {
+		head.Set("Strict-Transport-Security", "max-age=63072000; includeSubDomains; preload")
+	}
+	if v.Draining() {
+		head.Set("Connection", "close")
+	}
+}
+
+// recover turns a panic into a page.
+func (v *visit) recover() {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	front.Panicked(v.Log, v.r, v.request, reason)
+	if v.w.Status == 0 {
+		v.showBroken(http.StatusInternalServerError, nil)
+	}
+}
+
+// finish writes the one line of this visit.
+func (v *visit) finish() {
+	line := front.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.began), Fault: v.fault}
+	if v.org.ID != "" {
+		line.About = append(line.About, slog.String("org_id", string(v.org.ID)))
+	}
+	line.Write(v.Log, v.r, v.w)
+}

@@ -1,0 +1,149 @@
+package hosted_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/server/hosted"
+)
+
+type change struct {
+	Version int64
+	Key     string
+	Step    int
+	Seen    bool
+	QR      string
+	Link    string
+}
+
+// follow opens the stream of an attempt; the function reads the next change, and ok is false at the end.
+func (s *site) follow(token string) func() (change, bool) {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url+"/a/"+token+"/events", nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = res.Body.Close() })
+	if got := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK || got != "text/event-stream" {
+		s.Fatalf("%d %s", res.StatusCode, got)
+	}
+	scanner := bufio.NewScanner(res.Body)
+	return func() (change, bool) {
+		s.Helper()
+		var c change
+		for scanner.Scan() {
+			if data, ok := strings.CutPrefix(scanner.Text(), "data: "); ok {
+				if err := json.Unmarshal([]byte(data), &c); err != nil {
+					s.Fatal(err)
+				}
+				return c, true
+			}
+		}
+		return c, false
+	}
+}
+
+func TestAPageIsToldEveryChangeUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	path, token := s.started("sms@sandbox.test")
+	view := s.do(token, func(*story) {})
+	page := s.get(path)
+	next := s.follow(view.Token)
+	first, _ := next()
+	if first.Version != view.Version || first.Step != 1 || !strings.Contains(page.body, `data-key="`+first.Key+`"`) {
+		t.Fatalf("%+v", first)
+	}
+	s.do(token, func(st *story) { s.set(st, func(v *hosted.View) { v.Progress = attempt.SigningIn }) })
+	if moved, _ := next(); moved.Key != first.Key || moved.Step != 2 {
+		t.Errorf("progress is not another page: %+v", moved)
+	}
+	s.do(token, s.next)
+	asked, _ := next()
+	if asked.Key == first.Key {
+		t.Errorf("a challenge is another page: %+v", asked)
+	}
+	s.post(path, "do", "switch", "channel", "email")
+	sms, _ := next()
+	s.post(path, "do", "email")
+	sent, _ := next()
+	if sms.Key == asked.Key || sent.Key == sms.Key {
+		t.Errorf("%+v, %+v", sms, sent)
+	}
+	s.do(token, func(st *story) { s.set(st, func(v *hosted.View) { v.ResendAt = s.clock.now() }) })
+	if resent, _ := next(); resent.Key != sent.Key {
+		t.Errorf("a message sent again takes away what is being typed: %+v", resent)
+	}
+	s.do(token, s.succeed)
+	if done, ok := next(); !ok || done.Key == sent.Key {
+		t.Errorf("%+v", done)
+	}
+	if more, ok := next(); ok {
+		t.Errorf("after the end: %+v", more)
+	}
+	if strings.Contains(s.get(path).body, "data-live") {
+		t.Error("the last page still follows")
+	}
+}
+
+func TestTheStateCanBeAskedFor(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, token := s.started("ok@sandbox.test")
+	view := s.do(token, func(st *story) { s.scan(st) })
+	answer := s.get("/a/" + view.Token + "/state")
+	var got change
+	if err := json.Unmarshal([]byte(answer.body), &got); err != nil || got.Version != view.Version || !strings.HasPrefix(got.QR, "/a/"+view.Token+"/qr.svg?v=") {
+		t.Errorf("%s, %v", answer.body, err)
+	}
+	for _, hidden := range []string{"platform.example", "sandbox.test", "Northlight"} {
+		if strings.Contains(answer.body, hidden) {
+			t.Errorf("%s tells %s", answer.body, hidden)
+		}
+	}
+}
+
+func TestACodeThatTurnsOverIsNotAnotherPage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, token := s.started("ok@sandbox.test")
+	view := s.do(token, func(st *story) { s.scan(st) })
+	next := s.follow(view.Token)
+	before, _ := next()
+	s.do(token, func(st *story) {
+		s.set(st, func(v *hosted.View) {
+			v.PhoneURL, v.PlatformURL = v.PhoneURL+"2", secret.New("https://platform.example/qr/2")
+		})
+	})
+	after, _ := next()
+	if after.Key != before.Key || after.QR == before.QR || after.Link == before.Link {
+		t.Errorf("%+v, then %+v", before, after)
+	}
+}
+
+func TestManyScreensFollowOneAttempt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, token := s.started("ok@sandbox.test")
+	view := s.do(token, func(*story) {})
+	screens := make([]func() (change, bool), 10)
+	for i := range screens {
+		screens[i] = s.follow(view.Token)
+		screens[i]()
+	}
+	s.do(token, s.succeed)
+	for i, next := range screens {
+		if _, ok := next(); !ok {
+			t.Errorf("screen %d was not told", i)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package route_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+)
+
+// customer is one key of one org, until it is revoked.
+type customer struct {
+	principal *apikey.Principal
+	revoked   atomic.Pointer[error]
+}
+
+func newCustomer() *customer {
+	return &customer{principal: &apikey.Principal{
+		Key: apikey.Key{ID: id.New[id.Key]()}, Scopes: scope.Everyday(), Org: org.Org{ID: id.New[id.Org]()},
+	}}
+}
+
+func (c *customer) Authenticate(context.Context, string) (route.Identity, error) {
+	return route.Identity{Principal: c.principal, Scopes: c.principal.Scopes, Kind: audit.ActorKey, ID: string(c.principal.Key.ID)}, nil
+}
+
+func (c *customer) Refresh(ctx context.Context, _ route.Identity) (route.Identity, error) {
+	if err := c.revoked.Load(); err != nil {
+		return route.Identity{}, *err
+	}
+	return c.Authenticate(ctx, "")
+}
+
+// door admits what it is told to, and remembers what it was asked. It calls a revoked customer's identity stale.
+type door struct {
+	customer *customer
+	mu       sync.Mutex
+	asked    []limit.Call
+	decide   func(limit.Call) limit.Decision
+}
+
+func (d *door) Admit(_ context.Context, c limit.Call) (limit.Decision, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked = append(d.asked, c)
+	if d.customer.revoked.Load() != nil {
+		return limit.Decision{Stale: true}, nil
+	}
+	if d.decide != nil {
+		return d.decide(c), nil
+	}
+	return limit.Decision{}, nil
+}
+
+func (d *door) calls() []limit.Call {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked
+}
+
+// face is an empty table with its surroundings.
+type face struct {
+	*route.Table
+	customer *customer
+	door     *door
+	counted  *counts
+	draining atomic.Bool
+}
+
+func newFace(t *testing.T, change func(*route.Deps)) *face {
+	t.Helper()
+	f := &face{customer: newCustomer(), counted: &counts{}}
+	f.door = &door{customer: f.customer}
+	deps := route.Deps{
+		Config: route.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"},
+		Auth:   f.customer, Admit: f.door, Count: f.counted, Draining: f.draining.Load,
+		Source: route.SourceOf(nil), HashIP: func(s string) string { return s },
+		Metrics: route.NewMetrics("test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	}
+	if change != nil {
+		change(&deps)
+	}
+	f.Table = route.New(deps)
+	return f
+}
+
+// do makes a request without a body.
+func (f *face) do(t *testing.T, method, target string, header http.Header) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, nil)
+	r.Header.Set("Authorization", "Bearer x")
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, r)
+	return w
+}
