@@ -4,8 +4,7 @@ import "strings"
 
 // unmoved maps a package that is not in its group's folder yet to its group.
 var unmoved = map[string]string{
-	"config": "app",
-	"cli":    "command", "mcp": "command", "sdkgen": "command",
+	"cli": "command", "mcp": "command", "sdkgen": "command",
 	"archtest": "test", "testenv": "test",
 }
 
