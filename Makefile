@@ -40,7 +40,7 @@ generate: ## Write the generated code, the OpenAPI document, the client librarie
 	@mv -f .dev/openapi.json openapi/openapi.json
 	@scripts/web types
 	go run ./cmd/sdkgen
-	go test -count=1 -run '^TestTheReferenceIsCurrent$$' ./internal/cli -update
+	go test -count=1 -run '^TestTheReferenceIsCurrent$$' ./internal/command/cli -update
 	go test -count=1 -run '^TestArchitectureShowsTheGroups$$' ./internal/archtest -update
 
 fmt: ## Format the Go code

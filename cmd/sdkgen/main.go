@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/stagedoor/stagedoor/internal/sdkgen"
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen"
 )
 
 func main() {

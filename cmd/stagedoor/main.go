@@ -5,7 +5,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/stagedoor/stagedoor/internal/cli"
+	"github.com/stagedoor/stagedoor/internal/command/cli"
 )
 
 func main() {

@@ -4,7 +4,6 @@ import "strings"
 
 // unmoved maps a package that is not in its group's folder yet to its group.
 var unmoved = map[string]string{
-	"cli": "command", "mcp": "command", "sdkgen": "command",
 	"archtest": "test", "testenv": "test",
 }
 

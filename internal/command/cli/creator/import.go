@@ -1,0 +1,133 @@
+package creator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+)
+
+// pasted is what somebody pastes or a script pipes in.
+func pasted(app *shell.App, invitation, instead string) ([]byte, error) {
+	if app.StdinTTY {
+		if app.NoInput {
+			return nil, shell.UsageHint(instead, "standard input is needed, and --no-input forbids asking")
+		}
+		app.Out.Say("%s", invitation)
+	}
+	text, err := app.ReadInput()
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, shell.UsageHint(instead, "standard input is empty")
+	}
+	return text, nil
+}
+
+func beginCookie(ctx context.Context, f *follower, o order, body map[string]any) error {
+	text, err := pasted(f.App, "Paste the cookies or all request headers, then press Ctrl-D:", "Pipe them to standard input: stagedoor connect --method cookie < headers.txt")
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(strings.TrimSpace(string(text)), "curl") {
+		return shell.UsageHint("Use --method curl for it.", "that is a cURL command")
+	}
+	s := parseSession(string(text))
+	if o.userAgent != "" {
+		s.userAgent = o.userAgent
+	}
+	if s.userAgent == "" {
+		return shell.UsageHint("Add --user-agent, or pipe all request headers in.", "the browser's user agent is needed beside its cookies")
+	}
+	if s.cookies != nil {
+		body["cookies"] = s.cookies
+	} else {
+		body["cookie"] = s.cookie
+	}
+	if len(s.headers) > 0 {
+		body["headers"] = s.headers
+	}
+	body["user_agent"] = s.userAgent
+	return f.start(ctx, "/v1/connect/cookie", body)
+}
+
+// session is a browser's session as it was pasted.
+type session struct {
+	cookie    string
+	cookies   []map[string]any
+	headers   map[string]string
+	userAgent string
+}
+
+// parseSession understands what browsers and their extensions give: request headers, a Cookie header alone or only its value,
+// cookies.txt, and a JSON export. What is wrong with it, the server says.
+func parseSession(text string) session {
+	text = strings.TrimSpace(text)
+	if s, ok := parseExport(text); ok {
+		return s
+	}
+	s := session{headers: map[string]string{}}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if c := netscape(line); c != nil {
+			s.cookies = append(s.cookies, c)
+			continue
+		}
+		name, value, isHeader := strings.Cut(line, ":")
+		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case !isHeader || strings.ContainsAny(name, "=; "):
+			s.cookie = strings.TrimSpace(s.cookie + " " + line)
+		case name == "cookie":
+			s.cookie = value
+		case name == "user-agent":
+			s.userAgent = value
+		case strings.HasPrefix(name, "x-"):
+			s.headers[name] = value // the others are the browser's own, and say nothing about the session
+		}
+	}
+	return s
+}
+
+func parseExport(text string) (session, bool) {
+	var list []map[string]any
+	if json.Unmarshal([]byte(text), &list) != nil {
+		var whole struct{ Cookies []map[string]any }
+		if json.Unmarshal([]byte(text), &whole) != nil || whole.Cookies == nil {
+			return session{}, false
+		}
+		list = whole.Cookies
+	}
+	s := session{}
+	for _, c := range list {
+		kept := map[string]any{}
+		for _, name := range []string{"name", "value", "domain", "path", "httpOnly", "secure"} {
+			if c[name] != nil {
+				kept[name] = c[name]
+			}
+		}
+		s.cookies = append(s.cookies, kept)
+	}
+	return s, true
+}
+
+// netscape reads a line of cookies.txt; nil if it is none.
+func netscape(line string) map[string]any {
+	line, httpOnly := strings.CutPrefix(line, "#HttpOnly_")
+	parts := strings.Split(line, "\t")
+	if len(parts) != 7 {
+		return nil
+	}
+	if _, err := strconv.ParseInt(parts[4], 10, 64); err != nil {
+		return nil
+	}
+	return map[string]any{
+		"name": parts[5], "value": parts[6], "domain": parts[0], "path": parts[2],
+		"secure": strings.EqualFold(parts[3], "true"), "httpOnly": httpOnly,
+	}
+}

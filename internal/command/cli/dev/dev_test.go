@@ -1,0 +1,163 @@
+package dev_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/command/cli/dev"
+)
+
+func TestAClonesRootIsFound(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	deep := filepath.Join(root, "internal", "x")
+	for _, dir := range []string{deep, filepath.Join(root, "scripts")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, text := range map[string]string{"go.mod": "module github.com/stagedoor/stagedoor\n", "scripts/up": ""} {
+		if got := dev.CloneOf(deep); got != "" {
+			t.Errorf("%q without %s is a clone", got, path)
+		}
+		if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := dev.CloneOf(deep); got != root {
+		t.Errorf("the root is %q, want %q", got, root)
+	}
+}
+
+func TestExportsAreRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "env")
+	if err := os.WriteFile(path, []byte("# Written by make up\nexport STAGEDOOR_URL='http://127.0.0.1:1'\nexport EMPTY=''\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env, err := dev.ReadEnv(path)
+	if err != nil || env["STAGEDOOR_URL"] != "http://127.0.0.1:1" || len(env) != 2 {
+		t.Errorf("%v, %v", env, err)
+	}
+}
+
+// A port that is taken is exchanged, unless it was asked for; two names never get the same.
+func TestPortsAreFree(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().(*net.TCPAddr).Port
+	wanted := map[string]int{"public": port, "internal": port, "nats": port}
+	got, err := dev.ChoosePorts(t.TempDir(), wanted, 0)
+	if err != nil || got["public"] == port || got["public"] == got["nats"] || got["internal"] == got["nats"] {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := dev.ChoosePorts(t.TempDir(), wanted, port); err == nil || !strings.Contains(err.Error(), "is taken") {
+		t.Errorf("a port that was asked for and is taken: %v", err)
+	}
+}
+
+// Only one run uses a directory at a time, for as long as it lives: collecting garbage must not close the lock.
+func TestADirectoryIsLocked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := dev.ChoosePorts(dir, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		runtime.GC()
+		if _, err := dev.ChoosePorts(dir, nil, 0); err == nil || !strings.Contains(err.Error(), "another stagedoor dev") {
+			t.Fatalf("the second run: %v", err)
+		}
+	}
+}
+
+// The way out leads to the platform, from the region's own address, for who knows the password.
+func TestTheProxyLeadsToThePlatformOnly(t *testing.T) {
+	t.Parallel()
+	platform := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		_, _ = io.WriteString(w, host)
+	}))
+	defer platform.Close()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	closer, err := dev.ServeProxy(t.Context(), address, "127.0.1.1", strings.TrimPrefix(platform.URL, "http://"), "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closer.Close()
+	connect := func(target, password string) (int, string) {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		// Through a tunnel, as the server goes: a transport uses CONNECT for https only, so this speaks it by hand.
+		req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Host: target}, Host: target, Header: http.Header{}}
+		auth := http.Request{Header: http.Header{}}
+		auth.SetBasicAuth("stagedoor", password)
+		req.Header.Set("Proxy-Authorization", auth.Header.Get("Authorization"))
+		return tunnel(t, conn, req, target)
+	}
+	target := strings.TrimPrefix(platform.URL, "http://")
+	if status, from := connect(target, "secret"); status != http.StatusOK || from != "127.0.1.1" {
+		t.Errorf("to the platform: %d from %q", status, from)
+	}
+	if status, _ := connect(target, "wrong"); status != http.StatusProxyAuthRequired {
+		t.Errorf("with a wrong password: %d", status)
+	}
+	if status, _ := connect(strings.TrimPrefix(other.URL, "http://"), "secret"); status != http.StatusForbidden {
+		t.Errorf("to somewhere else: %d", status)
+	}
+}
+
+// tunnel opens one and makes a request through it; it gives the proxy's status and what the target said.
+func tunnel(t *testing.T, conn net.Conn, req *http.Request, target string) (int, string) {
+	t.Helper()
+	if err := req.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	from := bufio.NewReader(conn)
+	res, err := http.ReadResponse(from, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return res.StatusCode, ""
+	}
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: "+target+"\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(from, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}

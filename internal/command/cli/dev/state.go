@@ -1,0 +1,114 @@
+package dev
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/stagedoor/stagedoor/internal/command/cli/lock"
+	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
+	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+)
+
+// state is what a data directory remembers from one run to the next.
+type state struct {
+	path string
+	// Ports are kept so that addresses stay the same; one that is taken is exchanged.
+	Ports map[string]int `json:"ports"`
+	// The secrets are made once.
+	AdminToken string `json:"adminToken"`
+	IPHashKey  string `json:"ipHashKey"`
+	ProxyPass  string `json:"proxyPassword"`
+	// APIKey is the first key of the organisation that was made.
+	APIKey string `json:"apiKey"`
+}
+
+// openState locks a data directory and reads it. The lock is given up when the process ends.
+func openState(dir string) (*state, error) {
+	for _, d := range []string{dir, filepath.Join(dir, "log")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("make %s: %w", d, err)
+		}
+	}
+	err := lock.Path(filepath.Join(dir, "lock"))
+	if err != nil && !errors.Is(err, lock.ErrTaken) {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	if err != nil {
+		return nil, &shell.Fault{Code: shell.ExitOther, Text: "another stagedoor dev uses " + dir, Hint: "Use it with --profile dev, or run a second one with --data DIR."}
+	}
+	s := &state{path: filepath.Join(dir, "state.json"), Ports: map[string]int{}}
+	text, err := os.ReadFile(s.path)
+	if err == nil {
+		err = json.Unmarshal(text, s)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read %s: %w", s.path, err)
+	}
+	for _, secret := range []*string{&s.AdminToken, &s.IPHashKey, &s.ProxyPass} {
+		if *secret == "" {
+			*secret = random()
+		}
+	}
+	return s, s.save()
+}
+
+func (s *state) save() error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", s.path, err)
+	}
+	return profile.WriteFile(s.path, append(text, '\n'))
+}
+
+func random() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// choosePorts finds a port for each name: the one it had the last time, else the one that is wanted, else any. They are all held until
+// the last is found, so that no two are the same. One that was asked for must be had.
+func (s *state) choosePorts(wanted map[string]int, asked int) error {
+	var held []net.Listener
+	defer func() {
+		for _, l := range held {
+			_ = l.Close() // nobody has spoken on it
+		}
+	}()
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		candidates := []int{s.Ports[name], wanted[name], 0}
+		if name == public && asked > 0 {
+			candidates = []int{asked}
+		}
+		s.Ports[name] = 0
+		for i, port := range candidates {
+			if port == 0 && i < len(candidates)-1 {
+				continue
+			}
+			l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+			if err != nil {
+				continue
+			}
+			held = append(held, l)
+			s.Ports[name] = l.Addr().(*net.TCPAddr).Port
+			break
+		}
+		if s.Ports[name] == 0 {
+			return &shell.Fault{Code: shell.ExitOther, Text: fmt.Sprintf("port %d is taken", candidates[0]), Hint: "Choose another one with --port, or leave it out."}
+		}
+	}
+	return s.save()
+}
+
+// address is where something listens.
+func (s *state) address(name string) string { return "127.0.0.1:" + strconv.Itoa(s.Ports[name]) }

@@ -1,0 +1,53 @@
+package lock_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/command/cli/lock"
+)
+
+func TestFileIsLockedUntilItIsClosed(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "lock")
+	open := func() *os.File {
+		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	first, second := open(), open()
+	defer second.Close()
+	if err := lock.File(first); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.File(second); !errors.Is(err, lock.ErrTaken) {
+		t.Errorf("locked twice: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.File(second); err != nil {
+		t.Errorf("still locked after it was closed: %v", err)
+	}
+}
+
+func TestPathIsLockedAlsoAfterMemoryIsCollected(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "lock")
+	if err := lock.Path(name); err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	runtime.GC()
+	if err := lock.Path(name); !errors.Is(err, lock.ErrTaken) {
+		t.Errorf("locked twice: %v", err)
+	}
+	if err := lock.Path(filepath.Join(name, "below")); err == nil || errors.Is(err, lock.ErrTaken) {
+		t.Errorf("a path that cannot be opened is said to be taken: %v", err)
+	}
+}

@@ -1,0 +1,116 @@
+package shell_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/command/cli/out"
+	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
+	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+)
+
+// Every problem that there is ends a command with the code of its kind.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	for _, k := range problem.All() {
+		want := shell.ExitRejected
+		switch {
+		case k.Status == 410:
+			want = shell.ExitReconnect
+		case k.Status == 429:
+			want = shell.ExitLimited
+		case k.Upstream() && k.Status >= 500, k.Code == "egress-unavailable", k.Code == "connect-unavailable":
+			want = shell.ExitUpstream
+		case k.Status == 401, k.Status == 403:
+			want = shell.ExitKey
+		case k.Status == 404:
+			want = shell.ExitNotFound
+		case k.Status >= 500:
+			want = shell.ExitOther
+		}
+		err := fmt.Errorf("call: %w", &shell.Problem{Status: k.Status, Code: k.Code})
+		if got := shell.ExitCode(err); got != want {
+			t.Errorf("%d %s: want %d, got %d", k.Status, k.Code, want, got)
+		}
+	}
+	for want, err := range map[int]error{
+		shell.ExitOK: nil, shell.ExitOther: errors.New("x"), shell.ExitUsage: shell.Usage("x"), shell.ExitInterrupted: fmt.Errorf("x: %w", context.Canceled),
+	} {
+		if got := shell.ExitCode(err); got != want {
+			t.Errorf("%v: want %d, got %d", err, want, got)
+		}
+	}
+}
+
+// The key comes from --profile, else the environment; a profile's key is never sent to the server in STAGEDOOR_URL.
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"HOME": t.TempDir(), "STAGEDOOR_KEYCHAIN": "off", "STAGEDOOR_URL": "http://env.test/"}
+	app := &shell.App{Env: env, Out: &out.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Now: time.Now}
+	if _, err := app.Identity(); shell.ExitCode(err) != shell.ExitKey {
+		t.Fatalf("without a key: %v", err)
+	}
+	store, err := app.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Save(savedProfile("work", "http://profile.test")); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := app.Identity(); err != nil || p.BaseURL != "http://profile.test" || p.Key.Reveal() != "sd_sandbox_work" {
+		t.Fatalf("a profile: %v %v", p.BaseURL, err)
+	}
+	env["STAGEDOOR_API_KEY"] = "sd_sandbox_env"
+	if p, err := app.Identity(); err != nil || p.BaseURL != "http://env.test" || p.Key.Reveal() != "sd_sandbox_env" {
+		t.Fatalf("the environment: %v %v", p.BaseURL, err)
+	}
+	app.ProfileName = "work"
+	if p, err := app.Identity(); err != nil || p.Key.Reveal() != "sd_sandbox_work" {
+		t.Fatalf("--profile: %v", err)
+	}
+	app.ProfileName = "wrk"
+	if _, err := app.Identity(); shell.ExitCode(err) != shell.ExitUsage {
+		t.Fatalf("an unknown profile: %v", err)
+	}
+	app.ProfileName, app.BaseURL = "work", "ftp://x"
+	if _, err := app.Identity(); shell.ExitCode(err) != shell.ExitUsage {
+		t.Fatalf("an address that is none: %v", err)
+	}
+}
+
+func savedProfile(name, base string) profile.Profile {
+	return profile.Profile{Name: name, BaseURL: base, Key: secret.New("sd_sandbox_" + name)}
+}
+
+// Words are quoted as a shell needs them.
+func TestQuote(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{"Maya": "Maya", "Maya main": "'Maya main'", "it's": `'it'\''s'`, "": "''", "a$b": "'a$b'"} {
+		if got := shell.Quote(word); got != want {
+			t.Errorf("%q: want %s, got %s", word, want, got)
+		}
+	}
+}
+
+// Times are told back from now, or outright.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
+	app := &shell.App{Now: func() time.Time { return now }}
+	for text, want := range map[string]string{"15m": "2026-11-16T11:45:00Z", "2d": "2026-11-14T12:00:00Z", "2026-01-01T00:00:00Z": "2026-01-01T00:00:00Z"} {
+		got, err := app.Since(text)
+		if err != nil || got.Format(time.RFC3339) != want {
+			t.Errorf("%s: want %s, got %v %v", text, want, got, err)
+		}
+	}
+	if _, err := app.Since("tomorrow"); err == nil || !strings.Contains(err.Error(), "tomorrow") {
+		t.Errorf("got %v", err)
+	}
+}

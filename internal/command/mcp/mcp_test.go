@@ -1,0 +1,340 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/command/mcp"
+	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+)
+
+// rig is a node with a sandbox platform behind it, and an org with two accounts; made once for all tests of the package.
+type rig struct {
+	node     *testnode.Node
+	key      string
+	accounts [2]string
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	platform := sandboxtest.New(t, func(cfg *sandbox.Config) {
+		cfg.Regions = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}
+	})
+	us, uk := testenv.NewProxy(t, "127.0.1.1"), testenv.NewProxy(t, "127.0.2.1")
+	node := testnode.Nodes(t, 1, testnode.Setup{Sandbox: platform.URL, Egress: secret.New("us=" + us.URL() + " uk=" + uk.URL())})[0]
+	org := node.NewOrg(t, map[string]int{"connectAttemptsPerHour": 100, "accountWritePerMinute": 100, "accountReadPerMinute": 600, "callsPerMinute": 6000})
+	r := &rig{node: node, key: org.Key}
+	for i := range r.accounts {
+		started := node.Call(t, http.MethodPost, "/v1/connect/login", org.Key, map[string]any{"email": fmt.Sprintf("ok+mcp%d@sandbox.test", i), "password": "good"})
+		attempt, _ := started.JSON()["attempt_id"].(string)
+		for r.accounts[i] == "" {
+			reply := node.Call(t, http.MethodGet, "/v1/connect/login/"+attempt+"?wait=20", org.Key, nil)
+			if state := reply.JSON()["state"]; reply.Status != http.StatusOK || state == "completed_failed" {
+				t.Fatalf("connect: %d %s", reply.Status, reply.Body)
+			}
+			r.accounts[i], _ = reply.JSON()["account_id"].(string)
+		}
+	}
+	return r
+}
+
+// call asks the node as the command does.
+func (r *rig) call(ctx context.Context, q mcp.Request) (mcp.Answer, error) {
+	url := r.node.URL + q.Path
+	if len(q.Query) > 0 {
+		url += "?" + q.Query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, q.Method, url, strings.NewReader(string(q.Body)))
+	if err != nil {
+		return mcp.Answer{}, err
+	}
+	req.Header.Set("Authorization", "Bearer "+r.key)
+	req.Header.Set("Accept", "application/json")
+	if len(q.Body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if q.DryRun {
+		req.Header.Set("X-Dry-Run", "true")
+	}
+	reply, err := testnode.Send(req)
+	return mcp.Answer{Status: reply.Status, Body: reply.Body}, err
+}
+
+func (r *rig) server(t *testing.T, o mcp.Options) *mcp.Server {
+	t.Helper()
+	server, err := mcp.New(t.Context(), mcp.Deps{Call: r.call, Version: "test", Log: slog.New(slog.DiscardHandler)}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// overPipes connects a client over two pipes of the kernel, as a program is by its standard input and output.
+func overPipes(t *testing.T, server *mcp.Server) *sdk.ClientSession {
+	t.Helper()
+	toServer, fromClient, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	toClient, fromServer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := server.ServeIO(context.WithoutCancel(t.Context()), toServer, fromServer); err != nil && !errors.Is(err, io.EOF) {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	t.Cleanup(served.Wait)
+	return connect(t, &sdk.IOTransport{Reader: toClient, Writer: fromClient})
+}
+
+// overHTTP connects a client over streamable HTTP, with a token.
+func overHTTP(t *testing.T, server *mcp.Server) *sdk.ClientSession {
+	t.Helper()
+	served := httptest.NewServer(server.Handler("a-token", nil))
+	t.Cleanup(served.Close)
+	return connect(t, &sdk.StreamableClientTransport{Endpoint: served.URL, HTTPClient: &http.Client{Transport: bearer("a-token")}, DisableStandaloneSSE: true})
+}
+
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func connect(t *testing.T, transport sdk.Transport) *sdk.ClientSession {
+	t.Helper()
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "script", Version: "1"}, nil).Connect(t.Context(), transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+func tools(t *testing.T, session *sdk.ClientSession) map[string]*sdk.Tool {
+	t.Helper()
+	all := map[string]*sdk.Tool{}
+	for tool, err := range session.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[tool.Name] = tool
+	}
+	return all
+}
+
+// use calls a tool; failing says whether it is meant to.
+func use(t *testing.T, session *sdk.ClientSession, failing bool, name string, args map[string]any) (string, map[string]any) {
+	t.Helper()
+	got, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: args})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	text := got.Content[0].(*sdk.TextContent).Text
+	if got.IsError != failing {
+		t.Fatalf("%s: error %v, want %v: %s", name, got.IsError, failing, text)
+	}
+	structure, _ := got.StructuredContent.(map[string]any)
+	return text, structure
+}
+
+// A model lists tools, reads an account, is refused a write, previews it, and performs it where that is allowed; the same over
+// pipes and over HTTP.
+func TestReadRefusePreviewPerform(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for name, connect := range map[string]func(*testing.T, *mcp.Server) *sdk.ClientSession{"pipes": overPipes, "http": overHTTP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			session := connect(t, r.server(t, mcp.Options{}))
+			all := tools(t, session)
+			if all["chats_list"] == nil || all["messages_send"] != nil || len(all) != 123+6 {
+				t.Fatalf("a read-only server lists %d tools; chats_list %v, messages_send %v", len(all), all["chats_list"] != nil, all["messages_send"] != nil)
+			}
+			if !all["chats_list"].Annotations.ReadOnlyHint {
+				t.Error("chats_list is not marked as reading")
+			}
+			account := r.accounts[0]
+			_, got := use(t, session, false, "get_account", map[string]any{"accountId": account})
+			if got["account"].(map[string]any)["state"] != "active" {
+				t.Errorf("get_account: %v", got)
+			}
+			_, chats := use(t, session, false, "chats_list", map[string]any{"accountId": account, "limit": 1})
+			chat := chats["result"].(map[string]any)["items"].([]any)[0].(map[string]any)["id"].(string)
+
+			text := "hello by " + name
+			send := map[string]any{"accountId": account, "chatId": chat, "text": text}
+			if refused, _ := use(t, session, true, "messages_send", send); !strings.Contains(refused, "read-only") || !strings.Contains(refused, "preview_write") {
+				t.Errorf("the refusal says %q", refused)
+			}
+			preview := map[string]any{"method": "messages.send", "accountId": account, "arguments": map[string]any{"chatId": chat, "text": text}}
+			if _, got := use(t, session, false, "preview_write", preview); got["accepted"] != true || got["performed"] != false {
+				t.Errorf("preview_write: %v", got)
+			}
+			preview["arguments"] = map[string]any{"chatId": chat, "texts": text}
+			if refused, _ := use(t, session, true, "preview_write", preview); !strings.Contains(refused, "422 validation-failed") {
+				t.Errorf("a wrong preview says %q", refused)
+			}
+			if sent(t, session, account, chat, text) {
+				t.Fatal("a refused or previewed message was sent")
+			}
+
+			writer := connect(t, r.server(t, mcp.Options{AllowWrites: true}))
+			if all := tools(t, writer); all["messages_send"] == nil || all["messages_send"].Annotations.ReadOnlyHint || len(all) != 250+6 {
+				t.Fatalf("a writing server lists %d tools; messages_send %v", len(all), all["messages_send"])
+			}
+			use(t, writer, false, "messages_send", send)
+			if !sent(t, session, account, chat, text) {
+				t.Fatal("the message was not sent")
+			}
+		})
+	}
+}
+
+// sent says whether a chat has a message.
+func sent(t *testing.T, session *sdk.ClientSession, account, chat, text string) bool {
+	t.Helper()
+	all, _ := use(t, session, false, "messages_list", map[string]any{"accountId": account, "chatId": chat})
+	return strings.Contains(all, text)
+}
+
+// A server that was given one account neither shows nor uses another.
+func TestOnlyAllowedAccounts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	session := overPipes(t, r.server(t, mcp.Options{Accounts: r.accounts[:1], AllowWrites: true}))
+	_, list := use(t, session, false, "list_accounts", nil)
+	if got := list["accounts"].([]any); len(got) != 1 || got[0].(map[string]any)["id"] != r.accounts[0] {
+		t.Errorf("list_accounts: %v", got)
+	}
+	use(t, session, false, "chats_list", nil) // the only account may be left out
+	for _, tool := range []string{"get_account", "chats_list", "list_events", "fans_list"} {
+		refused, _ := use(t, session, true, tool, map[string]any{"accountId": r.accounts[1]})
+		if !strings.Contains(refused, "account-not-allowed") {
+			t.Errorf("%s of another account: %s", tool, refused)
+		}
+	}
+	refused, _ := use(t, session, true, "preview_write", map[string]any{"method": "messages.send", "accountId": r.accounts[1]})
+	if !strings.Contains(refused, "account-not-allowed") {
+		t.Errorf("a preview on another account: %s", refused)
+	}
+	_, events := use(t, session, false, "list_events", map[string]any{"limit": 100})
+	for _, e := range events["events"].([]any) {
+		if of := e.(map[string]any)["accountId"]; of != r.accounts[0] {
+			t.Errorf("list_events shows one of %v", of)
+		}
+	}
+	_, err := mcp.New(t.Context(), mcp.Deps{Call: r.call, Version: "test", Log: slog.New(slog.DiscardHandler)}, mcp.Options{Accounts: []string{"acct_01m7h0zqkyffmaq1ydmjnd0zfg"}})
+	if refused := new(mcp.RefusedError); !errors.As(err, &refused) || refused.Answer.Status != http.StatusNotFound {
+		t.Errorf("an account that is not there: %v", err)
+	}
+}
+
+// Methods can be found by words, problems explained, and the list of tools kept short.
+func TestFindAndExplain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	session := overPipes(t, r.server(t, mcp.Options{Tools: []string{"messages.*", "chats_list"}}))
+	for name := range tools(t, session) {
+		if own := []string{"list_accounts", "get_account", "list_events", "search_methods", "preview_write", "explain_problem"}; !slices.Contains(own, name) &&
+			!strings.HasPrefix(name, "messages_") && name != "chats_list" {
+			t.Errorf("%s is listed", name)
+		}
+	}
+	if refused, _ := use(t, session, true, "fans_list", nil); !strings.Contains(refused, "not-listed") {
+		t.Errorf("a method that was left out: %s", refused)
+	}
+	_, found := use(t, session, false, "search_methods", map[string]any{"query": "send a message"})
+	first := found["methods"].([]any)[0].(map[string]any)
+	if first["method"] != "messages.send" || !strings.Contains(first["call"].(string), "preview_write") {
+		t.Errorf("search_methods: %v", first)
+	}
+	for _, code := range []string{"quota-exceeded", "upstream/rate-limited"} {
+		if _, got := use(t, session, false, "explain_problem", map[string]any{"code": code}); got["code"] != code || got["document"] == "" {
+			t.Errorf("explain_problem %s: %v", code, got)
+		}
+	}
+	refused, problem := use(t, session, true, "messages_list", map[string]any{"accountId": r.accounts[0], "chatId": "999999999999"})
+	if problem["code"] != "upstream/not-found" || !strings.Contains(refused, "Request req_") {
+		t.Errorf("a missing chat: %v %s", problem, refused)
+	}
+}
+
+// Pages of other sites and requests without the token are refused before they reach a tool.
+func TestHTTPRefusesStrangers(t *testing.T) {
+	t.Parallel()
+	server, err := mcp.New(t.Context(), mcp.Deps{
+		Call: func(context.Context, mcp.Request) (mcp.Answer, error) {
+			return mcp.Answer{Status: http.StatusOK, Body: json.RawMessage(`{"tools":[]}`)}, nil
+		}, Version: "test", Log: slog.New(slog.DiscardHandler),
+	}, mcp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+	for name, test := range map[string]struct {
+		token, origin, host, authorization string
+		want                               int
+	}{
+		"own program":       {want: http.StatusOK},
+		"own page":          {origin: "http://localhost:6274", want: http.StatusOK},
+		"another page":      {origin: "https://evil.test", want: http.StatusForbidden},
+		"allowed page":      {origin: "https://inspector.test", want: http.StatusOK},
+		"a rebound name":    {host: "evil.test", want: http.StatusForbidden},
+		"no token":          {token: "t", want: http.StatusUnauthorized},
+		"a wrong token":     {token: "t", authorization: "Bearer u", want: http.StatusUnauthorized},
+		"the token":         {token: "t", authorization: "Bearer t", want: http.StatusOK},
+		"a page with token": {token: "t", authorization: "Bearer t", origin: "https://evil.test", want: http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			served := httptest.NewServer(server.Handler(test.token, []string{"https://inspector.test"}))
+			defer served.Close()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, served.URL, strings.NewReader(hello))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Accept", "application/json, text/event-stream")
+			if test.origin != "" {
+				req.Header.Set("Origin", test.origin)
+			}
+			if test.authorization != "" {
+				req.Header.Set("Authorization", test.authorization)
+			}
+			if test.host != "" {
+				req.Host = test.host
+			}
+			reply, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer reply.Body.Close()
+			if reply.StatusCode != test.want {
+				t.Errorf("answered %d, want %d", reply.StatusCode, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,396 @@
+package sdkgen
+
+import (
+	"bytes"
+	"fmt"
+	"go/format"
+	"slices"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+)
+
+// goFiles writes the Go library: a file for each resource and each group, and some for what they share.
+func goFiles(m *model.Model) (map[string][]byte, error) {
+	g := &goWriter{model: m, files: map[string][]byte{}, written: map[string]bool{}}
+	for _, r := range m.Resources {
+		g.resource(r)
+	}
+	for _, group := range m.Groups {
+		if group.Name != "media" { // by hand: it carries files
+			g.group(group)
+		}
+	}
+	g.client()
+	g.events()
+	g.problems()
+	g.types()
+	return g.files, g.err
+}
+
+type goWriter struct {
+	model *model.Model
+	files map[string][]byte
+	// written are the types that stand in the file of what takes them.
+	written map[string]bool
+	err     error
+	b       bytes.Buffer
+}
+
+func (g *goWriter) printf(format string, args ...any) { fmt.Fprintf(&g.b, format, args...) }
+
+// file ends a file with what was printed: its imports are those that it uses.
+func (g *goWriter) file(name string) {
+	body := g.b.String()
+	g.b.Reset()
+	var imports []string
+	for _, use := range [][2]string{
+		{"context", "context.Context"}, {"encoding/json", "json.RawMessage"}, {"iter", "iter.Seq2"}, {"net/http", "http.Method"}, {"time", "time.Time"},
+	} {
+		if strings.Contains(body, use[1]) {
+			imports = append(imports, fmt.Sprintf("%q", use[0]))
+		}
+	}
+	head := "// " + model.Header + "\n\npackage stagedoor\n\n"
+	if len(imports) > 0 {
+		head += "import (\n" + strings.Join(imports, "\n") + "\n)\n\n"
+	}
+	source, err := format.Source([]byte(head + body))
+	if err != nil && g.err == nil {
+		g.err = fmt.Errorf("%s: %w", name, err)
+	}
+	g.files[name] = source
+}
+
+// comment writes a comment of whole sentences, in lines that are not too long.
+func (g *goWriter) comment(indent, text string) {
+	if text == "" {
+		return
+	}
+	for i, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		if i > 0 {
+			g.printf("%s//\n", indent)
+		}
+		line := ""
+		for _, word := range strings.Fields(paragraph) {
+			if line != "" && len(line)+len(word) > 116 {
+				g.printf("%s// %s\n", indent, line)
+				line = ""
+			}
+			line = strings.TrimSpace(line + " " + word)
+		}
+		g.printf("%s// %s\n", indent, line)
+	}
+}
+
+func (g *goWriter) resource(r *model.Resource) {
+	service := model.Title(r.Name) + "Service"
+	g.comment("", fmt.Sprintf("%s has the platform's methods of %s: %s.", service, r.Name, lower(r.Doc)))
+	g.printf("type %s struct{ account *AccountClient }\n\n", service)
+	for _, m := range r.Methods {
+		if m.Params != nil {
+			g.params(m.Params, updates(m.Name), true)
+		}
+		g.method(service, m)
+	}
+	g.file(fileName(r.Name))
+}
+
+func (g *goWriter) method(service string, m *model.Method) {
+	name := goName(m.Name)
+	doc := fmt.Sprintf("%s is %s: %s", name, m.ID(), lower(m.Doc))
+	if m.Destructive {
+		doc += " It cannot be undone."
+	}
+	if m.Async {
+		doc += " The platform finishes later; an event tells."
+	}
+	if len(m.Emits) > 0 {
+		doc += " It normally causes the event " + strings.Join(m.Emits, ", ") + "."
+	}
+	g.comment("", doc)
+	result := g.typ(m.Result, false)
+	takes, gives := "", "nil"
+	if m.Params != nil {
+		takes, gives = "params "+m.Params.Name+", ", "params"
+	}
+	spec := fmt.Sprintf("method{name: %q", m.Resource+"/"+m.Name)
+	if m.HTTP == "GET" {
+		spec += ", get: true"
+	}
+	if m.Read || m.Idempotent {
+		spec += ", repeatable: true"
+	}
+	g.printf("func (s *%s) %s(ctx context.Context, %soptions ...CallOption) (*%s, error) {\n", service, name, takes, result)
+	g.printf("return invoke[%s](ctx, s.account, %s}, %s, options)\n}\n\n", result, spec, gives)
+	if m.Page != nil {
+		g.pages(service, name, m.Page, m.Result, "", takes)
+	}
+}
+
+// pages writes the iterator over a list; what has pages has parameters.
+func (g *goWriter) pages(service, name string, p *model.Paging, result model.Ref, path, takes string) {
+	item := g.typ(p.Item, false)
+	next := "page." + goName(p.Out)
+	if g.model.Type(result.Name).Field(p.Out).Type.Nullable {
+		next = "text(" + next + ")"
+	}
+	in := goName(p.In)
+	g.comment("", fmt.Sprintf("%sAll goes through all pages of %s.", name, name))
+	g.printf("func (s *%s) %sAll(ctx context.Context, %s%soptions ...CallOption) iter.Seq2[%s, error] {\n", service, name, declare(path), takes, item)
+	g.printf("return pages(params.%s, func(cursor string) ([]%s, string, error) {\n", in, item)
+	if p.InLatest == "" {
+		g.printf("params.%s = cursor\n", in)
+	} else {
+		g.printf("if params.Latest > 0 {\nparams.%s = cursor\n} else {\nparams.%s = cursor\n}\n", goName(p.InLatest), in)
+	}
+	g.printf("page, err := s.%s(ctx, %sparams, options...)\nif err != nil {\nreturn nil, \"\", err\n}\n", name, path)
+	g.printf("return page.%s, %s, nil\n})\n}\n\n", goName(p.Items), next)
+}
+
+// declare makes parameters of names, which all are strings.
+func declare(names string) string {
+	if names == "" {
+		return ""
+	}
+	return strings.TrimSuffix(names, ", ") + " string, "
+}
+
+func (g *goWriter) group(group *model.Group) {
+	service := group.Title + "Service"
+	g.comment("", fmt.Sprintf("%s: %s", service, lower(group.Doc)))
+	g.printf("type %s struct{ client *Client }\n\n", service)
+	for _, o := range group.Operations {
+		if o.Form != model.JSON {
+			continue // by hand
+		}
+		if o.Params != nil && o.Params.Params {
+			g.params(o.Params, o.HTTP == "PATCH", false)
+		}
+		g.operation(service, o)
+	}
+	g.file(fileName(group.Title))
+}
+
+func (g *goWriter) operation(service string, o *model.Operation) {
+	name := goName(o.Name)
+	g.comment("", fmt.Sprintf("%s is %s %s: %s.\n\n%s", name, o.HTTP, o.Path, lower(o.Title), o.Doc))
+	var names []string
+	where := o.Path
+	for _, p := range o.PathParams {
+		names = append(names, goParam(p.JSON))
+		where = strings.Replace(where, "{"+p.JSON+"}", "%s", 1)
+	}
+	request := fmt.Sprintf("Path: %q", where)
+	path := ""
+	if len(names) > 0 {
+		path = strings.Join(names, ", ") + ", "
+		request = fmt.Sprintf("Path: path(%q, %s)", where, strings.Join(names, ", "))
+	}
+	if o.HTTP != "GET" {
+		request = "Method: http.Method" + model.Title(strings.ToLower(o.HTTP)) + ", " + request
+	}
+	takes := ""
+	if o.Params != nil {
+		takes = "params " + o.Params.Name + ", "
+		if o.InQuery {
+			request += ", Query: query(params)"
+		} else {
+			request += ", Body: params"
+		}
+	}
+	c := "request: Request{" + request + "}"
+	if o.Unwrap != "" {
+		c = fmt.Sprintf("unwrap: %q, ", o.Unwrap) + c
+	}
+	result, call := "*"+g.typ(o.Result, false), "do["+g.typ(o.Result, false)+"]"
+	if o.Result.Kind == model.Any {
+		result, call = "json.RawMessage", "doRaw"
+	}
+	g.printf("func (s *%s) %s(ctx context.Context, %s%soptions ...CallOption) (%s, error) {\n", service, name, declare(path), takes, result)
+	g.printf("c := call{%s}\nreturn %s(ctx, s.client, c, %t, options)\n}\n\n", c, call, o.IdempotencyKey && o.HTTP != "GET")
+	if o.Page != nil {
+		g.pages(service, name, o.Page, o.Result, path, takes)
+	}
+}
+
+// client writes what hangs on a client and on an account.
+func (g *goWriter) client() {
+	var fields, made []string
+	for _, group := range g.model.Groups {
+		if group.Name != "media" {
+			fields = append(fields, fmt.Sprintf("// %s\n%s *%sService", group.Doc, goName(group.Name), group.Title))
+			made = append(made, fmt.Sprintf("%s: &%sService{c},", goName(group.Name), group.Title))
+		}
+	}
+	g.printf("// Groups are the parts of the interface itself; a Client has them.\ntype Groups struct {\n%s\n}\n\n", strings.Join(fields, "\n"))
+	g.printf("func newGroups(c *Client) Groups {\nreturn Groups{\n%s\n}\n}\n\n", strings.Join(made, "\n"))
+	fields, made = nil, nil
+	for _, r := range g.model.Resources {
+		fields = append(fields, fmt.Sprintf("// %s.\n%s *%sService", r.Doc, goName(r.Name), model.Title(r.Name)))
+		made = append(made, fmt.Sprintf("%s: &%sService{a},", goName(r.Name), model.Title(r.Name)))
+	}
+	g.printf("// Resources are the platform's; an AccountClient has them.\ntype Resources struct {\n%s\n}\n\n", strings.Join(fields, "\n"))
+	g.printf("func newResources(a *AccountClient) Resources {\nreturn Resources{\n%s\n}\n}\n", strings.Join(made, "\n"))
+	g.file(fileName("client"))
+}
+
+func (g *goWriter) events() {
+	g.printf("// EventKind is a kind of event.\ntype EventKind string\n\n// Kinds of events. New ones may come.\nconst (\n")
+	for _, e := range g.model.Events {
+		g.comment("", e.Doc)
+		g.printf("%s EventKind = %q\n", "Kind"+goName(e.Kind), e.Kind)
+	}
+	g.printf(")\n\n// newEventData is a pointer to what an event of this kind holds; nil for a kind that is not known.\n")
+	g.printf("func newEventData(kind EventKind) any {\nswitch kind {\n")
+	for _, e := range g.model.Events {
+		if e.Data.Kind == model.Named {
+			g.printf("case Kind%s:\nreturn &%s{}\n", goName(e.Kind), e.Data.Name)
+		}
+	}
+	g.printf("}\nreturn nil\n}\n")
+	g.file(fileName("events_kinds"))
+}
+
+func (g *goWriter) problems() {
+	g.printf("// ProblemCode says what kind of problem it is.\ntype ProblemCode string\n\n// Codes of problems. New ones may come.\nconst (\n")
+	for _, p := range g.model.Problems {
+		again := ""
+		if p.Retryable {
+			again = " It may be tried again."
+		}
+		g.comment("", fmt.Sprintf("Code%s: %s (%d). %s%s", goName(p.Code), p.Title, p.Status, p.Fix, again))
+		g.printf("Code%s ProblemCode = %q\n", goName(p.Code), p.Code)
+	}
+	g.printf(")\n\n// Scopes of keys.\nconst (\n")
+	for _, s := range g.model.Scopes {
+		g.printf("Scope%s = %q\n", goName(strings.ReplaceAll(s, ":", "_")), s)
+	}
+	g.printf(")\n")
+	g.file(fileName("problem_codes"))
+}
+
+// types writes the types that are not in the file of their method.
+func (g *goWriter) types() {
+	for _, t := range g.model.Types {
+		if t.Name == model.EventType || g.written[t.Name] || strings.HasPrefix(t.Name, "Media") && t.Params {
+			continue
+		}
+		if t.Params {
+			g.params(t, false, true)
+			continue
+		}
+		g.comment("", t.Name+": "+lower(t.Doc))
+		g.printf("type %s struct {\n", t.Name)
+		for _, f := range t.Fields {
+			g.comment("", described(f))
+			g.printf("%s %s `json:\"%s\"`\n", goName(f.JSON), g.field(f), f.JSON)
+		}
+		g.printf("}\n\n")
+	}
+	g.file(fileName("types"))
+}
+
+// described is the field's doc, with what it can be.
+func described(f model.Field) string {
+	doc := f.Doc
+	if len(f.Type.Enum) > 0 {
+		list := strings.Join(f.Type.Enum, ", ")
+		if f.Type.EnumOpen {
+			list += "; others may come"
+		}
+		doc = strings.TrimSpace(doc + " One of " + list + ".")
+	}
+	if f.Type.Elem != nil && len(f.Type.Elem.Enum) > 0 {
+		doc = strings.TrimSpace(doc + " Of " + strings.Join(f.Type.Elem.Enum, ", ") + ".")
+	}
+	return doc
+}
+
+// field is the type of a member that is received: a pointer if it can be null, or is an object that can be absent.
+func (g *goWriter) field(f model.Field) string {
+	typ := g.typ(f.Type, false)
+	if f.Type.Kind == model.Array || f.Type.Kind == model.Map || f.Type.Kind == model.Any || f.Type.Kind == model.Null {
+		return typ
+	}
+	if f.Type.Nullable || f.Type.Kind == model.Named && !f.Required {
+		return "*" + typ
+	}
+	return typ
+}
+
+// params writes a type that is sent. A member is a pointer where its zero value means something else than leaving it out.
+func (g *goWriter) params(t *model.Type, update, tristate bool) {
+	if g.written[t.Name] {
+		return
+	}
+	g.written[t.Name] = true
+	g.comment("", t.Name+" is "+lower(t.Doc))
+	g.printf("type %s struct {\n", t.Name)
+	for _, f := range t.Fields {
+		doc := described(f)
+		if f.Default != nil {
+			doc = strings.TrimSpace(doc + " Left out, " + strings.Trim(string(f.Default), `"`) + ".")
+		}
+		g.comment("", doc)
+		typ, tag := g.typ(f.Type, true), f.JSON
+		if !f.Required {
+			tag += ",omitzero"
+			if pointer(f, update, tristate) {
+				typ = "*" + typ
+			}
+		}
+		g.printf("%s %s `json:\"%s\"`\n", goName(f.JSON), typ, tag)
+	}
+	g.printf("}\n\n")
+}
+
+// pointer says whether leaving a member out differs from its zero value.
+func pointer(f model.Field, update, tristate bool) bool {
+	preset := string(f.Default)
+	switch f.Type.Kind {
+	case model.Boolean:
+		return preset == "true" || preset == "" && (tristate || update)
+	case model.Integer, model.Number:
+		return update || preset != "" && preset != "0" && (f.Minimum == nil || *f.Minimum <= 0)
+	case model.String:
+		return update && len(f.Type.Enum) == 0 && f.Type.Format != "date-time"
+	case model.Named:
+		return true
+	case model.Array, model.Map, model.Any, model.Null:
+	}
+	return false
+}
+
+// typ is how Go calls what a value is.
+func (g *goWriter) typ(r model.Ref, sent bool) string {
+	switch r.Kind {
+	case model.String:
+		if r.Format == "date-time" {
+			return "time.Time"
+		}
+		return "string"
+	case model.Integer:
+		return "int64"
+	case model.Number:
+		return "float64"
+	case model.Boolean:
+		return "bool"
+	case model.Array:
+		return "[]" + g.typ(*r.Elem, sent)
+	case model.Map:
+		return "map[string]" + g.typ(*r.Elem, sent)
+	case model.Named:
+		return r.Name
+	case model.Any, model.Null:
+	}
+	if sent {
+		return "any"
+	}
+	return "json.RawMessage"
+}
+
+// updates says whether a method changes what is there, so that empty is something to set.
+func updates(name string) bool {
+	return slices.ContainsFunc([]string{"update", "set"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}

@@ -1,0 +1,130 @@
+package model_test
+
+import (
+	"encoding/json"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+)
+
+// document is read once for all tests; they only look at it.
+var document = sync.OnceValues(func() (*model.Model, error) {
+	openapi, err := os.ReadFile("../../../../openapi/openapi.json")
+	if err != nil {
+		return nil, err
+	}
+	return model.Load(openapi)
+})
+
+func load(t *testing.T) *model.Model {
+	t.Helper()
+	m, err := document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestLoadHasEverything(t *testing.T) {
+	t.Parallel()
+	m := load(t)
+	methods, paged := 0, 0
+	for _, r := range m.Resources {
+		for _, method := range r.Methods {
+			methods++
+			if method.Page != nil {
+				paged++
+			}
+			if method.Result.Kind != model.Named {
+				t.Errorf("%s: its result is a %s without a name", method.ID(), method.Result.Kind)
+			}
+			if method.Doc == "" || method.Scope == "" {
+				t.Errorf("%s is not described", method.ID())
+			}
+		}
+	}
+	if methods != 250 || paged != 52 {
+		t.Errorf("%d methods, %d in pages; want 250 and 52", methods, paged)
+	}
+	if len(m.Events) != 78 || len(m.Problems) < 50 || len(m.Scopes) != 8 {
+		t.Errorf("%d events, %d problems, %d scopes", len(m.Events), len(m.Problems), len(m.Scopes))
+	}
+	for _, g := range m.Groups {
+		if g.Doc == "" {
+			t.Errorf("the group %s is not described", g.Name)
+		}
+		for _, o := range g.Operations {
+			if o.Form == model.JSON && o.Result.Kind == model.Any && o.Group != "problems" && o.ID != "getOpenAPI" {
+				t.Errorf("%s: the result is not known", o.ID)
+			}
+		}
+	}
+}
+
+func TestLoadReadsAMethod(t *testing.T) {
+	t.Parallel()
+	m := load(t)
+	var send, list *model.Method
+	for _, r := range m.Resources {
+		for _, method := range r.Methods {
+			switch method.ID() {
+			case "messages.send":
+				send = method
+			case "messages.list":
+				list = method
+			}
+		}
+	}
+	if send == nil || send.Read || send.Idempotent || !send.Required || send.Result.Name != "Message" || send.Params.Fields[0].JSON != "chatId" {
+		t.Errorf("messages.send is %+v", send)
+	}
+	if list == nil || list.Page == nil || list.Page.In != "cursor" || list.Page.Items != "items" || list.Page.Item.Name != "Message" {
+		t.Errorf("messages.list is %+v", list)
+	}
+}
+
+func TestEveryReferenceIsKnown(t *testing.T) {
+	t.Parallel()
+	m := load(t)
+	var check func(where string, r model.Ref)
+	check = func(where string, r model.Ref) {
+		if r.Elem != nil {
+			check(where, *r.Elem)
+		}
+		if r.Kind == model.Named && m.Type(r.Name) == nil {
+			t.Errorf("%s is of type %s, which there is not", where, r.Name)
+		}
+		if r.Kind == "" || (r.Elem == nil) == (r.Kind == model.Array || r.Kind == model.Map) {
+			t.Errorf("%s: %+v", where, r)
+		}
+	}
+	for _, typ := range m.Types {
+		if typ.Doc == "" && typ.Name != "Event" {
+			t.Errorf("%s is not described; see type_docs.go", typ.Name)
+		}
+		for _, f := range typ.Fields {
+			check(typ.Name+"."+f.JSON, f.Type)
+		}
+	}
+	for _, e := range m.Events {
+		check(e.Kind, e.Data)
+		if e.Doc == "" || !json.Valid(e.Example) {
+			t.Errorf("%s: doc %q, example %s", e.Kind, e.Doc, e.Example)
+		}
+	}
+}
+
+func TestLoadRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	t.Parallel()
+	for name, document := range map[string]string{
+		"no JSON":              "{",
+		"an unknown operation": `{"paths":{"/v1/x":{"get":{"operationId":"getX"}}}}`,
+		"an unknown type":      `{"paths":{"/v1/me":{"get":{"operationId":"getMe","responses":{"200":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/X"}}}}}}}}}`,
+	} {
+		if _, err := model.Load([]byte(document)); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}

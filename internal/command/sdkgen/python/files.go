@@ -1,0 +1,236 @@
+// Package python writes the Python library.
+package python
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+)
+
+// pythonWidth is the longest line of a Python file.
+const pythonWidth = 120
+
+// pythonKeywords are words that cannot be names. Soft ones, such as type and match, can.
+var pythonKeywords = map[string]bool{
+	"False": true, "None": true, "True": true, "and": true, "as": true, "assert": true, "async": true, "await": true,
+	"break": true, "class": true, "continue": true, "def": true, "del": true, "elif": true, "else": true, "except": true,
+	"finally": true, "for": true, "from": true, "global": true, "if": true, "import": true, "in": true, "is": true,
+	"lambda": true, "nonlocal": true, "not": true, "or": true, "pass": true, "raise": true, "return": true, "try": true,
+	"while": true, "with": true, "yield": true,
+}
+
+// Files writes the Python library. Types are in files of their own that no call imports, so that only who asks for
+// them pays for making some hundred classes; each resource is imported when it is first used.
+func Files(m *model.Model) (map[string][]byte, error) {
+	p := &python{model: m, files: map[string][]byte{}}
+	p.nameEnums()
+	p.types()
+	p.params()
+	p.events()
+	p.problems()
+	for _, r := range m.Resources {
+		p.resource(r)
+	}
+	p.account()
+	var groups []*model.Group
+	for _, g := range m.Groups {
+		if p.group(g) {
+			groups = append(groups, g)
+		}
+	}
+	p.client(groups)
+	return p.files, p.err
+}
+
+type python struct {
+	model *model.Model
+	files map[string][]byte
+	// enums has the names of long enumerations, by their values.
+	enums map[string]string
+	err   error
+}
+
+func (p *python) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf(format, args...)
+	}
+}
+
+// save puts a file together: its imports are known only when the rest is written.
+func (p *python) save(path, doc string, f *pythonFile) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %s\n", model.Header)
+	b.WriteString(docstring(doc, 0))
+	b.WriteString("\nfrom __future__ import annotations\n\n")
+	checking := f.imports(true)
+	if checking != "" {
+		f.use("typing", "TYPE_CHECKING")
+	}
+	b.WriteString(f.imports(false))
+	if checking != "" {
+		b.WriteString("\nif TYPE_CHECKING:\n" + checking)
+	}
+	b.Write(f.body.Bytes())
+	p.files[path] = b.Bytes()
+}
+
+// pythonFile is a module that is being written.
+type pythonFile struct {
+	body bytes.Buffer
+	// always and checked say which names of which modules are imported: always, and for type checkers only.
+	always, checked map[string][]string
+}
+
+func newPythonFile() *pythonFile {
+	return &pythonFile{always: map[string][]string{}, checked: map[string][]string{}}
+}
+
+func (f *pythonFile) printf(format string, args ...any) { fmt.Fprintf(&f.body, format, args...) }
+
+func (f *pythonFile) use(module, name string) { f.always[module] = append(f.always[module], name) }
+
+func (f *pythonFile) check(module, name string) { f.checked[module] = append(f.checked[module], name) }
+
+// imports writes the import lines, the standard library first.
+func (f *pythonFile) imports(checked bool) string {
+	from, indent := f.always, ""
+	if checked {
+		from, indent = f.checked, "    "
+	}
+	var standard, own []string
+	for module := range from {
+		if strings.HasPrefix(module, ".") {
+			own = append(own, module)
+		} else {
+			standard = append(standard, module)
+		}
+	}
+	var b strings.Builder
+	for _, modules := range [][]string{standard, own} {
+		if len(modules) == 0 {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\n")
+		}
+		slices.Sort(modules)
+		for _, module := range modules {
+			names := slices.Clone(from[module])
+			slices.Sort(names)
+			names = slices.Compact(names)
+			b.WriteString(fold(indent+"from "+module+" import ", names, "", indent))
+		}
+	}
+	return b.String()
+}
+
+// fold writes a list within one line, or, if it is too long, one item a line. Without an end it is an import, which has
+// brackets only then.
+func fold(start string, items []string, end, indent string) string {
+	line := start + strings.Join(items, ", ") + end
+	if len(line) <= pythonWidth {
+		return line + "\n"
+	}
+	if end == "" {
+		start, end = start+"(", ")"
+	}
+	var b strings.Builder
+	b.WriteString(start + "\n")
+	for _, item := range items {
+		b.WriteString(indent + "    " + item + ",\n")
+	}
+	b.WriteString(indent + end + "\n")
+	return b.String()
+}
+
+// docstring is a text within triple quotes, broken into lines.
+func docstring(text string, depth int) string {
+	indent := strings.Repeat(" ", depth)
+	text = strings.ReplaceAll(strings.TrimSpace(text), `\`, `\\`)
+	if strings.HasSuffix(text, `"`) {
+		text += " "
+	}
+	lines := paragraphs(text, pythonWidth-depth)
+	if len(lines) == 1 && len(lines[0])+depth+6 <= pythonWidth {
+		return indent + `"""` + lines[0] + `"""` + "\n"
+	}
+	lines = paragraphs(text, pythonWidth-depth-3)
+	var b strings.Builder
+	b.WriteString(indent + `"""` + lines[0] + "\n")
+	for _, line := range lines[1:] {
+		if line == "" {
+			b.WriteString("\n")
+			continue
+		}
+		b.WriteString(indent + line + "\n")
+	}
+	b.WriteString(indent + `"""` + "\n")
+	return b.String()
+}
+
+// paragraphs breaks a text into lines. A line that begins with a blank keeps its indent, also where it goes on.
+func paragraphs(text string, width int) []string {
+	var lines []string
+	for _, paragraph := range strings.Split(text, "\n") {
+		words := strings.Fields(paragraph)
+		if len(words) == 0 {
+			lines = append(lines, "")
+			continue
+		}
+		indent := strings.Repeat(" ", len(paragraph)-len(strings.TrimLeft(paragraph, " ")))
+		line := indent + words[0]
+		for _, word := range words[1:] {
+			if len(line)+1+len(word) > width {
+				lines = append(lines, line)
+				line = indent + strings.Repeat(" ", min(4, len(indent))) + word
+				continue
+			}
+			line += " " + word
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Snake is a name as Python writes it: chatId is chat_id, getQR get_qr, from from_.
+func Snake(name string) string {
+	var b strings.Builder
+	runes := []rune(name)
+	for i, r := range runes {
+		if unicode.IsUpper(r) {
+			begins := i > 0 && (!unicode.IsUpper(runes[i-1]) || (i+1 < len(runes) && unicode.IsLower(runes[i+1])))
+			if begins && runes[i-1] != '_' {
+				b.WriteByte('_')
+			}
+			r = unicode.ToLower(r)
+		}
+		b.WriteRune(r)
+	}
+	if pythonKeywords[b.String()] {
+		b.WriteByte('_')
+	}
+	return b.String()
+}
+
+// camel is what the library's runtime makes of an argument's name.
+func camel(name string) string {
+	first, rest, _ := strings.Cut(strings.TrimRight(name, "_"), "_")
+	if rest == "" {
+		return first
+	}
+	return first + model.Title(rest)
+}
+
+// identifier says whether a name can stand where Python wants one.
+func identifier(name string) bool {
+	for i, r := range name {
+		if r != '_' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {
+			return false
+		}
+	}
+	return name != "" && !pythonKeywords[name]
+}

@@ -1,0 +1,284 @@
+package python
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+)
+
+// pythonAny is what is said of JSON that can be anything.
+const pythonAny = "Any"
+
+// types writes all objects that are received, or that stand within something that is sent. What a call takes is written
+// by params.
+func (p *python) types() {
+	f := newPythonFile()
+	var names []string
+	for _, t := range p.model.Types {
+		if p.reached()[t.Name] {
+			names = append(names, t.Name)
+		}
+	}
+	p.aliases(f)
+	for _, alias := range p.enums {
+		names = append(names, alias)
+	}
+	for _, name := range names {
+		if p.model.Type(name) == nil {
+			continue
+		}
+		if slices.ContainsFunc(p.model.Type(name).Fields, func(f model.Field) bool { return slices.Contains(refNames(f.Type), model.EventType) }) {
+			f.check(".events", model.EventType)
+		}
+		p.object(f, name, p.model.Type(name).Doc, p.model.Type(name).Fields, func(f model.Field) string { return f.JSON })
+	}
+	p.exports(f, names)
+	p.save("stagedoor/types.py", "What calls take and answer, as typed dictionaries. Names are those on the wire.", f)
+}
+
+// reached finds the types that are needed besides those of params.
+func (p *python) reached() map[string]bool {
+	found := map[string]bool{}
+	var visit func(r model.Ref)
+	fields := func(t *model.Type) {
+		for _, field := range t.Fields {
+			visit(field.Type)
+		}
+	}
+	visit = func(r model.Ref) {
+		if r.Elem != nil {
+			visit(*r.Elem)
+		}
+		if t := p.model.Type(r.Name); r.Kind == model.Named && t != nil && !found[r.Name] && r.Name != model.EventType {
+			found[r.Name] = true
+			fields(t)
+		}
+	}
+	for _, c := range p.calls() {
+		visit(c.result)
+		if c.params != nil {
+			fields(c.params)
+		}
+	}
+	if envelope := p.model.Type(model.EventType); envelope != nil {
+		fields(envelope)
+	}
+	for _, e := range p.model.Events {
+		visit(e.Data)
+	}
+	return found
+}
+
+// pythonCall is what methods and operations have in common.
+type pythonCall struct {
+	// owner is the resource or group, name the method, both as the model has them.
+	owner, name string
+	params      *model.Type
+	result      model.Ref
+}
+
+// paramsName is the model's, unless what is sent is something that is also received, such as a page's settings.
+func (c pythonCall) paramsName() string {
+	if strings.HasSuffix(c.params.Name, "Params") {
+		return c.params.Name
+	}
+	return model.Title(c.owner, c.name, "Params")
+}
+
+func (p *python) calls() []pythonCall {
+	var all []pythonCall
+	for _, g := range p.model.Groups {
+		for _, o := range g.Operations {
+			c := pythonCall{owner: g.Name, name: o.Name, result: o.Result}
+			if o.Form == model.JSON {
+				c.params = o.Params
+			}
+			all = append(all, c)
+		}
+	}
+	for _, r := range p.model.Resources {
+		for _, m := range r.Methods {
+			all = append(all, pythonCall{owner: r.Name, name: m.Name, params: m.Params, result: m.Result})
+		}
+	}
+	return all
+}
+
+// params writes what each call takes, by the names that arguments have in Python.
+func (p *python) params() {
+	f := newPythonFile()
+	var names []string
+	for _, c := range p.calls() {
+		if c.params == nil {
+			continue
+		}
+		if slices.Contains(names, c.paramsName()) {
+			p.fail("two calls take %s", c.paramsName())
+		}
+		names = append(names, c.paramsName())
+		doc := "The arguments of " + Snake(c.owner) + "." + Snake(c.name) + "."
+		for _, field := range c.params.Fields {
+			for _, inner := range p.imported(field.Type) {
+				f.check(".types", inner)
+			}
+		}
+		p.object(f, c.paramsName(), doc, c.params.Fields, func(f model.Field) string { return Snake(f.JSON) })
+	}
+	p.exports(f, names)
+	p.save("stagedoor/params.py", "The arguments of every call, as typed dictionaries, to put together before the call.", f)
+}
+
+// exports lists a module's names.
+func (p *python) exports(f *pythonFile, names []string) {
+	f.printf("\n\n__all__ = [\n")
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		f.printf("    %q,\n", name)
+	}
+	f.printf("]\n")
+}
+
+// object writes a typed dictionary.
+func (p *python) object(f *pythonFile, name, doc string, fields []model.Field, key func(model.Field) string) {
+	f.use("typing", "TypedDict")
+	f.printf("\n\n")
+	if slices.ContainsFunc(fields, func(field model.Field) bool { return !identifier(key(field)) }) {
+		f.printf("%s = TypedDict(\n    %q,\n    {\n", name, name)
+		for _, field := range fields {
+			for _, line := range paragraphs(field.Doc, pythonWidth-10) {
+				if line != "" {
+					f.printf("        # %s\n", line)
+				}
+			}
+			f.printf("        %q: %s,\n", key(field), Quote(p.fieldType(f, field)))
+		}
+		f.printf("    },\n)\n")
+		if doc != "" {
+			f.printf("%s", docstring(doc, 0))
+		}
+		return
+	}
+	if doc == "" {
+		doc = sentence(name)
+	}
+	f.printf("class %s(TypedDict):\n%s", name, docstring(doc, 4))
+	if len(fields) > 0 {
+		f.printf("\n")
+	}
+	for _, field := range fields {
+		p.field(f, key(field), p.fieldType(f, field), field.Doc)
+	}
+}
+
+// field writes a member and what is said of it.
+func (p *python) field(f *pythonFile, key, kind, doc string) {
+	line := "    " + key + ": " + kind
+	if start, items, ok := strings.Cut(line, "Literal["); ok && len(line) > pythonWidth && !strings.Contains(items, "Literal[") {
+		items, end, _ := strings.Cut(items, "]")
+		f.printf("%s", fold(start+"Literal[", strings.Split(items, ", "), "]"+end, "    "))
+	} else {
+		f.printf("%s\n", line)
+	}
+	if doc != "" {
+		f.printf("%s", docstring(doc, 4))
+	}
+}
+
+func (p *python) fieldType(f *pythonFile, field model.Field) string {
+	kind := p.ref(f, field.Type)
+	if field.Required {
+		return kind
+	}
+	f.use("typing", "NotRequired")
+	return "NotRequired[" + kind + "]"
+}
+
+// ref is a type as an annotation, and notes what must be imported for it.
+func (p *python) ref(f *pythonFile, r model.Ref) string {
+	kind := p.plain(f, r)
+	if r.Nullable && kind != "None" && kind != pythonAny {
+		return kind + " | None"
+	}
+	return kind
+}
+
+func (p *python) plain(f *pythonFile, r model.Ref) string {
+	switch r.Kind {
+	case model.String:
+		if len(r.Enum) == 0 {
+			return "str"
+		}
+		kind := p.enums[strings.Join(r.Enum, ",")]
+		if kind == "" {
+			f.use("typing", "Literal")
+			kind = "Literal[" + quoted(r.Enum) + "]"
+		}
+		if r.EnumOpen {
+			kind += " | str"
+		}
+		return kind
+	case model.Integer:
+		if len(r.Enum) > 0 {
+			f.use("typing", "Literal")
+			return "Literal[" + strings.Join(r.Enum, ", ") + "]"
+		}
+		return "int"
+	case model.Number:
+		return "float"
+	case model.Boolean:
+		if r.Const != "" {
+			f.use("typing", "Literal")
+			return "Literal[" + model.Title(r.Const) + "]"
+		}
+		return "bool"
+	case model.Null:
+		return "None"
+	case model.Named:
+		return r.Name
+	case model.Array:
+		return "list[" + p.ref(f, *r.Elem) + "]"
+	case model.Map:
+		return "dict[str, " + p.ref(f, *r.Elem) + "]"
+	case model.Any:
+	}
+	f.use("typing", pythonAny)
+	return pythonAny
+}
+
+// refNames lists the types that a reference names, to import them.
+func refNames(r model.Ref) []string {
+	if r.Elem != nil {
+		return refNames(*r.Elem)
+	}
+	if r.Kind == model.Named {
+		return []string{r.Name}
+	}
+	return nil
+}
+
+func quoted(values []string) string {
+	list := make([]string, len(values))
+	for i, value := range values {
+		list[i] = strconv.Quote(value)
+	}
+	return strings.Join(list, ", ")
+}
+
+// sentence says what a type is whose document says nothing: MessagePage is "A message page.".
+func sentence(name string) string {
+	words := strings.ReplaceAll(Snake(name), "_", " ")
+	article := "A"
+	if strings.ContainsRune("aeio", rune(words[0])) {
+		article = "An"
+	}
+	return article + " " + words + "."
+}
+
+// Quote is a text within quotes, as black prefers them: double ones unless it has some itself.
+func Quote(text string) string {
+	if strings.Contains(text, `"`) {
+		return "'" + text + "'"
+	}
+	return `"` + text + `"`
+}

@@ -1,0 +1,78 @@
+package sdkgen_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen"
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+)
+
+// read reads the document anew.
+func read() (*model.Model, error) {
+	document, err := os.ReadFile("../../../openapi/openapi.json")
+	if err != nil {
+		return nil, err
+	}
+	return sdkgen.Load(document)
+}
+
+// shared is the model that all tests read.
+var shared = sync.OnceValues(read)
+
+func load(t *testing.T) *model.Model {
+	t.Helper()
+	m, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// The files are written by earlier runs, so this also finds a generator that writes something else each time.
+
+func TestClientsAreCurrent(t *testing.T) {
+	t.Parallel()
+	stale, err := sdkgen.Stale("../../..", load(t), sdkgen.Languages())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range stale {
+		t.Errorf("%s is not current; run make generate", name)
+	}
+}
+
+func TestWriteTouchesOnlyWhatChangesAndRemovesWhatIsNoLonger(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	files := map[string][]byte{"a/x.go": []byte("// " + model.Header + "\n\npackage a\n")}
+	languages := []sdkgen.Language{{Dir: "lib", Files: func(*model.Model) (map[string][]byte, error) { return files, nil }}}
+	put := func(name, text string) {
+		path := filepath.Join(root, "lib", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("old.go", "// "+model.Header+"\n\npackage a\n")
+	put("hand.go", "package a\n")
+	put("node_modules/x.js", "// "+model.Header+"\n")
+	stale, err := sdkgen.Stale(root, nil, languages)
+	if err != nil || !slices.Equal(stale, []string{"lib/a/x.go", "lib/old.go"}) {
+		t.Fatalf("%v, %v", stale, err)
+	}
+	if err := sdkgen.Write(root, nil, languages); err != nil {
+		t.Fatal(err)
+	}
+	if stale, err = sdkgen.Stale(root, nil, languages); err != nil || len(stale) != 0 {
+		t.Errorf("%v, %v", stale, err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "lib/hand.go")); err != nil {
+		t.Error(err)
+	}
+}

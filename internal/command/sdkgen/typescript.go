@@ -1,0 +1,232 @@
+package sdkgen
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+)
+
+// typescriptByHand are the operations that the TypeScript client has in hand-written code, because they are no plain
+// call: streams and files. One that is neither there nor plain is an error, so that none is forgotten.
+var typescriptByHand = map[string]string{
+	"streamAttempt":   "src/connect.ts",
+	"getAttemptQR":    "src/connect.ts",
+	"fetchMedia":      "src/media.ts",
+	"uploadMedia":     "src/media.ts",
+	"uploadMediaPart": "src/media.ts",
+	"downloadMedia":   "src/media.ts",
+}
+
+// Where types are that no single file has for itself, and events.
+const (
+	tsTypes  = "types"
+	tsEvents = "events"
+)
+
+// typescriptFiles writes client/typescript/src/gen.
+func typescriptFiles(m *model.Model) (map[string][]byte, error) {
+	ts := &typescript{model: m, files: map[string]*tsFile{}}
+	ts.home = ts.homes()
+	for _, t := range m.Types {
+		if t.Name != model.EventType && ts.home[t.Name] != "" {
+			ts.typ(ts.file(ts.home[t.Name]), t)
+		}
+	}
+	for _, r := range m.Resources {
+		ts.resource(r)
+	}
+	for _, g := range m.Groups {
+		if err := ts.group(g); err != nil {
+			return nil, err
+		}
+	}
+	ts.events()
+	ts.problems()
+	ts.account()
+	ts.client()
+	ts.index()
+	out := map[string][]byte{}
+	for name, f := range ts.files {
+		out["src/gen/"+name+".ts"] = f.bytes(name)
+	}
+	return out, nil
+}
+
+// typescript is the state of writing: the files so far, and which of them has a type.
+type typescript struct {
+	model *model.Model
+	files map[string]*tsFile
+	home  map[string]string
+}
+
+func (ts *typescript) file(name string) *tsFile {
+	f := ts.files[name]
+	if f == nil {
+		f = &tsFile{types: map[string]map[string]bool{}, values: map[string]map[string]bool{}}
+		ts.files[name] = f
+	}
+	return f
+}
+
+// homes says which file has a type. What a method takes stands beside the method, what an event has beside the events;
+// what several files need, and everything that comes back, is in the file of types.
+func (ts *typescript) homes() map[string]string {
+	users := map[string]map[string]bool{}
+	use := func(r model.Ref, file string) { ts.reach(r, file, users) }
+	param := func(t *model.Type, file string) {
+		if t != nil {
+			use(model.Ref{Kind: model.Named, Name: t.Name}, file)
+		}
+	}
+	for _, r := range ts.model.Resources {
+		for _, m := range r.Methods {
+			param(m.Params, tsResourceFile(r))
+			use(m.Result, tsTypes)
+		}
+	}
+	for _, g := range ts.model.Groups {
+		for _, o := range g.Operations {
+			if o.Form == model.JSON {
+				param(o.Params, tsGroupFile(g))
+			}
+			if o.Form == model.JSON || o.Form == model.Upload {
+				use(o.Result, tsTypes)
+			}
+		}
+	}
+	for _, e := range ts.model.Events {
+		use(e.Data, tsEvents)
+	}
+	for _, always := range []string{"Attempt", "EventMeta"} {
+		use(model.Ref{Kind: model.Named, Name: always}, tsTypes)
+	}
+	home := map[string]string{}
+	for _, t := range ts.model.Types {
+		files := slices.Sorted(maps.Keys(users[t.Name]))
+		switch len(files) {
+		case 0:
+		case 1:
+			home[t.Name] = files[0]
+		default:
+			home[t.Name] = tsTypes
+		}
+	}
+	// What the file of types refers to must be in it as well: it imports nothing but events.
+	for _, t := range ts.model.Types {
+		if home[t.Name] == tsTypes {
+			ts.pull(t, home)
+		}
+	}
+	return home
+}
+
+func (ts *typescript) pull(t *model.Type, home map[string]string) {
+	for _, f := range t.Fields {
+		r := tsCore(f.Type)
+		if inner := ts.model.Type(r.Name); inner != nil && home[inner.Name] != tsTypes {
+			home[inner.Name] = tsTypes
+			ts.pull(inner, home)
+		}
+	}
+}
+
+// reach notes that a file uses a type, and all that the type is made of.
+func (ts *typescript) reach(r model.Ref, file string, users map[string]map[string]bool) {
+	r = tsCore(r)
+	t := ts.model.Type(r.Name)
+	if r.Kind != model.Named || t == nil || users[t.Name][file] {
+		return
+	}
+	if users[t.Name] == nil {
+		users[t.Name] = map[string]bool{}
+	}
+	users[t.Name][file] = true
+	for _, f := range t.Fields {
+		ts.reach(f.Type, file, users)
+	}
+}
+
+// tsCore is what a list or a map is made of, or else the value itself.
+func tsCore(r model.Ref) model.Ref {
+	for r.Elem != nil {
+		r = *r.Elem
+	}
+	return r
+}
+
+func tsResourceFile(r *model.Resource) string { return "resources/" + r.Name }
+
+func tsGroupFile(g *model.Group) string { return "groups/" + g.Name }
+
+// tsFile is one file: what it imports, and its text.
+type tsFile struct {
+	// types and values are imported names, by the file that has them.
+	types, values map[string]map[string]bool
+	text          strings.Builder
+	// exports tells the index what is in it.
+	exports bool
+}
+
+func (f *tsFile) printf(format string, args ...any) { fmt.Fprintf(&f.text, format, args...) }
+
+func (f *tsFile) importType(name, from string)  { tsImport(f.types, name, from) }
+func (f *tsFile) importValue(name, from string) { tsImport(f.values, name, from) }
+
+func tsImport(list map[string]map[string]bool, name, from string) {
+	if list[from] == nil {
+		list[from] = map[string]bool{}
+	}
+	list[from][name] = true
+}
+
+// bytes is the file as it is written: the header, the imports, the text.
+func (f *tsFile) bytes(name string) []byte {
+	var b strings.Builder
+	b.WriteString("// " + model.Header + "\n\n")
+	up := strings.Repeat("../", strings.Count(name, "/"))
+	if up == "" {
+		up = "./"
+	}
+	froms := map[string]bool{}
+	for from := range f.types {
+		froms[from] = true
+	}
+	for from := range f.values {
+		froms[from] = true
+	}
+	delete(froms, name)
+	for _, from := range slices.Sorted(maps.Keys(froms)) {
+		path := up + from + ".js"
+		if strings.HasPrefix(from, "../") && up == "./" {
+			path = from + ".js"
+		}
+		values, types := slices.Sorted(maps.Keys(f.values[from])), slices.Sorted(maps.Keys(f.types[from]))
+		if len(values) == 0 {
+			b.WriteString(tsList("import type { ", types, " } from \""+path+"\";"))
+			continue
+		}
+		for _, t := range types {
+			values = append(values, "type "+t)
+		}
+		b.WriteString(tsList("import { ", values, " } from \""+path+"\";"))
+	}
+	if len(froms) > 0 {
+		b.WriteString("\n")
+	}
+	b.WriteString(strings.TrimRight(f.text.String(), "\n") + "\n")
+	return []byte(b.String())
+}
+
+// tsWidth is how long a line may be.
+const tsWidth = 120
+
+// tsList writes names between two texts, on one line if that is not too long.
+func tsList(before string, names []string, after string) string {
+	if line := before + strings.Join(names, ", ") + after; len(line) <= tsWidth {
+		return line + "\n"
+	}
+	return strings.TrimRight(before, " ") + "\n  " + strings.Join(names, ",\n  ") + ",\n" + strings.TrimLeft(after, " ") + "\n"
+}

@@ -1,0 +1,132 @@
+package sdkgen
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+)
+
+// events writes what each kind of event holds, and the union of all of them.
+func (ts *typescript) events() {
+	f := ts.file(tsEvents)
+	f.exports = true
+	f.printf("/** What each kind of event holds. */\nexport interface EventData {\n")
+	var org, all []string
+	for _, e := range ts.model.Events {
+		doc := tsSentence(e.Doc)
+		if e.Ephemeral {
+			doc += " It is not stored: only who listens hears of it."
+		}
+		f.printf("%s  %s: %s;\n", tsDoc("  ", strings.TrimSpace(doc)), tsKey(e.Kind), ts.ref(f, e.Data))
+		all = append(all, tsQuote(e.Kind))
+		if e.Org {
+			org = append(org, tsQuote(e.Kind))
+		}
+	}
+	f.printf("}\n\n")
+	f.importType("EventMeta", ts.home["EventMeta"])
+	f.printf("/** A kind of event. */\nexport type EventKind = keyof EventData;\n\n")
+	f.printf("/** Kinds that concern the organisation; the others concern an account. */\nexport type OrgEventKind =\n  | %s;\n\n", strings.Join(org, "\n  | "))
+	f.printf("%s", `/** What all events have, of whatever kind: also those that came after this version of the library. */
+export interface AnyEvent {
+  /** The same wherever and however often the event is seen. */
+  id: string;
+  /** Its kind. */
+  event: string;
+  /** Null for an event of the organisation itself. */
+  accountId: string | null;
+  /** When it was stored. */
+  ts: string;
+  /** What happened, by kind. */
+  data: unknown;
+  meta: EventMeta;
+}
+
+/** An event of one kind: `+"`EventOf<\"message\">`"+`. */
+export interface EventOf<Kind extends EventKind> extends AnyEvent {
+  event: Kind;
+  accountId: Kind extends OrgEventKind ? string | null : string;
+  data: EventData[Kind];
+}
+
+/**
+ * An event. Its `+"`event`"+` says which, and with it what is in `+"`data`"+`.
+ * New kinds may come that are not listed here: leave alone what you do not know.
+ */
+export type StagedoorEvent = { [Kind in EventKind]: EventOf<Kind> }[EventKind];
+
+`)
+	f.printf("/** All kinds that this version of the library knows. */\n")
+	f.printf("export const eventKinds: readonly EventKind[] = [\n  %s,\n];\n\n", strings.Join(all, ",\n  "))
+	f.printf("%s", `const known = new Set<string>(eventKinds);
+
+/** Whether this version of the library knows an event's kind. */
+export function isKnownEvent(event: AnyEvent): event is StagedoorEvent {
+  return known.has(event.event);
+}
+`)
+}
+
+// problems writes the codes of problems, and the scopes.
+func (ts *typescript) problems() {
+	f := ts.file("problems")
+	f.exports = true
+	var codes, scopes []string
+	for _, p := range ts.model.Problems {
+		codes = append(codes, tsQuote(p.Code))
+	}
+	for _, s := range ts.model.Scopes {
+		scopes = append(scopes, tsQuote(s))
+	}
+	f.printf("/** All codes of problems that this version of the library knows. */\n")
+	f.printf("export const problemCodes = [\n  %s,\n] as const;\n\n", strings.Join(codes, ",\n  "))
+	f.printf("/** The code of a problem. */\nexport type ProblemCode = (typeof problemCodes)[number];\n\n")
+	f.printf("/** What a key may do. */\nexport type Scope =\n  | %s;\n", strings.Join(scopes, "\n  | "))
+}
+
+// account writes the class that has all resources of an account.
+func (ts *typescript) account() {
+	f := ts.file("account")
+	f.exports = true
+	f.importType("AccountCalls", tsCalls)
+	f.printf("/** The platform's methods, on one account. */\nexport class AccountResources {\n")
+	for _, r := range ts.model.Resources {
+		f.importValue(tsResourceClass(r), tsResourceFile(r))
+		f.printf("%s  readonly %s: %s;\n", tsDoc("  ", tsSentence(r.Doc)), r.Name, tsResourceClass(r))
+	}
+	f.printf("\n  constructor(calls: AccountCalls) {\n")
+	for _, r := range ts.model.Resources {
+		f.printf("    this.%s = new %s(calls);\n", r.Name, tsResourceClass(r))
+	}
+	f.printf("  }\n}\n")
+}
+
+// client writes the class that has all groups of which something is generated.
+func (ts *typescript) client() {
+	groups := slices.DeleteFunc(slices.Clone(ts.model.Groups), func(g *model.Group) bool { return !tsPlainGroup(g) })
+	f := ts.file("client")
+	f.exports = true
+	f.importType("Transport", tsTransport)
+	f.printf("/** The operations of the API itself. */\nexport class ApiGroups {\n")
+	for _, g := range groups {
+		f.importValue(tsGroupClass(g), tsGroupFile(g))
+		f.printf("%s  readonly %s: %s;\n", tsDoc("  ", g.Doc), g.Name, tsGroupClass(g))
+	}
+	f.printf("\n  constructor(transport: Transport) {\n")
+	for _, g := range groups {
+		f.printf("    this.%s = new %s(transport);\n", g.Name, tsGroupClass(g))
+	}
+	f.printf("  }\n}\n")
+}
+
+// index exports the types of all files.
+func (ts *typescript) index() {
+	f := ts.file("index")
+	for _, name := range slices.Sorted(maps.Keys(ts.files)) {
+		if ts.files[name].exports {
+			f.printf("export type * from \"./%s.js\";\n", name)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package sdkgen
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"github.com/stagedoor/stagedoor/internal/command/sdkgen/model"
+)
+
+// typ writes an object as an interface.
+func (ts *typescript) typ(f *tsFile, t *model.Type) {
+	f.exports = true
+	f.printf("%sexport interface %s {\n", tsDoc("", t.Doc), t.Name)
+	for _, field := range t.Fields {
+		doc := field.Doc
+		if len(field.Default) > 0 && string(field.Default) != "null" {
+			doc = strings.TrimSpace(tsSentence(doc) + " Default: " + string(field.Default) + ".")
+		}
+		mark := ""
+		if !field.Required {
+			mark = "?"
+		}
+		f.printf("%s%s", tsDoc("  ", doc), tsMember(tsKey(field.JSON)+mark, ts.ref(f, field.Type)))
+	}
+	if t.Open {
+		f.printf("  [member: string]: unknown;\n")
+	}
+	f.printf("}\n\n")
+}
+
+// tsMember declares a member; a long list of what it can be gets a line for each.
+func tsMember(name, kind string) string {
+	line := "  " + name + ": " + kind + ";\n"
+	if len(line) <= tsWidth || !strings.HasPrefix(kind, `"`) {
+		return line
+	}
+	return "  " + name + ":\n    | " + strings.ReplaceAll(kind, " | ", "\n    | ") + ";\n"
+}
+
+// tsLiteral writes JSON as a person would in TypeScript, on one line; nothing for what is empty.
+func tsLiteral(raw json.RawMessage) string {
+	var n model.Node
+	if len(raw) == 0 || json.Unmarshal(raw, &n) != nil || len(n.Keys) == 0 {
+		return ""
+	}
+	return literal(&n)
+}
+
+func literal(n *model.Node) string {
+	var parts []string
+	switch {
+	case n.Member != nil:
+		for _, key := range n.Keys {
+			parts = append(parts, tsKey(key)+": "+literal(n.Member[key]))
+		}
+		return "{ " + strings.Join(parts, ", ") + " }"
+	case n.Items != nil:
+		for _, item := range n.Items {
+			parts = append(parts, literal(item))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return strings.TrimSpace(string(n.Raw))
+}
+
+// ref writes what a value is, and imports the type if it has a name.
+func (ts *typescript) ref(f *tsFile, r model.Ref) string {
+	text := ts.value(f, r)
+	if r.Nullable && r.Kind != model.Null && text != "unknown" {
+		text += " | null"
+	}
+	return text
+}
+
+func (ts *typescript) value(f *tsFile, r model.Ref) string {
+	switch r.Kind {
+	case model.String:
+		return tsEnum(r)
+	case model.Integer, model.Number:
+		if len(r.Enum) > 0 {
+			return strings.Join(r.Enum, " | ")
+		}
+		return "number"
+	case model.Boolean:
+		if r.Const != "" {
+			return r.Const
+		}
+		return "boolean"
+	case model.Null:
+		return "null"
+	case model.Named:
+		return ts.name(f, r.Name)
+	case model.Array:
+		elem := ts.ref(f, *r.Elem)
+		if strings.ContainsAny(elem, "|&") {
+			elem = "(" + elem + ")"
+		}
+		return elem + "[]"
+	case model.Map:
+		return "Record<string, " + ts.ref(f, *r.Elem) + ">"
+	case model.Any:
+	}
+	return "unknown"
+}
+
+// name is how a type is called: an event is one of the union, all others are called as in the model.
+func (ts *typescript) name(f *tsFile, name string) string {
+	if name == model.EventType {
+		f.importType("StagedoorEvent", tsEvents)
+		return "StagedoorEvent"
+	}
+	f.importType(name, ts.home[name])
+	return name
+}
+
+// tsEnum lists what a text can be. Where others may come later, every text is allowed and the known ones are suggested.
+func tsEnum(r model.Ref) string {
+	if len(r.Enum) == 0 {
+		return "string"
+	}
+	var names []string
+	for _, name := range r.Enum {
+		names = append(names, tsQuote(name))
+	}
+	if r.EnumOpen {
+		names = append(names, "(string & {})")
+	}
+	return strings.Join(names, " | ")
+}
+
+var tsPlain = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
+
+// tsKey is a member's name, quoted if it must be.
+func tsKey(name string) string {
+	if tsPlain.MatchString(name) {
+		return name
+	}
+	return tsQuote(name)
+}
+
+func tsQuote(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return `""`
+	}
+	return string(quoted)
+}
+
+// tsDoc writes a comment, on one line if it fits; nothing for nothing.
+func tsDoc(indent string, paragraphs ...string) string {
+	var lines []string
+	for _, paragraph := range paragraphs {
+		for part := range strings.SplitSeq(paragraph, "\n\n") {
+			if part = strings.TrimSpace(strings.ReplaceAll(part, "*/", "*\\/")); part == "" {
+				continue
+			}
+			if len(lines) > 0 {
+				lines = append(lines, "")
+			}
+			lines = append(lines, tsWrap(part, tsWidth-len(indent)-len(" * "))...)
+		}
+	}
+	switch {
+	case len(lines) == 0:
+		return ""
+	case len(lines) == 1 && len(indent)+len(lines[0]) <= tsWidth-len("/**  */"):
+		return indent + "/** " + lines[0] + " */\n"
+	}
+	var b strings.Builder
+	b.WriteString(indent + "/**\n")
+	for _, line := range lines {
+		b.WriteString(strings.TrimRight(indent+" * "+line, " ") + "\n")
+	}
+	b.WriteString(indent + " */\n")
+	return b.String()
+}
+
+// tsWrap breaks a paragraph into lines. One that begins with @ is left as it is.
+func tsWrap(text string, width int) []string {
+	if strings.HasPrefix(text, "@") {
+		return strings.Split(text, "\n")
+	}
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// tsSentence ends a text with a full stop, so that another can follow it.
+func tsSentence(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" || strings.HasSuffix(text, ".") || strings.HasSuffix(text, "!") || strings.HasSuffix(text, "?") {
+		return text
+	}
+	return text + "."
+}
