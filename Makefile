@@ -41,7 +41,7 @@ generate: ## Write the generated code, the OpenAPI document, the client librarie
 	@scripts/web types
 	go run ./cmd/sdkgen
 	go test -count=1 -run '^TestTheReferenceIsCurrent$$' ./internal/command/cli -update
-	go test -count=1 -run '^TestArchitectureShowsTheGroups$$' ./internal/archtest -update
+	go test -count=1 -run '^TestArchitectureShowsTheGroups$$' ./internal/test/archtest -update
 
 fmt: ## Format the Go code
 	@scripts/tool golangci-lint

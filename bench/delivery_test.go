@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // How deliveries are driven. BENCH_ROUND is how long one side runs at a time; BENCH_FULL=1 takes the sizes of the issue.

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // How the gateway is driven. BENCH_ROUND shortens a round, such as BENCH_ROUND=1s, for a first look.

@@ -19,7 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // How streams are measured. BENCH_STREAMS is how many connections are held, BENCH_ROUND how long events flow.

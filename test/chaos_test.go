@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // fault is something that happens to Redis, and its end.

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // laptop is a developer's machine without a clone: our programs in one directory, and a home.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // balancer sends calls to nodes that say they are ready, as a load balancer would.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // unlimited is for tests in which limits are not the point.

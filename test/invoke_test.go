@@ -19,9 +19,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/gate"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"

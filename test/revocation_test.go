@@ -10,9 +10,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/valkey"
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // revoked is what became of the calls around one revocation.

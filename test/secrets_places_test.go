@@ -30,7 +30,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // sink keeps what is written to it.

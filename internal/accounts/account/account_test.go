@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 func newRig(t testing.TB, change ...func(*account.Deps)) *accounttest.Rig {

@@ -10,7 +10,7 @@ import (
 	"testing/quick"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // short names, so that the list below reads like the contract's table.

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // memory is a node whose own connections to the database a test can take away.

@@ -32,7 +32,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 	"github.com/stagedoor/stagedoor/sandbox"

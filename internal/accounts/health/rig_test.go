@@ -25,7 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/command/cli"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
 	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // Every command has a transcript of a pipe and of a terminal.

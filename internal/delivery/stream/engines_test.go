@@ -22,8 +22,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
 // engines are real ones, shared by the nodes of a test.

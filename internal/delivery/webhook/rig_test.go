@@ -25,7 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 func must(t testing.TB, err error) {

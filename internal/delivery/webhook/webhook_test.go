@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
 // Every event arrives once, in order, with the bytes of the store, signed twice, and leaves nothing but its line in the log.

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog/eventlogtest"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 func open(t testing.TB, c eventlog.Config) *eventlog.JetStream {

@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 const slots = 32

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
 // The referee in kit_test.go fails any of these tests when two nodes have a slot at once, or when an epoch does not grow.

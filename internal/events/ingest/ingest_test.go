@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/ingest"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // rig is a database with a log in it, on which nodes take turns.

@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
 func TestWhatHappensIsStoredInOrder(t *testing.T) {

@@ -34,7 +34,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )

@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 var ana = audit.By{Kind: audit.ActorOperator, ID: "admin", Label: "ana", Action: "switches.set", Request: "req_1"}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // A node counts those that answer calls and have been heard of lately; one that is silent is dead after 15 seconds.

@@ -22,7 +22,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
 // sourceOf answers with the address that a call came from: the proxy's, or this machine's if it came straight.

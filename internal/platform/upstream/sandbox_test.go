@@ -19,7 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/platform/upstream/upstreamtest"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // Operators see what there is and how it fares, and never what is in it: a session, a payload, a secret of a webhook, what stands behind

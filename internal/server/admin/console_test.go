@@ -11,7 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/server/admin"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // browse makes a request as a browser would: from the console's own pages unless a header says otherwise.

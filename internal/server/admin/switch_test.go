@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // What is switched off on one node is off on the other within seconds: connects, writes, webhooks, a region, a proxy. Reads go on, nothing of

@@ -13,8 +13,8 @@ import (
 	"github.com/stagedoor/stagedoor/docs"
 	"github.com/stagedoor/stagedoor/internal/app"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // openapi is the part of an OpenAPI document that the tests look at.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // connectWays connects one creator in each way that there is, and returns the accounts by way.

@@ -15,8 +15,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // These tests are made from the route table, so an operation that is added is covered without a line here. An operation

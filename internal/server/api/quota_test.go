@@ -7,7 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/server/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // safeOperations are those that must work when an org has used its quotas up: they stop something, finish a sign-in, or only look.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // A database that hangs costs a caller a few seconds and an honest answer, never an endless wait; a key that is in

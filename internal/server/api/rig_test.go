@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/testenv"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // Every operation answers as the scripts in testdata say; the folders show which statuses of an operation are proven.

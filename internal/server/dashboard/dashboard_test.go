@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/dashboard"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // After sign-in a browser goes to an address of the dashboard, whatever it was told to.

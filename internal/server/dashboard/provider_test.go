@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
-	"github.com/stagedoor/stagedoor/internal/testenv/testnode"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
 // liar is an identity provider that says what a test wants: what a real one (dex_test.go) never would.

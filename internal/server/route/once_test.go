@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 

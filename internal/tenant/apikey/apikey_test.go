@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // noJobs drops jobs: what they repeat was done already.

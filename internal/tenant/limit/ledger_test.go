@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 var flushAll = valkey.NewScript("redis.call('FLUSHALL') return 'ok'")

@@ -20,7 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // noJobs drops jobs: what they repeat was done already.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // What many callers on several nodes carry adds up by region, both directions together, and a flush that fails loses nothing and counts

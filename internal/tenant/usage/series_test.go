@@ -9,7 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // Calls of several nodes add up by hour, for the org and for each account; a flush that fails loses none; nothing is another's.

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 func insertOrg(t *testing.T, db *postgres.DB) id.Org {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/migrations"
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 )

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 	"github.com/stagedoor/stagedoor/internal/vault/kms/kmstest"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"

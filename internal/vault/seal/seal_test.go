@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"

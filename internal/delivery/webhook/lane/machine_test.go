@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/testenv/proof"
+	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
 // trouble is an endpoint's bad day.

@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 

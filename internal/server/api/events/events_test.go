@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 // A stream begins with ready, then sends what happens in the bytes of the store; with an id it goes on behind that.

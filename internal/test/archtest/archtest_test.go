@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/archtest"
-	"github.com/stagedoor/stagedoor/internal/testenv"
+	"github.com/stagedoor/stagedoor/internal/test/archtest"
+	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
 var update = flag.Bool("update", false, "write the table of groups into ARCHITECTURE.md")
