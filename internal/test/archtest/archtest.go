@@ -107,10 +107,8 @@ func checkPackage(p *pkg) []string {
 		fault("%s has more than one package comment", p.dir)
 	}
 	path, internal := strings.CutPrefix(p.dir, "internal/")
-	path = placed(path)
 	for _, imported := range p.imports {
 		other, toInternal := strings.CutPrefix(imported, "internal/")
-		other = placed(other)
 		switch {
 		case !toInternal:
 		case strings.HasPrefix(p.dir, "cmd/") && other != mains[p.dir]:
