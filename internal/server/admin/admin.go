@@ -18,8 +18,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/base/pace"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
@@ -127,7 +127,7 @@ type operators struct {
 	hash [sha256.Size]byte
 	pass passes
 	// wrong bounds wrong tokens of each source, across those of all sources together.
-	wrong, across pace.Pace
+	wrong, across ratelimit.Pace
 }
 
 // Limits on wrong tokens per minute: from one source, and from all sources together.
@@ -139,7 +139,7 @@ const (
 func newOperators(token secret.String, now func() time.Time) *operators {
 	return &operators{
 		hash: sha256.Sum256([]byte(token.Reveal())), pass: newPasses(token, now),
-		wrong: pace.New(wrongPerMinute, time.Minute, now), across: pace.New(wrongOfAll, time.Minute, now),
+		wrong: ratelimit.New(wrongPerMinute, time.Minute, now), across: ratelimit.New(wrongOfAll, time.Minute, now),
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/base/pace"
+	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/server/spa"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -30,7 +30,7 @@ type console struct {
 	signIn *template.Template
 	guard  *http.CrossOriginProtection
 	// tries bounds the wrong tokens of a person, which are fewer than those of a program.
-	tries pace.Pace
+	tries ratelimit.Pace
 }
 
 const (
@@ -43,7 +43,7 @@ func newConsole(a *Admin, who *operators) *console {
 	c := &console{
 		Admin: a, who: who, site: spa.New(a.Site), mux: http.NewServeMux(), signIn: template.Must(template.New("sign-in").Parse(signInText)),
 		guard: http.NewCrossOriginProtection(),
-		tries: pace.New(triesPerMinute, time.Minute, a.Now),
+		tries: ratelimit.New(triesPerMinute, time.Minute, a.Now),
 	}
 	c.mux.HandleFunc("GET /ops/sign-in", c.getSignIn)
 	c.mux.HandleFunc("POST /ops/sign-in", c.postSignIn)

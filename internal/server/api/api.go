@@ -19,8 +19,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/base/pace"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
@@ -115,7 +115,7 @@ type API struct {
 	table *route.Table
 	pages pages
 	// polls are those of each attempt that are free.
-	polls pace.Pace
+	polls ratelimit.Pace
 	// document makes the OpenAPI document once, when all operations are in.
 	document func() ([]byte, error)
 	// served is the same as it is sent.
@@ -124,7 +124,7 @@ type API struct {
 
 // New makes the face. It fails if a document it serves cannot be read.
 func New(d Deps) (*API, error) {
-	a := &API{Deps: d, polls: pace.New(freePolls, freePollsWithin, d.Now)}
+	a := &API{Deps: d, polls: ratelimit.New(freePolls, freePollsWithin, d.Now)}
 	a.table = route.New(route.Deps{
 		Config: route.Config{
 			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",

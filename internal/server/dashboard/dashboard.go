@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/base/pace"
+	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/server/route/origin"
 	"github.com/stagedoor/stagedoor/internal/server/spa"
@@ -116,8 +116,8 @@ type Dashboard struct {
 	provider            *provider
 	keeper              keeper
 	origins             origin.Guard
-	posts               pace.Pace
-	misses              pace.Pace
+	posts               ratelimit.Pace
+	misses              ratelimit.Pace
 }
 
 // What one source may do in a minute: sign in and send forms, and open links that do not exist. Tokens of 256 bits cannot be guessed;
@@ -135,7 +135,7 @@ func New(d Deps) (*Dashboard, error) {
 		posts, misses = devPerMinute, devPerMinute // tests of a developer's sign in all the time
 	}
 	b := &Dashboard{
-		Deps: d, mux: http.NewServeMux(), origins: origin.New(d.Config.PublicURL), posts: pace.New(posts, time.Minute, d.Now), misses: pace.New(misses, time.Minute, d.Now),
+		Deps: d, mux: http.NewServeMux(), origins: origin.New(d.Config.PublicURL), posts: ratelimit.New(posts, time.Minute, d.Now), misses: ratelimit.New(misses, time.Minute, d.Now),
 		site: spa.New(d.Site), provider: newProvider(d.Config.OIDC, d.Config.PublicURL, d.Client, d.Now),
 	}
 	var err error

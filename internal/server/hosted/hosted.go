@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/base/pace"
+	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/server/front"
 )
 
@@ -61,8 +61,8 @@ type Hosted struct {
 	// version is of all files together; it makes an address of a file good for ever.
 	version string
 	guard   *http.CrossOriginProtection
-	posts   pace.Pace
-	misses  pace.Pace
+	posts   ratelimit.Pace
+	misses  ratelimit.Pace
 	streams atomic.Int64
 }
 
@@ -70,7 +70,7 @@ type Hosted struct {
 func New(d Deps) (*Hosted, error) {
 	h := &Hosted{
 		Deps: d, mux: http.NewServeMux(), assets: map[string]asset{}, guard: http.NewCrossOriginProtection(),
-		posts: pace.New(postsPerMinute, time.Minute, d.Now), misses: pace.New(missesPerMinute, time.Minute, d.Now),
+		posts: ratelimit.New(postsPerMinute, time.Minute, d.Now), misses: ratelimit.New(missesPerMinute, time.Minute, d.Now),
 	}
 	var err error
 	if h.words, err = loadWords(); err != nil {

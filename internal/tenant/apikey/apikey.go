@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/base/pace"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -68,13 +68,13 @@ type Deps struct {
 type Keys struct {
 	Deps
 	known  known
-	misses pace.Pace
+	misses ratelimit.Pace
 	turns  turns
 }
 
 // New makes the service.
 func New(d Deps) *Keys {
-	return &Keys{Deps: d, known: newKnown(), misses: pace.New(missesPerMinute, time.Minute, d.Now)}
+	return &Keys{Deps: d, known: newKnown(), misses: ratelimit.New(missesPerMinute, time.Minute, d.Now)}
 }
 
 // MaxLabel bounds a label, in characters.

@@ -1,6 +1,6 @@
-// Package pace bounds how often each of many does something, as far as one node sees it: networks that try, attempts that are polled.
+// Package ratelimit bounds how often each of many does something, as far as one node sees it: networks that try, attempts that are polled.
 // What is counted over all nodes is in package limit.
-package pace
+package ratelimit
 
 import (
 	"time"

@@ -1,16 +1,16 @@
-package pace_test
+package ratelimit_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/base/pace"
+	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 )
 
 func TestEachHasItsOwnPace(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	p := pace.New(3, time.Minute, func() time.Time { return now })
+	p := ratelimit.New(3, time.Minute, func() time.Time { return now })
 	take := func(one string, want bool) {
 		t.Helper()
 		if got := p.Take(one); got != want {
