@@ -24,7 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/api/events"
 	"github.com/stagedoor/stagedoor/internal/server/route"
@@ -113,7 +113,7 @@ func ourStreams(t *testing.T) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	redis, err := valkey.Open(valkey.Config{URL: secret.New(os.Getenv("BENCH_REDIS")), Name: "bench"})
+	redis, err := redis.Open(redis.Config{URL: secret.New(os.Getenv("BENCH_REDIS")), Name: "bench"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
@@ -189,12 +189,12 @@ func TestRevocationIsBoundedWithoutRedis(t *testing.T) {
 	}
 }
 
-var flushAll = valkey.NewScript("redis.call('FLUSHALL') return 'ok'")
+var flushAll = redis.NewScript("redis.call('FLUSHALL') return 'ok'")
 
 // flushing empties a Redis again and again until the returned function is called, which says how often.
 func flushing(t *testing.T, redis secret.String) func() int {
 	t.Helper()
-	client, err := valkey.Open(valkey.Config{URL: redis, Name: "test"})
+	client, err := redis.Open(redis.Config{URL: redis, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
 	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -63,7 +63,7 @@ type Node struct {
 	db      *postgres.DB
 	keyring *postgres.DB // the same as db unless it is set apart
 	sealer  *seal.Sealer
-	redis   *valkey.Client
+	redis   *redis.Client
 	bus     *bus.Bus
 	// egress is the way to platforms.
 	egress *egress.Egress
@@ -232,7 +232,7 @@ func (n *Node) openEngines(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.redis, err = valkey.Open(valkey.Config{URL: n.cfg.Redis, Name: "stagedoord"}); err != nil {
+	if n.redis, err = redis.Open(redis.Config{URL: n.cfg.Redis, Name: "stagedoord"}); err != nil {
 		return err
 	}
 	if n.bus, err = bus.Open(bus.Config{URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node}); err != nil {

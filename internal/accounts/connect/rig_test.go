@@ -23,7 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
@@ -94,7 +94,7 @@ func newRig(t *testing.T, o options) *rig {
 	pokes, err := bus.Open(bus.Config{URL: testenv.NATS(t), Name: "test"})
 	must(t, err)
 	t.Cleanup(pokes.Close)
-	redis, err := valkey.Open(valkey.Config{URL: testenv.Redis(t), Name: "test"})
+	redis, err := redis.Open(redis.Config{URL: testenv.Redis(t), Name: "test"})
 	must(t, err)
 	t.Cleanup(redis.Close)
 	auditLog := audit.New(r.db, now)

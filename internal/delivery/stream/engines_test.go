@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -29,7 +29,7 @@ import (
 // engines are real ones, shared by the nodes of a test.
 type engines struct {
 	db    *postgres.DB
-	redis *valkey.Client
+	redis *redis.Client
 	store *event.Store
 	bus   *bus.Bus
 	nats  secret.String
@@ -40,7 +40,7 @@ func newEngines(t *testing.T, nats, redis secret.String) *engines {
 	t.Helper()
 	e := &engines{db: testenv.Postgres(t), nats: nats, seqs: map[string]int64{}}
 	var err error
-	if e.redis, err = valkey.Open(valkey.Config{URL: redis, Name: "test"}); err != nil {
+	if e.redis, err = redis.Open(redis.Config{URL: redis, Name: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.redis.Close)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 )
 
 const (
@@ -38,7 +38,7 @@ var (
 type places struct {
 	redis               scripts
 	now                 func() time.Time
-	enter, renewal, out *valkey.Script
+	enter, renewal, out *redis.Script
 
 	mu *sync.Mutex
 	// here are this node's streams by the places' name.
@@ -49,7 +49,7 @@ type places struct {
 func newPlaces(d Deps) places {
 	return places{
 		redis: d.Redis, now: d.Now, mu: &sync.Mutex{}, here: map[string]map[string]struct{}{}, renewed: d.Now(),
-		enter: valkey.NewScript(enterScript), renewal: valkey.NewScript(renewScript), out: valkey.NewScript(leaveScript),
+		enter: redis.NewScript(enterScript), renewal: redis.NewScript(renewScript), out: redis.NewScript(leaveScript),
 	}
 }
 
@@ -115,7 +115,7 @@ func (p *places) renew(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, askAtMost)
 		_, err := p.redis.Run(ctx, p.renewal, []string{b.name}, b.args)
 		cancel()
-		if errors.Is(err, valkey.ErrUnavailable) || ctx.Err() != nil {
+		if errors.Is(err, redis.ErrUnavailable) || ctx.Err() != nil {
 			return // the server is away; the next time is soon enough
 		}
 	}

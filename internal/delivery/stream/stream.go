@@ -19,7 +19,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 )
@@ -39,9 +39,9 @@ type wire interface {
 	Ping(ctx context.Context) error
 }
 
-// scripts counts streams over all nodes; *valkey.Client has it.
+// scripts counts streams over all nodes; *redis.Client has it.
 type scripts interface {
-	Run(ctx context.Context, s *valkey.Script, keys, args []string) (string, error)
+	Run(ctx context.Context, s *redis.Script, keys, args []string) (string, error)
 }
 
 // keys finds who made a token; *apikey.Keys has it.

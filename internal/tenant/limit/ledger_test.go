@@ -9,17 +9,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-var flushAll = valkey.NewScript("redis.call('FLUSHALL') return 'ok'")
+var flushAll = redis.NewScript("redis.call('FLUSHALL') return 'ok'")
 
 func flush(t *testing.T, redis secret.String) {
 	t.Helper()
-	client, err := valkey.Open(valkey.Config{URL: redis, Name: "test"})
+	client, err := redis.Open(redis.Config{URL: redis, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -166,7 +166,7 @@ type Config struct {
 // Deps is what the limiter needs.
 type Deps struct {
 	Config Config
-	Redis  *valkey.Client
+	Redis  *redis.Client
 	DB     *postgres.DB
 	Bus    *bus.Bus
 	Fleet  fleet
@@ -335,7 +335,7 @@ func (l *Limiter) sharedNow() string {
 // org can no longer be trusted.
 func (l *Limiter) failed(err error, st *orgState) {
 	l.trouble.Store(l.Now().UnixNano())
-	if st != nil && !errors.Is(err, valkey.ErrUnavailable) {
+	if st != nil && !errors.Is(err, redis.ErrUnavailable) {
 		st.doubted()
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -93,7 +93,7 @@ func newPatientNodes(t testing.TB, redis secret.String, now func() time.Time, ow
 // add starts one more node.
 func (n *nodes) add(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *limit.Limiter {
 	t.Helper()
-	client, err := valkey.Open(valkey.Config{URL: redis, Name: "test"})
+	client, err := redis.Open(redis.Config{URL: redis, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 )
 
 // The scripts run on the shared server; each is one step to everybody else. The layout of the two records is described
@@ -30,12 +30,12 @@ var (
 	coolText string
 )
 
-type scripts struct{ admit, prime, bump, credit, lift, cool *valkey.Script }
+type scripts struct{ admit, prime, bump, credit, lift, cool *redis.Script }
 
 func loadScripts() scripts {
 	return scripts{
-		admit: valkey.NewScript(admitText), prime: valkey.NewScript(primeText), bump: valkey.NewScript(bumpText),
-		credit: valkey.NewScript(creditText), lift: valkey.NewScript(liftText), cool: valkey.NewScript(coolText),
+		admit: redis.NewScript(admitText), prime: redis.NewScript(primeText), bump: redis.NewScript(bumpText),
+		credit: redis.NewScript(creditText), lift: redis.NewScript(liftText), cool: redis.NewScript(coolText),
 	}
 }
 
@@ -135,7 +135,7 @@ func flag(b bool) string {
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // tell runs a script on an org's counters with numbers as arguments.
-func (l *Limiter) tell(ctx context.Context, script *valkey.Script, org id.Org, numbers ...int64) (string, error) {
+func (l *Limiter) tell(ctx context.Context, script *redis.Script, org id.Org, numbers ...int64) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
 	args := make([]string, len(numbers))

@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -93,7 +93,7 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Bus.Close)
-	redis, err := valkey.Open(valkey.Config{URL: e.Redis, Name: "test"})
+	redis, err := redis.Open(redis.Config{URL: e.Redis, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/engine/valkey"
+	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
@@ -183,8 +183,8 @@ func (m *Memory) Oldest(ctx context.Context, org id.Org, source string, since ti
 type NoRedis struct{}
 
 // Run fails.
-func (NoRedis) Run(context.Context, *valkey.Script, []string, []string) (string, error) {
-	return "", valkey.ErrUnavailable
+func (NoRedis) Run(context.Context, *redis.Script, []string, []string) (string, error) {
+	return "", redis.ErrUnavailable
 }
 
 // Find is the store's.

@@ -1,7 +1,7 @@
-// Package valkey runs scripts on a shared Valkey or Redis: the only shared state that every call touches.
+// Package redis runs scripts on a shared Valkey or Redis: the only shared state that every call touches.
 //
 // Nothing in it is a truth of its own. Losing the server, or everything in it, costs exactness for a moment and no data.
-package valkey
+package redis
 
 import (
 	"context"
