@@ -22,8 +22,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/api/events"
@@ -117,7 +117,7 @@ func ourStreams(t *testing.T) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wire, err := bus.Open(bus.Config{URL: secret.New(os.Getenv("BENCH_NATS")), Name: "bench"})
+	wire, err := pubsub.Open(pubsub.Config{URL: secret.New(os.Getenv("BENCH_NATS")), Name: "bench"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
@@ -37,7 +37,7 @@ const (
 type sseRig struct {
 	env   []string
 	store *event.Store
-	bus   *bus.Bus
+	bus   *pubsub.Bus
 	org   id.Org
 	seqs  map[string]int64
 	data  []byte
@@ -58,7 +58,7 @@ func newSSERig(b *testing.B) *sseRig {
 		b.Fatal(err)
 	}
 	r.store = event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if r.bus, err = bus.Open(bus.Config{URL: natsURL, Name: "bench"}); err != nil {
+	if r.bus, err = pubsub.Open(pubsub.Config{URL: natsURL, Name: "bench"}); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(r.bus.Close)

@@ -28,9 +28,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 	"github.com/stagedoor/stagedoor/internal/operate/control"
@@ -64,7 +64,7 @@ type Node struct {
 	keyring *postgres.DB // the same as db unless it is set apart
 	sealer  *seal.Sealer
 	redis   *redis.Client
-	bus     *bus.Bus
+	bus     *pubsub.Bus
 	// egress is the way to platforms.
 	egress *egress.Egress
 	// control is what operators have decided for all nodes.
@@ -235,7 +235,7 @@ func (n *Node) openEngines(ctx context.Context) (err error) {
 	if n.redis, err = redis.Open(redis.Config{URL: n.cfg.Redis, Name: "stagedoord"}); err != nil {
 		return err
 	}
-	if n.bus, err = bus.Open(bus.Config{URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node}); err != nil {
+	if n.bus, err = pubsub.Open(pubsub.Config{URL: n.cfg.NATS, Name: "stagedoord " + n.cfg.Node}); err != nil {
 		return err
 	}
 	return n.openSealer(ctx)

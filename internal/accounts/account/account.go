@@ -17,9 +17,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -162,7 +162,7 @@ type Deps struct {
 	Outbox *outbox.Outbox
 	Seal   sealer
 	Limits limiter
-	Bus    *bus.Bus
+	Bus    *pubsub.Bus
 	// Catalogs and Drivers are the platform of an environment; an org is of one environment.
 	Catalogs map[org.Environment]*catalog.Catalog
 	Drivers  func(org.Environment) (upstream.Driver, bool)
@@ -328,7 +328,7 @@ func (s *Accounts) tell(ctx context.Context, a Account) {
 	if err := s.Limits.SessionChanged(ctx, a.Org, a.ID, uint32(a.SessionVersion)); err != nil {
 		s.Log.LogAttrs(ctx, slog.LevelWarn, "session version not told", slog.String("account", string(a.ID)), slog.Any("error", err))
 	}
-	if subject, err := bus.Subject("inv", pokeSession, string(a.ID)); err == nil {
+	if subject, err := pubsub.Subject("inv", pokeSession, string(a.ID)); err == nil {
 		_ = s.Bus.Poke(subject, fmt.Append(nil, a.SessionVersion)) // it only makes them notice sooner
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -67,7 +67,7 @@ type Deps struct {
 	Audit    *audit.Log
 	Outbox   *outbox.Outbox
 	Jobs     enqueuer
-	Bus      *bus.Bus
+	Bus      *pubsub.Bus
 	Egress   *egress.Egress
 	Hosted   *session.Sessions
 	// Events remembers from where on an account's events are wanted.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 )
 
 // Pattern is where nodes tell each other that an attempt has changed.
@@ -53,7 +53,7 @@ func (c *Connects) Heard(at string, _ []byte) {
 // tell says on all nodes that an attempt has changed. Who misses it finds out by itself a moment later.
 func (c *Connects) tell(at id.Attempt) {
 	c.Heard(string(at), nil)
-	if subject, err := bus.Subject("connect", "attempt", string(at)); err == nil {
+	if subject, err := pubsub.Subject("connect", "attempt", string(at)); err == nil {
 		_ = c.Bus.Poke(subject, nil)
 	}
 }

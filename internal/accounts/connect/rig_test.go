@@ -20,9 +20,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
@@ -91,7 +91,7 @@ func newRig(t *testing.T, o options) *rig {
 	must(t, err)
 	driver, err := upstream.New(upstream.Deps{Catalog: sandboxed, Egress: out, Origin: r.platform.URL, Now: time.Now})
 	must(t, err)
-	pokes, err := bus.Open(bus.Config{URL: testenv.NATS(t), Name: "test"})
+	pokes, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
 	must(t, err)
 	t.Cleanup(pokes.Close)
 	redis, err := redis.Open(redis.Config{URL: testenv.Redis(t), Name: "test"})

@@ -16,8 +16,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
@@ -31,7 +31,7 @@ type engines struct {
 	db    *postgres.DB
 	redis *redis.Client
 	store *event.Store
-	bus   *bus.Bus
+	bus   *pubsub.Bus
 	nats  secret.String
 	seqs  map[string]int64
 }
@@ -49,9 +49,9 @@ func newEngines(t *testing.T, nats, redis secret.String) *engines {
 	return e
 }
 
-func (e *engines) open(t *testing.T) *bus.Bus {
+func (e *engines) open(t *testing.T) *pubsub.Bus {
 	t.Helper()
-	b, err := bus.Open(bus.Config{URL: e.nats, Name: "test"})
+	b, err := pubsub.Open(pubsub.Config{URL: e.nats, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

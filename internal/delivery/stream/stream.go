@@ -33,7 +33,7 @@ type store interface {
 	Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error)
 }
 
-// wire carries live messages; *bus.Bus has it.
+// wire carries live messages; *pubsub.Bus has it.
 type wire interface {
 	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
 	Ping(ctx context.Context) error

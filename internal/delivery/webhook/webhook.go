@@ -74,7 +74,7 @@ type sealer interface {
 	Open(ctx context.Context, at seal.Address, sealed []byte) (secret.String, error)
 }
 
-// poker tells other nodes; *bus.Bus does.
+// poker tells other nodes; *pubsub.Bus does.
 type poker interface {
 	Poke(subject string, payload []byte) error
 	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error

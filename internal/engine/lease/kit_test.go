@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -172,7 +172,7 @@ func (f *field) start(name string, skew time.Duration) *node {
 		Now: func() time.Time { return time.Now().Add(skew) },
 	}
 	if f.bus {
-		b, err := bus.Open(bus.Config{URL: testenv.NATS(f.t), Name: name})
+		b, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(f.t), Name: name})
 		if err != nil {
 			f.t.Fatal(err)
 		}

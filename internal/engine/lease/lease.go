@@ -45,7 +45,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// poker tells other nodes that something has changed; *bus.Bus has it.
+// poker tells other nodes that something has changed; *pubsub.Bus has it.
 type poker interface {
 	Poke(subject string, payload []byte) error
 	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error

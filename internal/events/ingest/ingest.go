@@ -22,7 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// publisher tells other nodes; *bus.Bus does.
+// publisher tells other nodes; *pubsub.Bus does.
 type publisher interface {
 	Poke(subject string, payload []byte) error
 }

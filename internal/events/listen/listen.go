@@ -48,7 +48,7 @@ type leases interface {
 	Run(ctx context.Context, hold func(ctx context.Context, h lease.Held)) error
 }
 
-// bus carries pokes and ephemeral events; *bus.Bus does.
+// bus carries pokes and ephemeral events; *pubsub.Bus does.
 type bus interface {
 	Poke(subject string, payload []byte) error
 	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error

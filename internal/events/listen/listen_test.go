@@ -12,8 +12,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
@@ -417,7 +417,7 @@ func TestEphemeralEventsAreToldAndNotStored(t *testing.T) {
 }
 
 // deaf is a bus that brings no pokes.
-type deaf struct{ *bus.Bus }
+type deaf struct{ *pubsub.Bus }
 
 func (deaf) Listen(ctx context.Context, _ string, _ func(string, []byte)) error {
 	<-ctx.Done()

@@ -76,7 +76,7 @@ type State struct {
 	Banner *Banner
 }
 
-// poker tells other nodes; *bus.Bus does.
+// poker tells other nodes; *pubsub.Bus does.
 type poker interface {
 	Poke(subject string, payload []byte) error
 	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error

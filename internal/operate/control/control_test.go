@@ -11,8 +11,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
@@ -51,9 +51,9 @@ func node(t *testing.T, db *postgres.DB, on poker) *control.Control {
 	return c
 }
 
-func open(t *testing.T) *bus.Bus {
+func open(t *testing.T) *pubsub.Bus {
 	t.Helper()
-	b, err := bus.Open(bus.Config{URL: testenv.NATS(t), Name: "test"})
+	b, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

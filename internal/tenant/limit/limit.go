@@ -24,8 +24,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -168,7 +168,7 @@ type Deps struct {
 	Config Config
 	Redis  *redis.Client
 	DB     *postgres.DB
-	Bus    *bus.Bus
+	Bus    *pubsub.Bus
 	Fleet  fleet
 	Log    *slog.Logger
 	Now    func() time.Time
@@ -455,7 +455,7 @@ const (
 
 // poke tells the other nodes sooner what they would find out anyway, so its failure does not matter.
 func (l *Limiter) poke(kind, name, payload string) {
-	if subject, err := bus.Subject("inv", kind, name); err == nil {
+	if subject, err := pubsub.Subject("inv", kind, name); err == nil {
 		_ = l.Bus.Poke(subject, []byte(payload))
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
@@ -98,7 +98,7 @@ func (n *nodes) add(t testing.TB, redis secret.String, now func() time.Time, own
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	pokes, err := bus.Open(bus.Config{URL: testenv.NATS(t), Name: "test"})
+	pokes, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

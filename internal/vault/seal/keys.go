@@ -14,8 +14,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
@@ -234,7 +234,7 @@ func (s *Sealer) shred(ctx context.Context, h holderRef) (Shredded, error) {
 	if err != nil {
 		return Shredded{}, unavailable("shred a data key", err)
 	}
-	if subject, err := bus.Subject("inv", "shred", string(h.org)); err == nil && s.Bus != nil {
+	if subject, err := pubsub.Subject("inv", "shred", string(h.org)); err == nil && s.Bus != nil {
 		_ = s.Bus.Poke(subject, []byte(h.name)) // without it the others notice within a minute
 	}
 	return out, nil

@@ -62,7 +62,7 @@ type Shredded struct {
 	At          time.Time
 }
 
-// Bus carries the news of a shredding to the other nodes; *bus.Bus does.
+// Bus carries the news of a shredding to the other nodes; *pubsub.Bus does.
 type Bus interface {
 	Poke(subject string, payload []byte) error
 	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error

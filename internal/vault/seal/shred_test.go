@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
@@ -86,9 +86,9 @@ func TestARaceOfPrepareAndShredLeavesNoKey(t *testing.T) {
 	}
 }
 
-func connect(t testing.TB, url secret.String) *bus.Bus {
+func connect(t testing.TB, url secret.String) *pubsub.Bus {
 	t.Helper()
-	b, err := bus.Open(bus.Config{URL: url, Name: "test"})
+	b, err := pubsub.Open(pubsub.Config{URL: url, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/base/stamp/stamptest"
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/upstream"
@@ -64,7 +64,7 @@ type Rig struct {
 	Outbox   *outbox.Outbox
 	Seal     *seal.Sealer
 	Limits   *limit.Limiter
-	Bus      *bus.Bus
+	Bus      *pubsub.Bus
 	Catalog  *catalog.Catalog
 	Accounts *account.Accounts
 }
@@ -89,7 +89,7 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
 	if r.Catalog, err = catalog.Sandbox(); err != nil {
 		t.Fatal(err)
 	}
-	if r.Bus, err = bus.Open(bus.Config{URL: e.NATS, Name: "test"}); err != nil {
+	if r.Bus, err = pubsub.Open(pubsub.Config{URL: e.NATS, Name: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Bus.Close)

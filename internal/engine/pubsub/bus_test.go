@@ -1,10 +1,10 @@
-package bus_test
+package pubsub_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/engine/bus"
+	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 )
 
 // No token of a subject can reach into a neighbour's, whatever it holds.
@@ -13,7 +13,7 @@ func FuzzSubject(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, token string) {
-		subject, err := bus.Subject("inv", token, "x")
+		subject, err := pubsub.Subject("inv", token, "x")
 		if err != nil {
 			return
 		}

@@ -1,7 +1,7 @@
-// Package bus carries pokes between nodes over core NATS: at most once, in milliseconds, to whoever listens.
+// Package pubsub carries pokes between nodes over core NATS: at most once, in milliseconds, to whoever listens.
 //
 // A poke only makes something happen sooner that would happen anyway. Nothing may depend on its arrival.
-package bus
+package pubsub
 
 import (
 	"context"
