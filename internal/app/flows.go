@@ -23,8 +23,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/server/hosted"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
@@ -35,7 +35,7 @@ import (
 // flows are accounts, and what is done with them.
 type flows struct {
 	catalogs map[org.Environment]*catalog.Catalog
-	drivers  func(org.Environment) (upstream.Driver, bool)
+	drivers  func(org.Environment) (driver.Driver, bool)
 	orgs     *org.Orgs
 	outbox   *outbox.Outbox
 	accounts *account.Accounts
@@ -61,7 +61,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 	if err != nil {
 		return err
 	}
-	driver, err := upstream.New(upstream.Deps{Catalog: sandbox, Egress: n.egress, Origin: n.cfg.SandboxURL, Patience: 0, Now: clock.Now})
+	driver, err := driver.New(driver.Deps{Catalog: sandbox, Egress: n.egress, Origin: n.cfg.SandboxURL, Patience: 0, Now: clock.Now})
 	if err != nil {
 		return fmt.Errorf("STAGEDOOR_SANDBOX_URL: %w", err)
 	}
@@ -69,7 +69,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 	if u, err := url.Parse(n.cfg.SandboxURL); err == nil {
 		platform.Hosts = []string{u.Host}
 	}
-	drivers := func(env org.Environment) (upstream.Driver, bool) { return driver, env == org.EnvSandbox }
+	drivers := func(env org.Environment) (driver.Driver, bool) { return driver, env == org.EnvSandbox }
 	n.drivers = drivers
 	n.flows.catalogs = map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox}
 	n.orgs = orgs

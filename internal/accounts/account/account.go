@@ -21,7 +21,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -86,7 +86,7 @@ type Health struct {
 }
 
 // Via is how the account's traffic leaves.
-func (a Account) Via() upstream.Via { return upstream.Via{Region: a.Region, Account: string(a.ID)} }
+func (a Account) Via() driver.Via { return driver.Via{Region: a.Region, Account: string(a.ID)} }
 
 // UserAction is what a person must do.
 func (a Account) UserAction() string {
@@ -165,7 +165,7 @@ type Deps struct {
 	Bus    *pubsub.Bus
 	// Catalogs and Drivers are the platform of an environment; an org is of one environment.
 	Catalogs map[org.Environment]*catalog.Catalog
-	Drivers  func(org.Environment) (upstream.Driver, bool)
+	Drivers  func(org.Environment) (driver.Driver, bool)
 	// ReconnectURL is where a key makes a link by which a person connects an account again.
 	ReconnectURL func(id.Org, id.Account) string
 	Log          *slog.Logger

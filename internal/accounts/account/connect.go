@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -39,8 +39,8 @@ type Connected struct {
 	// Attempt is the sign-in and Kind its flow: credentials, mobile_app, cookie, curl, reauth.
 	Attempt  id.Attempt
 	Kind     string
-	Identity upstream.Identity
-	Session  upstream.Session
+	Identity driver.Identity
+	Session  driver.Session
 	// Credentials are those that signed in; nil if there were none. They are kept only by an account that remembers credentials.
 	Credentials *Credentials
 	// Region, Label, Metadata and Remember are for a new account. One that is there already takes those that Named says and keeps its

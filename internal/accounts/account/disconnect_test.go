@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
@@ -22,17 +22,17 @@ func contains(text []byte, part string) bool { return bytes.Contains(text, []byt
 
 // platform is one that can sign out; the rest of a driver is not needed here.
 type platform struct {
-	upstream.Driver
-	signOut func(ctx context.Context, s upstream.Session) error
+	driver.Driver
+	signOut func(ctx context.Context, s driver.Session) error
 }
 
-func (p platform) SignOut(ctx context.Context, _ upstream.Via, s upstream.Session) error {
+func (p platform) SignOut(ctx context.Context, _ driver.Via, s driver.Session) error {
 	return p.signOut(ctx, s)
 }
 
 func with(p platform) func(*account.Deps) {
 	return func(d *account.Deps) {
-		d.Drivers = func(org.Environment) (upstream.Driver, bool) { return p, true }
+		d.Drivers = func(org.Environment) (driver.Driver, bool) { return p, true }
 	}
 }
 
@@ -93,7 +93,7 @@ func buried(t testing.TB, r *accounttest.Rig, a account.Account) {
 func TestADisconnectedAccountLeavesNothingAndCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	var out []string
-	r := newRig(t, with(platform{signOut: func(_ context.Context, s upstream.Session) error {
+	r := newRig(t, with(platform{signOut: func(_ context.Context, s driver.Session) error {
 		out = append(out, s.Cookie("sess").Reveal())
 		return errors.New("the platform is away")
 	}}))
@@ -184,7 +184,7 @@ func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
 	t.Parallel()
 	steps := map[string]func(r *accounttest.Rig, d *account.Deps){
 		"before the sign-out": func(_ *accounttest.Rig, d *account.Deps) {
-			d.Drivers = func(org.Environment) (upstream.Driver, bool) { panic(errCrash) }
+			d.Drivers = func(org.Environment) (driver.Driver, bool) { panic(errCrash) }
 		},
 		"before the shredding": func(r *accounttest.Rig, d *account.Deps) {
 			d.Seal = brittle{r.Seal, func(func() (seal.Shredded, error)) (seal.Shredded, error) { return seal.Shredded{}, errCrash }, nil}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
@@ -33,13 +33,13 @@ func newKept() cache.Cache[id.Account, *kept] {
 
 // Ready opens an account's session for a call that was admitted, or refuses as the account's state demands. It asks the database only if
 // the admission says that the account has changed since this node read it, or cannot say.
-func (s *Accounts) Ready(ctx context.Context, owner id.Org, at id.Account, d limit.Decision) (Account, upstream.Session, error) {
+func (s *Accounts) Ready(ctx context.Context, owner id.Org, at id.Account, d limit.Decision) (Account, driver.Session, error) {
 	k, err := s.current(ctx, owner, at, d)
 	if err != nil {
-		return Account{}, upstream.Session{}, err
+		return Account{}, driver.Session{}, err
 	}
 	if err := s.Refusal(k.account); err != nil {
-		return k.account, upstream.Session{}, err
+		return k.account, driver.Session{}, err
 	}
 	session, err := s.open(ctx, k.account, k.sealed)
 	return k.account, session, err

@@ -10,34 +10,34 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
 // Session opens an account's session for a call, or refuses as the account's state demands.
-func (s *Accounts) Session(ctx context.Context, owner id.Org, account id.Account) (Account, upstream.Session, error) {
+func (s *Accounts) Session(ctx context.Context, owner id.Org, account id.Account) (Account, driver.Session, error) {
 	a, sealed, err := withSession(ctx, s.DB.Pool(), owner, account)
 	if err != nil {
-		return Account{}, upstream.Session{}, err
+		return Account{}, driver.Session{}, err
 	}
 	if a, err = s.placed(ctx, a); err != nil {
-		return Account{}, upstream.Session{}, err
+		return Account{}, driver.Session{}, err
 	}
 	if err := s.Refusal(a); err != nil {
-		return a, upstream.Session{}, err
+		return a, driver.Session{}, err
 	}
 	session, err := s.open(ctx, a, sealed)
 	return a, session, err
 }
 
 // Stored opens an account's session whatever its state, for a probe.
-func (s *Accounts) Stored(ctx context.Context, owner id.Org, account id.Account) (Account, upstream.Session, error) {
+func (s *Accounts) Stored(ctx context.Context, owner id.Org, account id.Account) (Account, driver.Session, error) {
 	a, sealed, err := withSession(ctx, s.DB.Pool(), owner, account)
 	if err != nil {
-		return Account{}, upstream.Session{}, err
+		return Account{}, driver.Session{}, err
 	}
 	if a, err = s.placed(ctx, a); err != nil {
-		return Account{}, upstream.Session{}, err
+		return Account{}, driver.Session{}, err
 	}
 	session, err := s.open(ctx, a, sealed)
 	return a, session, err
@@ -79,17 +79,17 @@ func sessionAddress(a Account) seal.Address {
 	return seal.Address{Org: a.Org, Holder: string(a.ID), Purpose: seal.PurposeSession, Version: a.sealedVersion}
 }
 
-func (s *Accounts) open(ctx context.Context, a Account, sealed []byte) (upstream.Session, error) {
+func (s *Accounts) open(ctx context.Context, a Account, sealed []byte) (driver.Session, error) {
 	if sealed == nil {
-		return upstream.Session{}, disconnected(a)
+		return driver.Session{}, disconnected(a)
 	}
 	text, err := s.Seal.Open(ctx, sessionAddress(a), sealed)
 	if err != nil {
-		return upstream.Session{}, sealProblem(a, err)
+		return driver.Session{}, sealProblem(a, err)
 	}
-	session, err := upstream.DecodeSession(text)
+	session, err := driver.DecodeSession(text)
 	if err != nil {
-		return upstream.Session{}, fmt.Errorf("session of %s: %w", a.ID, err)
+		return driver.Session{}, fmt.Errorf("session of %s: %w", a.ID, err)
 	}
 	return session, nil
 }
@@ -111,7 +111,7 @@ const rotateTries = 3
 // Rotate stores the cookies that an answer of the platform changed. Names are those that changed, session has their new values, and a
 // is the account whose session was sent. Another node may have stored other cookies meanwhile: both count. A session that was opened
 // by another sign-in since is left alone.
-func (s *Accounts) Rotate(ctx context.Context, a Account, names []string, session upstream.Session) (Account, error) {
+func (s *Accounts) Rotate(ctx context.Context, a Account, names []string, session driver.Session) (Account, error) {
 	if len(names) == 0 {
 		return a, nil
 	}
@@ -139,7 +139,7 @@ func (s *Accounts) Rotate(ctx context.Context, a Account, names []string, sessio
 }
 
 // rotateOnce stores the next version of a session; nil if the account has another version than a.
-func (s *Accounts) rotateOnce(ctx context.Context, a Account, session upstream.Session) (*Account, error) {
+func (s *Accounts) rotateOnce(ctx context.Context, a Account, session driver.Session) (*Account, error) {
 	a.sealedVersion++
 	if c := s.Catalogs[a.Environment]; c != nil {
 		if ends := session.ExpiresAt(c).UTC().Truncate(time.Microsecond); !ends.IsZero() {

@@ -22,8 +22,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -50,7 +50,7 @@ type Guard struct {
 
 // Platform is what accounts of an environment live on.
 type Platform struct {
-	Driver  upstream.Driver
+	Driver  driver.Driver
 	Catalog *catalog.Catalog
 	// Hosts are the platform's, as name or name:port, for what is copied from a browser.
 	Hosts []string

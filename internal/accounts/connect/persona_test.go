@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/paste"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // copied is a session as a creator would copy it from a browser.
@@ -41,7 +41,7 @@ func (r *rig) copySession(email string) copied {
 }
 
 // imported is the session that comes of what was copied: as cookies, or as a cURL command.
-func (r *rig) imported(c copied, asCurl bool) upstream.Session {
+func (r *rig) imported(c copied, asCurl bool) driver.Session {
 	r.t.Helper()
 	sandboxed, err := catalog.Sandbox()
 	must(r.t, err)
@@ -64,7 +64,7 @@ func (r *rig) imported(c copied, asCurl bool) upstream.Session {
 			headers[name] = secret.New(value)
 		}
 	}
-	s, missing := upstream.NewSession(sandboxed, cookies, headers, agent)
+	s, missing := driver.NewSession(sandboxed, cookies, headers, agent)
 	if len(missing) > 0 {
 		r.t.Fatalf("missing %v", missing)
 	}

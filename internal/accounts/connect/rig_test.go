@@ -27,8 +27,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -89,7 +89,7 @@ func newRig(t *testing.T, o options) *rig {
 	t.Cleanup(out.Close)
 	sandboxed, err := catalog.Sandbox()
 	must(t, err)
-	driver, err := upstream.New(upstream.Deps{Catalog: sandboxed, Egress: out, Origin: r.platform.URL, Now: time.Now})
+	driver, err := driver.New(driver.Deps{Catalog: sandboxed, Egress: out, Origin: r.platform.URL, Now: time.Now})
 	must(t, err)
 	pokes, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
 	must(t, err)
@@ -113,7 +113,7 @@ func newRig(t *testing.T, o options) *rig {
 	r.accounts = account.New(account.Deps{
 		Config: account.Config{Regions: connect.Regions, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
 		Seal: r.seal, Limits: limits, Bus: pokes, Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandboxed},
-		Drivers:      func(env org.Environment) (upstream.Driver, bool) { return driver, env == org.EnvSandbox },
+		Drivers:      func(env org.Environment) (driver.Driver, bool) { return driver, env == org.EnvSandbox },
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
 	})
 	r.hosted = session.New(session.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: connect.Regions, Now: now})

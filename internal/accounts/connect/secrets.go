@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -19,7 +19,7 @@ type secrets struct {
 	// session is encoded: a signed-in creator.
 	session secret.String
 	// next goes on with the sign-in.
-	next upstream.Continuation
+	next driver.Continuation
 	// qr and page are addresses of the platform's: what the phone opens, and where the selfie is taken.
 	qr, page secret.String
 }
@@ -53,7 +53,7 @@ func decodeSecrets(text secret.String) (secrets, error) {
 	}
 	return secrets{
 		email: secret.New(st.Email), password: secret.New(st.Password), session: secret.New(st.Session),
-		next: upstream.DecodeContinuation(secret.New(st.Next)), qr: secret.New(st.QR), page: secret.New(st.Page),
+		next: driver.DecodeContinuation(secret.New(st.Next)), qr: secret.New(st.QR), page: secret.New(st.Page),
 	}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/operate/control"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -33,7 +33,7 @@ type Start struct {
 	// Email and Password are for credentials.
 	Email, Password secret.String
 	// Imported is for cookie and curl: a session that was copied.
-	Imported *upstream.Session
+	Imported *driver.Session
 	// Label, Region, Metadata and Remember are nil or empty if the caller does not name them: an account that is connected already
 	// keeps its own then, and a new one gets the defaults.
 	Label     *string
@@ -383,7 +383,7 @@ func outcome(r record) account.ReauthOutcome {
 		o = account.ReauthRestricted.As(account.ReasonTermsRequired)
 	case attempt.CodeCredentials:
 		o = account.ReauthRefused
-	case upstream.FailUnavailable, upstream.FailTimeout, upstream.FailEgress, attempt.CodeInterrupted, attempt.CodeInternal:
+	case driver.FailUnavailable, driver.FailTimeout, driver.FailEgress, attempt.CodeInterrupted, attempt.CodeInternal:
 		o = account.ReauthFailed
 	}
 	if r.Failure.UpstreamCode != 0 {

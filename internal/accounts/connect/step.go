@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -118,19 +118,19 @@ func (c *Connects) renewLease(ctx context.Context, r record, last time.Duration)
 }
 
 // via is the way out for an attempt.
-func via(r record) upstream.Via {
+func via(r record) driver.Via {
 	who := string(r.ID)
 	if r.Account != "" {
 		who = string(r.Account)
 	}
-	return upstream.Via{Region: r.Region, Account: who}
+	return driver.Via{Region: r.Region, Account: who}
 }
 
 // drive does the step on the platform.
-func (c *Connects) drive(ctx context.Context, r record, o org.Org, s secrets) (upstream.Step, error) {
+func (c *Connects) drive(ctx context.Context, r record, o org.Org, s secrets) (driver.Step, error) {
 	platform, ok := c.Platforms[o.Environment]
 	if !ok {
-		return upstream.Step{}, fmt.Errorf("there is no platform for %s", o.Environment)
+		return driver.Step{}, fmt.Errorf("there is no platform for %s", o.Environment)
 	}
 	d := platform.Driver
 	switch r.Step {
@@ -139,40 +139,40 @@ func (c *Connects) drive(ctx context.Context, r record, o org.Org, s secrets) (u
 	case attempt.StepOpenQR:
 		return d.OpenQR(ctx, via(r))
 	case attempt.StepCheck:
-		return d.Continue(ctx, via(r), s.next, upstream.Input{Check: true})
+		return d.Continue(ctx, via(r), s.next, driver.Input{Check: true})
 	case attempt.StepCode, attempt.StepResend, attempt.StepSwitch:
 		in, err := c.input(ctx, r)
 		if err != nil {
-			return upstream.Step{}, err
+			return driver.Step{}, err
 		}
 		// From here on nobody knows whether the platform has had it, until it has answered.
 		n, err := db.New(c.DB.Pool()).MarkSent(ctx, db.MarkSentParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq})
 		if err != nil {
-			return upstream.Step{}, fmt.Errorf("mark a step as sent: %w", err)
+			return driver.Step{}, fmt.Errorf("mark a step as sent: %w", err)
 		}
 		if n == 0 {
-			return upstream.Step{}, errNotOurs
+			return driver.Step{}, errNotOurs
 		}
 		return d.Continue(ctx, via(r), s.next, in)
 	case attempt.StepNone, attempt.StepVerify:
 	}
-	return upstream.Step{}, fmt.Errorf("no step of a sign-in: %q", r.Step)
+	return driver.Step{}, fmt.Errorf("no step of a sign-in: %q", r.Step)
 }
 
-func (c *Connects) input(ctx context.Context, r record) (upstream.Input, error) {
+func (c *Connects) input(ctx context.Context, r record) (driver.Input, error) {
 	switch r.Step {
 	case attempt.StepResend:
-		return upstream.Input{Resend: true}, nil
+		return driver.Input{Resend: true}, nil
 	case attempt.StepSwitch:
-		return upstream.Input{Switch: catalog.Channel(r.Target)}, nil
+		return driver.Input{Switch: catalog.Channel(r.Target)}, nil
 	case attempt.StepCode, attempt.StepNone, attempt.StepSignIn, attempt.StepOpenQR, attempt.StepCheck, attempt.StepVerify:
 	}
 	code, err := c.openInput(ctx, r)
-	return upstream.Input{Code: code}, err
+	return driver.Input{Code: code}, err
 }
 
 // apply writes what the platform answered.
-func (c *Connects) apply(ctx context.Context, r record, s secrets, answer upstream.Step) error {
+func (c *Connects) apply(ctx context.Context, r record, s secrets, answer driver.Step) error {
 	changed := s
 	if answer.Next.Encode().Reveal() != "" {
 		changed.next = answer.Next
@@ -205,7 +205,7 @@ func (c *Connects) apply(ctx context.Context, r record, s secrets, answer upstre
 }
 
 // transition is the edge that an answer stands for.
-func transition(r *record, answer upstream.Step, now time.Time) error {
+func transition(r *record, answer driver.Step, now time.Time) error {
 	switch {
 	case answer.Session != nil:
 		return r.Captured(now)
@@ -225,7 +225,7 @@ func transition(r *record, answer upstream.Step, now time.Time) error {
 
 // ended is a failure of the platform's. A platform that was not there for the first step is asked again.
 func ended(r *record, f attempt.Failure, now time.Time) error {
-	if (r.Step == attempt.StepSignIn || r.Step == attempt.StepOpenQR) && f.Code == upstream.FailUnavailable {
+	if (r.Step == attempt.StepSignIn || r.Step == attempt.StepOpenQR) && f.Code == driver.FailUnavailable {
 		return r.NotTaken(f, now)
 	}
 	return r.Fail(f, now)
@@ -251,7 +251,7 @@ func challengeOf(ch *catalog.Challenge) attempt.Challenge {
 	return out
 }
 
-func failureOf(f *upstream.Failure) attempt.Failure {
+func failureOf(f *driver.Failure) attempt.Failure {
 	return attempt.Failure{Code: f.Code, RetryAfter: f.RetryAfter, UpstreamCode: f.UpstreamCode, UpstreamMessage: f.UpstreamMessage}
 }
 
@@ -326,7 +326,7 @@ func (c *Connects) giveBack(ctx context.Context, r record, why error) error {
 }
 
 // signOut ends a session that nobody will use.
-func (c *Connects) signOut(ctx context.Context, r record, s upstream.Session) {
+func (c *Connects) signOut(ctx context.Context, r record, s driver.Session) {
 	o, err := c.Orgs.Get(ctx, r.Org)
 	if err != nil {
 		return

@@ -10,21 +10,21 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // proof is what a session was found to be good for.
 type proof struct {
-	who     upstream.Identity
-	session upstream.Session
+	who     driver.Identity
+	session driver.Session
 	// newest is the platform's newest event at that time; empty if it lists none.
 	newest string
 }
 
 // prove asks the platform whose session it is, and for its newest event. The account's listener fetches everything that
 // happens after that event, however late it starts. So no event is lost once the attempt has reported success.
-func prove(ctx context.Context, d upstream.Driver, via upstream.Via, session upstream.Session) (proof, error) {
+func prove(ctx context.Context, d driver.Driver, via driver.Via, session driver.Session) (proof, error) {
 	who, answer, err := d.Probe(ctx, via, session)
 	if err != nil {
 		return proof{}, err
@@ -36,14 +36,14 @@ func prove(ctx context.Context, d upstream.Driver, via upstream.Via, session ups
 	if !who.IsCreator {
 		return p, nil
 	}
-	p.newest, answer, err = upstream.Newest(ctx, d, via, session)
+	p.newest, answer, err = driver.Newest(ctx, d, via, session)
 	p.session = answer.Session
 	return p, err
 }
 
 // verify proves a session and makes an account of it.
 func (c *Connects) verify(ctx context.Context, r record, o org.Org, s secrets) error {
-	session, err := upstream.DecodeSession(s.session)
+	session, err := driver.DecodeSession(s.session)
 	if err != nil {
 		return c.giveBack(ctx, r, err)
 	}
@@ -86,7 +86,7 @@ func (s secrets) credentials() *account.Credentials {
 
 // refuse ends an attempt whose session is good but not wanted. A session that we signed in is signed out; one that was copied is the
 // creator's own and stays.
-func (c *Connects) refuse(ctx context.Context, r record, session upstream.Session, code string) error {
+func (c *Connects) refuse(ctx context.Context, r record, session driver.Session, code string) error {
 	err := c.finish(ctx, r, func(now *record, at time.Time) error { return now.Fail(attempt.Failure{Code: code}, at) })
 	if err == nil && r.Kind != attempt.Cookie && r.Kind != attempt.Curl {
 		c.signOut(ctx, r, session)
@@ -160,17 +160,17 @@ func (c *Connects) commit(ctx context.Context, mine record, prepared account.Pre
 
 // probeFailure says what it means that a session could not be proven, and whether to ask again.
 func probeFailure(err error) (f attempt.Failure, transient bool) {
-	if refused, ok := errors.AsType[*upstream.Refused](err); ok {
+	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		f = attempt.Failure{UpstreamCode: refused.Code, UpstreamMessage: refused.Message, RetryAfter: refused.RetryAfter}
 		switch refused.Kind {
 		case catalog.RefusedSession:
 			f.Code = attempt.CodeInvalid
 		case catalog.RefusedRestricted, catalog.RefusedForbidden:
-			f.Code = upstream.FailLocked
+			f.Code = driver.FailLocked
 		case catalog.RefusedCreatorOnly:
 			f.Code = attempt.CodeNotCreator
 		case catalog.RefusedRateLimited, catalog.RefusedUnavailable, catalog.RefusedError:
-			f.Code, transient = upstream.FailUnavailable, true
+			f.Code, transient = driver.FailUnavailable, true
 		case catalog.RefusedNotFound, catalog.RefusedConflict, catalog.RefusedRejected:
 			f.Code = attempt.CodeChanged
 		}
@@ -179,11 +179,11 @@ func probeFailure(err error) (f attempt.Failure, transient bool) {
 	p := problem.Of(err)
 	switch p.Kind.Code {
 	case problem.EgressUnavailable.Code:
-		f.Code = upstream.FailEgress
+		f.Code = driver.FailEgress
 	case problem.UpstreamTimeout.Code:
-		f.Code = upstream.FailTimeout
+		f.Code = driver.FailTimeout
 	case problem.UpstreamUnavailable.Code, problem.UpstreamError.Code:
-		f.Code = upstream.FailUnavailable
+		f.Code = driver.FailUnavailable
 	case problem.UpstreamInvalidResponse.Code, problem.UpstreamChanged.Code:
 		return attempt.Failure{Code: attempt.CodeChanged}, false
 	default:

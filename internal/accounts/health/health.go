@@ -19,7 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -46,7 +46,7 @@ type Deps struct {
 	Orgs     *org.Orgs
 	Limits   limiter
 	Catalogs map[org.Environment]*catalog.Catalog
-	Drivers  func(org.Environment) (upstream.Driver, bool)
+	Drivers  func(org.Environment) (driver.Driver, bool)
 	// Reauthenticate starts a sign-in with remembered credentials, as the system; it does not wait for its end.
 	Reauthenticate func(ctx context.Context, org id.Org, account id.Account) error
 	// Ticker is a clock's: it ticks every d until it is stopped.

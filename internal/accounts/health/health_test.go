@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
@@ -328,17 +328,17 @@ func TestAProbeOfADeadWorkerIsTakenByAnother(t *testing.T) {
 
 // scripted is a driver whose probes find what a test says.
 type scripted struct {
-	upstream.Driver
-	probe func(ctx context.Context) (upstream.Identity, error)
+	driver.Driver
+	probe func(ctx context.Context) (driver.Identity, error)
 }
 
-func (s scripted) Probe(ctx context.Context, _ upstream.Via, session upstream.Session) (upstream.Identity, upstream.Answer, error) {
+func (s scripted) Probe(ctx context.Context, _ driver.Via, session driver.Session) (driver.Identity, driver.Answer, error) {
 	who, err := s.probe(ctx)
-	return who, upstream.Answer{Session: session}, err
+	return who, driver.Answer{Session: session}, err
 }
 
 func refusal(kind catalog.RefusalKind) error {
-	return &upstream.Refused{Refusal: catalog.Refusal{Kind: kind}, Status: 403}
+	return &driver.Refused{Refusal: catalog.Refusal{Kind: kind}, Status: 403}
 }
 
 func TestARestrictedAccountComesBackOrNeedsAPerson(t *testing.T) {
@@ -356,7 +356,7 @@ func TestARestrictedAccountComesBackOrNeedsAPerson(t *testing.T) {
 			r := newRig(t)
 			a, _ := r.active(true)
 			answer := refusal(catalog.RefusedRestricted)
-			r.driver = scripted{r.driver, func(context.Context) (upstream.Identity, error) { return upstream.Identity{ID: a.UpstreamID}, answer }}
+			r.driver = scripted{r.driver, func(context.Context) (driver.Identity, error) { return driver.Identity{ID: a.UpstreamID}, answer }}
 			r.Clock.Advance(17 * time.Minute)
 			r.round(1)
 			a = r.state(a, account.Restricted, "locked")
@@ -375,7 +375,7 @@ func TestASessionOfSomebodyElseIsNotTheAccounts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	a, _ := r.active(false)
-	r.driver = scripted{r.driver, func(context.Context) (upstream.Identity, error) { return upstream.Identity{ID: "another"}, nil }}
+	r.driver = scripted{r.driver, func(context.Context) (driver.Identity, error) { return driver.Identity{ID: "another"}, nil }}
 	r.Clock.Advance(17 * time.Minute)
 	r.round(1)
 	r.state(a, account.ReconnectRequired, "logged_out")
@@ -406,10 +406,10 @@ func TestAStoppedNodeGivesItsProbesBack(t *testing.T) {
 	r := newRig(t, func(d *health.Deps) { d.Ticker = k.ticker })
 	a, _ := r.connect("ok", false)
 	real, began := r.driver, make(chan struct{})
-	r.driver = scripted{r.driver, func(ctx context.Context) (upstream.Identity, error) {
+	r.driver = scripted{r.driver, func(ctx context.Context) (driver.Identity, error) {
 		close(began)
 		<-ctx.Done()
-		return upstream.Identity{}, ctx.Err()
+		return driver.Identity{}, ctx.Err()
 	}}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -471,7 +471,7 @@ func TestADisconnectSignsOutUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = r.driver.Probe(t.Context(), a.Via(), session)
-	if refused, ok := errors.AsType[*upstream.Refused](err); !ok || refused.Kind != catalog.RefusedSession {
+	if refused, ok := errors.AsType[*driver.Refused](err); !ok || refused.Kind != catalog.RefusedSession {
 		t.Fatalf("the session still works: %v", err)
 	}
 	r.Clock.Advance(time.Hour)
@@ -484,14 +484,14 @@ func TestALateProbeOfAnOldSessionChangesNothing(t *testing.T) {
 	r := newRig(t)
 	a, _ := r.active(false)
 	calls := 0
-	r.driver = scripted{r.driver, func(context.Context) (upstream.Identity, error) {
+	r.driver = scripted{r.driver, func(context.Context) (driver.Identity, error) {
 		if calls++; calls == 2 {
 			c := r.Connected(a.Org, a.UpstreamID)
 			if _, err := r.TryConnect(r.Accounts, c); err != nil {
 				t.Error(err)
 			}
 		}
-		return upstream.Identity{}, refusal(catalog.RefusedSession)
+		return driver.Identity{}, refusal(catalog.RefusedSession)
 	}}
 	r.Clock.Advance(17 * time.Minute)
 	r.round(1)

@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // found is what a probe found.
@@ -38,7 +38,7 @@ func classify(err error) finding {
 	if err == nil {
 		return finding{found: good}
 	}
-	if refused, ok := errors.AsType[*upstream.Refused](err); ok {
+	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		f := finding{wait: refused.RetryAfter, code: refused.Code, message: refused.Message}
 		switch refused.Kind {
 		case catalog.RefusedSession:

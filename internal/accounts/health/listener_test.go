@@ -8,7 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 func listening(d *health.Deps) { d.Accounts.Config.Listens = true }
@@ -58,9 +58,9 @@ func TestAListenerThatComesUpDuringTheProbeIsSeen(t *testing.T) {
 	r := newRig(t, listening)
 	a, _ := r.connect("ok", false)
 	real := r.driver
-	r.driver = scripted{r.driver, func(context.Context) (upstream.Identity, error) {
+	r.driver = scripted{r.driver, func(context.Context) (driver.Identity, error) {
 		r.listener(a, account.ListenerUp)
-		return upstream.Identity{ID: a.UpstreamID}, nil
+		return driver.Identity{ID: a.UpstreamID}, nil
 	}}
 	r.Clock.Advance(30 * time.Second)
 	r.round(1)

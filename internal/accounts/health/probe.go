@@ -8,7 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
@@ -93,7 +93,7 @@ func probed(s account.State) bool {
 }
 
 // look probes an account, and a second time if its session seems dead.
-func (h *Health) look(ctx context.Context, driver upstream.Driver, a account.Account, session upstream.Session) (account.Account, finding, error) {
+func (h *Health) look(ctx context.Context, driver driver.Driver, a account.Account, session driver.Session) (account.Account, finding, error) {
 	a, f, err := h.probe(ctx, driver, a, session)
 	if err != nil || f.found != dead {
 		return a, f, err
@@ -106,7 +106,7 @@ const settleSteps = 3
 
 // lookAgain probes an account whose session was refused: with the session as it is stored once calls that were under way have had the
 // time to store a new cookie.
-func (h *Health) lookAgain(ctx context.Context, driver upstream.Driver, refused account.Account) (account.Account, finding, error) {
+func (h *Health) lookAgain(ctx context.Context, driver driver.Driver, refused account.Account) (account.Account, finding, error) {
 	for step := 1; ; step++ {
 		a, session, err := h.Accounts.Stored(ctx, refused.Org, refused.ID)
 		if err != nil {
@@ -124,7 +124,7 @@ func (h *Health) lookAgain(ctx context.Context, driver upstream.Driver, refused 
 }
 
 // probe asks the platform who the session belongs to, and stores what it changed.
-func (h *Health) probe(ctx context.Context, driver upstream.Driver, a account.Account, session upstream.Session) (account.Account, finding, error) {
+func (h *Health) probe(ctx context.Context, driver driver.Driver, a account.Account, session driver.Session) (account.Account, finding, error) {
 	limited, cancel := context.WithTimeout(ctx, h.Config.ProbeTimeout)
 	defer cancel()
 	who, answer, err := driver.Probe(limited, a.Via(), session)
@@ -143,7 +143,7 @@ func (h *Health) probe(ctx context.Context, driver upstream.Driver, a account.Ac
 }
 
 // rotated stores the cookies that an answer changed. That it failed costs the next call a sign-in at worst.
-func (h *Health) rotated(ctx context.Context, a account.Account, answer upstream.Answer) account.Account {
+func (h *Health) rotated(ctx context.Context, a account.Account, answer driver.Answer) account.Account {
 	next, err := h.Accounts.Rotate(context.WithoutCancel(ctx), a, answer.Changed, answer.Session)
 	if err != nil {
 		h.Log.LogAttrs(ctx, slog.LevelWarn, "rotation not stored", slog.String("account", string(a.ID)), slog.Any("error", err))

@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // Profile fetches the creator's own profile from the platform: the catalog's Me, as JSON. It is a live call, so it proves the session; a
@@ -41,7 +41,7 @@ func (h *Health) Profile(ctx context.Context, owner id.Org, at id.Account) (json
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	refused, ok := errors.AsType[*upstream.Refused](err)
+	refused, ok := errors.AsType[*driver.Refused](err)
 	if refusedSession(err) { // it is not steady enough to be called; the next probe has the last word
 		return nil, h.Gone(ctx, owner, at)
 	}
@@ -56,12 +56,12 @@ func (h *Health) Profile(ctx context.Context, owner id.Org, at id.Account) (json
 }
 
 func refusedSession(err error) bool {
-	refused, ok := errors.AsType[*upstream.Refused](err)
+	refused, ok := errors.AsType[*driver.Refused](err)
 	return ok && refused.Kind == catalog.RefusedSession
 }
 
 // me finds the method of the account's platform.
-func (h *Health) me(a account.Account) (upstream.Driver, *catalog.Method, error) {
+func (h *Health) me(a account.Account) (driver.Driver, *catalog.Method, error) {
 	driver, ok := h.Drivers(a.Environment)
 	c := h.Catalogs[a.Environment]
 	if !ok || c == nil {
@@ -75,7 +75,7 @@ func (h *Health) me(a account.Account) (upstream.Driver, *catalog.Method, error)
 }
 
 func (h *Health) call(
-	ctx context.Context, driver upstream.Driver, m *catalog.Method, a account.Account, session upstream.Session,
+	ctx context.Context, driver driver.Driver, m *catalog.Method, a account.Account, session driver.Session,
 ) (account.Account, json.RawMessage, error) {
 	args, err := m.FromObject([]byte("{}"), false)
 	if err != nil {

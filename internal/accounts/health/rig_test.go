@@ -21,8 +21,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
@@ -36,7 +36,7 @@ type rig struct {
 	t        testing.TB
 	platform *sandboxtest.Platform
 	proxies  []*testenv.Proxy
-	driver   upstream.Driver
+	driver   driver.Driver
 	health   *health.Health
 	signIns  *signIns
 	logins   atomic.Int64
@@ -67,12 +67,12 @@ func newRig(t testing.TB, change ...func(*health.Deps)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	driver, err := upstream.New(upstream.Deps{Catalog: platform, Egress: way, Origin: r.platform.URL, Patience: 0, Now: time.Now})
+	driver, err := driver.New(driver.Deps{Catalog: platform, Egress: way, Origin: r.platform.URL, Patience: 0, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.driver = driver
-	drivers := func(org.Environment) (upstream.Driver, bool) { return r.driver, true }
+	drivers := func(org.Environment) (driver.Driver, bool) { return r.driver, true }
 	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: testenv.NATS(t)}
 	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Drivers = drivers })
 	d := health.Deps{
@@ -111,7 +111,7 @@ func (r *rig) reauthenticate(ctx context.Context, owner id.Org, at id.Account) e
 func (r *rig) connect(persona string, remember bool) (account.Account, string) {
 	r.t.Helper()
 	login := fmt.Sprintf("%s+%d@sandbox.test", persona, r.logins.Add(1))
-	via := upstream.Via{Region: "us", Account: string(id.New[id.Attempt]())}
+	via := driver.Via{Region: "us", Account: string(id.New[id.Attempt]())}
 	step, err := r.driver.SignIn(r.t.Context(), via, secret.New(login), secret.New("good"))
 	if err != nil || step.Session == nil {
 		r.t.Fatalf("%s: %+v, %v", login, step.Failure, err)

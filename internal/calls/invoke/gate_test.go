@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -174,11 +174,11 @@ func TestABrokenPlatformIsLeftAlone(t *testing.T) {
 	r := newRig(t)
 	synctest.Test(t, func(t *testing.T) {
 		down := true
-		r.answer = func(context.Context, int, *catalog.Method) (upstream.Answer, error) {
+		r.answer = func(context.Context, int, *catalog.Method) (driver.Answer, error) {
 			if down {
-				return upstream.Answer{}, problem.UpstreamTimeout.New("late")
+				return driver.Answer{}, problem.UpstreamTimeout.New("late")
 			}
-			return upstream.Answer{Result: []byte("1")}, nil
+			return driver.Answer{Result: []byte("1")}, nil
 		}
 		one := call(t, writes, sends)
 		for range 100 {

@@ -18,16 +18,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // accounts is where sessions come from; *account.Accounts has it.
 type accounts interface {
-	Ready(ctx context.Context, owner id.Org, at id.Account, d limit.Decision) (account.Account, upstream.Session, error)
+	Ready(ctx context.Context, owner id.Org, at id.Account, d limit.Decision) (account.Account, driver.Session, error)
 	Remembered(owner id.Org, at id.Account) (account.Account, bool)
-	Rotate(ctx context.Context, a account.Account, names []string, session upstream.Session) (account.Account, error)
+	Rotate(ctx context.Context, a account.Account, names []string, session driver.Session) (account.Account, error)
 }
 
 // watcher takes note of how accounts fare; *health.Health does.
@@ -56,7 +56,7 @@ type Deps struct {
 	// Switches say whether calls that change something are taken; nil for always.
 	Switches *control.Control
 	// Drivers are the platform of an environment.
-	Drivers func(org.Environment) (upstream.Driver, bool)
+	Drivers func(org.Environment) (driver.Driver, bool)
 	Log     *slog.Logger
 	Now     func() time.Time
 }
@@ -109,7 +109,7 @@ type Answer struct {
 	// Code is the platform's own if it refused; 0 for none.
 	Code int
 	// Via is how it left.
-	Via upstream.Via
+	Via driver.Via
 }
 
 // callAtMost bounds a write with everything around it. It goes on for so long after its caller has gone: its outcome must be known, to
@@ -158,7 +158,7 @@ func (i *Invoker) run(ctx context.Context, c Call) (Answer, error) {
 	t := try{Invoker: i, call: c, driver: driver, account: a, session: session}
 	err = t.carry(ctx)
 	answer := Answer{Result: t.answer.Result, Whole: t.answer.Whole, State: t.account.State, Took: t.took, Via: t.account.Via()}
-	if refused, ok := errors.AsType[*upstream.Refused](err); ok {
+	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		answer.Code = refused.Code
 	}
 	i.Meter.Carried(c.Org, a.Region, int64(t.sent), int64(t.received))
@@ -174,7 +174,7 @@ func noPlatform() error {
 
 // told is what the caller is told of a failure.
 func (i *Invoker) told(ctx context.Context, c Call, a account.Account, err error) error {
-	refused, ok := errors.AsType[*upstream.Refused](err)
+	refused, ok := errors.AsType[*driver.Refused](err)
 	switch {
 	case !ok:
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 const (
@@ -50,8 +50,8 @@ func TestOnlyWhatIsSafeIsSentAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			r.answer = func(_ context.Context, n int, _ *catalog.Method) (upstream.Answer, error) {
-				return upstream.Answer{Result: []byte("1")}, c.errs[n-1]
+			r.answer = func(_ context.Context, n int, _ *catalog.Method) (driver.Answer, error) {
+				return driver.Answer{Result: []byte("1")}, c.errs[n-1]
 			}
 			a, err := r.do(t.Context(), call(t, c.method, c.args))
 			code := ""
@@ -73,8 +73,8 @@ func TestADeadSessionIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.alive = false
-	r.answer = func(context.Context, int, *catalog.Method) (upstream.Answer, error) {
-		return upstream.Answer{}, refused(catalog.RefusedSession, http.StatusUnauthorized, 0)
+	r.answer = func(context.Context, int, *catalog.Method) (driver.Answer, error) {
+		return driver.Answer{}, refused(catalog.RefusedSession, http.StatusUnauthorized, 0)
 	}
 	_, err := r.do(t.Context(), call(t, writes, sends))
 	if !errors.Is(err, errGone) || r.requests() != 1 || r.confirms != 1 {
@@ -86,8 +86,8 @@ func TestADeadSessionIsNotTriedAgain(t *testing.T) {
 func TestRepetitionsHaveABudget(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.answer = func(context.Context, int, *catalog.Method) (upstream.Answer, error) {
-		return upstream.Answer{}, problem.UpstreamUnavailable.New("down")
+	r.answer = func(context.Context, int, *catalog.Method) (driver.Answer, error) {
+		return driver.Answer{}, problem.UpstreamUnavailable.New("down")
 	}
 	const calls = 400
 	one := call(t, reads, "")
@@ -117,7 +117,7 @@ func TestWhatACallTellsOfTheAccount(t *testing.T) {
 		"too many":  {refused(catalog.RefusedRateLimited, http.StatusTooManyRequests, 0), 0, false},
 	} {
 		r := newRig(t)
-		r.answer = func(context.Context, int, *catalog.Method) (upstream.Answer, error) { return upstream.Answer{}, c.err }
+		r.answer = func(context.Context, int, *catalog.Method) (driver.Answer, error) { return driver.Answer{}, c.err }
 		_, _ = r.do(t.Context(), call(t, writes, sends))
 		if len(r.learnt) != c.learnt || c.learnt == 1 && (r.learnt[0] == nil) != c.good {
 			t.Errorf("%s: learnt %v", name, r.learnt)
@@ -130,8 +130,8 @@ func TestRotationsAreStoredFirst(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{nil, refused(catalog.RefusedConflict, http.StatusConflict, 0)} {
 		r := newRig(t)
-		r.answer = func(context.Context, int, *catalog.Method) (upstream.Answer, error) {
-			return upstream.Answer{Result: []byte("1"), Changed: []string{"sess"}}, err
+		r.answer = func(context.Context, int, *catalog.Method) (driver.Answer, error) {
+			return driver.Answer{Result: []byte("1"), Changed: []string{"sess"}}, err
 		}
 		_, _ = r.do(t.Context(), call(t, writes, sends))
 		if len(r.stored) != 1 || r.stored[0][0] != "sess" {
@@ -148,8 +148,8 @@ func TestPausesArePassedOn(t *testing.T) {
 	want := []time.Duration{7 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 15 * time.Minute, time.Second}
 	one := call(t, reads, "")
 	for i := range asked {
-		r.answer = func(context.Context, int, *catalog.Method) (upstream.Answer, error) {
-			return upstream.Answer{}, refused(catalog.RefusedRateLimited, http.StatusTooManyRequests, asked[i])
+		r.answer = func(context.Context, int, *catalog.Method) (driver.Answer, error) {
+			return driver.Answer{}, refused(catalog.RefusedRateLimited, http.StatusTooManyRequests, asked[i])
 		}
 		_, err := r.do(t.Context(), one)
 		p := problem.Of(err)
@@ -174,14 +174,14 @@ func TestWhoGoesAway(t *testing.T) {
 		r := newRig(t)
 		synctest.Test(t, func(t *testing.T) {
 			done := make(chan bool, 1)
-			r.answer = func(ctx context.Context, _ int, _ *catalog.Method) (upstream.Answer, error) {
+			r.answer = func(ctx context.Context, _ int, _ *catalog.Method) (driver.Answer, error) {
 				select {
 				case <-ctx.Done():
 					done <- false
-					return upstream.Answer{}, context.Cause(ctx)
+					return driver.Answer{}, context.Cause(ctx)
 				case <-time.After(10 * time.Second):
 					done <- true
-					return upstream.Answer{Result: []byte("1")}, nil
+					return driver.Answer{Result: []byte("1")}, nil
 				}
 			}
 			args := ""
@@ -206,9 +206,9 @@ func TestNothingTakesForEver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	synctest.Test(t, func(t *testing.T) {
-		r.answer = func(ctx context.Context, _ int, _ *catalog.Method) (upstream.Answer, error) {
+		r.answer = func(ctx context.Context, _ int, _ *catalog.Method) (driver.Answer, error) {
 			<-ctx.Done()
-			return upstream.Answer{}, problem.UpstreamTimeout.New("late").Because(context.Cause(ctx))
+			return driver.Answer{}, problem.UpstreamTimeout.New("late").Because(context.Cause(ctx))
 		}
 		began := time.Now()
 		_, err := r.do(t.Context(), call(t, writes, sends))
@@ -225,11 +225,11 @@ func TestNothingTakesForEver(t *testing.T) {
 func TestBytesAreCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.answer = func(_ context.Context, n int, _ *catalog.Method) (upstream.Answer, error) {
+	r.answer = func(_ context.Context, n int, _ *catalog.Method) (driver.Answer, error) {
 		if n == 1 {
-			return upstream.Answer{Sent: 5, Received: 7}, problem.UpstreamUnavailable.New("broke")
+			return driver.Answer{Sent: 5, Received: 7}, problem.UpstreamUnavailable.New("broke")
 		}
-		return upstream.Answer{Sent: 5, Received: 100, Result: []byte("1")}, nil
+		return driver.Answer{Sent: 5, Received: 100, Result: []byte("1")}, nil
 	}
 	if _, err := r.do(t.Context(), call(t, reads, "")); err != nil {
 		t.Fatal(err)

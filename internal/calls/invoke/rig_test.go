@@ -12,18 +12,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // rig is an invoker on top of a platform that does what a test says.
 type rig struct {
-	upstream.Driver // nothing of it is used but Call
-	t               *testing.T
+	driver.Driver // nothing of it is used but Call
+	t             *testing.T
 	*invoke.Invoker
 	// answer is what the platform does with the n-th request, from 1.
-	answer func(ctx context.Context, n int, m *catalog.Method) (upstream.Answer, error)
+	answer func(ctx context.Context, n int, m *catalog.Method) (driver.Answer, error)
 	alive  bool
 
 	mu       sync.Mutex
@@ -39,17 +39,17 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, alive: true}
-	r.answer = func(context.Context, int, *catalog.Method) (upstream.Answer, error) {
-		return upstream.Answer{Result: []byte(`{"ok":true}`), Sent: 1, Received: 10, Took: time.Millisecond}, nil
+	r.answer = func(context.Context, int, *catalog.Method) (driver.Answer, error) {
+		return driver.Answer{Result: []byte(`{"ok":true}`), Sent: 1, Received: 10, Took: time.Millisecond}, nil
 	}
 	r.Invoker = invoke.New(invoke.Deps{
 		Accounts: r, Health: r, Limits: r, Meter: r, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		Drivers: func(org.Environment) (upstream.Driver, bool) { return r, true },
+		Drivers: func(org.Environment) (driver.Driver, bool) { return r, true },
 	})
 	return r
 }
 
-func (r *rig) Call(ctx context.Context, _ upstream.Via, _ upstream.Session, m *catalog.Method, _ catalog.Args) (upstream.Answer, error) {
+func (r *rig) Call(ctx context.Context, _ driver.Via, _ driver.Session, m *catalog.Method, _ catalog.Args) (driver.Answer, error) {
 	r.mu.Lock()
 	r.sent++
 	n := r.sent
@@ -63,16 +63,16 @@ func (r *rig) requests() int {
 	return r.sent
 }
 
-func (r *rig) Ready(_ context.Context, owner id.Org, at id.Account, _ limit.Decision) (account.Account, upstream.Session, error) {
+func (r *rig) Ready(_ context.Context, owner id.Org, at id.Account, _ limit.Decision) (account.Account, driver.Session, error) {
 	a, _ := r.Remembered(owner, at)
-	return a, upstream.Session{}, nil
+	return a, driver.Session{}, nil
 }
 
 func (r *rig) Remembered(owner id.Org, at id.Account) (account.Account, bool) {
 	return account.Account{Org: owner, ID: at, Environment: org.EnvSandbox, Region: "us", State: account.Active}, true
 }
 
-func (r *rig) Rotate(_ context.Context, a account.Account, names []string, _ upstream.Session) (account.Account, error) {
+func (r *rig) Rotate(_ context.Context, a account.Account, names []string, _ driver.Session) (account.Account, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stored = append(r.stored, names)
@@ -152,5 +152,5 @@ func (r *rig) do(ctx context.Context, c invoke.Call) (invoke.Answer, error) {
 }
 
 func refused(kind catalog.RefusalKind, status int, after time.Duration) error {
-	return &upstream.Refused{Refusal: catalog.Refusal{Kind: kind, Code: 7, Message: "no", RetryAfter: after}, Status: status}
+	return &driver.Refused{Refusal: catalog.Refusal{Kind: kind, Code: 7, Message: "no", RetryAfter: after}, Status: status}
 }

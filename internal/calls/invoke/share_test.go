@@ -9,22 +9,22 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // slowly makes the platform take a second, or until nobody waits.
 func slowly(r *rig) (broken func() int) {
 	var mu sync.Mutex
 	n := 0
-	r.answer = func(ctx context.Context, _ int, _ *catalog.Method) (upstream.Answer, error) {
+	r.answer = func(ctx context.Context, _ int, _ *catalog.Method) (driver.Answer, error) {
 		select {
 		case <-time.After(time.Second):
-			return upstream.Answer{Result: []byte("1")}, nil
+			return driver.Answer{Result: []byte("1")}, nil
 		case <-ctx.Done():
 			mu.Lock()
 			defer mu.Unlock()
 			n++
-			return upstream.Answer{}, context.Cause(ctx)
+			return driver.Answer{}, context.Cause(ctx)
 		}
 	}
 	return func() int {

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
@@ -21,10 +21,10 @@ import (
 type try struct {
 	*Invoker
 	call    Call
-	driver  upstream.Driver
+	driver  driver.Driver
 	account account.Account
-	session upstream.Session
-	answer  upstream.Answer
+	session driver.Session
+	answer  driver.Answer
 
 	took           time.Duration
 	sent, received int
@@ -48,14 +48,14 @@ func (t *try) carry(ctx context.Context) error {
 }
 
 func refusedSession(err error) bool {
-	refused, ok := errors.AsType[*upstream.Refused](err)
+	refused, ok := errors.AsType[*driver.Refused](err)
 	return ok && refused.Kind == catalog.RefusedSession
 }
 
 // passing says whether a failure may be over in a moment: a broken connection, a gateway without a platform behind it. A platform that
 // says when to come back is not asked before.
 func passing(err error) bool {
-	if refused, ok := errors.AsType[*upstream.Refused](err); ok {
+	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		gateway := refused.Status == http.StatusBadGateway || refused.Status == http.StatusServiceUnavailable || refused.Status == http.StatusGatewayTimeout
 		return gateway && refused.RetryAfter == 0
 	}
@@ -100,7 +100,7 @@ func (t *try) rotate(ctx context.Context) {
 
 // learn takes note of what the call tells of the account. What the platform objects to in the call itself proves the session.
 func (t *try) learn(ctx context.Context, err error) {
-	refused, ok := errors.AsType[*upstream.Refused](err)
+	refused, ok := errors.AsType[*driver.Refused](err)
 	if !ok {
 		t.Health.Learn(ctx, t.account, err)
 		return
@@ -129,7 +129,7 @@ func (t *try) renew(ctx context.Context) error {
 
 // trouble says whether a call failed because of the way or the platform, and not because of what was asked for.
 func trouble(err error) bool {
-	if refused, ok := errors.AsType[*upstream.Refused](err); ok {
+	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		return refused.Kind == catalog.RefusedUnavailable || refused.Kind == catalog.RefusedError
 	}
 	return err != nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // asked are the headers of a caller that go to the platform, answered those of the platform that go to the caller.
@@ -52,7 +52,7 @@ func (t *Transfers) Fetch(w http.ResponseWriter, r *http.Request, c Caller, addr
 	l := t.line(w)
 	defer l.expectWrite()
 	l.listen()
-	if err := p.send(w, r, l, address); errors.Is(err, upstream.ErrAddress) {
+	if err := p.send(w, r, l, address); errors.Is(err, driver.ErrAddress) {
 		const detail = "The platform keeps no files at this address. Use the URL of a field with x-role download, as it is."
 		return problem.UnsafeURL.New(detail).At("query/url", "origin", "must be an address at which the platform keeps files")
 	} else if err != nil {
@@ -71,7 +71,7 @@ func downloads(f *catalog.Files) []*catalog.Method {
 
 // send passes a file on.
 func (p *passage) send(w http.ResponseWriter, r *http.Request, l *line, address string) error {
-	req := upstream.FileRequest{Method: r.Method, URL: address, Header: http.Header{}}
+	req := driver.FileRequest{Method: r.Method, URL: address, Header: http.Header{}}
 	for _, name := range asked {
 		if values := r.Header.Values(name); len(values) > 0 {
 			req.Header[name] = values

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -24,17 +24,17 @@ type shelf struct {
 	arrived             bytes.Buffer
 }
 
-func (s *shelf) Ready(context.Context, id.Org, id.Account, limit.Decision) (account.Account, upstream.Session, error) {
-	return account.Account{Region: "us"}, upstream.Session{}, nil
+func (s *shelf) Ready(context.Context, id.Org, id.Account, limit.Decision) (account.Account, driver.Session, error) {
+	return account.Account{Region: "us"}, driver.Session{}, nil
 }
 
 func (s *shelf) Carried(id.Org, string, int64, int64) {}
 
-func (s *shelf) Fetch(context.Context, upstream.Via, upstream.Session, upstream.FileRequest) (*upstream.File, error) {
-	return nil, upstream.ErrAddress
+func (s *shelf) Fetch(context.Context, driver.Via, driver.Session, driver.FileRequest) (*driver.File, error) {
+	return nil, driver.ErrAddress
 }
 
-func (s *shelf) Put(_ context.Context, _ upstream.Via, _ upstream.Session, p upstream.PartRequest) (string, error) {
+func (s *shelf) Put(_ context.Context, _ driver.Via, _ driver.Session, p driver.PartRequest) (string, error) {
 	n, err := io.Copy(&s.arrived, p.Body)
 	if err == nil && n != p.Size {
 		panic("a part has another size than it says")

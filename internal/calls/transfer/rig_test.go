@@ -25,8 +25,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
@@ -96,8 +96,8 @@ type rig struct {
 	origin  string
 	server  *httptest.Server
 	account account.Account
-	session upstream.Session
-	driver  *upstream.HTTP
+	session driver.Session
+	driver  *driver.HTTP
 	catalog *catalog.Catalog
 	// ready is what Ready answers besides; may is the key's allow-list; maxBytes the org's limit.
 	ready    error
@@ -141,7 +141,7 @@ func newRig(t *testing.T, s setup) *rig {
 	c := *known
 	own := *known.Files
 	c.Files, own.Cookies = &own, s.cookies
-	driver, err := upstream.New(upstream.Deps{Catalog: &c, Egress: out, Origin: platform.URL, Now: time.Now})
+	driver, err := driver.New(driver.Deps{Catalog: &c, Egress: out, Origin: platform.URL, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func (r *rig) signIn() {
 }
 
 // Ready is the account's session.
-func (r *rig) Ready(context.Context, id.Org, id.Account, limit.Decision) (account.Account, upstream.Session, error) {
+func (r *rig) Ready(context.Context, id.Org, id.Account, limit.Decision) (account.Account, driver.Session, error) {
 	return r.account, r.session, r.ready
 }
 
@@ -193,7 +193,7 @@ func (r *rig) call(ctx context.Context, _ id.Org, _ id.Account, _ limit.Decision
 	r.called = append(r.called, m.ID())
 	r.mu.Unlock()
 	a, err := r.driver.Call(ctx, r.account.Via(), r.session, m, args)
-	if refused, ok := errors.AsType[*upstream.Refused](err); ok {
+	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		err = refused.Problem(m)
 	}
 	return a.Result, err

@@ -23,20 +23,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // accounts opens an account's session for a call that was admitted; *account.Accounts does.
 type accounts interface {
-	Ready(ctx context.Context, org id.Org, account id.Account, d limit.Decision) (account.Account, upstream.Session, error)
+	Ready(ctx context.Context, org id.Org, account id.Account, d limit.Decision) (account.Account, driver.Session, error)
 }
 
-// files is where a platform's files are; *upstream.Files is one.
+// files is where a platform's files are; *driver.Files is one.
 type files interface {
-	Fetch(ctx context.Context, via upstream.Via, s upstream.Session, req upstream.FileRequest) (*upstream.File, error)
-	Put(ctx context.Context, via upstream.Via, s upstream.Session, part upstream.PartRequest) (etag string, err error)
+	Fetch(ctx context.Context, via driver.Via, s driver.Session, req driver.FileRequest) (*driver.File, error)
+	Put(ctx context.Context, via driver.Via, s driver.Session, part driver.PartRequest) (etag string, err error)
 }
 
 // meter counts what passes through a region, in bytes; *usage.Usage does.
@@ -130,8 +130,8 @@ type passage struct {
 	transfers *Transfers
 	caller    Caller
 	platform  Platform
-	via       upstream.Via
-	session   upstream.Session
+	via       driver.Via
+	session   driver.Session
 }
 
 // enter lets a transfer pass or says why not. methods picks those that the key must be allowed to call, nil if the platform lacks
@@ -215,7 +215,7 @@ func inPath(err error, names map[string]string) error {
 
 // changed is the problem when the platform's own answer does not lead to a file.
 func changed(err error) error {
-	if errors.Is(err, catalog.ErrChanged) || errors.Is(err, upstream.ErrAddress) {
+	if errors.Is(err, catalog.ErrChanged) || errors.Is(err, driver.ErrAddress) {
 		return problem.UpstreamChanged.New("The platform's interface has changed; we have been told.").Because(err)
 	}
 	return err

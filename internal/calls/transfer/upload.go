@@ -11,7 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // maxParts bounds a file; no platform takes more.
@@ -151,7 +151,7 @@ func (p *passage) put(ctx context.Context, upload string, number int, body *part
 	if err != nil {
 		return "", changed(err)
 	}
-	etag, err = p.platform.Files.Put(ctx, p.via, p.session, upstream.PartRequest{URL: address, Header: header, Body: body, Size: body.size})
+	etag, err = p.platform.Files.Put(ctx, p.via, p.session, driver.PartRequest{URL: address, Header: header, Body: body, Size: body.size})
 	left := body.left.Load()
 	p.transfers.Meter.Carried(p.caller.Org, p.via.Region, body.size-left, 0)
 	if err == nil && left > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // from is the frame after which frames are wanted; empty if the platform cannot be asked. An account begins at the frame that was the
@@ -59,7 +59,7 @@ func (s *session) newest(ctx context.Context) (string, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, s.n.l.Config.DialTimeout)
 	defer cancel()
-	newest, answer, err := upstream.Newest(limited, s.driver, a.Via(), access)
+	newest, answer, err := driver.Newest(limited, s.driver, a.Via(), access)
 	s.rotated(ctx, a, answer.Changed, answer.Session)
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -68,16 +68,16 @@ func (s *session) newest(ctx context.Context) (string, error) {
 }
 
 // since asks the platform for frames behind one.
-func (s *session) since(ctx context.Context, after string) (upstream.Missed, error) {
+func (s *session) since(ctx context.Context, after string) (driver.Missed, error) {
 	a, access, err := s.access(ctx)
 	if err != nil {
-		return upstream.Missed{}, err
+		return driver.Missed{}, err
 	}
 	limited, cancel := context.WithTimeout(ctx, s.n.l.Config.DialTimeout)
 	defer cancel()
 	m, err := s.driver.Since(limited, a.Via(), access, after)
 	s.rotated(ctx, a, m.Changed, m.Session)
-	m.Session = upstream.Session{}
+	m.Session = driver.Session{}
 	if ctx.Err() != nil {
 		return m, context.Cause(ctx)
 	}
@@ -169,9 +169,9 @@ func (s *session) fetch(ctx context.Context, after string, first bool) (last str
 	for {
 		m, err := s.since(ctx, after)
 		switch {
-		case upstream.CannotList(err) && first:
+		case driver.CannotList(err) && first:
 			return "", s.gap(ctx, s.n.lost, "")
-		case upstream.CannotList(err):
+		case driver.CannotList(err):
 			return "", nil
 		case err != nil:
 			return after, err
@@ -190,7 +190,7 @@ func (s *session) fetch(ctx context.Context, after string, first bool) (last str
 }
 
 // page publishes a page of what was missed. That the platform has forgotten some shows in the first one.
-func (s *session) page(ctx context.Context, m *upstream.Missed, first bool) error {
+func (s *session) page(ctx context.Context, m *driver.Missed, first bool) error {
 	if m.Skipped > 0 {
 		s.n.l.metrics.skipped.WithLabelValues("listed").Add(float64(m.Skipped))
 	}

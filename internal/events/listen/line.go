@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
@@ -114,7 +114,7 @@ const silence = time.Minute
 func (n *line) missed(ctx context.Context, up bool, err error) {
 	if up {
 		n.l.metrics.reconnects.Inc()
-		if closed, ok := errors.AsType[*upstream.Closed](err); ok && closed.Code < 0 {
+		if closed, ok := errors.AsType[*driver.Closed](err); ok && closed.Code < 0 {
 			n.lost = n.lost.Add(-silence)
 		}
 	}
@@ -155,8 +155,8 @@ func (n *line) judge(ctx context.Context, up bool, err error) time.Duration {
 	if _, ours := errors.AsType[unable](err); ours {
 		return wait
 	}
-	refused, isRefused := errors.AsType[*upstream.Refused](err)
-	closed, isClosed := errors.AsType[*upstream.Closed](err)
+	refused, isRefused := errors.AsType[*driver.Refused](err)
+	closed, isClosed := errors.AsType[*driver.Closed](err)
 	switch {
 	case isRefused && refused.Kind == catalog.RefusedSession, isClosed && closed.Session:
 		// Whether it is really over is for two looks to say; then the account moves, and pokes us.

@@ -22,7 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -112,7 +112,7 @@ type Deps struct {
 	// Leases are those of kind Kind, with as many slots as there are shards.
 	Leases  leases
 	Bus     bus
-	Drivers func(org.Environment) (upstream.Driver, bool)
+	Drivers func(org.Environment) (driver.Driver, bool)
 	Log     *slog.Logger
 	Now     func() time.Time
 }

@@ -31,8 +31,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/ingest"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -48,8 +48,8 @@ type rig struct {
 	events   *eventlog.JetStream
 	store    *event.Store
 	health   *health.Health
-	drivers  func(org.Environment) (upstream.Driver, bool)
-	driver   upstream.Driver
+	drivers  func(org.Environment) (driver.Driver, bool)
+	driver   driver.Driver
 	logins   atomic.Int64
 	// ahead is what listeners' clocks are ahead by.
 	ahead atomic.Int64
@@ -77,10 +77,10 @@ func newRig(t testing.TB, o options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.driver, err = upstream.New(upstream.Deps{Catalog: platform, Egress: way, Origin: r.platform.URL, Now: time.Now}); err != nil {
+	if r.driver, err = driver.New(driver.Deps{Catalog: platform, Egress: way, Origin: r.platform.URL, Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}
-	r.drivers = func(org.Environment) (upstream.Driver, bool) { return r.driver, true }
+	r.drivers = func(org.Environment) (driver.Driver, bool) { return r.driver, true }
 	r.nats = testenv.PrivateJetStream(t)
 	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: r.nats.URL}
 	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Drivers, d.Config.Listens = r.drivers, true })
@@ -232,7 +232,7 @@ func (r *rig) connect(change ...func(*account.Connected)) (account.Account, stri
 
 func (r *rig) connectAs(login string, change ...func(*account.Connected)) account.Account {
 	r.t.Helper()
-	via := upstream.Via{Region: "us", Account: string(id.New[id.Attempt]())}
+	via := driver.Via{Region: "us", Account: string(id.New[id.Attempt]())}
 	step, err := r.driver.SignIn(r.t.Context(), via, secret.New(login), secret.New("good"))
 	if err != nil || step.Session == nil {
 		r.t.Fatalf("%s: %+v, %v", login, step.Failure, err)

@@ -12,14 +12,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // session is one socket of an account, from its opening to its end.
 type session struct {
 	n      *line
-	driver upstream.Driver
+	driver driver.Driver
 	bucket int
 	// fail ends it.
 	fail context.CancelCauseFunc
@@ -107,7 +107,7 @@ func (n *line) enter(ctx context.Context) (left func(), err error) {
 }
 
 // access reads the account and its session, for as long as it takes to use it.
-func (s *session) access(ctx context.Context) (account.Account, upstream.Session, error) {
+func (s *session) access(ctx context.Context) (account.Account, driver.Session, error) {
 	n := s.n
 	limited, cancel := context.WithTimeout(ctx, ownTimeout)
 	defer cancel()
@@ -130,7 +130,7 @@ func (s *session) know(a account.Account) {
 }
 
 // open opens the socket. Frames wait until it is known what was missed.
-func (s *session) open(ctx context.Context) (*upstream.Socket, error) {
+func (s *session) open(ctx context.Context) (*driver.Socket, error) {
 	a, access, err := s.access(ctx)
 	if err != nil {
 		return nil, err
@@ -143,12 +143,12 @@ func (s *session) open(ctx context.Context) (*upstream.Socket, error) {
 		return nil, err
 	}
 	s.rotated(ctx, a, socket.Changed, socket.Session)
-	socket.Session = upstream.Session{}
+	socket.Session = driver.Session{}
 	return socket, nil
 }
 
 // rotated stores the cookies that an answer changed. That it failed costs the next call a sign-in at worst.
-func (s *session) rotated(ctx context.Context, a account.Account, changed []string, access upstream.Session) {
+func (s *session) rotated(ctx context.Context, a account.Account, changed []string, access driver.Session) {
 	if len(changed) == 0 {
 		return
 	}
@@ -162,7 +162,7 @@ func (s *session) rotated(ctx context.Context, a account.Account, changed []stri
 
 // listen reads the socket, fetches what was missed, and minds what happens to the account meanwhile. opened is called when the first
 // fetching is over.
-func (s *session) listen(ctx context.Context, socket *upstream.Socket, from string, opened func()) error {
+func (s *session) listen(ctx context.Context, socket *driver.Socket, from string, opened func()) error {
 	var work sync.WaitGroup
 	s.begin(from)
 	read, filled := make(chan error, 1), make(chan error, 1)
@@ -226,7 +226,7 @@ func (s *session) again(ctx context.Context) error {
 }
 
 // read hands on what the socket brings.
-func (s *session) read(ctx context.Context, socket *upstream.Socket) error {
+func (s *session) read(ctx context.Context, socket *driver.Socket) error {
 	m := &s.n.l.metrics
 	for {
 		e, err := socket.Next(ctx)
@@ -257,7 +257,7 @@ func (s *session) read(ctx context.Context, socket *upstream.Socket) error {
 // unread is why a frame was not understood; empty for an error that is about more than one.
 func unread(err error) string {
 	for why, known := range map[string]error{"invalid": catalog.ErrInvalid, "changed": catalog.ErrChanged, "unknown": catalog.ErrUnknownFrame} {
-		if _, closed := errors.AsType[*upstream.Closed](err); !closed && errors.Is(err, known) {
+		if _, closed := errors.AsType[*driver.Closed](err); !closed && errors.Is(err, known) {
 			return why
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/server/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
@@ -155,7 +155,7 @@ func (a *API) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutpu
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	session, missing := upstream.NewSession(p.Catalog, cookies, in.Body.Headers, in.Body.UserAgent)
+	session, missing := driver.NewSession(p.Catalog, cookies, in.Body.Headers, in.Body.UserAgent)
 	if len(missing) > 0 {
 		return nil, incomplete(missing)
 	}
@@ -180,7 +180,7 @@ func (a *API) connectCurl(ctx context.Context, in *curlInput) (*curlOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	session, missing := upstream.NewSession(p.Catalog, pasted.Cookies, pasted.Headers, pasted.UserAgent)
+	session, missing := driver.NewSession(p.Catalog, pasted.Cookies, pasted.Headers, pasted.UserAgent)
 	found := extracted(p.Catalog, pasted, missing)
 	if in.Body.DryRun {
 		return &curlOutput{Status: http.StatusOK, Body: curlAnswer{Extracted: found}}, nil

@@ -20,7 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -116,7 +116,7 @@ func (r *Rig) Node(change func(*account.Deps)) *account.Accounts {
 		Config: account.Config{Regions: []string{"us", "uk"}, SignOutTimeout: 5 * time.Second},
 		DB:     r.DB, Orgs: r.Orgs, Audit: r.Audit, Outbox: r.Outbox, Seal: r.Seal, Limits: r.Limits, Bus: r.Bus,
 		Catalogs:     map[org.Environment]*catalog.Catalog{org.EnvSandbox: r.Catalog},
-		Drivers:      func(org.Environment) (upstream.Driver, bool) { return nil, false },
+		Drivers:      func(org.Environment) (driver.Driver, bool) { return nil, false },
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://connect.test/reconnect/" + string(a) },
 		Log:          slog.New(slog.DiscardHandler), Now: r.Clock.Now,
 	}
@@ -148,14 +148,14 @@ func (r *Rig) Org() id.Org {
 }
 
 // Session makes a session of cookies, as "auth_id=1; sess=2".
-func (r *Rig) Session(cookies string) upstream.Session {
+func (r *Rig) Session(cookies string) driver.Session {
 	r.t.Helper()
 	jar := map[string]secret.String{}
 	for pair := range strings.SplitSeq(cookies, "; ") {
 		name, value, _ := strings.Cut(pair, "=")
 		jar[name] = secret.New(value)
 	}
-	s, missing := upstream.NewSession(r.Catalog, jar, map[string]secret.String{"x-device": secret.New("test")}, "test")
+	s, missing := driver.NewSession(r.Catalog, jar, map[string]secret.String{"x-device": secret.New("test")}, "test")
 	if len(missing) > 0 {
 		r.t.Fatalf("a session without %v", missing)
 	}
@@ -166,7 +166,7 @@ func (r *Rig) Session(cookies string) upstream.Session {
 func (r *Rig) Connected(owner id.Org, creator string) account.Connected {
 	return account.Connected{
 		Org: owner, Attempt: id.New[id.Attempt](), Kind: "credentials", Region: "us", Label: "Luna", MaxAccounts: -1,
-		Identity: upstream.Identity{ID: creator, Username: "luna", Name: "Luna Vale", IsCreator: true},
+		Identity: driver.Identity{ID: creator, Username: "luna", Name: "Luna Vale", IsCreator: true},
 		Session:  r.Session("auth_id=" + creator + "; sess=first"), SessionExpiresAt: r.Clock.Now().Add(30 * 24 * time.Hour),
 		Consent: account.Consent{Kind: "credentials", Who: "caller", TextHash: "abc", TextVersion: "1", At: r.Clock.Now()},
 	}

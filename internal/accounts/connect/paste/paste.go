@@ -2,7 +2,7 @@
 // forms. Its functions are pure: nothing is executed, fetched or stored, and no error repeats a value of what was pasted.
 //
 // Start with Curl and Cookies. A command becomes words (bash.go, cmd.go, powershell.go), the words become a request
-// (flags.go, invoke.go), and the request is judged here. What comes out goes into upstream.NewSession, which keeps the cookies
+// (flags.go, invoke.go), and the request is judged here. What comes out goes into driver.NewSession, which keeps the cookies
 // and headers that the manifest names.
 package paste
 

@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -120,12 +120,12 @@ var kinds = map[string]row.Kind{
 type stage struct {
 	*rig
 	login   string
-	session upstream.Session
-	socket  *upstream.Socket
-	other   upstream.Session // of the step "session"
-	results map[string]any   // of the steps by number, and of the write
-	events  []catalog.Event  // that came by the socket
-	from    int64            // events up to this one are of earlier steps
+	session driver.Session
+	socket  *driver.Socket
+	other   driver.Session  // of the step "session"
+	results map[string]any  // of the steps by number, and of the write
+	events  []catalog.Event // that came by the socket
+	from    int64           // events up to this one are of earlier steps
 }
 
 func (r *rig) stage() *stage {
@@ -428,7 +428,7 @@ func (s *stage) read(name, args string) any {
 }
 
 // readBy reads: all pages, unless a limit is given. A refusal is a document that says of which kind.
-func (s *stage) readBy(session upstream.Session, name, args string) any {
+func (s *stage) readBy(session driver.Session, name, args string) any {
 	s.t.Helper()
 	m := upstreamtest.Method(s.t, s.catalog, name)
 	if m.Access != catalog.Read {
@@ -441,7 +441,7 @@ func (s *stage) readBy(session upstream.Session, name, args string) any {
 		return map[string]any{"refused": string(catalog.RefusedNotFound)}
 	}
 	a, err := s.call(session, name, args)
-	if refused, ok := errors.AsType[*upstream.Refused](err); ok {
+	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		return map[string]any{"refused": string(refused.Kind)}
 	}
 	if err != nil {
@@ -463,7 +463,7 @@ func (s *stage) pages(name, args string, limit int, between func(came []any)) []
 			s.t.Fatal(err)
 		}
 		a, err := s.call(s.session, name, string(text))
-		if refused, ok := errors.AsType[*upstream.Refused](err); ok && len(items) == 0 && refused.Kind == catalog.RefusedNotFound {
+		if refused, ok := errors.AsType[*driver.Refused](err); ok && len(items) == 0 && refused.Kind == catalog.RefusedNotFound {
 			return nil
 		}
 		if err != nil {

@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import (
 	"bytes"
@@ -17,18 +17,18 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 )
 
 // filesAt is the way to files that are at other places than the sandbox's.
-func (r *rig) filesAt(at ...string) *upstream.Files {
+func (r *rig) filesAt(at ...string) *driver.Files {
 	r.t.Helper()
 	c := *r.catalog
 	own := *r.catalog.Files
 	own.At = at
 	c.Files = &own
-	d, err := upstream.New(upstream.Deps{Catalog: &c, Egress: r.egress, Origin: r.platform.URL, Now: r.driver.Now})
+	d, err := driver.New(driver.Deps{Catalog: &c, Egress: r.egress, Origin: r.platform.URL, Now: r.driver.Now})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestFilesLeaveThroughTheRegionOnly(t *testing.T) {
 	files := r.filesAt(host.URL + "/public/")
 	session := r.session(r.login("ok"))
 	fetch := func(region, address string) (string, error) {
-		f, err := files.Fetch(t.Context(), via(region), session, upstream.FileRequest{Method: http.MethodGet, URL: address})
+		f, err := files.Fetch(t.Context(), via(region), session, driver.FileRequest{Method: http.MethodGet, URL: address})
 		if err != nil {
 			return "", err
 		}
@@ -68,7 +68,7 @@ func TestFilesLeaveThroughTheRegionOnly(t *testing.T) {
 		return string(text), err
 	}
 	put := func(region string) (string, error) {
-		return files.Put(t.Context(), via(region), session, upstream.PartRequest{URL: host.URL + "/public/1", Body: strings.NewReader("part"), Size: 4})
+		return files.Put(t.Context(), via(region), session, driver.PartRequest{URL: host.URL + "/public/1", Body: strings.NewReader("part"), Size: 4})
 	}
 	for _, region := range []string{"us", "uk"} {
 		if text, err := fetch(region, host.URL+"/public/1"); err != nil || text != "file" {
@@ -97,7 +97,7 @@ func TestFilesLeaveThroughTheRegionOnly(t *testing.T) {
 	}
 	counted("after one had died")
 	for _, address := range []string{host.URL + "/private/1", r.platform.URL + "/media/1/full", host.URL, host.URL + "/public/../private"} {
-		if _, err := fetch("uk", address); !errors.Is(err, upstream.ErrAddress) {
+		if _, err := fetch("uk", address); !errors.Is(err, driver.ErrAddress) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -110,12 +110,12 @@ func TestErrorsOfFilesKeepTheirAddresses(t *testing.T) {
 	files := r.filesAt("/media/")
 	session := r.session(r.login("ok"))
 	for _, address := range []string{"http://[::1/media/?sig=SECRET", r.platform.URL + "/other/?sig=SECRET", r.platform.URL + "/media/1/none?sig=SECRET"} {
-		_, err := files.Fetch(t.Context(), via("us"), session, upstream.FileRequest{Method: http.MethodGet, URL: address})
+		_, err := files.Fetch(t.Context(), via("us"), session, driver.FileRequest{Method: http.MethodGet, URL: address})
 		if err == nil || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%v", err)
 		}
 	}
-	_, err := files.Put(t.Context(), via("us"), session, upstream.PartRequest{URL: r.platform.URL + "/media/x?sig=SECRET", Body: bytes.NewReader([]byte("x")), Size: 1})
+	_, err := files.Put(t.Context(), via("us"), session, driver.PartRequest{URL: r.platform.URL + "/media/x?sig=SECRET", Body: bytes.NewReader([]byte("x")), Size: 1})
 	if err == nil || strings.Contains(err.Error(), "SECRET") {
 		t.Errorf("%v", err)
 	}
@@ -127,7 +127,7 @@ func TestAManifestWithoutFilesHasNone(t *testing.T) {
 	r := newRig(t)
 	c := *r.catalog
 	c.Files = nil
-	d, err := upstream.New(upstream.Deps{Catalog: &c, Egress: r.egress, Origin: r.platform.URL, Now: r.driver.Now})
+	d, err := driver.New(driver.Deps{Catalog: &c, Egress: r.egress, Origin: r.platform.URL, Now: r.driver.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func FuzzFileAddress(f *testing.F) {
 		f.Fatal(err)
 	}
 	nowhere := egress.New(egress.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	d, err := upstream.New(upstream.Deps{Catalog: known, Egress: nowhere, Origin: origin, Now: time.Now})
+	d, err := driver.New(driver.Deps{Catalog: known, Egress: nowhere, Origin: origin, Now: time.Now})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -163,11 +163,11 @@ func FuzzFileAddress(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, address string) {
-		_, err := files.Fetch(t.Context(), via("us"), upstream.Session{}, upstream.FileRequest{Method: http.MethodGet, URL: address})
+		_, err := files.Fetch(t.Context(), via("us"), driver.Session{}, driver.FileRequest{Method: http.MethodGet, URL: address})
 		if err == nil {
 			t.Fatal("a file came from nowhere")
 		}
-		if errors.Is(err, upstream.ErrAddress) {
+		if errors.Is(err, driver.ErrAddress) {
 			return
 		}
 		u, wrong := url.Parse(address)

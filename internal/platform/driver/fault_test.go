@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
 )
 
 // fault orders trouble for one login.
@@ -45,7 +45,7 @@ func TestTroubleOfThePlatformIsToldAsWhatItIs(t *testing.T) {
 			_, err := r.call(s, "me.get", "{}")
 			if test.refused != "" {
 				refusedAs(t, err, test.refused)
-				refused, _ := errors.AsType[*upstream.Refused](err)
+				refused, _ := errors.AsType[*driver.Refused](err)
 				err = refused.Problem(upstreamtest.Method(t, r.catalog, "me.get"))
 				if test.kind == "rate_limit" && (refused.RetryAfter != 7*time.Second || problem.Of(err).RetryAfter != 7) {
 					t.Errorf("retry after %s", refused.RetryAfter)
@@ -62,7 +62,7 @@ func TestTroubleOfThePlatformIsToldAsWhatItIs(t *testing.T) {
 }
 
 // hasty is a call that waits a moment only.
-func (r *rig) hasty(s upstream.Session, name, args string) error {
+func (r *rig) hasty(s driver.Session, name, args string) error {
 	r.t.Helper()
 	m := *upstreamtest.Method(r.t, r.catalog, name)
 	m.Timeout = time.Second
@@ -117,7 +117,7 @@ func TestLatencyIsMeasured(t *testing.T) {
 }
 
 // listen opens the socket of a session.
-func (r *rig) listen(s upstream.Session) *upstream.Socket {
+func (r *rig) listen(s driver.Session) *driver.Socket {
 	r.t.Helper()
 	socket, err := r.driver.Listen(r.t.Context(), via("us"), s)
 	if err != nil {
@@ -185,13 +185,13 @@ func TestASocketThatIsCutEndsAndWhatWasMissedIsListed(t *testing.T) {
 }
 
 // closed waits for the end of a socket.
-func closed(t *testing.T, socket *upstream.Socket) {
+func closed(t *testing.T, socket *driver.Socket) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		_, err := socket.Next(ctx)
-		if _, ok := errors.AsType[*upstream.Closed](err); ok {
+		if _, ok := errors.AsType[*driver.Closed](err); ok {
 			return
 		} else if err != nil {
 			t.Fatalf("the socket says %v", err)

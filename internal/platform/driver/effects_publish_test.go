@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import "github.com/stagedoor/stagedoor/sandbox/world"
 

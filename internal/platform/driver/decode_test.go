@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // texts are sessions as they are stored, and what only looks like one.
@@ -36,8 +36,8 @@ func FuzzStoredSessionsAreReadAsEver(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		quick, err := upstream.DecodeSession(secret.New(text))
-		slow, failed := upstream.DecodeSlowly(secret.New(text))
+		quick, err := driver.DecodeSession(secret.New(text))
+		slow, failed := driver.DecodeSlowly(secret.New(text))
 		if (err == nil) != (failed == nil) {
 			t.Fatalf("%v, want %v", err, failed)
 		}
@@ -55,15 +55,15 @@ func TestWhatIsStoredIsReadQuickly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for value, quick := range map[string]bool{"abc": true, "a%20b=+/": true, `"q"`: false, "a&b": false} {
-		s, missing := upstream.NewSession(c, map[string]secret.String{"auth_id": secret.New("1"), "sess": secret.New(value), "other": secret.New("x")},
+		s, missing := driver.NewSession(c, map[string]secret.String{"auth_id": secret.New("1"), "sess": secret.New(value), "other": secret.New("x")},
 			map[string]secret.String{"X-Device": secret.New("d")}, "browser")
 		if missing != nil {
 			t.Errorf("%s: %v is missing", value, missing)
 		}
-		if got := upstream.ReadsQuickly(s.Encode()); got != quick {
+		if got := driver.ReadsQuickly(s.Encode()); got != quick {
 			t.Errorf("%s is read quickly: %v", value, got)
 		}
-		again, err := upstream.DecodeSession(s.Encode())
+		again, err := driver.DecodeSession(s.Encode())
 		if err != nil || again.Encode().Reveal() != s.Encode().Reveal() || again.Cookie("sess").Reveal() != value || again.Owner(c) != "1" {
 			t.Errorf("%s: %v", value, err)
 		}
@@ -77,7 +77,7 @@ func TestWhatIsStoredIsReadQuickly(t *testing.T) {
 // A session that was read where it stands prints none of its values.
 func TestASessionDoesNotPrint(t *testing.T) {
 	t.Parallel()
-	s, err := upstream.DecodeSession(secret.New(strings.ReplaceAll(texts[0], "abc", "canary-value")))
+	s, err := driver.DecodeSession(secret.New(strings.ReplaceAll(texts[0], "abc", "canary-value")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestASessionDoesNotPrint(t *testing.T) {
 
 func BenchmarkDecodeSession(b *testing.B) {
 	text := secret.New(texts[0])
-	for name, decode := range map[string]func(secret.String) (upstream.Session, error){"quick": upstream.DecodeSession, "slow": upstream.DecodeSlowly} {
+	for name, decode := range map[string]func(secret.String) (driver.Session, error){"quick": driver.DecodeSession, "slow": driver.DecodeSlowly} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -103,8 +103,8 @@ func BenchmarkDecodeSession(b *testing.B) {
 // Two answers may have changed the same cookie, and the one that came in first be stored last: the later one counts.
 func TestTheLaterOfTwoAnswersCounts(t *testing.T) {
 	t.Parallel()
-	at := func(value, second string) upstream.Session {
-		s, err := upstream.DecodeSession(secret.New(`{"cookies":[{"name":"auth_id","value":"1"},{"name":"sess","value":"` + value +
+	at := func(value, second string) driver.Session {
+		s, err := driver.DecodeSession(secret.New(`{"cookies":[{"name":"auth_id","value":"1"},{"name":"sess","value":"` + value +
 			`","setAt":"2026-11-15T12:00:0` + second + `Z"}],"headers":{"x-device":"d"}}`))
 		if err != nil {
 			t.Fatal(err)
@@ -112,15 +112,15 @@ func TestTheLaterOfTwoAnswersCounts(t *testing.T) {
 		return s
 	}
 	first, second := at("first", "1"), at("second", "2")
-	for name, got := range map[string]upstream.Session{"in order": first.Merge(second, []string{"sess"}), "the other way": second.Merge(first, []string{"sess"})} {
+	for name, got := range map[string]driver.Session{"in order": first.Merge(second, []string{"sess"}), "the other way": second.Merge(first, []string{"sess"})} {
 		if sess, owner := got.Cookie("sess").Reveal(), got.Cookie("auth_id").Reveal(); sess != "second" || owner != "1" {
 			t.Errorf("%s: %q of %q", name, sess, owner)
 		}
-		if again, err := upstream.DecodeSession(got.Encode()); err != nil || again.Merge(first, []string{"sess"}).Cookie("sess").Reveal() != "second" {
+		if again, err := driver.DecodeSession(got.Encode()); err != nil || again.Merge(first, []string{"sess"}).Cookie("sess").Reveal() != "second" {
 			t.Errorf("%s: when it came in is not kept: %v", name, err)
 		}
 	}
-	none, err := upstream.DecodeSession(secret.New(`{"cookies":[{"name":"auth_id","value":"1"}]}`))
+	none, err := driver.DecodeSession(secret.New(`{"cookies":[{"name":"auth_id","value":"1"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,13 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // Platform is a driver with a platform behind it, and what a test may do on that platform.
 type Platform struct {
 	// Driver makes a driver; two of them share nothing but the platform, as two nodes do.
-	Driver func(testing.TB) upstream.Driver
+	Driver func(testing.TB) driver.Driver
 	// Catalog is what the drivers were made of.
 	Catalog *catalog.Catalog
 	// Region is one that has egress.
@@ -25,7 +25,7 @@ type Platform struct {
 	// Right and Wrong are codes; Password is right and WrongPassword is not.
 	Right, Wrong, Password, WrongPassword string
 	// Phone does on the creator's phone what is asked: "scan", "approve", "deny".
-	Phone func(t testing.TB, qr upstream.QR, action string)
+	Phone func(t testing.TB, qr driver.QR, action string)
 	// Selfie takes the selfie that a challenge's page asks for.
 	Selfie func(t testing.TB, page string, passed bool)
 	// Write is a call that changes something, and the event it causes; Read one that shows it.
@@ -38,8 +38,8 @@ type Platform struct {
 // suite is one creator's way through a driver.
 type suite struct {
 	*Platform
-	driver upstream.Driver
-	via    upstream.Via
+	driver driver.Driver
+	via    driver.Via
 }
 
 // Run runs all of it.
@@ -66,13 +66,13 @@ func Run(t *testing.T, p *Platform) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &suite{Platform: p, driver: p.Driver(t), via: upstream.Via{Region: p.Region, Account: "acct_conformance"}})
+			test(t, &suite{Platform: p, driver: p.Driver(t), via: driver.Via{Region: p.Region, Account: "acct_conformance"}})
 		})
 	}
 }
 
 // start signs in with a password and gives the first step.
-func (s *suite) start(t *testing.T, persona string) upstream.Step {
+func (s *suite) start(t *testing.T, persona string) driver.Step {
 	t.Helper()
 	step, err := s.driver.SignIn(t.Context(), s.via, secret.New(s.Login(persona)), secret.New(s.Password))
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *suite) start(t *testing.T, persona string) upstream.Step {
 }
 
 // next takes a step that must be taken.
-func (s *suite) next(t *testing.T, from upstream.Step, in upstream.Input) upstream.Step {
+func (s *suite) next(t *testing.T, from driver.Step, in driver.Input) driver.Step {
 	t.Helper()
 	if from.Failure != nil {
 		t.Fatalf("the sign-in is over: %+v", *from.Failure)
@@ -95,7 +95,7 @@ func (s *suite) next(t *testing.T, from upstream.Step, in upstream.Input) upstre
 }
 
 // session signs a creator in who needs no challenge.
-func (s *suite) session(t *testing.T) upstream.Session {
+func (s *suite) session(t *testing.T) driver.Session {
 	t.Helper()
 	step := s.start(t, "ok")
 	if step.Session == nil {
@@ -105,9 +105,9 @@ func (s *suite) session(t *testing.T) upstream.Session {
 }
 
 // code is the input that answers a challenge.
-func (s *suite) code(text string) upstream.Input { return upstream.Input{Code: secret.New(text)} }
+func (s *suite) code(text string) driver.Input { return driver.Input{Code: secret.New(text)} }
 
-func describe(s upstream.Step) string {
+func describe(s driver.Step) string {
 	switch {
 	case s.Failure != nil:
 		return "failure " + s.Failure.Code
@@ -121,7 +121,7 @@ func describe(s upstream.Step) string {
 	return "nothing"
 }
 
-func wantSession(t *testing.T, step upstream.Step) upstream.Session {
+func wantSession(t *testing.T, step driver.Step) driver.Session {
 	t.Helper()
 	if step.Session == nil {
 		t.Fatalf("want a session, got %s", describe(step))
@@ -129,14 +129,14 @@ func wantSession(t *testing.T, step upstream.Step) upstream.Session {
 	return *step.Session
 }
 
-func wantChallenge(t *testing.T, step upstream.Step, channel catalog.Channel) {
+func wantChallenge(t *testing.T, step driver.Step, channel catalog.Channel) {
 	t.Helper()
 	if step.Challenge == nil || step.Challenge.Channel != channel {
 		t.Fatalf("want the challenge %s, got %s", channel, describe(step))
 	}
 }
 
-func wantFailure(t *testing.T, step upstream.Step, code string) {
+func wantFailure(t *testing.T, step driver.Step, code string) {
 	t.Helper()
 	if step.Failure == nil || step.Failure.Code != code {
 		t.Fatalf("want the failure %s, got %s", code, describe(step))
@@ -144,21 +144,21 @@ func wantFailure(t *testing.T, step upstream.Step, code string) {
 }
 
 // call calls a method by name.
-func (s *suite) call(ctx context.Context, t *testing.T, session upstream.Session, name, args string) (upstream.Answer, error) {
+func (s *suite) call(ctx context.Context, t *testing.T, session driver.Session, name, args string) (driver.Answer, error) {
 	t.Helper()
 	return Caller{s.driver, s.Catalog, s.via, session}.Call(ctx, t, name, args)
 }
 
 // Caller is a signed-in creator.
 type Caller struct {
-	Driver  upstream.Calls
+	Driver  driver.Calls
 	Catalog *catalog.Catalog
-	Via     upstream.Via
-	Session upstream.Session
+	Via     driver.Via
+	Session driver.Session
 }
 
 // Call calls a method by its full name, with arguments as JSON.
-func (c Caller) Call(ctx context.Context, t testing.TB, name, args string) (upstream.Answer, error) {
+func (c Caller) Call(ctx context.Context, t testing.TB, name, args string) (driver.Answer, error) {
 	t.Helper()
 	m := Method(t, c.Catalog, name)
 	parsed, err := m.FromObject([]byte(args), false)
@@ -181,7 +181,7 @@ func Method(t testing.TB, c *catalog.Catalog, name string) *catalog.Method {
 }
 
 // Await reads a socket until an event of a kind comes.
-func Await(t testing.TB, socket *upstream.Socket, kind string) catalog.Event {
+func Await(t testing.TB, socket *driver.Socket, kind string) catalog.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

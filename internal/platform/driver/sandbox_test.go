@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import (
 	"bytes"
@@ -16,9 +16,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream/upstreamtest"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -31,7 +31,7 @@ type rig struct {
 	catalog  *catalog.Catalog
 	egress   *egress.Egress
 	us, uk   []*testenv.Proxy
-	driver   *upstream.HTTP
+	driver   *driver.HTTP
 	logins   *atomic.Int64
 }
 
@@ -76,9 +76,9 @@ func (r *rig) in(t testing.TB) *rig {
 	return &inner
 }
 
-func (r *rig) newDriver(patience time.Duration) *upstream.HTTP {
+func (r *rig) newDriver(patience time.Duration) *driver.HTTP {
 	r.t.Helper()
-	d, err := upstream.New(upstream.Deps{Catalog: r.catalog, Egress: r.egress, Origin: r.platform.URL, Patience: patience, Now: time.Now})
+	d, err := driver.New(driver.Deps{Catalog: r.catalog, Egress: r.egress, Origin: r.platform.URL, Patience: patience, Now: time.Now})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -90,10 +90,10 @@ func (r *rig) login(persona string) string {
 	return fmt.Sprintf("%s+%d@sandbox.test", persona, r.logins.Add(1))
 }
 
-func via(region string) upstream.Via { return upstream.Via{Region: region, Account: "acct_test"} }
+func via(region string) driver.Via { return driver.Via{Region: region, Account: "acct_test"} }
 
 // signIn takes the first step.
-func (r *rig) signIn(login, password string) upstream.Step {
+func (r *rig) signIn(login, password string) driver.Step {
 	r.t.Helper()
 	step, err := r.driver.SignIn(r.t.Context(), via("us"), secret.New(login), secret.New(password))
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *rig) signIn(login, password string) upstream.Step {
 }
 
 // session signs in a login that needs no challenge.
-func (r *rig) session(login string) upstream.Session {
+func (r *rig) session(login string) driver.Session {
 	r.t.Helper()
 	step := r.signIn(login, "good")
 	if step.Session == nil {
@@ -113,7 +113,7 @@ func (r *rig) session(login string) upstream.Session {
 }
 
 // call calls a method by name.
-func (r *rig) call(s upstream.Session, name, args string) (upstream.Answer, error) {
+func (r *rig) call(s driver.Session, name, args string) (driver.Answer, error) {
 	r.t.Helper()
 	return upstreamtest.Caller{Driver: r.driver, Catalog: r.catalog, Via: via("us"), Session: s}.Call(r.t.Context(), r.t, name, args)
 }
@@ -148,10 +148,10 @@ func (r *rig) control(method, path string, body any) map[string]any {
 // platformTest is the sandbox as the conformance suite wants it.
 func (r *rig) platformTest() *upstreamtest.Platform {
 	return &upstreamtest.Platform{
-		Driver:  func(t testing.TB) upstream.Driver { t.Helper(); return r.in(t).newDriver(0) },
+		Driver:  func(t testing.TB) driver.Driver { t.Helper(); return r.in(t).newDriver(0) },
 		Catalog: r.catalog, Region: "us", Login: r.login,
 		Right: "123456", Wrong: "000000", Password: "good", WrongPassword: "bad",
-		Phone: func(t testing.TB, qr upstream.QR, action string) {
+		Phone: func(t testing.TB, qr driver.QR, action string) {
 			t.Helper()
 			r := r.in(t)
 			id, _, _ := strings.Cut(path.Base(qr.URL.Reveal()), ".")

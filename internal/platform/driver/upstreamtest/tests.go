@@ -7,7 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 func testPassword(t *testing.T, s *suite) {
@@ -43,7 +43,7 @@ func testChallenges(t *testing.T, s *suite) {
 			t.Errorf("%s: the challenge is %+v", persona, *step.Challenge)
 		}
 		if !step.Challenge.Sent {
-			step = s.next(t, step, upstream.Input{Resend: true})
+			step = s.next(t, step, driver.Input{Resend: true})
 			wantChallenge(t, step, channel)
 			if !step.Challenge.Sent {
 				t.Errorf("%s: asked to send, it was not sent", persona)
@@ -69,7 +69,7 @@ func testChain(t *testing.T, s *suite) {
 	step = s.next(t, step, s.code(s.Right))
 	wantChallenge(t, step, catalog.ChannelFace)
 	s.Selfie(t, step.Challenge.Page.Reveal(), true)
-	wantSession(t, s.next(t, step, upstream.Input{Check: true}))
+	wantSession(t, s.next(t, step, driver.Input{Check: true}))
 }
 
 func testContinuation(t *testing.T, s *suite) {
@@ -77,7 +77,7 @@ func testContinuation(t *testing.T, s *suite) {
 	wantChallenge(t, step, catalog.ChannelSMS)
 	other := s.Platform.Driver(t)
 	stored := step.Next.Encode().Reveal()
-	step, err := other.Continue(t.Context(), s.via, upstream.DecodeContinuation(secret.New(stored)), s.code(s.Right))
+	step, err := other.Continue(t.Context(), s.via, driver.DecodeContinuation(secret.New(stored)), s.code(s.Right))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,13 +88,13 @@ func testContinuation(t *testing.T, s *suite) {
 
 func testResend(t *testing.T, s *suite) {
 	step := s.start(t, "sms")
-	step = s.next(t, step, upstream.Input{Resend: true})
+	step = s.next(t, step, driver.Input{Resend: true})
 	wantChallenge(t, step, catalog.ChannelSMS)
 	wantSession(t, s.next(t, step, s.code(s.Right)))
 }
 
 func testSwitch(t *testing.T, s *suite) {
-	step := s.next(t, s.start(t, "sms"), upstream.Input{Switch: catalog.ChannelApp})
+	step := s.next(t, s.start(t, "sms"), driver.Input{Switch: catalog.ChannelApp})
 	wantChallenge(t, step, catalog.ChannelApp)
 	wantSession(t, s.next(t, step, s.code(s.Right)))
 }
@@ -105,14 +105,14 @@ func testSelfie(t *testing.T, s *suite) {
 	if step.Challenge.Page.Empty() {
 		t.Fatal("there is no page for the selfie")
 	}
-	step = s.next(t, step, upstream.Input{Check: true})
+	step = s.next(t, step, driver.Input{Check: true})
 	wantChallenge(t, step, catalog.ChannelFace)
 	s.Selfie(t, step.Challenge.Page.Reveal(), false)
-	wantFailure(t, s.next(t, step, upstream.Input{Check: true}), "face_rejected")
+	wantFailure(t, s.next(t, step, driver.Input{Check: true}), "face_rejected")
 }
 
 // open starts a sign-in by phone.
-func (s *suite) open(t *testing.T) upstream.Step {
+func (s *suite) open(t *testing.T) driver.Step {
 	t.Helper()
 	step, err := s.driver.OpenQR(t.Context(), s.via)
 	if err != nil {
@@ -126,17 +126,17 @@ func (s *suite) open(t *testing.T) upstream.Step {
 
 func testPhone(t *testing.T, s *suite) {
 	step := s.open(t)
-	step = s.next(t, step, upstream.Input{Check: true})
+	step = s.next(t, step, driver.Input{Check: true})
 	if step.QR == nil || step.QR.Scanned {
 		t.Fatalf("nobody scanned it: %s", describe(step))
 	}
 	s.Phone(t, *step.QR, "scan")
-	step = s.next(t, step, upstream.Input{Check: true})
+	step = s.next(t, step, driver.Input{Check: true})
 	if step.QR == nil || !step.QR.Scanned {
 		t.Fatalf("it was scanned: %s", describe(step))
 	}
 	s.Phone(t, *step.QR, "approve")
-	session := wantSession(t, s.next(t, step, upstream.Input{Check: true}))
+	session := wantSession(t, s.next(t, step, driver.Input{Check: true}))
 	if _, _, err := s.driver.Probe(t.Context(), s.via, session); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func testPhone(t *testing.T, s *suite) {
 func testDenied(t *testing.T, s *suite) {
 	step := s.open(t)
 	s.Phone(t, *step.QR, "deny")
-	wantFailure(t, s.next(t, step, upstream.Input{Check: true}), "mobile_denied")
+	wantFailure(t, s.next(t, step, driver.Input{Check: true}), "mobile_denied")
 }
 
 func testFan(t *testing.T, s *suite) {
@@ -159,7 +159,7 @@ func testFan(t *testing.T, s *suite) {
 }
 
 func testStored(t *testing.T, s *suite) {
-	session, err := upstream.DecodeSession(secret.New(s.session(t).Encode().Reveal()))
+	session, err := driver.DecodeSession(secret.New(s.session(t).Encode().Reveal()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func testWrite(t *testing.T, s *suite) {
 func testMissed(t *testing.T, s *suite) {
 	session := s.session(t)
 	before, err := s.driver.Since(t.Context(), s.via, session, "")
-	if errors.Is(err, upstream.ErrNoSocket) {
+	if errors.Is(err, driver.ErrNoSocket) {
 		t.Skip("the platform cannot list what was missed")
 	}
 	if err != nil {
@@ -238,7 +238,7 @@ func testSignOut(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	_, _, err := s.driver.Probe(t.Context(), s.via, session)
-	if refused, ok := errors.AsType[*upstream.Refused](err); !ok || refused.Kind != catalog.RefusedSession {
+	if refused, ok := errors.AsType[*driver.Refused](err); !ok || refused.Kind != catalog.RefusedSession {
 		t.Fatalf("after signing out a probe gives %v", err)
 	}
 	if err := s.driver.SignOut(t.Context(), s.via, session); err != nil {
@@ -251,7 +251,7 @@ func testSignOut(t *testing.T, s *suite) {
 
 func testNotFound(t *testing.T, s *suite) {
 	_, err := s.call(t.Context(), t, s.session(t), "users.get", `{"userId":"1"}`)
-	if refused, ok := errors.AsType[*upstream.Refused](err); !ok || refused.Kind != catalog.RefusedNotFound || refused.Code == 0 {
+	if refused, ok := errors.AsType[*driver.Refused](err); !ok || refused.Kind != catalog.RefusedNotFound || refused.Code == 0 {
 		t.Fatalf("an unknown user gives %v", err)
 	}
 }

@@ -1,11 +1,11 @@
-// Package upstream speaks to a creator platform: signs in step by step, proves a session, calls methods, listens to frames, signs out.
+// Package driver speaks to a creator platform: signs in step by step, proves a session, calls methods, listens to frames, signs out.
 //
 // There is one driver, HTTP, and a manifest (package catalog) tells it everything about a platform; another platform is another
 // manifest. It keeps no state: a sign-in between two steps is a Continuation, a signed-in creator is a Session, and both are values
 // that the caller seals and stores, so any node can go on with them. All traffic leaves through package egress.
 //
 // Start with Driver. What every driver must do is in upstreamtest.
-package upstream
+package driver
 
 import (
 	"bytes"

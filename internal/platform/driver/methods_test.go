@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import (
 	"encoding/json"
@@ -13,15 +13,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
 )
 
 // exampleCreator is whose ids the manifest's examples have: that of ok@sandbox.test.
 const exampleCreator = "343826782"
 
 // of turns an example into one of another creator. Seeded ids are the creator's, and ten digits that are the same for all.
-func of(s upstream.Session, c *catalog.Catalog, example string) string {
+func of(s driver.Session, c *catalog.Catalog, example string) string {
 	return strings.ReplaceAll(example, exampleCreator, s.Owner(c))
 }
 
@@ -78,7 +78,7 @@ func TestEveryMethodsExampleRunsOnTheSandbox(t *testing.T) {
 			t.Parallel()
 			r := r.in(t)
 			s := r.session(r.owner(m))
-			var socket *upstream.Socket
+			var socket *driver.Socket
 			if len(m.Emits) > 0 {
 				socket = r.listen(s)
 			}
@@ -104,7 +104,7 @@ func (r *rig) owner(m *catalog.Method) string {
 
 // told is an error with what the platform said, for the reader of a test.
 func told(err error) string {
-	if refused, ok := err.(*upstream.Refused); ok { //nolint:errorlint // it is not wrapped
+	if refused, ok := err.(*driver.Refused); ok { //nolint:errorlint // it is not wrapped
 		return fmt.Sprintf("%v: %s", refused, refused.Message)
 	}
 	return err.Error()

@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
@@ -20,8 +20,8 @@ import (
 // traveller is an account of a region.
 type traveller struct {
 	login string
-	via   upstream.Via
-	s     upstream.Session
+	via   driver.Via
+	s     driver.Session
 }
 
 // TestAnAccountLeavesThroughItsRegionOnly makes many calls of accounts of two regions while proxies die and come back, and reads in the
@@ -31,7 +31,7 @@ func TestAnAccountLeavesThroughItsRegionOnly(t *testing.T) {
 	r := newRig(t)
 	var all []traveller
 	for n := range 20 {
-		one := traveller{login: r.login("ok"), via: upstream.Via{Region: []string{"us", "uk"}[n%2], Account: fmt.Sprintf("acct_%d", n)}}
+		one := traveller{login: r.login("ok"), via: driver.Via{Region: []string{"us", "uk"}[n%2], Account: fmt.Sprintf("acct_%d", n)}}
 		step, err := r.driver.SignIn(t.Context(), one.via, secret.New(one.login), secret.New("good"))
 		if err != nil || step.Session == nil {
 			t.Fatalf("%+v, %v", step.Failure, err)

@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import (
 	"testing"
@@ -6,12 +6,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
 )
 
 // next takes a step of a sign-in.
-func (r *rig) next(from upstream.Step, in upstream.Input) upstream.Step {
+func (r *rig) next(from driver.Step, in driver.Input) driver.Step {
 	r.t.Helper()
 	step, err := r.driver.Continue(r.t.Context(), via("us"), from.Next, in)
 	if err != nil {
@@ -20,7 +20,7 @@ func (r *rig) next(from upstream.Step, in upstream.Input) upstream.Step {
 	return step
 }
 
-func right() upstream.Input { return upstream.Input{Code: secret.New("123456")} }
+func right() driver.Input { return driver.Input{Code: secret.New("123456")} }
 
 // Trouble that passes does not end a sign-in that is still open on the platform.
 func TestAStepThatWasNotTakenCanBeTakenAgain(t *testing.T) {
@@ -28,11 +28,11 @@ func TestAStepThatWasNotTakenCanBeTakenAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		persona, kind string
 		value         int
-		first, then   upstream.Input
+		first, then   driver.Input
 	}{
 		"429 on a code":         {"sms", "rate_limit", 3, right(), right()},
 		"503 on a code":         {"sms", "error", 503, right(), right()},
-		"500 on a selfie check": {"face", "error", 500, upstream.Input{Check: true}, upstream.Input{Check: true}},
+		"500 on a selfie check": {"face", "error", 500, driver.Input{Check: true}, driver.Input{Check: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,12 +75,12 @@ func TestAPhoneIsWaitedForThroughTrouble(t *testing.T) {
 	}
 	qr := *step.QR
 	r.fault("all", "error", 503, 1)
-	step = r.next(step, upstream.Input{Check: true})
+	step = r.next(step, driver.Input{Check: true})
 	if step.Failure == nil || step.Over() {
 		t.Fatalf("%+v", step.Failure)
 	}
 	r.platformTest().Phone(t, qr, "approve")
-	if step = r.next(step, upstream.Input{Check: true}); step.Session == nil {
+	if step = r.next(step, driver.Input{Check: true}); step.Session == nil {
 		t.Fatalf("%+v", step.Failure)
 	}
 }
@@ -88,9 +88,9 @@ func TestAPhoneIsWaitedForThroughTrouble(t *testing.T) {
 func TestASideStepThatIsRefusedLeavesTheChallenge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	for name, in := range map[string]upstream.Input{"resend": {Resend: true}, "switch": {Switch: catalog.ChannelEmail}} {
+	for name, in := range map[string]driver.Input{"resend": {Resend: true}, "switch": {Switch: catalog.ChannelEmail}} {
 		step := r.next(r.signIn(r.login("app"), "good"), in)
-		if step.Failure == nil || step.Failure.Code != upstream.FailStep || step.Over() {
+		if step.Failure == nil || step.Failure.Code != driver.FailStep || step.Over() {
 			t.Fatalf("%s: %+v", name, step.Failure)
 		}
 		if step = r.next(step, right()); step.Session == nil {
@@ -102,12 +102,12 @@ func TestASideStepThatIsRefusedLeavesTheChallenge(t *testing.T) {
 // A token may rotate on any answer, also on one that is lost or opens a socket.
 func TestARotationIsNotLost(t *testing.T) {
 	t.Parallel()
-	for name, use := range map[string]func(*rig, string, upstream.Session) (upstream.Session, []string){
-		"by a socket": func(r *rig, _ string, s upstream.Session) (upstream.Session, []string) {
+	for name, use := range map[string]func(*rig, string, driver.Session) (driver.Session, []string){
+		"by a socket": func(r *rig, _ string, s driver.Session) (driver.Session, []string) {
 			socket := r.listen(s)
 			return socket.Session, socket.Changed
 		},
-		"by a body that cannot be read": func(r *rig, login string, s upstream.Session) (upstream.Session, []string) {
+		"by a body that cannot be read": func(r *rig, login string, s driver.Session) (driver.Session, []string) {
 			r.fault(login, "garbage", 2, 1)
 			a, err := r.call(s, "me.get", "{}")
 			if err == nil {
@@ -115,7 +115,7 @@ func TestARotationIsNotLost(t *testing.T) {
 			}
 			return a.Session, a.Changed
 		},
-		"by the second answer": func(r *rig, _ string, s upstream.Session) (upstream.Session, []string) {
+		"by the second answer": func(r *rig, _ string, s driver.Session) (driver.Session, []string) {
 			if _, err := r.call(s, "me.get", "{}"); err != nil { // as if this one had been lost
 				r.t.Error(err)
 			}
@@ -163,7 +163,7 @@ func TestAWriteThatFailedInTheMiddleMayHaveHappened(t *testing.T) {
 		r.fault(login, "error", status, 1)
 		_, err := r.call(s, "lists.create", `{"name":"Maybe"}`)
 		refusedAs(t, err, catalog.RefusedError)
-		refused, _ := err.(*upstream.Refused) //nolint:errorlint // checked above
+		refused, _ := err.(*driver.Refused) //nolint:errorlint // checked above
 		p := refused.Problem(upstreamtest.Method(t, r.catalog, "lists.create"))
 		document, failed := p.Document(problem.Place{})
 		if failed != nil || p.Kind.Code != problem.UpstreamError.Code || !contains(document, `"outcome":"unknown"`) || !contains(document, `"retryable":false`) {
@@ -191,7 +191,7 @@ func TestACookieThatCannotBeSentIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	cookies := map[string]secret.String{"auth_id": secret.New("1"), "sess": secret.New("a\nb"), "other": secret.New("x")}
-	_, missing := upstream.NewSession(c, cookies, map[string]secret.String{"X-Device": secret.New("d")}, "agent")
+	_, missing := driver.NewSession(c, cookies, map[string]secret.String{"X-Device": secret.New("d")}, "agent")
 	if len(missing) != 1 || missing[0] != "sess" {
 		t.Fatalf("missing: %v", missing)
 	}

@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import (
 	"bufio"
@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
 )
 
 // recorded is the sandbox's own answer to a request.
-func recorded(b *testing.B, r *rig, s upstream.Session, path string) []byte {
+func recorded(b *testing.B, r *rig, s driver.Session, path string) []byte {
 	b.Helper()
 	var stored struct {
 		Cookies []struct{ Name, Value string }
@@ -104,7 +104,7 @@ func BenchmarkCall(b *testing.B) {
 		b.Fatal(err)
 	}
 	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	d, err := upstream.New(upstream.Deps{Catalog: r.catalog, Egress: out, Origin: r.platform.URL, Patience: 0, Now: time.Now})
+	d, err := driver.New(driver.Deps{Catalog: r.catalog, Egress: out, Origin: r.platform.URL, Patience: 0, Now: time.Now})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func BenchmarkCall(b *testing.B) {
 	b.ReportAllocs()
 	before := processorTime(b)
 	for b.Loop() {
-		session, err := upstream.DecodeSession(text)
+		session, err := driver.DecodeSession(text)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // Personas that need no challenge, and how their sign-in ends. An empty failure is a session.
@@ -55,7 +55,7 @@ func TestASlowSignInIsWaitedForAndAHangingOneIsNot(t *testing.T) {
 		t.Fatalf("slow: %+v after %s", step.Failure, time.Since(began))
 	}
 	step, err := r.newDriver(200*time.Millisecond).SignIn(t.Context(), via("us"), secret.New(r.login("timeout")), secret.New("good"))
-	if err != nil || step.Failure == nil || step.Failure.Code != upstream.FailTimeout || !step.Failure.Retryable {
+	if err != nil || step.Failure == nil || step.Failure.Code != driver.FailTimeout || !step.Failure.Retryable {
 		t.Fatalf("timeout: %+v, %v", step.Failure, err)
 	}
 }
@@ -65,7 +65,7 @@ func TestAFlakyPlatformWorksAtTheThirdTry(t *testing.T) {
 	r := newRig(t)
 	login := r.login("flaky")
 	for try := range 2 {
-		if step := r.signIn(login, "good"); step.Failure == nil || step.Failure.Code != upstream.FailUnavailable {
+		if step := r.signIn(login, "good"); step.Failure == nil || step.Failure.Code != driver.FailUnavailable {
 			t.Fatalf("try %d: %+v", try+1, step.Failure)
 		}
 	}
@@ -93,7 +93,7 @@ func TestCodesMeanWhatTheContractSays(t *testing.T) {
 					t.Fatalf("before code %d: %+v", i, step.Failure)
 				}
 				var err error
-				if step, err = r.driver.Continue(t.Context(), via("us"), step.Next, upstream.Input{Code: secret.New(code)}); err != nil {
+				if step, err = r.driver.Continue(t.Context(), via("us"), step.Next, driver.Input{Code: secret.New(code)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -107,7 +107,7 @@ func TestCodesMeanWhatTheContractSays(t *testing.T) {
 // refusedAs fails unless an error is a refusal of this kind.
 func refusedAs(t *testing.T, err error, kind catalog.RefusalKind) {
 	t.Helper()
-	if refused, ok := errors.AsType[*upstream.Refused](err); !ok || refused.Kind != kind {
+	if refused, ok := errors.AsType[*driver.Refused](err); !ok || refused.Kind != kind {
 		t.Fatalf("want the refusal %s, got %v", kind, err)
 	}
 }
@@ -117,7 +117,7 @@ func TestASessionThatEndsIsFoundDead(t *testing.T) {
 	r := newRig(t)
 	short, restricted, long := r.session(r.login("expires60")), r.session(r.login("restricted")), r.session(r.login("ok"))
 	out := r.session(r.login("logout"))
-	for _, s := range []upstream.Session{short, restricted, long, out} {
+	for _, s := range []driver.Session{short, restricted, long, out} {
 		if _, err := r.call(s, "me.get", "{}"); err != nil {
 			t.Fatal(err)
 		}
@@ -192,14 +192,14 @@ func TestAQRChangesItsAddressAndEnds(t *testing.T) {
 	}
 	first := step.QR.URL
 	r.control("POST", "clock", map[string]any{"advance_sec": 61})
-	if step, err = r.driver.Continue(t.Context(), via("us"), step.Next, upstream.Input{Check: true}); err != nil || step.QR == nil {
+	if step, err = r.driver.Continue(t.Context(), via("us"), step.Next, driver.Input{Check: true}); err != nil || step.QR == nil {
 		t.Fatalf("%+v, %v", step.Failure, err)
 	}
 	if step.QR.URL.Equal(first) {
 		t.Fatal("the address is the same after a minute")
 	}
 	r.control("POST", "clock", map[string]any{"advance_sec": 600})
-	if step, err = r.driver.Continue(t.Context(), via("us"), step.Next, upstream.Input{Check: true}); err != nil || step.Failure == nil || step.Failure.Code != "mobile_session_expired" {
+	if step, err = r.driver.Continue(t.Context(), via("us"), step.Next, driver.Input{Check: true}); err != nil || step.Failure == nil || step.Failure.Code != "mobile_session_expired" {
 		t.Fatalf("%+v, %v", step.Failure, err)
 	}
 }

@@ -1,4 +1,4 @@
-package upstream_test
+package driver_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/platform/upstream/upstreamtest"
+	"github.com/stagedoor/stagedoor/internal/platform/driver/upstreamtest"
 )
 
 // listing is a paged read, and what comes into its list and goes from it while it is read.

@@ -1,19 +1,19 @@
-package upstream_test
+package driver_test
 
 import (
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/platform/upstream"
+	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
 // The database refuses a NUL character in a text, so a name that has one would keep its creator from being connected.
 func TestIdentityHasNoNULCharacter(t *testing.T) {
 	t.Parallel()
-	who, ok := upstream.ReadIdentity([]byte(`{"id":"7","username":"lu\u0000na","name":"Luna\u0000 Vale","isCreator":true}`))
+	who, ok := driver.ReadIdentity([]byte(`{"id":"7","username":"lu\u0000na","name":"Luna\u0000 Vale","isCreator":true}`))
 	if !ok || who.Username != "luna" || who.Name != "Luna Vale" {
 		t.Fatalf("%+v %v", who, ok)
 	}
-	if who, ok := upstream.ReadIdentity([]byte(`{"id":"7\u0000","username":"luna"}`)); ok {
+	if who, ok := driver.ReadIdentity([]byte(`{"id":"7\u0000","username":"luna"}`)); ok {
 		t.Fatalf("an id with a NUL character was read as %q", who.ID)
 	}
 }
