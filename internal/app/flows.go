@@ -24,7 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/server/hosted"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
@@ -49,7 +49,7 @@ type flows struct {
 	hosted    *hosted.Hosted
 	// repeats are requests under an Idempotency-Key.
 	repeats *idempotency.Keys
-	sandbox *sandboxctl.Client
+	sandbox *sandboxapi.Client
 }
 
 // liveGuard keeps people from trying passwords on a platform through us. The sandbox's logins are everybody's.
@@ -74,7 +74,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 	n.flows.catalogs = map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox}
 	n.orgs = orgs
 	n.repeats = idempotency.New(idempotency.Deps{DB: n.db, Seal: n.sealer})
-	n.sandbox = sandboxctl.New(n.cfg.SandboxURL)
+	n.sandbox = sandboxapi.New(n.cfg.SandboxURL)
 	n.accounts = account.New(account.Deps{
 		Config: account.Config{Regions: connect.Regions, SignOutTimeout: 5 * time.Second, Listens: sandbox.Socket != nil}, DB: n.db, Orgs: orgs, Audit: auditLog, Outbox: n.outbox,
 		Seal: n.sealer, Limits: n.limits, Bus: n.bus, Catalogs: n.flows.catalogs, Drivers: drivers,

@@ -27,7 +27,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/server/api/accounts"
 	"github.com/stagedoor/stagedoor/internal/server/api/audits"
 	"github.com/stagedoor/stagedoor/internal/server/api/events"
@@ -93,7 +93,7 @@ type Deps struct {
 	// Status says whether the service is well.
 	Status status.Deps
 	// Sandbox orders things of the sandbox platform; nil where there is none.
-	Sandbox *sandboxctl.Client
+	Sandbox *sandboxapi.Client
 	// Idempotency makes requests under an Idempotency-Key run once.
 	Idempotency *idempotency.Keys
 	// Catalogs are what can be called, by the org's environment; one that is missing has no platform.

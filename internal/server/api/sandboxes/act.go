@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/server/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
@@ -78,7 +78,7 @@ func (a *sandboxes) act(ctx context.Context, in *actInput) (*acceptedOutput, err
 	if err != nil {
 		return nil, err
 	}
-	err = a.Sandbox.Happen(ctx, found.UpstreamID, sandboxctl.Happening{What: acts[in.Body.Do], User: in.Body.Fan, Text: in.Body.Text, Cents: in.Body.Cents})
+	err = a.Sandbox.Happen(ctx, found.UpstreamID, sandboxapi.Happening{What: acts[in.Body.Do], User: in.Body.Fan, Text: in.Body.Text, Cents: in.Body.Cents})
 	if err != nil {
 		return nil, sandboxProblem(err, "/do", "cannot be done by this fan")
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/server/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
@@ -80,8 +80,8 @@ func (a *sandboxes) setFault(ctx context.Context, in *faultInput) (*faultOutput,
 }
 
 // fault is what the platform calls it.
-func (in *faultInput) fault() (sandboxctl.Fault, error) {
-	f := sandboxctl.Fault{Kind: in.Body.Kind, For: usualSeconds * time.Second}
+func (in *faultInput) fault() (sandboxapi.Fault, error) {
+	f := sandboxapi.Fault{Kind: in.Body.Kind, For: usualSeconds * time.Second}
 	bad := problem.ValidationFailed.New("The fault has values that are not allowed.")
 	value := func(usual, least, most int, rule string) int {
 		if in.Body.Value == nil {

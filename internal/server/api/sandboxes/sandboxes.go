@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/server/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -31,7 +31,7 @@ import (
 // Deps is what the operations need.
 type Deps struct {
 	// Sandbox orders things of the sandbox platform; nil where there is none.
-	Sandbox  *sandboxctl.Client
+	Sandbox  *sandboxapi.Client
 	Accounts *account.Accounts
 	Connects *connect.Connects
 	// Catalog is the sandbox's; nil where there is none.
@@ -199,10 +199,10 @@ func (a *sandboxes) fireEvent(ctx context.Context, in *fireInput) (*acceptedOutp
 		return nil, unknownEvent()
 	}
 	d := in.Body.Data
-	err = a.Sandbox.Happen(ctx, found.UpstreamID, sandboxctl.Happening{Alone: true,
+	err = a.Sandbox.Happen(ctx, found.UpstreamID, sandboxapi.Happening{Alone: true,
 		What: frame, User: d.User, Ref: d.Ref, Text: d.Text, Reason: d.Reason, Cents: d.Cents, Count: d.Count,
 	})
-	if refused, ok := errors.AsType[*sandboxctl.Refused](err); ok && refused.Field == "what" {
+	if refused, ok := errors.AsType[*sandboxapi.Refused](err); ok && refused.Field == "what" {
 		return nil, unknownEvent()
 	}
 	if err != nil {
@@ -272,7 +272,7 @@ func (a *sandboxes) openSession(ctx context.Context, in *sandboxSessionInput) (*
 }
 
 // copyAsCurl is the command that Chrome copies for a request with this session.
-func copyAsCurl(address string, s sandboxctl.Session) string {
+func copyAsCurl(address string, s sandboxapi.Session) string {
 	headers := map[string]string{"accept": "application/json, text/plain, */*", "accept-language": "en-US,en;q=0.9", "user-agent": s.UserAgent}
 	maps.Copy(headers, s.Headers)
 	var command strings.Builder
@@ -292,7 +292,7 @@ func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\
 // sandboxProblem turns what the sandbox says into what the caller is told: that it is away, or what is wrong with a value of theirs. Its own
 // words may quote the value, so they are not passed on.
 func sandboxProblem(err error, pointer, rule string) error {
-	if _, ok := errors.AsType[*sandboxctl.Refused](err); ok && pointer != "" {
+	if _, ok := errors.AsType[*sandboxapi.Refused](err); ok && pointer != "" {
 		return problem.ValidationFailed.New("The sandbox does not accept this.").At(pointer, "refused", rule).Because(err)
 	}
 	return problem.ServiceUnavailable.New("The sandbox does not answer right now.").After(2).Because(err)

@@ -1,9 +1,9 @@
-// Package sandboxctl orders things of the sandbox platform: that a session ends, that a fan writes, that a creator's phone approves.
+// Package sandboxapi orders things of the sandbox platform: that a session ends, that a fan writes, that a creator's phone approves.
 //
 // It speaks to the control API of our own sandbox server (docs/sandbox.md), which stands beside the nodes and answers on loopback only. What
 // it asks for is not traffic of an account, and the platform's own interface is never used here: that is why it alone does not leave
 // through egress.
-package sandboxctl
+package sandboxapi
 
 import (
 	"bytes"

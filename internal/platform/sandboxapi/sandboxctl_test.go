@@ -1,4 +1,4 @@
-package sandboxctl_test
+package sandboxapi_test
 
 import (
 	"encoding/json"
@@ -10,14 +10,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/platform/sandboxctl"
+	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
 const login = "ok@sandbox.test"
 
 // get reads something of the platform as a signed-in browser would.
-func get(t *testing.T, origin, path string, s sandboxctl.Session) int {
+func get(t *testing.T, origin, path string, s sandboxapi.Session) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, origin+path, nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func get(t *testing.T, origin, path string, s sandboxctl.Session) int {
 func TestSessionsOpenAndEnd(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
-	c := sandboxctl.New(p.URL + "/")
+	c := sandboxapi.New(p.URL + "/")
 	defer c.Close()
 	s, err := c.OpenSession(t.Context(), login)
 	if err != nil || s.Cookie.Empty() || s.UserAgent == "" || s.Headers["x-device"] == "" {
@@ -57,23 +57,23 @@ func TestSessionsOpenAndEnd(t *testing.T) {
 		t.Errorf("the ended session is answered with %d", status)
 	}
 	for what, err := range map[string]error{"a foreign login": second(c.OpenSession(t.Context(), "ok@example.com")), "nobody": c.EndSessions(t.Context(), "17")} {
-		if _, ok := errors.AsType[*sandboxctl.Refused](err); !ok {
+		if _, ok := errors.AsType[*sandboxapi.Refused](err); !ok {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 }
 
-func second(_ sandboxctl.Session, err error) error { return err }
+func second(_ sandboxapi.Session, err error) error { return err }
 
 // What is ordered really happens, with what was said about it.
 func TestThingsHappen(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
-	c := sandboxctl.New(p.URL)
+	c := sandboxapi.New(p.URL)
 	creator := p.SignIn(login)
 	owner := strconv.FormatInt(creator.Session.Owner, 10)
 	fan := strconv.FormatInt(creator.Person(3), 10)
-	err := c.Happen(t.Context(), owner, sandboxctl.Happening{What: "fan.tip", User: fan, Cents: 1205, Text: "for you"})
+	err := c.Happen(t.Context(), owner, sandboxapi.Happening{What: "fan.tip", User: fan, Cents: 1205, Text: "for you"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestThingsHappen(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), fan) || !strings.Contains(string(text), "12.05") {
 		t.Errorf("%s %v", text, err)
 	}
-	refused, ok := errors.AsType[*sandboxctl.Refused](c.Happen(t.Context(), owner, sandboxctl.Happening{What: "nothing.known"}))
+	refused, ok := errors.AsType[*sandboxapi.Refused](c.Happen(t.Context(), owner, sandboxapi.Happening{What: "nothing.known"}))
 	if !ok || refused.Field != "what" {
 		t.Errorf("%+v", refused)
 	}
@@ -91,7 +91,7 @@ func TestThingsHappen(t *testing.T) {
 func TestPhonesAnswer(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
-	c := sandboxctl.New(p.URL)
+	c := sandboxapi.New(p.URL)
 	for _, last := range []string{"approve", "deny"} {
 		handle := openQR(t, p.URL)
 		for _, action := range []string{"scan", last} {
@@ -99,11 +99,11 @@ func TestPhonesAnswer(t *testing.T) {
 				t.Errorf("%s: %v", action, err)
 			}
 		}
-		if _, ok := errors.AsType[*sandboxctl.Refused](c.AnswerQR(t.Context(), handle, "approve")); !ok {
+		if _, ok := errors.AsType[*sandboxapi.Refused](c.AnswerQR(t.Context(), handle, "approve")); !ok {
 			t.Errorf("after %s it can still be approved", last)
 		}
 	}
-	if _, ok := errors.AsType[*sandboxctl.Refused](c.TakeSelfie(t.Context(), "none", true)); !ok {
+	if _, ok := errors.AsType[*sandboxapi.Refused](c.TakeSelfie(t.Context(), "none", true)); !ok {
 		t.Error("a selfie that nobody asked for was taken")
 	}
 }
@@ -149,7 +149,7 @@ func TestTroubleIsNoRefusal(t *testing.T) {
 		origins[what] = server.URL
 	}
 	for what, origin := range origins {
-		if _, err := sandboxctl.New(origin).OpenSession(t.Context(), login); !errors.Is(err, sandboxctl.ErrUnavailable) {
+		if _, err := sandboxapi.New(origin).OpenSession(t.Context(), login); !errors.Is(err, sandboxapi.ErrUnavailable) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -158,8 +158,8 @@ func TestTroubleIsNoRefusal(t *testing.T) {
 // What goes wrong on the way to the sandbox is told without the address, which holds the token of a challenge.
 func TestErrorsDoNotRepeatTheAddress(t *testing.T) {
 	t.Parallel()
-	err := sandboxctl.New("http://127.0.0.1:1").TakeSelfie(t.Context(), "token-of-a-challenge", true)
-	if !errors.Is(err, sandboxctl.ErrUnavailable) || strings.Contains(err.Error(), "token-of-a-challenge") {
+	err := sandboxapi.New("http://127.0.0.1:1").TakeSelfie(t.Context(), "token-of-a-challenge", true)
+	if !errors.Is(err, sandboxapi.ErrUnavailable) || strings.Contains(err.Error(), "token-of-a-challenge") {
 		t.Error(err)
 	}
 }
