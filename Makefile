@@ -51,7 +51,7 @@ lint: ## Lint (go vet's checks included)
 	@scripts/tool golangci-lint
 	.dev/bin/golangci-lint run ./...
 
-test: ## Run the tests with the race detector (PKG=./internal/tenant/limit/... for some of them)
+test: ## Run the tests with the race detector (PKG=./internal/tenant/admission/... for some of them)
 	scripts/test $(PKG)
 
 proof: ## Run the long proofs: load, faults and time limits, on a quiet machine (WHAT=Revocation for some of them)

@@ -23,8 +23,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/listen"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/api/events"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -194,7 +194,7 @@ func (n *Node) tellThresholds(ctx context.Context, orgs *org.Orgs) error {
 	return n.limits.Thresholds(ctx, clock.Now(), func(ctx context.Context, of id.Org) (int64, error) {
 		o, err := orgs.Get(ctx, of)
 		return int64(o.Limits.CallsPerMonth), err
-	}, func(ctx context.Context, tx postgres.Tx, t limit.Threshold) error {
+	}, func(ctx context.Context, tx postgres.Tx, t admission.Threshold) error {
 		return n.outbox.Add(ctx, tx, outbox.Event{Org: t.Org, Kind: "usage.threshold", Data: map[string]any{
 			"metric": "calls_per_month", "percent": t.Percent, "limit": t.Limit, "used": t.Used,
 		}})

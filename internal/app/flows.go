@@ -26,9 +26,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/server/hosted"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -116,7 +116,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 	n.transfers = transfer.New(transfer.Deps{
 		Config:    transfer.Config{},
 		Platforms: map[org.Environment]transfer.Platform{org.EnvSandbox: {Catalog: sandbox, Files: files}}, Accounts: n.accounts,
-		Call: func(ctx context.Context, of id.Org, at id.Account, d limit.Decision, m *catalog.Method, args catalog.Args) ([]byte, error) {
+		Call: func(ctx context.Context, of id.Org, at id.Account, d admission.Decision, m *catalog.Method, args catalog.Args) ([]byte, error) {
 			a, err := n.invoker.Do(ctx, invoke.Call{Org: of, Account: at, Admission: d, Method: m, Args: args, Fresh: true})
 			return a.Result, err
 		},

@@ -41,10 +41,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/api/status"
 	"github.com/stagedoor/stagedoor/internal/server/docs"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/journal"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
@@ -73,7 +73,7 @@ type Node struct {
 	suspensions *org.Suspensions
 
 	fleet  *fleet.Fleet
-	limits *limit.Limiter
+	limits *admission.Limiter
 	keys   *apikey.Keys
 	usage  *usage.Usage
 	// journal is the log of requests.
@@ -127,8 +127,8 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	n.fleet = fleet.New(fleet.Deps{DB: n.db, Log: n.log, Now: clock.Now, Self: fleet.Node{
 		ID: process, Name: cfg.Node, Roles: cfg.Roles, Version: version.String(),
 	}})
-	n.limits = limit.New(limit.Deps{
-		Config: limit.Config{Timeout: cfg.RedisTimeout, Patience: redisPatience * cfg.RedisTimeout, Process: process},
+	n.limits = admission.New(admission.Deps{
+		Config: admission.Config{Timeout: cfg.RedisTimeout, Patience: redisPatience * cfg.RedisTimeout, Process: process},
 		Redis:  n.redis, DB: n.db, Bus: n.bus, Fleet: n.fleet, Log: n.log, Now: clock.Now,
 	})
 	enqueue, err := river.NewClient(riverpgxv5.New(n.db.Pool()), &river.Config{Logger: quiet(n.log)})

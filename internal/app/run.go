@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/version"
 )
 
@@ -103,9 +103,9 @@ func (n *Node) runServices(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return n.usage.Run(ctx) })
 	work.Go(func() error { return n.fleet.Run(ctx) })
 	work.Go(func() error { return n.egress.Run(ctx) })
-	work.Go(func() error { return n.bus.Listen(ctx, limit.EpochPattern, n.heardEpoch) })
+	work.Go(func() error { return n.bus.Listen(ctx, admission.EpochPattern, n.heardEpoch) })
 	work.Go(func() error {
-		return n.bus.Listen(ctx, limit.AccountPattern, func(account string, _ []byte) { n.limits.ForgetAccount(id.Account(account)) })
+		return n.bus.Listen(ctx, admission.AccountPattern, func(account string, _ []byte) { n.limits.ForgetAccount(id.Account(account)) })
 	})
 	work.Go(func() error { return n.sealer.Run(ctx) })
 	work.Go(func() error { return n.journal.Run(ctx) })

@@ -138,7 +138,7 @@ type sealer interface {
 	SignReceipt(ctx context.Context, r seal.Receipt) ([]byte, error)
 }
 
-// limiter tells every node of a new version of a session; *limit.Limiter does.
+// limiter tells every node of a new version of a session; *admission.Limiter does.
 type limiter interface {
 	SessionChanged(ctx context.Context, org id.Org, account id.Account, version uint32) error
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // kept is what a node remembers of an account. The session stays sealed: it is opened for each call and for nothing else.
@@ -33,7 +33,7 @@ func newKept() cache.Cache[id.Account, *kept] {
 
 // Ready opens an account's session for a call that was admitted, or refuses as the account's state demands. It asks the database only if
 // the admission says that the account has changed since this node read it, or cannot say.
-func (s *Accounts) Ready(ctx context.Context, owner id.Org, at id.Account, d limit.Decision) (Account, driver.Session, error) {
+func (s *Accounts) Ready(ctx context.Context, owner id.Org, at id.Account, d admission.Decision) (Account, driver.Session, error) {
 	k, err := s.current(ctx, owner, at, d)
 	if err != nil {
 		return Account{}, driver.Session{}, err
@@ -55,7 +55,7 @@ func (s *Accounts) Remembered(owner id.Org, at id.Account) (Account, bool) {
 }
 
 // current is the account as the admission knows it.
-func (s *Accounts) current(ctx context.Context, owner id.Org, at id.Account, d limit.Decision) (*kept, error) {
+func (s *Accounts) current(ctx context.Context, owner id.Org, at id.Account, d admission.Decision) (*kept, error) {
 	k, ok := s.kept.Get(at)
 	if ok && k.account.Org == owner && d.SessionVersion > 0 && uint32(k.account.SessionVersion) >= d.SessionVersion && s.Now().Sub(k.readAt) < keptFor {
 		return k, nil

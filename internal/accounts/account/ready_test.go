@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
@@ -38,7 +38,7 @@ func newMemory(t *testing.T) memory {
 	return m
 }
 
-func at(version int64) limit.Decision { return limit.Decision{SessionVersion: uint32(version)} }
+func at(version int64) admission.Decision { return admission.Decision{SessionVersion: uint32(version)} }
 
 // A node that remembers an account asks the database only when the admission says that there is something new, or cannot say.
 func TestReadyAsksOnlyWhenSomethingIsNew(t *testing.T) {
@@ -46,7 +46,7 @@ func TestReadyAsksOnlyWhenSomethingIsNew(t *testing.T) {
 	m := newMemory(t)
 	owner := m.Org()
 	a := m.Connect(m.Connected(owner, "1"))
-	ready := func(d limit.Decision) (string, error) {
+	ready := func(d admission.Decision) (string, error) {
 		_, session, err := m.node.Ready(t.Context(), owner, a.ID, d)
 		return session.Cookie("sess").Reveal(), err
 	}
@@ -67,7 +67,7 @@ func TestReadyAsksOnlyWhenSomethingIsNew(t *testing.T) {
 	if got, err := ready(at(next.SessionVersion)); err != nil || got != "second" {
 		t.Errorf("without a database: %q, %v", got, err)
 	}
-	for name, d := range map[string]limit.Decision{
+	for name, d := range map[string]admission.Decision{
 		"newer": at(next.SessionVersion + 1), "unknown": at(0), "decided alone": {SessionVersion: 0, Degraded: true},
 	} {
 		if got, err := ready(d); err == nil {
@@ -121,9 +121,9 @@ func TestReadyTellsAVersionThatWasLost(t *testing.T) {
 	defer m.db.Close()
 	owner := m.Org()
 	a := m.Connect(m.Connected(owner, "1"))
-	admit := func() limit.Decision {
-		d, err := m.Limits.Admit(t.Context(), limit.Call{
-			Org: owner, Account: a.ID, Quota: limit.Read, Limits: &org.Limits{CallsPerMinute: -1, CallsPerMonth: -1, AccountReadPerMinute: -1},
+	admit := func() admission.Decision {
+		d, err := m.Limits.Admit(t.Context(), admission.Call{
+			Org: owner, Account: a.ID, Quota: admission.Read, Limits: &org.Limits{CallsPerMinute: -1, CallsPerMonth: -1, AccountReadPerMinute: -1},
 			Started: m.Clock.Now(), ReadAt: m.Clock.Now(),
 		})
 		if err != nil {
@@ -134,7 +134,7 @@ func TestReadyTellsAVersionThatWasLost(t *testing.T) {
 	if got := admit().SessionVersion; int64(got) != a.SessionVersion {
 		t.Fatalf("version %d, want %d", got, a.SessionVersion)
 	}
-	lost := limit.Decision{} // as after the server's memory was wiped
+	lost := admission.Decision{} // as after the server's memory was wiped
 	if _, _, err := m.node.Ready(t.Context(), owner, a.ID, lost); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
@@ -68,7 +68,7 @@ func announced(t testing.TB, r *accounttest.Rig, a account.Account) uint32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := r.Limits.Admit(t.Context(), limit.Call{Org: a.Org, Account: a.ID, Quota: limit.Read, Epoch: o.Epoch, Limits: &o.Limits})
+	d, err := r.Limits.Admit(t.Context(), admission.Call{Org: a.Org, Account: a.ID, Quota: admission.Read, Epoch: o.Epoch, Limits: &o.Limits})
 	if err != nil || d.Degraded || d.Denied != nil {
 		t.Fatalf("%+v, %v", d, err)
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
@@ -63,7 +63,7 @@ type Deps struct {
 	Orgs     *org.Orgs
 	Accounts *account.Accounts
 	Seal     *seal.Sealer
-	Limits   *limit.Limiter
+	Limits   *admission.Limiter
 	Audit    *audit.Log
 	Outbox   *outbox.Outbox
 	Jobs     enqueuer

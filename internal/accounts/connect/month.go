@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // Month is what became of an org's attempts in a calendar month. Signing in again with remembered credentials is none of them.
@@ -29,7 +29,7 @@ func countStarted(ctx context.Context, tx postgres.Tx, r record) error {
 	if r.Kind == attempt.Reauth {
 		return nil
 	}
-	if err := db.New(tx).CountStarted(ctx, db.CountStartedParams{OrgID: r.Org, Month: limit.MonthStart(r.CreatedAt)}); err != nil {
+	if err := db.New(tx).CountStarted(ctx, db.CountStartedParams{OrgID: r.Org, Month: admission.MonthStart(r.CreatedAt)}); err != nil {
 		return fmt.Errorf("count an attempt: %w", err)
 	}
 	return nil

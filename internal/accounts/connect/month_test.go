@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // The month counts every attempt once at its start and once at its end, however it ends and however often it is tidied up. Signing in
@@ -16,7 +16,7 @@ import (
 func TestTheMonthCountsEveryAttemptOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
-	month := limit.MonthStart(time.Now())
+	month := admission.MonthStart(time.Now())
 	read := func(of id.Org) connect.Month {
 		t.Helper()
 		m, err := r.connects.Month(t.Context(), of, month)

@@ -29,8 +29,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -105,7 +105,7 @@ func newRig(t *testing.T, o options) *rig {
 	}
 	r.outbox = outbox.New(r.db, now)
 	nodes := fleet.New(fleet.Deps{DB: r.db, Log: log, Now: now, Self: fleet.Node{ID: process, Name: process}})
-	limits := limit.New(limit.Deps{Config: limit.Config{Timeout: time.Second, Process: process}, Redis: redis, DB: r.db, Bus: pokes, Fleet: nodes, Log: log, Now: now})
+	limits := admission.New(admission.Deps{Config: admission.Config{Timeout: time.Second, Process: process}, Redis: redis, DB: r.db, Bus: pokes, Fleet: nodes, Log: log, Now: now})
 	jobs, err := river.NewClient(riverpgxv5.New(r.db.Pool()), &river.Config{Logger: log})
 	must(t, err)
 	r.orgs = org.New(org.Deps{DB: r.db, Audit: auditLog, Jobs: jobs, Announce: limits, Now: now})

@@ -23,7 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// limiter pauses an account that the platform wants left alone; *limit.Limiter does.
+// limiter pauses an account that the platform wants left alone; *admission.Limiter does.
 type limiter interface {
 	Cool(ctx context.Context, org id.Org, account id.Account, pause time.Duration) error
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 func TestTheFirstGoodProbeMakesAnAccountActive(t *testing.T) {
@@ -239,7 +239,7 @@ func TestAPlatformThatWantsToBeLeftAloneIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := r.Limits.Admit(t.Context(), limit.Call{Org: a.Org, Account: a.ID, Quota: limit.Read, Epoch: o.Epoch, Limits: &o.Limits})
+	d, err := r.Limits.Admit(t.Context(), admission.Call{Org: a.Org, Account: a.ID, Quota: admission.Read, Epoch: o.Epoch, Limits: &o.Limits})
 	if err != nil || d.Denied == nil || !d.Denied.CoolDown {
 		t.Fatalf("%+v, %v", d, err)
 	}

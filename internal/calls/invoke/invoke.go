@@ -19,13 +19,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // accounts is where sessions come from; *account.Accounts has it.
 type accounts interface {
-	Ready(ctx context.Context, owner id.Org, at id.Account, d limit.Decision) (account.Account, driver.Session, error)
+	Ready(ctx context.Context, owner id.Org, at id.Account, d admission.Decision) (account.Account, driver.Session, error)
 	Remembered(owner id.Org, at id.Account) (account.Account, bool)
 	Rotate(ctx context.Context, a account.Account, names []string, session driver.Session) (account.Account, error)
 }
@@ -37,7 +37,7 @@ type watcher interface {
 	Gone(ctx context.Context, owner id.Org, at id.Account) error
 }
 
-// limiter passes a pause on to every node; *limit.Limiter does.
+// limiter passes a pause on to every node; *admission.Limiter does.
 type limiter interface {
 	Cool(ctx context.Context, org id.Org, account id.Account, pause time.Duration) error
 }
@@ -86,7 +86,7 @@ type Call struct {
 	Org     id.Org
 	Account id.Account
 	// Admission is what the limiter said of it.
-	Admission limit.Decision
+	Admission admission.Decision
 	Method    *catalog.Method
 	Args      catalog.Args
 	// Fresh means that the caller does not want to share another one's answer.

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -63,7 +63,7 @@ func (r *rig) requests() int {
 	return r.sent
 }
 
-func (r *rig) Ready(_ context.Context, owner id.Org, at id.Account, _ limit.Decision) (account.Account, driver.Session, error) {
+func (r *rig) Ready(_ context.Context, owner id.Org, at id.Account, _ admission.Decision) (account.Account, driver.Session, error) {
 	a, _ := r.Remembered(owner, at)
 	return a, driver.Session{}, nil
 }
@@ -132,7 +132,7 @@ func method(t *testing.T, name string, args string) (*catalog.Method, catalog.Ar
 }
 
 // admitted is an admission of an account that was never written to.
-func admitted() limit.Decision { return limit.Decision{At: time.Now(), SessionVersion: 1} }
+func admitted() admission.Decision { return admission.Decision{At: time.Now(), SessionVersion: 1} }
 
 // call is one of a method on an account of its own.
 func call(t *testing.T, name, args string) invoke.Call {

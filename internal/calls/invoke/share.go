@@ -8,7 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // Identical reads that are under way at the same time share one call to the platform. Each of them was admitted and is billed.
@@ -46,10 +46,10 @@ func newFlights() flights { return flights{all: map[flightKey]*flight{}} }
 const settled = callAtMost + 5*time.Second
 
 // sharable says whether an admission says enough of the account's writes.
-func sharable(d limit.Decision) bool { return !d.Degraded && !d.At.IsZero() }
+func sharable(d admission.Decision) bool { return !d.Degraded && !d.At.IsZero() }
 
 // joinable says whether a call may be given the flight's answer.
-func (f *flight) joinable(d limit.Decision) bool {
+func (f *flight) joinable(d admission.Decision) bool {
 	return d.LastWrite.IsZero() || d.LastWrite.Add(settled).Before(f.began)
 }
 

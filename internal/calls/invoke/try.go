@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // try is one call on its way, with all the times it is sent.
@@ -123,7 +123,7 @@ func (t *try) renew(ctx context.Context) error {
 	if !alive {
 		return t.Health.Gone(ctx, t.call.Org, t.call.Account)
 	}
-	t.account, t.session, err = t.Accounts.Ready(ctx, t.call.Org, t.call.Account, limit.Decision{Degraded: true})
+	t.account, t.session, err = t.Accounts.Ready(ctx, t.call.Org, t.call.Account, admission.Decision{Degraded: true})
 	return err
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -24,7 +24,7 @@ type shelf struct {
 	arrived             bytes.Buffer
 }
 
-func (s *shelf) Ready(context.Context, id.Org, id.Account, limit.Decision) (account.Account, driver.Session, error) {
+func (s *shelf) Ready(context.Context, id.Org, id.Account, admission.Decision) (account.Account, driver.Session, error) {
 	return account.Account{Region: "us"}, driver.Session{}, nil
 }
 
@@ -42,7 +42,7 @@ func (s *shelf) Put(_ context.Context, _ driver.Via, _ driver.Session, p driver.
 	return "tag", err
 }
 
-func (s *shelf) call(_ context.Context, _ id.Org, _ id.Account, _ limit.Decision, m *catalog.Method, _ catalog.Args) ([]byte, error) {
+func (s *shelf) call(_ context.Context, _ id.Org, _ id.Account, _ admission.Decision, m *catalog.Method, _ catalog.Args) ([]byte, error) {
 	switch m.Name {
 	case "init":
 		s.announced++

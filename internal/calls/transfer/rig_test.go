@@ -27,7 +27,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/sandbox"
@@ -174,7 +174,7 @@ func (r *rig) signIn() {
 }
 
 // Ready is the account's session.
-func (r *rig) Ready(context.Context, id.Org, id.Account, limit.Decision) (account.Account, driver.Session, error) {
+func (r *rig) Ready(context.Context, id.Org, id.Account, admission.Decision) (account.Account, driver.Session, error) {
 	return r.account, r.session, r.ready
 }
 
@@ -188,7 +188,7 @@ func (r *rig) Carried(_ id.Org, region string, sent, received int64) {
 }
 
 // call calls a method as the passthrough does.
-func (r *rig) call(ctx context.Context, _ id.Org, _ id.Account, _ limit.Decision, m *catalog.Method, args catalog.Args) ([]byte, error) {
+func (r *rig) call(ctx context.Context, _ id.Org, _ id.Account, _ admission.Decision, m *catalog.Method, args catalog.Args) ([]byte, error) {
 	r.mu.Lock()
 	r.called = append(r.called, m.ID())
 	r.mu.Unlock()
@@ -217,7 +217,7 @@ func (r *rig) ask(name, args string) map[string]any {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	result, err := r.call(r.t.Context(), "", "", limit.Decision{}, m, parsed)
+	result, err := r.call(r.t.Context(), "", "", admission.Decision{}, m, parsed)
 	if err != nil {
 		r.t.Fatalf("%s: %v", name, err)
 	}

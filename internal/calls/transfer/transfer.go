@@ -24,13 +24,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
 // accounts opens an account's session for a call that was admitted; *account.Accounts does.
 type accounts interface {
-	Ready(ctx context.Context, org id.Org, account id.Account, d limit.Decision) (account.Account, driver.Session, error)
+	Ready(ctx context.Context, org id.Org, account id.Account, d admission.Decision) (account.Account, driver.Session, error)
 }
 
 // files is where a platform's files are; *driver.Files is one.
@@ -69,7 +69,7 @@ type Deps struct {
 	Accounts  accounts
 	// Call calls a method on an account, as the passthrough does: with its session, its retries and its rotations. Its errors are problems,
 	// and no one else's: members are added to them.
-	Call  func(ctx context.Context, org id.Org, account id.Account, d limit.Decision, m *catalog.Method, args catalog.Args) (result []byte, err error)
+	Call  func(ctx context.Context, org id.Org, account id.Account, d admission.Decision, m *catalog.Method, args catalog.Args) (result []byte, err error)
 	Meter meter
 	// Switches say whether uploads are taken; nil for always.
 	Switches *control.Control
@@ -118,7 +118,7 @@ type Caller struct {
 	Org         id.Org
 	Environment org.Environment
 	Account     id.Account
-	Admission   limit.Decision
+	Admission   admission.Decision
 	// May says whether the key may call a method.
 	May func(resource, method string, sensitive bool) bool
 	// MaxBytes bounds an upload; org.Unlimited for no bound.

@@ -11,8 +11,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
@@ -94,7 +94,7 @@ func (w *Webhooks) takeTest(ctx context.Context, by audit.By, org id.Org, accoun
 		level := max(r.TestLevel-now.Sub(r.TestAt).Minutes()*testsPerMinute, 0)
 		if level+1 > testsPerMinute {
 			wait := time.Duration((level + 1 - testsPerMinute) / testsPerMinute * float64(time.Minute))
-			d := limit.Denial{Reason: "webhook_test_rpm", Wait: wait, Limit: testsPerMinute, Current: int(level)}
+			d := admission.Denial{Reason: "webhook_test_rpm", Wait: wait, Limit: testsPerMinute, Current: int(level)}
 			return d.Problem()
 		}
 		if err := setTest(ctx, tx, &r, level+1, now); err != nil {

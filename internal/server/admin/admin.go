@@ -28,9 +28,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -54,7 +54,7 @@ type Deps struct {
 	Members  *member.Members
 	Accounts *account.Accounts
 	Lanes    *bulk.Lanes
-	Limits   *limit.Limiter
+	Limits   *admission.Limiter
 	Egress   *egress.Egress
 	Seal     sealer
 	Control  *control.Control

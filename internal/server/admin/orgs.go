@@ -11,9 +11,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -262,7 +262,7 @@ func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*getOrgOutput, error)
 		out.Body.Limits = append(out.Body.Limits, limitBody(l))
 	}
 	now := a.Now()
-	month, err := a.Limits.Admit(ctx, limit.Call{Org: o.ID, Quota: limit.Free, Epoch: o.Epoch, Limits: &o.Limits, Started: now, ReadAt: now})
+	month, err := a.Limits.Admit(ctx, admission.Call{Org: o.ID, Quota: admission.Free, Epoch: o.Epoch, Limits: &o.Limits, Started: now, ReadAt: now})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type accountInput struct {
@@ -63,25 +63,25 @@ func (a *API) accountRoutes() {
 	notFound := []problem.Kind{problem.AccountNotFound}
 	route.Typed(a.table, route.Operation{
 		ID: "getAccount", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: notFound,
+		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: notFound,
 		Summary: "Get an account", Description: "Where the account stands: `state` and `stateReason` say what is the matter, `userAction` what a person must do about it. It does not ask the platform.",
 	}, a.getAccount)
 	route.Typed(a.table, route.Operation{
 		ID: "updateAccount", Method: http.MethodPatch, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.update", Problems: notFound,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.update", Problems: notFound,
 		Summary: "Update an account", Description: "Changes the label, the region, the metadata, or forgets the credentials; what is left out stays. " +
 			"After a change of region the platform may want the creator to sign in again; the state tells.",
 		Example: map[string]any{"label": "Luna, main account", "metadata": map[string]string{"team": "west"}},
 	}, a.updateAccount)
 	route.Typed(a.table, route.Operation{
 		ID: "disconnectAccount", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout, Repeatable: true,
-		Scope: scope.AccountsWrite, Quota: limit.Safety, Account: "id", Audit: "account.disconnect", Problems: notFound,
+		Scope: scope.AccountsWrite, Quota: admission.Safety, Account: "id", Audit: "account.disconnect", Problems: notFound,
 		Summary: "Disconnect an account", Description: "Ends the session on the platform if that can be done, cancels open attempts, and destroys the account's data key, so that nothing " +
 			"that was sealed with it can ever be read again. When this has answered, no call with the account can start, on any server. What its events and deliveries said is deleted as well. The proof is at `GET /v1/accounts/{id}/purge-receipt`.",
 	}, a.disconnectAccount)
 	route.Typed(a.table, route.Operation{
 		ID: "getAccountMe", Method: http.MethodGet, Path: "/v1/accounts/{id}/me", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout,
-		Scope: scope.AccountsRead, Quota: limit.Read, Account: "id",
+		Scope: scope.AccountsRead, Quota: admission.Read, Account: "id",
 		Problems: append([]problem.Kind{
 			problem.AccountDisconnected, problem.AccountPaused, problem.UpstreamAccountRestricted, problem.AccountReauthenticating, problem.EgressUnavailable,
 			problem.UpstreamRateLimited, problem.UpstreamUnavailable, problem.UpstreamTimeout, problem.UpstreamError, problem.UpstreamInvalidResponse, problem.UpstreamChanged,
@@ -91,17 +91,17 @@ func (a *API) accountRoutes() {
 	}, a.getAccountMe)
 	route.Typed(a.table, route.Operation{
 		ID: "pauseAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/pause", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
-		Scope: scope.AccountsWrite, Quota: limit.Safety, Account: "id", Audit: "account.pause", Problems: notFound,
+		Scope: scope.AccountsWrite, Quota: admission.Safety, Account: "id", Audit: "account.pause", Problems: notFound,
 		Summary: "Pause an account", Description: "Calls are refused with `account-paused`, and nothing is sent to the platform, until it is resumed. The session is kept. Pausing again changes nothing.",
 	}, a.pauseAccount)
 	route.Typed(a.table, route.Operation{
 		ID: "resumeAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.resume", Problems: notFound,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.resume", Problems: notFound,
 		Summary: "Resume an account", Description: "The account becomes `connecting`, or `reconnect_required` if its session died meanwhile. Resuming one that is not paused changes nothing.",
 	}, a.resumeAccount)
 	route.Typed(a.table, route.Operation{
 		ID: "getPurgeReceipt", Method: http.MethodGet, Path: "/v1/accounts/{id}/purge-receipt", Tag: tagAccounts, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: notFound,
+		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: notFound,
 		Summary: "Proof that an account was destroyed", Description: "The signed receipt of a disconnected account. It can be checked without us, with the service's public receipt key. " +
 			"Of an account that is still connected, or whose destruction is not finished yet, there is none: 404.",
 	}, a.getPurgeReceipt)

@@ -39,11 +39,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/api/usages"
 	"github.com/stagedoor/stagedoor/internal/server/api/webhooks"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
 	"github.com/stagedoor/stagedoor/internal/tenant/journal"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
@@ -68,7 +68,7 @@ type Deps struct {
 	// Members are the people behind the dashboard.
 	Members *member.Members
 	Audit   *audit.Log
-	Limits  *limit.Limiter
+	Limits  *admission.Limiter
 	Usage   *usage.Usage
 	// Journal is the log of requests.
 	Journal *journal.Journal

@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
@@ -48,12 +48,12 @@ func (a *API) browserRoutes() {
 	whose := "A member sees their own; who holds `me:write` sees all of the organisation's."
 	route.Typed(a.table, route.Operation{
 		ID: "listBrowserSessions", Method: http.MethodGet, Path: "/v1/me/sessions", Tag: tagTeam, Status: http.StatusOK,
-		Scope: scope.MeRead, Quota: limit.Plain,
+		Scope: scope.MeRead, Quota: admission.Plain,
 		Summary: "List signed-in browsers", Description: "Browsers that are signed in to the dashboard and have opened this organisation. " + whose,
 	}, a.listBrowsers)
 	route.Typed(a.table, route.Operation{
 		ID: "endBrowserSession", Method: http.MethodDelete, Path: "/v1/me/sessions/{id}", Tag: tagTeam, Status: http.StatusOK,
-		Scope: scope.MeRead, Quota: limit.Safety, Audit: "session.end", Problems: []problem.Kind{problem.BrowserNotFound},
+		Scope: scope.MeRead, Quota: admission.Safety, Audit: "session.end", Problems: []problem.Kind{problem.BrowserNotFound},
 		Summary: "Sign a browser out", Description: "When this has answered, no call that starts later succeeds with the browser, on any server. " + whose,
 	}, a.endBrowser)
 }

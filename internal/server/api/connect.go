@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // Common is what every way to connect takes.
@@ -119,7 +119,7 @@ const tagConnect = "Connect"
 func (a *API) connectRoutes() {
 	route.Typed(a.table, route.Operation{
 		ID: "connectLogin", Method: http.MethodPost, Path: "/v1/connect/login", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: startProblems,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: startProblems,
 		Summary: "Connect with email and password, or by phone",
 		Description: "Starts a sign-in and answers at once; poll `polling_url`, or hold this answer with `Prefer: wait=N`. " +
 			"Act on `next_actions`, not on a list of states. One login has one open attempt.",
@@ -127,14 +127,14 @@ func (a *API) connectRoutes() {
 	}, a.connectLogin)
 	route.Typed(a.table, route.Operation{
 		ID: "connectMobile", Method: http.MethodPost, Path: "/v1/connect/mobile", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: startProblems,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: startProblems,
 		Summary:     "Connect by the creator's phone",
 		Description: "Opens a QR session that the creator approves on their own device. No password passes through you or us. Show `phone_url` as a QR code (`GET …/qr`) or as a link.",
 		Example:     map[string]any{"label": "Luna", "proxy_country": "us"},
 	}, a.connectMobile)
 	route.Typed(a.table, route.Operation{
 		ID: "getAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Free, Timeout: route.WaitTimeout, Problems: attemptProblems, Answer: connect.Attempt{}, Conditional: true,
+		Scope: scope.AccountsRead, Quota: admission.Free, Timeout: route.WaitTimeout, Problems: attemptProblems, Answer: connect.Attempt{}, Conditional: true,
 		Summary: "Poll an attempt",
 		Description: "Any kind of attempt, until seven days after its end. Send the ETag back in If-None-Match to get 304 while nothing has changed, and " +
 			"`?wait=25` to have the answer held until something has. Two polls per second and attempt are free. " +
@@ -142,7 +142,7 @@ func (a *API) connectRoutes() {
 	}, a.getAttempt)
 	route.Typed(a.table, route.Operation{
 		ID: "submitAttempt", Method: http.MethodPut, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
-		Scope: scope.AccountsWrite, Quota: limit.Safety, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout,
+		Scope: scope.AccountsWrite, Quota: admission.Safety, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout,
 		Problems: append([]problem.Kind{problem.AttemptCompleted, problem.AttemptStateConflict, problem.ValidationFailed}, attemptProblems...),
 		Summary:  "Submit a code, or say that the selfie is done",
 		Description: "Exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The answer is held for up to 10 s until the platform has judged " +
@@ -151,28 +151,28 @@ func (a *API) connectRoutes() {
 	}, a.submitAttempt)
 	route.Typed(a.table, route.Operation{
 		ID: "cancelAttempt", Method: http.MethodDelete, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
-		Scope: scope.AccountsWrite, Quota: limit.Safety, Audit: "connect.cancel", Problems: append([]problem.Kind{problem.AttemptCompleted}, attemptProblems...),
+		Scope: scope.AccountsWrite, Quota: admission.Safety, Audit: "connect.cancel", Problems: append([]problem.Kind{problem.AttemptCompleted}, attemptProblems...),
 		Summary: "Cancel an attempt", Description: "Ends the attempt and destroys its secrets. Cancelling again changes nothing.",
 	}, a.cancelAttempt)
 	resendProblems := append([]problem.Kind{problem.AttemptCompleted, problem.AttemptStateConflict, problem.ResendTooSoon}, attemptProblems...)
 	route.Typed(a.table, route.Operation{
 		ID: "resendCode", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/resend", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout, Problems: resendProblems,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout, Problems: resendProblems,
 		Summary: "Send the code again", Description: "Has the platform send its code again: three times at most, 30 s apart. Codes sent before stay good.",
 	}, a.resend)
 	route.Typed(a.table, route.Operation{
 		ID: "sendEmailToCreator", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/send-email-to-creator", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout, Problems: resendProblems,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout, Problems: resendProblems,
 		Summary: "Send the platform's mail to the creator", Description: "In `needs_email` the platform waits for this before it sends its mail, so that it comes when the creator is there.",
 	}, a.sendEmail)
 	route.Typed(a.table, route.Operation{
 		ID: "listAttempts", Method: http.MethodGet, Path: "/v1/connect/attempts", Tag: tagConnect, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "List attempts", Description: "The newest first. A key with `accountIds` sees those of its accounts; one without `accounts:write` sees no addresses of pages.",
 	}, a.listAttempts)
 	route.Typed(a.table, route.Operation{
 		ID: "reauthenticate", Method: http.MethodPost, Path: "/v1/accounts/{id}/reauthenticate", Tag: "Accounts", Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.reauthenticate", Timeout: route.WaitTimeout,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.reauthenticate", Timeout: route.WaitTimeout,
 		Problems: append([]problem.Kind{problem.CredentialsMissing}, startProblems...),
 		Summary:  "Sign in again from sealed credentials", Description: "Starts an attempt of kind reauth with the credentials that were remembered. It counts against no limit of attempts.",
 		Example: map[string]any{},

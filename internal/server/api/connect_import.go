@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type cookieInput struct {
@@ -102,20 +102,20 @@ func (a *API) importRoutes() {
 	imported := append([]problem.Kind{problem.SessionIncomplete}, startProblems...)
 	route.Typed(a.table, route.Operation{
 		ID: "connectCookie", Method: http.MethodPost, Path: "/v1/connect/cookie", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: imported,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: imported,
 		Summary: "Connect with cookies", Description: "For accounts of your own: proves a session that was copied from a browser, through the account's region, and seals it.",
 		Example: map[string]any{"cookie": "auth_id=1; sess=abc", "user_agent": "Mozilla/5.0", "headers": map[string]string{"x-device": "abc"}, "proxy_country": "us"},
 	}, a.connectCookie)
 	route.Typed(a.table, route.Operation{
 		ID: "connectCurl", Method: http.MethodPost, Path: "/v1/connect/curl", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.start", Timeout: route.WaitTimeout,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: route.WaitTimeout,
 		Problems: append([]problem.Kind{problem.CurlUnparseable, problem.CurlUnsupported, problem.CurlWrongHost}, imported...),
 		Summary:  "Connect with a copied cURL command", Description: "Reads the session out of a browser's Copy as cURL. With `dry_run` the answer is 200 and only says what was found.",
 		OtherAnswers: map[int]any{http.StatusOK: curlFound{}},
 		Example:      map[string]any{"curl": "curl 'https://platform.example/' -H 'cookie: auth_id=1; sess=abc' -H 'user-agent: Mozilla/5.0'", "dry_run": true},
 	}, a.connectCurl)
 	route.Typed(a.table, route.Operation{
-		ID: "listFlows", Method: http.MethodGet, Path: "/v1/connect/flows", Tag: tagConnect, Status: http.StatusOK, Quota: limit.Free,
+		ID: "listFlows", Method: http.MethodGet, Path: "/v1/connect/flows", Tag: tagConnect, Status: http.StatusOK, Quota: admission.Free,
 		Summary: "Ways to connect", Description: "What each way asks for, so that a user interface can draw itself. `enabled` is false where the organisation has no platform.",
 	}, a.listFlows)
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/qrcode"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 func (a *API) attemptStreams() {
 	route.Plain(a.table, route.Operation{
 		ID: "streamAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/events", Tag: tagConnect, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Media: []string{"text/event-stream"}, Problems: []problem.Kind{problem.AttemptNotFound},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{"text/event-stream"}, Problems: []problem.Kind{problem.AttemptNotFound},
 		Summary:     "Watch an attempt",
 		Description: "Server-sent events: `event: attempt` with the attempt as data, at once and whenever it changes. The stream ends after the attempt.",
 	}, a.streamAttempt)
 	route.Plain(a.table, route.Operation{
 		ID: "getAttemptQR", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/qr", Tag: tagConnect, Status: http.StatusOK,
-		Scope: scope.AccountsWrite, Quota: limit.Free, Media: []string{"image/svg+xml", "image/png", "text/plain"},
+		Scope: scope.AccountsWrite, Quota: admission.Free, Media: []string{"image/svg+xml", "image/png", "text/plain"},
 		Problems: []problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict, problem.AttemptCompleted},
 		Summary:  "The QR code to show", Description: "The current `phone_url` as a picture, or as text for a terminal, by the Accept header. It changes about once a minute: load it again at `phone_url_expires_at`.",
 	}, a.attemptQR)
@@ -131,8 +131,8 @@ func (a *API) poll(ctx context.Context, at id.Attempt) error {
 		return nil
 	}
 	p := route.Caller(ctx)
-	d, err := a.Limits.Admit(ctx, limit.Call{
-		Org: p.Org.ID, Quota: limit.Plain, Epoch: p.Org.Epoch, Limits: &p.Org.Limits, Started: route.From(ctx).Started(), ReadAt: p.ReadAt(),
+	d, err := a.Limits.Admit(ctx, admission.Call{
+		Org: p.Org.ID, Quota: admission.Plain, Epoch: p.Org.Epoch, Limits: &p.Org.Limits, Started: route.From(ctx).Started(), ReadAt: p.ReadAt(),
 	})
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // RangeInput is what a caller says of the part of a file that it wants. Its fields are there for the document: the headers are passed on
@@ -70,19 +70,19 @@ func (a *API) fileRoutes() {
 	const file = "the bytes of the file"
 	route.Written(a.table, route.Operation{
 		ID: "downloadMedia", Method: http.MethodGet, Path: "/v1/accounts/{id}/media/{mediaId}", Tag: tagMedia, Status: http.StatusOK, Streams: true,
-		Scope: scope.SDKCall, Quota: limit.Read, Account: "id", Media: anything, OtherAnswers: partial, Conditional: true, Problems: with(problem.ValidationFailed),
+		Scope: scope.SDKCall, Quota: admission.Read, Account: "id", Media: anything, OtherAnswers: partial, Conditional: true, Problems: with(problem.ValidationFailed),
 		Summary: "Download a medium", Description: "The file itself, through the account's region. Ranges and validators are passed on: 206, 304 and 416 are the platform's. " +
 			"It counts as one read of the account. At most 8 transfers of an account are under way on one server; one more is refused with `account_transfers`.",
 	}, a.downloadMedia)
 	route.Written(a.table, route.Operation{
 		ID: "fetchMedia", Method: http.MethodGet, Path: "/v1/accounts/{id}/media", Tag: tagMedia, Status: http.StatusOK, Streams: true,
-		Scope: scope.SDKCall, Quota: limit.Read, Account: "id", Media: anything, OtherAnswers: partial, Conditional: true, Problems: with(problem.UnsafeURL),
+		Scope: scope.SDKCall, Quota: admission.Read, Account: "id", Media: anything, OtherAnswers: partial, Conditional: true, Problems: with(problem.UnsafeURL),
 		Summary: "Download from an address", Description: "The file behind an address that an answer of the platform holds, in a field that its schema marks with `x-role: download`: " +
 			"an avatar, a thumbnail, a GIF. Addresses anywhere else are refused. Otherwise as downloading by id.",
 	}, a.fetchMedia)
 	route.Written(a.table, route.Operation{
 		ID: "uploadMedia", Method: http.MethodPost, Path: "/v1/accounts/{id}/media", Tag: tagMedia, Status: http.StatusCreated, Takes: []string{"*/*", "multipart/form-data"}, Streams: true,
-		Scope: scope.SDKCall, Quota: limit.Write, Account: "id", Unaudited: unaudited, Answer: uploadBody{}, Example: file,
+		Scope: scope.SDKCall, Quota: admission.Write, Account: "id", Unaudited: unaudited, Answer: uploadBody{}, Example: file,
 		Problems: with(problem.PayloadTooLarge, problem.UnsupportedMediaType, problem.ValidationFailed),
 		Summary:  "Upload a file", Description: "The body is the file, with its own Content-Type and a Content-Length; or `multipart/form-data` with the field `file` " +
 			"and, before or after it, the optional field `args` (JSON: `fileName`, `size`, `mimeType`, `sha256`). What args leave out is taken from the field `file`. " +
@@ -92,7 +92,7 @@ func (a *API) fileRoutes() {
 	}, a.uploadMedia)
 	route.Written(a.table, route.Operation{
 		ID: "uploadMediaPart", Method: http.MethodPut, Path: "/v1/accounts/{id}/media/uploads/{uploadId}/parts/{number}", Tag: tagMedia, Status: http.StatusOK, Takes: []string{"application/octet-stream"}, Streams: true,
-		Scope: scope.SDKCall, Quota: limit.Read, Account: "id", Unaudited: unaudited, Answer: uploadPartBody{}, Example: file,
+		Scope: scope.SDKCall, Quota: admission.Read, Account: "id", Unaudited: unaudited, Answer: uploadPartBody{}, Example: file,
 		Problems: with(problem.PayloadTooLarge, problem.ValidationFailed),
 		Summary:  "Upload one part of a file", Description: "The body is the part's bytes, with a Content-Length: as many as `partSize` of the upload says, or what is left for the last one. " +
 			"A part may be sent again. It counts as one read of the account.",

@@ -13,8 +13,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -73,19 +73,19 @@ type revokeOutput struct {
 func (a *API) keyRoutes() {
 	route.Typed(a.table, route.Operation{
 		ID: "listKeys", Method: http.MethodGet, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusOK,
-		Scope: scope.MeRead, Quota: limit.Plain,
+		Scope: scope.MeRead, Quota: admission.Plain,
 		Summary: "List keys", Description: "All keys of the organisation, revoked ones too, oldest first. Never the keys themselves.",
 	}, a.listKeys)
 	route.Typed(a.table, route.Operation{
 		ID: "mintKey", Method: http.MethodPost, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusCreated,
-		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "key.mint",
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "key.mint",
 		Problems: []problem.Kind{problem.ScopeEscalation, problem.PlanRequired},
 		Summary:  "Mint a key", Description: "Issues a key in the caller's organisation. It can never do more than the caller: it holds no other scopes, and what limits the caller limits it too.",
 		Example: map[string]any{"label": "ci", "scopes": []string{"accounts:read", "sdk:call"}, "methods": []string{"chats.*", "messages.*", "!sensitive"}},
 	}, a.mintKey)
 	route.Typed(a.table, route.Operation{
 		ID: "revokeKey", Method: http.MethodDelete, Path: "/v1/me/keys/{id}", Tag: "Keys", Status: http.StatusOK,
-		Scope: scope.MeWrite, Quota: limit.Safety, Audit: "key.revoke",
+		Scope: scope.MeWrite, Quota: admission.Safety, Audit: "key.revoke",
 		Problems: []problem.Kind{problem.KeyNotFound, problem.KeySelfRevoke},
 		Summary:  "Revoke a key", Description: "When this has answered, no call that starts later succeeds with the key, on any server. " +
 			"Revoking a key again changes nothing.",

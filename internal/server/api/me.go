@@ -7,8 +7,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -72,12 +72,12 @@ type patchMeInput struct {
 
 func (a *API) meRoutes() {
 	route.Typed(a.table, route.Operation{
-		ID: "getMe", Method: http.MethodGet, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK, Quota: limit.Plain,
+		ID: "getMe", Method: http.MethodGet, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK, Quota: admission.Plain,
 		Summary: "Who am I", Description: "Confirms a key and shows its organisation, scopes and limits.",
 	}, a.getMe)
 	route.Typed(a.table, route.Operation{
 		ID: "updateMe", Method: http.MethodPatch, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK,
-		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "org.update",
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "org.update",
 		Summary: "Update the organisation", Description: "Changes the name or the contact address; what is left out stays.",
 		Example: map[string]any{"contactEmail": "ops@example.com"},
 	}, a.updateMe)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -45,7 +45,7 @@ func TestUsedUpQuotasBlockEverythingButSafety(t *testing.T) {
 			}
 			spend() // what has drained meanwhile
 			r := ask(t, node, op, path, owner.Key)
-			free := op.Quota == limit.Safety || op.Quota == limit.Free
+			free := op.Quota == admission.Safety || op.Quota == admission.Free
 			seen[op.ID] = free
 			switch refused := r.Status == http.StatusTooManyRequests; {
 			case free && refused:

@@ -8,8 +8,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
@@ -95,30 +95,30 @@ func (a *API) teamRoutes() {
 	refused := []problem.Kind{problem.RoleRequired, problem.ScopeEscalation}
 	route.Typed(a.table, route.Operation{
 		ID: "listMembers", Method: http.MethodGet, Path: "/v1/org/members", Tag: tagTeam, Status: http.StatusOK,
-		Scope: scope.MeRead, Quota: limit.Plain,
+		Scope: scope.MeRead, Quota: admission.Plain,
 		Summary: "List members and invitations", Description: "Who can sign in to the organisation's dashboard, and with which role.",
 	}, a.listMembers)
 	route.Typed(a.table, route.Operation{
 		ID: "inviteMember", Method: http.MethodPost, Path: "/v1/org/invitations", Tag: tagTeam, Status: http.StatusCreated,
-		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "member.invite", Problems: append(refused, problem.AlreadyMember),
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.invite", Problems: append(refused, problem.AlreadyMember),
 		Summary: "Invite somebody", Description: "Makes a link by which somebody joins the organisation. It works for 7 days; another invitation to the same address replaces it. " +
 			"This service sends no mail. " + rules,
 		Example: map[string]any{"email": "ada@example.com", "role": "developer"},
 	}, a.invite)
 	route.Typed(a.table, route.Operation{
 		ID: "withdrawInvitation", Method: http.MethodDelete, Path: "/v1/org/invitations/{id}", Tag: tagTeam, Status: http.StatusOK,
-		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "invitation.withdraw", Problems: append(refused, problem.InvitationGone),
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "invitation.withdraw", Problems: append(refused, problem.InvitationGone),
 		Summary: "Withdraw an invitation", Description: "Its link no longer works. " + rules,
 	}, a.withdraw)
 	route.Typed(a.table, route.Operation{
 		ID: "updateMember", Method: http.MethodPatch, Path: "/v1/org/members/{id}", Tag: tagTeam, Status: http.StatusOK,
-		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "member.role", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.role", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
 		Summary: "Change a member's role", Description: "When this has answered, calls that start later are judged by the new role, on every server. " + rules,
 		Example: map[string]any{"role": "admin"},
 	}, a.updateMember)
 	route.Typed(a.table, route.Operation{
 		ID: "removeMember", Method: http.MethodDelete, Path: "/v1/org/members/{id}", Tag: tagTeam, Status: http.StatusOK,
-		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "member.remove", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.remove", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
 		Summary: "Remove a member", Description: "When this has answered, no call that starts later succeeds with a browser of the member's, on any server. " +
 			"Keys that the member has minted belong to the organisation and stay. " + rules,
 	}, a.removeMember)

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
 // A cookie stands for whoever it is on requests of the face's own pages, and on no others; a key in the request is what counts.
@@ -27,7 +27,7 @@ func TestCookiesAreForOwnPages(t *testing.T) {
 		return nil
 	}
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		op := route.Operation{ID: method, Method: method, Path: "/x", Tag: "T", Summary: "X", Status: http.StatusOK, Quota: limit.Plain}
+		op := route.Operation{ID: method, Method: method, Path: "/x", Tag: "T", Summary: "X", Status: http.StatusOK, Quota: admission.Plain}
 		if method == http.MethodPost {
 			op.Unaudited = "a test"
 		}

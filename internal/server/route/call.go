@@ -11,10 +11,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/journal"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
 // Call is one request on its way through the table.
@@ -22,7 +22,7 @@ type Call struct {
 	Request  id.Request
 	Identity Identity
 	// Decision is what admission said; empty on faces without one.
-	Decision limit.Decision
+	Decision admission.Decision
 
 	table *Table
 	op    *Operation
@@ -37,7 +37,7 @@ type Call struct {
 	started time.Time
 	// account is empty if the call concerns none, or names it in a way that no account has.
 	account id.Account
-	quota   limit.Quota
+	quota   admission.Quota
 	// name stands for the operation where one request of it is another's than the next; empty for the operation's own.
 	name string
 	// changes and repeatable are as in Terms.
@@ -101,7 +101,7 @@ func (t *Table) admit(ctx context.Context, call *Call) error {
 	}
 	for range staleTries {
 		p := call.Identity.Principal
-		d, err := t.Admit.Admit(ctx, limit.Call{
+		d, err := t.Admit.Admit(ctx, admission.Call{
 			Org: p.Org.ID, Account: call.account, Quota: call.quota, Epoch: p.Org.Epoch, Limits: &p.Org.Limits,
 			Started: call.started, ReadAt: p.ReadAt(),
 		})
@@ -140,20 +140,20 @@ func allowed(needed scope.Scope, held scope.Set) error {
 
 // rateHeaders tells how much is left, in the words of the IETF draft and in the older ones. A limit that is not enforced
 // is left out. All values are parts of one text: this runs on every call.
-func rateHeaders(h http.Header, d limit.Decision, quota limit.Quota) {
-	name, own := limit.AccountRead, d.Account
+func rateHeaders(h http.Header, d admission.Decision, quota admission.Quota) {
+	name, own := admission.AccountRead, d.Account
 	switch quota {
-	case limit.Write:
-		name = limit.AccountWrite
-	case limit.Safety:
-		name, own = limit.SafetyReason, d.Safety
-	case limit.Free, limit.Plain, limit.Read:
+	case admission.Write:
+		name = admission.AccountWrite
+	case admission.Safety:
+		name, own = admission.SafetyReason, d.Safety
+	case admission.Free, admission.Plain, admission.Read:
 	}
 	windows := [...]struct {
-		name   limit.Reason
+		name   admission.Reason
 		suffix string
-		limit.Window
-	}{{limit.OrgPerMinute, ";w=60", d.Org}, {limit.OrgPerMonth, "", d.Month}, {name, ";w=60", own}}
+		admission.Window
+	}{{admission.OrgPerMinute, ";w=60", d.Org}, {admission.OrgPerMonth, "", d.Month}, {name, ";w=60", own}}
 	var buf [256]byte
 	text := buf[:0]
 	var from, to, limitFrom, limitTo, leftFrom, leftTo int
@@ -193,7 +193,7 @@ func rateHeaders(h http.Header, d limit.Decision, quota limit.Quota) {
 }
 
 // item adds one member to a list that starts at a place in the text, and says where its number is.
-func item(text []byte, start int, name limit.Reason, parameter string, value int) (longer []byte, from, to int) {
+func item(text []byte, start int, name admission.Reason, parameter string, value int) (longer []byte, from, to int) {
 	if len(text) > start {
 		text = append(text, ", "...)
 	}

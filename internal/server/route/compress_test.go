@@ -12,7 +12,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type listOutput struct {
@@ -37,7 +37,7 @@ func newTexts(t *testing.T) *face {
 		N int `query:"n"`
 	}
 	row := func(id, method, path string) route.Operation {
-		op := route.Operation{ID: id, Method: method, Path: path, Summary: "S", Tag: "T", Status: http.StatusOK, Quota: limit.Plain}
+		op := route.Operation{ID: id, Method: method, Path: path, Summary: "S", Tag: "T", Status: http.StatusOK, Quota: admission.Plain}
 		if method != http.MethodGet {
 			op.Unaudited = "a test"
 		}

@@ -16,10 +16,10 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/journal"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
@@ -130,8 +130,8 @@ func (c *Call) concern(r *http.Request) {
 	account, err := id.Parse[id.Account](r.PathValue(c.op.Account))
 	if err == nil {
 		c.account = account
-	} else if c.quota == limit.Read || c.quota == limit.Write {
-		c.quota = limit.Plain
+	} else if c.quota == admission.Read || c.quota == admission.Write {
+		c.quota = admission.Plain
 	}
 }
 
@@ -306,7 +306,7 @@ func (t *Table) finish(rec *recorder, r *http.Request, call *Call) {
 // countUsage adds the call to the org's breakdown.
 func (t *Table) countUsage(call *Call, operation string, status int, took time.Duration) {
 	p := call.Identity.Principal
-	if t.Count == nil || p == nil || call.quota == limit.Free || call.quota == limit.Safety {
+	if t.Count == nil || p == nil || call.quota == admission.Free || call.quota == admission.Safety {
 		return // what costs nothing is no part of what the month was used for
 	}
 	account := call.account
@@ -358,13 +358,13 @@ func cameFrom(call *Call, r *http.Request) journal.Source {
 }
 
 // access is what a call does to the account, by the limits that it uses.
-func access(quota limit.Quota) usage.Access {
+func access(quota admission.Quota) usage.Access {
 	switch quota {
-	case limit.Read:
+	case admission.Read:
 		return usage.Read
-	case limit.Write:
+	case admission.Write:
 		return usage.Write
-	case limit.Free, limit.Plain, limit.Safety:
+	case admission.Free, admission.Plain, admission.Safety:
 	}
 	return usage.Plain
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // Terms are what one request of an operation uses and may do, where the operation alone does not say.
 type Terms struct {
 	// Name stands for the operation in usage and logs, such as messages.send.
 	Name  string
-	Quota limit.Quota
+	Quota admission.Quota
 	// Changes means that it may change something, so that a fault in the middle leaves the outcome open.
 	Changes bool
 	// Repeatable is as an operation's.

@@ -14,8 +14,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/journal"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
 // diary remembers what was noted.
@@ -35,15 +35,15 @@ type things struct {
 
 func newThings(t *testing.T) *things {
 	t.Helper()
-	f := &things{diary: &diary{}, terms: route.Terms{Name: "messages.send", Quota: limit.Write, Changes: true}}
+	f := &things{diary: &diary{}, terms: route.Terms{Name: "messages.send", Quota: admission.Write, Changes: true}}
 	f.face = newFace(t, func(d *route.Deps) { d.Journal = f.diary })
-	f.door.decide = func(limit.Call) limit.Decision {
+	f.door.decide = func(admission.Call) admission.Decision {
 		f.steps = append(f.steps, "admit")
-		return limit.Decision{}
+		return admission.Decision{}
 	}
 	route.Judged(f.Table, route.Operation{
 		ID: "callMethod", Method: http.MethodPost, Path: "/v1/accounts/{id}/{resource}/{method}", Tag: "T", Status: http.StatusOK, Summary: "Call",
-		Scope: scope.SDKCall, Quota: limit.Plain, Account: "id", Unaudited: "the request log has it", Body: map[string]any{}, Example: map[string]any{},
+		Scope: scope.SDKCall, Quota: admission.Plain, Account: "id", Unaudited: "the request log has it", Body: map[string]any{}, Example: map[string]any{},
 	}, func(_ *http.Request, body []byte) (string, route.Terms, error) {
 		f.steps = append(f.steps, "judge")
 		terms := f.terms
@@ -103,7 +103,7 @@ func TestAJudgedCallIsKnownByItsName(t *testing.T) {
 	at := id.New[id.Account]()
 	w := f.send(t, string(at), `{}`)
 	asked, counted, noted := f.door.calls(), f.counted.calls, f.diary.entries
-	if w.Code != http.StatusOK || len(asked) != 1 || asked[0].Quota != limit.Write || asked[0].Account != at {
+	if w.Code != http.StatusOK || len(asked) != 1 || asked[0].Quota != admission.Write || asked[0].Account != at {
 		t.Fatalf("%d, admitted as %+v", w.Code, asked)
 	}
 	if len(counted) != 1 || counted[0].Operation != "messages.send" || counted[0].Access != "write" {
@@ -124,8 +124,8 @@ func TestWhatDidNotHappenIsNotCountedAsAWrite(t *testing.T) {
 		t.Errorf("no place: counted %+v", c)
 	}
 	paused := newThings(t)
-	paused.door.decide = func(limit.Call) limit.Decision {
-		return limit.Decision{Denied: &limit.Denial{CoolDown: true, Wait: time.Second}}
+	paused.door.decide = func(admission.Call) admission.Decision {
+		return admission.Decision{Denied: &admission.Denial{CoolDown: true, Wait: time.Second}}
 	}
 	if w := paused.send(t, string(id.New[id.Account]()), `{}`); w.Code != http.StatusTooManyRequests {
 		t.Fatalf("%d %s", w.Code, w.Body)

@@ -13,9 +13,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -46,24 +46,24 @@ func (c *customer) Refresh(ctx context.Context, _ route.Identity) (route.Identit
 type door struct {
 	customer *customer
 	mu       sync.Mutex
-	asked    []limit.Call
-	decide   func(limit.Call) limit.Decision
+	asked    []admission.Call
+	decide   func(admission.Call) admission.Decision
 }
 
-func (d *door) Admit(_ context.Context, c limit.Call) (limit.Decision, error) {
+func (d *door) Admit(_ context.Context, c admission.Call) (admission.Decision, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, c)
 	if d.customer.revoked.Load() != nil {
-		return limit.Decision{Stale: true}, nil
+		return admission.Decision{Stale: true}, nil
 	}
 	if d.decide != nil {
 		return d.decide(c), nil
 	}
-	return limit.Decision{}, nil
+	return admission.Decision{}, nil
 }
 
-func (d *door) calls() []limit.Call {
+func (d *door) calls() []admission.Call {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.asked

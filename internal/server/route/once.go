@@ -10,8 +10,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
 // once makes a request that carries a key run once, over all nodes; *idempotency.Keys has it.
@@ -216,13 +216,13 @@ func (t *Table) enter(ctx context.Context, call *Call) error {
 		Org: call.Identity.Principal.Org.ID, Caller: string(call.Identity.Principal.Key.ID), Key: k.key, Route: call.op.pattern(),
 		Target: call.request.URL.RequestURI(), Body: call.body, Lease: leaseOf(call.op), Repeatable: call.op.Repeatable || call.repeatable,
 	}
-	if call.quota == limit.Read || call.quota == limit.Write {
+	if call.quota == admission.Read || call.quota == admission.Write {
 		known, err := t.Idempotency.Known(ctx, request)
 		if err != nil {
 			return err
 		}
 		if known {
-			call.quota = limit.Plain
+			call.quota = admission.Plain
 		}
 	}
 	if err := t.admit(ctx, call); err != nil {

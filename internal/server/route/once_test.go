@@ -16,8 +16,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
@@ -59,7 +59,7 @@ func newOnceFace(t *testing.T) *onceFace {
 		name := fmt.Sprint("typed-", repeatable)
 		route.Typed(f.Table, route.Operation{
 			ID: name, Method: http.MethodPost, Path: "/" + name + "/{id}", Tag: "T", Summary: "S", Status: http.StatusCreated, Audit: "x",
-			Quota: limit.Write, Account: "id", Example: map[string]any{"text": "x"}, Repeatable: repeatable,
+			Quota: admission.Write, Account: "id", Example: map[string]any{"text": "x"}, Repeatable: repeatable,
 		}, func(ctx context.Context, in *onceInput) (*onceOutput, error) {
 			out := &onceOutput{Location: "/typed/1"}
 			out.Body.Run, out.Body.Text = f.runs.Add(1), in.Body.Text
@@ -155,11 +155,11 @@ func TestRepetitionsUseNoAccountsLimits(t *testing.T) {
 	f.send(t, http.MethodPost, accountPath, "k", hello)
 	f.send(t, http.MethodPost, accountPath, "k", hello)
 	f.send(t, http.MethodPost, accountPath, "l", hello)
-	var got []limit.Quota
+	var got []admission.Quota
 	for _, c := range f.door.calls() {
 		got = append(got, c.Quota)
 	}
-	if !slices.Equal(got, []limit.Quota{limit.Write, limit.Plain, limit.Write}) {
+	if !slices.Equal(got, []admission.Quota{admission.Write, admission.Plain, admission.Write}) {
 		t.Errorf("admitted as %v", got)
 	}
 }
@@ -209,8 +209,8 @@ func TestRefusedBeforeItRuns(t *testing.T) {
 	if w := f.send(t, http.MethodPost, accountPath, "k", `{"text":""}`); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	f.door.decide = func(limit.Call) limit.Decision {
-		return limit.Decision{Denied: &limit.Denial{Reason: limit.OrgPerMinute, Wait: 1}}
+	f.door.decide = func(admission.Call) admission.Decision {
+		return admission.Decision{Denied: &admission.Denial{Reason: admission.OrgPerMinute, Wait: 1}}
 	}
 	if w := f.send(t, http.MethodPost, accountPath, "k", hello); w.Code != http.StatusTooManyRequests {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -330,7 +330,7 @@ func TestNoKeyCostsNothing(t *testing.T) {
 	measure := func(change func(*route.Deps)) float64 {
 		f := newFace(t, change)
 		route.Plain(f.Table, route.Operation{
-			ID: "x", Method: http.MethodPost, Path: "/x", Tag: "T", Summary: "S", Status: http.StatusOK, Unaudited: "x", Quota: limit.Free,
+			ID: "x", Method: http.MethodPost, Path: "/x", Tag: "T", Summary: "S", Status: http.StatusOK, Unaudited: "x", Quota: admission.Free,
 		}, func(http.ResponseWriter, *http.Request) error { return nil })
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x", nil)
 		r.Header.Set("Authorization", "Bearer x")

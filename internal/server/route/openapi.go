@@ -15,7 +15,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // kinds lists every problem an operation can answer with: its own, and those that the guard around it can.
@@ -153,11 +153,11 @@ func (op *Operation) scopeText() string {
 
 // quotaText says what an operation uses, where that is not the usual.
 func (op *Operation) quotaText() string {
-	if op.Quota != limit.Safety {
+	if op.Quota != admission.Safety {
 		return ""
 	}
 	return fmt.Sprintf(" It works when the quotas are used up: it counts against neither the minute nor the month, but together with its like against "+
-		"%d calls a minute per organisation.", limit.SafetyPerMinute)
+		"%d calls a minute per organisation.", admission.SafetyPerMinute)
 }
 
 // operation finds the row's part of the document.

@@ -18,9 +18,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -53,7 +53,7 @@ func newNotes(t *testing.T, now func() time.Time, read func()) *face {
 	t.Helper()
 	f := newFace(t, func(d *route.Deps) { d.Auth, d.Now, d.Count = tenants{}, now, nil })
 	route.Typed(f.Table, route.Operation{
-		ID: "writeNote", Method: http.MethodPost, Path: "/notes", Summary: "S", Tag: "T", Status: http.StatusOK, Quota: limit.Plain,
+		ID: "writeNote", Method: http.MethodPost, Path: "/notes", Summary: "S", Tag: "T", Status: http.StatusOK, Quota: admission.Plain,
 		Unaudited: "a test", Example: map[string]any{"text": "x"},
 	}, func(_ context.Context, in *noteInput) (*noteOutput, error) {
 		out := &noteOutput{}
@@ -61,7 +61,7 @@ func newNotes(t *testing.T, now func() time.Time, read func()) *face {
 		return out, nil
 	})
 	route.Typed(f.Table, route.Operation{
-		ID: "readNotes", Method: http.MethodGet, Path: "/notes", Summary: "S", Tag: "T", Status: http.StatusOK, Quota: limit.Plain,
+		ID: "readNotes", Method: http.MethodGet, Path: "/notes", Summary: "S", Tag: "T", Status: http.StatusOK, Quota: admission.Plain,
 	}, func(context.Context, *struct{}) (*noteOutput, error) {
 		read()
 		return &noteOutput{}, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
@@ -17,14 +17,14 @@ import (
 func TestAccountsLimitsAreUsed(t *testing.T) {
 	t.Parallel()
 	f := newFace(t, nil)
-	f.door.decide = func(c limit.Call) limit.Decision {
-		d := limit.Decision{Org: limit.Window{Limit: 600, Remaining: 599, Reset: 9}, Month: limit.Window{Limit: 1000, Remaining: 7}}
-		if c.Quota == limit.Read || c.Quota == limit.Write {
-			d.Account = limit.Window{Limit: 60, Remaining: 58}
+	f.door.decide = func(c admission.Call) admission.Decision {
+		d := admission.Decision{Org: admission.Window{Limit: 600, Remaining: 599, Reset: 9}, Month: admission.Window{Limit: 1000, Remaining: 7}}
+		if c.Quota == admission.Read || c.Quota == admission.Write {
+			d.Account = admission.Window{Limit: 60, Remaining: 58}
 		}
 		return d
 	}
-	for name, quota := range map[string]limit.Quota{"read": limit.Read, "write": limit.Write, "plain": limit.Plain} {
+	for name, quota := range map[string]admission.Quota{"read": admission.Read, "write": admission.Write, "plain": admission.Plain} {
 		route.Typed(f.Table, route.Operation{
 			ID: name, Method: http.MethodGet, Path: "/accounts/{id}/" + name, Tag: "T", Summary: "S", Status: http.StatusOK, Quota: quota, Account: "id",
 		}, func(_ context.Context, in *struct {
@@ -40,16 +40,16 @@ func TestAccountsLimitsAreUsed(t *testing.T) {
 	made := account[:len(account)-2] + "zz"
 	for _, c := range []struct {
 		path            string
-		quota           limit.Quota
+		quota           admission.Quota
 		account         id.Account
 		counted         usage.Call
 		policy, limited string
 	}{
-		{"/accounts/" + string(account) + "/read", limit.Read, account, usage.Call{Account: account, Operation: "read", Access: usage.Read, Outcome: usage.OK}, `, "account_read_rpm";q=60;w=60`, `, "account_read_rpm";r=58`},
-		{"/accounts/" + string(account) + "/write", limit.Write, account, usage.Call{Account: account, Operation: "write", Access: usage.Write, Outcome: usage.OK}, `, "account_write_rpm";q=60;w=60`, `, "account_write_rpm";r=58`},
-		{"/accounts/" + string(account) + "/plain", limit.Plain, account, usage.Call{Account: account, Operation: "plain", Access: usage.Plain, Outcome: usage.OK}, "", ""},
-		{"/accounts/nobody/read", limit.Plain, "", usage.Call{Operation: "read", Access: usage.Plain, Outcome: usage.OK}, "", ""},
-		{"/accounts/" + string(made) + "/read", limit.Read, made, usage.Call{Operation: "read", Access: usage.Read, Outcome: usage.Failed}, `, "account_read_rpm";q=60;w=60`, `, "account_read_rpm";r=58`},
+		{"/accounts/" + string(account) + "/read", admission.Read, account, usage.Call{Account: account, Operation: "read", Access: usage.Read, Outcome: usage.OK}, `, "account_read_rpm";q=60;w=60`, `, "account_read_rpm";r=58`},
+		{"/accounts/" + string(account) + "/write", admission.Write, account, usage.Call{Account: account, Operation: "write", Access: usage.Write, Outcome: usage.OK}, `, "account_write_rpm";q=60;w=60`, `, "account_write_rpm";r=58`},
+		{"/accounts/" + string(account) + "/plain", admission.Plain, account, usage.Call{Account: account, Operation: "plain", Access: usage.Plain, Outcome: usage.OK}, "", ""},
+		{"/accounts/nobody/read", admission.Plain, "", usage.Call{Operation: "read", Access: usage.Plain, Outcome: usage.OK}, "", ""},
+		{"/accounts/" + string(made) + "/read", admission.Read, made, usage.Call{Operation: "read", Access: usage.Read, Outcome: usage.Failed}, `, "account_read_rpm";q=60;w=60`, `, "account_read_rpm";r=58`},
 	} {
 		w := f.do(t, http.MethodGet, c.path, nil)
 		asked := f.door.calls()
@@ -80,18 +80,18 @@ func TestAccountsLimitsAreUsed(t *testing.T) {
 func TestUnlimitedIsNotTold(t *testing.T) {
 	t.Parallel()
 	f := newFace(t, nil)
-	var d limit.Decision
-	f.door.decide = func(limit.Call) limit.Decision { return d }
+	var d admission.Decision
+	f.door.decide = func(admission.Call) admission.Decision { return d }
 	route.Typed(f.Table, route.Operation{
-		ID: "x", Method: http.MethodGet, Path: "/x/{id}", Tag: "T", Summary: "S", Status: http.StatusOK, Quota: limit.Write, Account: "id",
+		ID: "x", Method: http.MethodGet, Path: "/x/{id}", Tag: "T", Summary: "S", Status: http.StatusOK, Quota: admission.Write, Account: "id",
 	}, func(context.Context, *struct {
 		ID string `path:"id"`
 	}) (*nothing, error) {
 		return &nothing{}, nil
 	})
-	some, none := limit.Window{Limit: 5, Remaining: 4}, limit.Window{Limit: -1}
+	some, none := admission.Window{Limit: 5, Remaining: 4}, admission.Window{Limit: -1}
 	for _, c := range []struct {
-		org, month, account limit.Window
+		org, month, account admission.Window
 		policy, left        string
 	}{
 		{none, none, none, "", ""},
@@ -100,7 +100,7 @@ func TestUnlimitedIsNotTold(t *testing.T) {
 		{none, none, some, `"account_write_rpm";q=5;w=60`, `"account_write_rpm";r=4`},
 		{some, none, some, `"org_rpm";q=5;w=60, "account_write_rpm";q=5;w=60`, `"org_rpm";r=4, "account_write_rpm";r=4`},
 	} {
-		d = limit.Decision{Org: c.org, Month: c.month, Account: c.account}
+		d = admission.Decision{Org: c.org, Month: c.month, Account: c.account}
 		h := f.do(t, http.MethodGet, "/x/"+string(id.New[id.Account]()), nil).Header()
 		if h.Get("RateLimit-Policy") != c.policy || h.Get("RateLimit") != c.left || (h.Get("X-RateLimit-Limit") != "") != (c.org.Limit > 0) {
 			t.Errorf("%+v: %v", c, h)
@@ -112,8 +112,8 @@ func TestUnlimitedIsNotTold(t *testing.T) {
 func TestAccountsMustBeNamed(t *testing.T) {
 	t.Parallel()
 	for what, op := range map[string]route.Operation{
-		"no account":      {Quota: limit.Read, Path: "/a/{id}"},
-		"other parameter": {Quota: limit.Plain, Account: "account", Path: "/a/{id}"},
+		"no account":      {Quota: admission.Read, Path: "/a/{id}"},
+		"other parameter": {Quota: admission.Plain, Account: "account", Path: "/a/{id}"},
 	} {
 		op.ID, op.Method, op.Tag, op.Summary, op.Status = "x", http.MethodGet, "T", "S", http.StatusOK
 		func() {

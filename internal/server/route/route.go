@@ -27,10 +27,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/route/origin"
 	"github.com/stagedoor/stagedoor/internal/server/route/schema"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/journal"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
@@ -47,7 +47,7 @@ type Operation struct {
 	// Public operations need no key.
 	Public bool
 	Scope  scope.Scope
-	Quota  limit.Quota
+	Quota  admission.Quota
 	// Audit is the action that the operation writes to the audit log. An operation that changes something without an
 	// entry says why in Unaudited.
 	Audit     string
@@ -113,9 +113,9 @@ type Authenticator interface {
 	Refresh(ctx context.Context, id Identity) (Identity, error)
 }
 
-// admitter decides on calls; *limit.Limiter has it.
+// admitter decides on calls; *admission.Limiter has it.
 type admitter interface {
-	Admit(ctx context.Context, c limit.Call) (limit.Decision, error)
+	Admit(ctx context.Context, c admission.Call) (admission.Decision, error)
 }
 
 // counter takes note of calls; *usage.Usage has it.
@@ -396,7 +396,7 @@ func (t *Table) add(op Operation) *Operation {
 		panic(op.pattern() + " must declare either its audit action or why it has none")
 	case !mutates && op.Audit != "":
 		panic(op.pattern() + " only reads; it cannot have an audit action")
-	case op.Account == "" && (op.Quota == limit.Read || op.Quota == limit.Write):
+	case op.Account == "" && (op.Quota == admission.Read || op.Quota == admission.Write):
 		panic(op.pattern() + " uses an account's limits, and does not say which account's")
 	case op.Account != "" && !slices.Contains(Parameters(op.Path), op.Account):
 		panic(op.pattern() + " has no parameter " + op.Account)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 const (
@@ -288,7 +288,7 @@ func (s *Events) pulse(now time.Time, beat bool) {
 func (s *Events) judge() error {
 	call, op := *s.call, *s.call.op
 	call.header, call.op = http.Header{}, &op
-	call.quota = limit.Free // it was admitted once; looking again is not another call
+	call.quota = admission.Free // it was admitted once; looking again is not another call
 	call.started = s.table.Now()
 	s.mu.Lock()
 	call.Identity = s.who

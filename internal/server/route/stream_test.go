@@ -19,7 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp/stamptest"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // page is a reader of a stream that takes everything, or from some point on nothing.
@@ -57,7 +57,7 @@ func streaming(t *testing.T, test func(f *face, p *page, leave context.CancelFun
 	synctest.Test(t, func(t *testing.T) {
 		f := newFace(t, nil)
 		route.Plain(f.Table, route.Operation{
-			ID: "events", Method: http.MethodGet, Path: "/events", Tag: "T", Summary: "S", Status: http.StatusOK, Quota: limit.Plain,
+			ID: "events", Method: http.MethodGet, Path: "/events", Tag: "T", Summary: "S", Status: http.StatusOK, Quota: admission.Plain,
 			Media: []string{"text/event-stream"}, Streams: true,
 		}, func(w http.ResponseWriter, r *http.Request) error {
 			s, err := route.Stream(w, r)
@@ -100,7 +100,7 @@ func TestStreamsSendEventsAndHeartbeats(t *testing.T) {
 		if n := strings.Count(p.String(), "event: heartbeat\ndata: {\"ts\":\"20"); n != 2 || stamptest.Loose([]byte(p.String())) != nil {
 			t.Errorf("%d heartbeats in %q", n, p)
 		}
-		if asked := f.door.calls(); len(asked) != 3 || asked[0].Quota != limit.Plain || asked[1].Quota != limit.Free || !asked[2].Started.After(asked[1].Started) {
+		if asked := f.door.calls(); len(asked) != 3 || asked[0].Quota != admission.Plain || asked[1].Quota != admission.Free || !asked[2].Started.After(asked[1].Started) {
 			t.Errorf("%+v", asked)
 		}
 		leave()

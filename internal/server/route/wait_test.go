@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type heldOutput struct {
@@ -119,7 +119,7 @@ func TestDeclaredTimeouts(t *testing.T) {
 		left = time.Until(end)
 	}
 	op := func(path string, timeout time.Duration) route.Operation {
-		return route.Operation{ID: path, Method: http.MethodGet, Path: path, Tag: "T", Summary: "S", Status: http.StatusOK, Timeout: timeout, Quota: limit.Plain}
+		return route.Operation{ID: path, Method: http.MethodGet, Path: path, Tag: "T", Summary: "S", Status: http.StatusOK, Timeout: timeout, Quota: admission.Plain}
 	}
 	route.Typed(f.Table, op("/typed", 0), func(ctx context.Context, _ *struct{}) (*heldOutput, error) { note(ctx); return &heldOutput{}, nil })
 	route.Typed(f.Table, op("/typed25", 25*time.Second), func(ctx context.Context, _ *struct{}) (*heldOutput, error) { note(ctx); return &heldOutput{}, nil })

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type listInput struct {
@@ -26,7 +26,7 @@ func TestWrittenAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFace(t, nil)
 	route.Written(f.Table, route.Operation{
-		ID: "list", Method: http.MethodGet, Path: "/list", Tag: "T", Summary: "S", Status: http.StatusOK, Quota: limit.Plain, Answer: nothing{}.Body,
+		ID: "list", Method: http.MethodGet, Path: "/list", Tag: "T", Summary: "S", Status: http.StatusOK, Quota: admission.Plain, Answer: nothing{}.Body,
 	}, func(w http.ResponseWriter, _ *http.Request, in *listInput) error {
 		if in.State == "paused" {
 			return problem.AccountNotFound.New("none")

@@ -59,7 +59,7 @@ type Deps struct {
 	Audit *audit.Log
 	// Outbox tells the org's stream of new keys and of revocations.
 	Outbox *outbox.Outbox
-	// Troubled is when the news of a revocation last may not have come through; *limit.Limiter has it.
+	// Troubled is when the news of a revocation last may not have come through; *admission.Limiter has it.
 	Troubled func() time.Time
 	Now      func() time.Time
 }

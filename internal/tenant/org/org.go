@@ -66,7 +66,7 @@ type Change struct {
 	SuspendedReason *string
 }
 
-// announcer tells every node that an org has a new epoch; *limit.Limiter has it.
+// announcer tells every node that an org has a new epoch; *admission.Limiter has it.
 type announcer interface {
 	Announce(ctx context.Context, org id.Org, epoch int64) error
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
@@ -63,7 +63,7 @@ type Rig struct {
 	Audit    *audit.Log
 	Outbox   *outbox.Outbox
 	Seal     *seal.Sealer
-	Limits   *limit.Limiter
+	Limits   *admission.Limiter
 	Bus      *pubsub.Bus
 	Catalog  *catalog.Catalog
 	Accounts *account.Accounts
@@ -102,8 +102,8 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
 	r.Audit, r.Outbox = audit.New(e.DB, r.Clock.Now), outbox.New(e.DB, r.Clock.Now)
 	r.Orgs = org.New(org.Deps{DB: e.DB, Audit: r.Audit, Jobs: nil, Announce: silent{}, Suspensions: nil, Now: r.Clock.Now})
 	r.Seal = sealtest.New(t, e.DB, r.Bus)
-	r.Limits = limit.New(limit.Deps{
-		Config: limit.Config{Timeout: 5 * time.Second, Process: "test"}, Redis: redis, DB: e.DB, Bus: r.Bus, Fleet: alone{}, Log: log, Now: r.Clock.Now,
+	r.Limits = admission.New(admission.Deps{
+		Config: admission.Config{Timeout: 5 * time.Second, Process: "test"}, Redis: redis, DB: e.DB, Bus: r.Bus, Fleet: alone{}, Log: log, Now: r.Clock.Now,
 	})
 	r.Limits.SetEpochs(r.Orgs)
 	r.Accounts = r.Node(change)

@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // lister lists accounts; *account.Accounts does.
@@ -91,7 +91,7 @@ func Routes(t *route.Table, d Deps) {
 	a := &accounts{d}
 	route.Written(t, route.Operation{
 		ID: "listAccounts", Method: http.MethodGet, Path: "/v1/accounts", Tag: "Accounts", Status: http.StatusOK, Timeout: listTimeout,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Answer: accountsBody{}, Media: []string{sheet.Media}, Problems: []problem.Kind{problem.InvalidRequest},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: accountsBody{}, Media: []string{sheet.Media}, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "List accounts",
 		Description: "The organisation's connected accounts. Without `limit` all of them come in one answer, written as they are read; with it they come in pages: " +
 			"send `nextCursor` back as `cursor`. Filters can be combined. A key with `accountIds` sees only those. With `Accept: text/csv` it is a sheet.",

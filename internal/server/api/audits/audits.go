@@ -17,9 +17,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
 // accounts says whether there is an account; *account.Accounts does.
@@ -88,13 +88,13 @@ func Routes(t *route.Table, d Deps) {
 	a := &audits{d}
 	route.Written(t, route.Operation{
 		ID: "listAudit", Method: http.MethodGet, Path: "/v1/me/audit", Tag: "Audit", Status: http.StatusOK, Timeout: listTimeout,
-		Scope: scope.MeRead, Quota: limit.Plain, Answer: auditBody{}, Media: []string{sheet.Media}, Problems: []problem.Kind{problem.InvalidRequest},
+		Scope: scope.MeRead, Quota: admission.Plain, Answer: auditBody{}, Media: []string{sheet.Media}, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "Audit log", Description: "Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` sees nothing of other accounts, so its pages " +
 			"can be shorter than `limit`. With `Accept: text/csv` it is a sheet, of up to 10,000 entries.",
 	}, a.list)
 	route.Typed(t, route.Operation{
 		ID: "listAccountAudit", Method: http.MethodGet, Path: "/v1/accounts/{id}/audit", Tag: "Accounts", Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Account: "id", Problems: []problem.Kind{problem.InvalidRequest, problem.AccountNotFound},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: []problem.Kind{problem.InvalidRequest, problem.AccountNotFound},
 		Summary: "Audit log of an account", Description: "Who did what to the account, newest first. It stays readable when the account is disconnected.",
 	}, a.ofAccount)
 }

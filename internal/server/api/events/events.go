@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // accounts says whether there is an account; *account.Accounts does.
@@ -125,13 +125,13 @@ func Routes(t *route.Table, d Deps) {
 	e := &events{d}
 	route.Written(t, route.Operation{
 		ID: "streamAccountEvents", Method: http.MethodGet, Path: path, Tag: tag, Status: http.StatusOK, Account: "id", Streams: true,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Media: []string{eventStream}, Answer: pullBody{}, Ticket: e.ticket,
+		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{eventStream}, Answer: pullBody{}, Ticket: e.ticket,
 		Problems: []problem.Kind{problem.AccountNotFound, problem.InvalidRequest, problem.UnknownEvent, problem.ServerDraining},
 		Summary:  "Events of an account", Description: streamText + "\n\nA browser, which cannot send a key, opens the stream with `?token=`.",
 	}, e.account)
 	route.Written(t, route.Operation{
 		ID: "streamEvents", Method: http.MethodGet, Path: "/v1/events", Tag: tag, Status: http.StatusOK, Streams: true,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Media: []string{eventStream}, Answer: orgPullBody{},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{eventStream}, Answer: orgPullBody{},
 		Problems: []problem.Kind{problem.InvalidRequest, problem.UnknownEvent, problem.ServerDraining, problem.AccountNotFound, problem.AccountNotAllowedForKey},
 		Summary:  "Events of all accounts, and of the organisation",
 		Description: streamText + " With `latest` and `Accept: application/json` the newest events come first.\n\n" +
@@ -140,13 +140,13 @@ func Routes(t *route.Table, d Deps) {
 	}, e.org)
 	route.Written(t, route.Operation{
 		ID: "findEvent", Method: http.MethodGet, Path: "/v1/events/{eventId}", Tag: tag, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Answer: eventBody{}, Problems: []problem.Kind{problem.EventNotFound},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: eventBody{}, Problems: []problem.Kind{problem.EventNotFound},
 		Summary: "One event of any account", Description: "The event with this id, in the bytes in which it was sent, of whichever account or of the organisation. " +
 			"A key that is limited to accounts finds events of these only.",
 	}, e.findAny)
 	route.Written(t, route.Operation{
 		ID: "getEvent", Method: http.MethodGet, Path: path + "/{eventId}", Tag: tag, Status: http.StatusOK, Account: "id",
-		Scope: scope.AccountsRead, Quota: limit.Plain, Answer: eventBody{}, Problems: []problem.Kind{problem.AccountNotFound, problem.EventNotFound},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: eventBody{}, Problems: []problem.Kind{problem.AccountNotFound, problem.EventNotFound},
 		Summary: "One event", Description: "The event with this id, in the bytes in which it was sent.",
 	}, e.get)
 	e.tokens(t)

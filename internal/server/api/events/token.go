@@ -9,8 +9,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
 type tokenInput struct {
@@ -27,7 +27,7 @@ type tokenOutput struct {
 func (e *events) tokens(t *route.Table) {
 	route.Typed(t, route.Operation{
 		ID: "createEventToken", Method: http.MethodPost, Path: path + "/token", Tag: tag, Status: http.StatusCreated, Account: "id",
-		Scope: scope.AccountsRead, Quota: limit.Plain, Unaudited: "it lets who holds it do once, for a minute, what the key may do anyway",
+		Scope: scope.AccountsRead, Quota: admission.Plain, Unaudited: "it lets who holds it do once, for a minute, what the key may do anyway",
 		Problems: []problem.Kind{problem.AccountNotFound},
 		Summary:  "A token for a browser",
 		Description: "A browser cannot send a key with an EventSource, and must not have one. Make a token on your server and let the browser open the stream with `?token=`. " +

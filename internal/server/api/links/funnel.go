@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type funnelInput struct {
@@ -48,7 +48,7 @@ type failureCount struct {
 func (a *links) funnelRoutes(t *route.Table) {
 	route.Typed(t, route.Operation{
 		ID: "getConnectFunnel", Method: http.MethodGet, Path: "/v1/connect/funnel", Tag: tag, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "How far creators come", Description: "Of those who began within the time: how many gave what it takes, were asked for more, and got connected. All attempts of one link are one creator. " +
 			"Attempts are kept for 7 days after they end, so that is as far back as it goes. A key with `accountIds` counts those that connect its accounts again.",
 	}, a.getFunnel)

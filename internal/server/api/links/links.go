@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -126,7 +126,7 @@ func Routes(t *route.Table, d Deps) {
 	a := &links{d}
 	route.Typed(t, route.Operation{
 		ID: "createConnectSession", Method: http.MethodPost, Path: "/v1/connect/sessions", Tag: tag, Status: http.StatusCreated,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Audit: "connect.session", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ValidationFailed},
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.session", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ValidationFailed},
 		Summary: "Make a link for a creator",
 		Description: "A page of ours on which the creator signs in, so that no password passes through you. The link is good for one success. " +
 			"Opening it uses nothing up, so mail scanners do no harm.",
@@ -134,18 +134,18 @@ func Routes(t *route.Table, d Deps) {
 	}, a.createSession)
 	route.Typed(t, route.Operation{
 		ID: "getConnectSession", Method: http.MethodGet, Path: "/v1/connect/sessions/{id}", Tag: tag, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Problems: []problem.Kind{problem.SessionNotFound},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.SessionNotFound},
 		Summary: "How a link stands", Description: "Its status, attempts and account. The link itself is not shown again.",
 	}, a.getSession)
 	route.Typed(t, route.Operation{
 		ID: "listConnectSessions", Method: http.MethodGet, Path: "/v1/connect/sessions", Tag: tag, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "List links", Description: "Links for creators and how they stand, newest first; ended ones for 30 days. The links themselves are not shown again. " +
 			"A key with `accountIds` sees those that connect its accounts again.",
 	}, a.listSessions)
 	route.Typed(t, route.Operation{
 		ID: "createReconnectLink", Method: http.MethodPost, Path: "/v1/accounts/{id}/reconnect-link", Tag: "Accounts", Status: http.StatusCreated,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Audit: "account.reconnect_link", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.reconnect_link", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
 		Summary: "Make a link to connect an account again",
 		Description: "A connect session for this account, open for 24 hours. Send `session.url` to the creator. The account keeps its region, label, metadata and credentials unless the creator changes them. " +
 			"For a link with settings of its own, use `POST /v1/connect/sessions` with `account_id`.",
@@ -153,11 +153,11 @@ func Routes(t *route.Table, d Deps) {
 	a.funnelRoutes(t)
 	route.Typed(t, route.Operation{
 		ID: "getConnectPage", Method: http.MethodGet, Path: "/v1/connect/page", Tag: tag, Status: http.StatusOK,
-		Scope: scope.MeRead, Quota: limit.Plain, Summary: "How the creators' pages look",
+		Scope: scope.MeRead, Quota: admission.Plain, Summary: "How the creators' pages look",
 	}, a.getPage)
 	route.Typed(t, route.Operation{
 		ID: "setConnectPage", Method: http.MethodPut, Path: "/v1/connect/page", Tag: tag, Status: http.StatusOK,
-		Scope: scope.MeWrite, Quota: limit.Plain, Audit: "connect.page", Problems: []problem.Kind{problem.ValidationFailed},
+		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "connect.page", Problems: []problem.Kind{problem.ValidationFailed},
 		Summary: "Set how the creators' pages look", Description: "Replaces colours, scheme, help address and the origins that may frame the pages.",
 		Example: map[string]any{"brand_light": "#4f46e5", "brand_dark": "", "scheme": "system", "allowed_origins": []string{"https://app.example"}, "help_url": ""},
 	}, a.setPage)

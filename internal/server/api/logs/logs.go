@@ -14,8 +14,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/journal"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 )
 
 type logsInput struct {
@@ -120,7 +120,7 @@ func Routes(t *route.Table, from *journal.Journal, now func() time.Time) {
 	a := reads{from, now}
 	route.Written(t, route.Operation{
 		ID: "listLogs", Method: http.MethodGet, Path: "/v1/logs", Tag: tagLogs, Status: http.StatusOK, Timeout: listTimeout,
-		Scope: scope.UsageRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest}, Answer: logsBody{}, Media: []string{sheet.Media},
+		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest}, Answer: logsBody{}, Media: []string{sheet.Media},
 		Summary: "Request log",
 		Description: "What the organisation's keys called, newest first: never what was sent or answered. Filters can be combined. " +
 			"A request is here a second or two after its answer, and as long as the plan keeps it. A key that is limited to accounts sees requests about these. " +
@@ -128,13 +128,13 @@ func Routes(t *route.Table, from *journal.Journal, now func() time.Time) {
 	}, a.listLogs)
 	route.Typed(t, route.Operation{
 		ID: "getLog", Method: http.MethodGet, Path: "/v1/logs/{requestId}", Tag: tagLogs, Status: http.StatusOK,
-		Scope: scope.UsageRead, Quota: limit.Plain, Problems: []problem.Kind{problem.LogNotFound},
+		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.LogNotFound},
 		Summary:     "One request",
 		Description: "The request with this id, as `X-Request-Id` and a problem's `instance` tell it. If you chose an id twice, the newest.",
 	}, a.getLog)
 	route.Typed(t, route.Operation{
 		ID: "listErrors", Method: http.MethodGet, Path: "/v1/errors", Tag: tagLogs, Status: http.StatusOK,
-		Scope: scope.UsageRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary:     "What goes wrong",
 		Description: "Requests that ended with a problem, grouped by problem, limit, method and status: how many, since when, on how many accounts. The last 24 hours unless you say otherwise.",
 	}, a.listErrors)

@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type personasOutput struct{ Body personasBody }
@@ -67,7 +67,7 @@ var codes = []codeBody{
 func (a *sandboxes) personaRoutes(t *route.Table) {
 	route.Typed(t, route.Operation{
 		ID: "listSandboxPersonas", Method: http.MethodGet, Path: "/v1/sandbox/personas", Tag: tag, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: limit.Plain, Problems: []problem.Kind{problem.RouteNotFound},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.RouteNotFound},
 		Summary: "Whom one can sign in as on the sandbox", Description: "Logins by what happens to whoever signs in with them, and the codes they take. For sandbox organisations only.",
 	}, a.listPersonas)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -119,27 +119,27 @@ func Routes(t *route.Table, d Deps) {
 	live := []problem.Kind{problem.RouteNotFound}
 	route.Typed(t, route.Operation{
 		ID: "resetSandboxLogin", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/reset_login", Tag: tag, Status: http.StatusOK,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Repeatable: true, Problems: append([]problem.Kind{problem.AccountNotFound}, live...),
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Repeatable: true, Problems: append([]problem.Kind{problem.AccountNotFound}, live...),
 		Summary: "End an account's session on the sandbox", Description: "The platform ends the session. The next call or probe finds out, and the account signs in again or asks for a person. " +
 			"For sandbox organisations only.",
 	}, a.resetLogin)
 	route.Typed(t, route.Operation{
 		ID: "fireSandboxEvent", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fire_event", Tag: tag, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Account: "id", Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AccountNotFound, problem.UnknownEvent}, live...),
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AccountNotFound, problem.UnknownEvent}, live...),
 		Summary: "Make something happen on the sandbox", Description: "A fan writes, tips, subscribes: it really happens on the platform, which emits this one event on the account's socket; " +
 			"later calls show it too, with what comes of it, such as the transaction of a tip. For sandbox organisations only.",
 		Example: map[string]any{"event": "message", "data": map[string]any{"text": "Hello"}},
 	}, a.fireEvent)
 	route.Typed(t, route.Operation{
 		ID: "advanceSandboxAttempt", Method: http.MethodPost, Path: "/v1/sandbox/attempts/{attemptId}/advance", Tag: tag, Status: http.StatusOK, Timeout: route.WaitTimeout,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict}, live...),
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict}, live...),
 		Summary: "Play the creator in an attempt", Description: "Does what a creator would do with their phone or camera. The answer is held for up to 5 s until the attempt has moved " +
 			"(`Prefer: wait=N` for another time). For sandbox organisations only.",
 		Example: map[string]any{"to": "approve"},
 	}, a.advanceAttempt)
 	route.Typed(t, route.Operation{
 		ID: "openSandboxSession", Method: http.MethodPost, Path: "/v1/sandbox/session", Tag: tag, Status: http.StatusOK,
-		Scope: scope.AccountsWrite, Quota: limit.Plain, Unaudited: notRecorded, Repeatable: true, Problems: live,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: notRecorded, Repeatable: true, Problems: live,
 		Summary: "A browser's session on the sandbox", Description: "A fresh session of a login, as a signed-in browser would have it, to try the cookie and cURL ways to connect. " +
 			"For sandbox organisations only.",
 		Example: map[string]any{"login": "ok@sandbox.test"},

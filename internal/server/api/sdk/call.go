@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -77,7 +77,7 @@ func Routes(t *route.Table, d Deps) {
 	}
 	const about = "The methods, with their arguments and results, are listed by `GET /v1/sdk/methods`, and each has a path of its own in this document. "
 	route.Judged(t, route.Operation{
-		ID: "callMethod", Method: http.MethodPost, Path: path, Tag: "SDK", Status: http.StatusOK, Scope: scope.SDKCall, Quota: limit.Plain,
+		ID: "callMethod", Method: http.MethodPost, Path: path, Tag: "SDK", Status: http.StatusOK, Scope: scope.SDKCall, Quota: admission.Plain,
 		Account: "id", Timeout: timeout, Body: argsBody{}, Example: map[string]any{"chatId": "3438267820000000001", "text": "Thank you!"}, Answer: resultBody{},
 		Unaudited: "every call is in the request log, and what it changes is on the platform", Problems: problems,
 		Summary: "Call a method", Description: about + "Send the arguments as fields, or as `{\"args\": [...]}` in the method's order. " +
@@ -85,7 +85,7 @@ func Routes(t *route.Table, d Deps) {
 			"`Cache-Control: no-cache` keeps a read from sharing the answer of an identical one that is under way.",
 	}, c.judge, c.call)
 	route.Judged(t, route.Operation{
-		ID: "readMethod", Method: http.MethodGet, Path: path, Tag: "SDK", Status: http.StatusOK, Scope: scope.SDKCall, Quota: limit.Plain,
+		ID: "readMethod", Method: http.MethodGet, Path: path, Tag: "SDK", Status: http.StatusOK, Scope: scope.SDKCall, Quota: admission.Plain,
 		Account: "id", Timeout: timeout, Answer: resultBody{}, Problems: append([]problem.Kind{problem.MethodNotAllowed}, problems...),
 		Summary: "Call a method that reads", Description: about + "The arguments are query parameters: lists by repetition or with commas, objects and positions as `args` in JSON.",
 	}, c.judge, c.call)
@@ -104,9 +104,9 @@ func (c *Calls) judge(r *http.Request, body []byte) (*request, route.Terms, erro
 	if err != nil {
 		return nil, route.Terms{}, err
 	}
-	terms := route.Terms{Name: method.ID(), Quota: limit.Read, Repeatable: method.Access == catalog.Read}
+	terms := route.Terms{Name: method.ID(), Quota: admission.Read, Repeatable: method.Access == catalog.Read}
 	if method.Access == catalog.Write {
-		terms.Quota, terms.Changes = limit.Write, true
+		terms.Quota, terms.Changes = admission.Write, true
 	}
 	if !caller.Key.Allow.MayCall(method.Resource, method.Name, method.Sensitive) {
 		return nil, terms, problem.MethodNotAllowedForKey.Newf("This key may not call %s.", method.ID()).With("method", method.ID())
@@ -127,7 +127,7 @@ func (c *Calls) judge(r *http.Request, body []byte) (*request, route.Terms, erro
 		return nil, terms, problem.AccountNotFound.New("The organisation has no account with this id.")
 	}
 	if req.dry {
-		terms.Quota, terms.Changes = limit.Plain, false
+		terms.Quota, terms.Changes = admission.Plain, false
 		return req, terms, nil
 	}
 	terms.Gate = func(ctx context.Context) (func(), error) { return c.Invoke.Enter(ctx, &req.call, &caller.Org.Limits) }

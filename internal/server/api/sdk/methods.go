@@ -12,8 +12,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
@@ -107,7 +107,7 @@ type sdkOpenAPI struct {
 // listRoutes adds the catalogue.
 func (c *Calls) listRoutes(t *route.Table) {
 	route.Typed(t, route.Operation{
-		ID: "listMethods", Method: http.MethodGet, Path: "/v1/sdk/methods", Tag: "SDK", Status: http.StatusOK, Quota: limit.Free,
+		ID: "listMethods", Method: http.MethodGet, Path: "/v1/sdk/methods", Tag: "SDK", Status: http.StatusOK, Quota: admission.Free,
 		Answer: sdkBody{}, OtherForms: []any{sdkCompact{}, sdkTools{}, sdkOpenAPI{}}, Conditional: true, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "The SDK catalogue", Description: "Every method that can be called on an account, with its arguments and its result. " +
 			"Which ones depends on the key's environment, and on the `methods` that the key is limited to. Reading it costs nothing; the answer has an ETag.",

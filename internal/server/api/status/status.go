@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 // ways knows the proxies; *egress.Egress does.
@@ -53,7 +53,7 @@ type bannerBody struct {
 func Routes(t *route.Table, d Deps) {
 	a := &status{d}
 	route.Typed(t, route.Operation{
-		ID: "getStatus", Method: http.MethodGet, Path: "/v1/status", Tag: "Status", Status: http.StatusOK, Scope: scope.Any, Quota: limit.Free,
+		ID: "getStatus", Method: http.MethodGet, Path: "/v1/status", Tag: "Status", Status: http.StatusOK, Scope: scope.Any, Quota: admission.Free,
 		Summary: "Whether the service is well", Description: "The regions that accounts use, and what the operators have to say. Reading it costs nothing.",
 	}, a.get)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
@@ -63,7 +63,7 @@ const (
 func (a *usages) seriesRoutes(t *route.Table) {
 	route.Typed(t, route.Operation{
 		ID: "getUsageSeries", Method: http.MethodGet, Path: "/v1/usage/series", Tag: tag, Status: http.StatusOK,
-		Scope: scope.UsageRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest, problem.AccountNotFound, problem.AccountNotAllowedForKey},
+		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest, problem.AccountNotFound, problem.AccountNotAllowedForKey},
 		Summary: "Calls and events over time",
 		Description: "What charts are drawn from: calls by outcome, how long they took, and what became of events, by hour for up to 31 days or by day for up to 366. " +
 			"The last point grows; it follows what happens within a second or two. A key that is limited to accounts sees calls on these.",

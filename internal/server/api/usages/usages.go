@@ -16,14 +16,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
 // Deps is what the operations need.
 type Deps struct {
 	Usage    *usage.Usage
-	Limits   *limit.Limiter
+	Limits   *admission.Limiter
 	Accounts *account.Accounts
 	Connects *connect.Connects
 	Webhooks waiting
@@ -122,7 +122,7 @@ func Routes(t *route.Table, d Deps) {
 	a := &usages{Deps: d, figures: cache.NewFor[figuresKey, figures](10_000, figuresFor)}
 	route.Typed(t, route.Operation{
 		ID: "getUsage", Method: http.MethodGet, Path: "/v1/me/usage", Tag: tag, Status: http.StatusOK,
-		Scope: scope.UsageRead, Quota: limit.Free, Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
+		Scope: scope.UsageRead, Quota: admission.Free, Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
 		Summary: "Limits and usage", Description: "What is left of each limit right now, and what was used this month. Reading it costs nothing. " +
 			"The breakdown follows the total within a second or two. The sums are the organisation's, whatever the key is limited to.",
 	}, a.getUsage)
@@ -187,7 +187,7 @@ func (a *usages) getUsage(ctx context.Context, in *usageInput) (*usageOutput, er
 	if err != nil {
 		return nil, err
 	}
-	start := limit.MonthStart(now)
+	start := admission.MonthStart(now)
 	end := start.AddDate(0, 1, 0)
 	sums, err := a.Usage.Summarise(ctx, caller.Org.ID, start, end)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type checkInput struct {
@@ -47,7 +47,7 @@ type signatureDetail struct {
 func checkRoutes(t *route.Table, a hooks) {
 	route.Typed(t, route.Operation{
 		ID: "checkSignature", Method: http.MethodPost, Path: "/v1/webhooks/check-signature", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
-		Scope: scope.WebhooksRead, Quota: limit.Plain, Unaudited: "it changes nothing",
+		Scope: scope.WebhooksRead, Quota: admission.Plain, Unaudited: "it changes nothing",
 		Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.WebhookNotFound, problem.EventNotFound},
 		Summary:  "Why a signature does not match",
 		Description: "Give a delivery as your receiver has it. The answer names the cause: the wrong secret, that of another account or the one before, a body that was changed and how, " +

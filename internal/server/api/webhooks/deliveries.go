@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type listInput struct {
@@ -85,22 +85,22 @@ func deliveryRoutes(t *route.Table, a hooks) {
 	missing := []problem.Kind{problem.AccountNotFound, problem.DeliveryNotFound}
 	route.Typed(t, route.Operation{
 		ID: "listDeliveries", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook/deliveries", Tag: tagWebhooks, Status: http.StatusOK,
-		Scope: scope.WebhooksRead, Quota: limit.Plain, Account: "id", Timeout: route.WaitTimeout, Problems: []problem.Kind{problem.AccountNotFound, problem.InvalidRequest},
+		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Timeout: route.WaitTimeout, Problems: []problem.Kind{problem.AccountNotFound, problem.InvalidRequest},
 		Summary: "Delivery log", Description: "Every attempt to deliver an event, newest first; a second or two after it was made. Kept for 30 days, also when the webhook is deleted.",
 	}, a.list)
 	route.Typed(t, route.Operation{
 		ID: "getDelivery", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook/deliveries/{deliveryId}", Tag: tagWebhooks, Status: http.StatusOK,
-		Scope: scope.WebhooksRead, Quota: limit.Plain, Account: "id", Problems: missing,
+		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Problems: missing,
 		Summary: "One delivery",
 	}, a.one)
 	route.Typed(t, route.Operation{
 		ID: "redeliver", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/deliveries/{deliveryId}/redeliver", Tag: tagWebhooks, Status: http.StatusAccepted,
-		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.redeliver", Problems: append([]problem.Kind{problem.WebhookNotFound, problem.EventNotFound}, missing...),
+		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.redeliver", Problems: append([]problem.Kind{problem.WebhookNotFound, problem.EventNotFound}, missing...),
 		Summary: "Deliver an event again", Description: "Sends the event of a delivery once more, as the webhook is now, beside the order and whatever the webhook's filter says. It is tried once; the result is in the delivery log.",
 	}, a.redeliver)
 	route.Typed(t, route.Operation{
 		ID: "replayWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/replay", Tag: tagWebhooks, Status: http.StatusAccepted,
-		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.replay",
+		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.replay",
 		Problems: []problem.Kind{problem.AccountNotFound, problem.WebhookNotFound, problem.EventNotFound, problem.UnknownEvent},
 		Summary:  "Replay events", Description: "Sends events of the log again, with their first bytes and ids, in order, beside live ones. It also sends what happened before the webhook was there. " +
 			"Its deliveries carry `X-Webhook-Replay`.",

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type hooksInput struct {
@@ -58,19 +58,19 @@ type eventsInput struct {
 func listRoutes(t *route.Table, a hooks) {
 	route.Typed(t, route.Operation{
 		ID: "listWebhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tag: tagWebhooks, Status: http.StatusOK,
-		Scope: scope.WebhooksRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Scope: scope.WebhooksRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary:     "List webhooks",
 		Description: "The webhooks of all accounts, each as `GET /v1/accounts/{id}/webhook` shows it, with its account. A key that is limited to accounts sees those of these.",
 	}, a.all)
 	route.Typed(t, route.Operation{
 		ID: "listEventDeliveries", Method: http.MethodGet, Path: "/v1/deliveries", Tag: tagWebhooks, Status: http.StatusOK,
-		Scope: scope.WebhooksRead, Quota: limit.Plain, Problems: []problem.Kind{problem.InvalidRequest},
+		Scope: scope.WebhooksRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "Deliveries of events", Description: "Every attempt to deliver these events, newest first, of whichever account they are. Tests and ephemeral events are not stored, and have none here. " +
 			"A key that is limited to accounts sees deliveries of these.",
 	}, a.ofEvents)
 	route.Typed(t, route.Operation{
 		ID: "findDelivery", Method: http.MethodGet, Path: "/v1/deliveries/{deliveryId}", Tag: tagWebhooks, Status: http.StatusOK,
-		Scope: scope.WebhooksRead, Quota: limit.Plain, Problems: []problem.Kind{problem.DeliveryNotFound},
+		Scope: scope.WebhooksRead, Quota: admission.Plain, Problems: []problem.Kind{problem.DeliveryNotFound},
 		Summary: "One delivery of any account", Description: "The delivery with this id. A key that is limited to accounts finds deliveries of these only.",
 	}, a.find)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/route"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type accountInput struct {
@@ -133,12 +133,12 @@ func Routes(t *route.Table, d Deps) {
 	missing := []problem.Kind{problem.AccountNotFound, problem.WebhookNotFound}
 	route.Typed(t, route.Operation{
 		ID: "getWebhook", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
-		Scope: scope.WebhooksRead, Quota: limit.Plain, Account: "id", Problems: missing,
+		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Problems: missing,
 		Summary: "Get an account's webhook", Description: "Its configuration, and in `health` how delivery goes. The signing secret is not shown again.",
 	}, a.get)
 	route.Typed(t, route.Operation{
 		ID: "putWebhook", Method: http.MethodPut, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
-		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.put", Timeout: testTimeout,
+		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.put", Timeout: testTimeout,
 		Problems: []problem.Kind{problem.AccountNotFound, problem.UnknownEvent, problem.UnsafeURL},
 		Summary:  "Set an account's webhook", Description: "Registers the webhook, or replaces it; an account has one. A new one gets the events that happen from now on, and `replay` sends older ones. " +
 			"What failed is tried again at once. The answer has the `signingSecret`: store it, it verifies deliveries.",
@@ -146,28 +146,28 @@ func Routes(t *route.Table, d Deps) {
 	}, a.put)
 	route.Typed(t, route.Operation{
 		ID: "deleteWebhook", Method: http.MethodDelete, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
-		Scope: scope.WebhooksWrite, Quota: limit.Safety, Account: "id", Audit: "webhook.delete", Problems: missing,
+		Scope: scope.WebhooksWrite, Quota: admission.Safety, Account: "id", Audit: "webhook.delete", Problems: missing,
 		Summary: "Delete an account's webhook", Description: "Deliveries that wait are dropped. The events stay in the log.",
 	}, a.delete)
 	route.Typed(t, route.Operation{
 		ID: "testWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/test", Tag: tagWebhooks, Status: http.StatusOK, Timeout: testTimeout, Repeatable: true,
-		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.test", Problems: missing,
+		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.test", Problems: missing,
 		Summary: "Test an account's webhook", Description: "Sends an event of the kind `test`, signed like live ones, and reports the answer. Ten a minute; beyond that 429 with the reason `webhook_test_rpm`.",
 	}, a.test)
 	route.Typed(t, route.Operation{
 		ID: "rotateWebhookSecret", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/rotate-secret", Tag: tagWebhooks, Status: http.StatusOK,
-		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.rotate_secret", Problems: missing,
+		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.rotate_secret", Problems: missing,
 		Summary: "Rotate the signing secret", Description: "The new secret signs from now on. For `overlapSec` the old one does as well: in `X-Webhook-Signature-Previous`, and as a second signature in `webhook-signature`.",
 		Example: map[string]any{"overlapSec": 3600},
 	}, a.rotate)
 	route.Typed(t, route.Operation{
 		ID: "pauseWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/pause", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
-		Scope: scope.WebhooksWrite, Quota: limit.Safety, Account: "id", Audit: "webhook.pause", Problems: missing,
+		Scope: scope.WebhooksWrite, Quota: admission.Safety, Account: "id", Audit: "webhook.pause", Problems: missing,
 		Summary: "Pause a webhook", Description: "Nothing is sent until it is resumed; events gather in the log as long as the plan keeps them. Pausing again changes nothing.",
 	}, a.pause)
 	route.Typed(t, route.Operation{
 		ID: "resumeWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/resume", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
-		Scope: scope.WebhooksWrite, Quota: limit.Plain, Account: "id", Audit: "webhook.resume", Problems: missing,
+		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.resume", Problems: missing,
 		Summary: "Resume a webhook", Description: "Goes on with one that is paused or disabled, or tries one that waits at once. With `from` it goes on from another place, also one that is not paused.",
 		Example: map[string]any{"from": "cursor"},
 	}, a.resume)

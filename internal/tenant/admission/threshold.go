@@ -1,4 +1,4 @@
-package limit
+package admission
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit/internal/db"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission/internal/db"
 )
 
 // thresholds are shares of a month's calls that an org is told of, in percent.

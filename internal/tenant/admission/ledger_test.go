@@ -1,4 +1,4 @@
-package limit_test
+package admission_test
 
 import (
 	"math/rand/v2"
@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
@@ -58,7 +58,7 @@ func (n *nodes) shared(t *testing.T, owner id.Org, limits *org.Limits, used *int
 	t.Helper()
 	reached := true
 	for _, l := range n.limiters {
-		d, err := l.Admit(t.Context(), limit.Call{Org: owner, Quota: limit.Free, Epoch: 1, Limits: limits})
+		d, err := l.Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Free, Epoch: 1, Limits: limits})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestTheMonthIsExactWhateverHappensToRedis(t *testing.T) {
 			// A node that cannot reach Redis settles what it can; the rest is due at the end.
 			_ = n.limiters[random.IntN(3)].Settle(t.Context())
 		default:
-			d, err := n.limiters[random.IntN(3)].Admit(t.Context(), limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits})
+			d, err := n.limiters[random.IntN(3)].Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits})
 			if err != nil || d.Denied != nil || d.Stale {
 				t.Fatalf("seed %d: %+v %v", seed, d, err)
 			}
@@ -129,7 +129,7 @@ func TestTheMonthIsExactAfterRedisHung(t *testing.T) {
 	n := newNodesWith(t, url, time.Now, false, 20*time.Millisecond)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
-	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	call := admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits}
 	var admitted, alone int64
 	burst := func() {
 		for i := range 60 {
@@ -170,14 +170,14 @@ func TestAloneIsNotUnlimited(t *testing.T) {
 	account := id.New[id.Account]()
 	limits := org.Limits{CallsPerMinute: 90, CallsPerMonth: 10_000, AccountReadPerMinute: 30, AccountWritePerMinute: 6}
 	process.Kill()
-	admit := func(node int, q limit.Quota) *limit.Denial {
-		d, err := n.limiters[node].Admit(t.Context(), limit.Call{Org: owner, Account: account, Quota: q, Epoch: 1, Limits: &limits})
+	admit := func(node int, q admission.Quota) *admission.Denial {
+		d, err := n.limiters[node].Admit(t.Context(), admission.Call{Org: owner, Account: account, Quota: q, Epoch: 1, Limits: &limits})
 		if err != nil || !d.Degraded {
 			t.Fatalf("%+v %v", d, err)
 		}
 		return d.Denied
 	}
-	count := func(q limit.Quota) (admitted int, last *limit.Denial) {
+	count := func(q admission.Quota) (admitted int, last *admission.Denial) {
 		for i := range 600 {
 			if denied := admit(i%3, q); denied == nil {
 				admitted++
@@ -187,24 +187,24 @@ func TestAloneIsNotUnlimited(t *testing.T) {
 		}
 		return admitted, last
 	}
-	if got, denied := count(limit.Write); got != 9 || denied.Reason != limit.AccountWrite { // three times ceil(6/3*1.2)
+	if got, denied := count(admission.Write); got != 9 || denied.Reason != admission.AccountWrite { // three times ceil(6/3*1.2)
 		t.Errorf("%d writes admitted, last refused with %+v", got, denied)
 	}
-	if got, denied := count(limit.Plain); got != 3*36-9 || denied.Reason != limit.OrgPerMinute { // three times ceil(90/3*1.2)
+	if got, denied := count(admission.Plain); got != 3*36-9 || denied.Reason != admission.OrgPerMinute { // three times ceil(90/3*1.2)
 		t.Errorf("%d calls admitted, last refused with %+v", got, denied)
 	}
-	if got, denied := count(limit.Safety); got != 3*24 || denied.Reason != limit.SafetyReason { // three times ceil(60/3*1.2), whatever else is used up
+	if got, denied := count(admission.Safety); got != 3*24 || denied.Reason != admission.SafetyReason { // three times ceil(60/3*1.2), whatever else is used up
 		t.Errorf("%d safety calls admitted, last refused with %+v", got, denied)
 	}
 	time0.Advance(2 * time.Minute)
 	if err := n.limiters[0].Cool(t.Context(), owner, account, time.Minute); err == nil {
 		t.Error("a dead Redis took note of a cool-down")
 	}
-	if denied := admit(0, limit.Read); denied == nil || !denied.CoolDown {
+	if denied := admit(0, admission.Read); denied == nil || !denied.CoolDown {
 		t.Errorf("the cool-down is forgotten: %+v", denied)
 	}
 	limits.CallsPerMonth = 30
-	if denied := admit(1, limit.Plain); denied == nil || denied.Reason != limit.OrgPerMonth {
+	if denied := admit(1, admission.Plain); denied == nil || denied.Reason != admission.OrgPerMonth {
 		t.Errorf("the month is overrun: %+v", denied)
 	}
 }
@@ -260,9 +260,9 @@ func TestTheMonthSurvivesADeadNode(t *testing.T) {
 	n := newNodes(t, url, time.Now, false)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
-	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	call := admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits}
 	admitted := int64(0)
-	burst := func(calls int, on ...*limit.Limiter) {
+	burst := func(calls int, on ...*admission.Limiter) {
 		for i := range calls {
 			if d, err := on[i%len(on)].Admit(t.Context(), call); err != nil || d.Degraded || d.Denied != nil {
 				t.Fatalf("%+v %v", d, err)
@@ -309,7 +309,7 @@ func TestTheMonthSurvivesANodeThatDiedAlone(t *testing.T) {
 	n := newNodes(t, url, time.Now, false)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
-	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	call := admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits}
 	cutOff := n.add(t, secret.New("redis://127.0.0.1:1"), time.Now, false, 20*time.Millisecond)
 	var admitted, alone int64
 	for i := range 80 {
@@ -346,7 +346,7 @@ func TestARebuildCatchesUpWithRedis(t *testing.T) {
 	n := newNodes(t, url, time.Now, false)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
-	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
+	call := admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits}
 	admitted := int64(0)
 	burst := func() {
 		for i := range 9 {
@@ -376,8 +376,8 @@ func TestADoubtOutlivesItsNode(t *testing.T) {
 	n := newNodes(t, url, time.Now, false)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: org.Unlimited, CallsPerMonth: org.Unlimited}
-	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
-	admit := func(l *limit.Limiter) {
+	call := admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits}
+	admit := func(l *admission.Limiter) {
 		if d, err := l.Admit(t.Context(), call); err != nil || d.Degraded {
 			t.Fatalf("%+v %v", d, err)
 		}

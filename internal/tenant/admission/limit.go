@@ -1,4 +1,4 @@
-// Package limit decides whether a call may go ahead, exactly and over any number of nodes.
+// Package admission decides whether a call may go ahead, exactly and over any number of nodes.
 //
 // One script on the shared server (admit.lua) holds everything that needs shared state: the org's calls per minute and
 // per month, an account's reads and writes, the upstream cool-down, the epoch by which a revoked key is noticed, and the
@@ -7,7 +7,7 @@
 //
 // Connect attempts are counted in the database, in the transaction that creates them (connect.go).
 // Start reading at Admit.
-package limit
+package admission
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package limit_test
+package admission_test
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
@@ -37,7 +37,7 @@ func TestLateAnswersKeepLimitsExact(t *testing.T) {
 		for _, l := range n.limiters {
 			for range calls {
 				wait.Go(func() {
-					d, err := l.Admit(t.Context(), limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits})
+					d, err := l.Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits})
 					if err != nil || d.Stale {
 						t.Errorf("%+v %v", d, err)
 					}

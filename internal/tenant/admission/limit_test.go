@@ -1,4 +1,4 @@
-package limit_test
+package admission_test
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
@@ -44,7 +44,7 @@ func (c *clock) Advance(d time.Duration) {
 type nodes struct {
 	db       *postgres.DB
 	redis    secret.String
-	limiters []*limit.Limiter
+	limiters []*admission.Limiter
 	orgs     *org.Orgs
 	died     atomic.Int64
 	// patient is how long nodes wait for a late answer; as long as for one in time if it is 0.
@@ -91,7 +91,7 @@ func newPatientNodes(t testing.TB, redis secret.String, now func() time.Time, ow
 }
 
 // add starts one more node.
-func (n *nodes) add(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *limit.Limiter {
+func (n *nodes) add(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *admission.Limiter {
 	t.Helper()
 	client, err := redis.Open(redis.Config{URL: redis, Name: "test"})
 	if err != nil {
@@ -103,8 +103,8 @@ func (n *nodes) add(t testing.TB, redis secret.String, now func() time.Time, own
 		t.Fatal(err)
 	}
 	t.Cleanup(pokes.Close)
-	l := limit.New(limit.Deps{
-		Config: limit.Config{Timeout: timeout, Patience: n.patient, Process: fmt.Sprint("p", len(n.limiters)), OwnClock: ownClock},
+	l := admission.New(admission.Deps{
+		Config: admission.Config{Timeout: timeout, Patience: n.patient, Process: fmt.Sprint("p", len(n.limiters)), OwnClock: ownClock},
 		Redis:  client, DB: n.db, Bus: pokes, Fleet: three{&n.died}, Log: slog.New(slog.DiscardHandler), Now: now,
 	})
 	l.SetEpochs(n.orgs)
@@ -142,7 +142,7 @@ func (m *model) drained(key string, now time.Time, per int) float64 {
 }
 
 // fits says whether a call must be admitted, must be refused, or is too close to the edge for floating point to say.
-func (m *model) fits(now time.Time, q limit.Quota, a id.Account) (yes, no bool) {
+func (m *model) fits(now time.Time, q admission.Quota, a id.Account) (yes, no bool) {
 	const edge = 1e-6
 	yes = true
 	judge := func(room float64) {
@@ -162,20 +162,20 @@ func (m *model) fits(now time.Time, q limit.Quota, a id.Account) (yes, no bool) 
 	return yes, no
 }
 
-func (m *model) per(q limit.Quota) int {
+func (m *model) per(q admission.Quota) int {
 	switch q {
-	case limit.Read:
+	case admission.Read:
 		return m.limits.AccountReadPerMinute
-	case limit.Write:
+	case admission.Write:
 		return m.limits.AccountWritePerMinute
-	case limit.Free, limit.Plain, limit.Safety:
+	case admission.Free, admission.Plain, admission.Safety:
 	}
 	return 0
 }
 
-func (m *model) key(q limit.Quota, a id.Account) string { return fmt.Sprint(q, a) }
+func (m *model) key(q admission.Quota, a id.Account) string { return fmt.Sprint(q, a) }
 
-func (m *model) take(now time.Time, q limit.Quota, a id.Account) {
+func (m *model) take(now time.Time, q admission.Quota, a id.Account) {
 	m.level["org"] = m.drained("org", now, m.limits.CallsPerMinute) + 1
 	m.at["org"] = now
 	m.used++
@@ -198,7 +198,7 @@ func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	var (
 		admitted, refused, waits int
-		reasons                  = map[limit.Reason]int{}
+		reasons                  = map[admission.Reason]int{}
 	)
 	for done := 0; done < calls; {
 		m := &model{level: map[string]float64{}, at: map[string]time.Time{}, coolAll: map[id.Account]time.Time{}, limits: org.Limits{
@@ -212,9 +212,9 @@ func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
 			if random.IntN(4) == 0 {
 				time0.Advance(time.Duration(random.IntN(8000)) * time.Millisecond)
 			}
-			q := []limit.Quota{limit.Plain, limit.Read, limit.Write}[random.IntN(3)]
+			q := []admission.Quota{admission.Plain, admission.Read, admission.Write}[random.IntN(3)]
 			account := accounts[random.IntN(len(accounts))]
-			c := limit.Call{Org: owner, Account: account, Quota: q, Epoch: 1, Limits: &m.limits}
+			c := admission.Call{Org: owner, Account: account, Quota: q, Epoch: 1, Limits: &m.limits}
 			l := n.limiters[random.IntN(3)]
 			if random.IntN(60) == 0 {
 				pause := time.Duration(1+random.IntN(20)) * time.Second
@@ -244,7 +244,7 @@ func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
 			if yes {
 				t.Fatalf("seed %d: refused with %+v although it fits: %+v", seed, d.Denied, m)
 			}
-			if d.Denied.Reason == limit.OrgPerMonth {
+			if d.Denied.Reason == admission.OrgPerMonth {
 				if want := nextMonth(time0.Now()).Sub(time0.Now()); (d.Denied.Wait - want).Abs() > time.Second {
 					t.Fatalf("seed %d: the month is waited for %s, want %s", seed, d.Denied.Wait, want)
 				}
@@ -254,7 +254,7 @@ func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
 				waits++
 				p := d.Denied.Problem()
 				time0.Advance(time.Duration(p.RetryAfter) * time.Second)
-				if d, err = n.limiters[random.IntN(3)].Admit(t.Context(), c); err != nil || d.Denied != nil && d.Denied.Reason != limit.OrgPerMonth {
+				if d, err = n.limiters[random.IntN(3)].Admit(t.Context(), c); err != nil || d.Denied != nil && d.Denied.Reason != admission.OrgPerMonth {
 					t.Fatalf("seed %d: waited %d s as told and was refused: %+v %v", seed, p.RetryAfter, d.Denied, err)
 				}
 				if d.Denied == nil {
@@ -264,7 +264,7 @@ func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
 		}
 	}
 	t.Logf("seed %d: %d admitted, %d refused (%v), %d waited and admitted", seed, admitted, refused, reasons, waits)
-	for _, r := range []limit.Reason{limit.OrgPerMinute, limit.OrgPerMonth, limit.AccountRead, limit.AccountWrite, ""} {
+	for _, r := range []admission.Reason{admission.OrgPerMinute, admission.OrgPerMonth, admission.AccountRead, admission.AccountWrite, ""} {
 		if reasons[r] == 0 {
 			t.Errorf("seed %d: the reason %q never came up", seed, r)
 		}
@@ -278,7 +278,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func nextMonth(t time.Time) time.Time { return limit.MonthStart(t).AddDate(0, 1, 0) }
+func nextMonth(t time.Time) time.Time { return admission.MonthStart(t).AddDate(0, 1, 0) }
 
 // Calls that arrive on three nodes at the same moment share one limit.
 func TestAdmitIsExactUnderConcurrency(t *testing.T) {
@@ -295,7 +295,7 @@ func TestAdmitIsExactUnderConcurrency(t *testing.T) {
 	for i := range 24 {
 		wait.Go(func() {
 			for range 60 {
-				d, err := n.limiters[i%3].Admit(t.Context(), limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits})
+				d, err := n.limiters[i%3].Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits})
 				if err != nil || d.Degraded {
 					t.Errorf("%+v %v", d, err)
 				}
@@ -320,8 +320,8 @@ func TestAdmitNoticesTheEpoch(t *testing.T) {
 	n := newNodes(t, testenv.Redis(t), time.Now, false)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: 100, CallsPerMonth: 1000}
-	call := limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits}
-	admit := func(node int, epoch int64) limit.Decision {
+	call := admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits}
+	admit := func(node int, epoch int64) admission.Decision {
 		t.Helper()
 		call.Epoch = epoch
 		d, err := n.limiters[node].Admit(t.Context(), call)
@@ -365,7 +365,7 @@ func TestAnnounceSurvivesEmptyCounters(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The database still says 1: this is the reading that must not win.
-	d, err := n.limiters[1].Admit(t.Context(), limit.Call{Org: owner, Quota: limit.Plain, Epoch: 1, Limits: &limits})
+	d, err := n.limiters[1].Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits})
 	if err != nil || !d.Stale {
 		t.Fatalf("the older epoch came back: %+v %v", d, err)
 	}
@@ -378,37 +378,37 @@ func TestWindowsTellTheTruth(t *testing.T) {
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: 10, CallsPerMonth: 100}
-	ask := func(q limit.Quota) limit.Decision {
+	ask := func(q admission.Quota) admission.Decision {
 		t.Helper()
-		d, err := n.limiters[0].Admit(t.Context(), limit.Call{Org: owner, Quota: q, Epoch: 1, Limits: &limits})
+		d, err := n.limiters[0].Admit(t.Context(), admission.Call{Org: owner, Quota: q, Epoch: 1, Limits: &limits})
 		if err != nil || d.Denied != nil {
 			t.Fatalf("%+v %v", d, err)
 		}
 		return d
 	}
 	for range 5 {
-		ask(limit.Plain)
+		ask(admission.Plain)
 	}
-	d := ask(limit.Free)
+	d := ask(admission.Free)
 	if d.Org.Remaining != 5 || d.Month.Remaining != 95 || d.MonthUsed != 5 {
 		t.Fatalf("after 5 of 10: %+v", d)
 	}
 	time0.Advance(time.Duration(d.Org.Reset-time0.Now().Unix()) * time.Second)
-	if d = ask(limit.Free); d.Org.Remaining != 10 {
+	if d = ask(admission.Free); d.Org.Remaining != 10 {
 		t.Fatalf("at reset %d of 10 remain", d.Org.Remaining)
 	}
 	limits.CallsPerMinute, limits.CallsPerMonth = org.Unlimited, org.Unlimited
 	for range 50 {
-		ask(limit.Plain)
+		ask(admission.Plain)
 	}
 	// What was used without a limit is not held against the org when it gets one, nor what was used under a higher one.
 	limits.CallsPerMinute = 10
 	for range 10 {
-		ask(limit.Plain)
+		ask(admission.Plain)
 	}
 	limits.CallsPerMinute = 2
 	time0.Advance(30 * time.Second)
-	ask(limit.Plain)
+	ask(admission.Plain)
 }
 
 // A caller must never see more left than the limit, so a share is never more than the whole.
@@ -417,7 +417,7 @@ func TestAShareIsNeverMoreThanTheLimit(t *testing.T) {
 	for _, c := range []struct{ limit, nodes, want int }{
 		{50, 1, 50}, {6, 1, 6}, {50, 2, 30}, {50, 3, 20}, {1, 3, 1}, {0, 1, 0}, {0, 3, 0}, {-1, 3, -1}, {600, 0, 600}, {7, 10, 1},
 	} {
-		if got := limit.Share(c.limit, c.nodes); got != c.want {
+		if got := admission.Share(c.limit, c.nodes); got != c.want {
 			t.Errorf("the share of %d over %d nodes is %d, want %d", c.limit, c.nodes, got, c.want)
 		}
 	}
@@ -430,34 +430,34 @@ func TestSafetyCallsPassWhenQuotasAreUsedUp(t *testing.T) {
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: 2, CallsPerMonth: 2, AccountReadPerMinute: 1, AccountWritePerMinute: 1}
-	admit := func(node int, q limit.Quota) limit.Decision {
+	admit := func(node int, q admission.Quota) admission.Decision {
 		t.Helper()
-		d, err := n.limiters[node].Admit(t.Context(), limit.Call{Org: owner, Account: id.New[id.Account](), Quota: q, Epoch: 1, Limits: &limits})
+		d, err := n.limiters[node].Admit(t.Context(), admission.Call{Org: owner, Account: id.New[id.Account](), Quota: q, Epoch: 1, Limits: &limits})
 		if err != nil || d.Stale || d.Degraded {
 			t.Fatalf("%+v %v", d, err)
 		}
 		return d
 	}
-	admit(0, limit.Safety)
+	admit(0, admission.Safety)
 	for range 2 {
-		if d := admit(0, limit.Plain); d.Denied != nil {
+		if d := admit(0, admission.Plain); d.Denied != nil {
 			t.Fatalf("a safety call used up the org's quota: %+v", d.Denied)
 		}
 	}
-	if d := admit(1, limit.Plain); d.Denied == nil || d.Denied.Reason != limit.OrgPerMonth {
+	if d := admit(1, admission.Plain); d.Denied == nil || d.Denied.Reason != admission.OrgPerMonth {
 		t.Fatalf("the quotas are not used up: %+v", d)
 	}
-	for i := 1; i < limit.SafetyPerMinute; i++ {
-		if d := admit(i%3, limit.Safety); d.Denied != nil || d.Safety.Remaining != limit.SafetyPerMinute-i-1 {
+	for i := 1; i < admission.SafetyPerMinute; i++ {
+		if d := admit(i%3, admission.Safety); d.Denied != nil || d.Safety.Remaining != admission.SafetyPerMinute-i-1 {
 			t.Fatalf("safety call %d: %+v, denied %+v", i+1, d.Safety, d.Denied)
 		}
 	}
-	d := admit(2, limit.Safety)
-	if d.Denied == nil || d.Denied.Reason != limit.SafetyReason || d.Denied.Limit != 60 || d.Denied.Current != 60 || d.Denied.Wait != time.Second {
+	d := admit(2, admission.Safety)
+	if d.Denied == nil || d.Denied.Reason != admission.SafetyReason || d.Denied.Limit != 60 || d.Denied.Current != 60 || d.Denied.Wait != time.Second {
 		t.Fatalf("the 61st safety call of a minute: %+v", d.Denied)
 	}
 	time0.Advance(d.Denied.Wait)
-	if d := admit(1, limit.Safety); d.Denied != nil || d.MonthUsed != 2 {
+	if d := admit(1, admission.Safety); d.Denied != nil || d.MonthUsed != 2 {
 		t.Fatalf("after the wait: %+v, denied %+v", d, d.Denied)
 	}
 }

@@ -1,11 +1,11 @@
-package limit_test
+package admission_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
@@ -17,40 +17,40 @@ func TestAdmitTellsTheLastWrite(t *testing.T) {
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	owner, account := n.newOrg(t), id.New[id.Account]()
 	limits := &org.Limits{CallsPerMinute: 600, CallsPerMonth: 1000, AccountReadPerMinute: 60, AccountWritePerMinute: 3}
-	admit := func(node int, q limit.Quota) limit.Decision {
+	admit := func(node int, q admission.Quota) admission.Decision {
 		t.Helper()
-		d, err := n.limiters[node].Admit(t.Context(), limit.Call{Org: owner, Account: account, Quota: q, Limits: limits, Started: time0.Now(), ReadAt: time0.Now()})
+		d, err := n.limiters[node].Admit(t.Context(), admission.Call{Org: owner, Account: account, Quota: q, Limits: limits, Started: time0.Now(), ReadAt: time0.Now()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
-	if d := admit(0, limit.Read); !d.LastWrite.IsZero() || !d.At.Equal(time0.Now()) {
+	if d := admit(0, admission.Read); !d.LastWrite.IsZero() || !d.At.Equal(time0.Now()) {
 		t.Errorf("before any write: %s at %s", d.LastWrite, d.At)
 	}
 	if err := n.limiters[0].SessionChanged(t.Context(), owner, account, 7); err != nil {
 		t.Fatal(err)
 	}
-	if d := admit(1, limit.Read); !d.LastWrite.IsZero() || d.SessionVersion != 7 {
+	if d := admit(1, admission.Read); !d.LastWrite.IsZero() || d.SessionVersion != 7 {
 		t.Errorf("after a new session: %s", d.LastWrite)
 	}
 	time0.Advance(time.Second)
 	wrote := time0.Now()
-	if d := admit(1, limit.Write); !d.LastWrite.IsZero() {
+	if d := admit(1, admission.Write); !d.LastWrite.IsZero() {
 		t.Errorf("the first write was told of itself: %s", d.LastWrite)
 	}
 	time0.Advance(time.Second)
 	for node := range 3 {
-		if d := admit(node, limit.Read); !d.LastWrite.Equal(wrote) {
+		if d := admit(node, admission.Read); !d.LastWrite.Equal(wrote) {
 			t.Errorf("node %d: %s, want %s", node, d.LastWrite, wrote)
 		}
 	}
 	for range 3 {
-		admit(2, limit.Write)
+		admit(2, admission.Write)
 	}
 	time0.Advance(100 * time.Millisecond)
-	second := admit(0, limit.Read).LastWrite
-	if d := admit(2, limit.Write); d.Denied == nil || !admit(0, limit.Read).LastWrite.Equal(second) {
+	second := admit(0, admission.Read).LastWrite
+	if d := admit(2, admission.Write); d.Denied == nil || !admit(0, admission.Read).LastWrite.Equal(second) {
 		t.Error("a write that was refused counts as one")
 	}
 }
@@ -62,8 +62,8 @@ func TestAccountWindowsAreOnlyLookedAt(t *testing.T) {
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	owner, account := n.newOrg(t), id.New[id.Account]()
 	limits := &org.Limits{CallsPerMinute: 600, CallsPerMonth: 1000, AccountReadPerMinute: 60, AccountWritePerMinute: 20}
-	call := limit.Call{Org: owner, Account: account, Quota: limit.Write, Limits: limits, Started: time0.Now(), ReadAt: time0.Now()}
-	var d limit.Decision
+	call := admission.Call{Org: owner, Account: account, Quota: admission.Write, Limits: limits, Started: time0.Now(), ReadAt: time0.Now()}
+	var d admission.Decision
 	for range 3 {
 		var err error
 		if d, err = n.limiters[0].Admit(t.Context(), call); err != nil {
@@ -76,7 +76,7 @@ func TestAccountWindowsAreOnlyLookedAt(t *testing.T) {
 			t.Fatalf("%+v, %+v, %v; want %+v", read, write, err, d.Account)
 		}
 	}
-	call.Quota = limit.Plain
+	call.Quota = admission.Plain
 	if again, err := n.limiters[0].Admit(t.Context(), call); err != nil || again.MonthUsed != 4 {
 		t.Errorf("%d calls of the month, want 4: %v", again.MonthUsed, err)
 	}

@@ -1,4 +1,4 @@
-package limit
+package admission
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit/internal/db"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission/internal/db"
 )
 
 func (l *Limiter) monthUsed(ctx context.Context, org id.Org, month int) (int64, error) {

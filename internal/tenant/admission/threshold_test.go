@@ -1,4 +1,4 @@
-package limit_test
+package admission_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/limit"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -24,11 +24,11 @@ func TestAnOrgIsToldOnceOfEachThreshold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var told []limit.Threshold
+	var told []admission.Threshold
 	look := func() {
 		t.Helper()
 		err := n.limiters[0].Thresholds(t.Context(), now, func(context.Context, id.Org) (int64, error) { return 1000, nil },
-			func(_ context.Context, _ postgres.Tx, th limit.Threshold) error {
+			func(_ context.Context, _ postgres.Tx, th admission.Threshold) error {
 				told = append(told, th)
 				return nil
 			})
@@ -41,7 +41,7 @@ func TestAnOrgIsToldOnceOfEachThreshold(t *testing.T) {
 		look()
 		look()
 	}
-	want := []limit.Threshold{{owner, 50, 1000, 500}, {owner, 100, 1000, 1000}}
+	want := []admission.Threshold{{owner, 50, 1000, 500}, {owner, 100, 1000, 1000}}
 	if len(told) != 2 || told[0] != want[0] || told[1] != want[1] {
 		t.Fatalf("told %+v, wanted %+v", told, want)
 	}
