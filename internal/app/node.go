@@ -44,9 +44,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 	"github.com/stagedoor/stagedoor/version"
@@ -77,7 +77,7 @@ type Node struct {
 	keys   *apikey.Keys
 	usage  *usage.Usage
 	// journal is the log of requests.
-	journal *journal.Journal
+	journal *requestlog.Journal
 	jobs    *river.Client[pgx.Tx] // nil unless this node is a worker
 	api     *api.API
 	docs    *docs.Docs
@@ -144,7 +144,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	n.members = member.New(member.Deps{DB: n.db, Orgs: orgs, Keys: n.keys, Audit: auditLog, Now: clock.Now})
 	n.bus.OnConnect(func() { n.keys.Distrust(); n.sealer.Distrust() })
 	n.usage = usage.New(usage.Deps{DB: n.db, Log: n.log, Now: clock.Now})
-	n.journal = journal.New(journal.Deps{DB: n.db, Ticker: clock.Ticker, Log: n.log, Now: clock.Now, SettleTimeout: logSettleTimeout})
+	n.journal = requestlog.New(requestlog.Deps{DB: n.db, Ticker: clock.Ticker, Log: n.log, Now: clock.Now, SettleTimeout: logSettleTimeout})
 
 	source, hashIP := route.SourceOf(proxies), hashWith(cfg.IPHashKey.Reveal())
 	if err := n.buildFlows(process, orgs, auditLog, enqueue, source, hashIP); err != nil {

@@ -43,9 +43,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
@@ -71,7 +71,7 @@ type Deps struct {
 	Limits  *admission.Limiter
 	Usage   *usage.Usage
 	// Journal is the log of requests.
-	Journal *journal.Journal
+	Journal *requestlog.Journal
 
 	Accounts *account.Accounts
 	// Roster counts them.

@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
 // Call is one request on its way through the table.
@@ -51,7 +51,7 @@ type Call struct {
 	// reason is which limit refused the call; empty if none did.
 	reason string
 	// fields are those that the problem points at.
-	fields journal.Fields
+	fields requestlog.Fields
 	// retryable says whether the problem is.
 	retryable bool
 	fault     error

@@ -19,7 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
@@ -334,7 +334,7 @@ func (t *Table) note(call *Call, r *http.Request, rec *recorder, operation strin
 	if t.Journal == nil || p == nil {
 		return
 	}
-	t.Journal.Add(journal.Entry{
+	t.Journal.Add(requestlog.Entry{
 		Org: p.Org.ID, At: call.started, Request: call.Request, Key: p.Key.ID, Account: call.account, Operation: operation, Verb: r.Method,
 		Status: rec.status, Took: took, Upstream: call.upstream, Problem: call.problem, Reason: call.reason, Fields: call.fields, Retryable: call.retryable, UpstreamCode: call.upstreamCode,
 		In: int64(len(call.body)), Out: rec.bytes, Replayed: call.keyed != nil && call.keyed.replay != nil, DryRun: dryRun(call.op, r),
@@ -347,14 +347,14 @@ const cliAgent = "stagedoor-cli/"
 
 // cameFrom tells the dashboard and the command line from everything else. It is for people who read the log: anybody can say that they are
 // the command line.
-func cameFrom(call *Call, r *http.Request) journal.Source {
+func cameFrom(call *Call, r *http.Request) requestlog.Source {
 	switch {
 	case call.Identity.Kind == audit.ActorMember:
-		return journal.SourceDashboard
+		return requestlog.SourceDashboard
 	case strings.HasPrefix(r.UserAgent(), cliAgent):
-		return journal.SourceCLI
+		return requestlog.SourceCLI
 	}
-	return journal.SourceAPI
+	return requestlog.SourceAPI
 }
 
 // access is what a call does to the account, by the limits that it uses.

@@ -15,13 +15,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
 // diary remembers what was noted.
-type diary struct{ entries []journal.Entry }
+type diary struct{ entries []requestlog.Entry }
 
-func (d *diary) Add(e journal.Entry) { d.entries = append(d.entries, e) }
+func (d *diary) Add(e requestlog.Entry) { d.entries = append(d.entries, e) }
 
 // things is a face with one judged operation, whose steps it writes down.
 type things struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
 // Problem is the wire form of a failed answer, made by problem.Error. Its schema is that of the OpenAPI document.
@@ -100,7 +100,7 @@ func (t *Table) reply(call *Call, err error) *Problem {
 	if p.Kind.Code == problem.AccountDisconnected.Code {
 		p = t.withReconnect(call, p)
 	}
-	call.problem, call.retryable, call.reason, call.fields = p.Kind.Code, p.Retryable(), p.Reason(), journal.FieldsOf(p.Fields)
+	call.problem, call.retryable, call.reason, call.fields = p.Kind.Code, p.Retryable(), p.Reason(), requestlog.FieldsOf(p.Fields)
 	typeURL := problem.TypeURL(t.Config.ProblemsURL, p.Kind)
 	call.header.Set("Link", "<"+typeURL+`>; rel="type"`)
 	if p.RetryAfter > 0 {

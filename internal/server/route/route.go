@@ -30,7 +30,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
@@ -121,8 +121,8 @@ type admitter interface {
 // counter takes note of calls; *usage.Usage has it.
 type counter interface{ Count(c usage.Call) }
 
-// diary keeps requests for their org to read; *journal.Journal has it.
-type diary interface{ Add(e journal.Entry) }
+// diary keeps requests for their org to read; *requestlog.Journal has it.
+type diary interface{ Add(e requestlog.Entry) }
 
 // Config are a face's settings.
 type Config struct {

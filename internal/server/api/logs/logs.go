@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
 	"github.com/stagedoor/stagedoor/internal/server/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
 type logsInput struct {
@@ -111,12 +111,12 @@ const (
 
 // reads are the operations.
 type reads struct {
-	*journal.Journal
+	*requestlog.Journal
 	now func() time.Time
 }
 
 // Routes adds the operations.
-func Routes(t *route.Table, from *journal.Journal, now func() time.Time) {
+func Routes(t *route.Table, from *requestlog.Journal, now func() time.Time) {
 	a := reads{from, now}
 	route.Written(t, route.Operation{
 		ID: "listLogs", Method: http.MethodGet, Path: "/v1/logs", Tag: tagLogs, Status: http.StatusOK, Timeout: listTimeout,
@@ -172,7 +172,7 @@ func (a reads) listLogs(w http.ResponseWriter, r *http.Request, in *logsInput) e
 }
 
 // sheet writes requests as a sheet, page by page: a reader of the log is not to hold it for long.
-func (a reads) sheet(w http.ResponseWriter, r *http.Request, in *logsInput, f journal.Filter, behind journal.Position) error {
+func (a reads) sheet(w http.ResponseWriter, r *http.Request, in *logsInput, f requestlog.Filter, behind requestlog.Position) error {
 	out := sheet.New(w, "requests", "at", "requestId", "method", "http", "status", "durationMs", "upstreamMs", "accountId", "keyId", "source", "code", "reason",
 		"upstreamCode", "bytesIn", "bytesOut", "replayed", "dryRun", "errors")
 	left := in.Limit
@@ -197,7 +197,7 @@ func (a reads) sheet(w http.ResponseWriter, r *http.Request, in *logsInput, f jo
 	return out.End()
 }
 
-func cells(e *journal.Entry) []string {
+func cells(e *requestlog.Entry) []string {
 	b := viewLog(e)
 	number := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 	upstream, code := "", ""
@@ -241,7 +241,7 @@ func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, 
 		}
 		since = end.Add(-errorsWithin)
 	}
-	found, err := a.Failures(ctx, logReader(ctx), journal.FailureFilter{Source: journal.Source(in.Source), Since: since, Until: in.Until}, in.Limit)
+	found, err := a.Failures(ctx, logReader(ctx), requestlog.FailureFilter{Source: requestlog.Source(in.Source), Since: since, Until: in.Until}, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -256,17 +256,17 @@ func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, 
 }
 
 // logReader is what the caller may see.
-func logReader(ctx context.Context) journal.Reader {
+func logReader(ctx context.Context) requestlog.Reader {
 	p := route.Caller(ctx)
-	return journal.Reader{Org: p.Org.ID, Days: p.Org.Limits.EventRetentionDays, Accounts: p.Key.Allow.Accounts}
+	return requestlog.Reader{Org: p.Org.ID, Days: p.Org.Limits.EventRetentionDays, Accounts: p.Key.Allow.Accounts}
 }
 
 // filter reads what huma cannot check.
-func (in *logsInput) filter() (journal.Filter, journal.Position, error) {
+func (in *logsInput) filter() (requestlog.Filter, requestlog.Position, error) {
 	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
-	f := journal.Filter{Operation: in.Method, Problem: in.Code, Source: journal.Source(in.Source), Since: in.Since, Until: in.Until}
+	f := requestlog.Filter{Operation: in.Method, Problem: in.Code, Source: requestlog.Source(in.Source), Since: in.Since, Until: in.Until}
 	var (
-		behind journal.Position
+		behind requestlog.Position
 		err    error
 	)
 	if in.Account != "" {
@@ -289,7 +289,7 @@ func (in *logsInput) filter() (journal.Filter, journal.Position, error) {
 	checkSpan(bad, in.Since, in.Until)
 	if in.Cursor != "" {
 		var ok bool
-		if behind, ok = journal.ParsePosition(in.Cursor); !ok {
+		if behind, ok = requestlog.ParsePosition(in.Cursor); !ok {
 			bad.Detail = "The cursor is not one that this list gave out."
 			bad.At("query/cursor", "format", "must be the nextCursor of an earlier page")
 		}
@@ -332,7 +332,7 @@ func checkSpan(bad *problem.Error, since, until time.Time) {
 	}
 }
 
-func viewLog(e *journal.Entry) logBody {
+func viewLog(e *requestlog.Entry) logBody {
 	body := logBody{
 		RequestID: string(e.Request), At: stamp.Time(e.At), Method: e.Operation, HTTP: e.Verb, Status: e.Status, DurationMS: milliseconds(e.Took),
 		Errors: []logField{}, KeyID: string(e.Key), Source: string(e.Source), BytesIn: e.In, BytesOut: e.Out, Replayed: e.Replayed, DryRun: e.DryRun,

@@ -1,4 +1,4 @@
-package journal_test
+package requestlog_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -88,7 +88,7 @@ func literal(arg any) string {
 }
 
 // fill makes so many requests over ten days, of a large org and some others, as a busy fleet would.
-func fill(t *testing.T, conn *pgx.Conn, j *journal.Journal, owner id.Org, n int) (quiet id.Account) {
+func fill(t *testing.T, conn *pgx.Conn, j *requestlog.Journal, owner id.Org, n int) (quiet id.Account) {
 	t.Helper()
 	var accounts []id.Account
 	for range 500 {
@@ -113,7 +113,7 @@ func fill(t *testing.T, conn *pgx.Conn, j *journal.Journal, owner id.Org, n int)
 			e.Status, e.Problem = 500, "internal"
 		}
 		if i%500 == 7 {
-			e.Source = journal.SourceDashboard
+			e.Source = requestlog.SourceDashboard
 		}
 		j.Add(e)
 		if i%50_000 == 49_999 || i == n-1 {
@@ -155,7 +155,7 @@ func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 	quiet := fill(t, conn, j, owner, n)
 	t.Logf("%d rows in %s", n, time.Since(began).Round(time.Millisecond))
 	r := everything(owner)
-	page := func(f journal.Filter, behind journal.Position) func() error {
+	page := func(f requestlog.Filter, behind requestlog.Position) func() error {
 		return func() error {
 			_, _, err := j.Page(t.Context(), r, f, behind, 50)
 			return err
@@ -169,23 +169,23 @@ func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 		days  int
 		index string
 	}{
-		{"newest", page(journal.Filter{}, journal.Position{}), 1, "org_id_at_request_id"},
-		{"far behind", page(journal.Filter{}, journal.Position{At: hoursAgo(8 * 24), Request: "x"}), 1, "org_id_at_request_id"},
-		{"within an hour, long ago", page(journal.Filter{Since: hoursAgo(100), Until: hoursAgo(99)}, journal.Position{}), 1, "org_id_at_request_id"},
+		{"newest", page(requestlog.Filter{}, requestlog.Position{}), 1, "org_id_at_request_id"},
+		{"far behind", page(requestlog.Filter{}, requestlog.Position{At: hoursAgo(8 * 24), Request: "x"}), 1, "org_id_at_request_id"},
+		{"within an hour, long ago", page(requestlog.Filter{Since: hoursAgo(100), Until: hoursAgo(99)}, requestlog.Position{}), 1, "org_id_at_request_id"},
 		// Of so few failures it may well sort those of all days.
-		{"failed", page(journal.Filter{StatusFrom: 500, StatusTo: 599}, journal.Position{}), 11, "org_id_at_request_id"},
-		{"a rare problem", page(journal.Filter{Problem: "internal", Since: hoursAgo(60)}, journal.Position{}), 4, "org_id_at_request_id"},
-		{"from the dashboard", page(journal.Filter{Source: journal.SourceDashboard, Since: hoursAgo(60)}, journal.Position{}), 4, "org_id_source_at_request_id"},
-		{"a quiet account", page(journal.Filter{Account: quiet}, journal.Position{}), 12, "org_id_account_id_at_request_id"},
+		{"failed", page(requestlog.Filter{StatusFrom: 500, StatusTo: 599}, requestlog.Position{}), 11, "org_id_at_request_id"},
+		{"a rare problem", page(requestlog.Filter{Problem: "internal", Since: hoursAgo(60)}, requestlog.Position{}), 4, "org_id_at_request_id"},
+		{"from the dashboard", page(requestlog.Filter{Source: requestlog.SourceDashboard, Since: hoursAgo(60)}, requestlog.Position{}), 4, "org_id_source_at_request_id"},
+		{"a quiet account", page(requestlog.Filter{Account: quiet}, requestlog.Position{}), 12, "org_id_account_id_at_request_id"},
 		{"one request", func() error {
-			_, err := j.Get(t.Context(), journal.Reader{Org: owner, Days: 30}, "nobodys")
+			_, err := j.Get(t.Context(), requestlog.Reader{Org: owner, Days: 30}, "nobodys")
 			if isNoLog(err) {
 				return nil
 			}
 			return err
 		}, 15, "org_id_request_id_at"},
 		{"failures of a day", func() error {
-			_, err := j.Failures(t.Context(), r, journal.FailureFilter{Since: hoursAgo(24)}, 50)
+			_, err := j.Failures(t.Context(), r, requestlog.FailureFilter{Since: hoursAgo(24)}, 50)
 			return err
 		}, 2, "org_id_at_request_id"},
 	} {

@@ -1,4 +1,4 @@
-package journal_test
+package requestlog_test
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -35,7 +35,7 @@ func TestAsAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := journal.New(journal.Deps{SettleTimeout: time.Minute, DB: db, Ticker: clock.Ticker, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
+	j := requestlog.New(requestlog.Deps{SettleTimeout: time.Minute, DB: db, Ticker: clock.Ticker, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	go func() { _ = j.Run(t.Context()) }()
 	tick, stop := clock.Ticker(time.Millisecond)
 	defer stop()

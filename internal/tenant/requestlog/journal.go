@@ -1,10 +1,10 @@
-// Package journal owns the log of requests that an org can read: who called what on which account, how it ended and how long it took.
+// Package requestlog owns the log of requests that an org can read: who called what on which account, how it ended and how long it took.
 // It never holds a payload, an argument, or a path with one in it.
 //
 // Add puts an entry into memory (buffer.go); once a second a node writes what has gathered with one COPY (flush.go). A node that is
 // killed loses what it has not written, about a second; while the database is away the newest entries are kept. The table has a
 // partition per day (days.go), made ahead and dropped by whichever node comes first. Reading starts in read.go.
-package journal
+package requestlog
 
 import (
 	"context"

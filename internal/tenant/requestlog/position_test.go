@@ -1,26 +1,26 @@
-package journal_test
+package requestlog_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
 // Whatever a caller sends as a cursor is refused, or is a place that means the same when it is written again.
 func FuzzParsePosition(f *testing.F) {
-	f.Add(journal.Position{At: noon, Request: id.New[id.Request]()}.String())
-	f.Add(journal.Position{At: time.UnixMicro(1), Request: "a:b"}.String())
+	f.Add(requestlog.Position{At: noon, Request: id.New[id.Request]()}.String())
+	f.Add(requestlog.Position{At: time.UnixMicro(1), Request: "a:b"}.String())
 	f.Add("MS4x")
 	f.Add("LTEuYQ")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, ok := journal.ParsePosition(text)
+		p, ok := requestlog.ParsePosition(text)
 		if !ok {
 			return
 		}
-		again, ok := journal.ParsePosition(p.String())
+		again, ok := requestlog.ParsePosition(p.String())
 		if !ok || !again.At.Equal(p.At) || again.Request != p.Request {
 			t.Errorf("%q is %v and then %v", text, p, again)
 		}

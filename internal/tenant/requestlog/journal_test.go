@@ -1,4 +1,4 @@
-package journal_test
+package requestlog_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
 // What is noted is what is read, to the last field, and a reader of the same node finds it at once.
@@ -18,21 +18,21 @@ func TestEveryFieldComesBack(t *testing.T) {
 	c := newClock()
 	j := running(t, database(t), c)
 	owner := id.New[id.Org]()
-	full := journal.Entry{
+	full := requestlog.Entry{
 		Org: owner, At: noon.Add(123456789 * time.Nanosecond), Request: "mine:1_a.b-c", Key: id.New[id.Key](), Account: id.New[id.Account](),
 		Operation: "messages.send", Verb: "POST", Status: 502, Took: 1234567 * time.Microsecond, Upstream: 1234 * time.Millisecond,
 		Problem: "upstream/error", Retryable: true, UpstreamCode: -7, In: math.MaxInt64, Out: 1 << 40, Replayed: true, DryRun: true,
-		Source: journal.SourceCLI, Reason: "org_rpm", Fields: "enum /scopes/0\nrequired query/x",
+		Source: requestlog.SourceCLI, Reason: "org_rpm", Fields: "enum /scopes/0\nrequired query/x",
 	}
-	empty := journal.Entry{Org: owner, At: noon, Request: "x"}
-	quick := journal.Entry{Org: owner, At: noon, Request: "y", Upstream: time.Nanosecond}
-	for _, e := range []journal.Entry{full, empty, quick} {
+	empty := requestlog.Entry{Org: owner, At: noon, Request: "x"}
+	quick := requestlog.Entry{Org: owner, At: noon, Request: "y", Upstream: time.Nanosecond}
+	for _, e := range []requestlog.Entry{full, empty, quick} {
 		j.Add(e)
 	}
 	full.At = full.At.Truncate(time.Microsecond)
 	quick.Upstream = time.Microsecond // not "was not asked"
-	empty.Source, quick.Source = journal.SourceAPI, journal.SourceAPI
-	for _, want := range []journal.Entry{full, empty, quick} {
+	empty.Source, quick.Source = requestlog.SourceAPI, requestlog.SourceAPI
+	for _, want := range []requestlog.Entry{full, empty, quick} {
 		got, err := j.Get(t.Context(), everything(owner), string(want.Request))
 		if err != nil {
 			t.Fatal(err)
@@ -41,13 +41,13 @@ func TestEveryFieldComesBack(t *testing.T) {
 			t.Errorf("\n%+v\n%+v", got, want)
 		}
 	}
-	if all := pages(t, j, everything(owner), journal.Filter{}, 10); len(all) != 3 || all[0].Request != full.Request {
+	if all := pages(t, j, everything(owner), requestlog.Filter{}, 10); len(all) != 3 || all[0].Request != full.Request {
 		t.Errorf("%+v", all)
 	}
 }
 
 // mixed are requests that differ in everything that can be filtered by.
-func mixed(owner id.Org, n int) (entries []journal.Entry, accounts []id.Account, keys []id.Key) {
+func mixed(owner id.Org, n int) (entries []requestlog.Entry, accounts []id.Account, keys []id.Key) {
 	accounts = []id.Account{"", id.New[id.Account](), id.New[id.Account](), id.New[id.Account]()}
 	keys = []id.Key{id.New[id.Key](), id.New[id.Key]()}
 	outcomes := []struct {
@@ -60,14 +60,14 @@ func mixed(owner id.Org, n int) (entries []journal.Entry, accounts []id.Account,
 		outcome := outcomes[i%len(outcomes)]
 		e.Status, e.Problem = outcome.status, outcome.problem
 		e.Account, e.Key, e.Operation = accounts[(i/2)%len(accounts)], keys[(i/5)%len(keys)], operations[(i/7)%len(operations)]
-		e.Source = []journal.Source{journal.SourceAPI, journal.SourceDashboard, journal.SourceCLI}[(i/11)%3]
+		e.Source = []requestlog.Source{requestlog.SourceAPI, requestlog.SourceDashboard, requestlog.SourceCLI}[(i/11)%3]
 		entries = append(entries, e)
 	}
 	return entries, accounts, keys
 }
 
 // matches is what a filter means, in plain words.
-func matches(e journal.Entry, r journal.Reader, f journal.Filter) bool {
+func matches(e requestlog.Entry, r requestlog.Reader, f requestlog.Filter) bool {
 	return (r.Accounts == nil || slices.Contains(r.Accounts, e.Account)) &&
 		(f.Account == "" || e.Account == f.Account) && (f.Key == "" || e.Key == f.Key) && (f.Operation == "" || e.Operation == f.Operation) &&
 		(f.Problem == "" || e.Problem == f.Problem) && (f.Source == "" || e.Source == f.Source) && (f.StatusTo == 0 || e.Status >= f.StatusFrom && e.Status <= f.StatusTo) &&
@@ -84,35 +84,35 @@ func TestFiltersChooseWhatTheySay(t *testing.T) {
 	for _, e := range entries {
 		j.Add(e)
 	}
-	slices.SortFunc(entries, func(a, b journal.Entry) int {
+	slices.SortFunc(entries, func(a, b requestlog.Entry) int {
 		if n := b.At.Compare(a.At); n != 0 {
 			return n
 		}
 		return cmpText(string(b.Request), string(a.Request))
 	})
-	filters := []func(*journal.Filter){
-		func(*journal.Filter) {},
-		func(f *journal.Filter) { f.Account = accounts[1] },
-		func(f *journal.Filter) { f.Account = id.New[id.Account]() },
-		func(f *journal.Filter) { f.Key = keys[1] },
-		func(f *journal.Filter) { f.Operation = "messages.send" },
-		func(f *journal.Filter) { f.Problem = "quota-exceeded" },
-		func(f *journal.Filter) { f.StatusFrom, f.StatusTo = 200, 299 },
-		func(f *journal.Filter) { f.StatusFrom, f.StatusTo = 400, 499 },
-		func(f *journal.Filter) { f.StatusFrom, f.StatusTo = 500, 599 },
-		func(f *journal.Filter) { f.StatusFrom, f.StatusTo = 304, 304 },
-		func(f *journal.Filter) { f.Source = journal.SourceAPI },
-		func(f *journal.Filter) { f.Source = journal.SourceDashboard },
-		func(f *journal.Filter) { f.Since = noon.Add(-50 * time.Hour) },
-		func(f *journal.Filter) { f.Until = noon.Add(-20 * time.Hour) },
+	filters := []func(*requestlog.Filter){
+		func(*requestlog.Filter) {},
+		func(f *requestlog.Filter) { f.Account = accounts[1] },
+		func(f *requestlog.Filter) { f.Account = id.New[id.Account]() },
+		func(f *requestlog.Filter) { f.Key = keys[1] },
+		func(f *requestlog.Filter) { f.Operation = "messages.send" },
+		func(f *requestlog.Filter) { f.Problem = "quota-exceeded" },
+		func(f *requestlog.Filter) { f.StatusFrom, f.StatusTo = 200, 299 },
+		func(f *requestlog.Filter) { f.StatusFrom, f.StatusTo = 400, 499 },
+		func(f *requestlog.Filter) { f.StatusFrom, f.StatusTo = 500, 599 },
+		func(f *requestlog.Filter) { f.StatusFrom, f.StatusTo = 304, 304 },
+		func(f *requestlog.Filter) { f.Source = requestlog.SourceAPI },
+		func(f *requestlog.Filter) { f.Source = requestlog.SourceDashboard },
+		func(f *requestlog.Filter) { f.Since = noon.Add(-50 * time.Hour) },
+		func(f *requestlog.Filter) { f.Until = noon.Add(-20 * time.Hour) },
 	}
 	cases := 0
-	for _, r := range []journal.Reader{
+	for _, r := range []requestlog.Reader{
 		everything(owner), {Org: owner, Days: 30, Accounts: accounts[2:]}, {Org: owner, Days: 30, Accounts: []id.Account{}},
 	} {
 		for i, one := range filters {
 			for k, two := range filters[i:] {
-				var f journal.Filter
+				var f requestlog.Filter
 				one(&f)
 				two(&f)
 				var want []id.Request
@@ -138,7 +138,7 @@ func cmpText(a, b string) int {
 	return map[bool]int{true: 1, false: 0}[a > b]
 }
 
-func requests(entries []journal.Entry) []id.Request {
+func requests(entries []requestlog.Entry) []id.Request {
 	var list []id.Request
 	for _, e := range entries {
 		list = append(list, e.Request)
@@ -163,12 +163,12 @@ func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 				j.Add(e)
 			}
 			var (
-				behind journal.Position
-				last   journal.Entry
+				behind requestlog.Position
+				last   requestlog.Entry
 				seen   = map[id.Request]bool{}
 			)
 			for {
-				found, next, err := j.Page(t.Context(), everything(owner), journal.Filter{}, behind, limit)
+				found, next, err := j.Page(t.Context(), everything(owner), requestlog.Filter{}, behind, limit)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -185,7 +185,7 @@ func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 					break
 				}
 				// What a caller sends back is text.
-				parsed, ok := journal.ParsePosition(next.String())
+				parsed, ok := requestlog.ParsePosition(next.String())
 				if !ok || parsed != next {
 					t.Fatalf("%v became %v", next, parsed)
 				}
@@ -224,12 +224,12 @@ func TestAnOrgSeesItsOwn(t *testing.T) {
 		if err != nil || e.Org != owner || e.Operation != "of."+string(owner) {
 			t.Errorf("%+v %v", e, err)
 		}
-		found, err := j.Failures(t.Context(), everything(owner), journal.FailureFilter{Since: noon.Add(-time.Hour)}, 10)
+		found, err := j.Failures(t.Context(), everything(owner), requestlog.FailureFilter{Since: noon.Add(-time.Hour)}, 10)
 		if err != nil || len(found) != 1 || found[0].Operation != "of."+string(owner) || found[0].Count != 1 {
 			t.Errorf("%+v %v", found, err)
 		}
 	}
-	if got := requests(pages(t, j, everything(mine), journal.Filter{}, 10)); !slices.Equal(got, []id.Request{"same"}) {
+	if got := requests(pages(t, j, everything(mine), requestlog.Filter{}, 10)); !slices.Equal(got, []id.Request{"same"}) {
 		t.Errorf("%v", got)
 	}
 	for _, request := range []string{string(hidden.Request), "", "x", "\x00", "' OR 1=1", "ü", string(make([]byte, 200))} {
@@ -270,7 +270,7 @@ func TestFailuresAreGrouped(t *testing.T) {
 	j.Add(plain(owner, noon))                        // went well
 	limited := func(reason string) id.Request {
 		e := plain(owner, noon.Add(-30*time.Hour))
-		e.Operation, e.Problem, e.Reason, e.Retryable, e.Status, e.Source = "getMe", "quota-exceeded", reason, true, 429, journal.SourceCLI
+		e.Operation, e.Problem, e.Reason, e.Retryable, e.Status, e.Source = "getMe", "quota-exceeded", reason, true, 429, requestlog.SourceCLI
 		j.Add(e)
 		return e.Request
 	}
@@ -278,27 +278,27 @@ func TestFailuresAreGrouped(t *testing.T) {
 	since := noon.Add(-24 * time.Hour)
 	at := func(ago time.Duration) time.Time { return noon.Add(-ago) }
 	for name, c := range map[string]struct {
-		r     journal.Reader
+		r     requestlog.Reader
 		until time.Time
 		limit int
-		want  []journal.Failure
+		want  []requestlog.Failure
 	}{
-		"all": {everything(owner), time.Time{}, 10, []journal.Failure{
+		"all": {everything(owner), time.Time{}, 10, []requestlog.Failure{
 			{"upstream/error", "", "messages.send", 502, 3, at(3 * time.Hour), at(time.Hour), 2, newest, true},
 			{"internal", "", "getMe", 500, 1, at(time.Minute), at(time.Minute), 0, ours, false},
 			{"upstream/error", "", "chats.list", 502, 1, at(time.Hour), at(time.Hour), 1, other, true},
 		}},
-		"the first": {everything(owner), time.Time{}, 1, []journal.Failure{
+		"the first": {everything(owner), time.Time{}, 1, []requestlog.Failure{
 			{"upstream/error", "", "messages.send", 502, 3, at(3 * time.Hour), at(time.Hour), 2, newest, true},
 		}},
 		"until": {everything(owner), noon.Add(-150 * time.Minute), 10, nil},
-		"of an account": {journal.Reader{Org: owner, Days: 30, Accounts: []id.Account{b}}, time.Time{}, 10, []journal.Failure{
+		"of an account": {requestlog.Reader{Org: owner, Days: 30, Accounts: []id.Account{b}}, time.Time{}, 10, []requestlog.Failure{
 			{"upstream/error", "", "chats.list", 502, 1, at(time.Hour), at(time.Hour), 1, other, true},
 			{"upstream/error", "", "messages.send", 502, 1, at(2 * time.Hour), at(2 * time.Hour), 1, "", true},
 		}},
-		"of no account": {journal.Reader{Org: owner, Days: 30, Accounts: []id.Account{}}, time.Time{}, 10, nil},
+		"of no account": {requestlog.Reader{Org: owner, Days: 30, Accounts: []id.Account{}}, time.Time{}, 10, nil},
 	} {
-		got, err := j.Failures(t.Context(), c.r, journal.FailureFilter{Since: since, Until: c.until}, c.limit)
+		got, err := j.Failures(t.Context(), c.r, requestlog.FailureFilter{Since: since, Until: c.until}, c.limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,8 +315,8 @@ func TestFailuresAreGrouped(t *testing.T) {
 			t.Errorf("%s:\n%+v\n%+v", name, got, c.want)
 		}
 	}
-	got, err := j.Failures(t.Context(), everything(owner), journal.FailureFilter{Source: journal.SourceCLI, Since: noon.Add(-48 * time.Hour)}, 10)
-	if want := []journal.Failure{
+	got, err := j.Failures(t.Context(), everything(owner), requestlog.FailureFilter{Source: requestlog.SourceCLI, Since: noon.Add(-48 * time.Hour)}, 10)
+	if want := []requestlog.Failure{
 		{"quota-exceeded", "org_monthly", "getMe", 429, 1, at(30 * time.Hour), at(30 * time.Hour), 0, month, true},
 		{"quota-exceeded", "org_rpm", "getMe", 429, 1, at(30 * time.Hour), at(30 * time.Hour), 0, minute, true},
 	}; err != nil || !slices.Equal(got, want) {
@@ -339,11 +339,11 @@ func TestAPlanSaysHowFarBackAnOrgReads(t *testing.T) {
 		}
 	}
 	for days, want := range map[int]int{0: 0, 3: 1, 7: 3, 14: 5, 30: 7, -1: 7, 365: 7} {
-		r := journal.Reader{Org: owner, Days: days}
-		if got := pages(t, j, r, journal.Filter{Since: noon.Add(-400 * day)}, 3); len(got) != want {
+		r := requestlog.Reader{Org: owner, Days: days}
+		if got := pages(t, j, r, requestlog.Filter{Since: noon.Add(-400 * day)}, 3); len(got) != want {
 			t.Errorf("%d days: %v", days, requests(got))
 		}
-		found, err := j.Failures(t.Context(), r, journal.FailureFilter{Since: noon.Add(-400 * day)}, 10)
+		found, err := j.Failures(t.Context(), r, requestlog.FailureFilter{Since: noon.Add(-400 * day)}, 10)
 		if err != nil || (want > 0) != (len(found) == 1 && found[0].Count == int64(want)) {
 			t.Errorf("%d days: %+v %v", days, found, err)
 		}

@@ -1,4 +1,4 @@
-package journal
+package requestlog
 
 import "github.com/prometheus/client_golang/prometheus"
 

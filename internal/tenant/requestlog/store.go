@@ -1,4 +1,4 @@
-package journal
+package requestlog
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal/internal/db"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog/internal/db"
 )
 
 func page(ctx context.Context, q db.DBTX, r Reader, f Filter, behind Position, limit int) ([]Entry, error) {

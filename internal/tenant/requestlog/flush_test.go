@@ -1,4 +1,4 @@
-package journal_test
+package requestlog_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -24,7 +24,7 @@ func TestRunWritesEverySecondAndAtTheEnd(t *testing.T) {
 	c := newClock()
 	ticks := make(chan time.Time)
 	asked := make(chan time.Duration, 2)
-	j := journal.New(journal.Deps{SettleTimeout: time.Minute, DB: db.WithClock(c.now), Log: slog.New(slog.DiscardHandler), Now: c.now, Ticker: func(d time.Duration) (<-chan time.Time, func()) {
+	j := requestlog.New(requestlog.Deps{SettleTimeout: time.Minute, DB: db.WithClock(c.now), Log: slog.New(slog.DiscardHandler), Now: c.now, Ticker: func(d time.Duration) (<-chan time.Time, func()) {
 		asked <- d
 		if d == time.Second {
 			return ticks, func() {}
@@ -210,7 +210,7 @@ func TestReadersTakeTurns(t *testing.T) {
 	j := running(t, db, newClock())
 	owner := id.New[id.Org]()
 	read := func(ctx context.Context) error {
-		_, _, err := j.Page(ctx, everything(owner), journal.Filter{}, journal.Position{}, 10)
+		_, _, err := j.Page(ctx, everything(owner), requestlog.Filter{}, requestlog.Position{}, 10)
 		return err
 	}
 	if err := read(t.Context()); err != nil {

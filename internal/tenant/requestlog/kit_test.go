@@ -1,4 +1,4 @@
-package journal_test
+package requestlog_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -41,15 +41,15 @@ func (c *handClock) move(d time.Duration) { c.nanos.Add(int64(d)) }
 func silent(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
 
 // idle makes a journal that writes when it is told to.
-func idle(db *postgres.DB, c *handClock) *journal.Journal {
+func idle(db *postgres.DB, c *handClock) *requestlog.Journal {
 	if db != nil {
 		db = db.WithClock(c.now)
 	}
-	return journal.New(journal.Deps{DB: db, Ticker: silent, Log: slog.New(slog.DiscardHandler), Now: c.now, SettleTimeout: time.Minute})
+	return requestlog.New(requestlog.Deps{DB: db, Ticker: silent, Log: slog.New(slog.DiscardHandler), Now: c.now, SettleTimeout: time.Minute})
 }
 
 // running makes a journal that runs until the test ends, and writes when it is read.
-func running(t testing.TB, db *postgres.DB, c *handClock) *journal.Journal {
+func running(t testing.TB, db *postgres.DB, c *handClock) *requestlog.Journal {
 	t.Helper()
 	j := idle(db, c)
 	ctx, stop := context.WithCancel(t.Context())
@@ -65,21 +65,21 @@ func running(t testing.TB, db *postgres.DB, c *handClock) *journal.Journal {
 }
 
 // plain is a request that went well.
-func plain(org id.Org, at time.Time) journal.Entry {
-	return journal.Entry{
+func plain(org id.Org, at time.Time) requestlog.Entry {
+	return requestlog.Entry{
 		Org: org, At: at, Request: id.New[id.Request](), Key: "key_1", Operation: "getMe", Verb: "GET", Status: 200, Took: time.Millisecond,
 	}
 }
 
 // everything is a reader without any limit.
-func everything(org id.Org) journal.Reader { return journal.Reader{Org: org, Days: -1} }
+func everything(org id.Org) requestlog.Reader { return requestlog.Reader{Org: org, Days: -1} }
 
 // pages reads a whole list.
-func pages(t testing.TB, j *journal.Journal, r journal.Reader, f journal.Filter, limit int) []journal.Entry {
+func pages(t testing.TB, j *requestlog.Journal, r requestlog.Reader, f requestlog.Filter, limit int) []requestlog.Entry {
 	t.Helper()
 	var (
-		all    []journal.Entry
-		behind journal.Position
+		all    []requestlog.Entry
+		behind requestlog.Position
 	)
 	for {
 		found, next, err := j.Page(t.Context(), r, f, behind, limit)
@@ -103,7 +103,7 @@ func rows(t testing.TB, db *postgres.DB, where string, args ...any) (n int) {
 }
 
 // metric is the value of a counter or a gauge.
-func metric(t testing.TB, j *journal.Journal, name, why string) float64 {
+func metric(t testing.TB, j *requestlog.Journal, name, why string) float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(j.Collectors()...)

@@ -1,4 +1,4 @@
-package journal_test
+package requestlog_test
 
 import (
 	"syscall"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
 // BenchmarkAdd is what a call pays.
@@ -37,7 +37,7 @@ func BenchmarkFlush(b *testing.B) {
 	j := idle(database(b), newClock())
 	owner := id.New[id.Org]()
 	const batch = 5000
-	entries := make([]journal.Entry, batch)
+	entries := make([]requestlog.Entry, batch)
 	for i := range entries {
 		entries[i] = plain(owner, noon)
 		entries[i].Account, entries[i].Operation = id.New[id.Account](), "messages.send"

@@ -1,4 +1,4 @@
-package journal_test
+package requestlog_test
 
 import (
 	"log/slog"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/tenant/journal"
+	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
 // partitions are the days that the table has, in order.
@@ -43,7 +43,7 @@ func TestManyNodesKeepTheDays(t *testing.T) {
 	db := database(t)
 	c := newClock()
 	owner := id.New[id.Org]()
-	var nodes []*journal.Journal
+	var nodes []*requestlog.Journal
 	for range 6 {
 		nodes = append(nodes, idle(db, c))
 	}
@@ -67,13 +67,13 @@ func TestManyNodesKeepTheDays(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		first := c.now().AddDate(0, 0, -min(n+1, journal.MaxDays))
+		first := c.now().AddDate(0, 0, -min(n+1, requestlog.MaxDays))
 		if got, want := partitions(t, db), names(first, c.now().AddDate(0, 0, 2)); !slices.Equal(got, want) {
 			t.Fatalf("after %d days: %v, want %v", n, got, want)
 		}
 		c.move(24 * time.Hour)
 	}
-	if n, want := rows(t, db, "org_id = $1", owner), (journal.MaxDays+1)*len(nodes); n != want {
+	if n, want := rows(t, db, "org_id = $1", owner), (requestlog.MaxDays+1)*len(nodes); n != want {
 		t.Errorf("%d rows, want %d", n, want)
 	}
 }
@@ -131,7 +131,7 @@ func TestDroppingADayIsPatient(t *testing.T) {
 	if err := j.Upkeep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.set(noon.AddDate(0, 0, journal.MaxDays))
+	c.set(noon.AddDate(0, 0, requestlog.MaxDays))
 	tx, err := db.Pool().Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestWrongClockDropsNoRequests(t *testing.T) {
 	db := database(t)
 	c := newClock()
 	j := idle(db, c)
-	for range journal.MaxDays {
+	for range requestlog.MaxDays {
 		if err := j.Upkeep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestWrongClockDropsNoRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := partitions(t, db)
-	wrong := journal.New(journal.Deps{SettleTimeout: time.Minute,
+	wrong := requestlog.New(requestlog.Deps{SettleTimeout: time.Minute,
 		DB: db.WithClock(c.now), Ticker: silent, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now().AddDate(0, 0, 34) },
 	})
 	if err := wrong.Upkeep(t.Context()); err != nil {
