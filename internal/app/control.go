@@ -5,12 +5,12 @@ import (
 	"log/slog"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 )
 
 // obey has those parts follow the operators' decisions that do not ask each time.
 func (n *Node) obey() {
-	n.control.Watch(func(s control.State) {
+	n.control.Watch(func(s switches.State) {
 		drained, off := map[string]bool{}, map[string]bool{}
 		for proxy := range s.Drained {
 			drained[proxy] = true
@@ -22,8 +22,8 @@ func (n *Node) obey() {
 		}
 		n.egress.Steer(drained, off)
 	})
-	n.control.Watch(func(s control.State) {
-		_, off := s.Off[control.Webhooks]
+	n.control.Watch(func(s switches.State) {
+		_, off := s.Off[switches.Webhooks]
 		n.webhooks.Halt(off)
 	})
 	n.suspensions.Watch(n.webhooks.Suspend)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/stagedoor/stagedoor/internal/base/clock"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/dashboard"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
@@ -30,7 +30,7 @@ func (n *Node) buildDashboard(orgs *org.Orgs, source func(*http.Request) string,
 		},
 		Members: n.members, Orgs: orgs, Site: web.Dist(), Client: n.identity,
 		Banner:        n.banner,
-		SignupsPaused: func(context.Context) bool { return n.control.Refuse(control.Signups) != nil },
+		SignupsPaused: func(context.Context) bool { return n.control.Refuse(switches.Signups) != nil },
 		Draining:      n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	return err

@@ -33,8 +33,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/admin"
 	"github.com/stagedoor/stagedoor/internal/server/api"
@@ -68,7 +68,7 @@ type Node struct {
 	// egress is the way to platforms.
 	egress *egress.Egress
 	// control is what operators have decided for all nodes.
-	control *control.Control
+	control *switches.Control
 	// suspensions is which orgs nothing may leave for.
 	suspensions *org.Suspensions
 
@@ -122,7 +122,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	n.egress = egress.New(egress.Deps{Config: leaving, Log: n.log, Now: clock.Now})
 
 	auditLog := audit.New(n.db, clock.Now)
-	n.control = control.New(control.Deps{DB: n.db, Audit: auditLog, Bus: n.bus, Log: n.log, Now: clock.Now})
+	n.control = switches.New(switches.Deps{DB: n.db, Audit: auditLog, Bus: n.bus, Log: n.log, Now: clock.Now})
 	n.bus.OnConnect(n.control.Wake)
 	n.fleet = fleet.New(fleet.Deps{DB: n.db, Log: n.log, Now: clock.Now, Self: fleet.Node{
 		ID: process, Name: cfg.Node, Roles: cfg.Roles, Version: version.String(),

@@ -20,7 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
@@ -73,7 +73,7 @@ type Deps struct {
 	// Events remembers from where on an account's events are wanted.
 	Events events
 	// Switches say whether new attempts are taken; nil for always.
-	Switches *control.Control
+	Switches *switches.Control
 	// Platforms are by environment; one that is missing has none.
 	Platforms map[org.Environment]Platform
 	Log       *slog.Logger

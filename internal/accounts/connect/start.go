@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -76,7 +76,7 @@ func (c *Connects) show(ctx context.Context, r record) (Found, error) {
 
 // Start begins an attempt. It answers at once; a worker signs in.
 func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
-	if err := c.Switches.Refuse(control.Connects); err != nil {
+	if err := c.Switches.Refuse(switches.Connects); err != nil {
 		return Found{}, err
 	}
 	r, secrets, err := c.draft(ctx, s)
@@ -143,7 +143,7 @@ func (c *Connects) draft(ctx context.Context, s Start) (record, secrets, error) 
 	if !slices.Contains(Regions, region) {
 		return record{}, secrets{}, problem.ValidationFailed.New("The region is not known.").At("/proxy_country", "enum", "must be us or uk")
 	}
-	if err := c.Switches.Refuse(control.Region(region)); err != nil {
+	if err := c.Switches.Refuse(switches.Region(region)); err != nil {
 		return record{}, secrets{}, err
 	}
 	if !c.Egress.Available(region) {

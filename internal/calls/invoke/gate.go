@@ -9,7 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -43,7 +43,7 @@ func newGates() gates { return gates{accounts: newLanes[id.Account](), orgs: new
 // back. A read that will probably share another one's answer needs none.
 func (i *Invoker) Enter(ctx context.Context, c *Call, limits *org.Limits) (leave func(), err error) {
 	if c.Method.Access == catalog.Write {
-		if err := i.Switches.Refuse(control.Writes); err != nil {
+		if err := i.Switches.Refuse(switches.Writes); err != nil {
 			i.metrics.refused.WithLabelValues("switch").Inc()
 			return nil, err
 		}

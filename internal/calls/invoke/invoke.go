@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -54,7 +54,7 @@ type Deps struct {
 	Limits   limiter
 	Meter    meter
 	// Switches say whether calls that change something are taken; nil for always.
-	Switches *control.Control
+	Switches *switches.Control
 	// Drivers are the platform of an environment.
 	Drivers func(org.Environment) (driver.Driver, bool)
 	Log     *slog.Logger

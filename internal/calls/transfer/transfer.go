@@ -21,7 +21,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -72,7 +72,7 @@ type Deps struct {
 	Call  func(ctx context.Context, org id.Org, account id.Account, d admission.Decision, m *catalog.Method, args catalog.Args) (result []byte, err error)
 	Meter meter
 	// Switches say whether uploads are taken; nil for always.
-	Switches *control.Control
+	Switches *switches.Control
 	Now      func() time.Time
 }
 
@@ -143,7 +143,7 @@ func (t *Transfers) enter(ctx context.Context, c Caller, methods func(*catalog.F
 		needed = methods(platform.Catalog.Files)
 	}
 	if slices.ContainsFunc(needed, func(m *catalog.Method) bool { return m.Access == catalog.Write }) {
-		if err := t.Switches.Refuse(control.Writes); err != nil {
+		if err := t.Switches.Refuse(switches.Writes); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
@@ -33,7 +33,7 @@ const testSnippet = 512
 
 // Test sends an event that did not happen, signed like those that do, and says how it was answered.
 func (w *Webhooks) Test(ctx context.Context, by audit.By, org id.Org, account id.Account) (Tested, error) {
-	if err := w.Switches.Refuse(control.Webhooks); err != nil {
+	if err := w.Switches.Refuse(switches.Webhooks); err != nil {
 		return Tested{}, err
 	}
 	if err := w.Permits.Permit(ctx, org); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -106,7 +106,7 @@ type Deps struct {
 	Bus      poker
 	Usage    counter
 	// Switches say whether anything is sent; nil for always. Halt is told of it as well.
-	Switches *control.Control
+	Switches *switches.Control
 	// Permits is asked right before anything is sent. Suspend is told of the same orgs.
 	Permits permits
 	Log     *slog.Logger

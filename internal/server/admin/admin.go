@@ -24,8 +24,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -57,7 +57,7 @@ type Deps struct {
 	Limits   *admission.Limiter
 	Egress   *egress.Egress
 	Seal     sealer
-	Control  *control.Control
+	Control  *switches.Control
 	Jobs     Queue
 	Audit    *audit.Log
 	Fleet    *fleet.Fleet

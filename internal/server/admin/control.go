@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/server/route"
 )
 
@@ -88,25 +88,25 @@ func (a *Admin) controlRoutes() {
 // switches lists those there are, with what happens while they are off.
 func (a *Admin) switches() []switchBody {
 	list := []switchBody{
-		{Name: string(control.Signups), About: "Nobody makes an organisation of their own. Members sign in as usual."},
-		{Name: string(control.Connects), About: "No new attempt to connect an account is taken; those under way go on."},
-		{Name: string(control.Writes), About: "SDK methods that change something, and uploads, are refused; reads work."},
-		{Name: string(control.Webhooks), About: "Nothing is delivered; events wait in the store, in order."},
+		{Name: string(switches.Signups), About: "Nobody makes an organisation of their own. Members sign in as usual."},
+		{Name: string(switches.Connects), About: "No new attempt to connect an account is taken; those under way go on."},
+		{Name: string(switches.Writes), About: "SDK methods that change something, and uploads, are refused; reads work."},
+		{Name: string(switches.Webhooks), About: "Nothing is delivered; events wait in the store, in order."},
 	}
 	for _, region := range a.Egress.Regions() {
 		list = append(list, switchBody{
-			Name: string(control.Region(region)), About: "Nothing leaves through the region: calls on its accounts are refused, and its listeners hang up.",
+			Name: string(switches.Region(region)), About: "Nothing leaves through the region: calls on its accounts are refused, and its listeners hang up.",
 		})
 	}
 	return list
 }
 
-func (a *Admin) viewSwitches(s control.State) *switchesOutput {
+func (a *Admin) viewSwitches(s switches.State) *switchesOutput {
 	out := &switchesOutput{}
 	out.Body.Switches = a.switches()
 	for i := range out.Body.Switches {
 		b := &out.Body.Switches[i]
-		d, off := s.Off[control.Switch(b.Name)]
+		d, off := s.Off[switches.Switch(b.Name)]
 		b.On = !off
 		if off {
 			b.Reason, b.By, b.Since = d.Reason, d.By, moment(d.At)
@@ -121,7 +121,7 @@ func (a *Admin) getSwitches(context.Context, *struct{}) (*switchesOutput, error)
 
 func (a *Admin) setSwitches(ctx context.Context, in *setSwitchesInput) (*switchesOutput, error) {
 	bad := problem.ValidationFailed.New("The switches have values that are not allowed.")
-	var turns []control.Turn
+	var turns []switches.Turn
 	known := a.switches()
 	reason := strings.TrimSpace(in.Body.Reason)
 	for name, on := range in.Body.Switches {
@@ -129,9 +129,9 @@ func (a *Admin) setSwitches(ctx context.Context, in *setSwitchesInput) (*switche
 			bad.At("/switches", "unknown", "must be names of switches, as GET lists them")
 			break
 		}
-		turns = append(turns, control.Turn{Switch: control.Switch(name), On: on, Reason: reason})
+		turns = append(turns, switches.Turn{Switch: switches.Switch(name), On: on, Reason: reason})
 	}
-	if reason == "" && slices.ContainsFunc(turns, func(t control.Turn) bool { return !t.On }) {
+	if reason == "" && slices.ContainsFunc(turns, func(t switches.Turn) bool { return !t.On }) {
 		bad.At("/reason", "required", "must say why something is switched off")
 	}
 	if len(bad.Fields) > 0 {
@@ -144,7 +144,7 @@ func (a *Admin) setSwitches(ctx context.Context, in *setSwitchesInput) (*switche
 	return a.viewSwitches(s), nil
 }
 
-func viewBanner(b *control.Banner) *bannerOutput {
+func viewBanner(b *switches.Banner) *bannerOutput {
 	out := &bannerOutput{}
 	if b != nil {
 		out.Body.Banner = &bannerBody{b.Text, b.Level, some(b.URL), (*stamp.Time)(b.Until), b.By, stamp.Time(b.At)}
@@ -157,7 +157,7 @@ func (a *Admin) getBanner(context.Context, *struct{}) (*bannerOutput, error) {
 }
 
 func (a *Admin) setBanner(ctx context.Context, in *setBannerInput) (*bannerOutput, error) {
-	b := control.Banner{Text: strings.TrimSpace(in.Body.Text), Level: in.Body.Level, URL: in.Body.URL, Until: in.Body.Until}
+	b := switches.Banner{Text: strings.TrimSpace(in.Body.Text), Level: in.Body.Level, URL: in.Body.URL, Until: in.Body.Until}
 	bad := problem.ValidationFailed.New("The banner has values that are not allowed.")
 	if strings.ContainsFunc(b.Text, unicode.IsControl) {
 		bad.At("/text", "character", "must not hold control characters")

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/route"
 )
@@ -80,12 +80,12 @@ func (a *Admin) getEgress(context.Context, *struct{}) (*egressOutput, error) {
 	return a.viewEgress(a.Control.State()), nil
 }
 
-func (a *Admin) viewEgress(s control.State) *egressOutput {
+func (a *Admin) viewEgress(s switches.State) *egressOutput {
 	out := &egressOutput{}
 	out.Body.Node, out.Body.Regions = a.Config.Node, []regionBody{}
 	all := a.Egress.Status()
 	for _, name := range a.Egress.Regions() {
-		_, off := s.Off[control.Region(name)]
+		_, off := s.Off[switches.Region(name)]
 		r := regionBody{Region: name, On: !off, Available: a.Egress.Available(name)}
 		for _, p := range all {
 			if p.Region == name {
@@ -97,7 +97,7 @@ func (a *Admin) viewEgress(s control.State) *egressOutput {
 	return out
 }
 
-func viewProxy(p egress.Status, s control.State) proxyBody {
+func viewProxy(p egress.Status, s switches.State) proxyBody {
 	b := proxyBody{Proxy: strconv.Itoa(p.Proxy), Healthy: p.Healthy, Since: moment(p.Since), LastFailure: some(p.Reason), Open: p.Open}
 	if d, drained := s.Drained[drainName(p)]; drained {
 		b.Draining, b.DrainedAt, b.DrainedBy, b.Reason = true, moment(d.At), some(d.By), some(d.Reason)

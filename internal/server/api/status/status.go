@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
 	"github.com/stagedoor/stagedoor/internal/server/route"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -17,8 +17,8 @@ import (
 // ways knows the proxies; *egress.Egress does.
 type ways interface{ Status() []egress.Status }
 
-// operators know what is switched off and what the banner says; *control.Control does.
-type operators interface{ State() control.State }
+// operators know what is switched off and what the banner says; *switches.Control does.
+type operators interface{ State() switches.State }
 
 // Deps is what the operation needs.
 type Deps struct {
@@ -68,7 +68,7 @@ func (a *status) get(context.Context, *struct{}) (*statusOutput, error) {
 			down++
 		}
 	}
-	paused := slices.ContainsFunc([]control.Switch{control.Connects, control.Writes, control.Webhooks}, func(s control.Switch) bool {
+	paused := slices.ContainsFunc([]switches.Switch{switches.Connects, switches.Writes, switches.Webhooks}, func(s switches.Switch) bool {
 		_, off := state.Off[s]
 		return off
 	})
@@ -90,7 +90,7 @@ func (a *status) get(context.Context, *struct{}) (*statusOutput, error) {
 }
 
 // regionsOf sums up proxies by region: one that works is enough, and the quickest tells how long it takes.
-func regionsOf(proxies []egress.Status, state control.State) []regionBody {
+func regionsOf(proxies []egress.Status, state switches.State) []regionBody {
 	list := []regionBody{}
 	for _, p := range proxies {
 		at := slices.IndexFunc(list, func(r regionBody) bool { return r.Region == p.Region })
@@ -99,7 +99,7 @@ func regionsOf(proxies []egress.Status, state control.State) []regionBody {
 			list = append(list, regionBody{Region: p.Region})
 		}
 		r := &list[at]
-		_, off := state.Off[control.Region(p.Region)]
+		_, off := state.Off[switches.Region(p.Region)]
 		if !p.Healthy || p.Drained || off {
 			continue
 		}

@@ -1,10 +1,10 @@
-// Package control owns what operators decide while the service runs, for all nodes: what is switched off, which proxies are drained, and
+// Package switches owns what operators decide while the service runs, for all nodes: what is switched off, which proxies are drained, and
 // what the banner says.
 //
 // Every node has all of it in memory (State), so that asking costs nothing. A change is a row, an entry in the operators' own audit log,
 // and a poke; whoever misses the poke reads the rows within two seconds. A node that cannot read them goes on with what it knows. Those
 // who obey ask Refuse, or are told by Watch.
-package control
+package switches
 
 import (
 	"context"

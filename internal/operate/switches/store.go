@@ -1,4 +1,4 @@
-package control
+package switches
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/operate/control/internal/db"
+	"github.com/stagedoor/stagedoor/internal/operate/switches/internal/db"
 )
 
 // The kinds of rows.

@@ -1,4 +1,4 @@
-package control_test
+package switches_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
-	"github.com/stagedoor/stagedoor/internal/operate/control"
+	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
@@ -36,9 +36,9 @@ type poker interface {
 }
 
 // node runs one of several nodes.
-func node(t *testing.T, db *postgres.DB, on poker) *control.Control {
+func node(t *testing.T, db *postgres.DB, on poker) *switches.Control {
 	t.Helper()
-	c := control.New(control.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: on, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
+	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: on, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
@@ -78,30 +78,30 @@ func TestADecisionReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	here, there, alone := node(t, db, open(t)), node(t, db, open(t)), node(t, db, deaf{})
-	if err := here.Refuse(control.Writes); err != nil {
+	if err := here.Refuse(switches.Writes); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := here.Turn(t.Context(), ana, []control.Turn{{Switch: control.Writes, Reason: "flood"}, {Switch: control.Region("us"), Reason: "flood"}}); err != nil {
+	if _, err := here.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Writes, Reason: "flood"}, {Switch: switches.Region("us"), Reason: "flood"}}); err != nil {
 		t.Fatal(err)
 	}
-	err := here.Refuse(control.Writes)
+	err := here.Refuse(switches.Writes)
 	p := problem.Of(err)
 	if p.Kind.Code != problem.ServiceUnavailable.Code || p.RetryAfter == 0 || strings.Contains(err.Error(), "flood") {
 		t.Errorf("%v", err)
 	}
-	if here.Refuse(control.Connects) != nil || here.Refuse(control.Region("uk")) != nil || here.Refuse(control.Region("us")) == nil {
+	if here.Refuse(switches.Connects) != nil || here.Refuse(switches.Region("uk")) != nil || here.Refuse(switches.Region("us")) == nil {
 		t.Error("others are off, or the region is not")
 	}
-	for name, c := range map[string]*control.Control{"with a bus": there, "without one": alone} {
-		until(t, name, func() bool { return c.Refuse(control.Writes) != nil && c.Refuse(control.Region("us")) != nil })
+	for name, c := range map[string]*switches.Control{"with a bus": there, "without one": alone} {
+		until(t, name, func() bool { return c.Refuse(switches.Writes) != nil && c.Refuse(switches.Region("us")) != nil })
 	}
-	if _, err := there.Turn(t.Context(), ana, []control.Turn{{Switch: control.Writes, On: true}}); err != nil {
+	if _, err := there.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Writes, On: true}}); err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]*control.Control{"with a bus": here, "without one": alone} {
-		until(t, name, func() bool { return c.Refuse(control.Writes) == nil && c.Refuse(control.Region("us")) != nil })
+	for name, c := range map[string]*switches.Control{"with a bus": here, "without one": alone} {
+		until(t, name, func() bool { return c.Refuse(switches.Writes) == nil && c.Refuse(switches.Region("us")) != nil })
 	}
-	if (*control.Control)(nil).Refuse(control.Writes) != nil || (*control.Control)(nil).Banner() != nil {
+	if (*switches.Control)(nil).Refuse(switches.Writes) != nil || (*switches.Control)(nil).Banner() != nil {
 		t.Error("nothing is switched off where there are no switches")
 	}
 }
@@ -111,16 +111,16 @@ func TestWatch(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	first := node(t, db, deaf{})
-	if _, err := first.Turn(t.Context(), ana, []control.Turn{{Switch: control.Webhooks, Reason: "x"}}); err != nil {
+	if _, err := first.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Webhooks, Reason: "x"}}); err != nil {
 		t.Fatal(err)
 	}
-	c := control.New(control.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: deaf{}, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
+	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: deaf{}, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	var mu sync.Mutex
 	var heard []bool
-	c.Watch(func(s control.State) {
+	c.Watch(func(s switches.State) {
 		mu.Lock()
 		defer mu.Unlock()
-		_, off := s.Off[control.Webhooks]
+		_, off := s.Off[switches.Webhooks]
 		heard = append(heard, off)
 	})
 	for range 3 {
@@ -128,7 +128,7 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.Turn(t.Context(), ana, []control.Turn{{Switch: control.Webhooks, On: true}}); err != nil {
+	if _, err := c.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Webhooks, On: true}}); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()
@@ -144,20 +144,20 @@ func TestDecisionsAreAudited(t *testing.T) {
 	db := testenv.Postgres(t)
 	c := node(t, db, deaf{})
 	log := audit.New(db, clock.Now)
-	do := func(_ control.State, err error) {
+	do := func(_ switches.State, err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 2 {
-		do(c.Turn(t.Context(), ana, []control.Turn{{Switch: control.Connects, Reason: "platform changed"}}))
+		do(c.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Connects, Reason: "platform changed"}}))
 		do(c.Drain(t.Context(), ana, "us/0123", "us/0", "maintenance", true))
 	}
-	do(c.SetBanner(t.Context(), ana, control.Banner{Text: "Slow", Level: "warning"}))
+	do(c.SetBanner(t.Context(), ana, switches.Banner{Text: "Slow", Level: "warning"}))
 	do(c.Drain(t.Context(), ana, "us/0123", "us/0", "", false))
-	do(c.SetBanner(t.Context(), ana, control.Banner{}))
-	do(c.SetBanner(t.Context(), ana, control.Banner{}))
+	do(c.SetBanner(t.Context(), ana, switches.Banner{}))
+	do(c.SetBanner(t.Context(), ana, switches.Banner{}))
 	entries, err := log.All(t.Context(), audit.Choice{Org: audit.Operators}, 100)
 	if err != nil {
 		t.Fatal(err)
@@ -185,9 +185,9 @@ func TestBanner(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	now := clock.Now()
-	c := control.New(control.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: deaf{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: deaf{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	end := now.Add(time.Hour)
-	if _, err := c.SetBanner(t.Context(), ana, control.Banner{Text: "Slow", Level: "info", URL: "https://status.example", Until: &end}); err != nil {
+	if _, err := c.SetBanner(t.Context(), ana, switches.Banner{Text: "Slow", Level: "info", URL: "https://status.example", Until: &end}); err != nil {
 		t.Fatal(err)
 	}
 	if b := c.Banner(); b == nil || b.Text != "Slow" || b.Level != "info" || b.URL != "https://status.example" || b.By != "ana" {
