@@ -13,7 +13,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
@@ -39,8 +39,8 @@ type flows struct {
 	orgs     *org.Orgs
 	outbox   *outbox.Outbox
 	accounts *account.Accounts
-	sessions *session.Sessions
-	links    *session.Links
+	sessions *link.Sessions
+	links    *link.Links
 	connects *connect.Connects
 	health   *health.Health
 	invoker  *invoke.Invoker
@@ -82,8 +82,8 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 			return n.cfg.PublicURL + "/v1/accounts/" + string(at) + "/reconnect-link"
 		}, Log: n.log, Now: clock.Now,
 	})
-	n.sessions = session.New(session.Deps{DB: n.db, Audit: auditLog, Outbox: n.outbox, Keys: n.sealer, Regions: connect.Regions, Now: clock.Now})
-	n.links = session.NewLinks(n.sealer)
+	n.sessions = link.New(link.Deps{DB: n.db, Audit: auditLog, Outbox: n.outbox, Keys: n.sealer, Regions: connect.Regions, Now: clock.Now})
+	n.links = link.NewLinks(n.sealer)
 	n.events = event.New(event.Deps{DB: n.db, Log: n.log, Now: clock.Now})
 	n.connects = connect.New(connect.Deps{
 		Config: connect.Config{PublicURL: n.cfg.PublicURL, ConnectURL: n.connectURL(), Process: process, Guards: liveGuard},

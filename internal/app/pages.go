@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -20,7 +20,7 @@ import (
 // pages gives the creators' pages what they need of the flows.
 type pages struct {
 	connects *connect.Connects
-	sessions *session.Sessions
+	sessions *link.Sessions
 	orgs     *org.Orgs
 	accounts *account.Accounts
 }
@@ -156,10 +156,10 @@ func (p pages) Connection(ctx context.Context, of id.Org, at id.Account) (hosted
 }
 
 // Reconnect is the session in which an account is connected again.
-func (p pages) Reconnect(ctx context.Context, by audit.By, of id.Org, at id.Account) (session.Session, secret.String, error) {
+func (p pages) Reconnect(ctx context.Context, by audit.By, of id.Org, at id.Account) (link.Session, secret.String, error) {
 	o, err := p.orgs.Get(ctx, of)
 	if err != nil {
-		return session.Session{}, secret.String{}, err
+		return link.Session{}, secret.String{}, err
 	}
 	return p.sessions.Reconnecting(ctx, by, o, at)
 }

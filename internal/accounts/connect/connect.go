@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
@@ -69,7 +69,7 @@ type Deps struct {
 	Jobs     enqueuer
 	Bus      *pubsub.Bus
 	Egress   *egress.Egress
-	Hosted   *session.Sessions
+	Hosted   *link.Sessions
 	// Events remembers from where on an account's events are wanted.
 	Events events
 	// Switches say whether new attempts are taken; nil for always.

@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -48,7 +48,7 @@ type rig struct {
 	accounts *account.Accounts
 	orgs     *org.Orgs
 	outbox   *outbox.Outbox
-	hosted   *session.Sessions
+	hosted   *link.Sessions
 	org      org.Org
 	seal     *seal.Sealer
 }
@@ -116,7 +116,7 @@ func newRig(t *testing.T, o options) *rig {
 		Drivers:      func(env org.Environment) (driver.Driver, bool) { return driver, env == org.EnvSandbox },
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
 	})
-	r.hosted = session.New(session.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: connect.Regions, Now: now})
+	r.hosted = link.New(link.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: connect.Regions, Now: now})
 	host, err := url.Parse(r.platform.URL)
 	must(t, err)
 	r.connects = connect.New(connect.Deps{

@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/account/roster"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
@@ -77,9 +77,9 @@ type Deps struct {
 	// Roster counts them.
 	Roster   *roster.Roster
 	Connects *connect.Connects
-	Sessions *session.Sessions
+	Sessions *link.Sessions
 	// Links makes the addresses by which creators connect accounts again.
-	Links  *session.Links
+	Links  *link.Links
 	Health *health.Health
 	Invoke *invoke.Invoker
 	// Transfers carries files to and from platforms.

@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -243,7 +243,7 @@ func (a *API) connectMobile(ctx context.Context, in *mobileInput) (*attemptOutpu
 		return nil, err
 	}
 	s.ReturnURL = some(in.Body.ReturnURL)
-	if err := session.CheckReturn(s.ReturnURL, s.Org.Environment); err != nil {
+	if err := link.CheckReturn(s.ReturnURL, s.Org.Environment); err != nil {
 		return nil, err
 	}
 	return a.begin(ctx, s)

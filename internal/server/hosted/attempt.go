@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
@@ -386,10 +386,10 @@ func (v *visit) manageOf(a View, p *page) error {
 }
 
 // consentOf records what the creator agreed to on this page.
-func (v *visit) consentOf() (session.Consent, error) {
+func (v *visit) consentOf() (link.Consent, error) {
 	text, err := v.words.consent(v.org.Name)
-	return session.Consent{
-		Flow: session.FlowHosted, Version: consentVersion, Locale: v.words.lang, TextHash: session.HashText(text),
+	return link.Consent{
+		Flow: link.FlowHosted, Version: consentVersion, Locale: v.words.lang, TextHash: link.HashText(text),
 		At: v.Now().UTC().Truncate(time.Second), IPHash: v.HashIP(v.source), AgentHash: v.HashIP("agent " + v.r.UserAgent()),
 	}, err
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/server/hosted"
 )
@@ -90,7 +90,7 @@ func TestAnotherWayCanBeChosen(t *testing.T) {
 func TestAPhoneApproves(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, _ := s.open(session.Session{})
+	token, _ := s.open(link.Session{})
 	path := "/s/" + token
 	s.says(s.post(path, "do", "mobile"), 200, "Scan to approve", "Waiting for your phone…", "The code renews by itself")
 	view := s.do(token, func(*story) {})
@@ -110,7 +110,7 @@ func TestAPhoneApproves(t *testing.T) {
 func TestAPageThatAQROpenedOutlivesTheQR(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, _ := s.open(session.Session{})
+	token, _ := s.open(link.Session{})
 	s.post("/s/"+token, "do", "mobile")
 	view := s.do(token, func(st *story) { s.attempts["at_qr1"] = st })
 	scanned := s.get("/a/at_qr1/phone?lang=es")
@@ -125,7 +125,7 @@ func TestAPageThatAQROpenedOutlivesTheQR(t *testing.T) {
 func TestTheQRShowsThePhonesPageAndChangesWithIt(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, _ := s.open(session.Session{})
+	token, _ := s.open(link.Session{})
 	s.post("/s/"+token, "do", "mobile")
 	view := s.do(token, func(*story) {})
 	first := s.get("/a/" + view.Token + "/qr.svg")
@@ -181,7 +181,7 @@ func TestEveryFailureHasItsWords(t *testing.T) {
 		face_rejected mobile_denied mobile_session_expired session_invalid session_incomplete not_a_creator account_mismatch egress_unavailable
 		upstream_unavailable upstream_timeout upstream_changed expired cancelled superseded interrupted account_deleted account_limit org_suspended internal`)
 	for _, code := range codes {
-		for _, lang := range session.Locales() {
+		for _, lang := range link.Locales() {
 			s.do(token, func(st *story) { st.view.State, st.view.Failure = attempt.Failed, code })
 			page := s.get("/a/" + view.Token + "?lang=" + lang)
 			_, rest, _ := strings.Cut(page.body, `<p class="lead">`)
@@ -204,7 +204,7 @@ func TestAnAttemptOfTheAPIHasPagesOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.mu.Lock()
-	st := s.begin(session.Credentials, "sms@sandbox.test")
+	st := s.begin(link.Credentials, "sms@sandbox.test")
 	st.view.ReturnURL, st.view.ReferenceID = "https://app.example/cb?x=1", "user 456"
 	s.next(st)
 	path := "/a/" + st.view.Token

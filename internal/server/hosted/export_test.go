@@ -1,6 +1,6 @@
 package hosted
 
-import "github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+import "github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 
 // Contrast is WCAG's ratio of two colours.
 func Contrast(a, b string) float64 {
@@ -10,4 +10,4 @@ func Contrast(a, b string) float64 {
 }
 
 // Style is an org's style sheet.
-func Style(p session.Page) string { return string(style(p)) }
+func Style(p link.Page) string { return string(style(p)) }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -25,7 +25,7 @@ type world struct {
 	org      hosted.Org
 	now      func() time.Time
 	attempts map[string]*story
-	sessions map[string]*session.Session
+	sessions map[string]*link.Session
 	accounts map[id.Account]hosted.Connection
 	// acts and starts are what creators did, as the pages passed it on.
 	acts   []did
@@ -52,8 +52,8 @@ type story struct {
 
 func newWorld(base string, now func() time.Time) *world {
 	return &world{
-		base: base, now: now, attempts: map[string]*story{}, sessions: map[string]*session.Session{}, accounts: map[id.Account]hosted.Connection{},
-		org: hosted.Org{ID: id.New[id.Org](), Name: "Northlight", Page: session.Page{Scheme: session.SchemeSystem}},
+		base: base, now: now, attempts: map[string]*story{}, sessions: map[string]*link.Session{}, accounts: map[id.Account]hosted.Connection{},
+		org: hosted.Org{ID: id.New[id.Org](), Name: "Northlight", Page: link.Page{Scheme: link.SchemeSystem}},
 	}
 }
 
@@ -90,7 +90,7 @@ func (w *world) begin(kind, email string) *story {
 		AllowedOrigins: w.org.Page.AllowedOrigins, UpdatedAt: w.now(),
 	}}
 	w.attempts[t] = s
-	if kind == session.MobileApp {
+	if kind == link.MobileApp {
 		w.scan(s)
 		return s
 	}
@@ -166,21 +166,21 @@ func (w *world) end(s *story, account id.Account) {
 	if in := w.sessions[s.session]; in != nil {
 		in.Active = ""
 		if account != "" {
-			in.Status, in.Connected = session.Success, account
+			in.Status, in.Connected = link.Success, account
 		}
 	}
 }
 
 // open makes a session.
-func (w *world) open(s session.Session) (string, *session.Session) {
+func (w *world) open(s link.Session) (string, *link.Session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.ID, s.Org, s.Status = id.New[id.Session](), w.org.ID, session.Open
+	s.ID, s.Org, s.Status = id.New[id.Session](), w.org.ID, link.Open
 	if s.Kinds == nil {
-		s.Kinds = []string{session.Credentials, session.MobileApp}
+		s.Kinds = []string{link.Credentials, link.MobileApp}
 	}
 	if s.Remember == "" {
-		s.Remember = session.RememberAsk
+		s.Remember = link.RememberAsk
 	}
 	if s.ExpiresAt.IsZero() {
 		s.ExpiresAt = w.now().Add(30 * time.Minute)
@@ -312,7 +312,7 @@ func (w *world) Start(_ context.Context, _ audit.By, start hosted.Start) error {
 		w.starts = append(w.starts, start)
 		s := w.begin(start.Kind, start.Email.Reveal())
 		s.session, s.view.Session, s.view.ReferenceID = t, in.ID, in.ReferenceID
-		in.Status, in.Active, in.Attempts = session.InProgress, s.view.ID, append(in.Attempts, s.view.ID)
+		in.Status, in.Active, in.Attempts = link.InProgress, s.view.ID, append(in.Attempts, s.view.ID)
 	}
 	return nil
 }
@@ -321,32 +321,32 @@ func (w *world) Start(_ context.Context, _ audit.By, start hosted.Start) error {
 
 type sessions struct{ *world }
 
-func (w sessions) ByToken(_ context.Context, t string) (session.Session, error) {
+func (w sessions) ByToken(_ context.Context, t string) (link.Session, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s, ok := w.world.sessions[t]
 	if !ok {
-		return session.Session{}, problem.SessionNotFound.New("no such session")
+		return link.Session{}, problem.SessionNotFound.New("no such session")
 	}
 	found := *s
 	if !found.Status.Over() && found.Active == "" && !w.now().Before(found.ExpiresAt) {
-		found.Status = session.Expired
+		found.Status = link.Expired
 	}
 	return found, nil
 }
 
-func (w sessions) Opened(context.Context, session.Session) error { return nil }
+func (w sessions) Opened(context.Context, link.Session) error { return nil }
 
-func (w sessions) Exit(_ context.Context, _ id.Org, it id.Session) (session.Session, error) {
+func (w sessions) Exit(_ context.Context, _ id.Org, it id.Session) (link.Session, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.world.sessions {
 		if s.ID == it {
-			s.Status = session.Exited
+			s.Status = link.Exited
 			return *s, nil
 		}
 	}
-	return session.Session{}, problem.SessionNotFound.New("no such session")
+	return link.Session{}, problem.SessionNotFound.New("no such session")
 }
 
 func (w *world) Org(_ context.Context, org id.Org) (hosted.Org, error) {
@@ -376,7 +376,7 @@ func (w *world) Disconnect(_ context.Context, by audit.By, _ id.Org, account id.
 	return nil
 }
 
-func (w *world) Reconnect(_ context.Context, by audit.By, _ id.Org, account id.Account) (session.Session, secret.String, error) {
+func (w *world) Reconnect(_ context.Context, by audit.By, _ id.Org, account id.Account) (link.Session, secret.String, error) {
 	w.mu.Lock()
 	w.acts = append(w.acts, did{by: by})
 	for t, s := range w.sessions {
@@ -386,7 +386,7 @@ func (w *world) Reconnect(_ context.Context, by audit.By, _ id.Org, account id.A
 		}
 	}
 	w.mu.Unlock()
-	t, s := w.open(session.Session{Account: account})
+	t, s := w.open(link.Session{Account: account})
 	return *s, secret.New(t), nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/server/hosted"
 )
 
@@ -80,7 +80,7 @@ func newSite(t *testing.T) *site {
 func newHosted(t *testing.T, w *world, base string, log io.Writer, now func() time.Time) *hosted.Hosted {
 	t.Helper()
 	h, err := hosted.New(hosted.Deps{
-		Config: hosted.Config{URL: base}, Attempts: w, Sessions: sessions{w}, Orgs: w, Connections: w, Links: session.NewLinks(keys{}),
+		Config: hosted.Config{URL: base}, Attempts: w, Sessions: sessions{w}, Orgs: w, Connections: w, Links: link.NewLinks(keys{}),
 		Draining: func() bool { return false }, Source: func(r *http.Request) string { return r.Header.Get("X-Test-Source") },
 		HashIP: func(source string) string { return "hash of " + source }, Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: now,
 	})
@@ -175,7 +175,7 @@ func (s *site) says(a answer, status int, wants ...string) {
 // started opens a session, sends its form, and gives its path.
 func (s *site) started(email string) (path, token string) {
 	s.Helper()
-	token, _ = s.open(session.Session{})
+	token, _ = s.open(link.Session{})
 	path = "/s/" + token
 	s.says(s.post(path, "do", "start", "email", email, "password", "good"), 200, "Signing you in")
 	return path, token

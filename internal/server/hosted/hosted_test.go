@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 )
 
 func TestEveryPageHasTheHeadersOfOne(t *testing.T) {
@@ -58,7 +58,7 @@ func TestOnlyTheSessionsOriginsMayFrameAndOnlyTheEmbeddedPage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.org.Page.AllowedOrigins = []string{"https://org.example"}
-	token, _ := s.open(session.Session{AllowedOrigins: []string{"https://app.example", "https://two.example:8443"}})
+	token, _ := s.open(link.Session{AllowedOrigins: []string{"https://app.example", "https://two.example:8443"}})
 	embed := s.get("/s/" + token + "/embed")
 	if policy := embed.head.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors https://app.example https://two.example:8443;") {
 		t.Error(policy)
@@ -75,7 +75,7 @@ func TestOnlyTheSessionsOriginsMayFrameAndOnlyTheEmbeddedPage(t *testing.T) {
 		}
 	}
 	// A session that names none has its org's.
-	token, _ = s.open(session.Session{})
+	token, _ = s.open(link.Session{})
 	if policy := s.get("/s/" + token + "/embed").head.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors https://org.example;") {
 		t.Error(policy)
 	}
@@ -88,7 +88,7 @@ func TestOnlyTheSessionsOriginsMayFrameAndOnlyTheEmbeddedPage(t *testing.T) {
 func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, _ := s.open(session.Session{})
+	token, _ := s.open(link.Session{})
 	form := url.Values{"do": {"mobile"}}
 	for _, one := range []struct {
 		head   []string
@@ -115,7 +115,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 func TestASourceThatAsksForTooMuchHasToWait(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, _ := s.open(session.Session{})
+	token, _ := s.open(link.Session{})
 	from := []string{"X-Test-Source", "203.0.113.7"}
 	for range 30 {
 		s.get("/s/cst_wrong", from...)
@@ -140,7 +140,7 @@ func TestASourceThatAsksForTooMuchHasToWait(t *testing.T) {
 func TestNoTokenNorSecretIsLogged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, _ := s.open(session.Session{})
+	token, _ := s.open(link.Session{})
 	path := "/s/" + token
 	s.post(path, "do", "start", "email", "sms+canary@sandbox.test", "password", "canary-password")
 	view := s.do(token, s.next)
@@ -168,7 +168,7 @@ func TestNoTokenNorSecretIsLogged(t *testing.T) {
 func TestAPanicIsAPage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, _ := s.open(session.Session{})
+	token, _ := s.open(link.Session{})
 	s.world.sessions[token].Org = "" // then there is no org to show
 	s.says(s.get("/s/"+token), 404, "This link has expired")
 	s.world.attempts["at_broken"] = nil
@@ -193,7 +193,7 @@ func TestAPageIsSmall(t *testing.T) {
 			}
 		}
 	}
-	token, _ := s.open(session.Session{ReturnURL: "https://app.example/cb"})
+	token, _ := s.open(link.Session{ReturnURL: "https://app.example/cb"})
 	start := len(s.get("/s/"+token+"?lang=es").body) + len(css.body) + len(js.body)
 	s.post("/s/"+token, "do", "mobile")
 	scan := s.get("/s/" + token)

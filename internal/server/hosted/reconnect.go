@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
@@ -41,7 +41,7 @@ func (v *visit) getReconnect() {
 	if !ok {
 		return
 	}
-	s := session.Preview(org, account)
+	s := link.Preview(org, account)
 	v.session = &s
 	v.showStart("", "", "")
 }

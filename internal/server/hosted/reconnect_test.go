@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/server/hosted"
 )
 
 func (s *site) reconnectLink(account id.Account) string {
 	s.Helper()
-	token, err := session.NewLinks(keys{}).MakeReconnect(s.Context(), s.org.ID, account, s.clock.now())
+	token, err := link.NewLinks(keys{}).MakeReconnect(s.Context(), s.org.ID, account, s.clock.now())
 	if err != nil {
 		s.Fatal(err)
 	}

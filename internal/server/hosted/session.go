@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
@@ -61,9 +61,9 @@ func (v *visit) getSession() {
 		v.trouble(err)
 	case v.starts(a):
 		v.showStart("", "", "")
-	case a != nil && (v.session.Active != "" || v.session.Status == session.Success || v.session.Status == session.InProgress):
+	case a != nil && (v.session.Active != "" || v.session.Status == link.Success || v.session.Status == link.InProgress):
 		v.showAttempt(*a, "", "")
-	case v.session.Status == session.Exited:
+	case v.session.Status == link.Exited:
 		v.show(http.StatusGone, "exited", &page{End: "exit", Return: v.leave("cancelled")})
 	default:
 		v.showGone(http.StatusGone)
@@ -142,10 +142,10 @@ const (
 // start begins an attempt with what the creator has typed.
 func (v *visit) start(do string) {
 	email, password := strings.TrimSpace(v.r.PostFormValue("email")), secret.New(v.r.PostFormValue("password"))
-	s := Start{Session: *v.session, Kind: session.MobileApp}
+	s := Start{Session: *v.session, Kind: link.MobileApp}
 	if do == "start" {
-		s.Kind, s.Email, s.Password = session.Credentials, secret.New(email), password
-		remember := v.session.Remember == session.RememberAlways || v.session.Remember == session.RememberAsk && v.r.PostFormValue("remember") == "yes"
+		s.Kind, s.Email, s.Password = link.Credentials, secret.New(email), password
+		remember := v.session.Remember == link.RememberAlways || v.session.Remember == link.RememberAsk && v.r.PostFormValue("remember") == "yes"
 		s.Remember = &remember
 	}
 	switch {
@@ -171,7 +171,7 @@ func (v *visit) start(do string) {
 
 // started shows what came of a start.
 func (v *visit) started(err error, email string) {
-	if err == nil || errors.Is(err, session.ErrOver) {
+	if err == nil || errors.Is(err, link.ErrOver) {
 		v.again(v.path)
 		return
 	}
@@ -194,7 +194,7 @@ func (v *visit) started(err error, email string) {
 // remembers says whether the box to keep the password is ticked: as the creator left it, or as the account to reconnect has it.
 func (v *visit) remembers() bool {
 	switch {
-	case v.session.Remember != session.RememberAsk:
+	case v.session.Remember != link.RememberAsk:
 		return false
 	case v.r.Method == http.MethodPost:
 		return v.r.PostFormValue("remember") == "yes"

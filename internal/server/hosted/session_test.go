@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
@@ -15,7 +15,7 @@ var errInside = errors.New("canary of the database")
 func TestASessionAsksForWhatItIsFor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, _ := s.open(session.Session{})
+	token, _ := s.open(link.Session{})
 	page := s.get("/s/" + token)
 	s.says(page, 200, "Connect your account", "Sign in once so Northlight can manage your account for you.", "Northlight never sees your password",
 		"You can disconnect at any time", "By continuing you allow Northlight to read and manage", "What Northlight will be able to do", "Use the app on my phone instead", "Keep me connected")
@@ -27,22 +27,22 @@ func TestASessionAsksForWhatItIsFor(t *testing.T) {
 	if strings.Contains(page.body, `value="exit"`) {
 		t.Error("a way back without an address to go to")
 	}
-	token, _ = s.open(session.Session{Kinds: []string{session.MobileApp}, Remember: session.RememberNever})
+	token, _ = s.open(link.Session{Kinds: []string{link.MobileApp}, Remember: link.RememberNever})
 	s.says(s.get("/s/"+token), 200, "Continue with my phone", "!Password", "!Keep me connected")
-	token, _ = s.open(session.Session{Kinds: []string{session.Credentials}, Remember: session.RememberAlways})
+	token, _ = s.open(link.Session{Kinds: []string{link.Credentials}, Remember: link.RememberAlways})
 	s.says(s.get("/s/"+token), 200, "Password", "!on my phone", "!Keep me connected", "Your password is stored")
 }
 
 func TestOpeningALinkChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, it := s.open(session.Session{})
+	token, it := s.open(link.Session{})
 	for range 3 {
 		s.get("/s/" + token)
 		s.call("HEAD", "/s/"+token, nil)
 		s.get("/s/" + token + "/embed")
 	}
-	if it.Status != session.Open || len(s.starts)+len(s.acts) != 0 {
+	if it.Status != link.Open || len(s.starts)+len(s.acts) != 0 {
 		t.Errorf("%+v", it)
 	}
 }
@@ -50,7 +50,7 @@ func TestOpeningALinkChangesNothing(t *testing.T) {
 func TestWhatIsTypedGoesToTheStartWithTheConsent(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, it := s.open(session.Session{ReferenceID: "user_456"})
+	token, it := s.open(link.Session{ReferenceID: "user_456"})
 	page := s.post("/s/"+token, "do", "start", "email", " ok@sandbox.test ", "password", " go od ", "remember", "yes")
 	s.says(page, 200, "Signing you in")
 	if len(s.starts) != 1 {
@@ -65,7 +65,7 @@ func TestWhatIsTypedGoesToTheStartWithTheConsent(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// Other words are another consent.
-	token, _ = s.open(session.Session{Locale: "es"})
+	token, _ = s.open(link.Session{Locale: "es"})
 	s.post("/s/"+token, "do", "start", "email", "ok@sandbox.test", "password", "good")
 	if other := s.starts[1]; other.Consent.TextHash == c.TextHash || other.Consent.Locale != "es" || *other.Remember {
 		t.Errorf("%+v", other)
@@ -75,7 +75,7 @@ func TestWhatIsTypedGoesToTheStartWithTheConsent(t *testing.T) {
 func TestWhatIsMissingIsToldAndThePasswordIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, _ := s.open(session.Session{})
+	token, _ := s.open(link.Session{})
 	path := "/s/" + token
 	page := s.post(path, "do", "start", "email", "luna", "password", "canary-password")
 	s.says(page, 422, "Enter your email address")
@@ -128,7 +128,7 @@ func TestAFormSentTwiceStartsOnce(t *testing.T) {
 func TestACreatorGoesBackWithoutConnecting(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, it := s.open(session.Session{ReturnURL: "https://app.example/cb", ReferenceID: "user_456"})
+	token, it := s.open(link.Session{ReturnURL: "https://app.example/cb", ReferenceID: "user_456"})
 	path := "/s/" + token
 	s.says(s.get(path), 200, "Cancel")
 	s.post(path, "do", "start", "email", "sms@sandbox.test", "password", "good")
@@ -137,7 +137,7 @@ func TestACreatorGoesBackWithoutConnecting(t *testing.T) {
 	if want := `href="https://app.example/cb?reference_id=user_456&amp;session_id=` + string(it.ID) + `&amp;status=cancelled"`; !strings.Contains(page.body, want) {
 		t.Errorf("no %s in %s", want, page.body)
 	}
-	if it.Status != session.Exited || it.Active != "" || !s.acts[0].act.Cancel {
+	if it.Status != link.Exited || it.Active != "" || !s.acts[0].act.Cancel {
 		t.Errorf("%+v", it)
 	}
 }
@@ -145,7 +145,7 @@ func TestACreatorGoesBackWithoutConnecting(t *testing.T) {
 func TestSuccessLeadsBack(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, it := s.open(session.Session{ReturnURL: "https://app.example/cb", ReferenceID: "user_456"})
+	token, it := s.open(link.Session{ReturnURL: "https://app.example/cb", ReferenceID: "user_456"})
 	s.post("/s/"+token, "do", "start", "email", "ok@sandbox.test", "password", "good")
 	view := s.do(token, s.succeed)
 	page := s.get("/s/" + token)
@@ -160,7 +160,7 @@ func TestSuccessLeadsBack(t *testing.T) {
 func TestLinksThatDoNotWorkLookAlike(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token, _ := s.open(session.Session{ExpiresAt: s.clock.now().Add(time.Minute)})
+	token, _ := s.open(link.Session{ExpiresAt: s.clock.now().Add(time.Minute)})
 	s.clock.wait(time.Minute)
 	s.says(s.get("/s/"+token), 410, "This link has expired", "Ask Northlight for a new link")
 	s.says(s.post("/s/"+token, "do", "start", "email", "ok@sandbox.test", "password", "good"), 410, "This link has expired")

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 )
 
 // rgb is a colour of the sRGB space, each part from 0 to 1.
@@ -104,7 +104,7 @@ func (l look) vars(scheme string, brand rgb) string {
 const brandDefault = "#4f46e5"
 
 // style makes an org's style sheet. All of it is ours but the two colours, which are parsed.
-func style(p session.Page) template.CSS {
+func style(p link.Page) template.CSS {
 	light, ok := parseColour(p.BrandLight)
 	if !ok {
 		light, _ = parseColour(brandDefault)
@@ -116,9 +116,9 @@ func style(p session.Page) template.CSS {
 	lightLook, darkLook := looks()
 	day, night := lightLook.vars("light", light), darkLook.vars("dark", dark)
 	switch p.Scheme {
-	case session.SchemeLight:
+	case link.SchemeLight:
 		return template.CSS(day)
-	case session.SchemeDark:
+	case link.SchemeDark:
 		return template.CSS(night)
 	}
 	return template.CSS(day + "@media(prefers-color-scheme:dark){" + night + "}")

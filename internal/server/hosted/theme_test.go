@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/server/hosted"
 )
 
@@ -50,7 +50,7 @@ func TestEveryBrandColourCanBeRead(t *testing.T) {
 		colours = append(colours, fmt.Sprintf("#%06x", random.IntN(1<<24)))
 	}
 	for _, c := range colours {
-		light, dark := schemes(hosted.Style(session.Page{BrandLight: c, Scheme: session.SchemeSystem}))
+		light, dark := schemes(hosted.Style(link.Page{BrandLight: c, Scheme: link.SchemeSystem}))
 		for name, v := range map[string]map[string]string{"light": light, "dark": dark} {
 			for _, pair := range [][2]string{{"on", "brand"}, {"brand", "card"}, {"ink", "card"}, {"soft", "card"}, {"ink", "page"}, {"ink", "tint"}, {"soft", "page"}, {"bad", "card"}, {"bad", "wash"}, {"card", "bad"}} {
 				if got := hosted.Contrast(v[pair[0]], v[pair[1]]); got < 4.5 {
@@ -68,11 +68,11 @@ func TestEveryBrandColourCanBeRead(t *testing.T) {
 
 func TestAColourThatCanBeReadIsKept(t *testing.T) {
 	t.Parallel()
-	light, dark := schemes(hosted.Style(session.Page{BrandLight: "#0f766e", BrandDark: "#5eead4"}))
+	light, dark := schemes(hosted.Style(link.Page{BrandLight: "#0f766e", BrandDark: "#5eead4"}))
 	if light["brand"] != "#0f766e" || dark["brand"] != "#5eead4" {
 		t.Errorf("%v %v", light, dark)
 	}
-	light, _ = schemes(hosted.Style(session.Page{BrandLight: "#ffd400"}))
+	light, _ = schemes(hosted.Style(link.Page{BrandLight: "#ffd400"}))
 	if light["brand"] == "#ffd400" || hosted.Contrast(light["brand"], "#ffffff") > 4.8 {
 		t.Errorf("it is moved no more than needed: %v", light)
 	}
@@ -81,14 +81,14 @@ func TestAColourThatCanBeReadIsKept(t *testing.T) {
 func TestAStyleSheetTakesColoursOnly(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"red", "#12345", "#1234567", "#12345g", "#fff;}body{display:none", "</style><script>"} {
-		if got, want := hosted.Style(session.Page{BrandLight: bad, BrandDark: bad}), hosted.Style(session.Page{}); got != want {
+		if got, want := hosted.Style(link.Page{BrandLight: bad, BrandDark: bad}), hosted.Style(link.Page{}); got != want {
 			t.Errorf("%s: %s", bad, got)
 		}
 	}
-	if s := hosted.Style(session.Page{Scheme: session.SchemeDark}); strings.Contains(s, "@media") || !strings.Contains(s, "color-scheme:dark") {
+	if s := hosted.Style(link.Page{Scheme: link.SchemeDark}); strings.Contains(s, "@media") || !strings.Contains(s, "color-scheme:dark") {
 		t.Error(s)
 	}
-	if s := hosted.Style(session.Page{Scheme: session.SchemeLight}); strings.Contains(s, "@media") || !strings.Contains(s, "color-scheme:light") {
+	if s := hosted.Style(link.Page{Scheme: link.SchemeLight}); strings.Contains(s, "@media") || !strings.Contains(s, "color-scheme:light") {
 		t.Error(s)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -15,7 +15,7 @@ import (
 type Org struct {
 	ID   id.Org
 	Name string
-	Page session.Page
+	Page link.Page
 	// Suspended means that its pages for connecting are closed.
 	Suspended bool
 }
@@ -83,20 +83,20 @@ type attempts interface {
 
 // Start is what a creator has entered on a session's page.
 type Start struct {
-	Session session.Session
-	// Kind is session.Credentials or session.MobileApp.
+	Session link.Session
+	// Kind is link.Credentials or link.MobileApp.
 	Kind            string
 	Email, Password secret.String
 	// Remember is what becomes of the password; nil if none was entered.
 	Remember *bool
-	Consent  session.Consent
+	Consent  link.Consent
 }
 
-// sessions are the hosted sessions; *session.Sessions has it.
+// sessions are the hosted sessions; *link.Sessions has it.
 type sessions interface {
-	ByToken(ctx context.Context, token string) (session.Session, error)
-	Opened(ctx context.Context, it session.Session) error
-	Exit(ctx context.Context, org id.Org, session id.Session) (session.Session, error)
+	ByToken(ctx context.Context, token string) (link.Session, error)
+	Opened(ctx context.Context, it link.Session) error
+	Exit(ctx context.Context, org id.Org, session id.Session) (link.Session, error)
 }
 
 // orgs tells who asks.
@@ -121,10 +121,10 @@ type connections interface {
 	Connection(ctx context.Context, org id.Org, account id.Account) (Connection, error)
 	Disconnect(ctx context.Context, by audit.By, org id.Org, account id.Account) error
 	// Reconnect is the session in which an account is connected again, and its token: one that is open, or a new one.
-	Reconnect(ctx context.Context, by audit.By, org id.Org, account id.Account) (session.Session, secret.String, error)
+	Reconnect(ctx context.Context, by audit.By, org id.Org, account id.Account) (link.Session, secret.String, error)
 }
 
-// links makes and reads the tokens of manage and reconnect links; *session.Links has it.
+// links makes and reads the tokens of manage and reconnect links; *link.Links has it.
 type links interface {
 	Make(ctx context.Context, org id.Org, account id.Account) (secret.String, error)
 	Read(ctx context.Context, token string) (id.Org, id.Account, error)

@@ -13,7 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/server/front"
@@ -45,7 +45,7 @@ type visit struct {
 	path string
 	org  Org
 	// session is the hosted session of the page, if it has one.
-	session *session.Session
+	session *link.Session
 	fault   error
 }
 
@@ -144,7 +144,7 @@ func (p *page) Embed() bool { return p.variant == embedded }
 func (p *page) Phone() bool { return p.variant == phone }
 
 // Session is the hosted session's, or nil.
-func (p *page) Session() *session.Session { return p.session }
+func (p *page) Session() *link.Session { return p.session }
 
 // Initial is the first letter of the org's name.
 func (p *page) Initial() string {

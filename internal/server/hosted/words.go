@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 )
 
 //go:embed words/*.json
@@ -29,7 +29,7 @@ const consentVersion = "2026-11-15"
 
 func loadWords() (map[string]words, error) {
 	all := map[string]words{}
-	for _, lang := range session.Locales() {
+	for _, lang := range link.Locales() {
 		file, err := wordFiles.ReadFile("words/" + lang + ".json")
 		if err != nil {
 			return nil, fmt.Errorf("read words: %w", err)
@@ -100,7 +100,7 @@ func (w words) date(t time.Time) (string, error) {
 
 // choose finds the language of a visit: what the address asks for, else the session's, else the browser's, else English.
 func choose(r *http.Request, locale string) string {
-	known := session.Locales()
+	known := link.Locales()
 	for _, lang := range []string{r.URL.Query().Get("lang"), locale} {
 		if slices.Contains(known, lang) {
 			return lang

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 )
 
 func catalog(t *testing.T, lang string) map[string]string {
@@ -34,11 +34,11 @@ var placeholder = regexp.MustCompile(`\{\w+\}|\*\*`)
 func TestLanguagesSayTheSameThings(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("words/*.json")
-	if err != nil || len(files) != len(session.Locales()) {
-		t.Fatalf("%v for the languages %v", files, session.Locales())
+	if err != nil || len(files) != len(link.Locales()) {
+		t.Fatalf("%v for the languages %v", files, link.Locales())
 	}
 	english := catalog(t, "en")
-	for _, lang := range session.Locales() {
+	for _, lang := range link.Locales() {
 		words := catalog(t, lang)
 		if n := len(strings.Fields(words["months"])); n != 12 {
 			t.Errorf("%s has %d months", lang, n)
@@ -111,8 +111,8 @@ func TestEveryTextIsUsedAndEveryUseHasAText(t *testing.T) {
 func TestTheLanguageIsTheCreators(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	plain, _ := s.open(session.Session{})
-	spanish, _ := s.open(session.Session{Locale: "es"})
+	plain, _ := s.open(link.Session{})
+	spanish, _ := s.open(link.Session{Locale: "es"})
 	for _, one := range []struct{ path, accepts, want string }{
 		{"/s/" + plain, "", "en"},
 		{"/s/" + plain, "es-MX,es;q=0.9,en;q=0.8", "es"},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -28,7 +28,7 @@ type accounts interface {
 
 // Deps is what the operations need.
 type Deps struct {
-	Sessions *session.Sessions
+	Sessions *link.Sessions
 	Connects *connect.Connects
 	Accounts accounts
 	// MayConnect says why the caller may not connect an account, if so; empty stands for a new one.
@@ -172,7 +172,7 @@ func some[T any](p *T) (v T) {
 
 func (a *links) createSession(ctx context.Context, in *sessionInput) (*sessionOutput, error) {
 	b := in.Body
-	d := session.Draft{
+	d := link.Draft{
 		Kinds: b.Kinds, ReferenceID: some(b.Reference), Label: some(b.Label), Region: some(b.Region), ReturnURL: some(b.ReturnURL),
 		AllowedOrigins: b.Origins, ExpiresIn: time.Duration(some(b.ExpiresIn)) * time.Second, Locale: some(b.Locale), Remember: some(b.Remember),
 	}
@@ -207,11 +207,11 @@ func (a *links) createReconnectLink(ctx context.Context, in *reconnectInput) (*s
 	if _, err := a.Accounts.Get(ctx, org.ID, at); err != nil {
 		return nil, err
 	}
-	return a.create(ctx, org, session.ReconnectDraft(at))
+	return a.create(ctx, org, link.ReconnectDraft(at))
 }
 
 // create makes a session and shows its link, this once.
-func (a *links) create(ctx context.Context, o org.Org, d session.Draft) (*sessionOutput, error) {
+func (a *links) create(ctx context.Context, o org.Org, d link.Draft) (*sessionOutput, error) {
 	made, token, err := a.Sessions.Create(ctx, route.By(ctx), o, d)
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (a *links) getSession(ctx context.Context, in *sessionIDInput) (*sessionOut
 
 func (a *links) listSessions(ctx context.Context, in *sessionsInput) (*sessionsOutput, error) {
 	caller := route.Caller(ctx)
-	f := session.Filter{Status: session.Status(in.Status), ReferenceID: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
+	f := link.Filter{Status: link.Status(in.Status), ReferenceID: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
 	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
 	if strings.ContainsRune(in.Reference, 0) || !utf8.ValidString(in.Reference) { // the database has no such text
 		return nil, bad.At("query/reference_id", "format", "must be text")
@@ -277,7 +277,7 @@ func sessionNotFound() error {
 	return problem.SessionNotFound.New("There is no connect session with this id.")
 }
 
-func viewSession(s session.Session) sessionBody {
+func viewSession(s link.Session) sessionBody {
 	v := sessionBody{
 		ID: string(s.ID), Status: string(s.Status), Kinds: s.Kinds, Attempts: []string{}, Label: s.Label, OpenedAt: (*stamp.Time)(s.OpenedAt), FinishedAt: (*stamp.Time)(s.FinishedAt),
 		ExpiresAt: stamp.Time(s.ExpiresAt), CreatedAt: stamp.Time(s.CreatedAt),
@@ -307,7 +307,7 @@ func (a *links) getPage(ctx context.Context, _ *struct{}) (*pageOutput, error) {
 
 func (a *links) setPage(ctx context.Context, in *pageInput) (*pageOutput, error) {
 	b := in.Body
-	p, err := a.Sessions.SetPage(ctx, route.By(ctx), route.Caller(ctx).Org, session.Page{
+	p, err := a.Sessions.SetPage(ctx, route.By(ctx), route.Caller(ctx).Org, link.Page{
 		BrandLight: b.BrandLight, BrandDark: b.BrandDark, Scheme: b.Scheme, AllowedOrigins: b.Origins, HelpURL: b.HelpURL,
 	})
 	if err != nil {
@@ -316,7 +316,7 @@ func (a *links) setPage(ctx context.Context, in *pageInput) (*pageOutput, error)
 	return viewPage(p), nil
 }
 
-func viewPage(p session.Page) *pageOutput {
+func viewPage(p link.Page) *pageOutput {
 	out := &pageOutput{}
 	out.Body.Page = pageBody{p.BrandLight, p.BrandDark, p.Scheme, p.AllowedOrigins, p.HelpURL}
 	return out

@@ -1,10 +1,10 @@
-// Package session owns hosted connect sessions: one link for one creator, until one account is connected (session.go), what the
+// Package link owns hosted connect sessions: one link for one creator, until one account is connected (session.go), what the
 // creator agrees to (consent.go), the link by which a creator sees and ends a connection (manage.go), the one by which an account is connected again (reconnect.go), and how an org's pages look and
 // who may frame them (page.go).
 //
 // It does not own attempts. Package connect tells it, in the transactions of an attempt, that one has begun or ended. A session's
 // timers are rows: Sweep ends what has run out.
-package session
+package link
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package session_test
+package link_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -53,10 +53,10 @@ func TestOnlyExactOriginsMayFrame(t *testing.T) {
 		{"https:a.example", false, false},
 		{"https://a.example\n", false, false},
 	} {
-		if got := session.ValidOrigin(one.text, org.EnvLive); got != one.live {
+		if got := link.ValidOrigin(one.text, org.EnvLive); got != one.live {
 			t.Errorf("live %q: %v", one.text, got)
 		}
-		if got := session.ValidOrigin(one.text, org.EnvSandbox); got != one.sandbox {
+		if got := link.ValidOrigin(one.text, org.EnvSandbox); got != one.sandbox {
 			t.Errorf("sandbox %q: %v", one.text, got)
 		}
 	}
@@ -67,7 +67,7 @@ func FuzzOrigin(f *testing.F) {
 	f.Add("https://app.example.com:8443")
 	f.Add("https://a.example;script-src *")
 	f.Fuzz(func(t *testing.T, text string) {
-		if session.ValidOrigin(text, org.EnvSandbox) && (strings.ContainsAny(text, " \t\r\n;,'\"*@?#\\") || strings.Count(text, "/") != 2) {
+		if link.ValidOrigin(text, org.EnvSandbox) && (strings.ContainsAny(text, " \t\r\n;,'\"*@?#\\") || strings.Count(text, "/") != 2) {
 			t.Errorf("%q passes", text)
 		}
 	})
@@ -76,7 +76,7 @@ func FuzzOrigin(f *testing.F) {
 func TestADraftIsToldAllThatIsWrongWithItAndNoneOfItsValues(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	_, _, err := r.Create(t.Context(), by("connect.session_create"), r.org, session.Draft{
+	_, _, err := r.Create(t.Context(), by("connect.session_create"), r.org, link.Draft{
 		Kinds: []string{"cookie-canary"}, ReferenceID: strings.Repeat("é", 256), Label: strings.Repeat("é", 121), Region: "canary",
 		ReturnURL: "ftp://canary.example", AllowedOrigins: []string{"https://*.canary.example"}, ExpiresIn: 59 * time.Second, Locale: "canary",
 		Remember: "canary", DeliverEmail: "canary@example.com",
@@ -121,7 +121,7 @@ func TestReturnAddressesAreSafe(t *testing.T) {
 		{"https:app.example", live, false},
 		{"https://app.example/" + strings.Repeat("x", 2048), live, false},
 	} {
-		_, _, err := r.Create(t.Context(), by("connect.session_create"), one.org, session.Draft{ReturnURL: one.url})
+		_, _, err := r.Create(t.Context(), by("connect.session_create"), one.org, link.Draft{ReturnURL: one.url})
 		if (err == nil) != one.ok {
 			t.Errorf("%.60s for %s: %v", one.url, one.org.Environment, err)
 		}
@@ -131,7 +131,7 @@ func TestReturnAddressesAreSafe(t *testing.T) {
 func TestAtMostTenOriginsAndNoKindTwice(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	for _, d := range []session.Draft{
+	for _, d := range []link.Draft{
 		{AllowedOrigins: strings.Split(strings.Repeat("https://a.example ", 10)+"https://a.example", " ")},
 		{Kinds: []string{"credentials", "credentials"}},
 		{ExpiresIn: 604801 * time.Second},
@@ -148,7 +148,7 @@ func TestAnOrgsPageIsKeptAndChecked(t *testing.T) {
 	if p, err := r.Page(t.Context(), r.org.ID); err != nil || p.Scheme != "system" || p.BrandLight != "" {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	want := session.Page{BrandLight: "#0f766e", Scheme: "dark", AllowedOrigins: []string{"https://app.example"}, HelpURL: "https://help.example/connect"}
+	want := link.Page{BrandLight: "#0f766e", Scheme: "dark", AllowedOrigins: []string{"https://app.example"}, HelpURL: "https://help.example/connect"}
 	for range 2 {
 		if _, err := r.SetPage(t.Context(), by("connect.page_set"), r.org, want); err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestAnOrgsPageIsKeptAndChecked(t *testing.T) {
 	if err != nil || got.BrandLight != want.BrandLight || got.Scheme != "dark" || len(got.AllowedOrigins) != 1 || got.HelpURL != want.HelpURL {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	_, err = r.SetPage(t.Context(), by("connect.page_set"), r.org, session.Page{
+	_, err = r.SetPage(t.Context(), by("connect.page_set"), r.org, link.Page{
 		BrandLight: "red", BrandDark: "#12345", Scheme: "sepia", HelpURL: "javascript:alert(1)", AllowedOrigins: []string{"*"},
 	})
 	if p, ok := errors.AsType[*problem.Error](err); !ok || len(p.Fields) != 5 {

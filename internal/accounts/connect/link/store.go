@@ -1,4 +1,4 @@
-package session
+package link
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session/internal/db"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link/internal/db"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )

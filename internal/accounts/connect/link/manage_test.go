@@ -1,4 +1,4 @@
-package session_test
+package link_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
@@ -20,7 +20,7 @@ func (k keys) Derive(context.Context, string) ([]byte, error) { return []byte(k.
 
 func TestAManageLinkNamesItsAccountAndCannotBeMade(t *testing.T) {
 	t.Parallel()
-	links := session.NewLinks(keys{key: "one key for all nodes, 32 bytes."})
+	links := link.NewLinks(keys{key: "one key for all nodes, 32 bytes."})
 	org, account := id.New[id.Org](), id.New[id.Account]()
 	token, err := links.Make(t.Context(), org, account)
 	if err != nil {
@@ -48,11 +48,11 @@ func TestAManageLinkNamesItsAccountAndCannotBeMade(t *testing.T) {
 			t.Errorf("%s: %v", one, err)
 		}
 	}
-	if _, _, err := session.NewLinks(keys{key: "another key"}).Read(t.Context(), text); !errors.Is(err, problem.AccountNotFound.New("")) {
+	if _, _, err := link.NewLinks(keys{key: "another key"}).Read(t.Context(), text); !errors.Is(err, problem.AccountNotFound.New("")) {
 		t.Errorf("another key: %v", err)
 	}
 	down := errors.New("keyring away")
-	if _, _, err := session.NewLinks(keys{err: down}).Read(t.Context(), text); !errors.Is(err, down) {
+	if _, _, err := link.NewLinks(keys{err: down}).Read(t.Context(), text); !errors.Is(err, down) {
 		t.Errorf("no key: %v", err)
 	}
 }

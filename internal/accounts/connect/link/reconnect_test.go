@@ -1,4 +1,4 @@
-package session_test
+package link_test
 
 import (
 	"errors"
@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
 func TestReconnectLinkIsStableForADayAndEndsAfterTheNext(t *testing.T) {
 	t.Parallel()
-	links := session.NewLinks(keys{key: "one key for all nodes, 32 bytes."})
+	links := link.NewLinks(keys{key: "one key for all nodes, 32 bytes."})
 	org, account := id.New[id.Org](), id.New[id.Account]()
 	morning := time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)
 	made := func(at time.Time) string {
@@ -62,10 +62,10 @@ func TestReconnectingUsesTheSessionThatIsOpen(t *testing.T) {
 	r := newRoom(t)
 	account := id.New[id.Account]()
 	// A link that a key made has a random token, which cannot be derived again.
-	if _, _, err := r.Create(t.Context(), by("connect.session"), r.org, session.Draft{Account: account}); err != nil {
+	if _, _, err := r.Create(t.Context(), by("connect.session"), r.org, link.Draft{Account: account}); err != nil {
 		t.Fatal(err)
 	}
-	reconnect := func() (session.Session, string) {
+	reconnect := func() (link.Session, string) {
 		t.Helper()
 		s, token, err := r.Reconnecting(t.Context(), by("connect.session"), r.org, account)
 		if err != nil {
@@ -81,7 +81,7 @@ func TestReconnectingUsesTheSessionThatIsOpen(t *testing.T) {
 	if again, same := reconnect(); again.ID != first.ID || same != token {
 		t.Error("a second session was made while one is open")
 	}
-	r.wait(session.ReconnectLife - 5*time.Minute)
+	r.wait(link.ReconnectLife - 5*time.Minute)
 	second, other := reconnect()
 	if second.ID == first.ID || other == token {
 		t.Error("a session that is about to end was used")

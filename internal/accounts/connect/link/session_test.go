@@ -1,4 +1,4 @@
-package session_test
+package link_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/session"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -22,7 +22,7 @@ import (
 // room is the service on a database of its own, at a time that only moves when told.
 type room struct {
 	*testing.T
-	*session.Sessions
+	*link.Sessions
 	db     *postgres.DB
 	outbox *outbox.Outbox
 	audit  *audit.Log
@@ -47,7 +47,7 @@ func newRoom(t *testing.T) *room {
 	t.Helper()
 	r := &room{T: t, db: testenv.Postgres(t), at: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
 	r.outbox, r.audit = outbox.New(r.db, r.now), audit.New(r.db, r.now)
-	r.Sessions = session.New(session.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Regions: []string{"us", "uk"}, Now: r.now})
+	r.Sessions = link.New(link.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Regions: []string{"us", "uk"}, Now: r.now})
 	r.org = r.addOrg("Northlight")
 	return r
 }
@@ -71,7 +71,7 @@ func (r *room) addOrg(name string) org.Org {
 func by(action string) audit.By { return audit.By{Kind: audit.ActorSystem, ID: "test", Action: action} }
 
 // open makes a session and gives it with its token.
-func (r *room) open(d session.Draft) (session.Session, string) {
+func (r *room) open(d link.Draft) (link.Session, string) {
 	r.Helper()
 	s, token, err := r.Create(r.Context(), by("connect.session_create"), r.org, d)
 	if err != nil {
@@ -80,12 +80,12 @@ func (r *room) open(d session.Draft) (session.Session, string) {
 	return s, token.Reveal()
 }
 
-func (r *room) begin(s session.Session) (id.Attempt, error) {
+func (r *room) begin(s link.Session) (id.Attempt, error) {
 	attempt := id.New[id.Attempt]()
 	return attempt, r.db.Tx(r.Context(), func(tx postgres.Tx) error { return r.Begin(r.Context(), tx, s.Org, s.ID, attempt) })
 }
 
-func (r *room) mustBegin(s session.Session) id.Attempt {
+func (r *room) mustBegin(s link.Session) id.Attempt {
 	r.Helper()
 	attempt, err := r.begin(s)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *room) mustBegin(s session.Session) id.Attempt {
 	return attempt
 }
 
-func (r *room) end(s session.Session, attempt id.Attempt, account id.Account) {
+func (r *room) end(s link.Session, attempt id.Attempt, account id.Account) {
 	r.Helper()
 	err := r.db.Tx(r.Context(), func(tx postgres.Tx) error { return r.Ended(r.Context(), tx, s.Org, s.ID, attempt, account) })
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *room) sweep() int {
 }
 
 // is checks a session's status and that it was told exactly the given ends.
-func (r *room) is(s session.Session, want session.Status, told ...session.Status) session.Session {
+func (r *room) is(s link.Session, want link.Status, told ...link.Status) link.Session {
 	r.Helper()
 	got, err := r.Get(r.Context(), s.Org, s.ID)
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *room) is(s session.Session, want session.Status, told ...session.Status
 	if got.Status != want {
 		r.Fatalf("the session is %s, want %s", got.Status, want)
 	}
-	var heard []session.Status
+	var heard []link.Status
 	for _, e := range r.events(s) {
 		heard = append(heard, e.Status)
 	}
@@ -131,15 +131,15 @@ func (r *room) is(s session.Session, want session.Status, told ...session.Status
 	return got
 }
 
-func (r *room) events(s session.Session) []session.Finished {
+func (r *room) events(s link.Session) []link.Finished {
 	r.Helper()
 	stored, err := r.outbox.After(r.Context(), s.Org, 0, 100)
 	if err != nil {
 		r.Fatal(err)
 	}
-	var list []session.Finished
+	var list []link.Finished
 	for _, e := range stored {
-		var data session.Finished
+		var data link.Finished
 		if e.Kind != "connect.session_finished" || json.Unmarshal(e.Data, &data) != nil {
 			r.Fatalf("event %s: %s", e.Kind, e.Data)
 		}
@@ -153,8 +153,8 @@ func (r *room) events(s session.Session) []session.Finished {
 func TestALinkFindsItsSessionAndIsStoredNowhere(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	made, token := r.open(session.Draft{ReferenceID: "user_456", Label: "Luna"})
-	if made.Status != session.Open || made.Remember != "ask" || made.ExpiresAt.Sub(made.CreatedAt) != 30*time.Minute || len(made.Kinds) != 2 {
+	made, token := r.open(link.Draft{ReferenceID: "user_456", Label: "Luna"})
+	if made.Status != link.Open || made.Remember != "ask" || made.ExpiresAt.Sub(made.CreatedAt) != 30*time.Minute || len(made.Kinds) != 2 {
 		t.Fatalf("%+v", made)
 	}
 	found, err := r.ByToken(t.Context(), token)
@@ -175,7 +175,7 @@ func TestALinkFindsItsSessionAndIsStoredNowhere(t *testing.T) {
 func TestATokenThatWasNotMadeFindsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	_, token := r.open(session.Draft{})
+	_, token := r.open(link.Draft{})
 	changed := []byte(token)
 	changed[10] ^= 1
 	for _, bad := range []string{"", "cst_", token[:len(token)-1], token + "A", strings.TrimPrefix(token, "cst_"), "at_" + token[4:], string(changed), strings.Repeat("x", 5000)} {
@@ -188,37 +188,37 @@ func TestATokenThatWasNotMadeFindsNothing(t *testing.T) {
 func TestASessionSucceedsOnce(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	s, _ := r.open(session.Draft{ReferenceID: "user_456"})
+	s, _ := r.open(link.Draft{ReferenceID: "user_456"})
 	first := r.mustBegin(s)
-	if got := r.is(s, session.InProgress); got.Active != first {
+	if got := r.is(s, link.InProgress); got.Active != first {
 		t.Fatalf("%+v", got)
 	}
 	if _, err := r.begin(s); !errors.Is(err, problem.AttemptInProgress.New("")) {
 		t.Fatalf("a second attempt beside the first: %v", err)
 	}
 	r.end(s, first, "")
-	r.is(s, session.InProgress) // a failure is not the end
+	r.is(s, link.InProgress) // a failure is not the end
 	second := r.mustBegin(s)
 	account := id.New[id.Account]()
 	r.end(s, second, account)
-	got := r.is(s, session.Success, session.Success)
+	got := r.is(s, link.Success, link.Success)
 	if got.Connected != account || got.Active != "" || got.FinishedAt == nil || !slices.Equal(got.Attempts, []id.Attempt{first, second}) {
 		t.Fatalf("%+v", got)
 	}
 	if e := r.events(s)[0]; e.AccountID != account || e.ReferenceID != "user_456" || len(e.Attempts) != 2 {
 		t.Fatalf("%+v", e)
 	}
-	if _, err := r.begin(s); !errors.Is(err, session.ErrOver) {
+	if _, err := r.begin(s); !errors.Is(err, link.ErrOver) {
 		t.Fatalf("an attempt after success: %v", err)
 	}
 	r.end(s, second, account) // told twice by a step that was repeated
-	r.is(s, session.Success, session.Success)
+	r.is(s, link.Success, link.Success)
 }
 
 func TestOnlyOneOfTwoStartsAtOnceIsTaken(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	s, _ := r.open(session.Draft{})
+	s, _ := r.open(link.Draft{})
 	failures := make(chan error, 2)
 	for range 2 {
 		go func() { _, err := r.begin(s); failures <- err }()
@@ -227,7 +227,7 @@ func TestOnlyOneOfTwoStartsAtOnceIsTaken(t *testing.T) {
 	if (a == nil) == (b == nil) || !errors.Is(errors.Join(a, b), problem.AttemptInProgress.New("")) {
 		t.Fatalf("%v, %v", a, b)
 	}
-	if got := r.is(s, session.InProgress); len(got.Attempts) != 1 {
+	if got := r.is(s, link.InProgress); len(got.Attempts) != 1 {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -235,7 +235,7 @@ func TestOnlyOneOfTwoStartsAtOnceIsTaken(t *testing.T) {
 func TestALinkThatWasOnlyOpenedStaysGoodUntilItExpires(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	s, token := r.open(session.Draft{ExpiresIn: time.Hour})
+	s, token := r.open(link.Draft{ExpiresIn: time.Hour})
 	for range 3 {
 		if _, err := r.ByToken(t.Context(), token); err != nil {
 			t.Fatal(err)
@@ -245,36 +245,36 @@ func TestALinkThatWasOnlyOpenedStaysGoodUntilItExpires(t *testing.T) {
 	if n := r.sweep(); n != 0 {
 		t.Fatalf("swept %d", n)
 	}
-	r.is(s, session.Open)
+	r.is(s, link.Open)
 	r.wait(time.Minute)
 	// To a reader it is over at once; the sweep only tells.
-	if got, err := r.ByToken(t.Context(), token); err != nil || got.Status != session.Expired {
+	if got, err := r.ByToken(t.Context(), token); err != nil || got.Status != link.Expired {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := r.begin(s); !errors.Is(err, session.ErrOver) {
+	if _, err := r.begin(s); !errors.Is(err, link.ErrOver) {
 		t.Fatalf("an attempt in an expired session: %v", err)
 	}
 	r.sweep()
-	r.is(s, session.Expired, session.Expired)
+	r.is(s, link.Expired, link.Expired)
 	r.sweep()
-	r.is(s, session.Expired, session.Expired)
+	r.is(s, link.Expired, link.Expired)
 }
 
 func TestACreatorWhoWalksAwayIsToldAfterTenMinutes(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	s, _ := r.open(session.Draft{ExpiresIn: 2 * time.Hour})
+	s, _ := r.open(link.Draft{ExpiresIn: 2 * time.Hour})
 	attempt := r.mustBegin(s)
 	r.wait(29 * time.Minute) // an attempt may take long; that is not walking away
 	r.sweep()
-	r.is(s, session.InProgress)
+	r.is(s, link.InProgress)
 	r.end(s, attempt, "")
 	r.wait(10*time.Minute - time.Second)
 	r.sweep()
-	r.is(s, session.InProgress)
+	r.is(s, link.InProgress)
 	r.wait(time.Second)
 	r.sweep()
-	if got := r.is(s, session.Exited, session.Exited); got.FinishedAt == nil {
+	if got := r.is(s, link.Exited, link.Exited); got.FinishedAt == nil {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -282,25 +282,25 @@ func TestACreatorWhoWalksAwayIsToldAfterTenMinutes(t *testing.T) {
 func TestAnAttemptUnderWayMayFinishAfterTheLinkExpired(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	s, token := r.open(session.Draft{ExpiresIn: time.Minute})
+	s, token := r.open(link.Draft{ExpiresIn: time.Minute})
 	attempt := r.mustBegin(s)
 	r.wait(5 * time.Minute)
 	r.sweep()
-	if got, err := r.ByToken(t.Context(), token); err != nil || got.Status != session.InProgress {
+	if got, err := r.ByToken(t.Context(), token); err != nil || got.Status != link.InProgress {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	r.end(s, attempt, id.New[id.Account]())
-	r.is(s, session.Success, session.Success)
+	r.is(s, link.Success, link.Success)
 }
 
 func TestASessionWhoseAttemptNeverEndsIsEndedAllTheSame(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	s, _ := r.open(session.Draft{ExpiresIn: 2 * time.Hour})
+	s, _ := r.open(link.Draft{ExpiresIn: 2 * time.Hour})
 	r.mustBegin(s)
 	r.wait(45 * time.Minute)
 	r.sweep()
-	if got := r.is(s, session.Exited, session.Exited); got.Active != "" {
+	if got := r.is(s, link.Exited, link.Exited); got.Active != "" {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -308,23 +308,23 @@ func TestASessionWhoseAttemptNeverEndsIsEndedAllTheSame(t *testing.T) {
 func TestACreatorMayLeave(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	s, _ := r.open(session.Draft{})
+	s, _ := r.open(link.Draft{})
 	for range 2 { // pressed twice
-		if left, err := r.Exit(t.Context(), s.Org, s.ID); err != nil || left.Status != session.Exited {
+		if left, err := r.Exit(t.Context(), s.Org, s.ID); err != nil || left.Status != link.Exited {
 			t.Fatalf("%+v, %v", left, err)
 		}
 	}
-	r.is(s, session.Exited, session.Exited)
+	r.is(s, link.Exited, link.Exited)
 }
 
 func TestTriesInOneSessionAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	s, _ := r.open(session.Draft{})
+	s, _ := r.open(link.Draft{})
 	for range 20 {
 		r.end(s, r.mustBegin(s), "")
 	}
-	if _, err := r.begin(s); !errors.Is(err, session.ErrOver) {
+	if _, err := r.begin(s); !errors.Is(err, link.ErrOver) {
 		t.Fatalf("the 21st: %v", err)
 	}
 }
@@ -332,7 +332,7 @@ func TestTriesInOneSessionAreBounded(t *testing.T) {
 func TestAnEndedSessionIsForgottenAfterThirtyDays(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	s, _ := r.open(session.Draft{})
+	s, _ := r.open(link.Draft{})
 	if _, err := r.Exit(t.Context(), s.Org, s.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestManySweepersTellEachEndOnce(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	for range 30 {
-		r.open(session.Draft{ExpiresIn: time.Minute})
+		r.open(link.Draft{ExpiresIn: time.Minute})
 	}
 	r.wait(time.Hour)
 	var group sync.WaitGroup
@@ -373,7 +373,7 @@ func TestManySweepersTellEachEndOnce(t *testing.T) {
 func TestCreatingASessionIsAudited(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	s, _ := r.open(session.Draft{})
+	s, _ := r.open(link.Draft{})
 	entries, err := r.audit.Page(t.Context(), r.org.ID, 0, 10)
 	if err != nil || len(entries) != 2 || entries[0].Target != string(s.ID) || entries[0].By.Action != "connect.session_create" {
 		t.Fatalf("%+v, %v", entries, err)
