@@ -9,7 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/paste"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/curlimport"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
@@ -54,11 +54,11 @@ func (r *rig) imported(c copied, asCurl bool) driver.Session {
 		for name, value := range c.Headers {
 			command += " -H '" + name + ": " + value + "'"
 		}
-		pasted, err := paste.Curl(secret.New(command), []string{at.Host})
+		pasted, err := curlimport.Curl(secret.New(command), []string{at.Host})
 		must(r.t, err)
 		cookies, agent, headers = pasted.Cookies, pasted.UserAgent, pasted.Headers
 	} else {
-		cookies, err = paste.Cookies(secret.New(c.Cookie), []string{at.Host})
+		cookies, err = curlimport.Cookies(secret.New(c.Cookie), []string{at.Host})
 		must(r.t, err)
 		for name, value := range c.Headers {
 			headers[name] = secret.New(value)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/paste"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/curlimport"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -135,13 +135,13 @@ func (a *API) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutpu
 	}
 	var cookies map[string]secret.String
 	if in.Body.Cookie != nil {
-		cookies, err = paste.Cookies(*in.Body.Cookie, p.Hosts)
+		cookies, err = curlimport.Cookies(*in.Body.Cookie, p.Hosts)
 	} else {
-		list := make([]paste.Cookie, len(in.Body.Cookies))
+		list := make([]curlimport.Cookie, len(in.Body.Cookies))
 		for i, c := range in.Body.Cookies {
-			list[i] = paste.Cookie{Name: c.Name, Value: c.Value, Domain: some(c.Domain), Path: some(c.Path), HostOnly: some(c.HostOnly)}
+			list[i] = curlimport.Cookie{Name: c.Name, Value: c.Value, Domain: some(c.Domain), Path: some(c.Path), HostOnly: some(c.HostOnly)}
 		}
-		cookies, err = paste.List(list, p.Hosts)
+		cookies, err = curlimport.List(list, p.Hosts)
 	}
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (a *API) connectCurl(ctx context.Context, in *curlInput) (*curlOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	pasted, err := paste.Curl(in.Body.Curl, p.Hosts)
+	pasted, err := curlimport.Curl(in.Body.Curl, p.Hosts)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (a *API) connectCurl(ctx context.Context, in *curlInput) (*curlOutput, erro
 }
 
 // extracted names what of a command is used.
-func extracted(c *catalog.Catalog, p paste.Pasted, missing []string) Extracted {
+func extracted(c *catalog.Catalog, p curlimport.Pasted, missing []string) Extracted {
 	out := Extracted{Cookies: []string{}, Headers: []string{}, Missing: missing}
 	for name := range p.Cookies {
 		if slices.Contains(c.Session.Cookies.Kept, name) {

@@ -1,4 +1,4 @@
-package paste
+package curlimport
 
 import "strings"
 

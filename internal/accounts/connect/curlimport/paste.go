@@ -1,10 +1,10 @@
-// Package paste reads what a creator copied from a browser: a cURL command in one of its dialects, or cookies in one of their
+// Package curlimport reads what a creator copied from a browser: a cURL command in one of its dialects, or cookies in one of their
 // forms. Its functions are pure: nothing is executed, fetched or stored, and no error repeats a value of what was pasted.
 //
 // Start with Curl and Cookies. A command becomes words (bash.go, cmd.go, powershell.go), the words become a request
 // (flags.go, invoke.go), and the request is judged here. What comes out goes into driver.NewSession, which keeps the cookies
 // and headers that the manifest names.
-package paste
+package curlimport
 
 import (
 	"net"

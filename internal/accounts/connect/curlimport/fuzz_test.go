@@ -1,4 +1,4 @@
-package paste_test
+package curlimport_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/paste"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/curlimport"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
@@ -50,7 +50,7 @@ func FuzzCurl(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := paste.Curl(secret.New(text), hosts())
+		got, err := curlimport.Curl(secret.New(text), hosts())
 		if err != nil {
 			judge(t, err, "/curl", "curl-unparseable", "curl-unsupported", "curl-wrong-host")
 			return
@@ -76,7 +76,7 @@ func FuzzCookies(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := paste.Cookies(secret.New(text), hosts())
+		got, err := curlimport.Cookies(secret.New(text), hosts())
 		if err != nil {
 			judge(t, err, "/cookie", "validation-failed")
 			return

@@ -1,4 +1,4 @@
-package paste_test
+package curlimport_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/paste"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/curlimport"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
@@ -88,7 +88,7 @@ func TestAValueQuotedForAnyShellIsReadBack(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			for range 3000 {
 				want := value(r)
-				got, err := paste.Curl(secret.New(quote(want)), hosts())
+				got, err := curlimport.Curl(secret.New(quote(want)), hosts())
 				if err != nil || got.Headers["x-a"].Reveal() != want {
 					t.Fatalf("%q came back as %q, %v, from\n%s", want, got.Headers["x-a"].Reveal(), err, quote(want))
 				}

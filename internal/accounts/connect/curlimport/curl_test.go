@@ -1,4 +1,4 @@
-package paste_test
+package curlimport_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/paste"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/curlimport"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
@@ -15,7 +15,7 @@ import (
 func hosts() []string { return []string{"stage.example", "127.0.0.1:18443"} }
 
 // flat is a session in one line, so that a table can tell it.
-func flat(p paste.Pasted) string {
+func flat(p curlimport.Pasted) string {
 	return strings.Join([]string{p.Host, pairs(p.Cookies), pairs(p.Headers), p.UserAgent}, " | ")
 }
 
@@ -101,7 +101,7 @@ func TestCurlReadsWhatBrowsersCopy(t *testing.T) {
 	for name, c := range goodCommands() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := paste.Curl(secret.New(c[0]), hosts())
+			got, err := curlimport.Curl(secret.New(c[0]), hosts())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,7 +232,7 @@ func TestCurlRefusesEverythingElseAndRepeatsNothing(t *testing.T) {
 	for _, c := range badCommands() {
 		t.Run(c.detail, func(t *testing.T) {
 			t.Parallel()
-			got, err := paste.Curl(secret.New(c.text), hosts())
+			got, err := curlimport.Curl(secret.New(c.text), hosts())
 			e, ok := errors.AsType[*problem.Error](err)
 			if !ok {
 				t.Fatalf("%.200q: got %v, want a problem", c.text, flat(got))

@@ -1,11 +1,11 @@
-package paste_test
+package curlimport_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/accounts/connect/paste"
+	"github.com/stagedoor/stagedoor/internal/accounts/connect/curlimport"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
@@ -50,7 +50,7 @@ func TestCookiesReadsEveryForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := paste.Cookies(secret.New(c[0]), hosts())
+			got, err := curlimport.Cookies(secret.New(c[0]), hosts())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestCookiesReadsEveryForm(t *testing.T) {
 func TestACookieOfTheDomainAboveGoesToAHostBelow(t *testing.T) {
 	t.Parallel()
 	const list = `[{"name":"a","value":"1","domain":".stage.example"},{"name":"b","value":"2","domain":"stage.example","hostOnly":true}]`
-	got, err := paste.Cookies(secret.New(list), []string{"www.stage.example"})
+	got, err := curlimport.Cookies(secret.New(list), []string{"www.stage.example"})
 	if err != nil || pairs(got) != "a=1" {
 		t.Errorf("got %s, %v, want a=1", pairs(got), err)
 	}
@@ -102,7 +102,7 @@ func TestCookiesRefusesTheRestAndRepeatsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := paste.Cookies(secret.New(text), hosts())
+			got, err := curlimport.Cookies(secret.New(text), hosts())
 			e, ok := errors.AsType[*problem.Error](err)
 			if !ok || e.Kind.Code != "validation-failed" || len(e.Fields) != 1 || e.Fields[0].Pointer != "/cookie" || got != nil {
 				t.Fatalf("got %v, %v, want validation-failed at /cookie", got, err)
@@ -120,13 +120,13 @@ func TestCookiesRefusesTheRestAndRepeatsNothing(t *testing.T) {
 
 func TestListPointsAtEachCookieThatCannotBe(t *testing.T) {
 	t.Parallel()
-	good := paste.Cookie{Name: "sess", Value: secret.New("1"), Domain: "stage.example"}
-	bad := paste.Cookie{Name: "fp", Value: secret.New(canary + "\n")}
-	got, err := paste.List([]paste.Cookie{good, {Name: "x", Value: secret.New("2"), Domain: "other.example"}}, hosts())
+	good := curlimport.Cookie{Name: "sess", Value: secret.New("1"), Domain: "stage.example"}
+	bad := curlimport.Cookie{Name: "fp", Value: secret.New(canary + "\n")}
+	got, err := curlimport.List([]curlimport.Cookie{good, {Name: "x", Value: secret.New("2"), Domain: "other.example"}}, hosts())
 	if err != nil || pairs(got) != "sess=1" {
 		t.Errorf("got %s, %v, want sess=1", pairs(got), err)
 	}
-	_, err = paste.List([]paste.Cookie{good, bad, {}}, hosts())
+	_, err = curlimport.List([]curlimport.Cookie{good, bad, {}}, hosts())
 	e, ok := errors.AsType[*problem.Error](err)
 	if !ok || len(e.Fields) != 2 || e.Fields[0].Pointer != "/cookies/1" || e.Fields[1].Pointer != "/cookies/2" {
 		t.Fatalf("got %v, want errors at /cookies/1 and /cookies/2", err)
@@ -134,7 +134,7 @@ func TestListPointsAtEachCookieThatCannotBe(t *testing.T) {
 	if strings.Contains(err.Error()+e.Fields[0].Detail, canary) {
 		t.Error("the error repeats the value")
 	}
-	if _, err := paste.List(make([]paste.Cookie, 1001), hosts()); err == nil {
+	if _, err := curlimport.List(make([]curlimport.Cookie, 1001), hosts()); err == nil {
 		t.Error("1001 cookies were taken")
 	}
 }
