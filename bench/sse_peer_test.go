@@ -27,7 +27,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/api/events"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -83,12 +83,12 @@ func startSSEPeer(b *testing.B, what string, env ...string) (address string, pid
 // anybody is one key of one org, which has every account.
 type anybody struct{ *apikey.Principal }
 
-func (a anybody) Authenticate(context.Context, string) (route.Identity, error) {
-	return route.Identity{Principal: a.Principal, Scopes: a.Scopes, Kind: audit.ActorKey}, nil
+func (a anybody) Authenticate(context.Context, string) (endpoint.Identity, error) {
+	return endpoint.Identity{Principal: a.Principal, Scopes: a.Scopes, Kind: audit.ActorKey}, nil
 }
 
-func (a anybody) Refresh(context.Context, route.Identity) (route.Identity, error) {
-	return route.Identity{}, errors.New("nothing is stale")
+func (a anybody) Refresh(context.Context, endpoint.Identity) (endpoint.Identity, error) {
+	return endpoint.Identity{}, errors.New("nothing is stale")
 }
 
 func (anybody) Get(context.Context, id.Org, id.Account) (account.Account, error) {
@@ -130,10 +130,10 @@ func ourStreams(t *testing.T) http.Handler {
 	wire.OnConnect(streams.Missed)
 	wire.OnLoss(streams.Missed)
 	go func() { _ = streams.Run(t.Context()) }()
-	table := route.New(route.Deps{
-		Config: route.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems", MaxStreams: 1 << 20}, Auth: who,
-		Draining: func() bool { return false }, Source: route.SourceOf(nil), HashIP: func(s string) string { return s },
-		Metrics: route.NewMetrics("bench"), Log: log, Now: time.Now,
+	table := endpoint.New(endpoint.Deps{
+		Config: endpoint.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems", MaxStreams: 1 << 20}, Auth: who,
+		Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
+		Metrics: endpoint.NewMetrics("bench"), Log: log, Now: time.Now,
 	})
 	events.Routes(table, events.Deps{Streams: streams, Store: store, Kinds: event.NewKinds(nil), Accounts: who, Meter: who, Now: time.Now})
 	return table

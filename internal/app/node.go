@@ -40,7 +40,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/api"
 	"github.com/stagedoor/stagedoor/internal/server/api/status"
 	"github.com/stagedoor/stagedoor/internal/server/docs"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -146,7 +146,7 @@ func build(ctx context.Context, cfg config.Config, log *slog.Logger) (*Node, err
 	n.usage = usage.New(usage.Deps{DB: n.db, Log: n.log, Now: clock.Now})
 	n.journal = requestlog.New(requestlog.Deps{DB: n.db, Ticker: clock.Ticker, Log: n.log, Now: clock.Now, SettleTimeout: logSettleTimeout})
 
-	source, hashIP := route.SourceOf(proxies), hashWith(cfg.IPHashKey.Reveal())
+	source, hashIP := endpoint.SourceOf(proxies), hashWith(cfg.IPHashKey.Reveal())
 	if err := n.buildFlows(process, orgs, auditLog, enqueue, source, hashIP); err != nil {
 		return n, err
 	}
@@ -180,7 +180,7 @@ func (n *Node) buildFaces(
 	orgs *org.Orgs, auditLog *audit.Log, enqueue *river.Client[pgx.Tx], source func(*http.Request) string, hashIP func(string) string,
 ) (measured []prometheus.Collector, err error) {
 	cfg := n.cfg
-	publicMetrics, adminMetrics := route.NewMetrics("public"), route.NewMetrics("admin")
+	publicMetrics, adminMetrics := endpoint.NewMetrics("public"), endpoint.NewMetrics("admin")
 	n.api, err = api.New(api.Deps{
 		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Members: n.members, Links: n.links, Audit: auditLog, Limits: n.limits, Usage: n.usage,
 		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Invoke: n.invoker, Transfers: n.transfers, Journal: n.journal, Catalogs: n.flows.catalogs,

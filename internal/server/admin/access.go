@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 type accessInput struct {
@@ -25,7 +25,7 @@ type accessOutput struct {
 }
 
 func (a *Admin) accessRoutes() {
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "openOrg", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/access", Tag: "Organisations", Status: http.StatusCreated, Scope: scope.AdminOrgs,
 		Audit: "operator.access", Problems: []problem.Kind{problem.OrgNotFound},
 		Summary: "Look into an organisation", Description: "Gives an address that opens the organisation's dashboard for 30 minutes: to read, never to change. " +
@@ -39,7 +39,7 @@ func (a *Admin) openOrg(ctx context.Context, in *accessInput) (*accessOutput, er
 	if err != nil {
 		return nil, err
 	}
-	offer, err := a.Members.OfferSupport(ctx, route.By(ctx), owner, in.Body.Reason)
+	offer, err := a.Members.OfferSupport(ctx, endpoint.By(ctx), owner, in.Body.Reason)
 	if err != nil {
 		return nil, err
 	}

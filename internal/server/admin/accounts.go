@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 type findAccountsInput struct {
@@ -58,7 +58,7 @@ type orgRef struct {
 }
 
 func (a *Admin) accountRoutes() {
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "findAccounts", Method: http.MethodGet, Path: "/admin/v1/accounts", Tag: "Accounts", Status: http.StatusOK, Scope: scope.AdminOrgs,
 		Summary: "Find accounts", Description: "Accounts of all organisations, with what they are and how they are. No session, no credentials, no events, and none of the customer's metadata.",
 	}, a.findAccounts)

@@ -27,7 +27,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -63,7 +63,7 @@ type Deps struct {
 	Fleet    *fleet.Fleet
 	// Site are the built pages.
 	Site     fs.FS
-	Metrics  *route.Metrics
+	Metrics  *endpoint.Metrics
 	Tracer   trace.Tracer
 	Draining func() bool
 	Source   func(*http.Request) string
@@ -75,7 +75,7 @@ type Deps struct {
 // Admin is the face.
 type Admin struct {
 	Deps
-	table   *route.Table
+	table   *endpoint.Table
 	console *console
 }
 
@@ -84,12 +84,12 @@ func New(d Deps) *Admin {
 	a := &Admin{Deps: d}
 	who := newOperators(d.Config.Token, d.Now)
 	a.console = newConsole(a, who)
-	a.table = route.New(route.Deps{
-		Config: route.Config{
+	a.table = endpoint.New(endpoint.Deps{
+		Config: endpoint.Config{
 			Title: "Stagedoor admin", Version: "1.0.0", Description: "For operators.",
 			PublicURL: d.Config.URL, ProblemsURL: d.Config.PublicURL + "/problems",
 		},
-		Auth: who, Browser: &route.Browser{Cookie: cookieName, Identify: who.identify}, Admit: nil, Count: nil, Journal: nil, Idempotency: nil, Reconnect: nil,
+		Auth: who, Browser: &endpoint.Browser{Cookie: cookieName, Identify: who.identify}, Admit: nil, Count: nil, Journal: nil, Idempotency: nil, Reconnect: nil,
 		Draining: d.Draining, Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	a.orgRoutes()
@@ -117,7 +117,7 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Operations lists what the face serves.
-func (a *Admin) Operations() []route.Operation { return a.table.Operations() }
+func (a *Admin) Operations() []endpoint.Operation { return a.table.Operations() }
 
 // OpenAPI is the document of the face.
 func (a *Admin) OpenAPI() ([]byte, error) { return a.table.OpenAPI() }
@@ -143,15 +143,15 @@ func newOperators(token secret.String, now func() time.Time) *operators {
 	}
 }
 
-func (o *operators) Authenticate(ctx context.Context, token string) (route.Identity, error) {
-	source := route.Source(ctx)
+func (o *operators) Authenticate(ctx context.Context, token string) (endpoint.Identity, error) {
+	source := endpoint.Source(ctx)
 	if o.guessing(source) {
-		return route.Identity{}, problem.QuotaExceeded.New("Too many wrong tokens were sent. Tokens from this network are not looked at for a moment.").
+		return endpoint.Identity{}, problem.QuotaExceeded.New("Too many wrong tokens were sent. Tokens from this network are not looked at for a moment.").
 			After(retryGuess).With("reason", "auth_failures").With("limit", wrongPerMinute).With("current", wrongPerMinute)
 	}
 	if !o.knows(token) {
 		o.missed(source)
-		return route.Identity{}, problem.KeyInvalid.New("This is not an operator's token.")
+		return endpoint.Identity{}, problem.KeyInvalid.New("This is not an operator's token.")
 	}
 	return operator(""), nil
 }
@@ -179,22 +179,22 @@ func (o *operators) knows(token string) bool {
 }
 
 // identify judges a browser's cookie.
-func (o *operators) identify(_ *http.Request, value string) (route.Identity, error) {
+func (o *operators) identify(_ *http.Request, value string) (endpoint.Identity, error) {
 	p, ok := o.pass.read(value)
 	if !ok {
-		return route.Identity{}, problem.SignedOut.New("Sign in again at /ops/sign-in.")
+		return endpoint.Identity{}, problem.SignedOut.New("Sign in again at /ops/sign-in.")
 	}
 	return operator(p.Name), nil
 }
 
-func operator(name string) route.Identity {
+func operator(name string) endpoint.Identity {
 	if name == "" {
 		name = "operator"
 	}
-	return route.Identity{Scopes: scope.Internal(), Kind: audit.ActorOperator, ID: "admin", Label: name}
+	return endpoint.Identity{Scopes: scope.Internal(), Kind: audit.ActorOperator, ID: "admin", Label: name}
 }
 
 // Refresh has nothing to do: tokens change with a restart.
-func (o *operators) Refresh(_ context.Context, id route.Identity) (route.Identity, error) {
+func (o *operators) Refresh(_ context.Context, id endpoint.Identity) (endpoint.Identity, error) {
 	return id, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
@@ -54,7 +54,7 @@ type actorBody struct {
 }
 
 func (a *Admin) auditRoutes() {
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listAllAudit", Method: http.MethodGet, Path: "/admin/v1/audit", Tag: "Audit", Status: http.StatusOK, Scope: scope.AdminOrgs,
 		Summary:     "Audit log of everything",
 		Description: "Who changed what, in all organisations and in the service itself. Every organisation reads its own part.",

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -73,7 +73,7 @@ func TestOperatorsNeverSeeWhatIsInside(t *testing.T) {
 		if strings.Contains(op.Path, "/jobs/") {
 			path = strings.ReplaceAll(op.Path, "{id}", "1")
 		}
-		if len(route.Parameters(path)) > 0 {
+		if len(endpoint.Parameters(path)) > 0 {
 			t.Fatalf("%s has a parameter that this test does not know", op.Path)
 		}
 		var body any

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 type switchesOutput struct {
@@ -63,23 +63,23 @@ type setBannerInput struct {
 }
 
 func (a *Admin) controlRoutes() {
-	op := func(o route.Operation) route.Operation {
+	op := func(o endpoint.Operation) endpoint.Operation {
 		o.Tag, o.Scope, o.Status = "Control", scope.AdminOrgs, http.StatusOK
 		return o
 	}
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "getSwitches", Method: http.MethodGet, Path: "/admin/v1/switches", Summary: "Kill switches",
 	}), a.getSwitches)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "setSwitches", Method: http.MethodPut, Path: "/admin/v1/switches", Audit: "switches.set", Summary: "Switch off, or on again",
 		Description: "In force on this node with the answer, and on all others within seconds. What is off is answered with 503 `service-unavailable`; " +
 			"webhooks are held back and lose nothing.",
 		Example: map[string]any{"switches": map[string]bool{"connects": false}, "reason": "The platform has changed its sign-in."},
 	}), a.setSwitches)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "getBanner", Method: http.MethodGet, Path: "/admin/v1/banner", Summary: "The banner",
 	}), a.getBanner)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "setBanner", Method: http.MethodPut, Path: "/admin/v1/banner", Audit: "banner.set", Summary: "Say something to all customers",
 		Example: map[string]any{"text": "Connecting accounts is slow right now. We are on it.", "level": "warning"},
 	}), a.setBanner)
@@ -137,7 +137,7 @@ func (a *Admin) setSwitches(ctx context.Context, in *setSwitchesInput) (*switche
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	s, err := a.Control.Turn(ctx, route.By(ctx), turns)
+	s, err := a.Control.Turn(ctx, endpoint.By(ctx), turns)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (a *Admin) setBanner(ctx context.Context, in *setBannerInput) (*bannerOutpu
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	if _, err := a.Control.SetBanner(ctx, route.By(ctx), b); err != nil {
+	if _, err := a.Control.SetBanner(ctx, endpoint.By(ctx), b); err != nil {
 		return nil, err
 	}
 	return viewBanner(a.Control.Banner()), nil

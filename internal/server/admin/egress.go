@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 type egressOutput struct {
@@ -56,21 +56,21 @@ type drainInput struct {
 type undrainInput struct{ ProxyRef }
 
 func (a *Admin) egressRoutes() {
-	op := func(o route.Operation) route.Operation {
+	op := func(o endpoint.Operation) endpoint.Operation {
 		o.Tag, o.Scope, o.Status = "Egress", scope.AdminOrgs, http.StatusOK
 		return o
 	}
 	notFound := []problem.Kind{problem.ProxyNotFound}
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "getEgress", Method: http.MethodGet, Path: "/admin/v1/egress", Summary: "Proxies by region",
 	}), a.getEgress)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "drainProxy", Method: http.MethodPost, Path: "/admin/v1/egress/{region}/{proxy}/drain", Audit: "egress.drain", Problems: notFound,
 		Summary: "Drain a proxy", Description: "Nothing new goes through it, on any node, within seconds; its accounts go through the region's others. " +
 			"What goes through it may finish for two minutes. Without another proxy the region's accounts get 503 `egress-unavailable`.",
 		Example: map[string]any{"reason": "The provider does maintenance."},
 	}), a.drainProxy)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "undrainProxy", Method: http.MethodPost, Path: "/admin/v1/egress/{region}/{proxy}/undrain", Audit: "egress.undrain", Problems: notFound,
 		Summary: "Use a drained proxy again", Description: "The accounts that it had come back to it.",
 	}), a.undrainProxy)
@@ -121,7 +121,7 @@ func (a *Admin) drain(ctx context.Context, which ProxyRef, reason string, draine
 		if p.Region != which.Region || strconv.Itoa(p.Proxy) != which.Proxy {
 			continue
 		}
-		s, err := a.Control.Drain(ctx, route.By(ctx), drainName(p), which.Region+"/"+which.Proxy, reason, drained)
+		s, err := a.Control.Drain(ctx, endpoint.By(ctx), drainName(p), which.Region+"/"+which.Proxy, reason, drained)
 		if err != nil {
 			return nil, err
 		}

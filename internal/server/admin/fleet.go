@@ -6,7 +6,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 type operatorOutput struct {
@@ -33,11 +33,11 @@ type nodeBody struct {
 }
 
 func (a *Admin) fleetRoutes() {
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getOperator", Method: http.MethodGet, Path: "/admin/v1/me", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
 		Summary: "Who calls, and who answers",
 	}, a.getOperator)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listNodes", Method: http.MethodGet, Path: "/admin/v1/nodes", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
 		Summary: "List nodes", Description: "The processes that are alive.",
 	}, a.listNodes)
@@ -45,7 +45,7 @@ func (a *Admin) fleetRoutes() {
 
 func (a *Admin) getOperator(ctx context.Context, _ *struct{}) (*operatorOutput, error) {
 	out := &operatorOutput{}
-	out.Body.Name, out.Body.Node, out.Body.Version = route.From(ctx).Identity.Label, a.Config.Node, a.Config.Version
+	out.Body.Name, out.Body.Node, out.Body.Version = endpoint.From(ctx).Identity.Label, a.Config.Node, a.Config.Version
 	return out, nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
@@ -31,7 +31,7 @@ type inviteOutput struct {
 }
 
 func (a *Admin) invitationRoutes() {
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "inviteToOrg", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/invitations", Tag: "Organisations", Status: http.StatusCreated, Scope: scope.AdminOrgs,
 		Audit: "member.invite", Problems: []problem.Kind{problem.OrgNotFound, problem.AlreadyMember},
 		Summary: "Invite somebody into an organisation", Description: "For its first owner, or when the last one is gone. The members invite everybody else.",
@@ -44,7 +44,7 @@ func (a *Admin) inviteToOrg(ctx context.Context, in *inviteInput) (*inviteOutput
 	if err != nil {
 		return nil, err
 	}
-	made, token, err := a.Members.Invite(ctx, route.By(ctx), owner, member.Caller{Operator: true, Again: in.Body.Again}, in.Body.Email, in.Body.Role)
+	made, token, err := a.Members.Invite(ctx, endpoint.By(ctx), owner, member.Caller{Operator: true, Again: in.Body.Again}, in.Body.Email, in.Body.Role)
 	if err != nil {
 		return nil, err
 	}

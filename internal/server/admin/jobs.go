@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
@@ -67,20 +67,20 @@ type jobOutput struct {
 }
 
 func (a *Admin) jobRoutes() {
-	op := func(o route.Operation) route.Operation {
+	op := func(o endpoint.Operation) endpoint.Operation {
 		o.Tag, o.Scope, o.Status = "Jobs", scope.AdminOrgs, http.StatusOK
 		return o
 	}
 	notFound := []problem.Kind{problem.JobNotFound}
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "listJobs", Method: http.MethodGet, Path: "/admin/v1/jobs", Summary: "List jobs",
 		Description: "What workers have to do and have done lately. Arguments are not shown; they hold ids alone.",
 	}), a.listJobs)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "retryJob", Method: http.MethodPost, Path: "/admin/v1/jobs/{id}/retry", Audit: "job.retry", Problems: notFound,
 		Summary: "Run a job again", Description: "At once, also one that has ended. A job that is running is left alone.",
 	}), a.retryJob)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "cancelJob", Method: http.MethodPost, Path: "/admin/v1/jobs/{id}/cancel", Audit: "job.cancel", Problems: notFound,
 		Summary: "Cancel a job", Description: "One that is running is told to stop. One that has ended stays as it is.",
 	}), a.cancelJob)
@@ -141,7 +141,7 @@ func (a *Admin) changeJob(ctx context.Context, job int64, do func(context.Contex
 			}
 			return fmt.Errorf("change job %d: %w", job, err)
 		}
-		return a.Audit.Record(ctx, tx, audit.Operators, route.By(ctx), "job/"+strconv.FormatInt(job, 10),
+		return a.Audit.Record(ctx, tx, audit.Operators, endpoint.By(ctx), "job/"+strconv.FormatInt(job, 10),
 			audit.Changes{"kind": {To: after.Kind}, "state": {To: string(after.State)}})
 	})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
@@ -44,7 +44,7 @@ type orgKeyBody struct {
 }
 
 func (a *Admin) keyringRoutes() {
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getKeyring", Method: http.MethodGet, Path: "/admin/v1/keyring", Tag: "Keys", Status: http.StatusOK, Scope: scope.AdminOrgs,
 		Summary: "Progress of key rotation", Description: "Counts of the keys that sessions are sealed with, by what wraps them. `stagedoord seal rotate` begins a rotation.",
 	}, a.getKeyring)

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 type lanesInput struct {
@@ -63,11 +63,11 @@ type bulkOutput struct {
 }
 
 func (a *Admin) laneRoutes() {
-	op := func(o route.Operation) route.Operation {
+	op := func(o endpoint.Operation) endpoint.Operation {
 		o.Tag, o.Scope, o.Status = "Webhooks", scope.AdminOrgs, http.StatusOK
 		return o
 	}
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "listLanes", Method: http.MethodGet, Path: "/admin/v1/webhooks/lanes", Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "List webhook lanes", Description: "Webhooks that do not simply keep up, in the order of organisations and accounts. What is delivered is not shown.",
 	}), a.listLanes)
@@ -79,7 +79,7 @@ func (a *Admin) laneRoutes() {
 		{bulk.Pause, "pauseLanes", "Pause many webhooks", "Stops lanes that do not keep up. Their events gather meanwhile.", "lagging"},
 		{bulk.Resume, "resumeLanes", "Resume many webhooks", "Lets lanes go on that an operator has paused. What its owner has paused stays so.", "paused"},
 	} {
-		route.Typed(a.table, op(route.Operation{
+		endpoint.Typed(a.table, op(endpoint.Operation{
 			ID: one.id, Method: http.MethodPost, Path: "/admin/v1/webhooks/lanes/" + string(one.do), Audit: "webhook." + string(one.do), Timeout: time.Minute,
 			Summary: one.summary, Description: one.about + " Each organisation finds in its audit log which of its webhooks it was. Doing it twice changes nothing more.",
 			Example: map[string]any{"state": one.example, "limit": 100},
@@ -164,7 +164,7 @@ func (a *Admin) operateLanes(ctx context.Context, do bulk.Action, in *bulkInput)
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	done, err := a.Lanes.Operate(ctx, route.By(ctx), o)
+	done, err := a.Lanes.Operate(ctx, endpoint.By(ctx), o)
 	if err != nil {
 		return nil, err
 	}

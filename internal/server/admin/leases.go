@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/events/listen"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 type leasesOutput struct {
@@ -41,7 +41,7 @@ type holderBody struct {
 }
 
 func (a *Admin) leaseRoutes() {
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listLeases", Method: http.MethodGet, Path: "/admin/v1/leases", Tag: "Fleet", Status: http.StatusOK, Scope: scope.AdminOrgs,
 		Summary: "List leases", Description: "Which node does which share of the work.",
 	}, a.listLeases)

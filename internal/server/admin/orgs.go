@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -135,35 +135,35 @@ type verifyOutput struct {
 }
 
 func (a *Admin) orgRoutes() {
-	op := func(o route.Operation) route.Operation {
+	op := func(o endpoint.Operation) endpoint.Operation {
 		o.Tag, o.Scope = "Organisations", scope.AdminOrgs
 		return o
 	}
 	notFound := []problem.Kind{problem.OrgNotFound}
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "createOrg", Method: http.MethodPost, Path: "/admin/v1/orgs", Status: http.StatusCreated, Audit: "org.create",
 		Summary: "Create an organisation", Description: "Makes the organisation and its first key, which is shown once.",
 		Example: map[string]any{"name": "Acme", "plan": "starter", "environment": "sandbox", "contactEmail": "ops@example.com"},
 	}), a.createOrg)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "listOrgs", Method: http.MethodGet, Path: "/admin/v1/orgs", Status: http.StatusOK, Summary: "List organisations",
 	}), a.listOrgs)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "getOrg", Method: http.MethodGet, Path: "/admin/v1/orgs/{id}", Status: http.StatusOK, Problems: notFound,
 		Summary: "Read an organisation", Description: "With the limits that hold for it, its month, and how its accounts and webhooks stand.",
 	}), a.getOrg)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "updateOrg", Method: http.MethodPatch, Path: "/admin/v1/orgs/{id}", Status: http.StatusOK, Audit: "org.update", Problems: notFound,
 		Summary: "Change an organisation", Description: "Plan, overrides of limits, suspension. It takes effect with the next call on every node.",
 		Example: map[string]any{"limits": map[string]int{"callsPerMinute": 1200}},
 	}), a.updateOrg)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "issueKey", Method: http.MethodPost, Path: "/admin/v1/orgs/{id}/keys", Status: http.StatusCreated, Audit: "key.mint",
 		Problems: []problem.Kind{problem.OrgNotFound, problem.PlanRequired, problem.ScopeEscalation},
 		Summary:  "Issue a key", Description: "For an organisation that has lost its last one.",
 		Example: map[string]any{"label": "recovery"},
 	}), a.issueKey)
-	route.Typed(a.table, op(route.Operation{
+	endpoint.Typed(a.table, op(endpoint.Operation{
 		ID: "verifyAudit", Method: http.MethodGet, Path: "/admin/v1/orgs/{id}/audit/verification", Status: http.StatusOK, Problems: notFound,
 		Summary: "Verify the audit log", Description: "Walks the organisation's chain of entries and says whether one is missing or altered.",
 	}), a.verifyAudit)
@@ -175,7 +175,7 @@ func (a *Admin) createOrg(ctx context.Context, in *createOrgInput) (*createOrgOu
 		key   apikey.Key
 		plain secret.String
 	)
-	by := route.By(ctx)
+	by := endpoint.By(ctx)
 	err := a.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var err error
 		o, err = a.Orgs.Create(ctx, tx, by, org.Draft{
@@ -292,7 +292,7 @@ func (a *Admin) updateOrg(ctx context.Context, in *updateOrgInput) (*orgOutput, 
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.Orgs.Update(ctx, owner, route.By(ctx), c)
+	o, err := a.Orgs.Update(ctx, owner, endpoint.By(ctx), c)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +315,7 @@ func (a *Admin) issueKey(ctx context.Context, in *issueKeyInput) (*keyOutput, er
 		if err != nil {
 			return err
 		}
-		key, plain, err = a.Keys.Issue(ctx, tx, o, route.By(ctx), apikey.Draft{Label: in.Body.Label, Scopes: in.Body.Scopes, Methods: in.Body.Methods})
+		key, plain, err = a.Keys.Issue(ctx, tx, o, endpoint.By(ctx), apikey.Draft{Label: in.Body.Label, Scopes: in.Body.Scopes, Methods: in.Body.Methods})
 		return err
 	})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -24,7 +24,7 @@ func TestScripts(t *testing.T) {
 func TestScriptsProveEveryOperation(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
-	testnode.RequireScripts(t, "testdata", node.App.Admin().Operations(), func(op route.Operation) []problem.Kind {
+	testnode.RequireScripts(t, "testdata", node.App.Admin().Operations(), func(op endpoint.Operation) []problem.Kind {
 		kinds := append(slices.Clone(op.Problems), problem.KeyMissing, problem.KeyInvalid)
 		if op.HasBody() {
 			kinds = append(kinds, problem.MalformedJSON, problem.ValidationFailed)

@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -61,25 +61,25 @@ const (
 
 func (a *API) accountRoutes() {
 	notFound := []problem.Kind{problem.AccountNotFound}
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getAccount", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: notFound,
 		Summary: "Get an account", Description: "Where the account stands: `state` and `stateReason` say what is the matter, `userAction` what a person must do about it. It does not ask the platform.",
 	}, a.getAccount)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "updateAccount", Method: http.MethodPatch, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.update", Problems: notFound,
 		Summary: "Update an account", Description: "Changes the label, the region, the metadata, or forgets the credentials; what is left out stays. " +
 			"After a change of region the platform may want the creator to sign in again; the state tells.",
 		Example: map[string]any{"label": "Luna, main account", "metadata": map[string]string{"team": "west"}},
 	}, a.updateAccount)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "disconnectAccount", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Safety, Account: "id", Audit: "account.disconnect", Problems: notFound,
 		Summary: "Disconnect an account", Description: "Ends the session on the platform if that can be done, cancels open attempts, and destroys the account's data key, so that nothing " +
 			"that was sealed with it can ever be read again. When this has answered, no call with the account can start, on any server. What its events and deliveries said is deleted as well. The proof is at `GET /v1/accounts/{id}/purge-receipt`.",
 	}, a.disconnectAccount)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getAccountMe", Method: http.MethodGet, Path: "/v1/accounts/{id}/me", Tag: tagAccounts, Status: http.StatusOK, Timeout: platformTimeout,
 		Scope: scope.AccountsRead, Quota: admission.Read, Account: "id",
 		Problems: append([]problem.Kind{
@@ -89,17 +89,17 @@ func (a *API) accountRoutes() {
 		Summary: "The creator's own profile", Description: "Asks the platform, through the account's region, so it proves that the session works. It counts as a read of the account. " +
 			"410 means that the session is gone and a person must connect the account again, at `reconnect.url`.",
 	}, a.getAccountMe)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "pauseAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/pause", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Safety, Account: "id", Audit: "account.pause", Problems: notFound,
 		Summary: "Pause an account", Description: "Calls are refused with `account-paused`, and nothing is sent to the platform, until it is resumed. The session is kept. Pausing again changes nothing.",
 	}, a.pauseAccount)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "resumeAccount", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tag: tagAccounts, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.resume", Problems: notFound,
 		Summary: "Resume an account", Description: "The account becomes `connecting`, or `reconnect_required` if its session died meanwhile. Resuming one that is not paused changes nothing.",
 	}, a.resumeAccount)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getPurgeReceipt", Method: http.MethodGet, Path: "/v1/accounts/{id}/purge-receipt", Tag: tagAccounts, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: notFound,
 		Summary: "Proof that an account was destroyed", Description: "The signed receipt of a disconnected account. It can be checked without us, with the service's public receipt key. " +
@@ -134,7 +134,7 @@ func (a *API) getAccount(ctx context.Context, in *accountInput) (*accountOutput,
 	if err != nil {
 		return nil, err
 	}
-	return viewAccount(a.Accounts.Get(ctx, route.Caller(ctx).Org.ID, at))
+	return viewAccount(a.Accounts.Get(ctx, endpoint.Caller(ctx).Org.ID, at))
 }
 
 func (a *API) updateAccount(ctx context.Context, in *patchAccountInput) (*accountOutput, error) {
@@ -150,7 +150,7 @@ func (a *API) updateAccount(ctx context.Context, in *patchAccountInput) (*accoun
 		}
 		change.ForgetCredentials = true
 	}
-	return viewAccount(a.Accounts.Update(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, change))
+	return viewAccount(a.Accounts.Update(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, change))
 }
 
 func (a *API) disconnectAccount(ctx context.Context, in *accountInput) (*deletedOutput, error) {
@@ -158,7 +158,7 @@ func (a *API) disconnectAccount(ctx context.Context, in *accountInput) (*deleted
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Accounts.Disconnect(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at); err != nil {
+	if err := a.Accounts.Disconnect(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at); err != nil {
 		return nil, err
 	}
 	out := &deletedOutput{}
@@ -171,7 +171,7 @@ func (a *API) getAccountMe(ctx context.Context, in *accountInput) (*accountMeOut
 	if err != nil {
 		return nil, err
 	}
-	me, err := a.Health.Profile(ctx, route.Caller(ctx).Org.ID, at)
+	me, err := a.Health.Profile(ctx, endpoint.Caller(ctx).Org.ID, at)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (a *API) pauseAccount(ctx context.Context, in *accountInput) (*accountOutpu
 	if err != nil {
 		return nil, err
 	}
-	return viewAccount(a.Accounts.Pause(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, account.ReasonPausedByCaller))
+	return viewAccount(a.Accounts.Pause(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, account.ReasonPausedByCaller))
 }
 
 func (a *API) resumeAccount(ctx context.Context, in *accountInput) (*accountOutput, error) {
@@ -193,7 +193,7 @@ func (a *API) resumeAccount(ctx context.Context, in *accountInput) (*accountOutp
 	if err != nil {
 		return nil, err
 	}
-	return viewAccount(a.Accounts.Resume(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at))
+	return viewAccount(a.Accounts.Resume(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at))
 }
 
 func (a *API) getPurgeReceipt(ctx context.Context, in *accountInput) (*receiptOutput, error) {
@@ -201,7 +201,7 @@ func (a *API) getPurgeReceipt(ctx context.Context, in *accountInput) (*receiptOu
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := a.Accounts.Receipt(ctx, route.Caller(ctx).Org.ID, at)
+	receipt, err := a.Accounts.Receipt(ctx, endpoint.Caller(ctx).Org.ID, at)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 )
 
@@ -30,17 +30,17 @@ func viewKeyLimits(a *apikey.Allow) KeyLimits {
 
 // mayConnect says why the caller's key may not connect an account, if so. Whichever account signs in would be one that is not in its list.
 func mayConnect(ctx context.Context, account id.Account) error {
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	if caller.Key.Allow.Accounts != nil && account == "" {
 		return problem.AccountNotAllowedForKey.New("This key is limited to certain accounts, so it cannot connect others. Name one of them in account_id to connect it again.")
 	}
-	return route.MayUse(caller, account)
+	return endpoint.MayUse(caller, account)
 }
 
 // mayAct reports whether the caller may see capability URLs. With such a URL an attempt can be finished or cancelled without
 // a key.
 func mayAct(ctx context.Context) bool {
-	return route.From(ctx).Identity.Scopes.Has(scope.AccountsWrite)
+	return endpoint.From(ctx).Identity.Scopes.Has(scope.AccountsWrite)
 }
 
 // visible is an attempt as the caller may see it.
@@ -54,7 +54,7 @@ func visible(ctx context.Context, a connect.Attempt) connect.Attempt {
 // attempt reads the id of an attempt that the caller's key may see. To a key that is limited to certain accounts there are no attempts but theirs.
 func (a *API) attempt(ctx context.Context, text string) (id.Attempt, error) {
 	at, err := parseAttempt(text)
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	if err != nil || caller.Key.Allow.Accounts == nil {
 		return at, err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -50,7 +50,7 @@ func TestNoWayAroundTheAccountsOfAKey(t *testing.T) {
 	cases := 0
 	for _, op := range node.App.API().Operations() {
 		path := op.Path
-		switch named := len(route.Parameters(path)) > 0; {
+		switch named := len(endpoint.Parameters(path)) > 0; {
 		case op.Public:
 			continue
 		case op.Account != "":

@@ -38,7 +38,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/server/api/status"
 	"github.com/stagedoor/stagedoor/internal/server/api/usages"
 	"github.com/stagedoor/stagedoor/internal/server/api/webhooks"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -100,7 +100,7 @@ type Deps struct {
 	Catalogs map[org.Environment]*catalog.Catalog
 	// Pages shows the documents about problems to browsers; *docs.Docs does.
 	Pages    http.Handler
-	Metrics  *route.Metrics
+	Metrics  *endpoint.Metrics
 	Tracer   trace.Tracer
 	Draining func() bool
 	Source   func(*http.Request) string
@@ -112,25 +112,25 @@ type Deps struct {
 // API is the face.
 type API struct {
 	Deps
-	table *route.Table
+	table *endpoint.Table
 	pages pages
 	// polls are those of each attempt that are free.
 	polls ratelimit.Pace
 	// document makes the OpenAPI document once, when all operations are in.
 	document func() ([]byte, error)
 	// served is the same as it is sent.
-	served func() (route.Document, error)
+	served func() (endpoint.Document, error)
 }
 
 // New makes the face. It fails if a document it serves cannot be read.
 func New(d Deps) (*API, error) {
 	a := &API{Deps: d, polls: ratelimit.New(freePolls, freePollsWithin, d.Now)}
-	a.table = route.New(route.Deps{
-		Config: route.Config{
+	a.table = endpoint.New(endpoint.Deps{
+		Config: endpoint.Config{
 			Title: "Stagedoor", Version: Version, PublicURL: d.Config.PublicURL, ProblemsURL: d.Config.PublicURL + "/problems",
 			Description: "Connect a creator's account once, act on it over HTTP, and receive its events.",
 		},
-		Auth: customers{d.Keys, d.Members}, Browser: &route.Browser{Cookie: member.Cookie, Identify: a.byBrowser}, Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Reconnect: a.reconnectURL, Draining: d.Draining,
+		Auth: customers{d.Keys, d.Members}, Browser: &endpoint.Browser{Cookie: member.Cookie, Identify: a.byBrowser}, Admit: d.Limits, Count: d.Usage, Journal: d.Journal, Idempotency: d.Idempotency, Reconnect: a.reconnectURL, Draining: d.Draining,
 		Source: d.Source, HashIP: d.HashIP, Metrics: d.Metrics, Tracer: d.Tracer, Log: d.Log, Now: d.Now,
 	})
 	var err error
@@ -161,12 +161,12 @@ func New(d Deps) (*API, error) {
 	status.Routes(a.table, d.Status)
 	a.documentRoutes()
 	a.document = sync.OnceValues(a.table.OpenAPI)
-	a.served = sync.OnceValues(func() (route.Document, error) {
+	a.served = sync.OnceValues(func() (endpoint.Document, error) {
 		doc, err := a.document()
 		if err != nil {
-			return route.Document{}, err
+			return endpoint.Document{}, err
 		}
-		return route.NewDocument(doc)
+		return endpoint.NewDocument(doc)
 	})
 	return a, nil
 }
@@ -181,7 +181,7 @@ func (a *API) reconnectURL(ctx context.Context, org id.Org, account id.Account) 
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.table.ServeHTTP(w, r) }
 
 // Operations lists what the face serves.
-func (a *API) Operations() []route.Operation { return a.table.Operations() }
+func (a *API) Operations() []endpoint.Operation { return a.table.Operations() }
 
 // Recheck makes the streams of an org find out at once whether their keys still hold.
 func (a *API) Recheck(org id.Org) { a.table.Recheck(org) }
@@ -198,27 +198,27 @@ type customers struct {
 	members *member.Members
 }
 
-func (c customers) Authenticate(ctx context.Context, token string) (route.Identity, error) {
-	p, err := c.keys.Verify(ctx, token, route.Source(ctx))
+func (c customers) Authenticate(ctx context.Context, token string) (endpoint.Identity, error) {
+	p, err := c.keys.Verify(ctx, token, endpoint.Source(ctx))
 	if err != nil {
-		return route.Identity{}, err
+		return endpoint.Identity{}, err
 	}
 	return identity(p), nil
 }
 
-func (c customers) Refresh(ctx context.Context, id route.Identity) (route.Identity, error) {
-	p, err := c.keys.Refresh(ctx, id.Principal, route.From(ctx).Started())
+func (c customers) Refresh(ctx context.Context, id endpoint.Identity) (endpoint.Identity, error) {
+	p, err := c.keys.Refresh(ctx, id.Principal, endpoint.From(ctx).Started())
 	if key := id.Principal.Key; err != nil && key.Kind == apikey.KindSession && errors.Is(err, problem.SignedOut.New("")) {
 		err = c.members.Ended(ctx, key.Session)
 	}
 	if err != nil {
-		return route.Identity{}, err
+		return endpoint.Identity{}, err
 	}
 	return identity(p), nil
 }
 
-func identity(p *apikey.Principal) route.Identity {
-	who := route.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID), Label: p.Key.Label}
+func identity(p *apikey.Principal) endpoint.Identity {
+	who := endpoint.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID), Label: p.Key.Label}
 	switch {
 	case p.Key.Kind != apikey.KindSession:
 	case p.Key.Person != "":
@@ -230,14 +230,14 @@ func identity(p *apikey.Principal) route.Identity {
 }
 
 // byBrowser authenticates browsers that are signed in to the dashboard.
-func (a *API) byBrowser(r *http.Request, cookie string) (route.Identity, error) {
+func (a *API) byBrowser(r *http.Request, cookie string) (endpoint.Identity, error) {
 	ctx := r.Context()
-	source := route.Source(ctx)
+	source := endpoint.Source(ctx)
 	p, err := a.Members.Identify(ctx, secret.New(cookie), r.Header.Get(member.OrgHeader), member.From{
-		Source: source, Request: route.From(ctx).Request, IPHash: a.HashIP(source),
+		Source: source, Request: endpoint.From(ctx).Request, IPHash: a.HashIP(source),
 	})
 	if err != nil {
-		return route.Identity{}, err
+		return endpoint.Identity{}, err
 	}
 	return identity(p), nil
 }

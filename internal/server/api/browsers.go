@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
@@ -46,12 +46,12 @@ type endedOutput struct {
 
 func (a *API) browserRoutes() {
 	whose := "A member sees their own; who holds `me:write` sees all of the organisation's."
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listBrowserSessions", Method: http.MethodGet, Path: "/v1/me/sessions", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain,
 		Summary: "List signed-in browsers", Description: "Browsers that are signed in to the dashboard and have opened this organisation. " + whose,
 	}, a.listBrowsers)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "endBrowserSession", Method: http.MethodDelete, Path: "/v1/me/sessions/{id}", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Safety, Audit: "session.end", Problems: []problem.Kind{problem.BrowserNotFound},
 		Summary: "Sign a browser out", Description: "When this has answered, no call that starts later succeeds with the browser, on any server. " + whose,
@@ -59,7 +59,7 @@ func (a *API) browserRoutes() {
 }
 
 func (a *API) listBrowsers(ctx context.Context, _ *struct{}) (*browsersOutput, error) {
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	list, err := a.Members.Browsers(ctx, caller.Org.ID, caller.Key.Person, caller.Scopes.Has(scope.MeWrite))
 	if err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func viewBrowser(b member.Session) browserBody {
 }
 
 func (a *API) endBrowser(ctx context.Context, in *browserInput) (*endedOutput, error) {
-	caller := route.Caller(ctx)
-	err := a.Members.End(ctx, route.By(ctx), caller.Org.ID, caller.Key.Person, caller.Scopes.Has(scope.MeWrite), in.ID)
+	caller := endpoint.Caller(ctx)
+	err := a.Members.End(ctx, endpoint.By(ctx), caller.Org.ID, caller.Key.Person, caller.Scopes.Has(scope.MeWrite), in.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -30,7 +30,7 @@ type Common struct {
 }
 
 type loginInput struct {
-	route.Prefer
+	endpoint.Prefer
 	Body struct {
 		Common
 		AuthType string        `json:"auth_type,omitempty" enum:"credentials,mobile_app" default:"credentials" doc:"mobile_app lets the creator approve on their own phone."`
@@ -41,7 +41,7 @@ type loginInput struct {
 }
 
 type mobileInput struct {
-	route.Prefer
+	endpoint.Prefer
 	Body struct {
 		Common
 		ReturnURL *string `json:"return_url,omitempty" maxLength:"2048" doc:"Where the creator's browser goes in the end."`
@@ -63,13 +63,13 @@ type AttemptRef struct {
 }
 
 type pollInput struct {
-	route.PreferOrQuery
+	endpoint.PreferOrQuery
 	AttemptRef
 	IfNoneMatch string `header:"If-None-Match" doc:"The ETag of the attempt as the caller knows it. With wait, the answer is held until it is another."`
 }
 
 type submitInput struct {
-	route.Prefer
+	endpoint.Prefer
 	AttemptRef
 	Body struct {
 		Code     *secret.String `json:"code,omitempty" maxLength:"64" sensitive:"true" doc:"The code, 1 to 16 digits or letters. Spaces and dashes do not matter."`
@@ -80,7 +80,7 @@ type submitInput struct {
 }
 
 type waitInput struct {
-	route.Prefer
+	endpoint.Prefer
 	AttemptRef
 }
 
@@ -100,7 +100,7 @@ type attemptsOutput struct {
 }
 
 type reauthInput struct {
-	route.Prefer
+	endpoint.Prefer
 	ID   string `path:"id" maxLength:"64" doc:"The account's id."`
 	Body *struct {
 		Supersede bool `json:"supersede,omitempty" doc:"End an open attempt for this account instead of being refused."`
@@ -117,62 +117,62 @@ var attemptProblems = []problem.Kind{problem.AttemptNotFound, problem.InvalidReq
 const tagConnect = "Connect"
 
 func (a *API) connectRoutes() {
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "connectLogin", Method: http.MethodPost, Path: "/v1/connect/login", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: startProblems,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: startProblems,
 		Summary: "Connect with email and password, or by phone",
 		Description: "Starts a sign-in and answers at once; poll `polling_url`, or hold this answer with `Prefer: wait=N`. " +
 			"Act on `next_actions`, not on a list of states. One login has one open attempt.",
 		Example: map[string]any{"email": "ok@sandbox.test", "password": "good", "label": "Luna", "proxy_country": "us"},
 	}, a.connectLogin)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "connectMobile", Method: http.MethodPost, Path: "/v1/connect/mobile", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: startProblems,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: startProblems,
 		Summary:     "Connect by the creator's phone",
 		Description: "Opens a QR session that the creator approves on their own device. No password passes through you or us. Show `phone_url` as a QR code (`GET …/qr`) or as a link.",
 		Example:     map[string]any{"label": "Luna", "proxy_country": "us"},
 	}, a.connectMobile)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
-		Scope: scope.AccountsRead, Quota: admission.Free, Timeout: route.WaitTimeout, Problems: attemptProblems, Answer: connect.Attempt{}, Conditional: true,
+		Scope: scope.AccountsRead, Quota: admission.Free, Timeout: endpoint.WaitTimeout, Problems: attemptProblems, Answer: connect.Attempt{}, Conditional: true,
 		Summary: "Poll an attempt",
 		Description: "Any kind of attempt, until seven days after its end. Send the ETag back in If-None-Match to get 304 while nothing has changed, and " +
 			"`?wait=25` to have the answer held until something has. Two polls per second and attempt are free. " +
 			"The addresses of the creator's pages are null for a key without `accounts:write`.",
 	}, a.getAttempt)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "submitAttempt", Method: http.MethodPut, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
-		Scope: scope.AccountsWrite, Quota: admission.Safety, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout,
+		Scope: scope.AccountsWrite, Quota: admission.Safety, Unaudited: "the attempt itself is the record", Timeout: endpoint.WaitTimeout,
 		Problems: append([]problem.Kind{problem.AttemptCompleted, problem.AttemptStateConflict, problem.ValidationFailed}, attemptProblems...),
 		Summary:  "Submit a code, or say that the selfie is done",
 		Description: "Exactly one of `code`, `selfie_verification_completed` and `otp_channel`. The answer is held for up to 10 s until the platform has judged " +
 			"(`Prefer: wait=N` for another time). A wrong code gives `wrong_2fa_code_retry`; five of them end the attempt.",
 		Example: map[string]any{"code": "123 456"},
 	}, a.submitAttempt)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "cancelAttempt", Method: http.MethodDelete, Path: "/v1/connect/login/{attemptId}", Tag: tagConnect, Status: http.StatusOK,
 		Scope: scope.AccountsWrite, Quota: admission.Safety, Audit: "connect.cancel", Problems: append([]problem.Kind{problem.AttemptCompleted}, attemptProblems...),
 		Summary: "Cancel an attempt", Description: "Ends the attempt and destroys its secrets. Cancelling again changes nothing.",
 	}, a.cancelAttempt)
 	resendProblems := append([]problem.Kind{problem.AttemptCompleted, problem.AttemptStateConflict, problem.ResendTooSoon}, attemptProblems...)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "resendCode", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/resend", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout, Problems: resendProblems,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: "the attempt itself is the record", Timeout: endpoint.WaitTimeout, Problems: resendProblems,
 		Summary: "Send the code again", Description: "Has the platform send its code again: three times at most, 30 s apart. Codes sent before stay good.",
 	}, a.resend)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "sendEmailToCreator", Method: http.MethodPost, Path: "/v1/connect/login/{attemptId}/send-email-to-creator", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: "the attempt itself is the record", Timeout: route.WaitTimeout, Problems: resendProblems,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: "the attempt itself is the record", Timeout: endpoint.WaitTimeout, Problems: resendProblems,
 		Summary: "Send the platform's mail to the creator", Description: "In `needs_email` the platform waits for this before it sends its mail, so that it comes when the creator is there.",
 	}, a.sendEmail)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listAttempts", Method: http.MethodGet, Path: "/v1/connect/attempts", Tag: tagConnect, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "List attempts", Description: "The newest first. A key with `accountIds` sees those of its accounts; one without `accounts:write` sees no addresses of pages.",
 	}, a.listAttempts)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "reauthenticate", Method: http.MethodPost, Path: "/v1/accounts/{id}/reauthenticate", Tag: "Accounts", Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.reauthenticate", Timeout: route.WaitTimeout,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.reauthenticate", Timeout: endpoint.WaitTimeout,
 		Problems: append([]problem.Kind{problem.CredentialsMissing}, startProblems...),
 		Summary:  "Sign in again from sealed credentials", Description: "Starts an attempt of kind reauth with the credentials that were remembered. It counts against no limit of attempts.",
 		Example: map[string]any{},
@@ -184,7 +184,7 @@ func (a *API) connectRoutes() {
 // start fills in what every way to connect has in common.
 func (a *API) start(ctx context.Context, kind attempt.Kind, in Common) (connect.Start, error) {
 	s := connect.Start{
-		Org: route.Caller(ctx).Org, By: route.By(ctx), Kind: kind, Label: in.Label, Region: in.Region, Supersede: in.Supersede, Metadata: in.Metadata,
+		Org: endpoint.Caller(ctx).Org, By: endpoint.By(ctx), Kind: kind, Label: in.Label, Region: in.Region, Supersede: in.Supersede, Metadata: in.Metadata,
 		Reference: some(in.Reference),
 	}
 	if in.Account != nil {
@@ -255,7 +255,7 @@ func (a *API) begin(ctx context.Context, s connect.Start) (*attemptOutput, error
 	if s.Kind == attempt.Mobile {
 		unless = 2 * time.Second // until the QR is there
 	}
-	wait, err := route.Wait(ctx, unless)
+	wait, err := endpoint.Wait(ctx, unless)
 	if err != nil {
 		return nil, err
 	}
@@ -295,25 +295,25 @@ func (a *API) getAttempt(ctx context.Context, in *pollInput) (*attemptOutput, er
 	if err != nil {
 		return nil, err
 	}
-	wait, err := route.Wait(ctx, 0)
+	wait, err := endpoint.Wait(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	if err := a.poll(ctx, at); err != nil {
 		return nil, err
 	}
-	org := route.Caller(ctx).Org.ID
+	org := endpoint.Caller(ctx).Org.ID
 	f, err := a.Connects.Get(ctx, org, at)
 	if err != nil {
 		return nil, err
 	}
-	if wait > 0 && (in.IfNoneMatch == "" || route.Matches(in.IfNoneMatch, etag(f))) {
+	if wait > 0 && (in.IfNoneMatch == "" || endpoint.Matches(in.IfNoneMatch, etag(f))) {
 		if f, err = a.Connects.Changed(ctx, org, at, f.Version, wait); err != nil {
 			return nil, err
 		}
 	}
 	out := viewAttempt(ctx, f, http.StatusOK)
-	if route.Matches(in.IfNoneMatch, out.ETag) {
+	if endpoint.Matches(in.IfNoneMatch, out.ETag) {
 		out.Status, out.Body = http.StatusNotModified, nil
 	}
 	return out, nil
@@ -324,7 +324,7 @@ func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutpu
 	if err != nil {
 		return nil, err
 	}
-	wait, err := route.Wait(ctx, 10*time.Second)
+	wait, err := endpoint.Wait(ctx, 10*time.Second)
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +352,7 @@ func (a *API) submitAttempt(ctx context.Context, in *submitInput) (*attemptOutpu
 	if in.Body.Expected != nil {
 		s.Expected = attempt.State(*in.Body.Expected)
 	}
-	org := route.Caller(ctx).Org.ID
+	org := endpoint.Caller(ctx).Org.ID
 	f, err := a.Connects.Submit(ctx, org, at, s)
 	if err == nil && wait > 0 {
 		f, err = a.Connects.Verdict(ctx, org, at, wait)
@@ -368,7 +368,7 @@ func (a *API) cancelAttempt(ctx context.Context, in *AttemptRef) (*attemptOutput
 	if err != nil {
 		return nil, err
 	}
-	f, err := a.Connects.Cancel(ctx, route.Caller(ctx).Org.ID, route.By(ctx), at)
+	f, err := a.Connects.Cancel(ctx, endpoint.Caller(ctx).Org.ID, endpoint.By(ctx), at)
 	if err != nil {
 		return nil, err
 	}
@@ -389,11 +389,11 @@ func (a *API) send(ctx context.Context, in *waitInput, do func(context.Context, 
 	if err != nil {
 		return nil, err
 	}
-	wait, err := route.Wait(ctx, 5*time.Second)
+	wait, err := endpoint.Wait(ctx, 5*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	org := route.Caller(ctx).Org.ID
+	org := endpoint.Caller(ctx).Org.ID
 	f, err := do(ctx, org, at)
 	if err == nil && wait > 0 {
 		f, err = a.Connects.Verdict(ctx, org, at, wait)
@@ -405,7 +405,7 @@ func (a *API) send(ctx context.Context, in *waitInput, do func(context.Context, 
 }
 
 func (a *API) listAttempts(ctx context.Context, in *attemptsInput) (*attemptsOutput, error) {
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	f := connect.Filter{State: in.State, Kind: in.Kind, Reference: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
 	if in.Cursor != "" {
 		at, err := id.Parse[id.Attempt](in.Cursor)
@@ -436,12 +436,12 @@ func (a *API) reauthenticate(ctx context.Context, in *reauthInput) (*attemptOutp
 	if err != nil {
 		return nil, err
 	}
-	wait, err := route.Wait(ctx, 0)
+	wait, err := endpoint.Wait(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	org := route.Caller(ctx).Org
-	f, err := a.Connects.Reauthenticate(ctx, org, route.By(ctx), at, in.Body != nil && in.Body.Supersede)
+	org := endpoint.Caller(ctx).Org
+	f, err := a.Connects.Reauthenticate(ctx, org, endpoint.By(ctx), at, in.Body != nil && in.Body.Supersede)
 	if err == nil && wait > 0 {
 		f, err = a.Connects.Verdict(ctx, org.ID, f.ID, wait)
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 type cookieInput struct {
-	route.Prefer
+	endpoint.Prefer
 	Body struct {
 		Common
 		Cookie    *secret.String           `json:"cookie,omitempty" maxLength:"16384" sensitive:"true" doc:"A Cookie header, a JSON export of a browser extension, or a Netscape cookies.txt."`
@@ -43,7 +43,7 @@ type cookieBody struct {
 }
 
 type curlInput struct {
-	route.Prefer
+	endpoint.Prefer
 	Body struct {
 		Common
 		Curl   secret.String `json:"curl" maxLength:"65536" sensitive:"true" doc:"A browser's Copy as cURL (bash, cmd or PowerShell). It is read, never executed."`
@@ -100,21 +100,21 @@ type flowField struct {
 
 func (a *API) importRoutes() {
 	imported := append([]problem.Kind{problem.SessionIncomplete}, startProblems...)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "connectCookie", Method: http.MethodPost, Path: "/v1/connect/cookie", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: route.WaitTimeout, Problems: imported,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout, Problems: imported,
 		Summary: "Connect with cookies", Description: "For accounts of your own: proves a session that was copied from a browser, through the account's region, and seals it.",
 		Example: map[string]any{"cookie": "auth_id=1; sess=abc", "user_agent": "Mozilla/5.0", "headers": map[string]string{"x-device": "abc"}, "proxy_country": "us"},
 	}, a.connectCookie)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "connectCurl", Method: http.MethodPost, Path: "/v1/connect/curl", Tag: tagConnect, Status: http.StatusAccepted,
-		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: route.WaitTimeout,
+		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.start", Timeout: endpoint.WaitTimeout,
 		Problems: append([]problem.Kind{problem.CurlUnparseable, problem.CurlUnsupported, problem.CurlWrongHost}, imported...),
 		Summary:  "Connect with a copied cURL command", Description: "Reads the session out of a browser's Copy as cURL. With `dry_run` the answer is 200 and only says what was found.",
 		OtherAnswers: map[int]any{http.StatusOK: curlFound{}},
 		Example:      map[string]any{"curl": "curl 'https://platform.example/' -H 'cookie: auth_id=1; sess=abc' -H 'user-agent: Mozilla/5.0'", "dry_run": true},
 	}, a.connectCurl)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listFlows", Method: http.MethodGet, Path: "/v1/connect/flows", Tag: tagConnect, Status: http.StatusOK, Quota: admission.Free,
 		Summary: "Ways to connect", Description: "What each way asks for, so that a user interface can draw itself. `enabled` is false where the organisation has no platform.",
 	}, a.listFlows)
@@ -122,7 +122,7 @@ func (a *API) importRoutes() {
 
 // platform is that of the caller's environment.
 func (a *API) platform(ctx context.Context) (connect.Platform, error) {
-	return a.Connects.Platform(route.Caller(ctx).Org.Environment)
+	return a.Connects.Platform(endpoint.Caller(ctx).Org.Environment)
 }
 
 func (a *API) connectCookie(ctx context.Context, in *cookieInput) (*attemptOutput, error) {
@@ -226,7 +226,7 @@ func extracted(c *catalog.Catalog, p curlimport.Pasted, missing []string) Extrac
 
 func (a *API) listFlows(ctx context.Context, _ *struct{}) (*flowsOutput, error) {
 	out := &flowsOutput{}
-	p, ok := a.Connects.Platforms[route.Caller(ctx).Org.Environment]
+	p, ok := a.Connects.Platforms[endpoint.Caller(ctx).Org.Environment]
 	label := flowField{ID: "label", Type: "text", MaxLength: 120}
 	flow := func(kind attempt.Kind, name string, fields ...flowField) {
 		out.Body.Flows = append(out.Body.Flows, flowBody{Kind: string(kind), Name: name, Fields: append(fields, label), ProxyCountries: connect.Regions, Enabled: ok})

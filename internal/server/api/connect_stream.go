@@ -10,18 +10,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/qrcode"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
 func (a *API) attemptStreams() {
-	route.Plain(a.table, route.Operation{
+	endpoint.Plain(a.table, endpoint.Operation{
 		ID: "streamAttempt", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/events", Tag: tagConnect, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{"text/event-stream"}, Problems: []problem.Kind{problem.AttemptNotFound},
 		Summary:     "Watch an attempt",
 		Description: "Server-sent events: `event: attempt` with the attempt as data, at once and whenever it changes. The stream ends after the attempt.",
 	}, a.streamAttempt)
-	route.Plain(a.table, route.Operation{
+	endpoint.Plain(a.table, endpoint.Operation{
 		ID: "getAttemptQR", Method: http.MethodGet, Path: "/v1/connect/login/{attemptId}/qr", Tag: tagConnect, Status: http.StatusOK,
 		Scope: scope.AccountsWrite, Quota: admission.Free, Media: []string{"image/svg+xml", "image/png", "text/plain"},
 		Problems: []problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict, problem.AttemptCompleted},
@@ -37,12 +37,12 @@ func (a *API) streamAttempt(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	org := route.Caller(r.Context()).Org.ID
+	org := endpoint.Caller(r.Context()).Org.ID
 	f, err := a.Connects.Get(r.Context(), org, at)
 	if err != nil {
 		return err
 	}
-	events, err := route.Stream(w, r)
+	events, err := endpoint.Stream(w, r)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (a *API) attemptQR(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f, err := a.Connects.Get(r.Context(), route.Caller(r.Context()).Org.ID, at)
+	f, err := a.Connects.Get(r.Context(), endpoint.Caller(r.Context()).Org.ID, at)
 	if err != nil {
 		return err
 	}
@@ -130,9 +130,9 @@ func (a *API) poll(ctx context.Context, at id.Attempt) error {
 	if a.polls.Take(string(at)) {
 		return nil
 	}
-	p := route.Caller(ctx)
+	p := endpoint.Caller(ctx)
 	d, err := a.Limits.Admit(ctx, admission.Call{
-		Org: p.Org.ID, Quota: admission.Plain, Epoch: p.Org.Epoch, Limits: &p.Org.Limits, Started: route.From(ctx).Started(), ReadAt: p.ReadAt(),
+		Org: p.Org.ID, Quota: admission.Plain, Epoch: p.Org.Epoch, Limits: &p.Org.Limits, Started: endpoint.From(ctx).Started(), ReadAt: p.ReadAt(),
 	})
 	if err != nil {
 		return err

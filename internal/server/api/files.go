@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -68,19 +68,19 @@ func (a *API) fileRoutes() {
 	with := func(more ...problem.Kind) []problem.Kind { return append(more, refused...) }
 	const unaudited = "The platform keeps what an account does there; the request log has the call."
 	const file = "the bytes of the file"
-	route.Written(a.table, route.Operation{
+	endpoint.Written(a.table, endpoint.Operation{
 		ID: "downloadMedia", Method: http.MethodGet, Path: "/v1/accounts/{id}/media/{mediaId}", Tag: tagMedia, Status: http.StatusOK, Streams: true,
 		Scope: scope.SDKCall, Quota: admission.Read, Account: "id", Media: anything, OtherAnswers: partial, Conditional: true, Problems: with(problem.ValidationFailed),
 		Summary: "Download a medium", Description: "The file itself, through the account's region. Ranges and validators are passed on: 206, 304 and 416 are the platform's. " +
 			"It counts as one read of the account. At most 8 transfers of an account are under way on one server; one more is refused with `account_transfers`.",
 	}, a.downloadMedia)
-	route.Written(a.table, route.Operation{
+	endpoint.Written(a.table, endpoint.Operation{
 		ID: "fetchMedia", Method: http.MethodGet, Path: "/v1/accounts/{id}/media", Tag: tagMedia, Status: http.StatusOK, Streams: true,
 		Scope: scope.SDKCall, Quota: admission.Read, Account: "id", Media: anything, OtherAnswers: partial, Conditional: true, Problems: with(problem.UnsafeURL),
 		Summary: "Download from an address", Description: "The file behind an address that an answer of the platform holds, in a field that its schema marks with `x-role: download`: " +
 			"an avatar, a thumbnail, a GIF. Addresses anywhere else are refused. Otherwise as downloading by id.",
 	}, a.fetchMedia)
-	route.Written(a.table, route.Operation{
+	endpoint.Written(a.table, endpoint.Operation{
 		ID: "uploadMedia", Method: http.MethodPost, Path: "/v1/accounts/{id}/media", Tag: tagMedia, Status: http.StatusCreated, Takes: []string{"*/*", "multipart/form-data"}, Streams: true,
 		Scope: scope.SDKCall, Quota: admission.Write, Account: "id", Unaudited: unaudited, Answer: uploadBody{}, Example: file,
 		Problems: with(problem.PayloadTooLarge, problem.UnsupportedMediaType, problem.ValidationFailed),
@@ -90,7 +90,7 @@ func (a *API) fileRoutes() {
 			"A failure in the middle tells `uploadId` and `nextPart`: send that part and those behind it to `…/media/uploads/{uploadId}/parts/{number}`, then call `uploads.complete`. " +
 			"It counts as one write of the account. An Idempotency-Key has no effect: resume instead.",
 	}, a.uploadMedia)
-	route.Written(a.table, route.Operation{
+	endpoint.Written(a.table, endpoint.Operation{
 		ID: "uploadMediaPart", Method: http.MethodPut, Path: "/v1/accounts/{id}/media/uploads/{uploadId}/parts/{number}", Tag: tagMedia, Status: http.StatusOK, Takes: []string{"application/octet-stream"}, Streams: true,
 		Scope: scope.SDKCall, Quota: admission.Read, Account: "id", Unaudited: unaudited, Answer: uploadPartBody{}, Example: file,
 		Problems: with(problem.PayloadTooLarge, problem.ValidationFailed),
@@ -105,9 +105,9 @@ func carrier(r *http.Request, account string) (transfer.Caller, error) {
 	if err != nil {
 		return transfer.Caller{}, err
 	}
-	p := route.Caller(r.Context())
+	p := endpoint.Caller(r.Context())
 	return transfer.Caller{
-		Org: p.Org.ID, Environment: p.Org.Environment, Account: at, Admission: route.From(r.Context()).Decision,
+		Org: p.Org.ID, Environment: p.Org.Environment, Account: at, Admission: endpoint.From(r.Context()).Decision,
 		May: p.Key.Allow.MayCall, MaxBytes: p.Org.Limits.UploadMaxBytes,
 	}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -71,19 +71,19 @@ type revokeOutput struct {
 }
 
 func (a *API) keyRoutes() {
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listKeys", Method: http.MethodGet, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain,
 		Summary: "List keys", Description: "All keys of the organisation, revoked ones too, oldest first. Never the keys themselves.",
 	}, a.listKeys)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "mintKey", Method: http.MethodPost, Path: "/v1/me/keys", Tag: "Keys", Status: http.StatusCreated,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "key.mint",
 		Problems: []problem.Kind{problem.ScopeEscalation, problem.PlanRequired},
 		Summary:  "Mint a key", Description: "Issues a key in the caller's organisation. It can never do more than the caller: it holds no other scopes, and what limits the caller limits it too.",
 		Example: map[string]any{"label": "ci", "scopes": []string{"accounts:read", "sdk:call"}, "methods": []string{"chats.*", "messages.*", "!sensitive"}},
 	}, a.mintKey)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "revokeKey", Method: http.MethodDelete, Path: "/v1/me/keys/{id}", Tag: "Keys", Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Safety, Audit: "key.revoke",
 		Problems: []problem.Kind{problem.KeyNotFound, problem.KeySelfRevoke},
@@ -93,7 +93,7 @@ func (a *API) keyRoutes() {
 }
 
 func (a *API) listKeys(ctx context.Context, _ *struct{}) (*keysOutput, error) {
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	keys, err := a.Keys.List(ctx, caller.Org.ID)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (a *API) listKeys(ctx context.Context, _ *struct{}) (*keysOutput, error) {
 }
 
 func (a *API) mintKey(ctx context.Context, in *mintInput) (*mintOutput, error) {
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	bad := problem.ValidationFailed.New("The key cannot be limited like this.")
 	a.checkNames(bad, caller.Org.Environment, in.Body.Methods)
 	accounts, err := a.ownAccounts(ctx, bad, caller, in.Body.Accounts)
@@ -118,7 +118,7 @@ func (a *API) mintKey(ctx context.Context, in *mintInput) (*mintOutput, error) {
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	key, plain, err := a.Keys.Mint(ctx, caller, route.By(ctx), apikey.Draft{
+	key, plain, err := a.Keys.Mint(ctx, caller, endpoint.By(ctx), apikey.Draft{
 		Label: in.Body.Label, Scopes: in.Body.Scopes, ExpiresAt: in.Body.ExpiresAt, Methods: in.Body.Methods, Accounts: accounts,
 	})
 	if err != nil {
@@ -186,7 +186,7 @@ func (a *API) ownAccounts(ctx context.Context, bad *problem.Error, caller *apike
 }
 
 func (a *API) revokeKey(ctx context.Context, in *keyInput) (*revokeOutput, error) {
-	if err := a.Keys.Revoke(ctx, route.Caller(ctx), route.By(ctx), in.ID); err != nil {
+	if err := a.Keys.Revoke(ctx, endpoint.Caller(ctx), endpoint.By(ctx), in.ID); err != nil {
 		return nil, err
 	}
 	out := &revokeOutput{}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
@@ -197,7 +197,7 @@ func hooked(t *testing.T, n *testnode.Node, key, operation, path string) string 
 const someDelivery = "whd_01k9x5ahzre4bb3069xb2way0g"
 
 // workingBody is a body that an operation succeeds with.
-func workingBody(t *testing.T, n *testnode.Node, o testnode.Org, op route.Operation) any {
+func workingBody(t *testing.T, n *testnode.Node, o testnode.Org, op endpoint.Operation) any {
 	t.Helper()
 	make, ok := bodies[op.ID]
 	if !ok {
@@ -228,7 +228,7 @@ var others = map[string]*strings.Replacer{
 }
 
 // fill puts an id in place of the first parameter.
-func fill(op route.Operation, id string) string {
+func fill(op endpoint.Operation, id string) string {
 	start, end := strings.IndexByte(op.Path, '{'), strings.IndexByte(op.Path, '}')
 	rest := op.Path[end+1:]
 	if more := others[op.ID]; more != nil {
@@ -241,7 +241,7 @@ func fill(op route.Operation, id string) string {
 var endless = map[string]bool{"streamAccountEvents": true, "streamEvents": true}
 
 // ask calls an operation with its example.
-func ask(t *testing.T, n *testnode.Node, op route.Operation, path, key string) testnode.Reply {
+func ask(t *testing.T, n *testnode.Node, op endpoint.Operation, path, key string) testnode.Reply {
 	t.Helper()
 	if !endless[op.ID] {
 		return n.Call(t, op.Method, path, key, exampleBody(op))
@@ -261,7 +261,7 @@ func ask(t *testing.T, n *testnode.Node, op route.Operation, path, key string) t
 	return r
 }
 
-func exampleBody(op route.Operation) any {
+func exampleBody(op endpoint.Operation) any {
 	if op.HasBody() {
 		return op.Example
 	}
@@ -289,7 +289,7 @@ func TestScopeMatrix(t *testing.T) {
 			continue
 		}
 		path := op.Path
-		if len(route.Parameters(path)) > 0 {
+		if len(endpoint.Parameters(path)) > 0 {
 			path = fill(op, unknownID(t, op))
 		}
 		call := func(key string) testnode.Reply {
@@ -333,7 +333,7 @@ func TestRoleMatrix(t *testing.T) {
 			continue
 		}
 		path := op.Path
-		if len(route.Parameters(path)) > 0 {
+		if len(endpoint.Parameters(path)) > 0 {
 			path = fill(op, unknownID(t, op))
 		}
 		call := func(b *testnode.Browser) testnode.Reply {
@@ -354,7 +354,7 @@ func TestRoleMatrix(t *testing.T) {
 }
 
 // askBrowser calls an operation with its example, as the dashboard does.
-func askBrowser(t *testing.T, b *testnode.Browser, op route.Operation, path string) testnode.Reply {
+func askBrowser(t *testing.T, b *testnode.Browser, op endpoint.Operation, path string) testnode.Reply {
 	t.Helper()
 	var text []byte
 	if body := exampleBody(op); body != nil {
@@ -371,10 +371,10 @@ func askBrowser(t *testing.T, b *testnode.Browser, op route.Operation, path stri
 	return b.Send(t, req)
 }
 
-func unknownID(t *testing.T, op route.Operation) string {
+func unknownID(t *testing.T, op endpoint.Operation) string {
 	t.Helper()
 	r, ok := resources[segment(op.Path)]
-	if !ok || len(route.Parameters(op.Path)) != 1 && others[op.ID] == nil {
+	if !ok || len(endpoint.Parameters(op.Path)) != 1 && others[op.ID] == nil {
 		t.Fatalf("%s: tell the matrix how to make an id for %s", op.ID, op.Path)
 	}
 	return r.unknown()
@@ -396,7 +396,7 @@ func TestTenantMatrix(t *testing.T) {
 	defer conn.Close(t.Context())
 	cases := 0
 	for _, op := range node.App.API().Operations() {
-		if op.Public || len(route.Parameters(op.Path)) == 0 {
+		if op.Public || len(endpoint.Parameters(op.Path)) == 0 {
 			continue
 		}
 		unknown := ask(t, node, op, fill(op, unknownID(t, op)), mine.Key)
@@ -421,7 +421,7 @@ func TestTenantMatrix(t *testing.T) {
 	}
 	// Lists show nothing of the other org either.
 	for _, op := range node.App.API().Operations() {
-		if op.Public || op.Method != http.MethodGet || len(route.Parameters(op.Path)) > 0 {
+		if op.Public || op.Method != http.MethodGet || len(endpoint.Parameters(op.Path)) > 0 {
 			continue
 		}
 		cases++
@@ -524,7 +524,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 			continue
 		}
 		path := op.Path
-		if len(route.Parameters(path)) > 0 {
+		if len(endpoint.Parameters(path)) > 0 {
 			failed := node.Call(t, op.Method, fill(op, unknownID(t, op)), owner.Key, exampleBody(op))
 			if left := entries(failed); len(left) > 0 {
 				t.Errorf("%s failed with %d and left %v", op.ID, failed.Status, left)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -71,11 +71,11 @@ type patchMeInput struct {
 }
 
 func (a *API) meRoutes() {
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "getMe", Method: http.MethodGet, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK, Quota: admission.Plain,
 		Summary: "Who am I", Description: "Confirms a key and shows its organisation, scopes and limits.",
 	}, a.getMe)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "updateMe", Method: http.MethodPatch, Path: "/v1/me", Tag: "Identity", Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "org.update",
 		Summary: "Update the organisation", Description: "Changes the name or the contact address; what is left out stays.",
@@ -84,13 +84,13 @@ func (a *API) meRoutes() {
 }
 
 func (a *API) getMe(ctx context.Context, _ *struct{}) (*identityOutput, error) {
-	return a.viewIdentity(ctx, route.Caller(ctx))
+	return a.viewIdentity(ctx, endpoint.Caller(ctx))
 }
 
 func (a *API) updateMe(ctx context.Context, in *patchMeInput) (*identityOutput, error) {
-	caller := *route.Caller(ctx)
+	caller := *endpoint.Caller(ctx)
 	var err error
-	caller.Org, err = a.Orgs.Update(ctx, caller.Org.ID, route.By(ctx), org.Change{ContactEmail: in.Body.ContactEmail, Name: in.Body.Name})
+	caller.Org, err = a.Orgs.Update(ctx, caller.Org.ID, endpoint.By(ctx), org.Change{ContactEmail: in.Body.ContactEmail, Name: in.Body.Name})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/docs"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -53,17 +53,17 @@ func encodePages() (pages, error) {
 
 func (a *API) documentRoutes() {
 	both := []string{"text/html", "application/json"}
-	route.Plain(a.table, route.Operation{
+	endpoint.Plain(a.table, endpoint.Operation{
 		ID: "getProblem", Method: http.MethodGet, Path: "/problems/{code...}", Tag: "Documents", Status: http.StatusOK,
 		Public: true, Quota: admission.Free, Media: both, Problems: []problem.Kind{problem.RouteNotFound},
 		Summary: "About a problem", Description: "What the `type` of a problem links to: cause, example, fix. A page for browsers, JSON otherwise.",
 	}, a.getProblem)
-	route.Plain(a.table, route.Operation{
+	endpoint.Plain(a.table, endpoint.Operation{
 		ID: "listProblems", Method: http.MethodGet, Path: "/problems", Tag: "Documents", Status: http.StatusOK,
 		Public: true, Quota: admission.Free, Media: both,
 		Summary: "All problems", Description: "The catalogue of problems. A page for browsers, JSON otherwise.",
 	}, func(w http.ResponseWriter, r *http.Request) error { return a.writePage(w, r, a.pages.index) })
-	route.Plain(a.table, route.Operation{
+	endpoint.Plain(a.table, endpoint.Operation{
 		ID: "getOpenAPI", Method: http.MethodGet, Path: "/v1/openapi.json", Tag: "Documents", Status: http.StatusOK,
 		Public: true, Quota: admission.Free, Media: []string{"application/json"}, Conditional: true,
 		Summary: "OpenAPI document", Description: "This document. It has an ETag.",

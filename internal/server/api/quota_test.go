@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
@@ -37,7 +37,7 @@ func TestUsedUpQuotasBlockEverythingButSafety(t *testing.T) {
 				continue
 			}
 			path := op.Path
-			if len(route.Parameters(path)) > 0 {
+			if len(endpoint.Parameters(path)) > 0 {
 				path = fill(op, unknownID(t, op))
 			}
 			if op.ID == "listEventDeliveries" {
@@ -65,7 +65,7 @@ func TestUsedUpQuotasBlockEverythingButSafety(t *testing.T) {
 
 // beforeAdmission says that an operation was answered without being admitted: it judges each request first, and an account that does not
 // exist has no methods.
-func beforeAdmission(op route.Operation, r testnode.Reply) bool {
+func beforeAdmission(op endpoint.Operation, r testnode.Reply) bool {
 	return slices.Contains([]string{"callMethod", "readMethod", "uploadMedia", "uploadMediaPart"}, op.ID) && r.Status >= http.StatusBadRequest && r.Status < http.StatusInternalServerError
 }
 

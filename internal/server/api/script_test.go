@@ -7,7 +7,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
@@ -23,7 +23,7 @@ func TestScripts(t *testing.T) {
 func TestScriptsProveEveryOperation(t *testing.T) {
 	t.Parallel()
 	node := testnode.Nodes(t, 1, testnode.Setup{})[0]
-	testnode.RequireScripts(t, "testdata", node.App.API().Operations(), func(op route.Operation) []problem.Kind {
+	testnode.RequireScripts(t, "testdata", node.App.API().Operations(), func(op endpoint.Operation) []problem.Kind {
 		kinds := slices.DeleteFunc(slices.Clone(op.Problems), func(k problem.Kind) bool {
 			return k.Upstream() || k.Status >= http.StatusInternalServerError
 		})

@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
@@ -93,30 +93,30 @@ const tagTeam = "Team"
 func (a *API) teamRoutes() {
 	rules := "Nobody gives a role that may do more than they may themselves; only owners make, change or remove owners."
 	refused := []problem.Kind{problem.RoleRequired, problem.ScopeEscalation}
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "listMembers", Method: http.MethodGet, Path: "/v1/org/members", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain,
 		Summary: "List members and invitations", Description: "Who can sign in to the organisation's dashboard, and with which role.",
 	}, a.listMembers)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "inviteMember", Method: http.MethodPost, Path: "/v1/org/invitations", Tag: tagTeam, Status: http.StatusCreated,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.invite", Problems: append(refused, problem.AlreadyMember),
 		Summary: "Invite somebody", Description: "Makes a link by which somebody joins the organisation. It works for 7 days; another invitation to the same address replaces it. " +
 			"This service sends no mail. " + rules,
 		Example: map[string]any{"email": "ada@example.com", "role": "developer"},
 	}, a.invite)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "withdrawInvitation", Method: http.MethodDelete, Path: "/v1/org/invitations/{id}", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "invitation.withdraw", Problems: append(refused, problem.InvitationGone),
 		Summary: "Withdraw an invitation", Description: "Its link no longer works. " + rules,
 	}, a.withdraw)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "updateMember", Method: http.MethodPatch, Path: "/v1/org/members/{id}", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.role", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
 		Summary: "Change a member's role", Description: "When this has answered, calls that start later are judged by the new role, on every server. " + rules,
 		Example: map[string]any{"role": "admin"},
 	}, a.updateMember)
-	route.Typed(a.table, route.Operation{
+	endpoint.Typed(a.table, endpoint.Operation{
 		ID: "removeMember", Method: http.MethodDelete, Path: "/v1/org/members/{id}", Tag: tagTeam, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "member.remove", Problems: append(refused, problem.MemberNotFound, problem.LastOwner),
 		Summary: "Remove a member", Description: "When this has answered, no call that starts later succeeds with a browser of the member's, on any server. " +
@@ -130,7 +130,7 @@ func teamCaller(p *apikey.Principal) member.Caller {
 }
 
 func (a *API) listMembers(ctx context.Context, _ *struct{}) (*teamOutput, error) {
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	members, invited, err := a.Members.List(ctx, caller.Org.ID)
 	if err != nil {
 		return nil, err
@@ -154,8 +154,8 @@ func viewInvitation(i member.Invitation) invitationBody {
 }
 
 func (a *API) invite(ctx context.Context, in *inviteInput) (*inviteOutput, error) {
-	caller := route.Caller(ctx)
-	made, token, err := a.Members.Invite(ctx, route.By(ctx), caller.Org.ID, teamCaller(caller), in.Body.Email, in.Body.Role)
+	caller := endpoint.Caller(ctx)
+	made, token, err := a.Members.Invite(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.Body.Email, in.Body.Role)
 	if err != nil {
 		return nil, err
 	}
@@ -165,8 +165,8 @@ func (a *API) invite(ctx context.Context, in *inviteInput) (*inviteOutput, error
 }
 
 func (a *API) withdraw(ctx context.Context, in *invitationInput) (*withdrawnOutput, error) {
-	caller := route.Caller(ctx)
-	if err := a.Members.Withdraw(ctx, route.By(ctx), caller.Org.ID, teamCaller(caller), in.ID); err != nil {
+	caller := endpoint.Caller(ctx)
+	if err := a.Members.Withdraw(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.ID); err != nil {
 		return nil, err
 	}
 	out := &withdrawnOutput{}
@@ -175,8 +175,8 @@ func (a *API) withdraw(ctx context.Context, in *invitationInput) (*withdrawnOutp
 }
 
 func (a *API) updateMember(ctx context.Context, in *roleInput) (*memberOutput, error) {
-	caller := route.Caller(ctx)
-	m, err := a.Members.SetRole(ctx, route.By(ctx), caller.Org.ID, teamCaller(caller), in.ID, in.Body.Role)
+	caller := endpoint.Caller(ctx)
+	m, err := a.Members.SetRole(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.ID, in.Body.Role)
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +186,8 @@ func (a *API) updateMember(ctx context.Context, in *roleInput) (*memberOutput, e
 }
 
 func (a *API) removeMember(ctx context.Context, in *memberInput) (*removedOutput, error) {
-	caller := route.Caller(ctx)
-	if err := a.Members.Remove(ctx, route.By(ctx), caller.Org.ID, teamCaller(caller), in.ID); err != nil {
+	caller := endpoint.Caller(ctx)
+	if err := a.Members.Remove(ctx, endpoint.By(ctx), caller.Org.ID, teamCaller(caller), in.ID); err != nil {
 		return nil, err
 	}
 	out := &removedOutput{}

@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -87,9 +87,9 @@ const needAttention = "attention"
 const listTimeout = time.Minute
 
 // Routes adds the operation.
-func Routes(t *route.Table, d Deps) {
+func Routes(t *endpoint.Table, d Deps) {
 	a := &accounts{d}
-	route.Written(t, route.Operation{
+	endpoint.Written(t, endpoint.Operation{
 		ID: "listAccounts", Method: http.MethodGet, Path: "/v1/accounts", Tag: "Accounts", Status: http.StatusOK, Timeout: listTimeout,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: accountsBody{}, Media: []string{sheet.Media}, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "List accounts",
@@ -99,7 +99,7 @@ func Routes(t *route.Table, d Deps) {
 }
 
 func (a *accounts) list(w http.ResponseWriter, r *http.Request, in *listInput) error {
-	caller := route.Caller(r.Context())
+	caller := endpoint.Caller(r.Context())
 	f, err := in.filter()
 	if err != nil {
 		return err

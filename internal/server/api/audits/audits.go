@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -84,15 +84,15 @@ const (
 )
 
 // Routes adds the operations.
-func Routes(t *route.Table, d Deps) {
+func Routes(t *endpoint.Table, d Deps) {
 	a := &audits{d}
-	route.Written(t, route.Operation{
+	endpoint.Written(t, endpoint.Operation{
 		ID: "listAudit", Method: http.MethodGet, Path: "/v1/me/audit", Tag: "Audit", Status: http.StatusOK, Timeout: listTimeout,
 		Scope: scope.MeRead, Quota: admission.Plain, Answer: auditBody{}, Media: []string{sheet.Media}, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "Audit log", Description: "Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` sees nothing of other accounts, so its pages " +
 			"can be shorter than `limit`. With `Accept: text/csv` it is a sheet, of up to 10,000 entries.",
 	}, a.list)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "listAccountAudit", Method: http.MethodGet, Path: "/v1/accounts/{id}/audit", Tag: "Accounts", Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Account: "id", Problems: []problem.Kind{problem.InvalidRequest, problem.AccountNotFound},
 		Summary: "Audit log of an account", Description: "Who did what to the account, newest first. It stays readable when the account is disconnected.",
@@ -104,7 +104,7 @@ func (a *audits) list(w http.ResponseWriter, r *http.Request, in *listInput) err
 	if err != nil {
 		return err
 	}
-	caller := route.Caller(r.Context())
+	caller := endpoint.Caller(r.Context())
 	w.Header().Add("Vary", "Accept")
 	if sheet.Wanted(r.Header) {
 		return a.sheet(w, r, in, f, before)
@@ -147,7 +147,7 @@ func (in *listInput) filter() (audit.Filter, int64, error) {
 }
 
 func (a *audits) sheet(w http.ResponseWriter, r *http.Request, in *listInput, f audit.Filter, before int64) error {
-	caller := route.Caller(r.Context())
+	caller := endpoint.Caller(r.Context())
 	out := sheet.New(w, "audit", "at", "id", "actorKind", "actorId", "actorLabel", "action", "target", "outcome", "requestId", "ipHash", "changes")
 	left := in.Limit
 	if left == 0 {
@@ -184,7 +184,7 @@ func (a *audits) ofAccount(ctx context.Context, in *accountInput) (*auditOutput,
 	if err != nil {
 		return nil, err
 	}
-	owner := route.Caller(ctx).Org.ID
+	owner := endpoint.Caller(ctx).Org.ID
 	entries, err := a.Log.PageOf(ctx, owner, string(at), before, in.Limit)
 	if err != nil {
 		return nil, err

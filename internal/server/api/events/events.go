@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -121,15 +121,15 @@ const streamText = "Server-sent events. The first one is `ready`; then come even
 	"With `Accept: application/json` the same events come page by page: send `nextCursor` back as `after`, and `wait` to be answered when there is something new."
 
 // Routes adds the operations.
-func Routes(t *route.Table, d Deps) {
+func Routes(t *endpoint.Table, d Deps) {
 	e := &events{d}
-	route.Written(t, route.Operation{
+	endpoint.Written(t, endpoint.Operation{
 		ID: "streamAccountEvents", Method: http.MethodGet, Path: path, Tag: tag, Status: http.StatusOK, Account: "id", Streams: true,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{eventStream}, Answer: pullBody{}, Ticket: e.ticket,
 		Problems: []problem.Kind{problem.AccountNotFound, problem.InvalidRequest, problem.UnknownEvent, problem.ServerDraining},
 		Summary:  "Events of an account", Description: streamText + "\n\nA browser, which cannot send a key, opens the stream with `?token=`.",
 	}, e.account)
-	route.Written(t, route.Operation{
+	endpoint.Written(t, endpoint.Operation{
 		ID: "streamEvents", Method: http.MethodGet, Path: "/v1/events", Tag: tag, Status: http.StatusOK, Streams: true,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Media: []string{eventStream}, Answer: orgPullBody{},
 		Problems: []problem.Kind{problem.InvalidRequest, problem.UnknownEvent, problem.ServerDraining, problem.AccountNotFound, problem.AccountNotAllowedForKey},
@@ -138,13 +138,13 @@ func Routes(t *route.Table, d Deps) {
 			"Events of one account are in their order. Cursors of this stream are not those of an account's. " +
 			"A key that is limited to accounts sees events of these only.",
 	}, e.org)
-	route.Written(t, route.Operation{
+	endpoint.Written(t, endpoint.Operation{
 		ID: "findEvent", Method: http.MethodGet, Path: "/v1/events/{eventId}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: eventBody{}, Problems: []problem.Kind{problem.EventNotFound},
 		Summary: "One event of any account", Description: "The event with this id, in the bytes in which it was sent, of whichever account or of the organisation. " +
 			"A key that is limited to accounts finds events of these only.",
 	}, e.findAny)
-	route.Written(t, route.Operation{
+	endpoint.Written(t, endpoint.Operation{
 		ID: "getEvent", Method: http.MethodGet, Path: path + "/{eventId}", Tag: tag, Status: http.StatusOK, Account: "id",
 		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: eventBody{}, Problems: []problem.Kind{problem.AccountNotFound, problem.EventNotFound},
 		Summary: "One event", Description: "The event with this id, in the bytes in which it was sent.",
@@ -158,7 +158,7 @@ func (e *events) existing(ctx context.Context, text string) (id.Account, error) 
 	if err != nil {
 		return "", noAccount()
 	}
-	_, err = e.Accounts.Get(ctx, route.Caller(ctx).Org.ID, at)
+	_, err = e.Accounts.Get(ctx, endpoint.Caller(ctx).Org.ID, at)
 	return at, err
 }
 
@@ -188,7 +188,7 @@ func (e *events) org(w http.ResponseWriter, r *http.Request, in *orgInput) error
 		if err != nil {
 			return noAccount()
 		}
-		if err := route.MayUse(route.Caller(r.Context()), at); err != nil {
+		if err := endpoint.MayUse(endpoint.Caller(r.Context()), at); err != nil {
 			return err
 		}
 		if _, err := e.existing(r.Context(), in.Account); err != nil {
@@ -209,7 +209,7 @@ func (e *events) org(w http.ResponseWriter, r *http.Request, in *orgInput) error
 
 // want is what is asked for: events of an account, or of the org if that is empty.
 func (e *events) want(ctx context.Context, at id.Account, names []string) (stream.Want, error) {
-	p := route.Caller(ctx)
+	p := endpoint.Caller(ctx)
 	filter, err := e.filter(ctx, names)
 	if err != nil {
 		return stream.Want{}, err
@@ -266,7 +266,7 @@ func (e *events) filter(ctx context.Context, given []string) (event.Filter, erro
 			}
 		}
 	}
-	f, err := e.Kinds.Filter(route.Caller(ctx).Org.Environment, names)
+	f, err := e.Kinds.Filter(endpoint.Caller(ctx).Org.Environment, names)
 	if err == nil {
 		return f, nil
 	}
@@ -292,7 +292,7 @@ func (e *events) get(w http.ResponseWriter, r *http.Request, in *eventInput) err
 	if err != nil {
 		return err
 	}
-	org := route.Caller(r.Context()).Org
+	org := endpoint.Caller(r.Context()).Org
 	found, err := e.find(r.Context(), org.ID, at, in.Event, event.Since(e.Now(), org.Limits.EventRetentionDays))
 	if err != nil {
 		return err

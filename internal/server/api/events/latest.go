@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 // latest answers with the newest events, newest first.
@@ -43,7 +43,7 @@ func (e *events) latest(w http.ResponseWriter, r *http.Request, want stream.Want
 // kinds are the names that a filter lets through.
 func (e *events) kinds(ctx context.Context, f event.Filter) []string {
 	names := []string{}
-	for _, kind := range e.Kinds.List(route.Caller(ctx).Org.Environment) {
+	for _, kind := range e.Kinds.List(endpoint.Caller(ctx).Org.Environment) {
 		if f.Match(kind.Name) {
 			names = append(names, kind.Name)
 		}
@@ -79,7 +79,7 @@ func (e *events) findAny(w http.ResponseWriter, r *http.Request, in *findInput) 
 	if err != nil {
 		return none
 	}
-	caller := route.Caller(r.Context())
+	caller := endpoint.Caller(r.Context())
 	found, err := e.Store.FindOne(r.Context(), caller.Org.ID, wanted)
 	if err != nil {
 		return err

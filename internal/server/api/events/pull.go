@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 // pull answers with a page of events.
@@ -37,13 +37,13 @@ func (e *events) pull(w http.ResponseWriter, r *http.Request, want stream.Want, 
 // wait holds the answer until there is an event behind an empty page.
 func (e *events) wait(w http.ResponseWriter, r *http.Request, want stream.Want, empty stream.Page, in *Query) (stream.Page, error) {
 	atMost := time.Duration(in.Wait) * time.Second
-	done, err := route.Hold(w, r, atMost)
+	done, err := endpoint.Hold(w, r, atMost)
 	if err != nil {
 		return stream.Page{}, err
 	}
 	defer done()
 	want.After = empty.Next
-	if err := e.Streams.Await(r.Context(), want, atMost, func() bool { return route.Draining(r.Context()) }); err != nil {
+	if err := e.Streams.Await(r.Context(), want, atMost, func() bool { return endpoint.Draining(r.Context()) }); err != nil {
 		return stream.Page{}, err
 	}
 	page, err := e.Streams.Pull(r.Context(), want, in.Limit)

@@ -24,7 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/api/events"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -32,7 +32,7 @@ import (
 
 // rig is the face with nothing but events, for two orgs: mine and theirs.
 type rig struct {
-	*route.Table
+	*endpoint.Table
 	*streamtest.Memory
 	streams *stream.Streams
 	url     string
@@ -49,15 +49,17 @@ type rig struct {
 	streamed int64
 }
 
-func (r *rig) Authenticate(_ context.Context, token string) (route.Identity, error) {
+func (r *rig) Authenticate(_ context.Context, token string) (endpoint.Identity, error) {
 	p := r.people[token]
 	if p == nil {
-		return route.Identity{}, problem.KeyInvalid.New("nobody")
+		return endpoint.Identity{}, problem.KeyInvalid.New("nobody")
 	}
-	return route.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey}, nil
+	return endpoint.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey}, nil
 }
 
-func (r *rig) Refresh(_ context.Context, who route.Identity) (route.Identity, error) { return who, nil }
+func (r *rig) Refresh(_ context.Context, who endpoint.Identity) (endpoint.Identity, error) {
+	return who, nil
+}
 
 func (r *rig) Get(_ context.Context, owner id.Org, at id.Account) (account.Account, error) {
 	if r.accounts[at] != owner {
@@ -106,10 +108,10 @@ func newRig(t testing.TB, change func(*rig, *stream.Deps)) *rig {
 		change(r, &deps)
 	}
 	r.streams = stream.New(deps)
-	r.Table = route.New(route.Deps{
-		Config: route.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"}, Auth: r,
-		Draining: func() bool { return false }, Source: route.SourceOf(nil), HashIP: func(s string) string { return s },
-		Metrics: route.NewMetrics("test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	r.Table = endpoint.New(endpoint.Deps{
+		Config: endpoint.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"}, Auth: r,
+		Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
+		Metrics: endpoint.NewMetrics("test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	events.Routes(r.Table, events.Deps{
 		Streams: r.streams, Store: r.Memory, Accounts: r, Meter: r, Now: time.Now,

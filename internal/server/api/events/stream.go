@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 const (
@@ -37,7 +37,7 @@ type readyBody struct {
 
 // stream sends events until either side ends it.
 func (e *events) stream(w http.ResponseWriter, r *http.Request, want stream.Want) error {
-	p := route.Caller(r.Context())
+	p := endpoint.Caller(r.Context())
 	leave, err := e.Streams.Enter(r.Context(), p.Org.ID, p.Key.ID, want.Account, p.Org.Limits.MaxStreamsPerAccount)
 	if err != nil {
 		return err
@@ -47,9 +47,9 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request, want stream.Want
 		leave()
 		return err
 	}
-	opening := route.Opening{Retry: between(retryMin, retryMax), Life: between(lifetime*4/5, lifetime*6/5)}
+	opening := endpoint.Opening{Retry: between(retryMin, retryMax), Life: between(lifetime*4/5, lifetime*6/5)}
 	ready := readyBody{want.Account, start.Cursor, start.Resumed, start.Gap, start.Oldest}
-	err = route.ServeStream(w, r, opening, func(ctx context.Context, out *route.Events) {
+	err = endpoint.ServeStream(w, r, opening, func(ctx context.Context, out *endpoint.Events) {
 		defer leave()
 		defer reader.Close()
 		if out.Event("ready", "", ready) == nil {
@@ -68,17 +68,17 @@ func between(least, most time.Duration) time.Duration { return least + rand.N(mo
 // batch is what is on its way. A stream that waits has none.
 type batch struct {
 	events   []stream.Event
-	messages []route.Message
+	messages []endpoint.Message
 }
 
 var batches = sync.Pool{New: func() any { return &batch{} }}
 
 // pump sends what there is, and then what comes.
-func (e *events) pump(ctx context.Context, org id.Org, from *stream.Reader, to *route.Events) {
+func (e *events) pump(ctx context.Context, org id.Org, from *stream.Reader, to *endpoint.Events) {
 	for {
 		more, err := e.pass(ctx, org, from, to)
 		switch {
-		case errors.Is(err, route.ErrStreamEnded) || ctx.Err() != nil:
+		case errors.Is(err, endpoint.ErrStreamEnded) || ctx.Err() != nil:
 			return
 		case err != nil && !postgres.Unavailable(err):
 			to.Fail(err)
@@ -100,7 +100,7 @@ func (e *events) pump(ctx context.Context, org id.Org, from *stream.Reader, to *
 }
 
 // pass sends one batch; if there is nothing to send it returns what to wait for.
-func (e *events) pass(ctx context.Context, org id.Org, from *stream.Reader, to *route.Events) (<-chan struct{}, error) {
+func (e *events) pass(ctx context.Context, org id.Org, from *stream.Reader, to *endpoint.Events) (<-chan struct{}, error) {
 	b, _ := batches.Get().(*batch)
 	defer func() {
 		clear(b.events)
@@ -117,16 +117,16 @@ func (e *events) pass(ctx context.Context, org id.Org, from *stream.Reader, to *
 	}
 	for i := range list {
 		if list[i].Body != nil {
-			b.messages = append(b.messages, route.Message{Name: list[i].Kind, ID: list[i].Cursor, Data: list[i].Body})
+			b.messages = append(b.messages, endpoint.Message{Name: list[i].Kind, ID: list[i].Cursor, Data: list[i].Body})
 		}
 	}
 	if err := to.Send(b.messages); err != nil {
-		return nil, errors.Join(route.ErrStreamEnded, err)
+		return nil, errors.Join(endpoint.ErrStreamEnded, err)
 	}
 	e.Meter.Streamed(org, int64(len(b.messages)))
 	if list[len(list)-1].Last {
 		to.Fail(noAccount())
-		return nil, route.ErrStreamEnded
+		return nil, endpoint.ErrStreamEnded
 	}
 	return nil, nil //nolint:nilnil // there may be more at once
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
@@ -24,8 +24,8 @@ type tokenOutput struct {
 	}
 }
 
-func (e *events) tokens(t *route.Table) {
-	route.Typed(t, route.Operation{
+func (e *events) tokens(t *endpoint.Table) {
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "createEventToken", Method: http.MethodPost, Path: path + "/token", Tag: tag, Status: http.StatusCreated, Account: "id",
 		Scope: scope.AccountsRead, Quota: admission.Plain, Unaudited: "it lets who holds it do once, for a minute, what the key may do anyway",
 		Problems: []problem.Kind{problem.AccountNotFound},
@@ -33,7 +33,7 @@ func (e *events) tokens(t *route.Table) {
 		Description: "A browser cannot send a key with an EventSource, and must not have one. Make a token on your server and let the browser open the stream with `?token=`. " +
 			"It can be used once, within 60 seconds, for this account; the stream ends when the key does that made it. Such requests are answered with `Access-Control-Allow-Origin: *`.",
 	}, e.token)
-	route.Plain(t, route.Operation{
+	endpoint.Plain(t, endpoint.Operation{
 		ID: "preflightEvents", Method: http.MethodOptions, Path: path, Tag: tag, Status: http.StatusNoContent, Public: true,
 		Unaudited: "it only tells a browser what it may send",
 		Summary:   "What a browser may send", Description: "A browser asks this by itself before it opens a stream with headers of its own. It is allowed to with `?token=`.",
@@ -45,7 +45,7 @@ func (e *events) token(ctx context.Context, in *tokenInput) (*tokenOutput, error
 	if err != nil {
 		return nil, err
 	}
-	token, expires, err := e.Streams.Token(ctx, route.Caller(ctx), at)
+	token, expires, err := e.Streams.Token(ctx, endpoint.Caller(ctx), at)
 	if err != nil {
 		return nil, err
 	}
@@ -55,24 +55,24 @@ func (e *events) token(ctx context.Context, in *tokenInput) (*tokenOutput, error
 }
 
 // ticket finds out who made the token of a request. From here on any page may read the answer: who has the token may see the events.
-func (e *events) ticket(r *http.Request, token string) (route.Identity, error) {
-	h := route.From(r.Context()).Header()
+func (e *events) ticket(r *http.Request, token string) (endpoint.Identity, error) {
+	h := endpoint.From(r.Context()).Header()
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Access-Control-Expose-Headers", "Retry-After, X-Request-Id")
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	at, err := id.Parse[id.Account](r.PathValue("id"))
 	if err != nil {
-		return route.Identity{}, noAccount()
+		return endpoint.Identity{}, noAccount()
 	}
-	p, err := e.Streams.Redeem(r.Context(), token, at, route.Source(r.Context()))
+	p, err := e.Streams.Redeem(r.Context(), token, at, endpoint.Source(r.Context()))
 	if err != nil {
-		return route.Identity{}, err
+		return endpoint.Identity{}, err
 	}
-	return route.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID), Label: p.Key.Label}, nil
+	return endpoint.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID), Label: p.Key.Label}, nil
 }
 
 func preflight(w http.ResponseWriter, r *http.Request) error {
-	if h := w.Header(); r.URL.Query().Has(route.TicketParameter) {
+	if h := w.Header(); r.URL.Query().Has(endpoint.TicketParameter) {
 		h.Set("Access-Control-Allow-Origin", "*")
 		h.Set("Access-Control-Allow-Methods", http.MethodGet)
 		h.Set("Access-Control-Allow-Headers", "Accept, Cache-Control, Last-Event-ID")

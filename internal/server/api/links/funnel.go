@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -45,8 +45,8 @@ type failureCount struct {
 	Count  int64  `json:"count"`
 }
 
-func (a *links) funnelRoutes(t *route.Table) {
-	route.Typed(t, route.Operation{
+func (a *links) funnelRoutes(t *endpoint.Table) {
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "getConnectFunnel", Method: http.MethodGet, Path: "/v1/connect/funnel", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "How far creators come", Description: "Of those who began within the time: how many gave what it takes, were asked for more, and got connected. All attempts of one link are one creator. " +
@@ -66,7 +66,7 @@ func (a *links) getFunnel(ctx context.Context, in *funnelInput) (*funnelOutput, 
 	if !in.Since.IsZero() && !in.Until.IsZero() && !in.Since.Before(in.Until) {
 		return nil, problem.InvalidRequest.New("This time cannot be shown.").At("query/since", "range", "must be before until")
 	}
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	among := caller.Key.Allow.Accounts
 	f, err := a.Connects.Funnel(ctx, caller.Org.ID, since, until, among)
 	if err != nil {

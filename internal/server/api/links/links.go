@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -122,9 +122,9 @@ type pageOutput struct {
 }
 
 // Routes adds the operations.
-func Routes(t *route.Table, d Deps) {
+func Routes(t *endpoint.Table, d Deps) {
 	a := &links{d}
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "createConnectSession", Method: http.MethodPost, Path: "/v1/connect/sessions", Tag: tag, Status: http.StatusCreated,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Audit: "connect.session", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.ValidationFailed},
 		Summary: "Make a link for a creator",
@@ -132,18 +132,18 @@ func Routes(t *route.Table, d Deps) {
 			"Opening it uses nothing up, so mail scanners do no harm.",
 		Example: map[string]any{"kinds": []string{"credentials", "mobile_app"}, "reference_id": "user_456", "return_url": "https://app.example/done"},
 	}, a.createSession)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "getConnectSession", Method: http.MethodGet, Path: "/v1/connect/sessions/{id}", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.SessionNotFound},
 		Summary: "How a link stands", Description: "Its status, attempts and account. The link itself is not shown again.",
 	}, a.getSession)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "listConnectSessions", Method: http.MethodGet, Path: "/v1/connect/sessions", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "List links", Description: "Links for creators and how they stand, newest first; ended ones for 30 days. The links themselves are not shown again. " +
 			"A key with `accountIds` sees those that connect its accounts again.",
 	}, a.listSessions)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "createReconnectLink", Method: http.MethodPost, Path: "/v1/accounts/{id}/reconnect-link", Tag: "Accounts", Status: http.StatusCreated,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Audit: "account.reconnect_link", Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
 		Summary: "Make a link to connect an account again",
@@ -151,11 +151,11 @@ func Routes(t *route.Table, d Deps) {
 			"For a link with settings of its own, use `POST /v1/connect/sessions` with `account_id`.",
 	}, a.createReconnectLink)
 	a.funnelRoutes(t)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "getConnectPage", Method: http.MethodGet, Path: "/v1/connect/page", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeRead, Quota: admission.Plain, Summary: "How the creators' pages look",
 	}, a.getPage)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "setConnectPage", Method: http.MethodPut, Path: "/v1/connect/page", Tag: tag, Status: http.StatusOK,
 		Scope: scope.MeWrite, Quota: admission.Plain, Audit: "connect.page", Problems: []problem.Kind{problem.ValidationFailed},
 		Summary: "Set how the creators' pages look", Description: "Replaces colours, scheme, help address and the origins that may frame the pages.",
@@ -179,7 +179,7 @@ func (a *links) createSession(ctx context.Context, in *sessionInput) (*sessionOu
 	if b.Deliver != nil {
 		d.DeliverEmail = b.Deliver.Email
 	}
-	org := route.Caller(ctx).Org
+	org := endpoint.Caller(ctx).Org
 	if b.Account != nil {
 		at, err := id.Parse[id.Account](*b.Account)
 		if err != nil {
@@ -203,7 +203,7 @@ func (a *links) createReconnectLink(ctx context.Context, in *reconnectInput) (*s
 	if err != nil {
 		return nil, problem.AccountNotFound.New("The organisation has no account with this id.")
 	}
-	org := route.Caller(ctx).Org
+	org := endpoint.Caller(ctx).Org
 	if _, err := a.Accounts.Get(ctx, org.ID, at); err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (a *links) createReconnectLink(ctx context.Context, in *reconnectInput) (*s
 
 // create makes a session and shows its link, this once.
 func (a *links) create(ctx context.Context, o org.Org, d link.Draft) (*sessionOutput, error) {
-	made, token, err := a.Sessions.Create(ctx, route.By(ctx), o, d)
+	made, token, err := a.Sessions.Create(ctx, endpoint.By(ctx), o, d)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (a *links) getSession(ctx context.Context, in *sessionIDInput) (*sessionOut
 	if err != nil {
 		return nil, sessionNotFound()
 	}
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	found, err := a.Sessions.Get(ctx, caller.Org.ID, at)
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func (a *links) getSession(ctx context.Context, in *sessionIDInput) (*sessionOut
 }
 
 func (a *links) listSessions(ctx context.Context, in *sessionsInput) (*sessionsOutput, error) {
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	f := link.Filter{Status: link.Status(in.Status), ReferenceID: in.Reference, Accounts: caller.Key.Allow.Accounts, Limit: in.Limit + 1}
 	bad := problem.InvalidRequest.New("A query parameter is not what the operation expects.")
 	if strings.ContainsRune(in.Reference, 0) || !utf8.ValidString(in.Reference) { // the database has no such text
@@ -298,7 +298,7 @@ func viewSession(s link.Session) sessionBody {
 }
 
 func (a *links) getPage(ctx context.Context, _ *struct{}) (*pageOutput, error) {
-	p, err := a.Sessions.Page(ctx, route.Caller(ctx).Org.ID)
+	p, err := a.Sessions.Page(ctx, endpoint.Caller(ctx).Org.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +307,7 @@ func (a *links) getPage(ctx context.Context, _ *struct{}) (*pageOutput, error) {
 
 func (a *links) setPage(ctx context.Context, in *pageInput) (*pageOutput, error) {
 	b := in.Body
-	p, err := a.Sessions.SetPage(ctx, route.By(ctx), route.Caller(ctx).Org, link.Page{
+	p, err := a.Sessions.SetPage(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org, link.Page{
 		BrandLight: b.BrandLight, BrandDark: b.BrandDark, Scheme: b.Scheme, AllowedOrigins: b.Origins, HelpURL: b.HelpURL,
 	})
 	if err != nil {

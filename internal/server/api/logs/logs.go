@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
@@ -116,9 +116,9 @@ type reads struct {
 }
 
 // Routes adds the operations.
-func Routes(t *route.Table, from *requestlog.Journal, now func() time.Time) {
+func Routes(t *endpoint.Table, from *requestlog.Journal, now func() time.Time) {
 	a := reads{from, now}
-	route.Written(t, route.Operation{
+	endpoint.Written(t, endpoint.Operation{
 		ID: "listLogs", Method: http.MethodGet, Path: "/v1/logs", Tag: tagLogs, Status: http.StatusOK, Timeout: listTimeout,
 		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest}, Answer: logsBody{}, Media: []string{sheet.Media},
 		Summary: "Request log",
@@ -126,13 +126,13 @@ func Routes(t *route.Table, from *requestlog.Journal, now func() time.Time) {
 			"A request is here a second or two after its answer, and as long as the plan keeps it. A key that is limited to accounts sees requests about these. " +
 			"With `Accept: text/csv` it is a sheet, of up to 10,000 requests.",
 	}, a.listLogs)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "getLog", Method: http.MethodGet, Path: "/v1/logs/{requestId}", Tag: tagLogs, Status: http.StatusOK,
 		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.LogNotFound},
 		Summary:     "One request",
 		Description: "The request with this id, as `X-Request-Id` and a problem's `instance` tell it. If you chose an id twice, the newest.",
 	}, a.getLog)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "listErrors", Method: http.MethodGet, Path: "/v1/errors", Tag: tagLogs, Status: http.StatusOK,
 		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary:     "What goes wrong",
@@ -257,7 +257,7 @@ func (a reads) listErrors(ctx context.Context, in *errorsInput) (*errorsOutput, 
 
 // logReader is what the caller may see.
 func logReader(ctx context.Context) requestlog.Reader {
-	p := route.Caller(ctx)
+	p := endpoint.Caller(ctx)
 	return requestlog.Reader{Org: p.Org.ID, Days: p.Org.Limits.EventRetentionDays, Accounts: p.Key.Allow.Accounts}
 }
 

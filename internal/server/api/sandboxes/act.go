@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -51,22 +51,22 @@ var acts = map[string]string{
 	"message": "chat.message", "tip": "fan.tip", "subscribe": "fan.joined", "unsubscribe": "fan.left", "like": "post.liked", "comment": "post.commented", "typing": "chat.typing",
 }
 
-func (a *sandboxes) actRoutes(t *route.Table, live []problem.Kind) {
+func (a *sandboxes) actRoutes(t *endpoint.Table, live []problem.Kind) {
 	missing := append([]problem.Kind{problem.AccountNotFound}, live...)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "actOnSandbox", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/act", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
 		Summary: "Act as a fan on the sandbox", Description: "A fan writes, tips or subscribes, and the platform tells everything that comes of it, as it does when it is real: of a tip also its transaction and its notification. " +
 			"`fire_event` sends the one event alone. For sandbox organisations only.",
 		Example: map[string]any{"as": "fan", "do": "tip", "amountCents": 2500, "text": "For you"},
 	}, a.act)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "startSandboxGenerator", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/generator", Tag: tag, Status: http.StatusAccepted, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
 		Summary: "Make events at a rate", Description: "Things happen to the account for a while: mostly messages, some tips, likes and new fans. A second order replaces the first. For sandbox organisations only.",
 		Example: map[string]any{"perSecond": 5, "seconds": 60},
 	}, a.startGenerator)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "stopSandboxGenerator", Method: http.MethodDelete, Path: "/v1/sandbox/accounts/{id}/generator", Tag: tag, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
 		Summary: "Stop making events", Description: "What was made stays. For sandbox organisations only.",

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -42,16 +42,16 @@ const (
 	mostDelay    = 60_000
 )
 
-func (a *sandboxes) faultRoutes(t *route.Table, live []problem.Kind) {
+func (a *sandboxes) faultRoutes(t *endpoint.Table, live []problem.Kind) {
 	missing := append([]problem.Kind{problem.AccountNotFound}, live...)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "setSandboxFault", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fault", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
 		Summary: "Make trouble on the sandbox", Description: "The platform gives the account trouble for a while: what your calls and the account's state make of it is what they would make of the real thing. " +
 			"Several faults can be in force. For sandbox organisations only.",
 		Example: map[string]any{"kind": "rate_limit", "value": 7, "seconds": 60},
 	}, a.setFault)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "clearSandboxFaults", Method: http.MethodDelete, Path: "/v1/sandbox/accounts/{id}/fault", Tag: tag, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Problems: missing,
 		Summary: "End the trouble", Description: "All faults of the account end at once. For sandbox organisations only.",

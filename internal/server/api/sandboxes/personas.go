@@ -6,7 +6,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -64,8 +64,8 @@ var codes = []codeBody{
 	{"999999", "The one that locks verification."},
 }
 
-func (a *sandboxes) personaRoutes(t *route.Table) {
-	route.Typed(t, route.Operation{
+func (a *sandboxes) personaRoutes(t *endpoint.Table) {
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "listSandboxPersonas", Method: http.MethodGet, Path: "/v1/sandbox/personas", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsRead, Quota: admission.Plain, Problems: []problem.Kind{problem.RouteNotFound},
 		Summary: "Whom one can sign in as on the sandbox", Description: "Logins by what happens to whoever signs in with them, and the codes they take. For sandbox organisations only.",

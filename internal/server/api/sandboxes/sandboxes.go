@@ -19,7 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -83,7 +83,7 @@ type acceptedOutput struct {
 }
 
 type advanceInput struct {
-	route.Prefer
+	endpoint.Prefer
 	ID   string `path:"attemptId" maxLength:"64" doc:"The attempt's id."`
 	Body struct {
 		To string `json:"to" enum:"scan,approve,deny,pass_selfie,fail_selfie" doc:"What the creator does: scan, approve and deny with their phone, the others with their camera."`
@@ -114,30 +114,30 @@ const (
 )
 
 // Routes adds the operations.
-func Routes(t *route.Table, d Deps) {
+func Routes(t *endpoint.Table, d Deps) {
 	a := &sandboxes{d}
 	live := []problem.Kind{problem.RouteNotFound}
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "resetSandboxLogin", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/reset_login", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Repeatable: true, Problems: append([]problem.Kind{problem.AccountNotFound}, live...),
 		Summary: "End an account's session on the sandbox", Description: "The platform ends the session. The next call or probe finds out, and the account signs in again or asks for a person. " +
 			"For sandbox organisations only.",
 	}, a.resetLogin)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "fireSandboxEvent", Method: http.MethodPost, Path: "/v1/sandbox/accounts/{id}/fire_event", Tag: tag, Status: http.StatusAccepted,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Account: "id", Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AccountNotFound, problem.UnknownEvent}, live...),
 		Summary: "Make something happen on the sandbox", Description: "A fan writes, tips, subscribes: it really happens on the platform, which emits this one event on the account's socket; " +
 			"later calls show it too, with what comes of it, such as the transaction of a tip. For sandbox organisations only.",
 		Example: map[string]any{"event": "message", "data": map[string]any{"text": "Hello"}},
 	}, a.fireEvent)
-	route.Typed(t, route.Operation{
-		ID: "advanceSandboxAttempt", Method: http.MethodPost, Path: "/v1/sandbox/attempts/{attemptId}/advance", Tag: tag, Status: http.StatusOK, Timeout: route.WaitTimeout,
+	endpoint.Typed(t, endpoint.Operation{
+		ID: "advanceSandboxAttempt", Method: http.MethodPost, Path: "/v1/sandbox/attempts/{attemptId}/advance", Tag: tag, Status: http.StatusOK, Timeout: endpoint.WaitTimeout,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: notRecorded, Problems: append([]problem.Kind{problem.AttemptNotFound, problem.AttemptStateConflict}, live...),
 		Summary: "Play the creator in an attempt", Description: "Does what a creator would do with their phone or camera. The answer is held for up to 5 s until the attempt has moved " +
 			"(`Prefer: wait=N` for another time). For sandbox organisations only.",
 		Example: map[string]any{"to": "approve"},
 	}, a.advanceAttempt)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "openSandboxSession", Method: http.MethodPost, Path: "/v1/sandbox/session", Tag: tag, Status: http.StatusOK,
 		Scope: scope.AccountsWrite, Quota: admission.Plain, Unaudited: notRecorded, Repeatable: true, Problems: live,
 		Summary: "A browser's session on the sandbox", Description: "A fresh session of a login, as a signed-in browser would have it, to try the cookie and cURL ways to connect. " +
@@ -151,7 +151,7 @@ func Routes(t *route.Table, d Deps) {
 
 // sandboxOnly hides these calls from organisations that do not live on the sandbox.
 func (a *sandboxes) sandboxOnly(ctx context.Context) error {
-	if route.Caller(ctx).Org.Environment != org.EnvSandbox {
+	if endpoint.Caller(ctx).Org.Environment != org.EnvSandbox {
 		return problem.RouteNotFound.New("Nothing is served at this path. The operations are listed in " + a.PublicURL + "/v1/openapi.json.")
 	}
 	if a.Sandbox == nil {
@@ -169,7 +169,7 @@ func (a *sandboxes) sandboxAccount(ctx context.Context, text string) (account.Ac
 	if err != nil {
 		return account.Account{}, problem.AccountNotFound.New("The organisation has no account with this id.")
 	}
-	return a.Accounts.Get(ctx, route.Caller(ctx).Org.ID, at)
+	return a.Accounts.Get(ctx, endpoint.Caller(ctx).Org.ID, at)
 }
 
 func (a *sandboxes) resetLogin(ctx context.Context, in *accountInput) (*accountOutput, error) {
@@ -225,11 +225,11 @@ func (a *sandboxes) advanceAttempt(ctx context.Context, in *advanceInput) (*atte
 	if err != nil {
 		return nil, err
 	}
-	wait, err := route.Wait(ctx, advanceWait)
+	wait, err := endpoint.Wait(ctx, advanceWait)
 	if err != nil {
 		return nil, err
 	}
-	owner := route.Caller(ctx).Org.ID
+	owner := endpoint.Caller(ctx).Org.ID
 	before, err := a.Connects.Get(ctx, owner, at)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -65,7 +65,7 @@ const (
 )
 
 // Routes adds the operations.
-func Routes(t *route.Table, d Deps) {
+func Routes(t *endpoint.Table, d Deps) {
 	c := &Calls{Deps: d, documents: newSDKDocuments(d.PublicURL)}
 	c.listRoutes(t)
 	problems := []problem.Kind{
@@ -76,7 +76,7 @@ func Routes(t *route.Table, d Deps) {
 		problem.UpstreamChanged, problem.UpstreamUnavailable, problem.UpstreamTimeout,
 	}
 	const about = "The methods, with their arguments and results, are listed by `GET /v1/sdk/methods`, and each has a path of its own in this document. "
-	route.Judged(t, route.Operation{
+	endpoint.Judged(t, endpoint.Operation{
 		ID: "callMethod", Method: http.MethodPost, Path: path, Tag: "SDK", Status: http.StatusOK, Scope: scope.SDKCall, Quota: admission.Plain,
 		Account: "id", Timeout: timeout, Body: argsBody{}, Example: map[string]any{"chatId": "3438267820000000001", "text": "Thank you!"}, Answer: resultBody{},
 		Unaudited: "every call is in the request log, and what it changes is on the platform", Problems: problems,
@@ -84,7 +84,7 @@ func Routes(t *route.Table, d Deps) {
 			"`X-Dry-Run: true` checks everything and sends nothing. An `Idempotency-Key` makes repeating a write safe. `Prefer: handling=lenient` drops unknown arguments. " +
 			"`Cache-Control: no-cache` keeps a read from sharing the answer of an identical one that is under way.",
 	}, c.judge, c.call)
-	route.Judged(t, route.Operation{
+	endpoint.Judged(t, endpoint.Operation{
 		ID: "readMethod", Method: http.MethodGet, Path: path, Tag: "SDK", Status: http.StatusOK, Scope: scope.SDKCall, Quota: admission.Plain,
 		Account: "id", Timeout: timeout, Answer: resultBody{}, Problems: append([]problem.Kind{problem.MethodNotAllowed}, problems...),
 		Summary: "Call a method that reads", Description: about + "The arguments are query parameters: lists by repetition or with commas, objects and positions as `args` in JSON.",
@@ -98,13 +98,13 @@ type request struct {
 }
 
 // judge finds out what is to be called, and with what. Nothing of it costs the caller anything.
-func (c *Calls) judge(r *http.Request, body []byte) (*request, route.Terms, error) {
-	caller, at := route.Caller(r.Context()), route.From(r.Context()).Account()
+func (c *Calls) judge(r *http.Request, body []byte) (*request, endpoint.Terms, error) {
+	caller, at := endpoint.Caller(r.Context()), endpoint.From(r.Context()).Account()
 	method, err := c.method(caller.Org.Environment, r)
 	if err != nil {
-		return nil, route.Terms{}, err
+		return nil, endpoint.Terms{}, err
 	}
-	terms := route.Terms{Name: method.ID(), Quota: admission.Read, Repeatable: method.Access == catalog.Read}
+	terms := endpoint.Terms{Name: method.ID(), Quota: admission.Read, Repeatable: method.Access == catalog.Read}
 	if method.Access == catalog.Write {
 		terms.Quota, terms.Changes = admission.Write, true
 	}
@@ -154,7 +154,7 @@ func (c *Calls) method(env org.Environment, r *http.Request) (*catalog.Method, e
 		return nil, e.With("suggestions", near)
 	}
 	if m.Access == catalog.Write && r.Method != http.MethodPost {
-		route.From(r.Context()).Header().Set("Allow", http.MethodPost)
+		endpoint.From(r.Context()).Header().Set("Allow", http.MethodPost)
 		return nil, problem.MethodNotAllowed.Newf("%s changes something, so it must be called by POST.", m.ID())
 	}
 	return m, nil
@@ -178,13 +178,13 @@ func arguments(m *catalog.Method, r *http.Request, body []byte) (catalog.Args, e
 
 // dryRun says whether nothing is to be sent. Who asks for it in other words must not be taken for somebody who does not.
 func dryRun(h http.Header) (bool, error) {
-	switch h.Get(route.DryRunHeader) {
+	switch h.Get(endpoint.DryRunHeader) {
 	case "true":
 		return true, nil
 	case "", "false":
 		return false, nil
 	}
-	return false, problem.InvalidRequest.New("X-Dry-Run must be true or false.").At("header/"+route.DryRunHeader, "enum", "must be true or false")
+	return false, problem.InvalidRequest.New("X-Dry-Run must be true or false.").At("header/"+endpoint.DryRunHeader, "enum", "must be true or false")
 }
 
 // prefers says whether a Prefer header names a preference (RFC 7240).
@@ -212,7 +212,7 @@ func fresh(h http.Header) bool {
 // call carries it out.
 func (c *Calls) call(w http.ResponseWriter, r *http.Request, req *request) error {
 	ctx := r.Context()
-	call := route.From(ctx)
+	call := endpoint.From(ctx)
 	if req.dry {
 		return c.dryRun(ctx, w, req)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
 
 // sdkProblems are what a call of a method can be answered with.
@@ -57,7 +57,7 @@ func (d *sdkDocuments) openAPI(c *catalog.Catalog, methods []*catalog.Method) (a
 }
 
 // describeMethods makes an operation of every method, under its literal path, and the components that they share.
-func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (route.Part, error) {
+func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (endpoint.Part, error) {
 	byStatus := map[string][]problem.Kind{}
 	for _, k := range sdkProblems {
 		status := fmt.Sprintf("%dXX", k.Status/100)
@@ -66,17 +66,17 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (route.Part,
 		}
 		byStatus[status] = append(byStatus[status], k)
 	}
-	schemas, responses, err := route.ProblemComponents(byStatus)
+	schemas, responses, err := endpoint.ProblemComponents(byStatus)
 	if err != nil {
-		return route.Part{}, err
+		return endpoint.Part{}, err
 	}
-	p := route.Part{Paths: map[string]json.RawMessage{}, Schemas: schemas, Responses: responses}
+	p := endpoint.Part{Paths: map[string]json.RawMessage{}, Schemas: schemas, Responses: responses}
 	for _, t := range typesOf(c, methods) {
 		p.Schemas[sdkPrefix+t.Name] = moved(t.Schema)
 	}
 	dry, err := json.Marshal(drySchema)
 	if err != nil {
-		return route.Part{}, fmt.Errorf("describe a dry run: %w", err)
+		return endpoint.Part{}, fmt.Errorf("describe a dry run: %w", err)
 	}
 	p.Schemas[dryName] = dry
 	answers := object{}
@@ -89,12 +89,12 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (route.Part,
 			item["get"] = getOperation(m, answers)
 		}
 		if p.Paths["/v1/accounts/{id}/"+m.Resource+"/"+m.Name], err = json.Marshal(item); err != nil {
-			return route.Part{}, fmt.Errorf("describe %s: %w", m.ID(), err)
+			return endpoint.Part{}, fmt.Errorf("describe %s: %w", m.ID(), err)
 		}
 	}
 	for _, r := range c.Resources() {
 		if slices.ContainsFunc(methods, func(m *catalog.Method) bool { return m.Resource == r.Name }) {
-			p.Tags = append(p.Tags, route.Tag{Name: r.Name, Description: r.Summary})
+			p.Tags = append(p.Tags, endpoint.Tag{Name: r.Name, Description: r.Summary})
 		}
 	}
 	for _, m := range methods {
@@ -103,10 +103,10 @@ func describeMethods(c *catalog.Catalog, methods []*catalog.Method) (route.Part,
 		}
 	}
 	if p.Parameters, err = encoded(sdkParameters); err != nil {
-		return route.Part{}, err
+		return endpoint.Part{}, err
 	}
 	if p.Headers, err = encoded(sdkHeaders); err != nil {
-		return route.Part{}, err
+		return endpoint.Part{}, err
 	}
 	p.Extensions, err = encoded(map[string]any{"x-sdk": object{"version": c.Version, "hash": c.Revision}})
 	return p, err

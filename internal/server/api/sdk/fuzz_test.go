@@ -19,7 +19,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/server/api/sdk"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -43,25 +43,25 @@ func (*echo) Get(context.Context, id.Org, id.Account) (account.Account, error) {
 
 func (*echo) Refusal(account.Account) error { return nil }
 
-func (*echo) Authenticate(context.Context, string) (route.Identity, error) {
+func (*echo) Authenticate(context.Context, string) (endpoint.Identity, error) {
 	p := &apikey.Principal{Scopes: scope.Everyday(), Org: org.Org{ID: id.New[id.Org](), Environment: org.EnvSandbox}}
-	return route.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey}, nil
+	return endpoint.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey}, nil
 }
 
-func (*echo) Refresh(context.Context, route.Identity) (route.Identity, error) {
-	return route.Identity{}, errors.New("nothing is stale")
+func (*echo) Refresh(context.Context, endpoint.Identity) (endpoint.Identity, error) {
+	return endpoint.Identity{}, errors.New("nothing is stale")
 }
 
-func newTable(t testing.TB, e *echo) *route.Table {
+func newTable(t testing.TB, e *echo) *endpoint.Table {
 	t.Helper()
 	sandbox, err := catalog.Sandbox()
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := route.New(route.Deps{
-		Config: route.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"}, Auth: e,
-		Draining: func() bool { return false }, Source: route.SourceOf(nil), HashIP: func(s string) string { return s },
-		Metrics: route.NewMetrics("test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	table := endpoint.New(endpoint.Deps{
+		Config: endpoint.Config{Title: "T", Version: "1", PublicURL: "https://x.test", ProblemsURL: "https://x.test/problems"}, Auth: e,
+		Draining: func() bool { return false }, Source: endpoint.SourceOf(nil), HashIP: func(s string) string { return s },
+		Metrics: endpoint.NewMetrics("test"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	sdk.Routes(table, sdk.Deps{Invoke: e, Accounts: e, PublicURL: "https://x.test", Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox}})
 	return table

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -105,21 +105,21 @@ type sdkOpenAPI struct {
 }
 
 // listRoutes adds the catalogue.
-func (c *Calls) listRoutes(t *route.Table) {
-	route.Typed(t, route.Operation{
+func (c *Calls) listRoutes(t *endpoint.Table) {
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "listMethods", Method: http.MethodGet, Path: "/v1/sdk/methods", Tag: "SDK", Status: http.StatusOK, Quota: admission.Free,
 		Answer: sdkBody{}, OtherForms: []any{sdkCompact{}, sdkTools{}, sdkOpenAPI{}}, Conditional: true, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "The SDK catalogue", Description: "Every method that can be called on an account, with its arguments and its result. " +
 			"Which ones depends on the key's environment, and on the `methods` that the key is limited to. Reading it costs nothing; the answer has an ETag.",
 	}, c.listMethods)
-	t.Describe(func() (route.Part, error) {
+	t.Describe(func() (endpoint.Part, error) {
 		sandbox := c.Catalogs[org.EnvSandbox]
 		return describeMethods(sandbox, sandbox.Methods())
 	})
 }
 
 func (c *Calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, error) {
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	catalogue := c.Catalogs[caller.Org.Environment]
 	if catalogue == nil {
 		return nil, problem.ServiceUnavailable.New("No platform is set up for this environment.").After(60)
@@ -134,7 +134,7 @@ func (c *Calls) listMethods(ctx context.Context, in *sdkInput) (*sdkOutput, erro
 	}
 	// The body depends on the key, so nobody else's cache may hold it; whoever holds it asks again, which costs nothing.
 	out := &sdkOutput{Status: http.StatusOK, ContentType: "application/json", ETag: doc.ETag, CacheControl: "private, no-cache", Vary: "Authorization, Accept-Encoding"}
-	if route.Matches(in.IfNoneMatch, doc.ETag) {
+	if endpoint.Matches(in.IfNoneMatch, doc.ETag) {
 		out.Status, out.ContentType = http.StatusNotModified, ""
 		return out, nil
 	}
@@ -152,8 +152,8 @@ type sdkKey struct {
 // of them are kept.
 type sdkDocuments struct {
 	url    string
-	made   sync.Map // sdkKey to func() (route.Document, error)
-	narrow cache.Cache[narrowKey, route.Document]
+	made   sync.Map // sdkKey to func() (endpoint.Document, error)
+	narrow cache.Cache[narrowKey, endpoint.Document]
 }
 
 // narrowKey is a representation of some methods: a bit for each of the catalogue's. Keys that may call the same ones share it.
@@ -166,13 +166,13 @@ type narrowKey struct {
 const narrowBytes = 64 << 20
 
 func newSDKDocuments(url string) *sdkDocuments {
-	return &sdkDocuments{url: url, narrow: cache.NewBytes(narrowBytes, 0, func(key narrowKey, doc route.Document) uint32 {
+	return &sdkDocuments{url: url, narrow: cache.NewBytes(narrowBytes, 0, func(key narrowKey, doc endpoint.Document) uint32 {
 		return uint32(doc.Size() + len(key.methods))
 	})}
 }
 
 // get finds the representation of what a key may call.
-func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (route.Document, error) {
+func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (endpoint.Document, error) {
 	var methods []*catalog.Method
 	all := key.catalog.Methods()
 	bits, whole := make([]byte, (len(all)+7)/8), true
@@ -189,9 +189,9 @@ func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (route.Document, err
 	if whole {
 		made, ok := d.made.Load(key)
 		if !ok {
-			made, _ = d.made.LoadOrStore(key, sync.OnceValues(func() (route.Document, error) { return d.render(key, methods) }))
+			made, _ = d.made.LoadOrStore(key, sync.OnceValues(func() (endpoint.Document, error) { return d.render(key, methods) }))
 		}
-		render, _ := made.(func() (route.Document, error))
+		render, _ := made.(func() (endpoint.Document, error))
 		return render()
 	}
 	narrow := narrowKey{key, string(bits)}
@@ -205,7 +205,7 @@ func (d *sdkDocuments) get(key sdkKey, allow *apikey.Allow) (route.Document, err
 	return doc, err
 }
 
-func (d *sdkDocuments) render(key sdkKey, methods []*catalog.Method) (route.Document, error) {
+func (d *sdkDocuments) render(key sdkKey, methods []*catalog.Method) (endpoint.Document, error) {
 	var body any
 	var err error
 	switch key.format {
@@ -219,13 +219,13 @@ func (d *sdkDocuments) render(key sdkKey, methods []*catalog.Method) (route.Docu
 		body = listing(key.catalog, methods)
 	}
 	if err != nil {
-		return route.Document{}, err
+		return endpoint.Document{}, err
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		return route.Document{}, fmt.Errorf("encode the catalogue: %w", err)
+		return endpoint.Document{}, fmt.Errorf("encode the catalogue: %w", err)
 	}
-	return route.NewDocument(text)
+	return endpoint.NewDocument(text)
 }
 
 // listing is the catalogue as a list.

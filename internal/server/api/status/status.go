@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
 	"github.com/stagedoor/stagedoor/internal/platform/egress"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -50,9 +50,9 @@ type bannerBody struct {
 }
 
 // Routes adds the operation.
-func Routes(t *route.Table, d Deps) {
+func Routes(t *endpoint.Table, d Deps) {
 	a := &status{d}
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "getStatus", Method: http.MethodGet, Path: "/v1/status", Tag: "Status", Status: http.StatusOK, Scope: scope.Any, Quota: admission.Free,
 		Summary: "Whether the service is well", Description: "The regions that accounts use, and what the operators have to say. Reading it costs nothing.",
 	}, a.get)

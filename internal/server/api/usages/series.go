@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
@@ -60,8 +60,8 @@ const (
 	usualDays           = 30
 )
 
-func (a *usages) seriesRoutes(t *route.Table) {
-	route.Typed(t, route.Operation{
+func (a *usages) seriesRoutes(t *endpoint.Table) {
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "getUsageSeries", Method: http.MethodGet, Path: "/v1/usage/series", Tag: tag, Status: http.StatusOK,
 		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest, problem.AccountNotFound, problem.AccountNotAllowedForKey},
 		Summary: "Calls and events over time",
@@ -75,14 +75,14 @@ func (a *usages) getSeries(ctx context.Context, in *seriesInput) (*seriesOutput,
 	if err != nil {
 		return nil, err
 	}
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	w.Org, w.Accounts = caller.Org.ID, caller.Key.Allow.Accounts
 	if in.Account != "" {
 		at, err := parseAccount(in.Account)
 		if err != nil {
 			return nil, err
 		}
-		if err := route.MayUse(caller, at); err != nil {
+		if err := endpoint.MayUse(caller, at); err != nil {
 			return nil, err
 		}
 		if _, err := a.Accounts.Get(ctx, w.Org, at); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
@@ -118,9 +118,9 @@ type callsBody struct {
 const tag = "Usage"
 
 // Routes adds the operations.
-func Routes(t *route.Table, d Deps) {
+func Routes(t *endpoint.Table, d Deps) {
 	a := &usages{Deps: d, figures: cache.NewFor[figuresKey, figures](10_000, figuresFor)}
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "getUsage", Method: http.MethodGet, Path: "/v1/me/usage", Tag: tag, Status: http.StatusOK,
 		Scope: scope.UsageRead, Quota: admission.Free, Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey},
 		Summary: "Limits and usage", Description: "What is left of each limit right now, and what was used this month. Reading it costs nothing. " +
@@ -162,8 +162,8 @@ func (a *usages) windows(ctx context.Context, text string) (*accountWindowsBody,
 	if err != nil {
 		return nil, err
 	}
-	caller := route.Caller(ctx)
-	if err := route.MayUse(caller, at); err != nil {
+	caller := endpoint.Caller(ctx)
+	if err := endpoint.MayUse(caller, at); err != nil {
 		return nil, err
 	}
 	if _, err := a.Accounts.Get(ctx, caller.Org.ID, at); err != nil {
@@ -177,7 +177,7 @@ func (a *usages) windows(ctx context.Context, text string) (*accountWindowsBody,
 }
 
 func (a *usages) getUsage(ctx context.Context, in *usageInput) (*usageOutput, error) {
-	caller, d, now := route.Caller(ctx), route.From(ctx).Decision, a.Now()
+	caller, d, now := endpoint.Caller(ctx), endpoint.From(ctx).Decision, a.Now()
 	limits := caller.Org.Limits
 	windows, err := a.windows(ctx, in.Account)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -44,8 +44,8 @@ type signatureDetail struct {
 	Message string `json:"message"`
 }
 
-func checkRoutes(t *route.Table, a hooks) {
-	route.Typed(t, route.Operation{
+func checkRoutes(t *endpoint.Table, a hooks) {
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "checkSignature", Method: http.MethodPost, Path: "/v1/webhooks/check-signature", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Unaudited: "it changes nothing",
 		Problems: []problem.Kind{problem.AccountNotFound, problem.AccountNotAllowedForKey, problem.WebhookNotFound, problem.EventNotFound},
@@ -64,9 +64,9 @@ func (a hooks) check(ctx context.Context, in *checkInput) (*checkOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	caller := route.Caller(ctx)
+	caller := endpoint.Caller(ctx)
 	if q.Account != "" {
-		if err := route.MayUse(caller, q.Account); err != nil {
+		if err := endpoint.MayUse(caller, q.Account); err != nil {
 			return nil, err
 		}
 		if err := a.exists(ctx, caller.Org.ID, q.Account); err != nil {

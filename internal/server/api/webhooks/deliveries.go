@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -81,24 +81,24 @@ type replayBody struct {
 	To   string `json:"to" doc:"The last one; before from if there is none."`
 }
 
-func deliveryRoutes(t *route.Table, a hooks) {
+func deliveryRoutes(t *endpoint.Table, a hooks) {
 	missing := []problem.Kind{problem.AccountNotFound, problem.DeliveryNotFound}
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "listDeliveries", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook/deliveries", Tag: tagWebhooks, Status: http.StatusOK,
-		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Timeout: route.WaitTimeout, Problems: []problem.Kind{problem.AccountNotFound, problem.InvalidRequest},
+		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Timeout: endpoint.WaitTimeout, Problems: []problem.Kind{problem.AccountNotFound, problem.InvalidRequest},
 		Summary: "Delivery log", Description: "Every attempt to deliver an event, newest first; a second or two after it was made. Kept for 30 days, also when the webhook is deleted.",
 	}, a.list)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "getDelivery", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook/deliveries/{deliveryId}", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Problems: missing,
 		Summary: "One delivery",
 	}, a.one)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "redeliver", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/deliveries/{deliveryId}/redeliver", Tag: tagWebhooks, Status: http.StatusAccepted,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.redeliver", Problems: append([]problem.Kind{problem.WebhookNotFound, problem.EventNotFound}, missing...),
 		Summary: "Deliver an event again", Description: "Sends the event of a delivery once more, as the webhook is now, beside the order and whatever the webhook's filter says. It is tried once; the result is in the delivery log.",
 	}, a.redeliver)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "replayWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/replay", Tag: tagWebhooks, Status: http.StatusAccepted,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.replay",
 		Problems: []problem.Kind{problem.AccountNotFound, problem.WebhookNotFound, problem.EventNotFound, problem.UnknownEvent},
@@ -117,7 +117,7 @@ func (a hooks) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner := route.Caller(ctx).Org
+	owner := endpoint.Caller(ctx).Org
 	found, next, err := a.Deliveries(ctx, owner.ID, at, f, owner.Limits.DeliveryRetentionDays, in.Limit)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (a hooks) one(ctx context.Context, in *deliveryInput) (*deliveryOutput, err
 	if err != nil {
 		return nil, err
 	}
-	owner := route.Caller(ctx).Org
+	owner := endpoint.Caller(ctx).Org
 	return found(a.Delivery(ctx, owner.ID, at, one, owner.Limits.DeliveryRetentionDays))
 }
 
@@ -169,8 +169,8 @@ func (a hooks) redeliver(ctx context.Context, in *deliveryInput) (*deliveryOutpu
 	if err != nil {
 		return nil, err
 	}
-	owner := route.Caller(ctx).Org
-	return found(a.Redeliver(ctx, route.By(ctx), owner.ID, at, one, owner.Limits.DeliveryRetentionDays))
+	owner := endpoint.Caller(ctx).Org
+	return found(a.Redeliver(ctx, endpoint.By(ctx), owner.ID, at, one, owner.Limits.DeliveryRetentionDays))
 }
 
 func found(d webhook.Delivery, err error) (*deliveryOutput, error) {
@@ -191,7 +191,7 @@ func (a hooks) replay(ctx context.Context, in *replayInput) (*replayOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	begun, err := a.Replay(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, r)
+	begun, err := a.Replay(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, r)
 	if err != nil {
 		return nil, err
 	}

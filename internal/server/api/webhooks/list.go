@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -55,20 +55,20 @@ type eventsInput struct {
 	After  string   `query:"after" maxLength:"128" doc:"nextCursor of the page before."`
 }
 
-func listRoutes(t *route.Table, a hooks) {
-	route.Typed(t, route.Operation{
+func listRoutes(t *endpoint.Table, a hooks) {
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "listWebhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary:     "List webhooks",
 		Description: "The webhooks of all accounts, each as `GET /v1/accounts/{id}/webhook` shows it, with its account. A key that is limited to accounts sees those of these.",
 	}, a.all)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "listEventDeliveries", Method: http.MethodGet, Path: "/v1/deliveries", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "Deliveries of events", Description: "Every attempt to deliver these events, newest first, of whichever account they are. Tests and ephemeral events are not stored, and have none here. " +
 			"A key that is limited to accounts sees deliveries of these.",
 	}, a.ofEvents)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "findDelivery", Method: http.MethodGet, Path: "/v1/deliveries/{deliveryId}", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Problems: []problem.Kind{problem.DeliveryNotFound},
 		Summary: "One delivery of any account", Description: "The delivery with this id. A key that is limited to accounts finds deliveries of these only.",
@@ -77,7 +77,7 @@ func listRoutes(t *route.Table, a hooks) {
 
 // reader is what the caller may see.
 func reader(ctx context.Context) survey.Reader {
-	p := route.Caller(ctx)
+	p := endpoint.Caller(ctx)
 	return survey.Reader{Org: p.Org.ID, Accounts: p.Key.Allow.Accounts, Days: p.Org.Limits.DeliveryRetentionDays}
 }
 

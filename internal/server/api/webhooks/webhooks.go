@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/events/event"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
@@ -128,15 +128,15 @@ const (
 )
 
 // Routes adds the operations.
-func Routes(t *route.Table, d Deps) {
+func Routes(t *endpoint.Table, d Deps) {
 	a := hooks{d.Webhooks, d.Survey, d.Roster}
 	missing := []problem.Kind{problem.AccountNotFound, problem.WebhookNotFound}
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "getWebhook", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksRead, Quota: admission.Plain, Account: "id", Problems: missing,
 		Summary: "Get an account's webhook", Description: "Its configuration, and in `health` how delivery goes. The signing secret is not shown again.",
 	}, a.get)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "putWebhook", Method: http.MethodPut, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.put", Timeout: testTimeout,
 		Problems: []problem.Kind{problem.AccountNotFound, problem.UnknownEvent, problem.UnsafeURL},
@@ -144,28 +144,28 @@ func Routes(t *route.Table, d Deps) {
 			"What failed is tried again at once. The answer has the `signingSecret`: store it, it verifies deliveries.",
 		Example: map[string]any{"url": "https://example.com/hooks/stagedoor", "events": []string{"message", "tips"}},
 	}, a.put)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "deleteWebhook", Method: http.MethodDelete, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksWrite, Quota: admission.Safety, Account: "id", Audit: "webhook.delete", Problems: missing,
 		Summary: "Delete an account's webhook", Description: "Deliveries that wait are dropped. The events stay in the log.",
 	}, a.delete)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "testWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/test", Tag: tagWebhooks, Status: http.StatusOK, Timeout: testTimeout, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.test", Problems: missing,
 		Summary: "Test an account's webhook", Description: "Sends an event of the kind `test`, signed like live ones, and reports the answer. Ten a minute; beyond that 429 with the reason `webhook_test_rpm`.",
 	}, a.test)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "rotateWebhookSecret", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/rotate-secret", Tag: tagWebhooks, Status: http.StatusOK,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.rotate_secret", Problems: missing,
 		Summary: "Rotate the signing secret", Description: "The new secret signs from now on. For `overlapSec` the old one does as well: in `X-Webhook-Signature-Previous`, and as a second signature in `webhook-signature`.",
 		Example: map[string]any{"overlapSec": 3600},
 	}, a.rotate)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "pauseWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/pause", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Safety, Account: "id", Audit: "webhook.pause", Problems: missing,
 		Summary: "Pause a webhook", Description: "Nothing is sent until it is resumed; events gather in the log as long as the plan keeps them. Pausing again changes nothing.",
 	}, a.pause)
-	route.Typed(t, route.Operation{
+	endpoint.Typed(t, endpoint.Operation{
 		ID: "resumeWebhook", Method: http.MethodPost, Path: "/v1/accounts/{id}/webhook/resume", Tag: tagWebhooks, Status: http.StatusOK, Repeatable: true,
 		Scope: scope.WebhooksWrite, Quota: admission.Plain, Account: "id", Audit: "webhook.resume", Problems: missing,
 		Summary: "Resume a webhook", Description: "Goes on with one that is paused or disabled, or tries one that waits at once. With `from` it goes on from another place, also one that is not paused.",
@@ -189,7 +189,7 @@ func (a hooks) get(ctx context.Context, in *accountInput) (*hookOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return view(a.Get(ctx, route.Caller(ctx).Org.ID, at))
+	return view(a.Get(ctx, endpoint.Caller(ctx).Org.ID, at))
 }
 
 func (a hooks) put(ctx context.Context, in *putInput) (*hookOutput, error) {
@@ -201,7 +201,7 @@ func (a hooks) put(ctx context.Context, in *putInput) (*hookOutput, error) {
 	if in.Body.Secret != nil {
 		c.Secret = *in.Body.Secret
 	}
-	return view(a.Put(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, c))
+	return view(a.Put(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, c))
 }
 
 func (a hooks) delete(ctx context.Context, in *accountInput) (*deletedOutput, error) {
@@ -209,7 +209,7 @@ func (a hooks) delete(ctx context.Context, in *accountInput) (*deletedOutput, er
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Delete(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at); err != nil {
+	if err := a.Delete(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at); err != nil {
 		return nil, err
 	}
 	out := &deletedOutput{}
@@ -222,7 +222,7 @@ func (a hooks) test(ctx context.Context, in *accountInput) (*testOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	tested, err := a.Test(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at)
+	tested, err := a.Test(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (a hooks) rotate(ctx context.Context, in *rotateInput) (*hookOutput, error)
 	if in.Body != nil && in.Body.Overlap != nil {
 		overlap = time.Duration(*in.Body.Overlap) * time.Second
 	}
-	return view(a.Rotate(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, overlap))
+	return view(a.Rotate(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, overlap))
 }
 
 func (a hooks) pause(ctx context.Context, in *accountInput) (*hookOutput, error) {
@@ -250,7 +250,7 @@ func (a hooks) pause(ctx context.Context, in *accountInput) (*hookOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	return view(a.Pause(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at))
+	return view(a.Pause(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at))
 }
 
 func (a hooks) resume(ctx context.Context, in *resumeInput) (*hookOutput, error) {
@@ -262,7 +262,7 @@ func (a hooks) resume(ctx context.Context, in *resumeInput) (*hookOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	return view(a.Resume(ctx, route.By(ctx), route.Caller(ctx).Org.ID, at, from))
+	return view(a.Resume(ctx, endpoint.By(ctx), endpoint.Caller(ctx).Org.ID, at, from))
 }
 
 func (in *resumeInput) from() (webhook.Resume, error) {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/stamp/stamptest"
-	"github.com/stagedoor/stagedoor/internal/server/route"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
@@ -225,7 +225,7 @@ func RunScripts(t *testing.T, node *Node, dir string) {
 
 // RequireScripts fails unless the scripts below a folder prove, for each operation, its success and every kind of problem
 // that demanded lists, and no folder is about nothing. Folders that begin with _ are about no single operation.
-func RequireScripts(t testing.TB, dir string, operations []route.Operation, demanded func(route.Operation) []problem.Kind) {
+func RequireScripts(t testing.TB, dir string, operations []endpoint.Operation, demanded func(endpoint.Operation) []problem.Kind) {
 	t.Helper()
 	scripts := readScripts(t, dir)
 	mux := http.NewServeMux()

@@ -1,0 +1,124 @@
+package endpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+)
+
+// What a JSON body may be.
+const (
+	maxBody    = 1 << 20
+	maxDepth   = 32
+	maxMembers = 1000
+)
+
+// readJSON reads a request's body, which its header must say is JSON.
+func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	charset := strings.ToLower(params["charset"])
+	if err != nil || media != "application/json" || charset != "" && charset != "utf-8" {
+		return nil, problem.UnsupportedMediaType.New("Send the body with the header Content-Type: application/json.")
+	}
+	if r.Header.Get("Content-Encoding") != "" {
+		return nil, problem.UnsupportedMediaType.New("Send the body as it is, without a Content-Encoding.")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, problem.PayloadTooLarge.Newf("The body is larger than %d bytes.", maxBody).With("limit", maxBody)
+		}
+		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+			return nil, problem.RequestTimeout.New("The body did not arrive in time.").Because(err)
+		}
+		return nil, problem.InvalidRequest.New("The body could not be read to its end.").Because(err)
+	}
+	return body, nil
+}
+
+// checkJSON refuses what two readers could understand differently, or what is made to exhaust one: repeated names,
+// broken UTF-8, text behind the value, deep nesting, endless lists.
+func checkJSON(body []byte) error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return problem.MalformedJSON.New("The body is empty; send a JSON object.")
+	}
+	if !utf8.Valid(body) {
+		return problem.MalformedJSON.New("The body is not UTF-8.")
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	if err := walk(dec, "", 0); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return problem.MalformedJSON.New("There is something behind the end of the JSON value.")
+	}
+	return nil
+}
+
+// walk checks one value.
+func walk(dec *json.Decoder, pointer string, depth int) error {
+	token, err := dec.Token()
+	if err != nil {
+		return malformed(dec, err)
+	}
+	delim, ok := token.(json.Delim)
+	if !ok {
+		if text, ok := token.(string); ok && strings.ContainsRune(text, 0) {
+			return problem.ValidationFailed.New("A text holds the character NUL.").At(pointer, "character", "must not hold the character NUL")
+		}
+		return nil
+	}
+	if depth >= maxDepth {
+		return problem.MalformedJSON.Newf("The body is nested more than %d levels deep.", maxDepth)
+	}
+	names := map[string]bool{}
+	for n := 0; dec.More(); n++ {
+		if n >= maxMembers {
+			return problem.MalformedJSON.Newf("%s has more than %d members.", orRoot(pointer), maxMembers)
+		}
+		next := pointer + "/" + strconv.Itoa(n)
+		if delim == '{' {
+			name, err := dec.Token()
+			if err != nil {
+				return malformed(dec, err)
+			}
+			text, _ := name.(string)
+			next = pointer + "/" + escape.Replace(text)
+			if names[text] {
+				return problem.MalformedJSON.New("A name is repeated within one object.").At(next, "repeated", "appears twice")
+			}
+			names[text] = true
+		}
+		if err := walk(dec, next, depth+1); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return malformed(dec, err)
+	}
+	return nil
+}
+
+// escape writes a name as a part of a JSON pointer (RFC 6901).
+var escape = strings.NewReplacer("~", "~0", "/", "~1")
+
+func malformed(dec *json.Decoder, err error) error {
+	return problem.MalformedJSON.Newf("The body is not JSON: it breaks off or goes wrong at byte %d.", dec.InputOffset()).Because(err)
+}
+
+func orRoot(pointer string) string {
+	if pointer == "" {
+		return "The body"
+	}
+	return pointer
+}

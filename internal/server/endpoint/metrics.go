@@ -1,0 +1,57 @@
+package endpoint
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics is how operators see requests. Operations are labels, ids never.
+type Metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	// known are those that were asked for before: finding one by its labels costs more than counting.
+	known sync.Map // outcome to measures
+}
+
+type outcome struct {
+	operation string
+	status    int
+}
+
+type measures struct {
+	requests prometheus.Counter
+	duration prometheus.Observer
+}
+
+// NewMetrics makes the metrics of one face.
+func NewMetrics(face string) *Metrics {
+	labels := prometheus.Labels{"face": face}
+	return &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stagedoor_http_requests_total", Help: "Requests answered.", ConstLabels: labels,
+		}, []string{"operation", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "stagedoor_http_request_duration_seconds", Help: "Time from the first byte read to the last one written.",
+			ConstLabels: labels, Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"operation"}),
+	}
+}
+
+// Collectors are to be registered.
+func (m *Metrics) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.requests, m.duration}
+}
+
+func (m *Metrics) observe(operation string, status int, took time.Duration) {
+	key := outcome{operation, status}
+	found, ok := m.known.Load(key)
+	if !ok {
+		found, _ = m.known.LoadOrStore(key, measures{m.requests.WithLabelValues(operation, strconv.Itoa(status)), m.duration.WithLabelValues(operation)})
+	}
+	one, _ := found.(measures)
+	one.requests.Inc()
+	one.duration.Observe(took.Seconds())
+}

@@ -1,0 +1,319 @@
+package endpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+)
+
+// kinds lists every problem an operation can answer with: its own, and those that the guard around it can.
+func (t *Table) kinds(op *Operation) []problem.Kind {
+	list := slices.Clone(op.Problems)
+	if !op.Public {
+		list = append(list, problem.KeyMissing, problem.KeyInvalid, problem.KeyRevoked, problem.KeyExpired, problem.OrgSuspended,
+			problem.QuotaExceeded)
+	}
+	if !op.Public && t.Browser != nil {
+		list = append(list, problem.SignedOut, problem.MembershipMissing, problem.CrossOriginRefused)
+	}
+	if op.Scope != scope.Any {
+		list = append(list, problem.ScopeMissing)
+	}
+	if op.Account != "" && !op.Public {
+		list = append(list, problem.AccountNotAllowedForKey)
+	}
+	if op.keyed {
+		list = append(list, problem.IdempotencyMismatch, problem.IdempotencyInProgress)
+	}
+	if op.hasBody || op.Example != nil {
+		list = append(list, problem.MalformedJSON, problem.PayloadTooLarge, problem.UnsupportedMediaType,
+			problem.ValidationFailed, problem.RequestTimeout)
+	}
+	list = append(list, problem.InvalidRequest, problem.Internal, problem.ServiceUnavailable)
+	slices.SortStableFunc(list, func(a, b problem.Kind) int { return a.Status - b.Status })
+	return slices.CompactFunc(list, func(a, b problem.Kind) bool { return a.Code == b.Code })
+}
+
+// describe makes the row's part of the OpenAPI document.
+func (t *Table) describe(op *Operation) huma.Operation {
+	kinds := t.kinds(op)
+	codes := make([]string, len(kinds))
+	byStatus := map[int][]problem.Kind{}
+	for i, k := range kinds {
+		codes[i] = k.Code
+		byStatus[k.Status] = append(byStatus[k.Status], k)
+	}
+	described := huma.Operation{
+		OperationID: op.ID, Method: op.Method, Path: op.Path, // huma registers the handler under it, so the mux's dots stay
+		Summary: op.Summary, Tags: []string{op.Tag},
+		DefaultStatus: op.Status, Responses: map[string]*huma.Response{}, MaxBodyBytes: maxBody,
+		Extensions: map[string]any{"x-problems": codes},
+	}
+	described.Description = strings.TrimSpace(op.Description + "\n\n" + op.scopeText() + op.quotaText())
+	if !op.Public {
+		names := []string{}
+		if op.Scope != scope.Any {
+			names = append(names, op.Scope.String())
+			described.Extensions["x-scope"] = op.Scope.String()
+		}
+		described.Security = []map[string][]string{{securityScheme: names}}
+		if t.Browser != nil {
+			described.Security = append(described.Security, map[string][]string{browserScheme: names})
+		}
+	}
+	if op.Audit != "" {
+		described.Extensions["x-audit"] = op.Audit
+	}
+	if op.keyed {
+		described.Parameters = append(described.Parameters, &keyParameter)
+	}
+	if op.Answer != nil {
+		described.Responses[strconv.Itoa(op.Status)] = &huma.Response{
+			Description: http.StatusText(op.Status),
+			Content:     map[string]*huma.MediaType{"application/json": {Schema: t.schema(op.Answer, op.OtherForms...)}},
+		}
+	}
+	for status, answer := range op.OtherAnswers {
+		described.Responses[strconv.Itoa(status)] = t.otherAnswer(op, status, answer)
+	}
+	if op.Conditional {
+		described.Responses[strconv.Itoa(http.StatusNotModified)] = &huma.Response{Description: "What the caller has is still current."}
+	}
+	t.schemas().Map()[problemComponent] = Problem{}.Schema(nil)
+	schema := &huma.Schema{Ref: problemRef}
+	for status, kinds := range byStatus {
+		described.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: listKinds(kinds),
+			Content:     map[string]*huma.MediaType{problem.ContentType: {Schema: schema}},
+		}
+	}
+	return described
+}
+
+// schemas are those of the document's components.
+func (t *Table) schemas() huma.Registry { return t.api.OpenAPI().Components.Schemas }
+
+// schema describes the body of an answer that has the type of a value, or of one of others.
+func (t *Table) schema(value any, others ...any) *huma.Schema {
+	typ := reflect.TypeOf(value)
+	refuseBareTimes(typ)
+	schema := t.schemas().Schema(typ, true, typ.Name())
+	if len(others) == 0 {
+		return schema
+	}
+	forms := &huma.Schema{AnyOf: []*huma.Schema{schema}}
+	for _, other := range others {
+		forms.AnyOf = append(forms.AnyOf, t.schema(other))
+	}
+	return forms
+}
+
+// bytes describes a body that is no JSON.
+func (*Table) bytes(op *Operation) *huma.RequestBody {
+	content := map[string]*huma.MediaType{}
+	for _, m := range op.Takes {
+		content[m] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+	}
+	return &huma.RequestBody{Required: true, Content: content}
+}
+
+func (t *Table) otherAnswer(op *Operation, status int, answer any) *huma.Response {
+	content := map[string]*huma.MediaType{}
+	if answer != nil {
+		content["application/json"] = &huma.MediaType{Schema: t.schema(answer)}
+	} else {
+		for _, m := range op.Media {
+			content[m] = &huma.MediaType{}
+		}
+	}
+	return &huma.Response{Description: http.StatusText(status), Content: content}
+}
+
+func (op *Operation) scopeText() string {
+	switch {
+	case op.Public:
+		return "No key is needed."
+	case op.Scope == scope.Any:
+		return "Any key may call it."
+	}
+	return "Needs the scope `" + op.Scope.String() + "`."
+}
+
+// quotaText says what an operation uses, where that is not the usual.
+func (op *Operation) quotaText() string {
+	if op.Quota != admission.Safety {
+		return ""
+	}
+	return fmt.Sprintf(" It works when the quotas are used up: it counts against neither the minute nor the month, but together with its like against "+
+		"%d calls a minute per organisation.", admission.SafetyPerMinute)
+}
+
+// operation finds the row's part of the document.
+func (t *Table) operation(op *Operation) *huma.Operation {
+	item := t.api.OpenAPI().Paths[op.Path]
+	switch op.Method {
+	case http.MethodGet:
+		return item.Get
+	case http.MethodPost:
+		return item.Post
+	case http.MethodPut:
+		return item.Put
+	case http.MethodPatch:
+		return item.Patch
+	case http.MethodDelete:
+		return item.Delete
+	}
+	panic("no place in a path item for " + op.Method)
+}
+
+// Part is a piece of the document that a face writes itself: operations of which one row serves many. Names of components
+// in it hold a dot, which those made from Go types never do.
+type Part struct {
+	Tags                                    []Tag
+	Paths                                   map[string]json.RawMessage
+	Schemas, Responses, Parameters, Headers map[string]json.RawMessage
+	// Extensions are members of the document itself, each beginning with x-.
+	Extensions map[string]json.RawMessage
+}
+
+// Tag is a group of operations.
+type Tag struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+// Describe adds a part to the document. It is made when the document is.
+func (t *Table) Describe(part func() (Part, error)) { t.parts = append(t.parts, part) }
+
+// OpenAPI is the document of all operations, in OpenAPI 3.1.
+func (t *Table) OpenAPI() ([]byte, error) {
+	doc, err := json.Marshal(t.api.OpenAPI())
+	if err != nil {
+		return nil, fmt.Errorf("encode OpenAPI document: %w", err)
+	}
+	// {code...} is the mux's way to write a parameter; OpenAPI knows {code}.
+	doc = []byte(strings.ReplaceAll(string(doc), "...}", "}"))
+	for _, part := range t.parts {
+		p, err := part()
+		if err != nil {
+			return nil, fmt.Errorf("make a part of the OpenAPI document: %w", err)
+		}
+		if doc, err = p.addTo(doc); err != nil {
+			return nil, fmt.Errorf("add to the OpenAPI document: %w", err)
+		}
+	}
+	return doc, nil
+}
+
+// addTo adds the part to a document.
+func (p *Part) addTo(doc []byte) ([]byte, error) {
+	var root map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &root); err != nil {
+		return nil, err
+	}
+	var components map[string]json.RawMessage
+	if err := json.Unmarshal(root["components"], &components); err != nil {
+		return nil, err
+	}
+	for _, m := range []struct {
+		into map[string]json.RawMessage
+		name string
+		add  map[string]json.RawMessage
+	}{
+		{components, "schemas", p.Schemas}, {components, "responses", p.Responses}, {components, "parameters", p.Parameters},
+		{components, "headers", p.Headers}, {root, "paths", p.Paths},
+	} {
+		if err := addMembers(m.into, m.name, m.add); err != nil {
+			return nil, err
+		}
+	}
+	var tags []Tag
+	if root["tags"] != nil {
+		if err := json.Unmarshal(root["tags"], &tags); err != nil {
+			return nil, err
+		}
+	}
+	for name, value := range map[string]any{"components": components, "tags": append(tags, p.Tags...)} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		root[name] = text
+	}
+	maps.Copy(root, p.Extensions)
+	return json.Marshal(root)
+}
+
+// addMembers adds members to one that is an object. What is there already may come again, but nothing else under its name.
+func addMembers(into map[string]json.RawMessage, name string, add map[string]json.RawMessage) error {
+	if len(add) == 0 {
+		return nil
+	}
+	members := map[string]json.RawMessage{}
+	if into[name] != nil {
+		if err := json.Unmarshal(into[name], &members); err != nil {
+			return err
+		}
+	}
+	for key, value := range add {
+		if there := members[key]; there != nil && !bytes.Equal(there, value) {
+			return fmt.Errorf("%s has another %s already", name, key)
+		}
+		members[key] = value
+	}
+	text, err := json.Marshal(members)
+	into[name] = text
+	return err
+}
+
+// The schema of problems has one place in a document; every answer refers to it.
+const (
+	problemComponent = "Problem"
+	problemRef       = "#/components/schemas/" + problemComponent
+)
+
+// ProblemComponents are answers that stand for problems, named by a status or a range of them (Problem.429, Problem.4XX), and
+// the schema they refer to. Many operations can then share them.
+func ProblemComponents(byStatus map[string][]problem.Kind) (schemas, responses map[string]json.RawMessage, err error) {
+	schema, err := json.Marshal(Problem{}.Schema(nil))
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the schema of problems: %w", err)
+	}
+	responses = map[string]json.RawMessage{}
+	for status, kinds := range byStatus {
+		codes := make([]string, len(kinds))
+		for i, k := range kinds {
+			codes[i] = k.Code
+		}
+		text, err := json.Marshal(map[string]any{
+			"description": listKinds(kinds), "x-problems": codes,
+			"content": map[string]any{problem.ContentType: map[string]any{"schema": map[string]string{"$ref": problemRef}}},
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("encode the problems of %s: %w", status, err)
+		}
+		responses["Problem."+status] = text
+	}
+	return map[string]json.RawMessage{problemComponent: schema}, responses, nil
+}
+
+// listKinds describes what an answer of one status can mean.
+func listKinds(kinds []problem.Kind) string {
+	lines := make([]string, len(kinds))
+	for i, k := range kinds {
+		lines[i] = "`" + k.Code + "`: " + k.Title
+	}
+	return strings.Join(lines, "\n\n")
+}

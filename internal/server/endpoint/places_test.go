@@ -1,0 +1,240 @@
+package endpoint_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/scope"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
+	"github.com/stagedoor/stagedoor/internal/tenant/admission"
+	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
+	"github.com/stagedoor/stagedoor/internal/tenant/audit"
+	"github.com/stagedoor/stagedoor/internal/tenant/org"
+)
+
+// tenants has an org for every token.
+type tenants struct{}
+
+func (tenants) Authenticate(_ context.Context, token string) (endpoint.Identity, error) {
+	p := &apikey.Principal{Key: apikey.Key{ID: id.New[id.Key]()}, Scopes: scope.Everyday(), Org: org.Org{ID: id.Org("org_" + token)}}
+	return endpoint.Identity{Principal: p, Scopes: p.Scopes, Kind: audit.ActorKey, ID: string(p.Key.ID)}, nil
+}
+
+func (tenants) Refresh(_ context.Context, who endpoint.Identity) (endpoint.Identity, error) {
+	return who, nil
+}
+
+type noteInput struct {
+	Body struct {
+		Text string `json:"text"`
+	}
+}
+
+type noteOutput struct {
+	Body struct {
+		Length int `json:"length"`
+	}
+}
+
+// newNotes is a face with one operation that takes a body and one that takes none. The second calls read.
+func newNotes(t *testing.T, now func() time.Time, read func()) *face {
+	t.Helper()
+	f := newFace(t, func(d *endpoint.Deps) { d.Auth, d.Now, d.Count = tenants{}, now, nil })
+	endpoint.Typed(f.Table, endpoint.Operation{
+		ID: "writeNote", Method: http.MethodPost, Path: "/notes", Summary: "S", Tag: "T", Status: http.StatusOK, Quota: admission.Plain,
+		Unaudited: "a test", Example: map[string]any{"text": "x"},
+	}, func(_ context.Context, in *noteInput) (*noteOutput, error) {
+		out := &noteOutput{}
+		out.Body.Length = len(in.Body.Text)
+		return out, nil
+	})
+	endpoint.Typed(f.Table, endpoint.Operation{
+		ID: "readNotes", Method: http.MethodGet, Path: "/notes", Summary: "S", Tag: "T", Status: http.StatusOK, Quota: admission.Plain,
+	}, func(context.Context, *struct{}) (*noteOutput, error) {
+		read()
+		return &noteOutput{}, nil
+	})
+	return f
+}
+
+// slowHead is a request whose body never comes, but for its first byte.
+const slowHead = "POST /notes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer slow\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n{"
+
+// 2,200 requests of one key whose bodies never come leave the node to others, to callers at the same address too, and to the same key's
+// requests without a body. Most of them are refused at once.
+func TestBodiesThatNeverComeDoNotStopANode(t *testing.T) {
+	t.Parallel()
+	const slow, kept = 2200, 200
+	later := func() time.Time { return time.Now().Add(time.Hour) } // so that no body is given up during the test
+	f := newNotes(t, later, func() {})
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	refused := make(chan string, slow)
+	for range slow {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		go func() {
+			if _, err := io.WriteString(conn, slowHead); err != nil {
+				refused <- err.Error()
+				return
+			}
+			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				return // the test is over
+			}
+			defer res.Body.Close()
+			var problem struct{ Reason string }
+			_ = json.NewDecoder(res.Body).Decode(&problem)
+			refused <- fmt.Sprint(res.StatusCode, " ", problem.Reason)
+		}()
+	}
+	for range slow - kept {
+		if got := <-refused; got != "429 org_bodies" {
+			t.Fatalf("a body that never comes: %s", got)
+		}
+	}
+	call := func(method, key, body string, want int) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/notes", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		req.Header.Set("Content-Type", "application/json")
+		res, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if text, _ := io.ReadAll(res.Body); res.StatusCode != want {
+			t.Errorf("%s with the key %s: %d %s", method, key, res.StatusCode, text)
+		}
+	}
+	for range 20 {
+		call(http.MethodGet, "other", "", http.StatusOK)
+		call(http.MethodPost, "other", `{"text":"x"}`, http.StatusOK)
+		call(http.MethodGet, "slow", "", http.StatusOK)
+	}
+	call(http.MethodPost, "slow", `{"text":"x"}`, http.StatusTooManyRequests)
+	if len(refused) > 0 {
+		t.Errorf("one more was answered: %s", <-refused)
+	}
+}
+
+// A body that stops is given up after 3 s, one that trickles after 10 s; the places of both are free again.
+func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		every time.Duration
+		want  time.Duration
+	}{{"stops", time.Hour, 3 * time.Second}, {"trickles", 2 * time.Second, 10 * time.Second}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newNotes(t, time.Now, func() {})
+				near, far := net.Pipe()
+				line := &oneConn{conn: far, closed: make(chan struct{})}
+				server := &http.Server{Handler: f, ReadHeaderTimeout: time.Minute}
+				served := make(chan struct{})
+				go func() {
+					defer close(served)
+					_ = server.Serve(line)
+				}()
+				began := time.Now()
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_, _ = io.WriteString(near, slowHead)
+					for {
+						<-time.After(c.every)
+						if _, err := io.WriteString(near, " "); err != nil {
+							return
+						}
+					}
+				}()
+				res, err := http.ReadResponse(bufio.NewReader(near), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); res.StatusCode != http.StatusRequestTimeout || took != c.want {
+					t.Errorf("%d after %s, want 408 after %s", res.StatusCode, took, c.want)
+				}
+				_, _ = res.Body.Close(), near.Close()
+				_ = server.Close()
+				<-served
+				<-done
+				if bodies, working := f.Places(); bodies != 0 || working != 0 {
+					t.Errorf("%d bodies and %d requests are still counted", bodies, working)
+				}
+			})
+		})
+	}
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct {
+	conn   net.Conn
+	given  bool
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if !l.given {
+		l.given = true
+		return l.conn, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *oneConn) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// An org has at most half of a node's places, so that its slow requests do not stop those of others.
+func TestAnOrgHasHalfOfTheNodesPlaces(t *testing.T) {
+	t.Parallel()
+	const half = 1000
+	began, free := make(chan struct{}, 2*half), make(chan struct{})
+	f := newNotes(t, time.Now, func() { began <- struct{}{}; <-free })
+	get := func(key string) *httptest.ResponseRecorder {
+		return f.do(t, http.MethodGet, "/notes", http.Header{"Authorization": {"Bearer " + key}})
+	}
+	var wait sync.WaitGroup
+	for range half {
+		wait.Go(func() { get("busy") })
+	}
+	for range half {
+		<-began
+	}
+	if w := get("busy"); w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), `"reason":"org_concurrency"`) {
+		t.Errorf("one more: %d %s", w.Code, w.Body)
+	}
+	wait.Go(func() {
+		if w := get("other"); w.Code != http.StatusOK {
+			t.Errorf("another org: %d %s", w.Code, w.Body)
+		}
+	})
+	<-began
+	close(free)
+	wait.Wait()
+	if bodies, working := f.Places(); bodies != 0 || working != 0 {
+		t.Errorf("%d bodies and %d requests are still counted", bodies, working)
+	}
+}

@@ -1,0 +1,38 @@
+package endpoint
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// startSpan begins the span of a request, as part of the caller's trace if it sent one. A span carries the operation, never the
+// path or the query: ids and mistakes of callers are in those.
+func (t *Table) startSpan(r *http.Request, call *Call) context.Context {
+	if t.Tracer == nil {
+		return r.Context()
+	}
+	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	ctx, call.span = t.Tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
+	return ctx
+}
+
+// endSpan names the span after the operation and says how it ended.
+func (c *Call) endSpan(operation string, status int) {
+	if c.span == nil {
+		return
+	}
+	c.span.SetName(operation)
+	c.span.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("stagedoor.request_id", string(c.Request)))
+	if c.op != nil {
+		c.span.SetAttributes(attribute.String("http.request.method", c.op.Method), attribute.String("http.route", c.op.Path))
+	}
+	if status >= http.StatusInternalServerError {
+		c.span.SetStatus(codes.Error, c.problem)
+	}
+	c.span.End()
+}
