@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/server/front"
+	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
@@ -24,7 +24,7 @@ import (
 type visit struct {
 	*Dashboard
 	name    string
-	w       *front.Recorder
+	w       *accesslog.Recorder
 	r       *http.Request
 	began   time.Time
 	source  string
@@ -67,7 +67,7 @@ const maxForm = 16 << 10
 // serve is what every page has around it: headers, the limits of a source, recovery, and the one line of the log.
 func (b *Dashboard) serve(name string, handle func(*visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{Dashboard: b, name: name, r: r, began: b.Now(), source: b.Source(r), request: id.New[id.Request](), w: &front.Recorder{ResponseWriter: w}}
+		v := &visit{Dashboard: b, name: name, r: r, began: b.Now(), source: b.Source(r), request: id.New[id.Request](), w: &accesslog.Recorder{ResponseWriter: w}}
 		v.secure()
 		defer v.finish()
 		defer v.recover()
@@ -252,7 +252,7 @@ func (v *visit) recover() {
 	if reason == nil {
 		return
 	}
-	front.Panicked(v.Log, v.r, v.request, reason)
+	accesslog.Panicked(v.Log, v.r, v.request, reason)
 	if v.w.Status == 0 {
 		v.refuse(errPanic)
 	}
@@ -262,7 +262,7 @@ var errPanic = errors.New("panic")
 
 // finish writes the one line of this visit.
 func (v *visit) finish() {
-	line := front.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.began), Fault: v.fault}
+	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.began), Fault: v.fault}
 	if v.person != "" {
 		line.About = append(line.About, slog.String("person_id", string(v.person)))
 	}

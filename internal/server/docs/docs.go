@@ -18,7 +18,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
-	"github.com/stagedoor/stagedoor/internal/server/front"
+	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 )
 
 //go:embed static templates
@@ -81,14 +81,14 @@ func (s *Docs) Before(next http.Handler) http.Handler {
 // ServeHTTP answers, and logs one line.
 func (s *Docs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began, request := s.Now(), id.New[id.Request]()
-	answered := &front.Recorder{ResponseWriter: w}
+	answered := &accesslog.Recorder{ResponseWriter: w}
 	secure(w.Header())
 	defer func() {
-		front.Line{Request: request, Page: "docs", Took: s.Now().Sub(began), About: nil, Fault: nil}.Write(s.Log, r, answered)
+		accesslog.Line{Request: request, Page: "docs", Took: s.Now().Sub(began), About: nil, Fault: nil}.Write(s.Log, r, answered)
 	}()
 	defer func() {
 		if reason := recover(); reason != nil {
-			front.Panicked(s.Log, r, request, reason)
+			accesslog.Panicked(s.Log, r, request, reason)
 			http.Error(answered, "Something went wrong on our side.", http.StatusInternalServerError)
 		}
 	}()

@@ -22,7 +22,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
-	"github.com/stagedoor/stagedoor/internal/server/front"
+	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 )
 
 //go:embed static templates
@@ -173,7 +173,7 @@ func (h *Hosted) serve(name string, handle func(*visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{
 			Hosted: h, name: name, r: r, began: h.Now(), source: h.Source(r), request: id.New[id.Request](), nonce: newNonce(),
-			w: &front.Recorder{ResponseWriter: w}, variant: full,
+			w: &accesslog.Recorder{ResponseWriter: w}, variant: full,
 		}
 		switch {
 		case strings.HasSuffix(r.Pattern, "/embed"):
@@ -262,7 +262,7 @@ func (v *visit) recover() {
 	if reason == nil {
 		return
 	}
-	front.Panicked(v.Log, v.r, v.request, reason)
+	accesslog.Panicked(v.Log, v.r, v.request, reason)
 	if v.w.Status == 0 {
 		v.showBroken(http.StatusInternalServerError, nil)
 	}
@@ -270,7 +270,7 @@ func (v *visit) recover() {
 
 // finish writes the one line of this visit.
 func (v *visit) finish() {
-	line := front.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.began), Fault: v.fault}
+	line := accesslog.Line{Request: v.request, Page: v.name, Took: v.Now().Sub(v.began), Fault: v.fault}
 	if v.org.ID != "" {
 		line.About = append(line.About, slog.String("org_id", string(v.org.ID)))
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/server/front"
+	"github.com/stagedoor/stagedoor/internal/server/accesslog"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
@@ -33,7 +33,7 @@ const (
 type visit struct {
 	*Hosted
 	name    string
-	w       *front.Recorder
+	w       *accesslog.Recorder
 	r       *http.Request
 	began   time.Time
 	source  string

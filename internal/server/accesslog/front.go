@@ -1,6 +1,6 @@
-// Package front is what the faces that show pages have in common: a record of what was answered, and what is
+// Package accesslog is what the faces that show pages have in common: a record of what was answered, and what is
 // logged of it. A page's address may hold a token, so a log names the page and never the address.
-package front
+package accesslog
 
 import (
 	"fmt"
