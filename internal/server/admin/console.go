@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
-	"github.com/stagedoor/stagedoor/internal/server/spa"
+	"github.com/stagedoor/stagedoor/internal/server/webapp"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
@@ -25,7 +25,7 @@ var signInText string
 type console struct {
 	*Admin
 	who    *operators
-	site   *spa.Site
+	site   *webapp.Site
 	mux    *http.ServeMux
 	signIn *template.Template
 	guard  *http.CrossOriginProtection
@@ -41,7 +41,7 @@ const (
 
 func newConsole(a *Admin, who *operators) *console {
 	c := &console{
-		Admin: a, who: who, site: spa.New(a.Site), mux: http.NewServeMux(), signIn: template.Must(template.New("sign-in").Parse(signInText)),
+		Admin: a, who: who, site: webapp.New(a.Site), mux: http.NewServeMux(), signIn: template.Must(template.New("sign-in").Parse(signInText)),
 		guard: http.NewCrossOriginProtection(),
 		tries: ratelimit.New(triesPerMinute, time.Minute, a.Now),
 	}
@@ -76,7 +76,7 @@ func (c *console) getAsset(w http.ResponseWriter, r *http.Request) {
 
 // getPage shows the console, whatever the path behind /ops: the page finds out by itself what it is to show.
 func (c *console) getPage(w http.ResponseWriter, r *http.Request) {
-	if !spa.Wants(r) {
+	if !webapp.Wants(r) {
 		c.table.ServeHTTP(w, r)
 		return
 	}
@@ -85,11 +85,11 @@ func (c *console) getPage(w http.ResponseWriter, r *http.Request) {
 		if to := r.URL.RequestURI(); to != "/ops" && local(to) {
 			target += "?to=" + template.URLQueryEscaper(to)
 		}
-		spa.Secure(w.Header(), "")
+		webapp.Secure(w.Header(), "")
 		http.Redirect(w, r, target, http.StatusSeeOther)
 		return
 	}
-	c.site.Document(w, r, "ops.html", spa.NoFrames)
+	c.site.Document(w, r, "ops.html", webapp.NoFrames)
 }
 
 func (c *console) signedIn(r *http.Request) (pass, bool) {
@@ -112,8 +112,8 @@ type form struct {
 }
 
 func (c *console) show(w http.ResponseWriter, status int, f form) {
-	f.Nonce, f.Node = spa.Nonce(), c.Config.Node
-	spa.Secure(w.Header(), "style-src 'nonce-"+f.Nonce+"'; form-action 'self'; img-src 'self'")
+	f.Nonce, f.Node = webapp.Nonce(), c.Config.Node
+	webapp.Secure(w.Header(), "style-src 'nonce-"+f.Nonce+"'; form-action 'self'; img-src 'self'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_ = c.signIn.Execute(w, f) // the browser may have gone
@@ -125,7 +125,7 @@ func (c *console) getSignIn(w http.ResponseWriter, r *http.Request) {
 		to = "/ops"
 	}
 	if _, ok := c.signedIn(r); ok {
-		spa.Secure(w.Header(), "")
+		webapp.Secure(w.Header(), "")
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return
 	}
@@ -167,7 +167,7 @@ func (c *console) postSignIn(w http.ResponseWriter, r *http.Request) {
 		c.show(w, http.StatusServiceUnavailable, f)
 		return
 	}
-	spa.Secure(w.Header(), "")
+	webapp.Secure(w.Header(), "")
 	http.Redirect(w, r, f.To, http.StatusSeeOther)
 }
 
@@ -191,7 +191,7 @@ func (c *console) enter(w http.ResponseWriter, r *http.Request, name string) err
 }
 
 func (c *console) postSignOut(w http.ResponseWriter, r *http.Request) {
-	spa.Secure(w.Header(), "")
+	webapp.Secure(w.Header(), "")
 	if c.guard.Check(r) != nil {
 		http.Error(w, "Sign out from the console itself.", http.StatusForbidden)
 		return

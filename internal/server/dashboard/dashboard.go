@@ -23,7 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint/origin"
-	"github.com/stagedoor/stagedoor/internal/server/spa"
+	"github.com/stagedoor/stagedoor/internal/server/webapp"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
@@ -112,7 +112,7 @@ type Dashboard struct {
 	templates *template.Template
 	// style is that of the pages before sign-in; its address has its version.
 	style, styleVersion string
-	site                *spa.Site
+	site                *webapp.Site
 	provider            *provider
 	keeper              keeper
 	origins             origin.Guard
@@ -136,7 +136,7 @@ func New(d Deps) (*Dashboard, error) {
 	}
 	b := &Dashboard{
 		Deps: d, mux: http.NewServeMux(), origins: origin.New(d.Config.PublicURL), posts: ratelimit.New(posts, time.Minute, d.Now), misses: ratelimit.New(misses, time.Minute, d.Now),
-		site: spa.New(d.Site), provider: newProvider(d.Config.OIDC, d.Config.PublicURL, d.Client, d.Now),
+		site: webapp.New(d.Site), provider: newProvider(d.Config.OIDC, d.Config.PublicURL, d.Client, d.Now),
 	}
 	var err error
 	if b.keeper, err = newKeeper(d.Config.Key); err != nil {

@@ -3,7 +3,7 @@ package dashboard
 import (
 	"net/http"
 
-	"github.com/stagedoor/stagedoor/internal/server/spa"
+	"github.com/stagedoor/stagedoor/internal/server/webapp"
 )
 
 // getAsset serves a file of the site.
@@ -22,7 +22,7 @@ func (v *visit) getStyle() {
 
 // getSite serves the dashboard to whoever is signed in. Every address is the same page; the site finds out what to show.
 func (v *visit) getSite() {
-	if !spa.Wants(v.r) {
+	if !webapp.Wants(v.r) {
 		v.gone()
 		return
 	}
@@ -46,9 +46,9 @@ func (v *visit) getSite() {
 		v.show(http.StatusOK, "nowhere", "No organisation yet", &page{Who: b.Person.Email})
 		return
 	}
-	frames := spa.OwnFrames
+	frames := webapp.OwnFrames
 	if at := v.Config.ConnectURL; at != "" && at != v.Config.PublicURL {
-		frames += spa.Frames(" " + at)
+		frames += webapp.Frames(" " + at)
 	}
 	v.site.Document(v.w, v.r, "index.html", frames)
 }

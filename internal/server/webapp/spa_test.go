@@ -1,4 +1,4 @@
-package spa_test
+package webapp_test
 
 import (
 	"net/http"
@@ -7,11 +7,11 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/stagedoor/stagedoor/internal/server/spa"
+	"github.com/stagedoor/stagedoor/internal/server/webapp"
 )
 
-func built() *spa.Site {
-	return spa.New(fstest.MapFS{
+func built() *webapp.Site {
+	return webapp.New(fstest.MapFS{
 		"index.html":        {Data: []byte(`<script nonce="__CSP_NONCE__"></script><style nonce="__CSP_NONCE__"></style>`)},
 		"placeholder.html":  {Data: []byte("run make web")},
 		"assets/a-1.js":     {Data: []byte("plain")},
@@ -28,7 +28,7 @@ func TestDocumentsHaveANonceOfTheirOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
 		w := httptest.NewRecorder()
-		built().Document(w, httptest.NewRequest(http.MethodGet, "/app", nil), "index.html", spa.NoFrames)
+		built().Document(w, httptest.NewRequest(http.MethodGet, "/app", nil), "index.html", webapp.NoFrames)
 		policy := w.Header().Get("Content-Security-Policy")
 		_, rest, _ := strings.Cut(policy, "'nonce-")
 		nonce, _, _ := strings.Cut(rest, "'")
@@ -51,7 +51,7 @@ func TestDocumentsHaveANonceOfTheirOwn(t *testing.T) {
 func TestWithoutABuildThePlaceholderIsShown(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
-	built().Document(w, httptest.NewRequest(http.MethodGet, "/ops", nil), "ops.html", spa.NoFrames)
+	built().Document(w, httptest.NewRequest(http.MethodGet, "/ops", nil), "ops.html", webapp.NoFrames)
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "make web") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

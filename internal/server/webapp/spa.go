@@ -1,6 +1,6 @@
-// Package spa serves the built pages of web/: documents, each answer with a nonce of its own, and assets, whose names hold their hash so
+// Package webapp serves the built pages of web/: documents, each answer with a nonce of its own, and assets, whose names hold their hash so
 // that they are good for ever. Who may see a page is decided by whoever calls it.
-package spa
+package webapp
 
 import (
 	"crypto/rand"
