@@ -25,7 +25,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
-	"github.com/stagedoor/stagedoor/internal/server/hosted"
+	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency"
@@ -46,7 +46,7 @@ type flows struct {
 	invoker  *invoke.Invoker
 	// transfers are files on their way.
 	transfers *transfer.Transfers
-	hosted    *hosted.Hosted
+	hosted    *connectpages.Hosted
 	// repeats are requests under an Idempotency-Key.
 	repeats *idempotency.Keys
 	sandbox *sandboxapi.Client
@@ -123,8 +123,8 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 		Meter: n.usage, Switches: n.control, Now: clock.Now,
 	})
 	p := pages{n.connects, n.sessions, orgs, n.accounts}
-	n.hosted, err = hosted.New(hosted.Deps{
-		Config: hosted.Config{URL: n.connectURL()}, Attempts: p, Sessions: n.sessions, Orgs: p, Connections: p, Links: n.links,
+	n.hosted, err = connectpages.New(connectpages.Deps{
+		Config: connectpages.Config{URL: n.connectURL()}, Attempts: p, Sessions: n.sessions, Orgs: p, Connections: p, Links: n.links,
 		Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/server/hosted"
+	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
@@ -26,21 +26,21 @@ type pages struct {
 }
 
 // Org tells who asks.
-func (p pages) Org(ctx context.Context, of id.Org) (hosted.Org, error) {
+func (p pages) Org(ctx context.Context, of id.Org) (connectpages.Org, error) {
 	o, err := p.orgs.Get(ctx, of)
 	if err != nil {
-		return hosted.Org{}, err
+		return connectpages.Org{}, err
 	}
 	look, err := p.sessions.Page(ctx, of)
-	return hosted.Org{ID: o.ID, Name: o.Name, Page: look, Suspended: o.SuspendedAt != nil}, err
+	return connectpages.Org{ID: o.ID, Name: o.Name, Page: look, Suspended: o.SuspendedAt != nil}, err
 }
 
-func (p pages) view(ctx context.Context, a connect.Paged) (hosted.View, error) {
+func (p pages) view(ctx context.Context, a connect.Paged) (connectpages.View, error) {
 	o, err := p.Org(ctx, a.Org)
 	if err != nil {
-		return hosted.View{}, err
+		return connectpages.View{}, err
 	}
-	v := hosted.View{
+	v := connectpages.View{
 		Org: o, ID: a.ID, Token: a.Token.Reveal(), Version: a.Version, State: a.State, Progress: a.Progress, Channel: a.Channel, Channels: a.Available,
 		Actions: a.NextActions(), SubmissionsLeft: attempt.MaxSubmissions - a.Submissions, ResendAt: a.ResendAt, PhoneURL: a.PhoneURL,
 		PlatformURL: a.PlatformURL, ReferenceID: a.Reference, Session: a.Session, ReturnURL: a.ReturnURL,
@@ -63,7 +63,7 @@ func (p pages) view(ctx context.Context, a connect.Paged) (hosted.View, error) {
 	}
 	s, err := p.sessions.Get(ctx, a.Org, a.Session)
 	if err != nil && !errors.Is(err, problem.SessionNotFound.New("")) {
-		return hosted.View{}, err
+		return connectpages.View{}, err
 	}
 	v.ReturnURL, v.Locale = s.ReturnURL, s.Locale
 	if len(s.AllowedOrigins) > 0 {
@@ -73,19 +73,19 @@ func (p pages) view(ctx context.Context, a connect.Paged) (hosted.View, error) {
 }
 
 // ByToken finds the attempt of a link.
-func (p pages) ByToken(ctx context.Context, token string) (hosted.View, error) {
+func (p pages) ByToken(ctx context.Context, token string) (connectpages.View, error) {
 	a, err := p.connects.ByToken(ctx, secret.New(token))
 	if err != nil {
-		return hosted.View{}, err
+		return connectpages.View{}, err
 	}
 	return p.view(ctx, a)
 }
 
 // Wait holds until the attempt has changed.
-func (p pages) Wait(ctx context.Context, token string, version int64, atMost time.Duration) (hosted.View, error) {
+func (p pages) Wait(ctx context.Context, token string, version int64, atMost time.Duration) (connectpages.View, error) {
 	a, err := p.connects.ChangedPage(ctx, secret.New(token), version, atMost)
 	if err != nil {
-		return hosted.View{}, err
+		return connectpages.View{}, err
 	}
 	return p.view(ctx, a)
 }
@@ -94,10 +94,10 @@ func (p pages) Wait(ctx context.Context, token string, version int64, atMost tim
 const verdictWithin = 8 * time.Second
 
 // Act does what a creator asks for.
-func (p pages) Act(ctx context.Context, token string, by audit.By, act hosted.Act) (hosted.View, error) {
+func (p pages) Act(ctx context.Context, token string, by audit.By, act connectpages.Act) (connectpages.View, error) {
 	a, err := p.connects.ByToken(ctx, secret.New(token))
 	if err != nil {
-		return hosted.View{}, err
+		return connectpages.View{}, err
 	}
 	switch {
 	case act.Cancel:
@@ -114,13 +114,13 @@ func (p pages) Act(ctx context.Context, token string, by audit.By, act hosted.Ac
 		_, err = p.connects.Verdict(ctx, a.Org, a.ID, verdictWithin)
 	}
 	if err != nil {
-		return hosted.View{}, err
+		return connectpages.View{}, err
 	}
 	return p.ByToken(ctx, a.Token.Reveal())
 }
 
 // Start begins an attempt in a hosted session.
-func (p pages) Start(ctx context.Context, by audit.By, s hosted.Start) error {
+func (p pages) Start(ctx context.Context, by audit.By, s connectpages.Start) error {
 	o, err := p.orgs.Get(ctx, s.Session.Org)
 	if err != nil {
 		return err
@@ -147,12 +147,12 @@ func (p pages) Token(ctx context.Context, of id.Org, at id.Attempt) (string, err
 }
 
 // Connection is an account as its creator sees it.
-func (p pages) Connection(ctx context.Context, of id.Org, at id.Account) (hosted.Connection, error) {
+func (p pages) Connection(ctx context.Context, of id.Org, at id.Account) (connectpages.Connection, error) {
 	a, err := p.accounts.Get(ctx, of, at)
 	if err != nil {
-		return hosted.Connection{}, err
+		return connectpages.Connection{}, err
 	}
-	return hosted.Connection{Name: "@" + a.Username, Since: a.CreatedAt, Remembered: a.RememberCredentials, Lost: a.State == account.ReconnectRequired}, nil
+	return connectpages.Connection{Name: "@" + a.Username, Since: a.CreatedAt, Remembered: a.RememberCredentials, Lost: a.State == account.ReconnectRequired}, nil
 }
 
 // Reconnect is the session in which an account is connected again.

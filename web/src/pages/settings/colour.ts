@@ -1,4 +1,4 @@
-// The colours of the creators' pages, worked out as the server does (internal/server/hosted/theme.go), so that what
+// The colours of the creators' pages, worked out as the server does (internal/server/connectpages/theme.go), so that what
 // is promised here is what is shown there.
 
 type RGB = readonly [number, number, number]

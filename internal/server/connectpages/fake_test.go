@@ -1,4 +1,4 @@
-package hosted_test
+package connectpages_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/server/hosted"
+	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
@@ -22,26 +22,26 @@ import (
 type world struct {
 	mu       sync.Mutex
 	base     string
-	org      hosted.Org
+	org      connectpages.Org
 	now      func() time.Time
 	attempts map[string]*story
 	sessions map[string]*link.Session
-	accounts map[id.Account]hosted.Connection
+	accounts map[id.Account]connectpages.Connection
 	// acts and starts are what creators did, as the pages passed it on.
 	acts   []did
-	starts []hosted.Start
+	starts []connectpages.Start
 	// refuse is what the next Start or Act answers.
 	refuse error
 }
 
 type did struct {
 	by  audit.By
-	act hosted.Act
+	act connectpages.Act
 }
 
 // story is an attempt and what is to come of it.
 type story struct {
-	view hosted.View
+	view connectpages.View
 	// rest are the challenges to come.
 	rest    []string
 	fails   string
@@ -52,8 +52,8 @@ type story struct {
 
 func newWorld(base string, now func() time.Time) *world {
 	return &world{
-		base: base, now: now, attempts: map[string]*story{}, sessions: map[string]*link.Session{}, accounts: map[id.Account]hosted.Connection{},
-		org: hosted.Org{ID: id.New[id.Org](), Name: "Northlight", Page: link.Page{Scheme: link.SchemeSystem}},
+		base: base, now: now, attempts: map[string]*story{}, sessions: map[string]*link.Session{}, accounts: map[id.Account]connectpages.Connection{},
+		org: connectpages.Org{ID: id.New[id.Org](), Name: "Northlight", Page: link.Page{Scheme: link.SchemeSystem}},
 	}
 }
 
@@ -85,7 +85,7 @@ func persona(email string) (asks []string, fails string) {
 func (w *world) begin(kind, email string) *story {
 	it := id.New[id.Attempt]()
 	t := token("at_", string(it))
-	s := &story{changed: make(chan struct{}), view: hosted.View{
+	s := &story{changed: make(chan struct{}), view: connectpages.View{
 		Org: w.org, ID: it, Token: t, Version: 1, State: attempt.Pending, Progress: attempt.Queued, Actions: []string{"poll", "cancel"},
 		AllowedOrigins: w.org.Page.AllowedOrigins, UpdatedAt: w.now(),
 	}}
@@ -99,7 +99,7 @@ func (w *world) begin(kind, email string) *story {
 }
 
 // set changes a view and wakes whoever waits. The lock is held.
-func (w *world) set(s *story, do func(*hosted.View)) {
+func (w *world) set(s *story, do func(*connectpages.View)) {
 	do(&s.view)
 	s.view.Version++
 	close(s.changed)
@@ -122,7 +122,7 @@ func (w *world) next(s *story) {
 var stateOf = map[string]attempt.State{"sms": attempt.NeedsOTP, "app": attempt.NeedsApp, "email": attempt.NeedsEmail, "face": attempt.NeedsFace}
 
 func (w *world) ask(s *story, channel string) {
-	w.set(s, func(v *hosted.View) {
+	w.set(s, func(v *connectpages.View) {
 		v.State, v.Channel, v.Progress, v.SubmissionsLeft, v.UpdatedAt = stateOf[channel], channel, attempt.AwaitingCode, 5, w.now()
 		v.Channels, v.Actions = []string{channel}, []string{"submit_code", "cancel"}
 		v.PhoneMask, v.EmailMask, v.PhoneURL, v.PlatformURL = "", "", "", secret.String{}
@@ -140,14 +140,14 @@ func (w *world) ask(s *story, channel string) {
 }
 
 func (w *world) scan(s *story) {
-	w.set(s, func(v *hosted.View) {
+	w.set(s, func(v *connectpages.View) {
 		v.State, v.Progress, v.Channel, v.Actions, v.UpdatedAt = attempt.AwaitingMobile, attempt.AwaitingScan, "mobile", []string{"open_phone_url", "cancel"}, w.now()
 		v.PhoneURL, v.PlatformURL = w.base+"/a/"+v.Token+"/phone?n=1", secret.New("https://platform.example/qr/1")
 	})
 }
 
 func (w *world) fail(s *story, code string) {
-	w.set(s, func(v *hosted.View) {
+	w.set(s, func(v *connectpages.View) {
 		v.State, v.Failure, v.Progress, v.Actions = attempt.Failed, code, attempt.Done, nil
 	})
 	w.end(s, "")
@@ -155,8 +155,8 @@ func (w *world) fail(s *story, code string) {
 
 func (w *world) succeed(s *story) {
 	account := id.New[id.Account]()
-	w.accounts[account] = hosted.Connection{Name: "@luna", Since: w.now()}
-	w.set(s, func(v *hosted.View) {
+	w.accounts[account] = connectpages.Connection{Name: "@luna", Since: w.now()}
+	w.set(s, func(v *connectpages.View) {
 		v.State, v.Account, v.Progress, v.Actions = attempt.Success, account, attempt.Done, []string{"use_account"}
 	})
 	w.end(s, account)
@@ -191,7 +191,7 @@ func (w *world) open(s link.Session) (string, *link.Session) {
 }
 
 // do changes the attempt of a session or a token.
-func (w *world) do(t string, change func(s *story)) hosted.View {
+func (w *world) do(t string, change func(s *story)) connectpages.View {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if in := w.sessions[t]; in != nil {
@@ -204,12 +204,12 @@ func (w *world) do(t string, change func(s *story)) hosted.View {
 
 // The attempts of the pages.
 
-func (w *world) ByToken(_ context.Context, t string) (hosted.View, error) {
+func (w *world) ByToken(_ context.Context, t string) (connectpages.View, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s, ok := w.attempts[t]
 	if !ok {
-		return hosted.View{}, problem.AttemptNotFound.New("no such attempt")
+		return connectpages.View{}, problem.AttemptNotFound.New("no such attempt")
 	}
 	return s.view, nil // a QR's own token is an alias; the view always has the page's
 }
@@ -218,12 +218,12 @@ func (w *world) Token(_ context.Context, _ id.Org, a id.Attempt) (string, error)
 	return token("at_", string(a)), nil
 }
 
-func (w *world) Wait(ctx context.Context, t string, version int64, atMost time.Duration) (hosted.View, error) {
+func (w *world) Wait(ctx context.Context, t string, version int64, atMost time.Duration) (connectpages.View, error) {
 	w.mu.Lock()
 	s, ok := w.attempts[t]
 	if !ok {
 		w.mu.Unlock()
-		return hosted.View{}, problem.AttemptNotFound.New("no such attempt")
+		return connectpages.View{}, problem.AttemptNotFound.New("no such attempt")
 	}
 	view, changed := s.view, s.changed
 	w.mu.Unlock()
@@ -234,30 +234,30 @@ func (w *world) Wait(ctx context.Context, t string, version int64, atMost time.D
 	case <-changed:
 	case <-time.After(atMost):
 	case <-ctx.Done():
-		return hosted.View{}, ctx.Err()
+		return connectpages.View{}, ctx.Err()
 	}
 	return w.ByToken(ctx, t)
 }
 
-func (w *world) Act(_ context.Context, t string, by audit.By, a hosted.Act) (hosted.View, error) {
+func (w *world) Act(_ context.Context, t string, by audit.By, a connectpages.Act) (connectpages.View, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.attempts[t]
 	w.acts = append(w.acts, did{by, a})
 	if err := w.refused(); err != nil {
-		return hosted.View{}, err
+		return connectpages.View{}, err
 	}
 	if s.view.State.Final() {
-		return hosted.View{}, problem.AttemptCompleted.New("over")
+		return connectpages.View{}, problem.AttemptCompleted.New("over")
 	}
 	switch {
 	case a.Cancel:
 		w.fail(s, "cancelled")
 	case a.Resend || a.SendEmail:
 		if s.view.ResendAt.After(w.now()) {
-			return hosted.View{}, problem.ResendTooSoon.New("wait").After(20)
+			return connectpages.View{}, problem.ResendTooSoon.New("wait").After(20)
 		}
-		w.set(s, func(v *hosted.View) {
+		w.set(s, func(v *connectpages.View) {
 			v.ResendAt, v.Actions = w.now().Add(30*time.Second), []string{"submit_code", "resend_code", "cancel"}
 		})
 	case a.Channel != "":
@@ -278,7 +278,9 @@ func (w *world) code(s *story, code string) {
 		w.ask(s, s.rest[0])
 	case code == "123456":
 		s.rest = nil
-		w.set(s, func(v *hosted.View) { v.State, v.Progress, v.UpdatedAt = attempt.Pending, attempt.Verifying, w.now() })
+		w.set(s, func(v *connectpages.View) {
+			v.State, v.Progress, v.UpdatedAt = attempt.Pending, attempt.Verifying, w.now()
+		})
 	case code == "999999":
 		w.fail(s, "two_factor_locked")
 	default:
@@ -286,7 +288,7 @@ func (w *world) code(s *story, code string) {
 			w.fail(s, "two_factor_failed")
 			return
 		}
-		w.set(s, func(v *hosted.View) { v.State, v.SubmissionsLeft = attempt.WrongCode, v.SubmissionsLeft-1 })
+		w.set(s, func(v *connectpages.View) { v.State, v.SubmissionsLeft = attempt.WrongCode, v.SubmissionsLeft-1 })
 	}
 }
 
@@ -296,7 +298,7 @@ func (w *world) refused() error {
 	return err
 }
 
-func (w *world) Start(_ context.Context, _ audit.By, start hosted.Start) error {
+func (w *world) Start(_ context.Context, _ audit.By, start connectpages.Start) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.refused(); err != nil {
@@ -349,16 +351,16 @@ func (w sessions) Exit(_ context.Context, _ id.Org, it id.Session) (link.Session
 	return link.Session{}, problem.SessionNotFound.New("no such session")
 }
 
-func (w *world) Org(_ context.Context, org id.Org) (hosted.Org, error) {
+func (w *world) Org(_ context.Context, org id.Org) (connectpages.Org, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if org != w.org.ID {
-		return hosted.Org{}, problem.OrgNotFound.New("no such org")
+		return connectpages.Org{}, problem.OrgNotFound.New("no such org")
 	}
 	return w.org, nil
 }
 
-func (w *world) Connection(_ context.Context, _ id.Org, account id.Account) (hosted.Connection, error) {
+func (w *world) Connection(_ context.Context, _ id.Org, account id.Account) (connectpages.Connection, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, ok := w.accounts[account]

@@ -1,11 +1,11 @@
-package hosted_test
+package connectpages_test
 
 import (
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/server/hosted"
+	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 )
 
 // The pages of a suspended org are closed: they ask for nothing, take nothing, and say so in both languages.
@@ -17,7 +17,7 @@ func TestPagesOfASuspendedOrgAreClosed(t *testing.T) {
 	s.mu.Lock()
 	s.org.Suspended = true
 	s.mu.Unlock()
-	s.do(token, func(one *story) { s.set(one, func(v *hosted.View) { v.Org.Suspended = true }) })
+	s.do(token, func(one *story) { s.set(one, func(v *connectpages.View) { v.Org.Suspended = true }) })
 	acts, starts := len(s.acts), len(s.starts)
 	attempt := "/a/" + view.Token
 	for _, page := range []string{path, path + "/embed", attempt, attempt + "/phone", attempt + "/embed", attempt + "/events", attempt + "/state", attempt + "/qr.svg"} {

@@ -1,4 +1,4 @@
-package hosted
+package connectpages
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package hosted_test
+package connectpages_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
-	"github.com/stagedoor/stagedoor/internal/server/hosted"
+	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 )
 
 // site is the pages over real HTTP.
@@ -77,10 +77,10 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func newHosted(t *testing.T, w *world, base string, log io.Writer, now func() time.Time) *hosted.Hosted {
+func newHosted(t *testing.T, w *world, base string, log io.Writer, now func() time.Time) *connectpages.Hosted {
 	t.Helper()
-	h, err := hosted.New(hosted.Deps{
-		Config: hosted.Config{URL: base}, Attempts: w, Sessions: sessions{w}, Orgs: w, Connections: w, Links: link.NewLinks(keys{}),
+	h, err := connectpages.New(connectpages.Deps{
+		Config: connectpages.Config{URL: base}, Attempts: w, Sessions: sessions{w}, Orgs: w, Connections: w, Links: link.NewLinks(keys{}),
 		Draining: func() bool { return false }, Source: func(r *http.Request) string { return r.Header.Get("X-Test-Source") },
 		HashIP: func(source string) string { return "hash of " + source }, Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: now,
 	})

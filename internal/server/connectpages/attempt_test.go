@@ -1,4 +1,4 @@
-package hosted_test
+package connectpages_test
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
-	"github.com/stagedoor/stagedoor/internal/server/hosted"
+	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 )
 
 func TestACreatorConnectsWithACode(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAPhoneApproves(t *testing.T) {
 	if !strings.Contains(phone.body, `href="https://platform.example/qr/1" data-link="`) || !strings.Contains(phone.body, `" target="_blank" rel="noopener noreferrer"`) || strings.Contains(phone.body, "qr.svg") {
 		t.Errorf("the way to the platform: %s", phone.body)
 	}
-	s.do(token, func(st *story) { s.set(st, func(v *hosted.View) { v.Progress = attempt.Scanned }) })
+	s.do(token, func(st *story) { s.set(st, func(v *connectpages.View) { v.Progress = attempt.Scanned }) })
 	s.says(s.get(path), 200, "Seen on your phone. Tap Approve.")
 	s.do(token, func(st *story) { s.fail(st, "mobile_denied") })
 	s.says(s.get(path), 200, "The request was declined on your phone", "Try again")
@@ -133,7 +133,7 @@ func TestTheQRShowsThePhonesPageAndChangesWithIt(t *testing.T) {
 		t.Fatalf("%d, %d bytes", first.status, len(first.body))
 	}
 	before := s.get("/s/" + token)
-	s.do(token, func(st *story) { s.set(st, func(v *hosted.View) { v.PhoneURL += "2" }) })
+	s.do(token, func(st *story) { s.set(st, func(v *connectpages.View) { v.PhoneURL += "2" }) })
 	if again := s.get("/a/" + view.Token + "/qr.svg"); again.body == first.body {
 		t.Error("the picture stayed the same")
 	}
@@ -165,7 +165,7 @@ func TestSigningInTellsHowLongItTakes(t *testing.T) {
 	if !strings.Contains(page.body, `<noscript><meta http-equiv="refresh" content="3"></noscript>`) {
 		t.Error("a browser without scripts does not look again")
 	}
-	s.do(token, func(st *story) { s.set(st, func(v *hosted.View) { v.Progress = attempt.Verifying }) })
+	s.do(token, func(st *story) { s.set(st, func(v *connectpages.View) { v.Progress = attempt.Verifying }) })
 	if page := s.get(path); strings.Count(page.body, `data-is="done"`) != 2 || !strings.Contains(page.body, `data-is="now" aria-current="step">Securing`) {
 		t.Errorf("%s", page.body)
 	}

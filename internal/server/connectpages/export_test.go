@@ -1,4 +1,4 @@
-package hosted
+package connectpages
 
 import "github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 

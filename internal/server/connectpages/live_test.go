@@ -1,4 +1,4 @@
-package hosted_test
+package connectpages_test
 
 import (
 	"bufio"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/attempt"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/server/hosted"
+	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 )
 
 type change struct {
@@ -63,7 +63,7 @@ func TestAPageIsToldEveryChangeUntilTheEnd(t *testing.T) {
 	if first.Version != view.Version || first.Step != 1 || !strings.Contains(page.body, `data-key="`+first.Key+`"`) {
 		t.Fatalf("%+v", first)
 	}
-	s.do(token, func(st *story) { s.set(st, func(v *hosted.View) { v.Progress = attempt.SigningIn }) })
+	s.do(token, func(st *story) { s.set(st, func(v *connectpages.View) { v.Progress = attempt.SigningIn }) })
 	if moved, _ := next(); moved.Key != first.Key || moved.Step != 2 {
 		t.Errorf("progress is not another page: %+v", moved)
 	}
@@ -79,7 +79,7 @@ func TestAPageIsToldEveryChangeUntilTheEnd(t *testing.T) {
 	if sms.Key == asked.Key || sent.Key == sms.Key {
 		t.Errorf("%+v, %+v", sms, sent)
 	}
-	s.do(token, func(st *story) { s.set(st, func(v *hosted.View) { v.ResendAt = s.clock.now() }) })
+	s.do(token, func(st *story) { s.set(st, func(v *connectpages.View) { v.ResendAt = s.clock.now() }) })
 	if resent, _ := next(); resent.Key != sent.Key {
 		t.Errorf("a message sent again takes away what is being typed: %+v", resent)
 	}
@@ -120,7 +120,7 @@ func TestACodeThatTurnsOverIsNotAnotherPage(t *testing.T) {
 	next := s.follow(view.Token)
 	before, _ := next()
 	s.do(token, func(st *story) {
-		s.set(st, func(v *hosted.View) {
+		s.set(st, func(v *connectpages.View) {
 			v.PhoneURL, v.PlatformURL = v.PhoneURL+"2", secret.New("https://platform.example/qr/2")
 		})
 	})

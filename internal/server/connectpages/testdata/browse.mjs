@@ -1,6 +1,6 @@
 // Uses the connect pages as creators do, in headless Chromium at 390 and 1360 px, light and dark, with and without scripts.
 //
-//   BASE_URL=http://127.0.0.1:18080 API_KEY=sd_sandbox_… node internal/server/hosted/testdata/browse.mjs [folder for pictures]
+//   BASE_URL=http://127.0.0.1:18080 API_KEY=sd_sandbox_… node internal/server/connectpages/testdata/browse.mjs [folder for pictures]
 //
 // It makes its sessions by the API of that address, in an org of the sandbox with generous limits; TestInABrowser (browser_test.go)
 // starts a system of its own for it. AXE is the path of axe-core's axe.min.js (npm pack axe-core@4.10.3): with it every page that is

@@ -1,4 +1,4 @@
-package hosted_test
+package connectpages_test
 
 import (
 	"net/http"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/server/hosted"
+	"github.com/stagedoor/stagedoor/internal/server/connectpages"
 )
 
 func (s *site) reconnectLink(account id.Account) string {
@@ -25,7 +25,7 @@ func TestReconnectLinkShowsTheFormAndMakesASessionWhenItIsSent(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	account := id.New[id.Account]()
-	s.accounts[account] = hosted.Connection{Name: "@luna", Since: s.clock.now(), Remembered: true, Lost: true}
+	s.accounts[account] = connectpages.Connection{Name: "@luna", Since: s.clock.now(), Remembered: true, Lost: true}
 	link := s.reconnectLink(account)
 	for range 2 {
 		page := s.call(http.MethodGet, link, nil)
@@ -70,9 +70,9 @@ func TestReconnectLinkIsOverOnceItsAccountIsConnected(t *testing.T) {
 		}
 	}
 	over("no account")
-	s.accounts[account] = hosted.Connection{Name: "@luna"}
+	s.accounts[account] = connectpages.Connection{Name: "@luna"}
 	over("connected")
-	s.accounts[account] = hosted.Connection{Name: "@luna", Lost: true}
+	s.accounts[account] = connectpages.Connection{Name: "@luna", Lost: true}
 	s.org.Suspended = true
 	over("the organisation is suspended")
 	s.org.Suspended = false

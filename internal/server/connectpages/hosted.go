@@ -1,10 +1,10 @@
-// Package hosted is the face that creators see: the pages on which they connect an account, follow an attempt, and see and end a
+// Package connectpages is the face that creators see: the pages on which they connect an account, follow an attempt, and see and end a
 // connection.
 //
 // Pages are plain forms (templates/) that work without a script; page.js adds live state. A link's token is the only thing that
 // opens a page: there are no cookies. Reading a link changes nothing, only a POST does. What happens to attempts and sessions is
 // decided elsewhere: start reading in attempt.go and session.go, which turn a state into a page.
-package hosted
+package connectpages
 
 import (
 	"crypto/rand"

@@ -1,4 +1,4 @@
-package hosted_test
+package connectpages_test
 
 import (
 	"os"
@@ -15,7 +15,7 @@ import (
 // A person at a browser, with the whole product and the sandbox behind the pages. It needs Node 20 and Chromium, so it runs only when
 // asked for, with a folder for its pictures; testdata/browse.mjs says what else it takes from the environment.
 //
-//	BROWSE=/tmp/shots AXE=/tmp/axe.min.js go test -v -run TestInABrowser -timeout 20m ./internal/server/hosted/
+//	BROWSE=/tmp/shots AXE=/tmp/axe.min.js go test -v -run TestInABrowser -timeout 20m ./internal/server/connectpages/
 func TestInABrowser(t *testing.T) {
 	t.Parallel()
 	shots := os.Getenv("BROWSE")

@@ -1,4 +1,4 @@
-package hosted_test
+package connectpages_test
 
 import (
 	"errors"
