@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
-	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
+	"github.com/stagedoor/stagedoor/internal/server/csvexport"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
@@ -91,7 +91,7 @@ func Routes(t *endpoint.Table, d Deps) {
 	a := &accounts{d}
 	endpoint.Written(t, endpoint.Operation{
 		ID: "listAccounts", Method: http.MethodGet, Path: "/v1/accounts", Tag: "Accounts", Status: http.StatusOK, Timeout: listTimeout,
-		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: accountsBody{}, Media: []string{sheet.Media}, Problems: []problem.Kind{problem.InvalidRequest},
+		Scope: scope.AccountsRead, Quota: admission.Plain, Answer: accountsBody{}, Media: []string{csvexport.Media}, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "List accounts",
 		Description: "The organisation's connected accounts. Without `limit` all of them come in one answer, written as they are read; with it they come in pages: " +
 			"send `nextCursor` back as `cursor`. Filters can be combined. A key with `accountIds` sees only those. With `Accept: text/csv` it is a sheet.",
@@ -112,7 +112,7 @@ func (a *accounts) list(w http.ResponseWriter, r *http.Request, in *listInput) e
 			return err
 		}
 	}
-	if sheet.Wanted(r.Header) {
+	if csvexport.Wanted(r.Header) {
 		p.calls = true
 		p.out = newSheet(w)
 	} else {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
+	"github.com/stagedoor/stagedoor/internal/server/csvexport"
 	"github.com/stagedoor/stagedoor/internal/tenant/usage"
 )
 
@@ -173,10 +173,10 @@ func (d *document) end(next *string, counts map[string]int) error {
 }
 
 // table writes a list as a sheet.
-type table struct{ *sheet.Writer }
+type table struct{ *csvexport.Writer }
 
 func newSheet(w http.ResponseWriter) table {
-	return table{sheet.New(w, "accounts", "id", "label", "state", "stateReason", "stateChangedAt", "username", "displayName", "ofUserId", "proxyCountry", "referenceId",
+	return table{csvexport.New(w, "accounts", "id", "label", "state", "stateReason", "stateChangedAt", "username", "displayName", "ofUserId", "proxyCountry", "referenceId",
 		"webhook", "calls24h", "rememberCredentials", "createdAt", "lastSeenAt", "sessionExpiresAt")}
 }
 
@@ -185,9 +185,9 @@ func (t table) add(one *Listed) error {
 	if one.Webhook != nil {
 		webhook = one.Webhook.State
 	}
-	return t.Row(one.ID, one.Label, one.State, sheet.Text(one.StateReason), sheet.Time(&one.StateChangedAt), one.Username, one.DisplayName, one.OfUserID,
-		one.ProxyCountry, sheet.Text(one.ReferenceID), webhook, strconv.FormatInt(*one.Calls24h, 10), strconv.FormatBool(one.RememberCredentials),
-		sheet.Time(&one.CreatedAt), sheet.Time(one.LastSeenAt), sheet.Time(one.SessionExpiresAt))
+	return t.Row(one.ID, one.Label, one.State, csvexport.Text(one.StateReason), csvexport.Time(&one.StateChangedAt), one.Username, one.DisplayName, one.OfUserID,
+		one.ProxyCountry, csvexport.Text(one.ReferenceID), webhook, strconv.FormatInt(*one.Calls24h, 10), strconv.FormatBool(one.RememberCredentials),
+		csvexport.Time(&one.CreatedAt), csvexport.Time(one.LastSeenAt), csvexport.Time(one.SessionExpiresAt))
 }
 
 func (t table) end(*string, map[string]int) error { return t.End() }

@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
+	"github.com/stagedoor/stagedoor/internal/server/csvexport"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
@@ -88,7 +88,7 @@ func Routes(t *endpoint.Table, d Deps) {
 	a := &audits{d}
 	endpoint.Written(t, endpoint.Operation{
 		ID: "listAudit", Method: http.MethodGet, Path: "/v1/me/audit", Tag: "Audit", Status: http.StatusOK, Timeout: listTimeout,
-		Scope: scope.MeRead, Quota: admission.Plain, Answer: auditBody{}, Media: []string{sheet.Media}, Problems: []problem.Kind{problem.InvalidRequest},
+		Scope: scope.MeRead, Quota: admission.Plain, Answer: auditBody{}, Media: []string{csvexport.Media}, Problems: []problem.Kind{problem.InvalidRequest},
 		Summary: "Audit log", Description: "Who changed what in the organisation, newest first. Filters can be combined. A key with `accountIds` sees nothing of other accounts, so its pages " +
 			"can be shorter than `limit`. With `Accept: text/csv` it is a sheet, of up to 10,000 entries.",
 	}, a.list)
@@ -106,7 +106,7 @@ func (a *audits) list(w http.ResponseWriter, r *http.Request, in *listInput) err
 	}
 	caller := endpoint.Caller(r.Context())
 	w.Header().Add("Vary", "Accept")
-	if sheet.Wanted(r.Header) {
+	if csvexport.Wanted(r.Header) {
 		return a.sheet(w, r, in, f, before)
 	}
 	most := in.Limit
@@ -120,7 +120,7 @@ func (a *audits) list(w http.ResponseWriter, r *http.Request, in *listInput) err
 	if err != nil {
 		return err
 	}
-	return sheet.JSON(w, view(entries, most, &caller.Key.Allow).Body)
+	return csvexport.JSON(w, view(entries, most, &caller.Key.Allow).Body)
 }
 
 // filter reads what huma cannot check.
@@ -148,10 +148,10 @@ func (in *listInput) filter() (audit.Filter, int64, error) {
 
 func (a *audits) sheet(w http.ResponseWriter, r *http.Request, in *listInput, f audit.Filter, before int64) error {
 	caller := endpoint.Caller(r.Context())
-	out := sheet.New(w, "audit", "at", "id", "actorKind", "actorId", "actorLabel", "action", "target", "outcome", "requestId", "ipHash", "changes")
+	out := csvexport.New(w, "audit", "at", "id", "actorKind", "actorId", "actorLabel", "action", "target", "outcome", "requestId", "ipHash", "changes")
 	left := in.Limit
 	if left == 0 {
-		left = sheet.MostRows
+		left = csvexport.MostRows
 	}
 	for left > 0 {
 		rows := min(left, sheetPage)
@@ -160,7 +160,7 @@ func (a *audits) sheet(w http.ResponseWriter, r *http.Request, in *listInput, f 
 			return err
 		}
 		for _, e := range view(entries, rows, &caller.Key.Allow).Body.Entries {
-			err := out.Row(sheet.Time(&e.At), e.ID, e.Actor.Kind, e.Actor.ID, e.Actor.Label, e.Action, e.Target, e.Outcome, e.RequestID, e.IPHash, string(e.Changes))
+			err := out.Row(csvexport.Time(&e.At), e.ID, e.Actor.Kind, e.Actor.ID, e.Actor.Label, e.Action, e.Target, e.Outcome, e.RequestID, e.IPHash, string(e.Changes))
 			if err != nil {
 				return err
 			}

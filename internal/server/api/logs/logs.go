@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
+	"github.com/stagedoor/stagedoor/internal/server/csvexport"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
@@ -120,7 +120,7 @@ func Routes(t *endpoint.Table, from *requestlog.Journal, now func() time.Time) {
 	a := reads{from, now}
 	endpoint.Written(t, endpoint.Operation{
 		ID: "listLogs", Method: http.MethodGet, Path: "/v1/logs", Tag: tagLogs, Status: http.StatusOK, Timeout: listTimeout,
-		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest}, Answer: logsBody{}, Media: []string{sheet.Media},
+		Scope: scope.UsageRead, Quota: admission.Plain, Problems: []problem.Kind{problem.InvalidRequest}, Answer: logsBody{}, Media: []string{csvexport.Media},
 		Summary: "Request log",
 		Description: "What the organisation's keys called, newest first: never what was sent or answered. Filters can be combined. " +
 			"A request is here a second or two after its answer, and as long as the plan keeps it. A key that is limited to accounts sees requests about these. " +
@@ -146,7 +146,7 @@ func (a reads) listLogs(w http.ResponseWriter, r *http.Request, in *logsInput) e
 		return err
 	}
 	w.Header().Add("Vary", "Accept")
-	if sheet.Wanted(r.Header) {
+	if csvexport.Wanted(r.Header) {
 		return a.sheet(w, r, in, f, behind)
 	}
 	most := in.Limit
@@ -168,16 +168,16 @@ func (a reads) listLogs(w http.ResponseWriter, r *http.Request, in *logsInput) e
 		text := next.String()
 		body.NextCursor = &text
 	}
-	return sheet.JSON(w, body)
+	return csvexport.JSON(w, body)
 }
 
 // sheet writes requests as a sheet, page by page: a reader of the log is not to hold it for long.
 func (a reads) sheet(w http.ResponseWriter, r *http.Request, in *logsInput, f requestlog.Filter, behind requestlog.Position) error {
-	out := sheet.New(w, "requests", "at", "requestId", "method", "http", "status", "durationMs", "upstreamMs", "accountId", "keyId", "source", "code", "reason",
+	out := csvexport.New(w, "requests", "at", "requestId", "method", "http", "status", "durationMs", "upstreamMs", "accountId", "keyId", "source", "code", "reason",
 		"upstreamCode", "bytesIn", "bytesOut", "replayed", "dryRun", "errors")
 	left := in.Limit
 	if left == 0 {
-		left = sheet.MostRows
+		left = csvexport.MostRows
 	}
 	for left > 0 {
 		entries, next, err := a.Page(r.Context(), logReader(r.Context()), f, behind, min(left, sheetPage))
@@ -212,8 +212,8 @@ func cells(e *requestlog.Entry) []string {
 		wrong[i] = strings.TrimSpace(f.Pointer + " " + f.Code)
 	}
 	return []string{
-		sheet.Time(&b.At), b.RequestID, b.Method, b.HTTP, strconv.Itoa(b.Status), number(b.DurationMS), upstream, sheet.Text(b.AccountID), b.KeyID, b.Source,
-		sheet.Text(b.Code), sheet.Text(b.Reason), code, strconv.FormatInt(b.BytesIn, 10), strconv.FormatInt(b.BytesOut, 10), strconv.FormatBool(b.Replayed), strconv.FormatBool(b.DryRun), strings.Join(wrong, "; "),
+		csvexport.Time(&b.At), b.RequestID, b.Method, b.HTTP, strconv.Itoa(b.Status), number(b.DurationMS), upstream, csvexport.Text(b.AccountID), b.KeyID, b.Source,
+		csvexport.Text(b.Code), csvexport.Text(b.Reason), code, strconv.FormatInt(b.BytesIn, 10), strconv.FormatInt(b.BytesOut, 10), strconv.FormatBool(b.Replayed), strconv.FormatBool(b.DryRun), strings.Join(wrong, "; "),
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package sheet writes lists as CSV, for people who open them in a spreadsheet, or as JSON.
-package sheet
+// Package csvexport writes lists as CSV, for people who open them in a spreadsheet, or as JSON.
+package csvexport
 
 import (
 	"encoding/csv"

@@ -1,18 +1,18 @@
-package sheet_test
+package csvexport_test
 
 import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/server/api/sheet"
+	"github.com/stagedoor/stagedoor/internal/server/csvexport"
 )
 
 // A sheet has a head, quotes what must be, and no cell of it is a formula.
 func TestCellsAreHarmless(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
-	s := sheet.New(w, "things", "a", "b", "c")
+	s := csvexport.New(w, "things", "a", "b", "c")
 	for _, row := range [][]string{{"=1+1", "+cmd", "-5.5"}, {"@x", "a,\"b\"\nc", "\t=x"}, {"", "-", "Löwe"}} {
 		if err := s.Row(row...); err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestCellsAreHarmless(t *testing.T) {
 func TestEmptySheetsHaveAHead(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
-	if err := sheet.New(w, "things", "a", "b").End(); err != nil || w.Body.String() != "a,b\n" {
+	if err := csvexport.New(w, "things", "a", "b").End(); err != nil || w.Body.String() != "a,b\n" {
 		t.Errorf("%q %v", w.Body, err)
 	}
 }
@@ -46,7 +46,7 @@ func TestWanted(t *testing.T) {
 		"": false, "*/*": false, "text/csv": true, "TEXT/CSV; header=present": true, "application/json": false, "application/json, text/csv": false,
 		"text/csv, application/json": true, "text/html,text/csv;q=0.9": true, "text/csvx": false,
 	} {
-		if got := sheet.Wanted(http.Header{"Accept": {accept}}); got != want {
+		if got := csvexport.Wanted(http.Header{"Accept": {accept}}); got != want {
 			t.Errorf("%q: %v", accept, got)
 		}
 	}
