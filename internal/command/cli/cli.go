@@ -22,9 +22,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/call"
 	"github.com/stagedoor/stagedoor/internal/command/cli/creator"
+	"github.com/stagedoor/stagedoor/internal/command/cli/manage"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
 	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
-	"github.com/stagedoor/stagedoor/internal/command/cli/work"
 )
 
 // Main runs a command and returns its exit code. Ctrl-C ends it at once.
@@ -124,7 +124,7 @@ tab-separated, whole and without a head; with --json it is the API's own body.`,
 	root.AddGroup(&cobra.Group{ID: groupStart, Title: "Start:"}, &cobra.Group{ID: groupCreator, Title: "Accounts:"},
 		&cobra.Group{ID: groupCall, Title: "Calls:"}, &cobra.Group{ID: groupEvents, Title: "Events:"},
 		&cobra.Group{ID: groupOrg, Title: "Organisation:"}, &cobra.Group{ID: groupSelf, Title: "This program:"})
-	for _, commands := range [][]*cobra.Command{identity(app), creator.Commands(app), call.Commands(app), work.Commands(app), streams(app), self(app)} {
+	for _, commands := range [][]*cobra.Command{identity(app), creator.Commands(app), call.Commands(app), manage.Commands(app), streams(app), self(app)} {
 		root.AddCommand(commands...)
 	}
 	root.SetHelpCommandGroupID(groupSelf)

@@ -1,4 +1,4 @@
-package work
+package manage
 
 import (
 	"net/http"

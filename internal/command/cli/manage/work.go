@@ -1,5 +1,5 @@
-// Package work has the commands of every day around calls: webhooks, events, logs, keys, usage, and the way to the dashboard.
-package work
+// Package manage has the commands of every day around calls: webhooks, events, logs, keys, usage, and the way to the dashboard.
+package manage
 
 import (
 	"github.com/spf13/cobra"

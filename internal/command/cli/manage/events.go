@@ -1,4 +1,4 @@
-package work
+package manage
 
 import (
 	"encoding/json"
