@@ -20,8 +20,8 @@ import (
 	"golang.org/x/net/http/httpproxy"
 	"golang.org/x/term"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/account"
 	"github.com/stagedoor/stagedoor/internal/command/cli/call"
-	"github.com/stagedoor/stagedoor/internal/command/cli/creator"
 	"github.com/stagedoor/stagedoor/internal/command/cli/manage"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
 	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
@@ -124,7 +124,7 @@ tab-separated, whole and without a head; with --json it is the API's own body.`,
 	root.AddGroup(&cobra.Group{ID: groupStart, Title: "Start:"}, &cobra.Group{ID: groupCreator, Title: "Accounts:"},
 		&cobra.Group{ID: groupCall, Title: "Calls:"}, &cobra.Group{ID: groupEvents, Title: "Events:"},
 		&cobra.Group{ID: groupOrg, Title: "Organisation:"}, &cobra.Group{ID: groupSelf, Title: "This program:"})
-	for _, commands := range [][]*cobra.Command{identity(app), creator.Commands(app), call.Commands(app), manage.Commands(app), streams(app), self(app)} {
+	for _, commands := range [][]*cobra.Command{identity(app), account.Commands(app), call.Commands(app), manage.Commands(app), streams(app), self(app)} {
 		root.AddCommand(commands...)
 	}
 	root.SetHelpCommandGroupID(groupSelf)

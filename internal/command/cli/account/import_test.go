@@ -1,9 +1,9 @@
-package creator_test
+package account_test
 
 import (
 	"testing"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/creator"
+	"github.com/stagedoor/stagedoor/internal/command/cli/account"
 )
 
 // A session is understood in every form in which browsers and their extensions give it.
@@ -20,7 +20,7 @@ func TestParseSession(t *testing.T) {
 		"export":          {text: `[{"name":"sess","value":"2","hostOnly":true},{"name":"auth_id","value":"1"}]`, cookies: 2},
 		"whole export":    {text: `{"url":"https://platform.test","cookies":[{"name":"sess","value":"2"}]}`, cookies: 1},
 	} {
-		cookies, cookie, headers, agent := creator.ParseSession(c.text)
+		cookies, cookie, headers, agent := account.ParseSession(c.text)
 		if len(cookies) != c.cookies || cookie != c.cookie || agent != c.agent || headers["x-device"] != c.device {
 			t.Errorf("%s: got %v %q %v %q", name, cookies, cookie, headers, agent)
 		}
@@ -32,5 +32,5 @@ func FuzzParseSession(f *testing.F) {
 	for _, text := range []string{"a=b", "cookie: a=b\nuser-agent: x", "#HttpOnly_a\tTRUE\t/\tTRUE\t1\tb\tc", `[{"name":1}]`, "{", ":\n:"} {
 		f.Add(text)
 	}
-	f.Fuzz(func(_ *testing.T, text string) { creator.ParseSession(text) })
+	f.Fuzz(func(_ *testing.T, text string) { account.ParseSession(text) })
 }

@@ -1,7 +1,7 @@
-// Package creator has the commands about creators' accounts: connecting them, looking after them, and playing them in the sandbox.
+// Package account has the commands about creators' accounts: connecting them, looking after them, and playing them in the sandbox.
 //
 // Connecting is one loop over the attempt (attempt.go) whatever began it (connect.go, import.go).
-package creator
+package account
 
 import (
 	"github.com/spf13/cobra"
