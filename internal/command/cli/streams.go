@@ -7,12 +7,12 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/agent"
 	"github.com/stagedoor/stagedoor/internal/command/cli/dev"
-	"github.com/stagedoor/stagedoor/internal/command/cli/follow"
+	"github.com/stagedoor/stagedoor/internal/command/cli/events"
 	"github.com/stagedoor/stagedoor/internal/command/cli/manage"
 	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // streams are the commands that go on until they are stopped, and events, which one of them is part of.
 func streams(app *shell.App) []*cobra.Command {
-	return slices.Concat(dev.Commands(app), follow.Commands(app), agent.Commands(app), []*cobra.Command{manage.Events(app, follow.Replay(app))})
+	return slices.Concat(dev.Commands(app), events.Commands(app), agent.Commands(app), []*cobra.Command{manage.Events(app, events.Replay(app))})
 }

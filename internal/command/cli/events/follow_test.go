@@ -1,4 +1,4 @@
-package follow_test
+package events_test
 
 import (
 	"encoding/base64"
@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/follow"
+	"github.com/stagedoor/stagedoor/internal/command/cli/events"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 )
 
@@ -21,7 +21,7 @@ func place(n int) string { return fmt.Sprintf("%012x.evt_%026d", n, n) }
 func TestAPlaceIsKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, err := follow.OpenMark(dir, "org_1", "message")
+	first, err := events.OpenMark(dir, "org_1", "message")
 	if err != nil || first.Cursor() != "" {
 		t.Fatalf("a new place is %q, %v", first.Cursor(), err)
 	}
@@ -33,8 +33,8 @@ func TestAPlaceIsKept(t *testing.T) {
 	if err := first.Save(place(5)); err != nil {
 		t.Fatal(err)
 	}
-	second, err := follow.OpenMark(dir, "org_1", "message")
-	if !errors.Is(err, follow.ErrTaken) || second.Cursor() != place(99) {
+	second, err := events.OpenMark(dir, "org_1", "message")
+	if !errors.Is(err, events.ErrTaken) || second.Cursor() != place(99) {
 		t.Errorf("while it is taken: %q, %v", second.Cursor(), err)
 	}
 	if err := second.Save(place(200)); err != nil {
@@ -42,13 +42,13 @@ func TestAPlaceIsKept(t *testing.T) {
 	}
 	first.Close()
 	for _, other := range []struct{ org, event string }{{"org_2", "message"}, {"org_1", "tips"}} {
-		m, err := follow.OpenMark(dir, other.org, other.event)
+		m, err := events.OpenMark(dir, other.org, other.event)
 		if err != nil || m.Cursor() != "" {
 			t.Errorf("the place of %v is %q, %v", other, m.Cursor(), err)
 		}
 		m.Close()
 	}
-	third, err := follow.OpenMark(dir, "org_1", "message")
+	third, err := events.OpenMark(dir, "org_1", "message")
 	if err != nil || third.Cursor() != place(99) {
 		t.Errorf("after its process: %q, %v", third.Cursor(), err)
 	}
@@ -56,7 +56,7 @@ func TestAPlaceIsKept(t *testing.T) {
 		t.Error(err)
 	}
 	third.Close()
-	if m, err := follow.OpenMark(dir, "org_1", "message"); err != nil || m.Cursor() != place(7) {
+	if m, err := events.OpenMark(dir, "org_1", "message"); err != nil || m.Cursor() != place(7) {
 		t.Errorf("set back it is %q, %v", m.Cursor(), err)
 	}
 }
@@ -65,7 +65,7 @@ func TestAPlaceIsKept(t *testing.T) {
 func TestATornPlaceIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	m, err := follow.OpenMark(dir, "org_1")
+	m, err := events.OpenMark(dir, "org_1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestATornPlaceIsNotBelieved(t *testing.T) {
 	if err := os.WriteFile(files[0], []byte(torn), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := follow.OpenMark(dir, "org_1"); err != nil || m.Cursor() != place(1) {
+	if m, err := events.OpenMark(dir, "org_1"); err != nil || m.Cursor() != place(1) {
 		t.Errorf("it is %q, %v", m.Cursor(), err)
 	}
 }
@@ -100,7 +100,7 @@ func TestTheSecretIsStable(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	read := func(org string, rotate bool) string {
-		s, err := follow.SigningSecret(dir, org, rotate)
+		s, err := events.SigningSecret(dir, org, rotate)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestReceiversAreCompleted(t *testing.T) {
 		"3000": "http://localhost:3000", ":3000/hooks": "http://localhost:3000/hooks", "localhost:3000/hooks": "http://localhost:3000/hooks",
 		"https://example.test/x?y=1": "https://example.test/x?y=1", "ftp://example.test": "", "": "", "http://": "",
 	} {
-		got, err := follow.Receiver(text)
+		got, err := events.Receiver(text)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
 		}
@@ -138,12 +138,12 @@ func TestReceiversAreCompleted(t *testing.T) {
 func TestRatesAreRead(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{"": 0, "10/s": 100 * time.Millisecond, "5": 200 * time.Millisecond, "120/m": 500 * time.Millisecond, "1/h": time.Hour} {
-		if got, err := follow.Pace(text); got != want || err != nil {
+		if got, err := events.Pace(text); got != want || err != nil {
 			t.Errorf("%q is %s, %v; want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"0/s", "-1", "fast", "10/y", "1e9/s"} {
-		if got, err := follow.Pace(text); err == nil {
+		if got, err := events.Pace(text); err == nil {
 			t.Errorf("%q is %s", text, got)
 		}
 	}
@@ -151,13 +151,13 @@ func TestRatesAreRead(t *testing.T) {
 
 func TestFieldsAreRead(t *testing.T) {
 	t.Parallel()
-	got, err := follow.Fields([]string{"text=a=b", "data.amountCents=500", "userId=12", "count:=3"})
+	got, err := events.Fields([]string{"text=a=b", "data.amountCents=500", "userId=12", "count:=3"})
 	text, _ := json.Marshal(got)
 	if err != nil || string(text) != `{"amountCents":500,"count":3,"text":"a=b","userId":"12"}` {
 		t.Errorf("%s, %v", text, err)
 	}
 	for _, set := range []string{"text", "txt=1", "amountCents=much"} {
-		if got, err := follow.Fields([]string{set}); err == nil {
+		if got, err := events.Fields([]string{set}); err == nil {
 			t.Errorf("%s is %v", set, got)
 		}
 	}
@@ -172,7 +172,7 @@ func TestDigests(t *testing.T) {
 		`{"state":"completed_failed","label":"Maya"}`:                        "Maya · completed_failed",
 		`{}`: "", `[]`: "",
 	} {
-		if got := follow.Digest(json.RawMessage(data)); got != want {
+		if got := events.Digest(json.RawMessage(data)); got != want {
 			t.Errorf("%s is %q, want %q", data, got, want)
 		}
 	}
@@ -181,7 +181,7 @@ func TestDigests(t *testing.T) {
 func TestPlacesAreTold(t *testing.T) {
 	t.Parallel()
 	for cursor, want := range map[string]string{"0": "at the beginning of the log", "000000000000.": "at the beginning of the log", "0000000010c0.": "where it ended", "0000000010c0.evt_1": "after evt_1"} {
-		if got := follow.After(cursor); got != want {
+		if got := events.After(cursor); got != want {
 			t.Errorf("%s is %q, want %q", cursor, got, want)
 		}
 	}

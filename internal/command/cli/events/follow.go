@@ -1,8 +1,8 @@
-// Package follow holds the commands that stay and watch: listen, tail, trigger, and events replay.
+// Package events holds the commands that stay and watch: listen, tail, trigger, and events replay.
 //
 // It owns the place in the event log up to which this machine has heard (cursor.go), how events reach a receiver on this machine with a
 // signature (forward.go), and the stream that goes on where it broke off (feed.go). Start at Commands.
-package follow
+package events
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package follow
+package events
 
 import (
 	"crypto/rand"

@@ -1,4 +1,4 @@
-package follow
+package events
 
 // What tests look at from outside.
 var (
