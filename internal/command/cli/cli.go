@@ -22,9 +22,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/command/cli/account"
 	"github.com/stagedoor/stagedoor/internal/command/cli/call"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/manage"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // Main runs a command and returns its exit code. Ctrl-C ends it at once.
@@ -39,7 +39,7 @@ func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, 
 	width, tty := terminal(stdout)
 	_, errTTY := terminal(stderr)
 	_, inTTY := terminal(stdin)
-	app := &shell.App{
+	app := &core.App{
 		Env: env, Stdin: stdin, StdinTTY: inTTY, Now: time.Now, Browse: browser(env), HTTP: transport(env),
 		Out: &out.Printer{Stdout: stdout, Stderr: stderr, TTY: tty, ErrTTY: errTTY, Width: width, Now: time.Now},
 	}
@@ -48,7 +48,7 @@ func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, 
 }
 
 // Run runs a command in a given world.
-func Run(ctx context.Context, app *shell.App, args []string) int {
+func Run(ctx context.Context, app *core.App, args []string) int {
 	root := Root(app)
 	root.SetArgs(args)
 	root.SetIn(app.Stdin)
@@ -99,7 +99,7 @@ const (
 )
 
 // Root is the whole tree of commands.
-func Root(app *shell.App) *cobra.Command {
+func Root(app *core.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stagedoor",
 		Short: "Connect creator accounts, call them, and follow their events",
@@ -116,7 +116,7 @@ tab-separated, whole and without a head; with --json it is the API's own body.`,
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return shell.Unknown(cmd, args[0])
+			return core.Unknown(cmd, args[0])
 		},
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) { settle(app, cmd) },
 	}
@@ -138,7 +138,7 @@ tab-separated, whole and without a head; with --json it is the API's own body.`,
 	return root
 }
 
-func globals(app *shell.App, root *cobra.Command) {
+func globals(app *core.App, root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.BoolVar(&app.Out.JSON, "json", false, "print the API's body; streams print one object a line")
 	flags.StringVar(&app.ProfileName, "profile", "", "act under this profile")
@@ -155,7 +155,7 @@ func globals(app *shell.App, root *cobra.Command) {
 }
 
 // settle applies flags that change how things are printed.
-func settle(app *shell.App, cmd *cobra.Command) {
+func settle(app *core.App, cmd *cobra.Command) {
 	if plain, _ := cmd.Flags().GetBool("plain"); plain {
 		app.Out.TTY = false
 	}
@@ -186,7 +186,7 @@ func arrange(root *cobra.Command) {
 		if check := cmd.Args; check != nil {
 			cmd.Args = func(cmd *cobra.Command, args []string) error {
 				if err := check(cmd, args); err != nil {
-					return shell.UsageHint("Write it like this: "+cmd.UseLine(), "%s", argumentFault(cmd, args, err))
+					return core.UsageHint("Write it like this: "+cmd.UseLine(), "%s", argumentFault(cmd, args, err))
 				}
 				return nil
 			}
@@ -210,7 +210,7 @@ func argumentFault(cmd *cobra.Command, args []string, err error) string {
 	case len(args) < len(wanted):
 		return cmd.CommandPath() + " needs " + strings.Join(wanted[len(args):], " and ")
 	case len(args) > 0:
-		return cmd.CommandPath() + " does not take " + shell.Quote(args[len(args)-1])
+		return cmd.CommandPath() + " does not take " + core.Quote(args[len(args)-1])
 	}
 	return err.Error()
 }
@@ -226,5 +226,5 @@ func flagFault(cmd *cobra.Command, err error) error {
 			hint = "Did you mean --" + strings.Join(guesses, " or --") + "?"
 		}
 	}
-	return shell.UsageHint(hint, "%s: %s", cmd.CommandPath(), err)
+	return core.UsageHint(hint, "%s: %s", cmd.CommandPath(), err)
 }

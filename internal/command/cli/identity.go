@@ -8,17 +8,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // identity are the commands about who is calling.
-func identity(app *shell.App) []*cobra.Command {
+func identity(app *core.App) []*cobra.Command {
 	return []*cobra.Command{login(app), logout(app), whoami(app), switchTo(app)}
 }
 
-func login(app *shell.App) *cobra.Command {
+func login(app *core.App) *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
 		Use: "login", Short: "Keep an API key on this machine, as a profile", Args: cobra.NoArgs,
@@ -35,14 +35,14 @@ is checked against the server and kept in the keychain of the system, or where t
 	return cmd
 }
 
-func runLogin(ctx context.Context, app *shell.App, url string) error {
+func runLogin(ctx context.Context, app *core.App, url string) error {
 	if url == "" {
 		url = app.BaseURL
 	}
 	if url == "" {
 		url = app.DefaultURL()
 	}
-	base, err := shell.CleanURL(url)
+	base, err := core.CleanURL(url)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func runLogin(ctx context.Context, app *shell.App, url string) error {
 		return err
 	}
 	if strings.ContainsAny(key, " \t\n") {
-		return shell.Usage("that is more than an API key: a key is one word and begins with sd_")
+		return core.Usage("that is more than an API key: a key is one word and begins with sd_")
 	}
 	p, err := app.Me(ctx, profile.Profile{BaseURL: base, Key: secret.New(key)})
 	if err != nil {
@@ -71,7 +71,7 @@ func runLogin(ctx context.Context, app *shell.App, url string) error {
 	if err != nil {
 		return err
 	}
-	app.Out.Done("Logged in to %s", shell.Banner(p))
+	app.Out.Done("Logged in to %s", core.Banner(p))
 	app.Out.Say("  Profile %s. The key is in %s.", p.Name, where)
 	if app.Env["STAGEDOOR_API_KEY"] != "" {
 		app.Out.Warn("STAGEDOOR_API_KEY is set and goes before profiles; unset it to use this one.")
@@ -84,7 +84,7 @@ func runLogin(ctx context.Context, app *shell.App, url string) error {
 }
 
 // profileName is the name that was asked for, else one made of organisation and environment that no other organisation has.
-func profileName(app *shell.App, store *profile.Store, p profile.Profile) (string, error) {
+func profileName(app *core.App, store *profile.Store, p profile.Profile) (string, error) {
 	if app.ProfileName != "" {
 		return app.ProfileName, nil
 	}
@@ -119,7 +119,7 @@ func slug(text string) string {
 	return "org"
 }
 
-func logout(app *shell.App) *cobra.Command {
+func logout(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "logout [profile]", Short: "Forget a profile and its key", Args: cobra.MaximumNArgs(1),
 		Long: "Forget a profile and its key on this machine. The key itself goes on working; revoke it with stagedoor keys revoke.",
@@ -171,10 +171,10 @@ func noProfile(name string, profiles []profile.Profile) error {
 	if hint == "" {
 		hint = "List profiles: stagedoor switch"
 	}
-	return shell.UsageHint(hint, "there is no profile %s", name)
+	return core.UsageHint(hint, "there is no profile %s", name)
 }
 
-func profileNames(app *shell.App) (names []cobra.Completion) {
+func profileNames(app *core.App) (names []cobra.Completion) {
 	store, err := app.Store()
 	if err != nil {
 		return nil
@@ -189,7 +189,7 @@ func profileNames(app *shell.App) (names []cobra.Completion) {
 	return names
 }
 
-func whoami(app *shell.App) *cobra.Command {
+func whoami(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "whoami", Short: "Who the key is, and what it may do", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -245,7 +245,7 @@ func profileView(p profile.Profile, current string) view {
 	return view{p.Name, p.Name == current, p.OrgID, p.OrgName, p.Env, p.KeyID, p.KeyPrefix, p.BaseURL}
 }
 
-func switchTo(app *shell.App) *cobra.Command {
+func switchTo(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "switch [profile|organisation|environment]", Short: "List profiles, or use another one from now on", Args: cobra.MaximumNArgs(1),
 		Long: `List profiles, or use another one from now on.
@@ -275,7 +275,7 @@ Columns in a pipe: in use (* or empty), profile, organisation, environment, key,
 			if err := store.Use(p.Name); err != nil {
 				return err
 			}
-			app.Out.Done("Now using %s: %s", p.Name, shell.Banner(p))
+			app.Out.Done("Now using %s: %s", p.Name, core.Banner(p))
 			if app.Env["STAGEDOOR_API_KEY"] != "" {
 				app.Out.Warn("STAGEDOOR_API_KEY is set and goes before profiles; unset it to use this one.")
 			}
@@ -287,7 +287,7 @@ Columns in a pipe: in use (* or empty), profile, organisation, environment, key,
 	}
 }
 
-func listProfiles(app *shell.App, profiles []profile.Profile, current string) error {
+func listProfiles(app *core.App, profiles []profile.Profile, current string) error {
 	if app.Out.JSON {
 		views := make([]view, len(profiles))
 		for i, p := range profiles {
@@ -324,5 +324,5 @@ func find(word string, profiles []profile.Profile) (profile.Profile, error) {
 	case 1:
 		return found[0], nil
 	}
-	return profile.Profile{}, shell.UsageHint("Use a profile's own name: stagedoor switch", "several profiles match %s", word)
+	return profile.Profile{}, core.UsageHint("Use a profile's own name: stagedoor switch", "several profiles match %s", word)
 }

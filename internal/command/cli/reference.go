@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
 // reference prints the page about all commands that the documentation has; a test keeps that page as this prints it.
-func reference(app *shell.App) *cobra.Command {
+func reference(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "docs-reference", Short: "Print the reference of all commands as Markdown", Args: cobra.NoArgs, Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -8,18 +8,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/version"
 )
 
 // self are the commands about this program.
-func self(app *shell.App) []*cobra.Command {
+func self(app *core.App) []*cobra.Command {
 	return []*cobra.Command{completion(app), versionCommand(app), reference(app)}
 }
 
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
-func completion(app *shell.App) *cobra.Command {
+func completion(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "completion <shell>", Short: "Print the script that completes commands in a shell", Args: cobra.ExactArgs(1), ValidArgs: shells,
 		Long: `Print the script that completes commands, flags, accounts, methods and problems in bash, zsh, fish or powershell.
@@ -40,12 +40,12 @@ func completion(app *shell.App) *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(w)
 			}
-			return shell.OneOf("shell", args[0], shells)
+			return core.OneOf("shell", args[0], shells)
 		},
 	}
 }
 
-func versionCommand(app *shell.App) *cobra.Command {
+func versionCommand(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "The version of this program", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

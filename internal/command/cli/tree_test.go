@@ -12,8 +12,8 @@ import (
 	words "mvdan.cc/sh/v3/shell"
 
 	"github.com/stagedoor/stagedoor/internal/command/cli"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
@@ -64,7 +64,7 @@ func TestEveryCommandHasATranscript(t *testing.T) {
 	walk(root)
 }
 
-func blank() *shell.App { return &shell.App{Out: &out.Printer{}} }
+func blank() *core.App { return &core.App{Out: &out.Printer{}} }
 
 // The page about the command line is what the commands say of themselves.
 func TestTheReferenceIsCurrent(t *testing.T) {

@@ -10,20 +10,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // states are those that an account can be in.
 var states = []string{"connecting", "active", "degraded", "reauthenticating", "reconnect_required", "restricted", "paused"}
 
-func accounts(app *shell.App) *cobra.Command {
-	return shell.Group("accounts", "Connected accounts: list, look at, reconnect, pause, remove",
+func accounts(app *core.App) *cobra.Command {
+	return core.Group("accounts", "Connected accounts: list, look at, reconnect, pause, remove",
 		listAccounts(app), getAccount(app), health(app), reconnect(app), pause(app, "pause", "Stop an account: no calls, no events, until it is resumed"),
 		pause(app, "resume", "Let a paused account go on"), remove(app))
 }
 
-func listAccounts(app *shell.App) *cobra.Command {
+func listAccounts(app *core.App) *cobra.Command {
 	var state, reference string
 	var limit int
 	cmd := &cobra.Command{
@@ -38,7 +38,7 @@ Columns in a pipe: id, label, state, user name, region, last seen, your referenc
 				query.Set("q", args[0])
 			}
 			if state != "" {
-				if err := shell.OneOf("state", state, states); err != nil {
+				if err := core.OneOf("state", state, states); err != nil {
 					return err
 				}
 				query.Set("state", state)
@@ -59,8 +59,8 @@ Columns in a pipe: id, label, state, user name, region, last seen, your referenc
 	return cmd
 }
 
-func printAccounts(ctx context.Context, app *shell.App, query url.Values) error {
-	var got struct{ Accounts []shell.Account }
+func printAccounts(ctx context.Context, app *core.App, query url.Values) error {
+	var got struct{ Accounts []core.Account }
 	reply, err := app.Get(ctx, "/v1/accounts", query, &got)
 	if err != nil {
 		return err
@@ -78,9 +78,9 @@ func printAccounts(ctx context.Context, app *shell.App, query url.Values) error 
 	}
 	broken := ""
 	for _, a := range got.Accounts {
-		row := []out.Cell{out.Text(a.ID), out.Text(a.Label), out.State(a.State), out.Text(a.Username), out.Text(a.ProxyCountry), app.Out.When(shell.Deref(a.LastSeenAt))}
+		row := []out.Cell{out.Text(a.ID), out.Text(a.Label), out.State(a.State), out.Text(a.Username), out.Text(a.ProxyCountry), app.Out.When(core.Deref(a.LastSeenAt))}
 		if !app.Out.TTY {
-			row = append(row, out.Text(shell.Deref(a.ReferenceID)))
+			row = append(row, out.Text(core.Deref(a.ReferenceID)))
 		}
 		table.Rows = append(table.Rows, row)
 		if a.State == "reconnect_required" {
@@ -94,7 +94,7 @@ func printAccounts(ctx context.Context, app *shell.App, query url.Values) error 
 	return nil
 }
 
-func getAccount(app *shell.App) *cobra.Command {
+func getAccount(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "get <account>", Short: "Show an account", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: "Show an account, named by its id, label or user name.",
@@ -103,7 +103,7 @@ func getAccount(app *shell.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var got struct{ Account shell.Account }
+			var got struct{ Account core.Account }
 			reply, err := app.Get(cmd.Context(), "/v1/accounts/"+url.PathEscape(id), nil, &got)
 			if err != nil {
 				return err
@@ -113,7 +113,7 @@ func getAccount(app *shell.App) *cobra.Command {
 	}
 }
 
-func show(app *shell.App, body []byte, a shell.Account) error {
+func show(app *core.App, body []byte, a core.Account) error {
 	if app.Out.JSON {
 		app.Out.Body(body)
 		return nil
@@ -122,19 +122,19 @@ func show(app *shell.App, body []byte, a shell.Account) error {
 	return nil
 }
 
-func fields(app *shell.App, a shell.Account) []out.Field {
+func fields(app *core.App, a core.Account) []out.Field {
 	state := out.State(a.State)
-	if reason := shell.Deref(a.StateReason); reason != "" {
+	if reason := core.Deref(a.StateReason); reason != "" {
 		state.Raw, state.Text = state.Text, state.Text+" ("+strings.ReplaceAll(reason, "_", " ")+")"
 	}
 	return []out.Field{
 		{Name: "id", Cell: out.Text(a.ID)}, {Name: "label", Cell: out.Toned(out.Strong, a.Label)}, {Name: "state", Cell: state},
 		{Name: "since", Cell: app.Out.When(a.StateChangedAt)}, {Name: "to do", Cell: out.Text(strings.ReplaceAll(a.UserAction, "_", " "))},
 		{Name: "user", Cell: out.Text(a.Username)}, {Name: "name", Cell: out.Text(a.DisplayName)}, {Name: "platform id", Cell: out.Text(a.OfUserID)},
-		{Name: "region", Cell: out.Text(a.ProxyCountry)}, {Name: "reference", Cell: out.Text(shell.Deref(a.ReferenceID))},
+		{Name: "region", Cell: out.Text(a.ProxyCountry)}, {Name: "reference", Cell: out.Text(core.Deref(a.ReferenceID))},
 		{Name: "credentials", Cell: out.Text(remembered(a.Remember))}, {Name: "listener", Cell: out.State(a.Listener.State)},
-		{Name: "last event", Cell: app.Out.When(shell.Deref(a.Listener.LastEventAt))}, {Name: "last seen", Cell: app.Out.When(shell.Deref(a.LastSeenAt))},
-		{Name: "session ends", Cell: app.Out.When(shell.Deref(a.SessionExpiresAt))}, {Name: "connected", Cell: app.Out.When(a.CreatedAt)},
+		{Name: "last event", Cell: app.Out.When(core.Deref(a.Listener.LastEventAt))}, {Name: "last seen", Cell: app.Out.When(core.Deref(a.LastSeenAt))},
+		{Name: "session ends", Cell: app.Out.When(core.Deref(a.SessionExpiresAt))}, {Name: "connected", Cell: app.Out.When(a.CreatedAt)},
 	}
 }
 
@@ -145,7 +145,7 @@ func remembered(yes bool) string {
 	return "not remembered"
 }
 
-func health(app *shell.App) *cobra.Command {
+func health(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "health <account>", Short: "Ask the platform now whether an account works", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: `Ask the platform now whether an account works.
@@ -176,14 +176,14 @@ again, 7 the platform or the way to it fails.`,
 			app.Out.Fields([]out.Field{
 				{Name: "account", Cell: out.Cell{Text: account.ID + " (" + account.Name() + ")", Raw: account.ID}}, {Name: "state", Cell: out.State(account.State)},
 				{Name: "platform", Cell: probe}, {Name: "listener", Cell: out.State(account.Listener.State)},
-				{Name: "last event", Cell: app.Out.When(shell.Deref(account.Listener.LastEventAt))}, {Name: "session ends", Cell: app.Out.When(shell.Deref(account.SessionExpiresAt))},
+				{Name: "last event", Cell: app.Out.When(core.Deref(account.Listener.LastEventAt))}, {Name: "session ends", Cell: app.Out.When(core.Deref(account.SessionExpiresAt))},
 			})
 			return failed
 		},
 	}
 }
 
-func reconnect(app *shell.App) *cobra.Command {
+func reconnect(app *core.App) *cobra.Command {
 	var supersede bool
 	cmd := &cobra.Command{
 		Use: "reconnect <account>", Short: "Sign an account in again with its remembered credentials", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
@@ -207,7 +207,7 @@ stagedoor connect --account <account>, or with --link to send them a page.`,
 	return cmd
 }
 
-func pause(app *shell.App, verb, short string) *cobra.Command {
+func pause(app *core.App, verb, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " <account>", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -215,7 +215,7 @@ func pause(app *shell.App, verb, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var got struct{ Account shell.Account }
+			var got struct{ Account core.Account }
 			reply, err := app.Send(cmd.Context(), http.MethodPost, "/v1/accounts/"+url.PathEscape(id)+"/"+verb, nil, &got)
 			if err != nil {
 				return err
@@ -230,7 +230,7 @@ func pause(app *shell.App, verb, short string) *cobra.Command {
 	}
 }
 
-func remove(app *shell.App) *cobra.Command {
+func remove(app *core.App) *cobra.Command {
 	var confirmed string
 	cmd := &cobra.Command{
 		Use: "rm <account>", Short: "Disconnect an account and destroy its session", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // attempt is what the loop needs of one.
@@ -46,7 +46,7 @@ func (a attempt) offers(action string) bool { return slices.Contains(a.Next, act
 
 // follower leads an attempt to its end: it waits, shows what is to be seen and asks for what is wanted.
 type follower struct {
-	*shell.App
+	*core.App
 	open bool
 	// mustEnd makes an attempt that is left waiting a failure.
 	mustEnd bool
@@ -71,7 +71,7 @@ func (f *follower) start(ctx context.Context, path string, body map[string]any) 
 
 // read reads the attempt; with wait it is answered when the attempt is no longer as it was read last, or after some seconds.
 func (f *follower) read(ctx context.Context, id string, wait bool) error {
-	call := shell.Call{Method: http.MethodGet, Path: "/v1/connect/login/" + url.PathEscape(id)}
+	call := core.Call{Method: http.MethodGet, Path: "/v1/connect/login/" + url.PathEscape(id)}
 	if wait && f.etag != "" {
 		call.Query, call.Header = url.Values{"wait": {"20"}}, http.Header{"If-None-Match": {f.etag}}
 	}
@@ -97,7 +97,7 @@ func (f *follower) take(body []byte) error {
 // submit answers what the attempt asks for.
 func (f *follower) submit(ctx context.Context, method, suffix string, body any) error {
 	reply, err := f.Send(ctx, method, "/v1/connect/login/"+url.PathEscape(f.now.ID)+suffix, body, nil)
-	if p, ok := errors.AsType[*shell.Problem](err); ok && (p.Code == "attempt-completed" || p.Code == "attempt-state-conflict") {
+	if p, ok := errors.AsType[*core.Problem](err); ok && (p.Code == "attempt-completed" || p.Code == "attempt-state-conflict") {
 		return f.read(ctx, f.now.ID, false) // it went on while somebody was asked
 	}
 	if err != nil {
@@ -168,7 +168,7 @@ func (f *follower) challenge(ctx context.Context) error {
 		return nil
 	case word == "resend" && f.now.offers("resend_code"):
 		err = f.submit(ctx, http.MethodPost, "/resend", nil)
-		if p, ok := errors.AsType[*shell.Problem](err); ok && p.Code == "resend-too-soon" {
+		if p, ok := errors.AsType[*core.Problem](err); ok && p.Code == "resend-too-soon" {
 			f.Out.Warn("%s", p.Detail)
 			return nil
 		}
@@ -189,7 +189,7 @@ func (f *follower) others() string {
 		words = append(words, "resend")
 	}
 	for _, c := range f.now.Channels {
-		if c != shell.Deref(f.now.Channel) && f.now.offers("switch_channel") {
+		if c != core.Deref(f.now.Channel) && f.now.offers("switch_channel") {
 			words = append(words, c)
 		}
 	}
@@ -201,10 +201,10 @@ func (f *follower) others() string {
 
 func (f *follower) selfie(ctx context.Context) error {
 	f.Out.Say("The platform wants a selfie of the creator, on its own page:")
-	if page := shell.Deref(f.now.Page); page != "" {
+	if page := core.Deref(f.now.Page); page != "" {
 		f.Out.Say("  %s", page)
 	}
-	if phone := shell.Deref(f.now.Phone); phone != "" && phone != f.shown && f.Out.ErrTTY {
+	if phone := core.Deref(f.now.Phone); phone != "" && phone != f.shown && f.Out.ErrTTY {
 		f.shown = phone
 		if err := f.Out.QR(phone); err != nil {
 			return err
@@ -246,11 +246,11 @@ func (f *follower) password(ctx context.Context) (string, error) {
 			return text, nil
 		}
 	}
-	return "", shell.UsageHint("Pipe it: the first line of standard input is the password.", "a password is needed")
+	return "", core.UsageHint("Pipe it: the first line of standard input is the password.", "a password is needed")
 }
 
 func (f *follower) showPhone(ctx context.Context) error {
-	link := shell.Deref(f.now.Phone)
+	link := core.Deref(f.now.Phone)
 	if link == "" || link == f.shown {
 		return nil
 	}
@@ -274,7 +274,7 @@ func (f *follower) showPhone(ctx context.Context) error {
 }
 
 func (f *follower) succeed(ctx context.Context) error {
-	id := shell.Deref(f.now.AccountID)
+	id := core.Deref(f.now.AccountID)
 	if f.Out.JSON {
 		f.Out.Body(f.raw)
 		return nil
@@ -315,12 +315,12 @@ func (f *follower) fail() error {
 		f.Out.Body(f.raw)
 	}
 	if f.now.Failure == nil {
-		return &shell.Fault{Code: shell.ExitOther, Text: "the attempt failed"}
+		return &core.Fault{Code: core.ExitOther, Text: "the attempt failed"}
 	}
 	fault := f.now.Failure
-	code := shell.ExitRejected
+	code := core.ExitRejected
 	if strings.HasPrefix(fault.Code, "upstream_") || fault.Code == "egress_unavailable" {
-		code = shell.ExitUpstream
+		code = core.ExitUpstream
 	}
 	hint := advice[fault.Code]
 	if hint == "" && fault.Retryable {
@@ -330,7 +330,7 @@ func (f *follower) fail() error {
 	if text == "" {
 		text = "not connected"
 	}
-	return &shell.Fault{Code: code, Text: fault.Code + ": " + text + ".", Hint: strings.TrimSpace(hint + " Nothing was saved.")}
+	return &core.Fault{Code: code, Text: fault.Code + ": " + text + ".", Hint: strings.TrimSpace(hint + " Nothing was saved.")}
 }
 
 // leave ends the command while the attempt goes on, and says how to come back to it.
@@ -346,9 +346,9 @@ func (f *follower) leave() error {
 			return err
 		}
 	} else {
-		link := shell.Deref(f.now.Phone)
+		link := core.Deref(f.now.Phone)
 		if link == "" {
-			link = shell.Deref(f.now.Page)
+			link = core.Deref(f.now.Page)
 		}
 		f.Out.Fields([]out.Field{
 			{Name: "attempt", Cell: out.Text(f.now.ID)}, {Name: "state", Cell: out.State(f.now.State)},
@@ -358,7 +358,7 @@ func (f *follower) leave() error {
 	if f.NoInput && !f.mustEnd {
 		return nil
 	}
-	return &shell.Fault{Code: shell.ExitOther, Text: "not connected yet: there is no answer for this", Hint: "Go on with: " + next}
+	return &core.Fault{Code: core.ExitOther, Text: "not connected yet: there is no answer for this", Hint: "Go on with: " + next}
 }
 
 // abandon tells somebody who breaks off how to come back.
@@ -382,7 +382,7 @@ func wanted(a attempt) string {
 	case "awaiting_mobile_session":
 		return "The creator has to approve on the phone."
 	}
-	switch shell.Deref(a.Channel) {
+	switch core.Deref(a.Channel) {
 	case "sms":
 		return "The platform sent a code by text message" + to(a.PhoneMask) + "."
 	case "app":
@@ -394,7 +394,7 @@ func wanted(a attempt) string {
 }
 
 func to(mask *string) string {
-	if shell.Deref(mask) == "" {
+	if core.Deref(mask) == "" {
 		return ""
 	}
 	return " to " + *mask

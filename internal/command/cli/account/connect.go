@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // order is what connect was told.
@@ -22,7 +22,7 @@ type order struct {
 // methods are the ways to connect, as --method names them.
 var methods = []string{"mobile", "login", "cookie", "curl"}
 
-func connect(app *shell.App) *cobra.Command {
+func connect(app *core.App) *cobra.Command {
 	var o order
 	cmd := &cobra.Command{
 		Use: "connect", Short: "Connect a creator's account", Args: cobra.NoArgs,
@@ -66,11 +66,11 @@ further line a code. With --no-input the command starts the attempt, prints it a
 	return cmd
 }
 
-func runConnect(ctx context.Context, app *shell.App, o order) error {
+func runConnect(ctx context.Context, app *core.App, o order) error {
 	f := &follower{App: app, open: o.open}
 	if o.wait != "" {
 		if !strings.HasPrefix(o.wait, "att_") {
-			return shell.Usage("--wait wants the id of an attempt, such as att_01k9x5ahzre4bb3069xb2way0g")
+			return core.Usage("--wait wants the id of an attempt, such as att_01k9x5ahzre4bb3069xb2way0g")
 		}
 		if err := f.read(ctx, o.wait, false); err != nil {
 			return err
@@ -135,7 +135,7 @@ func begin(ctx context.Context, f *follower, o order, body map[string]any) error
 	if hint == "" {
 		hint = "The methods are " + strings.Join(methods, ", ") + "."
 	}
-	return shell.UsageHint(hint, "there is no method %q to connect", o.method)
+	return core.UsageHint(hint, "there is no method %q to connect", o.method)
 }
 
 func beginLogin(ctx context.Context, f *follower, o order, body map[string]any) (err error) {
@@ -155,7 +155,7 @@ func beginLogin(ctx context.Context, f *follower, o order, body map[string]any) 
 	return f.start(ctx, "/v1/connect/login", body)
 }
 
-func makeLink(ctx context.Context, app *shell.App, o order, body map[string]any) error {
+func makeLink(ctx context.Context, app *core.App, o order, body map[string]any) error {
 	delete(body, "supersede")
 	if o.expires != 0 {
 		body["expires_in_sec"] = int(o.expires.Seconds())
@@ -170,7 +170,7 @@ func makeLink(ctx context.Context, app *shell.App, o order, body map[string]any)
 	case "mobile":
 		body["kinds"] = []string{"mobile_app"}
 	default:
-		return shell.Usage("a link offers login and mobile; %s is for you alone", o.method)
+		return core.Usage("a link offers login and mobile; %s is for you alone", o.method)
 	}
 	var made struct {
 		Session struct {

@@ -6,10 +6,10 @@ package account
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
 // Commands are connect, accounts and sandbox.
-func Commands(app *shell.App) []*cobra.Command {
+func Commands(app *core.App) []*cobra.Command {
 	return []*cobra.Command{connect(app), accounts(app), sandbox(app)}
 }

@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
 // pasted is what somebody pastes or a script pipes in.
-func pasted(app *shell.App, invitation, instead string) ([]byte, error) {
+func pasted(app *core.App, invitation, instead string) ([]byte, error) {
 	if app.StdinTTY {
 		if app.NoInput {
-			return nil, shell.UsageHint(instead, "standard input is needed, and --no-input forbids asking")
+			return nil, core.UsageHint(instead, "standard input is needed, and --no-input forbids asking")
 		}
 		app.Out.Say("%s", invitation)
 	}
@@ -23,7 +23,7 @@ func pasted(app *shell.App, invitation, instead string) ([]byte, error) {
 		return nil, err
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return nil, shell.UsageHint(instead, "standard input is empty")
+		return nil, core.UsageHint(instead, "standard input is empty")
 	}
 	return text, nil
 }
@@ -34,14 +34,14 @@ func beginCookie(ctx context.Context, f *follower, o order, body map[string]any)
 		return err
 	}
 	if strings.HasPrefix(strings.TrimSpace(string(text)), "curl") {
-		return shell.UsageHint("Use --method curl for it.", "that is a cURL command")
+		return core.UsageHint("Use --method curl for it.", "that is a cURL command")
 	}
 	s := parseSession(string(text))
 	if o.userAgent != "" {
 		s.userAgent = o.userAgent
 	}
 	if s.userAgent == "" {
-		return shell.UsageHint("Add --user-agent, or pipe all request headers in.", "the browser's user agent is needed beside its cookies")
+		return core.UsageHint("Add --user-agent, or pipe all request headers in.", "the browser's user agent is needed beside its cookies")
 	}
 	if s.cookies != nil {
 		body["cookies"] = s.cookies

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
-func sandbox(app *shell.App) *cobra.Command {
-	cmd := shell.Group("sandbox", "Play the platform: personas, trouble, fans (sandbox organisations)",
+func sandbox(app *core.App) *cobra.Command {
+	cmd := core.Group("sandbox", "Play the platform: personas, trouble, fans (sandbox organisations)",
 		persona(app), expire(app),
 		trouble(app, fault{"challenge", "otp_next", "Ask for a code at the account's next sign-in", "asks for a code at the next sign-in of %s"}),
 		trouble(app, fault{"ratelimit", "rate_limit", "Let the platform answer an account's calls with 429 for a while", "answers 429 to %s"}),
@@ -34,7 +34,7 @@ type character struct {
 	Effect  string `json:"effect"`
 }
 
-func persona(app *shell.App) *cobra.Command {
+func persona(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "persona [name]", Short: "List the logins of the sandbox and what they do", Args: cobra.MaximumNArgs(1),
 		Long: "List the logins of the sandbox and what they do, or one of them.\n\nColumns in a pipe: login, group, effect.",
@@ -54,7 +54,7 @@ func persona(app *shell.App) *cobra.Command {
 					names = append(names, p.Persona)
 				}
 				name, _, _ := strings.Cut(args[0], "@")
-				if err := shell.OneOf("persona", name, names); err != nil {
+				if err := core.OneOf("persona", name, names); err != nil {
 					return err
 				}
 				got.Personas = slices.DeleteFunc(got.Personas, func(p character) bool { return p.Persona != name })
@@ -81,7 +81,7 @@ func persona(app *shell.App) *cobra.Command {
 	}
 }
 
-func expire(app *shell.App) *cobra.Command {
+func expire(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "expire <account>", Short: "End an account's session on the platform", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: "End an account's session on the platform. The next call finds out: 410, or a new sign-in if credentials are remembered.",
@@ -90,7 +90,7 @@ func expire(app *shell.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var got struct{ Account shell.Account }
+			var got struct{ Account core.Account }
 			reply, err := app.Send(cmd.Context(), http.MethodPost, "/v1/sandbox/accounts/"+url.PathEscape(id)+"/reset_login", nil, &got)
 			if err != nil {
 				return err
@@ -101,7 +101,7 @@ func expire(app *shell.App) *cobra.Command {
 }
 
 // told prints the body under --json, and a sentence otherwise.
-func told(app *shell.App, reply shell.Reply, format string, args ...any) error {
+func told(app *core.App, reply core.Reply, format string, args ...any) error {
 	if app.Out.JSON {
 		app.Out.Body(reply.Body)
 		return nil
@@ -117,7 +117,7 @@ type fault struct {
 	says string
 }
 
-func trouble(app *shell.App, what fault) *cobra.Command {
+func trouble(app *core.App, what fault) *cobra.Command {
 	var length time.Duration
 	var count int
 	cmd := &cobra.Command{
@@ -143,7 +143,7 @@ func trouble(app *shell.App, what fault) *cobra.Command {
 			if got.Until == nil {
 				return told(app, reply, "%s.", effect)
 			}
-			return told(app, reply, "%s; that ends %s, or with stagedoor sandbox clear %s", effect, app.Out.Ago(*got.Until), shell.Quote(args[0]))
+			return told(app, reply, "%s; that ends %s, or with stagedoor sandbox clear %s", effect, app.Out.Ago(*got.Until), core.Quote(args[0]))
 		},
 	}
 	if what.kind != "otp_next" {
@@ -153,7 +153,7 @@ func trouble(app *shell.App, what fault) *cobra.Command {
 	return cmd
 }
 
-func clear(app *shell.App) *cobra.Command {
+func clear(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "clear <account>", Short: "End all trouble and generated events of an account", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -178,7 +178,7 @@ func clear(app *shell.App) *cobra.Command {
 // deeds are what a fan can do.
 var deeds = []string{"message", "tip", "subscribe", "unsubscribe", "like", "comment", "typing"}
 
-func act(app *shell.App) *cobra.Command {
+func act(app *core.App) *cobra.Command {
 	var account, fan, text string
 	var cents int64
 	cmd := &cobra.Command{
@@ -186,7 +186,7 @@ func act(app *shell.App) *cobra.Command {
 		Long:    "Let a fan do something, with everything that comes of it: of a tip also its transaction and its notification. To send one event alone, use stagedoor trigger.\n\nDeeds: " + strings.Join(deeds, ", ") + ".",
 		Example: "  stagedoor sandbox act message -a Maya --text 'Hello!'\n  stagedoor sandbox act tip -a Maya --cents 2500", ValidArgs: deeds,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := shell.OneOf("deed", args[0], deeds); err != nil {
+			if err := core.OneOf("deed", args[0], deeds); err != nil {
 				return err
 			}
 			id, err := app.AccountID(cmd.Context(), account)
@@ -217,7 +217,7 @@ func act(app *shell.App) *cobra.Command {
 	return cmd
 }
 
-func generate(app *shell.App) *cobra.Command {
+func generate(app *core.App) *cobra.Command {
 	var rate float64
 	var length time.Duration
 	cmd := &cobra.Command{
@@ -233,7 +233,7 @@ func generate(app *shell.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return told(app, reply, "About %g events a second for %s. Watch them: stagedoor tail events -a %s", rate, out.Short(length), shell.Quote(args[0]))
+			return told(app, reply, "About %g events a second for %s. Watch them: stagedoor tail events -a %s", rate, out.Short(length), core.Quote(args[0]))
 		},
 	}
 	cmd.Flags().Float64Var(&rate, "rate", 1, "events a second, 0.1 to 1000")
@@ -244,12 +244,12 @@ func generate(app *shell.App) *cobra.Command {
 // steps are what an attempt can be moved by.
 var steps = []string{"scan", "approve", "deny", "pass_selfie", "fail_selfie"}
 
-func advance(app *shell.App) *cobra.Command {
+func advance(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "advance <attempt> <step>", Short: "Do what the creator would do on the phone: " + strings.Join(steps, ", "), Args: cobra.ExactArgs(2),
 		Example: "  stagedoor sandbox advance att_01k9x5ahzre4bb3069xb2way0g approve",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := shell.OneOf("step", args[1], steps); err != nil {
+			if err := core.OneOf("step", args[1], steps); err != nil {
 				return err
 			}
 			var got attempt
@@ -262,7 +262,7 @@ func advance(app *shell.App) *cobra.Command {
 	}
 }
 
-func openSession(app *shell.App) *cobra.Command {
+func openSession(app *core.App) *cobra.Command {
 	var curl bool
 	cmd := &cobra.Command{
 		Use: "session <login>", Short: "A fresh browser session of a login, to try connect by cookie or cURL with", Args: cobra.ExactArgs(1),

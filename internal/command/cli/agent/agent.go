@@ -18,15 +18,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 	"github.com/stagedoor/stagedoor/internal/command/mcp"
 	"github.com/stagedoor/stagedoor/version"
 )
 
 // serve is one run of the command.
 type serve struct {
-	app      *shell.App
+	app      *core.App
 	address  string
 	accounts []string
 	writes   bool
@@ -36,7 +36,7 @@ type serve struct {
 }
 
 // Commands is mcp.
-func Commands(app *shell.App) []*cobra.Command {
+func Commands(app *core.App) []*cobra.Command {
 	s := &serve{app: app}
 	cmd := &cobra.Command{
 		Use:   "mcp",
@@ -70,7 +70,7 @@ STAGEDOOR_MCP_TOKEN. Pages of other origins are refused.`,
 func (s *serve) run(ctx context.Context) error {
 	for _, pattern := range s.tools {
 		if err := mcp.CheckPattern(pattern); err != nil {
-			return shell.Usage("--tools: %v", err)
+			return core.Usage("--tools: %v", err)
 		}
 	}
 	token, err := s.bearer()
@@ -98,10 +98,10 @@ func (s *serve) run(ctx context.Context) error {
 		return problemOf(err)
 	}
 	if server.Tools() == 0 {
-		return shell.UsageHint("List methods: stagedoor methods", "--tools %s matches no method that may be offered", strings.Join(s.tools, ","))
+		return core.UsageHint("List methods: stagedoor methods", "--tools %s matches no method that may be offered", strings.Join(s.tools, ","))
 	}
 	o := s.app.Out
-	o.Say("%s", o.Err(out.Strong, shell.Banner(p)))
+	o.Say("%s", o.Err(out.Strong, core.Banner(p)))
 	o.Say("%s", s.offer(server.Tools()))
 	if s.address == "" {
 		if s.app.StdinTTY {
@@ -139,7 +139,7 @@ func (s *serve) bearer() (string, error) {
 		return "", err
 	}
 	if strings.TrimSpace(string(text)) == "" {
-		return "", shell.Usage("%s holds no token", s.token)
+		return "", core.Usage("%s holds no token", s.token)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
@@ -151,10 +151,10 @@ func (s *serve) mayBind(token string) error {
 	}
 	host, _, err := net.SplitHostPort(s.address)
 	if err != nil {
-		return shell.UsageHint("Write it like 127.0.0.1:8765.", "--http: %q is not an address to listen on", s.address)
+		return core.UsageHint("Write it like 127.0.0.1:8765.", "--http: %q is not an address to listen on", s.address)
 	}
 	if token == "" && !mcp.Loopback(host) {
-		return shell.UsageHint("Bind to 127.0.0.1, or give a token with --token-file or STAGEDOOR_MCP_TOKEN.", "%s can be reached by others, and whoever reaches it acts with your key", s.address)
+		return core.UsageHint("Bind to 127.0.0.1, or give a token with --token-file or STAGEDOOR_MCP_TOKEN.", "%s can be reached by others, and whoever reaches it acts with your key", s.address)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (s *serve) mayBind(token string) error {
 func (s *serve) overHTTP(ctx context.Context, server *mcp.Server, token string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
 	if err != nil {
-		return &shell.Fault{Code: shell.ExitOther, Text: err.Error(), Hint: "Choose another port with --http.", Err: err}
+		return &core.Fault{Code: core.ExitOther, Text: err.Error(), Hint: "Choose another port with --http.", Err: err}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", server.Handler(token, s.origins))
@@ -187,7 +187,7 @@ func (s *serve) overHTTP(ctx context.Context, server *mcp.Server, token string) 
 
 // call asks the API for the tools. A write has a key of its own, so that a retry of the transport does not do it twice.
 func (s *serve) call(ctx context.Context, r mcp.Request) (mcp.Answer, error) {
-	c := shell.Call{Method: r.Method, Path: r.Path, Query: r.Query, Header: http.Header{}}
+	c := core.Call{Method: r.Method, Path: r.Path, Query: r.Query, Header: http.Header{}}
 	if len(r.Body) > 0 {
 		c.Body = r.Body
 	}
@@ -198,7 +198,7 @@ func (s *serve) call(ctx context.Context, r mcp.Request) (mcp.Answer, error) {
 		c.Header.Set("X-Dry-Run", "true")
 	}
 	reply, err := s.app.Do(ctx, c, nil)
-	if p, ok := errors.AsType[*shell.Problem](err); ok {
+	if p, ok := errors.AsType[*core.Problem](err); ok {
 		return mcp.Answer{Status: p.Status, Body: p.Raw}, nil
 	}
 	if err != nil {
@@ -213,7 +213,7 @@ func problemOf(err error) error {
 	if !ok {
 		return err
 	}
-	p := &shell.Problem{Status: refused.Answer.Status, Raw: refused.Answer.Body}
+	p := &core.Problem{Status: refused.Answer.Status, Raw: refused.Answer.Body}
 	if json.Unmarshal(refused.Answer.Body, p) != nil {
 		return err
 	}

@@ -7,10 +7,10 @@ package call
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
 // Commands are methods, call, api, explain and verify.
-func Commands(app *shell.App) []*cobra.Command {
+func Commands(app *core.App) []*cobra.Command {
 	return []*cobra.Command{methods(app), invoke(app), raw(app), explain(app), verify(app)}
 }

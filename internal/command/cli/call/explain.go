@@ -10,11 +10,11 @@ import (
 
 	"github.com/stagedoor/stagedoor/docs"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
-func explain(app *shell.App) *cobra.Command {
+func explain(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "explain [code]", Short: "What a problem means and what to do about it, without a network", Args: cobra.MaximumNArgs(1),
 		Long: `What a problem means and what to do about it, from pages that are built in; without a code, a list of all problems.
@@ -38,7 +38,7 @@ Columns of the list in a pipe: code, status, retryable, title.`,
 	}
 }
 
-func runExplain(app *shell.App, word string) error {
+func runExplain(app *core.App, word string) error {
 	// A type URI, as problems carry it, is fine too.
 	if _, after, isURL := strings.Cut(word, "/problems/"); isURL {
 		word = after
@@ -51,7 +51,7 @@ func runExplain(app *shell.App, word string) error {
 			}
 		}
 		if len(kinds) == 0 {
-			return shell.UsageHint("All of them: stagedoor explain", "no problem has the status %d", status)
+			return core.UsageHint("All of them: stagedoor explain", "no problem has the status %d", status)
 		}
 		return listProblems(app, kinds)
 	}
@@ -68,7 +68,7 @@ func runExplain(app *shell.App, word string) error {
 		if hint == "" {
 			hint = "All of them: stagedoor explain"
 		}
-		return &shell.Fault{Code: shell.ExitNotFound, Text: "there is no problem " + word, Hint: hint}
+		return &core.Fault{Code: core.ExitNotFound, Text: "there is no problem " + word, Hint: hint}
 	}
 	page, err := fs.ReadFile(docs.Problems, "problems/"+kind.Code+".md")
 	if err != nil {
@@ -83,7 +83,7 @@ func runExplain(app *shell.App, word string) error {
 	return nil
 }
 
-func listProblems(app *shell.App, kinds []problem.Kind) error {
+func listProblems(app *core.App, kinds []problem.Kind) error {
 	if app.Out.JSON {
 		views := []map[string]any{}
 		for _, k := range kinds {
@@ -105,7 +105,7 @@ func listProblems(app *shell.App, kinds []problem.Kind) error {
 }
 
 // printPage writes a problem's page: as Markdown into a pipe, laid out for a person.
-func printPage(app *shell.App, kind problem.Kind, page string) {
+func printPage(app *core.App, kind problem.Kind, page string) {
 	if !app.Out.TTY {
 		app.Out.Bytes([]byte(page))
 		return

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
@@ -24,7 +24,7 @@ type options struct {
 	dryRun, all          bool
 }
 
-func invoke(app *shell.App) *cobra.Command {
+func invoke(app *core.App) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use: "call <method> [name=value | name:=json | @file | -]...", Short: "Call an SDK method on an account", Args: cobra.MinimumNArgs(1),
@@ -83,7 +83,7 @@ func known(name string) *catalog.Method {
 	return m
 }
 
-func runCall(ctx context.Context, app *shell.App, o options, args []string) error {
+func runCall(ctx context.Context, app *core.App, o options, args []string) error {
 	resource, verb, err := split(args[0])
 	if err != nil {
 		return err
@@ -94,17 +94,17 @@ func runCall(ctx context.Context, app *shell.App, o options, args []string) erro
 		return err
 	}
 	if o.all && m != nil && !m.Paginated {
-		return shell.UsageHint("Leave out --all.", "%s is not paginated", args[0])
+		return core.UsageHint("Leave out --all.", "%s is not paginated", args[0])
 	}
 	id, err := app.AccountID(ctx, o.account)
 	if err != nil {
 		return err
 	}
-	request := shell.Call{Method: http.MethodPost, Path: "/v1/accounts/" + url.PathEscape(id) + "/" + url.PathEscape(resource) + "/" + url.PathEscape(verb), Body: body, Header: http.Header{}}
+	request := core.Call{Method: http.MethodPost, Path: "/v1/accounts/" + url.PathEscape(id) + "/" + url.PathEscape(resource) + "/" + url.PathEscape(verb), Body: body, Header: http.Header{}}
 	if m == nil || m.Access == catalog.Write {
 		request.IdempotencyKey = o.idempotency
 		if request.IdempotencyKey == "" {
-			request.IdempotencyKey = shell.NewKey()
+			request.IdempotencyKey = core.NewKey()
 		}
 	}
 	if o.dryRun {
@@ -132,7 +132,7 @@ func runCall(ctx context.Context, app *shell.App, o options, args []string) erro
 }
 
 // everyPage reads page after page and prints an item a line, as it comes.
-func everyPage(ctx context.Context, app *shell.App, request shell.Call, body map[string]any) error {
+func everyPage(ctx context.Context, app *core.App, request core.Call, body map[string]any) error {
 	if body["limit"] == nil {
 		body["limit"] = 100
 	}
@@ -160,7 +160,7 @@ func everyPage(ctx context.Context, app *shell.App, request shell.Call, body map
 }
 
 // printResult prints a result as JSON: methods give what they like, and a table would lose most of it.
-func printResult(app *shell.App, result json.RawMessage) {
+func printResult(app *core.App, result json.RawMessage) {
 	if bytes.Equal(bytes.TrimSpace(result), []byte("null")) || len(result) == 0 {
 		app.Out.Done("Done; the method gives no result.")
 		return
@@ -169,7 +169,7 @@ func printResult(app *shell.App, result json.RawMessage) {
 }
 
 // arguments reads what was typed into an object.
-func arguments(app *shell.App, m *catalog.Method, words []string) (map[string]any, error) {
+func arguments(app *core.App, m *catalog.Method, words []string) (map[string]any, error) {
 	body := map[string]any{}
 	for _, word := range words {
 		if word == "-" || strings.HasPrefix(word, "@") {
@@ -189,7 +189,7 @@ func arguments(app *shell.App, m *catalog.Method, words []string) (map[string]an
 	return body, nil
 }
 
-func fromFile(app *shell.App, path string, body map[string]any) error {
+func fromFile(app *core.App, path string, body map[string]any) error {
 	text, err := app.ReadFile(path)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func fromFile(app *shell.App, path string, body map[string]any) error {
 	dec.UseNumber()
 	var all map[string]any
 	if err := dec.Decode(&all); err != nil {
-		return shell.UsageHint("Write it like {\"chatId\": \"3438267820000000001\"}.", "%s is not a JSON object of arguments", path)
+		return core.UsageHint("Write it like {\"chatId\": \"3438267820000000001\"}.", "%s is not a JSON object of arguments", path)
 	}
 	for name, value := range all {
 		body[name] = value
@@ -209,13 +209,13 @@ func fromFile(app *shell.App, path string, body map[string]any) error {
 	return nil
 }
 
-func argument(app *shell.App, m *catalog.Method, word string, body map[string]any) error {
+func argument(app *core.App, m *catalog.Method, word string, body map[string]any) error {
 	if name, text, ok := strings.Cut(word, ":="); ok && !strings.Contains(name, "=") {
 		var value any
 		dec := json.NewDecoder(strings.NewReader(text))
 		dec.UseNumber()
 		if err := dec.Decode(&value); err != nil || dec.More() {
-			return shell.UsageHint("For a plain text write "+name+"="+text, "%s:= wants JSON, and %s is none", name, text)
+			return core.UsageHint("For a plain text write "+name+"="+text, "%s:= wants JSON, and %s is none", name, text)
 		}
 		if err := nameOf(m, name); err != nil {
 			return err
@@ -225,7 +225,7 @@ func argument(app *shell.App, m *catalog.Method, word string, body map[string]an
 	}
 	name, text, ok := strings.Cut(word, "=")
 	if !ok || name == "" {
-		return shell.UsageHint("Write arguments like name=value or name:=json.", "%q is not an argument", word)
+		return core.UsageHint("Write arguments like name=value or name:=json.", "%q is not an argument", word)
 	}
 	if err := nameOf(m, name); err != nil {
 		return err
@@ -233,7 +233,7 @@ func argument(app *shell.App, m *catalog.Method, word string, body map[string]an
 	if path, isFile := strings.CutPrefix(text, "@"); isFile {
 		content, err := app.ReadFile(path)
 		if err != nil {
-			return shell.UsageHint("For a text that begins with @ write "+name+":='\"@…\"'.", "%s", err)
+			return core.UsageHint("For a text that begins with @ write "+name+":='\"@…\"'.", "%s", err)
 		}
 		text = strings.TrimSuffix(string(content), "\n")
 	}
@@ -261,7 +261,7 @@ func nameOf(m *catalog.Method, name string) error {
 	if len(names) == 0 {
 		hint = "It takes none."
 	}
-	return shell.UsageHint(hint, "%s has no argument %s", m.ID(), name)
+	return core.UsageHint(hint, "%s has no argument %s", m.ID(), name)
 }
 
 // typed turns a text into what the argument wants. A text that does not fit is sent as it is, and the server says what is wrong.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
@@ -80,7 +80,7 @@ func (s schema) kind() string {
 	return word
 }
 
-func methods(app *shell.App) *cobra.Command {
+func methods(app *core.App) *cobra.Command {
 	var access string
 	cmd := &cobra.Command{
 		Use: "methods [text]", Short: "Find SDK methods, and see what they take", Args: cobra.ArbitraryArgs,
@@ -91,7 +91,7 @@ Columns in a pipe: method, read or write, description.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
 			if access != "" {
-				if err := shell.OneOf("access", access, []string{"read", "write"}); err != nil {
+				if err := core.OneOf("access", access, []string{"read", "write"}); err != nil {
 					return err
 				}
 				query.Set("access", access)
@@ -137,7 +137,7 @@ func (m method) has(words []string) bool {
 }
 
 // printMatches prints the server's body with the methods that match only.
-func printMatches(app *shell.App, body []byte, words []string) error {
+func printMatches(app *core.App, body []byte, words []string) error {
 	if len(words) == 0 {
 		app.Out.Body(body)
 		return nil
@@ -192,12 +192,12 @@ func split(name string) (resource, verb string, err error) {
 		return "", "", err
 	}
 	if r, known := cat.Resource(name); known {
-		return "", "", shell.UsageHint("Its methods: stagedoor methods "+name, "%s is a resource; a method is like %s.%s", name, name, r.Methods[0].Name)
+		return "", "", core.UsageHint("Its methods: stagedoor methods "+name, "%s is a resource; a method is like %s.%s", name, name, r.Methods[0].Name)
 	}
-	return "", "", shell.UsageHint("Find it with stagedoor methods "+shell.Quote(name), "%q is not a method; they are like messages.send", name)
+	return "", "", core.UsageHint("Find it with stagedoor methods "+core.Quote(name), "%q is not a method; they are like messages.send", name)
 }
 
-func showMethod(app *shell.App) *cobra.Command {
+func showMethod(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show <method>", Short: "What a method takes, gives and costs", Args: cobra.ExactArgs(1), ValidArgsFunction: completeMethods,
 		Example: "  stagedoor methods show messages.send",
@@ -235,10 +235,10 @@ func unknownMethod(resource, verb string) error {
 	if near := cat.Nearest(resource, verb); len(near) > 0 {
 		hint = "Did you mean " + strings.Join(near[:min(3, len(near))], " or ") + "?"
 	}
-	return &shell.Fault{Code: shell.ExitNotFound, Text: "there is no method " + resource + "." + verb, Hint: hint}
+	return &core.Fault{Code: core.ExitNotFound, Text: "there is no method " + resource + "." + verb, Hint: hint}
 }
 
-func (m method) print(app *shell.App) error {
+func (m method) print(app *core.App) error {
 	var marks []string
 	for _, mark := range []struct {
 		holds bool
@@ -318,13 +318,13 @@ func (m method) command() string {
 		}
 		switch v := value.(type) {
 		case string:
-			line += " " + name + "=" + shell.Quote(v)
+			line += " " + name + "=" + core.Quote(v)
 		case json.Number, bool:
 			line += fmt.Sprintf(" %s=%v", name, v)
 		default:
 			text, err := json.Marshal(v)
 			if err == nil {
-				line += " " + name + ":=" + shell.Quote(string(text))
+				line += " " + name + ":=" + core.Quote(string(text))
 			}
 		}
 	}

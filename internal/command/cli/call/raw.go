@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 var verbs = []string{"GET", "POST", "PUT", "PATCH", "DELETE"}
 
-func raw(app *shell.App) *cobra.Command {
+func raw(app *core.App) *cobra.Command {
 	var headers []string
 	var data string
 	var include bool
@@ -58,26 +58,26 @@ A refusal is told as every command tells it, with the exit code of its kind; wit
 	return cmd
 }
 
-func request(app *shell.App, args, headers []string, data string) (shell.Call, error) {
+func request(app *core.App, args, headers []string, data string) (core.Call, error) {
 	verb := strings.ToUpper(args[0])
-	if err := shell.OneOf("HTTP method", verb, verbs); err != nil {
-		return shell.Call{}, err
+	if err := core.OneOf("HTTP method", verb, verbs); err != nil {
+		return core.Call{}, err
 	}
 	target, err := url.Parse(args[1])
 	if err != nil || target.Host != "" || target.Scheme != "" {
-		return shell.Call{}, shell.UsageHint("Write the path alone, like /v1/me; --base-url says which server.", "%q is not a path of the API", args[1])
+		return core.Call{}, core.UsageHint("Write the path alone, like /v1/me; --base-url says which server.", "%q is not a path of the API", args[1])
 	}
 	if !strings.HasPrefix(target.Path, "/") {
 		target.Path = "/" + target.Path
 	}
-	c := shell.Call{Method: verb, Path: target.EscapedPath(), Query: target.Query(), Header: http.Header{}}
+	c := core.Call{Method: verb, Path: target.EscapedPath(), Query: target.Query(), Header: http.Header{}}
 	for _, h := range headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return shell.Call{}, shell.UsageHint("Write it like -H 'Prefer: wait=10'.", "%q is not a header", h)
+			return core.Call{}, core.UsageHint("Write it like -H 'Prefer: wait=10'.", "%q is not a header", h)
 		}
 		if strings.EqualFold(strings.TrimSpace(name), "authorization") {
-			return shell.Call{}, shell.UsageHint("Use --profile, or STAGEDOOR_API_KEY.", "a key in a flag can be seen by other users of this machine")
+			return core.Call{}, core.UsageHint("Use --profile, or STAGEDOOR_API_KEY.", "a key in a flag can be seen by other users of this machine")
 		}
 		c.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
@@ -90,20 +90,20 @@ func request(app *shell.App, args, headers []string, data string) (shell.Call, e
 	text := []byte(data)
 	if path, isFile := strings.CutPrefix(data, "@"); isFile || data == "-" {
 		if text, err = app.ReadFile(path); err != nil {
-			return shell.Call{}, err
+			return core.Call{}, err
 		}
 	}
 	if !json.Valid(text) {
-		return shell.Call{}, shell.UsageHint("Mind the shell: put it in single quotes.", "the data is not JSON")
+		return core.Call{}, core.UsageHint("Mind the shell: put it in single quotes.", "the data is not JSON")
 	}
 	c.Body = json.RawMessage(text)
 	return c, nil
 }
 
 // members puts name=value where the request has room for it.
-func members(app *shell.App, c *shell.Call, words []string, data string) error {
+func members(app *core.App, c *core.Call, words []string, data string) error {
 	if data != "" {
-		return shell.Usage("give the body by --data or by name=value, not by both")
+		return core.Usage("give the body by --data or by name=value, not by both")
 	}
 	body, err := arguments(app, nil, words)
 	if err != nil {

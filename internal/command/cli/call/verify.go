@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 )
 
@@ -34,7 +34,7 @@ type detail struct {
 	Message string `json:"message"`
 }
 
-func verify(app *shell.App) *cobra.Command {
+func verify(app *core.App) *cobra.Command {
 	var e evidence
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Why a webhook's signature does not match", Args: cobra.NoArgs,
@@ -59,7 +59,7 @@ the secrets it knows; with --offline, or without a key, it is checked here. Noth
 				own = strings.TrimRight(string(text), "\r\n")
 			}
 			if app.StdinTTY {
-				return shell.UsageHint("Redirect the file into it: stagedoor verify … < body.json", "the body is read from standard input")
+				return core.UsageHint("Redirect the file into it: stagedoor verify … < body.json", "the body is read from standard input")
 			}
 			body, err := app.ReadInput()
 			if err != nil {
@@ -92,14 +92,14 @@ func (e evidence) header() (map[string]string, error) {
 		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
 	if len(headers) == 0 {
-		return nil, shell.UsageHint("Add --header 'sha256=…', as your receiver got it in X-Webhook-Signature.", "there is no signature to check")
+		return nil, core.UsageHint("Add --header 'sha256=…', as your receiver got it in X-Webhook-Signature.", "there is no signature to check")
 	}
 	return headers, nil
 }
 
-func (e evidence) check(app *shell.App, headers map[string]string, own string, body []byte) error {
+func (e evidence) check(app *core.App, headers map[string]string, own string, body []byte) error {
 	if own == "" {
-		return shell.UsageHint("Add --secret-file.", "without the server the secret is needed")
+		return core.UsageHint("Add --secret-file.", "without the server the secret is needed")
 	}
 	found := sign.Check(sign.Evidence{Body: body, Header: headers, Given: secret.New(own), At: app.Now()})
 	f := finding{Verdict: string(found.Verdict), Message: found.Message, Details: []detail{}}
@@ -114,7 +114,7 @@ func (e evidence) check(app *shell.App, headers map[string]string, own string, b
 	return f.report(app)
 }
 
-func (e evidence) ask(cmd *cobra.Command, app *shell.App, headers map[string]string, own string, body []byte) error {
+func (e evidence) ask(cmd *cobra.Command, app *core.App, headers map[string]string, own string, body []byte) error {
 	request := map[string]any{"headers": headers}
 	if utf8.Valid(body) {
 		request["body"] = string(body)
@@ -146,7 +146,7 @@ func (e evidence) ask(cmd *cobra.Command, app *shell.App, headers map[string]str
 }
 
 // report tells the verdict; one that is no match ends the command with the code for refused input.
-func (f finding) report(app *shell.App) error {
+func (f finding) report(app *core.App) error {
 	right := f.Verdict == string(sign.Match)
 	if !app.Out.JSON {
 		tone := out.Bad
@@ -164,5 +164,5 @@ func (f finding) report(app *shell.App) error {
 	if right {
 		return nil
 	}
-	return shell.Silent(shell.ExitRejected)
+	return core.Silent(core.ExitRejected)
 }

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
 // cloneOf is the root of the repository's clone that a directory is in; empty if it is in none.
@@ -88,7 +88,7 @@ func (d *dev) script(ctx context.Context, root, name string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &shell.Fault{Code: shell.ExitOther, Text: "scripts/" + name + " failed: " + err.Error(), Hint: "Its own words are above.", Err: err}
+		return &core.Fault{Code: core.ExitOther, Text: "scripts/" + name + " failed: " + err.Error(), Hint: "Its own words are above.", Err: err}
 	}
 	return nil
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // dev is one run of the command.
 type dev struct {
-	app     *shell.App
+	app     *core.App
 	data    string
 	port    int
 	reset   bool
@@ -33,7 +33,7 @@ type dev struct {
 const person = "dev@stagedoor.test"
 
 // Commands is dev.
-func Commands(app *shell.App) []*cobra.Command {
+func Commands(app *core.App) []*cobra.Command {
 	d := &dev{app: app}
 	cmd := &cobra.Command{
 		Use:   "dev",
@@ -64,10 +64,10 @@ and nats-server installed; it runs them on free ports in a directory of its own.
 
 func (d *dev) run(ctx context.Context) error {
 	if runtime.GOOS == "windows" {
-		return &shell.Fault{Code: shell.ExitOther, Text: "stagedoor dev does not run on Windows", Hint: "Run it on the Windows Subsystem for Linux; all other commands work here too."}
+		return &core.Fault{Code: core.ExitOther, Text: "stagedoor dev does not run on Windows", Hint: "Run it on the Windows Subsystem for Linux; all other commands work here too."}
 	}
 	if d.port < 0 || d.port > 65535 {
-		return shell.Usage("--port must be a number from 1 to 65535")
+		return core.Usage("--port must be a number from 1 to 65535")
 	}
 	here, err := os.Getwd()
 	if err != nil {
@@ -75,7 +75,7 @@ func (d *dev) run(ctx context.Context) error {
 	}
 	if root := cloneOf(here); root != "" && d.data == "" {
 		if d.port != 0 || d.reset {
-			return shell.UsageHint("In a clone the ports move with DEV_PORT_OFFSET=…, and make reset forgets the data. With --data DIR this program runs everything itself.", "--port and --reset do not go with a clone's scripts")
+			return core.UsageHint("In a clone the ports move with DEV_PORT_OFFSET=…, and make reset forgets the data. With --data DIR this program runs everything itself.", "--port and --reset do not go with a clone's scripts")
 		}
 		return d.inClone(ctx, root)
 	}
@@ -129,7 +129,7 @@ func (d *dev) present(ctx context.Context, p place) error {
 	o.Say("")
 	o.Done("Sign in to the dashboard as %s. The profile dev is saved and in use.", person)
 	if before.Name != "" && before.Name != "dev" {
-		o.Hint("Back to where you were: stagedoor switch %s", shell.Quote(before.Name))
+		o.Hint("Back to where you were: stagedoor switch %s", core.Quote(before.Name))
 	}
 	o.Hint("Next, in another terminal: stagedoor connect --method login --email ok@sandbox.test   (any password)")
 	o.Hint("Ctrl-C stops everything.")

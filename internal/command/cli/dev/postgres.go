@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
 // database is a PostgreSQL of our own.
@@ -36,7 +36,7 @@ func openDatabase(bin, dir string) (*database, error) {
 	}
 	postgres, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, &shell.Fault{Code: shell.ExitOther, Text: "PostgreSQL does not run as root, and there is no user postgres to run it as", Hint: "Make one: adduser --system --group postgres"}
+		return nil, &core.Fault{Code: core.ExitOther, Text: "PostgreSQL does not run as root, and there is no user postgres to run it as", Hint: "Make one: adduser --system --group postgres"}
 	}
 	uid, err := strconv.ParseUint(postgres.Uid, 10, 32)
 	if err != nil {
@@ -107,13 +107,13 @@ func (db *database) prepare(ctx context.Context) error {
 		}
 	}
 	if text, err := db.command(ctx, "initdb", "-D", db.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C").CombinedOutput(); err != nil {
-		return &shell.Fault{Code: shell.ExitOther, Text: "initdb failed:\n" + strings.TrimSpace(string(text)), Err: err}
+		return &core.Fault{Code: core.ExitOther, Text: "initdb failed:\n" + strings.TrimSpace(string(text)), Err: err}
 	}
 	// Alone on its files it needs no port: role and database are there before the first connection.
 	first := db.command(ctx, "postgres", "--single", "-D", db.data, "postgres")
 	first.Stdin = strings.NewReader("CREATE ROLE stagedoor LOGIN;\nCREATE DATABASE stagedoor OWNER stagedoor;\n")
 	if text, err := first.CombinedOutput(); err != nil || strings.Contains(string(text), "ERROR:") {
-		return &shell.Fault{Code: shell.ExitOther, Text: "the database could not be made:\n" + strings.TrimSpace(string(text)), Err: err}
+		return &core.Fault{Code: core.ExitOther, Text: "the database could not be made:\n" + strings.TrimSpace(string(text)), Err: err}
 	}
 	return os.WriteFile(filepath.Join(db.data, "stagedoor-ready"), nil, 0o600)
 }
@@ -125,7 +125,7 @@ func (db *database) sameVersion(ctx context.Context, made string) error {
 		return fmt.Errorf("ask PostgreSQL for its version: %w", err)
 	}
 	if fields := strings.Fields(string(text)); len(fields) < 3 || strings.Split(fields[2], ".")[0] != made {
-		return &shell.Fault{Code: shell.ExitOther, Text: fmt.Sprintf("the data were made by PostgreSQL %s, and here is %s", made, strings.TrimSpace(string(text))), Hint: "Install that version, or forget the data: stagedoor dev --reset"}
+		return &core.Fault{Code: core.ExitOther, Text: fmt.Sprintf("the data were made by PostgreSQL %s, and here is %s", made, strings.TrimSpace(string(text))), Hint: "Install that version, or forget the data: stagedoor dev --reset"}
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
 // child is a program that runs as long as this one.
@@ -114,7 +114,7 @@ func (s *stack) fault(c *child, what string) error {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	lines = lines[max(0, len(lines)-15):]
-	return &shell.Fault{Code: shell.ExitOther, Text: c.name + " " + what + ":\n  " + strings.Join(lines, "\n  "), Hint: "All of it is in " + c.log + ". If its data are broken: stagedoor dev --reset"}
+	return &core.Fault{Code: core.ExitOther, Text: c.name + " " + what + ":\n  " + strings.Join(lines, "\n  "), Hint: "All of it is in " + c.log + ". If its data are broken: stagedoor dev --reset"}
 }
 
 // stop ends everything, the last first.

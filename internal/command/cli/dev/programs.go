@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
 // programs are where everything is that has to run.
@@ -43,8 +43,8 @@ func findPrograms() (programs, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return programs{}, &shell.Fault{
-			Code: shell.ExitOther, Text: "stagedoor dev needs programs that are not here:\n" + strings.Join(missing, "\n"),
+		return programs{}, &core.Fault{
+			Code: core.ExitOther, Text: "stagedoor dev needs programs that are not here:\n" + strings.Join(missing, "\n"),
 			Hint: "Or run it in a clone of the repository, where scripts/up installs and builds them.",
 		}
 	}

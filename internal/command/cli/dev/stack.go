@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // public is the name of the port that customers use.
@@ -227,7 +227,7 @@ func (r *run) migrate(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if r.dev.app.Now().After(deadline) || !bytes.Contains(text, []byte("starting up")) {
-			return &shell.Fault{Code: shell.ExitOther, Text: "the database could not be prepared:\n" + strings.TrimSpace(string(text)), Hint: "If the data may go: stagedoor dev --reset", Err: err}
+			return &core.Fault{Code: core.ExitOther, Text: "the database could not be prepared:\n" + strings.TrimSpace(string(text)), Hint: "If the data may go: stagedoor dev --reset", Err: err}
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -281,12 +281,12 @@ func (r *run) admin(ctx context.Context, path string, body, into any) error {
 	req.Header.Set("Authorization", "Bearer "+r.state.AdminToken)
 	res, err := (&http.Client{Transport: &http.Transport{}, Timeout: 30 * time.Second}).Do(req)
 	if err != nil {
-		return shell.Unreachable(ctx, r.internal(), err)
+		return core.Unreachable(ctx, r.internal(), err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
 	if err != nil {
-		return shell.Unreachable(ctx, r.internal(), err)
+		return core.Unreachable(ctx, r.internal(), err)
 	}
 	if res.StatusCode >= http.StatusBadRequest {
 		return fmt.Errorf("the new server refused %s: %s", path, bytes.TrimSpace(answer))

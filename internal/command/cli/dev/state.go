@@ -14,9 +14,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/lock"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // state is what a data directory remembers from one run to the next.
@@ -44,7 +44,7 @@ func openState(dir string) (*state, error) {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	if err != nil {
-		return nil, &shell.Fault{Code: shell.ExitOther, Text: "another stagedoor dev uses " + dir, Hint: "Use it with --profile dev, or run a second one with --data DIR."}
+		return nil, &core.Fault{Code: core.ExitOther, Text: "another stagedoor dev uses " + dir, Hint: "Use it with --profile dev, or run a second one with --data DIR."}
 	}
 	s := &state{path: filepath.Join(dir, "state.json"), Ports: map[string]int{}}
 	text, err := os.ReadFile(s.path)
@@ -104,7 +104,7 @@ func (s *state) choosePorts(wanted map[string]int, asked int) error {
 			break
 		}
 		if s.Ports[name] == 0 {
-			return &shell.Fault{Code: shell.ExitOther, Text: fmt.Sprintf("port %d is taken", candidates[0]), Hint: "Choose another one with --port, or leave it out."}
+			return &core.Fault{Code: core.ExitOther, Text: fmt.Sprintf("port %d is taken", candidates[0]), Hint: "Choose another one with --port, or leave it out."}
 		}
 	}
 	return s.save()

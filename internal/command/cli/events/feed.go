@@ -5,13 +5,13 @@ import (
 	"time"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
 // feed is the organisation's events in their order. The client's stream does the work of going on after a drop; a feed adds that a
 // first connect which fails is told at once, because it is a wrong address or key and waiting would hide that.
 type feed struct {
-	app  *shell.App
+	app  *core.App
 	want which
 	// cursor is the place behind which to begin; empty begins now.
 	cursor string

@@ -15,15 +15,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // Commands are listen, tail and trigger.
-func Commands(app *shell.App) []*cobra.Command {
+func Commands(app *core.App) []*cobra.Command {
 	return []*cobra.Command{
 		listenCommand(app),
-		shell.Group("tail", "Watch events or requests as they happen", tailEvents(app), tailLogs(app)),
+		core.Group("tail", "Watch events or requests as they happen", tailEvents(app), tailLogs(app)),
 		triggerCommand(app),
 	}
 }
@@ -58,7 +58,7 @@ type which struct {
 	events  []string
 }
 
-func (w *which) flags(app *shell.App, cmd *cobra.Command) {
+func (w *which) flags(app *core.App, cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&w.account, "account", "a", "", "only this account: its id, label or user name")
 	_ = cmd.RegisterFlagCompletionFunc("account", app.CompleteAccounts)
 	cmd.Flags().StringSliceVarP(&w.events, "events", "e", nil, "only these kinds: names, families such as message*, and !name to leave out")
@@ -66,7 +66,7 @@ func (w *which) flags(app *shell.App, cmd *cobra.Command) {
 }
 
 // resolve turns the account's name into its id.
-func (w *which) resolve(ctx context.Context, app *shell.App) error {
+func (w *which) resolve(ctx context.Context, app *core.App) error {
 	if w.account == "" {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (w *which) query() url.Values {
 
 // names remembers what accounts are called, for the eyes of a person.
 type names struct {
-	app   *shell.App
+	app   *core.App
 	known map[string]string
 }
 

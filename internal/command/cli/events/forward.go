@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/sign"
 	"github.com/stagedoor/stagedoor/version"
 )
@@ -38,7 +38,7 @@ type forwarder struct {
 	replay bool
 }
 
-func newForwarder(app *shell.App, target string, key secret.String, insecure bool) (*forwarder, error) {
+func newForwarder(app *core.App, target string, key secret.String, insecure bool) (*forwarder, error) {
 	target, err := receiver(target)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func receiver(text string) (string, error) {
 	}
 	u, err := url.Parse(full)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return "", shell.UsageHint("Write it like localhost:3000/hooks or http://127.0.0.1:3000.", "%q is not an address to forward to", text)
+		return "", core.UsageHint("Write it like localhost:3000/hooks or http://127.0.0.1:3000.", "%q is not an address to forward to", text)
 	}
 	return u.String(), nil
 }

@@ -13,14 +13,14 @@ import (
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // listen is one run of the command.
 type listen struct {
-	app  *shell.App
+	app  *core.App
 	want which
 	// forwardTo is where events are posted; since, count and timeout say from where, how many and how long.
 	forwardTo, since string
@@ -47,7 +47,7 @@ type listen struct {
 	lastResult outcome
 }
 
-func listenCommand(app *shell.App) *cobra.Command {
+func listenCommand(app *core.App) *cobra.Command {
 	l := &listen{app: app, names: names{app: app}}
 	cmd := &cobra.Command{
 		Use:   "listen",
@@ -116,13 +116,13 @@ func (l *listen) run(ctx context.Context) error {
 func (l *listen) check() error {
 	switch {
 	case l.count < 0:
-		return shell.Usage("--count must be a number from 1 on")
+		return core.Usage("--count must be a number from 1 on")
 	case l.timeout < 0:
-		return shell.Usage("--timeout must be a duration such as 30s")
+		return core.Usage("--timeout must be a duration such as 30s")
 	case l.secretFile != "" && l.rotate:
-		return shell.Usage("--rotate makes a new secret of this machine, and --secret-file uses another one; choose one of them")
+		return core.Usage("--rotate makes a new secret of this machine, and --secret-file uses another one; choose one of them")
 	case l.forwardTo == "" && (l.secretFile != "" || l.skipVerify) && !l.printSecret:
-		return shell.Usage("--secret-file and --skip-verify are for --forward-to")
+		return core.Usage("--secret-file and --skip-verify are for --forward-to")
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (l *listen) secret(p profile.Profile) (secret.String, error) {
 		return secret.String{}, err
 	}
 	if strings.TrimSpace(string(text)) == "" {
-		return secret.String{}, shell.Usage("%s holds no secret", l.secretFile)
+		return secret.String{}, core.Usage("%s holds no secret", l.secretFile)
 	}
 	return secret.New(strings.TrimSpace(string(text))), nil
 }
@@ -201,7 +201,7 @@ func (l *listen) follow(ctx context.Context) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		l.summary()
 		if l.count > 0 {
-			return &shell.Fault{Code: shell.ExitOther, Text: fmt.Sprintf("only %d of %s came within %s", l.heard, plural(l.count, "event"), l.timeout)}
+			return &core.Fault{Code: core.ExitOther, Text: fmt.Sprintf("only %d of %s came within %s", l.heard, plural(l.count, "event"), l.timeout)}
 		}
 		return nil
 	}
@@ -388,7 +388,7 @@ func (l *listen) summary() {
 		them = "them"
 	}
 	if len(l.failed) > most {
-		rest = fmt.Sprintf("  (and %d more: stagedoor listen --since %s --forward-to %s)", len(l.failed)-most, l.failed[most-1], shell.Quote(l.forwardTo))
+		rest = fmt.Sprintf("  (and %d more: stagedoor listen --since %s --forward-to %s)", len(l.failed)-most, l.failed[most-1], core.Quote(l.forwardTo))
 	}
-	o.Say("%s, %d failed. Replay %s:  stagedoor events replay %s --forward-to %s%s", text, len(l.failed), them, strings.Join(again, " "), shell.Quote(l.forwardTo), rest)
+	o.Say("%s, %d failed. Replay %s:  stagedoor events replay %s --forward-to %s%s", text, len(l.failed), them, strings.Join(again, " "), core.Quote(l.forwardTo), rest)
 }

@@ -10,20 +10,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // replay is one run of events replay.
 type replay struct {
-	app        *shell.App
+	app        *core.App
 	forwardTo  string
 	secretFile string
 	skipVerify bool
 }
 
 // Replay is `events replay`, for the group of commands about events.
-func Replay(app *shell.App) *cobra.Command {
+func Replay(app *core.App) *cobra.Command {
 	r := &replay{app: app}
 	cmd := &cobra.Command{
 		Use:   "replay <event>...",
@@ -46,7 +46,7 @@ account again, with its first bytes and id.`,
 func (r *replay) run(ctx context.Context, ids []string) error {
 	for _, id := range ids {
 		if !strings.HasPrefix(id, "evt_") {
-			return shell.UsageHint("Find one: stagedoor tail events", "%q is not the id of an event", id)
+			return core.UsageHint("Find one: stagedoor tail events", "%q is not the id of an event", id)
 		}
 	}
 	if r.forwardTo == "" {
@@ -77,7 +77,7 @@ func (r *replay) run(ctx context.Context, ids []string) error {
 		}
 	}
 	if n := len(l.failed); n > 0 {
-		return &shell.Fault{Code: shell.ExitOther, Text: fmt.Sprintf("%d of %s did not get through", n, plural(len(ids), "event"))}
+		return &core.Fault{Code: core.ExitOther, Text: fmt.Sprintf("%d of %s did not get through", n, plural(len(ids), "event"))}
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (r *replay) toWebhooks(ctx context.Context, ids []string) error {
 			return err
 		}
 		if e.AccountID == "" {
-			return shell.UsageHint("Send it to a receiver of yours: --forward-to", "%s is about the organisation, and webhooks belong to accounts", id)
+			return core.UsageHint("Send it to a receiver of yours: --forward-to", "%s is about the organisation, and webhooks belong to accounts", id)
 		}
 		reply, err := r.app.Send(ctx, "POST", "/v1/accounts/"+url.PathEscape(e.AccountID)+"/webhook/replay", map[string]any{
 			"fromId": id, "toTime": e.TS.Add(time.Millisecond).Format(time.RFC3339Nano), "events": []string{e.Event},

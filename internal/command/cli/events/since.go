@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 )
 
 // oldest is the place before all events that are kept.
@@ -25,7 +25,7 @@ type page struct {
 }
 
 // placeOf turns --since into a place in the log: now, all, an event to go on behind, a time, or a duration back from now.
-func placeOf(ctx context.Context, app *shell.App, w which, since string) (string, error) {
+func placeOf(ctx context.Context, app *core.App, w which, since string) (string, error) {
 	switch {
 	case since == "now":
 		return "", nil
@@ -36,12 +36,12 @@ func placeOf(ctx context.Context, app *shell.App, w which, since string) (string
 	}
 	at, err := app.Since(since)
 	if err != nil {
-		return "", shell.UsageHint("Write it like 15m, 1h or 2d, as a time, as an event's id, or as now or all.", "--since: %q is not a place in the log", since)
+		return "", core.UsageHint("Write it like 15m, 1h or 2d, as a time, as an event's id, or as now or all.", "--since: %q is not a place in the log", since)
 	}
 	return search(ctx, app, w.query(), func(_ string, ts time.Time) bool { return ts.Before(at) }, func(time.Time) bool { return false })
 }
 
-func placeOfEvent(ctx context.Context, app *shell.App, id string) (string, error) {
+func placeOfEvent(ctx context.Context, app *core.App, id string) (string, error) {
 	var got struct {
 		Event struct {
 			TS time.Time `json:"ts"`
@@ -61,7 +61,7 @@ func placeOfEvent(ctx context.Context, app *shell.App, id string) (string, error
 
 // search walks back from the newest event to the first one that found says yes to, and gives its place; oldest if there is none.
 // The API gives the place of the last event of a page only, so the page is asked for once more, cut behind that event.
-func search(ctx context.Context, app *shell.App, query url.Values, found func(id string, ts time.Time) bool, past func(time.Time) bool) (string, error) {
+func search(ctx context.Context, app *core.App, query url.Values, found func(id string, ts time.Time) bool, past func(time.Time) bool) (string, error) {
 	spin := app.Out.Spin("Looking for the place in the log…")
 	defer spin.Stop()
 	for {
@@ -98,7 +98,7 @@ func search(ctx context.Context, app *shell.App, query url.Values, found func(id
 
 // firstOf is the place of the oldest event, which has none on a page that ends with it: a page from the other side has it. With a
 // filter such a page may be empty and yet not be the last.
-func firstOf(ctx context.Context, app *shell.App, query url.Values, id string) (string, error) {
+func firstOf(ctx context.Context, app *core.App, query url.Values, id string) (string, error) {
 	query = maps.Clone(query)
 	query.Del("latest")
 	query.Del("before")
@@ -121,7 +121,7 @@ func firstOf(ctx context.Context, app *shell.App, query url.Values, id string) (
 	}
 }
 
-func newest(ctx context.Context, app *shell.App, query url.Values, n int) (page, error) {
+func newest(ctx context.Context, app *core.App, query url.Values, n int) (page, error) {
 	query.Set("latest", strconv.Itoa(n))
 	var got page
 	_, err := app.Get(ctx, "/v1/events", query, &got)

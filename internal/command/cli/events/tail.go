@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 const (
@@ -29,12 +29,12 @@ const (
 
 func checkLines(n int) error {
 	if n < 0 || n > most {
-		return shell.Usage("--lines must be a number from 0 to %d", most)
+		return core.Usage("--lines must be a number from 0 to %d", most)
 	}
 	return nil
 }
 
-func tailEvents(app *shell.App) *cobra.Command {
+func tailEvents(app *core.App) *cobra.Command {
 	var want which
 	lines, stay := 10, true
 	cmd := &cobra.Command{
@@ -60,7 +60,7 @@ Unlike listen it remembers nothing and forwards nothing: look as often as you li
 	return cmd
 }
 
-func tailEventsRun(ctx context.Context, app *shell.App, want which, lines int, stay bool) error {
+func tailEventsRun(ctx context.Context, app *core.App, want which, lines int, stay bool) error {
 	if stay {
 		if _, err := app.Announce(ctx); err != nil {
 			return err
@@ -105,7 +105,7 @@ func tailEventsRun(ctx context.Context, app *shell.App, want which, lines int, s
 }
 
 // lastEvents are the newest, oldest of them first, and the place behind them, where the stream goes on.
-func lastEvents(ctx context.Context, app *shell.App, want which, n int) ([]envelope, string, error) {
+func lastEvents(ctx context.Context, app *core.App, want which, n int) ([]envelope, string, error) {
 	query := want.query()
 	query.Set("latest", strconv.Itoa(n))
 	var got struct {
@@ -146,7 +146,7 @@ type entry struct {
 
 // logs is one run of tail logs.
 type logs struct {
-	app                                     *shell.App
+	app                                     *core.App
 	account, status, method, code, key, src string
 	lines                                   int
 	stay, all                               bool
@@ -156,7 +156,7 @@ type logs struct {
 	from time.Time
 }
 
-func tailLogs(app *shell.App) *cobra.Command {
+func tailLogs(app *core.App) *cobra.Command {
 	l := &logs{app: app, names: names{app: app}, seen: map[string]time.Time{}}
 	cmd := &cobra.Command{
 		Use:   "logs",
@@ -254,11 +254,11 @@ func (l *logs) more(ctx context.Context) error {
 
 // temporary says whether asking again later can help.
 func temporary(err error) bool {
-	if p, ok := errors.AsType[*shell.Problem](err); ok {
+	if p, ok := errors.AsType[*core.Problem](err); ok {
 		return p.Retryable
 	}
-	f, ok := errors.AsType[*shell.Fault](err)
-	return ok && f.Code == shell.ExitOther // no answer
+	f, ok := errors.AsType[*core.Fault](err)
+	return ok && f.Code == core.ExitOther // no answer
 }
 
 func (l *logs) note(e entry) {
@@ -309,7 +309,7 @@ func (l *logs) read(ctx context.Context, since time.Time, n int) ([]entry, error
 func (l *logs) show(ctx context.Context, list []entry) {
 	o := l.app.Out
 	for _, e := range list {
-		code, account := shell.Deref(e.Code), shell.Deref(e.AccountID)
+		code, account := core.Deref(e.Code), core.Deref(e.AccountID)
 		switch {
 		case o.JSON:
 			o.Bytes(append(e.raw, '\n'))

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
@@ -27,14 +27,14 @@ var settable = []struct {
 
 // trigger is one run of the command.
 type trigger struct {
-	app     *shell.App
+	app     *core.App
 	account string
 	sets    []string
 	count   int
 	rate    string
 }
 
-func triggerCommand(app *shell.App) *cobra.Command {
+func triggerCommand(app *core.App) *cobra.Command {
 	t := &trigger{app: app}
 	cmd := &cobra.Command{
 		Use:   "trigger [kind]",
@@ -131,7 +131,7 @@ func (t *trigger) run(ctx context.Context, kind string) error {
 		return err
 	}
 	if t.count < 1 {
-		return shell.Usage("--count must be a number from 1 on")
+		return core.Usage("--count must be a number from 1 on")
 	}
 	account, err := t.app.Account(ctx, t.account)
 	if err != nil {
@@ -154,7 +154,7 @@ func (t *trigger) run(ctx context.Context, kind string) error {
 		t.app.Out.Done("%d × %s on %s in %s", fired, kind, account.Name(), out.Short(t.app.Now().Sub(begun)))
 	}
 	if err == nil {
-		t.app.Out.Hint("See it: stagedoor tail events -a %s", shell.Quote(account.Name()))
+		t.app.Out.Hint("See it: stagedoor tail events -a %s", core.Quote(account.Name()))
 	}
 	return err
 }
@@ -176,7 +176,7 @@ func (t *trigger) known(kind string) error {
 	if hint == "" {
 		hint = "List them: stagedoor trigger"
 	}
-	return shell.UsageHint(hint, "the sandbox makes no event %q", kind)
+	return core.UsageHint(hint, "the sandbox makes no event %q", kind)
 }
 
 // fire makes events one after the other. It waits where the service says that it is too fast.
@@ -206,7 +206,7 @@ func (t *trigger) fire(ctx context.Context, account string, body map[string]any,
 
 // tooFast says how long to wait, if that is all that is wrong.
 func tooFast(err error) (time.Duration, bool) {
-	p, ok := errors.AsType[*shell.Problem](err)
+	p, ok := errors.AsType[*core.Problem](err)
 	if !ok || p.Status != http.StatusTooManyRequests || p.RetryAfterSec == nil {
 		return 0, false
 	}
@@ -232,7 +232,7 @@ func fields(sets []string) (map[string]any, error) {
 	for _, set := range sets {
 		name, value, ok := strings.Cut(set, "=")
 		if !ok {
-			return nil, shell.UsageHint("Write it like --set text=Hi.", "--set %s has no value", shell.Quote(set))
+			return nil, core.UsageHint("Write it like --set text=Hi.", "--set %s has no value", core.Quote(set))
 		}
 		name, asJSON := strings.CutSuffix(strings.TrimPrefix(name, "data."), ":")
 		i := slices.IndexFunc(settable, func(f struct {
@@ -250,7 +250,7 @@ func fields(sets []string) (map[string]any, error) {
 		}
 		var read any
 		if err := json.Unmarshal([]byte(value), &read); err != nil {
-			return nil, shell.Usage("--set %s: %q is not a number", name, value)
+			return nil, core.Usage("--set %s: %q is not a number", name, value)
 		}
 		data[name] = read
 	}
@@ -266,7 +266,7 @@ func unsettable(name string) error {
 	if hint == "" {
 		hint = "Fields that can be set: " + strings.Join(known, ", ")
 	}
-	return shell.UsageHint(hint, "--set: an event of the sandbox has no field %q to set", name)
+	return core.UsageHint(hint, "--set: an event of the sandbox has no field %q to set", name)
 }
 
 // pace is the time between two events at a rate such as 10/s, 100/m or 5.
@@ -278,7 +278,7 @@ func pace(rate string) (time.Duration, error) {
 	per, ok := map[string]time.Duration{"": time.Second, "s": time.Second, "m": time.Minute, "min": time.Minute, "h": time.Hour}[unit]
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil || !ok || n <= 0 || n > 1000 {
-		return 0, shell.UsageHint("Write it like 10/s or 100/m.", "--rate: %q is not a rate", rate)
+		return 0, core.UsageHint("Write it like 10/s or 100/m.", "--rate: %q is not a rate", rate)
 	}
 	return time.Duration(float64(per) / n), nil
 }

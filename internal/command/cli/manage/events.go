@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // event is the envelope.
@@ -21,7 +21,7 @@ type event struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-func listEvents(app *shell.App) *cobra.Command {
+func listEvents(app *core.App) *cobra.Command {
 	var account string
 	var kinds []string
 	var limit int
@@ -56,7 +56,7 @@ func listEvents(app *shell.App) *cobra.Command {
 				names = labels(cmd.Context(), app)
 			}
 			for _, e := range got.Events {
-				id := shell.Deref(e.AccountID)
+				id := core.Deref(e.AccountID)
 				who := out.Cell{Text: names[id], Raw: id}
 				if who.Text == "" {
 					who.Text = id
@@ -74,7 +74,7 @@ func listEvents(app *shell.App) *cobra.Command {
 	return cmd
 }
 
-func getEvent(app *shell.App) *cobra.Command {
+func getEvent(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "get <event>", Short: "Show an event, and what became of it", Args: cobra.ExactArgs(1),
 		Long: "Show an event as it was sent, and what became of it: each attempt to deliver it to the account's webhook.",

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // scopes are those that a key can be made with.
@@ -38,11 +38,11 @@ type key struct {
 	Current    bool       `json:"current"`
 }
 
-func keys(app *shell.App) *cobra.Command {
-	return shell.Group("keys", "API keys of the organisation: list, make, revoke", listKeys(app), createKey(app), revokeKey(app))
+func keys(app *core.App) *cobra.Command {
+	return core.Group("keys", "API keys of the organisation: list, make, revoke", listKeys(app), createKey(app), revokeKey(app))
 }
 
-func listKeys(app *shell.App) *cobra.Command {
+func listKeys(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List API keys", Args: cobra.NoArgs,
 		Long: "List API keys. The key in use is marked.\n\nColumns in a pipe: id, label, beginning of the key, scopes, last used, made, current.",
@@ -63,7 +63,7 @@ func listKeys(app *shell.App) *cobra.Command {
 					current.Text, current.Tone = "← this one", out.Good
 				}
 				made := out.Cell{Text: strconv.Itoa(len(k.Scopes)) + " of " + strconv.Itoa(len(scopes)), Raw: strings.Join(k.Scopes, " ")}
-				table.Rows = append(table.Rows, []out.Cell{out.Text(k.ID), out.Text(k.Label), out.Text(k.Hint + "…"), made, app.Out.When(shell.Deref(k.LastUsedAt)), app.Out.When(k.CreatedAt), current})
+				table.Rows = append(table.Rows, []out.Cell{out.Text(k.ID), out.Text(k.Label), out.Text(k.Hint + "…"), made, app.Out.When(core.Deref(k.LastUsedAt)), app.Out.When(k.CreatedAt), current})
 			}
 			app.Out.Table(table)
 			return nil
@@ -78,7 +78,7 @@ type mint struct {
 	expires                   time.Duration
 }
 
-func createKey(app *shell.App) *cobra.Command {
+func createKey(app *core.App) *cobra.Command {
 	var m mint
 	cmd := &cobra.Command{
 		Use: "create <label>", Short: "Make an API key; it is shown once", Args: cobra.ExactArgs(1),
@@ -97,7 +97,7 @@ Presets: read-only, everyday, webhooks. Scopes: ` + strings.Join(scopes, ", ") +
 				Key, ID, Label string
 				Scopes         []string
 			}
-			reply, err := app.Do(cmd.Context(), shell.Call{Method: http.MethodPost, Path: "/v1/me/keys", Body: body, IdempotencyKey: shell.NewKey()}, &got)
+			reply, err := app.Do(cmd.Context(), core.Call{Method: http.MethodPost, Path: "/v1/me/keys", Body: body, IdempotencyKey: core.NewKey()}, &got)
 			if err != nil {
 				return err
 			}
@@ -121,16 +121,16 @@ Presets: read-only, everyday, webhooks. Scopes: ` + strings.Join(scopes, ", ") +
 	return cmd
 }
 
-func (m mint) body(cmd *cobra.Command, app *shell.App, label string) (map[string]any, error) {
+func (m mint) body(cmd *cobra.Command, app *core.App, label string) (map[string]any, error) {
 	chosen := m.scopes
 	if m.preset != "" {
-		if err := shell.OneOf("preset", m.preset, out.SortedKeys(presets)); err != nil {
+		if err := core.OneOf("preset", m.preset, out.SortedKeys(presets)); err != nil {
 			return nil, err
 		}
 		chosen = presets[m.preset]
 	}
 	for _, s := range chosen {
-		if err := shell.OneOf("scope", s, scopes); err != nil {
+		if err := core.OneOf("scope", s, scopes); err != nil {
 			return nil, err
 		}
 	}
@@ -158,7 +158,7 @@ func (m mint) body(cmd *cobra.Command, app *shell.App, label string) (map[string
 	return body, nil
 }
 
-func revokeKey(app *shell.App) *cobra.Command {
+func revokeKey(app *core.App) *cobra.Command {
 	var confirmed string
 	cmd := &cobra.Command{
 		Use: "revoke <key>", Short: "End an API key at once", Args: cobra.ExactArgs(1),
@@ -194,7 +194,7 @@ func revokeKey(app *shell.App) *cobra.Command {
 	return cmd
 }
 
-func lastUse(app *shell.App, k key) string {
+func lastUse(app *core.App, k key) string {
 	if k.LastUsedAt == nil {
 		return "never used"
 	}
@@ -221,7 +221,7 @@ func findKey(text string, list []key) (key, error) {
 		if hint == "" {
 			hint = "List them: stagedoor keys list"
 		}
-		return key{}, &shell.Fault{Code: shell.ExitNotFound, Text: "there is no key " + text, Hint: hint}
+		return key{}, &core.Fault{Code: core.ExitNotFound, Text: "there is no key " + text, Hint: hint}
 	}
-	return key{}, shell.UsageHint("Use its id: stagedoor keys list", "several keys are called %s", text)
+	return key{}, core.UsageHint("Use its id: stagedoor keys list", "several keys are called %s", text)
 }

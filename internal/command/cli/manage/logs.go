@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // entry is a request in the log.
@@ -39,14 +39,14 @@ type entry struct {
 	DryRun       bool  `json:"dryRun"`
 }
 
-func logs(app *shell.App) *cobra.Command {
-	return shell.Group("logs", "Requests that your keys made", listLogs(app), getLog(app), listErrors(app))
+func logs(app *core.App) *cobra.Command {
+	return core.Group("logs", "Requests that your keys made", listLogs(app), getLog(app), listErrors(app))
 }
 
 // filter are the flags that choose requests.
 type filter struct{ account, status, method, code, key, source, since string }
 
-func (f *filter) flags(app *shell.App, cmd *cobra.Command) {
+func (f *filter) flags(app *core.App, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.account, "account", "a", "", "only about this account: its id, label or user name")
 	flags.StringVar(&f.status, "status", "", "only this status or class: 404, 2xx, 4xx, 5xx")
@@ -59,7 +59,7 @@ func (f *filter) flags(app *shell.App, cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("source", cobra.FixedCompletions([]string{"api", "dashboard", "cli"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (f *filter) query(cmd *cobra.Command, app *shell.App) (url.Values, error) {
+func (f *filter) query(cmd *cobra.Command, app *core.App) (url.Values, error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"status": f.status, "method": f.method, "code": f.code, "keyId": f.key, "source": f.source} {
 		if value != "" {
@@ -83,7 +83,7 @@ func (f *filter) query(cmd *cobra.Command, app *shell.App) (url.Values, error) {
 	return query, nil
 }
 
-func listLogs(app *shell.App) *cobra.Command {
+func listLogs(app *core.App) *cobra.Command {
 	var f filter
 	var limit int
 	cmd := &cobra.Command{
@@ -116,27 +116,27 @@ Columns in a pipe: time, request id, status, HTTP method, method or operation, a
 	return cmd
 }
 
-func logTable(app *shell.App, list []entry) out.Table {
+func logTable(app *core.App, list []entry) out.Table {
 	table := out.Table{Columns: out.Columns("when", "request", ">status", "method~", "problem~", ">took"), Empty: "No request matches. They are here a second or two after their answer."}
 	if !app.Out.TTY {
 		table.Columns = out.Columns("when", "request", "status", "http", "method", "account", "problem", "took", "source", "reason")
 	}
 	for _, e := range list {
 		took := out.Cell{Text: out.Millis(e.DurationMs), Raw: strconv.FormatFloat(e.DurationMs, 'f', 0, 64)}
-		what, reason := out.Text(shell.Deref(e.Code)), shell.Deref(e.Reason)
+		what, reason := out.Text(core.Deref(e.Code)), core.Deref(e.Reason)
 		if app.Out.TTY && reason != "" {
 			what.Text += " (" + reason + ")"
 		}
 		row := []out.Cell{app.Out.When(e.At), out.Text(e.RequestID), out.Status(e.Status), out.Text(e.Method), what, took}
 		if !app.Out.TTY {
-			row = []out.Cell{row[0], row[1], row[2], out.Text(e.HTTP), row[3], out.Text(shell.Deref(e.AccountID)), row[4], took, out.Text(e.Source), out.Text(reason)}
+			row = []out.Cell{row[0], row[1], row[2], out.Text(e.HTTP), row[3], out.Text(core.Deref(e.AccountID)), row[4], took, out.Text(e.Source), out.Text(reason)}
 		}
 		table.Rows = append(table.Rows, row)
 	}
 	return table
 }
 
-func getLog(app *shell.App) *cobra.Command {
+func getLog(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "get <request>", Short: "Show a request by its id", Args: cobra.ExactArgs(1),
 		Long: "Show a request by its id, as errors of this program and X-Request-Id tell it.",
@@ -153,13 +153,13 @@ func getLog(app *shell.App) *cobra.Command {
 			e := got.Log
 			app.Out.Fields([]out.Field{
 				{Name: "request", Cell: out.Text(e.RequestID)}, {Name: "when", Cell: app.Out.When(e.At)}, {Name: "method", Cell: out.Text(e.HTTP + " " + e.Method)},
-				{Name: "status", Cell: out.Status(e.Status)}, {Name: "problem", Cell: out.Text(shell.Deref(e.Code))}, {Name: "reason", Cell: out.Text(shell.Deref(e.Reason))},
+				{Name: "status", Cell: out.Status(e.Status)}, {Name: "problem", Cell: out.Text(core.Deref(e.Code))}, {Name: "reason", Cell: out.Text(core.Deref(e.Reason))},
 				{Name: "wrong fields", Cell: out.Text(wrongFields(e))},
-				{Name: "account", Cell: out.Text(shell.Deref(e.AccountID))}, {Name: "key", Cell: out.Text(e.KeyID)}, {Name: "source", Cell: out.Text(e.Source)},
+				{Name: "account", Cell: out.Text(core.Deref(e.AccountID))}, {Name: "key", Cell: out.Text(e.KeyID)}, {Name: "source", Cell: out.Text(e.Source)},
 				{Name: "took", Cell: out.Text(out.Millis(e.DurationMs))}, {Name: "of it platform", Cell: out.Text(platform(e))},
 				{Name: "received", Cell: out.Size(e.BytesIn)}, {Name: "sent", Cell: out.Size(e.BytesOut)}, {Name: "notes", Cell: out.Text(notes(e))},
 			})
-			if code := shell.Deref(e.Code); code != "" {
+			if code := core.Deref(e.Code); code != "" {
 				app.Out.Hint("What it means: stagedoor explain %s", code)
 			}
 			return nil
@@ -202,7 +202,7 @@ func notes(e entry) string {
 	return strings.Join(words, ", ")
 }
 
-func listErrors(app *shell.App) *cobra.Command {
+func listErrors(app *core.App) *cobra.Command {
 	var since string
 	cmd := &cobra.Command{
 		Use: "errors", Short: "What goes wrong most", Args: cobra.NoArgs,
@@ -232,7 +232,7 @@ func listErrors(app *shell.App) *cobra.Command {
 			}
 			table := out.Table{Columns: out.Columns(">times", ">status", "problem~", "method~", "last", "last request"), Empty: "No errors in this time."}
 			for _, e := range got.Errors {
-				what, reason := out.Text(e.Code), shell.Deref(e.Reason)
+				what, reason := out.Text(e.Code), core.Deref(e.Reason)
 				if app.Out.TTY && reason != "" {
 					what.Text += " (" + reason + ")"
 				}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // pages are the places that open knows by name.
@@ -21,7 +21,7 @@ var places = map[string]string{
 	"acct_": "/app/accounts/", "evt_": "/app/events/", "req_": "/app/logs/", "att_": "/app/connect/attempts/", "cs_": "/app/connect/links/", "whd_": "/app/webhooks/deliveries/",
 }
 
-func open(app *shell.App) *cobra.Command {
+func open(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "open [page|id]", Short: "Open a page of the dashboard in the browser", Args: cobra.MaximumNArgs(1),
 		Long: `Open a page of the dashboard in the browser: by its name, by the id of an account, event, request, attempt, link or delivery, or by
@@ -74,5 +74,5 @@ func placeOf(word string) (string, error) {
 	if resource, method, ok := strings.Cut(word, "."); ok && resource != "" && method != "" {
 		return "/app/explorer/" + word, nil
 	}
-	return "", shell.OneOf("page", word, out.SortedKeys(pages))
+	return "", core.OneOf("page", word, out.SortedKeys(pages))
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // window is a limit and what is left of it.
@@ -33,7 +33,7 @@ type usageBody struct {
 	}
 }
 
-func usage(app *shell.App) *cobra.Command {
+func usage(app *core.App) *cobra.Command {
 	var account string
 	cmd := &cobra.Command{
 		Use: "usage", Short: "Limits as they stand now, and what was used this month", Args: cobra.NoArgs,
@@ -65,7 +65,7 @@ func usage(app *shell.App) *cobra.Command {
 	return cmd
 }
 
-func (u usageBody) print(app *shell.App) {
+func (u usageBody) print(app *core.App) {
 	table := out.Table{Columns: out.Columns("limit", ">used", ">of", "", "resets")}
 	add := func(name string, w window) {
 		table.Rows = append(table.Rows, meter(app, name, w.Limit-w.Remaining, w.Limit, time.Unix(w.Reset, 0)))
@@ -98,7 +98,7 @@ func (u usageBody) print(app *shell.App) {
 }
 
 // meter is a row that shows how much of a limit is used.
-func meter(app *shell.App, name string, used, limit int64, reset time.Time) []out.Cell {
+func meter(app *core.App, name string, used, limit int64, reset time.Time) []out.Cell {
 	if limit < 0 {
 		return []out.Cell{out.Text(name), out.Number(max(0, used)), {Text: "no limit", Raw: "-1"}, {Text: "–"}, {Text: "–"}}
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // webhook is what commands show of one.
@@ -36,8 +36,8 @@ type webhook struct {
 	} `json:"health"`
 }
 
-func webhooks(app *shell.App) *cobra.Command {
-	return shell.Group("webhooks", "Where accounts' events are sent: set, test, watch, replay",
+func webhooks(app *core.App) *cobra.Command {
+	return core.Group("webhooks", "Where accounts' events are sent: set, test, watch, replay",
 		listWebhooks(app), getWebhook(app), setWebhook(app), testWebhook(app), removeWebhook(app), rotate(app), deliveries(app), replay(app))
 }
 
@@ -45,7 +45,7 @@ func hookPath(id, rest string) string {
 	return "/v1/accounts/" + url.PathEscape(id) + "/webhook" + rest
 }
 
-func listWebhooks(app *shell.App) *cobra.Command {
+func listWebhooks(app *core.App) *cobra.Command {
 	var state string
 	kinds := []string{"healthy", "failing", "paused", "disabled"}
 	cmd := &cobra.Command{
@@ -54,7 +54,7 @@ func listWebhooks(app *shell.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query := url.Values{"limit": {"100"}}
 			if state != "" {
-				if err := shell.OneOf("state", state, kinds); err != nil {
+				if err := core.OneOf("state", state, kinds); err != nil {
 					return err
 				}
 				query.Set("state", state)
@@ -78,7 +78,7 @@ func listWebhooks(app *shell.App) *cobra.Command {
 				table.Empty = "No webhook is " + state + "."
 			}
 			for _, w := range got.Webhooks {
-				table.Rows = append(table.Rows, []out.Cell{out.Text(w.AccountID), out.Text(w.Label), out.State(w.Health.State), out.Status(shell.Deref(w.Health.LastStatus)), app.Out.When(shell.Deref(w.Health.LastDelivery)), out.Text(w.URL)})
+				table.Rows = append(table.Rows, []out.Cell{out.Text(w.AccountID), out.Text(w.Label), out.State(w.Health.State), out.Status(core.Deref(w.Health.LastStatus)), app.Out.When(core.Deref(w.Health.LastDelivery)), out.Text(w.URL)})
 			}
 			app.Out.Table(table)
 			return nil
@@ -89,7 +89,7 @@ func listWebhooks(app *shell.App) *cobra.Command {
 	return cmd
 }
 
-func getWebhook(app *shell.App) *cobra.Command {
+func getWebhook(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "get <account>", Short: "Show an account's webhook and how it fares", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -107,7 +107,7 @@ func getWebhook(app *shell.App) *cobra.Command {
 	}
 }
 
-func showWebhook(app *shell.App, reply shell.Reply, w webhook) error {
+func showWebhook(app *core.App, reply core.Reply, w webhook) error {
 	if app.Out.JSON {
 		app.Out.Body(reply.Body)
 		return nil
@@ -117,14 +117,14 @@ func showWebhook(app *shell.App, reply shell.Reply, w webhook) error {
 		events = strings.Join(w.Events, " ")
 	}
 	state := out.State(w.Health.State)
-	if reason := shell.Deref(w.DisabledReason); reason != "" {
+	if reason := core.Deref(w.DisabledReason); reason != "" {
 		state = out.Toned(out.Attention, "off: "+reason)
 	}
 	fields := []out.Field{
 		{Name: "url", Cell: out.Toned(out.Strong, w.URL)}, {Name: "events", Cell: out.Text(events)}, {Name: "state", Cell: state}, {Name: "order", Cell: out.Text(w.Ordering)},
-		{Name: "waiting", Cell: out.Number(w.Health.Backlog)}, {Name: "last status", Cell: out.Status(shell.Deref(w.Health.LastStatus))},
-		{Name: "last sent", Cell: app.Out.When(shell.Deref(w.Health.LastDelivery))}, {Name: "failing since", Cell: app.Out.When(shell.Deref(w.Health.FailingSince))},
-		{Name: "next try", Cell: app.Out.When(shell.Deref(w.Health.NextAttemptAt))},
+		{Name: "waiting", Cell: out.Number(w.Health.Backlog)}, {Name: "last status", Cell: out.Status(core.Deref(w.Health.LastStatus))},
+		{Name: "last sent", Cell: app.Out.When(core.Deref(w.Health.LastDelivery))}, {Name: "failing since", Cell: app.Out.When(core.Deref(w.Health.FailingSince))},
+		{Name: "next try", Cell: app.Out.When(core.Deref(w.Health.NextAttemptAt))},
 	}
 	if w.Secret != "" {
 		fields = append(fields, out.Field{Name: "secret", Cell: out.Text(w.Secret)})
@@ -138,7 +138,7 @@ func showWebhook(app *shell.App, reply shell.Reply, w webhook) error {
 	return nil
 }
 
-func setWebhook(app *shell.App) *cobra.Command {
+func setWebhook(app *core.App) *cobra.Command {
 	var events []string
 	var secretFile, ordering string
 	cmd := &cobra.Command{
@@ -185,7 +185,7 @@ Setting a webhook anew keeps its secret, and tries at once what failed.`,
 			if err := secretOnly(app, reply, got.Webhook); err != nil {
 				return err
 			}
-			app.Out.Hint("Try it: stagedoor webhooks test %s", shell.Quote(args[0]))
+			app.Out.Hint("Try it: stagedoor webhooks test %s", core.Quote(args[0]))
 			return nil
 		},
 	}
@@ -197,7 +197,7 @@ Setting a webhook anew keeps its secret, and tries at once what failed.`,
 }
 
 // secretOnly prints the secret alone, so that a script can take it from standard output.
-func secretOnly(app *shell.App, reply shell.Reply, w webhook) error {
+func secretOnly(app *core.App, reply core.Reply, w webhook) error {
 	if app.Out.JSON {
 		app.Out.Body(reply.Body)
 		return nil
@@ -206,7 +206,7 @@ func secretOnly(app *shell.App, reply shell.Reply, w webhook) error {
 	return nil
 }
 
-func testWebhook(app *shell.App) *cobra.Command {
+func testWebhook(app *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "test <account>", Short: "Send a test event to an account's webhook now", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
 		Long: "Send a test event to an account's webhook now, and tell what it answered. Exit code 0 is an answer of 2xx, 1 any other or none.\n\nColumns in a pipe: delivered, status, milliseconds, answer.",
@@ -245,16 +245,16 @@ func testWebhook(app *shell.App) *cobra.Command {
 
 func undelivered(status int, ms float64, snippet string) error {
 	if status == 0 {
-		return &shell.Fault{Code: shell.ExitOther, Text: "the webhook did not answer within " + out.Millis(ms), Hint: "Is the receiver running, and can the server reach it?"}
+		return &core.Fault{Code: core.ExitOther, Text: "the webhook did not answer within " + out.Millis(ms), Hint: "Is the receiver running, and can the server reach it?"}
 	}
 	text := "the webhook answered " + strconv.Itoa(status)
 	if snippet = strings.TrimSpace(out.OneLine(snippet)); snippet != "" {
 		text += ": " + out.Cut(snippet, 120)
 	}
-	return &shell.Fault{Code: shell.ExitOther, Text: text, Hint: "Only an answer of 2xx counts as delivered. A wrong signature? stagedoor verify says why."}
+	return &core.Fault{Code: core.ExitOther, Text: text, Hint: "Only an answer of 2xx counts as delivered. A wrong signature? stagedoor verify says why."}
 }
 
-func removeWebhook(app *shell.App) *cobra.Command {
+func removeWebhook(app *core.App) *cobra.Command {
 	var confirmed string
 	cmd := &cobra.Command{
 		Use: "rm <account>", Short: "Remove an account's webhook", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
@@ -286,7 +286,7 @@ func removeWebhook(app *shell.App) *cobra.Command {
 	return cmd
 }
 
-func rotate(app *shell.App) *cobra.Command {
+func rotate(app *core.App) *cobra.Command {
 	var overlap time.Duration
 	cmd := &cobra.Command{
 		Use: "rotate <account>", Short: "Give an account's webhook a new signing secret", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
@@ -324,7 +324,7 @@ type delivery struct {
 	Status          int       `json:"status"`
 }
 
-func deliveries(app *shell.App) *cobra.Command {
+func deliveries(app *core.App) *cobra.Command {
 	var failed bool
 	var event string
 	var limit int
@@ -362,15 +362,15 @@ func deliveries(app *shell.App) *cobra.Command {
 	return cmd
 }
 
-func printDeliveries(app *shell.App, list []delivery) {
+func printDeliveries(app *core.App, list []delivery) {
 	table := out.Table{Columns: out.Columns("when", "event", "event id", ">try", "state", ">status", ">took", "why~"), Empty: "Nothing was sent."}
 	if !app.Out.TTY {
 		table.Columns = out.Columns("when", "id", "event", "event id", "try", "state", "status", "took", "why")
 	}
 	for _, d := range list {
-		why := shell.Deref(d.Error)
+		why := core.Deref(d.Error)
 		if why == "" && d.State == "failed" {
-			why = shell.Deref(d.ResponseSnippet)
+			why = core.Deref(d.ResponseSnippet)
 		}
 		row := []out.Cell{app.Out.When(d.At)}
 		if !app.Out.TTY {
@@ -391,7 +391,7 @@ type replayOrder struct {
 	events       []string
 }
 
-func replay(app *shell.App) *cobra.Command {
+func replay(app *core.App) *cobra.Command {
 	var o replayOrder
 	cmd := &cobra.Command{
 		Use: "replay <account>", Short: "Send events of the log to an account's webhook again", Args: cobra.ExactArgs(1), ValidArgsFunction: app.CompleteAccounts,
@@ -426,7 +426,7 @@ Say from where: --since a time, --from an event; or name one delivery with --del
 	return cmd
 }
 
-func (o replayOrder) body(app *shell.App) (map[string]any, error) {
+func (o replayOrder) body(app *core.App) (map[string]any, error) {
 	body := map[string]any{}
 	switch {
 	case o.from != "":
@@ -438,7 +438,7 @@ func (o replayOrder) body(app *shell.App) (map[string]any, error) {
 		}
 		body["fromTime"] = at.UTC().Format(time.RFC3339Nano)
 	default:
-		return nil, shell.UsageHint("Add --since 1h, or --from evt_….", "say from where on to send again")
+		return nil, core.UsageHint("Add --since 1h, or --from evt_….", "say from where on to send again")
 	}
 	if o.until != "" {
 		at, err := app.Since(o.until)
@@ -456,7 +456,7 @@ func (o replayOrder) body(app *shell.App) (map[string]any, error) {
 	return body, nil
 }
 
-func sentAgain(app *shell.App, who, account string, reply shell.Reply, err error) error {
+func sentAgain(app *core.App, who, account string, reply core.Reply, err error) error {
 	if err != nil {
 		return err
 	}
@@ -464,13 +464,13 @@ func sentAgain(app *shell.App, who, account string, reply shell.Reply, err error
 		app.Out.Body(reply.Body)
 		return nil
 	}
-	app.Out.Done("%s on the way. Watch: stagedoor webhooks deliveries %s", who, shell.Quote(account))
+	app.Out.Done("%s on the way. Watch: stagedoor webhooks deliveries %s", who, core.Quote(account))
 	return nil
 }
 
 // labels are the names of accounts by id, for tables that only have ids; without the right to read them, ids must do.
-func labels(ctx context.Context, app *shell.App) map[string]string {
-	var got struct{ Accounts []shell.Account }
+func labels(ctx context.Context, app *core.App) map[string]string {
+	var got struct{ Accounts []core.Account }
 	names := map[string]string{}
 	if _, err := app.Get(ctx, "/v1/accounts", url.Values{"limit": {"100"}}, &got); err != nil {
 		return names

@@ -1,4 +1,4 @@
-package shell_test
+package core_test
 
 import (
 	"bytes"
@@ -11,39 +11,39 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
+	"github.com/stagedoor/stagedoor/internal/command/cli/core"
 	"github.com/stagedoor/stagedoor/internal/command/cli/out"
 	"github.com/stagedoor/stagedoor/internal/command/cli/profile"
-	"github.com/stagedoor/stagedoor/internal/command/cli/shell"
 )
 
 // Every problem that there is ends a command with the code of its kind.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for _, k := range problem.All() {
-		want := shell.ExitRejected
+		want := core.ExitRejected
 		switch {
 		case k.Status == 410:
-			want = shell.ExitReconnect
+			want = core.ExitReconnect
 		case k.Status == 429:
-			want = shell.ExitLimited
+			want = core.ExitLimited
 		case k.Upstream() && k.Status >= 500, k.Code == "egress-unavailable", k.Code == "connect-unavailable":
-			want = shell.ExitUpstream
+			want = core.ExitUpstream
 		case k.Status == 401, k.Status == 403:
-			want = shell.ExitKey
+			want = core.ExitKey
 		case k.Status == 404:
-			want = shell.ExitNotFound
+			want = core.ExitNotFound
 		case k.Status >= 500:
-			want = shell.ExitOther
+			want = core.ExitOther
 		}
-		err := fmt.Errorf("call: %w", &shell.Problem{Status: k.Status, Code: k.Code})
-		if got := shell.ExitCode(err); got != want {
+		err := fmt.Errorf("call: %w", &core.Problem{Status: k.Status, Code: k.Code})
+		if got := core.ExitCode(err); got != want {
 			t.Errorf("%d %s: want %d, got %d", k.Status, k.Code, want, got)
 		}
 	}
 	for want, err := range map[int]error{
-		shell.ExitOK: nil, shell.ExitOther: errors.New("x"), shell.ExitUsage: shell.Usage("x"), shell.ExitInterrupted: fmt.Errorf("x: %w", context.Canceled),
+		core.ExitOK: nil, core.ExitOther: errors.New("x"), core.ExitUsage: core.Usage("x"), core.ExitInterrupted: fmt.Errorf("x: %w", context.Canceled),
 	} {
-		if got := shell.ExitCode(err); got != want {
+		if got := core.ExitCode(err); got != want {
 			t.Errorf("%v: want %d, got %d", err, want, got)
 		}
 	}
@@ -53,8 +53,8 @@ func TestExitCodes(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"HOME": t.TempDir(), "STAGEDOOR_KEYCHAIN": "off", "STAGEDOOR_URL": "http://env.test/"}
-	app := &shell.App{Env: env, Out: &out.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Now: time.Now}
-	if _, err := app.Identity(); shell.ExitCode(err) != shell.ExitKey {
+	app := &core.App{Env: env, Out: &out.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Now: time.Now}
+	if _, err := app.Identity(); core.ExitCode(err) != core.ExitKey {
 		t.Fatalf("without a key: %v", err)
 	}
 	store, err := app.Store()
@@ -76,11 +76,11 @@ func TestIdentity(t *testing.T) {
 		t.Fatalf("--profile: %v", err)
 	}
 	app.ProfileName = "wrk"
-	if _, err := app.Identity(); shell.ExitCode(err) != shell.ExitUsage {
+	if _, err := app.Identity(); core.ExitCode(err) != core.ExitUsage {
 		t.Fatalf("an unknown profile: %v", err)
 	}
 	app.ProfileName, app.BaseURL = "work", "ftp://x"
-	if _, err := app.Identity(); shell.ExitCode(err) != shell.ExitUsage {
+	if _, err := app.Identity(); core.ExitCode(err) != core.ExitUsage {
 		t.Fatalf("an address that is none: %v", err)
 	}
 }
@@ -93,7 +93,7 @@ func savedProfile(name, base string) profile.Profile {
 func TestQuote(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{"Maya": "Maya", "Maya main": "'Maya main'", "it's": `'it'\''s'`, "": "''", "a$b": "'a$b'"} {
-		if got := shell.Quote(word); got != want {
+		if got := core.Quote(word); got != want {
 			t.Errorf("%q: want %s, got %s", word, want, got)
 		}
 	}
@@ -103,7 +103,7 @@ func TestQuote(t *testing.T) {
 func TestSince(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
-	app := &shell.App{Now: func() time.Time { return now }}
+	app := &core.App{Now: func() time.Time { return now }}
 	for text, want := range map[string]string{"15m": "2026-11-16T11:45:00Z", "2d": "2026-11-14T12:00:00Z", "2026-01-01T00:00:00Z": "2026-01-01T00:00:00Z"} {
 		got, err := app.Since(text)
 		if err != nil || got.Format(time.RFC3339) != want {

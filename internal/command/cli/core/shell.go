@@ -1,8 +1,8 @@
-// Package shell is what every command is given: who is calling, the API, where to print, what to ask, and how failures end.
+// Package core is what every command is given: who is calling, the API, where to print, what to ask, and how failures end.
 //
 // It owns the exit codes and the words of an error. Commands are in packages next to it, and each package offers
 // Commands(app). Start at App.
-package shell
+package core
 
 import (
 	"bufio"
