@@ -21,7 +21,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/sandbox/auth"
 	"github.com/stagedoor/stagedoor/sandbox/control"
-	"github.com/stagedoor/stagedoor/sandbox/desk"
 	"github.com/stagedoor/stagedoor/sandbox/gate"
 	"github.com/stagedoor/stagedoor/sandbox/happen"
 	"github.com/stagedoor/stagedoor/sandbox/library"
@@ -30,6 +29,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/page"
 	"github.com/stagedoor/stagedoor/sandbox/people"
 	"github.com/stagedoor/stagedoor/sandbox/publish"
+	"github.com/stagedoor/stagedoor/sandbox/settings"
 	"github.com/stagedoor/stagedoor/sandbox/store"
 	"github.com/stagedoor/stagedoor/sandbox/talk"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
@@ -108,14 +108,14 @@ func New(ctx context.Context, cfg Config) (*Platform, error) {
 
 // Routes are all operations of a signed-in creator.
 func Routes() []wire.Route {
-	return slices.Concat(people.Routes(), talk.Routes(), publish.Routes(), library.Routes(), money.Routes(), desk.Routes())
+	return slices.Concat(people.Routes(), talk.Routes(), publish.Routes(), library.Routes(), money.Routes(), settings.Routes())
 }
 
 // Happenings are all that the world outside can do, by the frame it causes.
 func Happenings() map[string]happen.Func {
 	all := map[string]happen.Func{}
 	for _, part := range []map[string]happen.Func{
-		people.Happenings(), talk.Happenings(), publish.Happenings(), library.Happenings(), money.Happenings(), desk.Happenings(),
+		people.Happenings(), talk.Happenings(), publish.Happenings(), library.Happenings(), money.Happenings(), settings.Happenings(),
 	} {
 		maps.Copy(all, part)
 	}
@@ -125,7 +125,7 @@ func Happenings() map[string]happen.Func {
 func dues() map[string]world.Handler {
 	all := map[string]world.Handler{}
 	for _, part := range []map[string]world.Handler{
-		auth.Dues(), people.Dues(), talk.Dues(), publish.Dues(), library.Dues(), money.Dues(), desk.Dues(),
+		auth.Dues(), people.Dues(), talk.Dues(), publish.Dues(), library.Dues(), money.Dues(), settings.Dues(),
 	} {
 		maps.Copy(all, part)
 	}

@@ -1,6 +1,6 @@
-// Package desk is the platform's part about the creator's desk: the notification inbox (notifications.go), settings and sessions
+// Package settings is the platform's part about the creator's desk: the notification inbox (notifications.go), settings and sessions
 // (settings.go).
-package desk
+package settings
 
 import (
 	"slices"

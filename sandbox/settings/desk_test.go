@@ -1,4 +1,4 @@
-package desk_test
+package settings_test
 
 import (
 	"encoding/json"
@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/sandbox/desk"
 	"github.com/stagedoor/stagedoor/sandbox/happen"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
+	"github.com/stagedoor/stagedoor/sandbox/settings"
 )
 
 const login = "ok@sandbox.test"
@@ -184,7 +184,7 @@ func TestEverythingOutsideCanDoHappensWithoutBeingTold(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	for what := range desk.Happenings() {
+	for what := range settings.Happenings() {
 		for range 3 {
 			p.Order(login, what, happen.Input{})
 			if body := c.Frame(what); len(body) == 0 {
