@@ -25,13 +25,13 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/happen"
 	"github.com/stagedoor/stagedoor/sandbox/library"
 	"github.com/stagedoor/stagedoor/sandbox/live"
+	"github.com/stagedoor/stagedoor/sandbox/messages"
 	"github.com/stagedoor/stagedoor/sandbox/money"
 	"github.com/stagedoor/stagedoor/sandbox/page"
 	"github.com/stagedoor/stagedoor/sandbox/people"
 	"github.com/stagedoor/stagedoor/sandbox/publish"
 	"github.com/stagedoor/stagedoor/sandbox/settings"
 	"github.com/stagedoor/stagedoor/sandbox/store"
-	"github.com/stagedoor/stagedoor/sandbox/talk"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -108,14 +108,14 @@ func New(ctx context.Context, cfg Config) (*Platform, error) {
 
 // Routes are all operations of a signed-in creator.
 func Routes() []wire.Route {
-	return slices.Concat(people.Routes(), talk.Routes(), publish.Routes(), library.Routes(), money.Routes(), settings.Routes())
+	return slices.Concat(people.Routes(), messages.Routes(), publish.Routes(), library.Routes(), money.Routes(), settings.Routes())
 }
 
 // Happenings are all that the world outside can do, by the frame it causes.
 func Happenings() map[string]happen.Func {
 	all := map[string]happen.Func{}
 	for _, part := range []map[string]happen.Func{
-		people.Happenings(), talk.Happenings(), publish.Happenings(), library.Happenings(), money.Happenings(), settings.Happenings(),
+		people.Happenings(), messages.Happenings(), publish.Happenings(), library.Happenings(), money.Happenings(), settings.Happenings(),
 	} {
 		maps.Copy(all, part)
 	}
@@ -125,7 +125,7 @@ func Happenings() map[string]happen.Func {
 func dues() map[string]world.Handler {
 	all := map[string]world.Handler{}
 	for _, part := range []map[string]world.Handler{
-		auth.Dues(), people.Dues(), talk.Dues(), publish.Dues(), library.Dues(), money.Dues(), settings.Dues(),
+		auth.Dues(), people.Dues(), messages.Dues(), publish.Dues(), library.Dues(), money.Dues(), settings.Dues(),
 	} {
 		maps.Copy(all, part)
 	}

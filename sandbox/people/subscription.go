@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/sandbox/ledger"
+	"github.com/stagedoor/stagedoor/sandbox/messages"
 	"github.com/stagedoor/stagedoor/sandbox/row"
-	"github.com/stagedoor/stagedoor/sandbox/talk"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -84,7 +84,7 @@ func Subscribe(c *world.Creator, p *row.Person, t Terms) error {
 		"expires_at": view.Stamp(until), "source": view.Source(p.Sub),
 	})
 	notify(c, p, " subscribed.")
-	talk.Welcome(c, p)
+	messages.Welcome(c, p)
 	return nil
 }
 

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagedoor/stagedoor/sandbox/messages"
 	"github.com/stagedoor/stagedoor/sandbox/publish"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/seed"
-	"github.com/stagedoor/stagedoor/sandbox/talk"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
@@ -22,7 +22,7 @@ const lookAgain = time.Hour
 func Tick(c *world.Creator) time.Time {
 	now := c.Now()
 	if !c.Profile.Planned {
-		talk.Plan(c)
+		messages.Plan(c)
 	}
 	next := publish.Settle(c)
 	if first := c.Profile.Anchor.Add(seed.FirstEnd); now.Before(first) {

@@ -5,9 +5,9 @@ import (
 
 	"github.com/stagedoor/stagedoor/sandbox/happen"
 	"github.com/stagedoor/stagedoor/sandbox/ledger"
+	"github.com/stagedoor/stagedoor/sandbox/messages"
 	"github.com/stagedoor/stagedoor/sandbox/publish"
 	"github.com/stagedoor/stagedoor/sandbox/row"
-	"github.com/stagedoor/stagedoor/sandbox/talk"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -30,7 +30,7 @@ func tip(c *world.Creator, in happen.Input) error {
 	if kind == row.KindMessage && in.User == 0 {
 		in.User = c.ChatOf(in.Ref)
 	}
-	p, err := talk.Writer(c, in)
+	p, err := messages.Writer(c, in)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func tip(c *world.Creator, in happen.Input) error {
 		publish.Tipped(c, in.Ref)
 	}
 	if kind == row.KindMessage || (in.Ref == 0 && in.Text != "") {
-		talk.Receive(c, p, &row.Message{Text: in.Text, Tip: amount, ReplyTo: in.Ref})
+		messages.Receive(c, p, &row.Message{Text: in.Text, Tip: amount, ReplyTo: in.Ref})
 	}
 	ledger.Notify(c, &row.Notice{
 		Type: "tips", Text: fmt.Sprintf("%s tipped you $%d.%02d.", ledger.Name(p), amount/100, amount%100), Person: p.ID, RefKind: kind, Ref: in.Ref,

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/stagedoor/stagedoor/sandbox/messages"
 	"github.com/stagedoor/stagedoor/sandbox/row"
-	"github.com/stagedoor/stagedoor/sandbox/talk"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
@@ -76,7 +76,7 @@ func messageDraft(c *world.Creator, d *row.Draft) *draft {
 		publish: func(at time.Time) {
 			c.Drafts().Delete(d.ID)
 			m := &row.Mass{Rec: row.Rec{ID: c.Masses().NextID()}, Text: d.Text, Media: d.Media, Price: d.Price, At: c.Now()}
-			talk.Schedule(c, m, at)
+			messages.Schedule(c, m, at)
 		},
 		drop: func() { c.Drafts().Delete(d.ID) },
 	}

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagedoor/stagedoor/sandbox/messages"
 	"github.com/stagedoor/stagedoor/sandbox/row"
-	"github.com/stagedoor/stagedoor/sandbox/talk"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
@@ -99,13 +99,13 @@ func (q *queued) post(c *world.Creator, p *row.Post) {
 // mass does to a message to many what package talk has for it. That it was published is said here: talk knows no queue.
 func (q *queued) mass(c *world.Creator, m *row.Mass) {
 	q.publish = func() {
-		talk.Schedule(c, m, c.Now())
+		messages.Schedule(c, m, c.Now())
 		item := q.QueueView
 		item.State = "published"
 		c.Emit(frameQueueDone, map[string]any{"item": item})
 	}
-	q.move = func(to time.Time) { talk.Schedule(c, m, to) }
-	q.drop = func() { talk.Cancel(c, m) }
+	q.move = func(to time.Time) { messages.Schedule(c, m, to) }
+	q.drop = func() { messages.Cancel(c, m) }
 }
 
 func (q *queued) stream(c *world.Creator, s *row.Stream) {

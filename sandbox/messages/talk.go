@@ -1,8 +1,8 @@
-// Package talk is the platform's part about conversations: chats, messages, messages to many.
+// Package messages is the platform's part about conversations: chats, messages, messages to many.
 //
 // chat.go is what happens inside a chat, whoever causes it; chats.go, messages.go and mass.go are the creator's operations on it;
 // campaign.go is how a message to many gets to its recipients; outside.go is what fans do.
-package talk
+package messages
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package talk_test
+package messages_test
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/sandbox"
 	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/messages"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
-	"github.com/stagedoor/stagedoor/sandbox/talk"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
@@ -230,7 +230,7 @@ func TestEverythingCanHappenByItself(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	for what := range talk.Happenings() {
+	for what := range messages.Happenings() {
 		for range 2 {
 			p.Order(login, what, happen.Input{})
 			c.Frame(what)

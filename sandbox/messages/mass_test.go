@@ -1,4 +1,4 @@
-package talk_test
+package messages_test
 
 import (
 	"fmt"
