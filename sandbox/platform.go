@@ -21,8 +21,8 @@ import (
 
 	"github.com/stagedoor/stagedoor/sandbox/auth"
 	"github.com/stagedoor/stagedoor/sandbox/control"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/gate"
-	"github.com/stagedoor/stagedoor/sandbox/happen"
 	"github.com/stagedoor/stagedoor/sandbox/library"
 	"github.com/stagedoor/stagedoor/sandbox/live"
 	"github.com/stagedoor/stagedoor/sandbox/messages"
@@ -112,9 +112,9 @@ func Routes() []wire.Route {
 }
 
 // Happenings are all that the world outside can do, by the frame it causes.
-func Happenings() map[string]happen.Func {
-	all := map[string]happen.Func{}
-	for _, part := range []map[string]happen.Func{
+func Happenings() map[string]fanaction.Func {
+	all := map[string]fanaction.Func{}
+	for _, part := range []map[string]fanaction.Func{
 		people.Happenings(), messages.Happenings(), publish.Happenings(), library.Happenings(), money.Happenings(), settings.Happenings(),
 	} {
 		maps.Copy(all, part)

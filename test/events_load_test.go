@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
@@ -59,7 +59,7 @@ func (s *stage) burst(c *creator, n int) error {
 	return s.platform.World.Do(c.login, func(w *world.Creator) error {
 		for range n {
 			number := s.written.Add(1)
-			in := happen.Input{Text: fmt.Sprintf("%s%s number %d of %s", canaryMark, c.org.canary, number, c.login)}
+			in := fanaction.Input{Text: fmt.Sprintf("%s%s number %d of %s", canaryMark, c.org.canary, number, c.login)}
 			if err := s.happens[kinds[rand.IntN(len(kinds))]](w, in); err != nil {
 				return err
 			}

@@ -24,7 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -92,7 +92,7 @@ type stage struct {
 	farm     *farm
 	orgs     []*tenant
 	creators []*creator
-	happens  map[string]happen.Func
+	happens  map[string]fanaction.Func
 	written  atomic.Int64
 }
 
@@ -389,7 +389,7 @@ func (s *stage) happen(c *creator, what, text string) error {
 	if text != "" {
 		text = canaryMark + c.org.canary + " " + text
 	}
-	return s.platform.World.Do(c.login, func(w *world.Creator) error { return do(w, happen.Input{Text: text}) })
+	return s.platform.World.Do(c.login, func(w *world.Creator) error { return do(w, fanaction.Input{Text: text}) })
 }
 
 // ledgerOf lists the durable frames of an account since the mark, as events must tell them.

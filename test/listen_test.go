@@ -28,7 +28,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -92,7 +92,7 @@ func (a *audience) play(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		text := fmt.Sprintf("message %d", a.fired.Load()+1)
-		if err := a.platform.World.Do(a.login, func(w *world.Creator) error { return write(w, happen.Input{Text: text}) }); err != nil {
+		if err := a.platform.World.Do(a.login, func(w *world.Creator) error { return write(w, fanaction.Input{Text: text}) }); err != nil {
 			a.t.Errorf("nothing happens: %v", err)
 			return
 		}

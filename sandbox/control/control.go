@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/sandbox/auth"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/gate"
-	"github.com/stagedoor/stagedoor/sandbox/happen"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -27,7 +27,7 @@ type Deps struct {
 	World      *world.World
 	Gate       *gate.Gate
 	Auth       *auth.Auth
-	Happenings map[string]happen.Func
+	Happenings map[string]fanaction.Func
 	Log        *slog.Logger
 	// Life ends with the platform.
 	Life context.Context //nolint:containedctx // the generator outlives the request that started it
@@ -336,7 +336,7 @@ func (c *Control) happen(r *http.Request) (any, error) {
 		What  string `json:"what"`
 		// Alone means that only the frame of this name is sent: not that of a tip's transaction, for example.
 		Alone bool `json:"alone"`
-		happen.Input
+		fanaction.Input
 	}
 	if err := read(r, &in); err != nil {
 		return nil, err

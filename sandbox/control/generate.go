@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -180,11 +180,11 @@ func (c *Control) burst(login string, from, to int) error {
 	return c.World.Do(login, func(creator *world.Creator) error {
 		for n := from; n < to; n++ {
 			do := c.Happenings[generated[n%len(generated)]]
-			if do != nil && do(creator, happen.Input{}) == nil {
+			if do != nil && do(creator, fanaction.Input{}) == nil {
 				continue
 			}
 			// Nobody is left who could do that, such as like another post: anybody can write.
-			if err := c.Happenings["chat.message"](creator, happen.Input{}); err != nil {
+			if err := c.Happenings["chat.message"](creator, fanaction.Input{}); err != nil {
 				return err
 			}
 		}

@@ -3,14 +3,14 @@ package library
 import (
 	"fmt"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/seed"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
 // mediaArrives has a file come in that the creator uploaded elsewhere, in the platform's own app; or finishes the upload that is named.
-func mediaArrives(c *world.Creator, in happen.Input) error {
+func mediaArrives(c *world.Creator, in fanaction.Input) error {
 	u, err := pending(c, in)
 	if err != nil {
 		return err
@@ -20,7 +20,7 @@ func mediaArrives(c *world.Creator, in happen.Input) error {
 }
 
 // mediaBreaks has such a file turn out to be broken.
-func mediaBreaks(c *world.Creator, in happen.Input) error {
+func mediaBreaks(c *world.Creator, in fanaction.Input) error {
 	u, err := pending(c, in)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func mediaBreaks(c *world.Creator, in happen.Input) error {
 }
 
 // pending is the upload that is named, or a new one; it is being processed.
-func pending(c *world.Creator, in happen.Input) (*row.Upload, error) {
+func pending(c *world.Creator, in fanaction.Input) (*row.Upload, error) {
 	if in.Ref != 0 {
 		u := c.Uploads().Get(in.Ref)
 		if u == nil {

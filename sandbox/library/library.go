@@ -7,7 +7,7 @@ package library
 import (
 	"slices"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -23,6 +23,6 @@ func Dues() map[string]world.Handler {
 }
 
 // Happenings are what the world outside can do.
-func Happenings() map[string]happen.Func {
-	return map[string]happen.Func{frameReady: mediaArrives, frameFailed: mediaBreaks}
+func Happenings() map[string]fanaction.Func {
+	return map[string]fanaction.Func{frameReady: mediaArrives, frameFailed: mediaBreaks}
 }

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/library"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/seed"
@@ -359,7 +359,7 @@ func TestMediaComeFromElsewhereAgainAndAgain(t *testing.T) {
 	c := p.SignIn(login)
 	for frame, happens := range library.Happenings() {
 		for range 3 {
-			if err := p.World.Do(login, func(c *world.Creator) error { return happens(c, happen.Input{}) }); err != nil {
+			if err := p.World.Do(login, func(c *world.Creator) error { return happens(c, fanaction.Input{}) }); err != nil {
 				t.Fatal(err)
 			}
 			id := fmt.Sprint(c.Frame(frame)["media"].(map[string]any)["id"])

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/world"
@@ -38,8 +38,8 @@ func TestAMessageToAllFansIsInEveryChat(t *testing.T) {
 	if got := c.Do("GET", path("/chats/%d", c.Person(2045)), nil); got.Status != http.StatusNotFound {
 		t.Fatalf("someone who is no fan has a chat: %d", got.Status)
 	}
-	p.Order(login, "chat.message_bought", happen.Input{Ref: number(t, made, "id"), User: c.Person(1)})
-	p.Order(login, "chat.message_seen", happen.Input{User: c.Person(1001)})
+	p.Order(login, "chat.message_bought", fanaction.Input{Ref: number(t, made, "id"), User: c.Person(1)})
+	p.Order(login, "chat.message_seen", fanaction.Input{User: c.Person(1001)})
 	stats := c.Must("GET", campaign+"/statistics", nil)
 	if got := path("%v %v %v %v", stats.Get("viewed_count"), stats.Get("purchased_count"), stats.Get("gross"), stats.Get("net")); got != "1 1 9 7.2" {
 		t.Fatalf("statistics: %v", stats.Body)
@@ -222,6 +222,6 @@ func cents(t *testing.T, dollars string) int64 {
 func BenchmarkAMessageToAllFans(b *testing.B) {
 	p := sandboxtest.New(b, nil)
 	for b.Loop() {
-		p.Order(login, "mass.sent", happen.Input{})
+		p.Order(login, "mass.sent", fanaction.Input{})
 	}
 }

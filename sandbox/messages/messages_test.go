@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/messages"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/world"
@@ -82,7 +82,7 @@ func TestWhatDoesNotExistIsNotSent(t *testing.T) {
 		t.Errorf("a blocked user: %d", got.Status)
 	}
 	err := p.World.Do(login, func(creator *world.Creator) error {
-		return sandbox.Happenings()["chat.message"](creator, happen.Input{User: c.Person(1)})
+		return sandbox.Happenings()["chat.message"](creator, fanaction.Input{User: c.Person(1)})
 	})
 	if err == nil {
 		t.Error("a blocked user wrote")
@@ -110,7 +110,7 @@ func TestPagesOfAChatStayWhileItChanges(t *testing.T) {
 			last := got.Text("list", -1, "id")
 			from = "&from_id=" + last
 			// Somebody writes, and the message that the next page begins after may go.
-			p.Order(login, "chat.message", happen.Input{User: c.Person(2)})
+			p.Order(login, "chat.message", fanaction.Input{User: c.Person(2)})
 			c.Do("DELETE", list+"/"+last, nil)
 		}
 		unique := map[string]bool{}
@@ -135,7 +135,7 @@ func TestAChatIsHiddenUntilSomebodyWritesAndDeletedForGood(t *testing.T) {
 	if top() == fmt.Sprint(fan) {
 		t.Fatal("a hidden chat is listed")
 	}
-	p.Order(login, "chat.message", happen.Input{User: fan, Text: "Back again"})
+	p.Order(login, "chat.message", fanaction.Input{User: fan, Text: "Back again"})
 	if f := c.Frame("chat.message"); fmt.Sprint(f["user"].(map[string]any)["id"]) != fmt.Sprint(fan) {
 		t.Fatalf("the frame: %v", f)
 	}
@@ -168,15 +168,15 @@ func TestUnreadChatsAreCounted(t *testing.T) {
 		t.Fatalf("%s chats are unread after all were read", got)
 	}
 	c.Frame("counts.changed")
-	p.Order(login, "chat.message", happen.Input{User: c.Person(3)})
-	p.Order(login, "chat.message", happen.Input{User: c.Person(3)})
+	p.Order(login, "chat.message", fanaction.Input{User: c.Person(3)})
+	p.Order(login, "chat.message", fanaction.Input{User: c.Person(3)})
 	if f := c.Frame("counts.changed"); fmt.Sprint(f["unread_chats"]) != "1" {
 		t.Fatalf("the frame: %v", f)
 	}
 	if got := c.Must("GET", "/chats?tab=unread", nil); got.Text("list", 0, "unread_count") != "2" || got.Get("list", 1) != nil {
 		t.Fatalf("unread: %v", got.Body)
 	}
-	p.Order(login, "chat.message_removed", happen.Input{User: c.Person(3)})
+	p.Order(login, "chat.message_removed", fanaction.Input{User: c.Person(3)})
 	if got := c.Must("GET", path("/chats/%d", c.Person(3)), nil).Text("unread_count"); got != "1" {
 		t.Fatalf("%s unread after one of two was deleted", got)
 	}
@@ -199,13 +199,13 @@ func TestAMessageIsPaidForOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Order(login, "chat.message_bought", happen.Input{Ref: id})
+	p.Order(login, "chat.message_bought", fanaction.Input{Ref: id})
 	bought := c.Frame("chat.message_bought")
 	if fmt.Sprintf("%v %v", bought["price"], bought["net"]) != "20 16" {
 		t.Fatalf("the frame: %v", bought)
 	}
 	err = p.World.Do(login, func(creator *world.Creator) error {
-		return sandbox.Happenings()["chat.message_bought"](creator, happen.Input{Ref: id})
+		return sandbox.Happenings()["chat.message_bought"](creator, fanaction.Input{Ref: id})
 	})
 	if err == nil {
 		t.Fatal("it was paid for twice")
@@ -232,7 +232,7 @@ func TestEverythingCanHappenByItself(t *testing.T) {
 	c := p.SignIn(login)
 	for what := range messages.Happenings() {
 		for range 2 {
-			p.Order(login, what, happen.Input{})
+			p.Order(login, what, fanaction.Input{})
 			c.Frame(what)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/ledger"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/seed"
@@ -27,7 +27,7 @@ func mayWrite(p *row.Person) error {
 }
 
 // Writer is the fan who writes or tips: the user named, or the next one who may.
-func Writer(c *world.Creator, in happen.Input) (*row.Person, error) {
+func Writer(c *world.Creator, in fanaction.Input) (*row.Person, error) {
 	if in.User == 0 {
 		return in.Some(c, func(p *row.Person) bool { return p.Sub.Active(c.Now()) && mayWrite(p) == nil })
 	}
@@ -39,7 +39,7 @@ func Writer(c *world.Creator, in happen.Input) (*row.Person, error) {
 }
 
 // write has a fan write to the creator; ref_id is the message it answers.
-func write(c *world.Creator, in happen.Input) error {
+func write(c *world.Creator, in fanaction.Input) error {
 	p, err := Writer(c, in)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func write(c *world.Creator, in happen.Input) error {
 }
 
 // sendFromPhone has the creator write on another device; amount is the message's price.
-func sendFromPhone(c *world.Creator, in happen.Input) error {
+func sendFromPhone(c *world.Creator, in fanaction.Input) error {
 	p, err := in.Person(c)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ type wanted struct {
 
 // pick finds the message something happens to: the one named, else the latest that fits in the named user's chat or in the next
 // chat that has one. If nothing fits, such a message is written first.
-func pick(c *world.Creator, in happen.Input, w wanted) (*row.Chat, *row.Message, error) {
+func pick(c *world.Creator, in fanaction.Input, w wanted) (*row.Chat, *row.Message, error) {
 	if in.Ref != 0 && c.Masses().Get(in.Ref) == nil {
 		chat := c.Chats().Get(c.ChatOf(in.Ref))
 		if chat == nil {
@@ -102,7 +102,7 @@ func pick(c *world.Creator, in happen.Input, w wanted) (*row.Chat, *row.Message,
 }
 
 // candidates are the chats to look in: the named user's, or some that come next.
-func candidates(c *world.Creator, in happen.Input) []*row.Chat {
+func candidates(c *world.Creator, in fanaction.Input) []*row.Chat {
 	all := c.Chats().All()
 	if in.User != 0 {
 		if chat := find(c, in.User); chat != nil {
@@ -120,7 +120,7 @@ func candidates(c *world.Creator, in happen.Input) []*row.Chat {
 }
 
 // compose writes the message that something is to happen to.
-func compose(c *world.Creator, in happen.Input, w wanted) (*row.Chat, *row.Message, error) {
+func compose(c *world.Creator, in fanaction.Input, w wanted) (*row.Chat, *row.Message, error) {
 	p, err := Writer(c, in)
 	if err != nil {
 		return nil, nil, err
@@ -136,7 +136,7 @@ func compose(c *world.Creator, in happen.Input, w wanted) (*row.Chat, *row.Messa
 }
 
 // see has a fan read the creator's messages, up to one.
-func see(c *world.Creator, in happen.Input) error {
+func see(c *world.Creator, in fanaction.Input) error {
 	chat, m, err := pick(c, in, wanted{mine: true, fits: func(chat *row.Chat, m *row.Message) bool { return m.ID > chat.ReadUpTo }})
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func see(c *world.Creator, in happen.Input) error {
 }
 
 // takeBack has a fan delete a message of theirs.
-func takeBack(c *world.Creator, in happen.Input) error {
+func takeBack(c *world.Creator, in fanaction.Input) error {
 	chat, m, err := pick(c, in, wanted{fits: func(*row.Chat, *row.Message) bool { return true }})
 	if err != nil {
 		return err
@@ -166,10 +166,10 @@ func takeBack(c *world.Creator, in happen.Input) error {
 	return nil
 }
 
-func likeByFan(c *world.Creator, in happen.Input) error   { return fanLikes(c, in, true) }
-func unlikeByFan(c *world.Creator, in happen.Input) error { return fanLikes(c, in, false) }
+func likeByFan(c *world.Creator, in fanaction.Input) error   { return fanLikes(c, in, true) }
+func unlikeByFan(c *world.Creator, in fanaction.Input) error { return fanLikes(c, in, false) }
 
-func fanLikes(c *world.Creator, in happen.Input, liked bool) error {
+func fanLikes(c *world.Creator, in fanaction.Input, liked bool) error {
 	chat, m, err := pick(c, in, wanted{mine: true, fits: func(_ *row.Chat, m *row.Message) bool { return m.FanLiked != liked }})
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func tellLike(c *world.Creator, m *row.Message, user view.User, liked bool) {
 }
 
 // buy has a fan pay for a message; ref_id is the message, or the message to many that it is a copy of.
-func buy(c *world.Creator, in happen.Input) error {
+func buy(c *world.Creator, in fanaction.Input) error {
 	chat, m, err := pick(c, in, wanted{mine: true, price: in.Cents(usualPrice), fits: func(_ *row.Chat, m *row.Message) bool {
 		return m.Price > 0 && !m.Opened
 	}})
@@ -228,7 +228,7 @@ func buy(c *world.Creator, in happen.Input) error {
 func dollars(cents int64) string { return fmt.Sprintf("$%d.%02d", cents/100, cents%100) }
 
 // readOnPhone has the creator read a chat on another device: the named user's, else one with unread messages, else all.
-func readOnPhone(c *world.Creator, in happen.Input) error {
+func readOnPhone(c *world.Creator, in fanaction.Input) error {
 	if in.User != 0 {
 		chat := find(c, in.User)
 		if chat == nil {
@@ -247,7 +247,7 @@ func readOnPhone(c *world.Creator, in happen.Input) error {
 	return nil
 }
 
-func typing(c *world.Creator, in happen.Input) error {
+func typing(c *world.Creator, in fanaction.Input) error {
 	p, err := Writer(c, in)
 	if err != nil {
 		return err
@@ -256,13 +256,13 @@ func typing(c *world.Creator, in happen.Input) error {
 	return nil
 }
 
-func countAgain(c *world.Creator, _ happen.Input) error {
+func countAgain(c *world.Creator, _ fanaction.Input) error {
 	c.Flash(frameCounts, view.Counts(c, nil))
 	return nil
 }
 
 // sendMassFromPhone has the creator write to all fans on another device, or send a scheduled message (ref_id) at once.
-func sendMassFromPhone(c *world.Creator, in happen.Input) error {
+func sendMassFromPhone(c *world.Creator, in fanaction.Input) error {
 	m := &row.Mass{Text: in.Words("A word to all of you, from my phone."), Price: int64(in.Amount), At: c.Now()}
 	if in.Ref != 0 {
 		if m = c.Masses().Get(in.Ref); m == nil || m.State != "scheduled" {

@@ -7,7 +7,7 @@ package messages
 import (
 	"slices"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -21,8 +21,8 @@ func Dues() map[string]world.Handler {
 }
 
 // Happenings are what the world outside can do.
-func Happenings() map[string]happen.Func {
-	return map[string]happen.Func{
+func Happenings() map[string]fanaction.Func {
+	return map[string]fanaction.Func{
 		frameMessage: write, frameSent: sendFromPhone, frameSeen: see, frameRemoved: takeBack, frameLiked: likeByFan, frameUnliked: unlikeByFan,
 		frameBought: buy, frameRead: readOnPhone, frameTyping: typing, frameCounts: countAgain, frameMass: sendMassFromPhone,
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/world"
@@ -40,8 +40,8 @@ func TestChartStatementOverviewAndTransactionsOfASpanAgree(t *testing.T) {
 	t.Parallel()
 	p := platform(t)
 	c := p.SignIn(login)
-	order(t, p, "money.received", happen.Input{})
-	order(t, p, "money.charged_back", happen.Input{})
+	order(t, p, "money.received", fanaction.Input{})
+	order(t, p, "money.charged_back", fanaction.Input{})
 	c.Must("POST", "/payouts", map[string]any{"amount": 123.45})
 	today := p.World.Now().Truncate(24 * time.Hour)
 	for _, span := range [][2]int{{400, 0}, {30, 0}, {0, 0}, {97, 41}, {8, 6}, {3, 9}, {0, -20}} {
@@ -144,7 +144,7 @@ func TestMoneyIsHeldForAWeek(t *testing.T) {
 	t.Parallel()
 	p := platform(t)
 	c := p.SignIn(login)
-	order(t, p, "money.received", happen.Input{Amount: 10_000})
+	order(t, p, "money.received", fanaction.Input{Amount: 10_000})
 	tx := c.Frame("money.received")["transaction"].(map[string]any)
 	path := "/earnings/transactions/" + fmt.Sprint(tx["id"])
 	if got := c.Must("GET", path, nil).Text("state"); got != "pending" {
@@ -185,7 +185,7 @@ func TestAChargebackTakesThePaymentOutOfEverySum(t *testing.T) {
 	net := cents(t, old.Get("list", 0, "net"))
 	before := c.Must("GET", "/earnings/balance", nil)
 	spent := spending(t, p, number(t, user))
-	order(t, p, "money.charged_back", happen.Input{Ref: number(t, id)})
+	order(t, p, "money.charged_back", fanaction.Input{Ref: number(t, id)})
 	if got := c.Frame("money.charged_back")["chargeback"].(map[string]any); got["transaction_id"] != id || cents(t, got["amount"]) != gross {
 		t.Fatalf("the frame says %v", got)
 	}
@@ -198,7 +198,7 @@ func TestAChargebackTakesThePaymentOutOfEverySum(t *testing.T) {
 	if list := all(t, c, "/earnings/chargebacks", ""); len(list) != chargebacks+1 || list[0]["transaction_id"] != id {
 		t.Errorf("%d chargebacks, the latest is %v", len(list), list[0])
 	}
-	if err := try(p, "money.charged_back", happen.Input{Ref: number(t, id)}); err == nil {
+	if err := try(p, "money.charged_back", fanaction.Input{Ref: number(t, id)}); err == nil {
 		t.Error("it was taken back twice")
 	}
 }
@@ -241,7 +241,7 @@ func TestWhatFansSpentIsWhatCameIn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		order(t, p, "money.charged_back", happen.Input{})
+		order(t, p, "money.charged_back", fanaction.Input{})
 	}
 }
 
@@ -251,7 +251,7 @@ func TestPagesOfTransactionsStandStillWhileMoneyComesIn(t *testing.T) {
 	c := p.SignIn(login)
 	first := c.Must("GET", "/earnings/transactions?limit=5", nil)
 	want := c.Must("GET", "/earnings/transactions?limit=10", nil)
-	order(t, p, "money.received", happen.Input{})
+	order(t, p, "money.received", fanaction.Input{})
 	second := c.Must("GET", "/earnings/transactions?limit=5&marker="+first.Text("next_marker"), nil)
 	for i := range 5 {
 		if second.Get("list", i, "id") != want.Get("list", 5+i, "id") {

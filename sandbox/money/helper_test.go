@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -74,14 +74,14 @@ func all(t *testing.T, c *sandboxtest.Client, path, query string) []map[string]a
 }
 
 // order has something happen.
-func order(t *testing.T, p *sandboxtest.Platform, what string, in happen.Input) {
+func order(t *testing.T, p *sandboxtest.Platform, what string, in fanaction.Input) {
 	t.Helper()
 	if err := try(p, what, in); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
 
-func try(p *sandboxtest.Platform, what string, in happen.Input) error {
+func try(p *sandboxtest.Platform, what string, in fanaction.Input) error {
 	return p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) })
 }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -88,7 +88,7 @@ func TestATrackingLinkLivesFromItsMakingToItsEnd(t *testing.T) {
 	if list := all(t, c, "/tracking_links", "&state=running&sort=newest"); list[0]["id"] != made.Get("id") || len(list) != running+1 {
 		t.Fatal("the list does not begin with the new link")
 	}
-	order(t, p, "link.clicked", happen.Input{Ref: number(t, made.Get("id")), Count: 3})
+	order(t, p, "link.clicked", fanaction.Input{Ref: number(t, made.Get("id")), Count: 3})
 	if f := c.Frame("link.clicked"); f["link_id"] != made.Get("id") || f["kind"] != "tracking" || number(t, f["clicks_count"]) != 3 {
 		t.Fatalf("the frame says %v", f)
 	}
@@ -123,7 +123,7 @@ func TestATrialLinkLetsInAsManyAsItMay(t *testing.T) {
 	made := c.Must("POST", "/trial_links", map[string]any{"title": "Week", "trial_days": 7, "claims_limit": 2})
 	id := number(t, made.Get("id"))
 	for range 2 {
-		order(t, p, "trial.claimed", happen.Input{Ref: id})
+		order(t, p, "trial.claimed", fanaction.Input{Ref: id})
 		f := c.Frame("trial.claimed")
 		if f["link_id"] != made.Get("id") || f["promotion_id"] != nil || number(t, f["days"]) != 7 {
 			t.Fatalf("the frame says %v", f)
@@ -136,7 +136,7 @@ func TestATrialLinkLetsInAsManyAsItMay(t *testing.T) {
 	if got := c.Must("GET", one+"/stats?"+dates(p, 0, 0), nil); number(t, got.Get("subscribers_count")) != 2 {
 		t.Fatalf("today: %v", got.Body)
 	}
-	if err := try(p, "trial.claimed", happen.Input{Ref: id}); err == nil {
+	if err := try(p, "trial.claimed", fanaction.Input{Ref: id}); err == nil {
 		t.Fatal("a third one got in")
 	}
 	if list := all(t, c, "/trial_links", "&state=finished"); list[0]["id"] != made.Get("id") {
@@ -168,7 +168,7 @@ func TestAPromotionRunsUntilItIsStopped(t *testing.T) {
 	if made.Text("state") != "running" || made.Get("discount_percent") != nil {
 		t.Fatalf("made: %v", made.Body)
 	}
-	order(t, p, "trial.claimed", happen.Input{Ref: id})
+	order(t, p, "trial.claimed", fanaction.Input{Ref: id})
 	if f := c.Frame("trial.claimed"); f["promotion_id"] != made.Get("id") || f["link_id"] != nil {
 		t.Fatalf("the frame says %v", f)
 	}

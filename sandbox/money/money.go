@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -36,8 +36,8 @@ func Routes() []wire.Route {
 func Dues() map[string]world.Handler { return payoutDues() }
 
 // Happenings are what the world outside can do.
-func Happenings() map[string]happen.Func {
-	all := map[string]happen.Func{
+func Happenings() map[string]fanaction.Func {
+	all := map[string]fanaction.Func{
 		frameTrial: claimTrial, frameClick: click, frameReceived: receive, frameChargeback: chargeBack,
 	}
 	maps.Copy(all, payoutHappenings())

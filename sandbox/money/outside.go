@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/ledger"
 	"github.com/stagedoor/stagedoor/sandbox/people"
 	"github.com/stagedoor/stagedoor/sandbox/row"
@@ -16,7 +16,7 @@ import (
 
 // receive is money that comes in by itself: the platform's share for a creator who was brought. What fans pay for are happenings of
 // their own.
-func receive(c *world.Creator, in happen.Input) error {
+func receive(c *world.Creator, in fanaction.Input) error {
 	t := &row.Tx{Type: "referral", Gross: in.Cents(1500), Text: in.Text}
 	if t.Gross <= 0 {
 		return errors.New("the amount is more than nothing")
@@ -26,7 +26,7 @@ func receive(c *world.Creator, in happen.Input) error {
 }
 
 // chargeBack takes a payment back: the one that was named, or the latest of a fan.
-func chargeBack(c *world.Creator, in happen.Input) error {
+func chargeBack(c *world.Creator, in fanaction.Input) error {
 	var t *row.Tx
 	for _, one := range slices.Backward(c.Txs().All()) {
 		if counts(one) && one.Person != 0 && (in.Ref == 0 || in.Ref == one.ID) && (in.User == 0 || in.User == one.Person) {
@@ -46,7 +46,7 @@ func chargeBack(c *world.Creator, in happen.Input) error {
 }
 
 // click is someone who follows a link.
-func click(c *world.Creator, in happen.Input) error {
+func click(c *world.Creator, in fanaction.Input) error {
 	for _, k := range []linkKind{tracking, trials} {
 		l := k.table(c).Get(in.Ref)
 		if in.Ref == 0 {
@@ -103,7 +103,7 @@ func offers(c *world.Creator) []offer {
 }
 
 // claimTrial is someone who takes an offer: the one that was named, or any.
-func claimTrial(c *world.Creator, in happen.Input) error {
+func claimTrial(c *world.Creator, in fanaction.Input) error {
 	open := wire.Filter(offers(c), func(o offer) bool { return in.Ref == 0 || in.Ref == o.id })
 	if len(open) == 0 {
 		return errors.New("there is no trial link or promotion that can be claimed")

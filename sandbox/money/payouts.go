@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/ledger"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/view"
@@ -228,20 +228,20 @@ func taxStatus(c *wire.Call) (any, error) {
 	}{"approved", "W-9", "US", 0, view.Stamp(c.Profile.JoinedAt.Add(2 * day))}, nil
 }
 
-func payoutHappenings() map[string]happen.Func {
-	return map[string]happen.Func{
-		framePayoutRequested: func(c *world.Creator, in happen.Input) error {
+func payoutHappenings() map[string]fanaction.Func {
+	return map[string]fanaction.Func{
+		framePayoutRequested: func(c *world.Creator, in fanaction.Input) error {
 			_, err := request(c, in.Cents(minPayout))
 			return err
 		},
-		framePayoutPaid: func(c *world.Creator, in happen.Input) error {
+		framePayoutPaid: func(c *world.Creator, in fanaction.Input) error {
 			p, err := onItsWay(c, in)
 			if err == nil {
 				pay(c, p)
 			}
 			return err
 		},
-		framePayoutFailed: func(c *world.Creator, in happen.Input) error {
+		framePayoutFailed: func(c *world.Creator, in fanaction.Input) error {
 			p, err := onItsWay(c, in)
 			if err == nil {
 				fail(c, p, cmp.Or(in.Reason, "The bank did not know the account."))
@@ -252,7 +252,7 @@ func payoutHappenings() map[string]happen.Func {
 }
 
 // onItsWay is the payout that was named, or the oldest that is pending, or one that is asked for now.
-func onItsWay(c *world.Creator, in happen.Input) (*row.Payout, error) {
+func onItsWay(c *world.Creator, in fanaction.Input) (*row.Payout, error) {
 	for _, p := range c.Payouts().All() {
 		if p.Status == "pending" && (in.Ref == 0 || in.Ref == p.ID) {
 			return p, nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -95,8 +95,8 @@ func TestAFailedPayoutGivesTheMoneyBack(t *testing.T) {
 	p := platform(t)
 	c := p.SignIn(login)
 	before := available(t, c)
-	order(t, p, "payout.requested", happen.Input{Amount: 30_000})
-	order(t, p, "payout.failed", happen.Input{Reason: "The account was closed."})
+	order(t, p, "payout.requested", fanaction.Input{Amount: 30_000})
+	order(t, p, "payout.failed", fanaction.Input{Reason: "The account was closed."})
 	if got := c.Frame("payout.failed"); got["reason"] != "The account was closed." || got["payout"].(map[string]any)["state"] != "rejected" {
 		t.Fatalf("the frame says %v", got)
 	}

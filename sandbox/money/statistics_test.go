@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/money"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/world"
@@ -70,11 +70,11 @@ func TestANewFanAndALostOneShowInTheStatistics(t *testing.T) {
 	c := p.SignIn(login)
 	today := "/statistics/subscribers?" + dates(p, 0, 0) + "&kind="
 	fresh, gone := total(t, c, today+"new"), total(t, c, today+"lost")
-	order(t, p, "trial.claimed", happen.Input{})
+	order(t, p, "trial.claimed", fanaction.Input{})
 	if got := total(t, c, today+"new"); got != fresh+1 {
 		t.Errorf("%d came today, it was %d before", got, fresh)
 	}
-	order(t, p, "fan.left", happen.Input{})
+	order(t, p, "fan.left", fanaction.Input{})
 	if got := total(t, c, today+"lost"); got != gone+1 {
 		t.Errorf("%d left today, it was %d before", got, gone)
 	}
@@ -151,7 +151,7 @@ func TestEverythingOutsideCanDoHappensWithoutBeingTold(t *testing.T) {
 	c := p.SignIn(login)
 	for what := range money.Happenings() {
 		for n := range 3 {
-			order(t, p, what, happen.Input{})
+			order(t, p, what, fanaction.Input{})
 			if body := c.Frame(what); len(body) == 0 {
 				t.Errorf("%s, time %d: the frame is empty", what, n)
 			}
@@ -159,10 +159,10 @@ func TestEverythingOutsideCanDoHappensWithoutBeingTold(t *testing.T) {
 	}
 	for _, bad := range []struct {
 		what string
-		in   happen.Input
+		in   fanaction.Input
 	}{
-		{"trial.claimed", happen.Input{Ref: 1}}, {"link.clicked", happen.Input{Ref: 1}}, {"money.charged_back", happen.Input{Ref: 1}},
-		{"payout.paid", happen.Input{Ref: 1}}, {"payout.requested", happen.Input{Amount: 100}}, {"money.received", happen.Input{Amount: -1}},
+		{"trial.claimed", fanaction.Input{Ref: 1}}, {"link.clicked", fanaction.Input{Ref: 1}}, {"money.charged_back", fanaction.Input{Ref: 1}},
+		{"payout.paid", fanaction.Input{Ref: 1}}, {"payout.requested", fanaction.Input{Amount: 100}}, {"money.received", fanaction.Input{Amount: -1}},
 	} {
 		if try(p, bad.what, bad.in) == nil {
 			t.Error(fmt.Sprint(bad.what, " happened to what is not there"))

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/stagedoor/stagedoor/sandbox"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/gate"
-	"github.com/stagedoor/stagedoor/sandbox/happen"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
@@ -160,7 +160,7 @@ func TestThePageExplainsThePersonasOfTheContract(t *testing.T) {
 func TestActsAskOnlyForWhatAHappeningTakes(t *testing.T) {
 	t.Parallel()
 	var takes []string
-	for field := range reflect.TypeFor[happen.Input]().Fields() {
+	for field := range reflect.TypeFor[fanaction.Input]().Fields() {
 		takes = append(takes, field.Tag.Get("json"))
 	}
 	seen := map[string]bool{}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/people"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
@@ -52,7 +52,7 @@ func TestNobodyComesFromABlockedCountry(t *testing.T) {
 	blocked := []string{"US", "GB", "DE", "CA", "AU", "FR", "NL", "BR", "MX", "SE", "IT"}
 	c.Must("PUT", "/settings/blocked_countries", map[string]any{"countries": blocked})
 	for range 3 {
-		p.Order(login, "fan.joined", happen.Input{})
+		p.Order(login, "fan.joined", fanaction.Input{})
 		id, err := c.Frame("fan.joined")["user"].(map[string]any)["id"].(json.Number).Int64()
 		if err == nil {
 			err = p.World.Do(login, func(creator *world.Creator) error {
@@ -67,7 +67,9 @@ func TestNobodyComesFromABlockedCountry(t *testing.T) {
 		}
 	}
 	c.Must("PUT", "/settings/blocked_countries", map[string]any{"countries": append(blocked, "ES")})
-	err := p.World.Do(login, func(creator *world.Creator) error { return sandbox.Happenings()["fan.joined"](creator, happen.Input{}) })
+	err := p.World.Do(login, func(creator *world.Creator) error {
+		return sandbox.Happenings()["fan.joined"](creator, fanaction.Input{})
+	})
 	if err == nil {
 		t.Error("somebody came from nowhere")
 	}
@@ -91,7 +93,7 @@ func TestSomebodySubscribesLeavesAndComesBack(t *testing.T) {
 	if got := c.Do("GET", fan, nil); got.Status != http.StatusNotFound {
 		t.Fatalf("a stranger is a fan: %d", got.Status)
 	}
-	p.Order(login, "fan.joined", happen.Input{User: stranger})
+	p.Order(login, "fan.joined", fanaction.Input{User: stranger})
 	if f := c.Frame("money.received")["transaction"].(map[string]any); path("%v %v", f["kind"], f["amount"]) != "subscription 9.99" {
 		t.Fatalf("the money: %v", f)
 	}
@@ -111,7 +113,7 @@ func TestSomebodySubscribesLeavesAndComesBack(t *testing.T) {
 	if got := c.Must("GET", "/me", nil).Text("subscribers_count"); got != "1401" {
 		t.Fatalf("%s subscribers, want 1401", got)
 	}
-	p.Order(login, "fan.left", happen.Input{User: stranger})
+	p.Order(login, "fan.left", fanaction.Input{User: stranger})
 	if f := c.Frame("fan.left"); path("%v", f["spent_total"]) != "9.99" {
 		t.Fatalf("the frame: %v", f)
 	}
@@ -119,7 +121,7 @@ func TestSomebodySubscribesLeavesAndComesBack(t *testing.T) {
 		t.Fatalf("who left is %s", got)
 	}
 	c.Must("PUT", fan+"/discount", map[string]any{"percent": 50})
-	p.Order(login, "fan.returned", happen.Input{User: stranger})
+	p.Order(login, "fan.returned", fanaction.Input{User: stranger})
 	if f := c.Frame("fan.returned"); path("%v %v", f["price"], f["lapsed_days"]) != "4.99 0" {
 		t.Fatalf("the frame: %v", f)
 	}
@@ -170,7 +172,7 @@ func TestWhatFansSpentAddsUp(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
-	p.Order(login, "fan.tip", happen.Input{User: c.Person(1), Amount: 12345})
+	p.Order(login, "fan.tip", fanaction.Input{User: c.Person(1), Amount: 12345})
 	to := p.World.Now()
 	for _, from := range []time.Time{{}, to.AddDate(0, -2, 0)} {
 		want := map[int64]world.Spend{}
@@ -220,7 +222,7 @@ func TestATipGoesToWhatItIsFor(t *testing.T) {
 	for kind, ref := range map[string]int64{
 		"profile": 0, "message": id, "post": row.SeedID(c.Session.Owner, row.KindPost, 1), "stream": row.SeedID(c.Session.Owner, row.KindStream, 1),
 	} {
-		p.Order(login, "fan.tip", happen.Input{User: c.Person(1), Ref: ref, Amount: 700})
+		p.Order(login, "fan.tip", fanaction.Input{User: c.Person(1), Ref: ref, Amount: 700})
 		f := c.Frame("fan.tip")
 		target := f["target"].(map[string]any)
 		if path("%v %v %v", target["type"], f["amount"], f["net"]) != kind+" 7 5.6" || (ref != 0 && fmt.Sprint(target["id"]) != fmt.Sprint(ref)) {
@@ -254,14 +256,14 @@ func TestWhoIsBlockedIsLeftAlone(t *testing.T) {
 	c.Must("PUT", path("/users/%d/restriction", fan), nil)
 	for _, what := range []string{"chat.message", "fan.tip"} {
 		err := p.World.Do(login, func(creator *world.Creator) error {
-			return sandbox.Happenings()[what](creator, happen.Input{User: fan})
+			return sandbox.Happenings()[what](creator, fanaction.Input{User: fan})
 		})
 		if err == nil {
 			t.Errorf("%s of a restricted user", what)
 		}
 	}
 	c.Must("DELETE", path("/users/%d/restriction", fan), nil)
-	p.Order(login, "chat.message", happen.Input{User: fan})
+	p.Order(login, "chat.message", fanaction.Input{User: fan})
 }
 
 func TestTheCreatorFollowsOthers(t *testing.T) {
@@ -319,7 +321,7 @@ func TestEverythingCanHappenByItself(t *testing.T) {
 	c := p.SignIn(login)
 	for what := range people.Happenings() {
 		for range 2 {
-			p.Order(login, what, happen.Input{})
+			p.Order(login, what, fanaction.Input{})
 			c.Frame(what)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/seed"
 	"github.com/stagedoor/stagedoor/sandbox/view"
@@ -12,7 +12,7 @@ import (
 )
 
 // join has somebody subscribe for the first time: the user named, or a newcomer. Amount is the price.
-func join(c *world.Creator, in happen.Input) error {
+func join(c *world.Creator, in fanaction.Input) error {
 	if in.User == 0 {
 		p, err := newcomer(c)
 		if err != nil {
@@ -47,7 +47,7 @@ func newcomer(c *world.Creator) (*row.Person, error) {
 }
 
 // terms are the usual ones, at the price that was ordered, if any.
-func terms(c *world.Creator, p *row.Person, in happen.Input) Terms {
+func terms(c *world.Creator, p *row.Person, in fanaction.Input) Terms {
 	t := Usual(c, p)
 	if in.Amount > 0 {
 		t.Kind, t.Price = "paid", int64(in.Amount)
@@ -56,7 +56,7 @@ func terms(c *world.Creator, p *row.Person, in happen.Input) Terms {
 }
 
 // comeBack has somebody subscribe again whose subscription is over. If everyone's runs, one ends first.
-func comeBack(c *world.Creator, in happen.Input) error {
+func comeBack(c *world.Creator, in fanaction.Input) error {
 	now := c.Now()
 	var p *row.Person
 	var err error
@@ -79,7 +79,7 @@ func comeBack(c *world.Creator, in happen.Input) error {
 }
 
 // subscriber is the fan named, or the next one whose subscription runs.
-func subscriber(c *world.Creator, in happen.Input) (*row.Person, error) {
+func subscriber(c *world.Creator, in fanaction.Input) (*row.Person, error) {
 	p, err := in.Person(c)
 	if err == nil && !p.Sub.Active(c.Now()) {
 		err = fmt.Errorf("user %d has no subscription that runs", p.ID)
@@ -88,7 +88,7 @@ func subscriber(c *world.Creator, in happen.Input) (*row.Person, error) {
 }
 
 // renewEarly has a fan pay for the next month before this one is over.
-func renewEarly(c *world.Creator, in happen.Input) error {
+func renewEarly(c *world.Creator, in fanaction.Input) error {
 	p, err := subscriber(c, in)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func renewEarly(c *world.Creator, in happen.Input) error {
 }
 
 // leave has a fan's subscription end now.
-func leave(c *world.Creator, in happen.Input) error {
+func leave(c *world.Creator, in fanaction.Input) error {
 	p, err := subscriber(c, in)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func leave(c *world.Creator, in happen.Input) error {
 }
 
 // switchRenewal has a fan switch the renewal of their subscription on or off.
-func switchRenewal(c *world.Creator, in happen.Input) error {
+func switchRenewal(c *world.Creator, in fanaction.Input) error {
 	p, err := subscriber(c, in)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func switchRenewal(c *world.Creator, in happen.Input) error {
 }
 
 // toggleMember has the creator put a user on a list, or take them off it, on another device; ref_id is the list.
-func toggleMember(c *world.Creator, in happen.Input) error {
+func toggleMember(c *world.Creator, in fanaction.Input) error {
 	p, err := in.Person(c)
 	if err != nil {
 		return err
@@ -143,14 +143,14 @@ func toggleMember(c *world.Creator, in happen.Input) error {
 }
 
 // editOnPhone has the creator change the text of the profile on another device.
-func editOnPhone(c *world.Creator, in happen.Input) error {
+func editOnPhone(c *world.Creator, in fanaction.Input) error {
 	c.Profile.Bio = in.Words("On tour until spring. Answers come late, but they come.")
 	tellProfile(c, []string{"about"})
 	return nil
 }
 
 // toggleOnline has somebody come or go.
-func toggleOnline(c *world.Creator, in happen.Input) error {
+func toggleOnline(c *world.Creator, in fanaction.Input) error {
 	p, err := in.Person(c)
 	if err != nil {
 		return err

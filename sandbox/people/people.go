@@ -8,7 +8,7 @@ package people
 import (
 	"slices"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -22,8 +22,8 @@ func Routes() []wire.Route {
 func Dues() map[string]world.Handler { return nil }
 
 // Happenings are what the world outside can do.
-func Happenings() map[string]happen.Func {
-	return map[string]happen.Func{
+func Happenings() map[string]fanaction.Func {
+	return map[string]fanaction.Func{
 		frameJoined: join, frameReturned: comeBack, frameRenewed: renewEarly, frameLeft: leave, frameRebill: switchRenewal,
 		frameList: toggleMember, frameProfile: editOnPhone, frameOnline: toggleOnline, frameTip: tip,
 	}

@@ -3,7 +3,7 @@ package people
 import (
 	"fmt"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/ledger"
 	"github.com/stagedoor/stagedoor/sandbox/messages"
 	"github.com/stagedoor/stagedoor/sandbox/publish"
@@ -22,7 +22,7 @@ type tipped struct {
 }
 
 // tip has a fan tip: the profile, or what ref_id names. A tip to a message, or one with a text, is a message itself.
-func tip(c *world.Creator, in happen.Input) error {
+func tip(c *world.Creator, in fanaction.Input) error {
 	target, kind, err := tipTarget(c, in.Ref)
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/ledger"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/view"
@@ -14,7 +14,7 @@ import (
 )
 
 // somePost is the post that is named, or the newest of the creator's that fits.
-func somePost(c *world.Creator, in happen.Input, fits func(*row.Post) bool) (*row.Post, error) {
+func somePost(c *world.Creator, in fanaction.Input, fits func(*row.Post) bool) (*row.Post, error) {
 	if in.Ref != 0 {
 		p := c.Posts().Get(in.Ref)
 		if p == nil || p.Author != c.Profile.ID {
@@ -40,7 +40,7 @@ func somePost(c *world.Creator, in happen.Input, fits func(*row.Post) bool) (*ro
 func anyPost(*row.Post) bool { return true }
 
 // writtenOutside is a post that the creator made in the platform's own app.
-func writtenOutside(c *world.Creator, in happen.Input) *row.Post {
+func writtenOutside(c *world.Creator, in fanaction.Input) *row.Post {
 	p := &row.Post{
 		Rec: row.Rec{ID: c.Posts().NextID()}, Author: c.Profile.ID, Text: in.Words("Posted from my phone."), Price: int64(in.Amount), At: c.Now(),
 	}
@@ -48,12 +48,12 @@ func writtenOutside(c *world.Creator, in happen.Input) *row.Post {
 	return p
 }
 
-func postFromPhone(c *world.Creator, in happen.Input) error {
+func postFromPhone(c *world.Creator, in fanaction.Input) error {
 	publishPost(c, writtenOutside(c, in).ID)
 	return nil
 }
 
-func editOnPhone(c *world.Creator, in happen.Input) error {
+func editOnPhone(c *world.Creator, in fanaction.Input) error {
 	p, err := somePost(c, in, anyPost)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func editOnPhone(c *world.Creator, in happen.Input) error {
 }
 
 // deleteOnPhone deletes the post that is named, or one that was just made for it: what the creator has stays.
-func deleteOnPhone(c *world.Creator, in happen.Input) error {
+func deleteOnPhone(c *world.Creator, in fanaction.Input) error {
 	if in.Ref == 0 {
 		p := writtenOutside(c, in)
 		publishPost(c, p.ID)
@@ -80,7 +80,7 @@ func deleteOnPhone(c *world.Creator, in happen.Input) error {
 }
 
 // expireNow ends the post that is named, or the next that has an end, or one that was made for it.
-func expireNow(c *world.Creator, in happen.Input) error {
+func expireNow(c *world.Creator, in fanaction.Input) error {
 	p, err := somePost(c, in, func(p *row.Post) bool {
 		return !p.Published.IsZero() && !p.Expired && (in.Ref != 0 || !p.Expires.IsZero())
 	})
@@ -97,7 +97,7 @@ func expireNow(c *world.Creator, in happen.Input) error {
 }
 
 // fanFor is the one named, or a fan for whom the thing is new.
-func fanFor(c *world.Creator, in happen.Input, known map[int64]bool) (*row.Person, error) {
+func fanFor(c *world.Creator, in fanaction.Input, known map[int64]bool) (*row.Person, error) {
 	if in.User != 0 {
 		return in.Person(c)
 	}
@@ -108,7 +108,7 @@ func fanFor(c *world.Creator, in happen.Input, known map[int64]bool) (*row.Perso
 	return p, nil
 }
 
-func likeByFan(c *world.Creator, in happen.Input) error {
+func likeByFan(c *world.Creator, in fanaction.Input) error {
 	p, err := somePost(c, in, func(p *row.Post) bool { return !p.Published.IsZero() })
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func likeByFan(c *world.Creator, in happen.Input) error {
 	return nil
 }
 
-func commentByFan(c *world.Creator, in happen.Input) error {
+func commentByFan(c *world.Creator, in fanaction.Input) error {
 	p, err := somePost(c, in, func(p *row.Post) bool { return !p.Published.IsZero() })
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func commentByFan(c *world.Creator, in happen.Input) error {
 }
 
 // buyPost has a fan pay for a post that has a price and that the fan has not bought.
-func buyPost(c *world.Creator, in happen.Input) error {
+func buyPost(c *world.Creator, in fanaction.Input) error {
 	p, err := somePost(c, in, func(p *row.Post) bool { return p.Price > 0 && !p.Published.IsZero() })
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func buyPost(c *world.Creator, in happen.Input) error {
 }
 
 // raise has a fan tip a post that raises funds.
-func raise(c *world.Creator, in happen.Input) error {
+func raise(c *world.Creator, in fanaction.Input) error {
 	p, err := somePost(c, in, func(p *row.Post) bool { return p.Fundraising != nil && !p.Published.IsZero() })
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func Tipped(c *world.Creator, post int64) {
 }
 
 // mentionByOther has another creator name this one in a post of theirs.
-func mentionByOther(c *world.Creator, in happen.Input) error {
+func mentionByOther(c *world.Creator, in fanaction.Input) error {
 	by, err := mentioner(c, in)
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func mentionByOther(c *world.Creator, in happen.Input) error {
 	return nil
 }
 
-func mentioner(c *world.Creator, in happen.Input) (*row.Person, error) {
+func mentioner(c *world.Creator, in fanaction.Input) (*row.Person, error) {
 	if in.User != 0 {
 		return in.Person(c)
 	}
@@ -231,7 +231,7 @@ func mentioner(c *world.Creator, in happen.Input) (*row.Person, error) {
 }
 
 // publishNext publishes what is named, or what is next in the queue; if it is empty, a post that was made for it.
-func publishNext(c *world.Creator, in happen.Input) error {
+func publishNext(c *world.Creator, in fanaction.Input) error {
 	q, err := nextQueued(c, in)
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func publishNext(c *world.Creator, in happen.Input) error {
 }
 
 // failNext has the platform fail to publish something; a post goes back to the drafts, anything else is called off.
-func failNext(c *world.Creator, in happen.Input) error {
+func failNext(c *world.Creator, in fanaction.Input) error {
 	why := in.Reason
 	if why == "" {
 		why = "The platform could not publish it."
@@ -272,7 +272,7 @@ func failNext(c *world.Creator, in happen.Input) error {
 	return nil
 }
 
-func nextQueued(c *world.Creator, in happen.Input) (*queued, error) {
+func nextQueued(c *world.Creator, in fanaction.Input) (*queued, error) {
 	id := in.Ref
 	if id == 0 {
 		all := view.Queue(c)

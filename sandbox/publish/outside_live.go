@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/ledger"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/view"
@@ -14,7 +14,7 @@ import (
 )
 
 // someStory is the story that is named, or the newest that can be seen; if there is none, one that is made for it.
-func someStory(c *world.Creator, in happen.Input) (*row.Story, error) {
+func someStory(c *world.Creator, in fanaction.Input) (*row.Story, error) {
 	if in.Ref != 0 {
 		s := c.Stories().Get(in.Ref)
 		if s == nil {
@@ -32,7 +32,7 @@ func someStory(c *world.Creator, in happen.Input) (*row.Story, error) {
 }
 
 // storyOutside is a story that the creator made in the platform's own app. It shows the newest picture of the vault.
-func storyOutside(c *world.Creator, in happen.Input) (*row.Story, error) {
+func storyOutside(c *world.Creator, in fanaction.Input) (*row.Story, error) {
 	var newest *row.Media
 	for _, m := range c.Media().All() {
 		if m.State == "ready" && m.Type == "photo" && (newest == nil || m.At.After(newest.At)) {
@@ -47,12 +47,12 @@ func storyOutside(c *world.Creator, in happen.Input) (*row.Story, error) {
 	return s, nil
 }
 
-func storyFromPhone(c *world.Creator, in happen.Input) error {
+func storyFromPhone(c *world.Creator, in fanaction.Input) error {
 	_, err := storyOutside(c, in)
 	return err
 }
 
-func storyEnds(c *world.Creator, in happen.Input) error {
+func storyEnds(c *world.Creator, in fanaction.Input) error {
 	s, err := someStory(c, in)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func storyEnds(c *world.Creator, in happen.Input) error {
 }
 
 // viewStory has as many fans as the count says, or one, see a story.
-func viewStory(c *world.Creator, in happen.Input) error {
+func viewStory(c *world.Creator, in fanaction.Input) error {
 	s, err := someStory(c, in)
 	if err != nil {
 		return err
@@ -93,13 +93,13 @@ func viewStory(c *world.Creator, in happen.Input) error {
 	return nil
 }
 
-func planOnPhone(c *world.Creator, in happen.Input) error {
+func planOnPhone(c *world.Creator, in fanaction.Input) error {
 	planStream(c, &row.Stream{Title: in.Words("Surprise stream"), Audience: "fans", Starts: c.Now().Add(24 * time.Hour)})
 	return nil
 }
 
 // someStream is the stream that is named, or the first in a state.
-func someStream(c *world.Creator, in happen.Input, state string) (*row.Stream, error) {
+func someStream(c *world.Creator, in fanaction.Input, state string) (*row.Stream, error) {
 	if in.Ref != 0 {
 		s := c.Streams().Get(in.Ref)
 		if s == nil || s.State != state {
@@ -116,7 +116,7 @@ func someStream(c *world.Creator, in happen.Input, state string) (*row.Stream, e
 }
 
 // goLive begins the stream that is named, or a new one: what is planned stays planned.
-func goLive(c *world.Creator, in happen.Input) error {
+func goLive(c *world.Creator, in fanaction.Input) error {
 	if in.Ref != 0 {
 		s, err := someStream(c, in, "scheduled")
 		if err != nil {
@@ -130,7 +130,7 @@ func goLive(c *world.Creator, in happen.Input) error {
 	return nil
 }
 
-func newLive(c *world.Creator, in happen.Input) *row.Stream {
+func newLive(c *world.Creator, in fanaction.Input) *row.Stream {
 	s := &row.Stream{
 		Rec: row.Rec{ID: c.Streams().NextID()}, Title: in.Words("Live now"), State: "live", Audience: "fans", Starts: c.Now(), Started: c.Now(), At: c.Now(),
 	}
@@ -141,15 +141,15 @@ func newLive(c *world.Creator, in happen.Input) *row.Stream {
 }
 
 // liveStream is the stream that is named, or one that runs; if there is none, one that was made for it.
-func liveStream(c *world.Creator, in happen.Input) (*row.Stream, error) {
+func liveStream(c *world.Creator, in fanaction.Input) (*row.Stream, error) {
 	s, err := someStream(c, in, "live")
 	if err == nil && s == nil {
-		s = newLive(c, happen.Input{})
+		s = newLive(c, fanaction.Input{})
 	}
 	return s, err
 }
 
-func endLive(c *world.Creator, in happen.Input) error {
+func endLive(c *world.Creator, in fanaction.Input) error {
 	s, err := liveStream(c, in)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func endLive(c *world.Creator, in happen.Input) error {
 	return nil
 }
 
-func renameLive(c *world.Creator, in happen.Input) error {
+func renameLive(c *world.Creator, in fanaction.Input) error {
 	s, err := liveStream(c, in)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func renameLive(c *world.Creator, in happen.Input) error {
 	return nil
 }
 
-func commentLive(c *world.Creator, in happen.Input) error {
+func commentLive(c *world.Creator, in fanaction.Input) error {
 	s, err := liveStream(c, in)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func commentLive(c *world.Creator, in happen.Input) error {
 }
 
 // joinLive has a fan come to a stream; with a count below zero, one leaves.
-func joinLive(c *world.Creator, in happen.Input) error {
+func joinLive(c *world.Creator, in fanaction.Input) error {
 	s, err := liveStream(c, in)
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func joinLive(c *world.Creator, in happen.Input) error {
 	return nil
 }
 
-func likeLive(c *world.Creator, in happen.Input) error {
+func likeLive(c *world.Creator, in fanaction.Input) error {
 	s, err := liveStream(c, in)
 	if err != nil {
 		return err

@@ -3,7 +3,7 @@ package publish_test
 import (
 	"testing"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/publish"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
@@ -15,7 +15,7 @@ func TestEverythingCanHappenAgainAndAgain(t *testing.T) {
 	c := p.SignIn(login)
 	for frame := range publish.Happenings() {
 		for range 12 {
-			p.Order(login, frame, happen.Input{})
+			p.Order(login, frame, fanaction.Input{})
 			c.Frame(frame)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
@@ -134,7 +134,7 @@ func TestLikesOfAPostAreItsLikers(t *testing.T) {
 	newest := c.Must("GET", "/posts", nil)
 	path := "/posts/" + newest.Text("list", 0, "id")
 	before := number(t, newest.Get("list", 0, "likes_count"))
-	p.Order(login, "post.liked", happen.Input{Ref: number(t, newest.Get("list", 0, "id"))})
+	p.Order(login, "post.liked", fanaction.Input{Ref: number(t, newest.Get("list", 0, "id"))})
 	c.Must("PUT", path+"/like", nil)
 	c.Must("PUT", path+"/like", nil)
 	got := number(t, c.Must("GET", path, nil).Get("likes_count"))
@@ -158,7 +158,7 @@ func TestPagesOfPostsStayStableUnderWrites(t *testing.T) {
 	c := p.SignIn(login)
 	first := c.Must("GET", "/posts?limit=100", nil)
 	seen := whole(t, c, "/posts?limit=10", "id", func(page int) {
-		p.Order(login, "post.published", happen.Input{})
+		p.Order(login, "post.published", fanaction.Input{})
 		c.Must("DELETE", "/posts/"+first.Text("list", page, "id"), nil) // on a page that was read
 	})
 	for i := range first.Get("list").([]any) {
@@ -192,8 +192,8 @@ func TestStatsOfAPostAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := c.Must("GET", "/posts/"+id+"/stats", nil)
-		p.Order(login, "post.purchased", happen.Input{Ref: ref})
-		p.Order(login, "post.purchased", happen.Input{Ref: ref})
+		p.Order(login, "post.purchased", fanaction.Input{Ref: ref})
+		p.Order(login, "post.purchased", fanaction.Input{Ref: ref})
 		after := c.Must("GET", "/posts/"+id+"/stats", nil)
 		if number(t, after.Get("purchases_count")) != number(t, before.Get("purchases_count"))+2 {
 			t.Fatalf("two purchases: %v, then %v", before.Body, after.Body)
@@ -231,7 +231,7 @@ func TestATipToAPostMovesItsFundraising(t *testing.T) {
 	c := p.SignIn(login)
 	made := c.Must("POST", "/posts", map[string]any{"text": "Help", "fundraising": map[string]any{"title": "Amp", "target": 100}})
 	c.Frame("post.published")
-	p.Order(login, "post.fundraising", happen.Input{Ref: number(t, made.Get("id")), Amount: 1250})
+	p.Order(login, "post.fundraising", fanaction.Input{Ref: number(t, made.Get("id")), Amount: 1250})
 	if got := c.Frame("post.fundraising"); got["raised"] != json.Number("12.5") || got["target"] != json.Number("100") {
 		t.Fatalf("fundraising: %v", got)
 	}
@@ -247,7 +247,7 @@ func TestCommentsAreTheCreatorsToKeep(t *testing.T) {
 	c := p.SignIn(login)
 	post := c.Must("GET", "/posts", nil)
 	path := "/posts/" + post.Text("list", 0, "id")
-	p.Order(login, "post.commented", happen.Input{Ref: number(t, post.Get("list", 0, "id")), Text: "First!"})
+	p.Order(login, "post.commented", fanaction.Input{Ref: number(t, post.Get("list", 0, "id")), Text: "First!"})
 	fans := c.Frame("post.commented")["comment"].(map[string]any)
 	if c.Frame("notice.new")["notice"].(map[string]any)["category"] != "comments" {
 		t.Fatal("no notice of the comment")

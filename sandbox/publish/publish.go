@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
@@ -71,8 +71,8 @@ func Dues() map[string]world.Handler {
 }
 
 // Happenings are what the world outside can do.
-func Happenings() map[string]happen.Func {
-	return map[string]happen.Func{
+func Happenings() map[string]fanaction.Func {
+	return map[string]fanaction.Func{
 		framePosted: postFromPhone, frameChanged: editOnPhone, frameDeleted: deleteOnPhone, frameExpired: expireNow, frameLiked: likeByFan,
 		frameCommented: commentByFan, frameBought: buyPost, frameRaised: raise, frameMention: mentionByOther,
 		frameStory: storyFromPhone, frameStoryEnd: storyEnds, frameStoryViewed: viewStory,

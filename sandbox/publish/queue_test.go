@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
@@ -144,9 +144,9 @@ func TestAStreamGoesFromItsPlanToItsEnd(t *testing.T) {
 	if c.Frame("stream.started")["stream"].(map[string]any)["id"] != made.Get("id") {
 		t.Fatal("another stream began")
 	}
-	p.Order(login, "stream.comment", happen.Input{Ref: id, Text: "Hi"})
-	p.Order(login, "stream.viewers", happen.Input{Ref: id, Count: 7})
-	p.Order(login, "stream.liked", happen.Input{Ref: id, Count: 3})
+	p.Order(login, "stream.comment", fanaction.Input{Ref: id, Text: "Hi"})
+	p.Order(login, "stream.viewers", fanaction.Input{Ref: id, Count: 7})
+	p.Order(login, "stream.liked", fanaction.Input{Ref: id, Count: 3})
 	if got := c.Frame("stream.viewers"); got["viewers"] == nil || got["joined"] == nil || got["left"] != nil {
 		t.Fatalf("viewers: %v", got)
 	}
@@ -172,7 +172,7 @@ func TestAStoryLivesForADay(t *testing.T) {
 	if c.Frame("story.published")["story"].(map[string]any)["id"] != made.Get("id") {
 		t.Fatal("another story was published")
 	}
-	p.Order(login, "story.viewed", happen.Input{Ref: number(t, made.Get("id")), Count: 25})
+	p.Order(login, "story.viewed", fanaction.Input{Ref: number(t, made.Get("id")), Count: 25})
 	if got := c.Frame("story.viewed"); got["views"] == nil {
 		t.Fatalf("viewed: %v", got)
 	}

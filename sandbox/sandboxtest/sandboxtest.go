@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/stagedoor/stagedoor/sandbox"
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
@@ -89,7 +89,7 @@ func (p *Platform) SignIn(login string) *Client {
 }
 
 // Order makes something happen to a login's creator.
-func (p *Platform) Order(login, what string, in happen.Input) {
+func (p *Platform) Order(login, what string, in fanaction.Input) {
 	p.t.Helper()
 	if err := p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) }); err != nil {
 		p.t.Fatalf("%s: %v", what, err)

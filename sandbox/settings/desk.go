@@ -5,7 +5,7 @@ package settings
 import (
 	"slices"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/ledger"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
@@ -28,14 +28,14 @@ func Routes() []wire.Route { return slices.Concat(noticeRoutes(), settingRoutes(
 func Dues() map[string]world.Handler { return nil }
 
 // Happenings are what the world outside can do.
-func Happenings() map[string]happen.Func {
-	return map[string]happen.Func{
+func Happenings() map[string]fanaction.Func {
+	return map[string]fanaction.Func{
 		frameNotice: announce, frameSettings: changeOnPhone, frameToast: toast, frameExperiment: experiment,
 	}
 }
 
 // announce puts a note of the platform's into the inbox.
-func announce(c *world.Creator, in happen.Input) error {
+func announce(c *world.Creator, in fanaction.Input) error {
 	if in.User != 0 {
 		if _, err := in.Person(c); err != nil {
 			return err
@@ -46,7 +46,7 @@ func announce(c *world.Creator, in happen.Input) error {
 }
 
 // changeOnPhone is the creator who changes the profile in the platform's own app.
-func changeOnPhone(c *world.Creator, in happen.Input) error {
+func changeOnPhone(c *world.Creator, in fanaction.Input) error {
 	places := []string{"Lisbon", "Berlin", "Toronto", "Bristol"}
 	next := places[(slices.Index(places, c.Profile.Location)+1)%len(places)]
 	c.Profile.Location = in.Words(next)
@@ -56,7 +56,7 @@ func changeOnPhone(c *world.Creator, in happen.Input) error {
 }
 
 // toast is a note that is seen once and not kept.
-func toast(c *world.Creator, in happen.Input) error {
+func toast(c *world.Creator, in fanaction.Input) error {
 	c.Flash(frameToast, map[string]any{
 		"id": c.Now().UnixMilli(), "title": "Good news", "text": in.Words("Your profile was visited more often than last week."),
 	})
@@ -64,7 +64,7 @@ func toast(c *world.Creator, in happen.Input) error {
 }
 
 // experiment is a frame of the platform's that nobody was told of.
-func experiment(c *world.Creator, in happen.Input) error {
+func experiment(c *world.Creator, in fanaction.Input) error {
 	c.Emit(frameExperiment, map[string]any{"name": in.Words("new_profile_header"), "group": "b", "share": 0.5})
 	return nil
 }

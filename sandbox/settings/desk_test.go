@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stagedoor/stagedoor/sandbox/happen"
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 	"github.com/stagedoor/stagedoor/sandbox/settings"
 )
@@ -18,7 +18,7 @@ func TestANoticeComesUnreadAndIsRead(t *testing.T) {
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	before := c.Must("GET", "/notifications/counts", nil)
-	p.Order(login, "notice.new", happen.Input{Text: "Hello"})
+	p.Order(login, "notice.new", fanaction.Input{Text: "Hello"})
 	notice := c.Frame("notice.new")["notice"].(map[string]any)
 	unread := c.Must("GET", "/notifications?unread=1&limit=100", nil)
 	if unread.Get("list", 0, "id") != notice["id"] || unread.Text("list", 0, "text") != "Hello" {
@@ -61,7 +61,7 @@ func TestTheInboxHasEveryCategoryAndPagesThatStandStill(t *testing.T) {
 		}
 	}
 	first, want := c.Must("GET", "/notifications?limit=5", nil), c.Must("GET", "/notifications?limit=6", nil)
-	p.Order(login, "notice.new", happen.Input{})
+	p.Order(login, "notice.new", fanaction.Input{})
 	second := c.Must("GET", "/notifications?limit=5&marker="+first.Text("next_marker"), nil)
 	if second.Get("list", 0, "id") != want.Get("list", 5, "id") {
 		t.Error("the second page moved when a notice came")
@@ -125,7 +125,7 @@ func TestTheWelcomeMessageGoesToWhoIsNew(t *testing.T) {
 	if got := c.Must("PUT", "/settings/welcome", map[string]any{"is_on": true, "text": "Hi you!"}); got.Get("is_on") != true {
 		t.Fatalf("switched on: %v", got.Body)
 	}
-	p.Order(login, "fan.joined", happen.Input{})
+	p.Order(login, "fan.joined", fanaction.Input{})
 	if text := c.Frame("chat.message_sent")["message"].(map[string]any)["text"]; text != "Hi you!" {
 		t.Fatalf("the new fan got %v", text)
 	}
@@ -186,14 +186,14 @@ func TestEverythingOutsideCanDoHappensWithoutBeingTold(t *testing.T) {
 	c := p.SignIn(login)
 	for what := range settings.Happenings() {
 		for range 3 {
-			p.Order(login, what, happen.Input{})
+			p.Order(login, what, fanaction.Input{})
 			if body := c.Frame(what); len(body) == 0 {
 				t.Errorf("%s: the frame is empty", what)
 			}
 		}
 	}
 	first := c.Must("GET", "/settings", nil).Text("location")
-	p.Order(login, "settings.changed", happen.Input{})
+	p.Order(login, "settings.changed", fanaction.Input{})
 	if got := c.Must("GET", "/settings", nil).Text("location"); got == first {
 		t.Errorf("the settings say %s as before", got)
 	}

@@ -1,8 +1,8 @@
-// Package happen has what the world outside does to a creator: a fan writes, tips, subscribes; a payout arrives; a post expires.
+// Package fanaction has what the world outside does to a creator: a fan writes, tips, subscribes; a payout arrives; a post expires.
 //
 // Each part of the platform lists its happenings by the name of the frame they cause. They are what the sandbox's page, its
 // control API and its event generator order; each one really happens, so that later reads show it.
-package happen
+package fanaction
 
 import (
 	"errors"
