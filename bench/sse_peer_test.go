@@ -113,7 +113,7 @@ func ourStreams(t *testing.T) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	redis, err := redis.Open(redis.Config{URL: secret.New(os.Getenv("BENCH_REDIS")), Name: "bench"})
+	client, err := redis.Open(redis.Config{URL: secret.New(os.Getenv("BENCH_REDIS")), Name: "bench"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func ourStreams(t *testing.T) http.Handler {
 		Org: org.Org{ID: id.Org(os.Getenv("BENCH_ORG")), Environment: org.EnvSandbox, Limits: org.Limits{MaxStreamsPerAccount: -1, EventRetentionDays: 7}},
 	}}
 	store := event.New(event.Deps{DB: db, Log: log, Now: time.Now})
-	streams := stream.New(stream.Deps{Store: store, Wire: wire, Redis: redis, DB: db, Keys: who, Log: log, Now: time.Now})
+	streams := stream.New(stream.Deps{Store: store, Wire: wire, Redis: client, DB: db, Keys: who, Log: log, Now: time.Now})
 	wire.OnConnect(streams.Missed)
 	wire.OnLoss(streams.Missed)
 	go func() { _ = streams.Run(t.Context()) }()

@@ -192,9 +192,9 @@ func TestRevocationIsBoundedWithoutRedis(t *testing.T) {
 var flushAll = redis.NewScript("redis.call('FLUSHALL') return 'ok'")
 
 // flushing empties a Redis again and again until the returned function is called, which says how often.
-func flushing(t *testing.T, redis secret.String) func() int {
+func flushing(t *testing.T, redisURL secret.String) func() int {
 	t.Helper()
-	client, err := redis.Open(redis.Config{URL: redis, Name: "test"})
+	client, err := redis.Open(redis.Config{URL: redisURL, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

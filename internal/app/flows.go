@@ -61,15 +61,15 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 	if err != nil {
 		return err
 	}
-	driver, err := driver.New(driver.Deps{Catalog: sandbox, Egress: n.egress, Origin: n.cfg.SandboxURL, Patience: 0, Now: clock.Now})
+	sandboxDriver, err := driver.New(driver.Deps{Catalog: sandbox, Egress: n.egress, Origin: n.cfg.SandboxURL, Patience: 0, Now: clock.Now})
 	if err != nil {
 		return fmt.Errorf("STAGEDOOR_SANDBOX_URL: %w", err)
 	}
-	platform := connect.Platform{Driver: driver, Catalog: sandbox}
+	platform := connect.Platform{Driver: sandboxDriver, Catalog: sandbox}
 	if u, err := url.Parse(n.cfg.SandboxURL); err == nil {
 		platform.Hosts = []string{u.Host}
 	}
-	drivers := func(env org.Environment) (driver.Driver, bool) { return driver, env == org.EnvSandbox }
+	drivers := func(env org.Environment) (driver.Driver, bool) { return sandboxDriver, env == org.EnvSandbox }
 	n.drivers = drivers
 	n.flows.catalogs = map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox}
 	n.orgs = orgs
@@ -109,7 +109,7 @@ func (n *Node) buildFlows(process string, orgs *org.Orgs, auditLog *audit.Log, j
 	n.invoker = invoke.New(invoke.Deps{
 		Accounts: n.accounts, Health: n.health, Limits: n.limits, Meter: n.usage, Switches: n.control, Drivers: drivers, Log: n.log, Now: clock.Now,
 	})
-	files, err := driver.Files()
+	files, err := sandboxDriver.Files()
 	if err != nil {
 		return err
 	}

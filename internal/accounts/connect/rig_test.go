@@ -89,14 +89,14 @@ func newRig(t *testing.T, o options) *rig {
 	t.Cleanup(out.Close)
 	sandboxed, err := catalog.Sandbox()
 	must(t, err)
-	driver, err := driver.New(driver.Deps{Catalog: sandboxed, Egress: out, Origin: r.platform.URL, Now: time.Now})
+	drv, err := driver.New(driver.Deps{Catalog: sandboxed, Egress: out, Origin: r.platform.URL, Now: time.Now})
 	must(t, err)
 	pokes, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
 	must(t, err)
 	t.Cleanup(pokes.Close)
-	redis, err := redis.Open(redis.Config{URL: testenv.Redis(t), Name: "test"})
+	client, err := redis.Open(redis.Config{URL: testenv.Redis(t), Name: "test"})
 	must(t, err)
-	t.Cleanup(redis.Close)
+	t.Cleanup(client.Close)
 	auditLog := audit.New(r.db, now)
 	if o.beside != nil {
 		r.seal = o.beside.seal
@@ -105,7 +105,7 @@ func newRig(t *testing.T, o options) *rig {
 	}
 	r.outbox = outbox.New(r.db, now)
 	nodes := fleet.New(fleet.Deps{DB: r.db, Log: log, Now: now, Self: fleet.Node{ID: process, Name: process}})
-	limits := admission.New(admission.Deps{Config: admission.Config{Timeout: time.Second, Process: process}, Redis: redis, DB: r.db, Bus: pokes, Fleet: nodes, Log: log, Now: now})
+	limits := admission.New(admission.Deps{Config: admission.Config{Timeout: time.Second, Process: process}, Redis: client, DB: r.db, Bus: pokes, Fleet: nodes, Log: log, Now: now})
 	jobs, err := river.NewClient(riverpgxv5.New(r.db.Pool()), &river.Config{Logger: log})
 	must(t, err)
 	r.orgs = org.New(org.Deps{DB: r.db, Audit: auditLog, Jobs: jobs, Announce: limits, Now: now})
@@ -113,7 +113,7 @@ func newRig(t *testing.T, o options) *rig {
 	r.accounts = account.New(account.Deps{
 		Config: account.Config{Regions: connect.Regions, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
 		Seal: r.seal, Limits: limits, Bus: pokes, Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandboxed},
-		Drivers:      func(env org.Environment) (driver.Driver, bool) { return driver, env == org.EnvSandbox },
+		Drivers:      func(env org.Environment) (driver.Driver, bool) { return drv, env == org.EnvSandbox },
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
 	})
 	r.hosted = link.New(link.Deps{DB: r.db, Audit: auditLog, Outbox: r.outbox, Keys: r.seal, Regions: connect.Regions, Now: now})
@@ -122,7 +122,7 @@ func newRig(t *testing.T, o options) *rig {
 	r.connects = connect.New(connect.Deps{
 		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Guards: o.guards},
 		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox, Jobs: jobs, Bus: pokes,
-		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: {Driver: driver, Catalog: sandboxed, Hosts: []string{host.Host}}},
+		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: {Driver: drv, Catalog: sandboxed, Hosts: []string{host.Host}}},
 		Log: log, Now: now,
 	})
 	r.accounts.OnDisconnect(r.connects.Leave)

@@ -95,11 +95,11 @@ func (h *Health) confirm(ctx context.Context, refused account.Account) (bool, er
 	if !a.SameSession(refused) {
 		return true, nil // another session, or another cookie, by now
 	}
-	driver, ok := h.Drivers(a.Environment)
+	drv, ok := h.Drivers(a.Environment)
 	if !ok {
 		return false, problem.UpstreamUnavailable.New("This server has no way to the account's platform.").After(5)
 	}
-	a, f, err := h.lookAgain(ctx, driver, a)
+	a, f, err := h.lookAgain(ctx, drv, a)
 	if err != nil {
 		return false, err
 	}

@@ -75,11 +75,11 @@ func (h *Health) examine(ctx context.Context, ref account.Ref) (found, error) {
 	case !probed(a.State):
 		return "", h.Accounts.Probe(ctx, ref, nil)
 	}
-	driver, ok := h.Drivers(a.Environment)
+	drv, ok := h.Drivers(a.Environment)
 	if !ok {
 		return "", h.later(ctx, ref, notNow)
 	}
-	a, f, err := h.look(ctx, driver, a, session)
+	a, f, err := h.look(ctx, drv, a, session)
 	if err != nil {
 		return "", err
 	}
@@ -93,12 +93,12 @@ func probed(s account.State) bool {
 }
 
 // look probes an account, and a second time if its session seems dead.
-func (h *Health) look(ctx context.Context, driver driver.Driver, a account.Account, session driver.Session) (account.Account, finding, error) {
-	a, f, err := h.probe(ctx, driver, a, session)
+func (h *Health) look(ctx context.Context, drv driver.Driver, a account.Account, session driver.Session) (account.Account, finding, error) {
+	a, f, err := h.probe(ctx, drv, a, session)
 	if err != nil || f.found != dead {
 		return a, f, err
 	}
-	return h.lookAgain(ctx, driver, a)
+	return h.lookAgain(ctx, drv, a)
 }
 
 // settleSteps is how often a session that was refused is read again.
@@ -106,14 +106,14 @@ const settleSteps = 3
 
 // lookAgain probes an account whose session was refused: with the session as it is stored once calls that were under way have had the
 // time to store a new cookie.
-func (h *Health) lookAgain(ctx context.Context, driver driver.Driver, refused account.Account) (account.Account, finding, error) {
+func (h *Health) lookAgain(ctx context.Context, drv driver.Driver, refused account.Account) (account.Account, finding, error) {
 	for step := 1; ; step++ {
 		a, session, err := h.Accounts.Stored(ctx, refused.Org, refused.ID)
 		if err != nil {
 			return a, finding{}, err
 		}
 		if !a.SameSession(refused) || step > settleSteps {
-			return h.probe(ctx, driver, a, session)
+			return h.probe(ctx, drv, a, session)
 		}
 		select {
 		case <-ctx.Done():
@@ -124,10 +124,10 @@ func (h *Health) lookAgain(ctx context.Context, driver driver.Driver, refused ac
 }
 
 // probe asks the platform who the session belongs to, and stores what it changed.
-func (h *Health) probe(ctx context.Context, driver driver.Driver, a account.Account, session driver.Session) (account.Account, finding, error) {
+func (h *Health) probe(ctx context.Context, drv driver.Driver, a account.Account, session driver.Session) (account.Account, finding, error) {
 	limited, cancel := context.WithTimeout(ctx, h.Config.ProbeTimeout)
 	defer cancel()
-	who, answer, err := driver.Probe(limited, a.Via(), session)
+	who, answer, err := drv.Probe(limited, a.Via(), session)
 	if ctx.Err() != nil {
 		return a, finding{}, context.Cause(ctx)
 	}

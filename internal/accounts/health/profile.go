@@ -20,11 +20,11 @@ func (h *Health) Profile(ctx context.Context, owner id.Org, at id.Account) (json
 	if err != nil {
 		return nil, err
 	}
-	driver, method, err := h.me(a)
+	drv, method, err := h.me(a)
 	if err != nil {
 		return nil, err
 	}
-	a, result, err := h.call(ctx, driver, method, a, session)
+	a, result, err := h.call(ctx, drv, method, a, session)
 	if refusedSession(err) {
 		alive, failure := h.Confirm(ctx, a)
 		if failure != nil {
@@ -36,7 +36,7 @@ func (h *Health) Profile(ctx context.Context, owner id.Org, at id.Account) (json
 		if a, session, err = h.Accounts.Session(ctx, owner, at); err != nil {
 			return nil, err
 		}
-		a, result, err = h.call(ctx, driver, method, a, session)
+		a, result, err = h.call(ctx, drv, method, a, session)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -62,7 +62,7 @@ func refusedSession(err error) bool {
 
 // me finds the method of the account's platform.
 func (h *Health) me(a account.Account) (driver.Driver, *catalog.Method, error) {
-	driver, ok := h.Drivers(a.Environment)
+	drv, ok := h.Drivers(a.Environment)
 	c := h.Catalogs[a.Environment]
 	if !ok || c == nil {
 		return nil, nil, problem.UpstreamUnavailable.New("This server has no way to the account's platform.").After(5)
@@ -71,16 +71,16 @@ func (h *Health) me(a account.Account) (driver.Driver, *catalog.Method, error) {
 	if !ok {
 		return nil, nil, fmt.Errorf("the catalog of %s has no me.get", c.ID)
 	}
-	return driver, method, nil
+	return drv, method, nil
 }
 
 func (h *Health) call(
-	ctx context.Context, driver driver.Driver, m *catalog.Method, a account.Account, session driver.Session,
+	ctx context.Context, drv driver.Driver, m *catalog.Method, a account.Account, session driver.Session,
 ) (account.Account, json.RawMessage, error) {
 	args, err := m.FromObject([]byte("{}"), false)
 	if err != nil {
 		return a, nil, fmt.Errorf("ask for the profile: %w", err)
 	}
-	answer, err := driver.Call(ctx, a.Via(), session, m, args)
+	answer, err := drv.Call(ctx, a.Via(), session, m, args)
 	return h.rotated(ctx, a, answer), answer.Result, err
 }

@@ -67,11 +67,11 @@ func newRig(t testing.TB, change ...func(*health.Deps)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	driver, err := driver.New(driver.Deps{Catalog: platform, Egress: way, Origin: r.platform.URL, Patience: 0, Now: time.Now})
+	drv, err := driver.New(driver.Deps{Catalog: platform, Egress: way, Origin: r.platform.URL, Patience: 0, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.driver = driver
+	r.driver = drv
 	drivers := func(org.Environment) (driver.Driver, bool) { return r.driver, true }
 	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: testenv.NATS(t)}
 	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Drivers = drivers })

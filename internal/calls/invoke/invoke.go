@@ -151,11 +151,11 @@ func (i *Invoker) run(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{State: a.State}, err
 	}
-	driver, ok := i.Drivers(a.Environment)
+	drv, ok := i.Drivers(a.Environment)
 	if !ok {
 		return Answer{State: a.State}, noPlatform()
 	}
-	t := try{Invoker: i, call: c, driver: driver, account: a, session: session}
+	t := try{Invoker: i, call: c, driver: drv, account: a, session: session}
 	err = t.carry(ctx)
 	answer := Answer{Result: t.answer.Result, Whole: t.answer.Whole, State: t.account.State, Took: t.took, Via: t.account.Via()}
 	if refused, ok := errors.AsType[*driver.Refused](err); ok {

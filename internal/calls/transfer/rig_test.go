@@ -141,15 +141,15 @@ func newRig(t *testing.T, s setup) *rig {
 	c := *known
 	own := *known.Files
 	c.Files, own.Cookies = &own, s.cookies
-	driver, err := driver.New(driver.Deps{Catalog: &c, Egress: out, Origin: platform.URL, Now: time.Now})
+	drv, err := driver.New(driver.Deps{Catalog: &c, Egress: out, Origin: platform.URL, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := driver.Files()
+	files, err := drv.Files()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, front: f, origin: platform.URL, driver: driver, catalog: &c, maxBytes: 1 << 30}
+	r := &rig{t: t, front: f, origin: platform.URL, driver: drv, catalog: &c, maxBytes: 1 << 30}
 	r.may = func(string, string, bool) bool { return true }
 	r.account = account.Account{ID: id.New[id.Account](), Region: "us"}
 	if s.region != "" {

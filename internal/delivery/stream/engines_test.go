@@ -36,11 +36,11 @@ type engines struct {
 	seqs  map[string]int64
 }
 
-func newEngines(t *testing.T, nats, redis secret.String) *engines {
+func newEngines(t *testing.T, nats, redisURL secret.String) *engines {
 	t.Helper()
 	e := &engines{db: testenv.Postgres(t), nats: nats, seqs: map[string]int64{}}
 	var err error
-	if e.redis, err = redis.Open(redis.Config{URL: redis, Name: "test"}); err != nil {
+	if e.redis, err = redis.Open(redis.Config{URL: redisURL, Name: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.redis.Close)

@@ -50,7 +50,7 @@ func (n *line) session(ctx context.Context) (up bool, err error) {
 		return false, err
 	}
 	defer opened()
-	driver, ok := n.l.Drivers(n.a.Environment)
+	drv, ok := n.l.Drivers(n.a.Environment)
 	if !ok {
 		return false, unable{errors.New("there is no way to the account's platform")}
 	}
@@ -59,7 +59,7 @@ func (n *line) session(ctx context.Context) (up bool, err error) {
 	}
 	living, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	s := &session{n: n, driver: driver, bucket: event.Bucket(string(n.ref.Account)), fail: fail, room: make(chan struct{}, 1), flow: flow{bounds: usual}}
+	s := &session{n: n, driver: drv, bucket: event.Bucket(string(n.ref.Account)), fail: fail, room: make(chan struct{}, 1), flow: flow{bounds: usual}}
 	select {
 	case <-n.refill: // the log that was lost is not the one that this session begins with
 	default:

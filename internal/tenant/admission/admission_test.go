@@ -69,31 +69,31 @@ type noAnnounce struct{}
 
 func (noAnnounce) Announce(context.Context, id.Org, int64) error { return nil }
 
-func newNodes(t testing.TB, redis secret.String, now func() time.Time, ownClock bool) *nodes {
+func newNodes(t testing.TB, redisURL secret.String, now func() time.Time, ownClock bool) *nodes {
 	t.Helper()
 	// Generous, so that a busy machine does not make a node decide alone where that is not the point.
-	return newNodesWith(t, redis, now, ownClock, 5*time.Second)
+	return newNodesWith(t, redisURL, now, ownClock, 5*time.Second)
 }
 
-func newNodesWith(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *nodes {
+func newNodesWith(t testing.TB, redisURL secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *nodes {
 	t.Helper()
-	return newPatientNodes(t, redis, now, ownClock, timeout, 0)
+	return newPatientNodes(t, redisURL, now, ownClock, timeout, 0)
 }
 
-func newPatientNodes(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout, patience time.Duration) *nodes {
+func newPatientNodes(t testing.TB, redisURL secret.String, now func() time.Time, ownClock bool, timeout, patience time.Duration) *nodes {
 	t.Helper()
-	n := &nodes{db: testenv.Postgres(t), redis: redis, patient: patience}
+	n := &nodes{db: testenv.Postgres(t), redis: redisURL, patient: patience}
 	n.orgs = org.New(org.Deps{DB: n.db, Audit: audit.New(n.db, now), Jobs: nil, Announce: noAnnounce{}, Now: now})
 	for range 3 {
-		n.add(t, redis, now, ownClock, timeout)
+		n.add(t, redisURL, now, ownClock, timeout)
 	}
 	return n
 }
 
 // add starts one more node.
-func (n *nodes) add(t testing.TB, redis secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *admission.Limiter {
+func (n *nodes) add(t testing.TB, redisURL secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *admission.Limiter {
 	t.Helper()
-	client, err := redis.Open(redis.Config{URL: redis, Name: "test"})
+	client, err := redis.Open(redis.Config{URL: redisURL, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,9 @@ import (
 
 var flushAll = redis.NewScript("redis.call('FLUSHALL') return 'ok'")
 
-func flush(t *testing.T, redis secret.String) {
+func flush(t *testing.T, redisURL secret.String) {
 	t.Helper()
-	client, err := redis.Open(redis.Config{URL: redis, Name: "test"})
+	client, err := redis.Open(redis.Config{URL: redisURL, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,17 +93,17 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Bus.Close)
-	redis, err := redis.Open(redis.Config{URL: e.Redis, Name: "test"})
+	client, err := redis.Open(redis.Config{URL: e.Redis, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(redis.Close)
+	t.Cleanup(client.Close)
 	log := slog.New(slog.DiscardHandler)
 	r.Audit, r.Outbox = audit.New(e.DB, r.Clock.Now), outbox.New(e.DB, r.Clock.Now)
 	r.Orgs = org.New(org.Deps{DB: e.DB, Audit: r.Audit, Jobs: nil, Announce: silent{}, Suspensions: nil, Now: r.Clock.Now})
 	r.Seal = sealtest.New(t, e.DB, r.Bus)
 	r.Limits = admission.New(admission.Deps{
-		Config: admission.Config{Timeout: 5 * time.Second, Process: "test"}, Redis: redis, DB: e.DB, Bus: r.Bus, Fleet: alone{}, Log: log, Now: r.Clock.Now,
+		Config: admission.Config{Timeout: 5 * time.Second, Process: "test"}, Redis: client, DB: e.DB, Bus: r.Bus, Fleet: alone{}, Log: log, Now: r.Clock.Now,
 	})
 	r.Limits.SetEpochs(r.Orgs)
 	r.Accounts = r.Node(change)
