@@ -22,7 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/server/endpoint/origin"
+	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/server/webapp"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
@@ -115,7 +115,7 @@ type Dashboard struct {
 	site                *webapp.Site
 	provider            *provider
 	keeper              keeper
-	origins             origin.Guard
+	origins             endpoint.OriginGuard
 	posts               ratelimit.Pace
 	misses              ratelimit.Pace
 }
@@ -135,7 +135,7 @@ func New(d Deps) (*Dashboard, error) {
 		posts, misses = devPerMinute, devPerMinute // tests of a developer's sign in all the time
 	}
 	b := &Dashboard{
-		Deps: d, mux: http.NewServeMux(), origins: origin.New(d.Config.PublicURL), posts: ratelimit.New(posts, time.Minute, d.Now), misses: ratelimit.New(misses, time.Minute, d.Now),
+		Deps: d, mux: http.NewServeMux(), origins: endpoint.NewOriginGuard(d.Config.PublicURL), posts: ratelimit.New(posts, time.Minute, d.Now), misses: ratelimit.New(misses, time.Minute, d.Now),
 		site: webapp.New(d.Site), provider: newProvider(d.Config.OIDC, d.Config.PublicURL, d.Client, d.Now),
 	}
 	var err error

@@ -25,8 +25,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/server/endpoint/origin"
-	"github.com/stagedoor/stagedoor/internal/server/endpoint/schema"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
@@ -178,7 +176,7 @@ type Table struct {
 	byPattern map[string]*Operation
 	secure    http.Header
 	// origins keeps pages of other sites from using a browser's cookie.
-	origins origin.Guard
+	origins OriginGuard
 	// places are those of requests under way; streams counts those that have none because they wait most of the time.
 	places  places
 	streams atomic.Int64
@@ -191,7 +189,7 @@ type Table struct {
 func New(d Deps) *Table {
 	setErrorHooks()
 	t := &Table{Deps: d, mux: http.NewServeMux(), byPattern: map[string]*Operation{}, compressor: newCompressor()}
-	t.origins = origin.New(d.Config.PublicURL)
+	t.origins = NewOriginGuard(d.Config.PublicURL)
 	t.secure = secureHeaders(strings.HasPrefix(d.Config.PublicURL, "https:"))
 	cfg := huma.DefaultConfig(d.Config.Title, d.Config.Version)
 	cfg.CreateHooks = nil                  // no $schema member in bodies
@@ -200,7 +198,7 @@ func New(d Deps) *Table {
 	cfg.RejectUnknownQueryParameters = true // a misspelt filter must not return everything
 	cfg.Info.Description = d.Config.Description
 	cfg.Servers = []*huma.Server{{URL: d.Config.PublicURL}}
-	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schema.Name)
+	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	cfg.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[stamp.Time](), reflect.TypeFor[time.Time]())
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		securityScheme: {Type: "http", Scheme: "bearer", Description: "An API key: `Authorization: Bearer <API_KEY>`."},
@@ -246,11 +244,11 @@ func Typed[I, O any](t *Table, op Operation, handle func(context.Context, *I) (*
 		}
 		return out, nil
 	})
-	schema.MarkSensitive(t.schemas(), reflect.TypeFor[O]())
+	markSensitive(t.schemas(), reflect.TypeFor[O]())
 	if body, ok := reflect.TypeFor[O]().FieldByName("Body"); ok {
 		refuseBareTimes(body.Type)
 	}
-	row.json, row.secret = true, row.mutates() && schema.Sensitive(reflect.TypeFor[O]())
+	row.json, row.secret = true, row.mutates() && isSensitive(reflect.TypeFor[O]())
 	describeInput[I](t, row)
 }
 
@@ -259,8 +257,8 @@ func describeInput[I any](t *Table, row *Operation) {
 	refuseHidden(row.ID, reflect.TypeFor[I]())
 	row.hasBody = t.operation(row).RequestBody != nil
 	row.bodyless = row.hasBody && !t.operation(row).RequestBody.Required
-	schema.MarkSensitive(t.schemas(), reflect.TypeFor[I]())
-	schema.AllowNulls(t.schemas())
+	markSensitive(t.schemas(), reflect.TypeFor[I]())
+	allowNulls(t.schemas())
 	if row.hasBody && row.Example == nil {
 		panic(row.ID + " takes a body and has no example of it")
 	}
@@ -287,7 +285,7 @@ func refuseHidden(operation string, input reflect.Type) {
 
 // refuseBareTimes stops the start if an answer contains a time.Time, which writes as many decimals as it has.
 func refuseBareTimes(answer reflect.Type) {
-	if path := schema.BareTime(answer); path != "" {
+	if path := findBareTime(answer); path != "" {
 		panic("an answer has a time.Time in " + path + "; use stamp.Time")
 	}
 }
@@ -344,7 +342,7 @@ func Plain(t *Table, op Operation, handle func(http.ResponseWriter, *http.Reques
 			"application/json": {Schema: t.schemas().Schema(body, true, row.ID+"Body"), Example: row.Example},
 		}}
 	}
-	schema.AllowNulls(t.schemas())
+	allowNulls(t.schemas())
 	t.api.OpenAPI().AddOperation(&described)
 	t.mux.Handle(row.pattern(), t.guard(row, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := t.enter(r.Context(), From(r.Context())); err != nil {
@@ -404,7 +402,7 @@ func (t *Table) add(op Operation) *Operation {
 		panic(op.pattern() + " is declared twice")
 	}
 	row.json = op.Answer != nil || slices.Contains(op.Media, "application/json")
-	row.secret = mutates && op.Answer != nil && schema.Sensitive(reflect.TypeOf(op.Answer))
+	row.secret = mutates && op.Answer != nil && isSensitive(reflect.TypeOf(op.Answer))
 	row.keyed = mutates && !op.Public && !op.Streams && t.Idempotency != nil
 	t.rows = append(t.rows, row)
 	t.byPattern[op.pattern()] = row

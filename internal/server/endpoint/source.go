@@ -3,9 +3,49 @@ package endpoint
 import (
 	"net/http"
 	"net/netip"
-
-	"github.com/stagedoor/stagedoor/internal/server/endpoint/origin"
+	"strings"
 )
 
-// SourceOf makes the function that finds where a request comes from, behind proxies that are trusted.
-func SourceOf(trusted []netip.Prefix) func(*http.Request) string { return origin.SourceOf(trusted) }
+// SourceOf returns a function that finds the network a request comes from. It trusts X-Forwarded-For only as far as
+// trusted proxies wrote it: the source is the last address in it that is not one of them.
+func SourceOf(trusted []netip.Prefix) func(*http.Request) string {
+	isTrusted := func(a netip.Addr) bool {
+		for _, p := range trusted {
+			if p.Contains(a) {
+				return true
+			}
+		}
+		return false
+	}
+	return func(r *http.Request) string {
+		peer, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil {
+			return r.RemoteAddr
+		}
+		addr := peer.Addr().Unmap()
+		hops := r.Header.Values("X-Forwarded-For")
+		for i := len(hops) - 1; i >= 0 && isTrusted(addr); i-- {
+			list := strings.Split(hops[i], ",")
+			for j := len(list) - 1; j >= 0 && isTrusted(addr); j-- {
+				hop, err := netip.ParseAddr(strings.TrimSpace(list[j]))
+				if err != nil {
+					return network(addr)
+				}
+				addr = hop.Unmap()
+			}
+		}
+		return network(addr)
+	}
+}
+
+// network names one source: an IPv4 address, or the /64 network of an IPv6 address.
+func network(addr netip.Addr) string {
+	if addr.Is4() {
+		return addr.String()
+	}
+	prefix, err := addr.WithZone("").Prefix(64)
+	if err != nil {
+		return addr.String()
+	}
+	return prefix.String()
+}

@@ -1,5 +1,4 @@
-// Package schema completes what huma makes of Go types for the OpenAPI document: their names, what is secret, and what can be null.
-package schema
+package endpoint
 
 import (
 	"encoding/json"
@@ -14,8 +13,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 )
 
-// MarkSensitive marks fields with the tag sensitive in the document, so that whoever captures bodies can mask them.
-func MarkSensitive(registry huma.Registry, typ reflect.Type) {
+// markSensitive marks fields with the tag sensitive in the document, so that tools that record bodies can mask them.
+func markSensitive(registry huma.Registry, typ reflect.Type) {
 	body, ok := typ.FieldByName("Body")
 	if !ok || body.Type.Kind() != reflect.Struct {
 		return
@@ -38,13 +37,13 @@ func MarkSensitive(registry huma.Registry, typ reflect.Type) {
 	}
 }
 
-// Sensitive says whether a type has a field with the tag sensitive, at any depth.
-func Sensitive(typ reflect.Type) bool { return sensitive(typ, map[reflect.Type]bool{}) }
+// isSensitive reports whether a type has a field with the tag sensitive, at any depth.
+func isSensitive(typ reflect.Type) bool { return hasSensitive(typ, map[reflect.Type]bool{}) }
 
-func sensitive(typ reflect.Type, seen map[reflect.Type]bool) bool {
+func hasSensitive(typ reflect.Type, seen map[reflect.Type]bool) bool {
 	switch typ.Kind() { //nolint:exhaustive // all others hold no fields
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return sensitive(typ.Elem(), seen)
+		return hasSensitive(typ.Elem(), seen)
 	case reflect.Struct:
 	default:
 		return false
@@ -54,16 +53,16 @@ func sensitive(typ reflect.Type, seen map[reflect.Type]bool) bool {
 	}
 	seen[typ] = true
 	for field := range typ.Fields() {
-		if field.Tag.Get("sensitive") == "true" || sensitive(field.Type, seen) {
+		if field.Tag.Get("sensitive") == "true" || hasSensitive(field.Type, seen) {
 			return true
 		}
 	}
 	return false
 }
 
-// AllowNulls says of members that point to an object or a time and are always there that they can be null. Huma says it of texts and
-// numbers only.
-func AllowNulls(registry huma.Registry) {
+// allowNulls marks members that point to an object or a time and are always present as nullable. Huma does so for texts
+// and numbers only.
+func allowNulls(registry huma.Registry) {
 	for name, schema := range registry.Map() {
 		if typ := registry.TypeFromRef("#/components/schemas/" + name); typ != nil && schema.Properties != nil {
 			allowNullsOf(typ, schema)
@@ -94,8 +93,8 @@ func allowNullsOf(typ reflect.Type, schema *huma.Schema) {
 	}
 }
 
-// BareTime finds a time.Time in a type that is written as JSON, and returns the path to it; empty if there is none.
-func BareTime(typ reflect.Type) string { return bareTime(typ, nil) }
+// findBareTime finds a time.Time in a type that is written as JSON, and returns the path to it; empty if there is none.
+func findBareTime(typ reflect.Type) string { return bareTime(typ, nil) }
 
 func bareTime(typ reflect.Type, above []reflect.Type) string {
 	for typ.Kind() == reflect.Pointer {
@@ -124,8 +123,8 @@ func bareTime(typ reflect.Type, above []reflect.Type) string {
 	return ""
 }
 
-// Name names a type in the document. What a package calls its View is known outside by the package's own name: Account, not View.
-func Name(t reflect.Type, hint string) string {
+// schemaName names a type in the document. A package's View is known by the package's name: Account, not View.
+func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
