@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/roster"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
@@ -35,7 +34,6 @@ type eventing struct {
 	streams  *stream.Streams
 	webhooks *webhook.Webhooks
 	survey   *survey.Survey
-	roster   *roster.Roster
 	// customers is the way to receivers of webhooks.
 	customers *egress.Public
 
@@ -69,8 +67,7 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 		Config: webhook.Defaults(), DB: n.db, Events: n.events, Kinds: n.kinds, Orgs: orgs, Accounts: n.accounts, Seal: n.sealer, Audit: auditLog,
 		Outbox: n.outbox, Public: n.customers, Bus: n.bus, Usage: n.usage, Switches: n.control, Permits: n.suspensions, Log: n.log, Now: clock.Now,
 	})
-	n.roster = roster.New(n.db)
-	n.survey = survey.New(survey.Deps{DB: n.db, Accounts: n.roster, Events: n.events, Seal: n.sealer, Describe: n.webhooks.Describe, Settle: n.webhooks.Settle, Now: clock.Now})
+	n.survey = survey.New(survey.Deps{DB: n.db, Accounts: n.accounts, Events: n.events, Seal: n.sealer, Describe: n.webhooks.Describe, Settle: n.webhooks.Settle, Now: clock.Now})
 	n.accounts.OnDisconnect(func(ctx context.Context, tx postgres.Tx, of id.Org, at id.Account) error {
 		if err := n.connects.Leave(ctx, tx, of, at); err != nil {
 			return err

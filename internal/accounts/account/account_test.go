@@ -12,7 +12,6 @@ import (
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/roster"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
@@ -527,12 +526,12 @@ func TestAccountsAreFoundAndSorted(t *testing.T) {
 			t.Errorf("order %d has %d accounts", order, len(seen))
 		}
 	}
-	counts, err := roster.New(r.DB).Count(t.Context(), owner, account.Filter{States: []account.State{account.Paused}})
+	counts, err := r.Accounts.CountByState(t.Context(), owner, account.Filter{States: []account.State{account.Paused}})
 	if err != nil || counts[account.Paused] != 30 || counts[account.Degraded] != 1 || counts[account.Active] != 269 {
 		t.Errorf("%v %v", counts, err)
 	}
 	one := find(account.Filter{Query: "lunalux"})
-	if labels, err := roster.New(r.DB).Labels(t.Context(), owner, []id.Account{one[0].ID, id.New[id.Account]()}); err != nil || len(labels) != 1 || labels[one[0].ID] != one[0].Label {
+	if labels, err := r.Accounts.Labels(t.Context(), owner, []id.Account{one[0].ID, id.New[id.Account]()}); err != nil || len(labels) != 1 || labels[one[0].ID] != one[0].Label {
 		t.Errorf("%v %v", labels, err)
 	}
 }

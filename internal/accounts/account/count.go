@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -8,9 +9,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// CountByState counts an org's connected accounts.
-func (s *Accounts) CountByState(ctx context.Context, owner id.Org) (map[State]int, error) {
-	rows, err := db.New(s.DB.Pool()).CountByState(ctx, owner)
+// CountByState counts the accounts that List would return if the filter had no states.
+func (s *Accounts) CountByState(ctx context.Context, owner id.Org, f Filter) (map[State]int, error) {
+	rows, err := db.New(s.DB.Pool()).CountByState(ctx, db.CountByStateParams{
+		OrgID: owner, ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("count accounts of %s by state: %w", owner, err)
 	}
@@ -19,4 +22,17 @@ func (s *Accounts) CountByState(ctx context.Context, owner id.Org) (map[State]in
 		counts[State(row.State)] = int(row.Accounts)
 	}
 	return counts, nil
+}
+
+// Labels returns the label of each account, or its name on the platform if it has no label.
+func (s *Accounts) Labels(ctx context.Context, owner id.Org, accounts []id.Account) (map[id.Account]string, error) {
+	rows, err := db.New(s.DB.Pool()).Labels(ctx, db.LabelsParams{OrgID: owner, Ids: id.Texts(accounts)})
+	if err != nil {
+		return nil, fmt.Errorf("read labels of accounts of %s: %w", owner, err)
+	}
+	labels := make(map[id.Account]string, len(rows))
+	for _, row := range rows {
+		labels[row.ID] = cmp.Or(row.Label, row.Username)
+	}
+	return labels, nil
 }

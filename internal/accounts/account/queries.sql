@@ -35,11 +35,7 @@ WHERE account.org_id = @org_id AND account.id > @after AND account.disconnecting
     AND (sqlc.narg(states)::text[] IS NULL OR account.state = ANY (sqlc.narg(states))) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
     AND (@label::text = '' OR account.label = @label)
     AND (sqlc.narg(among)::text[] IS NULL OR account.id = ANY (sqlc.narg(among)))
-    AND (
-        @query::text = '' OR strpos(lower(account.label), lower(@query)) > 0 OR strpos(lower(account.username), lower(@query)) > 0
-        OR strpos(lower(account.display_name), lower(@query)) > 0 OR strpos(lower(account.reference_id), lower(@query)) > 0
-        OR strpos(account.id, lower(@query)) > 0 OR strpos(account.upstream_id, @query) > 0
-    )
+    AND account_matches(@query::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
 ORDER BY account.id LIMIT @max_rows;
 
 -- name: Sorted :many
@@ -50,11 +46,7 @@ WHERE account.org_id = @org_id AND account.disconnecting_at IS NULL
     AND (sqlc.narg(states)::text[] IS NULL OR account.state = ANY (sqlc.narg(states))) AND (@reference_id::text = '' OR account.reference_id = @reference_id)
     AND (@label::text = '' OR account.label = @label)
     AND (sqlc.narg(among)::text[] IS NULL OR account.id = ANY (sqlc.narg(among)))
-    AND (
-        @query::text = '' OR strpos(lower(account.label), lower(@query)) > 0 OR strpos(lower(account.username), lower(@query)) > 0
-        OR strpos(lower(account.display_name), lower(@query)) > 0 OR strpos(lower(account.reference_id), lower(@query)) > 0
-        OR strpos(account.id, lower(@query)) > 0 OR strpos(account.upstream_id, @query) > 0
-    )
+    AND account_matches(@query::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
     AND CASE WHEN @by_label::boolean THEN (lower(account.label), account.id) > (lower(@after_label::text), @after::text)
         ELSE coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') < @after_seen::timestamptz
             OR (coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') = @after_seen::timestamptz AND account.id > @after::text)
@@ -67,7 +59,16 @@ LIMIT @max_rows;
 SELECT count(*) FROM account WHERE org_id = @org_id AND disconnecting_at IS NULL;
 
 -- name: CountByState :many
-SELECT state, count(*) AS accounts FROM account WHERE org_id = @org_id AND disconnecting_at IS NULL GROUP BY state;
+-- Counts the accounts that Page would list with any state.
+SELECT account.state, count(*) AS accounts FROM account
+WHERE account.org_id = @org_id AND account.disconnecting_at IS NULL
+    AND (@reference_id::text = '' OR account.reference_id = @reference_id) AND (@label::text = '' OR account.label = @label)
+    AND (sqlc.narg(among)::text[] IS NULL OR account.id = ANY (sqlc.narg(among)))
+    AND account_matches(@query::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
+GROUP BY account.state;
+
+-- name: Labels :many
+SELECT id, label, username FROM account WHERE org_id = @org_id AND id = ANY (@ids::text[]);
 
 -- name: Save :exec
 -- Only of a row that the transaction has locked.

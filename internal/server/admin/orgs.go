@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/stagedoor/stagedoor/internal/accounts/account"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
@@ -267,7 +268,7 @@ func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*getOrgOutput, error)
 		return nil, err
 	}
 	out.Body.Month = monthBody{month.MonthUsed, o.Limits.CallsPerMonth}
-	accounts, err := a.Accounts.CountByState(ctx, o.ID)
+	accounts, err := a.Accounts.CountByState(ctx, o.ID, account.Filter{})
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stagedoor/stagedoor/internal/accounts/account"
-	"github.com/stagedoor/stagedoor/internal/accounts/account/roster"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect"
 	"github.com/stagedoor/stagedoor/internal/accounts/connect/link"
 	"github.com/stagedoor/stagedoor/internal/accounts/health"
@@ -74,8 +73,6 @@ type Deps struct {
 	Journal *requestlog.Journal
 
 	Accounts *account.Accounts
-	// Roster counts them.
-	Roster   *roster.Roster
 	Connects *connect.Connects
 	Sessions *link.Sessions
 	// Links makes the addresses by which creators connect accounts again.
@@ -146,8 +143,8 @@ func New(d Deps) (*API, error) {
 	audits.Routes(a.table, audits.Deps{Log: d.Audit, Accounts: d.Accounts})
 	sdk.Routes(a.table, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Catalogs: d.Catalogs})
 	events.Routes(a.table, d.Events)
-	webhooks.Routes(a.table, webhooks.Deps{Webhooks: d.Webhooks, Survey: d.Survey, Roster: d.Roster})
-	accounts.Routes(a.table, accounts.Deps{Accounts: d.Accounts, Roster: d.Roster, Webhooks: d.Survey, Usage: d.Usage})
+	webhooks.Routes(a.table, webhooks.Deps{Webhooks: d.Webhooks, Survey: d.Survey, Accounts: d.Accounts})
+	accounts.Routes(a.table, accounts.Deps{Accounts: d.Accounts, Webhooks: d.Survey, Usage: d.Usage})
 	a.accountRoutes()
 	a.connectRoutes()
 	a.fileRoutes()

@@ -65,7 +65,7 @@ func (s State) lanes() []string {
 	return []string{"", string(lane.Live), string(lane.Lagging), string(lane.Draining)}
 }
 
-// accounts knows what accounts are called; *roster.Roster does.
+// accounts is implemented by *account.Accounts.
 type accounts interface {
 	Labels(ctx context.Context, owner id.Org, accounts []id.Account) (map[id.Account]string, error)
 }

@@ -20,14 +20,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// lister lists accounts; *account.Accounts does.
+// lister is implemented by *account.Accounts.
 type lister interface {
 	List(ctx context.Context, owner id.Org, f account.Filter, each func(account.Account) error) error
-}
-
-// counter counts them; *roster.Roster does.
-type counter interface {
-	Count(ctx context.Context, owner id.Org, f account.Filter) (map[account.State]int, error)
+	CountByState(ctx context.Context, owner id.Org, f account.Filter) (map[account.State]int, error)
 }
 
 // hooks says how the webhooks of accounts stand; *survey.Survey does.
@@ -43,7 +39,6 @@ type meter interface {
 // Deps is what the operation needs.
 type Deps struct {
 	Accounts lister
-	Roster   counter
 	Webhooks hooks
 	Usage    meter
 }
@@ -108,7 +103,7 @@ func (a *accounts) list(w http.ResponseWriter, r *http.Request, in *listInput) e
 	w.Header().Add("Vary", "Accept")
 	p := &pages{accounts: a, org: caller.Org.ID, most: in.Limit, order: f.Order, calls: in.Activity}
 	if in.Counts {
-		if p.counts, err = a.Roster.Count(r.Context(), p.org, f); err != nil {
+		if p.counts, err = a.Accounts.CountByState(r.Context(), p.org, f); err != nil {
 			return err
 		}
 	}

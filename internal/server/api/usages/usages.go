@@ -145,7 +145,7 @@ type figures struct {
 
 func (a *usages) count(ctx context.Context, key figuresKey) (figures, error) {
 	return a.figures.Load(ctx, key, func(ctx context.Context, k figuresKey) (f figures, err error) {
-		if f.states, err = a.Accounts.CountByState(ctx, k.org); err != nil {
+		if f.states, err = a.Accounts.CountByState(ctx, k.org, account.Filter{}); err != nil {
 			return f, err
 		}
 		f.attempts, err = a.Connects.Month(ctx, k.org, k.month)

@@ -111,7 +111,7 @@ func (a hooks) counts(ctx context.Context, r survey.Reader) (c webhookCounts, er
 	if err != nil {
 		return c, err
 	}
-	accounts, err := a.roster.Count(ctx, r.Org, account.Filter{Among: r.Accounts})
+	accounts, err := a.accounts.CountByState(ctx, r.Org, account.Filter{Among: r.Accounts})
 	if err != nil {
 		return c, err
 	}

@@ -105,20 +105,20 @@ type testOutput struct {
 // hooks are the operations.
 type hooks struct {
 	*webhook.Webhooks
-	survey *survey.Survey
-	roster counter
+	survey   *survey.Survey
+	accounts counter
 }
 
-// counter counts accounts; *roster.Roster does.
+// counter is implemented by *account.Accounts.
 type counter interface {
-	Count(ctx context.Context, owner id.Org, f account.Filter) (map[account.State]int, error)
+	CountByState(ctx context.Context, owner id.Org, f account.Filter) (map[account.State]int, error)
 }
 
 // Deps is what the operations need.
 type Deps struct {
 	Webhooks *webhook.Webhooks
 	Survey   *survey.Survey
-	Roster   counter
+	Accounts counter
 }
 
 const (
@@ -129,7 +129,7 @@ const (
 
 // Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
-	a := hooks{d.Webhooks, d.Survey, d.Roster}
+	a := hooks{d.Webhooks, d.Survey, d.Accounts}
 	missing := []problem.Kind{problem.AccountNotFound, problem.WebhookNotFound}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getWebhook", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,

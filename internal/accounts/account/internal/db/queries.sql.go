@@ -180,16 +180,36 @@ func (q *Queries) Count(ctx context.Context, orgID id.Org) (int64, error) {
 }
 
 const countByState = `-- name: CountByState :many
-SELECT state, count(*) AS accounts FROM account WHERE org_id = $1 AND disconnecting_at IS NULL GROUP BY state
+SELECT account.state, count(*) AS accounts FROM account
+WHERE account.org_id = $1 AND account.disconnecting_at IS NULL
+    AND ($2::text = '' OR account.reference_id = $2) AND ($3::text = '' OR account.label = $3)
+    AND ($4::text[] IS NULL OR account.id = ANY ($4))
+    AND account_matches($5::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
+GROUP BY account.state
 `
+
+type CountByStateParams struct {
+	OrgID       id.Org
+	ReferenceID string
+	Label       string
+	Among       []string
+	Query       string
+}
 
 type CountByStateRow struct {
 	State    string
 	Accounts int64
 }
 
-func (q *Queries) CountByState(ctx context.Context, orgID id.Org) ([]CountByStateRow, error) {
-	rows, err := q.db.Query(ctx, countByState, orgID)
+// Counts the accounts that Page would list with any state.
+func (q *Queries) CountByState(ctx context.Context, arg CountByStateParams) ([]CountByStateRow, error) {
+	rows, err := q.db.Query(ctx, countByState,
+		arg.OrgID,
+		arg.ReferenceID,
+		arg.Label,
+		arg.Among,
+		arg.Query,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -622,6 +642,41 @@ func (q *Queries) InsertReceipt(ctx context.Context, arg InsertReceiptParams) er
 		arg.Receipt,
 	)
 	return err
+}
+
+const labels = `-- name: Labels :many
+SELECT id, label, username FROM account WHERE org_id = $1 AND id = ANY ($2::text[])
+`
+
+type LabelsParams struct {
+	OrgID id.Org
+	Ids   []string
+}
+
+type LabelsRow struct {
+	ID       id.Account
+	Label    string
+	Username string
+}
+
+func (q *Queries) Labels(ctx context.Context, arg LabelsParams) ([]LabelsRow, error) {
+	rows, err := q.db.Query(ctx, labels, arg.OrgID, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LabelsRow
+	for rows.Next() {
+		var i LabelsRow
+		if err := rows.Scan(&i.ID, &i.Label, &i.Username); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const leaving = `-- name: Leaving :one
@@ -1060,11 +1115,7 @@ WHERE account.org_id = $1 AND account.id > $2 AND account.disconnecting_at IS NU
     AND ($3::text[] IS NULL OR account.state = ANY ($3)) AND ($4::text = '' OR account.reference_id = $4)
     AND ($5::text = '' OR account.label = $5)
     AND ($6::text[] IS NULL OR account.id = ANY ($6))
-    AND (
-        $7::text = '' OR strpos(lower(account.label), lower($7)) > 0 OR strpos(lower(account.username), lower($7)) > 0
-        OR strpos(lower(account.display_name), lower($7)) > 0 OR strpos(lower(account.reference_id), lower($7)) > 0
-        OR strpos(account.id, lower($7)) > 0 OR strpos(account.upstream_id, $7) > 0
-    )
+    AND account_matches($7::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
 ORDER BY account.id LIMIT $8
 `
 
@@ -1436,11 +1487,7 @@ WHERE account.org_id = $1 AND account.disconnecting_at IS NULL
     AND ($2::text[] IS NULL OR account.state = ANY ($2)) AND ($3::text = '' OR account.reference_id = $3)
     AND ($4::text = '' OR account.label = $4)
     AND ($5::text[] IS NULL OR account.id = ANY ($5))
-    AND (
-        $6::text = '' OR strpos(lower(account.label), lower($6)) > 0 OR strpos(lower(account.username), lower($6)) > 0
-        OR strpos(lower(account.display_name), lower($6)) > 0 OR strpos(lower(account.reference_id), lower($6)) > 0
-        OR strpos(account.id, lower($6)) > 0 OR strpos(account.upstream_id, $6) > 0
-    )
+    AND account_matches($6::text, account.label, account.username, account.display_name, account.reference_id, account.id, account.upstream_id)
     AND CASE WHEN $7::boolean THEN (lower(account.label), account.id) > (lower($8::text), $9::text)
         ELSE coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') < $10::timestamptz
             OR (coalesce(account_health.last_seen_at, '0001-01-01 00:00:00+00') = $10::timestamptz AND account.id > $9::text)
