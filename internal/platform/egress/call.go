@@ -101,6 +101,8 @@ func (k *carrier) release() {
 func (c *Client) Call(ctx context.Context, q *Request, limits Limits) (Reply, error) {
 	at, known := c.origins.named[q.Origin]
 	switch {
+	case ctx.Err() != nil: // An idle connection could carry the call before it notices.
+		return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
 	case !known:
 		return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, ErrOrigin)
 	case !soundAccount(c.who.Account):

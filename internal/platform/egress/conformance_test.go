@@ -66,7 +66,7 @@ func TestCallKeepsEveryPromiseOfDo(t *testing.T) {
 	// The rest does not send in one way or the other, or does in both already.
 	const rest = "ProxyVariables|TheEnvironment|HealthHas|TheStandardTransport|GoodReceivers|Rebinding|Redirects|BadReceivers|UnreachableReceivers|" +
 		"ACallersEnd|Loopback|UnsafeURLs|InnerAddresses|OperatorsNetworks|RegionsAre|WrongRegions|OriginsAre|IdleConnectionsHave|WebSockets|" +
-		"ACallArrives|EveryForm|Unasked|PlatformThat|Doubtful|AClosedConnection|AnEndThat|OnlyReads|AnAnswerMay|ACallEnds|NothingCanBe|ConcurrentCalls|AKeepAlive"
+		"ACallArrives|EveryForm|Unasked|PlatformThat|Doubtful|AClosedConnection|AnEndThat|OnlyReads|AnAnswerMay|ACallEnds|CallOfACaller|NothingCanBe|ConcurrentCalls|AKeepAlive"
 	again := exec.CommandContext(t.Context(), os.Args[0], "-test.skip=^Test("+rest+")", "-test.count=1", "-test.v")
 	again.Env = append(os.Environ(), wayVariable+"=owned")
 	out, err := again.CombinedOutput()
@@ -342,6 +342,38 @@ func TestACallEndsWithItsCaller(t *testing.T) {
 			if _, err := do(client, ctx, &egress.Request{Method: http.MethodPost, Origin: p.origin, Path: "/"}, egress.Limits{}); !errors.Is(err, gone) {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// A connection that is open and idle must not carry the call of a caller who has hung up already.
+func TestCallOfACallerWhoHungUpIsNotSent(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("the caller hung up")
+	overBoth(t, func(t *testing.T, do carries) {
+		t.Helper()
+		var sent atomic.Int64
+		p := newPlainPlatform(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				sent.Add(1)
+			}
+			fmt.Fprint(w, "ok")
+		})
+		w := newWorld(t, p, "us="+newForward(t, "http", "127.0.1.1", p).url())
+		client := w.client(t, "us", "acct_1")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(gone)
+		for range 100 {
+			r := do.want(t, client, egress.Request{Method: http.MethodGet, Origin: p.origin, Path: "/"}, 200, "ok")
+			r.Release()
+			r, err := do(client, ctx, &egress.Request{Method: http.MethodPost, Origin: p.origin, Path: "/"}, egress.Limits{})
+			if !errors.Is(err, gone) {
+				t.Fatal(err)
+			}
+			r.Release()
+		}
+		if n := sent.Load(); n > 0 {
+			t.Errorf("%d of 100 calls were sent", n)
 		}
 	})
 }
