@@ -59,7 +59,7 @@ var groups = []group{
 }
 
 // apart lists packages of one group that do not import each other.
-var apart = []string{"server/api", "server/admin", "server/hosted", "server/dashboard", "server/docs"}
+var apart = []string{"server/api", "server/admin", "server/connectpages", "server/dashboard", "server/docs"}
 
 // exceptions lists imports that the groups do not allow, for as long as they are needed.
 var exceptions = map[string][]string{
