@@ -12,7 +12,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/stream"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
-	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
@@ -33,7 +32,6 @@ type eventing struct {
 	events   *event.Store
 	streams  *stream.Streams
 	webhooks *webhook.Webhooks
-	survey   *survey.Survey
 	// customers is the way to receivers of webhooks.
 	customers *egress.Public
 
@@ -67,7 +65,6 @@ func (n *Node) buildEvents(process string, orgs *org.Orgs, auditLog *audit.Log) 
 		Config: webhook.Defaults(), DB: n.db, Events: n.events, Kinds: n.kinds, Orgs: orgs, Accounts: n.accounts, Seal: n.sealer, Audit: auditLog,
 		Outbox: n.outbox, Public: n.customers, Bus: n.bus, Usage: n.usage, Switches: n.control, Permits: n.suspensions, Log: n.log, Now: clock.Now,
 	})
-	n.survey = survey.New(survey.Deps{DB: n.db, Accounts: n.accounts, Events: n.events, Seal: n.sealer, Describe: n.webhooks.Describe, Settle: n.webhooks.Settle, Now: clock.Now})
 	n.accounts.OnDisconnect(func(ctx context.Context, tx postgres.Tx, of id.Org, at id.Account) error {
 		if err := n.connects.Leave(ctx, tx, of, at); err != nil {
 			return err

@@ -27,7 +27,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/app/config"
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
-	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
 	"github.com/stagedoor/stagedoor/internal/engine/outbox"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
@@ -184,7 +183,7 @@ func (n *Node) buildFaces(
 	n.api, err = api.New(api.Deps{
 		Config: api.Config{PublicURL: cfg.PublicURL, ConnectURL: n.connectURL()}, Orgs: orgs, Keys: n.keys, Members: n.members, Links: n.links, Audit: auditLog, Limits: n.limits, Usage: n.usage,
 		Accounts: n.accounts, Connects: n.connects, Sessions: n.sessions, Health: n.health, Invoke: n.invoker, Transfers: n.transfers, Journal: n.journal, Catalogs: n.flows.catalogs,
-		Sandbox: n.sandbox, Idempotency: n.repeats, Events: n.eventDeps(), Webhooks: n.webhooks, Survey: n.survey, Status: status.Deps{Egress: n.egress, Control: n.control}, Pages: http.HandlerFunc(n.showDocs),
+		Sandbox: n.sandbox, Idempotency: n.repeats, Events: n.eventDeps(), Webhooks: n.webhooks, Status: status.Deps{Egress: n.egress, Control: n.control}, Pages: http.HandlerFunc(n.showDocs),
 		Metrics: publicMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	if err != nil {
@@ -196,8 +195,8 @@ func (n *Node) buildFaces(
 	n.admin = admin.New(admin.Deps{
 		Config: admin.Config{Token: cfg.AdminToken, URL: "http://" + cfg.InternalListen, PublicURL: cfg.PublicURL, Node: cfg.Node, Version: version.String()},
 		DB:     n.db, Orgs: orgs, Keys: n.keys, Members: n.members, Accounts: n.accounts, Limits: n.limits, Egress: n.egress,
-		Lanes: bulk.New(bulk.Deps{DB: n.db, Events: n.events, Audit: auditLog, Tell: n.webhooks.Tell, Now: clock.Now}),
-		Seal:  n.sealer, Control: n.control, Jobs: enqueue, Audit: auditLog, Fleet: n.fleet, Site: web.Dist(),
+		Webhooks: n.webhooks,
+		Seal:     n.sealer, Control: n.control, Jobs: enqueue, Audit: auditLog, Fleet: n.fleet, Site: web.Dist(),
 		Metrics: adminMetrics, Tracer: n.tracer(), Draining: n.draining.Load, Source: source, HashIP: hashIP, Log: n.log, Now: clock.Now,
 	})
 	return append(publicMetrics.Collectors(), adminMetrics.Collectors()...), nil

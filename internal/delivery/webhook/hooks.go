@@ -254,7 +254,7 @@ func (w *Webhooks) Put(ctx context.Context, by audit.By, org id.Org, account id.
 			err = renewLane(ctx, tx, &written, now)
 		} else {
 			// Whoever has the account's bucket may not have noticed when the first events come.
-			err = order(ctx, tx, &written, lane.Draining, written.StartSeq, now)
+			err = order(ctx, tx, &written, laneChange{state: lane.Draining, cursor: written.StartSeq}, now)
 		}
 		if err != nil {
 			return err
@@ -517,7 +517,7 @@ func (w *Webhooks) direct(ctx context.Context, by audit.By, org id.Org, account 
 		if err != nil {
 			return err
 		}
-		if err := order(ctx, tx, &written, state, cursor, now); err != nil {
+		if err := order(ctx, tx, &written, laneChange{state: state, cursor: cursor}, now); err != nil {
 			return err
 		}
 		noted := audit.Changes{}

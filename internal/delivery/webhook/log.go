@@ -112,9 +112,6 @@ func (w *Webhooks) settleLog(ctx context.Context) {
 	}
 }
 
-// Settle is settleLog for those who read the log themselves.
-func (w *Webhooks) Settle(ctx context.Context) { w.settleLog(ctx) }
-
 func (w *Webhooks) kept(days int) time.Time {
 	if days < 0 || days > MaxDays {
 		days = MaxDays

@@ -12,7 +12,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/clock"
 	"github.com/stagedoor/stagedoor/internal/base/id"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
-	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
@@ -94,27 +93,26 @@ func TestOperate(t *testing.T) {
 		until(t, "the lane backs off", func() bool { state, _ := r.state(a); return state == "backoff" })
 	}
 
-	lanes := bulk.New(bulk.Deps{DB: r.DB, Events: r.events, Audit: audit.New(r.DB, clock.Now), Tell: n.Tell, Now: clock.Now})
-	standing, err := lanes.List(t.Context(), bulk.Choice{}, 100)
+	standing, err := n.ListLanes(t.Context(), webhook.LaneFilter{}, 100)
 	must(t, err)
 	if text, _ := json.Marshal(standing); len(standing) != 5 || strings.Contains(string(text), "canary") || strings.Contains(string(text), "token") {
 		t.Errorf("%d lanes: %s", len(standing), text)
 	}
-	counts, err := lanes.Count(t.Context(), "")
+	counts, err := n.CountLanes(t.Context(), "")
 	must(t, err)
 	if counts[lane.Backoff] != 4 || counts[lane.Paused] != 1 || counts[lane.Live] != 0 {
 		t.Errorf("%v", counts)
 	}
 
-	operate := func(o bulk.Order) bulk.Done {
+	operate := func(o webhook.LaneOrder) webhook.LaneResult {
 		t.Helper()
-		done, err := lanes.Operate(t.Context(), audit.By{Kind: audit.ActorOperator, ID: "admin", Label: "ana", Action: "webhook." + string(o.Do)}, o)
+		done, err := n.OrderLanes(t.Context(), audit.By{Kind: audit.ActorOperator, ID: "admin", Label: "ana", Action: "webhook." + string(o.Do)}, o)
 		must(t, err)
 		return done
 	}
 	// Bounded: two of three, then the last, then none.
-	for i, want := range []bulk.Done{{Changed: 2, Orgs: 1, More: true}, {Changed: 1, Orgs: 1}, {}} {
-		if done := operate(bulk.Order{Do: bulk.Pause, Org: r.org, Most: 2}); done != want {
+	for i, want := range []webhook.LaneResult{{Changed: 2, Orgs: 1, More: true}, {Changed: 1, Orgs: 1}, {}} {
+		if done := operate(webhook.LaneOrder{Do: webhook.PauseLanes, Org: r.org, Limit: 2}); done != want {
 			t.Errorf("pause %d: %+v", i, done)
 		}
 	}
@@ -125,16 +123,16 @@ func TestOperate(t *testing.T) {
 		t.Errorf("another org's: %s", state)
 	}
 	works.Store(true)
-	if done := operate(bulk.Order{Do: bulk.Resume, Accounts: []id.Account{failing[0].ID, owners.ID}, Most: 100}); done != (bulk.Done{Changed: 1, Orgs: 1}) {
+	if done := operate(webhook.LaneOrder{Do: webhook.ResumeLanes, Accounts: []id.Account{failing[0].ID, owners.ID}, Limit: 100}); done != (webhook.LaneResult{Changed: 1, Orgs: 1}) {
 		t.Errorf("resume one: %+v", done)
 	}
-	if done := operate(bulk.Order{Do: bulk.Resume, Most: 100}); done.Changed != 2 {
+	if done := operate(webhook.LaneOrder{Do: webhook.ResumeLanes, Limit: 100}); done.Changed != 2 {
 		t.Errorf("resume the others: %+v", done)
 	}
 	if state, _ := r.state(owners); state != "paused" {
 		t.Errorf("what its owner had paused: %s", state)
 	}
-	if done := operate(bulk.Order{Do: bulk.Retry, State: lane.Backoff, Most: 100}); done != (bulk.Done{Changed: 1, Orgs: 1}) {
+	if done := operate(webhook.LaneOrder{Do: webhook.RetryLanes, State: lane.Backoff, Limit: 100}); done != (webhook.LaneResult{Changed: 1, Orgs: 1}) {
 		t.Errorf("retry: %+v", done)
 	}
 	for _, a := range append(slices.Clone(failing), elsewhere) {

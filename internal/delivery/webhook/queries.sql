@@ -75,10 +75,10 @@ UPDATE webhook SET test_at = @test_at, test_level = @test_level WHERE org_id = @
 SELECT * FROM webhook_lane WHERE org_id = @org_id AND account_id = @account_id;
 
 -- name: SetLane :exec
--- What an owner orders. A cursor of -1 leaves it where it is.
+-- What an owner or an operator orders. A cursor of -1 leaves it where it is.
 INSERT INTO webhook_lane (org_id, account_id, bucket, gen, state, cursor, moved, reason, updated_at)
-VALUES (@org_id, @account_id, @bucket, @gen, @state, @cursor, @moved, '', @now)
-ON CONFLICT (org_id, account_id) DO UPDATE SET gen = excluded.gen, state = excluded.state,
+VALUES (@org_id, @account_id, @bucket, @gen, @state, @cursor, @moved, @reason, @now)
+ON CONFLICT (org_id, account_id) DO UPDATE SET gen = excluded.gen, state = excluded.state, reason = excluded.reason,
     cursor = CASE WHEN excluded.moved > 0 THEN excluded.cursor ELSE webhook_lane.cursor END,
     moved = CASE WHEN excluded.moved > 0 THEN excluded.moved ELSE webhook_lane.moved END, fail_since = NULL, fail_count = 0, next_at = NULL, head_tries = 0, head_since = NULL,
     updated_at = excluded.updated_at;
@@ -215,3 +215,70 @@ WHERE d.delivered GROUP BY a.account_id;
 -- name: DeliveredSeqs :many
 SELECT DISTINCT seq FROM webhook_delivery
 WHERE org_id = @org_id AND account_id = @account_id AND at >= @since AND delivered AND seq BETWEEN @from_seq AND @to_seq;
+
+-- name: ListWebhooks :many
+-- The empty state is that of webhooks that are up to date.
+SELECT w.account_id
+FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
+WHERE w.org_id = @org_id AND w.account_id > @after AND w.deleted_at IS NULL
+    AND (sqlc.narg(among)::text[] IS NULL OR w.account_id = ANY (sqlc.narg(among)))
+    AND (@every::boolean OR coalesce(l.state, '') = ANY (@states::text[]))
+ORDER BY w.account_id LIMIT @max_rows;
+
+-- name: ListTroubled :many
+-- ListWebhooks for states that few webhooks are in: it starts from the lanes.
+SELECT w.account_id
+FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id
+WHERE l.org_id = @org_id AND l.account_id > @after AND l.state = ANY (@states::text[]) AND w.deleted_at IS NULL
+    AND (sqlc.narg(among)::text[] IS NULL OR l.account_id = ANY (sqlc.narg(among)))
+ORDER BY l.account_id LIMIT @max_rows;
+
+-- name: States :many
+SELECT w.account_id, coalesce(l.state, '')::text AS state
+FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
+WHERE w.org_id = @org_id AND w.account_id = ANY (@accounts::text[]) AND w.deleted_at IS NULL;
+
+-- name: CountByState :many
+SELECT coalesce(l.state, '')::text AS state, count(*) AS webhooks
+FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
+WHERE w.org_id = @org_id AND w.deleted_at IS NULL AND (sqlc.narg(among)::text[] IS NULL OR w.account_id = ANY (sqlc.narg(among)))
+GROUP BY 1;
+
+-- name: LaggingCursors :many
+-- Cursors of webhooks that have not caught up. Paused webhooks do not deliver, so they do not count.
+SELECT l.account_id, l.cursor
+FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id
+WHERE l.org_id = @org_id AND l.state <> 'paused' AND l.cursor >= 0 AND w.deleted_at IS NULL;
+
+-- name: FindDelivery :one
+-- By its id alone. The times keep it to one or two partitions.
+SELECT * FROM webhook_delivery WHERE org_id = @org_id AND id = @id AND at >= @since AND at < @until;
+
+-- name: DeliveriesOfEvents :many
+-- An event belongs to one account, so its deliveries are found by the account.
+SELECT * FROM webhook_delivery
+WHERE org_id = @org_id AND account_id = ANY (@accounts::text[]) AND at >= @since AND at <= @before_at AND (at, id) < (@before_at::timestamptz, @before_id::text)
+    AND event_id = ANY (@events::text[])
+ORDER BY at DESC, id DESC LIMIT @max_rows;
+
+-- name: SecretsEndingIn :many
+-- Webhooks whose secret ends in the same characters; there are few.
+SELECT * FROM webhook
+WHERE org_id = @org_id AND secret_last4 = @last4 AND account_id <> @but AND deleted_at IS NULL LIMIT 20;
+
+-- name: FindLanes :many
+-- tenant: operators see the lanes of all organisations
+SELECT l.org_id, l.account_id, l.state, l.cursor, l.fail_since, l.fail_count, l.next_at, l.last_status, l.last_error, l.reason, w.url
+FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id AND w.deleted_at IS NULL
+WHERE (l.org_id, l.account_id) > (@after_org::text, @after_account::text)
+    AND l.state = ANY (@states::text[]) AND (@reason::text = '' OR l.reason = @reason) AND (@only_org::text = '' OR l.org_id = @only_org)
+    AND (sqlc.narg(among)::text[] IS NULL OR l.account_id = ANY (sqlc.narg(among)))
+ORDER BY l.org_id, l.account_id LIMIT @max_rows;
+
+-- name: CountLanes :many
+-- tenant: operators see the lanes of all organisations
+SELECT state, count(*) AS lanes FROM webhook_lane WHERE @only_org::text = '' OR org_id = @only_org GROUP BY state;
+
+-- name: CountWebhooks :one
+-- tenant: operators see the lanes of all organisations
+SELECT count(*) FROM webhook WHERE deleted_at IS NULL AND (@only_org::text = '' OR org_id = @only_org);

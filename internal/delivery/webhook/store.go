@@ -112,15 +112,22 @@ func renew(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account, 
 	return found(row, err, account)
 }
 
-// order writes what an owner wants of a lane. A cursor below 0 leaves it where it is.
-func order(ctx context.Context, tx postgres.Tx, r *record, state lane.State, cursor int64, now time.Time) error {
+// laneChange is what an owner or an operator wants of a lane. A cursor below 0 leaves it where it is.
+type laneChange struct {
+	state  lane.State
+	cursor int64
+	reason string
+}
+
+// order writes a change of a lane. The new generation of the webhook makes the node that delivers it follow.
+func order(ctx context.Context, tx postgres.Tx, r *record, c laneChange, now time.Time) error {
 	moved := int64(0)
-	if cursor >= 0 {
+	if c.cursor >= 0 {
 		moved = r.Gen
 	}
 	err := db.New(tx).SetLane(ctx, db.SetLaneParams{
-		OrgID: r.Org, AccountID: r.Account, Bucket: int16(event.Bucket(r.Account)), Gen: r.Gen, State: string(state), Cursor: cursor,
-		Moved: moved, Now: now,
+		OrgID: r.Org, AccountID: r.Account, Bucket: int16(event.Bucket(r.Account)), Gen: r.Gen, State: string(c.state), Cursor: c.cursor,
+		Moved: moved, Reason: c.reason, Now: now,
 	})
 	if err != nil {
 		return fmt.Errorf("write the lane of %s: %w", r.Account, err)

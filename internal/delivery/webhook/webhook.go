@@ -63,9 +63,10 @@ type orgs interface {
 	Get(ctx context.Context, org id.Org) (org.Org, error)
 }
 
-// accounts knows whose account is whose; *account.Accounts does.
+// accounts is implemented by *account.Accounts.
 type accounts interface {
 	Get(ctx context.Context, owner id.Org, account id.Account) (account.Account, error)
+	Labels(ctx context.Context, owner id.Org, accounts []id.Account) (map[id.Account]string, error)
 }
 
 // sealer keeps secrets; *seal.Sealer does.
@@ -234,11 +235,6 @@ func (w *Webhooks) upkeep(ctx context.Context) {
 func subject(account id.Account) string { return "ctl.webhook." + string(account) }
 
 const pattern = "ctl.webhook.*"
-
-// Tell is for others who have changed a webhook.
-func (w *Webhooks) Tell(ctx context.Context, org id.Org, account id.Account) {
-	w.tell(ctx, org, account)
-}
 
 // tell has the owner of the account's bucket look at it. It only makes sooner what would happen anyway.
 func (w *Webhooks) tell(ctx context.Context, org id.Org, account id.Account) {

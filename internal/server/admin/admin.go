@@ -22,7 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 	"github.com/stagedoor/stagedoor/internal/operate/fleet"
 	"github.com/stagedoor/stagedoor/internal/operate/switches"
@@ -53,7 +53,7 @@ type Deps struct {
 	Keys     *apikey.Keys
 	Members  *member.Members
 	Accounts *account.Accounts
-	Lanes    *bulk.Lanes
+	Webhooks *webhook.Webhooks
 	Limits   *admission.Limiter
 	Egress   *egress.Egress
 	Seal     sealer

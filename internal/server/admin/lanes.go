@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
-	"github.com/stagedoor/stagedoor/internal/delivery/webhook/bulk"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 )
@@ -72,12 +72,12 @@ func (a *Admin) laneRoutes() {
 		Summary: "List webhook lanes", Description: "Webhooks that do not simply keep up, in the order of organisations and accounts. What is delivered is not shown.",
 	}), a.listLanes)
 	for _, one := range []struct {
-		do                          bulk.Action
+		do                          webhook.LaneAction
 		id, summary, about, example string
 	}{
-		{bulk.Retry, "retryLanes", "Retry many webhooks", "Tries endpoints at once that fail or are disabled.", "backoff"},
-		{bulk.Pause, "pauseLanes", "Pause many webhooks", "Stops lanes that do not keep up. Their events gather meanwhile.", "lagging"},
-		{bulk.Resume, "resumeLanes", "Resume many webhooks", "Lets lanes go on that an operator has paused. What its owner has paused stays so.", "paused"},
+		{webhook.RetryLanes, "retryLanes", "Retry many webhooks", "Tries endpoints at once that fail or are disabled.", "backoff"},
+		{webhook.PauseLanes, "pauseLanes", "Pause many webhooks", "Stops lanes that do not keep up. Their events gather meanwhile.", "lagging"},
+		{webhook.ResumeLanes, "resumeLanes", "Resume many webhooks", "Lets lanes go on that an operator has paused. What its owner has paused stays so.", "paused"},
 	} {
 		endpoint.Typed(a.table, op(endpoint.Operation{
 			ID: one.id, Method: http.MethodPost, Path: "/admin/v1/webhooks/lanes/" + string(one.do), Audit: "webhook." + string(one.do), Timeout: time.Minute,
@@ -88,7 +88,7 @@ func (a *Admin) laneRoutes() {
 }
 
 func (a *Admin) listLanes(ctx context.Context, in *lanesInput) (*lanesOutput, error) {
-	f := bulk.Choice{State: lane.State(in.State)}
+	f := webhook.LaneFilter{State: lane.State(in.State)}
 	var err error
 	if f.Org, err = optional[id.Org](in.Org, "query/org"); err != nil {
 		return nil, err
@@ -100,11 +100,11 @@ func (a *Admin) listLanes(ctx context.Context, in *lanesInput) (*lanesOutput, er
 	if f.AfterAccount, err = optional[id.Account](account, "query/cursor"); err != nil {
 		return nil, err
 	}
-	list, err := a.Lanes.List(ctx, f, in.Limit+1)
+	list, err := a.Webhooks.ListLanes(ctx, f, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
-	counts, err := a.Lanes.Count(ctx, f.Org)
+	counts, err := a.Webhooks.CountLanes(ctx, f.Org)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +141,8 @@ func viewCounts(counts map[lane.State]int) map[string]int {
 	return all
 }
 
-func (a *Admin) operateLanes(ctx context.Context, do bulk.Action, in *bulkInput) (*bulkOutput, error) {
-	o := bulk.Order{Do: do, State: lane.State(in.Body.State), Most: in.Body.Limit}
+func (a *Admin) operateLanes(ctx context.Context, do webhook.LaneAction, in *bulkInput) (*bulkOutput, error) {
+	o := webhook.LaneOrder{Do: do, State: lane.State(in.Body.State), Limit: in.Body.Limit}
 	bad := problem.ValidationFailed.New("The order has values that are not allowed.")
 	if states := o.Do.States(); o.State != "" && !slices.Contains(states, o.State) {
 		bad.At("/state", "enum", "cannot be done in this state; it can in "+strings.Join(id.Texts(states), ", "))
@@ -164,7 +164,7 @@ func (a *Admin) operateLanes(ctx context.Context, do bulk.Action, in *bulkInput)
 	if len(bad.Fields) > 0 {
 		return nil, bad
 	}
-	done, err := a.Lanes.Operate(ctx, endpoint.By(ctx), o)
+	done, err := a.Webhooks.OrderLanes(ctx, endpoint.By(ctx), o)
 	if err != nil {
 		return nil, err
 	}

@@ -276,7 +276,7 @@ func (a *Admin) getOrg(ctx context.Context, in *orgInput) (*getOrgOutput, error)
 	for state, n := range accounts {
 		out.Body.Accounts[string(state)] = n
 	}
-	lanes, err := a.Lanes.Count(ctx, o.ID)
+	lanes, err := a.Webhooks.CountLanes(ctx, o.ID)
 	if err != nil {
 		return nil, err
 	}

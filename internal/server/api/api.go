@@ -24,7 +24,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/calls/invoke"
 	"github.com/stagedoor/stagedoor/internal/calls/transfer"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
-	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 	"github.com/stagedoor/stagedoor/internal/platform/sandboxapi"
 	"github.com/stagedoor/stagedoor/internal/server/api/accounts"
@@ -85,8 +84,6 @@ type Deps struct {
 	Events events.Deps
 	// Webhooks sends them to where their owners want them.
 	Webhooks *webhook.Webhooks
-	// Survey looks at all webhooks of an org.
-	Survey *survey.Survey
 	// Status says whether the service is well.
 	Status status.Deps
 	// Sandbox orders things of the sandbox platform; nil where there is none.
@@ -138,13 +135,13 @@ func New(d Deps) (*API, error) {
 	a.teamRoutes()
 	a.browserRoutes()
 	a.keyRoutes()
-	usages.Routes(a.table, usages.Deps{Usage: d.Usage, Limits: d.Limits, Accounts: d.Accounts, Connects: d.Connects, Webhooks: d.Survey, Now: d.Now})
+	usages.Routes(a.table, usages.Deps{Usage: d.Usage, Limits: d.Limits, Accounts: d.Accounts, Connects: d.Connects, Webhooks: d.Webhooks, Now: d.Now})
 	logs.Routes(a.table, d.Journal, d.Now)
 	audits.Routes(a.table, audits.Deps{Log: d.Audit, Accounts: d.Accounts})
 	sdk.Routes(a.table, sdk.Deps{Invoke: d.Invoke, Accounts: d.Accounts, PublicURL: d.Config.PublicURL, Catalogs: d.Catalogs})
 	events.Routes(a.table, d.Events)
-	webhooks.Routes(a.table, webhooks.Deps{Webhooks: d.Webhooks, Survey: d.Survey, Accounts: d.Accounts})
-	accounts.Routes(a.table, accounts.Deps{Accounts: d.Accounts, Webhooks: d.Survey, Usage: d.Usage})
+	webhooks.Routes(a.table, webhooks.Deps{Webhooks: d.Webhooks, Accounts: d.Accounts})
+	accounts.Routes(a.table, accounts.Deps{Accounts: d.Accounts, Webhooks: d.Webhooks, Usage: d.Usage})
 	a.accountRoutes()
 	a.connectRoutes()
 	a.fileRoutes()

@@ -26,7 +26,7 @@ type lister interface {
 	CountByState(ctx context.Context, owner id.Org, f account.Filter) (map[account.State]int, error)
 }
 
-// hooks says how the webhooks of accounts stand; *survey.Survey does.
+// hooks is implemented by *webhook.Webhooks.
 type hooks interface {
 	States(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]string, error)
 }

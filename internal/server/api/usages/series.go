@@ -106,7 +106,7 @@ func (a *usages) getSeries(ctx context.Context, in *seriesInput) (*seriesOutput,
 		out.Body.Series[i] = usagePoint{stamp.Time(points[i].At), viewFigures(&points[i].Figures, events)}
 	}
 	if events {
-		n, err := a.Webhooks.Waiting(ctx, w.Org)
+		n, err := a.Webhooks.CountWaiting(ctx, w.Org)
 		if err != nil {
 			return nil, err
 		}

@@ -30,9 +30,9 @@ type Deps struct {
 	Now      func() time.Time
 }
 
-// waiting knows how many events wait for webhooks; *survey.Survey does.
+// waiting is implemented by *webhook.Webhooks.
 type waiting interface {
-	Waiting(ctx context.Context, org id.Org) (int64, error)
+	CountWaiting(ctx context.Context, org id.Org) (int64, error)
 }
 
 type usages struct {

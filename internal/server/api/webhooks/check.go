@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/base/secret"
-	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -74,7 +74,7 @@ func (a hooks) check(ctx context.Context, in *checkInput) (*checkOutput, error) 
 		}
 	}
 	q.Since = event.Since(a.Now(), caller.Org.Limits.EventRetentionDays)
-	found, err := a.survey.Check(ctx, reader(ctx), q)
+	found, err := a.CheckSignature(ctx, reader(ctx), q)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (a hooks) exists(ctx context.Context, org id.Org, at id.Account) error {
 	return err
 }
 
-func (in *checkInput) question() (q survey.Question, err error) {
+func (in *checkInput) question() (q webhook.Question, err error) {
 	b := &in.Body
 	bad := problem.ValidationFailed.New("The delivery cannot be checked like this.")
 	q.Header = b.Header

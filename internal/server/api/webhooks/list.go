@@ -10,7 +10,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
-	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
@@ -76,9 +75,9 @@ func listRoutes(t *endpoint.Table, a hooks) {
 }
 
 // reader is what the caller may see.
-func reader(ctx context.Context) survey.Reader {
+func reader(ctx context.Context) webhook.Reader {
 	p := endpoint.Caller(ctx)
-	return survey.Reader{Org: p.Org.ID, Accounts: p.Key.Allow.Accounts, Days: p.Org.Limits.DeliveryRetentionDays}
+	return webhook.Reader{Org: p.Org.ID, Accounts: p.Key.Allow.Accounts, Days: p.Org.Limits.DeliveryRetentionDays}
 }
 
 func (a hooks) all(ctx context.Context, in *hooksInput) (*hooksOutput, error) {
@@ -90,7 +89,7 @@ func (a hooks) all(ctx context.Context, in *hooksInput) (*hooksOutput, error) {
 		}
 	}
 	r := reader(ctx)
-	found, next, err := a.survey.List(ctx, r, survey.State(in.State), after, in.Limit)
+	found, next, err := a.List(ctx, r, webhook.State(in.State), after, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +105,8 @@ func (a hooks) all(ctx context.Context, in *hooksInput) (*hooksOutput, error) {
 	return out, err
 }
 
-func (a hooks) counts(ctx context.Context, r survey.Reader) (c webhookCounts, err error) {
-	hooks, err := a.survey.Counts(ctx, r)
+func (a hooks) counts(ctx context.Context, r webhook.Reader) (c webhookCounts, err error) {
+	hooks, err := a.CountByState(ctx, r)
 	if err != nil {
 		return c, err
 	}
@@ -118,8 +117,8 @@ func (a hooks) counts(ctx context.Context, r survey.Reader) (c webhookCounts, er
 	for _, n := range accounts {
 		c.None += n
 	}
-	c.Failing, c.Healthy, c.Paused, c.Disabled = hooks[survey.Failing], hooks[survey.Healthy], hooks[survey.Paused], hooks[survey.Disabled]
-	c.Lagging, c.Attention = hooks[survey.Lagging], hooks[survey.Attention]
+	c.Failing, c.Healthy, c.Paused, c.Disabled = hooks[webhook.Failing], hooks[webhook.Healthy], hooks[webhook.Paused], hooks[webhook.Disabled]
+	c.Lagging, c.Attention = hooks[webhook.Lagging], hooks[webhook.Attention]
 	c.None = max(c.None-c.Failing-c.Healthy-c.Paused-c.Disabled, 0)
 	return c, nil
 }
@@ -129,7 +128,7 @@ func (a hooks) find(ctx context.Context, in *findDeliveryInput) (*deliveryOutput
 	if err != nil {
 		return nil, problem.DeliveryNotFound.New("The organisation has no delivery with this id.")
 	}
-	return found(a.survey.Delivery(ctx, reader(ctx), one))
+	return found(a.FindDelivery(ctx, reader(ctx), one))
 }
 
 func (a hooks) ofEvents(ctx context.Context, in *eventsInput) (*listOutput, error) {
@@ -151,7 +150,7 @@ func (a hooks) ofEvents(ctx context.Context, in *eventsInput) (*listOutput, erro
 			return nil, bad.At("query/after", "format", "must be the nextCursor of an earlier page")
 		}
 	}
-	list, next, err := a.survey.OfEvents(ctx, reader(ctx), events, behind, in.Limit)
+	list, next, err := a.DeliveriesOf(ctx, reader(ctx), events, behind, in.Limit)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook"
 	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
-	"github.com/stagedoor/stagedoor/internal/delivery/webhook/survey"
 	"github.com/stagedoor/stagedoor/internal/events/event"
 	"github.com/stagedoor/stagedoor/internal/server/endpoint"
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
@@ -105,7 +104,6 @@ type testOutput struct {
 // hooks are the operations.
 type hooks struct {
 	*webhook.Webhooks
-	survey   *survey.Survey
 	accounts counter
 }
 
@@ -117,7 +115,6 @@ type counter interface {
 // Deps is what the operations need.
 type Deps struct {
 	Webhooks *webhook.Webhooks
-	Survey   *survey.Survey
 	Accounts counter
 }
 
@@ -129,7 +126,7 @@ const (
 
 // Routes adds the operations.
 func Routes(t *endpoint.Table, d Deps) {
-	a := hooks{d.Webhooks, d.Survey, d.Accounts}
+	a := hooks{d.Webhooks, d.Accounts}
 	missing := []problem.Kind{problem.AccountNotFound, problem.WebhookNotFound}
 	endpoint.Typed(t, endpoint.Operation{
 		ID: "getWebhook", Method: http.MethodGet, Path: "/v1/accounts/{id}/webhook", Tag: tagWebhooks, Status: http.StatusOK,
@@ -313,7 +310,7 @@ func viewHook(w *webhook.Webhook) HookBody {
 
 func viewHealth(h *webhook.Health) healthBody {
 	b := healthBody{
-		State: string(survey.StateOf(h.State)), LaneState: string(h.State), LastDelivery: optional(h.LastDelivery), LastSuccess: optional(h.LastSuccess),
+		State: string(webhook.StateOf(h.State)), LaneState: string(h.State), LastDelivery: optional(h.LastDelivery), LastSuccess: optional(h.LastSuccess),
 		FailingSince: optional(h.FailingSince), NextAttemptAt: optional(h.NextAttempt), Backlog: h.Backlog, LagSec: h.Lag, Cursor: event.FormatCursor(h.Cursor),
 	}
 	if !h.LastDelivery.IsZero() {

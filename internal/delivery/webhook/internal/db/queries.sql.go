@@ -118,6 +118,85 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (ClaimRow, error) 
 	return i, err
 }
 
+const countByState = `-- name: CountByState :many
+SELECT coalesce(l.state, '')::text AS state, count(*) AS webhooks
+FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
+WHERE w.org_id = $1 AND w.deleted_at IS NULL AND ($2::text[] IS NULL OR w.account_id = ANY ($2))
+GROUP BY 1
+`
+
+type CountByStateParams struct {
+	OrgID id.Org
+	Among []string
+}
+
+type CountByStateRow struct {
+	State    string
+	Webhooks int64
+}
+
+func (q *Queries) CountByState(ctx context.Context, arg CountByStateParams) ([]CountByStateRow, error) {
+	rows, err := q.db.Query(ctx, countByState, arg.OrgID, arg.Among)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountByStateRow
+	for rows.Next() {
+		var i CountByStateRow
+		if err := rows.Scan(&i.State, &i.Webhooks); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countLanes = `-- name: CountLanes :many
+SELECT state, count(*) AS lanes FROM webhook_lane WHERE $1::text = '' OR org_id = $1 GROUP BY state
+`
+
+type CountLanesRow struct {
+	State string
+	Lanes int64
+}
+
+// tenant: operators see the lanes of all organisations
+func (q *Queries) CountLanes(ctx context.Context, onlyOrg string) ([]CountLanesRow, error) {
+	rows, err := q.db.Query(ctx, countLanes, onlyOrg)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountLanesRow
+	for rows.Next() {
+		var i CountLanesRow
+		if err := rows.Scan(&i.State, &i.Lanes); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countWebhooks = `-- name: CountWebhooks :one
+SELECT count(*) FROM webhook WHERE deleted_at IS NULL AND ($1::text = '' OR org_id = $1)
+`
+
+// tenant: operators see the lanes of all organisations
+func (q *Queries) CountWebhooks(ctx context.Context, onlyOrg string) (int64, error) {
+	row := q.db.QueryRow(ctx, countWebhooks, onlyOrg)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const delete = `-- name: Delete :execrows
 UPDATE webhook SET deleted_at = $1::timestamptz, secret = NULL, previous = NULL, gen = nextval('webhook_gen'), changed_at = clock_timestamp()
 WHERE org_id = $2 AND account_id = $3 AND deleted_at IS NULL
@@ -235,6 +314,67 @@ func (q *Queries) Deliveries(ctx context.Context, arg DeliveriesParams) ([]Webho
 		arg.Delivered,
 		arg.Kind,
 		arg.EventID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WebhookDelivery
+	for rows.Next() {
+		var i WebhookDelivery
+		if err := rows.Scan(
+			&i.At,
+			&i.Seq,
+			&i.TookUs,
+			&i.Attempt,
+			&i.Status,
+			&i.Delivered,
+			&i.OrgID,
+			&i.AccountID,
+			&i.ID,
+			&i.EventID,
+			&i.Kind,
+			&i.Cause,
+			&i.Error,
+			&i.Snippet,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const deliveriesOfEvents = `-- name: DeliveriesOfEvents :many
+SELECT at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet FROM webhook_delivery
+WHERE org_id = $1 AND account_id = ANY ($2::text[]) AND at >= $3 AND at <= $4 AND (at, id) < ($4::timestamptz, $5::text)
+    AND event_id = ANY ($6::text[])
+ORDER BY at DESC, id DESC LIMIT $7
+`
+
+type DeliveriesOfEventsParams struct {
+	OrgID    id.Org
+	Accounts []string
+	Since    time.Time
+	BeforeAt time.Time
+	BeforeID string
+	Events   []string
+	MaxRows  int32
+}
+
+// An event belongs to one account, so its deliveries are found by the account.
+func (q *Queries) DeliveriesOfEvents(ctx context.Context, arg DeliveriesOfEventsParams) ([]WebhookDelivery, error) {
+	rows, err := q.db.Query(ctx, deliveriesOfEvents,
+		arg.OrgID,
+		arg.Accounts,
+		arg.Since,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.Events,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -443,6 +583,119 @@ func (q *Queries) Fence(ctx context.Context, arg FenceParams) ([]int16, error) {
 	return items, nil
 }
 
+const findDelivery = `-- name: FindDelivery :one
+SELECT at, seq, took_us, attempt, status, delivered, org_id, account_id, id, event_id, kind, cause, error, snippet FROM webhook_delivery WHERE org_id = $1 AND id = $2 AND at >= $3 AND at < $4
+`
+
+type FindDeliveryParams struct {
+	OrgID id.Org
+	ID    string
+	Since time.Time
+	Until time.Time
+}
+
+// By its id alone. The times keep it to one or two partitions.
+func (q *Queries) FindDelivery(ctx context.Context, arg FindDeliveryParams) (WebhookDelivery, error) {
+	row := q.db.QueryRow(ctx, findDelivery,
+		arg.OrgID,
+		arg.ID,
+		arg.Since,
+		arg.Until,
+	)
+	var i WebhookDelivery
+	err := row.Scan(
+		&i.At,
+		&i.Seq,
+		&i.TookUs,
+		&i.Attempt,
+		&i.Status,
+		&i.Delivered,
+		&i.OrgID,
+		&i.AccountID,
+		&i.ID,
+		&i.EventID,
+		&i.Kind,
+		&i.Cause,
+		&i.Error,
+		&i.Snippet,
+	)
+	return i, err
+}
+
+const findLanes = `-- name: FindLanes :many
+SELECT l.org_id, l.account_id, l.state, l.cursor, l.fail_since, l.fail_count, l.next_at, l.last_status, l.last_error, l.reason, w.url
+FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id AND w.deleted_at IS NULL
+WHERE (l.org_id, l.account_id) > ($1::text, $2::text)
+    AND l.state = ANY ($3::text[]) AND ($4::text = '' OR l.reason = $4) AND ($5::text = '' OR l.org_id = $5)
+    AND ($6::text[] IS NULL OR l.account_id = ANY ($6))
+ORDER BY l.org_id, l.account_id LIMIT $7
+`
+
+type FindLanesParams struct {
+	AfterOrg     string
+	AfterAccount string
+	States       []string
+	Reason       string
+	OnlyOrg      string
+	Among        []string
+	MaxRows      int32
+}
+
+type FindLanesRow struct {
+	OrgID      id.Org
+	AccountID  string
+	State      string
+	Cursor     int64
+	FailSince  *time.Time
+	FailCount  int32
+	NextAt     *time.Time
+	LastStatus int16
+	LastError  string
+	Reason     string
+	Url        string
+}
+
+// tenant: operators see the lanes of all organisations
+func (q *Queries) FindLanes(ctx context.Context, arg FindLanesParams) ([]FindLanesRow, error) {
+	rows, err := q.db.Query(ctx, findLanes,
+		arg.AfterOrg,
+		arg.AfterAccount,
+		arg.States,
+		arg.Reason,
+		arg.OnlyOrg,
+		arg.Among,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindLanesRow
+	for rows.Next() {
+		var i FindLanesRow
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.AccountID,
+			&i.State,
+			&i.Cursor,
+			&i.FailSince,
+			&i.FailCount,
+			&i.NextAt,
+			&i.LastStatus,
+			&i.LastError,
+			&i.Reason,
+			&i.Url,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const forgetDeleted = `-- name: ForgetDeleted :exec
 DELETE FROM webhook WHERE deleted_at < $1
 `
@@ -510,6 +763,38 @@ func (q *Queries) HoldWebhooks(ctx context.Context, accounts []string) ([]string
 			return nil, err
 		}
 		items = append(items, account_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const laggingCursors = `-- name: LaggingCursors :many
+SELECT l.account_id, l.cursor
+FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id
+WHERE l.org_id = $1 AND l.state <> 'paused' AND l.cursor >= 0 AND w.deleted_at IS NULL
+`
+
+type LaggingCursorsRow struct {
+	AccountID string
+	Cursor    int64
+}
+
+// Cursors of webhooks that have not caught up. Paused webhooks do not deliver, so they do not count.
+func (q *Queries) LaggingCursors(ctx context.Context, orgID id.Org) ([]LaggingCursorsRow, error) {
+	rows, err := q.db.Query(ctx, laggingCursors, orgID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LaggingCursorsRow
+	for rows.Next() {
+		var i LaggingCursorsRow
+		if err := rows.Scan(&i.AccountID, &i.Cursor); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -679,6 +964,95 @@ func (q *Queries) LastDeliveries(ctx context.Context, arg LastDeliveriesParams) 
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listTroubled = `-- name: ListTroubled :many
+SELECT w.account_id
+FROM webhook_lane l JOIN webhook w ON w.org_id = l.org_id AND w.account_id = l.account_id
+WHERE l.org_id = $1 AND l.account_id > $2 AND l.state = ANY ($3::text[]) AND w.deleted_at IS NULL
+    AND ($4::text[] IS NULL OR l.account_id = ANY ($4))
+ORDER BY l.account_id LIMIT $5
+`
+
+type ListTroubledParams struct {
+	OrgID   id.Org
+	After   string
+	States  []string
+	Among   []string
+	MaxRows int32
+}
+
+// ListWebhooks for states that few webhooks are in: it starts from the lanes.
+func (q *Queries) ListTroubled(ctx context.Context, arg ListTroubledParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, listTroubled,
+		arg.OrgID,
+		arg.After,
+		arg.States,
+		arg.Among,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var account_id string
+		if err := rows.Scan(&account_id); err != nil {
+			return nil, err
+		}
+		items = append(items, account_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listWebhooks = `-- name: ListWebhooks :many
+SELECT w.account_id
+FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
+WHERE w.org_id = $1 AND w.account_id > $2 AND w.deleted_at IS NULL
+    AND ($3::text[] IS NULL OR w.account_id = ANY ($3))
+    AND ($4::boolean OR coalesce(l.state, '') = ANY ($5::text[]))
+ORDER BY w.account_id LIMIT $6
+`
+
+type ListWebhooksParams struct {
+	OrgID   id.Org
+	After   string
+	Among   []string
+	Every   bool
+	States  []string
+	MaxRows int32
+}
+
+// The empty state is that of webhooks that are up to date.
+func (q *Queries) ListWebhooks(ctx context.Context, arg ListWebhooksParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, listWebhooks,
+		arg.OrgID,
+		arg.After,
+		arg.Among,
+		arg.Every,
+		arg.States,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var account_id string
+		if err := rows.Scan(&account_id); err != nil {
+			return nil, err
+		}
+		items = append(items, account_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1148,6 +1522,60 @@ func (q *Queries) SaveLanes(ctx context.Context, arg SaveLanesParams) ([]string,
 	return items, nil
 }
 
+const secretsEndingIn = `-- name: SecretsEndingIn :many
+SELECT org_id, account_id, bucket, url, events, ordering, max_in_flight, secret_version, secret, secret_last4, previous_version, previous, previous_until, start_seq, gen, test_level, test_at, created_at, updated_at, changed_at, deleted_at FROM webhook
+WHERE org_id = $1 AND secret_last4 = $2 AND account_id <> $3 AND deleted_at IS NULL LIMIT 20
+`
+
+type SecretsEndingInParams struct {
+	OrgID id.Org
+	Last4 string
+	But   string
+}
+
+// Webhooks whose secret ends in the same characters; there are few.
+func (q *Queries) SecretsEndingIn(ctx context.Context, arg SecretsEndingInParams) ([]Webhook, error) {
+	rows, err := q.db.Query(ctx, secretsEndingIn, arg.OrgID, arg.Last4, arg.But)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Webhook
+	for rows.Next() {
+		var i Webhook
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.AccountID,
+			&i.Bucket,
+			&i.Url,
+			&i.Events,
+			&i.Ordering,
+			&i.MaxInFlight,
+			&i.SecretVersion,
+			&i.Secret,
+			&i.SecretLast4,
+			&i.PreviousVersion,
+			&i.Previous,
+			&i.PreviousUntil,
+			&i.StartSeq,
+			&i.Gen,
+			&i.TestLevel,
+			&i.TestAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ChangedAt,
+			&i.DeletedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const serialize = `-- name: Serialize :exec
 SELECT pg_advisory_xact_lock(7264019, hashtext($1::text))
 `
@@ -1178,8 +1606,8 @@ func (q *Queries) SetFloors(ctx context.Context, arg SetFloorsParams) error {
 
 const setLane = `-- name: SetLane :exec
 INSERT INTO webhook_lane (org_id, account_id, bucket, gen, state, cursor, moved, reason, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, '', $8)
-ON CONFLICT (org_id, account_id) DO UPDATE SET gen = excluded.gen, state = excluded.state,
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (org_id, account_id) DO UPDATE SET gen = excluded.gen, state = excluded.state, reason = excluded.reason,
     cursor = CASE WHEN excluded.moved > 0 THEN excluded.cursor ELSE webhook_lane.cursor END,
     moved = CASE WHEN excluded.moved > 0 THEN excluded.moved ELSE webhook_lane.moved END, fail_since = NULL, fail_count = 0, next_at = NULL, head_tries = 0, head_since = NULL,
     updated_at = excluded.updated_at
@@ -1193,10 +1621,11 @@ type SetLaneParams struct {
 	State     string
 	Cursor    int64
 	Moved     int64
+	Reason    string
 	Now       time.Time
 }
 
-// What an owner orders. A cursor of -1 leaves it where it is.
+// What an owner or an operator orders. A cursor of -1 leaves it where it is.
 func (q *Queries) SetLane(ctx context.Context, arg SetLaneParams) error {
 	_, err := q.db.Exec(ctx, setLane,
 		arg.OrgID,
@@ -1206,6 +1635,7 @@ func (q *Queries) SetLane(ctx context.Context, arg SetLaneParams) error {
 		arg.State,
 		arg.Cursor,
 		arg.Moved,
+		arg.Reason,
 		arg.Now,
 	)
 	return err
@@ -1304,6 +1734,42 @@ func (q *Queries) Some(ctx context.Context, arg SomeParams) ([]SomeRow, error) {
 			&i.HeadTries,
 			&i.HeadSince,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const states = `-- name: States :many
+SELECT w.account_id, coalesce(l.state, '')::text AS state
+FROM webhook w LEFT JOIN webhook_lane l ON l.org_id = w.org_id AND l.account_id = w.account_id
+WHERE w.org_id = $1 AND w.account_id = ANY ($2::text[]) AND w.deleted_at IS NULL
+`
+
+type StatesParams struct {
+	OrgID    id.Org
+	Accounts []string
+}
+
+type StatesRow struct {
+	AccountID string
+	State     string
+}
+
+func (q *Queries) States(ctx context.Context, arg StatesParams) ([]StatesRow, error) {
+	rows, err := q.db.Query(ctx, states, arg.OrgID, arg.Accounts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StatesRow
+	for rows.Next() {
+		var i StatesRow
+		if err := rows.Scan(&i.AccountID, &i.State); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

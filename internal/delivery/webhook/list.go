@@ -1,0 +1,187 @@
+package webhook
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/base/problem"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+)
+
+// State is the state of a webhook's delivery as its owner sees it.
+type State string
+
+// The states of a
+const (
+	Healthy  State = "healthy"
+	Failing  State = "failing"
+	Paused   State = "paused"
+	Disabled State = "disabled"
+	// Lagging and Attention are for filters and counts; StateOf never returns them. Lagging webhooks are Healthy but do
+	// not keep up. Webhooks that need Attention are Failing, Disabled or Lagging.
+	Lagging   State = "lagging"
+	Attention State = "attention"
+)
+
+// StateOf maps the state of a lane to that of its
+func StateOf(of lane.State) State {
+	switch of {
+	case lane.Backoff:
+		return Failing
+	case lane.Paused:
+		return Paused
+	case lane.Disabled:
+		return Disabled
+	case lane.Live, lane.Lagging, lane.Draining:
+	}
+	return Healthy
+}
+
+// lanes returns the states of lanes that a state stands for; the empty one is a webhook without a lane.
+func (s State) lanes() []string {
+	switch s {
+	case Failing:
+		return []string{string(lane.Backoff)}
+	case Paused:
+		return []string{string(lane.Paused)}
+	case Disabled:
+		return []string{string(lane.Disabled)}
+	case Lagging:
+		return []string{string(lane.Lagging)}
+	case Attention:
+		return []string{string(lane.Backoff), string(lane.Disabled), string(lane.Lagging)}
+	case Healthy:
+	}
+	return []string{"", string(lane.Live), string(lane.Lagging), string(lane.Draining)}
+}
+
+// Reader limits what a caller sees of an organisation. Accounts is nil for all of them. Days is how many days back the
+// caller may read deliveries.
+type Reader struct {
+	Org      id.Org
+	Accounts []id.Account
+	Days     int
+}
+
+// ListRow is a webhook in a list.
+type ListRow struct {
+	Webhook
+	// Label is the account's label, or its name on the platform if it has none.
+	Label string
+}
+
+// List lists an organisation's webhooks by account, starting after one. An empty state lists all of them. next is where
+// the next page starts; empty after the last page.
+func (w *Webhooks) List(ctx context.Context, r Reader, state State, after id.Account, limit int) (rows []ListRow, next id.Account, err error) {
+	w.settleLog(ctx)
+	found, err := listAccounts(ctx, w.DB.Pool(), r, state, after, limit+1) // One more shows whether there is another page.
+	if err != nil || len(found) == 0 {
+		return nil, "", err
+	}
+	if len(found) > limit {
+		found = found[:limit]
+		next = found[limit-1]
+	}
+	labels, err := w.Accounts.Labels(ctx, r.Org, found)
+	if err != nil {
+		return nil, "", err
+	}
+	hooks, err := w.Describe(ctx, r.Org, found)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, account := range found {
+		if hook, ok := hooks[account]; ok { // Otherwise it was deleted a moment ago.
+			rows = append(rows, ListRow{Webhook: hook, Label: labels[account]})
+		}
+	}
+	return rows, next, nil
+}
+
+// CountByState counts webhooks by state.
+func (w *Webhooks) CountByState(ctx context.Context, r Reader) (map[State]int, error) {
+	return countByState(ctx, w.DB.Pool(), r)
+}
+
+// CountWaiting counts the events that webhooks of an organisation have not delivered yet, without those of paused
+// webhooks. It is an upper bound: a webhook that subscribes to some kinds skips the others.
+func (w *Webhooks) CountWaiting(ctx context.Context, org id.Org) (int64, error) {
+	cursors, err := laggingCursors(ctx, w.DB.Pool(), org)
+	if err != nil || len(cursors) == 0 {
+		return 0, err
+	}
+	heads, err := w.Events.HeadsAmong(ctx, org, slices.Collect(maps.Keys(cursors)))
+	if err != nil {
+		return 0, err
+	}
+	var waiting int64
+	for account, cursor := range cursors {
+		waiting += max(heads[account].LastSeq-cursor, 0)
+	}
+	return waiting, nil
+}
+
+// States returns the state of each account's webhook; accounts without one are absent.
+func (w *Webhooks) States(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account]string, error) {
+	return statesOf(ctx, w.DB.Pool(), org, accounts)
+}
+
+// FindDelivery finds a delivery by its id alone.
+func (w *Webhooks) FindDelivery(ctx context.Context, r Reader, one id.Delivery) (Delivery, error) {
+	w.settleLog(ctx)
+	found, err := findDelivery(ctx, w.DB.Pool(), r.Org, one, w.kept(r.Days))
+	if err == nil && !r.sees(found.Account) {
+		err = errNoDelivery()
+	}
+	return found, err
+}
+
+// DeliveriesOf lists the deliveries of events, newest first, starting after a position. next is where the next page
+// starts; zero after the last page. Unknown events and those that are not stored have no deliveries.
+func (w *Webhooks) DeliveriesOf(
+	ctx context.Context, r Reader, wanted []id.Event, after Position, limit int,
+) (list []Delivery, next Position, err error) {
+	found, err := w.Events.FindAny(ctx, r.Org, wanted)
+	if err != nil {
+		return nil, next, err
+	}
+	q := eventDeliveries{since: w.kept(r.Days), after: after}
+	var first time.Time
+	for _, e := range found {
+		if !r.sees(id.Account(e.Source)) {
+			continue
+		}
+		q.accounts, q.events = append(q.accounts, e.Source), append(q.events, string(e.ID))
+		if first.IsZero() || e.At.Before(first) {
+			first = e.At
+		}
+	}
+	if len(q.events) == 0 {
+		return nil, next, nil
+	}
+	// Nothing is delivered before it has happened, but clocks differ a little.
+	if first = first.Add(-time.Minute); first.After(q.since) {
+		q.since = first
+	}
+	if q.after.At.IsZero() {
+		q.after.At = w.Now().Add(skew)
+	}
+	w.settleLog(ctx)
+	list, err = deliveriesOf(ctx, w.DB.Pool(), r.Org, q, limit+1) // One more shows whether there is another page.
+	if err != nil || len(list) <= limit {
+		return list, next, err
+	}
+	list = list[:limit]
+	return list, Position{At: list[limit-1].At, ID: list[limit-1].ID}, nil
+}
+
+func (r Reader) sees(account id.Account) bool {
+	return r.Accounts == nil || slices.Contains(r.Accounts, account)
+}
+
+func errNoDelivery() error {
+	return problem.DeliveryNotFound.New("The organisation has no delivery with this id.")
+}

@@ -1,0 +1,131 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stagedoor/stagedoor/internal/base/id"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/internal/db"
+	"github.com/stagedoor/stagedoor/internal/delivery/webhook/lane"
+	"github.com/stagedoor/stagedoor/internal/engine/postgres"
+)
+
+// listAccounts lists the accounts that have a webhook in a state.
+func listAccounts(ctx context.Context, q db.DBTX, r Reader, state State, after id.Account, limit int) ([]id.Account, error) {
+	var (
+		found []string
+		err   error
+	)
+	if state == "" || state == Healthy {
+		found, err = db.New(q).ListWebhooks(ctx, db.ListWebhooksParams{
+			OrgID: r.Org, After: string(after), Among: id.Texts(r.Accounts), Every: state == "", States: state.lanes(), MaxRows: int32(limit),
+		})
+	} else {
+		found, err = db.New(q).ListTroubled(ctx, db.ListTroubledParams{
+			OrgID: r.Org, After: string(after), Among: id.Texts(r.Accounts), States: state.lanes(), MaxRows: int32(limit),
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list webhooks of %s: %w", r.Org, err)
+	}
+	accounts := make([]id.Account, len(found))
+	for i := range found {
+		accounts[i] = id.Account(found[i])
+	}
+	return accounts, nil
+}
+
+func countByState(ctx context.Context, q db.DBTX, r Reader) (map[State]int, error) {
+	rows, err := db.New(q).CountByState(ctx, db.CountByStateParams{OrgID: r.Org, Among: id.Texts(r.Accounts)})
+	if err != nil {
+		return nil, fmt.Errorf("count webhooks of %s: %w", r.Org, err)
+	}
+	by := map[State]int{}
+	for _, row := range rows {
+		by[StateOf(lane.State(row.State))] += int(row.Webhooks)
+		for _, also := range []State{Lagging, Attention} {
+			if slices.Contains(also.lanes(), row.State) {
+				by[also] += int(row.Webhooks)
+			}
+		}
+	}
+	return by, nil
+}
+
+// laggingCursors returns how far webhooks that have not caught up have delivered.
+func laggingCursors(ctx context.Context, q db.DBTX, org id.Org) (map[string]int64, error) {
+	rows, err := db.New(q).LaggingCursors(ctx, org)
+	if err != nil {
+		return nil, fmt.Errorf("read which webhooks of %s have not caught up: %w", org, err)
+	}
+	cursors := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		cursors[row.AccountID] = row.Cursor
+	}
+	return cursors, nil
+}
+
+func statesOf(ctx context.Context, q db.DBTX, org id.Org, accounts []id.Account) (map[id.Account]string, error) {
+	rows, err := db.New(q).States(ctx, db.StatesParams{OrgID: org, Accounts: id.Texts(accounts)})
+	if err != nil {
+		return nil, fmt.Errorf("read the states of webhooks of %s: %w", org, err)
+	}
+	by := make(map[id.Account]string, len(rows))
+	for _, row := range rows {
+		by[id.Account(row.AccountID)] = string(StateOf(lane.State(row.State)))
+	}
+	return by, nil
+}
+
+func findDelivery(ctx context.Context, q db.DBTX, org id.Org, one id.Delivery, since time.Time) (Delivery, error) {
+	made := id.MadeAt(one)
+	from := made.Add(-idSpread)
+	if from.Before(since) {
+		from = since
+	}
+	row, err := db.New(q).FindDelivery(ctx, db.FindDeliveryParams{OrgID: org, ID: string(one), Since: from, Until: made.Add(idSpread)})
+	if errors.Is(err, postgres.ErrNoRows) {
+		return Delivery{}, errNoDelivery()
+	}
+	if err != nil {
+		return Delivery{}, fmt.Errorf("read a delivery of %s: %w", org, err)
+	}
+	return deliveryOf(&row), nil
+}
+
+// eventDeliveries selects deliveries of events.
+type eventDeliveries struct {
+	accounts, events []string
+	since            time.Time
+	after            Position
+}
+
+func deliveriesOf(ctx context.Context, q db.DBTX, org id.Org, of eventDeliveries, limit int) ([]Delivery, error) {
+	rows, err := db.New(q).DeliveriesOfEvents(ctx, db.DeliveriesOfEventsParams{
+		OrgID: org, Accounts: of.accounts, Since: of.since, BeforeAt: of.after.At, BeforeID: string(of.after.ID), Events: of.events, MaxRows: int32(limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read deliveries of events of %s: %w", org, err)
+	}
+	list := make([]Delivery, len(rows))
+	for i := range rows {
+		list[i] = deliveryOf(&rows[i])
+	}
+	return list, nil
+}
+
+// secretsEndingIn reads webhooks whose secret ends in the same characters, except that of one account.
+func secretsEndingIn(ctx context.Context, q db.DBTX, org id.Org, last4 string, but id.Account) ([]record, error) {
+	rows, err := db.New(q).SecretsEndingIn(ctx, db.SecretsEndingInParams{OrgID: org, Last4: last4, But: string(but)})
+	if err != nil {
+		return nil, fmt.Errorf("find secrets of %s: %w", org, err)
+	}
+	list := make([]record, len(rows))
+	for i := range rows {
+		list[i] = recordOf(&rows[i])
+	}
+	return list, nil
+}
