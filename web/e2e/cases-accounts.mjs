@@ -5,7 +5,7 @@ import { fail, over, problem, refuse, slow } from './lib.mjs'
 const first = account(0).id
 const many = answers({ rows: 10_000, whole: true })
 const tab = (name) => `/accounts/${first}?tab=${name}`
-// Fails every time, and says that it may be tried again: twice, and no more.
+// Fails every time with a retryable problem: the page retries twice, and no more.
 const flaky = () => {
   let asked = 0
   return {
@@ -27,9 +27,9 @@ const well = over(calm, {
 })
 
 export const cases = [
-  ['overview', '/', answers(), { see: ['API calls by outcome', 'Reconnect required', 'quota-exceeded', '812 / 1,200', '1,680 events wait', '2 webhooks', 'It failed for 72 hours'] }],
-  ['overview-well', '/', well, { see: ['by webhook', 'all well', 'Every account and webhook works'] }],
-  ['overview-broken', '/', answers({ broken: 9 }), { see: ['All 9 webhooks', 'It does not keep up · 840 events wait'] }],
+  ['overview', '/', answers(), { see: ['API calls by outcome', 'Reconnect required', 'quota-exceeded', '812 / 1,200', '1,680 events waiting', '2 webhooks', 'Failed for 72 hours'] }],
+  ['overview-well', '/', well, { see: ['by webhook', 'all working', 'All accounts and webhooks are working'] }],
+  ['overview-broken', '/', answers({ broken: 9 }), { see: ['All 9 webhooks', 'Falling behind · 840 events waiting'] }],
   ['overview-none', '/', answers({ rows: 0 }), { see: ['Welcome to Northlight Agency', '0 of 4 done', 'Do it for me'] }],
   ['overview-one', '/', answers({ rows: 1 }), { see: 'Connected accounts' }],
   ['overview-many', '/', many, { see: '10,000' }],
@@ -39,7 +39,7 @@ export const cases = [
   ['overview-slow', '/', over(answers(), { '/v1/usage/series': slow, '/v1/errors': slow, '/v1/me/usage': slow })],
   ['start', '/start', answers(), { see: ['Create an API key', 'Receive an event', '3 of 4 done'] }],
   ['start-none', '/start', answers({ rows: 0 }), { see: ['0 of 4 done', 'Connect an account first'] }],
-  ['start-failed', '/start', over(answers({ rows: 0 }), { '/v1/me/keys': fail, '/v1/me/usage': fail, '/v1/accounts': fail }), { see: 'We could not load how far you are' }],
+  ['start-failed', '/start', over(answers({ rows: 0 }), { '/v1/me/keys': fail, '/v1/me/usage': fail, '/v1/accounts': fail }), { see: 'We could not load your progress' }],
   ['start-refused', '/start', answers({ rows: 0, role: 'support' }), { see: 'Your role cannot' }],
   ['start-slow', '/start', over(answers(), { '/v1/me/usage': slow, '/v1/me/keys': slow }), { see: 'Create an API key', loads: false }],
   ['accounts', '/accounts', answers(), { see: ['Maya · main', 'Reconnect required', 'Degraded'] }],

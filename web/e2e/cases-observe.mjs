@@ -8,10 +8,10 @@ const att = id('att_', 7)
 const first = account(0).id
 const deliveries = `/v1/accounts/${first}/webhook/deliveries`
 const qr = () => ['image/svg+xml', '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 10 10"><path d="M0 0h3v3h-3zM7 0h3v3h-3zM0 7h3v3h-3zM4 4h2v2h-2z"/></svg>']
-/** What the server streams beside the made-up answers. */
+/** What the server streams in addition to the fake answers. */
 export const streams = { streams: { '/v1/events': stream(2), '/quiet': stream(0), [`/v1/connect/login/${att}/events`]: (write) => write(': hi\n\n') }, bodies: { [`/v1/connect/login/${att}/qr`]: qr } }
 
-// The wizard opens on every page; with little behind it, it is judged faster.
+// The wizard opens on every page; on an almost empty one it is checked faster.
 const nowhere = '/nothing/here'
 const wizard = (method, fill) => async (page) => {
   await page.keyboard.press('c')
@@ -29,7 +29,7 @@ const many = observed({ rows: 10_000, whole: true })
 const none = over(observed({ rows: 0 }), { '/v1/events': (url, req) => (isStream(req) ? { to: '/quiet' } : { events: [], nextCursor: null, gap: false }) })
 const one = observed({ rows: 1 })
 const support = observed({ role: 'support' })
-// The lists answer, or fail; the stream goes on, or not.
+// The list and the stream each work or fail.
 const events = ({ list = observed()['/v1/events'], dropped = false, quiet = false }) => over(observed(), { '/v1/events': (url, req) => (!isStream(req) ? list(url, req) : quiet ? { to: '/quiet' } : dropped ? problem(503, 'service-unavailable', 'The stream is not there.', { retryable: true }) : null) })
 
 export const cases = [
@@ -37,7 +37,7 @@ export const cases = [
   ['connect-links', '/connect?tab=links', observed(), { see: 'user_1' }],
   ['connect-links-many', '/connect?tab=links', many, { see: '10,000 links' }],
   ['connect-page', '/connect?tab=page', observed(), { see: 'Show the page' }],
-  ['connect-none', '/connect', none, { see: 'Nobody came in this time' }],
+  ['connect-none', '/connect', none, { see: 'No visits in this period' }],
   ['connect-one', '/connect', one, { see: '1 attempt' }],
   ['connect-many', '/connect', many, { see: '10,000 attempts' }],
   ['connect-failed', '/connect', over(observed(), { '/v1/connect/funnel': fail, '/v1/connect/attempts': fail }), { see: ['We could not load the funnel', 'We could not load the attempts'] }],
@@ -57,31 +57,31 @@ export const cases = [
   ['wizard-done', nowhere, at('completed_success'), { act: byPassword, see: 'Connected' }],
   ['wizard-cookies', nowhere, observed(), { act: wizard('Cookies', async (p) => { await p.getByLabel('Cookies', { exact: true }).fill('auth_id=1; sess=abc; other=x; more=y'); await p.getByLabel('User agent').focus() }), see: 'found' }],
   ['wizard-curl', nowhere, observed(), { act: wizard('cURL', async (p) => { await p.getByLabel('Command').fill("curl 'https://x' -H 'cookie: a=b'"); await p.getByLabel('Label').focus() }) }],
-  ['wizard-quota', nowhere, over(observed(), { '/v1/connect/mobile': () => problem(429, 'quota-exceeded', 'x', { retryAfterSec: 840 }) }), { act: byPhone, see: 'Too many tries' }],
+  ['wizard-quota', nowhere, over(observed(), { '/v1/connect/mobile': () => problem(429, 'quota-exceeded', 'x', { retryAfterSec: 840 }) }), { act: byPhone, see: 'Too many attempts' }],
   ['link-dialog', '/connect', observed(), { act: (p) => p.getByRole('button', { name: 'Create connect link' }).first().click(), see: 'Your reference' }],
   ['link-made', '/connect', observed(), { act: async (p) => { await p.getByRole('button', { name: 'Create connect link' }).first().click(); await p.getByRole('button', { name: 'Create link' }).click() }, see: 'The link is ready' }],
   ['attempt', '/connect/attempts/' + att, observed(), { see: 'Maya · main' }],
   ['attempt-notdone', '/connect/attempts/' + att, at('completed_failed'), { see: 'invalid_credentials' }],
-  ['attempt-missing', '/connect/attempts/' + att, over(observed(), { [`/v1/connect/login/${att}`]: () => problem(404, 'attempt-not-found', 'x') }), { see: 'There is no such attempt' }],
+  ['attempt-missing', '/connect/attempts/' + att, over(observed(), { [`/v1/connect/login/${att}`]: () => problem(404, 'attempt-not-found', 'x') }), { see: 'Attempt not found' }],
   ['attempt-failed', '/connect/attempts/' + att, over(observed(), { [`/v1/connect/login/${att}`]: fail }), { see: 'We could not load the attempt' }],
   ['link', '/connect/links/' + id('cs_', 2), observed(), { see: 'user_1' }],
-  ['link-missing', '/connect/links/' + id('cs_', 2), over(observed(), { '/v1/connect/sessions/*': () => problem(404, 'session-not-found', 'x') }), { see: 'There is no such' }],
+  ['link-missing', '/connect/links/' + id('cs_', 2), over(observed(), { '/v1/connect/sessions/*': () => problem(404, 'session-not-found', 'x') }), { see: 'We could not find the link' }],
   ['link-failed', '/connect/links/' + id('cs_', 2), over(observed(), { '/v1/connect/sessions/*': fail }), { see: 'We could not load the link' }],
   ['events', '/events', observed(), { act: async (p) => { await p.locator('[role=option]').nth(3).waitFor(); await p.keyboard.press('j'); await p.keyboard.press('j') }, see: 'Live' }],
   ['events-none', '/events', none, { see: ['Listening…', 'Events appear here as they happen'] }],
   ['events-one', '/events', one, { see: 'subscribed' }],
   ['events-many', '/events', many, { see: 'message' }],
-  ['events-nomatch', '/events?kind=payout*', none, { see: 'No event of this kind' }],
+  ['events-nomatch', '/events?kind=payout*', none, { see: 'No events of this kind' }],
   ['events-paused', '/events', observed(), { act: async (p) => { await p.getByRole('button', { name: 'Pause' }).click(); await p.getByText(/\d+ held/).first().waitFor() }, see: 'Paused' }],
   ['events-failed', '/events', events({ list: fail, quiet: true }), { see: 'We could not load the events' }],
   ['events-holes', '/events', events({ list: fail }), { see: ['We could not load earlier events', 'Live'] }],
   ['events-refused', '/events', events({ list: refuse, dropped: true })],
   ['events-dropped', '/events', events({ dropped: true }), { see: ['Reconnecting', 'loved the last post'] }],
   ['event', '/events/' + id('evt_', 4), observed(), { see: 'session_expired' }],
-  ['event-missing', '/events/' + id('evt_', 4), over(observed(), { '/v1/events/*': () => problem(404, 'event-not-found', 'x') }), { see: 'There is no such event' }],
+  ['event-missing', '/events/' + id('evt_', 4), over(observed(), { '/v1/events/*': () => problem(404, 'event-not-found', 'x') }), { see: 'Event not found' }],
   ['event-failed', '/events/' + id('evt_', 4), over(observed(), { '/v1/events/*': fail }), { see: 'We could not load the event' }],
   ['webhooks', '/webhooks', observed(), { see: 'hooks.example.test' }],
-  ['webhooks-none', '/webhooks', none, { see: ['No webhook yet', 'stagedoor listen --forward-to localhost:3000'] }],
+  ['webhooks-none', '/webhooks', none, { see: ['No webhooks yet', 'stagedoor listen --forward-to localhost:3000'] }],
   ['webhooks-one', '/webhooks', one, { see: '1 webhook' }],
   ['webhooks-many', '/webhooks', many, { see: '10,000 webhooks' }],
   ['webhooks-failed', '/webhooks', over(observed(), { '/v1/webhooks': fail }), { see: 'We could not load the webhooks' }],
@@ -89,7 +89,7 @@ export const cases = [
   ['webhooks-slow', '/webhooks', over(observed(), { '/v1/webhooks': slow })],
   ['webhooks-add', '/webhooks', observed(), { act: async (p) => { await p.getByRole('button', { name: 'Add webhook' }).click(); await p.getByRole('button', { name: 'Only some' }).click() } }],
   ['webhook', '/webhooks/' + first, observed(), { see: 'receiver.test' }],
-  ['webhook-none', '/webhooks/' + first, over(observed(), { [deliveries]: () => ({ deliveries: [], nextCursor: null }) }), { see: 'Nothing was sent yet' }],
+  ['webhook-none', '/webhooks/' + first, over(observed(), { [deliveries]: () => ({ deliveries: [], nextCursor: null }) }), { see: 'No deliveries yet' }],
   ['webhook-many', '/webhooks/' + first, many, { see: '10,000 deliveries' }],
   ['webhook-test', '/webhooks/' + first, observed(), { act: (p) => p.getByRole('button', { name: 'Send test' }).click(), see: 'The test was refused' }],
   ['webhook-inspect', '/webhooks/' + first, observed(), { act: async (p) => { await p.getByRole('row').nth(2).click(); await p.getByRole('dialog').waitFor() } }],
@@ -99,7 +99,7 @@ export const cases = [
   ['webhook-slow', '/webhooks/' + first, over(observed(), { [deliveries]: slow })],
   ['webhook-support', '/webhooks/' + first, support, { see: 'Your role cannot' }],
   ['delivery', '/webhooks/deliveries/' + id('whd_', 2), observed(), { see: 'Delivery of tips' }],
-  ['delivery-missing', '/webhooks/deliveries/' + id('whd_', 2), over(observed(), { '/v1/deliveries/*': () => problem(404, 'delivery-not-found', 'x') }), { see: 'There is no such delivery' }],
+  ['delivery-missing', '/webhooks/deliveries/' + id('whd_', 2), over(observed(), { '/v1/deliveries/*': () => problem(404, 'delivery-not-found', 'x') }), { see: 'Delivery not found' }],
   ['signature', `/webhooks/signature?event=${id('evt_', 1)}`, observed(), { act: async (p) => { await p.getByLabel('Headers').fill('X-Webhook-Signature: sha256=ab\nwebhook-id: evt_1'); await p.getByLabel('Body', { exact: true }).fill('{}'); await p.getByRole('button', { name: 'Check', exact: true }).click() }, see: 'The body was changed' }],
   ['signature-none', '/webhooks/signature', observed(), { see: 'Nothing checked yet' }],
   ['logs', '/logs', observed(), { see: 'messages.send' }],
@@ -111,8 +111,8 @@ export const cases = [
   ['logs-refused', '/logs', over(support, { '/v1/logs': refuse })],
   ['logs-slow', '/logs', over(observed(), { '/v1/logs': slow })],
   ['log', '/logs/' + id('req_', 4), observed(), { see: ['quota-exceeded', 'Rate limit reached', 'Account writes per minute'] }],
-  ['log-fields', '/logs/' + id('req_', 4), over(observed(), { '/v1/logs/*': () => ({ log: { requestId: id('req_', 4), at: new Date().toISOString(), http: 'POST', method: 'mintKey', status: 422, code: 'validation-failed', reason: null, errors: [{ pointer: '/scopes/0', code: 'enum' }, { pointer: '/expiresAt', code: 'format' }], retryable: false, accountId: null, keyId: id('key_', 1), source: 'api', durationMs: 4, upstreamMs: null, upstreamCode: null, bytesIn: 51, bytesOut: 412, replayed: false, dryRun: false } }) }), { see: ['Wrong fields', '/scopes/0: enum', '/expiresAt: format'] }],
-  ['log-missing', '/logs/' + id('req_', 4), over(observed(), { '/v1/logs/*': () => problem(404, 'log-not-found', 'x') }), { see: 'There is no such request' }],
+  ['log-fields', '/logs/' + id('req_', 4), over(observed(), { '/v1/logs/*': () => ({ log: { requestId: id('req_', 4), at: new Date().toISOString(), http: 'POST', method: 'mintKey', status: 422, code: 'validation-failed', reason: null, errors: [{ pointer: '/scopes/0', code: 'enum' }, { pointer: '/expiresAt', code: 'format' }], retryable: false, accountId: null, keyId: id('key_', 1), source: 'api', durationMs: 4, upstreamMs: null, upstreamCode: null, bytesIn: 51, bytesOut: 412, replayed: false, dryRun: false } }) }), { see: ['Invalid fields', '/scopes/0: enum', '/expiresAt: format'] }],
+  ['log-missing', '/logs/' + id('req_', 4), over(observed(), { '/v1/logs/*': () => problem(404, 'log-not-found', 'x') }), { see: 'Request not found' }],
   ['log-failed', '/logs/' + id('req_', 4), over(observed(), { '/v1/logs/*': fail }), { see: 'We could not load the request' }],
   ['errors', '/errors', observed(), { see: ['quota-exceeded', '214'] }],
   ['errors-none', '/errors', none, { see: 'No errors in this period' }],

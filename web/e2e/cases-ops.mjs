@@ -3,9 +3,9 @@ import { fail, slow } from './lib.mjs'
 import { answers, firstOrg, suspendedOrg } from './ops-fake.mjs'
 
 const pages = { fleet: '/', orgs: '/orgs', org: '/orgs/' + firstOrg, accounts: '/accounts', leases: '/leases', egress: '/egress', webhooks: '/webhooks', jobs: '/jobs', keys: '/keys', control: '/control', audit: '/audit' }
-// All fails but who is signed in.
+// Every call fails except the one for the signed-in operator.
 const down = (f) => ({ '/admin/v1/me': answers()['/admin/v1/me'], '/admin/v1/*': f })
-const none = { fleet: 'No node is alive', orgs: 'No organisation yet', accounts: 'No account yet', leases: 'No work is shared out', egress: 'No region is set up', webhooks: 'Every webhook keeps up', jobs: 'No job yet', keys: 'No key yet', control: 'Signups', audit: 'Nothing was changed yet' }
+const none = { fleet: 'No nodes are alive', orgs: 'No organisations yet', accounts: 'No accounts yet', leases: 'No leases yet', egress: 'No regions configured', webhooks: 'All webhooks are up to date', jobs: 'No jobs yet', keys: 'No keys yet', control: 'Signups', audit: 'No changes yet' }
 const said = { fleet: 'node-1', orgs: 'Northlight Agency', org: 'Northlight Agency', accounts: 'Creator 1', leases: 'listen', egress: 'Ana', webhooks: 'customer.example', jobs: 'connect_step', keys: 'aws:arn', control: 'Signups', audit: 'key.mint' }
 const dialog = (name) => async (page) => {
   await page.getByRole('button', name).first().click()
@@ -25,11 +25,11 @@ export const cases = [
   ['keys-off', '/keys', answers({ off: true })],
   ['egress-off', '/egress', answers({ off: true })],
   ['org-suspended', '/orgs/' + suspendedOrg, answers(), { see: 'unpaid' }],
-  ['org-missing', '/orgs/org_00000000000000000000000000', answers(), { see: 'no such' }],
+  ['org-missing', '/orgs/org_00000000000000000000000000', answers(), { see: 'We could not find this organisation' }],
   ['notfound', '/nothing/here', answers()],
   ['control-dialog', '/control', answers(), { act: dialog({ name: 'Switch off Connects' }) }],
   ['egress-dialog', '/egress', answers(), { act: dialog({ name: 'Drain' }) }],
-  ['org-access', '/orgs/' + firstOrg, answers(), { act: dialog({ name: 'Look inside' }) }],
+  ['org-access', '/orgs/' + firstOrg, answers(), { act: dialog({ name: 'Open dashboard' }) }],
   ['org-edit', '/orgs/' + firstOrg, answers(), { act: dialog({ name: 'Change', exact: true }) }],
   ['org-limit', '/orgs/' + firstOrg, answers(), { act: dialog({ name: 'Change callsPerMinute' }) }],
   ['webhooks-bulk', '/webhooks', answers(), { act: dialog({ name: 'Retry all…' }) }],

@@ -1,5 +1,5 @@
-// Made-up answers for explorer, keys, usage, audit, sandbox and settings, on top of fake.mjs. The catalogue is
-// that of openapi.json.
+// Fake answers for explorer, keys, usage, audit, sandbox and settings, on top of fake.mjs. The catalogue comes
+// from openapi.json.
 import { readFileSync } from 'node:fs'
 import { account, answers as base } from './fake.mjs'
 
@@ -56,7 +56,7 @@ export function entry(i) {
 
 const agents = ['Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36', 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1', xss]
 
-/** `rows` is how many there are of each thing; `none` of accounts too if it is 0. */
+/** `rows` is the length of each list; if it is 0, there are no accounts either. */
 export function answers({ rows = 12, role = 'owner', org, accounts, whole = false } = {}) {
   const scopes = role === 'developer' ? all.filter((s) => s !== 'me:write') : undefined
   const first = base({ ...(scopes ? { scopes } : {}), rows: accounts ?? (rows === 0 ? 0 : 412), role, whole, ...(org ? { org } : {}) })
@@ -86,8 +86,8 @@ export function answers({ rows = 12, role = 'owner', org, accounts, whole = fals
     '/v1/connect/page': () => ({ page: look }),
     '/v1/sandbox/personas': () => ({
       domain: 'sandbox.test', password: 'good',
-      personas: [['ok', 'works', 'Signs in at once.'], ['sms', 'asks', 'Asks for a code by text message.'], ['sms-email', 'asks', 'Asks for a code by text, then for one by mail. Any chain of sms, app, email and face works.'], ['locked', 'refuses', 'The platform has locked the account.'], ['slow', 'breaks', 'Signing in takes 20 seconds.'], ['restricted', 'later', 'Every call is refused from 5 seconds after the first sign-in.']].map(([persona, group, effect]) => ({ persona, group, effect, login: `${persona}@sandbox.test` })),
-      codes: [{ code: '123456', effect: 'Right.' }, { code: '000000', effect: 'Wrong, as any other; the fifth wrong one ends the sign-in.' }],
+      personas: [['ok', 'works', 'Signs in immediately.'], ['sms', 'asks', 'Asks for a code by text message.'], ['sms-email', 'asks', 'Asks for a code by text, then for one by email. Any chain of sms, app, email and face works.'], ['locked', 'refuses', 'The platform has locked the account.'], ['slow', 'breaks', 'Signing in takes 20 seconds.'], ['restricted', 'later', 'Every call is refused from 5 seconds after the first sign-in.']].map(([persona, group, effect]) => ({ persona, group, effect, login: `${persona}@sandbox.test` })),
+      codes: [{ code: '123456', effect: 'Correct.' }, { code: '000000', effect: 'Wrong, like any other; the fifth wrong code ends the sign-in.' }],
     }),
     '/problems/quota-exceeded': () => ({ code: 'quota-exceeded', status: 429, title: 'Rate limit reached', retryable: true, fix: 'Wait.', document: readFileSync(new URL('../../docs/problems/quota-exceeded.md', import.meta.url), 'utf8') }),
     '/v1/errors': (url) => {

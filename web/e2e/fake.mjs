@@ -1,5 +1,5 @@
-// Made-up answers for the pages of accounts and the overview, in the numbers of the pictures: to look at
-// pages without a system, and with 0, 1 or 10,000 rows.
+// Fake answers for the account pages and the overview, with the figures of the mock-ups: to view pages
+// without a running system, and with 0, 1 or 10,000 rows.
 const names = ['Maya · main', 'Studio West #3', 'Ines (backup)', 'Noor', 'K. Adler', 'Luz — UK', 'Theo', 'Priya', 'Agency 12 / a', 'Agency 12 / b', 'Sol', 'Wren']
 const states = ['reconnect_required', 'degraded', 'active', 'active', 'active', 'active', 'connecting', 'active', 'active', 'active', 'active', 'active']
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
@@ -36,7 +36,7 @@ export function hook(i, state, more = {}) {
 
 const needAttention = ['reconnect_required', 'restricted', 'degraded']
 
-/** `rows` is how many accounts there are, `broken` how many webhooks need attention, `waiting` how many events they hold up; `whole` gives all of a list in one answer, for what a page must bear. */
+/** `rows` is the number of accounts, `broken` that of webhooks that need attention, `waiting` that of events they hold up; `whole` returns a list in one page, to test how much a page can show. */
 export function answers({ rows = 412, org = { environment: 'sandbox' }, role = 'owner', scopes, whole = false, broken = 2, waiting = rows === 0 ? 0 : 1680 } = {}) {
   let made
   const list = (url) => {

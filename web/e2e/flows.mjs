@@ -17,7 +17,7 @@ const step = async (name, f) => {
   await f()
   console.log(`${name}: ${Date.now() - began} ms`)
 }
-// A receiver of webhooks: refuses once, then accepts; keeps what it got.
+// A webhook receiver: refuses once, then accepts; keeps what it received.
 const got = []
 let refuse = 1
 const receiver = http.createServer((req, res) => {
@@ -41,7 +41,7 @@ const wizard = async (way) => {
 try {
   await step('sign in', async () => {
     await signIn(page)
-    // The session may stand in the live org, where there is nobody to connect.
+    // The session may be in the live org, where there is no account to connect.
     await page.getByRole('group', { name: 'Environment' }).getByRole('button', { name: 'Sandbox' }).click()
     await page.getByText('No real creators are contacted').waitFor()
   })
@@ -62,7 +62,7 @@ try {
     await shot('2-connected')
     await dialog.getByRole('link', { name: 'Open the account' }).click()
     await page.waitForURL(/accounts\/acct_/)
-    if (await dialog.count()) throw new Error('the dialog stays before the page')
+    if (await dialog.count()) throw new Error('the dialog still covers the page')
   })
   const account = /acct_\w+/.exec(page.url())[0]
   await step('connect by phone', async () => {
@@ -71,7 +71,7 @@ try {
     await dialog.getByAltText(/QR code/).waitFor()
     await shot('3-qr')
     await dialog.getByRole('button', { name: 'Scan', exact: true }).click()
-    await dialog.getByRole('heading', { name: 'Seen on the phone' }).waitFor()
+    await dialog.getByRole('heading', { name: 'Code scanned' }).waitFor()
     await dialog.getByRole('button', { name: 'Approve', exact: true }).click()
     await dialog.getByRole('heading', { name: 'Connected' }).waitFor()
     await page.keyboard.press('Escape')
@@ -126,14 +126,14 @@ try {
       }, account)
       const came = await page.getByRole('option').filter({ hasText: 'Hello from the flows' }).first().waitFor({ timeout: 10_000 }).then(() => true, () => false)
       if (came) break
-      if (i === 4) throw new Error('no event came')
+      if (i === 4) throw new Error('no event arrived')
     }
     await page.getByRole('option').filter({ hasText: 'Hello from the flows' }).first().click()
     await page.getByRole('option').filter({ hasText: '200 ·' }).first().waitFor()
     await shot('10-event')
     const before = got.length
     await page.keyboard.press('r')
-    await page.getByText('It is being sent again').waitFor()
+    await page.getByText('Sending the event again').waitFor()
     for (let i = 0; got.length === before; i++) {
       if (i === 50) throw new Error('it was not sent again')
       await page.waitForTimeout(200)
@@ -149,14 +149,14 @@ try {
     await shot('11-signature')
     await page.getByLabel('Body', { exact: true }).fill(last.body)
     await page.getByRole('button', { name: 'Check', exact: true }).click()
-    await page.getByText(/It matches|signature matches/).waitFor()
+    await page.getByText(/signature matches/).waitFor()
   })
   await step('the delivery, inspected', async () => {
     await go('/webhooks/' + account)
     await page.getByRole('button', { name: /Inspect the delivery of message/ }).first().click()
-    await dialog.getByText('Send the same by hand').waitFor()
+    await dialog.getByText('Repeat this delivery by hand').waitFor()
     await shot('12-inspector')
-    await dialog.getByRole('link', { name: 'Open its page' }).click()
+    await dialog.getByRole('link', { name: 'Open delivery page' }).click()
     await page.getByRole('heading', { name: /Delivery of message/ }).waitFor()
   })
   await step('logs and errors', async () => {
@@ -164,19 +164,19 @@ try {
     await page.getByRole('row').nth(1).waitFor()
     await shot('13-logs')
     await page.getByRole('row').nth(1).click()
-    await page.getByRole('heading', { name: 'The request' }).waitFor()
+    await page.getByRole('heading', { name: 'Request details' }).waitFor()
     await go('/logs?source=all&status=4xx')
     await shot('14-refused')
     await go('/errors')
     await shot('15-errors')
   })
-  await step('the webhook goes away', async () => {
+  await step('the webhook is deleted', async () => {
     await go('/webhooks/' + account)
     await page.getByRole('button', { name: 'More' }).click()
     await page.getByRole('menuitem', { name: 'Delete' }).click()
     await dialog.getByRole('button', { name: 'Delete' }).click()
     await page.waitForURL(/\/webhooks$/)
-    // The address changes before the page does, and the dialog hides the page until it has gone.
+    // The URL changes before the page does, and the dialog hides the page until it closes.
     await page.getByRole('heading', { level: 1, name: 'Webhooks', exact: true }).waitFor()
     await dialog.waitFor({ state: 'hidden' })
     await settled(page)

@@ -1,4 +1,4 @@
-// What the browser scripts share: a chromium, a watcher for what must not happen, axe, widths, made-up answers.
+// Shared by the browser scripts: Chromium, a watcher for errors, axe, widths and fake answers.
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { chromium } from 'playwright-core'
@@ -8,7 +8,7 @@ const axeSource = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
 export const root = new URL('../..', import.meta.url).pathname
 export const widths = [360, 390, 768, 1024, 1360]
 
-/** The variables of .dev/env, which make up writes. */
+/** The variables in .dev/env, which `make up` writes. */
 export function env() {
   const out = {}
   const file = root + '.dev/env'
@@ -28,14 +28,14 @@ export async function launch() {
   return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'] })
 }
 
-/** A page of its own, and what went wrong on it: console errors, exceptions, requests to other hosts. */
+/** Opens a page, and collects what goes wrong on it: console errors, exceptions, requests to other hosts. */
 export async function open(browser, { width = 1360, height = 900, theme = 'light', at = base() } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: 'reduce' })
   const page = await context.newPage()
   const wrong = []
   const host = new URL(at).host
   page.on('console', (m) => {
-    // A refused call is logged by the browser itself; the page's own handling is what is tested.
+    // The browser itself logs a refused call; only the page's handling is tested.
     if (m.type() === 'error' && !/Failed to load resource/.test(m.text())) wrong.push('console: ' + m.text())
   })
   page.on('pageerror', (e) => wrong.push('exception: ' + e.message))
@@ -46,7 +46,7 @@ export async function open(browser, { width = 1360, height = 900, theme = 'light
   return { context, page, wrong }
 }
 
-/** Signs in by the development form (STAGEDOOR_DEV), to an org of the environment, and waits for the shell. */
+/** Signs in with the development form (STAGEDOOR_DEV) to an org of the environment, and waits for the shell. */
 export async function signIn(page, { email, name, environment = 'sandbox' } = {}) {
   await page.goto(base() + '/app/sign-in')
   if (email) await page.fill('input[name=email]', email)
@@ -68,9 +68,9 @@ export async function signIn(page, { email, name, environment = 'sandbox' } = {}
 }
 
 /**
- * Clears what the page stored, so that the next one begins as if it were the first. The page is left before, because while
- * it lives it may store something again; by way of about:blank, because its unanswered requests can hold all six
- * connections that the browser opens to a host.
+ * Clears what the page stored, so that the next one starts fresh. Leaves the page first, because it may store something
+ * again while it is open. Goes through about:blank, because unanswered requests can hold all six connections that the
+ * browser opens to a host.
  */
 export async function forget(page, at) {
   await page.goto('about:blank')
@@ -78,14 +78,14 @@ export async function forget(page, at) {
   await page.evaluate(() => (localStorage.clear(), sessionStorage.clear()))
 }
 
-/** Waits until nothing is loading any more, as far as can be seen. */
+/** Waits until nothing appears to be loading any more. */
 export async function settled(page) {
   await page.waitForSelector('main h1', { timeout: 120_000 })
   await page.waitForFunction(() => document.querySelectorAll('.shimmer').length === 0, null, { timeout: 120_000 }).catch(() => {})
   await page.waitForTimeout(150)
 }
 
-/** The axe rules (WCAG 2.2 AA and below) that the page breaks, as text; `themed`: only those that colours can break; `inner`: only the page within the shell. */
+/** Returns the axe rules (WCAG 2.2 AA and below) that the page violates, as text. `themed`: only rules about colours; `inner`: only the page inside the shell. */
 export async function axe(page, { themed = false, inner = false } = {}) {
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axeSource)
   const violations = await page.evaluate(async ([themed, inner]) => {
@@ -98,7 +98,7 @@ export async function axe(page, { themed = false, inner = false } = {}) {
   return violations.flatMap((v) => v.nodes.slice(0, 2).map((n) => `${v.id} (${v.impact}, ${v.nodes.length}×): ${n}`))
 }
 
-/** What sticks out to the right of the window, if the page scrolls sideways. */
+/** Returns the elements that overflow to the right, if the page scrolls sideways. */
 export async function sideways(page) {
   return page.evaluate(() => {
     const over = document.documentElement.scrollWidth - document.documentElement.clientWidth
@@ -113,11 +113,11 @@ export async function sideways(page) {
 }
 
 export const problem = (status, code, detail, more = {}) => ({ status, body: { type: '/problems/' + code, code, status, title: code, detail, retryable: false, ...more } })
-/** Answers of a server that fails, that does not answer, and that refuses the caller's role. */
+/** Answers of a server that fails, that never responds, and that refuses the caller's role. */
 export const fail = () => problem(500, 'internal', 'Something went wrong on our side.')
 export const slow = () => new Promise(() => {})
 export const refuse = () => problem(403, 'scope-missing', 'Your role does not have the scope that this needs.')
-/** Answers with others before and above them: what is patched is met before a wildcard, and holds. */
+/** Overrides answers: patched paths come before wildcards, and win. */
 export const over = (made, patch) => ({ ...patch, ...made, ...patch })
 
 export function shotDir(name) {

@@ -1,4 +1,4 @@
-// Made-up answers for connect, events, webhooks, logs and errors, beside those of fake.mjs.
+// Fake answers for connect, events, webhooks, logs and errors, in addition to those of fake.mjs.
 import { account, answers, hook as made } from './fake.mjs'
 import { over, problem } from './lib.mjs'
 
@@ -19,7 +19,7 @@ export function event(n, at = Date.now()) {
 }
 
 export const frame = (e, n) => `id: ${n}\nevent: ${e.event}\ndata: ${JSON.stringify(e)}\n\n`
-/** A stream at so many events a second. */
+/** A stream of `perSecond` events a second. */
 export function stream(perSecond) {
   return (write) => {
     write('retry: 1000\n\nevent: ready\ndata: {"cursor":"0","resumed":false,"gap":false}\n\n')

@@ -1,4 +1,4 @@
-// Made-up answers of the admin API, to look at the operator console without a system, with 0, 1 or many rows.
+// Fake answers of the admin API, to view the operator console without a running system, with 0, 1 or many rows.
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
 const id = (prefix, n) => {
   let tail = ''
@@ -16,7 +16,7 @@ const entry = (i) => ({ id: id('aud_', i + 1), org: i % 4 ? { id: org(i % 6).id,
 const proxy = (n, more = {}) => ({ proxy: String(n), healthy: true, since: null, lastFailure: null, draining: false, drainedAt: null, drainedBy: null, reason: null, openConnections: 412, ...more })
 const slots = (n, kind) => Array.from({ length: n }, (_, i) => ({ slot: i, node: i === 3 ? null : ['n1', 'n2', 'n3'][i % 3], epoch: 4 + (i % 5), ...(kind === 'listen' ? { listeners: { up: 40 + i, down: i % 4 } } : {}) }))
 
-/** rows: how many of each list; off: whether something is switched off. */
+/** rows: the length of each list; off: whether something is switched off. */
 export function answers({ rows = 60, off = false, whole = false } = {}) {
   const list = (name, make, keep = () => true) => (url) => {
     const all = Array.from({ length: rows }, (_, i) => make(i)).filter((r) => keep(r, url.searchParams))
@@ -44,7 +44,7 @@ export function answers({ rows = 60, off = false, whole = false } = {}) {
     '/admin/v1/webhooks/lanes': (url) => ({ ...lanes(url), counts: none ? { live: 0, lagging: 0, backoff: 0, draining: 0, paused: 0, disabled: 0 } : { live: 1204, lagging: 12, backoff: 12, draining: 12, paused: 12, disabled: 12 } }),
     '/admin/v1/jobs': list('jobs', job, (j, p) => state(j, p) && (!p.get('kind') || j.kind === p.get('kind'))),
     '/admin/v1/keyring': () => ({ kms: off ? 'down' : 'up', wrapsNow: off ? null : { id: 'local', version: 2 }, root: { id: 'local', version: 2 }, orgKeys: none ? [] : [{ by: { id: 'local', version: 2 }, keys: 812, current: true }, { by: { id: 'aws:arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab', version: 1 }, keys: 31, current: false }], orgs: 843, dataKeys: 41230, renewed: 12, waiting: 1231, percentDone: off ? null : 97, holders: 41230, shredded: 87 }),
-    '/admin/v1/switches': () => ({ switches: [sw('signups', 'Nobody makes an organisation of their own. Members sign in as usual.'), sw('connects', 'No new attempt to connect an account is taken; those under way go on.', !off), sw('writes', 'SDK methods that change something, and uploads, are refused; reads work.'), sw('webhooks', 'Nothing is delivered; events wait in the store, in order.'), sw('region/uk', 'Nothing leaves through the region: calls on its accounts are refused, and its listeners hang up.', !off), sw('region/us', 'Nothing leaves through the region: calls on its accounts are refused, and its listeners hang up.')] }),
+    '/admin/v1/switches': () => ({ switches: [sw('signups', 'No new organisations can be created. Members sign in as usual.'), sw('connects', 'New connect attempts are refused; those in progress continue.', !off), sw('writes', 'SDK methods that change something, and uploads, are refused; reads work.'), sw('webhooks', 'Nothing is delivered; events wait in the store, in order.'), sw('region/uk', 'No traffic leaves through the region: calls on its accounts are refused, and its listeners disconnect.', !off), sw('region/us', 'No traffic leaves through the region: calls on its accounts are refused, and its listeners disconnect.')] }),
     '/admin/v1/banner': () => ({ banner: none ? null : { text: 'Connecting accounts is slow right now. We are on it.', level: 'warning', url: 'https://status.example', until: ago(-7200), by: 'Ana', since: ago(900) } }),
     '/admin/v1/audit': list('entries', entry, (e, p) => (!p.get('action') || e.action === p.get('action')) && (!p.get('own') || !e.org)),
   }

@@ -1,7 +1,7 @@
-// Every page with made-up answers, in its states (0, 1 and 10,000 rows, failing, slow, refused by role, the stream
-// dropped): that it says what it should, axe in both themes, the console, other hosts, and sideways scroll at every width.
-// Needs the build only. A page is loaded once and then made narrower and darker. States that share their looks with a page's
-// first state are only read; FULL=1 (make proof) puts every state through axe and all widths.
+// Checks every page with fake answers, in its states (0, 1 and 10,000 rows, failing, slow, refused by role, the stream
+// dropped): its text, axe in both themes, the console, other hosts, and sideways scroll at every width.
+// Needs only the build. A page is loaded once, then made narrower and darker. For states that look like the page's first
+// state only the text is checked; FULL=1 (make proof) runs axe and all widths for every state.
 //   node e2e/pages.mjs        ONLY=keys,ops:orgs-*,audit-none SHOTS=1 node e2e/pages.mjs      pictures: .dev/shots/pages/*.png
 import { cases as accounts } from './cases-accounts.mjs'
 import { cases as manage } from './cases-manage.mjs'
@@ -17,10 +17,10 @@ const full = process.env.FULL === '1' || shots
 const wanted = (name) => !only || only.some((o) => (o.endsWith('*') ? name.startsWith(o.slice(0, -1)) : name === o))
 const all = [...[...accounts, ...observe, ...manage].map((c) => ['/app', ...c]), ...ops.map(([name, ...rest]) => ['/ops', 'ops:' + name, ...rest])].filter((c) => wanted(c[1]))
 
-// Where CI looks for faults on a phone: what narrow pages share (menu, cards, forms, dialogs) is on these.
+// The pages that CI checks at phone width: they have everything that narrow pages share (menu, cards, forms, dialogs).
 const narrow = ['overview', 'accounts', 'account', 'webhooks', 'keys', 'logs', 'ops:orgs']
 
-// What the name of a case promises.
+// The text that a page must show, by the last part of the case's name.
 const promised = {
   failed: ['We could not load', 'Retry', 'req_'],
   refused: ['Your role cannot'],
@@ -31,9 +31,9 @@ async function check({ page, wrong, server }, [root, name, path, made, { see = [
   const found = []
   wrong.length = 0
   const state = name.split('-').at(-1)
-  // The shell is the same in every state of a page: it is judged with the first one.
+  // The shell is the same in every state of a page: it is checked with the first one.
   const inner = name.includes('-')
-  // Two pages show the states that have no colours of their own in the dark, for all.
+  // States without colours of their own are checked in the dark theme on two pages only.
   const shown = !inner || /^(accounts|connect)-/.test(name)
   const plain = ['failed', 'refused', 'slow', 'one', 'many', 'support', 'nomatch', 'none'].includes(state) && !/^(accounts|connect)-/.test(name)
   const soon = (f) => f.catch((e) => found.push(e.message.split('\n').slice(0, 2).join(' ')))
@@ -50,14 +50,14 @@ async function check({ page, wrong, server }, [root, name, path, made, { see = [
     }
     if (state === 'many') {
       const rows = await page.locator('tbody tr, [role=option], main li').count()
-      if (rows > 250) found.push(`${rows} rows are drawn`)
+      if (rows > 250) found.push(`${rows} rows are rendered`)
     }
     await page.evaluate(() => window.scrollTo(0, 0))
     const file = dir + name.replace(':', '-')
     const picture = async (theme, width) => shots && page.screenshot({ path: `${file}-${theme}-${width}.png`, fullPage: process.env.WHOLE === '1' && state !== 'many' })
     for (const width of full || shown ? [...widths].reverse() : plain ? [390] : [1360, 360]) {
       await page.setViewportSize({ width, height: width < 600 ? 844 : 900 })
-      // Two frames: the first lays out, the second has what the observers of sizes changed.
+      // Two frames: the first lays out, the second applies what the resize observers changed.
       await page.evaluate(() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r()))))
       for (const s of await sideways(page)) found.push(`at ${width} sideways: ${s}`)
       const looked = width === 1360 || width === 768 || width === 390
@@ -85,7 +85,7 @@ const began = Date.now()
 const browser = await launch()
 const waiting = [...all]
 let bad = 0
-// Two at a time: while one waits for its page, the other is drawn.
+// Two at a time: while one waits for its page, the other renders.
 await Promise.all(
   [1, 2].map(async () => {
     const server = await serve(streams)

@@ -1,5 +1,5 @@
-// Serves the built pages as the server does (strict policy, nonce), with made-up answers and streams: for the browser
-// scripts that need no system. DIST is another folder than ../dist.
+// Serves the built pages as the server does (strict policy, nonce), with fake answers and streams, for the browser
+// scripts that need no running system. DIST names a folder other than ../dist.
 import http from 'node:http'
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
@@ -10,8 +10,8 @@ const dist = process.env.DIST ? new URL(`file://${process.env.DIST}/`) : new URL
 
 /**
  * streams: { '/v1/events': (write, req) => stop }; bodies: { path: () => [type, body] }.
- * `answers` of what comes back may be changed at any time: { '/v1/accounts': (url, request) => body | { status, body } }.
- * The first match wins, "/v1/x/*" is everything below; null goes on to the streams, { to } to another path.
+ * `answers` of the returned object may be changed at any time: { '/v1/accounts': (url, request) => body | { status, body } }.
+ * The first match wins; "/v1/x/*" matches everything below. null falls through to the streams, { to } goes to another path.
  */
 export async function serve({ streams = {}, bodies = {} } = {}) {
   const out = { answers: {} }

@@ -1,5 +1,5 @@
 // The shell: palette with pasted ids, shortcuts, skip link, menu on a phone, theme, org switch; axe with each open.
-// Needs a running system (make up), or with FAKE=1 the build only.
+// Needs a running system (make up), or with FAKE=1 only the build.
 import { account, answers } from './fake.mjs'
 import { axe, base, launch, open, settled, shotDir, sideways, signIn } from './lib.mjs'
 import { serve } from './serve.mjs'
@@ -52,10 +52,10 @@ const start = async (options) => {
     const there = await page.waitForURL((url) => url.href.includes('/app' + to), { timeout: 120_000 }).then(() => true, () => false)
     check(`${prefix}_ leads to ${to}`, there)
     await page.getByRole('combobox').waitFor({ state: 'detached' })
-    // The last two open a dialog of their own; one that comes later would close the palette again.
+    // The last two open a dialog; if it opened later, it would close the palette again.
     if (to.includes('=')) await page.getByRole('dialog').waitFor()
   }
-  // In a dialog letters are no shortcuts.
+  // Shortcuts do not work in a dialog.
   await page.goto(base() + '/app/usage')
   await settled(page)
   await page.keyboard.press('g')

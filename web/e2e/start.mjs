@@ -33,7 +33,7 @@ try {
   await step('event', async () => {
     const last = card('Receive an event')
     await last.getByText('Live', { exact: true }).waitFor({ timeout: 120_000 })
-    // The listener of a new account needs a moment; a person would press again too.
+    // The listener of a new account needs a moment; a user would press again too.
     for (let i = 0; ; i++) {
       await last.getByRole('button', { name: 'Send a test message' }).click()
       const came = await last.getByText('Hello from the start guide').first().waitFor({ timeout: 10_000 }).then(() => true, () => false)

@@ -1,5 +1,5 @@
-// The live tail at 1,000 events a second: it draws a bounded number of rows, counts every event that it skips, answers keys, and holds
-// events while paused. Needs the build only. RATE=1000 DURATION=60 (seconds)
+// The live tail at 1,000 events a second: it renders a bounded number of rows, counts every event that it skips, responds to
+// keys, and holds events while paused. Needs only the build. RATE=1000 DURATION=60 (seconds)
 // LIMITS=1 (make proof) also limits how long a task of the page may take and how many events a second it must keep up with.
 import { launch, open, settled, shotDir } from './lib.mjs'
 import { observed, stream } from './observe-fake.mjs'
@@ -20,17 +20,17 @@ await page.addInitScript(() => {
 })
 await page.goto(server.url + '/app/events')
 await settled(page)
-// What loads the page is not the tail's.
+// Tasks that load the page do not count.
 const from = await page.evaluate(() => performance.now())
 const number = async (pattern) => Number((pattern.exec(await page.locator('#main').innerText())?.[1] ?? '0').replaceAll(',', ''))
 const answered = []
-// The clock of a task goes on while the machine does something else: what the page itself takes too long for, it takes in
+// The clock of a task also runs while the machine does something else. If the page itself is too slow, it is slow in
 // every round.
 let [most, count, rounds] = [Infinity, 0, 0]
 for (let since = from; most > 200 && rounds < (limits ? 3 : 1); rounds++) {
   const end = Date.now() + seconds * 1000
   while (Date.now() < end) {
-    // A person works with it meanwhile: a key must be answered soon.
+    // The user keeps working: a key must be handled soon.
     const began = Date.now()
     await page.keyboard.press('j')
     await page.evaluate(() => new Promise((r) => requestAnimationFrame(() => r())))
@@ -57,9 +57,9 @@ await browser.close()
 server.close()
 answered.sort((a, b) => a - b)
 if (limits && most > 200) wrong.push(`a task took ${most} ms, and no less in ${rounds} rounds`)
-if (drawn > 80) wrong.push(`${drawn} rows are drawn`)
-if (limits && perSecond < rate * 0.8) wrong.push(`it says ${perSecond} events/s`)
-if (skipped < (limits ? rate * seconds * 0.8 : 1)) wrong.push(`it says ${skipped} were skipped`)
-console.log(`${rate} events/s for ${seconds} s, round ${rounds}: ${count} tasks above 50 ms, the longest ${most} ms (${loading} ms while the page was loading); a key answered in ${answered[Math.floor(answered.length / 2)]} ms (median), ${answered.at(-1)} ms at most; ${drawn} rows drawn; ${skipped} of about ${rate * seconds} skipped and counted`)
+if (drawn > 80) wrong.push(`${drawn} rows are rendered`)
+if (limits && perSecond < rate * 0.8) wrong.push(`it shows ${perSecond} events/s`)
+if (skipped < (limits ? rate * seconds * 0.8 : 1)) wrong.push(`it shows that ${skipped} were skipped`)
+console.log(`${rate} events/s for ${seconds} s, round ${rounds}: ${count} tasks above 50 ms, the longest ${most} ms (${loading} ms while the page was loading); a key handled in ${answered[Math.floor(answered.length / 2)]} ms (median), ${answered.at(-1)} ms at most; ${drawn} rows rendered; ${skipped} of about ${rate * seconds} skipped and counted`)
 for (const w of wrong) console.log(w)
 process.exitCode = wrong.length ? 1 : 0

@@ -1,6 +1,6 @@
-// Everything that somebody else can write (labels, messages, names, addresses, URLs, metadata, details of problems) is
-// a script here, on every page: nothing of it may run, become an element, or become a link that runs something.
-// Needs the build only.   ONLY=events,keys node e2e/xss.mjs
+// Every text that others can write (labels, messages, names, addresses, URLs, metadata, details of problems) is a
+// script here, on every page: none of it may run, become an element, or become a link that runs something.
+// Needs only the build.   ONLY=events,keys node e2e/xss.mjs
 import { cases as accounts } from './cases-accounts.mjs'
 import { cases as manage } from './cases-manage.mjs'
 import { cases as observe, streams } from './cases-observe.mjs'
@@ -12,7 +12,7 @@ import { serve } from './serve.mjs'
 const mark = 'x55'
 const text = `${mark}<img src=x onerror="window.hacked=1"><script>window.hacked=1</script><svg onload=window.hacked=1>"'\`{{7*7}}\${7*7}`
 const link = `javascript:window.hacked=1//${mark}`
-// What the service itself writes: names of states and the like, which the pages decide by. The rest is the attacker's.
+// What the service itself writes, such as states, which the pages depend on. The attacker writes the rest.
 const ours = /^(id|.*Id|.*_id|code|type|state|status|kind|kinds|state_?Reason|laneState|role|roles|environment|plan|event|events|method|http|access|cursor|nextCursor|at|ts|.*At|.*_at|since|until|.*Since|.*Until|period.*|http|class|cause|ordering|outcome|scopes|action|proxy_?[cC]ountr(y|ies)|region|brand_.*|scheme|otp_channel|otp_channels_available|progress|next_actions|userAction|user_action|source|group|verdict|resource|queue|level|currentOrg|features|polling_url|severity|seq|schema|version)$/
 const urls = /^(url|.*Url|.*_url|.*_URL|origin|allowed_origins|userAgent)$/
 
@@ -20,11 +20,11 @@ function poison(value, key = '') {
   if (typeof value === 'string') return ours.test(key) ? value : urls.test(key) ? link : text
   if (Array.isArray(value)) return value.map((v) => poison(v, key))
   if (value === null || typeof value !== 'object') return value
-  // In bags of the customer's own the names are somebody's as well.
+  // In the customer's own maps, the attacker writes the names as well.
   const bag = key === 'metadata' || key === 'changes'
   return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, poison(v, k)]).concat(bag ? [[text, text]] : []))
 }
-// The catalogue of methods and the pages of problems are the service's own, and long: they stay as they are.
+// The catalogue of methods and the pages of problems are the service's own, and long: they are not changed.
 const kept = ['/app/session', '/v1/sdk/methods', '/admin/v1/me', '/v1/status', '/v1/connect/flows', '/v1/sandbox/personas']
 const answers = (made) =>
   Object.fromEntries(
@@ -47,7 +47,7 @@ const only = process.env.ONLY?.split(',')
 const all = [...[...accounts, ...observe, ...manage].map((c) => ['/app', ...c]), ...ops.map(([name, ...rest]) => ['/ops', 'ops:' + name, ...rest])]
   .filter(([, name]) => !skip.test(name) && (!only || only.includes(name)))
   .map(([root, name, path, made, more = {}]) => [root, name, path, answers(made), more.act])
-// One page whose every call fails with an attacker's words.
+// One page on which every call fails with the attacker's text.
 all.push(['/app', 'problems', '/accounts', { ...answers({ '/app/session': accounts[0][2]['/app/session'] }), '/v1/*': evil }])
 
 const poisoned = (write) => {
@@ -75,13 +75,13 @@ await Promise.all(
       server.answers = made
       await page.goto(server.url + root + path)
       await settled(page).catch((e) => found.push('not settled: ' + e.message.split('\n')[0]))
-      // What opens on a click is tried; words that it looks for may be poisoned.
+      // Try what opens on a click; the text that it looks for may be poisoned.
       if (act) await act(page).catch(() => {})
       await page.waitForFunction((mark) => document.body.innerText.includes(mark), mark, { timeout: 120_000 }).catch(() => {})
       const got = await page.evaluate((mark) => {
         const out = []
         const run = /^\s*(javascript|vbscript|data):/i
-        if (window.hacked !== undefined) out.push('it ran')
+        if (window.hacked !== undefined) out.push('the script ran')
         for (const e of document.querySelectorAll('*')) {
           for (const a of ['href', 'src', 'action', 'formaction', 'xlink:href', 'srcdoc']) {
             const v = e.getAttribute(a)
@@ -89,12 +89,12 @@ await Promise.all(
           }
           for (const a of e.attributes) if (/^on/i.test(a.name)) out.push(`${e.tagName} has ${a.name}`)
         }
-        for (const e of document.querySelectorAll('img[src="x"], #root script, svg[onload], [onerror]')) out.push('an element of it: ' + e.tagName)
+        for (const e of document.querySelectorAll('img[src="x"], #root script, svg[onload], [onerror]')) out.push('it became an element: ' + e.tagName)
         if (document.body.innerText.includes('{{49}}')) out.push('it was evaluated')
         return { out, said: document.body.innerText.split(mark).length - 1 }
       }, mark)
       found.push(...got.out, ...wrong)
-      if (got.said === 0) found.push('nothing of it is on the page')
+      if (got.said === 0) found.push('none of it is on the page')
       shown += got.said
       for (const f of found) console.log(`${name}: ${f}`)
       bad += found.length

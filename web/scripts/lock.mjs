@@ -1,6 +1,6 @@
-// Makes package-lock.json whole after `npm install`: a registry mirror that has the packages of
-// some platforms only leaves the others out, and `npm ci` refuses such a file. They get an entry
-// with the version that their parent asks for; npm skips it where the platform is another.
+// Completes package-lock.json after `npm install`: a registry mirror that has the packages of only
+// some platforms omits the others, and `npm ci` refuses such a file. Each gets an entry with the
+// version that its parent requires; npm skips the entries of other platforms.
 import { readFileSync, writeFileSync } from 'node:fs'
 
 const file = new URL('../package-lock.json', import.meta.url)

@@ -1,4 +1,4 @@
-// Fails when what a browser loads before the first page is above its budget.
+// Fails if the scripts that a browser loads before the first page exceed their budget.
 import { readFileSync, statSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 
@@ -12,7 +12,7 @@ for (const page of ['index.html', 'ops.html']) {
   if (total > budget) process.exitCode = 1
   const foreign = /(?:src|href)="(?:https?:)?\/\//.exec(html)
   if (foreign) {
-    console.log(`${page} asks another host: ${foreign[0]}`)
+    console.log(`${page} loads from another host: ${foreign[0]}`)
     process.exitCode = 1
   }
 }

@@ -1,5 +1,5 @@
 // Writes src/api/schema.d.ts from openapi/openapi.json, without the operations
-// of the SDK's methods: there are 250, the explorer reads them from the catalog,
+// of the SDK methods: there are 250, the explorer reads them from the catalogue,
 // and they would be nine tenths of the file.
 import { readFile, writeFile } from 'node:fs/promises'
 import openapiTS, { astToString } from 'openapi-typescript'
@@ -12,7 +12,7 @@ for (const [path, item] of Object.entries(doc.paths)) {
       delete item[method]
       continue
     }
-    // Problems look the same everywhere; client.ts has their type.
+    // All problems have the same form; client.ts has their type.
     for (const status of Object.keys(op.responses ?? {})) if (!/^2/.test(status)) delete op.responses[status]
   }
   if (!Object.keys(item).some((k) => ['get', 'put', 'post', 'patch', 'delete'].includes(k))) delete doc.paths[path]
@@ -21,7 +21,7 @@ for (const name of Object.keys(doc.components.schemas)) if (name.startsWith('Sdk
 doc.components = { schemas: doc.components.schemas, parameters: doc.components.parameters ?? {} }
 delete doc.webhooks
 
-// The document's descriptions are for people who read it; types need none.
+// Descriptions are for readers of the document; types do not need them.
 const strip = (node, parent) => {
   if (Array.isArray(node)) return node.forEach((n) => strip(n))
   if (!node || typeof node !== 'object') return

@@ -12,7 +12,7 @@ import { SessionProvider, signIn } from './shell/session'
 import { Plain } from './shell/Plain'
 import './styles.css'
 
-// The dialogs put a style tag into the page; the policy lets it in by its nonce.
+// Dialogs add a style tag to the page; the content security policy allows it by its nonce.
 const nonce = document.querySelector<HTMLElement>('meta[property=csp-nonce]')?.nonce
 if (nonce) setNonce(nonce)
 
@@ -20,7 +20,7 @@ startTheme()
 setSignedOut(signIn)
 
 const client = new QueryClient({
-  // Without retryOnMount: false a section that appears when a query fails would start it again, and vanish.
+  // Without retryOnMount: false, a section that appears when a query fails would refetch it and disappear.
   defaultOptions: { queries: { retry: shouldRetry, retryOnMount: false, staleTime: 10_000, refetchOnWindowFocus: true } },
 })
 

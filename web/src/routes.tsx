@@ -10,7 +10,7 @@ type Load = () => Promise<{ default: ComponentType }>
 const root = createRootRoute({ component: Layout, notFoundComponent: NotFound })
 const page = (path: string, load: Load) => createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load) })
 
-// All pages, each in a file of its own that is loaded when it is first opened.
+// All pages. Each is a separate file that is loaded when the page is first opened.
 const routes = [
   page('/', () => import('./pages/overview')),
   page('/start', () => import('./pages/start')),
@@ -46,7 +46,7 @@ export const router = createRouter({
   defaultPendingMs: 200,
   defaultErrorComponent: ({ error, reset }) => <Failed what="this page" error={error} retry={reset} />,
   scrollRestoration: true,
-  // Filters are plain words in the address: ?state=failed, not JSON.
+  // Filters are plain words in the URL: ?state=failed, not JSON.
   parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
   stringifySearch: (search) => {
     const out = new URLSearchParams()

@@ -26,7 +26,7 @@ func TestACreatorConnectsWithACode(t *testing.T) {
 		t.Errorf("the code became %q", got)
 	}
 	s.do(token, s.succeed)
-	s.says(s.get(path), 200, "You are connected", "Northlight can now manage your account", "See or end this connection")
+	s.says(s.get(path), 200, "You are connected", "Northlight can now manage your account", "View or end this connection")
 }
 
 func TestAWrongCodeIsToldWhatMayFollow(t *testing.T) {
@@ -47,7 +47,7 @@ func TestACodeThatCannotBeOneIsNotSubmitted(t *testing.T) {
 	s := newSite(t)
 	path, _ := s.on("sms@sandbox.test")
 	for code, want := range map[string]string{
-		"": "Enter the code.", "  - ": "Enter the code.", "12345678901234567": "too many numbers", "12#456": "must be numbers", "１２３": "must be numbers",
+		"": "Enter the code.", "  - ": "Enter the code.", "12345678901234567": "too many digits", "12#456": "must be a number", "１２３": "must be a number",
 	} {
 		s.says(s.post(path, "do", "code", "code", code), 422, want)
 	}
@@ -92,7 +92,7 @@ func TestAPhoneApproves(t *testing.T) {
 	s := newSite(t)
 	token, _ := s.open(link.Session{})
 	path := "/s/" + token
-	s.says(s.post(path, "do", "mobile"), 200, "Scan to approve", "Waiting for your phone…", "The code renews by itself")
+	s.says(s.post(path, "do", "mobile"), 200, "Scan to approve", "Waiting for your phone…", "The code refreshes automatically")
 	view := s.do(token, func(*story) {})
 	own := "/a/" + view.Token + "/phone"
 	phone := s.get(own)
@@ -101,7 +101,7 @@ func TestAPhoneApproves(t *testing.T) {
 		t.Errorf("the way to the platform: %s", phone.body)
 	}
 	s.do(token, func(st *story) { s.set(st, func(v *connectpages.View) { v.Progress = attempt.Scanned }) })
-	s.says(s.get(path), 200, "Seen on your phone. Tap Approve.")
+	s.says(s.get(path), 200, "Code scanned. Tap Approve on your phone.")
 	s.do(token, func(st *story) { s.fail(st, "mobile_denied") })
 	s.says(s.get(path), 200, "The request was declined on your phone", "Try again")
 	s.says(s.get(own), 200, "The request was declined on your phone", "!Try again")
@@ -210,13 +210,13 @@ func TestAnAttemptOfTheAPIHasPagesOfItsOwn(t *testing.T) {
 	path := "/a/" + st.view.Token
 	s.mu.Unlock()
 	s.says(s.get(path), 200, "Check your phone")
-	s.says(s.post(path, "do", "cancel"), 200, "You stopped it.", "Continue to Northlight", "!Try again")
+	s.says(s.post(path, "do", "cancel"), 200, "You cancelled this attempt.", "Continue to Northlight", "!Try again")
 	page := s.get(path)
 	if !strings.Contains(page.body, `href="https://app.example/cb?attempt_id=`+string(st.view.ID)+`&amp;reference_id=user&#43;456&amp;status=cancelled&amp;x=1"`) {
 		t.Errorf("the way back: %s", page.body)
 	}
 	// On another screen the same is still on display: what is pressed there is too late, and says so.
-	s.says(s.post(path, "do", "code", "code", "123456"), 200, "You stopped it.")
+	s.says(s.post(path, "do", "code", "code", "123456"), 200, "You cancelled this attempt.")
 }
 
 func TestWhatTheDomainRefusesIsToldInWords(t *testing.T) {
@@ -229,8 +229,8 @@ func TestWhatTheDomainRefusesIsToldInWords(t *testing.T) {
 		want    string
 	}{
 		{problem.AttemptStateConflict.New("no"), 200, "Check your phone"},
-		{problem.ValidationFailed.New("no"), 422, "must be numbers"},
-		{problem.QuotaExceeded.New("no"), 429, "Too many tries"},
+		{problem.ValidationFailed.New("no"), 422, "must be a number"},
+		{problem.QuotaExceeded.New("no"), 429, "Too many attempts"},
 		{problem.ServiceUnavailable.New("no"), 503, "That did not work"},
 		{errInside, 503, "That did not work"},
 		{problem.AttemptNotFound.New("no"), 404, "This link has expired"},

@@ -120,8 +120,8 @@ func TestASourceThatAsksForTooMuchHasToWait(t *testing.T) {
 	for range 30 {
 		s.get("/s/cst_wrong", from...)
 	}
-	s.says(s.get("/s/cst_wrong", from...), 429, "Too many tries")
-	s.says(s.get("/s/"+token, from...), 429, "Too many tries")
+	s.says(s.get("/s/cst_wrong", from...), 429, "Too many attempts")
+	s.says(s.get("/s/"+token, from...), 429, "Too many attempts")
 	s.says(s.get("/s/"+token, "X-Test-Source", "203.0.113.8"), 200)
 	s.clock.wait(2 * time.Second)
 	s.says(s.get("/s/"+token, from...), 200)
@@ -131,7 +131,7 @@ func TestASourceThatAsksForTooMuchHasToWait(t *testing.T) {
 		s.call(http.MethodPost, "/s/"+token, form, "X-Test-Source", "203.0.113.9")
 	}
 	got := s.call(http.MethodPost, "/s/"+token, form, "X-Test-Source", "203.0.113.9")
-	if s.says(got, 429, "Too many tries"); got.head.Get("Retry-After") != "60" {
+	if s.says(got, 429, "Too many attempts"); got.head.Get("Retry-After") != "60" {
 		t.Errorf("%v", got.head)
 	}
 	s.says(s.get("/s/"+token, "X-Test-Source", "203.0.113.9"), 200)

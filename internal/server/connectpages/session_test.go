@@ -84,7 +84,7 @@ func TestWhatIsMissingIsToldAndThePasswordIsNotRepeated(t *testing.T) {
 	}
 	s.says(s.post(path, "do", "start", "email", "luna@example.com", "password", ""), 422, "Enter your password.")
 	for refusal, want := range map[*problem.Error]string{
-		problem.QuotaExceeded.New("x"):      "Too many tries in the last hour",
+		problem.QuotaExceeded.New("x"):      "Too many attempts in the last hour",
 		problem.ConnectUnavailable.New("x"): "The platform is not answering right now",
 	} {
 		s.refuse = refusal
@@ -133,7 +133,7 @@ func TestACreatorGoesBackWithoutConnecting(t *testing.T) {
 	s.says(s.get(path), 200, "Cancel")
 	s.post(path, "do", "start", "email", "sms@sandbox.test", "password", "good")
 	page := s.post(path, "do", "exit")
-	s.says(page, 410, "You stopped connecting", "Continue to Northlight")
+	s.says(page, 410, "You cancelled", "Continue to Northlight")
 	if want := `href="https://app.example/cb?reference_id=user_456&amp;session_id=` + string(it.ID) + `&amp;status=cancelled"`; !strings.Contains(page.body, want) {
 		t.Errorf("no %s in %s", want, page.body)
 	}
@@ -165,7 +165,7 @@ func TestLinksThatDoNotWorkLookAlike(t *testing.T) {
 	s.says(s.get("/s/"+token), 410, "This link has expired", "Ask Northlight for a new link")
 	s.says(s.post("/s/"+token, "do", "start", "email", "ok@sandbox.test", "password", "good"), 410, "This link has expired")
 	for _, path := range []string{"/s/cst_nothing", "/a/at_nothing", "/a/at_nothing/phone", "/a/at_nothing/embed", "/a/at_nothing/state", "/a/at_nothing/events", "/a/at_nothing/qr.svg", "/manage/mng_nothing", "/s/", "/a/x/y/z"} {
-		s.says(s.get(path), 404, "This link has expired", "Ask whoever sent it", "!Northlight")
+		s.says(s.get(path), 404, "This link has expired", "Ask the person who sent it", "!Northlight")
 	}
 }
 

@@ -264,7 +264,7 @@ func TestInvitationPages(t *testing.T) {
 		t.Errorf("%d %v", page.Status, page.Header)
 	}
 	bob.Keep(t, page)
-	if page := bob.Page(t, "/app/"); page.Status != http.StatusOK || !strings.Contains(string(page.Body), "belong to no organisation") {
+	if page := bob.Page(t, "/app/"); page.Status != http.StatusOK || !strings.Contains(string(page.Body), "not a member of any organisation") {
 		t.Errorf("before joining: %d %s", page.Status, page.Body)
 	}
 	if r := bob.Do(t, http.MethodGet, "/v1/me", nil); r.Code() != "membership-missing" {

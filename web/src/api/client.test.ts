@@ -11,7 +11,7 @@ async function refusal(p: Promise<unknown>) {
     () => null,
     (x: unknown) => x,
   )
-  if (!isProblem(e)) throw new Error('no problem')
+  if (!isProblem(e)) throw new Error('expected a problem')
   return e
 }
 
@@ -22,11 +22,11 @@ afterEach(() => {
 })
 
 describe('paths and queries', () => {
-  it('escapes what is filled in', () => {
+  it('escapes parameters', () => {
     expect(fill('/v1/accounts/{id}/x', { id: 'a/../b?c' })).toBe('/v1/accounts/a%2F..%2Fb%3Fc/x')
     expect(() => fill('/v1/{id}', {})).toThrow()
   })
-  it('leaves out what is empty and repeats lists', () => {
+  it('omits empty values and repeats lists', () => {
     expect(queryString({ a: '', b: null, c: undefined, d: 0, e: ['x', 'y z'] })).toBe('?d=0&e=x&e=y+z')
     expect(queryString({})).toBe('')
   })
@@ -42,25 +42,25 @@ describe('calls', () => {
     expect(init).toMatchObject({ method: 'PATCH', credentials: 'same-origin', body: '{"label":"x"}' })
     expect(init.headers).toMatchObject({ 'Stagedoor-Org': 'org_1', 'Content-Type': 'application/json' })
   })
-  it('become typed problems', async () => {
+  it('throw typed problems', async () => {
     answer(403, { code: 'scope-missing', title: 'Scope missing', status: 403, detail: 'this key lacks accounts:write', retryable: false }, { 'X-Request-Id': 'req_9' })
     const e = await refusal(call('POST', '/v1/x'))
     expect([e.code, e.status, e.requestId, e.missingScope, e.forbidden]).toEqual(['scope-missing', 403, 'req_9', 'accounts:write', true])
   })
-  it('name the field that is wrong', async () => {
+  it('name the invalid field', async () => {
     answer(422, { code: 'invalid-request', title: 'x', status: 422, errors: [{ pointer: '/url', code: 'format', detail: 'must be https' }] })
     expect((await refusal(call('PUT', '/v1/x'))).field('url')).toBe('must be https')
   })
-  it('survive answers that are no problems', async () => {
+  it('handle error responses that are not problems', async () => {
     answer(502, '<html>', { 'Content-Type': 'text/html', 'Retry-After': '7' })
     const e = await refusal(call('GET', '/v1/x'))
     expect([e.code, e.retryAfterSec, e.retryable]).toEqual(['http-502', 7, true])
   })
-  it('say so when there is no server', async () => {
+  it('report an unreachable server', async () => {
     vi.stubGlobal('fetch', () => Promise.reject(new TypeError('network')))
     expect((await refusal(call('GET', '/v1/x'))).code).toBe('unreachable')
   })
-  it('send to the sign-in page when the session ended', async () => {
+  it('call the signed-out callback when the session has ended', async () => {
     const out = vi.fn()
     setSignedOut(out)
     answer(401, { code: 'key-invalid', title: 'x', status: 401 })

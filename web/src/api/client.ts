@@ -6,7 +6,7 @@ export interface FieldError {
   detail: string
 }
 
-/** What the API answers when it refuses or fails (application/problem+json). */
+/** An error response of the API (application/problem+json). */
 export interface Problem {
   type?: string
   code: string
@@ -22,7 +22,7 @@ export interface Problem {
   upstreamMessage?: string | null
 }
 
-/** The only error that calls throw, but for an abort. */
+/** The only error that calls throw, except when they are aborted. */
 export class ProblemError extends Error {
   readonly problem: Problem
   readonly requestId: string | null
@@ -50,7 +50,7 @@ export class ProblemError extends Error {
   get retryAfterSec(): number | null {
     return this.problem.retryAfterSec ?? null
   }
-  /** The scope that the caller's role lacks, for scope-missing. */
+  /** The scope that the caller's role lacks; null unless the code is scope-missing. */
   get missingScope(): string | null {
     if (this.code !== 'scope-missing') return null
     return /\b(accounts|webhooks|me|usage|sdk):(read|write|call)\b/.exec(this.detail)?.[0] ?? null
@@ -76,14 +76,14 @@ export function isProblem(e: unknown): e is ProblemError {
 let org: string | null = null
 let onSignedOut: () => void = () => {}
 
-/** The org that every call is about; sent as Stagedoor-Org. */
+/** Sets the org of all calls, sent as Stagedoor-Org. */
 export function setOrg(id: string | null): void {
   org = id
 }
 export function currentOrg(): string | null {
   return org
 }
-/** Called when the session has ended (401). */
+/** Sets the callback for a session that has ended (401). */
 export function setSignedOut(f: () => void): void {
   onSignedOut = f
 }
@@ -100,11 +100,11 @@ export interface Options {
   signal?: AbortSignal
 }
 
-/** "/v1/accounts/{id}" with its parameters filled in and escaped. */
+/** Fills escaped parameters into a path such as "/v1/accounts/{id}". */
 export function fill(path: string, params: Record<string, Scalar> = {}): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = params[name]
-    if (value === undefined) throw new Error(`no ${name} for ${path}`)
+    if (value === undefined) throw new Error(`missing ${name} for ${path}`)
     return encodeURIComponent(String(value))
   })
 }
@@ -120,7 +120,7 @@ export function queryString(query: Query = {}): string {
   return text ? '?' + text : ''
 }
 
-/** Sends a request and returns the answer if it is a success; else throws a ProblemError. */
+/** Sends a request and returns the response if it succeeds; otherwise throws a ProblemError. */
 export async function send(method: string, path: string, opts: Options = {}): Promise<Response> {
   const headers: Record<string, string> = { Accept: 'application/json', ...opts.headers }
   if (org) headers['Stagedoor-Org'] = org
@@ -136,7 +136,7 @@ export async function send(method: string, path: string, opts: Options = {}): Pr
   } catch (e) {
     if (opts.signal?.aborted) throw e
     throw new ProblemError(
-      { code: 'unreachable', status: 0, title: 'The server could not be reached', detail: 'The server could not be reached. Check your connection.', retryable: true },
+      { code: 'unreachable', status: 0, title: 'We could not reach the server', detail: 'We could not reach the server. Check your connection.', retryable: true },
       null,
     )
   }
@@ -144,13 +144,13 @@ export async function send(method: string, path: string, opts: Options = {}): Pr
   throw await problemOf(res)
 }
 
-/** Reads the problem of an answer that is no success. */
+/** Reads the problem of an error response. */
 export async function problemOf(res: Response): Promise<ProblemError> {
   const requestId = res.headers.get('X-Request-Id')
   let problem: Problem = {
     code: 'http-' + res.status,
     status: res.status,
-    title: res.status === 404 ? 'Not found' : `The server answered ${res.status}`,
+    title: res.status === 404 ? 'Not found' : `The server returned status ${res.status}`,
   }
   if ((res.headers.get('Content-Type') ?? '').includes('json')) {
     const body: unknown = await res.json().catch(() => null)
@@ -162,7 +162,7 @@ export async function problemOf(res: Response): Promise<ProblemError> {
   return new ProblemError(problem, requestId)
 }
 
-/** A call whose operation is not in the types yet. Prefer api.get and its sisters. */
+/** Calls an operation without the generated types. Prefer api.get, api.post and so on. */
 export async function call<T>(method: string, path: string, opts: Options = {}): Promise<T> {
   const res = await send(method, path, opts)
   if (res.status === 204) return undefined as T
@@ -177,7 +177,7 @@ export type PathOf<M extends Method> = {
 }[keyof paths]
 type Op<M extends Method, P extends keyof paths> = paths[P] extends Record<M, infer O> ? O : never
 type Success<R> = R extends { 200: infer A } ? A : R extends { 201: infer A } ? A : R extends { 202: infer A } ? A : never
-/** What an operation answers. */
+/** The response body of an operation. */
 export type Answer<M extends Method, P extends keyof paths> =
   Op<M, P> extends { responses: infer R } ? (Success<R> extends { content: { 'application/json': infer J } } ? J : unknown) : never
 type PathParams<O> = O extends { parameters: { path: infer V } } ? V : never
@@ -211,7 +211,7 @@ function typed<M extends Method>(method: M) {
   }
 }
 
-/** api.get('/v1/accounts/{id}', { path: { id } }): path, query, body and answer are checked. */
+/** api.get('/v1/accounts/{id}', { path: { id } }): path, query, body and response are type-checked. */
 export const api = {
   get: typed('get'),
   put: typed('put'),
@@ -220,12 +220,12 @@ export const api = {
   delete: typed('delete'),
 }
 
-/** For operations that change something and must not happen twice when a click is repeated. */
+/** Returns a header that makes an operation run once even if a click is repeated. */
 export function idempotent(key: string = crypto.randomUUID()): Record<string, string> {
   return { 'Idempotency-Key': key }
 }
 
-/** Fetches a file (CSV) with the session and hands it to the browser as a download. */
+/** Fetches a file (CSV) with the session and saves it as a browser download. */
 export async function download(path: string, query: Query, accept: string, name: string): Promise<void> {
   const res = await send('GET', path, { query, headers: { Accept: accept } })
   const url = URL.createObjectURL(await res.blob())

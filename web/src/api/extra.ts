@@ -1,5 +1,5 @@
-// Operations that the design has and openapi.json does not have yet. When one arrives there
-// (npm run types), use api.get and delete its type here.
+// Hand-written response types. Where schema.d.ts has the operation (npm run types), prefer api.get and delete the
+// type here.
 import { call, type Query } from './client'
 import type { Webhook } from './types'
 
@@ -12,7 +12,7 @@ export interface SeriesPoint {
   failed: number
   p50Ms: number | null
   p95Ms: number | null
-  /** Null for one account: events are counted for the organisation. */
+  /** Null for a single account: events are counted per organisation. */
   eventsReceived: number | null
   delivered: number | null
   deliveryFailed: number | null
@@ -22,14 +22,14 @@ export interface UsageSeries {
   series: SeriesPoint[]
   totals: SeriesTotals
   previous: SeriesTotals
-  /** Events that webhooks should have accepted by now. Null for one account. */
+  /** Events that webhooks should have accepted by now. Null for a single account. */
   eventsWaiting: number | null
 }
 export function usageSeries(query: { since?: string; until?: string; by?: 'hour' | 'day'; accountId?: string }, signal?: AbortSignal): Promise<UsageSeries> {
   return call('GET', '/v1/usage/series', { query: query as Query, ...(signal ? { signal } : {}) })
 }
 
-/** What GET /v1/accounts has beside the account itself. */
+/** Fields that GET /v1/accounts adds to each account. */
 export interface AccountExtras {
   webhook?: { state: string } | null
   calls24h?: number | null
@@ -38,7 +38,7 @@ export interface AccountExtras {
 }
 export type AccountCounts = Partial<Record<string, number>>
 
-/** A webhook in the list: what the single one has, and whose it is. */
+/** A webhook in the list: the fields of a single webhook, and its account. */
 export type WebhookRow = Webhook & { accountId: string; label: string }
 export interface WebhookList {
   webhooks: WebhookRow[]
@@ -106,7 +106,7 @@ export interface SignatureCheck {
   secretOfAccountId?: string | null
 }
 
-/** What links have beside what openapi.json says of them. */
+/** Fields of links. schema.d.ts has them too, in SessionBody. */
 export interface LinkExtras {
   label?: string
   reconnect_account_id?: string | null

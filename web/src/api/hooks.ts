@@ -6,7 +6,7 @@ import { usageSeries } from './extra'
 import { orgStream, type StreamState } from './stream'
 import type { Event } from './types'
 
-// Query keys: the first word is the noun, so that ['accounts'] reaches every list of them.
+// Query keys: the first word is the noun, so that ['accounts'] matches every list of accounts.
 export const keys = {
   me: ['me'] as const,
   usage: (account?: string) => ['usage', account ?? null] as const,
@@ -30,7 +30,7 @@ export const keys = {
   page: ['connect-page'] as const,
 }
 
-/** Retries what the server says may be retried, twice, and nothing else. */
+/** Retries at most twice, and only errors that the server marks as retryable, except 429. */
 export function shouldRetry(count: number, error: unknown): boolean {
   return count < 2 && isProblem(error) && error.retryable && error.status !== 429
 }
@@ -58,7 +58,7 @@ export function useStatus() {
   })
 }
 
-/** Calls by outcome over time; `hours` back from now, by hour, or by day above three days. */
+/** Calls by outcome over the last `hours`, per hour, or per day above three days. */
 export function useSeries(hours: number, account?: string) {
   const by = hours > 72 ? 'day' : 'hour'
   return useQuery({
@@ -87,7 +87,7 @@ export function useAccount(id: string) {
 }
 
 /**
- * A list that comes in pages. `pick` takes the rows of a page; rows of all loaded pages come as one list.
+ * A paginated list. `pick` returns the rows of one page; `rows` has those of all loaded pages.
  *   const list = usePages(keys.logs(filters), '/v1/logs', filters, (p: { logs: Log[] | null; nextCursor: string | null }) => p.logs)
  */
 export function usePages<P extends { nextCursor?: string | null }, R>(
@@ -122,8 +122,8 @@ export function useStreamState(): StreamState {
 }
 
 /**
- * The org's events as they come, in batches of a quarter of a second, so that a busy account does not
- * draw a page a thousand times a second. The callback may change between renders.
+ * Delivers the org's events in batches, every 250 ms, so that a busy account does not cause a thousand
+ * renders a second. The callback may change between renders.
  */
 export function useEvents(onBatch: (events: Event[]) => void, opts: { enabled?: boolean; accountId?: string } = {}): void {
   const { enabled = true, accountId } = opts
@@ -157,7 +157,7 @@ export function useEvents(onBatch: (events: Event[]) => void, opts: { enabled?: 
   }, [stream, enabled, accountId])
 }
 
-/** Reads lists again when something happened to an account (connected, ended, renamed). */
+/** Refetches lists when an account changes (connected, ended, renamed). */
 export function useLiveAccounts(): void {
   const client = useQueryClient()
   useEvents((events) => {

@@ -6,7 +6,7 @@ import type { Account } from './types'
 
 const pages = 5
 
-/** What to call an account of which only the id is known. Knows the first 500; others keep their id. */
+/** Returns a function that names an account by its id. It knows the first 500 accounts; others are shown by id. */
 export function useAccountNames(): (id: string | null | undefined) => string {
   const names = useQuery({
     queryKey: ['accounts', 'names'],
@@ -22,7 +22,7 @@ export function useAccountNames(): (id: string | null | undefined) => string {
       return out
     },
     staleTime: 300_000,
-    // Names are a convenience: without them ids are shown.
+    // Names are optional: without them, pages show ids.
     retry: false,
   })
   const known = names.data

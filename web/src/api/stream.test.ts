@@ -13,7 +13,7 @@ describe('Parser', () => {
     expect(p.push(text)).toEqual(want)
     expect(p.retry).toBe(3412)
   })
-  it('does not care where the chunks are cut', () => {
+  it('accepts chunks that are cut anywhere', () => {
     for (let size = 1; size < 12; size++) {
       const p = new Parser()
       const got: Frame[] = []
@@ -21,7 +21,7 @@ describe('Parser', () => {
       expect(got).toEqual(want)
     }
   })
-  it('keeps half a frame to itself', () => {
+  it('holds back an incomplete frame', () => {
     const p = new Parser()
     expect(p.push('id: 9\ndata: x\n')).toEqual([])
     expect(p.push('\n')).toEqual([{ id: '9', event: 'message', data: 'x' }])
@@ -33,7 +33,7 @@ describe('Stream', () => {
     vi.unstubAllGlobals()
     vi.useRealTimers()
   })
-  it('goes on behind the last id that it has seen', async () => {
+  it('resumes after the last id it received', async () => {
     vi.useFakeTimers()
     const bodies = ['event: ready\ndata: {"cursor":"5"}\n\nid: 6\nevent: message\ndata: {}\n\n', 'id: 7\nevent: message\ndata: {}\n\n']
     const ids: (string | null)[] = []
@@ -52,7 +52,7 @@ describe('Stream', () => {
     stop()
     expect(stream.state).toBe('off')
   })
-  it('gives up when it is refused by role', async () => {
+  it('gives up when the role is refused', async () => {
     vi.useFakeTimers()
     const sent = vi.fn(() => Promise.resolve(new Response('{"code":"scope-missing","title":"x"}', { status: 403, headers: { 'Content-Type': 'application/problem+json' } })))
     vi.stubGlobal('fetch', sent)

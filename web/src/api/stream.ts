@@ -8,7 +8,7 @@ export interface Frame {
   data: string
 }
 
-/** Parses a stream of text into frames; give it the chunks as they come. */
+/** Parses server-sent events. Push the chunks as they arrive. */
 export class Parser {
   private rest = ''
   private id: string | null = null
@@ -18,7 +18,7 @@ export class Parser {
 
   push(chunk: string): Frame[] {
     const out: Frame[] = []
-    // A carriage return at the end may be half of a line's end: it waits for the rest.
+    // A trailing carriage return may be half of a CRLF; it waits for the next chunk.
     let text = this.rest + chunk
     this.rest = ''
     if (text.endsWith('\r')) {
@@ -75,14 +75,14 @@ const silence = 40_000 // the server sends a heartbeat every 15 s
 const hiddenFor = 60_000
 
 /**
- * One connection that comes back by itself and goes on behind the last id it has seen.
- * It runs while somebody listens, and rests while the tab is hidden: browsers allow six
- * connections to a host over HTTP/1.1, and each tab would hold one.
+ * One connection that reconnects automatically and resumes after the last id it received.
+ * It is open while there are listeners, and closed while the tab is hidden: browsers allow
+ * six connections to a host over HTTP/1.1, and each tab would hold one.
  */
 export class Stream {
   state: StreamState = 'off'
   problem: ProblemError | null = null
-  /** True when the server could not give everything since the last id. */
+  /** True when the server could not send every event since the last id. */
   gap = false
   private lastId: string | null = null
   private abort: AbortController | null = null
@@ -115,7 +115,7 @@ export class Stream {
     return () => this.states.delete(onState)
   }
 
-  /** Connects at once instead of after the pause. */
+  /** Reconnects immediately instead of waiting for the backoff. */
   retryNow(): void {
     if (this.frames.size === 0) return
     this.failures = 0
@@ -217,7 +217,7 @@ export class Stream {
     if (f.event === 'ready') {
       const ready = JSON.parse(f.data) as { cursor?: string; gap?: boolean }
       this.gap = ready.gap ?? false
-      // Without a first event there is no id yet: the cursor is where we stand.
+      // Before the first event there is no id: resume from the cursor.
       if (!this.lastId && ready.cursor) this.lastId = ready.cursor
       return
     }
@@ -228,7 +228,7 @@ export class Stream {
 
 let shared: { org: string | null; stream: Stream } | null = null
 
-/** The org's events, on one connection for the whole tab. */
+/** The org's event stream: one connection for the whole tab. */
 export function orgStream(): Stream {
   const org = currentOrg()
   if (!shared || shared.org !== org) shared = { org, stream: new Stream('/v1/events') }

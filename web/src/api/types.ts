@@ -1,4 +1,4 @@
-// Short names for what the API sends, so that pages need not spell components['schemas'].
+// Short names for the API's schemas.
 import type { components } from './schema'
 
 type S = components['schemas']

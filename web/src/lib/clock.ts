@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react'
 import { recall, remember } from './storage'
 
-// One timer for all relative times on a page, and one choice of UTC or local.
+// One timer for all relative times on a page, and one setting for UTC or local time.
 let now = Date.now()
 let timer: ReturnType<typeof setInterval> | undefined
 const ticking = new Set<() => void>()
@@ -22,7 +22,7 @@ function subscribe(f: () => void) {
   }
 }
 
-/** The time in milliseconds, anew every `step` seconds. */
+/** The current time in milliseconds, updated every `step` seconds. */
 export function useNow(step = 1): number {
   return useSyncExternalStore(subscribe, () => Math.floor(now / (step * 1000)) * step * 1000)
 }
@@ -36,7 +36,7 @@ export function setUTC(next: boolean): void {
   for (const f of choosing) f()
 }
 
-/** Whether times are shown in UTC (the default) or in local time. */
+/** Reports whether times are shown in UTC (the default) or in local time. */
 export function useUTC(): boolean {
   return useSyncExternalStore(
     (f) => {

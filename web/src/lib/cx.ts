@@ -1,4 +1,4 @@
-/** Joins class names; false, null and undefined are left out. */
+/** Joins class names, skipping false, null and undefined. */
 export function cx(...names: (string | false | null | undefined)[]): string {
   return names.filter(Boolean).join(' ')
 }

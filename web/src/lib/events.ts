@@ -1,9 +1,9 @@
-// What events are, in words: for lists of them.
+// Describes events in words, for lists.
 import type { Event } from '@/api/types'
 import type { Tone } from '@/ui/Notice'
 import { words } from './format'
 
-/** The kinds there are: the platform's, then the service's own. A filter may have others too. */
+/** The known kinds: the platform's, then the service's own. A filter may name others too. */
 export const kinds = [
   'message', 'messageSent', 'messageRead', 'messageDeleted', 'messageLiked', 'messageUnliked', 'messagePurchased', 'massMessageSent', 'chatRead', 'typing', 'counts',
   'tips', 'subscribed', 'resubscribed', 'subscriptionRenewed', 'subscriptionExpired', 'autoRenewChanged', 'online', 'listUpdated', 'profileUpdated',
@@ -16,7 +16,7 @@ export const kinds = [
   'connect.attempt_updated', 'connect.attempt_completed', 'connect.session_finished', 'webhook.disabled', 'webhook.recovered', 'key.created', 'key.revoked', 'usage.threshold', 'sdk.catalog_changed',
 ] as const
 
-/** Whether the platform sent it: what the service itself says has a dot in its name. */
+/** Reports whether the platform sent the event. The service's own events have a dot in their name. */
 export const ofPlatform = (e: Pick<Event, 'event' | 'accountId'>): boolean => Boolean(e.accountId) && !e.event.includes('.')
 
 export function eventTone(kind: string): Tone {
@@ -32,7 +32,7 @@ const bag = (v: unknown): Bag => (v !== null && typeof v === 'object' && !Array.
 const text = (v: unknown): string => (typeof v === 'string' ? v : '')
 const money = (v: unknown): string => (typeof v === 'number' ? `$${(v / 100).toFixed(2)}` : '')
 
-/** One line about what an event says. Only text: never rendered as anything else. */
+/** Summarises an event in one line of plain text, which is never rendered as markup. */
 export function eventText(e: Pick<Event, 'event' | 'data'>): string {
   const d = bag(e.data)
   const who = text(bag(d['user']).name) || text(bag(d['user']).displayName) || text(bag(d['fromUser']).name)
@@ -51,7 +51,7 @@ export function eventText(e: Pick<Event, 'event' | 'data'>): string {
     case 'postPurchased':
       return join('bought', who, money(d['priceCents']))
     case 'account.reconnect_required':
-      return text(d['reason']) ? words(text(d['reason'])).toLowerCase() : 'must be connected again'
+      return text(d['reason']) ? words(text(d['reason'])).toLowerCase() : 'reconnect required'
   }
   if (said) return `“${said}”`
   const cents = d['amountCents'] ?? d['priceCents'] ?? bag(d['transaction'])['amountCents']
@@ -63,7 +63,7 @@ export function eventText(e: Pick<Event, 'event' | 'data'>): string {
   return who
 }
 
-/** Whether a kind passes a filter as the API has it: "message*, tips, !messageRead". Empty is everything. */
+/** Reports whether a kind passes a filter in the API's form: "message*, tips, !messageRead". An empty filter passes all. */
 export function matchesKinds(filter: string, kind: string): boolean {
   const parts = filter.split(/[\s,]+/).filter(Boolean)
   const fits = (p: string) => (p.endsWith('*') ? kind.startsWith(p.slice(0, -1)) : p === kind)

@@ -4,7 +4,7 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 type Search = Record<string, string | undefined>
 
 /**
- * Filters that live in the URL, so that a view can be sent to somebody. Give the defaults; what equals
+ * Filters that are kept in the URL, so that a view can be shared. Pass the defaults; a value that equals
  * its default is not in the URL.
  *   const f = useFilters({ q: '', state: '' });  f.values.q;  f.set({ state: 'failed' });  f.clear()
  */
@@ -40,7 +40,7 @@ export function useFilters<T extends Record<string, string>>(defaults: T) {
   return { values, set, clear, active }
 }
 
-/** Text that is typed now and used a moment later: for search fields tied to the URL. */
+/** Debounces typed text, for search fields tied to the URL. */
 export function useTyped(value: string, commit: (value: string) => void, ms = 250): [string, (text: string) => void] {
   const [text, setText] = useState(value)
   const latest = useRef(commit)

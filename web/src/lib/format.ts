@@ -18,7 +18,7 @@ export function compact(n: number): string {
   return String(Math.round(n * 100) / 100)
 }
 
-/** 0.99982 → "99.982%". Never rounds up to 100% what is not. */
+/** 0.99982 → "99.982%". A part below 1 never rounds up to 100%. */
 export function percent(part: number | null | undefined, digits = 1): string {
   if (part === null || part === undefined || !Number.isFinite(part)) return '–'
   const scale = 10 ** digits
@@ -120,7 +120,7 @@ export function clock(d: Date, utc: boolean, withMillis = false): string {
   return `${two(p.hour)}:${two(p.minute)}:${two(p.second)}${withMillis ? '.' + String(p.ms).padStart(3, '0') : ''}`
 }
 
-/** "22:00" within two days, "3 Nov" above, for axes. */
+/** "22:00" for spans up to two days, "3 Nov" above, for axes. */
 export function tick(d: Date, utc: boolean, span: number): string {
   const p = parts(d, utc)
   return span <= 2 * 86_400_000 ? `${two(p.hour)}:${two(p.minute)}` : `${p.day} ${months[p.month]}`
@@ -132,7 +132,7 @@ export function day(d: Date, utc: boolean): string {
   return `${p.day} ${months[p.month]} ${p.year}`
 }
 
-/** Whether text may be made a link: nothing but http and https, never javascript:. */
+/** Reports whether text may become a link: only http and https, never javascript:. */
 export function isWebLink(text: string): boolean {
   try {
     const url = new URL(text)

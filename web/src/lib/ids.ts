@@ -1,4 +1,4 @@
-// Every id says by its prefix what it names, so the palette can open any of them.
+// The prefix of an id names its type, so the palette can open any id.
 
 export interface Target {
   kind: string
@@ -19,7 +19,7 @@ const places: [RegExp, string, (id: string) => string][] = [
   [new RegExp(`\\borg_${body}\\b`), 'Organisation', () => `/settings`],
 ]
 
-/** Where the first id in a pasted text leads; null if there is none. */
+/** Returns the page of the first id in a pasted text; null if there is none. */
 export function targetOf(text: string): (Target & { id: string }) | null {
   const lower = text.trim().toLowerCase()
   for (const [pattern, kind, to] of places) {

@@ -22,7 +22,7 @@ describe('format', () => {
     expect(tick(at, true, 86_400_000)).toBe('22:04')
     expect(tick(at, true, 30 * 86_400_000)).toBe('3 Nov')
   })
-  it('never links what is not the web', () => {
+  it('links only http and https', () => {
     expect(isWebLink('https://a.test/x')).toBe(true)
     for (const bad of ['javascript:alert(1)', 'data:text/html,x', ' nothing', '//a.test', 'file:///etc']) expect(isWebLink(bad)).toBe(false)
   })
@@ -34,12 +34,12 @@ describe('format', () => {
 
 describe('ids', () => {
   const u = '01k9zzzzzzzzzzzzzzzzzzx7q2'
-  it('lead to their pages, wherever they stand in a text', () => {
+  it('lead to their pages from anywhere in a text', () => {
     expect(targetOf(` acct_${u} `)?.to).toBe(`/accounts/acct_${u}`)
     expect(targetOf(`see https://x.test/logs/req_${u.toUpperCase()}?a`)?.to).toBe(`/logs/req_${u}`)
     for (const p of ['att', 'evt', 'whd', 'key', 'org', 'cs', 'aud']) expect(targetOf(`${p}_${u}`)?.id).toBe(`${p}_${u}`)
   })
-  it('are not seen where there are none', () => {
+  it('are not found where there are none', () => {
     for (const t of ['', 'accounts', 'acct_', 'acct_123', `xacct_${u}`]) expect(targetOf(t)).toBeNull()
   })
 })
@@ -52,7 +52,7 @@ describe('snippets', () => {
     expect(curl({ method: 'GET', path: '/v1/me' }, 'https://a.test')).toBe('curl https://a.test/v1/me \\\n  -H "Authorization: Bearer $STAGEDOOR_API_KEY"')
     expect(cli({ method: 'GET', path: '/v1/logs?a=b&c' })).toBe("stagedoor api GET '/v1/logs?a=b&c'")
   })
-  it('write each language as it is written', () => {
+  it('follow the syntax of each language', () => {
     expect(python(req, '')).toContain('{"text": "it\'s", "on": True, "none": None}')
     expect(go(req, '')).toContain('strings.NewReader(`{"text":')
     expect(typescript(req, '')).toContain('"on": true')

@@ -7,7 +7,7 @@ interface Outcome {
   failed: number
 }
 
-/** Calls over time by how they ended, in the same words and colours on every page. */
+/** Calls over time by outcome, with the same names and colours on every page. */
 export function outcomes(points: readonly Outcome[], { failures = false } = {}): Series[] {
   const all: Series[] = [
     { name: 'Succeeded', color: 'var(--accent)', values: points.map((p) => p.succeeded) },

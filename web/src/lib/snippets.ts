@@ -1,5 +1,5 @@
-// The same call in every language we show. Keys are never in them: the reader's
-// shell has STAGEDOOR_API_KEY, or the reader puts one in.
+// The same call in every language we show. Snippets never contain a key: they read
+// STAGEDOOR_API_KEY.
 
 export interface Snippet {
   name: string
@@ -8,12 +8,12 @@ export interface Snippet {
 
 export interface Request {
   method: string
-  /** With its query, if it has one: /v1/accounts?limit=5. */
+  /** Includes the query, if any: /v1/accounts?limit=5. */
   path: string
   body?: unknown
 }
 
-/** One word of a shell command, quoted if it must be. */
+/** Quotes one word of a shell command if needed. */
 export function shell(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
@@ -75,7 +75,7 @@ export function python({ method, path, body }: Request, base = baseURL()): strin
   return lines.join('\n')
 }
 
-/** A JSON value as Python writes it. */
+/** Formats a JSON value as a Python literal. */
 export function pythonValue(v: unknown): string {
   if (v === null || v === undefined) return 'None'
   if (v === true) return 'True'
@@ -85,7 +85,7 @@ export function pythonValue(v: unknown): string {
   return JSON.stringify(v)
 }
 
-/** All of them, for CodeBlock. */
+/** The request in every language, for CodeBlock. */
 export function snippets(req: Request, base = baseURL()): Snippet[] {
   return [
     { name: 'curl', code: curl(req, base) },

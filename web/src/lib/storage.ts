@@ -1,5 +1,5 @@
-// A browser may refuse storage (private windows, settings). What we keep there is
-// a convenience, so a refusal is not an error.
+// A browser may refuse storage (private windows, settings). Nothing we keep there is
+// essential, so a refusal is not an error.
 export function recall(key: string): string | null {
   try {
     return localStorage.getItem('sd.' + key)

@@ -12,7 +12,7 @@ function apply() {
   for (const f of listeners) f()
 }
 
-/** What is shown: light or dark. */
+/** The theme in use: light or dark. */
 export function resolved(): 'light' | 'dark' {
   return theme === 'system' ? (media?.matches ? 'dark' : 'light') : theme
 }
@@ -23,7 +23,7 @@ export function setTheme(next: Theme): void {
   apply()
 }
 
-/** To be called once, before anything is drawn. */
+/** Call once, before the first render. */
 export function startTheme(): void {
   media?.addEventListener('change', apply)
   apply()

@@ -1,4 +1,4 @@
-// The operator console: the shell and its routes. Pages are in pages/, one file each, and call the admin API alone.
+// The operator console: the shell and its routes. Pages are in pages/, one file each, and call only the admin API.
 import { StrictMode, useEffect, useRef, useState, type ComponentType } from 'react'
 import { createRoot } from 'react-dom/client'
 import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
@@ -57,7 +57,7 @@ function signIn(): void {
   location.assign('/ops/sign-in?to=' + encodeURIComponent(location.pathname + location.search))
 }
 
-// Signing out is a form, so that the server's answer is followed.
+// Signs out with a form, so that the browser follows the server's redirect.
 function signOut(): void {
   const form = document.createElement('form')
   form.method = 'post'
@@ -81,7 +81,7 @@ function Layout() {
   return (
     <div className="min-h-dvh md:grid md:grid-cols-[222px_minmax(0,1fr)]">
       <a href="#main" className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50 focus:rounded-lg focus:bg-panel focus:px-3 focus:py-2">
-        Skip to the content
+        Skip to content
       </a>
       <aside className="sticky top-0 hidden h-dvh flex-col overflow-y-auto border-r bg-panel p-3 md:flex">
         <Sidebar />
@@ -145,7 +145,7 @@ function Who() {
   )
 }
 
-// What is switched off is on every page: it is never the ordinary state.
+// Every page shows what is switched off, because that is never the normal state.
 function OffBar() {
   const off = useSwitches().data?.filter((s) => !s.on) ?? []
   if (off.length === 0) return null
@@ -186,7 +186,7 @@ function Sidebar() {
           </div>
         ))}
       </nav>
-      <p className="px-2 pt-3 text-xs text-mute">What you look into and change is written down.</p>
+      <p className="px-2 pt-3 text-xs text-mute">Your access and your changes are logged.</p>
     </>
   )
 }
@@ -214,7 +214,7 @@ const router = createRouter({
   defaultPendingMs: 200,
   defaultErrorComponent: ({ error, reset }) => <Failed what="this page" error={error} retry={reset} />,
   scrollRestoration: true,
-  // Filters are plain words in the address, as in the dashboard.
+  // Filters are plain words in the URL, as in the dashboard.
   parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
   stringifySearch: (search) => {
     const out = new URLSearchParams()

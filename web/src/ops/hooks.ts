@@ -27,7 +27,7 @@ export function useOrg(id: string) {
   return useQuery({ queryKey: ['org', id], queryFn: ({ signal }) => call<OrgDetail>('GET', `/admin/v1/orgs/${encodeURIComponent(id)}`, { signal }) })
 }
 
-/** A list of the admin API, page by page. */
+/** A paginated list of the admin API. */
 function usePaged<K extends string, R>(name: K, path: string, query: Query, refetchInterval?: number) {
   return usePages([name, query], path, query, (p: Paged<K, R>) => p[name], refetchInterval ? { refetchInterval } : {})
 }

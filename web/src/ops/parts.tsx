@@ -5,7 +5,7 @@ import { Badge, Button, Dialog, Field, Notice, Textarea, type Tone } from '@/ui'
 import { words } from '@/lib/format'
 import type { OrgRef } from './types'
 
-/** An organisation by name, leading to its page. */
+/** Links to an organisation by its name. */
 export function OrgLink({ org }: { org: OrgRef }) {
   return (
     <Link to="/orgs/$id" params={{ id: org.id } as never} className="line-clamp-2 font-medium text-fg hover:underline" title={org.id} onClick={(e) => e.stopPropagation()}>
@@ -29,14 +29,14 @@ export function Stage({ state }: { state: string }) {
   )
 }
 
-/** Asks why before it does something; the reason goes into a log. Stays open and says so if it fails. */
+/** Asks for a reason before an action; the reason is logged. Stays open and shows the error if the action fails. */
 export function WithReason({ open, onOpenChange, title, action, danger, hint, children, run }: {
   open: boolean
   onOpenChange: (open: boolean) => void
   title: ReactNode
   action: string
   danger?: boolean
-  /** Who will read the reason. */
+  /** Says who can read the reason. */
   hint: string
   children?: ReactNode
   run: (reason: string) => Promise<unknown>
@@ -85,7 +85,7 @@ export function WithReason({ open, onOpenChange, title, action, danger, hint, ch
       </Field>
       {error && !field ? (
         <div className="mt-4">
-          <Notice tone="bad">{isProblem(error) ? error.detail : 'It did not work. Try again.'}</Notice>
+          <Notice tone="bad">{isProblem(error) ? error.detail : 'Something went wrong. Try again.'}</Notice>
         </div>
       ) : null}
     </Dialog>

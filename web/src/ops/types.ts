@@ -1,4 +1,4 @@
-// What the admin API answers (internal/server/admin). It is not in the public OpenAPI document.
+// Response types of the admin API (internal/server/admin), which is not in the public OpenAPI document.
 
 export interface Operator {
   name: string

@@ -48,7 +48,7 @@ function Frame() {
   }, [])
   useEffect(() => {
     setMenu(false)
-    // A new page is read from its beginning, as a loaded one would be.
+    // Move the focus to the new page, as a full page load would.
     if (first.current) first.current = false
     else main.current?.focus({ preventScroll: true })
   }, [path])
@@ -99,12 +99,12 @@ function Frame() {
         ) : null}
         {support !== null ? (
           <div role="region" aria-label="Support access" className="border-b bg-info-soft px-3 py-1.5 text-info-text md:px-5">
-            <strong className="font-semibold">Operator access, read only.</strong> {support} · this visit is in the organisation’s audit log.
+            <strong className="font-semibold">Operator access, read-only.</strong> {support} · This visit is recorded in the organisation’s audit log.
           </div>
         ) : null}
         {org.suspended ? (
           <div role="region" aria-label="Suspended" className="border-b bg-bad-soft px-3 py-1.5 text-bad-text md:px-5">
-            <strong className="font-semibold">This organisation is suspended.</strong> Calls are refused until the operators of this service lift it.
+            <strong className="font-semibold">This organisation is suspended.</strong> Calls are refused until an operator of this service lifts the suspension.
           </div>
         ) : null}
         {org.environment === 'sandbox' ? (
@@ -126,7 +126,7 @@ function Frame() {
   )
 }
 
-// The shell's own keys: g and a letter goes to a page.
+// Shortcuts of the shell: g and a letter open a page.
 function Keys({ onSearch }: { onSearch: () => void }) {
   const { connect } = useDialogs()
   useShortcut('/', 'Search', onSearch)
@@ -226,7 +226,7 @@ function OrgSwitch() {
   )
 }
 
-// Sandbox and live are orgs of their own; the switch goes to the one used last of each.
+// Sandbox and live are separate orgs; the switch opens the one used last in that environment.
 function EnvSwitch() {
   const { org, orgs, switchOrg } = useSession()
   const navigate = useNavigate()
@@ -236,7 +236,7 @@ function EnvSwitch() {
     if (env === org.environment) return
     const next = other(env)
     if (!next) {
-      toast.bad(`You belong to no ${env} organisation.`)
+      toast.bad(`You are not a member of a ${env} organisation.`)
       return
     }
     void switchOrg(next.id).then(
@@ -298,7 +298,7 @@ function PersonMenu() {
         {utc ? 'Show local times' : 'Show times in UTC'}
       </MenuItem>
       <MenuItem icon={<Monitor className="size-4 text-mute" aria-hidden />} checked={theme === 'system'} onSelect={() => setTheme('system')}>
-        Theme of the system
+        Use the system theme
       </MenuItem>
       <MenuItem icon={<Keyboard className="size-4 text-mute" aria-hidden />} onSelect={() => setTimeout(() => document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '?', bubbles: true })), 0)}>
         Keyboard shortcuts
@@ -314,7 +314,7 @@ function PersonMenu() {
   )
 }
 
-// Signing out is a form, as on the pages without JavaScript, so that the server's answer is followed.
+// Signs out with a form, as on the pages without JavaScript, so that the browser follows the server's redirect.
 function signOut() {
   const form = document.createElement('form')
   form.method = 'post'
@@ -332,7 +332,7 @@ function StatusFoot() {
     <div role="status" className="mt-3 rounded-lg bg-subtle px-2.5 py-2 text-xs">
       <div className="flex items-center gap-2 font-medium">
         <Dot tone={fine ? 'ok' : 'warn'} />
-        {fine ? 'All systems normal' : data.message || 'Some things are slow'}
+        {fine ? 'All systems normal' : data.message || 'Some systems are slow'}
       </div>
       <div className="mt-0.5 flex flex-wrap gap-x-3 text-mute">
         {data.regions.map((r) => (

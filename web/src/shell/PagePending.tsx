@@ -1,6 +1,6 @@
 import { Skeleton, SkeletonRows } from '@/ui/States'
 
-/** Shown when a page's code takes longer than a blink. */
+/** A placeholder while the code of a page loads. */
 export function PagePending() {
   return (
     <div>

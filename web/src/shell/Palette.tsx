@@ -23,7 +23,7 @@ interface Item {
 
 const icon = 'size-4 shrink-0 text-mute'
 
-/** Search: pages, actions, accounts, and any id that is pasted. */
+/** Searches pages, actions and accounts, and opens any pasted id. */
 export function Palette({ open, onOpenChange }: { open: boolean; onOpenChange: (open: boolean) => void }) {
   return (
     <D.Root open={open} onOpenChange={onOpenChange}>
@@ -163,7 +163,7 @@ function Body({ close }: { close: () => void }) {
       </div>
       {items.length === 0 ? (
         <p role="status" className="px-4 pb-5 text-center text-mute">
-          {accounts.isFetching ? 'Searching…' : 'Nothing matches. Paste a whole id (acct_…, evt_…, req_…) to open it.'}
+          {accounts.isFetching ? 'Searching…' : 'No results. Paste a full id (acct_…, evt_…, req_…) to open it.'}
         </p>
       ) : null}
     </>

@@ -2,7 +2,7 @@ import { useStreamState } from '@/api/hooks'
 import { orgStream } from '@/api/stream'
 import { Badge } from '@/ui/Badge'
 
-/** Live, Reconnecting, Paused: how the tab's event stream stands. */
+/** The state of the tab's event stream: Live, Reconnecting, Paused. */
 export function StreamBadge({ paused, held }: { paused?: boolean; held?: number }) {
   const state = useStreamState()
   const stream = orgStream()
@@ -31,7 +31,7 @@ export function StreamBadge({ paused, held }: { paused?: boolean; held?: number 
           Reconnecting
         </Badge>
         <button type="button" className="link text-xs" onClick={() => stream.retryNow()}>
-          Now
+          Retry now
         </button>
       </span>
     )

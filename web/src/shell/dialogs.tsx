@@ -1,6 +1,6 @@
 import { createContext, lazy, Suspense, use, useCallback, useMemo, useState, type ReactNode } from 'react'
 
-// The two dialogs that any page can open. They live in pages/connect, and are loaded when first used.
+// The two dialogs that any page can open. They are in pages/connect and are loaded when first used.
 const Wizard = lazy(() => import('@/pages/connect/Wizard'))
 const LinkDialog = lazy(() => import('@/pages/connect/LinkDialog'))
 
@@ -9,7 +9,7 @@ export interface ConnectOptions {
   accountId?: string
   label?: string
   method?: 'mobile' | 'login' | 'cookie' | 'curl'
-  /** What the form of the login begins with, such as a persona of the sandbox. */
+  /** The initial email of the sign-in form, such as a sandbox persona. */
   email?: string
   onDone?: (accountId: string) => void
 }
@@ -17,7 +17,7 @@ export interface LinkOptions {
   accountId?: string
   label?: string
 }
-/** What pages/connect/Wizard.tsx and LinkDialog.tsx get. */
+/** Props of pages/connect/Wizard.tsx and LinkDialog.tsx. */
 export interface DialogProps<O> {
   open: boolean
   onOpenChange: (open: boolean) => void
@@ -30,7 +30,7 @@ interface Dialogs {
 }
 const Context = createContext<Dialogs>({ connect: () => {}, link: () => {} })
 
-/** const { connect, link } = useDialogs(): opens the connect wizard, or the dialog that makes a link. */
+/** const { connect, link } = useDialogs(): opens the connect wizard or the dialog that creates a link. */
 export function useDialogs(): Dialogs {
   return use(Context)
 }

@@ -5,13 +5,13 @@ export interface NavItem {
   to: string
   label: string
   icon: LucideIcon
-  /** Words that the palette finds it by. */
+  /** Search terms for the palette. */
   words?: string
   scope?: Scope
   sandboxOnly?: boolean
-  /** Key after g. */
+  /** The key after g. */
   key?: string
-  /** Outside of the dashboard. */
+  /** Opens outside the dashboard. */
   external?: boolean
 }
 

@@ -24,7 +24,7 @@ export interface SessionInfo {
   orgs?: OrgInfo[]
   currentOrg?: string
   expiresAt?: string
-  /** There when an operator looks, with the reason. */
+  /** Set when an operator has opened the dashboard. */
   support?: { reason: string }
   banner?: Banner | null
 }
@@ -35,7 +35,7 @@ export interface Session {
   expiresAt: string | null
   banner: Banner | null
   support: string | null
-  /** Makes another org the current one and forgets what was loaded of the old. */
+  /** Switches to another org and drops the cached data of the old one. */
   switchOrg: (id: string) => Promise<void>
 }
 
@@ -46,7 +46,7 @@ export function signIn(): void {
   location.assign('/app/sign-in?to=' + encodeURIComponent(here))
 }
 
-/** Loads the session; without one the browser goes to the sign-in page. */
+/** Loads the session; without one, redirects to the sign-in page. */
 export function SessionProvider({ children, loading, failed }: { children: ReactNode; loading: ReactNode; failed: (error: unknown, retry: () => void) => ReactNode }) {
   const client = useQueryClient()
   const query = useQuery({
@@ -64,7 +64,7 @@ export function SessionProvider({ children, loading, failed }: { children: React
   const switchOrg = useCallback(
     async (id: string) => {
       await call('POST', '/app/session/org', { body: { org: id } }).catch((e: unknown) => {
-        // The header decides for this tab; the session's org only for the next one.
+        // The header sets the org of this tab; the session's org only that of the next tab.
         if (!isProblem(e) || e.status === 403) throw e
       })
       remember('org', id)
@@ -90,35 +90,35 @@ export function SessionProvider({ children, loading, failed }: { children: React
   return loading
 }
 
-// A tab stays in the org that was chosen last in this browser, if it is still one of ours.
+// Prefers the org that was last chosen in this browser, if the member still belongs to it.
 function pickOrg(info: SessionInfo): string | null {
   const orgs = info.orgs ?? []
   const kept = recall('org')
   return orgs.find((o) => o.id === kept)?.id ?? orgs.find((o) => o.id === info.currentOrg)?.id ?? orgs[0]?.id ?? null
 }
 
-/** The session, or null where there is none: in the operator console. */
+/** The session; null in the operator console, which has none. */
 export function useMaybeSession(): Session | null {
   return use(Context)
 }
 
-/** Who is signed in, and to which org. */
+/** The signed-in person and the current org. */
 export function useSession(): Session {
   const session = use(Context)
-  if (!session) throw new Error('useSession outside of SessionProvider')
+  if (!session) throw new Error('useSession outside SessionProvider')
   return session
 }
 
 const all: Scope[] = ['accounts:read', 'accounts:write', 'sdk:call', 'webhooks:read', 'webhooks:write', 'me:read', 'me:write', 'usage:read']
 
-/** What a role may do, until GET /v1/me has said it. */
+/** The scopes of a role, used until GET /v1/me has returned them. */
 export function roleScopes(role: string): readonly Scope[] {
   if (role === 'owner' || role === 'admin') return all
   if (role === 'developer') return all.filter((s) => s !== 'me:write')
   return ['accounts:read', 'webhooks:read', 'me:read', 'usage:read']
 }
 
-/** Whether the member's role has a scope. The server decides; this only keeps buttons honest. */
+/** Reports whether the member's role has a scope. The server enforces scopes; this only disables buttons. */
 export function useCan(scope: Scope): boolean {
   const { org } = useSession()
   const me = useMe()

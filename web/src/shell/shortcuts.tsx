@@ -10,8 +10,8 @@ interface Shortcut {
 const registry = new Set<{ current: Shortcut }>()
 
 /**
- * A key of this page, shown in the `?` list: 'j', 'g a' (one after the other), 'Escape'. It is not
- * taken while somebody types in a field or a dialog is open.
+ * Registers a shortcut, listed under `?`: 'j', 'g a' (one after the other), 'Escape'. It is ignored
+ * while the user types in a field or a dialog is open.
  */
 export function useShortcut(keys: string, what: string, run: () => void, enabled = true): void {
   const ref = useRef<Shortcut>({ keys, what, run })
@@ -30,7 +30,7 @@ function typing(target: EventTarget | null): boolean {
   return target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName) || Boolean(target.closest('[role=dialog],[role=menu]'))
 }
 
-/** Listens for all shortcuts and shows their list on `?`. The shell has it once. */
+/** Listens for all shortcuts and lists them on `?`. The shell renders it once. */
 export function Shortcuts() {
   const [open, setOpen] = useState(false)
   const before = useRef<{ key: string; at: number } | null>(null)
@@ -45,7 +45,7 @@ export function Shortcuts() {
       const name = e.key === ' ' ? 'Space' : e.key
       const prefix = before.current && Date.now() - before.current.at < 1200 ? before.current.key + ' ' : ''
       before.current = { key: name, at: Date.now() }
-      // A button or link takes its own Space and Enter.
+      // Buttons and links handle Space and Enter themselves.
       if ((name === 'Space' || name === 'Enter') && e.target instanceof HTMLElement && e.target.closest('button,a,summary,[tabindex]:not(main)')) return
       for (const want of [prefix + name, name]) {
         const all = [...registry].filter((r) => r.current.keys === want)
@@ -65,7 +65,7 @@ export function Shortcuts() {
   return (
     <Dialog open={open} onOpenChange={setOpen} title="Keyboard shortcuts" size="sm">
       <dl className="grid grid-cols-[auto_1fr] items-center gap-x-4 gap-y-2">
-        {[{ keys: 'Ctrl K', what: 'Search and jump anywhere' }, { keys: '?', what: 'This list' }, ...list].map((s) => (
+        {[{ keys: 'Ctrl K', what: 'Search or jump to a page' }, { keys: '?', what: 'Show this list' }, ...list].map((s) => (
           <div key={s.keys} className="contents">
             <dt className="flex gap-1">
               {s.keys.split(' ').map((k) => (

@@ -12,21 +12,21 @@ import { control } from './Input'
 const nameOf = (a: Pick<Account, 'label' | 'displayName' | 'username' | 'id'>) => a.label || a.displayName || a.username || a.id
 
 export interface AccountPickerProps {
-  /** Its name for screen readers, or the id of a label by Field's props. */
+  /** The name for screen readers. Not needed inside a Field, which passes `id`. */
   label?: string
   id?: string
   value: string | null
   onChange: (id: string | null, account: Account | null) => void
-  /** Adds a choice of none, with these words. */
+  /** Adds an option for no account, with this text. */
   none?: string
-  /** Left out of the list: chosen already. */
+  /** Ids that are hidden because they are already chosen. */
   without?: readonly string[]
   placeholder?: string
   className?: string
   'aria-describedby'?: string | undefined
 }
 
-/** Finds one account of many by typing: label, id, upstream id. The list comes from the server. */
+/** Picks an account by typing a label, id or upstream id. The server does the search. */
 export function AccountPicker({ label, id, value, onChange, none, without = [], placeholder = 'Choose an account', className, ...rest }: AccountPickerProps) {
   const own = useId()
   const [open, setOpen] = useState(false)
@@ -135,7 +135,7 @@ export function AccountPicker({ label, id, value, onChange, none, without = [], 
             </ul>
           ) : (
             <p id={own + 'list'} role="status" className="px-2 py-3 text-center text-mute">
-              {list.isPending ? 'Loading…' : list.isError ? 'The accounts could not be loaded.' : q ? 'No account matches.' : 'No accounts yet.'}
+              {list.isPending ? 'Loading…' : list.isError ? 'We could not load the accounts.' : q ? 'No account matches.' : 'No accounts yet.'}
             </p>
           )}
         </div>
@@ -144,7 +144,7 @@ export function AccountPicker({ label, id, value, onChange, none, without = [], 
   )
 }
 
-/** The chosen account, for its name. Shares what the account's own page has loaded. */
+/** Loads the chosen account for its name. Shares the cache with the account's page. */
 function useChosen(id: string | null): Account | null {
   const found = useQuery({
     queryKey: keys.account(id ?? ''),

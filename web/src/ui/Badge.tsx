@@ -13,7 +13,7 @@ const tones: Record<Tone, string> = {
 }
 const dots: Record<Tone, string> = { neutral: 'bg-mute', ok: 'bg-ok', warn: 'bg-warn', bad: 'bg-bad', info: 'bg-info', accent: 'bg-accent' }
 
-/** A word on a coloured ground. */
+/** A word on a coloured background. */
 export function Badge({ tone = 'neutral', dot, mono, children, className }: { tone?: Tone; dot?: boolean; mono?: boolean; children: ReactNode; className?: string }) {
   return (
     <span className={cx('inline-flex max-w-full items-center gap-1.5 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap', mono && 'font-mono font-normal', tones[tone], className)}>
@@ -27,7 +27,7 @@ export function Dot({ tone, className }: { tone: Tone; className?: string }) {
   return <span className={cx('inline-block size-1.5 shrink-0 rounded-full', dots[tone], className)} aria-hidden />
 }
 
-// Account states, webhook states, attempt states, delivery states: the words people read.
+// The display names of account, webhook, delivery, attempt and link states.
 const known: Record<string, [string, Tone]> = {
   // accounts
   active: ['Connected', 'ok'],
@@ -60,7 +60,7 @@ const known: Record<string, [string, Tone]> = {
   open: ['Open', 'info'],
   in_progress: ['In progress', 'info'],
   success: ['Connected', 'ok'],
-  exited: ['Left', 'neutral'],
+  exited: ['Exited', 'neutral'],
   expired: ['Expired', 'neutral'],
 }
 

@@ -24,11 +24,11 @@ function classes(variant: Variant, size: Size, icon: boolean, extra?: string) {
 export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   variant?: Variant
   size?: Size
-  /** Shown in front of the text. */
+  /** Shown before the text. */
   icon?: ReactNode
-  /** Shows that it works, and takes no second click. */
+  /** Shows a spinner and ignores clicks. */
   busy?: boolean
-  /** Why it cannot be used; disables it and shows the reason on hover and to screen readers. */
+  /** Disables the button and gives the reason, on hover and to screen readers. */
   why?: string | null | undefined
   ref?: Ref<HTMLButtonElement>
 }
@@ -47,7 +47,7 @@ export function Button({ variant = 'secondary', size = 'md', icon, busy, why, cl
       onClick={(e) => {
         if (!blocked) return onClick?.(e)
         e.preventDefault()
-        // There is no hover on a phone.
+        // Phones have no hover.
         if (why) toast.bad(why)
       }}
       {...rest}
@@ -64,7 +64,7 @@ export interface IconButtonProps extends Omit<ButtonProps, 'children' | 'icon'> 
   children: ReactNode
 }
 
-/** A button that is only an icon; `label` is its name. */
+/** A button with only an icon; `label` is its name. */
 export function IconButton({ label, variant = 'ghost', size = 'md', className, children, busy, why: _why, type = 'button', ...rest }: IconButtonProps) {
   return (
     <button type={type} aria-label={label} title={label} aria-busy={busy || undefined} className={classes(variant, size, true, className)} {...rest}>

@@ -1,7 +1,7 @@
 import { useEffect, useRef, type ReactNode } from 'react'
 import { cx } from '@/lib/cx'
 
-/** A card with an optional head: a title, or `tools` such as a search field. `flush` leaves the padding to the content (tables, lists). */
+/** A card with an optional header: a title, or `tools` such as a search field. `flush` removes the padding (tables, lists). */
 export function Card({ title, hint, tools, actions, children, className, flush }: { title?: ReactNode; hint?: ReactNode; tools?: ReactNode; actions?: ReactNode; children: ReactNode; className?: string; flush?: boolean }) {
   return (
     <section className={cx('card flex flex-col', className)}>
@@ -20,10 +20,10 @@ export function Card({ title, hint, tools, actions, children, className, flush }
   )
 }
 
-/** The head of every page: one h1, a line below it, actions on the right. */
+/** The header of every page: one h1, a line below it, actions on the right. */
 export function PageHead({ title, hint, actions, back }: { title: ReactNode; hint?: ReactNode; actions?: ReactNode; back?: ReactNode }) {
   const head = useRef<HTMLHeadingElement>(null)
-  // The title of the tab follows the page's own.
+  // The tab's title follows the page's.
   useEffect(() => {
     const text = head.current?.firstChild?.textContent?.trim()
     if (text) document.title = `${text} · Stagedoor`
@@ -40,7 +40,7 @@ export function PageHead({ title, hint, actions, back }: { title: ReactNode; hin
   )
 }
 
-/** Names and values, as at the top of a detail pane. */
+/** A list of names and values, as at the top of a detail pane. */
 export function Facts({ items, className }: { items: [ReactNode, ReactNode][]; className?: string }) {
   return (
     <dl className={cx('grid grid-cols-[minmax(88px,auto)_minmax(0,1fr)] gap-x-4 gap-y-1', className)}>

@@ -3,7 +3,7 @@ import { cx } from '@/lib/cx'
 import { useUTC } from '@/lib/clock'
 import { compact, exact, number, tick } from '@/lib/format'
 
-/** A small line with its area: a trend, without figures. `label` says what it shows. */
+/** A sparkline: a trend without figures. `label` says what it shows. */
 export function Spark({ values, label, className, tone = 'accent' }: { values: number[]; label: string; className?: string; tone?: 'accent' | 'bad' }) {
   const w = 96
   const h = 28
@@ -36,15 +36,15 @@ export interface Series {
 export interface BarsProps {
   /** What the chart shows, for screen readers and the table. */
   label: string
-  /** When each bar begins. */
+  /** The start of each bar. */
   times: (string | number | Date)[]
   series: Series[]
-  /** How high the bars are, in px; with `fill` at least this, and as much as the box has. */
+  /** The height of the bars in px; with `fill`, the minimum height. */
   height?: number
   fill?: boolean
-  /** Formats a value in the tip and the table. */
+  /** Formats a value in the tooltip and the table. */
   format?: (n: number) => string
-  /** A line across, such as a limit. */
+  /** A horizontal line, such as a limit. */
   mark?: { value: number; label: string }
   onPick?: (index: number) => void
   foot?: ReactNode
@@ -61,7 +61,7 @@ function nice(max: number): number[] {
   return out
 }
 
-/** Stacked bars over time: hover, arrow keys, and the same as a table. */
+/** Stacked bars over time, with tooltips, arrow keys and a table view. */
 export function Bars({ label, times, series, height = 220, fill, format = number, mark, onPick, foot }: BarsProps) {
   const utc = useUTC()
   const id = useId()
@@ -142,7 +142,7 @@ export function Bars({ label, times, series, height = 220, fill, format = number
             ref={box}
             tabIndex={0}
             role="slider"
-            aria-label={`${label}. Arrow keys read the bars.`}
+            aria-label={`${label}. Use the arrow keys to read the bars.`}
             aria-valuemin={0}
             aria-valuemax={Math.max(0, n - 1)}
             aria-valuenow={at ?? 0}

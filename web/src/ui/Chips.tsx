@@ -7,7 +7,7 @@ export interface Chip {
   count?: number | null | undefined
 }
 
-/** One choice of a few, as a row of chips: the filters above lists. The first is usually '' for all. */
+/** A row of chips to choose one value: the filters above lists. The first is usually '' for all. */
 export function Chips({ label, items, value, onChange, mono, className }: { label: string; items: Chip[]; value: string; onChange: (value: string) => void; mono?: boolean; className?: string }) {
   return (
     <div role="group" aria-label={label} className={cx('flex flex-wrap items-center gap-1', className)}>

@@ -16,7 +16,7 @@ export function Code({ code, label, className, wrap }: { code: string; label?: s
   )
 }
 
-/** The same in several languages, as tabs; the choice is kept for every block. */
+/** The same code in several languages, as tabs. The chosen language is remembered for all blocks. */
 export function CodeBlock({ snippets, className }: { snippets: Snippet[]; className?: string }) {
   const id = useId()
   const [chosen, setChosen] = useState(() => recall('lang') ?? 'curl')

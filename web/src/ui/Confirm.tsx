@@ -10,17 +10,17 @@ export interface ConfirmProps {
   open: boolean
   onOpenChange: (open: boolean) => void
   title: ReactNode
-  /** What will happen, and what stays. */
+  /** What will happen, and what is kept. */
   children: ReactNode
   /** The verb on the button. */
   action: string
   danger?: boolean
-  /** Must be typed before the button works: for what cannot be undone. */
+  /** Text that the user must type to enable the button: for actions that cannot be undone. */
   typed?: string
   run: () => Promise<unknown>
 }
 
-/** Asks before something that is hard to undo. Stays open and says why if it fails. */
+/** Asks before an action that is hard to undo. Stays open and shows the error if the action fails. */
 export function Confirm({ open, onOpenChange, title, children, action, danger, typed, run }: ConfirmProps) {
   const [text, setText] = useState('')
   const [busy, setBusy] = useState(false)
@@ -39,7 +39,7 @@ export function Confirm({ open, onOpenChange, title, children, action, danger, t
       setText('')
       onOpenChange(false)
     } catch (e) {
-      setError(isProblem(e) ? e.detail : 'It did not work. Try again.')
+      setError(isProblem(e) ? e.detail : 'Something went wrong. Try again.')
     } finally {
       setBusy(false)
     }

@@ -5,7 +5,7 @@ import { shortId } from '@/lib/format'
 import { Button, type Size, type Variant } from './Button'
 import { toast } from './Toast'
 
-/** Puts text on the clipboard; also where the clipboard API is refused (plain http). */
+/** Copies text to the clipboard, even where the clipboard API is not available (plain http). */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)
@@ -35,13 +35,13 @@ function useCopied(): [boolean, (text: string) => void] {
     (text) => {
       void copyText(text).then((ok) => {
         setCopied(ok)
-        if (!ok) toast.bad('The browser refused to copy. Select the text and copy it by hand.')
+        if (!ok) toast.bad('The browser blocked the copy. Select the text and copy it yourself.')
       })
     },
   ]
 }
 
-/** The small copy button beside an id. */
+/** The small copy button next to an id. */
 export function Copy({ text, label = 'Copy', className }: { text: string; label?: string; className?: string }) {
   const [copied, copy] = useCopied()
   return (
@@ -61,7 +61,7 @@ export function Copy({ text, label = 'Copy', className }: { text: string; label?
   )
 }
 
-/** A copy button with words: "Copy as curl". */
+/** A copy button with text: "Copy as curl". */
 export function CopyButton({ text, children, variant, size }: { text: string | (() => string); children: ReactNode; variant?: Variant; size?: Size }) {
   const [copied, copy] = useCopied()
   return (
@@ -76,7 +76,7 @@ export function CopyButton({ text, children, variant, size }: { text: string | (
   )
 }
 
-/** An id in fixed type with its copy button. `short` leaves out the middle. */
+/** An id in monospace with a copy button. `short` elides the middle. */
 export function Id({ id, short, className }: { id: string; short?: boolean; className?: string }) {
   return (
     <span className={cx('inline-flex max-w-full min-w-0 items-center gap-1 font-mono text-xs text-mute', className)}>

@@ -9,10 +9,10 @@ export interface DialogProps {
   title: ReactNode
   description?: ReactNode
   children?: ReactNode
-  /** Buttons, on the right of the foot. */
+  /** Buttons at the bottom right. */
   footer?: ReactNode
   size?: 'sm' | 'md' | 'lg'
-  /** Keeps it open on a click outside or Escape: for what is shown only once. */
+  /** Keeps the dialog open on a click outside or Escape: for content that is shown only once. */
   sticky?: boolean
 }
 
@@ -59,7 +59,7 @@ export interface SheetProps {
   onOpenChange: (open: boolean) => void
   title: ReactNode
   description?: ReactNode
-  /** Beside the title. */
+  /** Next to the title. */
   actions?: ReactNode
   side?: 'right' | 'left'
   children?: ReactNode

@@ -4,15 +4,15 @@ export interface FieldProps {
   label: ReactNode
   hint?: ReactNode
   error?: ReactNode
-  /** Beside the label, in small type: a type, "optional". */
+  /** Small text next to the label: a type, "optional". */
   note?: ReactNode
   required?: boolean
   className?: string
-  /** Gets the attributes that tie the control to its label, hint and error. */
+  /** Receives the attributes that tie the control to its label, hint and error. */
   children: (props: { id: string; 'aria-describedby': string | undefined; 'aria-invalid': true | undefined; required: boolean | undefined }) => ReactNode
 }
 
-/** A label, a control, and what there is to say about it. */
+/** A control with its label, hint and error. */
 export function Field({ label, hint, error, note, required, className, children }: FieldProps) {
   const id = useId()
   const described = [hint ? id + 'h' : '', error ? id + 'e' : ''].filter(Boolean).join(' ') || undefined

@@ -24,7 +24,7 @@ export function Textarea({ className, mono, ...rest }: TextareaProps) {
 export interface SelectProps extends SelectHTMLAttributes<HTMLSelectElement> {
   ref?: Ref<HTMLSelectElement>
 }
-/** The browser's own list: it works by keyboard, on phones and with screen readers as people know it. */
+/** A native select, so that keyboards, phones and screen readers work as usual. */
 export function Select({ className, children, ...rest }: SelectProps) {
   return (
     <span className={cx('relative inline-block min-w-0', className)}>
@@ -41,7 +41,7 @@ export interface SearchInputProps extends Omit<InputProps, 'onChange' | 'value'>
   value: string
   onChange: (value: string) => void
 }
-/** A search field with a button that empties it. */
+/** A search field with a clear button. */
 export function SearchInput({ label, value, onChange, className, ...rest }: SearchInputProps) {
   return (
     <span className={cx('relative inline-flex min-w-0 items-center', className)}>

@@ -6,7 +6,7 @@ import { Copy } from './Copy'
 const longText = 2000
 const manyChildren = 100
 
-/** A JSON value as a tree that can be folded. Everything is text: nothing in it is ever a link or markup. */
+/** A JSON value as a collapsible tree. Everything in it is text, never a link or markup. */
 export function Json({ value, label = 'JSON', className, open = 3 }: { value: unknown; label?: string; className?: string; open?: number }) {
   return (
     <div className={cx('relative min-w-0 rounded-lg bg-subtle', className)}>
@@ -40,7 +40,7 @@ function Node({ name, value, depth, open, tail }: { name?: string; value: unknow
   return (
     <div>
       <div className="whitespace-pre">
-        <button type="button" aria-expanded={shown} aria-label={`${shown ? 'Fold' : 'Unfold'} ${name ?? 'value'}`} className="-ml-3 inline-grid size-3 place-items-center rounded align-[-1px] text-mute hover:text-fg" onClick={() => setShown(!shown)}>
+        <button type="button" aria-expanded={shown} aria-label={`${shown ? 'Collapse' : 'Expand'} ${name ?? 'value'}`} className="-ml-3 inline-grid size-3 place-items-center rounded align-[-1px] text-mute hover:text-fg" onClick={() => setShown(!shown)}>
           <ChevronRight className={cx('size-3 transition-transform', shown && 'rotate-90')} aria-hidden />
         </button>
         {key}

@@ -3,7 +3,7 @@ import { cx } from '@/lib/cx'
 import { isWebLink } from '@/lib/format'
 import { Code } from './CodeBlock'
 
-// The part of Markdown that our own documents use, as elements: no HTML is ever made of the text.
+// Renders the subset of Markdown that our own documents use as elements. The text never becomes HTML.
 
 type Block =
   | { kind: 'heading'; depth: number; text: string }
@@ -57,7 +57,7 @@ export function blocks(source: string): Block[] {
       const body: string[] = []
       for (; i < lines.length && (lines[i] ?? '').trim() !== '' && !/^(```|#{1,6}\s|[-*]\s|\d+\.\s|\|)/.test(lines[i] ?? ''); i++) body.push(lines[i]!.trim())
       if (body.length === 0) {
-        // A line that looks like the beginning of something and is not.
+        // A line that looks like the start of a block but is not.
         body.push(line.trim())
         i++
       }
@@ -90,7 +90,7 @@ function inline(text: string): ReactNode {
   })
 }
 
-/** A document of ours. Its highest headings stand one below `under`, the level of the heading above it. */
+/** One of our documents. Its top headings are one level below `under`, the level of the heading above it. */
 export function Markdown({ text, under = 2, className }: { text: string; under?: number; className?: string }) {
   const all = blocks(text)
   const top = Math.min(6, ...all.flatMap((b) => (b.kind === 'heading' ? [b.depth] : [])))

@@ -3,7 +3,7 @@ import * as M from '@radix-ui/react-dropdown-menu'
 import { Check } from 'lucide-react'
 import { cx } from '@/lib/cx'
 
-/** A menu on a button: `trigger` is the button. */
+/** A dropdown menu; `trigger` is its button. */
 export function Menu({ trigger, children, align = 'end', width = 'w-56' }: { trigger: ReactNode; children: ReactNode; align?: 'start' | 'end'; width?: string }) {
   return (
     <M.Root modal={false}>
@@ -27,7 +27,7 @@ export function MenuItem({ icon, children, onSelect, danger, disabled, checked, 
         <span className="block truncate">{children}</span>
         {hint ? <span className="block truncate text-xs text-mute">{hint}</span> : null}
       </span>
-      {checked ? <Check className="size-4 text-accent-text" aria-label="chosen" /> : null}
+      {checked ? <Check className="size-4 text-accent-text" aria-label="selected" /> : null}
     </M.Item>
   )
 }

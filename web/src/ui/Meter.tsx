@@ -5,7 +5,7 @@ import { cx } from '@/lib/cx'
 import { duration, number } from '@/lib/format'
 import { Time } from './Time'
 
-/** How much of a limit is used: a bar, the figures, and a note below. A limit below 0 is none. */
+/** How much of a limit is used: a bar, the figures, and a note below. A negative limit means no limit. */
 export function Meter({ label, used, limit, note }: { label: string; used: number; limit: number; note?: ReactNode }) {
   const share = limit > 0 ? Math.min(1, Math.max(0, used / limit)) : 0
   const tone = share >= 1 ? 'bg-bad' : share >= 0.8 ? 'bg-warn' : 'bg-accent'
@@ -25,10 +25,10 @@ export function Meter({ label, used, limit, note }: { label: string; used: numbe
   )
 }
 
-// "resets in 21 s", by the clock.
+// "resets in 21 s", counting down.
 function Resets({ window: w }: { window: Window }) {
   const now = useNow(1)
-  if (w.limit < 0) return <>no limit in this plan</>
+  if (w.limit < 0) return <>no limit on this plan</>
   const left = w.reset - now / 1000
   if (left <= 0 || w.remaining >= w.limit) return <>nothing used</>
   if (left <= 86_400) return <>resets in {duration(Math.max(1, left))}</>
@@ -39,7 +39,7 @@ function Resets({ window: w }: { window: Window }) {
   )
 }
 
-/** A meter of a limit that fills up again: when, and how much is left. */
+/** A meter of a limit that resets: when it resets and how much is left. */
 export function WindowMeter({ label, window: w }: { label: string; window: Window }) {
   const used = w.limit >= 0 ? Math.max(0, w.limit - w.remaining) : 0
   const share = w.limit > 0 ? used / w.limit : 0
@@ -53,7 +53,7 @@ export function WindowMeter({ label, window: w }: { label: string; window: Windo
           <span>
             <Resets window={w} />
           </span>
-          {w.limit > 0 ? <span className={share >= 1 ? 'text-bad-text' : share >= 0.8 ? 'text-warn-text' : undefined}>{share >= 1 ? 'reached: calls are refused' : `${number(w.remaining)} left`}</span> : null}
+          {w.limit > 0 ? <span className={share >= 1 ? 'text-bad-text' : share >= 0.8 ? 'text-warn-text' : undefined}>{share >= 1 ? 'limit reached: calls are refused' : `${number(w.remaining)} left`}</span> : null}
         </span>
       }
     />

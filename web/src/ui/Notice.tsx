@@ -12,7 +12,7 @@ const tones: Record<Tone, string> = {
   accent: 'bg-accent-soft text-accent-text',
 }
 
-/** A coloured box with a sentence in it. `bad` is read out at once. */
+/** A coloured box with a message. Screen readers announce `bad` immediately. */
 export function Notice({ tone = 'info', icon, action, children, className }: { tone?: Tone; icon?: ReactNode; action?: ReactNode; children: ReactNode; className?: string }) {
   return (
     <div role={tone === 'bad' ? 'alert' : 'status'} className={cx('flex flex-wrap items-center gap-x-3 gap-y-2 rounded-lg px-3 py-2', tones[tone], className)}>

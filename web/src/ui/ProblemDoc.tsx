@@ -16,7 +16,7 @@ export interface ProblemPage {
   document?: string
 }
 
-/** The page of a problem. It costs no call and does not change, so it is kept. */
+/** Loads the documentation page of a problem. It is not billed and does not change, so it is cached. */
 export function useProblemPage(code: string | null) {
   return useQuery({
     queryKey: ['problem', code],
@@ -27,7 +27,7 @@ export function useProblemPage(code: string | null) {
   })
 }
 
-/** What a problem means and what to do about it, as its documentation page says. Nothing if it has none. */
+/** The documentation page of a problem: what it means and what to do. Renders nothing if there is no page. */
 export function ProblemDoc({ code, className }: { code: string; className?: string }) {
   const page = useProblemPage(code)
   if (page.isPending)
@@ -43,9 +43,9 @@ export function ProblemDoc({ code, className }: { code: string; className?: stri
     <div className={cx('min-w-0 text-sm', className)}>
       <div className="mb-2 flex flex-wrap items-center gap-2">
         <h3 className="font-semibold">{title}</h3>
-        <Badge tone={retryable ? 'info' : 'neutral'}>{retryable ? 'may be retried' : 'do not retry'}</Badge>
+        <Badge tone={retryable ? 'info' : 'neutral'}>{retryable ? 'can be retried' : 'do not retry'}</Badge>
         <a href={'/problems/' + code} target="_blank" rel="noopener" className="link ml-auto inline-flex items-center gap-1 text-xs">
-          Page <ExternalLink className="size-3" aria-hidden />
+          Docs <ExternalLink className="size-3" aria-hidden />
         </a>
       </div>
       {text ? <Markdown text={text.replace(/^# .*\n/, '')} under={3} className="text-soft" /> : <p className="text-soft">{fix}</p>}

@@ -8,7 +8,7 @@ import { Button } from './Button'
 import { Id } from './Copy'
 import { Time } from './Time'
 
-/** Nothing yet: a title, one sentence, one button. */
+/** The empty state: a title, one sentence, one button. */
 export function Empty({ title, children, action, icon, good, className }: { title: string; children?: ReactNode; action?: ReactNode; icon?: ReactNode; good?: boolean; className?: string }) {
   return (
     <div className={cx('flex flex-col items-center px-6 py-12 text-center', className)}>
@@ -22,22 +22,22 @@ export function Empty({ title, children, action, icon, good, className }: { titl
   )
 }
 
-/** There is something, but not with these filters. */
+/** The empty state of a list whose filters match nothing. */
 export function NoMatch({ title, onClear }: { title: string; onClear?: () => void }) {
   return (
     <Empty title={title} icon={<SearchX className="size-5" />} action={onClear ? <Button onClick={onClear}>Clear filters</Button> : undefined}>
-      Try other words, or fewer filters.
+      Try different search terms or fewer filters.
     </Empty>
   )
 }
 
-/** What the role may not see or do. `what` completes "Your role cannot …". */
+/** Shown for what the role may not see or do. `what` completes "Your role cannot …". */
 export function Forbidden({ what, className }: { what: string; className?: string }) {
   const org = useMaybeSession()?.org
   if (!org) return <Empty title={`You cannot ${what}`} icon={<Lock className="size-5" />} className={className ?? ''} />
   return (
     <Empty title={`Your role cannot ${what}`} icon={<Lock className="size-5" />} className={className ?? ''}>
-      You are in {org.name} as {org.role}. Ask an admin or the owner for another role.
+      Your role in {org.name} is {org.role}. Ask an admin or the owner for a different role.
     </Empty>
   )
 }
@@ -49,7 +49,7 @@ export function Failed({ what, error, retry, className }: { what: string; error:
   return (
     <div role="alert" className={cx('flex flex-col items-center px-6 py-10 text-center', className)}>
       <TriangleAlert className="mb-2 size-5 text-warn" aria-hidden />
-      <p className="font-medium">{gone ? `There is no such thing here: ${what}` : `We could not load ${what}.`}</p>
+      <p className="font-medium">{gone ? `We could not find ${what}.` : `We could not load ${what}.`}</p>
       {isProblem(error) ? <p className="mt-0.5 max-w-md break-words text-mute">{error.detail}</p> : null}
       <div className="mt-3 flex flex-wrap items-center justify-center gap-2">
         {retry && !gone ? (
@@ -63,7 +63,7 @@ export function Failed({ what, error, retry, className }: { what: string; error:
   )
 }
 
-/** A grey bar where text will be. */
+/** A grey bar in place of text that is loading. */
 export function Skeleton({ className }: { className?: string }) {
   return <span className={cx('shimmer block rounded', className ?? 'h-4 w-full')} aria-hidden />
 }
@@ -84,8 +84,8 @@ export function SkeletonRows({ rows = 6, label = 'Loading' }: { rows?: number; l
 }
 
 /**
- * The four states of a query in one place: skeleton, failed, forbidden, and the content. Data that
- * is there stays while a newer one fails to load.
+ * Renders the four states of a query: skeleton, failed, forbidden and content. Loaded data stays
+ * when a refetch fails.
  */
 export function Query<T>({ query, what, skeleton, children }: { query: UseQueryResult<T>; what: string; skeleton?: ReactNode; children: (data: T) => ReactNode }) {
   if (query.data !== undefined) {
@@ -100,11 +100,11 @@ export function Query<T>({ query, what, skeleton, children }: { query: UseQueryR
   return <>{skeleton ?? <SkeletonRows />}</>
 }
 
-/** Says that what is shown is not the newest. */
+/** Warns that the data shown is out of date. */
 export function Stale({ query }: { query: UseQueryResult<unknown> }) {
   return (
     <div role="status" className="flex flex-wrap items-center gap-2 bg-warn-soft px-4 py-1.5 text-xs text-warn-text">
-      Could not be updated: as of <Time at={query.dataUpdatedAt} />.
+      We could not refresh this. Last updated <Time at={query.dataUpdatedAt} />.
       <button type="button" className="underline" onClick={() => void query.refetch()}>
         Retry
       </button>
@@ -112,7 +112,7 @@ export function Stale({ query }: { query: UseQueryResult<unknown> }) {
   )
 }
 
-/** Keeps a bug in one section from taking the page with it. */
+/** Keeps an error in one section from breaking the whole page. */
 export class Boundary extends Component<{ what: string; children: ReactNode }, { error: unknown }> {
   override state: { error: unknown } = { error: null }
   static getDerivedStateFromError(error: unknown) {

@@ -8,7 +8,7 @@ export interface Column<R> {
   key: string
   head: ReactNode
   cell: (row: R) => ReactNode
-  /** Left out below this width: what a narrow screen can do without. */
+  /** Hides the column below this width. */
   from?: 'sm' | 'md' | 'lg' | 'xl'
   align?: 'right'
   className?: string
@@ -20,20 +20,20 @@ export interface TableProps<R> {
   columns: Column<R>[]
   rows: R[]
   rowKey: (row: R) => string
-  /** What a click on a row, or Enter on it, does. Put a real link into a cell where there is a page. */
+  /** Runs on a click on a row, or on Enter. If the row has a page, also put a real link into a cell. */
   onRow?: (row: R) => void
   selected?: string | null
-  /** Rows not much higher or lower than this (px) are drawn only when they are near. */
+  /** The estimated height of a row in px, for long tables. */
   rowHeight?: number
   dense?: boolean
 }
 
 const from = { sm: 'max-sm:hidden', md: 'max-md:hidden', lg: 'max-lg:hidden', xl: 'max-xl:hidden' }
 const manyRows = 120
-// In line with the head of the card.
+// Aligned with the header of the card.
 const edge = 'px-3 first:pl-4 last:pr-4'
 
-/** A table. From 120 rows on it draws only those on the screen, so 10,000 are fine. */
+/** A table. Above 120 rows it renders only those on the screen, so 10,000 rows are fine. */
 export function Table<R>(props: TableProps<R>) {
   return props.rows.length > manyRows ? <LongTable {...props} /> : <Frame {...props} rows={props.rows} />
 }
@@ -67,7 +67,7 @@ function Frame<R>({ label, columns, rows, rowKey, onRow, selected, dense, count,
   const pad = cx(edge, dense ? 'py-1.5' : 'py-2.5')
   const box = useRef<HTMLDivElement>(null)
   const [scrolls, setScrolls] = useState(false)
-  // A table that is wider than its place must be reachable by keyboard, to be scrolled.
+  // A table that overflows must be focusable, so that it can be scrolled with the keyboard.
   useEffect(() => {
     const el = box.current
     if (!el) return
@@ -130,7 +130,7 @@ function Frame<R>({ label, columns, rows, rowKey, onRow, selected, dense, count,
   )
 }
 
-/** The foot of a list that comes in pages. */
+/** The footer of a paginated list. */
 export function More({ shown, what, query }: { shown: number; what: string; query: { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown } }) {
   return (
     <div className="flex flex-wrap items-center justify-between gap-2 border-t px-4 py-2 text-xs text-mute">

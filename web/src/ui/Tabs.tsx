@@ -7,10 +7,10 @@ export interface Tab {
   label: ReactNode
 }
 
-/** Tabs with panels. Keep `value` in the URL if a tab can be linked to. Panels that are not shown are not mounted. */
+/** Tabs with panels. Keep `value` in the URL if a tab can be linked to. Hidden panels are not mounted. */
 export function Tabs({ label, tabs, value, onChange, children, className }: { label: string; tabs: Tab[]; value: string; onChange: (value: string) => void; children: (value: string) => ReactNode; className?: string }) {
   const list = useRef<HTMLDivElement>(null)
-  // Where there are more than fit, the one that is open must be seen.
+  // If the tabs overflow, scroll the open one into view.
   useEffect(() => {
     const box = list.current
     const on = box?.querySelector<HTMLElement>('[data-state=active]')

@@ -2,8 +2,8 @@ import { useNow, useUTC } from '@/lib/clock'
 import { clock, day, exact, relative } from '@/lib/format'
 
 /**
- * A moment: "12 min ago" with the exact time on hover; as="clock" 22:04:11, as="millis" 22:04:11.123,
- * as="exact" with the date, as="day". Null is a dash.
+ * A time: "12 min ago" with the exact time on hover; as="clock" 22:04:11, as="millis" 22:04:11.123,
+ * as="exact" with the date, as="day". Null renders a dash.
  */
 export function Time({ at, as = 'relative', className }: { at: string | number | Date | null | undefined; as?: 'relative' | 'clock' | 'millis' | 'exact' | 'day'; className?: string }) {
   const utc = useUTC()

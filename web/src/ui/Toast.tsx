@@ -22,15 +22,15 @@ function add(tone: Item['tone'], text: string) {
   setTimeout(() => set(items.filter((i) => i.id !== id)), tone === 'bad' ? 9000 : 4000)
 }
 
-/** Says how an action ended. Not for anything else. */
+/** Reports the result of an action. Do not use it for anything else. */
 export const toast = {
   ok: (text: string) => add('ok', text),
   bad: (text: string) => add('bad', text),
-  /** For the catch of an action: the problem's own words. */
-  problem: (e: unknown) => add('bad', isProblem(e) ? (e.requestId ? `${e.detail} (${e.requestId})` : e.detail) : 'It did not work. Try again.'),
+  /** For an action that failed: shows the problem's detail. */
+  problem: (e: unknown) => add('bad', isProblem(e) ? (e.requestId ? `${e.detail} (${e.requestId})` : e.detail) : 'Something went wrong. Try again.'),
 }
 
-/** Where toasts appear; the shell has it once. */
+/** Shows the toasts; the shell renders it once. */
 export function Toaster() {
   const list = useSyncExternalStore(
     (f) => {

@@ -1,4 +1,4 @@
-// Shows a connect page within your own: Connect.open({ embedUrl, container, onEvent }). See docs/connect-pages.md.
+// Embeds a connect page in your own page: Connect.open({ embedUrl, container, onEvent }). See docs/connect-pages.md.
 (() => {
   'use strict';
   const here = new URL(document.currentScript.src).origin;
@@ -9,7 +9,7 @@
     open({ embedUrl, clientToken, container, onEvent = () => {} }) {
       const url = new URL(embedUrl || `${here}/s/${clientToken}/embed`);
       if (inApp) {
-        // An app's own browser loses frames and their state.
+        // In-app browsers lose frames and their state.
         location.assign(url.href.replace(/\/embed(?=\?|$)/, ''));
         return { close() {} };
       }

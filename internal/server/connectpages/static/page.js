@@ -1,11 +1,11 @@
-// What a page does beyond its forms: it follows its attempt, counts down, and speaks to the site that frames it.
+// The script of a page: it follows the attempt, counts down, and sends messages to the site that embeds the page.
 (() => {
   'use strict';
   const data = document.body.dataset;
   const find = (selector) => document.querySelector(selector);
   const time = (seconds) => `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
 
-  // The attempt, live: a stream, or a question every three seconds where streams do not get through.
+  // Follow the attempt with a stream, or poll every three seconds where streams do not work.
   let left = false;
   const reload = () => {
     if (left) return;
@@ -49,11 +49,11 @@
   };
   if (data.live) follow();
 
-  // A form that was sent says so, and cannot be sent twice.
+  // A submitted form shows that it is busy, and cannot be submitted twice.
   document.querySelectorAll('form').forEach((form) => form.addEventListener('submit', (event) => {
     if (form.dataset.sent) return event.preventDefault();
     form.dataset.sent = 'yes';
-    left = true; // the answer is on its way
+    left = true; // the response will replace the page
     const button = event.submitter;
     if (button && form.dataset.busy) setTimeout(() => {
       button.disabled = true;
@@ -89,7 +89,7 @@
   }
   if (data.return) setTimeout(() => location.assign(data.return), 4000);
 
-  // The site around the page. Messages go to one origin of the list, never to whoever asks.
+  // Messages to the embedding site. They go to one origin from the list, never to any other.
   if (data.origins === undefined || parent === window) return;
   const origins = data.origins.split(' ').filter(Boolean);
   const around = location.ancestorOrigins && location.ancestorOrigins[0];

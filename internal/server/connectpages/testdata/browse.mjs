@@ -157,8 +157,8 @@ const flows = {
     await judge(hand, 'approve');
     const attempt = await lastAttempt(tab.session_);
     await advance(attempt, 'scan');
-    await tab.see('#seen', 'Seen on your phone');
-    await hand.see('#seen', 'Seen');
+    await tab.see('#seen', 'Code scanned');
+    await hand.see('#seen', 'Code scanned');
     await judge(tab, 'scan-seen');
     await advance(attempt, 'approve');
     await tab.see('h1', 'You are connected');
@@ -182,7 +182,7 @@ const flows = {
     await tab.see('#slow', 'Still working');
     await judge(tab, 'pending-slow');
     await tab.click('button.quiet', 'Cancel');
-    await tab.see('.lead', 'You stopped it');
+    await tab.see('.lead', 'You cancelled this attempt');
     await judge(tab, 'cancelled');
   },
   'another way, and a change of mind': async (tab) => {
@@ -194,7 +194,7 @@ const flows = {
       await judge(tab, 'code-app');
     }
     await tab.click('button.quiet', 'Cancel');
-    await tab.see('.lead', 'You stopped it');
+    await tab.see('.lead', 'You cancelled this attempt');
   },
   'the keyboard alone': async (tab) => {
     await tab.eval(() => document.querySelector('#email').focus());
@@ -338,7 +338,7 @@ async function polling(look) {
   await tab.click('button.link', 'Use the app on my phone');
   await tab.see('h1', 'Scan to approve');
   await advance(await lastAttempt(session), 'scan');
-  await tab.see('#seen', 'Seen on your phone');
+  await tab.see('#seen', 'Code scanned');
   await advance(await lastAttempt(session), 'approve');
   await tab.see('h1', 'You are connected');
   tab.faults = tab.faults.filter((fault) => !/ERR_BLOCKED_BY_CLIENT/.test(fault));

@@ -42,14 +42,14 @@ export default function Accounts() {
   const regions = useEgress().data?.regions.map((r) => r.region) ?? []
   return (
     <>
-      <PageHead title="Accounts" hint="Of all organisations: what they are and how they are. Sessions, payloads and customers' notes are not shown to operators." />
+      <PageHead title="Accounts" hint="Accounts of all organisations and their state. Operators do not see sessions, payloads or customers' notes." />
       <Card
         flush
         tools={<SearchInput label="Id, platform id, name or label" value={text} onChange={setText} className="w-full sm:w-80" />}
         actions={
           <>
             <Select aria-label="State" value={f.values.state} onChange={(e) => f.set({ state: e.target.value })}>
-              <option value="">Every state</option>
+              <option value="">All states</option>
               {states.map((s) => (
                 <option key={s} value={s}>
                   {words(s)}
@@ -64,7 +64,7 @@ export default function Accounts() {
         <Query query={list} what="the accounts">
           {() =>
             list.rows!.length === 0 ? (
-              f.active ? <NoMatch title="No account matches" onClear={f.clear} /> : <Empty title="No account yet">Customers connect them by the API, the dashboard or a link.</Empty>
+              f.active ? <NoMatch title="No account matches" onClear={f.clear} /> : <Empty title="No accounts yet">Customers connect accounts through the API, the dashboard or a connect link.</Empty>
             ) : (
               <>
                 <Table label="Accounts" columns={columns} rows={list.rows!} rowKey={(a) => a.id} />

@@ -6,19 +6,19 @@ import { OrgLink } from '../parts'
 import type { Entry } from '../types'
 
 const columns: Column<Entry>[] = [
-  { key: 'at', head: 'When', cell: (e) => <Time at={e.at} className="whitespace-nowrap" /> },
+  { key: 'at', head: 'Time', cell: (e) => <Time at={e.at} className="whitespace-nowrap" /> },
   {
     key: 'who',
-    head: 'Who',
+    head: 'Actor',
     cell: (e) => (
       <span className="inline-flex min-w-0 flex-wrap items-center gap-1.5">
         <span className="break-words">{e.actor.label || e.actor.id}</span> <Badge tone={e.actor.kind === 'operator' ? 'warn' : 'neutral'}>{e.actor.kind}</Badge>
       </span>
     ),
   },
-  { key: 'what', head: 'What', cell: (e) => <span className="font-mono text-xs break-all">{e.action}</span> },
-  { key: 'target', head: 'To what', from: 'md', cell: (e) => <span className="font-mono text-xs break-all text-mute">{e.target}</span> },
-  { key: 'org', head: 'Organisation', from: 'sm', cell: (e) => (e.org ? <OrgLink org={e.org} /> : <span className="text-mute">The service</span>) },
+  { key: 'what', head: 'Action', cell: (e) => <span className="font-mono text-xs break-all">{e.action}</span> },
+  { key: 'target', head: 'Target', from: 'md', cell: (e) => <span className="font-mono text-xs break-all text-mute">{e.target}</span> },
+  { key: 'org', head: 'Organisation', from: 'sm', cell: (e) => (e.org ? <OrgLink org={e.org} /> : <span className="text-mute">Service</span>) },
 ]
 
 export default function Audit() {
@@ -35,20 +35,20 @@ export default function Audit() {
         tools={
           <span className="flex flex-wrap gap-2">
             <SearchInput label="Action, such as org.update" value={action} onChange={setAction} className="w-full sm:w-60" />
-            <SearchInput label="Id of what was changed" value={target} onChange={setTarget} className="w-full sm:w-60" />
+            <SearchInput label="Target id" value={target} onChange={setTarget} className="w-full sm:w-60" />
           </span>
         }
         actions={
           <>
-            <Select aria-label="Who" value={f.values.actorKind} onChange={(e) => f.set({ actorKind: e.target.value })}>
-              <option value="">Everybody</option>
+            <Select aria-label="Actor" value={f.values.actorKind} onChange={(e) => f.set({ actorKind: e.target.value })}>
+              <option value="">All actors</option>
               {['operator', 'member', 'key', 'creator', 'system'].map((k) => (
                 <option key={k} value={k}>
                   {k}
                 </option>
               ))}
             </Select>
-            <Chips label="Whose log" items={[{ value: '', label: 'All logs' }, { value: 'true', label: 'The service’s own' }]} value={f.values.own} onChange={(own) => f.set({ own, org: '' })} />
+            <Chips label="Log" items={[{ value: '', label: 'All logs' }, { value: 'true', label: 'Service only' }]} value={f.values.own} onChange={(own) => f.set({ own, org: '' })} />
             {f.values.org ? <Chips label="Organisation" items={[{ value: f.values.org, label: 'One organisation ✕' }]} value={f.values.org} onChange={() => f.set({ org: '' })} /> : null}
           </>
         }
@@ -56,7 +56,7 @@ export default function Audit() {
         <Query query={list} what="the audit log">
           {() =>
             list.rows!.length === 0 ? (
-              f.active ? <NoMatch title="No entry matches" onClear={f.clear} /> : <Empty title="Nothing was changed yet" />
+              f.active ? <NoMatch title="No entry matches" onClear={f.clear} /> : <Empty title="No changes yet" />
             ) : (
               <>
                 <Table dense label="Entries" columns={columns} rows={list.rows!} rowKey={(e) => e.id} onRow={setShown} selected={shown?.id ?? null} />
@@ -71,12 +71,12 @@ export default function Audit() {
           <div className="space-y-4 p-4">
             <Facts
               items={[
-                ['When', <Time key="w" at={shown.at} as="exact" />],
-                ['Who', `${shown.actor.label || shown.actor.id} (${shown.actor.kind})`],
-                ['To what', <Id key="t" id={shown.target} />],
-                ['Organisation', shown.org ? <OrgLink key="o" org={shown.org} /> : 'The service'],
+                ['Time', <Time key="w" at={shown.at} as="exact" />],
+                ['Actor', `${shown.actor.label || shown.actor.id} (${shown.actor.kind})`],
+                ['Target', <Id key="t" id={shown.target} />],
+                ['Organisation', shown.org ? <OrgLink key="o" org={shown.org} /> : 'Service'],
                 ['Request', <Id key="r" id={shown.requestId} />],
-                ['Source', <span key="i" className="font-mono text-xs" title="Equal for equal sources">{shown.ipHash}</span>],
+                ['Source', <span key="i" className="font-mono text-xs" title="The same source always has the same value">{shown.ipHash}</span>],
                 ['Entry', <Id key="e" id={shown.id} />],
               ]}
             />

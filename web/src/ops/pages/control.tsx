@@ -10,7 +10,7 @@ import type { Banner, Switch } from '../types'
 export default function Control() {
   return (
     <>
-      <PageHead title="Switches & banner" hint="In force on every node within seconds" />
+      <PageHead title="Switches & banner" hint="Changes take effect on every node within seconds" />
       <div className="grid gap-3 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
         <Switches />
         <BannerCard />
@@ -35,7 +35,7 @@ function Switches() {
     toast.ok(`${title(s)} ${to ? 'is on again' : 'is off'}`)
   }
   return (
-    <Card flush title="Kill switches" hint="What is off is refused with 503. Customers do not read the reason: tell them by the banner.">
+    <Card flush title="Kill switches" hint="Switched-off features are refused with 503. Customers do not see the reason; inform them with the banner.">
       <Query query={query} what="the switches">
         {(list) => (
           <ul className="divide-y">
@@ -66,12 +66,12 @@ function Switches() {
           </ul>
         )}
       </Query>
-      <WithReason open={off !== null} onOpenChange={(o) => !o && setOff(null)} title={`Switch ${off ? title(off) : ''} off?`} action="Switch off" danger hint="It is in the operators' log. Customers do not see it." run={(reason) => turn(off!, false, reason)}>
+      <WithReason open={off !== null} onOpenChange={(o) => !o && setOff(null)} title={`Switch ${off ? title(off) : ''} off?`} action="Switch off" danger hint="Recorded in the operators' log. Customers do not see it." run={(reason) => turn(off!, false, reason)}>
         <p>{off?.about}</p>
-        <p>It is felt by every customer, on every node, within seconds.</p>
+        <p>This affects every customer, on every node, within seconds.</p>
       </WithReason>
       <Confirm open={on !== null} onOpenChange={(o) => !o && setOn(null)} title={`Switch ${on ? title(on) : ''} on?`} action="Switch on" run={() => turn(on!, true)}>
-        <p>Everything goes on as before, on every node, within seconds.</p>
+        <p>Normal operation resumes on every node within seconds.</p>
       </Confirm>
     </Card>
   )
@@ -80,7 +80,7 @@ function Switches() {
 function BannerCard() {
   const query = useBanner()
   return (
-    <Card title="Banner" hint="A sentence that all customers read at the top of the dashboard" className="content-start">
+    <Card title="Banner" hint="A message that all customers see at the top of the dashboard" className="content-start">
       {query.isPending ? <Skeleton className="h-32 w-full" /> : <Query query={query} what="the banner">{(b) => <BannerForm key={b?.since ?? 'none'} now={b} />}</Query>}
     </Card>
   )
@@ -98,7 +98,7 @@ function BannerForm({ now }: { now: Banner | null }) {
     mutationFn: (body: object) => call<{ banner: Banner | null }>('PUT', '/admin/v1/banner', { body }),
     onSuccess: (done) => {
       client.setQueryData(['banner'], done.banner)
-      toast.ok(done.banner ? 'All customers read it now' : 'The banner is gone')
+      toast.ok(done.banner ? 'All customers now see the banner' : 'Banner removed')
     },
   })
   const problem = isProblem(m.error) ? m.error : null
@@ -126,7 +126,7 @@ function BannerForm({ now }: { now: Banner | null }) {
           </p>
         </div>
       ) : (
-        <p className="text-mute">There is none now.</p>
+        <p className="text-mute">There is no banner.</p>
       )}
       <Field label="Text" error={problem?.field('text')} note={`${text.length} / 280`}>
         {(p) => <Textarea {...p} value={text} maxLength={280} onChange={(e) => setText(e.target.value)} placeholder="Connecting accounts is slow right now. We are on it." />}
@@ -141,10 +141,10 @@ function BannerForm({ now }: { now: Banner | null }) {
             </Select>
           )}
         </Field>
-        <Field label="Goes after" error={problem?.field('until')}>
+        <Field label="Remove after" error={problem?.field('until')}>
           {(p) => (
             <Select {...p} className="w-full" value={hours} onChange={(e) => setHours(e.target.value)}>
-              <option value="">Stays</option>
+              <option value="">Never</option>
               <option value="1">1 hour</option>
               <option value="6">6 hours</option>
               <option value="24">1 day</option>
@@ -153,7 +153,7 @@ function BannerForm({ now }: { now: Banner | null }) {
           )}
         </Field>
       </div>
-      <Field label="Link" hint="Where more is said. Optional." error={problem?.field('url')}>
+      <Field label="Link" hint="Optional. A page with more details." error={problem?.field('url')}>
         {(p) => <Input {...p} type="url" value={url} maxLength={2048} onChange={(e) => setURL(e.target.value)} placeholder="https://status.example" />}
       </Field>
       {problem && !problem.problem.errors?.length ? <Notice tone="bad">{problem.detail}</Notice> : null}
@@ -163,7 +163,7 @@ function BannerForm({ now }: { now: Banner | null }) {
         </Button>
         {now ? (
           <Button busy={m.isPending} onClick={() => m.mutate({ text: '' })}>
-            Take away
+            Remove
           </Button>
         ) : null}
       </div>

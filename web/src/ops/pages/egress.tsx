@@ -11,13 +11,13 @@ export default function Egress() {
   const query = useEgress()
   return (
     <>
-      <PageHead title="Egress" hint={query.data ? `Proxies by region. Health and connections are as ${query.data.node} sees them; draining holds everywhere.` : 'Proxies by region'} />
+      <PageHead title="Egress" hint={query.data ? `Proxies by region. Health and connections are as seen by ${query.data.node}; draining applies to all nodes.` : 'Proxies by region'} />
       <Query query={query} what="the proxies" skeleton={<Card><Skeleton className="h-40 w-full" /></Card>}>
         {(data) =>
           data.regions.length === 0 ? (
             <Card>
-              <Empty title="No region is set up">
-                Name proxies in <code>STAGEDOOR_EGRESS</code>. Until then no account can be used.
+              <Empty title="No regions configured">
+                Set proxies in <code>STAGEDOOR_EGRESS</code>. Without them, no account can be used.
               </Empty>
             </Card>
           ) : (
@@ -90,7 +90,7 @@ function RegionCard({ region }: { region: Region }) {
       title={<span>Region {region.region}</span>}
       actions={
         <>
-          {!region.on ? <Badge tone="bad" dot>Switched off</Badge> : region.available ? <Badge tone="ok" dot>Available</Badge> : <Badge tone="bad" dot>No proxy can be used</Badge>}
+          {!region.on ? <Badge tone="bad" dot>Switched off</Badge> : region.available ? <Badge tone="ok" dot>Available</Badge> : <Badge tone="bad" dot>No usable proxy</Badge>}
           <ButtonLink size="sm" to="/accounts" search={{ region: region.region }}>
             Accounts
           </ButtonLink>
@@ -99,7 +99,7 @@ function RegionCard({ region }: { region: Region }) {
     >
       {!region.on ? (
         <Notice tone="bad" className="m-3">
-          Nothing leaves through this region until its switch is on again.
+          No traffic leaves through this region until it is switched on again.
         </Notice>
       ) : null}
       <Table label={`Proxies of ${region.region}`} columns={columns} rows={region.proxies} rowKey={(p) => p.proxy} />
@@ -109,15 +109,15 @@ function RegionCard({ region }: { region: Region }) {
         title={`Drain ${region.region}/${draining?.proxy ?? ''}?`}
         action="Drain"
         danger={last}
-        hint="It is in the operators' log."
+        hint="Recorded in the operators' log."
         run={async (reason) => {
           await call('POST', path(draining!, 'drain'), { body: { reason } })
           await client.invalidateQueries({ queryKey: ['egress'] })
-          toast.ok(`${region.region}/${draining!.proxy} gets nothing new`)
+          toast.ok(`${region.region}/${draining!.proxy} gets no new traffic`)
         }}
       >
-        <p>Nothing new goes through it, on any node. Calls under way end by themselves; what is left after two minutes is cut off, and listeners come back through another proxy.</p>
-        {last ? <Notice tone="bad">It is the last one that can be used: without it every account of the region is refused.</Notice> : null}
+        <p>No node sends new traffic through this proxy. Calls in progress may finish; after two minutes the rest are cut off. Listeners reconnect through another proxy.</p>
+        {last ? <Notice tone="bad">This is the last usable proxy. Without it, calls for every account in the region are refused.</Notice> : null}
       </WithReason>
       <Confirm
         open={back !== null}
@@ -127,10 +127,10 @@ function RegionCard({ region }: { region: Region }) {
         run={async () => {
           await call('POST', path(back!, 'undrain'))
           await client.invalidateQueries({ queryKey: ['egress'] })
-          toast.ok(`${region.region}/${back!.proxy} is used again`)
+          toast.ok(`${region.region}/${back!.proxy} is in use again`)
         }}
       >
-        <p>The accounts that it had come back to it with their next call.</p>
+        <p>Its accounts return to it with their next call.</p>
       </Confirm>
     </Card>
   )

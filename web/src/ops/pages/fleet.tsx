@@ -17,7 +17,7 @@ const columns: Column<Node>[] = [
   { key: 'roles', head: 'Roles', cell: (n) => <span className="flex flex-wrap gap-1">{n.roles.map((r) => <Badge key={r}>{r}</Badge>)}</span> },
   { key: 'version', head: 'Version', from: 'sm', cell: (n) => <span className="font-mono text-xs">{n.version}</span> },
   { key: 'started', head: 'Started', from: 'md', cell: (n) => <Time at={n.startedAt} /> },
-  { key: 'seen', head: 'Last beat', align: 'right', cell: (n) => <Time at={n.seenAt} /> },
+  { key: 'seen', head: 'Last heartbeat', align: 'right', cell: (n) => <Time at={n.seenAt} /> },
 ]
 
 export default function Fleet() {
@@ -27,16 +27,16 @@ export default function Fleet() {
   const versions = new Set(nodes.data?.map((n) => n.version))
   return (
     <>
-      <PageHead title="Fleet" hint="Processes that are alive, and what they have to do" />
+      <PageHead title="Fleet" hint="Running nodes and their work" />
       {versions.size > 1 ? (
         <Notice tone="info" className="mb-4">
-          {versions.size} versions run beside each other: an upgrade is under way, or has stopped half-way.
+          {versions.size} versions are running: an upgrade is in progress or was interrupted.
         </Notice>
       ) : null}
       <div className="grid gap-3 lg:grid-cols-[minmax(0,2fr)_minmax(0,1fr)]">
         <Card flush title="Nodes" hint={nodes.data ? plural(nodes.data.length, 'node') : undefined}>
           <Query query={nodes} what="the nodes">
-            {(list) => (list.length === 0 ? <Empty title="No node is alive">Yet one has answered: its heartbeat does not reach the database.</Empty> : <Table label="Nodes" columns={columns} rows={list} rowKey={(n) => n.id} />)}
+            {(list) => (list.length === 0 ? <Empty title="No nodes are alive">A node answered this request, but its heartbeat does not reach the database.</Empty> : <Table label="Nodes" columns={columns} rows={list} rowKey={(n) => n.id} />)}
           </Query>
         </Card>
         <div className="grid min-w-0 content-start gap-3">
@@ -62,13 +62,13 @@ export default function Fleet() {
             <Query query={egress} what="the regions">
               {(e) =>
                 e.regions.length === 0 ? (
-                  <p className="text-mute">No region is set up (STAGEDOOR_EGRESS).</p>
+                  <p className="text-mute">No regions configured (STAGEDOOR_EGRESS).</p>
                 ) : (
                   <Facts
                     items={e.regions.map((r) => [
                       r.region,
                       <Badge key="b" dot tone={!r.on || !r.available ? 'bad' : r.proxies.some((p) => !p.healthy || p.draining) ? 'warn' : 'ok'}>
-                        {!r.on ? 'Switched off' : !r.available ? 'No proxy can be used' : `${r.proxies.filter((p) => p.healthy && !p.draining).length} of ${plural(r.proxies.length, 'proxy', 'proxies')} in use`}
+                        {!r.on ? 'Switched off' : !r.available ? 'No usable proxy' : `${r.proxies.filter((p) => p.healthy && !p.draining).length} of ${plural(r.proxies.length, 'proxy', 'proxies')} in use`}
                       </Badge>,
                     ])}
                   />

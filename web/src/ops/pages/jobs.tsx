@@ -21,7 +21,7 @@ export default function Jobs() {
     { key: 'state', head: 'State', cell: (j) => <Stage state={j.state} /> },
     { key: 'attempt', head: 'Attempt', from: 'sm', align: 'right', cell: (j) => `${j.attempt} / ${j.maxAttempts}` },
     { key: 'error', head: 'Last error', from: 'lg', cell: (j) => (j.lastError ? <span className="line-clamp-2 break-words text-bad-text" title={j.lastError}>{j.lastError}</span> : '–') },
-    { key: 'when', head: 'When', from: 'sm', align: 'right', cell: (j) => <Time at={j.finalizedAt ?? j.attemptedAt ?? j.scheduledAt} /> },
+    { key: 'when', head: 'Time', from: 'sm', align: 'right', cell: (j) => <Time at={j.finalizedAt ?? j.attemptedAt ?? j.scheduledAt} /> },
     {
       key: 'act',
       head: <span className="sr-only">Actions</span>,
@@ -29,7 +29,7 @@ export default function Jobs() {
       cell: (j) => (
         <span className="inline-flex justify-end gap-1 max-sm:flex-col max-sm:items-end">
           {j.state !== 'running' && j.state !== 'available' ? (
-            <Button size="sm" aria-label={`Run again job ${j.id}`} onClick={() => setOrder({ job: j, action: 'retry' })}>
+            <Button size="sm" aria-label={`Run job ${j.id} again`} onClick={() => setOrder({ job: j, action: 'retry' })}>
               Run again
             </Button>
           ) : null}
@@ -44,7 +44,7 @@ export default function Jobs() {
   ]
   return (
     <>
-      <PageHead title="Jobs" hint="What workers have to do and have done lately. Arguments are not shown." />
+      <PageHead title="Jobs" hint="Pending and recent background jobs. Arguments are not shown." />
       <Card
         flush
         tools={<SearchInput label="Kind" value={kind} onChange={setKind} className="w-full sm:w-64" />}
@@ -53,7 +53,7 @@ export default function Jobs() {
         <Query query={list} what="the jobs">
           {() =>
             list.rows!.length === 0 ? (
-              f.active ? <NoMatch title="No job is like this" onClear={f.clear} /> : <Empty title="No job yet">Changes of organisations and sign-ins leave jobs here.</Empty>
+              f.active ? <NoMatch title="No job matches" onClear={f.clear} /> : <Empty title="No jobs yet">Changes to organisations and sign-ins create jobs.</Empty>
             ) : (
               <>
                 <Table dense label="Jobs" columns={columns} rows={list.rows!} rowKey={(j) => String(j.id)} />
@@ -73,10 +73,10 @@ export default function Jobs() {
           run={async () => {
             await call('POST', `/admin/v1/jobs/${order.job.id}/${order.action}`)
             await client.invalidateQueries({ queryKey: ['jobs'] })
-            toast.ok(order.action === 'retry' ? 'It runs again' : 'It is cancelled')
+            toast.ok(order.action === 'retry' ? 'The job will run again' : 'Job cancelled')
           }}
         >
-          <p>{order.action === 'retry' ? 'It is tried at once. Doing a job twice is harmless: each checks what is done already.' : 'It is not tried any more. One that is running is told to stop.'}</p>
+          <p>{order.action === 'retry' ? 'The job runs immediately. Running a job twice is safe: each job checks what is already done.' : 'The job will not run again. If it is running now, it is asked to stop.'}</p>
         </Confirm>
       ) : null}
     </>

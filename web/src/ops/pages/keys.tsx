@@ -15,33 +15,33 @@ export default function Keys() {
   const query = useKeyring()
   return (
     <>
-      <PageHead title="Keys" hint="What sessions are sealed with, in counts. No key is ever shown." />
+      <PageHead title="Keys" hint="Counts of the keys that encrypt sessions. Keys are never shown." />
       <Query query={query} what="the keyring" skeleton={<Card><Skeleton className="h-40 w-full" /></Card>}>
         {(k) => (
           <div className="grid gap-3 lg:grid-cols-2">
-            <Card title="Rotation" actions={k.kms === 'up' ? <Badge tone="ok" dot>Key management answers</Badge> : <Badge tone="bad" dot>Key management is away</Badge>}>
+            <Card title="Rotation" actions={k.kms === 'up' ? <Badge tone="ok" dot>Key management is up</Badge> : <Badge tone="bad" dot>Key management is down</Badge>}>
               {k.kms === 'down' ? (
-                <Notice tone="bad">The key management service does not answer: how far a rotation is, is not known. Accounts used lately go on for a while; new ones cannot be connected.</Notice>
+                <Notice tone="bad">The key management service does not respond, so the progress of a rotation is unknown. Recently used accounts keep working for a while; new accounts cannot be connected.</Notice>
               ) : (
-                <Meter label={k.waiting === 0 ? 'Everything is wrapped by the newest keys' : `${number(k.waiting)} keys are still wrapped by older ones`} used={k.percentDone ?? 0} limit={100} note="Per cent. The nodes wrap older ones again by themselves." />
+                <Meter label={k.waiting === 0 ? 'All keys are wrapped by the newest keys' : `${number(k.waiting)} keys are still wrapped by older keys`} used={k.percentDone ?? 0} limit={100} note="Per cent. Nodes rewrap older keys automatically." />
               )}
               <Facts
                 className="mt-4"
                 items={[
-                  ['Wraps now', name(k.wrapsNow)],
+                  ['Wrapping key', name(k.wrapsNow)],
                   ['Root', name(k.root)],
-                  ['Data keys', `${number(k.dataKeys)} of ${number(k.orgs)} organisations`],
+                  ['Data keys', `${number(k.dataKeys)} for ${number(k.orgs)} organisations`],
                   ['Renewed', number(k.renewed)],
                   ['Holders', number(k.holders)],
-                  ['Shredded lately', number(k.shredded)],
+                  ['Recently shredded', number(k.shredded)],
                 ]}
               />
               <div className="mt-4 text-mute">
-                Begin a rotation on a machine that reaches the keyring: <code>stagedoord seal rotate</code>
+                Start a rotation on a machine that can reach the keyring: <code>stagedoord seal rotate</code>
               </div>
             </Card>
-            <Card flush title="Keys of organisations">
-              {k.orgKeys.length === 0 ? <Empty title="No key yet">The first account or attempt makes one.</Empty> : <Table label="Keys of organisations" columns={columns} rows={k.orgKeys} rowKey={(o) => o.by.id + o.by.version} />}
+            <Card flush title="Organisation keys">
+              {k.orgKeys.length === 0 ? <Empty title="No keys yet">The first account or connect attempt creates one.</Empty> : <Table label="Organisation keys" columns={columns} rows={k.orgKeys} rowKey={(o) => o.by.id + o.by.version} />}
             </Card>
           </div>
         )}

@@ -6,19 +6,19 @@ import { Stage } from '../parts'
 import type { Work } from '../types'
 
 const about: Record<string, string> = {
-  listen: "Accounts' live connections to their platforms",
-  ingest: 'Events into the store, and webhooks out of it',
+  listen: "Accounts' live connections to the platforms",
+  ingest: 'Storing events and delivering webhooks',
 }
-// Each node has a colour of its own in the map of slots; the table names them, so colour is never alone.
+// Each node has its own colour in the slot map. The table names the nodes, so colour is never the only cue.
 const colours = ['bg-accent', 'bg-ok', 'bg-info', 'bg-warn', 'bg-accent/50', 'bg-ok/50', 'bg-info/50', 'bg-warn/50']
 
 export default function Leases() {
   const query = useLeases()
   return (
     <>
-      <PageHead title="Leases" hint="Which node does which share of the work. A node that dies is taken over within seconds." />
+      <PageHead title="Leases" hint="Which node does which share of the work. If a node dies, others take over within seconds." />
       <Query query={query} what="the leases" skeleton={<Card><Skeleton className="h-40 w-full" /></Card>}>
-        {(work) => (work.length === 0 ? <Card><Empty title="No work is shared out">No worker and no listener has started yet.</Empty></Card> : <div className="grid gap-3">{work.map((w) => <Kind key={w.kind} work={w} />)}</div>)}
+        {(work) => (work.length === 0 ? <Card><Empty title="No leases yet">No worker or listener has started yet.</Empty></Card> : <div className="grid gap-3">{work.map((w) => <Kind key={w.kind} work={w} />)}</div>)}
       </Query>
     </>
   )
@@ -39,9 +39,9 @@ function Kind({ work }: { work: Work }) {
         </span>
       ),
     },
-    { key: 'state', head: 'State', cell: (n) => (n.leaving ? <Badge tone="warn" dot>Leaving</Badge> : n.live ? <Badge tone="ok" dot>Alive</Badge> : <Badge tone="neutral" dot>Gone</Badge>) },
+    { key: 'state', head: 'State', cell: (n) => (n.leaving ? <Badge tone="warn" dot>Leaving</Badge> : n.live ? <Badge tone="ok" dot>Alive</Badge> : <Badge tone="neutral" dot>Down</Badge>) },
     { key: 'slots', head: 'Slots', align: 'right', cell: (n) => number(n.slots) },
-    { key: 'until', head: 'Holds until', from: 'sm', align: 'right', cell: (n) => <Time at={n.until} /> },
+    { key: 'until', head: 'Lease until', from: 'sm', align: 'right', cell: (n) => <Time at={n.until} /> },
   ]
   return (
     <Card
@@ -54,7 +54,7 @@ function Kind({ work }: { work: Work }) {
         <ul className="flex flex-wrap gap-[3px]" aria-label={`Slots of ${work.kind}`}>
           {work.slots.map((s) => {
             const at = s.node ? place.get(s.node) : undefined
-            const name = work.nodes.find((n) => n.id === s.node)?.name ?? s.node ?? 'nobody'
+            const name = work.nodes.find((n) => n.id === s.node)?.name ?? s.node ?? 'unassigned'
             const text = `Slot ${s.slot}: ${name}, epoch ${s.epoch}${s.listeners ? ', ' + (Object.entries(s.listeners).map(([k, n]) => `${n} ${k}`).join(', ') || 'no account') : ''}`
             return (
               <li key={s.slot} title={text} className={cx('size-2.5 rounded-sm', at === undefined ? 'border border-bad' : colours[at % colours.length])}>
@@ -73,7 +73,7 @@ function Kind({ work }: { work: Work }) {
           </div>
         ) : null}
       </div>
-      {work.nodes.length === 0 ? <Empty title="Nobody does it" /> : <Table dense label={`Nodes of ${work.kind}`} columns={columns} rows={work.nodes} rowKey={(n) => n.id} />}
+      {work.nodes.length === 0 ? <Empty title="No node holds a lease" /> : <Table dense label={`Nodes of ${work.kind}`} columns={columns} rows={work.nodes} rowKey={(n) => n.id} />}
     </Card>
   )
 }

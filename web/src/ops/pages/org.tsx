@@ -49,7 +49,7 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
         actions={
           <>
             <Button variant="primary" onClick={() => setOpening(true)}>
-              Look inside
+              Open dashboard
             </Button>
             {org.suspended ? <Button onClick={() => setResuming(true)}>End suspension</Button> : <Button variant="danger" onClick={() => setSuspending(true)}>Suspend</Button>}
           </>
@@ -67,8 +67,8 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
             items={[
               ['Plan', <span key="p" className="capitalize">{org.plan}</span>],
               ['Contact', <span key="c" className="break-all">{org.contactEmail}</span>],
-              ['Made', <Time key="m" at={org.createdAt} as="exact" />],
-              ['Changed', <Time key="u" at={org.updatedAt} />],
+              ['Created', <Time key="m" at={org.createdAt} as="exact" />],
+              ['Updated', <Time key="u" at={org.updatedAt} />],
             ]}
           />
           <div className="mt-4">
@@ -76,7 +76,7 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
           </div>
         </Card>
         <Card
-          title="What it has"
+          title="Resources"
           actions={
             <>
               <ButtonLink size="sm" to="/accounts" search={{ org: id }}>
@@ -119,13 +119,13 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
         title={`Suspend ${org.name}?`}
         action="Suspend"
         danger
-        hint="Operators read it. The organisation is told only that it is suspended."
+        hint="Only operators see the reason. The customer sees only that the organisation is suspended."
         run={async (suspendedReason) => {
           await patch({ suspended: true, suspendedReason })
           toast.ok(`${org.name} is suspended`)
         }}
       >
-        <p>All its keys and browsers are refused with the next call, on every node. Accounts, keys and settings stay.</p>
+        <p>From the next call, every node refuses all its keys and browser sessions. Accounts, keys and settings are kept.</p>
       </WithReason>
       <Confirm
         open={resuming}
@@ -134,34 +134,34 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
         action="End suspension"
         run={async () => {
           await patch({ suspended: false })
-          toast.ok(`${org.name} can call again`)
+          toast.ok(`${org.name} is no longer suspended`)
         }}
       >
-        <p>Its keys work again with the next call.</p>
+        <p>Its keys work again from the next call.</p>
       </Confirm>
       <WithReason
         open={opening}
         onOpenChange={setOpening}
-        title={`Look inside ${org.name}?`}
-        action="Look inside"
-        hint="The organisation reads it in its audit log, with your name."
+        title={`Open the dashboard of ${org.name}?`}
+        action="Open dashboard"
+        hint="The customer sees it in the audit log, with your name."
         run={async (reason) => {
           setOpened(await call<{ url: string; expiresAt: string }>('POST', `/admin/v1/orgs/${encodeURIComponent(id)}/access`, { body: { reason } }))
           void client.invalidateQueries({ queryKey: ['entries'] })
         }}
       >
-        <p>Opens its dashboard for 30 minutes, to read and never to change. Customers see that somebody looked, who, and why.</p>
+        <p>Opens the customer's dashboard read-only for 30 minutes. The customer sees who opened it and why.</p>
       </WithReason>
       <Dialog
         open={opened !== null}
         onOpenChange={(open) => !open && setOpened(null)}
         title={`Dashboard of ${org.name}`}
-        description="The address works once, and must be opened soon."
+        description="The link works once and expires soon."
         size="sm"
         footer={
           opened ? (
             <>
-              <CopyButton text={opened.url}>Copy the address</CopyButton>
+              <CopyButton text={opened.url}>Copy link</CopyButton>
               <a href={opened.url} target="_blank" rel="noopener noreferrer" className="inline-flex h-8 items-center rounded-lg bg-accent px-3 text-sm font-medium text-accent-fg hover:bg-accent-hover" onClick={() => setOpened(null)}>
                 Open
               </a>
@@ -170,7 +170,7 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
         }
       >
         <p className="text-soft">
-          Open it before <Time at={opened?.expiresAt} as="clock" />. It signs this browser in to that organisation alone, as support, for 30 minutes.
+          Open it before <Time at={opened?.expiresAt} as="clock" />. It signs this browser in to this organisation only, as support, for 30 minutes.
         </p>
       </Dialog>
     </>
@@ -202,7 +202,7 @@ function EditForm({ org, save, close }: { org: Org; save: (body: object) => Prom
   const m = useMutation({
     mutationFn: () => save(change),
     onSuccess: () => {
-      toast.ok('Changed, with the next call on every node')
+      toast.ok('Saved. Takes effect with the next call, on every node.')
       close()
     },
   })
@@ -243,7 +243,7 @@ function EditForm({ org, save, close }: { org: Org; save: (body: object) => Prom
         <Field label="Name" error={problem?.field('name')}>
           {(p) => <Input {...p} value={name} maxLength={120} onChange={(e) => setName(e.target.value)} />}
         </Field>
-        <Field label="Contact address" error={problem?.field('contactEmail')}>
+        <Field label="Contact email" error={problem?.field('contactEmail')}>
           {(p) => <Input {...p} type="email" value={email} maxLength={254} onChange={(e) => setEmail(e.target.value)} />}
         </Field>
         {problem && !problem.problem.errors?.length ? <Notice tone="bad">{problem.detail}</Notice> : null}
@@ -275,14 +275,14 @@ function Limits({ data, save }: { data: OrgDetail; save: (body: object) => Promi
     { key: 'edit', head: <span className="sr-only">Change</span>, align: 'right', cell: (l) => <Button size="sm" aria-label={`Change ${l.name}`} onClick={() => setEditing(l)}>Change</Button> },
   ]
   return (
-    <Card flush title="Limits" hint="What holds for it: the plan, and what differs from it">
+    <Card flush title="Limits" hint="The plan's limits and any overrides">
       <Table dense label="Limits" columns={columns} rows={data.effectiveLimits} rowKey={(l) => l.name} />
       {editing ? (
         <LimitForm
           limit={editing}
           close={() => setEditing(null)}
           save={async (value) => {
-            // The API replaces all overrides at once.
+            // The API replaces the whole set of overrides.
             const next = { ...data.org.limits }
             if (value === null) delete next[editing.name]
             else next[editing.name] = value
@@ -299,7 +299,7 @@ function LimitForm({ limit, close, save }: { limit: Limit; close: () => void; sa
   const m = useMutation({
     mutationFn: (value: number | null) => save(value),
     onSuccess: () => {
-      toast.ok('In force with the next call')
+      toast.ok('Saved. Takes effect with the next call.')
       close()
     },
   })
@@ -315,7 +315,7 @@ function LimitForm({ limit, close, save }: { limit: Limit; close: () => void; sa
         <>
           {limit.overridden ? (
             <Button className="mr-auto" busy={m.isPending} onClick={() => m.mutate(null)}>
-              Back to the plan
+              Use the plan’s limit
             </Button>
           ) : null}
           <Button onClick={close}>Cancel</Button>
@@ -325,7 +325,7 @@ function LimitForm({ limit, close, save }: { limit: Limit; close: () => void; sa
         </>
       }
     >
-      <Field label="Value" hint="Empty for no limit." error={sound ? undefined : 'Must be a whole number of at least 1.'}>
+      <Field label="Value" hint="Leave empty for no limit." error={sound ? undefined : 'Must be a whole number of at least 1.'}>
         {(p) => <Input {...p} inputMode="numeric" value={text} onChange={(e) => setText(e.target.value)} />}
       </Field>
       {isProblem(m.error) ? (
@@ -341,14 +341,14 @@ function History({ id }: { id: string }) {
   const list = useAudit({ org: id })
   const rows = list.rows?.slice(0, 10) ?? []
   const columns: Column<Entry>[] = [
-    { key: 'at', head: 'When', cell: (e) => <Time at={e.at} /> },
-    { key: 'who', head: 'Who', cell: (e) => <span className="break-words">{e.actor.label || e.actor.id}</span> },
-    { key: 'what', head: 'What', cell: (e) => <span className="font-mono text-xs break-all">{e.action}</span> },
+    { key: 'at', head: 'Time', cell: (e) => <Time at={e.at} /> },
+    { key: 'who', head: 'Actor', cell: (e) => <span className="break-words">{e.actor.label || e.actor.id}</span> },
+    { key: 'what', head: 'Action', cell: (e) => <span className="font-mono text-xs break-all">{e.action}</span> },
   ]
   return (
-    <Card flush title="Lately" hint={list.rows ? plural(rows.length, 'entry', 'entries') : undefined} actions={<ButtonLink size="sm" to="/audit" search={{ org: id }}>All</ButtonLink>}>
-      <Query query={list} what="its audit log">
-        {() => (rows.length === 0 ? <Empty title="Nothing yet" /> : <Table dense label="Latest entries" columns={columns} rows={rows} rowKey={(e) => e.id} />)}
+    <Card flush title="Recent activity" hint={list.rows ? plural(rows.length, 'entry', 'entries') : undefined} actions={<ButtonLink size="sm" to="/audit" search={{ org: id }}>All</ButtonLink>}>
+      <Query query={list} what="the audit log">
+        {() => (rows.length === 0 ? <Empty title="No activity yet" /> : <Table dense label="Latest entries" columns={columns} rows={rows} rowKey={(e) => e.id} />)}
       </Query>
     </Card>
   )

@@ -23,7 +23,7 @@ const columns: Column<Org>[] = [
   { key: 'state', head: 'State', cell: (o) => (o.suspended ? <Badge tone="bad" dot>Suspended</Badge> : <Badge tone="ok" dot>Active</Badge>) },
   { key: 'overrides', head: 'Overrides', from: 'lg', cell: (o) => Object.keys(o.limits).length || '–' },
   { key: 'contact', head: 'Contact', from: 'lg', cell: (o) => <span className="break-all">{o.contactEmail}</span> },
-  { key: 'created', head: 'Made', from: 'md', align: 'right', cell: (o) => <Time at={o.createdAt} as="day" /> },
+  { key: 'created', head: 'Created', from: 'md', align: 'right', cell: (o) => <Time at={o.createdAt} as="day" /> },
 ]
 
 export default function Orgs() {
@@ -33,14 +33,14 @@ export default function Orgs() {
   const navigate = useNavigate()
   return (
     <>
-      <PageHead title="Organisations" hint="Plans, limits, suspension, and looking into one with a reason" />
+      <PageHead title="Organisations" hint="Plans, limits, suspension and support access" />
       <Card
         flush
-        tools={<SearchInput label="Name, address or id" value={text} onChange={setText} className="w-full sm:w-72" />}
+        tools={<SearchInput label="Name, email or id" value={text} onChange={setText} className="w-full sm:w-72" />}
         actions={
           <>
             <Select aria-label="Plan" value={f.values.plan} onChange={(e) => f.set({ plan: e.target.value })}>
-              <option value="">Every plan</option>
+              <option value="">All plans</option>
               {['sandbox', 'starter', 'growth', 'scale'].map((p) => (
                 <option key={p} value={p}>
                   {p}
@@ -58,8 +58,8 @@ export default function Orgs() {
               f.active ? (
                 <NoMatch title="No organisation matches" onClear={f.clear} />
               ) : (
-                <Empty title="No organisation yet">
-                  Make one with <code>stagedoord admin org create</code>.
+                <Empty title="No organisations yet">
+                  Create one with <code>stagedoord admin org create</code>.
                 </Empty>
               )
             ) : (

@@ -14,13 +14,13 @@ interface Order {
   lane?: Lane
 }
 
-// What can be done with a lane in a state; the API refuses the rest.
+// The states in which each action is allowed; the API refuses it in others.
 const can: Record<Do, string[]> = { retry: ['backoff', 'disabled'], pause: ['lagging', 'backoff', 'draining'], resume: ['paused'] }
 const verbs: Record<Do, string> = { retry: 'Retry', pause: 'Pause', resume: 'Resume' }
 const sentences: Record<Do, string> = {
-  retry: 'Endpoints that fail or were disabled are tried at once, from where they stopped.',
-  pause: 'Lanes that do not keep up stop; their events gather. Their owners see that operators have paused them.',
-  resume: 'Lanes that operators have paused go on from where they stopped. What its owner has paused stays so.',
+  retry: 'Retries failing and disabled endpoints immediately, from where they stopped.',
+  pause: 'Stops lanes that do not keep up; their events queue. Customers see that an operator paused them.',
+  resume: 'Resumes lanes that an operator paused, from where they stopped. Lanes that customers paused stay paused.',
 }
 
 function allowed(action: Do, lane: Lane): boolean {
@@ -50,13 +50,13 @@ export default function Webhooks() {
       cell: (l) => (
         <div>
           <Stage state={l.state} />
-          {l.reason ? <div className="mt-0.5 text-xs text-mute">{l.reason === 'operator' ? 'By an operator' : words(l.reason)}</div> : l.state === 'paused' ? <div className="mt-0.5 text-xs text-mute">By its owner</div> : null}
+          {l.reason ? <div className="mt-0.5 text-xs text-mute">{l.reason === 'operator' ? 'By an operator' : words(l.reason)}</div> : l.state === 'paused' ? <div className="mt-0.5 text-xs text-mute">By the customer</div> : null}
         </div>
       ),
     },
-    { key: 'last', head: 'Last answer', from: 'md', cell: (l) => (l.failCount === 0 && !l.lastStatus && !l.lastError ? '–' : l.lastStatus ? <Status status={l.lastStatus} /> : <span className="text-bad-text">{l.lastError ? words(l.lastError) : 'none'}</span>) },
+    { key: 'last', head: 'Last response', from: 'md', cell: (l) => (l.failCount === 0 && !l.lastStatus && !l.lastError ? '–' : l.lastStatus ? <Status status={l.lastStatus} /> : <span className="text-bad-text">{l.lastError ? words(l.lastError) : 'none'}</span>) },
     { key: 'since', head: 'Failing since', from: 'lg', cell: (l) => <Time at={l.failingSince} /> },
-    { key: 'next', head: 'Next try', from: 'lg', cell: (l) => <Time at={l.nextAttemptAt} /> },
+    { key: 'next', head: 'Next attempt', from: 'lg', cell: (l) => <Time at={l.nextAttemptAt} /> },
     { key: 'backlog', head: 'Waiting', align: 'right', from: 'lg', cell: (l) => number(l.backlog) },
     {
       key: 'act',
@@ -80,7 +80,7 @@ export default function Webhooks() {
     <>
       <PageHead
         title="Webhook lanes"
-        hint="Webhooks that do not simply keep up. What they deliver is not shown."
+        hint="Webhooks that lag, fail or are stopped. Payloads are not shown."
         actions={(Object.keys(can) as Do[]).filter(bulk).map((a) => (
           <Button key={a} disabled={(list.rows?.length ?? 0) === 0} onClick={() => setOrder({ action: a })}>
             {verbs[a]} {f.values.state || f.values.org ? 'these' : 'all'}…
@@ -100,7 +100,7 @@ export default function Webhooks() {
         actions={
           <>
             {f.values.org ? <Chips label="Organisation" items={[{ value: f.values.org, label: 'One organisation ✕' }]} value={f.values.org} onChange={() => f.set({ org: '' })} /> : null}
-            {counts ? <span className="text-xs text-mute">{number(counts.live)} keep up</span> : null}
+            {counts ? <span className="text-xs text-mute">{number(counts.live)} up to date</span> : null}
           </>
         }
       >
@@ -108,10 +108,10 @@ export default function Webhooks() {
           {() =>
             list.rows!.length === 0 ? (
               f.active ? (
-                <NoMatch title="No lane is like this" onClear={f.clear} />
+                <NoMatch title="No lane matches" onClear={f.clear} />
               ) : (
-                <Empty title="Every webhook keeps up" good>
-                  {counts?.live ? `${plural(counts.live, 'webhook')} deliver as events come.` : 'There is no webhook yet.'}
+                <Empty title="All webhooks are up to date" good>
+                  {counts?.live ? `${plural(counts.live, 'webhook delivers', 'webhooks deliver')} events without delay.` : 'There are no webhooks yet.'}
                 </Empty>
               )
             ) : (
@@ -142,14 +142,14 @@ function Bulk({ order, filters, close }: { order: Order; filters: { state: strin
       run={async () => {
         const done = await call<{ changed: number; orgs: number; more: boolean }>('POST', `/admin/v1/webhooks/lanes/${action}`, { body })
         await client.invalidateQueries({ queryKey: ['lanes'] })
-        toast.ok(`${plural(done.changed, 'webhook')} of ${plural(done.orgs, 'organisation')} changed${done.more ? '; there are more, do it again' : ''}`)
+        toast.ok(`Changed ${plural(done.changed, 'webhook')} of ${plural(done.orgs, 'organisation')}.${done.more ? ' There are more: repeat the action.' : ''}`)
       }}
     >
       <p>{sentences[action]}</p>
       {lane ? null : (
         <Notice tone="warn">
-          At most 1,000 at once{filters.state ? `, in the state ${words(filters.state).toLowerCase()}` : ''}
-          {filters.org ? ', of the chosen organisation' : ', of all organisations'}. Each organisation finds it in its audit log.
+          Changes at most 1,000 webhooks{filters.state ? ` in the state “${words(filters.state).toLowerCase()}”` : ''}
+          {filters.org ? ' of the selected organisation' : ' of all organisations'}. Each organisation sees the change in its audit log.
         </Notice>
       )}
     </Confirm>

@@ -25,7 +25,7 @@ export function Calls({ account: a }: { account: Account }) {
     },
     { key: 'access', head: 'HTTP', from: 'md', cell: (l) => <Badge>{l.http}</Badge> },
     { key: 'code', head: 'Problem', from: 'lg', cell: (l) => (l.code ? <span className="font-mono text-xs text-bad-text">{l.code}</span> : '–') },
-    { key: 'ms', head: 'Took', align: 'right', from: 'sm', cell: (l) => <span className="font-mono text-xs whitespace-nowrap">{millis(l.durationMs)}</span> },
+    { key: 'ms', head: 'Duration', align: 'right', from: 'sm', cell: (l) => <span className="font-mono text-xs whitespace-nowrap">{millis(l.durationMs)}</span> },
     { key: 'key', head: 'Key', from: 'xl', cell: (l) => <span className="font-mono text-xs text-mute">{l.keyId.slice(0, 12)}…</span> },
     {
       key: 'again',
@@ -44,7 +44,7 @@ export function Calls({ account: a }: { account: Account }) {
     <Card
       flush
       title="Calls"
-      hint="What your keys and this dashboard asked of this account"
+      hint="Calls made with your API keys and from this dashboard"
       actions={
         <Chips
           label="Status"

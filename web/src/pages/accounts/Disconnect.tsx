@@ -5,7 +5,7 @@ import type { Account } from '@/api/types'
 import { Confirm, toast } from '@/ui'
 import { nameOf } from './reasons'
 
-/** Asks for the account's name, then removes it for good. */
+/** Asks for the account's name, then disconnects it permanently. */
 export function Disconnect({ account: a, open, onOpenChange }: { account: Account; open: boolean; onOpenChange: (open: boolean) => void }) {
   const navigate = useNavigate()
   const client = useQueryClient()
@@ -26,8 +26,8 @@ export function Disconnect({ account: a, open, onOpenChange }: { account: Accoun
         void client.invalidateQueries({ queryKey: ['usage'] })
       }}
     >
-      <p>This purges the sealed session and stored credentials for good, signs out on the platform, and stops events and webhooks. Events that were received stay as long as the plan keeps them.</p>
-      <p>It cannot be undone. A creator who connects again becomes a new account.</p>
+      <p>This permanently deletes the session and stored credentials, signs out on the platform, and stops events and webhooks. Events already received are kept as long as your plan allows.</p>
+      <p>You cannot undo this. If the creator connects again, you get a new account.</p>
     </Confirm>
   )
 }

@@ -31,7 +31,7 @@ export function Events({ account: a }: { account: Account }) {
         </Link>
       ),
     },
-    { key: 'text', head: 'What', from: 'sm', className: 'max-w-0 w-full', cell: (e) => <div className="truncate text-soft">{eventText(e)}</div> },
+    { key: 'text', head: 'Summary', from: 'sm', className: 'max-w-0 w-full', cell: (e) => <div className="truncate text-soft">{eventText(e)}</div> },
   ]
   return (
     <Card

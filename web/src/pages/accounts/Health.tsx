@@ -24,7 +24,7 @@ export function Health({ account: a }: { account: Account }) {
             ...(reasonOf(a) ? [['Why', reasonOf(a)] as [ReactNode, ReactNode]] : []),
             ['Last good call', <Time key="l" at={a.lastSeenAt} />],
             ['Last checked', <Time key="c" at={a.lastCheckedAt} />],
-            ['Session ends', a.sessionExpiresAt ? <Time key="e" at={a.sessionExpiresAt} /> : 'the platform does not say'],
+            ['Session ends', a.sessionExpiresAt ? <Time key="e" at={a.sessionExpiresAt} /> : 'not given by the platform'],
           ]}
         />
         <Next account={a} />
@@ -41,7 +41,7 @@ export function Health({ account: a }: { account: Account }) {
   )
 }
 
-// What to press, first of all.
+// The next steps, most useful first.
 function Next({ account: a }: { account: Account }) {
   const { link, connect } = useDialogs()
   const why = useWhyNot('accounts:write', 'reconnect accounts')
@@ -74,7 +74,7 @@ function Next({ account: a }: { account: Account }) {
   } else if (a.userAction === 'solve_challenge') {
     steps.push(
       <>
-        The platform asks for a security check before it lets us sign in again.
+        The platform requires a security check before we can sign in again.
         {a.pendingAttemptId ? (
           <Link to="/connect/attempts/$id" params={{ id: a.pendingAttemptId }} className="link">
             Open the attempt
@@ -85,18 +85,18 @@ function Next({ account: a }: { account: Account }) {
   } else if (a.userAction === 'resume') {
     steps.push(
       <>
-        Calls are refused while it is paused.
+        Calls are refused while the account is paused.
         <Button size="sm" variant="primary" why={why} busy={resume.isPending} onClick={() => resume.mutate()}>
           Resume
         </Button>
       </>,
     )
   } else if (a.userAction === 'open_native') {
-    steps.push('The creator must settle this on the platform itself. We look again every six hours, and at once when the account is reconnected.')
+    steps.push('The creator must resolve this on the platform. We check again every six hours, and immediately when the account is reconnected.')
   } else if (a.userAction === 'upgrade') {
-    steps.push('Your plan has fewer accounts than are connected. Disconnect some, or ask for a larger plan.')
+    steps.push('You have more connected accounts than your plan allows. Disconnect some or ask for a larger plan.')
   } else if (a.userAction === 'wait') {
-    steps.push('Nothing to do: it is being tried again by itself. Calls may fail until then, and can be retried.')
+    steps.push('No action needed. We are retrying automatically. Until then, calls may fail; you can retry them.')
   }
   if (steps.length === 0) return null
   return (
@@ -118,7 +118,7 @@ type Verdict = 'ok' | 'bad' | 'unknown'
 const icons = {
   ok: <CircleCheck className="size-4 shrink-0 text-ok" aria-label="works" />,
   bad: <CircleX className="size-4 shrink-0 text-bad" aria-label="does not work" />,
-  unknown: <CircleDashed className="size-4 shrink-0 text-mute" aria-label="not known" />,
+  unknown: <CircleDashed className="size-4 shrink-0 text-mute" aria-label="unknown" />,
 }
 
 function Checks({ account: a }: { account: Account }) {
@@ -150,7 +150,7 @@ function Checks({ account: a }: { account: Account }) {
     [
       'Webhook',
       hook.data === 'healthy' ? 'ok' : hook.data === 'failing' ? 'bad' : 'unknown',
-      hook.isError ? 'could not be read' : hook.data === null ? 'none' : hook.data ? words(hook.data) : '…',
+      hook.isError ? 'could not be loaded' : hook.data === null ? 'none' : hook.data ? words(hook.data) : '…',
     ],
   ]
   return (
@@ -171,11 +171,11 @@ function Checks({ account: a }: { account: Account }) {
 function Limits({ account: a }: { account: Account }) {
   const usage = useUsage(a.id)
   return (
-    <Card title="Limits of this account">
+    <Card title="Account limits">
       <Query query={usage} what="the limits" skeleton={<SkeletonRows rows={2} />}>
         {(u) => {
           const w = u.rateLimits.account
-          if (!w) return <p className="text-mute">There are no figures for this account.</p>
+          if (!w) return <p className="text-mute">There are no usage figures for this account.</p>
           return (
             <div className="space-y-4">
               <WindowMeter label="Reads per minute" window={w.read} />
@@ -206,11 +206,11 @@ function Timeline({ account: a }: { account: Account }) {
     queryFn: async ({ signal }) => (await call<{ events: Event[] | null }>('GET', '/v1/events', { query: { latest: 30, accountId: a.id, events: 'account.*' }, signal })).events ?? [],
   })
   return (
-    <Card title="Timeline" hint="What happened to the session">
+    <Card title="Timeline" hint="History of the session">
       <Query query={events} what="the timeline" skeleton={<SkeletonRows rows={3} />}>
         {(list) =>
           list.length === 0 ? (
-            <Empty title="Nothing happened yet" className="!py-6" />
+            <Empty title="Nothing has happened yet" className="!py-6" />
           ) : (
             <ol className="relative space-y-3 border-l pl-4">
               {list.map((e) => (

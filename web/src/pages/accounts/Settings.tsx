@@ -46,7 +46,7 @@ export function AccountSettings({ account: a }: { account: Account }) {
       </Card>
       <Card>
         <div className="space-y-3">
-          <Field label="Region" hint="All traffic of this account leaves from here. Moving changes the address the platform sees; it may ask the creator to confirm.">
+          <Field label="Region" hint="All traffic of this account leaves from this region. A move changes the IP address that the platform sees; it may ask the creator to confirm.">
             {(p) => (
               <Select {...p} className="w-full" value={region} onChange={(e) => setRegion(e.target.value)}>
                 {(regions ?? []).map((r) => (
@@ -65,13 +65,13 @@ export function AccountSettings({ account: a }: { account: Account }) {
       <Card title="Stored credentials">
         {a.rememberCredentials ? (
           <>
-            <p className="mb-3 text-soft">The password is sealed and stored, so that a session that ends is replaced without the creator.</p>
+            <p className="mb-3 text-soft">The password is stored encrypted, so that we can sign in again without the creator when the session ends.</p>
             <Button why={why} onClick={() => setAsking('forget')}>
               Forget credentials
             </Button>
           </>
         ) : (
-          <p className="text-soft">None are stored. When the session ends, the creator must sign in again. They can be stored at the next connect.</p>
+          <p className="text-soft">No credentials are stored. When the session ends, the creator must sign in again. You can store them the next time the account is connected.</p>
         )}
       </Card>
       <Card title="Details">
@@ -86,7 +86,7 @@ export function AccountSettings({ account: a }: { account: Account }) {
       </Card>
       <History account={a} />
       <Card title="Disconnect" className="lg:col-span-2">
-        <p className="mb-3 text-soft">Purges the sealed session and stops calls, events and webhooks. It cannot be undone; to stop for a while, pause the account in the menu above.</p>
+        <p className="mb-3 text-soft">Permanently deletes the session and stops calls, events and webhooks. You cannot undo this. To stop for a while, pause the account from the menu above.</p>
         <Button variant="danger" why={why} onClick={() => setAsking('disconnect')}>
           Disconnect
         </Button>
@@ -99,10 +99,10 @@ export function AccountSettings({ account: a }: { account: Account }) {
         action="Move"
         run={async () => {
           await send({ proxyCountry: region as 'us' | 'uk' })
-          toast.ok(`${nameOf(a)} now leaves from ${region}`)
+          toast.ok(`${nameOf(a)} moved to ${region}`)
         }}
       >
-        <p>From the next call on the platform sees an address in {region}. Platforms sometimes take that for a stranger and ask for a code.</p>
+        <p>From the next call, the platform sees an IP address in {region}. It may treat this as an unknown sign-in and ask for a code.</p>
       </Confirm>
       <Confirm
         open={asking === 'forget'}
@@ -112,10 +112,10 @@ export function AccountSettings({ account: a }: { account: Account }) {
         danger
         run={async () => {
           await send({ rememberCredentials: false })
-          toast.ok('The credentials are destroyed')
+          toast.ok('Credentials deleted')
         }}
       >
-        <p>The sealed password is destroyed. The session that is open now stays. When it ends, the creator must sign in again.</p>
+        <p>This deletes the stored password. The current session stays open. When it ends, the creator must sign in again.</p>
       </Confirm>
     </div>
   )
@@ -127,9 +127,9 @@ function History({ account: a }: { account: Account }) {
     queryFn: async ({ signal }) => (await api.get('/v1/accounts/{id}/audit', { path: { id: a.id }, query: { limit: 10 }, signal })).entries ?? [],
   })
   const columns: Column<AuditEntry>[] = [
-    { key: 'at', head: 'When', cell: (e) => <Time at={e.at} className="whitespace-nowrap text-mute" /> },
-    { key: 'action', head: 'What', cell: (e) => actionWords(e.action) },
-    { key: 'actor', head: 'Who', from: 'sm', cell: (e) => e.actor.label || e.actor.kind },
+    { key: 'at', head: 'Time', cell: (e) => <Time at={e.at} className="whitespace-nowrap text-mute" /> },
+    { key: 'action', head: 'Action', cell: (e) => actionWords(e.action) },
+    { key: 'actor', head: 'Actor', from: 'sm', cell: (e) => e.actor.label || e.actor.kind },
   ]
   return (
     <Card flush title="Recent changes" className="lg:col-span-2">

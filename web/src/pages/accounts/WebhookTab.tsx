@@ -25,7 +25,7 @@ export function WebhookTab({ account: a }: { account: Account }) {
           {(w) =>
             w === null ? (
               <Empty title="No webhook yet" action={open}>
-                Add a URL, or run this to receive the events on your machine:
+                Add a URL, or run this command to receive events on your machine:
                 <div className="mt-3 text-left">
                   <Code code={`stagedoor listen -a ${a.id} --forward-to localhost:3000`} label="command" wrap />
                 </div>
@@ -36,11 +36,11 @@ export function WebhookTab({ account: a }: { account: Account }) {
                   ['State', <State key="s" state={w.health.state} />],
                   ['URL', <span key="u" className="font-mono text-xs break-all">{w.url}</span>],
                   ['Events', w.events?.length ? w.events.join(', ') : 'all'],
-                  ['Delivered', <Time key="d" at={w.health.lastSuccessAt} />],
-                  ['Last answer', w.health.lastStatus ? <Status key="l" status={w.health.lastStatus} /> : w.health.lastError ? words(w.health.lastError) : '–'],
-                  ['Waiting', w.health.backlog ? `${number(w.health.backlog)} events` : 'nothing'],
+                  ['Last delivered', <Time key="d" at={w.health.lastSuccessAt} />],
+                  ['Last response', w.health.lastStatus ? <Status key="l" status={w.health.lastStatus} /> : w.health.lastError ? words(w.health.lastError) : '–'],
+                  ['Waiting', w.health.backlog ? `${number(w.health.backlog)} events` : 'none'],
                   ...(w.health.failingSince ? [['Failing since', <Time key="f" at={w.health.failingSince} />] as [string, React.ReactNode]] : []),
-                  ['Order', w.ordering === 'strict' ? 'kept' : 'as fast as possible'],
+                  ['Order', w.ordering === 'strict' ? 'strict' : 'as fast as possible'],
                 ]}
               />
             )
@@ -62,13 +62,13 @@ function Deliveries({ account: a }: { account: Account }) {
     { key: 'at', head: 'Time', cell: (d) => <Time at={d.at} as="clock" className="font-mono text-xs text-mute" /> },
     { key: 'event', head: 'Event', cell: (d) => <Badge mono className="max-sm:max-w-32">{d.event}</Badge> },
     { key: 'state', head: 'State', cell: (d) => <State state={d.state} /> },
-    { key: 'status', head: 'Answer', from: 'sm', cell: (d) => (d.status ? <Status status={d.status} /> : words(d.error ?? 'none')) },
-    { key: 'ms', head: 'Took', align: 'right', from: 'sm', cell: (d) => <span className="font-mono text-xs">{millis(d.durationMs)}</span> },
+    { key: 'status', head: 'Response', from: 'sm', cell: (d) => (d.status ? <Status status={d.status} /> : words(d.error ?? 'none')) },
+    { key: 'ms', head: 'Duration', align: 'right', from: 'sm', cell: (d) => <span className="font-mono text-xs">{millis(d.durationMs)}</span> },
   ]
   return (
     <Card flush title="Latest deliveries">
       <Query query={list} what="the deliveries">
-        {(rows) => (rows.length === 0 ? <Empty title="Nothing was delivered yet" /> : <Table label="Deliveries" dense columns={columns} rows={rows} rowKey={(d) => d.id} />)}
+        {(rows) => (rows.length === 0 ? <Empty title="No deliveries yet" /> : <Table label="Deliveries" dense columns={columns} rows={rows} rowKey={(d) => d.id} />)}
       </Query>
     </Card>
   )

@@ -5,7 +5,7 @@ import { keys } from '@/api/hooks'
 import type { Account } from '@/api/types'
 import { toast } from '@/ui'
 
-/** What can be done to an account from several places. */
+/** Account actions that several pages offer. */
 export function useAccountActions(a: Account) {
   const client = useQueryClient()
   const done = (next: Account | undefined, text: string) => {
@@ -24,7 +24,7 @@ export function useAccountActions(a: Account) {
   return { pause, resume, reauthenticate }
 }
 
-/** How the account's webhook stands; null if it has none. The list says it without a 404 in the org's errors. */
+/** The state of the account's webhook; null if it has none. Read from the list, to avoid a 404 in the org's errors. */
 export function useHookState(id: string) {
   return useQuery({
     queryKey: keys.accounts({ one: id }),

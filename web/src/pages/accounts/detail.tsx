@@ -74,7 +74,7 @@ export default function AccountPage() {
             </span>
             {a.username ? <span>@{a.username}</span> : null}
             <span>region {a.proxyCountry}</span>
-            <span>remembers credentials: {a.rememberCredentials ? 'yes' : 'no'}</span>
+            <span>credentials stored: {a.rememberCredentials ? 'yes' : 'no'}</span>
           </span>
         }
         actions={<Actions account={a} />}
@@ -127,7 +127,7 @@ function Actions({ account: a }: { account: Account }) {
           Disconnect
         </MenuItem>
       </Menu>
-      <Dialog open={asking === 'code'} onOpenChange={() => setAsking(null)} title="This account by the API" size="lg">
+      <Dialog open={asking === 'code'} onOpenChange={() => setAsking(null)} title="This account in the API" size="lg">
         <CodeBlock snippets={snippets({ method: 'GET', path: `/v1/accounts/${a.id}` })} />
       </Dialog>
       <Disconnect account={a} open={asking === 'disconnect'} onOpenChange={() => setAsking(null)} />

@@ -29,7 +29,7 @@ const states: [string, string][] = [
   ['paused', 'Paused'],
 ]
 const always = ['active', 'degraded', 'reconnect_required']
-/** The API's word for the states in which somebody has to look. */
+/** The API's filter for the states that need attention. */
 const needsAttention: [string, string] = ['attention', 'Needs attention']
 
 export default function Accounts() {
@@ -132,7 +132,7 @@ export default function Accounts() {
           />
           <div className="ml-auto flex flex-wrap items-center gap-2">
             <Select aria-label="Order" value={f.values.order} onChange={(e) => f.set({ order: e.target.value })}>
-              <option value="">As connected</option>
+              <option value="">By date connected</option>
               <option value="label">By label</option>
               <option value="lastSeen">Last seen first</option>
             </Select>
@@ -180,7 +180,7 @@ interface Made {
   url: string
 }
 
-// One link for each account that a creator has to sign in to again.
+// Creates a link for each account that its creator must sign in to again.
 function Bulk({ waiting, why, csv: exportCSV }: { waiting: number; why: string | null; csv: () => void }) {
   const [asking, setAsking] = useState(false)
   const [made, setMade] = useState<Made[] | null>(null)
@@ -202,7 +202,7 @@ function Bulk({ waiting, why, csv: exportCSV }: { waiting: number; why: string |
     <>
       <Menu
         trigger={
-          <IconButton label="For all accounts" variant="secondary">
+          <IconButton label="Actions for all accounts" variant="secondary">
             <Ellipsis className="size-4" aria-hidden />
           </IconButton>
         }
@@ -210,19 +210,19 @@ function Bulk({ waiting, why, csv: exportCSV }: { waiting: number; why: string |
         <MenuItem icon={<Download className="size-4 text-mute" aria-hidden />} onSelect={exportCSV}>
           Export as CSV
         </MenuItem>
-        <MenuItem icon={<Link2 className="size-4 text-mute" aria-hidden />} disabled={waiting === 0 || Boolean(why)} hint={waiting === 0 ? 'No account waits for one' : plural(waiting, 'account')} onSelect={() => setAsking(true)}>
-          Make reconnect links
+        <MenuItem icon={<Link2 className="size-4 text-mute" aria-hidden />} disabled={waiting === 0 || Boolean(why)} hint={waiting === 0 ? 'No account needs one' : plural(waiting, 'account')} onSelect={() => setAsking(true)}>
+          Create reconnect links
         </MenuItem>
       </Menu>
-      <Confirm open={asking} onOpenChange={setAsking} title={`Make ${plural(waiting, 'reconnect link')}?`} action="Make links" run={run}>
-        <p>One link for each account in the state “Reconnect required”. Send each to its creator; the account keeps its id.</p>
-        <p>A link is shown once, and works until it expires.</p>
+      <Confirm open={asking} onOpenChange={setAsking} title={`Create ${plural(waiting, 'reconnect link')}?`} action="Create links" run={run}>
+        <p>This creates one link for each account in the state “Reconnect required”. Send each link to its creator; the account keeps its id.</p>
+        <p>Each link is shown once and works until it expires.</p>
       </Confirm>
       <Dialog
         open={made !== null}
         onOpenChange={(open) => !open && setMade(null)}
         title={plural(made?.length ?? 0, 'reconnect link')}
-        description="They are not shown again."
+        description="These links are not shown again."
         size="lg"
         footer={<CopyButton text={'label,account,url\r\n' + csv}>Copy as CSV</CopyButton>}
       >
@@ -230,7 +230,7 @@ function Bulk({ waiting, why, csv: exportCSV }: { waiting: number; why: string |
           {made?.map((m) => (
             <li key={m.accountId}>
               <div className="mb-1 font-medium">{m.label}</div>
-              <Code code={m.url} label={`link of ${m.label}`} wrap />
+              <Code code={m.url} label={`link for ${m.label}`} wrap />
             </li>
           ))}
         </ul>

@@ -1,4 +1,4 @@
-// Why an account is in its state, and what to do about it, in words. The codes are the API's.
+// Says in words why an account is in its state. The codes are the API's.
 import type { Account } from '@/api/types'
 import { words } from '@/lib/format'
 
@@ -6,17 +6,17 @@ const reasons: Record<string, string> = {
   session_expired: 'Session ended by the platform',
   logged_out: 'Signed out on the platform',
   credentials_changed: 'The stored password is no longer accepted',
-  challenge_pending: 'The platform asks for a security check',
-  upstream_unavailable: 'The platform does not answer as it should',
-  upstream_rate_limited: 'The platform is slowing this account down',
-  egress_down: 'The way to the platform fails',
-  listener_down: 'Events cannot be listened to right now',
+  challenge_pending: 'The platform requires a security check',
+  upstream_unavailable: 'The platform is not responding normally',
+  upstream_rate_limited: 'The platform is rate limiting this account',
+  egress_down: 'The connection to the platform is down',
+  listener_down: 'The event listener is down',
   locked: 'Locked by the platform',
   banned: 'Banned by the platform',
-  terms_required: 'The platform wants new terms accepted',
+  terms_required: 'The creator must accept new terms on the platform',
   paused_by_caller: 'Paused by your organisation',
   plan_limit: 'More accounts than the plan allows',
-  operator: 'Paused by the operators of this service',
+  operator: 'Paused by an operator of this service',
 }
 
 export function reasonOf(a: Pick<Account, 'stateReason'>): string | null {
@@ -27,5 +27,5 @@ export function nameOf(a: Pick<Account, 'label' | 'displayName' | 'username' | '
   return a.label || a.displayName || a.username || a.id
 }
 
-/** States in which somebody should look. */
+/** States that need attention. */
 export const attention = ['reconnect_required', 'restricted', 'degraded'] as const

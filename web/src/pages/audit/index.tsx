@@ -27,7 +27,7 @@ export default function Audit() {
   const [saving, setSaving] = useState(false)
   const since = () => {
     const hours = ranges.find(([v]) => v === range)?.[2]
-    // To the minute, so that the same view asks the same question.
+    // Rounded to the minute, so that the same view sends the same query.
     return hours ? new Date(Math.floor(Date.now() / 60_000) * 60_000 - hours * 3_600_000).toISOString() : undefined
   }
   const filters: Ask = { action, actorId, target }
@@ -39,7 +39,7 @@ export default function Audit() {
   const columns: Column<AuditEntry>[] = [
     {
       key: 'what',
-      head: 'What',
+      head: 'Action',
       cell: (e) => (
         <div className="min-w-0">
           <button type="button" className="min-h-6 text-left font-medium hover:underline" onClick={() => f.set({ entry: e.id }, { push: true })}>
@@ -52,10 +52,10 @@ export default function Audit() {
         </div>
       ),
     },
-    { key: 'target', head: 'To what', from: 'md', cell: (e) => <Target id={e.target} /> },
-    { key: 'who', head: 'Who', from: 'sm', cell: (e) => <Who e={e} onFilter={(id) => f.set({ actorId: id })} /> },
-    { key: 'from', head: 'From where', from: 'xl', cell: (e) => (e.ipHash ? <code className="text-xs text-mute" title="A fingerprint of the address: equal for equal sources">{e.ipHash.slice(0, 10)}</code> : <span className="text-mute">–</span>) },
-    { key: 'when', head: 'When', from: 'sm', cell: (e) => <Time at={e.at} className="whitespace-nowrap text-mute" /> },
+    { key: 'target', head: 'Target', from: 'md', cell: (e) => <Target id={e.target} /> },
+    { key: 'who', head: 'Actor', from: 'sm', cell: (e) => <Who e={e} onFilter={(id) => f.set({ actorId: id })} /> },
+    { key: 'from', head: 'Source', from: 'xl', cell: (e) => (e.ipHash ? <code className="text-xs text-mute" title="A fingerprint of the IP address: the same address always has the same one">{e.ipHash.slice(0, 10)}</code> : <span className="text-mute">–</span>) },
+    { key: 'when', head: 'Time', from: 'sm', cell: (e) => <Time at={e.at} className="whitespace-nowrap text-mute" /> },
     { key: 'result', head: 'Result', from: 'lg', cell: (e) => <Badge tone={e.outcome === 'success' ? 'ok' : 'bad'}>{e.outcome === 'success' ? 'Done' : words(e.outcome)}</Badge> },
   ]
 
@@ -84,7 +84,7 @@ export default function Audit() {
       <Card flush>
         <div className="grid gap-2 border-b px-4 py-3 sm:grid-cols-2 lg:grid-cols-[220px_minmax(0,1fr)_minmax(0,1fr)_160px]">
           <Select aria-label="Action" value={action} onChange={(e) => f.set({ action: e.target.value })}>
-            <option value="">Every action</option>
+            <option value="">All actions</option>
             {action && !actions.some(([v]) => v === action) ? <option value={action}>{actionWords(action)}</option> : null}
             {actions.map(([v, text]) => (
               <option key={v} value={v}>
@@ -92,8 +92,8 @@ export default function Audit() {
               </option>
             ))}
           </Select>
-          <Input aria-label="Who, by id" placeholder="Who: usr_… or key_…" mono className="text-xs" value={actorText} onChange={(e) => setActor(e.target.value)} spellCheck={false} />
-          <Input aria-label="To what, by id" placeholder="To what: acct_…, key_…, usr_…" mono className="text-xs" value={targetText} onChange={(e) => setTarget(e.target.value)} spellCheck={false} />
+          <Input aria-label="Actor id" placeholder="Actor: usr_… or key_…" mono className="text-xs" value={actorText} onChange={(e) => setActor(e.target.value)} spellCheck={false} />
+          <Input aria-label="Target id" placeholder="Target: acct_…, key_…, usr_…" mono className="text-xs" value={targetText} onChange={(e) => setTarget(e.target.value)} spellCheck={false} />
           <Select aria-label="Time" value={range} onChange={(e) => f.set({ range: e.target.value })}>
             <option value="">All time</option>
             {ranges.map(([v, text]) => (
@@ -113,13 +113,13 @@ export default function Audit() {
             ) : list.hasNextPage ? (
               <div className="p-6 text-center">
                 <Button onClick={() => void list.fetchNextPage()} busy={list.isFetchingNextPage}>
-                  Look further back
+                  Load older entries
                 </Button>
               </div>
             ) : filtered ? (
               <NoMatch title="No entry matches" onClear={clear} />
             ) : (
-              <Empty title="Nothing has been changed yet">Every change to accounts, keys, webhooks and the team will be listed here.</Empty>
+              <Empty title="No changes yet">Changes to accounts, keys, webhooks and the team appear here.</Empty>
             )
           }
         </Query>
@@ -128,8 +128,8 @@ export default function Audit() {
         {shown ? (
           <Detail e={shown} />
         ) : list.isPending ? null : (
-          <Empty title="Not on this page">
-            The entry <code className="break-all">{entry}</code> is not among those loaded. Clear the filters, or load more.
+          <Empty title="Entry not loaded">
+            The entry <code className="break-all">{entry}</code> is not in the loaded list. Clear the filters or load more.
           </Empty>
         )}
       </Sheet>
@@ -143,7 +143,7 @@ function Who({ e, onFilter }: { e: AuditEntry; onFilter?: (id: string) => void }
   return (
     <span className="inline-flex max-w-full min-w-0 flex-wrap items-center gap-x-1.5">
       {onFilter && e.actor.id ? (
-        <button type="button" className="min-h-6 max-w-40 min-w-0 truncate lg:max-w-64 text-left hover:underline" title={`${name}: show only what they did`} onClick={() => onFilter(e.actor.id)}>
+        <button type="button" className="min-h-6 max-w-40 min-w-0 truncate lg:max-w-64 text-left hover:underline" title={`Show only entries of ${name}`} onClick={() => onFilter(e.actor.id)}>
           {name}
         </button>
       ) : name ? (
@@ -173,18 +173,18 @@ function Detail({ e }: { e: AuditEntry }) {
     <div className="space-y-5 p-4">
       <Facts
         items={[
-          ['When', <Time key="t" at={e.at} as="exact" />],
-          ['Who', <Who key="w" e={e} />],
-          ['Who, id', e.actor.id ? <Id key="i" id={e.actor.id} /> : '–'],
-          ['What', <code key="a" className="text-xs">{e.action}</code>],
-          ['To what', <Target key="x" id={e.target} whole />],
-          ['From where', e.ipHash ? <code key="f" className="text-xs break-all">{e.ipHash}</code> : '–'],
-          ['Result', e.outcome === 'success' ? 'Done. Changes that failed leave no entry.' : e.outcome],
+          ['Time', <Time key="t" at={e.at} as="exact" />],
+          ['Actor', <Who key="w" e={e} />],
+          ['Actor id', e.actor.id ? <Id key="i" id={e.actor.id} /> : '–'],
+          ['Action', <code key="a" className="text-xs">{e.action}</code>],
+          ['Target', <Target key="x" id={e.target} whole />],
+          ['Source', e.ipHash ? <code key="f" className="text-xs break-all">{e.ipHash}</code> : '–'],
+          ['Result', e.outcome === 'success' ? 'Done. Failed changes are not logged.' : e.outcome],
           ['Request', e.requestId ? <Target key="r" id={e.requestId} whole /> : '–'],
           ['Entry', <Id key="e" id={e.id} />],
         ]}
       />
-      {e.ipHash ? <p className="text-xs text-mute">“From where” is a fingerprint of the address: equal for equal sources, and the address cannot be read from it.</p> : null}
+      {e.ipHash ? <p className="text-xs text-mute">The source is a fingerprint of the IP address. The same address always has the same fingerprint, but the address cannot be recovered from it.</p> : null}
       {changes.length > 0 ? (
         <section>
           <h3 className="mb-1.5 font-semibold">Changes</h3>

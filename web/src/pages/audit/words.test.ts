@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { actionWords, changesOf, plain, reasonOf } from './words'
 
-it('entries are told in words, also those of a newer server', () => {
-  expect([actionWords('key.mint'), actionWords('thing.new_kind')]).toEqual(['Made an API key', 'Thing new kind'])
+it('entries are described in words, also those of a newer server', () => {
+  expect([actionWords('key.mint'), actionWords('thing.new_kind')]).toEqual(['Created an API key', 'Thing new kind'])
 })
 it('changes become rows whatever their form', () => {
   expect(changesOf({ label: { from: 'a', to: 'b' }, reason: '#1423', list: [1] })).toEqual([

@@ -1,4 +1,4 @@
-// What was done, in words. The codes are the API's; one that is not here is shown as it is.
+// Audit actions in words. The codes are the API's; an unknown code is shown as its own words.
 import { words } from '@/lib/format'
 
 export const actions: [string, string][] = [
@@ -7,12 +7,12 @@ export const actions: [string, string][] = [
   ['account.pause', 'Paused an account'],
   ['account.resume', 'Resumed an account'],
   ['account.reauthenticate', 'Signed an account in again'],
-  ['account.reconnect_link', 'Made a link to connect an account again'],
+  ['account.reconnect_link', 'Created a reconnect link'],
   ['account.disconnect', 'Disconnected an account'],
-  ['account.revoke', 'Ended a connection (the creator)'],
+  ['account.revoke', 'Ended a connection (creator)'],
   ['connect.start', 'Started a connect attempt'],
   ['connect.cancel', 'Cancelled a connect attempt'],
-  ['connect.session', 'Made a connect link'],
+  ['connect.session', 'Created a connect link'],
   ['connect.page', 'Changed the connect page'],
   ['webhook.put', 'Set a webhook'],
   ['webhook.delete', 'Deleted a webhook'],
@@ -20,11 +20,11 @@ export const actions: [string, string][] = [
   ['webhook.resume', 'Resumed a webhook'],
   ['webhook.test', 'Tested a webhook'],
   ['webhook.replay', 'Replayed events'],
-  ['webhook.redeliver', 'Delivered an event again'],
+  ['webhook.redeliver', 'Redelivered an event'],
   ['webhook.rotate_secret', 'Rotated a signing secret'],
-  ['key.mint', 'Made an API key'],
+  ['key.mint', 'Created an API key'],
   ['key.revoke', 'Revoked an API key'],
-  ['member.invite', 'Invited somebody'],
+  ['member.invite', 'Invited a member'],
   ['invitation.withdraw', 'Withdrew an invitation'],
   ['member.join', 'Joined the organisation'],
   ['member.role', 'Changed a role'],
@@ -50,7 +50,7 @@ export interface Change {
   to: unknown
 }
 
-/** Changes as rows, each with from and to; what has another form becomes one row. */
+/** Returns changes as rows with from and to. A value in another form becomes a row with only to. */
 export function changesOf(changes: unknown): Change[] {
   if (changes === null || changes === undefined) return []
   if (typeof changes !== 'object' || Array.isArray(changes)) return [{ field: 'value', from: undefined, to: changes }]
@@ -59,13 +59,13 @@ export function changesOf(changes: unknown): Change[] {
   )
 }
 
-/** Why it was done, where somebody had to say so. */
+/** The reason for the change, where one is required. */
 export function reasonOf(changes: unknown): string | null {
   const reason = changesOf(changes).find((c) => c.field === 'reason')?.to
   return typeof reason === 'string' && reason ? reason : null
 }
 
-/** A value in one line. */
+/** Formats a value on one line. */
 export function plain(v: unknown): string {
   if (v === undefined || v === null || v === '') return '–'
   return typeof v === 'string' ? v : JSON.stringify(v)

@@ -30,14 +30,14 @@ export function Steps({ method, at, failed }: { method: Method; at: number; fail
 export interface FlowProps {
   id: string
   first?: Attempt
-  /** Offered when it failed: start anew, with another method if one is named. */
+  /** Offered after a failure: starts over, with another method if one is given. */
   onAgain?: (method?: Method) => void
   onDone?: (accountId: string) => void
-  /** Without the line of steps and the foot: where the page has them already. */
+  /** Hides the steps and the footer, for pages that already have them. */
   bare?: boolean
 }
 
-/** An attempt as it goes: what is asked for now, and how it ended. */
+/** A live attempt: its current step, or its result. */
 export function Flow({ id, first, onAgain, onDone, bare }: FlowProps) {
   const { query, attempt: a, mode, set } = useAttempt(id, first)
   const told = useRef(false)
@@ -60,9 +60,9 @@ export function Flow({ id, first, onAgain, onDone, bare }: FlowProps) {
   return (
     <div className="flex min-w-0 flex-col gap-4">
       {bare ? null : <Steps method={method} at={stepOf(a)} failed={a.state === 'completed_failed'} />}
-      {/* What changes here by itself is said to those who do not see it. */}
+      {/* Announces changes to screen readers. */}
       <div role="status" className="sr-only">
-        {a.state === 'completed_success' ? 'Connected' : a.state === 'completed_failed' ? 'It failed' : heading(a)}
+        {a.state === 'completed_success' ? 'Connected' : a.state === 'completed_failed' ? 'Failed' : heading(a)}
       </div>
       <Body a={a} set={set} onAgain={onAgain} />
       {bare ? null : <Foot a={a} mode={mode} />}
@@ -83,9 +83,9 @@ function heading(a: Attempt): string {
     case 'needs_face_otp':
       return 'Take a quick selfie'
     case 'awaiting_mobile_session':
-      return a.progress === 'scanned' ? 'Seen on the phone' : 'Scan with the creator’s phone'
+      return a.progress === 'scanned' ? 'Code scanned' : 'Scan with the creator’s phone'
     default:
-      return 'Signing you in'
+      return 'Signing in'
   }
 }
 
@@ -105,7 +105,7 @@ function Body({ a, set, onAgain }: { a: Attempt; set: (a: Attempt) => void; onAg
     case 'wrong_2fa_code_retry':
       return <CodeStep a={a} set={set} />
     default:
-      // A state that is new to us may still take a code.
+      // An unknown state may still accept a code.
       return can(a, 'submit_code') ? <CodeStep a={a} set={set} /> : <Pending a={a} set={set} />
   }
 }
@@ -183,7 +183,7 @@ function CodeStep({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
       set(next as Attempt)
       input.current?.focus()
     },
-    onError: (e) => setError(isProblem(e) ? (e.field('code') ?? e.detail) : 'It did not work. Try again.'),
+    onError: (e) => setError(isProblem(e) ? (e.field('code') ?? e.detail) : 'Something went wrong. Try again.'),
   })
   const mail = useMutation({
     mutationFn: () => api.post('/v1/connect/login/{attemptId}/send-email-to-creator', { path: { attemptId: a.attempt_id } }),
@@ -198,7 +198,7 @@ function CodeStep({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
     if (bad) input.current?.focus()
     else submit.mutate()
   }
-  const refused = wrong && !error ? (left !== null && left <= 2 ? 'That code did not match. After more wrong codes the platform may lock the account for a while.' : 'That code did not match. Check it and try again, or send a new one.') : null
+  const refused = wrong && !error ? (left !== null && left <= 2 ? 'That code did not match. After more wrong codes, the platform may lock the account for a while.' : 'That code did not match. Check it and try again, or send a new one.') : null
   const masked = channel === 'email' ? a.email_mask : a.phone_mask
   const unsent = can(a, 'send_email') && !can(a, 'submit_code')
   return (
@@ -225,7 +225,7 @@ function CodeStep({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
         </Button>
       ) : (
         <form onSubmit={go} className="space-y-3" noValidate>
-          <Field label="Security code" error={error ?? refused} hint={channel === 'app' ? 'Codes change every 30 seconds. If one is refused, wait for the next.' : left !== null && left !== undefined && left < 5 ? `${plural(left, 'try', 'tries')} left` : undefined}>
+          <Field label="Security code" error={error ?? refused} hint={channel === 'app' ? 'Codes change every 30 seconds. If one is refused, wait for the next.' : left !== null && left !== undefined && left < 5 ? `${plural(left, 'attempt')} left` : undefined}>
             {(p) => <Input {...p} ref={input} autoFocus mono inputMode="numeric" autoComplete="one-time-code" spellCheck={false} className="max-w-48 text-base tracking-widest" value={code} onChange={(e) => (setCode(e.target.value), setError(null))} />}
           </Field>
           <div className="flex flex-wrap items-center gap-2">
@@ -239,7 +239,7 @@ function CodeStep({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
       <Channels a={a} set={set} why={why} />
       {org.environment === 'sandbox' ? (
         <Notice tone="warn">
-          Sandbox: <code>123456</code> is right, <code>000000</code> wrong, <code>111111</code> expired.
+          Sandbox: <code>123456</code> is correct, <code>000000</code> is wrong, <code>111111</code> has expired.
         </Notice>
       ) : null}
       <Cancel a={a} set={set} />
@@ -250,13 +250,13 @@ function CodeStep({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
 function Resend({ a, set, why }: { a: Attempt; set: (a: Attempt) => void; why: string | null }) {
   const now = useNow()
   const [due, setDue] = useState(0)
-  // The wait is told from the moment of the answer.
+  // The wait counts from the time of the response.
   useEffect(() => setDue(Date.now() + (a.resend_after_sec ?? 0) * 1000), [a.updated_at, a.resend_after_sec])
   const resend = useMutation({
     mutationFn: () => api.post('/v1/connect/login/{attemptId}/resend', { path: { attemptId: a.attempt_id } }),
     onSuccess: (next) => {
       set(next as Attempt)
-      toast.ok('A new code is on its way. Codes sent before stay good.')
+      toast.ok('A new code is on its way. Earlier codes stay valid.')
     },
     onError: toast.problem,
   })
@@ -310,7 +310,7 @@ function Selfie({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
     <div className="space-y-3">
       <div>
         <Title>Take a quick selfie</Title>
-        <p className="mt-0.5 text-soft">The platform wants to confirm it is the creator. This opens the platform’s own check; {org.name} does not receive the photo. Send the creator this page:</p>
+        <p className="mt-0.5 text-soft">The platform wants to confirm that this is the creator. This opens the platform’s own check; {org.name} does not receive the photo. Send the creator this page:</p>
       </div>
       {url ? <LinkChip url={url} /> : null}
       <div className="flex flex-wrap gap-2">
@@ -358,13 +358,13 @@ function Scan({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
           )}
           {left !== null && !seen ? (
             <p className="text-mute">
-              Code renews itself in <span className="font-mono tabular-nums">{countdown(left)}</span>
+              The code refreshes in <span className="font-mono tabular-nums">{countdown(left)}</span>
             </p>
           ) : null}
           {a.phone_url ? (
             <>
               <LinkChip url={a.phone_url} />
-              <p className="text-xs text-mute">On the phone already? Send this link instead.</p>
+              <p className="text-xs text-mute">Already on the phone? Send this link instead.</p>
             </>
           ) : null}
         </div>
@@ -375,7 +375,7 @@ function Scan({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
   )
 }
 
-/** The phone's link as a picture. It is fetched, because an image tag cannot say which org asks. */
+/** The phone link as a QR code. It is fetched, because an image tag cannot send the header that names the org. */
 function QR({ id, url, dim }: { id: string; url: string | null; dim: boolean }) {
   const [picture, setPicture] = useState<string | null>(null)
   const [failed, setFailed] = useState(false)
@@ -403,9 +403,9 @@ function QR({ id, url, dim }: { id: string; url: string | null; dim: boolean }) 
       {picture && url ? (
         <img src={picture} alt="QR code to scan with the creator’s phone" className={cx('size-full', dim && 'opacity-25')} />
       ) : !url ? (
-        <span className="px-2 text-center text-xs text-zinc-600">Your role may not show this code.</span>
+        <span className="px-2 text-center text-xs text-zinc-600">Your role cannot see this code.</span>
       ) : failed ? (
-        <span className="px-2 text-center text-xs text-zinc-600">The picture could not be loaded. Send the link instead.</span>
+        <span className="px-2 text-center text-xs text-zinc-600">We could not load the QR code. Send the link instead.</span>
       ) : (
         <span className="size-full animate-pulse rounded bg-zinc-100" role="status" aria-label="Loading the QR code" />
       )}
@@ -417,15 +417,15 @@ function LinkChip({ url }: { url: string }) {
   const shown = url.replace(/^https?:\/\//, '')
   return (
     <span className="flex max-w-full items-center gap-1 rounded-lg bg-subtle py-0.5 pr-1 pl-2.5">
-      <span className="min-w-0 flex-1 truncate font-mono text-xs" title="The whole link is copied">
+      <span className="min-w-0 flex-1 truncate font-mono text-xs" title="Copy copies the full link">
         {shown.length > 34 ? `${shown.slice(0, 26)}…${shown.slice(-4)}` : shown}
       </span>
-      <Copy text={url} label="Copy the link" />
+      <Copy text={url} label="Copy link" />
     </span>
   )
 }
 
-// In the sandbox nobody has the creator's phone: the person at the desk plays it.
+// The sandbox has no creator with a phone, so the user plays that part.
 function Play({ a, set, acts, what }: { a: Attempt; set: (a: Attempt) => void; acts: [string, string][]; what: string }) {
   const { org } = useSession()
   const why = useWhyNot('accounts:write', 'play the creator')
@@ -465,8 +465,8 @@ function Success({ a, onAgain }: { a: Attempt; onAgain: FlowProps['onAgain'] }) 
           <Check className="size-4" />
         </span>
         <div className="min-w-0">
-          <Title>{a.reconnect ? 'Connected again' : 'Connected'}</Title>
-          <p className="text-soft">{a.label ? <strong className="break-words">{a.label}</strong> : 'The account'} can be used through the API now.</p>
+          <Title>{a.reconnect ? 'Reconnected' : 'Connected'}</Title>
+          <p className="text-soft">{a.label ? <strong className="break-words">{a.label}</strong> : 'The account'} is ready to use through the API.</p>
           {a.account_id ? <Id id={a.account_id} /> : null}
         </div>
       </div>
@@ -495,18 +495,18 @@ function Failure({ a, onAgain }: { a: Attempt; onAgain: FlowProps['onAgain'] }) 
       <div>
         <Title>We could not connect the account</Title>
         <p className="mt-0.5 text-soft">
-          {f?.message ?? 'It failed.'} Nothing was saved.
+          {f?.message ?? 'The attempt failed.'} Nothing was saved.
         </p>
       </div>
       {f ? (
         <dl className="grid grid-cols-[minmax(88px,auto)_minmax(0,1fr)] gap-x-4 gap-y-1">
           <dt className="text-mute">Code</dt>
           <dd>
-            <code className="text-xs">{f.code}</code> {f.retryable ? <Badge tone="info">may be tried again</Badge> : null}
+            <code className="text-xs">{f.code}</code> {f.retryable ? <Badge tone="info">can be retried</Badge> : null}
           </dd>
           {reads ? (
             <>
-              <dt className="text-mute">Creator reads</dt>
+              <dt className="text-mute">Creator sees</dt>
               <dd className="break-words">“{reads}”</dd>
             </>
           ) : null}
@@ -518,7 +518,7 @@ function Failure({ a, onAgain }: { a: Attempt; onAgain: FlowProps['onAgain'] }) 
           ) : null}
         </dl>
       ) : null}
-      {f?.retry_after_sec ? <p className="text-mute">Wait {plural(f.retry_after_sec, 'second')} before the next try.</p> : null}
+      {f?.retry_after_sec ? <p className="text-mute">Wait {plural(f.retry_after_sec, 'second')} before you try again.</p> : null}
       {onAgain ? (
         <div className="flex flex-wrap gap-2">
           <Button variant="primary" onClick={() => onAgain()}>
@@ -545,7 +545,7 @@ function Foot({ a, mode }: { a: Attempt; mode: Follow }) {
       <Dot tone={tone} className={finished(a) ? '' : 'animate-pulse'} />
       <span>
         {text}
-        {mode === 'polling' ? ' (the live view is down: asking every few seconds)' : ''} · attempt
+        {mode === 'polling' ? ' (live updates are down; polling every few seconds)' : ''} · attempt
       </span>
       <Id id={a.attempt_id} short className="!text-current [&_button]:!text-current" />
     </div>

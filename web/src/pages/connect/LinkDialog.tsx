@@ -17,7 +17,7 @@ const lives: [string, string][] = [
   ['604800', '7 days'],
 ]
 
-/** Makes a link for a creator, and shows the call that makes the same. */
+/** Creates a link for a creator, and shows the API call that does the same. */
 export default function LinkDialog({ open, onOpenChange, options }: DialogProps<LinkOptions>) {
   const { org } = useSession()
   const me = useMe()
@@ -63,7 +63,7 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
       onOpenChange={onOpenChange}
       size="lg"
       title={options.accountId ? `Reconnect link for ${options.label ?? 'the account'}` : 'Create connect link'}
-      description={`A page of ours on which the creator signs in. ${org.name} never sees the password.`}
+      description={`The creator signs in on a page that we host. ${org.name} never sees the password.`}
       footer={
         made ? (
           <>
@@ -75,7 +75,7 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
         ) : (
           <>
             <Button onClick={() => onOpenChange(false)}>Cancel</Button>
-            <Button variant="primary" why={why ?? (none ? 'Choose at least one way to sign in' : null)} busy={make.isPending} onClick={() => make.mutate()}>
+            <Button variant="primary" why={why ?? (none ? 'Choose at least one sign-in method' : null)} busy={make.isPending} onClick={() => make.mutate()}>
               Create link
             </Button>
           </>
@@ -87,7 +87,7 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
       ) : (
         <div className="space-y-4">
           <div className="grid gap-x-4 gap-y-3 sm:grid-cols-2">
-            <Field label="Works for" hint="One success; opening it uses nothing up" error={error?.field('expires_in_sec')}>
+            <Field label="Valid for" hint="Connects one account. Opening the link does not use it up" error={error?.field('expires_in_sec')}>
               {(p) => (
                 <Select {...p} className="w-full" value={life} onChange={(e) => setLife(e.target.value)}>
                   {lives.map(([v, text]) => (
@@ -101,14 +101,14 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
             <Field label="Language" error={error?.field('locale')}>
               {(p) => (
                 <Select {...p} className="w-full" value={language} onChange={(e) => setLanguage(e.target.value)}>
-                  <option value="">As the creator’s browser</option>
+                  <option value="">Same as the creator’s browser</option>
                   <option value="en">English</option>
                   <option value="es">Español</option>
                 </Select>
               )}
             </Field>
             <fieldset className="space-y-1">
-              <legend className="mb-1 font-medium">Ways to sign in</legend>
+              <legend className="mb-1 font-medium">Sign-in methods</legend>
               <Checkbox label="Email and password" checked={password} onChange={(e) => setPassword(e.target.checked)} />
               <Checkbox label="The app on their phone" checked={phone} onChange={(e) => setPhone(e.target.checked)} />
               {none ? <p className="text-xs text-bad-text">Choose at least one.</p> : null}
@@ -117,15 +117,15 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
               {(p) => (
                 <Select {...p} className="w-full" value={remember} onChange={(e) => setRemember(e.target.value)}>
                   <option value="">Ask the creator</option>
-                  <option value="always">Always, the page says so</option>
+                  <option value="always">Always (the page says so)</option>
                   <option value="never">Never</option>
                 </Select>
               )}
             </Field>
-            <Field label="Return URL" note="optional" hint="Where the browser goes in the end, with the result" error={error?.field('return_url')}>
+            <Field label="Return URL" note="optional" hint="Where the browser goes at the end, with the result" error={error?.field('return_url')}>
               {(p) => <Input {...p} type="url" placeholder="https://app.example/done" value={back} onChange={(e) => setBack(e.target.value)} />}
             </Field>
-            <Field label="Your reference" note="optional" hint="Your own id of the creator; stays with the account" error={error?.field('reference_id')}>
+            <Field label="Your reference" note="optional" hint="Your own id for the creator, stored with the account" error={error?.field('reference_id')}>
               {(p) => <Input {...p} maxLength={255} placeholder="user_456" value={reference} onChange={(e) => setReference(e.target.value)} />}
             </Field>
             {options.accountId ? null : (
@@ -152,7 +152,7 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
             </Notice>
           ) : null}
           <div>
-            <h3 className="mb-1 font-medium">The same by the API</h3>
+            <h3 className="mb-1 font-medium">The same with the API</h3>
             <CodeBlock snippets={snippets({ method: 'POST', path: '/v1/connect/sessions', body })} />
           </div>
         </div>
@@ -165,7 +165,7 @@ function Made({ session: s }: { session: ConnectSession }) {
   const url = s.url ?? ''
   return (
     <div className="space-y-4">
-      <Notice tone="ok">The link is ready. It is shown only here: copy it now.</Notice>
+      <Notice tone="ok">The link is ready. Copy it now: it is not shown again.</Notice>
       <div className="flex flex-wrap items-center gap-2">
         <Input aria-label="The link" mono readOnly className="min-w-0 flex-1 basis-64 text-xs" value={url} onFocus={(e) => e.target.select()} />
         <CopyButton variant="primary" text={url}>
@@ -178,10 +178,10 @@ function Made({ session: s }: { session: ConnectSession }) {
         ) : null}
       </div>
       <p className="text-soft">
-        Send it to the creator by mail or chat. It ends <Time at={s.expires_at} />, and works for one account.
+        Send it to the creator by email or chat. It expires <Time at={s.expires_at} /> and works for one account.
       </p>
       <div className="flex flex-wrap items-center gap-x-3 text-mute">
-        Follow it as <Id id={s.id} />
+        Track it as <Id id={s.id} />
       </div>
     </div>
   )

@@ -5,16 +5,16 @@ import { cx } from '@/lib/cx'
 import { useSession, useWhyNot } from '@/shell/session'
 import { Button, ButtonLink, Card, Empty, Failed, Notice, Segments } from '@/ui'
 
-/** The creators' page as it is, in a frame: a real link that ends after a few minutes. */
+/** The creators' page in a frame, through a real link that expires after ten minutes. */
 export function Preview() {
   const { org } = useSession()
-  const why = useWhyNot('accounts:write', 'make a link for the preview')
+  const why = useWhyNot('accounts:write', 'create a link for the preview')
   const [width, setWidth] = useState('phone')
   const [lang, setLang] = useState('en')
   const make = useMutation({
     mutationFn: async () => {
       const { session } = await api.post('/v1/connect/sessions', { body: { expires_in_sec: 600, label: 'Preview', allowed_origins: [location.origin] } })
-      // The page may be known by another name; a frame may only show our own.
+      // The page may be served under another host; a frame may only show our own.
       return session.url ? new URL(session.url).pathname : null
     },
   })
@@ -37,13 +37,13 @@ export function Preview() {
         <Failed what="the preview" error={make.error} retry={() => make.mutate()} />
       ) : path ? (
         <div className="space-y-3">
-          <Notice tone="warn">This is a working link{org.environment === 'sandbox' ? ' of the sandbox' : ''}, good for ten minutes: what is typed here really signs in.</Notice>
+          <Notice tone="warn">This is a working{org.environment === 'sandbox' ? ' sandbox' : ''} link, valid for ten minutes. Signing in here really connects an account.</Notice>
           <div className={cx('mx-auto overflow-hidden rounded-xl border bg-bg', width === 'phone' ? 'max-w-[390px]' : 'max-w-full')}>
             <iframe key={lang} title="The page that creators see" src={`${path}/embed?lang=${lang}`} className="block h-[640px] w-full" referrerPolicy="no-referrer" />
           </div>
           <div className="flex justify-center">
             <Button size="sm" busy={make.isPending} onClick={() => make.mutate()}>
-              Load a new one
+              Load a new preview
             </Button>
           </div>
         </div>
@@ -56,7 +56,7 @@ export function Preview() {
             </Button>
           }
         >
-          Makes a link that ends after ten minutes and opens it here. It is in the list of links like any other.
+          This creates a link that expires after ten minutes and opens it here. It appears in the list of links.
         </Empty>
       )}
     </Card>

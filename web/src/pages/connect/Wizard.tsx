@@ -20,13 +20,13 @@ const methods: { id: Method; name: string; hint: string; icon: ReactNode }[] = [
   { id: 'curl', name: 'cURL', hint: 'Paste “Copy as cURL”', icon: <SquareTerminal className="size-4" aria-hidden /> },
 ]
 
-/** Connects an account, or one again: a way on the left, what happens on the right. */
+/** Connects or reconnects an account: the methods on the left, the flow on the right. */
 export default function Wizard({ open, onOpenChange, options }: DialogProps<ConnectOptions>) {
   const [method, setMethod] = useState<Method>(options.method ?? 'mobile')
-  // Each way keeps its attempt, so that looking at another loses nothing.
+  // Each method keeps its attempt, so that switching methods loses nothing.
   const [attempts, setAttempts] = useState<Partial<Record<Method, Attempt>>>({})
   const client = useQueryClient()
-  // A link in here leads to a page: the dialog must not stay before it.
+  // Close the dialog when one of its links opens a page.
   const path = useLocation({ select: (l) => l.pathname })
   const began = useRef(path)
   useEffect(() => {
@@ -94,7 +94,7 @@ interface StartProps {
   onStarted: (a: Attempt) => void
 }
 
-/** What every way asks for about the account itself. */
+/** The fields that all methods share. */
 interface Common {
   label: string
   region: string
@@ -137,21 +137,21 @@ function Start({ method, options, onStarted }: StartProps) {
             <>
               {busyWith ? (
                 <Button size="sm" onClick={() => void api.get('/v1/connect/login/{attemptId}', { path: { attemptId: busyWith } }).then((a) => onStarted(a as Attempt))}>
-                  Go on with it
+                  Continue it
                 </Button>
               ) : null}
               <Button size="sm" busy={start.isPending} onClick={() => start.variables && start.mutate({ body: start.variables.body, supersede: true })}>
-                Start anew
+                Start over
               </Button>
             </>
           }
         >
-          An attempt for this login is under way. Two at once would make each other’s codes useless.
+          An attempt for this login is already in progress. Two attempts at the same time would invalidate each other’s codes.
         </Notice>
       ) : null}
       {error && !error.problem.errors?.length ? (
         <Notice tone="bad">
-          {error.code === 'quota-exceeded' ? `Too many tries in the last hour.${error.retryAfterSec ? ` Try again in ${Math.ceil(error.retryAfterSec / 60)} min.` : ''}` : error.detail} {error.requestId ? <code className="text-xs">{error.requestId}</code> : null}
+          {error.code === 'quota-exceeded' ? `Too many attempts in the last hour.${error.retryAfterSec ? ` Try again in ${Math.ceil(error.retryAfterSec / 60)} min.` : ''}` : error.detail} {error.requestId ? <code className="text-xs">{error.requestId}</code> : null}
         </Notice>
       ) : null}
     </div>
@@ -210,7 +210,7 @@ function Mobile({ why, busy, begin, children }: WayProps) {
         if (!why) begin({})
       }}
     >
-      <Head title="Scan with the creator’s phone">The creator approves in their own app. No password passes through you or us.</Head>
+      <Head title="Scan with the creator’s phone">The creator approves in their own app. Neither you nor we see a password.</Head>
       {children}
       <Button type="submit" variant="primary" why={why} busy={busy}>
         Show the QR code
@@ -236,7 +236,7 @@ function Login({ why, busy, error, begin, first, children }: WayProps & { first:
   }
   return (
     <form className="space-y-4" onSubmit={go} noValidate>
-      <Head title="Sign in for the creator">You type what the creator gave you. To keep passwords out of your hands, send a connect link instead.</Head>
+      <Head title="Sign in for the creator">Enter the credentials that the creator gave you. To avoid handling passwords, send a connect link instead.</Head>
       <div className="grid gap-3 sm:grid-cols-2">
         <Field label="Email" error={missing.email ?? error?.field('email')}>
           {(p) => <Input {...p} type="email" autoComplete="off" spellCheck={false} value={email} onChange={(e) => setEmail(e.target.value)} />}
@@ -265,7 +265,7 @@ function Login({ why, busy, error, begin, first, children }: WayProps & { first:
         </div>
       ) : null}
       {children}
-      <Checkbox label="Remember the credentials" hint="Sealed, to sign in again by itself when the session ends." checked={remember} onChange={(e) => setRemember(e.target.checked)} />
+      <Checkbox label="Remember the credentials" hint="Stored encrypted, to sign in again automatically when the session ends." checked={remember} onChange={(e) => setRemember(e.target.checked)} />
       <Button type="submit" variant="primary" why={why} busy={busy}>
         Sign in
       </Button>
@@ -273,7 +273,7 @@ function Login({ why, busy, error, begin, first, children }: WayProps & { first:
   )
 }
 
-/** A field whose text is hidden as soon as it is there: secrets are not shown again. */
+/** A field that hides its text once it is entered: secrets are not shown again. */
 function Hidden({ label, hint, placeholder, summary, error, onText, onClear }: { label: string; hint: ReactNode; placeholder: string; summary: ReactNode | null; error?: ReactNode; onText: (text: string) => void; onClear: () => void }) {
   if (summary)
     return (
@@ -341,15 +341,15 @@ function Cookies({ why, busy, error, begin, children }: WayProps) {
   const found = pasted ? verdict(pasted.names, needs.cookies) : null
   const take = (text: string) => {
     const p = readCookies(text)
-    if (p.form === 'curl') setBad('This is a command. Choose cURL on the left for it.')
-    else if (p.form === 'nothing') setBad('There are no cookies in this. Paste a Cookie header, a cookies.txt or the JSON of an extension.')
+    if (p.form === 'curl') setBad('This is a command. Choose cURL on the left instead.')
+    else if (p.form === 'nothing') setBad('We found no cookies. Paste a Cookie header, a cookies.txt file or the JSON export of a browser extension.')
     else {
       setBad(null)
       setPasted(p)
     }
   }
   const missingHeaders = needs.headers.filter((h) => h.required && !headers[h.id]?.trim())
-  const blocked = why ?? (found && found.missing.length > 0 ? `Not found: ${found.missing.join(', ')}` : missingHeaders.length > 0 && pasted ? `Give the header ${missingHeaders.map((h) => h.id).join(', ')}` : null)
+  const blocked = why ?? (found && found.missing.length > 0 ? `Not found: ${found.missing.join(', ')}` : missingHeaders.length > 0 && pasted ? `Enter the header ${missingHeaders.map((h) => h.id).join(', ')}` : null)
   return (
     <form
       className="space-y-4"
@@ -364,7 +364,7 @@ function Cookies({ why, busy, error, begin, children }: WayProps) {
         begin({ cookie: pasted.header, user_agent: agent.trim(), ...(Object.keys(given).length ? { headers: given } : {}) })
       }}
     >
-      <Head title="Paste a session export">For accounts of your own: a session copied from a browser that is signed in. It is read here first; values are hidden at once and not shown again.</Head>
+      <Head title="Paste a session export">For your own accounts: a session copied from a signed-in browser. We check it here first; values are hidden immediately and not shown again.</Head>
       <Hidden
         label="Cookies"
         hint="A Cookie header, Netscape cookies.txt or JSON export"
@@ -382,11 +382,11 @@ function Cookies({ why, busy, error, begin, children }: WayProps) {
         onText={take}
         onClear={() => setPasted(null)}
       />
-      <Field label="User agent" hint="The browser’s name, as it sent it with these cookies" error={error?.field('user_agent')}>
+      <Field label="User agent" hint="The User-Agent header that the browser sent with these cookies" error={error?.field('user_agent')}>
         {(p) => <Input {...p} mono className="text-xs" value={agent} onChange={(e) => setAgent(e.target.value)} />}
       </Field>
       {needs.headers.map((h) => (
-        <Field key={h.id} label={`Header ${h.id}`} note={h.required ? undefined : 'optional'} hint="The platform ties the session to it" error={error?.field(`headers/${h.id}`)}>
+        <Field key={h.id} label={`Header ${h.id}`} note={h.required ? undefined : 'optional'} hint="The platform ties the session to this header" error={error?.field(`headers/${h.id}`)}>
           {(p) => <Input {...p} mono autoComplete="off" value={headers[h.id] ?? ''} onChange={(e) => setHeaders({ ...headers, [h.id]: e.target.value })} />}
         </Field>
       ))}
@@ -409,9 +409,9 @@ function Curl({ why, busy, error, begin, children }: WayProps) {
   const [bad, setBad] = useState<string | null>(null)
   const look = useMutation({
     mutationFn: async (text: string) => ((await api.post('/v1/connect/curl', { body: { curl: text, dry_run: true } })) as unknown as { extracted: Extracted }).extracted,
-    onError: (e) => setBad(isProblem(e) ? (e.field('curl') ?? e.detail) : 'It could not be read. Try again.'),
+    onError: (e) => setBad(isProblem(e) ? (e.field('curl') ?? e.detail) : 'We could not read it. Try again.'),
   })
-  // A command that cannot be used is not kept.
+  // Drop a command that cannot be used.
   useEffect(() => {
     if (look.isError) setCurl(null)
   }, [look.isError])
@@ -427,7 +427,7 @@ function Curl({ why, busy, error, begin, children }: WayProps) {
         else begin({ curl })
       }}
     >
-      <Head title="Paste “Copy as cURL”">In the browser that is signed in: developer tools, Network, a request of the platform, Copy as cURL. It is read, never executed.</Head>
+      <Head title="Paste “Copy as cURL”">In a signed-in browser, open the developer tools, go to Network, pick a request to the platform and choose Copy as cURL. We read the command and never run it.</Head>
       <Hidden
         label="Command"
         hint="bash, cmd or PowerShell"
@@ -439,7 +439,7 @@ function Curl({ why, busy, error, begin, children }: WayProps) {
           ) : (
             <>
               <span className={missing.length > 0 ? 'text-bad-text' : 'text-ok-text'}>
-                {(found.cookies ?? []).length} of {(found.cookies ?? []).length + missing.length} needed cookies and headers found
+                {(found.cookies ?? []).length} of {(found.cookies ?? []).length + missing.length} required cookies and headers found
               </span>
               {missing.length > 0 ? <span className="block text-bad-text">Missing: {missing.join(', ')}</span> : null}
               <Dots names={[...(found.cookies ?? []), ...(found.headers ?? [])]} />

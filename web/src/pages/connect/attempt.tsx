@@ -8,7 +8,7 @@ import { masked } from './mask'
 import { useAttempt } from './useAttempt'
 import { finished, kindWord, methodOf } from './words'
 
-/** One attempt: what it waits for, or how it ended. */
+/** One attempt: its current step, or its result. */
 export default function AttemptPage() {
   const { id } = useParams({ strict: false }) as { id: string }
   const { query, attempt: a } = useAttempt(id)
@@ -25,8 +25,8 @@ export default function AttemptPage() {
         <PageHead title="Connect attempt" back={back} hint={<Id id={id} />} />
         <Card>
           {gone ? (
-            <Empty title="There is no such attempt" action={<ButtonLink to="/connect">All attempts</ButtonLink>}>
-              Attempts are kept for seven days after their end. It may also be another organisation’s.
+            <Empty title="Attempt not found" action={<ButtonLink to="/connect">All attempts</ButtonLink>}>
+              We keep attempts for seven days after they end. This one may also belong to another organisation.
             </Empty>
           ) : query.isError ? (
             <Failed what="the attempt" error={query.error} retry={() => void query.refetch()} />
@@ -39,16 +39,16 @@ export default function AttemptPage() {
   }
   const facts: [string, React.ReactNode][] = [
     ['State', <AttemptState key="s" a={a} />],
-    ['Way', kindWord(a.kind)],
+    ['Method', kindWord(a.kind)],
     ['Account', a.account_id ? <Link key="a" to="/accounts/$id" params={{ id: a.account_id }} className="link font-mono text-xs break-all">{a.account_id}</Link> : 'not yet'],
     ...(a.reconnect_account_id ? ([['Reconnects', <Link key="r" to="/accounts/$id" params={{ id: a.reconnect_account_id }} className="link font-mono text-xs break-all">{a.reconnect_account_id}</Link>]] as [string, React.ReactNode][]) : []),
-    ['Link', a.session_id ? <Link key="l" to="/connect/links/$id" params={{ id: a.session_id }} className="link font-mono text-xs break-all">{a.session_id}</Link> : 'none: by the API or here'],
+    ['Link', a.session_id ? <Link key="l" to="/connect/links/$id" params={{ id: a.session_id }} className="link font-mono text-xs break-all">{a.session_id}</Link> : 'none (API or dashboard)'],
     ['Reference', a.reference_id],
     ['Region', a.proxy_country],
     ['Reconnect', a.reconnect ? 'yes' : 'no'],
-    ['Began', <Time key="b" at={a.created_at} as="exact" />],
-    ['Changed', <Time key="c" at={a.updated_at} />],
-    ...(finished(a) ? [] : ([['Ends', <Time key="e" at={a.expires_at} />]] as [string, React.ReactNode][])),
+    ['Started', <Time key="b" at={a.created_at} as="exact" />],
+    ['Updated', <Time key="c" at={a.updated_at} />],
+    ...(finished(a) ? [] : ([['Expires', <Time key="e" at={a.expires_at} />]] as [string, React.ReactNode][])),
   ]
   return (
     <>
@@ -64,15 +64,15 @@ export default function AttemptPage() {
       />
       <div className="grid items-start gap-3 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
         <div className="grid gap-3">
-          <Card title={finished(a) ? 'How it ended' : 'What it waits for'}>
+          <Card title={finished(a) ? 'Result' : 'Current step'}>
             <Flow id={id} onAgain={(m) => connect({ method: m ?? methodOf(a.kind), ...(a.reconnect_account_id ? { accountId: a.reconnect_account_id } : {}), label: a.label })} />
           </Card>
-          <Card title="As the API has it">
+          <Card title="API response">
             <Json value={masked(a)} label="attempt" open={2} />
           </Card>
         </div>
         <div className="grid gap-3">
-          <Card title="About it">
+          <Card title="Details">
             <Facts items={facts} />
           </Card>
           <CodeBlock snippets={snippets({ method: 'GET', path: `/v1/connect/login/${a.attempt_id}` })} />

@@ -13,20 +13,20 @@ describe('pasted cookies', () => {
     expect(readCookies('{"cookies":[{"name":"a","value":1}]}').header).toBe('a=1')
     expect(readCookies('{"auth_id":"1","sess":"2"}').header).toBe('auth_id=1; sess=2')
   })
-  it('are told from what they are not', () => {
+  it('are distinguished from other text', () => {
     expect(readCookies("curl 'https://x.test' -H 'cookie: a=b'").form).toBe('curl')
     for (const t of ['', '   ', 'hello', '[]', '{', '[1,2]', '{"a":{}}']) expect(readCookies(t).form).toBe('nothing')
-    // Nothing that is pasted may become a second header.
+    // Pasted text must not become a second header.
     expect(readCookies('[{"name":"a","value":"b\\r\\nX: y"}]').form).toBe('nothing')
   })
   it('are counted', () => {
-    expect(verdict(['auth_id', 'sess', 'x', 'y'], ['auth_id', 'sess'])).toEqual({ text: '2 of 2 needed cookies found; 2 others ignored', missing: [] })
-    expect(verdict(['sess'], ['auth_id', 'sess'])).toEqual({ text: '1 of 2 needed cookies found', missing: ['auth_id'] })
+    expect(verdict(['auth_id', 'sess', 'x', 'y'], ['auth_id', 'sess'])).toEqual({ text: '2 of 2 required cookies found; 2 others ignored', missing: [] })
+    expect(verdict(['sess'], ['auth_id', 'sess'])).toEqual({ text: '1 of 2 required cookies found', missing: ['auth_id'] })
   })
 })
 
 describe('codes', () => {
-  it('may have spaces and dashes, and are told what is wrong', () => {
+  it('may have spaces and dashes, and are validated', () => {
     for (const ok of ['123456', '123 456', '12-34-56', 'AB12CD']) expect(codeProblem(ok)).toBeNull()
     for (const bad of ['', '  ', '12', '12345678901234567', '12.345', 'é12345']) expect(codeProblem(bad)).not.toBeNull()
     expect([countdown(98), countdown(14), countdown(-3)]).toEqual(['1:38', '0:14', '0:00'])
@@ -35,12 +35,12 @@ describe('codes', () => {
 
 describe('attempts', () => {
   const at = (s: number, more = {}) => ({ attempt_id: 'att_1', updated_at: new Date(s * 1000).toISOString(), ...more }) as Attempt
-  it('are replaced by newer looks only', () => {
+  it('are replaced only by newer versions', () => {
     expect(newer(at(2), at(1))).toEqual(at(2))
     expect(newer(at(1), at(2))).toEqual(at(2))
     expect(newer(undefined, at(1))).toEqual(at(1))
   })
-  it('are shown without the keys in their links', () => {
+  it('are shown without the tokens in their links', () => {
     const shown = masked(at(1, { phone_url: 'https://x.test/a/at_0123456789abcdef/phone', embed_url: 'https://x.test/a/at_0123456789abcdef', label: 'Maya' }))
     expect(JSON.stringify(shown)).not.toContain('0123456789abcdef')
     expect(shown['label']).toBe('Maya')

@@ -17,7 +17,7 @@ import { AttemptState } from './Flow'
 import { Preview } from './Preview'
 import { creatorReads, failureWord, kindWord } from './words'
 
-/** Connecting: how far creators come, their attempts, and the links that were made. */
+/** The connect page: the funnel, attempts and links. */
 export default function Connect() {
   const f = useFilters({ tab: 'attempts', hours: '168' })
   const { connect, link } = useDialogs()
@@ -76,7 +76,7 @@ function FunnelCard({ hours, onHours }: { hours: number; onHours: (h: string) =>
     <div className="grid gap-3 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
       <Card
         title="Funnel"
-        hint="All tries with one link count as one creator"
+        hint="All attempts with one link count as one creator"
         actions={
           <Segments
             label="Period"
@@ -93,7 +93,7 @@ function FunnelCard({ hours, onHours }: { hours: number; onHours: (h: string) =>
           {(d) => <Steps d={d} />}
         </Query>
       </Card>
-      <Card title="Why attempts failed" hint="The most frequent first">
+      <Card title="Why attempts failed" hint="Most frequent first">
         <Query query={query} what="the reasons" skeleton={<FunnelSkeleton />}>
           {(d) => <Reasons d={d} />}
         </Query>
@@ -114,15 +114,15 @@ function FunnelSkeleton() {
 
 function Steps({ d }: { d: Funnel }) {
   const steps: [string, number, string][] = [
-    ['Opened', d.opened, 'came to where they can connect'],
-    ['Credentials', d.credentials, 'gave credentials or a session, or asked for a QR code'],
-    ['Challenge', d.challenge, 'were asked for a code, a selfie or their phone; not everybody is'],
-    ['Connected', d.connected, 'have an account now'],
+    ['Opened', d.opened, 'opened a page where they can connect'],
+    ['Credentials', d.credentials, 'entered credentials or a session, or requested a QR code'],
+    ['Challenge', d.challenge, 'were asked for a code, a selfie or their phone; some creators are not'],
+    ['Connected', d.connected, 'connected an account'],
   ]
   const top = Math.max(d.opened, 1)
   if (d.opened === 0)
     return (
-      <Empty title="Nobody came in this time" className="!py-8">
+      <Empty title="No visits in this period" className="!py-8">
         Send a creator a link, or connect an account here.
       </Empty>
     )
@@ -145,8 +145,8 @@ function Steps({ d }: { d: Funnel }) {
         ))}
       </ol>
       <p className="mt-3 text-xs text-mute">
-        {d.linksMade !== undefined ? `${plural(d.linksMade, 'link')} made · ` : ''}
-        {number(d.failed)} failed for good
+        {d.linksMade !== undefined ? `${plural(d.linksMade, 'link')} created · ` : ''}
+        {number(d.failed)} failed permanently
       </p>
       <ByMethod ways={d.byMethod} />
     </>
@@ -158,13 +158,13 @@ function ByMethod({ ways }: { ways: Record<string, FunnelWay> }) {
   if (rows.length === 0) return null
   return (
     <div className="mt-3 overflow-x-auto">
-      <table className="w-full text-left text-xs" aria-label="By way to connect">
+      <table className="w-full text-left text-xs" aria-label="By connect method">
         <thead>
           <tr className="border-b text-mute">
             <th scope="col" className="py-1 pr-3 font-medium">
-              Way
+              Method
             </th>
-            {['Began', 'Challenge', 'Connected', 'Failed'].map((h) => (
+            {['Started', 'Challenge', 'Connected', 'Failed'].map((h) => (
               <th key={h} scope="col" className="py-1 pl-3 text-right font-medium">
                 {h}
               </th>
@@ -192,7 +192,7 @@ function ByMethod({ ways }: { ways: Record<string, FunnelWay> }) {
 
 function Reasons({ d }: { d: Funnel }) {
   const [all, setAll] = useState(false)
-  if (d.failures.length === 0) return <Empty good title="No attempt failed" className="!py-8" />
+  if (d.failures.length === 0) return <Empty good title="No failed attempts" className="!py-8" />
   const most = Math.max(...d.failures.map((r) => r.count), 1)
   return (
     <>
@@ -208,7 +208,7 @@ function Reasons({ d }: { d: Funnel }) {
             <div className="mt-1 h-1 overflow-hidden rounded-full bg-subtle" aria-hidden>
               <div className="h-full rounded-full bg-bad" style={{ width: `${(r.count / most) * 100}%` }} />
             </div>
-            {creatorReads(r.reason) ? <p className="mt-1 text-xs text-mute">Creators read: “{creatorReads(r.reason)}”</p> : null}
+            {creatorReads(r.reason) ? <p className="mt-1 text-xs text-mute">Creators see: “{creatorReads(r.reason)}”</p> : null}
           </li>
         ))}
       </ol>
@@ -262,8 +262,8 @@ function Attempts() {
         </div>
       ),
     },
-    { key: 'kind', head: 'Way', from: 'sm', cell: (a) => kindWord(a.kind) },
-    { key: 'by', head: 'By', from: 'lg', cell: (a) => (a.session_id ? <Link to="/connect/links/$id" params={{ id: a.session_id }} className="link">link</Link> : 'API or dashboard') },
+    { key: 'kind', head: 'Method', from: 'sm', cell: (a) => kindWord(a.kind) },
+    { key: 'by', head: 'Source', from: 'lg', cell: (a) => (a.session_id ? <Link to="/connect/links/$id" params={{ id: a.session_id }} className="link">link</Link> : 'API or dashboard') },
     { key: 'ref', head: 'Reference', from: 'xl', cell: (a) => <span className="break-all">{a.reference_id ?? '–'}</span> },
     {
       key: 'account',
@@ -278,7 +278,7 @@ function Attempts() {
           '–'
         ),
     },
-    { key: 'at', head: 'Began', from: 'sm', cell: (a) => <Time at={a.created_at} className="whitespace-nowrap text-mute" /> },
+    { key: 'at', head: 'Started', from: 'sm', cell: (a) => <Time at={a.created_at} className="whitespace-nowrap text-mute" /> },
   ]
   const chips = states.map(([value, label]) => ({ value, label }))
   return (
@@ -295,8 +295,8 @@ function Attempts() {
               </option>
             ))}
           </Select>
-          <Select aria-label="Way to connect" className="max-sm:flex-1" value={f.values.kind} onChange={(e) => f.set({ kind: e.target.value })}>
-            <option value="">Every way</option>
+          <Select aria-label="Connect method" className="max-sm:flex-1" value={f.values.kind} onChange={(e) => f.set({ kind: e.target.value })}>
+            <option value="">All methods</option>
             {['credentials', 'mobile_app', 'cookie', 'curl', 'reauth'].map((k) => (
               <option key={k} value={k}>
                 {kindWord(k)}
@@ -324,7 +324,7 @@ function Attempts() {
                   </>
                 }
               >
-                Every try to connect an account is here, for seven days after its end.
+                Attempts to connect an account appear here. We keep them for seven days after they end.
               </Empty>
             )
           ) : (
@@ -364,11 +364,11 @@ function Links() {
       ),
     },
     { key: 'status', head: 'State', cell: (s) => <State state={s.status} /> },
-    { key: 'ways', head: 'Ways', from: 'lg', cell: (s) => (s.kinds ?? []).map(kindWord).join(', ') },
-    { key: 'tries', head: 'Tries', align: 'right', from: 'sm', cell: (s) => <span className="font-mono text-xs">{number((s.attempts ?? []).length)}</span> },
+    { key: 'ways', head: 'Methods', from: 'lg', cell: (s) => (s.kinds ?? []).map(kindWord).join(', ') },
+    { key: 'tries', head: 'Attempts', align: 'right', from: 'sm', cell: (s) => <span className="font-mono text-xs">{number((s.attempts ?? []).length)}</span> },
     { key: 'opened', head: 'Opened', from: 'md', cell: (s) => (s.opened_at === undefined ? '–' : s.opened_at ? <Time at={s.opened_at} className="whitespace-nowrap text-mute" /> : <span className="text-mute">not yet</span>) },
-    { key: 'made', head: 'Made', from: 'sm', cell: (s) => <Time at={s.created_at} className="whitespace-nowrap text-mute" /> },
-    { key: 'ends', head: 'Ends', from: 'md', cell: (s) => <Time at={s.expires_at} className="whitespace-nowrap text-mute" /> },
+    { key: 'made', head: 'Created', from: 'sm', cell: (s) => <Time at={s.created_at} className="whitespace-nowrap text-mute" /> },
+    { key: 'ends', head: 'Expires', from: 'md', cell: (s) => <Time at={s.expires_at} className="whitespace-nowrap text-mute" /> },
   ]
   return (
     <Card flush>
@@ -395,7 +395,7 @@ function Links() {
                   </Button>
                 }
               >
-                Send a creator a link, and they sign in on a page of ours.
+                Send a creator a link to sign in on a page that we host.
               </Empty>
             )
           ) : (

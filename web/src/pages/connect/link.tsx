@@ -10,7 +10,7 @@ import { useWhyNot } from '@/shell/session'
 import { Button, Card, CodeBlock, Empty, Facts, Id, PageHead, Query, State, Time } from '@/ui'
 import { kindWord } from './words'
 
-/** One link for a creator, and what came of it. */
+/** One link for a creator, and its attempts. */
 export default function LinkPage() {
   const { id } = useParams({ strict: false }) as { id: string }
   const { link } = useDialogs()
@@ -43,32 +43,32 @@ export default function LinkPage() {
         }
       />
       <div className="grid items-start gap-3 lg:grid-cols-2">
-        <Card title="About it">
+        <Card title="Details">
           <Query query={query} what="the link">
             {(d) => (
               <Facts
                 items={[
                   ['State', <State key="s" state={d.status} />],
-                  ['Ways', (d.kinds ?? []).map(kindWord).join(', ')],
+                  ['Methods', (d.kinds ?? []).map(kindWord).join(', ')],
                   ['Account', d.account_id ? <Link key="a" to="/accounts/$id" params={{ id: d.account_id }} className="link font-mono text-xs break-all">{d.account_id}</Link> : 'none yet'],
                   ...(d.reconnect_account_id ? ([['Reconnects', <Link key="r" to="/accounts/$id" params={{ id: d.reconnect_account_id }} className="link font-mono text-xs break-all">{d.reconnect_account_id}</Link>]] as [string, React.ReactNode][]) : []),
                   ['Reference', d.reference_id],
-                  ['Made', <Time key="m" at={d.created_at} as="exact" />],
+                  ['Created', <Time key="m" at={d.created_at} as="exact" />],
                   ...(d.opened_at !== undefined ? ([['Opened', d.opened_at ? <Time key="o" at={d.opened_at} /> : 'not yet']] as [string, React.ReactNode][]) : []),
                   ...(d.finished_at ? ([['Finished', <Time key="f" at={d.finished_at} />]] as [string, React.ReactNode][]) : []),
-                  ['Ends', <Time key="e" at={d.expires_at} />],
+                  ['Expires', <Time key="e" at={d.expires_at} />],
                 ]}
               />
             )}
           </Query>
-          <p className="mt-3 text-xs text-mute">The link itself was shown once, when it was made: only a hash of it is kept.</p>
+          <p className="mt-3 text-xs text-mute">The link itself was shown once, when it was created. We keep only a hash of it.</p>
         </Card>
-        <Card title="Tries" hint={s ? plural((s.attempts ?? []).length, 'try', 'tries') : undefined}>
-          <Query query={query} what="the tries">
+        <Card title="Attempts" hint={s ? plural((s.attempts ?? []).length, 'attempt') : undefined}>
+          <Query query={query} what="the attempts">
             {(d) =>
               (d.attempts ?? []).length === 0 ? (
-                <Empty title={d.opened_at ? 'Opened, nothing tried yet' : 'Not opened yet'} className="!py-8">
-                  Opening the link uses nothing up.
+                <Empty title={d.opened_at ? 'Opened, no attempts yet' : 'Not opened yet'} className="!py-8">
+                  Opening the link does not use it up.
                 </Empty>
               ) : (
                 <ul className="divide-y">

@@ -1,6 +1,6 @@
 import type { Attempt } from '@/api/types'
 
-// Links to the creator's pages are keys: they are offered where they are used, and not in a dump.
+// Links to the creator's pages give access: they are offered where they are used, but not in a dump.
 const secret = new Set(['verification_page_url', 'phone_url', 'embed_url'])
 
 const hide = (url: string) =>
@@ -9,7 +9,7 @@ const hide = (url: string) =>
     .map((part, i) => (i > 2 && part.length >= 12 ? '••••' : part))
     .join('/')
 
-/** An attempt to be shown whole, without what opens its pages. */
+/** Returns an attempt for display, with the tokens of its links masked. */
 export function masked(a: Attempt): Record<string, unknown> {
   return Object.fromEntries(Object.entries(a).map(([k, v]) => [k, secret.has(k) && typeof v === 'string' ? hide(v) : v]))
 }

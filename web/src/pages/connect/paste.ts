@@ -1,8 +1,8 @@
-// Reads what people paste when they connect by cookies, in the browser, before anything is sent: which cookies are there,
-// and whether they are the needed ones. Values are kept by the caller and never shown.
+// Reads pasted cookies in the browser, before anything is sent: which cookies there are, and whether the required ones
+// are among them. The caller keeps the values and never shows them.
 
 export interface Pasted {
-  /** How it was read. */
+  /** The format of the text. */
   form: 'header' | 'netscape' | 'json' | 'curl' | 'nothing'
   names: string[]
   /** What is sent as `cookie`: a Cookie header. */
@@ -58,11 +58,11 @@ function fromJSON(text: string): Pasted {
   return of('json', pairs)
 }
 
-/** "3 of 3 needed cookies found; 14 others ignored". */
+/** "3 of 3 required cookies found; 14 others ignored". */
 export function verdict(names: string[], needed: string[]): { text: string; missing: string[] } {
   const missing = needed.filter((n) => !names.includes(n))
   const found = needed.length - missing.length
   const others = names.filter((n) => !needed.includes(n)).length
   if (needed.length === 0) return { text: `${names.length} ${names.length === 1 ? 'cookie' : 'cookies'} found`, missing }
-  return { text: `${found} of ${needed.length} needed cookies found${others > 0 ? `; ${others} ${others === 1 ? 'other' : 'others'} ignored` : ''}`, missing }
+  return { text: `${found} of ${needed.length} required cookies found${others > 0 ? `; ${others} ${others === 1 ? 'other' : 'others'} ignored` : ''}`, missing }
 }

@@ -11,7 +11,7 @@ export type Follow = 'connecting' | 'live' | 'polling' | 'over'
 const silence = 45_000 // a heartbeat comes every 15 s
 const polls = 6
 
-/** What is newer of two looks at an attempt: answers and stream may overtake each other. */
+/** Returns the newer of two versions of an attempt: responses and the stream may overtake each other. */
 export function newer(old: Attempt | undefined, next: Attempt): Attempt {
   return old && Date.parse(old.updated_at) > Date.parse(next.updated_at) ? old : next
 }
@@ -26,7 +26,7 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   })
 }
 
-/** Follows an attempt to its end: by its stream, and by asking while the stream cannot be had. */
+/** Follows an attempt to its end over its stream, and polls while the stream is not available. */
 export async function follow(id: string, signal: AbortSignal, take: (a: Attempt) => boolean, mode: (m: Follow) => void): Promise<void> {
   const path = fill('/v1/connect/login/{id}/events', { id })
   let over = false
@@ -80,7 +80,7 @@ export function useAttempt(id: string, first?: Attempt) {
     queryFn: async ({ signal }) => newer(client.getQueryData<Attempt>(keys.attempt(id)), (await api.get('/v1/connect/login/{attemptId}', { path: { attemptId: id }, signal })) as Attempt),
     ...(first ? { initialData: first } : {}),
     staleTime: 5_000,
-    // A link of the attempt's pages must not outlive the view.
+    // The links to the attempt's pages must not outlive the view.
     gcTime: 60_000,
   })
   const known = query.data !== undefined

@@ -1,10 +1,10 @@
-// The words of the connect flow. What creators read is as on the hosted pages; what developers read has the code beside it.
+// The texts of the connect flow. Those for creators match the connect pages; those for developers come with the code.
 import type { Attempt } from '@/api/types'
 import { words } from '@/lib/format'
 
 export type Method = 'mobile' | 'login' | 'cookie' | 'curl'
 
-/** The three steps of each way. */
+/** The three steps of each method. */
 export const steps: Record<Method, [string, string, string]> = {
   mobile: ['Scan', 'Approve', 'Done'],
   login: ['Sign in', 'Verify', 'Done'],
@@ -12,7 +12,7 @@ export const steps: Record<Method, [string, string, string]> = {
   curl: ['Paste', 'Check', 'Done'],
 }
 
-/** The wizard's word for the kind of an attempt. */
+/** The wizard's method for the kind of an attempt. */
 export function methodOf(kind: string): Method {
   return kind === 'mobile_app' ? 'mobile' : kind === 'cookie' ? 'cookie' : kind === 'curl' ? 'curl' : 'login'
 }
@@ -43,37 +43,37 @@ export function stepOf(a: Attempt): number {
   return 1
 }
 
-// What the hosted pages tell creators when it fails.
+// What the connect pages tell creators when an attempt fails.
 const failures: Record<string, string> = {
   invalid_credentials: 'The platform did not accept this email and password. Check them and try again.',
   account_locked: 'The platform has locked sign-in for now. Open the platform, unlock your account, then come back.',
-  account_banned: 'The platform has closed this account. Ask the platform about it; it cannot be connected.',
+  account_banned: 'The platform has closed this account, so it cannot be connected. Contact the platform.',
   terms_required: 'The platform wants you to accept its terms first. Open the platform, accept them, then come back.',
   captcha_required: 'The platform asked for a check that only you can do. Start again and choose the app on your phone.',
   two_factor_failed: 'The codes did not match. Start again, or choose the app on your phone.',
-  two_factor_locked: 'The platform takes no more codes for now. Wait some time, or choose the app on your phone.',
+  two_factor_locked: 'The platform is not accepting more codes for now. Wait a while, or choose the app on your phone.',
   code_expired: 'The code was not entered in time. Start again and we will ask for a new one.',
   face_rejected: 'The platform did not accept the selfie. Start again in good light, or choose the app on your phone.',
-  mobile_denied: 'The request was declined on your phone. If that was you by mistake, try again.',
-  mobile_session_expired: 'Nobody approved on the phone in time. Start again and scan the new code.',
+  mobile_denied: 'The request was declined on your phone. If that was a mistake, try again.',
+  mobile_session_expired: 'The request was not approved on the phone in time. Start again and scan the new code.',
   session_invalid: 'The platform no longer accepts this session. Sign in again.',
-  session_incomplete: 'A part of the session is missing. Sign in again.',
-  not_a_creator: 'This is not a creator’s account. Sign in with the account that you publish with.',
-  account_mismatch: 'This is another account than the one connected before. Sign in with that one.',
-  egress_unavailable: 'The platform cannot be reached right now. Try again in a few minutes.',
-  upstream_unavailable: 'The platform is not answering right now. Try again in a few minutes.',
-  upstream_timeout: 'The platform took too long to answer. Try again in a few minutes.',
+  session_incomplete: 'Part of the session is missing. Sign in again.',
+  not_a_creator: 'This is not a creator account. Sign in with the account you publish with.',
+  account_mismatch: 'This is not the account that was connected before. Sign in with that account.',
+  egress_unavailable: 'We cannot reach the platform right now. Try again in a few minutes.',
+  upstream_unavailable: 'The platform is not responding right now. Try again in a few minutes.',
+  upstream_timeout: 'The platform took too long to respond. Try again in a few minutes.',
   upstream_changed: 'The platform asked for a check we do not support yet.',
-  expired: 'It was not finished in time. Start again when you are ready.',
-  cancelled: 'You stopped it.',
-  superseded: 'You started again in another window. Go on there.',
-  interrupted: 'We were interrupted. Start again.',
+  expired: 'You did not finish in time. Start again when you are ready.',
+  cancelled: 'You cancelled this attempt.',
+  superseded: 'You started again in another window. Continue there.',
+  interrupted: 'The attempt was interrupted. Start again.',
   account_deleted: 'The account was disconnected in the meantime.',
   account_limit: 'No more accounts can be connected right now.',
   org_suspended: 'No accounts can be connected right now.',
   internal: 'Something went wrong on our side. Try again in a few minutes.',
 }
-/** What the creator reads; null for a code that we do not know. */
+/** What the creator sees; null for an unknown code. */
 export function creatorReads(code: string): string | null {
   return failures[code] ?? null
 }
@@ -88,13 +88,13 @@ export const channelWords: Record<string, string> = {
   face: 'Take a selfie instead',
 }
 
-/** What is wrong with a code before it is sent; null if nothing is. Spaces and dashes do not matter. */
+/** Says what is wrong with a code before it is sent; null if nothing is. Spaces and dashes are ignored. */
 export function codeProblem(text: string): string | null {
   const code = text.replace(/[\s-]/g, '')
   if (code === '') return 'Enter the code.'
-  if (!/^[0-9a-z]+$/i.test(code)) return 'The code must be numbers, such as 123456.'
-  if (code.length < 4) return 'The code has not enough numbers. Enter the code as you got it.'
-  if (code.length > 16) return 'The code has too many numbers. Enter the code as you got it.'
+  if (!/^[0-9a-z]+$/i.test(code)) return 'The code must be a number, such as 123456.'
+  if (code.length < 4) return 'The code has too few digits. Enter it as you received it.'
+  if (code.length > 16) return 'The code has too many digits. Enter it as you received it.'
   return null
 }
 

@@ -10,7 +10,7 @@ import { outcomes } from '@/lib/outcomes'
 import { Badge, Bars, Boundary, Button, ButtonLink, Card, Chips, Empty, NoMatch, PageHead, Query, SearchInput, Segments, Sheet, Status, Time } from '@/ui'
 import { ProblemDoc, type ProblemPage } from '@/ui/ProblemDoc'
 
-/** Failures, grouped by what they are and where they happen, with what to do about each. */
+/** Failed calls, grouped by code and method, with the fix for each. */
 export default function Errors() {
   const f = useFilters({ hours: '24', status: '', q: '' })
   const hours = Number(f.values.hours) || 24
@@ -76,7 +76,7 @@ export default function Errors() {
             )
           }
         </Query>
-        {list.length >= 100 ? <p className="border-t px-4 py-2 text-xs text-mute">The 100 most frequent are shown.</p> : null}
+        {list.length >= 100 ? <p className="border-t px-4 py-2 text-xs text-mute">Showing the 100 most frequent.</p> : null}
       </Card>
       <Sheet open={shown !== null} onOpenChange={(o) => !o && setShown(null)} title={shown?.code ?? 'Problem'}>
         <div className="p-4">{shown ? <ProblemDoc code={shown.code} /> : null}</div>
@@ -96,7 +96,7 @@ function Group({ e, fix, since, onShow }: { e: ErrorGroup; fix: string | undefin
           </Link>
           <Status status={e.status} />
           <span className="font-mono text-xs break-all text-soft">{e.method}</span>
-          {e.retryable ? <Badge tone="info">may be retried</Badge> : null}
+          {e.retryable ? <Badge tone="info">can be retried</Badge> : null}
         </div>
         {fix ? <p className="mt-1 text-soft">{fix}</p> : null}
         <p className="mt-1 text-xs text-mute">
@@ -104,8 +104,8 @@ function Group({ e, fix, since, onShow }: { e: ErrorGroup; fix: string | undefin
         </p>
       </div>
       <div className="flex flex-wrap gap-2">
-        <ButtonLink size="sm" to="/logs/$id" params={{ id: e.lastRequestId }} aria-label={`Newest request with ${e.code} in ${e.method}`}>
-          Newest
+        <ButtonLink size="sm" to="/logs/$id" params={{ id: e.lastRequestId }} aria-label={`Latest request with ${e.code} in ${e.method}`}>
+          Latest request
         </ButtonLink>
         <Button size="sm" onClick={onShow} aria-label={`What it means: ${e.code}`}>
           What it means
@@ -131,7 +131,7 @@ function Chart({ hours }: { hours: number }) {
   )
 }
 
-/** What the catalogue of problems says to do about each. */
+/** The problem pages by code, with the fix for each. */
 function useFixes(): ReadonlyMap<string, ProblemPage> {
   const list = useQuery({ queryKey: ['problems'], queryFn: ({ signal }) => call<{ problems: ProblemPage[] }>('GET', '/problems', { signal }), staleTime: Infinity, retry: false })
   return new Map((list.data?.problems ?? []).map((p) => [p.code, p]))

@@ -22,25 +22,25 @@ export function useEventDeliveries(id: string, enabled = true) {
   })
 }
 
-/** Sends an event to its webhook again: `why` says why that cannot be, if so. */
+/** Sends an event to its webhook again. `why` is the reason if that is not possible. */
 export function useReplay(e: Event | null) {
   const client = useQueryClient()
   const role = useWhyNot('webhooks:write', 'replay events')
   const hooked = useHooked()
   const why = !e
     ? 'Choose an event first'
-    : (role ?? (!e.accountId ? 'An event of the organisation has no webhook' : e.meta.class === 'ephemeral' ? 'Ephemeral events are not stored' : hooked && !hooked.has(e.accountId) ? 'The account has no webhook' : null))
+    : (role ?? (!e.accountId ? 'Organisation events have no webhook' : e.meta.class === 'ephemeral' ? 'Ephemeral events are not stored' : hooked && !hooked.has(e.accountId) ? 'The account has no webhook' : null))
   const run = useMutation({
     mutationFn: async (event: Event) => {
       const account = event.accountId ?? ''
       const { deliveries } = await call<{ deliveries: Delivery[] | null }>('GET', '/v1/deliveries', { query: { event: event.id, limit: 1 } })
       const last = deliveries?.[0]
-      // One that was delivered, or tried, is sent once more; one that never was is a replay of this one event.
+      // Redeliver the last delivery if there is one; otherwise replay this one event.
       if (last) return api.post('/v1/accounts/{id}/webhook/deliveries/{deliveryId}/redeliver', { path: { id: account, deliveryId: last.id } })
       return api.post('/v1/accounts/{id}/webhook/replay', { path: { id: account }, body: { fromId: event.id, toTime: event.ts, events: [event.event] } })
     },
     onSuccess: (_, event) => {
-      toast.ok('It is being sent again')
+      toast.ok('Sending the event again')
       // The log of deliveries is a second or two behind.
       setTimeout(() => void client.invalidateQueries({ queryKey: ['deliveries', 'event', event.id] }), 2500)
     },
@@ -49,7 +49,7 @@ export function useReplay(e: Event | null) {
   return { why, busy: run.isPending, run: () => e && !why && !run.isPending && run.mutate(e) }
 }
 
-/** Everything about one event. `head` leaves out its title where the page has one. */
+/** The details of one event. Set `head` to false where the page already has a title. */
 export function Pane({ event: e, head = true }: { event: Event; head?: boolean }) {
   const name = useAccountNames()
   const hooked = useHooked()
@@ -72,10 +72,10 @@ export function Pane({ event: e, head = true }: { event: Event; head?: boolean }
     ],
     [
       'Delivery',
-      last ? <DeliveryWord d={last} /> : deliveries.isFetching && !deliveries.data ? <Skeleton className="h-4 w-24" /> : isHooked ? 'not sent by the webhook (yet, or not one of its events)' : 'stream only',
+      last ? <DeliveryWord d={last} /> : deliveries.isFetching && !deliveries.data ? <Skeleton className="h-4 w-24" /> : isHooked ? 'not sent (not yet, or not selected by the webhook)' : 'stream only',
     ],
-    ['Signature', isHooked ? <Signature e={e} /> : 'none: it was not sent'],
-    ['Number', e.meta.seq === null ? 'none: ephemeral' : <span className="font-mono text-xs">{e.meta.seq}</span>],
+    ['Signature', isHooked ? <Signature e={e} /> : 'none (not sent)'],
+    ['Sequence', e.meta.seq === null ? 'none (ephemeral)' : <span className="font-mono text-xs">{e.meta.seq}</span>],
     ['Stored', <Time key="t" at={e.ts} as="exact" />],
     ...(e.meta.upstreamAt ? ([['Happened', <Time key="u" at={e.meta.upstreamAt} as="exact" />]] as [ReactNode, ReactNode][]) : []),
   ]
@@ -115,7 +115,7 @@ export function Pane({ event: e, head = true }: { event: Event; head?: boolean }
         <div>
           <h3 className="mb-1 font-medium">Deliveries</h3>
           <Query query={deliveries} what="the deliveries" skeleton={<Skeleton className="h-10 w-full" />}>
-            {(list) => (list.length === 0 ? <p className="text-mute">{isHooked ? 'None yet.' : 'None: the account has no webhook.'}</p> : <Deliveries list={list} account={e.accountId!} />)}
+            {(list) => (list.length === 0 ? <p className="text-mute">{isHooked ? 'None yet.' : 'None. The account has no webhook.'}</p> : <Deliveries list={list} account={e.accountId!} />)}
           </Query>
         </div>
       ) : null}
@@ -132,7 +132,7 @@ export function ReplayButton({ replay, size = 'md' }: { replay: ReturnType<typeo
 }
 
 export function DeliveryWord({ d }: { d: Delivery }) {
-  const text = d.status ? `${d.status} · ${millis(d.durationMs)}` : words(d.error ?? 'no answer')
+  const text = d.status ? `${d.status} · ${millis(d.durationMs)}` : words(d.error ?? 'no response')
   return (
     <span className="inline-flex flex-wrap items-center gap-2">
       <State state={d.state} />
@@ -141,13 +141,13 @@ export function DeliveryWord({ d }: { d: Delivery }) {
   )
 }
 
-// The signature is made with the account's secret, which nobody can read again: what can be said is how, and where to check one.
+// The signature uses the account's secret, which is never shown again. This says how it is made and where to check one.
 function Signature({ e }: { e: Event }) {
   return (
     <span>
       <code className="text-xs">sha256=</code>HMAC of the raw body.{' '}
       <Link to="/webhooks/signature" search={{ event: e.id, account: e.accountId ?? '' } as never} className="link underline">
-        Check one
+        Check a signature
       </Link>
     </span>
   )
@@ -164,7 +164,7 @@ function Deliveries({ list, account }: { list: Delivery[]; account: string }) {
           {d.status ? <Status status={d.status} /> : <Badge tone="bad">{words(d.error ?? 'none')}</Badge>}
           <span className="font-mono text-xs text-mute">{millis(d.durationMs)}</span>
           <span className="ml-auto text-xs text-mute">
-            {d.cause === 'live' || d.cause === 'retry' ? `try ${d.attempt}` : d.cause}
+            {d.cause === 'live' || d.cause === 'retry' ? `attempt ${d.attempt}` : d.cause}
           </span>
         </li>
       ))}

@@ -7,7 +7,7 @@ import { clock, exact, millis, words } from '@/lib/format'
 import { Badge } from '@/ui'
 
 export interface TapeHandle {
-  /** The rows that are on the screen now. */
+  /** The rows currently on the screen. */
   visible: () => readonly Event[]
 }
 
@@ -23,7 +23,7 @@ export interface TapeProps {
 
 const over = 8
 
-/** The rows of the tail: only those on the screen are drawn, and they stay where they are while others come in above. */
+/** The rows of the tail. Only those on the screen are rendered, and they keep their place while others arrive above. */
 export function Tape({ rows, selected, onSelect, onSpace, name, delivery, handle }: TapeProps) {
   const box = useRef<HTMLDivElement>(null)
   const [top, setTop] = useState(0)
@@ -41,7 +41,7 @@ export function Tape({ rows, selected, onSelect, onSpace, name, delivery, handle
     return () => watch.disconnect()
   }, [])
 
-  // Who has scrolled down reads: what comes in above moves the window, not the text.
+  // If the user has scrolled down, new rows move the scroll position, not the text.
   const head = useRef<string | null>(null)
   useLayoutEffect(() => {
     const el = box.current
@@ -52,7 +52,7 @@ export function Tape({ rows, selected, onSelect, onSpace, name, delivery, handle
     if (added > 0) el.scrollTop += added * line
   }, [rows, line])
 
-  // A chosen row is brought onto the screen once; afterwards it may move out of it with the others.
+  // Scroll a selected row into view once; afterwards it may move out of view with the others.
   const at = rows.findIndex((r) => r.id === selected)
   const place = useRef(at)
   place.current = at
@@ -119,7 +119,7 @@ interface LineProps {
   onSelect: (e: Event) => void
 }
 
-// Ten times a second rows come in: those that are there already are not drawn again.
+// Rows arrive up to ten times a second; existing ones are not rendered again.
 const Line = memo(function Line({ event: e, height, narrow, on, account, delivery, withDelivery, onSelect }: LineProps) {
   const utc = useUTC()
   const at = new Date(e.ts)

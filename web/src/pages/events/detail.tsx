@@ -8,7 +8,7 @@ import { Badge, ButtonLink, Card, Empty, Failed, Id, PageHead, SkeletonRows, toa
 import { Pane, ReplayButton, useReplay } from './Pane'
 import { rawEvent } from './raw'
 
-/** One event: where a pasted evt_ id leads. */
+/** One event: the page of a pasted evt_ id. */
 export default function EventPage() {
   const { id } = useParams({ strict: false }) as { id: string }
   const query = useQuery({ queryKey: keys.event(id), queryFn: ({ signal }) => rawEvent(id, signal), staleTime: Infinity })
@@ -44,12 +44,12 @@ export default function EventPage() {
         {e ? (
           <>
             {eventText(e) ? <p className="mb-3 text-soft">{eventText(e)}</p> : null}
-            <h2 className="sr-only">About it</h2>
+            <h2 className="sr-only">Details</h2>
             <Pane event={e} head={false} />
           </>
         ) : gone ? (
-          <Empty title="There is no such event" action={<ButtonLink to="/events">Live events</ButtonLink>}>
-            It may be older than your plan keeps, or another organisation’s.
+          <Empty title="Event not found" action={<ButtonLink to="/events">Live events</ButtonLink>}>
+            It may be older than your plan keeps events, or belong to another organisation.
           </Empty>
         ) : query.isError ? (
           <Failed what="the event" error={query.error} retry={() => void query.refetch()} />

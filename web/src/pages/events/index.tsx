@@ -32,7 +32,7 @@ function useWide(): boolean {
   return wide
 }
 
-/** Everything that happens, as it happens. */
+/** The live tail of all events. */
 export default function Events() {
   const f = useFilters({ account: '', kind: '', delivery: '' })
   const { account, kind, delivery } = f.values
@@ -44,7 +44,7 @@ export default function Events() {
   const [selected, setSelected] = useState<Event | null>(null)
   const [sheet, setSheet] = useState(false)
 
-  // With a filter by delivery all rows have to be known, not only those on the screen.
+  // The delivery filter needs the deliveries of all rows, not only of those on the screen.
   const rowsRef = useRef(live.rows)
   rowsRef.current = live.rows
   const want = useCallback(() => (delivery ? rowsRef.current : (tape.current?.visible() ?? [])), [delivery])
@@ -64,9 +64,9 @@ export default function Events() {
     if (next) setSelected(next)
   }
   useShortcut('j', 'Next event', () => step(1))
-  useShortcut('k', 'Event before', () => step(-1))
+  useShortcut('k', 'Previous event', () => step(-1))
   useShortcut('Space', live.paused ? 'Resume' : 'Pause', live.toggle)
-  useShortcut('r', 'Replay the chosen event', () => {
+  useShortcut('r', 'Replay the selected event', () => {
     if (replay.why) toast.bad(replay.why)
     else replay.run()
   })
@@ -100,7 +100,7 @@ export default function Events() {
               ) : live.stored.isPending ? (
                 <SkeletonRows rows={10} />
               ) : f.active ? (
-                <NoMatch title={delivery ? 'No event with this delivery' : 'No event of this kind'} onClear={f.clear} />
+                <NoMatch title={delivery ? 'No events with this delivery' : 'No events of this kind'} onClear={f.clear} />
               ) : (
                 <Nothing />
               )}
@@ -121,7 +121,7 @@ export default function Events() {
           <Foot live={live} shown={rows.length} />
         </Card>
         {wide ? (
-          <Card className="h-[max(420px,calc(100dvh-210px))] overflow-hidden [&>div]:relative [&>div]:overflow-y-auto">{detail ?? <Empty title="Choose an event">Click one, or use j and k. Space pauses, r replays.</Empty>}</Card>
+          <Card className="h-[max(420px,calc(100dvh-210px))] overflow-hidden [&>div]:relative [&>div]:overflow-y-auto">{detail ?? <Empty title="Select an event">Click one, or use j and k. Space pauses, r replays.</Empty>}</Card>
         ) : (
           <Sheet open={sheet && selected !== null} onOpenChange={setSheet} title="Event">
             <div className="p-4">{detail}</div>
@@ -132,7 +132,7 @@ export default function Events() {
   )
 }
 
-// Drawn when a filter changes, and not whenever an event comes.
+// Rendered when a filter changes, not for every event.
 const Toolbar = memo(function Toolbar({ account, kind, delivery, set }: { account: string; kind: string; delivery: string; set: (patch: { account?: string; kind?: string; delivery?: string }) => void }) {
   return (
     <div className="flex shrink-0 flex-col gap-2 border-b px-2 py-2">
@@ -163,7 +163,7 @@ const Detail = memo(function Detail({ event }: { event: Event }) {
       <Pane event={event} />
       <div className="mt-4">
         <ButtonLink size="sm" to="/events/$id" params={{ id: event.id }}>
-          Open its page
+          Open event page
         </ButtonLink>
       </div>
     </Boundary>
@@ -178,20 +178,20 @@ function Foot({ live, shown }: { live: ReturnType<typeof useTail>; shown: number
         {busy ? <strong className="font-medium text-warn-text">Showing 1 of {number(live.oneOf)} · </strong> : null}
         {live.rate > 0 ? `${number(live.rate)}/s · ` : ''}
         {number(shown)} {shown === 1 ? 'event' : 'events'}
-        {live.cut ? ', the newest' : ''}
-        {live.skipped > 0 ? ` · ${number(live.skipped)} skipped: pause or filter to see each` : ''}
-        {orgStream().gap ? ' · some could not be had again after an interruption' : ''}
+        {live.cut ? ' (newest only)' : ''}
+        {live.skipped > 0 ? ` · ${number(live.skipped)} skipped; pause or filter to see all` : ''}
+        {orgStream().gap ? ' · some events are missing after an interruption' : ''}
       </span>
       {live.hasOlder ? (
         <Button size="sm" busy={live.loadingOlder} onClick={() => void live.older().catch(toast.problem)}>
-          {live.cut || live.skipped > 0 ? 'Read all from the log' : 'Older events'}
+          {live.cut || live.skipped > 0 ? 'Load all from the log' : 'Load older events'}
         </Button>
       ) : null}
     </div>
   )
 }
 
-// The stream is open and nothing has come: the sandbox can make something happen.
+// Shown while the stream is open and empty. In the sandbox, it can send a test message.
 function Nothing() {
   const { org } = useSession()
   const { connect } = useDialogs()
@@ -202,7 +202,7 @@ function Nothing() {
   })
   const fire = useMutation({
     mutationFn: (id: string) => api.post('/v1/sandbox/accounts/{id}/fire_event', { path: { id }, body: { event: 'message', data: { text: 'Hello from the dashboard' } } }),
-    onSuccess: () => toast.ok('A fan has written'),
+    onSuccess: () => toast.ok('Test message sent'),
     onError: toast.problem,
   })
   const account = first.data

@@ -2,13 +2,13 @@ import { fill, send } from '@/api/client'
 import type { Event } from '@/api/types'
 import { shell } from '@/lib/snippets'
 
-/** An event as it is, and in the very bytes that are signed and sent. */
+/** An event, and the exact bytes that are signed and sent. */
 export interface RawEvent {
   event: Event
   text: string
 }
 
-/** The answer is {"event":<the bytes>}: what is inside is what receivers get. */
+/** Returns the bytes that receivers get, from the response {"event":<the bytes>}. */
 export function bytesOf(answer: string): string | null {
   const found = /^\{"event":([\s\S]*)\}\s*$/.exec(answer)
   return found?.[1] ?? null
@@ -26,12 +26,12 @@ export interface Sent {
   event: string
   eventId: string
   attempt: number
-  /** When it was made, in seconds since 1970. */
+  /** When the delivery was made, as a Unix time in seconds. */
   at: number
   seq: number | null
 }
 
-/** The headers of a delivery, but for what only the holder of the secret can make. */
+/** The headers of a delivery, except the signatures, which need the secret. */
 export function headersOf(s: Sent): [string, string][] {
   return [
     ['Content-Type', 'application/json'],
@@ -45,7 +45,7 @@ export function headersOf(s: Sent): [string, string][] {
   ]
 }
 
-/** A shell script that sends the same again, signed with the secret in WEBHOOK_SECRET. */
+/** A shell script that repeats a delivery, signed with the secret in WEBHOOK_SECRET. */
 export function reproduce(s: Sent, body: string): string {
   return [
     `BODY=${shell(body)}`,

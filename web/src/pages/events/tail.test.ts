@@ -13,7 +13,7 @@ describe('the tail', () => {
     expect(t.snapshot()).toMatchObject({ skipped: 0, oneOf: 1, cut: false })
   })
 
-  it('shows a burst in turn instead of skipping it', () => {
+  it('spreads a burst over time instead of skipping it', () => {
     const t = new Tail({ account: '', kinds: '' }, 0)
     for (let i = 0; i < 30; i++) t.push(frame(i), 1000)
     t.flush(1000)
@@ -35,12 +35,12 @@ describe('the tail', () => {
     expect(s.cut).toBe(true)
     expect(s.rate).toBeGreaterThan(950)
     expect(s.oneOf).toBeGreaterThan(40)
-    // All that came was shown, is waiting, or is counted.
+    // Every event was shown, is waiting, or is counted.
     expect(s.skipped).toBeGreaterThan(60_000 - 61 * perSecond - 41)
     expect(s.skipped).toBeLessThanOrEqual(60_000 - 60 * perSecond)
   })
 
-  it('holds what comes while it is paused, and shows it afterwards', () => {
+  it('holds events while it is paused, and shows them afterwards', () => {
     const t = new Tail({ account: '', kinds: '' }, 0)
     t.push(frame(0), 0)
     t.flush(0)
@@ -59,7 +59,7 @@ describe('the tail', () => {
     expect(t.snapshot().rows.length).toBe(keep)
   })
 
-  it('shows an event once, though it came twice', () => {
+  it('shows an event once, even if it arrives twice', () => {
     const t = new Tail({ account: '', kinds: '' }, 0)
     t.push(frame(1), 0)
     t.push(frame(1), 0)
@@ -79,7 +79,7 @@ describe('the tail', () => {
   })
 })
 
-describe('the line about an event', () => {
+describe('the summary of an event', () => {
   it('says what happened', () => {
     expect(eventText({ event: 'message', data: { message: { text: 'hey' } } })).toBe('“hey”')
     expect(eventText({ event: 'tips', data: { amountCents: 2500, message: '' } })).toBe('tip · $25.00')

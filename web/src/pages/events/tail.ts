@@ -1,12 +1,12 @@
-// The live tail, without the page: what comes in a stream of any speed becomes at most twenty rows a second.
-// Nothing is parsed before it becomes a row, and nothing is drawn for each event.
+// The live tail, without the page: it turns a stream of any speed into at most twenty rows a second.
+// Events are parsed only when they become rows, and rendered in batches.
 import type { Frame } from '@/api/stream'
 import type { Event } from '@/api/types'
 import { matchesKinds } from '@/lib/events'
 
 export const perSecond = 20
 export const keep = 500
-/** How many wait for their turn before the oldest of them are skipped: two seconds' worth. */
+/** How many events may wait before the oldest are skipped: two seconds' worth. */
 const queued = 2 * perSecond
 const window = 2000
 
@@ -14,21 +14,21 @@ export interface Snapshot {
   /** Newest first. */
   rows: readonly Event[]
   paused: boolean
-  /** Came while paused, and wait. */
+  /** Events that arrived while paused. */
   held: number
-  /** Came and were never shown, because there were too many. */
+  /** Events that were never shown, because there were too many. */
   skipped: number
-  /** Of those that match, how many came in the last second. */
+  /** Matching events per second. */
   rate: number
-  /** One of so many is shown; 1 if all are. */
+  /** One in this many events is shown; 1 if all are. */
   oneOf: number
-  /** Whether older rows were let go. */
+  /** Whether older rows were dropped. */
   cut: boolean
 }
 
 export interface Filter {
   account: string
-  /** As the API has it: "message*,tips". */
+  /** In the API's form: "message*,tips". */
   kinds: string
 }
 
@@ -43,7 +43,7 @@ export class Tail {
   private cut = false
   private tokens = perSecond
   private at: number
-  // When events came and were shown, by tenths of a second of the last two seconds.
+  // Counts of arrived and shown events, per tenth of a second over the last two seconds.
   private came: [number, number][] = []
   private shown: [number, number][] = []
   private readonly passes = new Map<string, boolean>()
@@ -66,7 +66,7 @@ export class Tail {
     return ok && (!this.needle || f.data.includes(this.needle))
   }
 
-  /** Takes one event; says whether there is something to do for it. */
+  /** Takes one event; reports whether it needs a flush. */
   push(f: Frame, now: number): boolean {
     if (f.event === 'problem' || f.event === 'ready' || f.event === 'heartbeat' || !this.wants(f)) return false
     count(this.came, now)
@@ -84,7 +84,7 @@ export class Tail {
     return true
   }
 
-  /** Makes rows of what may be shown now; says whether more waits. */
+  /** Turns the events that may be shown now into rows; reports whether another flush is needed. */
   flush(now: number): boolean {
     this.tokens = Math.min(perSecond, this.tokens + ((now - this.at) / 1000) * perSecond)
     this.at = now
@@ -100,7 +100,7 @@ export class Tail {
 
   pause(now: number): void {
     this.isPaused = true
-    // What waited for its turn waits with the others.
+    // Queued events are held with those that follow.
     this.kept = this.queue
     this.held = this.queue.length
     this.queue = []
@@ -116,7 +116,7 @@ export class Tail {
     this.take(now)
   }
 
-  /** Puts stored events, newest first, behind those that are there. */
+  /** Appends stored events, newest first, after the existing rows. */
   append(events: readonly Event[], now: number): void {
     const more = events.filter((e) => !this.ids.has(e.id))
     for (const e of more) this.ids.add(e.id)

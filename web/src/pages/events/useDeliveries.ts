@@ -4,7 +4,7 @@ import { call } from '@/api/client'
 import type { WebhookList } from '@/api/extra'
 import type { Delivery, Event } from '@/api/types'
 
-/** The accounts that have a webhook; null while that is not known, or not for this role. */
+/** The accounts that have a webhook; null while this is unknown, or if the role cannot see it. */
 export function useHooked(): Set<string> | null {
   const list = useQuery({
     queryKey: ['webhooks', 'accounts'],
@@ -27,14 +27,14 @@ export function useHooked(): Set<string> | null {
 
 const every = 5000
 const most = 50 // ids in one call
-const again = [0, 5000, 15_000, 45_000] // when an event without a delivery is asked for once more
+const again = [0, 5000, 15_000, 45_000] // delays before an event without a delivery is queried again
 
 interface Asked {
   at: number
   times: number
 }
 
-/** The newest delivery of each event. Asks for those that `want` names, fifty in a call and one call in five seconds at most. */
+/** The newest delivery of each event. Queries the events that `want` returns: at most fifty per call, one call every five seconds. */
 export function useDeliveries(want: () => readonly Event[], hooked: Set<string> | null): ReadonlyMap<string, Delivery> {
   const [known, setKnown] = useState<ReadonlyMap<string, Delivery>>(new Map())
   const latest = useRef({ want, hooked, known })
@@ -71,12 +71,12 @@ export function useDeliveries(want: () => readonly Event[], hooked: Set<string> 
             const before = next.get(d.eventId)
             if (!before || Date.parse(before.at) < Date.parse(d.at)) next.set(d.eventId, d)
           }
-          // Of thousands of events only the newest are still on the page.
+          // Of thousands of events, only the newest are still on the page.
           if (next.size > 4000) for (const id of [...next.keys()].slice(0, next.size - 4000)) next.delete(id)
           return next
         })
       } catch {
-        // The column stays empty; the events themselves are there.
+        // The column stays empty; the events themselves are shown.
       } finally {
         busy = false
       }

@@ -8,9 +8,9 @@ import type { Event } from '@/api/types'
 import { Tail, type Filter, type Snapshot } from './tail'
 
 const page = 50
-const every = 100 // ms between two draws at most
+const every = 100 // minimum ms between two renders
 
-/** Ties a tail to the tab's stream and to the animation frames. */
+/** Connects a tail to the tab's stream and to the animation frames. */
 function driver(tail: Tail) {
   const listeners = new Set<() => void>()
   let frame = 0
@@ -56,12 +56,12 @@ function driver(tail: Tail) {
 }
 
 export interface Live extends Snapshot {
-  /** The stored events that the tail begins with. */
+  /** The stored events that the tail starts with. */
   stored: ReturnType<typeof useQuery<LatestEvents<Event>>>
   pause: () => void
   resume: () => void
   toggle: () => void
-  /** Loads older events; pauses, and begins anew from the log if the tail has holes. */
+  /** Pauses and loads older events; reloads from the log if the tail has gaps. */
   older: () => Promise<void>
   hasOlder: boolean
   loadingOlder: boolean
@@ -77,7 +77,7 @@ function latest(filter: Filter, before: string | null, signal?: AbortSignal) {
 /** The tail of the org's events with a filter. */
 export function useTail(account: string, kinds: string): Live {
   const filter = useMemo(() => ({ account, kinds }), [account, kinds])
-  // How often the log was begun anew with this filter: such a tail is paused from its beginning.
+  // How often the tail was reloaded from the log with this filter. A reloaded tail starts paused.
   const [again, setAgain] = useState({ filter, round: 0 })
   const round = again.filter === filter ? again.round : 0
   const { tail, drive } = useMemo(() => {
@@ -114,7 +114,7 @@ export function useTail(account: string, kinds: string): Live {
     setLoading(true)
     try {
       if (!snap.paused) pause()
-      // With holes in it the tail does not meet the page of the log: that is read from its newest.
+      // A tail with gaps does not line up with the next page of the log: reload from the newest event.
       if (snap.cut || snap.skipped > 0) {
         setAgain({ filter, round: round + 1 })
         return

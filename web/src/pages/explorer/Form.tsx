@@ -6,12 +6,12 @@ import { fieldsOf, rangeWords, shapeOf, typeWords, type Schema, type Types } fro
 
 interface Common {
   types: Types
-  /** What is wrong, by JSON pointer. */
+  /** Error messages by JSON pointer. */
   errors: Record<string, string>
   disabled?: boolean
 }
 
-/** All fields of an object: the arguments of a method, or a nested one. */
+/** All fields of an object: the arguments of a method, or a nested object. */
 export function Fields({ schema, value, onChange, at = '', example, ...common }: Common & { schema: Schema; value: Record<string, unknown>; onChange: (value: Record<string, unknown>) => void; at?: string; example?: unknown }) {
   const samples = (typeof example === 'object' && example !== null ? example : {}) as Record<string, unknown>
   return (
@@ -160,7 +160,7 @@ function Control({ id, name, described, invalid, shape, required, value, example
               <Fields schema={schema} value={(value ?? {}) as Record<string, unknown>} onChange={onChange} at={at} example={example} types={types} errors={errors} {...(disabled ? { disabled } : {})} />
               {required ? null : (
                 <Button size="sm" variant="ghost" className="mt-2" icon={<Trash2 className="size-3.5" aria-hidden />} onClick={() => onChange(undefined)}>
-                  Leave out {name}
+                  Remove {name}
                 </Button>
               )}
             </>
@@ -174,7 +174,7 @@ function Control({ id, name, described, invalid, shape, required, value, example
   }
 }
 
-/** A list: one control for each entry, and a button for another. */
+/** A list: one control per entry, and a button to add one. */
 function Items({ name, schema, value, at, onChange, example, types, errors, disabled }: Common & { name: string; schema: Schema; value: unknown; at: string; onChange: (value: unknown) => void; example: unknown }) {
   const list = Array.isArray(value) ? (value as unknown[]) : []
   const shape = shapeOf(schema.items, types)
@@ -236,7 +236,7 @@ interface Bound {
   onChange: (value: unknown) => void
 }
 
-// The text is what the person typed; the value is the number in it, or the text itself if there is none, so that it can be told.
+// Keeps the typed text. The value is its number, or the text itself if it is not a number, so that check can report it.
 function NumberInput({ value, onChange, ...rest }: Bound) {
   const [text, setText] = useState(value === undefined ? '' : String(value))
   const [seen, setSeen] = useState(value)
@@ -262,7 +262,7 @@ function NumberInput({ value, onChange, ...rest }: Bound) {
   )
 }
 
-/** Anything, as JSON. Holds the last value that could be read. */
+/** Any value, as JSON. Keeps the last valid value. */
 function JsonInput({ value, onChange, ...rest }: Bound) {
   const [text, setText] = useState(value === undefined ? '' : JSON.stringify(value))
   const [bad, setBad] = useState(false)
@@ -289,7 +289,7 @@ function JsonInput({ value, onChange, ...rest }: Bound) {
           }
         }}
       />
-      {bad ? <p className="mt-1 text-xs text-bad-text">This is not JSON yet.</p> : null}
+      {bad ? <p className="mt-1 text-xs text-bad-text">This is not valid JSON yet.</p> : null}
     </>
   )
 }

@@ -4,12 +4,12 @@ import { millis, shortId } from '@/lib/format'
 import { Button, Card, Empty, Status, Table, Time, type Column } from '@/ui'
 import { forget, useHistory, type Run } from './history'
 
-/** What was run in this tab. */
+/** The calls that were run in this tab. */
 export function History({ onOpen }: { onOpen: (run: Run) => void }) {
   const { org } = useSession()
   const runs = useHistory(org.id)
   const columns: Column<Run>[] = [
-    { key: 'at', head: 'When', cell: (r) => <Time at={r.at} as="clock" className="font-mono text-xs" /> },
+    { key: 'at', head: 'Time', cell: (r) => <Time at={r.at} as="clock" className="font-mono text-xs" /> },
     { key: 'status', head: 'Status', cell: (r) => <Status status={r.status} /> },
     {
       key: 'method',
@@ -23,7 +23,7 @@ export function History({ onOpen }: { onOpen: (run: Run) => void }) {
     },
     { key: 'account', head: 'Account', from: 'md', cell: (r) => r.accountName },
     { key: 'code', head: 'Problem', from: 'lg', cell: (r) => (r.code ? <code className="text-xs">{r.code}</code> : '–') },
-    { key: 'ms', head: 'Time', from: 'sm', align: 'right', cell: (r) => <span className="font-mono text-xs whitespace-nowrap">{millis(r.ms)}</span> },
+    { key: 'ms', head: 'Duration', from: 'sm', align: 'right', cell: (r) => <span className="font-mono text-xs whitespace-nowrap">{millis(r.ms)}</span> },
     {
       key: 'req',
       head: 'Request',
@@ -42,7 +42,7 @@ export function History({ onOpen }: { onOpen: (run: Run) => void }) {
     <Card
       flush
       title="History"
-      hint="What was run in this tab. Answers are not kept."
+      hint="Calls run in this tab. Responses are not stored."
       actions={
         runs.length > 0 ? (
           <Button size="sm" variant="ghost" onClick={() => forget(org.id)}>
@@ -51,7 +51,7 @@ export function History({ onOpen }: { onOpen: (run: Run) => void }) {
         ) : null
       }
     >
-      {runs.length === 0 ? <Empty title="Nothing run yet" className="!py-8">Runs of this browser tab appear here, to open them again.</Empty> : <Table label="History" dense columns={columns} rows={runs} rowKey={(r) => String(r.id)} />}
+      {runs.length === 0 ? <Empty title="No calls yet" className="!py-8">Calls that you run in this tab appear here, so that you can open them again.</Empty> : <Table label="History" dense columns={columns} rows={runs} rowKey={(r) => String(r.id)} />}
     </Card>
   )
 }

@@ -18,14 +18,14 @@ interface Draft {
   values: Values
   raw: string | null
   form: 'name' | 'position'
-  /** Whether the person has changed anything: then the example is not put in its place. */
+  /** Whether the user has changed anything. If so, the example no longer replaces it. */
   touched: boolean
 }
 
-// What was typed for a method stays while the tab is open, also when another is looked at.
+// The input for a method is kept while the tab is open, even when another method is shown.
 const drafts = new Map<string, Draft>()
 
-/** Makes a body of the history the draft of its method. */
+/** Makes a body from the history the draft of its method. */
 export function adopt(org: string, name: string, body: unknown): void {
   const named = isNamed(body)
   drafts.set(`${org} ${name}`, { values: named ? body : {}, raw: named || body === undefined ? null : JSON.stringify(body, null, 2), form: 'name', touched: true })
@@ -37,7 +37,7 @@ function isNamed(body: unknown): body is Values {
   return typeof body === 'object' && body !== null && !Array.isArray(body) && !Array.isArray((body as Values)['args'])
 }
 
-// The examples of the catalogue are of this creator of the sandbox.
+// The catalogue's examples use the ids of this sandbox creator.
 const exampleCreator = '343826782'
 
 interface Answer {
@@ -115,14 +115,14 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
       const text = await res.text()
       got = { status: res.status, ms, upstreamMs: Number(res.headers.get('X-Upstream-Duration-Ms')) || null, requestId: res.headers.get('X-Request-Id'), body: parsed(text), problem: null }
     } catch (e) {
-      const p = isProblem(e) ? e : new ProblemError({ code: 'unreachable', status: 0, title: 'The call did not come through' }, null)
+      const p = isProblem(e) ? e : new ProblemError({ code: 'unreachable', status: 0, title: 'The call did not reach the server' }, null)
       got = { status: p.status, ms: performance.now() - started, upstreamMs: null, requestId: p.requestId, body: p.problem, problem: p.problem }
     }
     record({ org: org.id, name, access: m.access, account: account.id, accountName: account.label || account.displayName || account.id, body: request.body, status: got.status, ms: got.ms, requestId: got.requestId, code: got.problem?.code ?? null, dryRun: dry })
     if (mine !== latest.current) return
     setAnswer(got)
     setBusy(false)
-    // On a narrow screen, or far down a long form, the answer would be somewhere else.
+    // On a narrow screen, or below a long form, the response may be out of view.
     requestAnimationFrame(() => {
       const box = answerBox.current?.getBoundingClientRect()
       if (box && (box.top < 60 || box.top > window.innerHeight - 120)) answerBox.current?.scrollIntoView({ block: 'start', behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' })
@@ -147,8 +147,8 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
           <Badge tone={m.access === 'write' ? 'warn' : 'info'}>{m.access}</Badge>
           {m.destructive ? <Badge tone="bad">cannot be undone</Badge> : null}
           {m.sensitive ? <Badge tone="warn">money or legal data</Badge> : null}
-          {m.async ? <Badge>finishes later</Badge> : null}
-          {m.deprecated ? <Badge tone="bad">going away in {m.deprecated}</Badge> : null}
+          {m.async ? <Badge>asynchronous</Badge> : null}
+          {m.deprecated ? <Badge tone="bad">deprecated, removed in {m.deprecated}</Badge> : null}
           <Copy text={name} label={`Copy ${name}`} className="-my-1" />
         </div>
         <div className="flex flex-wrap items-start gap-x-3">
@@ -168,7 +168,7 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
         </div>
         {m.emits && m.emits.length > 0 ? (
           <p className="mt-1 text-xs text-mute">
-            Normally causes{' '}
+            Usually emits{' '}
             {m.emits.map((e, i) => (
               <span key={e}>
                 {i > 0 ? ', ' : ''}
@@ -180,7 +180,7 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
         ) : null}
         <div className="my-3 flex flex-wrap items-center gap-2">
           <Segments
-            label="How arguments are given"
+            label="Argument format"
             value={shown.raw === null ? 'form' : 'json'}
             items={[
               { value: 'form', label: 'Form' },
@@ -194,7 +194,7 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
           />
           {shown.raw === null && m.positional && m.positional.length > 0 ? (
             <Segments
-              label="Form of the body"
+              label="Body format"
               value={shown.form}
               items={[
                 { value: 'name', label: 'By name' },
@@ -212,7 +212,7 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
           }}
         >
           {raw ? (
-            <Field label="Body" note="JSON" error={raw.ok ? undefined : `This is not JSON: ${raw.why}`}>
+            <Field label="Body" note="JSON" error={raw.ok ? undefined : `This is not valid JSON: ${raw.why}`}>
               {(p) => <Textarea {...p} mono rows={12} spellCheck={false} value={shown.raw ?? ''} onChange={(e) => change({ raw: e.target.value })} />}
             </Field>
           ) : fields === 0 ? (
@@ -232,14 +232,14 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
                 {why}
               </Notice>
             ) : null}
-            {tried && Object.keys(wrong).length > 0 ? <p className="basis-full text-xs text-bad-text">{plural(Object.keys(wrong).length, 'argument')} to look at, above.</p> : null}
+            {tried && Object.keys(wrong).length > 0 ? <p className="basis-full text-xs text-bad-text">{plural(Object.keys(wrong).length, 'argument needs', 'arguments need')} attention, see above.</p> : null}
           </div>
         </form>
       </Card>
       <div className="min-w-0 space-y-3">
         {raw && !raw.ok ? (
           <Card>
-            <p className="text-mute">The code appears when the body is JSON.</p>
+            <p className="text-mute">The code appears when the body is valid JSON.</p>
           </Card>
         ) : (
           <CodeBlock snippets={codeOf(name, accountId, request)} />
@@ -248,16 +248,16 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
           <AnswerCard answer={answer} busy={busy} />
         </div>
         <details className="card group">
-          <summary className="cursor-pointer px-4 py-2.5 font-medium">Shape of the result</summary>
+          <summary className="cursor-pointer px-4 py-2.5 font-medium">Result schema</summary>
           <div className="px-4 pb-4">
-            <Json value={m.result} label="schema of the result" open={2} />
+            <Json value={m.result} label="result schema" open={2} />
           </div>
         </details>
       </div>
       <Confirm open={asking} onOpenChange={setAsking} title={`Run ${name} in the live organisation?`} action={m.destructive ? 'Run it' : 'Run'} danger={m.destructive} run={run}>
         <p>
-          This changes something real on <strong>{account?.label || account?.displayName || account?.id}</strong>, an account of <strong>{org.name}</strong>.
-          {m.destructive ? ' It cannot be undone.' : ''}
+          This makes a real change to <strong>{account?.label || account?.displayName || account?.id}</strong>, an account of <strong>{org.name}</strong>.
+          {m.destructive ? ' You cannot undo it.' : ''}
         </p>
         <p>It costs {plural(m.cost, `${m.access} call`)}. To check it without sending anything, use Dry run.</p>
       </Confirm>
@@ -277,7 +277,7 @@ function parsed(text: string): unknown {
 function AnswerCard({ answer, busy }: { answer: Answer | null; busy: boolean }) {
   return (
     <Card flush className="min-w-0">
-      <div className="flex min-h-11 flex-wrap items-center gap-x-3 gap-y-1 border-b px-4 py-1.5" role="status" aria-label="Answer">
+      <div className="flex min-h-11 flex-wrap items-center gap-x-3 gap-y-1 border-b px-4 py-1.5" role="status" aria-label="Response">
         {busy ? (
           <Skeleton className="h-5 w-40" />
         ) : answer ? (
@@ -285,7 +285,7 @@ function AnswerCard({ answer, busy }: { answer: Answer | null; busy: boolean }) 
             <Status status={answer.status} />
             <span className="font-mono text-xs text-mute">
               {millis(answer.ms)}
-              {answer.upstreamMs !== null ? <span title="What the platform and the way to it took"> · platform {millis(answer.upstreamMs)}</span> : null}
+              {answer.upstreamMs !== null ? <span title="Time taken by the platform and the route to it"> · platform {millis(answer.upstreamMs)}</span> : null}
             </span>
             {answer.requestId ? (
               <span className="ml-auto flex min-w-0 items-center gap-2">
@@ -297,7 +297,7 @@ function AnswerCard({ answer, busy }: { answer: Answer | null; busy: boolean }) 
             ) : null}
           </>
         ) : (
-          <span className="text-mute">Answer</span>
+          <span className="text-mute">Response</span>
         )}
       </div>
       <div className="p-3">
@@ -309,7 +309,7 @@ function AnswerCard({ answer, busy }: { answer: Answer | null; busy: boolean }) 
           </div>
         ) : answer ? (
           <>
-            <Json value={answer.body} label="answer" />
+            <Json value={answer.body} label="response" />
             {answer.problem ? <ProblemDoc code={answer.problem.code} className="mt-3 border-t pt-3" /> : null}
           </>
         ) : (

@@ -12,7 +12,7 @@ export function Tree({ methods, current, search, onSearch, query, onPick }: { me
   const [opened, setOpened] = useState<ReadonlySet<string>>(() => new Set([own]))
   const [seen, setSeen] = useState(own)
   if (seen !== own) {
-    // Another method was opened from elsewhere: show where it is.
+    // Another method was opened from elsewhere: expand its resource.
     setSeen(own)
     setOpened(new Set([...opened, own]))
   }

@@ -4,7 +4,7 @@ import { keys } from '@/api/hooks'
 import type { Method } from '@/api/types'
 import type { Schema, Types } from './schema'
 
-/** A method as the compact catalogue has it: enough for the tree. */
+/** A method in the compact catalogue: enough for the tree. */
 export type Entry = Pick<Method, 'resource' | 'method' | 'access' | 'description'>
 
 /** One method in full. */
@@ -14,13 +14,13 @@ export interface FullMethod extends Omit<Method, 'args' | 'example' | 'result'> 
   example: Record<string, unknown> | null
 }
 
-/** All methods without their schemas. Free of charge, and the same for the whole visit. */
+/** All methods without their schemas. Not billed, and cached for the whole visit. */
 export function useCatalog() {
   return useQuery({
     queryKey: [...keys.methods, 'compact'],
     queryFn: ({ signal }) => call<{ version: string; methods: Entry[] | null }>('GET', '/v1/sdk/methods', { query: { format: 'compact' }, signal }),
     staleTime: Infinity,
-    // 503: this server has no platform for the environment, and will not have one in a second.
+    // 503: the server has no platform for the environment, so a retry does not help.
     retry: (n, e) => n < 2 && isProblem(e) && e.retryable && e.status !== 429 && e.status !== 503,
     select: (d) => d.methods ?? [],
   })
@@ -41,7 +41,7 @@ export interface Group {
   methods: Entry[]
 }
 
-/** By resource, in the catalogue's order; words are looked for in the name and the description. */
+/** Groups methods by resource, in the catalogue's order. Search words match the name, access and description. */
 export function grouped(methods: readonly Entry[], search: string): Group[] {
   const wanted = search.toLowerCase().split(/\s+/).filter(Boolean)
   const out = new Map<string, Entry[]>()

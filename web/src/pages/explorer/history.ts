@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from 'react'
 
-/** One run of this browser tab. Answers are not kept: they are the creators' data. */
+/** One call run in this browser tab. Responses are not stored: they are the creators' data. */
 export interface Run {
   id: number
   org: string
@@ -36,7 +36,7 @@ function set(next: readonly Run[]) {
   try {
     sessionStorage.setItem(storeKey, JSON.stringify(next))
   } catch {
-    // The list lives as long as the page, then.
+    // Then the list lasts only as long as the page.
   }
   for (const f of watchers) f()
 }

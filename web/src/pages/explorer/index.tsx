@@ -14,7 +14,7 @@ import { adopt, Panel } from './Panel'
 import { History } from './History'
 import { Tree } from './Tree'
 
-/** Every method of the SDK: what it takes, how it is called in code, and a run against an account. */
+/** Every SDK method: its arguments, the code that calls it, and a form to run it on an account. */
 export default function Explorer() {
   const { org } = useSession()
   const params = useParams({ strict: false }) as { method?: string }
@@ -62,7 +62,7 @@ export default function Explorer() {
                 </>
               }
             >
-              {catalog.error.detail} The methods appear here once its operators have set one up{org.environment === 'live' ? '; a sandbox organisation has them now' : ''}.
+              {catalog.error.detail} The methods appear here once its operators have configured one{org.environment === 'live' ? '; a sandbox organisation already has them' : ''}.
             </Empty>
           </Card>
         ) : catalog.isError ? (
@@ -81,12 +81,12 @@ export default function Explorer() {
             {account.none ? <NoAccount /> : null}
             {methods.length === 0 ? (
               <Card>
-                <Empty title="No methods">The catalogue of this environment is empty, or your key may call none of them.</Empty>
+                <Empty title="No methods">The catalogue of this environment is empty, or you may not call any of its methods.</Empty>
               </Card>
             ) : !entry ? (
               <Card>
-                <Empty title={`There is no method ${name}`} action={<Button onClick={() => setPicking(true)} className="xl:hidden">All methods</Button>}>
-                  It may have another name in this version of the catalogue. Search for it in the list.
+                <Empty title={`Method ${name} not found`} action={<Button onClick={() => setPicking(true)} className="xl:hidden">All methods</Button>}>
+                  It may have a different name in this version of the catalogue. Search for it in the list.
                 </Empty>
               </Card>
             ) : resource.isError ? (
@@ -151,13 +151,13 @@ function NoAccount() {
           </Button>
         }
       >
-        You can look at every method and copy its code without one.
+        You can browse every method and copy its code without one.
       </Empty>
     </Card>
   )
 }
 
-/** The account of the URL, or else the first that is connected. */
+/** The account in the URL, or else the first one that is connected. */
 function useChosenAccount(wanted: string): { id: string | null; account: Account | null; none: boolean } {
   const any = useQuery({
     queryKey: keys.accounts({ explorer: true }),

@@ -17,7 +17,7 @@ const send: Schema = {
 }
 
 describe('shapes', () => {
-  it('are what a control can be made of', () => {
+  it('map schemas to form controls', () => {
     expect(shapeOf({ type: ['string', 'null'] })).toMatchObject({ kind: 'string', nullable: true })
     expect(shapeOf({ anyOf: [{ type: 'integer' }, { type: 'null' }] })).toMatchObject({ kind: 'number', nullable: true })
     expect(shapeOf({ type: 'integer', enum: [3, 6] })).toMatchObject({ kind: 'enum' })
@@ -27,7 +27,7 @@ describe('shapes', () => {
     const loop: Record<string, Schema> = { A: { $ref: '#/types/A' } }
     expect(shapeOf({ $ref: '#/types/A' }, loop).kind).toBe('json')
   })
-  it('are named in few words', () => {
+  it('are described in a few words', () => {
     expect(typeWords(send.properties?.['mediaIds'])).toBe('string[]')
     expect(typeWords({ type: ['integer', 'null'] })).toBe('integer | null')
     expect(typeWords({ type: 'array', items: { type: ['string', 'null'] } })).toBe('(string | null)[]')
@@ -41,21 +41,21 @@ describe('shapes', () => {
 })
 
 describe('check', () => {
-  it('finds what the server would refuse, by its place', () => {
+  it('finds what the server would refuse, by JSON pointer', () => {
     expect(check(send, {})).toEqual({ '/chatId': 'Fill this in.' })
     expect(check(send, undefined)).toEqual({ '/chatId': 'Fill this in.' })
     expect(Object.keys(check(send, { chatId: '12x', priceCents: 1.5, mediaIds: ['1', 'b', '3'], poll: { options: ['a'] } })).sort()).toEqual(['/chatId', '/mediaIds', '/mediaIds/1', '/poll/options', '/priceCents'])
     expect(check(send, { chatId: '1', priceCents: 'abc' })).toEqual({ '/priceCents': 'Enter a number.' })
     expect(check(send, { chatId: null })).toEqual({ '/chatId': 'This cannot be null.' })
   })
-  it('lets through what is right', () => {
+  it('accepts valid values', () => {
     expect(check(send, { chatId: '1', text: '', mediaIds: [], lockText: true, poll: { options: ['a', 'b'] } })).toEqual({})
     expect(check({ type: 'string', pattern: '(?<broken' }, 'x')).toEqual({})
   })
 })
 
 describe('bodies', () => {
-  it('leave out what is not given', () => {
+  it('omit missing values', () => {
     expect(clean({ a: undefined, b: [1, undefined], c: { d: undefined } })).toEqual({ b: [1], c: {} })
   })
   it('by position', () => {
@@ -65,7 +65,7 @@ describe('bodies', () => {
     expect(positional(order, {})).toEqual([])
     expect(positional(['poll', 'text'], { poll: { options: [] } })).toEqual([{ options: [] }, {}])
   })
-  it('examples of one creator become another’s', () => {
+  it('translate examples to another creator', () => {
     expect(translate({ a: '3438267820000000001', b: ['343826782', 'x'], c: 5, d: '343826782000000000' }, '343826782', '77')).toEqual({ a: '770000000001', b: ['77', 'x'], c: 5, d: '343826782000000000' })
   })
   it('as a command', () => {

@@ -1,5 +1,5 @@
-// Forms from JSON Schema: what kind of control a schema wants, what is wrong with a value, and how
-// values become the body of a call. Pure, so that it can be tested without a page.
+// Forms from JSON Schema: which control a schema needs, what is wrong with a value, and how values
+// become the body of a call. Pure functions, so that they can be tested without a page.
 
 export interface Schema {
   type?: string | string[]
@@ -29,14 +29,14 @@ export type Types = Record<string, Schema>
 
 export type Kind = 'string' | 'text' | 'number' | 'boolean' | 'enum' | 'array' | 'object' | 'json'
 
-/** A schema made ready for a control. */
+/** A resolved schema, ready for a control. */
 export interface Shape {
   kind: Kind
   nullable: boolean
   schema: Schema
 }
 
-/** Follows references and takes null out of unions. What has no control of its own is 'json'. */
+/** Follows references and takes null out of unions. A schema without a matching control is 'json'. */
 export function shapeOf(schema: Schema | undefined, types: Types = {}, depth = 0): Shape {
   if (!schema || depth > 8) return { kind: 'json', nullable: false, schema: schema ?? {} }
   if (schema.$ref) {
@@ -80,14 +80,14 @@ export interface FieldOf {
   required: boolean
 }
 
-/** The arguments of a method, required ones first, else as they come. */
+/** The arguments of a method: required ones first, otherwise in the schema's order. */
 export function fieldsOf(schema: Schema | undefined): FieldOf[] {
   const required = schema?.required ?? []
   const all = Object.entries(schema?.properties ?? {}).map(([name, s]) => ({ name, schema: s, required: required.includes(name) }))
   return [...all.filter((f) => f.required), ...all.filter((f) => !f.required)]
 }
 
-/** The type in a few words, beside the name: string, integer, string[], date, "3 | 6 | 12". */
+/** The type in a few words, next to the name: string, integer, string[], date, "3 | 6 | 12". */
 export function typeWords(schema: Schema | undefined, types: Types = {}): string {
   const { kind, nullable, schema: s } = shapeOf(schema, types)
   const tail = nullable ? ' | null' : ''
@@ -112,7 +112,7 @@ export function typeWords(schema: Schema | undefined, types: Types = {}): string
   }
 }
 
-/** What a value may be, in words: "0 to 20,000", "at most 40". Empty if anything goes. */
+/** The allowed range in words: "0 to 20,000", "at most 40". Empty if there is no limit. */
 export function rangeWords(schema: Schema): string {
   const n = (x: number) => x.toLocaleString('en-US')
   const range = (from: number | undefined, to: number | undefined, what: string) =>
@@ -127,7 +127,7 @@ function isObject(v: unknown): v is Record<string, unknown> {
   return typeof v === 'object' && v !== null && !Array.isArray(v)
 }
 
-/** What is wrong with values, by JSON pointer. Values left out are undefined. The server has the last word. */
+/** Returns error messages by JSON pointer. Missing values are undefined. The server checks again. */
 export function check(schema: Schema | undefined, value: unknown, types: Types = {}, at = '', required = true): Record<string, string> {
   const out: Record<string, string> = {}
   const { kind, nullable, schema: s } = shapeOf(schema, types)
@@ -152,10 +152,10 @@ export function check(schema: Schema | undefined, value: unknown, types: Types =
     case 'text':
       if (typeof value !== 'string') out[at] = 'Enter text.'
       else if ((s.maxLength !== undefined && [...value].length > s.maxLength) || (s.minLength !== undefined && [...value].length < s.minLength)) out[at] = `Must have ${rangeWords(s)}.`
-      else if (s.pattern && !safeTest(s.pattern, value)) out[at] = /^\^\(0\|\[1-9\]/.test(s.pattern) ? 'An id is digits only.' : 'This has not the form that is expected.'
+      else if (s.pattern && !safeTest(s.pattern, value)) out[at] = /^\^\(0\|\[1-9\]/.test(s.pattern) ? 'An id has only digits.' : 'This does not have the expected format.'
       break
     case 'enum':
-      if (!s.enum?.some((e) => e === value)) out[at] = 'Choose one of the list.'
+      if (!s.enum?.some((e) => e === value)) out[at] = 'Choose a value from the list.'
       break
     case 'boolean':
       if (typeof value !== 'boolean') out[at] = 'Choose true or false.'
@@ -175,7 +175,7 @@ export function check(schema: Schema | undefined, value: unknown, types: Types =
   return out
 }
 
-// Patterns come from our own catalogue; one that this browser cannot read is left to the server.
+// Patterns come from our own catalogue; the server checks those that this browser cannot compile.
 function safeTest(pattern: string, value: string): boolean {
   try {
     return new RegExp(pattern, 'u').test(value)
@@ -184,7 +184,7 @@ function safeTest(pattern: string, value: string): boolean {
   }
 }
 
-/** A value without what was left out: undefined members go, also within. */
+/** Removes undefined members from a value, recursively. */
 export function clean(value: unknown): unknown {
   if (Array.isArray(value)) return value.filter((v) => v !== undefined).map(clean)
   if (isObject(value)) return Object.fromEntries(Object.entries(value).filter(([, v]) => v !== undefined).map(([k, v]) => [k, clean(v)]))
@@ -192,8 +192,8 @@ export function clean(value: unknown): unknown {
 }
 
 /**
- * The positional form: what is given without a gap in order, then one object of the rest. If the last
- * in order is an object itself, an object follows even if it is empty: else it would be taken for the rest.
+ * The positional form: the leading arguments without a gap, then one object with the rest. If the last
+ * positional argument is itself an object, an object always follows: otherwise it would be taken for the rest.
  */
 export function positional(order: readonly string[], values: Record<string, unknown>): unknown[] {
   const out: unknown[] = []
@@ -209,7 +209,7 @@ export function positional(order: readonly string[], values: Record<string, unkn
   return out
 }
 
-/** The examples of the catalogue are of one creator; ids begin with the creator's, so they can be made another's. */
+/** Rewrites example ids, which start with the id of one creator, for another creator. */
 export function translate(value: unknown, from: string, to: string): unknown {
   if (typeof value === 'string') return value.length === from.length + 10 && value.startsWith(from) && /^\d+$/.test(value) ? to + value.slice(from.length) : value === from ? to : value
   if (Array.isArray(value)) return value.map((v) => translate(v, from, to))

@@ -8,7 +8,7 @@ import { useKeyCalls } from './calls'
 import { KeyStateBadge } from './KeyStateBadge'
 import { byHour, keyState, scopeWords, usedBy } from './scopes'
 
-/** One key: what it may do, and what it did in the last day. */
+/** One key: its permissions, and its calls in the last day. */
 export function KeySheet({ subject: k, wanted, loaded, onClose, onRevoke }: { subject: Key | null; wanted: string; loaded: boolean; onClose: () => void; onRevoke: (k: Key) => void }) {
   const why = useWhyNot('me:write', 'revoke keys')
   const may = useCan('usage:read')
@@ -31,14 +31,14 @@ export function KeySheet({ subject: k, wanted, loaded, onClose, onRevoke }: { su
             items={[
               ['Id', <Id key="id" id={k.id} />],
               ['State', <KeyStateBadge key="s" k={k} />],
-              ['Begins with', <code key="h" className="text-xs">{k.hint}…</code>],
+              ['Starts with', <code key="h" className="text-xs">{k.hint}…</code>],
               ['Created', <Time key="c" at={k.createdAt} as="exact" />],
               ['Expires', k.expiresAt ? <Time key="e" at={k.expiresAt} as="exact" /> : 'never'],
               ...(k.revokedAt ? ([['Revoked', <Time key="r" at={k.revokedAt} as="exact" />]] as [string, ReactNode][]) : []),
             ]}
           />
           <section>
-            <h3 className="mb-1.5 font-semibold">What it may do</h3>
+            <h3 className="mb-1.5 font-semibold">Permissions</h3>
             <ul className="space-y-1">
               {scopeWords.map((s) => {
                 const has = k.scopes?.includes(s.scope)
@@ -84,7 +84,7 @@ export function KeySheet({ subject: k, wanted, loaded, onClose, onRevoke }: { su
           </section>
         </div>
       ) : loaded ? (
-        <Empty title="No such key">
+        <Empty title="Key not found">
           This organisation has no key <code className="break-all">{wanted}</code>.
         </Empty>
       ) : (
@@ -114,15 +114,15 @@ function Patterns({ lists }: { lists: (readonly string[] | null | undefined)[] }
 function Usage({ id }: { id: string }) {
   const calls = useKeyCalls(id)
   return (
-    <Query query={calls} what="the calls of this key" skeleton={<Skeleton className="h-40 w-full" />}>
+    <Query query={calls} what="the calls with this key" skeleton={<Skeleton className="h-40 w-full" />}>
       {({ logs, more }) => {
-        if (logs.length === 0) return <p className="text-mute">No call in the last 24 hours.</p>
+        if (logs.length === 0) return <p className="text-mute">No calls in the last 24 hours.</p>
         const hours = byHour(logs)
         const { methods, accounts } = usedBy(logs)
         return (
           <>
             <Bars
-              label="Calls of this key by hour"
+              label="Calls with this key by hour"
               height={120}
               times={hours.map((h) => h.at)}
               series={[
@@ -132,7 +132,7 @@ function Usage({ id }: { id: string }) {
               ]}
             />
             <p className="mt-2 text-xs text-mute">
-              {more ? `The newest ${number(logs.length)} calls; there were more.` : `${plural(logs.length, 'call')}.`} {accounts > 0 ? `${plural(accounts, 'account')}.` : ''}
+              {more ? `The newest ${number(logs.length)} calls.` : `${plural(logs.length, 'call')}.`} {accounts > 0 ? `${plural(accounts, 'account')}.` : ''}
             </p>
             <ul className="mt-2 divide-y rounded-lg border">
               {methods.slice(0, 8).map(([name, n]) => (

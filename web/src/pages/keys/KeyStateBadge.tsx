@@ -17,7 +17,7 @@ export function KeyStateBadge({ k }: { k: Key }) {
       </Badge>
       {keyState(k) === 'active' && k.expiresAt ? (
         <span className="text-xs whitespace-nowrap text-mute">
-          ends <Time at={k.expiresAt} />
+          expires <Time at={k.expiresAt} />
         </span>
       ) : null}
     </span>

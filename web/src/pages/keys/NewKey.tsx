@@ -22,7 +22,7 @@ const expiries: [string, string, number | null][] = [
   ['date', 'On a date…', null],
 ]
 
-/** Makes a key, then shows it once. */
+/** Creates a key, then shows it once. */
 export function NewKey({ open, onOpenChange }: { open: boolean; onOpenChange: (open: boolean) => void }) {
   const [made, setMade] = useState<Minted | null>(null)
   if (made) return <Reveal open={open} made={made} onClose={() => onOpenChange(false)} />
@@ -76,7 +76,7 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
           .join('. ')
       : undefined
   }
-  const missing = label.trim() === '' ? 'Give the key a label.' : mine.size === 0 ? 'Choose at least one scope.' : expiry === 'date' && !date ? 'Choose the date it ends.' : limited && accounts.length === 0 ? 'Choose at least one account.' : null
+  const missing = label.trim() === '' ? 'Enter a label.' : mine.size === 0 ? 'Choose at least one scope.' : expiry === 'date' && !date ? 'Choose an expiry date.' : limited && accounts.length === 0 ? 'Choose at least one account.' : null
 
   return (
     <Dialog
@@ -86,7 +86,7 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
       size="lg"
       description={
         <>
-          It works in <strong className="font-medium text-fg">{org.name}</strong>, which is {org.environment === 'live' ? 'live' : 'a sandbox'}. What a key may do is fixed when it is made.
+          The key works in <strong className="font-medium text-fg">{org.name}</strong>, which is {org.environment === 'live' ? 'live' : 'a sandbox'}. You cannot change its permissions later.
         </>
       }
       footer={
@@ -119,7 +119,7 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
                     </option>
                   ))}
                 </Select>
-                {expiry === 'date' ? <Input type="date" aria-label="Ends on" className="mt-2" min={new Date().toISOString().slice(0, 10)} value={date} onChange={(e) => setDate(e.target.value)} /> : null}
+                {expiry === 'date' ? <Input type="date" aria-label="Expires on" className="mt-2" min={new Date().toISOString().slice(0, 10)} value={date} onChange={(e) => setDate(e.target.value)} /> : null}
               </>
             )}
           </Field>
@@ -137,7 +137,7 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
           </legend>
           <div className="relative overflow-hidden rounded-lg border">
             <table className="w-full text-left">
-              <caption className="sr-only">What the key may do</caption>
+              <caption className="sr-only">Permissions of the key</caption>
               <tbody className="divide-y">
                 {scopeWords.map((s) => {
                   const can = held.has(s.scope)
@@ -163,7 +163,7 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
                       <td className="py-1.5 pr-3">
                         <label htmlFor={id}>{s.can}</label>
                         <span id={id + 'h'} className="block text-xs text-mute">
-                          {can ? s.hint : me.isPending ? 'One moment…' : 'Your role does not hold this scope, so it cannot give it.'}
+                          {can ? s.hint : me.isPending ? 'Loading…' : 'Your role does not have this scope, so you cannot grant it.'}
                         </span>
                       </td>
                       <td className="py-1.5 pr-3 text-right align-top font-mono text-xs text-mute max-sm:hidden">{s.scope}</td>
@@ -177,7 +177,7 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
         </fieldset>
 
         <div className="space-y-3">
-          <Checkbox label="Only some methods" hint="Limits what can be called on accounts, whatever the scopes say." checked={narrow} onChange={(e) => setNarrow(e.target.checked)} />
+          <Checkbox label="Only some methods" hint="Limits which methods the key can call, regardless of its scopes." checked={narrow} onChange={(e) => setNarrow(e.target.checked)} />
           {narrow ? (
             <Field
               label="Methods"
@@ -185,17 +185,17 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
               error={at('methods')}
               hint={
                 <>
-                  One in a line: <code>messages.send</code>, <code>chats.*</code>, <code>*</code>, or <code>sensitive</code> for money and legal data. With <code>!</code> in front it is denied, and denying wins.
+                  One per line: <code>messages.send</code>, <code>chats.*</code>, <code>*</code>, or <code>sensitive</code> for money and legal data. A leading <code>!</code> denies a method, and denials win.
                 </>
               }
             >
               {(p) => <Textarea {...p} mono rows={4} spellCheck={false} placeholder={'chats.*\nmessages.*\n!sensitive'} value={methods} onChange={(e) => setMethods(e.target.value)} />}
             </Field>
           ) : null}
-          <Checkbox label="Only some accounts" hint="It sees and uses no others, and cannot connect new ones." checked={limited} onChange={(e) => setLimited(e.target.checked)} />
+          <Checkbox label="Only some accounts" hint="The key cannot see or use other accounts, or connect new ones." checked={limited} onChange={(e) => setLimited(e.target.checked)} />
           {limited ? (
             <div className="space-y-2 pl-6">
-              <Field label="Accounts" error={at('accountIds')} hint={`${plural(accounts.length, 'account')} of at most 100`}>
+              <Field label="Accounts" error={at('accountIds')} hint={`${plural(accounts.length, 'account')}, at most 100`}>
                 {(p) => (
                   <AccountPicker
                     id={p.id}
@@ -230,7 +230,7 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
   )
 }
 
-/** The key, this once. Closing asks whether it was stored. */
+/** Shows the key once. It closes only after the user confirms that the key is stored. */
 function Reveal({ open, made, onClose }: { open: boolean; made: Minted; onClose: () => void }) {
   const { org } = useSession()
   const [stored, setStored] = useState(false)
@@ -264,7 +264,7 @@ function Reveal({ open, made, onClose }: { open: boolean; made: Minted; onClose:
             </CopyButton>
             <CopyButton text={`STAGEDOOR_API_KEY=${made.key}`}>Copy as .env line</CopyButton>
           </div>
-          {org.environment === 'live' ? <p className="mt-2 text-xs text-warn-text">A live key: whoever has it can act for your creators.</p> : null}
+          {org.environment === 'live' ? <p className="mt-2 text-xs text-warn-text">This is a live key: anyone who has it can act for your creators.</p> : null}
         </div>
         <div>
           <h3 className="mb-1 font-medium">Try it</h3>
@@ -279,7 +279,7 @@ function Reveal({ open, made, onClose }: { open: boolean; made: Minted; onClose:
                 <Status status={used.status} />
               </p>
             ) : last.isError ? (
-              <p className="rounded-lg bg-subtle px-3 py-2 text-mute">Whether it was used cannot be seen from here; the API logs tell.</p>
+              <p className="rounded-lg bg-subtle px-3 py-2 text-mute">We cannot tell whether it was used. Check the API logs.</p>
             ) : (
               <p className="flex items-center gap-2 rounded-lg bg-info-soft px-3 py-2 text-info-text">
                 <LoaderCircle className="size-4 shrink-0 animate-spin" aria-hidden /> Waiting for its first call…

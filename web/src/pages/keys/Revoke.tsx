@@ -8,7 +8,7 @@ import { Confirm, Skeleton, toast } from '@/ui'
 import { useKeyCalls } from './calls'
 import { usedBy } from './scopes'
 
-/** Asks before a key is revoked, and says what used it: that will stop. */
+/** Asks before a key is revoked, and shows what used it and would stop working. */
 export function Revoke({ subject, onClose }: { subject: Key | null; onClose: () => void }) {
   const client = useQueryClient()
   return (
@@ -21,11 +21,11 @@ export function Revoke({ subject, onClose }: { subject: Key | null; onClose: () 
       run={async () => {
         if (!subject) return
         await api.delete('/v1/me/keys/{id}', { path: { id: subject.id } })
-        toast.ok('Revoked. No call succeeds with it any more, on any server.')
+        toast.ok('Key revoked. Every server now refuses it.')
         await client.invalidateQueries({ queryKey: keys.keys })
       }}
     >
-      <p>Calls that start after this fail at once, and its streams are closed. It cannot be taken back: make a new key instead.</p>
+      <p>New calls with this key fail immediately, and its streams are closed. You cannot undo this; create a new key instead.</p>
       {subject ? <Used id={subject.id} /> : null}
     </Confirm>
   )
@@ -34,11 +34,11 @@ export function Revoke({ subject, onClose }: { subject: Key | null; onClose: () 
 function Used({ id }: { id: string }) {
   const may = useCan('usage:read')
   const calls = useKeyCalls(may ? id : null, 1)
-  if (!may) return <p>Your role cannot see what used it.</p>
+  if (!may) return <p>Your role cannot see what used this key.</p>
   if (calls.isPending) return <Skeleton className="h-5 w-3/4" />
-  if (calls.isError) return <p>What used it in the last 24 hours could not be loaded.</p>
+  if (calls.isError) return <p>We could not load what used this key in the last 24 hours.</p>
   const { logs, more } = calls.data
-  if (logs.length === 0) return <p className="text-ok-text">Nothing used it in the last 24 hours.</p>
+  if (logs.length === 0) return <p className="text-ok-text">Nothing used this key in the last 24 hours.</p>
   const { methods, accounts } = usedBy(logs)
   return (
     <div className="rounded-lg bg-warn-soft p-3 text-warn-text">

@@ -7,10 +7,10 @@ interface Page {
   nextCursor: string | null
 }
 
-// More than this is not fetched: a key that is busier than that is in use, which is what is asked.
+// Fetch no more than this: a busier key is clearly in use, which is all we need to know.
 const mostPages = 5
 
-/** The requests of a key in the last day, up to 500, newest first; `more` if there were others. */
+/** The requests of a key in the last day, up to 500, newest first; `more` reports whether there were others. */
 export function useKeyCalls(id: string | null, pages = mostPages) {
   return useQuery({
     queryKey: ['logs', { key: id, pages }],
@@ -31,7 +31,7 @@ export function useKeyCalls(id: string | null, pages = mostPages) {
   })
 }
 
-/** The newest request of a key, or null. With `every` it is asked for again until there is one; after three minutes only now and then. */
+/** The newest request of a key, or null. With `every` (ms), polls until there is one; less often after three minutes. */
 export function useLastCall(id: string, opts: { enabled?: boolean; every?: number } = {}) {
   return useQuery({
     queryKey: ['logs', { last: id }],

@@ -17,7 +17,7 @@ import { keyState, scopeCount } from './scopes'
 export default function Keys() {
   const f = useFilters({ q: '', state: 'active', key: '' })
   const me = useMe()
-  const why = useWhyNot('me:write', 'make keys')
+  const why = useWhyNot('me:write', 'create keys')
   const whyRevoke = useWhyNot('me:write', 'revoke keys')
   const [making, setMaking] = useState(0)
   const [open, setOpen] = useState(false)
@@ -41,16 +41,16 @@ export default function Keys() {
           </button>
           <span className="flex flex-wrap items-center gap-x-2">
             <Id id={k.id} short />
-            {k.current ? <Badge tone="accent">this call</Badge> : null}
+            {k.current ? <Badge tone="accent">current</Badge> : null}
           </span>
           <span className="block text-xs text-mute sm:hidden">
             {scopeCount(k.scopes)} scopes
-            {keyState(k) === 'active' ? (k.expiresAt ? <> · ends <Time at={k.expiresAt} /></> : null) : ` · ${keyState(k)}`}
+            {keyState(k) === 'active' ? (k.expiresAt ? <> · expires <Time at={k.expiresAt} /></> : null) : ` · ${keyState(k)}`}
           </span>
         </div>
       ),
     },
-    { key: 'hint', head: 'Begins with', from: 'lg', cell: (k) => <code className="text-xs whitespace-nowrap">{k.hint}…</code> },
+    { key: 'hint', head: 'Starts with', from: 'lg', cell: (k) => <code className="text-xs whitespace-nowrap">{k.hint}…</code> },
     {
       key: 'scopes',
       head: 'Scopes',
@@ -83,7 +83,7 @@ export default function Keys() {
     <>
       <PageHead
         title="API keys"
-        hint={list.data ? `${number(active.length)} active${max !== undefined && max >= 0 ? ` of ${number(max)} in your plan` : ''} · secrets are shown once, when a key is made` : 'Secrets are shown once, when a key is made'}
+        hint={list.data ? `${number(active.length)} active${max !== undefined && max >= 0 ? ` of ${number(max)} in your plan` : ''} · secrets are shown once, when a key is created` : 'Secrets are shown once, when a key is created'}
         actions={
           <Button
             variant="primary"
@@ -100,14 +100,14 @@ export default function Keys() {
       />
       <Card flush>
         <div className="flex flex-wrap items-center gap-2 border-b px-4 py-3">
-          <SearchInput label="Label, id or beginning" className="w-full sm:w-64" value={f.values.q} onChange={(v) => f.set({ q: v })} />
+          <SearchInput label="Label, id or prefix" className="w-full sm:w-64" value={f.values.q} onChange={(v) => f.set({ q: v })} />
           <Chips
             label="State"
             value={f.values.state}
             onChange={(state) => f.set({ state })}
             items={[
               { value: 'active', label: 'Active', count: list.data ? active.length : undefined },
-              { value: 'ended', label: 'Ended', count: list.data ? all.length - active.length : undefined },
+              { value: 'ended', label: 'Inactive', count: list.data ? all.length - active.length : undefined },
               { value: 'all', label: 'All', count: list.data ? all.length : undefined },
             ]}
           />
@@ -118,7 +118,7 @@ export default function Keys() {
               <Table label="API keys" columns={columns} rows={rows} rowKey={(k) => k.id} selected={f.values.key || null} />
             ) : all.length === 0 || (f.values.state === 'active' && active.length === 0 && !q) ? (
               <Empty
-                title={all.length === 0 ? 'No keys yet' : 'No active key'}
+                title={all.length === 0 ? 'No keys yet' : 'No active keys'}
                 action={
                   <Button variant="primary" why={why} onClick={() => (setMaking(making + 1), setOpen(true))}>
                     New key
@@ -128,7 +128,7 @@ export default function Keys() {
                 A key lets your programs call the API in this organisation.
               </Empty>
             ) : f.values.state === 'ended' && !q ? (
-              <Empty title="No key has ended">Revoked and expired keys are listed here.</Empty>
+              <Empty title="No inactive keys">Revoked and expired keys appear here.</Empty>
             ) : (
               <NoMatch title="No key matches" onClear={() => f.set({ q: '', state: 'active' })} />
             )

@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest'
 import { byHour, keyState, lines, presetOf, presets, scopeCount, usedBy } from './scopes'
 
 describe('keys', () => {
-  it('presets are recognised, and nothing else', () => {
+  it('recognises presets only', () => {
     for (const p of presets) expect(presetOf(new Set(p.scopes))).toBe(p.id)
     expect(presetOf(new Set(['me:read']))).toBe('')
     expect(presetOf(new Set())).toBe('')
     expect(presets.find((p) => p.id === 'everyday')?.scopes).not.toContain('me:write')
   })
-  it('scopes are counted as they are known here', () => {
+  it('counts only known scopes', () => {
     expect([scopeCount(null), scopeCount(['me:read', 'new:thing']), scopeCount(['accounts:read', 'accounts:write', 'sdk:call', 'webhooks:read', 'webhooks:write', 'usage:read', 'me:read', 'me:write'])]).toEqual(['none', '1 of 8', 'all 8'])
   })
   it('a revoked key is revoked whether it has expired or not', () => {

@@ -3,13 +3,13 @@ import type { Key, Log, Scope } from '@/api/types'
 /** What each scope lets a key do, in plain words. */
 export const scopeWords: { scope: Scope; can: string; hint: string }[] = [
   { scope: 'accounts:read', can: 'See accounts and events', hint: 'Accounts, connect attempts and links, event streams' },
-  { scope: 'accounts:write', can: 'Connect and change accounts', hint: 'Connect, rename, pause, move and disconnect; play the sandbox' },
-  { scope: 'sdk:call', can: 'Call methods on accounts', hint: 'Every SDK method, those that write too, and media' },
-  { scope: 'webhooks:read', can: 'See webhooks and deliveries', hint: 'Addresses, health, what was sent and answered' },
+  { scope: 'accounts:write', can: 'Connect and change accounts', hint: 'Connect, rename, pause, move and disconnect; control the sandbox' },
+  { scope: 'sdk:call', can: 'Call methods on accounts', hint: 'Every SDK method, including writes, and media' },
+  { scope: 'webhooks:read', can: 'See webhooks and deliveries', hint: 'URLs, health, deliveries and responses' },
   { scope: 'webhooks:write', can: 'Change webhooks', hint: 'Set, test, pause, replay and delete; rotate secrets' },
   { scope: 'usage:read', can: 'See usage, logs and errors', hint: 'Limits, call logs, grouped errors, charts' },
   { scope: 'me:read', can: 'See the organisation', hint: 'Keys (never their secrets), members, audit log, connect page' },
-  { scope: 'me:write', can: 'Manage the organisation', hint: 'Make and revoke keys, invite people, change settings' },
+  { scope: 'me:write', can: 'Manage the organisation', hint: 'Create and revoke keys, invite members, change settings' },
 ]
 export const allScopes: readonly Scope[] = scopeWords.map((s) => s.scope)
 
@@ -19,14 +19,14 @@ export interface Preset {
   scopes: readonly Scope[]
 }
 
-/** Everyday leaves out me:write: a program that calls methods need not be able to make keys. */
+/** Everyday omits me:write: a program that calls methods does not need to create keys. */
 export const presets: Preset[] = [
   { id: 'read', label: 'Read-only', scopes: ['accounts:read', 'webhooks:read', 'usage:read', 'me:read'] },
   { id: 'everyday', label: 'Everyday', scopes: allScopes.filter((s) => s !== 'me:write') },
   { id: 'webhooks', label: 'Webhooks only', scopes: ['webhooks:read', 'webhooks:write'] },
 ]
 
-/** The preset that has just these scopes; '' if none has. */
+/** The preset with exactly these scopes; '' if there is none. */
 export function presetOf(scopes: ReadonlySet<string>): string {
   return presets.find((p) => p.scopes.length === scopes.size && p.scopes.every((s) => scopes.has(s)))?.id ?? ''
 }
@@ -44,7 +44,7 @@ export function keyState(k: Pick<Key, 'expiresAt' | 'revokedAt'>, now = Date.now
   return k.expiresAt && new Date(k.expiresAt).getTime() <= now ? 'expired' : 'active'
 }
 
-/** The lines of a field, without empty ones and spaces. */
+/** Splits a field at line breaks and commas, trims the parts and drops empty ones. */
 export function lines(text: string): string[] {
   return text
     .split(/[\n,]/)
@@ -52,7 +52,7 @@ export function lines(text: string): string[] {
     .filter(Boolean)
 }
 
-/** What used a key: methods with their counts, most first, and how many accounts. */
+/** What used a key: methods with their counts, most used first, and the number of accounts. */
 export function usedBy(logs: readonly Pick<Log, 'method' | 'accountId'>[]): { methods: [string, number][]; accounts: number } {
   const counts = new Map<string, number>()
   const accounts = new Set<string>()
@@ -70,7 +70,7 @@ export interface Hour {
   failed: number
 }
 
-/** Requests of the last day by hour and outcome; the last hour is the one that is not over. */
+/** Requests of the last day by hour and outcome; the last hour is the current one. */
 export function byHour(logs: readonly Pick<Log, 'at' | 'status'>[], now = Date.now(), hours = 24): Hour[] {
   const step = 3_600_000
   const last = Math.floor(now / step) * step

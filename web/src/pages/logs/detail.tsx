@@ -13,7 +13,7 @@ import { ProblemDoc, useProblemPage } from '@/ui/ProblemDoc'
 import { sourceOf, useKeyNames } from './index'
 import { fieldsOf, limitOf, problemOf } from './problem'
 
-/** One request: where a pasted req_ id leads. */
+/** One request: the page of a pasted req_ id. */
 export default function LogPage() {
   const { id } = useParams({ strict: false }) as { id: string }
   const query = useQuery({ queryKey: keys.log(id), queryFn: async ({ signal }) => (await api.get('/v1/logs/{requestId}', { path: { requestId: id }, signal })).log, staleTime: Infinity })
@@ -51,8 +51,8 @@ export default function LogPage() {
       ) : (
         <Card>
           {gone ? (
-            <Empty title="There is no such request" action={<ButtonLink to="/logs">API logs</ButtonLink>}>
-              A request is here a second or two after its answer, and for as long as your plan keeps it. It may also be another organisation’s.
+            <Empty title="Request not found" action={<ButtonLink to="/logs">API logs</ButtonLink>}>
+              A request appears here a second or two after its response, and is kept as long as your plan allows. It may also belong to another organisation.
             </Empty>
           ) : query.isError ? (
             <Failed what="the request" error={query.error} retry={() => void query.refetch()} />
@@ -73,13 +73,13 @@ function Body({ l }: { l: Log }) {
   const facts: [ReactNode, ReactNode][] = [
     ['Status', <Status key="s" status={l.status} />],
     ['HTTP', <span key="h" className="font-mono text-xs">{l.http}</span>],
-    ['At', <Time key="t" at={l.at} as="exact" />],
-    ['Took', <span key="d">{millis(l.durationMs)}{l.upstreamMs !== null && l.upstreamMs !== undefined ? `, of which the platform ${millis(l.upstreamMs)}` : ''}</span>],
+    ['Time', <Time key="t" at={l.at} as="exact" />],
+    ['Duration', <span key="d">{millis(l.durationMs)}{l.upstreamMs !== null && l.upstreamMs !== undefined ? `, of which ${millis(l.upstreamMs)} on the platform` : ''}</span>],
     ['Account', l.accountId ? <Link key="a" to="/accounts/$id" params={{ id: l.accountId }} className="link">{name(l.accountId)}</Link> : 'none'],
     [
-      'By',
+      'Caller',
       sourceOf(l) === 'dashboard' ? (
-        'a person in the dashboard'
+        'a member in the dashboard'
       ) : (
         <Link key="k" to="/keys" search={{ key: l.keyId } as never} className="link">
           {keyNames.get(l.keyId) ?? shortId(l.keyId)}
@@ -87,12 +87,12 @@ function Body({ l }: { l: Log }) {
       ),
     ],
     ['Source', <Badge key="so">{sourceOf(l)}</Badge>],
-    ['Sizes', `${bytes(l.bytesIn)} in, ${bytes(l.bytesOut)} out`],
+    ['Size', `${bytes(l.bytesIn)} in, ${bytes(l.bytesOut)} out`],
     ...(limit ? ([['Limit reached', <span key="l">{limit} <span className="font-mono text-xs text-mute">{l.reason}</span></span>]] as [ReactNode, ReactNode][]) : []),
     ...(wrong.length
       ? ([
           [
-            wrong.length === 1 ? 'Wrong field' : 'Wrong fields',
+            wrong.length === 1 ? 'Invalid field' : 'Invalid fields',
             <ul key="w">
               {wrong.map((w) => (
                 <li key={w} className="font-mono text-xs break-all">
@@ -103,21 +103,21 @@ function Body({ l }: { l: Log }) {
           ],
         ] as [ReactNode, ReactNode][])
       : []),
-    ...(l.upstreamCode !== null && l.upstreamCode !== undefined ? ([['Platform’s code', <span key="u" className="font-mono text-xs">{l.upstreamCode}</span>]] as [ReactNode, ReactNode][]) : []),
-    ...(l.replayed ? ([['Repeated', 'answered as an earlier request with the same Idempotency-Key']] as [ReactNode, ReactNode][]) : []),
+    ...(l.upstreamCode !== null && l.upstreamCode !== undefined ? ([['Platform code', <span key="u" className="font-mono text-xs">{l.upstreamCode}</span>]] as [ReactNode, ReactNode][]) : []),
+    ...(l.replayed ? ([['Replayed', 'the response of an earlier request with the same Idempotency-Key']] as [ReactNode, ReactNode][]) : []),
     ...(l.dryRun ? ([['Dry run', 'nothing was sent to the platform']] as [ReactNode, ReactNode][]) : []),
   ]
   const about = (
-    <Card title="The request">
+    <Card title="Request details">
       <Facts items={facts} />
-      <p className="mt-3 text-xs text-mute">What was sent and answered is not kept.</p>
+      <p className="mt-3 text-xs text-mute">Request and response bodies are not stored.</p>
       <div className="mt-3 flex flex-wrap gap-2">
         <ButtonLink size="sm" to="/logs" search={{ method: l.method }}>
-          All of {l.method}
+          All calls of {l.method}
         </ButtonLink>
         {l.code ? (
           <ButtonLink size="sm" to="/logs" search={{ code: l.code, source: 'all' }}>
-            All {l.code}
+            All {l.code} errors
           </ButtonLink>
         ) : null}
       </div>
@@ -145,11 +145,11 @@ function Body({ l }: { l: Log }) {
   )
 }
 
-// The words of the moment (detail) were in the answer only; everything else of the problem is known from the entry and the catalogue.
+// The problem's detail was only in the response; the rest comes from the log entry and the catalogue.
 function ProblemBody({ l, code }: { l: Log; code: string }) {
   const page = useProblemPage(code)
   return (
-    <Card title="The problem" hint="Its detail was in the answer only, and what was sent is not kept">
+    <Card title="Problem" hint="The detail was only in the response, which is not stored">
       <Json label="problem" value={problemOf(l, code, location.origin, page.data)} />
     </Card>
   )

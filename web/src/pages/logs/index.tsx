@@ -19,7 +19,7 @@ const spans: [string, string][] = [
   ['168', 'Last 7 days'],
 ]
 
-/** What keys, people and the command line asked of the API. */
+/** The calls to the API, from keys, the dashboard and the command line. */
 export default function Logs() {
   const f = useFilters({ status: '', source: '', account: '', method: '', code: '', key: '', hours: '', since: '' })
   const v = f.values
@@ -27,7 +27,7 @@ export default function Logs() {
   const name = useAccountNames()
   const [method, setMethod] = useTyped(v.method, (m) => f.set({ method: m.trim() }))
   const [code, setCode] = useTyped(v.code, (c) => f.set({ code: c.trim() }))
-  // The dashboard asks a lot by itself: without a wish its own calls are left out, unless something particular is looked for.
+  // The dashboard makes many calls itself. They are hidden by default, unless a code, key or method is filtered for.
   const source = v.source || (v.code || v.key || v.method ? 'all' : 'api')
   const since = v.since || (v.hours ? new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(v.hours) * 3_600_000).toISOString() : '')
   const query = { status: v.status, source: source === 'all' ? '' : source, accountId: v.account, method: v.method, code: v.code, keyId: v.key, since }
@@ -65,14 +65,14 @@ export default function Logs() {
     },
     { key: 'key', head: 'Key', from: 'lg', cell: (l) => <span className="block max-w-32 truncate text-soft">{sourceOf(l) === 'dashboard' ? 'dashboard' : (keyNames.get(l.keyId) ?? shortId(l.keyId))}</span> },
     { key: 'source', head: 'Source', from: 'xl', cell: (l) => <Badge>{sourceOf(l)}</Badge> },
-    { key: 'ms', head: 'Took', align: 'right', from: 'sm', cell: (l) => <span className="font-mono text-xs whitespace-nowrap">{millis(l.durationMs)}</span> },
+    { key: 'ms', head: 'Duration', align: 'right', from: 'sm', cell: (l) => <span className="font-mono text-xs whitespace-nowrap">{millis(l.durationMs)}</span> },
     { key: 'id', head: 'Request', from: 'xl', cell: (l) => <Id id={l.requestId} short /> },
   ]
   return (
     <>
       <PageHead
         title="API logs"
-        hint="What was called, by whom, and how it ended: never what was sent or answered"
+        hint="Calls, callers and results. Request and response bodies are never stored."
         actions={
           <>
             <Button icon={<RotateCw className="size-4" aria-hidden />} busy={list.isRefetching && !list.isFetchingNextPage} onClick={() => void list.refetch()}>
@@ -124,7 +124,7 @@ export default function Logs() {
                 <NoMatch title="No call matches" onClear={f.clear} />
               ) : (
                 <Empty title="No calls yet">
-                  Nothing was called with a key. Try it:
+                  No calls have been made with a key. Try one:
                   <div className="mt-3 w-full max-w-xl text-left">
                     <CodeBlock snippets={snippets({ method: 'GET', path: '/v1/me' })} />
                   </div>
@@ -143,12 +143,12 @@ export default function Logs() {
   )
 }
 
-/** api, dashboard or cli; older entries do not say. */
+/** api, dashboard or cli; api for older entries, which have no source. */
 export function sourceOf(l: Log): string {
   return (l as Log & { source?: string }).source ?? 'api'
 }
 
-/** Labels of the org's keys, for those who may see them. */
+/** Labels of the org's keys; empty if the role may not see them. */
 export function useKeyNames(): ReadonlyMap<string, string> {
   const may = useCan('me:read')
   const list = useQuery({ queryKey: keys.keys, queryFn: ({ signal }) => api.get('/v1/me/keys', { signal }), staleTime: 300_000, enabled: may, retry: false })

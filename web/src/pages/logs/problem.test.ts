@@ -12,14 +12,14 @@ describe('what the log keeps of a problem', () => {
     expect(limitOf(log({ reason: 'a_new_limit' }))).toBe('A new limit')
     expect(limitOf(log({}))).toBeNull()
   })
-  it('points at the fields that were wrong', () => {
+  it('lists the invalid fields', () => {
     const l = log({ status: 422, code: 'validation-failed', retryable: false, errors: [{ pointer: '/scopes/0', code: 'enum' }, { pointer: '', code: 'type' }] })
     expect(fieldsOf(l)).toEqual(['/scopes/0: enum', 'body: type'])
     expect(problemOf(l, 'validation-failed', 'https://a.test', { title: 'Validation failed', retryable: false })).toEqual({
       type: 'https://a.test/problems/validation-failed', title: 'Validation failed', status: 422, code: 'validation-failed', retryable: false, instance: 'urn:request:req_1', errors: l.errors,
     })
   })
-  it('leaves out what there is none of', () => {
+  it('omits missing values', () => {
     expect(problemOf(log({}), 'quota-exceeded', 'https://a.test')).not.toHaveProperty('reason')
     expect(problemOf(log({}), 'quota-exceeded', 'https://a.test')).not.toHaveProperty('errors')
   })

@@ -1,4 +1,4 @@
-// What the log keeps of a problem: everything but its words of the moment.
+// What the log keeps of a problem: everything but its detail.
 import type { Log } from '@/api/types'
 import { words } from '@/lib/format'
 import { reasonWords } from '../usage/limits'
@@ -8,12 +8,12 @@ export function limitOf(l: Pick<Log, 'reason'>): string | null {
   return l.reason ? (reasonWords[l.reason] ?? words(l.reason)) : null
 }
 
-/** Where a request was wrong and how: "/scopes/0: enum". */
+/** The invalid fields of a request, with their error codes: "/scopes/0: enum". */
 export function fieldsOf(l: Pick<Log, 'errors'>): string[] {
   return (l.errors ?? []).map((e) => `${e.pointer || 'body'}: ${e.code}`)
 }
 
-/** The problem document, as far as it is kept. */
+/** The problem document, as far as the log keeps it. */
 export function problemOf(l: Log, code: string, base: string, page?: { title: string; retryable: boolean }): Record<string, unknown> {
   return {
     type: `${base}/problems/${code}`,

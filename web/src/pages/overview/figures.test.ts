@@ -4,14 +4,14 @@ import { accountsOf, deliveryOf, troubleOf } from './figures'
 const totals = (delivered: number | null, deliveryFailed: number | null) => ({ calls: 0, succeeded: 0, limited: 0, clientErrors: 0, failed: 0, p50Ms: null, p95Ms: null, eventsReceived: 0, delivered, deliveryFailed })
 
 describe('events delivered', () => {
-  it('counts the events that wait as due', () => {
+  it('counts waiting events as due', () => {
     const d = deliveryOf({ totals: totals(3320, 0), eventsWaiting: 1680 })
     expect(d).toEqual({ share: 0.664, delivered: 3320, waiting: 1680 })
   })
-  it('does not count attempts that were repeated until they worked', () => {
+  it('does not count failed attempts that were retried', () => {
     expect(deliveryOf({ totals: totals(100, 40), eventsWaiting: 0 }).share).toBe(1)
   })
-  it('is nothing without events that were due, and 0 if none of them arrived', () => {
+  it('is null without due events, and 0 if none of them arrived', () => {
     expect(deliveryOf({ totals: totals(0, 0), eventsWaiting: 0 }).share).toBeNull()
     expect(deliveryOf({ totals: totals(null, null), eventsWaiting: null }).share).toBeNull()
     expect(deliveryOf({ totals: totals(0, 9), eventsWaiting: 12 }).share).toBe(0)
@@ -19,7 +19,7 @@ describe('events delivered', () => {
 })
 
 describe('accounts', () => {
-  it('counts only those that work as connected', () => {
+  it('counts only working accounts as connected', () => {
     expect(accountsOf({ active: 12, degraded: 1, reconnect_required: 2, restricted: 1, paused: 3, connecting: 1 })).toEqual({ connected: 12, attention: 4 })
     expect(accountsOf(undefined)).toEqual({ connected: 0, attention: 0 })
   })
@@ -28,10 +28,10 @@ describe('accounts', () => {
 describe('webhooks that need attention', () => {
   it('says what is wrong with each, and how many events wait for it', () => {
     const of = (health: Partial<Parameters<typeof troubleOf>[0]['health']>, disabledReason: string | null = null) => troubleOf({ disabledReason, health: { state: 'failing', laneState: 'backoff', lastStatus: 0, lastError: null, backlog: 0, ...health } })
-    expect(of({ lastStatus: 503, backlog: 1680 })).toEqual({ state: 'failing', reason: 'Its receiver answered 503 · 1,680 events wait' })
-    expect(of({ lastError: 'timeout', backlog: 1 })).toEqual({ state: 'failing', reason: 'Timeout · 1 event waits' })
-    expect(of({ state: 'disabled', laneState: 'disabled', lastStatus: 410 }, 'gone')).toEqual({ state: 'disabled', reason: 'Its receiver answered 410' })
-    expect(of({ state: 'disabled', laneState: 'disabled', lastStatus: 500, backlog: 9 }, 'failing')).toEqual({ state: 'disabled', reason: 'It failed for 72 hours · 9 events wait' })
-    expect(of({ state: 'healthy', laneState: 'lagging', lastStatus: 200, backlog: 40 })).toEqual({ state: 'lagging', reason: 'It does not keep up · 40 events wait' })
+    expect(of({ lastStatus: 503, backlog: 1680 })).toEqual({ state: 'failing', reason: 'Receiver returned 503 · 1,680 events waiting' })
+    expect(of({ lastError: 'timeout', backlog: 1 })).toEqual({ state: 'failing', reason: 'Timeout · 1 event waiting' })
+    expect(of({ state: 'disabled', laneState: 'disabled', lastStatus: 410 }, 'gone')).toEqual({ state: 'disabled', reason: 'Receiver returned 410' })
+    expect(of({ state: 'disabled', laneState: 'disabled', lastStatus: 500, backlog: 9 }, 'failing')).toEqual({ state: 'disabled', reason: 'Failed for 72 hours · 9 events waiting' })
+    expect(of({ state: 'healthy', laneState: 'lagging', lastStatus: 200, backlog: 40 })).toEqual({ state: 'lagging', reason: 'Falling behind · 40 events waiting' })
   })
 })

@@ -69,7 +69,7 @@ export default function Overview() {
         <div className="grid gap-3 lg:grid-cols-[minmax(0,1fr)_340px]">
           <Card
             title="API calls"
-            hint={`${hours > 72 ? 'Every day' : 'Every hour'}, by outcome`}
+            hint={`${hours > 72 ? 'Per day' : 'Per hour'}, by outcome`}
             actions={
               <ButtonLink size="sm" variant="ghost" to="/logs">
                 Open logs <ArrowRight className="size-4" aria-hidden />
@@ -124,7 +124,7 @@ function Stats({ data, pending, versus, usage: query }: { data: UsageSeries | un
   return (
     <div className="grid grid-cols-2 gap-3 xl:grid-cols-4">
       <Stat label="API calls" value={t ? number(t.calls) : null} pending={pending} spark={s.map((x) => x.calls)}>
-        {calls === null || calls === undefined ? <Note>{p ? 'none before' : ''}</Note> : <Note tone={calls >= 0 ? 'ok' : undefined}>{`${calls >= 0 ? '+' : '−'}${percent(Math.abs(calls))} ${versus}`}</Note>}
+        {calls === null || calls === undefined ? <Note>{p ? 'no earlier calls' : ''}</Note> : <Note tone={calls >= 0 ? 'ok' : undefined}>{`${calls >= 0 ? '+' : '−'}${percent(Math.abs(calls))} ${versus}`}</Note>}
       </Stat>
       <Stat label="Connected accounts" value={usage ? number(accounts.connected) : null} pending={query.isPending}>
         {accounts.attention > 0 ? (
@@ -132,13 +132,13 @@ function Stats({ data, pending, versus, usage: query }: { data: UsageSeries | un
             {plural(accounts.attention, 'needs', 'need')} attention
           </Link>
         ) : (
-          <Note tone="ok">all well</Note>
+          <Note tone="ok">all working</Note>
         )}
       </Stat>
       <Stat label="Events delivered" value={events ? (events.share === null ? '–' : percent(events.share, 3)) : null} pending={pending} spark={s.map((x) => x.delivered ?? 0)}>
         {events && events.waiting > 0 ? (
           <Link to="/webhooks" search={{ state: 'attention' } as never} className="text-xs text-bad-text hover:underline">
-            {plural(events.waiting, 'event waits', 'events wait')}
+            {plural(events.waiting, 'event waiting', 'events waiting')}
           </Link>
         ) : (
           <Note>{events ? (events.share === null ? 'no deliveries' : `${number(events.delivered)} by webhook`) : ''}</Note>
@@ -219,7 +219,7 @@ function Limits() {
 
 const most = 5
 
-// Accounts and webhooks that do not work as they should. Each list is asked for only if there is one.
+// Accounts and webhooks that need attention. The accounts are loaded only if there are any.
 function Attention({ usageQuery }: { usageQuery: UseQueryResult<Usage> }) {
   const usage = usageQuery.data
   const { link } = useDialogs()
@@ -253,8 +253,8 @@ function Attention({ usageQuery }: { usageQuery: UseQueryResult<Usage> }) {
       </Card>
     )
   return (
-    <Card flush title="Needs attention" hint={hint || 'Accounts and webhooks that do not work'}>
-      {total + broken === 0 ? <Empty good title={mayHooks ? 'Every account and webhook works' : 'Every account works'} className="!py-8" /> : null}
+    <Card flush title="Needs attention" hint={hint || 'Accounts and webhooks with problems'}>
+      {total + broken === 0 ? <Empty good title={mayHooks ? 'All accounts and webhooks are working' : 'All accounts are working'} className="!py-8" /> : null}
       {total > 0 ? (
         <Query query={accounts} what="the accounts" skeleton={<SkeletonRows rows={Math.min(total, most)} />}>
           {(rows) => (

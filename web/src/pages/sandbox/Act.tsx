@@ -6,11 +6,11 @@ import type { Account } from '@/api/types'
 import { Button, Card, Field, Input, toast } from '@/ui'
 
 type Doing = { do: 'message' | 'tip' | 'subscribe'; text?: string; amountCents?: number }
-const said: Record<Doing['do'], string> = { message: 'The fan wrote', tip: 'The fan tipped', subscribe: 'A fan subscribed' }
-// What the older operation calls the same.
+const said: Record<Doing['do'], string> = { message: 'Message sent as a fan', tip: 'Tip sent as a fan', subscribe: 'Subscribed as a fan' }
+// The event names of the older operation.
 const events: Record<Doing['do'], string> = { message: 'message', tip: 'tips', subscribe: 'subscribed' }
 
-/** A fan writes, tips or subscribes: it happens on the platform, with all that comes of it. */
+/** A fan writes, tips or subscribes. It happens on the sandbox platform, with all its effects. */
 export function Act({ account, why }: { account: Account | null; why: string | null }) {
   const [text, setText] = useState('hey! loved the last post')
   const [dollars, setDollars] = useState('25')
@@ -36,7 +36,7 @@ export function Act({ account, why }: { account: Account | null; why: string | n
   }
   const busy = (what: Doing['do']) => act.isPending && act.variables?.do === what
   return (
-    <Card title="Act as a fan" hint="It happens on the sandbox platform, and comes back as events">
+    <Card title="Act as a fan" hint="Actions happen on the sandbox platform and come back as events">
       <div className="space-y-4">
         <form
           className="flex flex-wrap items-end gap-2"
@@ -48,7 +48,7 @@ export function Act({ account, why }: { account: Account | null; why: string | n
           <Field label="Message" className="min-w-40 flex-1">
             {(p) => <Input {...p} value={text} maxLength={4000} onChange={(e) => setText(e.target.value)} />}
           </Field>
-          <Button type="submit" variant="primary" icon={<MessageCircle className="size-4" aria-hidden />} why={off ?? (text.trim() ? null : 'Write something first.')} busy={busy('message')}>
+          <Button type="submit" variant="primary" icon={<MessageCircle className="size-4" aria-hidden />} why={off ?? (text.trim() ? null : 'Enter a message first.')} busy={busy('message')}>
             Send a message
           </Button>
         </form>
@@ -59,7 +59,7 @@ export function Act({ account, why }: { account: Account | null; why: string | n
             if (!badTip) run({ do: 'tip', amountCents: cents, text: 'For you' })
           }}
         >
-          <Field label="Tip, in dollars" className="w-36" error={dollars !== '' && badTip ? 'From 1 to 10,000.' : undefined}>
+          <Field label="Tip, in dollars" className="w-36" error={dollars !== '' && badTip ? 'Enter 1 to 10,000.' : undefined}>
             {(p) => <Input {...p} inputMode="decimal" value={dollars} onChange={(e) => setDollars(e.target.value)} />}
           </Field>
           <Button type="submit" icon={<Heart className="size-4" aria-hidden />} why={off} disabled={badTip} busy={busy('tip')}>
@@ -69,7 +69,7 @@ export function Act({ account, why }: { account: Account | null; why: string | n
             Subscribe
           </Button>
         </form>
-        <p className="text-xs text-mute">The fan is one of the creator’s, another each time. A tip also books its transaction and notifies the creator, as a real one would.</p>
+        <p className="text-xs text-mute">Each action comes from a different fan of the creator. As on the real platform, a tip also books a transaction and notifies the creator.</p>
       </div>
     </Card>
   )

@@ -8,7 +8,7 @@ import { useNow } from '@/lib/clock'
 import { duration, number } from '@/lib/format'
 import { Badge, Button, Card, Field, Select, Spark, toast } from '@/ui'
 
-// A slider of equal steps from one to a thousand would have no use for its left half.
+// Not equal steps: low rates would take up almost none of the slider.
 const rates = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
 const times: [number, string][] = [
   [10, '10 seconds'],
@@ -18,7 +18,7 @@ const times: [number, string][] = [
 ]
 const shown = 60
 
-/** Events at a rate, to watch the charts and the tail move. */
+/** Generates events at a steady rate, to see the charts and the tail move. */
 export function Generator({ account, why }: { account: Account | null; why: string | null }) {
   const now = useNow(1)
   const [step, setStep] = useState(2)
@@ -27,7 +27,7 @@ export function Generator({ account, why }: { account: Account | null; why: stri
   const { total, perSecond } = useArrivals(account?.id ?? null)
   const rate = rates[step] ?? 5
   const path = `/v1/sandbox/accounts/${encodeURIComponent(account?.id ?? '')}/generator`
-  const problem = (e: unknown) => (isProblem(e) && e.code === 'route-not-found' ? toast.bad('This server has no generator yet.') : toast.problem(e))
+  const problem = (e: unknown) => (isProblem(e) && e.code === 'route-not-found' ? toast.bad('This server does not have a generator yet.') : toast.problem(e))
   const start = useMutation({
     mutationFn: () => call<{ until?: string }>('POST', path, { body: { perSecond: rate, seconds } }),
     onSuccess: (got) => setRunning({ account: account?.id ?? '', rate, until: got?.until ? new Date(got.until).getTime() : Date.now() + seconds * 1000 }),
@@ -56,7 +56,7 @@ export function Generator({ account, why }: { account: Account | null; why: stri
               />
             )}
           </Field>
-          <Field label="For">
+          <Field label="Duration">
             {(p) => (
               <Select {...p} className="w-full" value={seconds} onChange={(e) => setSeconds(Number(e.target.value))}>
                 {times.map(([n, text]) => (
@@ -70,16 +70,16 @@ export function Generator({ account, why }: { account: Account | null; why: stri
         </div>
         <div className="flex flex-wrap items-center gap-2">
           <Button variant="primary" icon={<Play className="size-4" aria-hidden />} why={off} busy={start.isPending} onClick={() => start.mutate()}>
-            {on ? 'Start anew' : 'Start'}
+            {on ? 'Restart' : 'Start'}
           </Button>
           <Button icon={<Square className="size-4" aria-hidden />} why={off} busy={stop.isPending} onClick={() => stop.mutate()}>
             Stop
           </Button>
-          <span className="text-xs text-mute">about {number(rate * seconds)} events; they count towards nothing but storage</span>
+          <span className="text-xs text-mute">about {number(rate * seconds)} events; they only count towards storage</span>
         </div>
         <div className="flex items-end gap-4">
           <div className="shrink-0">
-            <div className="text-xs text-mute">Arrived here</div>
+            <div className="text-xs text-mute">Received here</div>
             <div className="text-lg font-semibold">{number(total)}</div>
             <div className="text-xs text-mute">{number(perSecond[perSecond.length - 1] ?? 0)} in the last second</div>
           </div>
@@ -90,7 +90,7 @@ export function Generator({ account, why }: { account: Account | null; why: stri
   )
 }
 
-/** Events of an account that reached this tab: all so far, and by second for the last minute. */
+/** Counts the events of an account that reached this tab: in total, and per second for the last minute. */
 function useArrivals(account: string | null): { total: number; perSecond: number[] } {
   const seen = useRef({ total: 0, current: 0 })
   const [state, setState] = useState({ total: 0, perSecond: new Array<number>(shown).fill(0) })

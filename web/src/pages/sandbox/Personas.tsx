@@ -13,16 +13,16 @@ const groups: Record<Persona['group'], { word: string; tone: Tone }> = {
   later: { word: 'Later', tone: 'neutral' },
 }
 
-// Known without asking, for servers that do not list them.
+// A built-in list, for servers that do not list personas.
 const builtIn: Personas = {
   domain: 'sandbox.test',
   password: 'good',
   personas: (
     [
-      ['ok', 'works', 'Signs in at once.'],
+      ['ok', 'works', 'Signs in immediately.'],
       ['sms', 'asks', 'Asks for a code by text message.'],
-      ['app', 'asks', 'Asks for a code of the authenticator app.'],
-      ['email', 'asks', 'Asks for a code by mail.'],
+      ['app', 'asks', 'Asks for a code from the authenticator app.'],
+      ['email', 'asks', 'Asks for a code by email.'],
       ['face', 'asks', 'Asks for a selfie.'],
       ['locked', 'refuses', 'The platform has locked the account.'],
       ['flaky', 'breaks', 'Fails twice with 503, then works.'],
@@ -30,12 +30,12 @@ const builtIn: Personas = {
     ] as const
   ).map(([persona, group, effect]) => ({ persona, group, effect, login: `${persona}@sandbox.test` })),
   codes: [
-    { code: '123456', effect: 'Right.' },
+    { code: '123456', effect: 'Correct.' },
     { code: '000000', effect: 'Wrong.' },
   ],
 }
 
-/** Whom one can sign in as, and what happens then. */
+/** Lists the sandbox personas and what each one does. */
 export function PersonaTable({ personas, why }: { personas: UseQueryResult<Personas>; why: string | null }) {
   const { connect } = useDialogs()
   const [group, setGroup] = useState('')
@@ -75,7 +75,7 @@ export function PersonaTable({ personas, why }: { personas: UseQueryResult<Perso
       title="Personas"
       hint={
         <>
-          Any address at sandbox.test is a login; the word before @ or + says how it behaves. <code>ok+7@</code> is another creator like <code>ok@</code>.
+          Any address at sandbox.test is a login. The word before @ or + sets its behaviour: <code>ok+7@</code> is another creator like <code>ok@</code>.
         </>
       }
       actions={<Chips label="Kind" value={group} onChange={setGroup} items={[{ value: '', label: 'All' }, ...Object.entries(groups).map(([value, g]) => ({ value, label: g.word }))]} />}
@@ -94,7 +94,7 @@ export function PersonaTable({ personas, why }: { personas: UseQueryResult<Perso
                 <div>
                   <h3 className="mb-1 font-semibold">Password</h3>
                   <p className="text-soft">
-                    Any password is right, such as <code>{d.password}</code>; <code>bad</code> and an empty one are wrong.
+                    Any password works, such as <code>{d.password}</code>; <code>bad</code> and an empty password are wrong.
                   </p>
                 </div>
               </div>

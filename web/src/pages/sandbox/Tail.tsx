@@ -8,7 +8,7 @@ import { Badge, Card, Empty, Time } from '@/ui'
 
 const kept = 8
 
-/** The newest events of the account, so that what a button did is seen to arrive. */
+/** The newest events of the account, to see the effect of a button. */
 export function Tail({ account }: { account: Account | null }) {
   const [list, setList] = useState<Event[]>([])
   useEvents((batch) => setList((old) => [...batch.slice(-kept).reverse(), ...old].slice(0, kept)), { ...(account ? { accountId: account.id } : {}) })
@@ -16,8 +16,8 @@ export function Tail({ account }: { account: Account | null }) {
   return (
     <Card
       flush
-      title="What arrives"
-      hint={account?.listener?.state && account.listener.state !== 'up' ? 'This account is not listened to right now' : 'Events of this account, as they come'}
+      title="Incoming events"
+      hint={account?.listener?.state && account.listener.state !== 'up' ? 'This account’s listener is not up right now' : 'Events of this account, as they arrive'}
       actions={
         <>
           <StreamBadge />

@@ -19,12 +19,12 @@ interface Kind {
 }
 
 const kinds: Kind[] = [
-  { id: 'expire', label: 'Expire the session', does: 'The platform signs the account out. The next call or probe finds out.', icon: LogOut, fault: null, done: 'The platform ended the session' },
-  { id: 'otp_next', label: 'Ask for 2FA at the next login', does: 'The next sign-in of this login wants a code (123456).', icon: KeySquare, fault: { kind: 'otp_next' }, done: 'The next login will ask for a code' },
-  { id: 'rate_limit', label: 'Rate-limit for 60 s', does: 'Every call is answered 429 by the platform.', icon: Gauge, fault: { kind: 'rate_limit', seconds: 60 }, done: 'Rate-limited for 60 s' },
-  { id: 'slow', label: 'Slow for 60 s', does: 'Every answer takes 3 s longer.', icon: Snail, fault: { kind: 'slow', value: 3000, seconds: 60 }, done: 'Slow for 60 s' },
-  { id: 'down', label: 'Go down for 60 s', does: 'The platform answers 503 to everything.', icon: CloudOff, fault: { kind: 'down', seconds: 60 }, done: 'Down for 60 s' },
-  { id: 'error', label: 'Fail the next call', does: 'One answer is a 500, then all is well.', icon: ServerCrash, fault: { kind: 'error', value: 500, count: 1, seconds: 600 }, done: 'The next call will fail' },
+  { id: 'expire', label: 'Expire the session', does: 'The platform signs the account out. The next call or probe detects it.', icon: LogOut, fault: null, done: 'The platform ended the session' },
+  { id: 'otp_next', label: 'Ask for 2FA at the next login', does: 'The next sign-in with this login requires a code (123456).', icon: KeySquare, fault: { kind: 'otp_next' }, done: 'The next login will ask for a code' },
+  { id: 'rate_limit', label: 'Rate-limit for 60 s', does: 'The platform answers every call with 429.', icon: Gauge, fault: { kind: 'rate_limit', seconds: 60 }, done: 'Rate-limited for 60 s' },
+  { id: 'slow', label: 'Slow for 60 s', does: 'Every response takes 3 s longer.', icon: Snail, fault: { kind: 'slow', value: 3000, seconds: 60 }, done: 'Slow for 60 s' },
+  { id: 'down', label: 'Go down for 60 s', does: 'The platform answers every call with 503.', icon: CloudOff, fault: { kind: 'down', seconds: 60 }, done: 'Down for 60 s' },
+  { id: 'error', label: 'Fail the next call', does: 'One response is a 500, then calls work again.', icon: ServerCrash, fault: { kind: 'error', value: 500, count: 1, seconds: 600 }, done: 'The next call will fail' },
 ]
 
 interface Running {
@@ -32,7 +32,7 @@ interface Running {
   until: number | null
 }
 
-/** Trouble on the platform's side, for this account alone. */
+/** Simulates faults of the platform, for this account only. */
 export function Trouble({ account, why }: { account: Account | null; why: string | null }) {
   const client = useQueryClient()
   const now = useNow(1)
@@ -49,13 +49,13 @@ export function Trouble({ account, why }: { account: Account | null; why: string
     const until = got?.until ? new Date(got.until).getTime() : k.fault.seconds && !k.fault.count ? Date.now() + k.fault.seconds * 1000 : null
     setRunning((old) => ({ ...old, [k.id]: { account: id, until } }))
   }
-  const problem = (e: unknown) => (isProblem(e) && e.code === 'route-not-found' ? toast.bad('This server cannot make this trouble yet.') : toast.problem(e))
+  const problem = (e: unknown) => (isProblem(e) && e.code === 'route-not-found' ? toast.bad('This server cannot simulate this fault yet.') : toast.problem(e))
   const fault = useMutation({ mutationFn: order, onSuccess: (_, k) => toast.ok(k.done), onError: problem })
   const calm = useMutation({
     mutationFn: () => call<{ cleared?: number }>('DELETE', `/v1/sandbox/accounts/${encodeURIComponent(id)}/fault`),
     onSuccess: () => {
       setRunning({})
-      toast.ok('All trouble of this account has ended')
+      toast.ok('All faults of this account are cleared')
     },
     onError: problem,
   })
@@ -63,10 +63,10 @@ export function Trouble({ account, why }: { account: Account | null; why: string
   return (
     <Card
       title="Break things"
-      hint="For this account only; others do not notice"
+      hint="Affects this account only"
       actions={
         <Button size="sm" why={off} busy={calm.isPending} onClick={() => calm.mutate()}>
-          End all trouble
+          Clear all faults
         </Button>
       }
     >
@@ -85,8 +85,8 @@ export function Trouble({ account, why }: { account: Account | null; why: string
                 </span>
                 <span className="block text-xs text-mute">{k.does}</span>
               </div>
-              <Button size="sm" why={off} busy={fault.isPending && fault.variables?.id === k.id} aria-label={`Do it: ${k.label}`} onClick={() => (k.id === 'expire' ? setAsking(true) : fault.mutate(k))}>
-                Do it
+              <Button size="sm" why={off} busy={fault.isPending && fault.variables?.id === k.id} aria-label={`Apply: ${k.label}`} onClick={() => (k.id === 'expire' ? setAsking(true) : fault.mutate(k))}>
+                Apply
               </Button>
             </li>
           )
@@ -107,7 +107,7 @@ export function Trouble({ account, why }: { account: Account | null; why: string
         }}
       >
         <p>
-          The platform signs <strong>{account?.label || account?.displayName || account?.id}</strong> out. {account?.rememberCredentials ? 'It signs in again by itself with its stored password.' : 'It then has to be connected again.'}
+          The platform signs <strong>{account?.label || account?.displayName || account?.id}</strong> out. {account?.rememberCredentials ? 'We then sign in again automatically with the stored password.' : 'You must then reconnect it.'}
         </p>
       </Confirm>
     </Card>

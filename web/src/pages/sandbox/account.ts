@@ -3,7 +3,7 @@ import { api, call, isProblem } from '@/api/client'
 import { keys } from '@/api/hooks'
 import type { Account } from '@/api/types'
 
-/** The account of the URL, or else the first that is connected. It is read again often: this page breaks it. */
+/** The account in the URL, or else the first one that is connected. It is refetched often, because this page breaks it. */
 export function useChosen(wanted: string): { id: string | null; account: Account | null; none: boolean; missing: boolean; failed: boolean; error: unknown; retry: () => void } {
   const any = useQuery({
     queryKey: keys.accounts({ sandbox: true }),

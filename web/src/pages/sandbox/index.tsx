@@ -14,7 +14,7 @@ import { PersonaTable } from './Personas'
 import { Tail } from './Tail'
 import { Trouble } from './Trouble'
 
-/** Plays the platform: its fans, its faults, and a crowd of events. */
+/** Controls the sandbox platform: its fans, its faults and its event generator. */
 export default function Sandbox() {
   const { org } = useSession()
   return org.environment === 'sandbox' ? <Play /> : <Live />
@@ -25,7 +25,7 @@ function Live() {
   const others = orgs.filter((o) => o.environment === 'sandbox')
   return (
     <>
-      <PageHead title="Sandbox" hint="Fake creators, fans and trouble" />
+      <PageHead title="Sandbox" hint="Simulated creators, fans and faults" />
       <Card>
         <Empty
           title={`${org.name} is live`}
@@ -36,7 +36,7 @@ function Live() {
             </Button>
           ))}
         >
-          Its accounts belong to real people on the real platform, so nothing here can be faked or broken. {others.length > 0 ? 'Your sandbox organisation has this page.' : 'Ask the operators of this service for a sandbox organisation.'}
+          Its accounts belong to real people on the real platform, so nothing can be simulated here. {others.length > 0 ? 'Use this page in your sandbox organisation.' : 'Ask the operators of this service for a sandbox organisation.'}
         </Empty>
       </Card>
     </>
@@ -47,7 +47,7 @@ function Play() {
   const f = useFilters({ account: '' })
   const chosen = useChosen(f.values.account)
   const { connect } = useDialogs()
-  const why = useWhyNot('accounts:write', 'play the sandbox')
+  const why = useWhyNot('accounts:write', 'control the sandbox')
   const personas = useQuery({
     queryKey: ['personas'],
     queryFn: ({ signal }) => call<Personas>('GET', '/v1/sandbox/personas', { signal }),
@@ -59,11 +59,11 @@ function Play() {
     <>
       <PageHead
         title="Sandbox"
-        hint="Play the fans, break the platform, make the charts move. Nobody real is contacted."
+        hint="Act as a fan, break the platform, generate events. No real people are contacted."
         actions={
           <>
             {account ? <State state={account.state} /> : null}
-            <AccountPicker label="Account to play with" className="w-60 max-w-full" value={chosen.id} onChange={(id) => f.set({ account: id ?? '' })} placeholder={chosen.none ? 'No accounts yet' : 'Choose an account'} />
+            <AccountPicker label="Sandbox account" className="w-60 max-w-full" value={chosen.id} onChange={(id) => f.set({ account: id ?? '' })} placeholder={chosen.none ? 'No accounts yet' : 'Choose an account'} />
           </>
         }
       />
@@ -78,12 +78,12 @@ function Play() {
                 </Button>
               }
             >
-              Any login of the table below will do, with any password.
+              Any login in the table below works, with any password.
             </Empty>
           </Card>
         ) : chosen.missing ? (
           <Card className="lg:col-span-2">
-            <Empty title="There is no such account" action={<Button onClick={() => f.set({ account: '' })}>Choose another</Button>}>
+            <Empty title="Account not found" action={<Button onClick={() => f.set({ account: '' })}>Choose another</Button>}>
               {isProblem(chosen.error) ? chosen.error.detail : null}
             </Empty>
           </Card>

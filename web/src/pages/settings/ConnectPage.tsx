@@ -8,7 +8,7 @@ import { brandDefault, judge, parseColour, type Scheme } from './colour'
 import { usePageLook, useSavePage, type ConnectPageLook } from './page'
 import { Drawing, RealPage } from './Preview'
 
-/** The colours of the pages that creators see, with what WCAG says of them, and a preview. */
+/** The colours of the pages that creators see, with a WCAG contrast check and a preview. */
 export function ConnectPage() {
   const page = usePageLook()
   return (
@@ -40,7 +40,7 @@ function Editor({ page }: { page: ConnectPageLook }) {
   return (
     <div className="grid min-w-0 items-start gap-3 lg:grid-cols-2">
       <div className="space-y-3">
-        <Card title="Look" hint="The same on every page that a creator sees">
+        <Card title="Look" hint="Applies to every page that a creator sees">
           <form
             className="space-y-4"
             onSubmit={(e) => {
@@ -48,9 +48,9 @@ function Editor({ page }: { page: ConnectPageLook }) {
               if (!why && !same && !badLight && !badDark) save.mutate({ brand_light: light, brand_dark: dark, scheme, help_url: help.trim() })
             }}
           >
-            <Colour label="Brand colour" hint="Of buttons and marks on a light ground." value={light} fallback={brandDefault} scheme="light" disabled={Boolean(why)} error={badLight ? 'Write it as #rrggbb.' : problem?.field('brand_light')} onChange={setLight} />
-            <Colour label="Brand colour, dark" hint="Left empty, it follows the other." value={dark} fallback={light || brandDefault} scheme="dark" disabled={Boolean(why)} error={badDark ? 'Write it as #rrggbb.' : problem?.field('brand_dark')} onChange={setDark} />
-            <Field label="Scheme" hint="In a frame, System follows the creator’s setting, not your page.">
+            <Colour label="Brand colour" hint="For buttons and accents on a light background." value={light} fallback={brandDefault} scheme="light" disabled={Boolean(why)} error={badLight ? 'Use the format #rrggbb.' : problem?.field('brand_light')} onChange={setLight} />
+            <Colour label="Brand colour, dark" hint="Leave empty to use the brand colour above." value={dark} fallback={light || brandDefault} scheme="dark" disabled={Boolean(why)} error={badDark ? 'Use the format #rrggbb.' : problem?.field('brand_dark')} onChange={setDark} />
+            <Field label="Colour scheme" hint="In a frame, System follows the creator’s setting, not your page.">
               {(p) => (
                 <Select {...p} className="w-full" value={scheme} disabled={Boolean(why)} onChange={(e) => setScheme(e.target.value as ConnectPageLook['scheme'])}>
                   <option value="system">System</option>
@@ -59,7 +59,7 @@ function Editor({ page }: { page: ConnectPageLook }) {
                 </Select>
               )}
             </Field>
-            <Field label="Help address" hint="Where “Get help” leads, when something failed." error={problem?.field('help_url')}>
+            <Field label="Help URL" hint="Where “Get help” leads after a failure." error={problem?.field('help_url')}>
               {(p) => <Input {...p} type="url" value={help} maxLength={2048} disabled={Boolean(why)} placeholder="https://example.com/help" onChange={(e) => setHelp(e.target.value)} />}
             </Field>
             {problem && !problem.problem.errors?.length ? <Notice tone="bad">{problem.detail}</Notice> : null}
@@ -76,7 +76,7 @@ function Editor({ page }: { page: ConnectPageLook }) {
           <div className="space-y-2 text-soft">
             <p>The pages show the organisation’s name and its first letter in the brand colour.</p>
             <p>
-              They speak English and Spanish. A link’s <code>locale</code> decides; without one it is the creator’s browser, and the creator can change it at the foot of every page.
+              They are available in English and Spanish. The link’s <code>locale</code> sets the language; without one, the creator’s browser does. The creator can change it at the bottom of every page.
             </p>
           </div>
         </Card>
@@ -90,7 +90,7 @@ function Editor({ page }: { page: ConnectPageLook }) {
             value={view}
             onChange={(v) => setView(v as typeof view)}
             items={[
-              { value: 'drawing', label: 'With these colours' },
+              { value: 'drawing', label: 'Mock-up' },
               { value: 'real', label: 'Real page' },
             ]}
           />
@@ -110,7 +110,7 @@ function Colour({ label, hint, value, fallback, scheme, error, disabled, onChang
       <Field label={label} hint={hint} error={error}>
         {(p) => (
           <div className="flex items-center gap-2">
-            <input type="color" aria-label={`Pick: ${label}`} className="h-8 w-11 shrink-0 cursor-pointer rounded-lg border border-line-strong bg-panel p-0.5 disabled:cursor-not-allowed" value={shown} disabled={disabled} onChange={(e) => onChange(e.target.value)} />
+            <input type="color" aria-label={`Pick ${label}`} className="h-8 w-11 shrink-0 cursor-pointer rounded-lg border border-line-strong bg-panel p-0.5 disabled:cursor-not-allowed" value={shown} disabled={disabled} onChange={(e) => onChange(e.target.value)} />
             <Input {...p} mono value={value} maxLength={7} disabled={disabled} placeholder={fallback} onChange={(e) => onChange(e.target.value.trim())} spellCheck={false} autoComplete="off" />
           </div>
         )}
@@ -119,7 +119,7 @@ function Colour({ label, hint, value, fallback, scheme, error, disabled, onChang
         <p role="status" className={`mt-1 flex items-start gap-1.5 text-xs ${verdict.enough ? 'text-ok-text' : 'text-warn-text'}`}>
           {verdict.enough ? <CircleCheck className="mt-px size-3.5 shrink-0" aria-hidden /> : <TriangleAlert className="mt-px size-3.5 shrink-0" aria-hidden />}
           <span>
-            {verdict.ratio.toFixed(2)}:1 {verdict.enough ? '– enough contrast (WCAG AA wants 4.5:1), used as it is.' : `is below WCAG AA’s 4.5:1, so ${scheme === 'light' ? 'a darker' : 'a lighter'} one is used: `}
+            {verdict.ratio.toFixed(2)}:1 {verdict.enough ? '– enough contrast (WCAG AA requires 4.5:1), used unchanged.' : `is below the 4.5:1 that WCAG AA requires, so ${scheme === 'light' ? 'a darker' : 'a lighter'} colour is used: `}
             {verdict.enough ? null : (
               <span className="inline-flex items-center gap-1 font-mono">
                 <span className="inline-block size-3 rounded-sm border" style={{ background: verdict.used }} aria-hidden />

@@ -50,10 +50,10 @@ function Names({ me }: { me: Identity }) {
           if (!why && !same && name.trim()) save.mutate()
         }}
       >
-        <Field label="Name" hint="Creators see it on the connect pages." error={name.trim() === '' ? 'Give it a name.' : problem?.field('name')} required>
+        <Field label="Name" hint="Creators see this name on the connect pages." error={name.trim() === '' ? 'Enter a name.' : problem?.field('name')} required>
           {(p) => <Input {...p} value={name} maxLength={120} disabled={Boolean(why)} onChange={(e) => setName(e.target.value)} />}
         </Field>
-        <Field label="Contact address" hint="Where the service reaches you about limits and incidents." error={problem?.field('contactEmail')}>
+        <Field label="Contact email" hint="We use it to contact you about limits and incidents." error={problem?.field('contactEmail')}>
           {(p) => <Input {...p} type="email" value={email} maxLength={254} disabled={Boolean(why)} onChange={(e) => setEmail(e.target.value)} placeholder="ops@example.com" />}
         </Field>
         {problem && !problem.problem.errors?.length ? <Notice tone="bad">{problem.detail}</Notice> : null}
@@ -79,17 +79,17 @@ function Plan({ me }: { me: Identity }) {
           ['Environment', <Badge key="e" tone={org.environment === 'live' ? 'ok' : 'warn'}>{org.environment}</Badge>],
           ['Id', <Id key="i" id={me.org.id} />],
           ['Accounts', count(l.maxAccounts)],
-          ['Calls', `${count(l.callsPerMinute)} a minute, ${count(l.callsPerMonth)} a month`],
-          ['Each account', `${count(l.accountReadPerMinute)} reads, ${count(l.accountWritePerMinute)} writes a minute`],
-          ['Connects', count(l.connectAttemptsPerHour, ' an hour')],
+          ['Calls', `${count(l.callsPerMinute)} per minute, ${count(l.callsPerMonth)} per month`],
+          ['Per account', `${count(l.accountReadPerMinute)} reads, ${count(l.accountWritePerMinute)} writes per minute`],
+          ['Connect attempts', count(l.connectAttemptsPerHour, ' per hour')],
           ['Keys', count(l.maxKeys)],
-          ['Events kept', count(l.eventRetentionDays, ' days')],
-          ['Deliveries kept', count(l.deliveryRetentionDays, ' days')],
+          ['Event retention', count(l.eventRetentionDays, ' days')],
+          ['Delivery retention', count(l.deliveryRetentionDays, ' days')],
           ['Largest upload', l.uploadMaxBytes < 0 ? 'no limit' : bytes(l.uploadMaxBytes)],
           ['Regions', (l.proxyCountries ?? []).join(', ') || '–'],
         ]}
       />
-      <p className="mt-3 text-xs text-mute">The operators of this service change plans. {me.org.contactEmail ? null : 'Set a contact address so that they can reach you.'}</p>
+      <p className="mt-3 text-xs text-mute">To change your plan, contact the operators of this service. {me.org.contactEmail ? null : 'Set a contact email so that they can reach you.'}</p>
     </Card>
   )
 }

@@ -9,7 +9,7 @@ import { originProblem } from './words'
 
 const most = 10
 
-/** Which sites may show the creators' pages in a frame, and where creators are sent in the end. */
+/** The sites that may show the creators' pages in a frame, and where creators are sent at the end. */
 export function Origins() {
   const page = usePageLook()
   return (
@@ -17,14 +17,14 @@ export function Origins() {
       <Boxed query={page} what="the allowed origins">
         {(p) => <List origins={p.allowed_origins} />}
       </Boxed>
-      <Card title="Return URLs" hint="Where the creator’s browser goes in the end">
+      <Card title="Return URLs" hint="Where the creator’s browser goes at the end">
         <div className="space-y-3 text-soft">
           <p>
-            A return URL belongs to a link: give <code>return_url</code> when you make it. Any https address will do, in the sandbox also http on this machine. The creator arrives with <code>status</code>, <code>account_id</code>, <code>reference_id</code> and <code>session_id</code> in the query.
+            A return URL belongs to a link: set <code>return_url</code> when you create it. Any https URL works; in the sandbox, so does http on this machine. The creator arrives with <code>status</code>, <code>account_id</code>, <code>reference_id</code> and <code>session_id</code> in the query.
           </p>
           <Code label="example" code={'POST /v1/connect/sessions\n{\n  "return_url": "https://app.example.com/done",\n  "reference_id": "user_456"\n}'} />
           <p>
-            Anybody can type such an address, so trust the event <code>connect.session_finished</code> or the API, not the browser that comes back.
+            Anyone can enter such a URL, so trust the event <code>connect.session_finished</code> or the API, not the browser that returns.
           </p>
         </div>
       </Card>
@@ -42,7 +42,7 @@ function List({ origins }: { origins: string[] }) {
   const [tried, setTried] = useState(false)
   const saved = origins.join('\n')
   useEffect(() => setList(saved === '' ? [] : saved.split('\n')), [saved])
-  const wrong = text.trim() === '' ? null : list.includes(text.trim()) ? 'It is on the list already.' : originProblem(text.trim(), sandbox)
+  const wrong = text.trim() === '' ? null : list.includes(text.trim()) ? 'This origin is already on the list.' : originProblem(text.trim(), sandbox)
   const problem = isProblem(save.error) ? save.error : null
   const add = () => {
     setTried(true)
@@ -52,10 +52,10 @@ function List({ origins }: { origins: string[] }) {
     setTried(false)
   }
   return (
-    <Card title="Allowed origins" hint="Sites that may embed the connect page and get its messages, when a link names none">
+    <Card title="Allowed origins" hint="Sites that may embed the connect page and receive its messages, unless a link names its own">
       <div className="space-y-3">
         {list.length === 0 ? (
-          <Empty title="No site may embed it" className="!py-6">
+          <Empty title="No allowed origins" className="!py-6">
             Links open as full pages. That is fine unless you embed them with connect.js.
           </Empty>
         ) : (

@@ -16,7 +16,7 @@ const states: { value: StateName; label: string }[] = [
   { value: 'failed', label: 'Failed' },
 ]
 
-/** The creators' page, drawn here with colours that are not saved yet. */
+/** A mock-up of the creators' page, with colours that are not saved yet. */
 export function Drawing({ light, dark, scheme }: { light: string; dark: string; scheme: 'system' | Scheme }) {
   const { org } = useSession()
   const [state, setState] = useState<StateName>('start')
@@ -31,7 +31,7 @@ export function Drawing({ light, dark, scheme }: { light: string; dark: string; 
         {scheme === 'system' ? (
           <span className="ml-auto">
             <Segments
-              label="Scheme of the preview"
+              label="Preview scheme"
               value={chosen}
               onChange={(v) => setChosen(v as Scheme)}
               items={[
@@ -64,7 +64,7 @@ export function Drawing({ light, dark, scheme }: { light: string; dark: string; 
           </div>
         </div>
       </div>
-      <p className="text-xs text-mute">Drawn here. The real page shows what is saved.</p>
+      <p className="text-xs text-mute">This is a mock-up. The real page uses the saved settings.</p>
     </div>
   )
 }
@@ -190,9 +190,9 @@ interface Made {
   session: { id: string; url: string | null; expires_at: string }
 }
 
-/** The page itself in a frame: a link of five minutes that only this dashboard may embed. */
+/** The real page in a frame, through a link that works for five minutes and that only this dashboard may embed. */
 export function RealPage({ unsaved }: { unsaved?: boolean }) {
-  const why = useWhyNot('accounts:write', 'make links')
+  const why = useWhyNot('accounts:write', 'create links')
   const [lang, setLang] = useState('en')
   const [height, setHeight] = useState(560)
   const frame = useRef<HTMLIFrameElement>(null)
@@ -201,7 +201,7 @@ export function RealPage({ unsaved }: { unsaved?: boolean }) {
   })
   useEffect(() => {
     const onMessage = (e: MessageEvent) => {
-      // Only what our own frame says of its height.
+      // Accept heights only from our own frame.
       if (e.origin !== location.origin || e.source !== frame.current?.contentWindow) return
       const m = e.data as { source?: string; type?: string; height?: number } | null
       if (m?.source === 'connect' && m.type === 'connect.resize' && typeof m.height === 'number') setHeight(Math.min(1200, Math.max(200, m.height)))
@@ -216,7 +216,7 @@ export function RealPage({ unsaved }: { unsaved?: boolean }) {
       {unsaved ? <Notice tone="warn">Your changes are not saved, so the real page does not have them yet.</Notice> : null}
       <div className="flex flex-wrap items-center gap-2">
         <Button icon={<RotateCw className="size-4" aria-hidden />} why={why} busy={make.isPending} onClick={() => make.mutate()}>
-          {token ? 'Load again' : 'Load the real page'}
+          {token ? 'Reload' : 'Load the real page'}
         </Button>
         {token ? (
           <>
@@ -237,16 +237,16 @@ export function RealPage({ unsaved }: { unsaved?: boolean }) {
       </div>
       {problem ? (
         <Notice tone="bad">
-          {problem.field('allowed_origins') ? `This dashboard’s address (${location.origin}) cannot embed pages: it must be https. Use the drawing, or open a link.` : problem.detail}
+          {problem.field('allowed_origins') ? `This dashboard’s address (${location.origin}) cannot embed pages: it must use https. Use the mock-up, or open a link.` : problem.detail}
         </Notice>
       ) : null}
       {token ? (
         <>
           <iframe ref={frame} key={token + lang} src={`/s/${token}/embed?lang=${lang}`} title="The connect page as creators see it" referrerPolicy="no-referrer" className="w-full rounded-xl border bg-panel" style={{ height }} />
-          <p className="text-xs text-mute">This is a working link for five minutes: whoever signs in here connects an account.</p>
+          <p className="text-xs text-mute">This link works for five minutes. Signing in here really connects an account.</p>
         </>
       ) : (
-        <p className="text-mute">It makes a link that works for five minutes and that only this dashboard may embed. It appears among your links and in the audit log.</p>
+        <p className="text-mute">This creates a link that works for five minutes and that only this dashboard may embed. It appears in your links and in the audit log.</p>
       )}
     </div>
   )

@@ -8,7 +8,7 @@ import { browserName } from './words'
 
 const sessionsKey = ['browser-sessions'] as const
 
-/** Browsers that are signed in; those of others only for who manages the organisation. */
+/** Signed-in browsers; those of other members are shown only to members who manage the organisation. */
 export function Sessions() {
   const { person } = useSession()
   const client = useQueryClient()
@@ -25,7 +25,7 @@ export function Sessions() {
         <div className="min-w-0">
           <span className="flex flex-wrap items-center gap-x-2 font-medium" title={s.userAgent}>
             <span className="break-words">{browserName(s.userAgent)}</span>
-            {s.current ? <Badge tone="accent">this one</Badge> : null}
+            {s.current ? <Badge tone="accent">this browser</Badge> : null}
             {s.person.id === 'operator' ? <Badge tone="warn">operator</Badge> : null}
           </span>
           <span className="block text-xs break-all text-mute">{s.person.email}</span>
@@ -34,7 +34,7 @@ export function Sessions() {
     },
     { key: 'created', head: 'Signed in', from: 'md', cell: (s) => <Time at={s.createdAt} className="whitespace-nowrap text-mute" /> },
     { key: 'seen', head: 'Last seen', from: 'sm', cell: (s) => <Time at={s.lastSeenAt} className="whitespace-nowrap" /> },
-    { key: 'ends', head: 'Ends', from: 'lg', cell: (s) => <Time at={s.expiresAt} className="whitespace-nowrap text-mute" /> },
+    { key: 'ends', head: 'Expires', from: 'lg', cell: (s) => <Time at={s.expiresAt} className="whitespace-nowrap text-mute" /> },
     {
       key: 'go',
       head: <span className="sr-only">Actions</span>,
@@ -52,7 +52,7 @@ export function Sessions() {
       <Card
         flush
         title="Signed-in browsers"
-        hint={all ? 'Of everybody in this organisation' : 'Yours. Who manages the organisation sees everybody’s.'}
+        hint={all ? 'Of all members of this organisation' : 'Only yours. Owners and admins see those of all members.'}
         actions={
           mine.length > 0 ? (
             <Button size="sm" onClick={() => setAsking('others')}>
@@ -65,11 +65,11 @@ export function Sessions() {
           <Empty title="This server does not list sessions yet" />
         ) : (
           <Query query={list} what="the sessions">
-            {(rows) => (rows.length > 0 ? <Table label="Signed-in browsers" columns={columns} rows={rows} rowKey={(s) => s.id} /> : <Empty title="No browser is signed in">Only API keys use this organisation right now.</Empty>)}
+            {(rows) => (rows.length > 0 ? <Table label="Signed-in browsers" columns={columns} rows={rows} rowKey={(s) => s.id} /> : <Empty title="No browsers are signed in">Only API keys use this organisation right now.</Empty>)}
           </Query>
         )}
       </Card>
-      <p className="mt-3 text-xs text-mute">A session ends after 8 hours without use, and 24 hours after sign-in at the latest. Two-factor sign-in is your identity provider’s.</p>
+      <p className="mt-3 text-xs text-mute">A session ends after 8 hours without use, and 24 hours after sign-in at the latest. Your identity provider handles two-factor sign-in.</p>
       <Confirm
         open={asking !== null}
         onOpenChange={(open) => (open ? undefined : setAsking(null))}
@@ -82,11 +82,11 @@ export function Sessions() {
             await end(asking)
             if (asking.current) return location.assign('/app/sign-in')
           }
-          toast.ok('Signed out, on every server')
+          toast.ok('Signed out')
           await client.invalidateQueries({ queryKey: sessionsKey })
         }}
       >
-        <p>{asking === 'others' ? `${mine.length} of your browsers are signed out at once. This one stays.` : asking ? `${browserName(asking.userAgent)} of ${asking.person.email} is signed out at once, in all organisations.` : ''}</p>
+        <p>{asking === 'others' ? `${mine.length} of your browsers will be signed out immediately. This one stays signed in.` : asking ? `${browserName(asking.userAgent)} of ${asking.person.email} will be signed out immediately, in all organisations.` : ''}</p>
       </Confirm>
     </>
   )

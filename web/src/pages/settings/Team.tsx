@@ -28,11 +28,11 @@ export function Team() {
   const [inviting, setInviting] = useState({ open: false, n: 0 })
   const owners = team.data?.members?.filter((m) => m.role === 'owner').length ?? 0
 
-  // Why this member cannot be changed by this person; null if they can.
+  // Why the signed-in member cannot change this one; null if they can.
   const blocked = (m: Member): string | null => {
     if (why) return why
     if (m.role === 'owner' && org.role !== 'owner') return 'Only an owner can change or remove an owner.'
-    if (m.role === 'owner' && owners === 1) return 'The last owner cannot go. Make somebody else an owner first.'
+    if (m.role === 'owner' && owners === 1) return 'The last owner cannot be changed or removed. Make another member an owner first.'
     return null
   }
 
@@ -105,7 +105,7 @@ export function Team() {
       head: <span className="sr-only">Actions</span>,
       align: 'right',
       cell: (i) => (
-        <Button size="sm" why={why} aria-label={`Withdraw the invitation of ${i.email}`} onClick={() => setAsking({ kind: 'withdraw', invitation: i })}>
+        <Button size="sm" why={why} aria-label={`Withdraw the invitation for ${i.email}`} onClick={() => setAsking({ kind: 'withdraw', invitation: i })}>
           Withdraw
         </Button>
       ),
@@ -146,17 +146,17 @@ export function Team() {
         </Query>
       </Card>
       {team.data ? (
-        <Card flush title="Invitations" hint="Links that can still be taken up">
+        <Card flush title="Invitations" hint="Links that can still be used">
           {team.data.invitations && team.data.invitations.length > 0 ? (
             <Table label="Invitations" dense columns={invitationColumns} rows={team.data.invitations} rowKey={(i) => i.id} />
           ) : (
-            <Empty title="Nobody is invited" className="!py-8">
+            <Empty title="No open invitations" className="!py-8">
               An invitation is a link that works once, for one address, for seven days.
             </Empty>
           )}
         </Card>
       ) : null}
-      <Card title="What roles may do">
+      <Card title="Roles">
         <dl className="grid gap-x-6 gap-y-3 sm:grid-cols-2">
           {roles.map((r) => (
             <div key={r}>
@@ -186,12 +186,12 @@ export function Team() {
         {asking?.kind === 'role' ? (
           <>
             <p>{roleWords[asking.role].can}</p>
-            <p>It holds from the next call on, on every server.{asking.member.you ? ' This is you: what your role cannot do is closed to you at once.' : ''}</p>
+            <p>The role applies from the next call, on every server.{asking.member.you ? ' This is your own role: you immediately lose access to what it does not allow.' : ''}</p>
           </>
         ) : asking?.kind === 'remove' ? (
-          <p>{asking.member.you ? 'You are signed out of this organisation at once.' : 'Their browsers are signed out of this organisation at once.'} Keys that they made belong to the organisation and stay.</p>
+          <p>{asking.member.you ? 'You will be signed out of this organisation immediately.' : 'Their browsers will be signed out of this organisation immediately.'} Keys that they created belong to the organisation and are kept.</p>
         ) : (
-          <p>The link that {asking?.kind === 'withdraw' ? asking.invitation.email : 'they'} got will no longer work.</p>
+          <p>The link for {asking?.kind === 'withdraw' ? asking.invitation.email : 'them'} will no longer work.</p>
         )}
       </Confirm>
     </div>
@@ -217,11 +217,11 @@ function Invite({ open, onOpenChange, can }: { open: boolean; onOpenChange: (ope
           if (!next && sent) onOpenChange(false)
         }}
         sticky
-        title={`A link for ${made.invitation.email}`}
-        description="This service sends no mail: send the link yourself. It is shown only here."
+        title={`Invitation link for ${made.invitation.email}`}
+        description="We do not send emails: send the link yourself. It is not shown again."
         footer={
           <>
-            <Checkbox label="I have the link" className="mr-auto items-center" checked={sent} onChange={(e) => setSent(e.target.checked)} />
+            <Checkbox label="I copied the link" className="mr-auto items-center" checked={sent} onChange={(e) => setSent(e.target.checked)} />
             <Button variant="primary" why={sent ? null : 'Copy the link first: it is not shown again.'} onClick={() => onOpenChange(false)}>
               Close
             </Button>
@@ -243,13 +243,13 @@ function Invite({ open, onOpenChange, can }: { open: boolean; onOpenChange: (ope
     <Dialog
       open={open}
       onOpenChange={onOpenChange}
-      title="Invite somebody"
-      description="You get a link to send. Only somebody who signs in with this address can use it."
+      title="Invite a member"
+      description="You get a link to send. Only a person who signs in with this address can use it."
       footer={
         <>
           <Button onClick={() => onOpenChange(false)}>Cancel</Button>
           <Button variant="primary" busy={invite.isPending} why={/^\S+@\S+$/.test(email.trim()) ? null : 'Enter an email address.'} onClick={() => invite.mutate()}>
-            Make the link
+            Create link
           </Button>
         </>
       }

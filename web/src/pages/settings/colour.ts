@@ -1,5 +1,5 @@
-// The colours of the creators' pages, worked out as the server does (internal/server/connectpages/theme.go), so that what
-// is promised here is what is shown there.
+// The colours of the creators' pages, computed as on the server (internal/server/connectpages/theme.go), so that the
+// preview matches the page.
 
 type RGB = readonly [number, number, number]
 
@@ -26,16 +26,16 @@ function luminance(c: RGB): number {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b
 }
 
-/** WCAG's ratio of two colours, from 1 to 21. */
+/** The WCAG contrast ratio of two colours, from 1 to 21. */
 export function contrast(a: RGB, b: RGB): number {
   const [x, y] = [luminance(a), luminance(b)]
   return (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05)
 }
 
-/** Moves a colour towards another, as little as it must, until it can be read against all grounds. */
+/** Moves a colour towards another, as little as needed, until it is legible on all backgrounds. */
 function legible(c: RGB, towards: RGB, grounds: readonly RGB[]): RGB {
   for (let step = 0; step <= 100; step++) {
-    // What is judged is what the browser gets: 8 bits for each part.
+    // Check the colour that the browser gets: 8 bits per channel.
     const moved = parseColour(hex(mix(c, towards, step / 100))) ?? towards
     if (Math.min(...grounds.map((g) => contrast(moved, g))) >= enough) return moved
   }
@@ -70,7 +70,7 @@ const looks: Record<Scheme, Look> = {
   },
 }
 
-/** All colours of a scheme with a brand colour; empty text is our own. */
+/** All colours of a scheme with a brand colour; an empty one means our default. */
 export function palette(brand: string, scheme: Scheme): Record<string, string> {
   const l = looks[scheme]
   const seen = legible(parseColour(brand) ?? c(brandDefault), l.towards, [l.card, l.on])
@@ -78,14 +78,14 @@ export function palette(brand: string, scheme: Scheme): Record<string, string> {
 }
 
 export interface Verdict {
-  /** The least contrast that the colour has as it is. */
+  /** The lowest contrast of the unchanged colour. */
   ratio: number
   enough: boolean
-  /** What is used in its place, if it has too little. */
+  /** The colour that is used: adjusted if the contrast is too low. */
   used: string
 }
 
-/** What becomes of a brand colour: kept, or moved until it can be read. Null if it is none. */
+/** Checks whether a brand colour is kept or adjusted to be legible. Null if it is not a colour. */
 export function judge(brand: string, scheme: Scheme): Verdict | null {
   const colour = parseColour(brand)
   if (!colour) return null

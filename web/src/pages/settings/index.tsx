@@ -28,7 +28,7 @@ export default function Settings() {
       </Tabs>
       {known ? null : (
         <Card className="mt-4">
-          <Empty title="There is no such section">Choose one above.</Empty>
+          <Empty title="Section not found">Choose one above.</Empty>
         </Card>
       )}
     </>

@@ -3,7 +3,7 @@ import { api } from '@/api/client'
 import { keys } from '@/api/hooks'
 import { toast } from '@/ui'
 
-/** How the creators' pages look. */
+/** The look of the creators' pages. */
 export interface ConnectPageLook {
   brand_light: string
   brand_dark: string
@@ -22,12 +22,12 @@ export function usePageLook() {
   })
 }
 
-/** Saves a part of it: the operation replaces all, so what is not in the part is sent as it was read. */
+/** Saves some fields. The operation replaces all of them, so the others are sent as they were read. */
 export function useSavePage() {
   const client = useQueryClient()
   return useMutation({
     mutationFn: async (part: Partial<ConnectPageLook>) => {
-      // Somebody else may have changed the other half meanwhile.
+      // Another member may have changed the other fields since.
       const { page } = await api.get('/v1/connect/page')
       return api.put('/v1/connect/page', { body: { ...page, allowed_origins: page.allowed_origins ?? [], ...part } })
     },

@@ -5,7 +5,7 @@ import { browserName, givable, originProblem } from './words'
 const rgb = (t: string) => parseColour(t)!
 
 describe('colours', () => {
-  it('contrast is that of the standard, with the figures of the server’s own test', () => {
+  it('contrast follows WCAG, with the figures of the server’s test', () => {
     for (const [a, b, want] of [
       ['#000000', '#ffffff', 21], ['#ffffff', '#ffffff', 1], ['#777777', '#ffffff', 4.48], ['#767676', '#ffffff', 4.54],
       ['#ff0000', '#ffffff', 4.0], ['#0000ff', '#ffffff', 8.59], ['#ffff00', '#ffffff', 1.07], ['#4f46e5', '#ffffff', 6.29],
@@ -14,7 +14,7 @@ describe('colours', () => {
       expect(contrast(rgb(a), rgb(b))).toBe(contrast(rgb(b), rgb(a)))
     }
   })
-  it('every brand colour can be read in both schemes', () => {
+  it('every brand colour is legible in both schemes', () => {
     let n = 12345
     const random = () => (n = (n * 1103515245 + 12345) & 0x7fffffff) & 0xffffff
     const colours = ['', '#000000', '#ffffff', '#ffff00', '#808080', '#7f7f00', ...Array.from({ length: 300 }, () => '#' + random().toString(16).padStart(6, '0'))]
@@ -26,7 +26,7 @@ describe('colours', () => {
         expect(contrast(rgb(p['ink']!), rgb(p['tint']!)), brand + scheme).toBeGreaterThanOrEqual(4.5)
       }
   })
-  it('says what becomes of one', () => {
+  it('reports whether a colour is kept or adjusted', () => {
     expect(judge('#4f46e5', 'light')).toMatchObject({ enough: true, used: '#4f46e5' })
     expect(judge('#ffff00', 'light')?.enough).toBe(false)
     expect(judge('#ffff00', 'light')?.used).not.toBe('#ffff00')
@@ -41,13 +41,13 @@ describe('words', () => {
     expect(browserName('Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1')).toBe('Safari on iOS')
     expect([browserName(''), browserName('<script>alert(1)</script>')]).toEqual(['Unknown browser', '<script>alert(1)</script>'])
   })
-  it('origins are what the server takes', () => {
+  it('origins follow the server’s rules', () => {
     for (const ok of ['https://app.example.com', 'https://app.example.com:8443', 'http://localhost:3000', 'http://127.0.0.1:5173']) expect(originProblem(ok, true)).toBeNull()
     for (const bad of ['', 'app.example.com', 'https://app.example.com/', 'https://app.example.com/x', 'https://APP.example.com', 'https://a.test:443', 'http://app.example.com', 'javascript:alert(1)', 'https://*.example.com/', 'https://[::1]'])
       expect(originProblem(bad, true), bad).not.toBeNull()
     expect(originProblem('http://localhost:3000', false)).not.toBeNull()
   })
-  it('nobody gives more than they have', () => {
+  it('members cannot grant more than they have', () => {
     expect(givable('owner')).toContain('owner')
     expect(givable('admin')).toEqual(['admin', 'developer', 'support'])
     expect(givable('developer')).toEqual([])

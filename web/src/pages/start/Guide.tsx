@@ -15,7 +15,7 @@ import { Badge, Button, ButtonLink, Card, Code, CodeBlock, CopyButton, Failed, I
 import { nameOf } from '../accounts/reasons'
 import { useSetup, type Step } from './setup'
 
-/** From nothing to an event arriving, in four steps that can all be done on this page. */
+/** The four steps from an empty org to a first event, all on one page. */
 export function Guide() {
   const { steps, usage } = useSetup()
   const [made, setMade] = useState<string | null>(null)
@@ -28,7 +28,7 @@ export function Guide() {
   if (usage.isError && !usage.data)
     return (
       <Card>
-        <Failed what="how far you are" error={usage.error} retry={() => void usage.refetch()} />
+        <Failed what="your progress" error={usage.error} retry={() => void usage.refetch()} />
       </Card>
     )
   return (
@@ -69,7 +69,7 @@ function Wrong({ error }: { error: unknown }) {
   if (!error) return null
   return (
     <Notice tone="bad" className="mt-3">
-      {isProblem(error) ? error.detail : 'It did not work. Try again.'}
+      {isProblem(error) ? error.detail : 'Something went wrong. Try again.'}
       {isProblem(error) && error.requestId ? <Id id={error.requestId} className="ml-2 !text-inherit" /> : null}
     </Notice>
   )
@@ -77,7 +77,7 @@ function Wrong({ error }: { error: unknown }) {
 
 function KeyStep({ done, made, onMade }: { done: boolean; made: string | null; onMade: (key: string) => void }) {
   const client = useQueryClient()
-  const why = useWhyNot('me:write', 'make keys')
+  const why = useWhyNot('me:write', 'create keys')
   const mint = useMutation({
     mutationFn: () => api.post('/v1/me/keys', { body: { label: 'Start guide' }, headers: idempotent() }),
     onSuccess: (k) => {
@@ -102,7 +102,7 @@ function KeyStep({ done, made, onMade }: { done: boolean; made: string | null; o
       <Button variant={done ? 'secondary' : 'primary'} why={why} busy={mint.isPending} onClick={() => mint.mutate()}>
         {done ? 'Create another key' : 'Create a key'}
       </Button>
-      {done ? <ButtonLink to="/keys">See your keys</ButtonLink> : null}
+      {done ? <ButtonLink to="/keys">View your keys</ButtonLink> : null}
       <Wrong error={mint.error} />
     </div>
   )
@@ -110,7 +110,7 @@ function KeyStep({ done, made, onMade }: { done: boolean; made: string | null; o
 
 const ended = (a: Attempt) => a.state === 'completed_success' || a.state === 'completed_failed'
 
-// Signs a persona in. Each time another creator, so that the button works twice.
+// Signs in a persona: a new creator each time, so that the button works more than once.
 async function connectPersona(): Promise<Attempt> {
   const name = Math.random().toString(36).slice(2, 7)
   let attempt = await call<Attempt>('POST', '/v1/connect/login', {
@@ -119,7 +119,7 @@ async function connectPersona(): Promise<Attempt> {
   })
   for (let i = 0; i < 6 && !ended(attempt); i++) attempt = await call<Attempt>('GET', `/v1/connect/login/${attempt.attempt_id}`, { query: { wait: 10 } })
   if (attempt.state !== 'completed_success') {
-    throw new ProblemError({ code: attempt.failure?.code ?? 'attempt', status: 0, title: 'It did not connect', detail: attempt.failure?.message ?? `The sign-in stopped at ${attempt.state}.` }, null)
+    throw new ProblemError({ code: attempt.failure?.code ?? 'attempt', status: 0, title: 'The account did not connect', detail: attempt.failure?.message ?? `The sign-in stopped at ${attempt.state}.` }, null)
   }
   return attempt
 }
@@ -132,7 +132,7 @@ function AccountStep({ account }: { account: Account | undefined }) {
   const done = () => {
     void client.invalidateQueries({ queryKey: ['accounts'] })
     void client.invalidateQueries({ queryKey: ['usage'] })
-    // The server keeps these sums for a second.
+    // The server caches these totals for a second.
     setTimeout(() => void client.invalidateQueries({ queryKey: ['usage'] }), 1500)
   }
   const persona = useMutation({ mutationFn: connectPersona, onSuccess: done })
@@ -188,7 +188,7 @@ function CallStep({ account, apiKey }: { account: Account | undefined; apiKey: s
           Open the explorer
         </ButtonLink>
       </div>
-      {run.data ? <Json value={run.data} label="Answer" className="mt-3" open={2} /> : null}
+      {run.data ? <Json value={run.data} label="Response" className="mt-3" open={2} /> : null}
       <Wrong error={run.error} />
     </>
   )
@@ -239,13 +239,13 @@ function EventStep({ account }: { account: Account | undefined }) {
         ) : (
           <p className="flex items-center gap-2 text-mute">
             {waiting ? <LoaderCircle className="size-4 animate-spin" aria-hidden /> : null}
-            {waiting ? 'Sent. Waiting for it to come back…' : 'Listening… events appear here as they happen.'}
+            {waiting ? 'Sent. Waiting for the event…' : 'Listening… events appear here as they happen.'}
           </p>
         )}
       </div>
       <Wrong error={fire.error} />
       <p className="mt-3 text-mute">
-        Your own program gets them by <Link to="/webhooks" className="link">webhook</Link>, or on your machine:
+        Your program receives events by <Link to="/webhooks" className="link">webhook</Link>. To receive them on your machine, run:
       </p>
       <Code className="mt-2" code="stagedoor listen --forward-to localhost:3000" label="command" wrap />
     </>

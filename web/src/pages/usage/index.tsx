@@ -12,7 +12,7 @@ import { useSession } from '@/shell/session'
 import { AccountPicker, Badge, Bars, Card, Empty, Facts, Json, Meter, PageHead, Query, Select, Skeleton, SkeletonRows, Table, Time, WindowMeter, type Column } from '@/ui'
 import { dailyPace, levels, reasonWords, refusal, share, used } from './limits'
 
-// Reading the limits costs nothing, so the meters may move.
+// Reading the limits is free, so the meters can be refreshed often.
 const every = 5000
 
 export default function UsagePage() {
@@ -21,9 +21,9 @@ export default function UsagePage() {
   const usage = useUsage(undefined, every)
   return (
     <>
-      <PageHead title="Limits & usage" hint={`What is left of every limit right now, and what was used${org.plan ? ` · ${org.plan} plan` : ''}`} />
+      <PageHead title="Limits & usage" hint={`What is left of each limit, and what was used${org.plan ? ` · ${org.plan} plan` : ''}`} />
       <div className="grid min-w-0 gap-3 lg:grid-cols-2">
-        <Card title="Organisation" hint="Read every few seconds; reading costs no calls">
+        <Card title="Organisation" hint="Refreshed every few seconds; this uses no calls">
           <Query query={usage} what="the limits" skeleton={<Meters />}>
             {(u) => <OrgMeters usage={u} />}
           </Query>
@@ -37,8 +37,8 @@ export default function UsagePage() {
         <HotList />
         <Refused />
         <AtTheLimit />
-        <Card title="This month" hint={usage.data ? <Period usage={usage.data} /> : 'Sums of the calendar month (UTC)'}>
-          <Query query={usage} what="the sums" skeleton={<Meters />}>
+        <Card title="This month" hint={usage.data ? <Period usage={usage.data} /> : 'Totals of the calendar month (UTC)'}>
+          <Query query={usage} what="the totals" skeleton={<Meters />}>
             {(u) => <Sums usage={u} />}
           </Query>
         </Card>
@@ -65,7 +65,7 @@ function OrgMeters({ usage: u }: { usage: Usage }) {
       <WindowMeter label="Org calls per minute" window={r.org} />
       <WindowMeter label="Org calls this month" window={r.orgMonth} />
       <WindowMeter label="Connect attempts per hour" window={r.connectAttempts} />
-      <Meter label="Connected accounts" used={held.connected} limit={held.limit} note={held.limit >= 0 ? `${number(Math.max(0, held.limit - held.connected))} more fit in the plan` : 'no limit in this plan'} />
+      <Meter label="Connected accounts" used={held.connected} limit={held.limit} note={held.limit >= 0 ? `${number(Math.max(0, held.limit - held.connected))} more in your plan` : 'no limit on this plan'} />
     </div>
   )
 }
@@ -80,7 +80,7 @@ function AccountMeters({ account, onChange, usage }: { account: string | null; o
   const defaults = usage?.rateLimits.accountDefaults
   return (
     <div className="space-y-4">
-      <AccountPicker label="Account" value={account} none="Any account: what each may use" onChange={(id) => onChange(id ?? '')} />
+      <AccountPicker label="Account" value={account} none="Any account (default limits)" onChange={(id) => onChange(id ?? '')} />
       {account ? (
         <Query query={one} what="the limits of this account" skeleton={<Meters />}>
           {(u) =>
@@ -97,12 +97,12 @@ function AccountMeters({ account, onChange, usage }: { account: string | null; o
       ) : defaults ? (
         <Facts
           items={[
-            ['Reads', defaults.readPerMinute < 0 ? 'no limit' : `${number(defaults.readPerMinute)} a minute`],
-            ['Writes', defaults.writePerMinute < 0 ? 'no limit' : `${number(defaults.writePerMinute)} a minute`],
+            ['Reads', defaults.readPerMinute < 0 ? 'no limit' : `${number(defaults.readPerMinute)} per minute`],
+            ['Writes', defaults.writePerMinute < 0 ? 'no limit' : `${number(defaults.writePerMinute)} per minute`],
           ]}
         />
       ) : null}
-      <p className="text-xs text-mute">Whether a call reads or writes depends on the method, not on the HTTP verb. Refused calls count towards nothing.</p>
+      <p className="text-xs text-mute">Whether a call reads or writes depends on the method, not on the HTTP verb. Refused calls do not count towards any limit.</p>
     </div>
   )
 }
@@ -110,7 +110,7 @@ function AccountMeters({ account, onChange, usage }: { account: string | null; o
 function Month() {
   const series = useSeries(30 * 24)
   const me = useMe()
-  if (series.isError && isProblem(series.error) && series.error.notFound) return <p className="text-mute">This server keeps no history of calls yet.</p>
+  if (series.isError && isProblem(series.error) && series.error.notFound) return <p className="text-mute">This server does not keep a call history yet.</p>
   return (
     <Query query={series} what="the chart" skeleton={<Skeleton className="h-56 w-full" />}>
       {(s) => {
@@ -118,15 +118,15 @@ function Month() {
         if (list.length === 0) return <Empty title="No calls in the last 30 days" />
         const pace = dailyPace(me.data?.limits.callsPerMonth ?? -1)
         const top = Math.max(...list.map((p) => p.calls), 0)
-        // A line far above all bars would flatten them; then it is said in words.
+        // A line far above the bars would flatten them, so it is then given in words.
         const drawn = pace !== null && pace <= Math.max(top * 4, 10)
         return (
           <Bars
             label="Calls by day and outcome"
             times={list.map((p) => p.at)}
             series={outcomes(list)}
-            {...(drawn && pace !== null ? { mark: { value: pace, label: `${number(pace)} a day would use up the month` } } : {})}
-            foot={!drawn && pace !== null ? <span className="text-mute">The month lasts for {number(pace)} calls a day: far above these bars</span> : undefined}
+            {...(drawn && pace !== null ? { mark: { value: pace, label: `${number(pace)} calls a day use up the monthly limit` } } : {})}
+            foot={!drawn && pace !== null ? <span className="text-mute">The monthly limit allows {number(pace)} calls a day, far above these bars</span> : undefined}
           />
         )
       }}
@@ -141,7 +141,7 @@ interface Hot {
   share: number
 }
 
-// The windows of one account are one free question; of a few accounts it is a few.
+// The windows of each account take one free call, so only a few accounts are checked.
 const looked = 20
 
 function HotList() {
@@ -182,7 +182,7 @@ function HotList() {
     { key: 'write', head: 'Writes', cell: (h) => <Share window={h.write} label="writes" /> },
   ]
   return (
-    <Card flush title="Busiest accounts" hint={`Nearest to their limits this minute, of the ${looked} seen last`}>
+    <Card flush title="Busiest accounts" hint={`Closest to their limits this minute, of the ${looked} last seen`}>
       <Query query={recent} what="the busiest accounts" skeleton={<SkeletonRows rows={4} />}>
         {(accounts) =>
           accounts.length === 0 ? (
@@ -193,7 +193,7 @@ function HotList() {
             <SkeletonRows rows={4} />
           ) : (
             <Empty title="No account is busy" good className="!py-8">
-              None of them used any of its limits in the last minute.
+              None of these accounts used its limits in the last minute.
             </Empty>
           )
         }
@@ -210,7 +210,7 @@ function Share({ window: w, label }: { window: Window; label: string }) {
       <span className="h-1.5 w-14 shrink-0 overflow-hidden rounded-full bg-subtle max-sm:hidden" aria-hidden>
         <span className={`block h-full rounded-full ${at >= 1 ? 'bg-bad' : at >= 0.8 ? 'bg-warn' : 'bg-accent'}`} style={{ width: `${at * 100}%` }} />
       </span>
-      <span className="font-mono text-xs whitespace-nowrap" aria-label={`${percent(at, 0)} of its ${label}`}>
+      <span className="font-mono text-xs whitespace-nowrap" aria-label={`${percent(at, 0)} of its ${label} limit`}>
         {number(used(w))}/{number(w.limit)}
       </span>
     </span>
@@ -232,7 +232,7 @@ function Refused() {
       head: 'Reason',
       cell: (e) => (
         <>
-          <span className="block">{e.reason ? (reasonWords[e.reason] ?? e.reason) : e.code === 'upstream/rate-limited' ? 'The platform asked for a pause' : 'A limit of this service'}</span>
+          <span className="block">{e.reason ? (reasonWords[e.reason] ?? e.reason) : e.code === 'upstream/rate-limited' ? 'Rate limited by the platform' : 'A limit of this service'}</span>
           <code className="text-xs break-all text-mute">{e.reason ?? e.code}</code>
         </>
       ),
@@ -247,13 +247,13 @@ function Refused() {
       ),
     },
     { key: 'accounts', head: 'Accounts', from: 'sm', align: 'right', cell: (e) => number(e.accounts) },
-    { key: 'count', head: 'Times', align: 'right', cell: (e) => <span className="font-mono">{number(e.count)}</span> },
+    { key: 'count', head: 'Count', align: 'right', cell: (e) => <span className="font-mono">{number(e.count)}</span> },
     { key: 'last', head: 'Last', from: 'sm', cell: (e) => <Time at={e.lastAt} className="whitespace-nowrap text-mute" /> },
   ]
   return (
-    <Card flush title="Refused with 429" hint="In the last 7 days, most frequent first. Refused calls count towards nothing.">
+    <Card flush title="Refused with 429" hint="In the last 7 days, most frequent first. Refused calls do not count towards any limit.">
       <Query query={errors} what="refused calls" skeleton={<SkeletonRows rows={4} />}>
-        {(list) => (list.length > 0 ? <Table label="Calls refused with 429" dense columns={columns} rows={list} rowKey={(e) => `${e.code} ${e.reason ?? ''} ${e.method}`} /> : <Empty title="No call was refused" good className="!py-8" />)}
+        {(list) => (list.length > 0 ? <Table label="Calls refused with 429" dense columns={columns} rows={list} rowKey={(e) => `${e.code} ${e.reason ?? ''} ${e.method}`} /> : <Empty title="No calls were refused" good className="!py-8" />)}
       </Query>
     </Card>
   )
@@ -276,17 +276,17 @@ function AtTheLimit() {
           ))}
         </Select>
         {limit !== null && limit < 0 ? (
-          <p>Your plan has no such limit.</p>
+          <p>Your plan does not have this limit.</p>
         ) : (
           <>
             <p>
-              {limit === null ? 'Above its limit,' : `Above ${number(limit)} ${level.what} in a ${level.per},`} <Badge tone="warn">429</Badge> is answered at once, with a <code>Retry-After</code> header and the body below. The platform is not asked, and nothing is counted. {level.advice}
+              {limit === null ? 'Above the limit,' : `Above ${number(limit)} ${level.what} per ${level.per},`} the API immediately returns <Badge tone="warn">429</Badge> with a <code>Retry-After</code> header and the body below. The platform is not called, and nothing is counted. {level.advice}
             </p>
-            <Json label="the answer" value={refusal(level, limit ?? 0, wait, baseURL())} />
+            <Json label="response" value={refusal(level, limit ?? 0, wait, baseURL())} />
           </>
         )}
         <p className="text-xs text-mute">
-          Every answer has a <code>RateLimit</code> header with what is left. <a className="link" href="/problems/quota-exceeded" target="_blank" rel="noopener">All reasons</a>
+          Every response has a <code>RateLimit</code> header with what is left. <a className="link" href="/problems/quota-exceeded" target="_blank" rel="noopener">All reasons</a>
         </p>
       </div>
     </Card>
@@ -313,7 +313,7 @@ function Sums({ usage: { usage: u } }: { usage: Usage }) {
           ['On accounts', `${number(u.calls.read)} reads, ${number(u.calls.write)} writes`],
           ['Failed', number(u.calls.failed)],
           ['Refused', `${number(u.calls.rateLimited)} by a limit`],
-          ['Connects', `${number(u.connect.succeeded)} of ${number(u.connect.started)} succeeded`],
+          ['Connect attempts', `${number(u.connect.succeeded)} of ${number(u.connect.started)} succeeded`],
           ['Events', `${number(u.events.received)} received, ${number(u.events.delivered)} delivered, ${number(u.events.streamed)} streamed`],
           ['Traffic', Object.entries(u.egressBytes ?? {}).map(([r, n]) => `${r} ${bytes(n)}`).join(' · ') || '–'],
         ]}

@@ -1,4 +1,4 @@
-// What a limit says, in words and as the answer that a caller gets.
+// Limits in words, and as the response that a caller gets.
 import type { Limits, Window } from '@/api/types'
 
 export interface Level {
@@ -14,28 +14,28 @@ export interface Level {
 
 export const levels: Level[] = [
   { reason: 'org_rpm', label: 'Org calls per minute', what: 'calls of the whole organisation', per: 'minute', limit: (l) => l.callsPerMinute, advice: 'Spread work evenly instead of in bursts; use events instead of polling.' },
-  { reason: 'org_monthly', label: 'Org calls this month', what: 'calls of the whole organisation', per: 'month', limit: (l) => l.callsPerMonth, advice: 'Waiting can take days: stop, and change the plan.' },
-  { reason: 'account_read_rpm', label: 'Account reads per minute', what: 'reads of one account', per: 'minute', limit: (l) => l.accountReadPerMinute, advice: 'Keep what you have read; events tell what changed.' },
+  { reason: 'org_monthly', label: 'Org calls this month', what: 'calls of the whole organisation', per: 'month', limit: (l) => l.callsPerMonth, advice: 'The wait can take days: stop, and change the plan.' },
+  { reason: 'account_read_rpm', label: 'Account reads per minute', what: 'reads of one account', per: 'minute', limit: (l) => l.accountReadPerMinute, advice: 'Cache what you have read; events report changes.' },
   { reason: 'account_write_rpm', label: 'Account writes per minute', what: 'writes of one account', per: 'minute', limit: (l) => l.accountWritePerMinute, advice: 'Spread sends over time, or use massMessages.send.' },
-  { reason: 'connect_hourly', label: 'Connect attempts per hour', what: 'connect attempts', per: 'hour', limit: (l) => l.connectAttemptsPerHour, advice: 'Send creators a link: it is one attempt, whenever they come.' },
+  { reason: 'connect_hourly', label: 'Connect attempts per hour', what: 'connect attempts', per: 'hour', limit: (l) => l.connectAttemptsPerHour, advice: 'Send creators a link: it counts as one attempt, whenever they use it.' },
 ]
 
-/** Reasons that have no meter: they are about what happens at the same time. */
+/** All reasons in words, including those that have no meter. */
 export const reasonWords: Record<string, string> = {
   ...Object.fromEntries(levels.map((l) => [l.reason, l.label])),
-  account_concurrency: 'Calls of one account at once',
-  org_concurrency: 'Calls of the organisation at once',
-  account_transfers: 'Files of one account at once',
+  account_concurrency: 'Concurrent calls of one account',
+  org_concurrency: 'Concurrent calls of the organisation',
+  account_transfers: 'Concurrent file transfers of one account',
   account_streams: 'Streams of one account',
   org_streams: 'Streams of the organisation',
   webhook_test_rpm: 'Webhook tests per minute',
   safety_rpm: 'Safety calls per minute',
-  org_bodies: 'Requests whose body is still arriving',
-  source_bodies: 'Requests from one network whose body is still arriving',
-  auth_failures: 'Keys that do not exist, from one network',
+  org_bodies: 'Requests with an incomplete body',
+  source_bodies: 'Requests with an incomplete body from one network',
+  auth_failures: 'Invalid keys from one network',
 }
 
-/** The body of the refusal, exactly as the server writes it. */
+/** The body of a refusal, exactly as the server returns it. */
 export function refusal(level: Level, limit: number, waitSec: number, base: string): Record<string, unknown> {
   return {
     type: `${base}/problems/quota-exceeded`,
@@ -63,7 +63,7 @@ export function share(w: Window | undefined | null): number {
   return n === null || !w || w.limit <= 0 ? 0 : Math.min(1, n / w.limit)
 }
 
-/** What may be used in a day so that the month lasts; null without a limit. */
+/** How many calls a day the monthly limit allows; null without a limit. */
 export function dailyPace(perMonth: number, now = new Date()): number | null {
   if (perMonth < 0) return null
   const days = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 0)).getUTCDate()

@@ -39,7 +39,7 @@ export function HookDialog({ account: given, hook, onClose, onSaved }: { account
       void client.invalidateQueries({ queryKey: ['accounts'] })
       if (!hook && !secret && w.signingSecret) setShown(w.signingSecret)
       else {
-        toast.ok(hook ? 'Saved. What failed is tried again at once.' : 'The webhook is set')
+        toast.ok(hook ? 'Saved. Failed deliveries are retried immediately.' : 'Webhook added')
         done()
       }
     },
@@ -49,15 +49,15 @@ export function HookDialog({ account: given, hook, onClose, onSaved }: { account
     if (account) onSaved?.(account)
   }
   const error = save.error && isProblem(save.error) ? save.error : null
-  const missing = !account ? 'Choose an account' : !url.trim() ? 'Give a URL' : which === 'some' && list.length === 0 ? 'Name at least one event' : null
-  if (shown) return <SecretOnce secret={shown} title="The webhook is set" onClose={done} />
+  const missing = !account ? 'Choose an account' : !url.trim() ? 'Enter a URL' : which === 'some' && list.length === 0 ? 'Enter at least one event' : null
+  if (shown) return <SecretOnce secret={shown} title="Webhook added" onClose={done} />
   return (
     <Dialog
       open
       onOpenChange={(o) => !o && onClose()}
       size="lg"
       title={hook ? 'Edit webhook' : 'Add a webhook'}
-      description="Events of one account, in order, at least once, signed."
+      description="Sends the events of one account, signed, in order and at least once."
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
@@ -73,7 +73,7 @@ export function HookDialog({ account: given, hook, onClose, onSaved }: { account
             {({ id, 'aria-describedby': described }) => <AccountPicker id={id} aria-describedby={described} value={account} onChange={(v) => setAccount(v)} />}
           </Field>
         )}
-        <Field label="URL" hint="https, a public host, no user name or password. A sandbox on your own machine also takes http://127.0.0.1:…" error={error?.field('url')}>
+        <Field label="URL" hint="Use https and a public host, without a user name or password. A sandbox on your own machine also accepts http://127.0.0.1:…" error={error?.field('url')}>
           {(p) => <Input {...p} mono type="url" spellCheck={false} placeholder="https://example.com/hooks/stagedoor" value={url} onChange={(e) => setURL(e.target.value)} />}
         </Field>
         <div>
@@ -83,7 +83,7 @@ export function HookDialog({ account: given, hook, onClose, onSaved }: { account
           </div>
           {which === 'some' ? (
             <>
-              <Field label={<span className="sr-only">Names of events</span>} hint="Names, families such as message*, and !name for what to leave out" error={error?.field('events') ?? (error?.code === 'unknown-event' ? error.detail : undefined)}>
+              <Field label={<span className="sr-only">Event names</span>} hint="Names, wildcards such as message*, and !name to exclude events" error={error?.field('events') ?? (error?.code === 'unknown-event' ? error.detail : undefined)}>
                 {(p) => <Textarea {...p} mono rows={3} spellCheck={false} placeholder={'message*\ntips\n!messageRead'} value={events} onChange={(e) => setEvents(e.target.value)} />}
               </Field>
               <div className="mt-1.5 flex flex-wrap items-center gap-1 text-xs" role="group" aria-label="Add events">
@@ -104,20 +104,20 @@ export function HookDialog({ account: given, hook, onClose, onSaved }: { account
           ) : null}
         </div>
         <div className="grid gap-3 sm:grid-cols-2">
-          <Field label="Order" hint={ordering === 'strict' ? 'One event after the other' : 'Faster; sort by meta.seq yourself'} error={error?.field('ordering')}>
+          <Field label="Order" hint={ordering === 'strict' ? 'One event at a time, in order' : 'Faster; sort by meta.seq yourself'} error={error?.field('ordering')}>
             {(p) => (
               <Select {...p} className="w-full" value={ordering} onChange={(e) => setOrdering(e.target.value as 'strict')}>
-                <option value="strict">Kept</option>
+                <option value="strict">Strict</option>
                 <option value="none">As fast as possible</option>
               </Select>
             )}
           </Field>
           {ordering === 'none' ? (
-            <Field label="At once" hint="1 to 32 deliveries" error={error?.field('maxInFlight')}>
+            <Field label="Concurrent deliveries" hint="1 to 32" error={error?.field('maxInFlight')}>
               {(p) => <Input {...p} type="number" min={1} max={32} value={flight} onChange={(e) => setFlight(e.target.value)} />}
             </Field>
           ) : null}
-          <Field label="Signing secret" note="optional" hint={hook ? 'Left empty, the one there is stays' : 'Left empty, one is made and shown once'} error={error?.field('signingSecret')} className={ordering === 'none' ? 'sm:col-span-2' : ''}>
+          <Field label="Signing secret" note="optional" hint={hook ? 'Leave empty to keep the current one' : 'Leave empty to generate one, which is shown once'} error={error?.field('signingSecret')} className={ordering === 'none' ? 'sm:col-span-2' : ''}>
             {(p) => <Input {...p} type="password" autoComplete="new-password" minLength={16} maxLength={128} value={secret} onChange={(e) => setSecret(e.target.value)} />}
           </Field>
         </div>
@@ -127,7 +127,7 @@ export function HookDialog({ account: given, hook, onClose, onSaved }: { account
           </Notice>
         ) : null}
         <div>
-          <h3 className="mb-1 font-medium">The same by the API</h3>
+          <h3 className="mb-1 font-medium">The same with the API</h3>
           <CodeBlock snippets={snippets({ method: 'PUT', path: `/v1/accounts/${account ?? '{id}'}/webhook`, body })} />
         </div>
       </div>

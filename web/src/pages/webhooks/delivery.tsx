@@ -7,7 +7,7 @@ import { ButtonLink, Card, Empty, Failed, Id, PageHead, SkeletonRows, State } fr
 import { useHook } from './hook'
 import { Inspector } from './Inspector'
 
-/** One delivery: where a pasted whd_ id leads. */
+/** One delivery: the page of a pasted whd_ id. */
 export default function DeliveryPage() {
   const { id } = useParams({ strict: false }) as { id: string }
   const name = useAccountNames()
@@ -47,12 +47,12 @@ export default function DeliveryPage() {
       <Card>
         {d ? (
           <>
-            <h2 className="sr-only">About it</h2>
+            <h2 className="sr-only">Details</h2>
             <Inspector delivery={d} account={d.accountId} hook={hook.data} name={name(d.accountId)} />
           </>
         ) : gone ? (
-          <Empty title="There is no such delivery" action={<ButtonLink to="/webhooks">Webhooks</ButtonLink>}>
-            Deliveries are kept for as long as your plan says. It may also be another organisation’s.
+          <Empty title="Delivery not found" action={<ButtonLink to="/webhooks">Webhooks</ButtonLink>}>
+            We keep deliveries as long as your plan allows. This one may also belong to another organisation.
           </Empty>
         ) : query.isError ? (
           <Failed what="the delivery" error={query.error} retry={() => void query.refetch()} />

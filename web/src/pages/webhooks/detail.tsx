@@ -17,7 +17,7 @@ import { SecretOnce } from './SecretOnce'
 
 type Open = 'edit' | 'replay' | 'rotate' | 'delete' | null
 
-/** One account's webhook: how it goes, what was delivered, and what can be done. */
+/** One account's webhook: its state, deliveries and actions. */
 export default function WebhookPage() {
   const { account } = useParams({ strict: false }) as { account: string }
   const name = useAccountNames()
@@ -33,11 +33,11 @@ export default function WebhookPage() {
     void client.invalidateQueries({ queryKey: ['webhooks'] })
   }
   const pause = useMutation({ mutationFn: () => api.post('/v1/accounts/{id}/webhook/pause', { path: { id: account } }), onSuccess: (r) => (put(r.webhook), toast.ok('Paused. Events wait in the log.')), onError: toast.problem })
-  const resume = useMutation({ mutationFn: () => api.post('/v1/accounts/{id}/webhook/resume', { path: { id: account }, body: {} }), onSuccess: (r) => (put(r.webhook), toast.ok('It goes on where it stopped')), onError: toast.problem })
+  const resume = useMutation({ mutationFn: () => api.post('/v1/accounts/{id}/webhook/resume', { path: { id: account }, body: {} }), onSuccess: (r) => (put(r.webhook), toast.ok('Resumed from where it stopped')), onError: toast.problem })
   const test = useMutation({
     mutationFn: () => api.post('/v1/accounts/{id}/webhook/test', { path: { id: account } }),
     onSuccess: () => setTimeout(() => void client.invalidateQueries({ queryKey: ['deliveries', account] }), 2500),
-    onError: (e) => (isProblem(e) && e.status === 429 ? toast.bad(`Ten tests a minute. Try again in ${e.retryAfterSec ?? 60} s.`) : toast.problem(e)),
+    onError: (e) => (isProblem(e) && e.status === 429 ? toast.bad(`You can send ten tests per minute. Try again in ${e.retryAfterSec ?? 60} s.`) : toast.problem(e)),
   })
   const state = w ? w.health.state : null
   return (
@@ -108,7 +108,7 @@ export default function WebhookPage() {
                     </Button>
                   }
                 >
-                  Add a URL, or run this to receive the events on your machine:
+                  Add a URL, or run this command to receive events on your machine:
                   <div className="mt-3 text-left">
                     <Code code={`stagedoor listen -a ${account} --forward-to localhost:3000`} label="command" wrap />
                   </div>
@@ -119,7 +119,7 @@ export default function WebhookPage() {
             }
           </Query>
         </Card>
-        <Card title="The last attempts" hint="Up to 100, oldest on the left">
+        <Card title="Recent attempts" hint="Up to 100, oldest on the left">
           <Boundary what="the chart">
             <Chart account={account} />
           </Boundary>
@@ -139,7 +139,7 @@ export default function WebhookPage() {
           }}
         />
       ) : null}
-      {secret ? <SecretOnce secret={secret} title="The secret is rotated" note={w?.previousSecretUntil ? 'The old one signs as well, in X-Webhook-Signature-Previous, until the overlap ends.' : 'The old one does not sign any more.'} onClose={() => setSecret(null)} /> : null}
+      {secret ? <SecretOnce secret={secret} title="Secret rotated" note={w?.previousSecretUntil ? 'The old secret also signs, in X-Webhook-Signature-Previous, until the overlap ends.' : 'The old secret no longer signs.'} onClose={() => setSecret(null)} /> : null}
       <Confirm
         open={open === 'delete'}
         onOpenChange={(o) => !o && setOpen(null)}
@@ -148,13 +148,13 @@ export default function WebhookPage() {
         danger
         run={async () => {
           await api.delete('/v1/accounts/{id}/webhook', { path: { id: account } })
-          toast.ok('The webhook is deleted')
+          toast.ok('Webhook deleted')
           void client.invalidateQueries({ queryKey: ['webhooks'] })
           void client.invalidateQueries({ queryKey: keys.webhook(account) })
           void navigate({ to: '/webhooks' })
         }}
       >
-        <p>Deliveries that wait are dropped. The events stay in the log and on the stream, and the log of deliveries stays.</p>
+        <p>Waiting deliveries are dropped. The events stay in the log and on the stream, and the delivery log is kept.</p>
       </Confirm>
     </>
   )
@@ -173,12 +173,12 @@ function About({ w, onRotate, onResume, why }: { w: Webhook; onRotate: () => voi
       </span>,
     ],
     ['Events', w.events?.length ? <span key="e" className="font-mono text-xs break-words">{w.events.join(', ')}</span> : 'all'],
-    ['Last answer', h.lastStatus ? <Status key="l" status={h.lastStatus} /> : h.lastError ? <span className="text-bad-text">{errorWord(h.lastError)}</span> : 'nothing sent yet'],
-    ['Delivered', <Time key="d" at={h.lastSuccessAt} />],
+    ['Last response', h.lastStatus ? <Status key="l" status={h.lastStatus} /> : h.lastError ? <span className="text-bad-text">{errorWord(h.lastError)}</span> : 'nothing sent yet'],
+    ['Last delivered', <Time key="d" at={h.lastSuccessAt} />],
     ...(h.failingSince ? ([['Failing since', <Time key="f" at={h.failingSince} />]] as [ReactNode, ReactNode][]) : []),
-    ...(h.nextAttemptAt ? ([['Next try', <Time key="n" at={h.nextAttemptAt} />]] as [ReactNode, ReactNode][]) : []),
-    ['Waiting', h.backlog ? plural(h.backlog, 'event') : 'nothing'],
-    ['Order', w.ordering === 'strict' ? 'kept' : `as fast as possible, ${w.maxInFlight} at once`],
+    ...(h.nextAttemptAt ? ([['Next attempt', <Time key="n" at={h.nextAttemptAt} />]] as [ReactNode, ReactNode][]) : []),
+    ['Waiting', h.backlog ? plural(h.backlog, 'event') : 'none'],
+    ['Order', w.ordering === 'strict' ? 'strict' : `as fast as possible, ${w.maxInFlight} at a time`],
     [
       'Secret',
       <span key="k" className="inline-flex flex-wrap items-center gap-x-3">
@@ -211,7 +211,7 @@ function About({ w, onRotate, onResume, why }: { w: Webhook; onRotate: () => voi
   )
 }
 
-// How the last attempts went: each a bar as high as it took long.
+// The recent attempts: the height of each bar is its duration.
 function Chart({ account }: { account: string }) {
   const last = useQuery({
     queryKey: keys.deliveries(account, { chart: true }),
@@ -219,11 +219,11 @@ function Chart({ account }: { account: string }) {
     refetchInterval: 60_000,
   })
   return (
-    <Query query={last} what="the last attempts">
+    <Query query={last} what="the recent attempts">
       {(list) => {
         if (list.length === 0)
           return (
-            <Empty title="Nothing was sent yet" className="!py-8">
+            <Empty title="No deliveries yet" className="!py-8">
               Send a test, or wait for an event.
             </Empty>
           )
@@ -233,10 +233,10 @@ function Chart({ account }: { account: string }) {
         return (
           <>
             <p className="mb-2 text-soft">
-              {percent(ok / list.length, 0)} accepted ({number(ok)} of {number(list.length)}) · half within {millis(took[Math.floor(took.length / 2)])}
+              {percent(ok / list.length, 0)} accepted ({number(ok)} of {number(list.length)}) · median {millis(took[Math.floor(took.length / 2)])}
             </p>
             <Bars
-              label="The last attempts, by how long each took"
+              label="Recent attempts by duration"
               height={130}
               format={millis}
               times={rows.map((d) => d.at)}
@@ -263,9 +263,9 @@ function TestResult({ r, onClose }: { r: { delivered: boolean; status: number; d
         </Button>
       }
     >
-      <strong>{r.delivered ? 'The test was delivered' : r.status ? 'The test was refused' : 'The test had no answer'}</strong>
+      <strong>{r.delivered ? 'The test was delivered' : r.status ? 'The test was refused' : 'The test got no response'}</strong>
       {r.status ? ` · ${r.status}` : ''} · {millis(r.durationMs)}
-      {r.responseSnippet ? <Code code={r.responseSnippet} label="answer" wrap className="mt-2 text-fg" /> : null}
+      {r.responseSnippet ? <Code code={r.responseSnippet} label="response" wrap className="mt-2 text-fg" /> : null}
     </Notice>
   )
 }
@@ -288,13 +288,13 @@ function Deliveries({ account, hook, name }: { account: string; hook: Webhook | 
         </button>
       ),
     },
-    { key: 'try', head: 'Try', from: 'sm', cell: (d) => <span className="whitespace-nowrap text-soft">{d.cause === 'live' || d.cause === 'retry' ? d.attempt : `${d.attempt} · ${d.cause}`}</span> },
-    { key: 'status', head: 'Answer', cell: (d) => (d.status ? <Status status={d.status} /> : <span className="text-xs text-bad-text">{errorWord(d.error)}</span>) },
-    { key: 'ms', head: 'Took', align: 'right', from: 'sm', cell: (d) => <span className="font-mono text-xs whitespace-nowrap">{millis(d.durationMs)}</span> },
+    { key: 'try', head: 'Attempt', from: 'sm', cell: (d) => <span className="whitespace-nowrap text-soft">{d.cause === 'live' || d.cause === 'retry' ? d.attempt : `${d.attempt} · ${d.cause}`}</span> },
+    { key: 'status', head: 'Response', cell: (d) => (d.status ? <Status status={d.status} /> : <span className="text-xs text-bad-text">{errorWord(d.error)}</span>) },
+    { key: 'ms', head: 'Duration', align: 'right', from: 'sm', cell: (d) => <span className="font-mono text-xs whitespace-nowrap">{millis(d.durationMs)}</span> },
     { key: 'id', head: 'Event id', from: 'lg', cell: (d) => <Id id={d.eventId} short /> },
   ]
   return (
-    <Card flush className="mt-3" title="Deliveries" hint="Every attempt, newest first; a second or two behind">
+    <Card flush className="mt-3" title="Deliveries" hint="Every attempt, newest first. New ones appear after a second or two.">
       <div className="flex flex-wrap items-center gap-2 border-b px-4 py-3">
         <Chips label="State" items={[{ value: '', label: 'All' }, { value: 'delivered', label: 'Delivered' }, { value: 'failed', label: 'Failed' }]} value={f.values.state} onChange={(state) => f.set({ state })} />
         <SearchInput label="Event or evt_ id" value={text} onChange={setText} className="w-full sm:ml-auto sm:w-56" />
@@ -305,7 +305,7 @@ function Deliveries({ account, hook, name }: { account: string; hook: Webhook | 
             f.active ? (
               <NoMatch title="No delivery matches" onClear={f.clear} />
             ) : (
-              <Empty title="Nothing was sent yet">{hook ? 'Send a test, or wait for an event.' : 'Without a webhook nothing is.'}</Empty>
+              <Empty title="No deliveries yet">{hook ? 'Send a test, or wait for an event.' : 'Add a webhook to receive events.'}</Empty>
             )
           ) : (
             <>
@@ -321,7 +321,7 @@ function Deliveries({ account, hook, name }: { account: string; hook: Webhook | 
             <div className="mb-3 flex flex-wrap items-center justify-between gap-2">
               <Id id={shown.id} short />
               <ButtonLink size="sm" to="/webhooks/deliveries/$id" params={{ id: shown.id }}>
-                Open its page
+                Open delivery page
               </ButtonLink>
             </div>
             <Boundary key={shown.id} what="the delivery">
@@ -340,7 +340,7 @@ const spans: [string, string][] = [
   ['1', 'the last hour'],
   ['24', 'the last 24 hours'],
   ['168', 'the last 7 days'],
-  ['', 'a time…'],
+  ['', 'a specific time…'],
 ]
 
 function Replay({ account, onClose }: { account: string; onClose: () => void }) {
@@ -355,7 +355,7 @@ function Replay({ account, onClose }: { account: string; onClose: () => void }) 
     },
     onSuccess: (r) => {
       const many = Number(r.to) - Number(r.from) + 1
-      toast.ok(many > 0 ? (failed ? 'What failed is being sent again' : `${plural(many, 'event')} being sent again, as far as they match`) : 'There was nothing to send again')
+      toast.ok(many > 0 ? (failed ? 'Replaying the failed events' : `Replaying up to ${plural(many, 'event')}`) : 'There was nothing to replay')
       setTimeout(() => void client.invalidateQueries({ queryKey: ['deliveries', account] }), 2500)
       onClose()
     },
@@ -367,11 +367,11 @@ function Replay({ account, onClose }: { account: string; onClose: () => void }) 
       onOpenChange={(o) => !o && onClose()}
       size="sm"
       title="Replay"
-      description="Sends events of the log again, with their first bytes and ids, beside live ones."
+      description="Sends events from the log again, with their original bytes and ids, alongside live events."
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button variant="primary" why={!span && !from ? 'Give a time' : null} busy={run.isPending} onClick={() => run.mutate()}>
+          <Button variant="primary" why={!span && !from ? 'Enter a time' : null} busy={run.isPending} onClick={() => run.mutate()}>
             Replay
           </Button>
         </>
@@ -394,7 +394,7 @@ function Replay({ account, onClose }: { account: string; onClose: () => void }) 
             {(p) => <Input {...p} type="datetime-local" value={from} onChange={(e) => setFrom(e.target.value)} />}
           </Field>
         ) : null}
-        <Checkbox label="Only what failed" hint="Events that no delivery got through of" checked={failed} onChange={(e) => setFailed(e.target.checked)} />
+        <Checkbox label="Only failed events" hint="Only events that were never delivered successfully." checked={failed} onChange={(e) => setFailed(e.target.checked)} />
         {bad ? <Notice tone="bad">{bad.detail}</Notice> : null}
       </div>
     </Dialog>
@@ -413,7 +413,7 @@ function Rotate({ account, onClose, onDone }: { account: string; onClose: () => 
       onOpenChange={(o) => !o && onClose()}
       size="sm"
       title="Rotate the signing secret"
-      description="The new one signs from now on. It is shown once."
+      description="The new secret signs from now on. It is shown once."
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
@@ -424,18 +424,18 @@ function Rotate({ account, onClose, onDone }: { account: string; onClose: () => 
       }
     >
       <div className="space-y-3">
-        <Field label="The old one signs as well for" hint="In X-Webhook-Signature-Previous, and as a second webhook-signature">
+        <Field label="The old secret also signs for" hint="In X-Webhook-Signature-Previous, and as a second webhook-signature">
           {(p) => (
             <Select {...p} className="w-full" value={overlap} onChange={(e) => setOverlap(e.target.value)}>
-              <option value="0">not at all</option>
+              <option value="0">no overlap</option>
               <option value="3600">1 hour</option>
               <option value="86400">24 hours</option>
               <option value="604800">7 days</option>
             </Select>
           )}
         </Field>
-        {overlap === '0' ? <Notice tone="warn">Until your receiver has the new secret it refuses what we send; it is tried again later.</Notice> : null}
-        {run.error ? <Notice tone="bad">{isProblem(run.error) ? run.error.detail : 'It did not work. Try again.'}</Notice> : null}
+        {overlap === '0' ? <Notice tone="warn">Until your receiver has the new secret, it refuses deliveries. We retry them later.</Notice> : null}
+        {run.error ? <Notice tone="bad">{isProblem(run.error) ? run.error.detail : 'Something went wrong. Try again.'}</Notice> : null}
       </div>
     </Dialog>
   )

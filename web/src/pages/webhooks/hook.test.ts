@@ -3,7 +3,7 @@ import { bytesOf, headersOf, reproduce } from '../events/raw'
 import { eventList, readHeaders } from './hook'
 
 describe('headers', () => {
-  it('are read in the forms in which they are pasted', () => {
+  it('are read in every form that users paste', () => {
     expect(readHeaders('X-Webhook-Signature: sha256=ab\r\nwebhook-id: evt_1')).toEqual({ 'X-Webhook-Signature': 'sha256=ab', 'webhook-id': 'evt_1' })
     expect(readHeaders('{"x-webhook-signature":["sha256=ab"],"n":1}')).toEqual({ 'x-webhook-signature': 'sha256=ab', n: '1' })
     expect(readHeaders('sha256=abcd')).toEqual({ 'X-Webhook-Signature': 'sha256=abcd' })
@@ -15,11 +15,11 @@ describe('headers', () => {
 })
 
 describe('events', () => {
-  it('are a list without repetitions', () => expect(eventList('message*, tips\ntips !typing')).toEqual(['message*', 'tips', '!typing']))
+  it('are a list without duplicates', () => expect(eventList('message*, tips\ntips !typing')).toEqual(['message*', 'tips', '!typing']))
 })
 
 describe('a delivery', () => {
-  it('has the very bytes of the event', () => {
+  it('has the exact bytes of the event', () => {
     expect(bytesOf('{"event":{"b":1,"a":"}"}}\n')).toBe('{"b":1,"a":"}"}')
     expect(bytesOf('nothing')).toBeNull()
   })

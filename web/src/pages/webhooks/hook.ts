@@ -10,7 +10,7 @@ export function useHook(account: string) {
   return useQuery({
     queryKey: keys.webhook(account),
     queryFn: async ({ signal }): Promise<Webhook | null> => {
-      // Asking for one that is not there would be among the org's errors: the list says whether there is one.
+      // Check the list first: a 404 for a missing webhook would appear in the org's errors.
       if (!client.getQueryData(keys.webhook(account))) {
         const found = await call<{ accounts: (AccountExtras & { id: string })[] | null }>('GET', '/v1/accounts', { query: { q: account, limit: 1 }, signal }).catch(() => null)
         const one = found?.accounts?.find((a) => a.id === account)
@@ -30,20 +30,20 @@ export function useHook(account: string) {
 
 const reasons: Record<string, string> = {
   paused: 'Paused by your organisation. Events wait in the log.',
-  operator: 'Paused by the operators of this service. Events wait in the log.',
-  gone: 'Its receiver answered 410: it is gone. Resume it when the URL works again.',
-  failing: 'It failed for 72 hours. Events wait in the log; resume it when the URL works again.',
+  operator: 'Paused by an operator of this service. Events wait in the log.',
+  gone: 'The receiver returned 410 (Gone). Resume the webhook when the URL works again.',
+  failing: 'Deliveries failed for 72 hours. Events wait in the log; resume the webhook when the URL works again.',
 }
 export function whyOff(w: Pick<Webhook, 'disabledReason'>): string | null {
   return w.disabledReason ? (reasons[w.disabledReason] ?? null) : null
 }
 
-/** What somebody types into the events of a webhook: names separated by spaces, commas or lines. */
+/** Splits the event names that a user types, separated by spaces, commas or line breaks. */
 export function eventList(text: string): string[] {
   return [...new Set(text.split(/[\s,]+/).filter(Boolean))]
 }
 
-/** Headers as people paste them: "Name: value" lines, a JSON object, or the bare value of the signature. */
+/** Parses pasted headers: "Name: value" lines, a JSON object, or only the value of the signature. */
 export function readHeaders(text: string): Record<string, string> {
   const t = text.trim()
   if (t === '') return {}

@@ -68,8 +68,8 @@ export default function Webhooks() {
       ),
     },
     { key: 'events', head: 'Events', from: 'xl', cell: (w) => <span className="font-mono text-xs whitespace-nowrap">{w.events?.length ? `${w.events.slice(0, 2).join(', ')}${w.events.length > 2 ? ` +${w.events.length - 2}` : ''}` : 'all'}</span> },
-    { key: 'last', head: 'Last answer', from: 'sm', cell: (w) => (w.health.lastStatus ? <Status status={w.health.lastStatus} /> : w.health.lastError ? <span className="text-bad-text">{words(w.health.lastError)}</span> : <span className="text-mute">nothing sent</span>) },
-    { key: 'delivered', head: 'Delivered', from: 'lg', cell: (w) => <Time at={w.health.lastSuccessAt} className="whitespace-nowrap text-mute" /> },
+    { key: 'last', head: 'Last response', from: 'sm', cell: (w) => (w.health.lastStatus ? <Status status={w.health.lastStatus} /> : w.health.lastError ? <span className="text-bad-text">{words(w.health.lastError)}</span> : <span className="text-mute">nothing sent</span>) },
+    { key: 'delivered', head: 'Last delivered', from: 'lg', cell: (w) => <Time at={w.health.lastSuccessAt} className="whitespace-nowrap text-mute" /> },
     {
       key: 'open',
       head: <span className="sr-only">Action</span>,
@@ -86,7 +86,7 @@ export default function Webhooks() {
     <>
       <PageHead
         title="Webhooks"
-        hint={counts ? `${plural(total ?? 0, 'webhook')}${none ? ` · ${plural(none, 'account')} without one` : ''}` : 'Events of your accounts, sent to URLs of yours'}
+        hint={counts ? `${plural(total ?? 0, 'webhook')}${none ? ` · ${plural(none, 'account')} without one` : ''}` : 'Events of your accounts, sent to your URLs'}
         actions={
           <>
             <ButtonLink to="/webhooks/signature" icon={<ShieldCheck className="size-4" aria-hidden />}>
@@ -114,14 +114,14 @@ export default function Webhooks() {
                 <NoMatch title={f.values.state === 'attention' ? 'No webhook needs attention' : `No webhook is ${f.values.state}`} onClear={f.clear} />
               ) : (
                 <Empty
-                  title="No webhook yet"
+                  title="No webhooks yet"
                   action={
                     <Button variant="primary" why={why} onClick={() => setAdding(true)}>
                       Add webhook
                     </Button>
                   }
                 >
-                  Add a URL, or run this to receive the events on your machine:
+                  Add a URL, or run this command to receive events on your machine:
                   <div className="mt-3 text-left">
                     <Code code="stagedoor listen --forward-to localhost:3000" label="command" wrap />
                   </div>

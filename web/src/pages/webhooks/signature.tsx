@@ -14,13 +14,13 @@ import { readHeaders } from './hook'
 
 const verdicts: Record<SignatureVerdict, [string, Tone]> = {
   match: ['The signature matches', 'ok'],
-  timestamp_old: ['It matches, and is too old', 'warn'],
-  wrong_secret: ['Another secret', 'bad'],
+  timestamp_old: ['The signature matches but is too old', 'warn'],
+  wrong_secret: ['Wrong secret', 'bad'],
   other_account: ['The secret of another account', 'bad'],
-  previous_secret: ['The secret before', 'bad'],
+  previous_secret: ['The previous secret', 'bad'],
   body_changed: ['The body was changed', 'bad'],
-  header_missing: ['There is no signature', 'bad'],
-  header_malformed: ['The header is not as it was sent', 'bad'],
+  header_missing: ['The signature is missing', 'bad'],
+  header_malformed: ['The header is malformed', 'bad'],
   base64: ['The hash is base64, not hex', 'bad'],
 }
 
@@ -71,7 +71,7 @@ export default function Signature() {
     <>
       <PageHead
         title="Check a signature"
-        hint="Give a delivery as your receiver has it, and read what is the matter. Nothing of it is stored or logged."
+        hint="Paste a delivery to see why its signature does not match. Nothing is stored or logged."
         back={
           <Link to="/webhooks" className="link">
             ← Webhooks
@@ -79,7 +79,7 @@ export default function Signature() {
         }
       />
       <div className="grid items-start gap-3 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
-        <Card title="The delivery">
+        <Card title="Delivery">
           <form
             className="space-y-4"
             onSubmit={(e) => {
@@ -104,7 +104,7 @@ export default function Signature() {
                   </div>
                 </div>
               ) : (
-                <Field label="Body" hint="As your receiver had it when it checked. A text field turns line ends into plain ones: choose a file for exact bytes." error={error?.field('body')}>
+                <Field label="Body" hint="The body that your receiver checked. A text field changes line endings: choose a file for exact bytes." error={error?.field('body')}>
                   {(p) => <Textarea {...p} mono rows={6} spellCheck={false} placeholder={'{"id":"evt_…","event":"message",…}'} value={body} onChange={(e) => setBody(e.target.value)} />}
                 </Field>
               )}
@@ -122,35 +122,35 @@ export default function Signature() {
                     const one = e.target.files?.[0]
                     e.target.value = ''
                     if (!one) return
-                    if (one.size > 512 * 1024) toast.bad('The file is larger than 512 KB: no delivery is.')
+                    if (one.size > 512 * 1024) toast.bad('The file is larger than 512 KB. No delivery is that large.')
                     else void one.arrayBuffer().then((b) => setFile({ name: one.name, data: new Uint8Array(b) }))
                   }}
                 />
                 {f.values.event.trim() ? (
                   <Button size="sm" busy={fetchBody.isPending} onClick={() => fetchBody.mutate()}>
-                    Fill in what we sent
+                    Insert the body that we sent
                   </Button>
                 ) : null}
               </div>
             </div>
             <div className="grid gap-3 sm:grid-cols-2">
-              <Field label="Account" note="optional" hint="Left out, the event or the body tells">
-                {({ id, 'aria-describedby': described }) => <AccountPicker id={id} aria-describedby={described} none="Not given" value={f.values.account || null} onChange={(v) => f.set({ account: v ?? '' })} />}
+              <Field label="Account" note="optional" hint="Default: the account of the event or the body">
+                {({ id, 'aria-describedby': described }) => <AccountPicker id={id} aria-describedby={described} none="Not specified" value={f.values.account || null} onChange={(v) => f.set({ account: v ?? '' })} />}
               </Field>
               <Field label="Event id" note="optional" hint="To compare the body with what was sent" error={error?.field('eventId') ?? (error?.code === 'event-not-found' ? error.detail : undefined)}>
                 {(p) => <Input {...p} mono className="text-xs" spellCheck={false} placeholder="evt_…" value={f.values.event} onChange={(e) => f.set({ event: e.target.value })} />}
               </Field>
-              <Field label="Secret" note="optional" hint="The one your receiver uses. Left out, the webhook’s own is used." className="sm:col-span-2" error={error?.field('secret')}>
+              <Field label="Secret" note="optional" hint="The secret that your receiver uses. Default: the webhook’s own." className="sm:col-span-2" error={error?.field('secret')}>
                 {(p) => <Input {...p} type="password" mono autoComplete="off" spellCheck={false} placeholder="whsec_…" value={secret} onChange={(e) => setSecret(e.target.value)} />}
               </Field>
             </div>
-            <Button type="submit" variant="primary" why={!body && !file ? 'Give the body' : null} busy={check.isPending}>
+            <Button type="submit" variant="primary" why={!body && !file ? 'Enter the body' : null} busy={check.isPending}>
               Check
             </Button>
           </form>
         </Card>
         <div className="min-w-0 space-y-3">
-          <Card title="Verdict">
+          <Card title="Result">
             <div aria-live="polite">
               {error ? (
                 error.forbidden ? (
@@ -164,7 +164,7 @@ export default function Signature() {
                 <Verdict r={check.data} name={name} />
               ) : (
                 <Empty title="Nothing checked yet" className="!py-8">
-                  The usual causes: a parsed and re-serialised body, the secret of another account, a header cut short, base64 instead of hex.
+                  Common causes: a parsed and re-serialised body, the secret of another account, a truncated header, base64 instead of hex.
                 </Empty>
               )}
             </div>
@@ -207,7 +207,7 @@ function Verdict({ r, name }: { r: SignatureCheck; name: (id: string | null | un
       ) : null}
       {r.secretOfAccountId ? (
         <p>
-          It is the secret of{' '}
+          This is the secret of{' '}
           <Link to="/webhooks/$account" params={{ account: r.secretOfAccountId }} className="link">
             {name(r.secretOfAccountId)}
           </Link>
