@@ -1,4 +1,4 @@
-# Everything a developer does with Stagedoor. The work is in scripts/.
+# Targets for developers. The work is done in scripts/.
 SHELL := bash
 .DEFAULT_GOAL := help
 .PHONY: help up down reset restart logs status build web generate fmt lint test check proof bench bench-gateway bench-delivery chaos ci tools
@@ -8,22 +8,22 @@ help: ## Show this list
 	@echo
 	@echo "  NODES=3 make up runs three nodes; DEV_PORT_OFFSET=500 make up moves every port."
 
-up: ## Install what is missing, start everything, make a demo key
+up: ## Install what is missing, start everything, create a demo key
 	@scripts/up
 
-down: ## Stop everything this clone started; the data stay
+down: ## Stop everything this clone started and keep the data
 	@scripts/down
 
-reset: ## Stop everything and forget the data
+reset: ## Stop everything and delete the data
 	@scripts/down --forget
 
 restart: ## Rebuild, and restart the nodes and the sandbox only
 	@scripts/restart
 
-logs: ## Follow the nodes and the sandbox (N=500 for more, WHAT="postgres proxy-us" for others)
+logs: ## Follow the logs of the nodes and the sandbox (N=500 for more lines, WHAT="postgres proxy-us" for others)
 	@scripts/logs $(WHAT)
 
-status: ## Say what runs
+status: ## Show what is running
 	@scripts/status
 
 build: ## Build the commands into bin/
@@ -32,7 +32,7 @@ build: ## Build the commands into bin/
 web: ## Build the dashboard into web/dist, if it changed
 	@scripts/web
 
-generate: ## Write the generated code, the OpenAPI document, the client libraries and the CLI's reference again
+generate: ## Regenerate the generated code, the OpenAPI document, the client libraries and the CLI reference
 	@scripts/tool sqlc
 	.dev/bin/sqlc generate
 	go run ./cmd/stagedoord openapi > .dev/openapi.json
@@ -47,14 +47,14 @@ fmt: ## Format the Go code
 	@scripts/tool golangci-lint
 	.dev/bin/golangci-lint fmt ./...
 
-lint: ## Lint (go vet's checks included)
+lint: ## Lint (includes the checks of go vet)
 	@scripts/tool golangci-lint
 	.dev/bin/golangci-lint run ./...
 
 test: ## Run the tests with the race detector (PKG=./internal/tenant/admission/... for some of them)
 	scripts/test $(PKG)
 
-proof: ## Run the long proofs: load, faults and time limits, on a quiet machine (WHAT=Revocation for some of them)
+proof: ## Run the long proofs of load, faults and time limits, on a quiet machine (WHAT=Revocation for some of them)
 	scripts/proof $(WHAT)
 
 check: ## Run what CI checks on the code, without the smoke test
@@ -63,17 +63,17 @@ check: ## Run what CI checks on the code, without the smoke test
 bench: ## Run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
-bench-gateway: ## Compare a whole call with a bare reverse proxy (BENCH_ROUND=1s for a first look)
+bench-gateway: ## Compare a whole call with a bare reverse proxy (BENCH_ROUND=1s for a quick run)
 	go test -run '^$$' -bench '^BenchmarkGateway' -benchtime 1x -timeout 30m -v ./bench
 
-bench-delivery: ## Compare the way of an event to a webhook with a bare loop (BENCH_ROUND=1s for a first look, BENCH_FULL=1 for a million)
+bench-delivery: ## Compare event delivery to webhooks with a bare loop (BENCH_ROUND=1s for a quick run, BENCH_FULL=1 for a million events)
 	go test -run '^$$' -bench '^BenchmarkDelivery' -benchtime 1x -timeout 90m -v ./bench
 
-chaos: ## Break everything under 100,000 events a case, and count (WHAT=kill for one case)
+chaos: ## Inject faults under 100,000 events per case and count the events (WHAT=kill for one case)
 	STAGEDOOR_CHAOS=1 go test -count=1 -timeout 3h -v -run '^TestEventsSurviveTrouble$$/^$(WHAT)' ./test
 
-ci: ## Run all that CI runs
+ci: ## Run everything that CI runs
 	@bash .ci/run
 
-tools: ## Build the pinned tools into .dev/bin (minutes, the first time)
+tools: ## Build the pinned tools into .dev/bin (takes minutes the first time)
 	@scripts/tool nats-server golangci-lint sqlc govulncheck dex

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// BenchmarkDeliveryBacklog gathers events behind an endpoint that refuses connections, says what the waiting itself costs - the events
-// are stored anyway - and how long it takes to deliver them when the endpoint is back: in order, and 32 at a time.
+// BenchmarkDeliveryBacklog builds up a backlog for an endpoint that refuses connections. It measures what the backlog
+// itself costs, apart from the events, which are stored anyway, and how long it takes to deliver it when the endpoint
+// is back: in order, and 32 at a time.
 func BenchmarkDeliveryBacklog(b *testing.B) {
 	events := sized(50_000, 1_000_000)
 	d := newDeliveries(b)
@@ -28,7 +29,7 @@ func BenchmarkDeliveryBacklog(b *testing.B) {
 		}
 	}
 	stored := time.Since(began)
-	<-time.After(2 * time.Second) // a flush or two
+	<-time.After(2 * time.Second) // wait for one or two flushes
 	b.Logf("%d events stored in %.1f s, %.0f/s; the node has %.0f MB, %.0f before", events, stored.Seconds(), float64(events)/stored.Seconds(),
 		rss(b, d.pids.node)/(1<<20), memory/(1<<20))
 	for _, table := range tables {
@@ -43,7 +44,7 @@ func BenchmarkDeliveryBacklog(b *testing.B) {
 	_, d.pids.receiver = d.startReceiver(b, address)
 	d.empty(b, events, "strict", func() { d.call(b, one, http.MethodPost, "/resume", map[string]any{}) })
 	if d.shown.skipped.Load() > 0 || d.shown.seqs[0].Load() != int64(events) {
-		b.Errorf("%d were skipped; the last one is %d", d.shown.skipped.Load(), d.shown.seqs[0].Load())
+		b.Errorf("%d events were skipped; the last sequence number is %d", d.shown.skipped.Load(), d.shown.seqs[0].Load())
 	}
 	b.ReportMetric(float64(d.shown.repeated.Load()), "repeated")
 	d.awaitRows(b, "webhook_lane", 0, time.Minute)
@@ -69,9 +70,9 @@ func (d *deliveries) empty(b *testing.B, events int, name string, begin func()) 
 	b.ReportMetric(float64(costs.postgres.Microseconds())/float64(events), "us-postgres-"+name)
 }
 
-// BenchmarkDeliveryScale sends the same number of events with more and more accounts, each with a webhook, and says what an event costs:
-// in rows and bytes of the database, and in time of each process. Each account's first event, which reads its webhook and its key, is
-// listed apart.
+// BenchmarkDeliveryScale sends the same number of events with a growing number of accounts, each with a webhook. It
+// measures what an event costs: rows and bytes in the database, and CPU time of each process. The first event of each
+// account, which reads its webhook and its key, is listed separately.
 func BenchmarkDeliveryScale(b *testing.B) {
 	events := sized(20_000, 100_000)
 	sizes := []int{1000, 10_000}
@@ -84,7 +85,7 @@ func BenchmarkDeliveryScale(b *testing.B) {
 	for _, size := range sizes {
 		began, from := time.Now(), have
 		d.connect(b, size-have, func(n int) string { return fmt.Sprintf("%s/timed/%d", d.receiver, from+n) })
-		b.Logf("%d accounts: made in %.0f s", size, time.Since(began).Seconds())
+		b.Logf("%d accounts: created in %.0f s", size, time.Since(began).Seconds())
 		name := fmt.Sprintf("%dk", size/1000)
 		first := d.cost(b, size-have, plan{First: have, Count: size - have, InTurn: true})
 		b.Logf("%4s first event: %v", name, first)
@@ -108,7 +109,7 @@ func BenchmarkDeliveryScale(b *testing.B) {
 	}
 }
 
-// share is what one event costs.
+// share holds the costs per event.
 type share struct {
 	rate, sender, source, nats, postgres float64
 	rows, bytes, eventBytes, wal         float64
@@ -120,7 +121,7 @@ func (s share) String() string {
 		s.rate, s.sender, s.source, s.nats, s.postgres, s.rows, s.bytes, s.eventBytes, s.wal, s.lanes)
 }
 
-// cost sends events and divides what they took by their number.
+// cost sends events and returns the costs per event.
 func (d *deliveries) cost(b *testing.B, events int, p plan) share {
 	b.Helper()
 	const (

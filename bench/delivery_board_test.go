@@ -10,12 +10,12 @@ import (
 	"unsafe"
 )
 
-// boardVariable names the file of the board to the processes of a benchmark.
+// boardVariable is the environment variable with the board's file name, for the processes of a benchmark.
 const boardVariable = "BENCH_BOARD"
 
 const (
 	tickLength = 100 * time.Microsecond
-	ticks      = 1 << 17 // 13 s; the last one is for all that is longer
+	ticks      = 1 << 17 // 13 s; the last tick holds all longer durations
 	boardPaths = 1 << 18
 )
 
@@ -32,7 +32,7 @@ func (h *histogram) reset() {
 	}
 }
 
-// quantile is in milliseconds.
+// quantile returns a quantile in milliseconds.
 func (h *histogram) quantile(q float64) float64 {
 	var total, sum int64
 	for i := range h {
@@ -46,23 +46,23 @@ func (h *histogram) quantile(q float64) float64 {
 	return 0
 }
 
-// board is memory that the processes of a benchmark share: who publishes knows what was received without asking.
+// board is memory that the processes of a benchmark share, so that a source sees what was received without requests.
 type board struct {
-	// received counts requests that were answered, healthy those of paths that are timed.
+	// received counts all answered requests, healthy those to timed paths.
 	received, healthy atomic.Int64
-	// repeated and skipped are by the sequence numbers of paths that are in order.
+	// repeated and skipped count violations of the sequence numbers of ordered paths.
 	repeated, skipped atomic.Int64
-	// beganAt is when the source began, lastAt when the last request came, in nanoseconds.
+	// beganAt is when the source started, lastAt when the last request arrived, in Unix nanoseconds.
 	beganAt, lastAt atomic.Int64
-	// hold keeps the bare loop from taking anything.
+	// hold pauses the bare loop.
 	hold atomic.Int64
-	// stored is from an event's ts, published from when its source had it.
+	// stored holds the latencies since an event's ts, published those since its source created it.
 	stored, published histogram
-	// seqs is the last sequence number of each path.
+	// seqs holds the last sequence number of each path.
 	seqs [boardPaths]atomic.Int64
 }
 
-// openBoard maps the board of a file, which is made if it is not there.
+// openBoard maps the board of a file, which it creates if necessary.
 func openBoard(tb testing.TB, file string) *board {
 	tb.Helper()
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
@@ -78,7 +78,7 @@ func openBoard(tb testing.TB, file string) *board {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return (*board)(unsafe.Pointer(&memory[0])) // it is aligned to a page
+	return (*board)(unsafe.Pointer(&memory[0])) // page-aligned
 }
 
 func newBoard(b *testing.B) (shown *board, file string) {

@@ -31,7 +31,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// TestDeliveryPeer is no test: the benchmarks run it as processes of their own.
+// TestDeliveryPeer is not a test: the benchmarks run it as separate processes.
 func TestDeliveryPeer(t *testing.T) {
 	what := os.Getenv(peerVariable)
 	if os.Getenv(boardVariable) == "" {
@@ -48,7 +48,7 @@ func TestDeliveryPeer(t *testing.T) {
 	}
 }
 
-// receive answers every request with 200 and notes when it came; on paths that begin with /hang it answers nothing.
+// receive answers every request with 200 and records when it arrived. It never answers paths that start with /hang.
 func receive(t *testing.T, shown *board) {
 	t.Helper()
 	listener, err := net.Listen("tcp", os.Getenv(peerVariable+"_ADDRESS"))
@@ -84,7 +84,7 @@ func serveOne(conn net.Conn, in *bufio.Reader, body []byte, shown *board) error 
 	}
 	_, rest, _ := bytes.Cut(head, []byte(" /"))
 	rest, _, _ = bytes.Cut(rest, []byte(" "))
-	kind, number, _ := strings.Cut(string(rest), "/") // before the next read takes its memory
+	kind, number, _ := strings.Cut(string(rest), "/") // copied before the next read reuses the memory
 	seq := headNumber(head, "X-Webhook-Sequence: ")
 	text := body[:length]
 	if _, err := io.ReadFull(in, text); err != nil {
@@ -115,7 +115,7 @@ func serveOne(conn net.Conn, in *bufio.Reader, body []byte, shown *board) error 
 	return err
 }
 
-// headNumber reads the number behind a name; 0 if there is none.
+// headNumber returns the number after a name, or 0.
 func headNumber(text []byte, name string) (n int64) {
 	at := bytes.Index(text, []byte(name))
 	if at < 0 {
@@ -130,7 +130,7 @@ func headNumber(text []byte, name string) (n int64) {
 	return n
 }
 
-// order compares a sequence number with the last one of its path.
+// order checks a sequence number against the last one of its path.
 func (s *board) order(path int, seq int64) {
 	last := &s.seqs[path%boardPaths]
 	switch before := last.Load(); {
@@ -143,25 +143,26 @@ func (s *board) order(path int, seq int64) {
 	last.Store(seq)
 }
 
-// plan is what a source does.
+// plan configures a source.
 type plan struct {
-	// Bare publishes one message per event; otherwise events go through a Batcher to the event log.
+	// Bare publishes one message per event. Otherwise events go through a Batcher to the event log.
 	Bare bool
-	// NATS is the server, Accounts a file with an org and an account in each line.
+	// NATS is the URL of the server, Accounts a file with an org and an account per line.
 	NATS, Accounts string
-	// Only so many of the accounts, from the first, have events; 0 for all. Also adds as many from a place of the list.
+	// Count limits the accounts to that many, starting at First. Zero means all. More adds that many, starting at Also.
 	First, Count int
 	Also, More   int
-	// Events is how many, or During how long, at most PerSecond and with no more than Window that were not received.
+	// Events is the number of events, or else During the duration. PerSecond limits the rate, and Window the number of
+	// events that were not received yet.
 	Events    int
 	During    time.Duration
 	PerSecond int
 	Window    int
-	// InTurn goes through the accounts one by one instead of by chance.
+	// InTurn cycles through the accounts instead of choosing them at random.
 	InTurn bool
 }
 
-// outcome is what a source did.
+// outcome is the result of a source.
 type outcome struct {
 	Published int
 	CPU       time.Duration
@@ -180,7 +181,7 @@ type source struct {
 	name     string
 }
 
-const payloadSize = 640 // the envelope has 1 KB then
+const payloadSize = 640 // results in an envelope of 1 KB
 
 func newSource(t *testing.T, shown *board) *source {
 	t.Helper()
@@ -204,7 +205,7 @@ func newSource(t *testing.T, shown *board) *source {
 		owner, account, _ := strings.Cut(line, " ")
 		s.orgs, s.accounts = append(s.orgs, id.Org(owner)), append(s.accounts, account)
 	}
-	for range 64 { // texts of their own, so that compression is not too easy
+	for range 64 { // different texts, so that they do not compress too well
 		raw := make([]byte, payloadSize/2)
 		for i := range raw {
 			raw[i] = byte(rand.Uint32())
@@ -214,7 +215,7 @@ func newSource(t *testing.T, shown *board) *source {
 	return s
 }
 
-// next waits until another event is due; false when that was all.
+// next waits until the next event is due. It returns false after the last one.
 func (s *source) next(ctx context.Context) (n int, ok bool) {
 	n = int(s.taken.Add(1)) - 1
 	if s.Events > 0 && n >= s.Events || s.Events == 0 && time.Now().After(s.until) || s.failed.Load() > 0 {
@@ -272,7 +273,7 @@ func (s *source) run(t *testing.T) {
 	fmt.Printf("%s\n", out)
 }
 
-// events is how this source publishes, and how it ends.
+// events returns the function that publishes the events, and the one that closes the connection.
 func (s *source) events(t *testing.T) (publish func(context.Context), end func()) {
 	t.Helper()
 	if s.Bare {
@@ -317,7 +318,8 @@ const (
 	barePublisher = 256
 )
 
-// bareEvents publishes each event as a message, many at a time, and waits for each acknowledgement.
+// bareEvents returns a function that publishes each event as a message, many concurrently, and waits for each
+// acknowledgement.
 func (s *source) bareEvents(t *testing.T) func(context.Context) {
 	t.Helper()
 	js := bareJetStream(t, s.NATS)
@@ -356,8 +358,8 @@ func bareJetStream(tb testing.TB, url string) jetstream.JetStream {
 	return js
 }
 
-// runBareDelivery is the least that anybody writes: take a message, sign it, post it, acknowledge it. It keeps no order, stores nothing
-// and forgets what it could not deliver.
+// runBareDelivery is a minimal delivery loop: it takes a message, signs it, posts it and acknowledges it. It keeps no
+// order, stores nothing and drops what it could not deliver.
 func runBareDelivery(t *testing.T, shown *board) {
 	t.Helper()
 	js := bareJetStream(t, os.Getenv("BENCH_NATS"))

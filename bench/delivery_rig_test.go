@@ -32,7 +32,7 @@ import (
 
 const deliveryOrgs = 8
 
-// deliveries is a node that delivers webhooks, on engines that write to disk before they answer, with a receiver.
+// deliveries is a node that delivers webhooks, with engines that write to disk before they answer, and a receiver.
 type deliveries struct {
 	node     *testnode.Node
 	db       *postgres.DB
@@ -56,7 +56,7 @@ type hooked struct {
 func newDeliveries(b *testing.B) *deliveries {
 	b.Helper()
 	limit := syscall.Rlimit{Cur: 1 << 17, Max: 1 << 17}
-	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // more than the machine allows is not had
+	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // best effort: the machine may allow less
 	d := &deliveries{accounts: filepath.Join(b.TempDir(), "accounts")}
 	d.shown, d.file = newBoard(b)
 	var database secret.String
@@ -86,7 +86,7 @@ func newDeliveries(b *testing.B) *deliveries {
 	return d
 }
 
-// start runs a program that ends with this one.
+// start runs a program that is killed when this process ends.
 func start(b *testing.B, cmd *exec.Cmd) *exec.Cmd {
 	b.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -110,7 +110,8 @@ func awaitPort(b *testing.B, address string) {
 	}
 }
 
-// durablePostgres is a private PostgreSQL as one would run it: that of testenv does not write to disk, and logs all it is told.
+// durablePostgres starts a private PostgreSQL with production settings. The one of testenv does not sync to disk and
+// logs every statement.
 func durablePostgres(b *testing.B) (secret.String, int) {
 	b.Helper()
 	store := testenv.PrivatePostgres(b, io.Discard)
@@ -135,14 +136,14 @@ func durablePostgres(b *testing.B) (secret.String, int) {
 	cmd.Dir = "/"
 	start(b, cmd)
 	b.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGINT) // a kill would leave its shared memory
+		_ = cmd.Process.Signal(syscall.SIGINT) // SIGKILL would leave its shared memory behind
 		_ = cmd.Wait()
 	})
 	awaitPort(b, address)
 	return store.URL, cmd.Process.Pid
 }
 
-// durableNATS is a private NATS server that writes every message to disk before it acknowledges it.
+// durableNATS starts a private NATS server that writes every message to disk before it acknowledges it.
 func durableNATS(b *testing.B) (string, int) {
 	b.Helper()
 	dir, address := b.TempDir(), freeAddress(b)
@@ -160,7 +161,7 @@ func durableNATS(b *testing.B) (string, int) {
 	return "nats://" + address, cmd.Process.Pid
 }
 
-// peer is this program as something else.
+// peer returns a command that runs this program in another role.
 func (d *deliveries) peer(b *testing.B, what string, env ...string) *exec.Cmd {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestDeliveryPeer$", "-test.timeout=0")
@@ -186,7 +187,7 @@ func (d *deliveries) startReceiver(b *testing.B, address string) (string, int) {
 	return "http://" + address, pid
 }
 
-// startLoop makes the bare stream and runs the bare loop on it.
+// startLoop creates the bare stream and runs the bare loop on it.
 func (d *deliveries) startLoop(b *testing.B, workers int) int {
 	b.Helper()
 	js := bareJetStream(b, d.nats)
@@ -199,7 +200,7 @@ func (d *deliveries) startLoop(b *testing.B, workers int) int {
 	return d.startPeer(b, "loop", "BENCH_NATS="+d.nats, "BENCH_WORKERS="+strconv.Itoa(workers), "BENCH_URL="+d.receiver+"/timed/0")
 }
 
-// publish runs a source to its end.
+// publish runs a source and waits until it ends.
 func (d *deliveries) publish(b *testing.B, p plan) outcome {
 	b.Helper()
 	p.NATS, p.Accounts = d.nats, d.accounts
@@ -221,17 +222,17 @@ func (d *deliveries) publish(b *testing.B, p plan) outcome {
 	return o
 }
 
-// await waits until so many requests were received since.
+// await waits until a counter of received requests reaches n.
 func (d *deliveries) await(b *testing.B, what *atomic.Int64, n int64, patience time.Duration) {
 	b.Helper()
 	for deadline := time.Now().Add(patience); what.Load() < n; <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.Fatalf("%d were received, not %d", what.Load(), n)
+			b.Fatalf("%d requests were received, want %d", what.Load(), n)
 		}
 	}
 }
 
-// connect makes accounts, each with a webhook. url gives the URL of the n-th of them.
+// connect creates n accounts, each with a webhook. url returns the URL of the n-th webhook.
 func (d *deliveries) connect(b *testing.B, n int, url func(n int) string) []hooked {
 	b.Helper()
 	list := make([]hooked, n)
@@ -240,7 +241,7 @@ func (d *deliveries) connect(b *testing.B, n int, url func(n int) string) []hook
 		list[i] = hooked{d.orgs[i%len(d.orgs)], id.New[id.Account]()}
 		owners, names = append(owners, list[i].owner.ID), append(names, string(list[i].account))
 	}
-	// There is no platform to sign in at here. Of an account only its name matters for events; it is not probed.
+	// There is no platform to sign in to. Events need only the account's id, and the account is not probed.
 	_, err := d.db.Pool().Exec(b.Context(), `
 		INSERT INTO account (org_id, id, upstream_id, label, state, state_changed_at, username, display_name, avatar_url, region, reference_id,
 			remember_credentials, created_at, session_version, sealed_version, sign_in, attempt_id, attempt_kind)
@@ -284,7 +285,7 @@ func (d *deliveries) connect(b *testing.B, n int, url func(n int) string) []hook
 	return list
 }
 
-// call is a request about an account's webhook.
+// call makes a request to an account's webhook.
 func (d *deliveries) call(b *testing.B, h hooked, method, path string, body any) map[string]any {
 	b.Helper()
 	r, err := testnode.Do(b.Context(), method, d.node.URL+"/v1/accounts/"+string(h.account)+"/webhook"+path, h.owner.Key, body)
@@ -306,18 +307,18 @@ func (d *deliveries) awaitRows(b *testing.B, table string, rows int64, patience 
 	b.Helper()
 	for deadline := time.Now().Add(patience); d.number(b, "SELECT count(*) FROM "+table) != rows; <-time.After(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.Fatalf("%s has %d rows, not %d", table, d.number(b, "SELECT count(*) FROM "+table), rows)
+			b.Fatalf("%s has %d rows, want %d", table, d.number(b, "SELECT count(*) FROM "+table), rows)
 		}
 	}
 }
 
-// size is what a table takes of the disk, with its partitions and all that belongs to them.
+// size returns the disk space of a table in bytes, with its partitions and indexes.
 func (d *deliveries) size(b *testing.B, table string) int64 {
 	b.Helper()
 	return d.number(b, `SELECT coalesce(sum(pg_total_relation_size(relid))::bigint, pg_total_relation_size($1)) FROM pg_partition_tree($1)`, table)
 }
 
-// costs are CPU times of processes.
+// costs holds CPU times of processes.
 type costs struct{ node, nats, postgres, receiver time.Duration }
 
 func (d *deliveries) costs(b *testing.B, sender int) costs {
@@ -329,7 +330,7 @@ func (c costs) since(before costs) costs {
 	return costs{c.node - before.node, c.nats - before.nats, c.postgres - before.postgres, c.receiver - before.receiver}
 }
 
-// familyCPU is that of a process and its children, those included that have ended.
+// familyCPU returns the CPU time of a process and its children, including those that have exited.
 func familyCPU(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
@@ -347,7 +348,7 @@ func familyCPU(b *testing.B, pid int) time.Duration {
 	return total
 }
 
-// endedCPU is that of children that have ended.
+// endedCPU returns the CPU time of children that have exited.
 func endedCPU(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

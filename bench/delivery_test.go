@@ -15,18 +15,19 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// How deliveries are driven. BENCH_ROUND is how long one side runs at a time; BENCH_FULL=1 takes the sizes of the issue.
+// Load of the delivery benchmarks. BENCH_ROUND is how long one side runs at a time. BENCH_FULL=1 uses the full sizes.
 const (
 	deliveryLanes  = 256
 	deliveryRounds = 5
 	deliveryWindow = 4096
-	// pacedEvents a second are well below what the machine can do, so that times tell of trouble and not of queues.
+	// pacedEvents is the number of events per second. It is well below the capacity of the machine, so that latencies
+	// show the effect of failing endpoints and not of queues.
 	pacedEvents = 1000
 )
 
 func full() bool { return os.Getenv("BENCH_FULL") != "" }
 
-// sized is a number of events, or what BENCH_EVENTS says.
+// sized returns the number of events: BENCH_EVENTS if set, or else long if BENCH_FULL is set, or else short.
 func sized(short, long int) int {
 	if n, err := strconv.Atoi(os.Getenv("BENCH_EVENTS")); err == nil {
 		return n
@@ -37,7 +38,7 @@ func sized(short, long int) int {
 	return short
 }
 
-// flow are figures of one side, one a round.
+// flow holds the figures of one side, one per round.
 type flow struct {
 	rate, sender, source, nats, postgres, receiver []float64
 }
@@ -69,19 +70,20 @@ func (f *flow) report(b *testing.B, name string) {
 	}
 }
 
-// drive lets a source run and waits until all of it was received. The time is from its first event to the last request.
+// drive runs a source and waits until all its events were received. It measures from the first event to the last
+// request.
 func (d *deliveries) drive(b *testing.B, sender int, p plan, f *flow) {
 	b.Helper()
 	base, before := d.shown.received.Load(), d.costs(b, sender)
 	o := d.publish(b, p)
 	d.await(b, &d.shown.received, base+int64(o.Published), time.Minute)
 	took := time.Duration(d.shown.lastAt.Load() - d.shown.beganAt.Load())
-	<-time.After(300 * time.Millisecond) // what is written behind belongs to it
+	<-time.After(300 * time.Millisecond) // include the CPU time of asynchronous writes
 	f.add(o.Published, took, d.costs(b, sender).since(before), o.CPU)
 }
 
-// drain fills the log or the bare stream first, and then lets the sender take it: what it does when publishing costs nothing. A node is
-// stopped meanwhile, for less than its leases last.
+// drain fills the log or the bare stream first and then lets the sender deliver it, so that publishing costs nothing.
+// While it fills the log, the node is stopped, for less time than its leases last.
 func (d *deliveries) drain(b *testing.B, sender int, bare bool, events int, f *flow) {
 	b.Helper()
 	base := d.shown.received.Load()
@@ -95,7 +97,7 @@ func (d *deliveries) drain(b *testing.B, sender int, bare bool, events int, f *f
 	release()
 	d.await(b, &d.shown.received, base+int64(events), time.Minute)
 	took := time.Unix(0, d.shown.lastAt.Load()).Sub(began)
-	<-time.After(300 * time.Millisecond) // what is written behind belongs to it
+	<-time.After(300 * time.Millisecond) // include the CPU time of asynchronous writes
 	f.add(events, took, d.costs(b, sender).since(before), 0)
 }
 
@@ -106,10 +108,10 @@ func (d *deliveries) signal(b *testing.B, pid int, s syscall.Signal) {
 	}
 }
 
-// BenchmarkDeliveryThroughput compares the whole way of an event - batcher, log, store, lane, signatures, POST, log of deliveries, in
-// order per account - with a loop that takes messages of the same size from JetStream, signs and posts them to the same receiver and
-// acknowledges them. Both are measured with their own publishing, for which the loop waits for the disk once per event, and again from a
-// log that was filled before, where the disk does not matter to the loop at all.
+// BenchmarkDeliveryThroughput compares the full path of an event - batcher, log, store, lane, signatures, POST,
+// delivery log, in order per account - with a loop that takes messages of the same size from JetStream, signs them,
+// posts them to the same receiver and acknowledges them. Both are measured with their own publishing, where the loop
+// waits for the disk once per event, and with a log that was filled before, where the disk does not matter to the loop.
 func BenchmarkDeliveryThroughput(b *testing.B) {
 	d := newDeliveries(b)
 	d.connect(b, deliveryLanes, func(n int) string { return fmt.Sprintf("%s/timed/%d", d.receiver, n) })
@@ -179,8 +181,8 @@ func (d *deliveries) profile(b *testing.B, file string) {
 	wait.Wait()
 }
 
-// BenchmarkDeliveryIsolation times deliveries to healthy endpoints at a steady rate: while the other half of all endpoints that have
-// events is healthy as well, refuses connections, hangs, and hangs at the same host as the healthy ones.
+// BenchmarkDeliveryIsolation measures the latency of deliveries to healthy endpoints at a steady rate, while the other
+// half of the endpoints is healthy as well, refuses connections, hangs, or hangs on the same host as the healthy ones.
 func BenchmarkDeliveryIsolation(b *testing.B) {
 	const half = deliveryLanes / 2
 	d := newDeliveries(b)
@@ -215,7 +217,7 @@ func BenchmarkDeliveryIsolation(b *testing.B) {
 		b.Errorf("%d skipped, %d repeated", d.shown.skipped.Load(), d.shown.repeated.Load())
 	}
 	if rows := d.number(b, "SELECT count(*) FROM webhook_lane"); rows != 3*half {
-		b.Errorf("%d lanes are in trouble, not %d: something else was measured", rows, 3*half)
+		b.Errorf("%d lanes have a backlog, want %d: the measurement is not valid", rows, 3*half)
 	}
 	b.ReportMetric(0, "ns/op")
 	for _, name := range names {
@@ -226,12 +228,13 @@ func BenchmarkDeliveryIsolation(b *testing.B) {
 	limit := median(median99["healthy"])*1.05 + 50
 	for _, name := range names[1:] {
 		if got := median(median99[name]); got > limit {
-			b.Errorf("%s: healthy endpoints wait %.1f ms, more than %.1f", name, got, limit)
+			b.Errorf("%s: the p99 of healthy endpoints is %.1f ms, the limit is %.1f ms", name, got, limit)
 		}
 	}
 }
 
-// paced publishes at a steady rate and waits until the healthy half was received: events of both halves alternate.
+// paced publishes at a steady rate and waits until the events of the healthy half were received. Both halves take
+// turns.
 func (d *deliveries) paced(b *testing.B, p plan) {
 	b.Helper()
 	base := d.shown.healthy.Load()

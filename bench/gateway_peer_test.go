@@ -21,18 +21,18 @@ import (
 	"time"
 )
 
-// peerVariable makes a run of TestGatewayPeer one of the servers that the gateway is measured with, or against.
+// peerVariable is the environment variable that selects the role in which a peer test runs this program.
 const peerVariable = "BENCH_PEER"
 
-// canned is what the platform answers, recorded from the sandbox.
+// canned holds the platform's responses, recorded from the sandbox.
 type canned struct {
-	// Me is who a session belongs to, by its cookie auth_id.
+	// Me holds the owners of the sessions, by the cookie auth_id.
 	Me map[string]json.RawMessage
 	// Small and Large are pages of messages, of about 1 KB and 64 KB; One is a message.
 	Small, Large, One json.RawMessage
 }
 
-// TestGatewayPeer is no test: the benchmarks run it as a process of its own.
+// TestGatewayPeer is not a test: the benchmarks run it as a separate process.
 func TestGatewayPeer(t *testing.T) {
 	address := os.Getenv(peerVariable + "_ADDRESS")
 	switch os.Getenv(peerVariable) {
@@ -51,7 +51,7 @@ func TestGatewayPeer(t *testing.T) {
 	}
 }
 
-// startPeer runs this program as a peer on a core, and waits for it.
+// startPeer runs this program as a peer on one core and waits until it listens.
 func startPeer(b *testing.B, what, core, file string) (address string, pid int) {
 	b.Helper()
 	address = freeAddress(b)
@@ -78,8 +78,8 @@ func startPeer(b *testing.B, what, core, file string) (address string, pid int) 
 	}
 }
 
-// servePlatform answers in the sandbox's words at the least cost that Go allows. It is also the proxy of every region: asked for a
-// tunnel it says yes, and is what is at the end of it.
+// servePlatform serves the sandbox's recorded responses at minimal cost. It is also the proxy of every region: it
+// accepts CONNECT and then answers the requests in the tunnel itself.
 func servePlatform(address string, c canned) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -120,7 +120,7 @@ func servePlatform(address string, c canned) error {
 	}
 }
 
-// answerAll answers what comes on a connection, one after the other.
+// answerAll answers the requests on a connection one by one.
 func answerAll(conn net.Conn, pick func(head []byte) []byte) {
 	defer conn.Close()
 	in := bufio.NewReaderSize(conn, 64<<10)
@@ -139,7 +139,7 @@ func answerAll(conn net.Conn, pick func(head []byte) []byte) {
 	}
 }
 
-// readHead reads up to the end of a header. It is valid until the next read.
+// readHead reads the head of a request or response. The slice is valid until the next read.
 func readHead(in *bufio.Reader) (head []byte, length int, err error) {
 	for want := 1; ; want = in.Buffered() + 1 {
 		if _, err := in.Peek(want); err != nil {
@@ -162,12 +162,12 @@ func readHead(in *bufio.Reader) (head []byte, length int, err error) {
 				length = length*10 + int(c-'0')
 			}
 		}
-		_, err = in.Discard(end + 4) // what was peeked stays where it is until the next read
+		_, err = in.Discard(end + 4) // the peeked bytes stay valid until the next read
 		return head, length, err
 	}
 }
 
-// serveReverseProxy is the least gateway there is: the standard library's, with the settings that make it fastest.
+// serveReverseProxy runs a minimal gateway: the standard library's reverse proxy, with the fastest settings.
 func serveReverseProxy(address, upstream string) error {
 	to, err := url.Parse(upstream)
 	if err != nil {
@@ -200,7 +200,7 @@ func (p *buffers) Get() []byte {
 
 func (p *buffers) Put(b []byte) { p.pool.Put(&b) }
 
-// record asks the sandbox for what the platform shall answer.
+// record records the platform's responses from the sandbox.
 func record(b *testing.B, s *sandboxd) (file string, c canned) {
 	b.Helper()
 	get := func(who creator, path string) []byte {

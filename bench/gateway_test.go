@@ -24,17 +24,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// How the gateway is driven. BENCH_ROUND shortens a round, such as BENCH_ROUND=1s, for a first look.
+// Load of the gateway benchmarks. BENCH_ROUND=1s shortens a round, for a quick run.
 const (
 	gatewayClients  = 64
 	gatewayAccounts = 128
 	gatewayKeys     = 16
 	gatewayRounds   = 9
-	gatewayCore     = "0" // the server under test has it to itself
+	gatewayCore     = "0" // reserved for the server under test
 	restCore        = "1"
 )
 
-// gateway is our node beside the standard library's reverse proxy, in front of the same platform.
+// gateway is our node and the standard library's reverse proxy in front of the same platform.
 type gateway struct {
 	node     *testnode.Node
 	redis    int
@@ -48,15 +48,15 @@ type gateway struct {
 	answers  canned
 }
 
-// target is a server that is driven.
+// target is a server under load.
 type target struct {
 	name    string
 	address string
 	pid     int
-	stats   string // where its count of allocations is
+	stats   string // URL of its allocation counters
 }
 
-// newGateway starts everything: the node and the bare proxy on one core, all else on the other.
+// newGateway starts the node and the bare proxy on one core, and everything else on the other.
 func newGateway(b *testing.B) *gateway {
 	b.Helper()
 	box := startSandbox(b)
@@ -81,7 +81,7 @@ func newGateway(b *testing.B) *gateway {
 	return g
 }
 
-// nodeEnv is the node's; the bare proxy inherits ours, so that a setting of the collector's counts for both.
+// nodeEnv returns the node's environment. The bare proxy inherits ours, so GOGC applies to both.
 func nodeEnv() []string {
 	list := []string{"GOMAXPROCS=1", "STAGEDOOR_LOG_LEVEL=warn"}
 	if percent := os.Getenv("GOGC"); percent != "" {
@@ -90,7 +90,7 @@ func nodeEnv() []string {
 	return list
 }
 
-// pin moves a process to the core of everything that is not measured.
+// pin moves a process to the core for everything that is not measured.
 func pin(b *testing.B, pid int) {
 	b.Helper()
 	if out, err := exec.Command("taskset", "-a", "-c", "-p", restCore, strconv.Itoa(pid)).CombinedOutput(); err != nil {
@@ -98,7 +98,7 @@ func pin(b *testing.B, pid int) {
 	}
 }
 
-// connect makes an org with keys, and an account of every creator.
+// connect creates an org with keys and connects an account for every creator.
 func (g *gateway) connect(b *testing.B, box *sandboxd) {
 	b.Helper()
 	const many = 100_000_000
@@ -138,7 +138,7 @@ func (g *gateway) connect(b *testing.B, box *sandboxd) {
 	}
 }
 
-// accountOf is the account of an attempt that has succeeded.
+// accountOf returns the account of a successful attempt, or "".
 func accountOf(r testnode.Reply) string {
 	for _, name := range []string{"account_id", "accountId"} {
 		if id, ok := r.JSON()[name].(string); ok && id != "" {
@@ -153,9 +153,9 @@ func accountOf(r testnode.Reply) string {
 // load is one kind of call.
 type load struct {
 	name string
-	// ours and bare make the n-th request.
+	// ours and bare build the n-th request.
 	ours, bare func(n int) []byte
-	// size is what an answer has at least.
+	// size is the minimum size of a response.
 	size int
 }
 
@@ -185,7 +185,7 @@ func (g *gateway) loads() []load {
 	return []load{small, large, send}
 }
 
-// round is as long as one side is driven at a time.
+// round returns how long one side is under load at a time.
 func round(b *testing.B) time.Duration {
 	b.Helper()
 	text := os.Getenv("BENCH_ROUND")
@@ -199,7 +199,7 @@ func round(b *testing.B) time.Duration {
 	return d
 }
 
-// client is a connection of a customer's that costs next to nothing.
+// client is a minimal HTTP client, so that it uses little CPU time.
 type client struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -214,7 +214,7 @@ func newClient(b *testing.B, address string) *client {
 	return &client{conn, bufio.NewReaderSize(conn, 128<<10)}
 }
 
-// call makes a request and reads its answer, which must be a success of some size.
+// call makes a request and reads the response, which must be a 200 of at least size bytes.
 func (c *client) call(request []byte, size int) error {
 	if _, err := c.conn.Write(request); err != nil {
 		return err
@@ -233,8 +233,8 @@ func (c *client) call(request []byte, size int) error {
 	return err
 }
 
-// press calls from several connections for some time, each with accounts of its own: identical reads at the same time would share
-// one call of the platform's, and measure nothing.
+// press makes calls on several connections for some time and returns their number. Each connection has its own
+// accounts, because identical concurrent reads would share one call to the platform.
 func press(b *testing.B, at target, requests [][][]byte, size int, during time.Duration) int {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), during)
@@ -263,7 +263,7 @@ func press(b *testing.B, at target, requests [][][]byte, size int, during time.D
 	return total
 }
 
-// shares makes the requests of each connection.
+// shares builds the requests of each connection.
 func shares(request func(n int) []byte) [][][]byte {
 	out := make([][][]byte, gatewayClients)
 	for n := range gatewayAccounts {
@@ -272,7 +272,7 @@ func shares(request func(n int) []byte) [][][]byte {
 	return out
 }
 
-// figures are what a side cost, a figure a round.
+// figures holds the costs of one side, one figure per round.
 type figures struct{ cpu, redis, allocs, bytes, rate []float64 }
 
 func (g *gateway) measure(b *testing.B, at target, requests [][][]byte, size int, f *figures) {
@@ -289,7 +289,7 @@ func (g *gateway) measure(b *testing.B, at target, requests [][][]byte, size int
 	f.bytes = append(f.bytes, (metric(b, at.stats, "go_memstats_alloc_bytes_total")-bytes)/n)
 }
 
-// spread is the median of the distances from the median.
+// spread returns the median absolute deviation.
 func spread(list []float64) float64 {
 	middle := median(list)
 	var far []float64
@@ -299,10 +299,10 @@ func spread(list []float64) float64 {
 	return median(far)
 }
 
-// BenchmarkGateway compares a call of a method with everything a node does for it - key, scope, arguments, quotas, session, egress,
-// result, log, meter - with httputil.ReverseProxy, which does none of it, in front of the same platform in the same run. The figure
-// that counts is the time of the server's process per call; Redis is listed apart. Neither proxy nor platform
-// is in it: the platform answers tunnels itself.
+// BenchmarkGateway compares a method call, with everything that a node does for it - key, scope, arguments, quotas,
+// session, egress, result, log, metering - with httputil.ReverseProxy, which does none of it, in front of the same
+// platform in the same run. The main figure is the CPU time of the server process per call. Redis is listed separately.
+// The egress proxy and the platform are not included: the platform answers tunnels itself.
 func BenchmarkGateway(b *testing.B) {
 	g := newGateway(b)
 	for _, l := range g.loads() {
@@ -372,8 +372,8 @@ func (g *gateway) profile(b *testing.B, requests [][][]byte, l load, file string
 	wait.Wait()
 }
 
-// BenchmarkGatewayLatency is how much later an answer comes than from the platform itself, at a steady 1,000 calls a second. Times
-// count from when a call was due, so that a call that waited behind another is not left out.
+// BenchmarkGatewayLatency compares the latency of the gateway with that of the platform itself, at a steady 1,000 calls
+// per second. Latencies are measured from the time a call was due, so that they include the wait for earlier calls.
 func BenchmarkGatewayLatency(b *testing.B) {
 	const perSecond = 1000
 	g := newGateway(b)
@@ -394,7 +394,7 @@ func BenchmarkGatewayLatency(b *testing.B) {
 	}
 }
 
-// pace calls at a steady rate for a round, whatever the answers take.
+// pace makes calls at a steady rate for a round, however long the responses take, and returns their latencies.
 func pace(b *testing.B, at target, requests [][][]byte, size, perSecond int) []time.Duration {
 	b.Helper()
 	calls := int(round(b).Seconds() * float64(perSecond))

@@ -1,5 +1,5 @@
-// Package bench measures what the product costs, as a ratio to the bare engine in the same run: this machine is noisy,
-// a ratio of two things measured side by side is not.
+// Package bench measures the costs of the product as ratios to a bare implementation in the same run, because absolute
+// figures of a shared machine are noisy, but ratios of two measurements side by side are not.
 package bench
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/testnode"
 )
 
-// bareVariable makes this program a bare server instead of a test.
+// bareVariable is the environment variable that turns this program into a bare server.
 const bareVariable = "BENCH_BARE"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bare answers with the bytes it was given, and nothing else: the least that net/http can do.
+// bare serves the given bytes and does nothing else, which is the minimum for net/http.
 func bare(address string) {
 	body, headers := []byte(os.Getenv(bareVariable+"_BODY")), http.Header{}
 	for line := range strings.Lines(os.Getenv(bareVariable + "_HEAD")) {
@@ -70,13 +70,14 @@ type side struct {
 	key     string
 	pid     int
 	mallocs func() float64
-	// cpu and allocations per request, a figure a round.
+	// CPU time and allocations per request, one figure per round.
 	cpu, allocs []float64
 	redis       []float64
 }
 
-// BenchmarkGetMe compares a warm, authenticated, limited GET /v1/me with a bare handler that sends the same bytes: CPU of
-// the server's process per request, and allocations. Redis is listed apart. Both servers are pinned to one core.
+// BenchmarkGetMe compares a warm, authenticated, rate-limited GET /v1/me with a bare handler that sends the same bytes:
+// CPU time of the server process per request, and allocations. Redis is listed separately. Both servers are pinned to
+// one core.
 func BenchmarkGetMe(b *testing.B) {
 	redis, redisURL := testenv.PrivateRedis(b)
 	pinned := []string{"taskset", "-c", "0"}
@@ -158,7 +159,7 @@ func startBare(b *testing.B, wrap []string, sample testnode.Reply) *side {
 	}
 }
 
-// drive calls a server from several connections for the time of a round, and returns how often it answered.
+// drive calls a server on several connections for a round and returns the number of responses.
 func drive(b *testing.B, s *side) int {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), roundTime)
@@ -197,7 +198,7 @@ func measure(b *testing.B, s *side, redis int) {
 	s.allocs = append(s.allocs, (s.mallocs()-mallocs)/n)
 }
 
-// processCPU is the time a process has spent, in the kernel too.
+// processCPU returns the user and system CPU time of a process.
 func processCPU(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -216,7 +217,7 @@ func processCPU(b *testing.B, pid int) time.Duration {
 	return time.Duration(ticks) * time.Second / 100
 }
 
-// metric reads one value of a Prometheus page.
+// metric returns one value from a Prometheus endpoint.
 func metric(b *testing.B, url, name string) float64 {
 	b.Helper()
 	r, err := testnode.Do(b.Context(), http.MethodGet, url, "", nil)

@@ -22,12 +22,12 @@ import (
 	"github.com/coder/websocket"
 )
 
-// How much the sandbox is given to carry.
+// Load of the sandbox benchmarks.
 const (
 	sandboxCreators = 10_000
 	sandboxSockets  = 4_000
-	sandboxBusy     = 1_000 // of them have events
-	eventsPerSocket = 5     // a second
+	sandboxBusy     = 1_000 // sockets with events
+	eventsPerSocket = 5     // per second
 )
 
 // creator is a signed-in creator of the sandbox.
@@ -37,7 +37,7 @@ type creator struct {
 	header http.Header
 }
 
-// sandboxd is a sandbox on one core.
+// sandboxd is a sandbox process on one core.
 type sandboxd struct {
 	url      string
 	pid      int
@@ -93,7 +93,7 @@ func awaitAnswer(b *testing.B, url string) {
 	}
 }
 
-// control orders something of the sandbox.
+// control calls the sandbox's control API.
 func (s *sandboxd) control(b *testing.B, path string, body any) []byte {
 	b.Helper()
 	text, err := json.Marshal(body)
@@ -114,7 +114,7 @@ func (s *sandboxd) control(b *testing.B, path string, body any) []byte {
 
 var pooled = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
-// signIn makes creators and their sessions.
+// signIn creates n creators with sessions.
 func (s *sandboxd) signIn(b *testing.B, n int) {
 	b.Helper()
 	for i := range n {
@@ -135,7 +135,7 @@ func (s *sandboxd) signIn(b *testing.B, n int) {
 	}
 }
 
-// rss is the memory of a process, in bytes.
+// rss returns the resident memory of a process in bytes.
 func rss(b *testing.B, pid int) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
@@ -149,16 +149,15 @@ func rss(b *testing.B, pid int) float64 {
 	return pages * float64(os.Getpagesize())
 }
 
-// sandboxCalls is what the creators' tools do all day: mostly reading chats, now and then writing.
-// {fan} is the creator's first fan.
+// sandboxCalls is a typical mix of calls: mostly reads of chats, and some writes. {fan} is the creator's first fan.
 var sandboxCalls = []struct{ method, path, body string }{
 	{"GET", "/me", ""}, {"GET", "/chats", ""}, {"GET", "/chats/{fan}/messages", ""}, {"GET", "/users/{fan}", ""},
 	{"GET", "/chats/{fan}", ""}, {"GET", "/posts?limit=10", ""}, {"GET", "/chats/{fan}/messages?limit=50", ""},
 	{"POST", "/chats/{fan}/messages", `{"text":"Thank you!"}`}, {"GET", "/chats/unread", ""}, {"GET", "/notifications", ""},
 }
 
-// BenchmarkSandboxRequests is what a request costs the sandbox on one core, beside a bare net/http handler that sends as many bytes;
-// and what 10,000 creators cost in memory.
+// BenchmarkSandboxRequests measures the CPU time of a request to the sandbox on one core, compared with a bare net/http
+// handler that sends as many bytes, and the memory of 10,000 creators.
 func BenchmarkSandboxRequests(b *testing.B) {
 	s := startSandbox(b)
 	before := rss(b, s.pid)
@@ -188,7 +187,7 @@ func BenchmarkSandboxRequests(b *testing.B) {
 	b.ReportMetric(rss(b, s.pid)/(1<<20), "MB-rss")
 }
 
-// call makes one call and gives the answer's body.
+// call makes the n-th call and returns the body of the response.
 func (s *sandboxd) call(b *testing.B, who creator, n int) []byte {
 	b.Helper()
 	c := sandboxCalls[n%len(sandboxCalls)]
@@ -210,7 +209,8 @@ func (s *sandboxd) call(b *testing.B, who creator, n int) []byte {
 	return body
 }
 
-// drive calls from several connections for the time of a round, each call of another of 300 creators.
+// drive makes calls on several connections for a round, cycling through 300 creators. It returns the number of calls,
+// the CPU time and the rate.
 func (s *sandboxd) drive(b *testing.B) (int, time.Duration, float64) {
 	b.Helper()
 	cpu, began := processCPU(b, s.pid), time.Now()
@@ -230,7 +230,7 @@ func (s *sandboxd) drive(b *testing.B) (int, time.Duration, float64) {
 	return int(n.Load()), processCPU(b, s.pid) - cpu, float64(n.Load()) / time.Since(began).Seconds()
 }
 
-// bareServer is this program as a bare server of the same core.
+// bareServer is this program running as a bare server on the same core.
 type bareServer struct {
 	url string
 	pid int
@@ -277,8 +277,8 @@ func (p *bareServer) drive(b *testing.B) (int, time.Duration) {
 	return int(n.Load()), processCPU(b, p.pid) - cpu
 }
 
-// BenchmarkSandboxEvents is what an event costs the sandbox on one core, from its happening to the socket, beside a bare WebSocket
-// that sends as many bytes; and what a socket costs in memory.
+// BenchmarkSandboxEvents measures the CPU time of an event in the sandbox on one core, from the happening to the
+// socket, compared with a bare WebSocket that sends as many bytes, and the memory of a socket.
 func BenchmarkSandboxEvents(b *testing.B) {
 	s := startSandbox(b)
 	s.signIn(b, sandboxSockets)
@@ -292,7 +292,7 @@ func BenchmarkSandboxEvents(b *testing.B) {
 	for _, who := range s.creators[:sandboxBusy] {
 		s.control(b, "generate", map[string]any{"login": who.login, "events_per_sec": eventsPerSocket, "for_sec": 3 * lasting})
 	}
-	// The first seconds make every creator's chats and fans.
+	// In the first seconds the sandbox loads every creator's chats and fans.
 	<-time.After(lasting * time.Second)
 	var cpus, rates []float64
 	for range 5 {
@@ -315,7 +315,7 @@ func BenchmarkSandboxEvents(b *testing.B) {
 	b.ReportMetric(rss(b, s.pid)/(1<<20), "MB-rss")
 }
 
-// listen opens a socket and counts what comes.
+// listen opens a socket and counts the frames it receives.
 func listen(b *testing.B, url string, header http.Header, frames, size *atomic.Int64) {
 	b.Helper()
 	options := &websocket.DialOptions{HTTPHeader: header, CompressionMode: websocket.CompressionDisabled}
@@ -337,7 +337,8 @@ func listen(b *testing.B, url string, header http.Header, frames, size *atomic.I
 	}()
 }
 
-// bareFrames is what a frame of this size costs a server that does nothing but send it, at the same rate to as many sockets.
+// bareFrames returns the CPU time per frame of a server that only sends frames of this size, at the same rate, to as
+// many sockets.
 func bareFrames(b *testing.B, size int) float64 {
 	b.Helper()
 	plain := startBareBytes(b, slices.Repeat([]byte{'x'}, size))
@@ -351,7 +352,7 @@ func bareFrames(b *testing.B, size int) float64 {
 	return float64((processCPU(b, plain.pid) - cpu).Microseconds()) / float64(max(frames.Load()-n, 1))
 }
 
-// frames sends the bare body to a socket again and again.
+// bareFrameServer returns a handler that sends the body to a socket at a fixed interval.
 func bareFrameServer(body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		every, err := time.ParseDuration(r.URL.Query().Get("every"))

@@ -33,7 +33,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// TestSSEPeer is no test: the benchmark runs it as a process of its own.
+// TestSSEPeer is not a test: the benchmarks run it as a separate process.
 func TestSSEPeer(t *testing.T) {
 	address := os.Getenv(peerVariable + "_ADDRESS")
 	var h http.Handler
@@ -55,7 +55,7 @@ func TestSSEPeer(t *testing.T) {
 	t.Fatal(server.ListenAndServe())
 }
 
-// startSSEPeer runs this program as a server of streams on a core.
+// startSSEPeer runs this program as a server of streams on one core.
 func startSSEPeer(b *testing.B, what string, env ...string) (address string, pid int) {
 	b.Helper()
 	address = freeAddress(b)
@@ -80,7 +80,7 @@ func startSSEPeer(b *testing.B, what string, env ...string) (address string, pid
 	}
 }
 
-// anybody is one key of one org, which has every account.
+// anybody accepts every request as the same key of one org, which has every account.
 type anybody struct{ *apikey.Principal }
 
 func (a anybody) Authenticate(context.Context, string) (endpoint.Identity, error) {
@@ -105,7 +105,8 @@ func (anybody) Guess(string) error { return nil }
 
 func (anybody) Missed(string) {}
 
-// ourStreams is the product's way from the bus and the store to a stream: all of it but keys, limits and the list of accounts.
+// ourStreams runs the product's path from pubsub and the store to a stream: everything except keys, limits and the list
+// of accounts.
 func ourStreams(t *testing.T) http.Handler {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -139,8 +140,8 @@ func ourStreams(t *testing.T) http.Handler {
 	return table
 }
 
-// bareLoop is the least that anybody writes: a subscription per connection, and every message to its stream. It resumes nothing, checks
-// nothing and forgets what it could not send.
+// bareLoop is a minimal server of streams: a subscription per connection, with every message written to its stream. It
+// does not resume, checks nothing and drops what it could not send.
 func bareLoop(t *testing.T) http.Handler {
 	t.Helper()
 	conn, err := nats.Connect(os.Getenv("BENCH_NATS"))
@@ -152,7 +153,7 @@ func bareLoop(t *testing.T) http.Handler {
 		inbox := make(chan *nats.Msg, 64)
 		sub, err := conn.ChanSubscribe(event.LiveSubject(id.Org(os.Getenv("BENCH_ORG")), source), inbox)
 		if err != nil {
-			http.Error(w, "no", http.StatusInternalServerError)
+			http.Error(w, "cannot subscribe", http.StatusInternalServerError)
 			return
 		}
 		defer func() { _ = sub.Unsubscribe() }()

@@ -22,10 +22,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// How streams are measured. BENCH_STREAMS is how many connections are held, BENCH_ROUND how long events flow.
+// Load of the stream benchmarks. BENCH_STREAMS is the number of held connections, BENCH_ROUND how long events are sent.
 const (
 	sseStreams = 10_000
-	// Events are fanned out to this many connections, spread over accounts, in batches of one account.
+	// sseReaders connections, spread over sseAccounts accounts, receive events in batches of one account.
 	sseReaders  = 1000
 	sseAccounts = 100
 	sseBatch    = 10
@@ -33,7 +33,7 @@ const (
 	sseRounds   = 3
 )
 
-// sseRig is what both servers stand on, and who writes events.
+// sseRig holds the engines of both servers and writes events.
 type sseRig struct {
 	env   []string
 	store *event.Store
@@ -46,7 +46,7 @@ type sseRig struct {
 func newSSERig(b *testing.B) *sseRig {
 	b.Helper()
 	limit := syscall.Rlimit{Cur: 1 << 18, Max: 1 << 18}
-	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // more than the machine allows is not had
+	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // best effort: the machine may allow less
 	natsURL, redisURL, database := testenv.NATS(b), testenv.Redis(b), testenv.DatabaseURL(b)
 	db, err := postgres.Open(b.Context(), postgres.Config{URL: database, MaxConns: 4, Name: "bench"})
 	if err != nil {
@@ -66,7 +66,7 @@ func newSSERig(b *testing.B) *sseRig {
 	return r
 }
 
-// commit stores events of an account and tells of them, as ingest does.
+// commit stores a batch of events for each source and publishes them, as ingest does.
 func (r *sseRig) commit(b *testing.B, sources []string) {
 	b.Helper()
 	var batch event.Batch
@@ -95,14 +95,14 @@ func (r *sseRig) commit(b *testing.B, sources []string) {
 	}
 }
 
-// crowd are connections that read and count.
+// crowd is a set of connections that count the events they receive.
 type crowd struct {
 	conns  []net.Conn
 	events atomic.Int64
 	broken atomic.Int64
 }
 
-// join opens connections, some at a time, each on one of the accounts in turn.
+// join opens n connections, some concurrently, and assigns the accounts to them in turn.
 func join(b *testing.B, address string, n int, accounts []string) *crowd {
 	b.Helper()
 	c := &crowd{conns: make([]net.Conn, n)}
@@ -136,7 +136,7 @@ func join(b *testing.B, address string, n int, accounts []string) *crowd {
 	return c
 }
 
-// read counts the events of a connection. The first piece has the head and ready.
+// read counts the events of a connection and closes ready when the ready event arrives.
 func (c *crowd) read(conn net.Conn, ready chan struct{}) {
 	var buf []byte
 	tail := 0
@@ -172,7 +172,7 @@ func (c *crowd) leave() {
 	}
 }
 
-// spent is the CPU time that a process has had.
+// spent returns the CPU time of a process.
 func spent(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -208,7 +208,7 @@ func collect(b *testing.B, address string) {
 	_ = res.Body.Close()
 }
 
-// BenchmarkSSEHeld holds idle streams, each of an account of its own and all of one account, and says what one takes.
+// BenchmarkSSEHeld measures the memory and CPU time of idle streams, each with its own account and all of one account.
 func BenchmarkSSEHeld(b *testing.B) {
 	n := sseStreams
 	if given, err := strconv.Atoi(os.Getenv("BENCH_STREAMS")); err == nil {
@@ -223,13 +223,13 @@ func BenchmarkSSEHeld(b *testing.B) {
 				r := newSSERig(b)
 				address, pid := startSSEPeer(b, server, r.env...)
 				pin(b, os.Getpid())
-				join(b, address, 10, someAccounts(10)) // what is made once is not a connection's
+				join(b, address, 10, someAccounts(10)) // exclude what is allocated only once
 				collect(b, address)
 				before := rss(b, pid)
 				began := time.Now()
 				c := join(b, address, n, someAccounts(shape.accounts))
 				opened := time.Since(began)
-				<-time.After(20 * time.Second) // a heartbeat each
+				<-time.After(20 * time.Second) // one heartbeat on each connection
 				natural, cpu := rss(b, pid), spent(b, pid)
 				<-time.After(15 * time.Second)
 				cpu = spent(b, pid) - cpu
@@ -248,7 +248,7 @@ func BenchmarkSSEHeld(b *testing.B) {
 	}
 }
 
-// BenchmarkSSEFanOut sends events to many streams as fast as they come through, and counts what arrives.
+// BenchmarkSSEFanOut sends events to many streams as fast as they are received, and counts what arrives.
 func BenchmarkSSEFanOut(b *testing.B) {
 	round := 10 * time.Second
 	if given, err := time.ParseDuration(os.Getenv("BENCH_ROUND")); err == nil {
@@ -276,7 +276,7 @@ func BenchmarkSSEFanOut(b *testing.B) {
 			for time.Since(began) < round {
 				r.commit(b, accounts[s.name])
 				s.sent += sseAccounts * sseBatch * sseReaders / sseAccounts
-				// No more than a second's worth is on its way, so that the loop loses nothing either.
+				// Limit the events in flight, so that the loop loses nothing either.
 				for s.sent-s.crowd.events.Load() > 4*sseBatch*sseReaders && time.Since(began) < 2*round {
 					<-time.After(time.Millisecond)
 				}

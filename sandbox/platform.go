@@ -1,9 +1,10 @@
-// Package sandbox is a creator platform that one can sign in to: real, stateful, and described to the product by a driver manifest
-// like any other. It imports nothing of the product; the two meet over the wire.
+// Package sandbox implements a creator platform for development and tests. It keeps real state, and a driver manifest
+// describes it to the product like any other platform. It imports nothing from the product and talks to it only over
+// HTTP and WebSocket.
 //
-// Start reading at New. A request passes the gate (package gate), is answered by a part of the platform (people, talk, publish,
-// library, money, desk), which changes the world (package world) and speaks in views (package view). Signing in is package auth,
-// live frames are package live, ordering trouble is package control, and what a person sees in a browser is package page.
+// Start reading at New. A request passes the gate (package gate) and reaches one of the parts of the platform (people,
+// messages, publish, library, money, settings), which changes the world (package world) and answers with views (package
+// view). Package auth signs creators in, live sends frames, control injects faults, and page serves the browser pages.
 package sandbox
 
 import (
@@ -36,24 +37,24 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Base is where the platform's own API begins.
+// Base is the path prefix of the platform's API.
 const Base = "/api/v2"
 
-// Config says how the platform runs.
+// Config configures a Platform. Data, Now and Log are required.
 type Config struct {
-	// Data is the file of its state.
+	// Data is the path of the state file.
 	Data string
-	// Origin is where it is reached, as in http://127.0.0.1:18200.
+	// Origin is the base URL that clients use, such as http://127.0.0.1:18200.
 	Origin string
-	// Regions are the names of source addresses, by which it records where a request came from.
+	// Regions maps source addresses to region names for the request log.
 	Regions map[string]string
-	// PerMinute is its own rate limit for a session; 0 for none.
+	// PerMinute limits the calls per minute of a session. Zero means no limit.
 	PerMinute int
-	// NoSince makes it a platform that cannot list missed frames.
+	// NoSince simulates a platform that cannot list missed frames.
 	NoSince bool
-	// Loaded is how many creators it keeps in memory; 0 for the usual number.
+	// Loaded limits how many creators stay in memory. Zero means the default of package world.
 	Loaded int
-	// Slow is how long a sign-in of the persona slow takes; 0 for 20 s.
+	// Slow is how long a sign-in of the persona slow takes. Zero means 20 s.
 	Slow time.Duration
 	Now  func() time.Time
 	Log  *slog.Logger
@@ -70,10 +71,11 @@ type Platform struct {
 	done    sync.WaitGroup
 }
 
-// New opens the state and starts the platform's own life. Serve it with any HTTP server, and Close it.
+// New opens the state file and starts the platform's timers. The caller serves the Platform with an HTTP server and
+// closes it.
 func New(ctx context.Context, cfg Config) (*Platform, error) {
 	if cfg.Data == "" || cfg.Now == nil || cfg.Log == nil {
-		return nil, errors.New("sandbox: Data, Now and Log are needed")
+		return nil, errors.New("sandbox: Data, Now and Log are required")
 	}
 	kept, err := store.Open(cfg.Data)
 	if err != nil {
@@ -106,12 +108,12 @@ func New(ctx context.Context, cfg Config) (*Platform, error) {
 	return p, nil
 }
 
-// Routes are all operations of a signed-in creator.
+// Routes returns all operations of a signed-in creator.
 func Routes() []wire.Route {
 	return slices.Concat(people.Routes(), messages.Routes(), publish.Routes(), library.Routes(), money.Routes(), settings.Routes())
 }
 
-// Happenings are all that the world outside can do, by the frame it causes.
+// Happenings returns everything that can be triggered from outside, such as a fan's tip, keyed by the frame it sends.
 func Happenings() map[string]fanaction.Func {
 	all := map[string]fanaction.Func{}
 	for _, part := range []map[string]fanaction.Func{
@@ -132,10 +134,10 @@ func dues() map[string]world.Handler {
 	return all
 }
 
-// ServeHTTP answers.
+// ServeHTTP implements [http.Handler].
 func (p *Platform) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
-// Close ends the platform's life and writes what is waiting. Nothing may be served afterwards.
+// Close stops the platform and flushes its state. It must not serve requests afterwards.
 func (p *Platform) Close() error {
 	p.stop()
 	p.control.Close()

@@ -17,22 +17,22 @@ import (
 	"github.com/stagedoor/stagedoor/version"
 )
 
-// Main runs sandboxd until it is told to stop, and says how it went as an exit status.
+// Main runs sandboxd until ctx ends or it receives SIGINT or SIGTERM, and returns its exit status.
 func Main(ctx context.Context, args []string, now func() time.Time, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("sandboxd", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprint(stderr, "sandboxd is the sandbox platform: a creator platform to sign in to, for development and tests.\n\n")
+		fmt.Fprint(stderr, "sandboxd runs the sandbox platform: a simulated creator platform for development and tests.\n\n")
 		flags.PrintDefaults()
 	}
-	addr := flags.String("addr", "127.0.0.1:18200", "where to listen; control answers on loopback only")
-	origin := flags.String("origin", "", "where others reach it (default http:// and the address)")
-	data := flags.String("data", "sandbox.db", "the file of its state; remove it, or POST /control/seed, to start over")
-	regions := flags.String("regions", "127.0.1.1=us,127.0.2.1=uk", "names of source addresses, for the record of requests")
-	rate := flags.Int("rate", 0, "calls a minute that a session may make; 0 for no limit")
-	noSince := flags.Bool("no-since", false, "be a platform that cannot list missed frames")
-	loaded := flags.Int("loaded", 0, "creators to keep in memory (default 400)")
-	show := flags.Bool("version", false, "print the version and end")
+	addr := flags.String("addr", "127.0.0.1:18200", "`address` to listen on; /control answers on loopback only")
+	origin := flags.String("origin", "", "base `URL` that clients use (default http:// and the address)")
+	data := flags.String("data", "sandbox.db", "state `file`; delete it, or POST /control/seed, to start over")
+	regions := flags.String("regions", "127.0.1.1=us,127.0.2.1=uk", "region `names` of source addresses, for the request log")
+	rate := flags.Int("rate", 0, "calls per minute that a session may make; 0 for no limit")
+	noSince := flags.Bool("no-since", false, "simulate a platform that cannot list missed frames")
+	loaded := flags.Int("loaded", 0, "how many creators to keep in memory (default 400)")
+	show := flags.Bool("version", false, "print the version and exit")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -71,7 +71,7 @@ func Main(ctx context.Context, args []string, now func() time.Time, stdout, stde
 	return 0
 }
 
-// serve answers until the context ends, lets what runs finish for a moment, and closes the platform.
+// serve runs the server until ctx ends, gives running requests 2 s to finish, and closes the platform.
 func serve(ctx context.Context, listener net.Listener, p *Platform) error {
 	server := &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 	failed := make(chan error, 1)
@@ -83,14 +83,14 @@ func serve(ctx context.Context, listener net.Listener, p *Platform) error {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
 		if server.Shutdown(ending) != nil {
-			// Sockets and hanging answers do not end by themselves.
+			// Shutdown does not wait for sockets and does not interrupt hanging responses.
 			err = server.Close()
 		}
 	}
 	return errors.Join(err, p.Close())
 }
 
-// parseRegions reads 127.0.1.1=us,127.0.2.1=uk.
+// parseRegions parses a list such as 127.0.1.1=us,127.0.2.1=uk.
 func parseRegions(text string) (map[string]string, error) {
 	named := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
@@ -99,7 +99,7 @@ func parseRegions(text string) (map[string]string, error) {
 		}
 		address, region, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if !ok || net.ParseIP(address) == nil || region == "" {
-			return nil, fmt.Errorf("-regions: %q is not address=name, as in 127.0.1.1=us", pair)
+			return nil, fmt.Errorf("-regions: %q is not in the form address=name, such as 127.0.1.1=us", pair)
 		}
 		named[address] = region
 	}

@@ -46,7 +46,7 @@ func newDaemon(t *testing.T) *daemon {
 	return d
 }
 
-// start runs it and waits for its first answer.
+// start runs the daemon and waits until it responds.
 func (d *daemon) start() {
 	d.t.Helper()
 	d.cmd = exec.Command(d.program, "-addr", d.address, "-data", d.data)
@@ -65,7 +65,7 @@ func (d *daemon) start() {
 	}
 }
 
-// stop ends it with a signal and waits.
+// stop sends a signal and waits for the process to exit.
 func (d *daemon) stop(signal syscall.Signal) error {
 	d.t.Helper()
 	if err := d.cmd.Process.Signal(signal); err != nil {
@@ -74,7 +74,7 @@ func (d *daemon) stop(signal syscall.Signal) error {
 	return d.cmd.Wait()
 }
 
-// send makes a request and gives the status and the answer; status 0 if none came.
+// send makes a request and returns the status and the decoded body. The status is 0 if no response arrived.
 func (d *daemon) send(method, path string, header http.Header, body string) (int, map[string]any) {
 	req, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.address+path, strings.NewReader(body))
 	if err != nil {
@@ -98,7 +98,7 @@ func (d *daemon) send(method, path string, header http.Header, body string) (int
 	return resp.StatusCode, answer
 }
 
-// session signs a login in.
+// session opens a session for a login and returns its headers.
 func (d *daemon) session(login string) http.Header {
 	d.t.Helper()
 	status, s := d.send("POST", "/control/sessions", http.Header{}, fmt.Sprintf(`{"login":%q}`, login))
@@ -144,7 +144,7 @@ func TestWhatWasAnsweredSurvivesAKill(t *testing.T) {
 	for range 60 {
 		<-ready
 	}
-	_ = d.stop(syscall.SIGKILL) // that it did not end well is the point
+	_ = d.stop(syscall.SIGKILL) // the error is expected: the process was killed
 	wait.Wait()
 	d.start()
 	there := map[string]bool{}
@@ -163,12 +163,12 @@ func TestWhatWasAnsweredSurvivesAKill(t *testing.T) {
 	}
 	for _, name := range made {
 		if !there[name] {
-			t.Errorf("the write %q was answered and is gone", name)
+			t.Errorf("the write %q was answered but lost", name)
 		}
 	}
-	t.Logf("%d answered writes are there", len(made))
+	t.Logf("%d answered writes survived", len(made))
 	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatalf("told to stop it says %v", err)
+		t.Fatalf("exit after SIGTERM: %v", err)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestSettingsThatAreWrongAreExplained(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if code := sandbox.Main(ctx, strings.Fields(args), time.Now, &out, &errs); code == 0 || !strings.Contains(errs.String(), want) {
-			t.Errorf("%s: exit %d, says %q", args, code, errs.String())
+			t.Errorf("%s: exit %d, stderr %q", args, code, errs.String())
 		}
 	}
 }

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Helpers of the scripts beside this file. Source it first: it moves to the
-# repository's root and loads nothing else.
+# Helpers for the scripts in this folder. Source it first: it changes to the root
+# of the repository and loads nothing else.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root" || exit 1
-state=$root/.dev # where what we start keeps its things; scripts/engines may choose another
+state=$root/.dev # files of the processes that we start; scripts/engines may change it
 
 say() { printf '%s\n' "$*"; }
 die() {
@@ -24,7 +24,7 @@ wait_for() {
   done
 }
 
-# Writes standard input to a file in one step, so no reader sees half of it.
+# Writes standard input to a file atomically, so that readers never see half of it.
 write_file() { # FILE [MODE]
   local tmp
   tmp=$(mktemp "$1.XXXXXX")
@@ -35,29 +35,28 @@ write_file() { # FILE [MODE]
 
 # --- one script at a time -------------------------------------------------
 
-# lock FILE: held until the script ends. start() closes the descriptor in what
-# it starts; otherwise a server would hold the lock for its whole life.
+# lock FILE: holds the lock until the script exits. start() closes the descriptor
+# for the processes it starts; otherwise a server would hold the lock forever.
 lock() {
   exec 9>>"$1"
-  flock -w 600 9 || die "another script has held $1 for ten minutes; see who: fuser -v $1"
+  flock -w 600 9 || die "another script has held $1 for ten minutes; to find it: fuser -v $1"
 }
 
 # --- ports ------------------------------------------------------------------
 
-# All ports of a clone move together: DEV_PORT_OFFSET is added to each. It is
-# kept in .dev/port-offset, so that it has to be said only once per clone. (Its
-# name has no STAGEDOOR_ in front because the server refuses such variables
-# when it does not know them.)
+# DEV_PORT_OFFSET is added to all ports of a clone. It is stored in
+# .dev/port-offset, so it must be set only once per clone. (Its name does not start
+# with STAGEDOOR_, because the server refuses unknown variables with that prefix.)
 port_offset() {
   local offset=${DEV_PORT_OFFSET:-}
   if [ -z "$offset" ]; then
     offset=$(cat .dev/port-offset 2>/dev/null || echo 0)
   fi
   case $offset in
-    '' | *[!0-9]* | ?????*) die "DEV_PORT_OFFSET must be a number from 0 to 4000, not '$offset' (kept in .dev/port-offset)" ;;
+    '' | *[!0-9]* | ?????*) die "DEV_PORT_OFFSET must be a number from 0 to 4000, not '$offset' (stored in .dev/port-offset)" ;;
   esac
-  # Above 4000 the test ports would reach the range the kernel gives to clients.
-  [ "$offset" -le 4000 ] || die "DEV_PORT_OFFSET must be a number from 0 to 4000, not '$offset' (kept in .dev/port-offset)"
+  # Above 4000 the test ports would reach the kernel's range of ephemeral ports.
+  [ "$offset" -le 4000 ] || die "DEV_PORT_OFFSET must be a number from 0 to 4000, not '$offset' (stored in .dev/port-offset)"
   if [ -n "${DEV_PORT_OFFSET:-}" ] && [ "$(cat .dev/port-offset 2>/dev/null)" != "$offset" ]; then
     mkdir -p .dev
     echo "$offset" | write_file .dev/port-offset
@@ -65,7 +64,7 @@ port_offset() {
   echo "$offset"
 }
 
-# Process ids that listen on a TCP port, one per line; "?" for one we may not see.
+# Prints the ids of the processes that listen on a TCP port, one per line; "?" for a process that we may not see.
 port_owners() {
   local line
   line=$(ss -Hltnp "sport = :$1" 2>/dev/null)
@@ -75,12 +74,12 @@ port_owners() {
     *) echo '?' ;;
   esac
 }
-# A port that nothing listens on.
+# Prints a free port.
 free_port() { node -e 'const s = require("node:net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })'; }
 port_free() { [ -z "$(port_owners "$1")" ]; }
 owns_port() { port_owners "$2" | grep -qx "$1"; } # PID PORT
 
-# Dies when somebody else listens on the port, and says what to do.
+# Dies if another process listens on the port, and explains what to do.
 need_port() { # PORT WHAT
   local owner who offset
   owner=$(port_owners "$1" | head -n 1)
@@ -91,19 +90,19 @@ need_port() { # PORT WHAT
     who="pid $owner ($(tr '\0' ' ' <"/proc/$owner/cmdline" 2>/dev/null | cut -c1-100))"
   fi
   offset=$(port_offset)
-  die "port $1, wanted for $2, is taken by $who.
-  Stop that process, or move every port of this clone: DEV_PORT_OFFSET=$(((offset + 500) % 4500)) make up
-  (the offset is kept in .dev/port-offset; now it is $offset)"
+  die "port $1, needed for $2, is used by $who.
+  Stop that process, or move all ports of this clone: DEV_PORT_OFFSET=$(((offset + 500) % 4500)) make up
+  (the offset is stored in .dev/port-offset; currently it is $offset)"
 }
 
 # --- background processes -----------------------------------------------
-# They live in $state: run/NAME.pid, run/NAME.start (the kernel's start time of
-# that pid, so that a reused pid is never taken for ours) and log/NAME.log.
+# Their files are in $state: run/NAME.pid, run/NAME.start (the kernel's start time
+# of that pid, so that a reused pid is not mistaken for ours) and log/NAME.log.
 
 proc_start() { # PID
   local stat
   { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-  # The name in brackets may hold blanks: count the fields after it.
+  # The name in brackets may contain spaces, so count the fields after it.
   # shellcheck disable=SC2086
   set -- ${stat##*) }
   [ "$1" != Z ] && echo "${20}"
@@ -116,12 +115,12 @@ alive() { # NAME
   pid=$(pid_of "$1") && [ -n "$pid" ] && [ "$(proc_start "$pid")" = "$(cat "$state/run/$1.start" 2>/dev/null)" ]
 }
 
-# start NAME COMMAND…: in a session of its own, so that it outlives this shell.
+# start NAME COMMAND…: starts the command in a new session, so that it outlives this shell.
 start() {
   local name=$1 log="$state/log/$1.log" pid
   shift
   mkdir -p "$state/run" "$state/log"
-  # Development logs need no history: one old file is enough.
+  # Keep one old log file, which is enough for development.
   if [ "$(stat -c %s "$log" 2>/dev/null || echo 0)" -gt 50000000 ]; then mv -f "$log" "$log.1"; fi
   setsid "$@" </dev/null >>"$log" 2>&1 9>&- &
   pid=$!
@@ -133,7 +132,7 @@ forget() { rm -f "$state/run/$1.pid" "$state/run/$1.start" "$state/run/$1.port" 
 
 gone() { ! alive "$1"; }
 
-# stop NAME [SIGNAL [SECONDS]]: asks first, then kills.
+# stop NAME [SIGNAL [SECONDS]]: sends the signal, and kills the process if it does not exit in time.
 stop() {
   local name=$1 pid
   if alive "$name"; then
@@ -154,9 +153,9 @@ show_log() { # NAME [LINES]
   tail -n "${2:-20}" "$state/log/$1.log" >&2
 }
 
-# clean COMMAND…: without the variables of this shell. The server refuses
-# STAGEDOOR_ variables it does not know, and a PGHOST or HTTP_PROXY from the
-# outside would send it elsewhere. (Not `env -i A=b …`: that shows secrets in ps.)
+# clean COMMAND…: runs the command without the variables of this shell. The server
+# refuses unknown STAGEDOOR_ variables, and an inherited PGHOST or HTTP_PROXY would
+# misdirect it. (Not `env -i A=b …`, which shows secrets in ps.)
 clean() (
   local name
   for name in $(compgen -e); do
@@ -169,7 +168,7 @@ clean() (
 )
 
 # --- secrets ---------------------------------------------------------------
-# They are made once and kept in .dev/secrets, which is plain shell.
+# They are created once and stored in .dev/secrets, which is plain shell.
 
 random() { od -An -vtx1 -N32 /dev/urandom | tr -d ' \n'; }
 
@@ -183,8 +182,8 @@ keep() { # NAME VALUE
 
 # --- for CI --------------------------------------------------------------------
 
-# The first offset at which every port of ours is free: another clone's system
-# may be running on the same machine. One that was chosen before is kept.
+# Prints the first offset at which all our ports are free, because another clone's
+# system may be running on this machine. It keeps an offset that was set before.
 free_port_offset() {
   local taken offset port
   if [ -n "${DEV_PORT_OFFSET:-}" ] || [ -e .dev/port-offset ]; then
@@ -199,13 +198,13 @@ free_port_offset() {
     echo "$offset"
     return
   done
-  die "every port range this script tries is taken; stop the other clones' systems: make down, in each"
+  die "all port ranges are in use; stop the systems of other clones: make down in each"
 }
 
 # --- organisations of a running system ------------------------------------------
 
-# new_sandbox_org NAME: makes an organisation and prints its key. Checks that run at the same time have one each, so that
-# none meets another's accounts or limits. Needs the variables of .dev/env.
+# new_sandbox_org NAME: creates an organisation and prints its key. Each check uses its own, so that concurrent checks do
+# not share accounts or limits. Needs the variables of .dev/env.
 new_sandbox_org() {
   printf '{"name":"%s","plan":"growth","environment":"sandbox","contactEmail":"checks@example.com"}' "$1" |
     curl -fsS --noproxy '*' -m 10 -H "Authorization: Bearer $STAGEDOOR_ADMIN_TOKEN" -H 'Content-Type: application/json' -d @- "$STAGEDOOR_INTERNAL_URL/admin/v1/orgs" |

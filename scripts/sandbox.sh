@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# The world outside, as a developer's machine has it: the sandbox platform, and a
-# forward proxy for each region on the way to it. Source it after lib.sh.
+# Runs the sandbox platform, and a forward proxy to it for each region, on a
+# developer's machine. Source it after lib.sh.
 #
-# The proxies are real ones and ask for a password, so that a node does here what
-# it does in production. Each leaves from a loopback address of its own, by which
-# the sandbox tells the regions apart.
+# The proxies are real and need a password, so that a node behaves as in
+# production. Each uses its own loopback source address, which tells the sandbox
+# the region.
 
 : "${root:?source lib.sh first}" "${state:?source lib.sh first}"
 outside='sandbox proxy-us proxy-uk'
@@ -20,12 +20,12 @@ outside_port() { # NAME
 }
 sandbox_url() { echo "http://127.0.0.1:$(outside_port sandbox)"; }
 
-# These take a region.
+# The following functions take a region.
 proxy_source() { case $1 in us) echo 127.0.1.1 ;; uk) echo 127.0.2.1 ;; esac; }
 proxy_password() { case $1 in us) echo "$EGRESS_US_PASSWORD" ;; uk) echo "$EGRESS_UK_PASSWORD" ;; esac; }
 proxy_url() { echo "http://stagedoor:$(proxy_password "$1")@127.0.0.1:$(outside_port "proxy-$1")"; }
 
-# with_sandbox COMMAND…: adds the sandbox's own command line to it.
+# with_sandbox COMMAND…: appends the sandbox's command line to the command.
 with_sandbox() {
   "$@" "$root/bin/sandboxd" -addr "127.0.0.1:$(outside_port sandbox)" -data "$state/sandbox.db" \
     -regions "$(proxy_source us)=us,$(proxy_source uk)=uk"
@@ -33,7 +33,7 @@ with_sandbox() {
 
 proxy_conf() { # REGION
   if is_root; then
-    # It reads this file as root, and then goes on as somebody who may do nothing.
+    # It reads this file as root and then drops its privileges.
     printf 'User nobody\nGroup %s\n' "$(id -gn nobody)"
   fi
   cat <<EOT
@@ -42,24 +42,24 @@ Port $(outside_port "proxy-$1")
 Allow 127.0.0.1
 BasicAuth stagedoor $(proxy_password "$1")
 Bind $(proxy_source "$1")
-# Tunnels lead to the sandbox's port and to no other.
+# Allow tunnels to the sandbox's port only.
 ConnectPort $(outside_port sandbox)
-# An account has a live socket and one or two for calls: enough for about a thousand accounts in each region.
+# An account uses one live socket and one or two for calls: enough for about a thousand accounts per region.
 MaxClients 3000
-# Seconds without a byte. Live sockets speak more often than that.
+# Idle seconds. Live sockets send something more often than that.
 Timeout 600
-# Not every connection: the nodes try each proxy every few seconds.
+# Do not log every connection, because the nodes check each proxy every few seconds.
 LogLevel Notice
 EOT
 }
 
-# A tunnel takes two files of the proxy's; the usual limit is 1,024.
+# A tunnel needs two file descriptors of the proxy, and the default limit is 1,024.
 with_files() { # COMMAND…
   ulimit -S -n 8192 2>/dev/null || true
   "$@"
 }
 
-# What it was started with: program and settings, as one checksum.
+# Prints a checksum of the program and the settings that a process was started with.
 outside_sum() { # NAME
   case $1 in
     sandbox) cat bin/sandboxd && with_sandbox echo ;;
@@ -79,8 +79,8 @@ outside_start() { # NAME
   outside_sum "$1" >"$state/run/$1.sum"
 }
 
-# Whether it does its work: for a proxy, whether a tunnel through it reaches the
-# sandbox. The password goes in by standard input, so that ps does not show it.
+# Succeeds if the process works: for a proxy, if a tunnel through it reaches the
+# sandbox. The password is passed on standard input, so that ps does not show it.
 outside_answers() { # NAME
   local ask=(curl -fsS -m 2 -o /dev/null "$(sandbox_url)/control/clock")
   case $1 in
@@ -95,9 +95,9 @@ outside_wait() { # NAME
   wait_for 15 outside_answers_or_dead "$1" || true
   if outside_ours "$1" && outside_answers "$1"; then return; fi
   show_log "$1"
-  if alive "$1"; then die "$1 (pid $(pid_of "$1")) runs and does not do its work on port $(outside_port "$1"); the end of its log is above. To start it anew: make down, then make up"; fi
+  if alive "$1"; then die "$1 (pid $(pid_of "$1")) is running but does not work on port $(outside_port "$1"); the end of its log is above. To restart it: make down, then make up"; fi
   need_port "$(outside_port "$1")" "$1"
-  die "$1 stopped as soon as it was started; the end of its log is above. If the sandbox's data are broken: make down, and remove .dev/sandbox.db"
+  die "$1 exited immediately after its start; the end of its log is above. If the sandbox's data is corrupt: make down, and delete .dev/sandbox.db"
 }
 
 # --- all of them ---------------------------------------------------------------
@@ -106,7 +106,7 @@ sandbox_up() {
   local name todo=()
   for name in $outside; do
     if alive "$name" && [ "$(cat "$state/run/$name.sum" 2>/dev/null)" != "$(outside_sum "$name")" ]; then
-      say "$name has changed: restarting it"
+      say "$name has changed; restarting it"
       stop "$name"
     fi
     if ! outside_ours "$name"; then
@@ -114,7 +114,7 @@ sandbox_up() {
       todo+=("$name")
     fi
   done
-  # Look at every port before the first start: no half of them comes up.
+  # Check all ports before starting anything, so that either all of them start or none.
   for name in "${todo[@]}"; do need_port "$(outside_port "$name")" "$name"; done
   for name in "${todo[@]}"; do outside_start "$name"; done
   for name in $outside; do outside_wait "$name"; done
@@ -141,7 +141,7 @@ sandbox_status() {
     elif outside_ours "$name" && outside_answers "$name"; then
       printf '%-10s up       127.0.0.1:%s  pid %s\n' "$name" "$(outside_port "$name")" "$(pid_of "$name")"
     else
-      printf '%-10s sick     pid %s runs but does not do its work on port %s; see .dev/log/%s.log\n' "$name" "$(pid_of "$name")" "$(outside_port "$name")" "$name"
+      printf '%-10s failing  pid %s is running but does not work on port %s; see .dev/log/%s.log\n' "$name" "$(pid_of "$name")" "$(outside_port "$name")" "$name"
       rc=1
     fi
   done

@@ -1,4 +1,4 @@
 package version
 
-// Read is read, for tests.
+// Read exports read for tests.
 var Read = read

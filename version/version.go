@@ -1,5 +1,5 @@
-// Package version names the build of the programs in this repository. It is the one place that does, and is not in
-// internal/ because the sandbox, which imports nothing from there, is one of the programs.
+// Package version reports the version of the programs in this repository. It is not in internal/ because the sandbox,
+// which imports nothing from there, uses it too.
 package version
 
 import (
@@ -7,20 +7,21 @@ import (
 	"strings"
 )
 
-// release is set by a build that knows its version: -ldflags "-X github.com/stagedoor/stagedoor/version.release=1.2.3".
-// scripts/build and deploy/Dockerfile do.
+// release is set by scripts/build and deploy/Dockerfile, with
+// -ldflags "-X github.com/stagedoor/stagedoor/version.release=1.2.3".
 var release string
 
-// Build is what is known about a build.
+// Build describes a build.
 type Build struct {
-	// Version is the release, or what the go command calls the commit, such as 0.0.0-20260102150405-0123456789ab, with +dirty
-	// if files were changed after it. It is devel where nothing is known.
+	// Version is the release, or else the go command's pseudo-version, such as 0.0.0-20260102150405-0123456789ab, with
+	// +dirty if there were uncommitted changes, or else devel.
 	Version string
-	// Commit is the first 12 digits of the commit, Time when it was made; both are empty if the go command did not know.
+	// Commit is the first 12 digits of the commit, and Time its time. Both are empty if the go command did not know
+	// them.
 	Commit, Time string
 }
 
-// Get returns what is known about this build.
+// Get describes this build.
 func Get() Build {
 	info, _ := debug.ReadBuildInfo()
 	return read(info, release)
@@ -29,7 +30,7 @@ func Get() Build {
 // String returns the version of this build.
 func String() string { return Get().Version }
 
-// read takes the release if there is one, else the version of the module, else the commit.
+// read uses the release for the version, or else the version of the module, or else the commit.
 func read(info *debug.BuildInfo, release string) Build {
 	b := Build{Version: release}
 	modified := ""

@@ -33,8 +33,8 @@ func TestVersionIsReleaseElseModuleElseCommit(t *testing.T) {
 	}
 }
 
-// The linker ignores a variable that does not exist, so that only a built program shows whether the release gets in. Those
-// that are shipped are started by scripts/image.
+// The linker ignores a variable that does not exist, so only a built program shows whether the release is set.
+// scripts/image tests the programs that are shipped.
 func TestProgramsNameTheReleaseTheyWereBuiltAs(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "run", "-buildvcs=false", "-ldflags", "-X github.com/stagedoor/stagedoor/version.release=v9.8.7", "./testdata/show").CombinedOutput()

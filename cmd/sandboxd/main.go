@@ -1,4 +1,4 @@
-// Command sandboxd is the sandbox platform.
+// Command sandboxd runs the sandbox platform.
 package main
 
 import (

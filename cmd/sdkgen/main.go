@@ -1,7 +1,7 @@
-// Command sdkgen writes the client libraries from openapi/openapi.json. Run it at the top of the repository.
+// Command sdkgen generates the client libraries from openapi/openapi.json. Run it in the root of the repository.
 //
-//	sdkgen          write them
-//	sdkgen -check   say which files are not current, and fail if there are any
+//	sdkgen          write the files
+//	sdkgen -check   list the files that are out of date, and fail if there are any
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 )
 
 func main() {
-	root := flag.String("root", ".", "the repository")
-	check := flag.Bool("check", false, "write nothing; fail if a file is not current")
+	root := flag.String("root", ".", "root `directory` of the repository")
+	check := flag.Bool("check", false, "write nothing; fail if a file is out of date")
 	flag.Parse()
 	if err := run(*root, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "sdkgen:", err)
@@ -40,10 +40,10 @@ func run(root string, check bool) error {
 		return err
 	}
 	for _, name := range stale {
-		fmt.Fprintln(os.Stderr, "not current:", name)
+		fmt.Fprintln(os.Stderr, "out of date:", name)
 	}
 	if len(stale) > 0 {
-		return fmt.Errorf("%d generated files are not current; run make generate", len(stale))
+		return fmt.Errorf("%d generated files are out of date: run make generate", len(stale))
 	}
 	return nil
 }

@@ -1,4 +1,5 @@
-// Command stagedoor is the command line that customers use: connect accounts, call them, follow their events.
+// Command stagedoor is the command-line client for customers. It connects accounts, calls them and follows their
+// events.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command stagedoord is the Stagedoor server.
+// Command stagedoord runs the Stagedoor server.
 package main
 
 import (

@@ -1,4 +1,4 @@
-"""A bar chart as SVG, by hand: it needs no library, prints well, and can be read by a screen reader."""
+"""Draws a bar chart as SVG. It needs no library, prints well, and works with screen readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 960, 300, 70, 24, 10
 
 
 def bars(days: Sequence[tuple[datetime.date, int]], title: str) -> str:
-    """One bar a day. Values are cents; a title on each bar tells the day and the value."""
+    """Returns a chart with one bar per day. Values are in cents; the title of each bar shows the day and the value."""
     highest = step_above(max((cents for _, cents in days), default=0))
     slot = (WIDTH - LEFT) / max(len(days), 1)
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}" font-size="12" fill="currentColor">']
@@ -30,12 +30,12 @@ def bars(days: Sequence[tuple[datetime.date, int]], title: str) -> str:
 
 
 def place(cents: int, highest: int) -> float:
-    """How far from the top a value is drawn."""
+    """Returns the distance of a value from the top."""
     return TOP + (HEIGHT - BOTTOM - TOP) * (1 - cents / highest)
 
 
 def step_above(cents: int) -> int:
-    """A round number that is not below, for the top of the scale: 1, 2 or 5 and noughts, in whole units of money."""
+    """Returns the top of the scale: the next round number, 1, 2 or 5 with zeros, in whole units of currency."""
     size = 400  # four lines of one unit each
     while True:
         for factor in (1, 2, 5):

@@ -1,8 +1,8 @@
-"""Writes a report of what connected accounts have earned: one HTML file with a chart, and nothing from elsewhere in it.
+"""Writes a report of the earnings of connected accounts: one HTML file with a chart and no external resources.
 
     STAGEDOOR_URL=… STAGEDOOR_API_KEY=… python3 report.py --days 30 --out report.html
 
-It only reads. Money is in cents until it is shown, so that nothing is rounded twice.
+It only reads. Amounts are in cents until they are displayed, so that nothing is rounded twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ td.money, th.money { text-align: right; font-variant-numeric: tabular-nums; } sv
 
 @dataclass
 class Earnings:
-    """What one account has earned."""
+    """The earnings of one account, in cents."""
 
     label: str
     currency: str
@@ -47,14 +47,14 @@ class Earnings:
 
 
 def read(client: Stagedoor, first: datetime.date, last: datetime.date) -> Iterator[Earnings]:
-    """The accounts' earnings, one after the other. An account that must connect again is said and left out."""
+    """Yields the earnings of each account. It reports and skips an account that must be reconnected."""
     for listed in client.accounts.list_all(limit=100):
         try:
             yield read_account(client, listed, first, last)
         except Problem as problem:
             if not is_problem(problem, "account-disconnected", "account-paused", "upstream/account-restricted"):
                 raise
-            print(f"{name_of(listed)} is left out: {problem.title}", file=sys.stderr)
+            print(f"skipping {name_of(listed)}: {problem.title}", file=sys.stderr)
 
 
 def read_account(client: Stagedoor, listed: ListedAccount, first: datetime.date, last: datetime.date) -> Earnings:
@@ -85,7 +85,7 @@ def money(cents: int, currency: str) -> str:
 
 
 def page(accounts: list[Earnings], first: datetime.date, last: datetime.date) -> str:
-    """The whole document. Names come from people, so they are escaped."""
+    """Returns the whole document. Names are user input, so they are escaped."""
     title = f"Earnings, {first} to {last}"
     parts = [
         "<!doctype html>",
@@ -103,21 +103,21 @@ def page(accounts: list[Earnings], first: datetime.date, last: datetime.date) ->
         total = sum(days.values())
         parts.append(f"<h2>{money(total, html.escape(currency))}</h2>")
         parts.append(bars(sorted(days.items()), f"Earnings per day in {html.escape(currency)}"))
-        parts.append('<div class="scroll"><table><thead><tr><th>Account<th class="money">Earned<th class="money">Can be paid out<th class="money">Held<th>Best fans<tbody>')
+        parts.append('<div class="scroll"><table><thead><tr><th>Account<th class="money">Earned<th class="money">Available<th class="money">Pending<th>Top fans<tbody>')
         for account in sorted(group, key=lambda one: -one.total):
             fans = ", ".join(f"{html.escape(fan)} ({money(cents, currency)})" for fan, cents in account.fans)
             cells = "".join(f'<td class="money">{money(cents, currency)}' for cents in (account.total, account.available, account.pending))
             parts.append(f"<tr><td>{html.escape(account.label)}{cells}<td>{fans}")
         parts.append("</table></div>")
     if not accounts:
-        parts.append("<p>No account is connected.</p>")
+        parts.append("<p>No accounts are connected.</p>")
     return "\n".join(parts) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Write a report of what connected accounts have earned.")
-    parser.add_argument("--days", type=int, default=30, choices=range(1, 366), metavar="N", help="how many days, 30 if left out")
-    parser.add_argument("--out", type=Path, default=Path("report.html"), help="the file to write")
+    parser = argparse.ArgumentParser(description="Write a report of the earnings of connected accounts.")
+    parser.add_argument("--days", type=int, default=30, choices=range(1, 366), metavar="N", help="number of days (default: 30)")
+    parser.add_argument("--out", type=Path, default=Path("report.html"), help="output file (default: report.html)")
     arguments = parser.parse_args()
     last = datetime.datetime.now(datetime.timezone.utc).date()
     first = last - datetime.timedelta(arguments.days - 1)

@@ -8,10 +8,10 @@ import (
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
 
-// inbox puts the events of each account in order and takes each once.
+// inbox stores the events of each account in order and exactly once.
 //
-// Every durable event of an account has a number, meta.seq, that grows by one. That is all it takes: a number that we have
-// is a repetition, the next one is news, and a larger one means that something is missing, which the log has.
+// Every durable event of an account has a number, meta.seq, that grows by one. A known number is a duplicate, the next
+// number is a new event, and a larger one means that events are missing, which the log has.
 type inbox struct {
 	client  *stagedoor.Client
 	journal *journal
@@ -24,24 +24,24 @@ func newInbox(client *stagedoor.Client, journal *journal) *inbox {
 	return &inbox{client: client, journal: journal, locks: map[string]*sync.Mutex{}}
 }
 
-// Take takes an event that was delivered. Accounts do not wait for each other.
+// Take handles a delivered event. Accounts do not block each other.
 func (in *inbox) Take(ctx context.Context, event *stagedoor.Event) error {
 	if event.Meta.Seq == nil {
-		return nil // not durable: somebody types, a webhook is tested
+		return nil // not durable, such as typing or a test of the webhook
 	}
 	defer in.lock(event.AccountID)()
 	next := in.journal.Last(event.AccountID) + 1
 	switch {
 	case *event.Meta.Seq < next:
-		return nil // again, and we have it
+		return nil // a duplicate
 	case *event.Meta.Seq == next:
 		return in.journal.Append(event)
 	default:
-		return in.catchUp(ctx, event.AccountID) // something is missing; the event itself is in the log, too
+		return in.catchUp(ctx, event.AccountID) // events are missing; the log has them and this one
 	}
 }
 
-// CatchUp takes what is in the log of the account and not here.
+// CatchUp stores the events of the account's log that are not in the journal.
 func (in *inbox) CatchUp(ctx context.Context, account string) error {
 	defer in.lock(account)()
 	return in.catchUp(ctx, account)
@@ -54,13 +54,14 @@ func (in *inbox) catchUp(ctx context.Context, account string) error {
 			return fmt.Errorf("read the log of %s: %w", account, err)
 		}
 		if page.Gap {
-			// We were away for longer than events are kept. A real program reads here what it needs by calls.
+			// We were stopped for longer than events are retained. A real program would fetch the current state with
+			// calls here.
 			in.journal.Skip(account)
 		}
 		for i := range page.Events {
 			event := &page.Events[i]
 			if event.Meta.Seq == nil || *event.Meta.Seq <= in.journal.Last(account) {
-				continue // came by webhook meanwhile
+				continue // already delivered by webhook
 			}
 			if err := in.journal.Append(event); err != nil {
 				return err
@@ -76,7 +77,7 @@ func (in *inbox) catchUp(ctx context.Context, account string) error {
 	}
 }
 
-// lock locks an account and returns how to unlock it.
+// lock locks an account and returns the function that unlocks it.
 func (in *inbox) lock(account string) func() {
 	in.mu.Lock()
 	one, ok := in.locks[account]

@@ -13,8 +13,8 @@ import (
 	stagedoor "github.com/stagedoor/stagedoor/client/go"
 )
 
-// journal is a file with one event a line: what was done and how far we are, in one write. A database with a unique column
-// for the event's id, written in the transaction of what you make of the event, does the same.
+// journal is a file with one event per line. One write stores both the event and the progress. A database table with a
+// unique column for the event id, written in the same transaction as the event's effects, does the same.
 type journal struct {
 	mu       sync.Mutex
 	file     *os.File
@@ -22,24 +22,24 @@ type journal struct {
 	accounts map[string]*place
 }
 
-// place is how far an account is.
+// place is the progress of an account.
 type place struct {
-	// Seq is the number of the last event; Cursor, where the log was read to.
+	// Seq is the number of the last event. Cursor is the position up to which the log was read.
 	Seq    int64
 	Cursor string
-	// Gap means that events between Seq and the next one are no longer kept by anybody.
+	// Gap means that events between Seq and the next one are lost, because the log no longer has them.
 	Gap bool
 }
 
-// line is an event, or a cursor.
+// line is an event or a cursor.
 type line struct {
 	Event     json.RawMessage `json:"event,omitempty"`
 	AccountID string          `json:"accountId,omitempty"`
 	Cursor    string          `json:"cursor,omitempty"`
 }
 
-// openJournal opens or makes the file and learns from it how far we are. Half a line at its end is what a crash left: it
-// was not acknowledged to anybody, and goes.
+// openJournal opens or creates the file and reads the progress from it. It removes an incomplete line at the end, which
+// a crash left and which was never acknowledged.
 func openJournal(path string) (*journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -84,7 +84,7 @@ func (j *journal) learn(text []byte) error {
 		return err
 	}
 	if event.Meta.Seq == nil {
-		return fmt.Errorf("%s has no number", event.ID)
+		return fmt.Errorf("%s has no sequence number", event.ID)
 	}
 	j.at(event.AccountID).Seq = *event.Meta.Seq
 	j.count++
@@ -100,41 +100,41 @@ func (j *journal) at(account string) *place {
 	return p
 }
 
-// Len is how many events there are.
+// Len returns the number of events.
 func (j *journal) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.count
 }
 
-// Last is the number of the account's last event; 0 for none.
+// Last returns the sequence number of the account's last event, or 0.
 func (j *journal) Last(account string) int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.at(account).Seq
 }
 
-// Cursor is where the account's log was read to; empty for its beginning.
+// Cursor returns the position up to which the account's log was read, or "" for its start.
 func (j *journal) Cursor(account string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.at(account).Cursor
 }
 
-// Skip lets the account's next event have any number.
+// Skip allows any sequence number for the account's next event.
 func (j *journal) Skip(account string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.at(account).Gap = true
 }
 
-// Append keeps a durable event. When it returns, the event is on disk.
+// Append stores a durable event. When it returns, the event is on disk.
 func (j *journal) Append(event *stagedoor.Event) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	p, seq := j.at(event.AccountID), *event.Meta.Seq
 	if first := p.Seq == 0; seq != p.Seq+1 && !p.Gap && !first {
-		return fmt.Errorf("event %d after %d: something is missing", seq, p.Seq)
+		return fmt.Errorf("event %d after %d: events are missing", seq, p.Seq)
 	}
 	if err := j.write(line{Event: event.Raw}); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (j *journal) Append(event *stagedoor.Event) error {
 	return nil
 }
 
-// SetCursor keeps how far the account's log was read.
+// SetCursor stores the position up to which the account's log was read.
 func (j *journal) SetCursor(account, cursor string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -21,7 +21,7 @@ func event(t *testing.T, seq int64) *stagedoor.Event {
 	return e
 }
 
-// A journal whose last line a crash has cut goes on behind the line before.
+// A journal whose last line is incomplete after a crash continues after the line before it.
 func TestAJournalSurvivesACrash(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "events.jsonl")
@@ -56,7 +56,7 @@ func TestAJournalSurvivesACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := j.Append(event(t, 6)); err == nil {
-		t.Fatal("an event was taken before the one in front of it")
+		t.Fatal("an event was stored before its predecessor")
 	}
 	whole, err := os.ReadFile(path)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Command events-go receives the events of connected accounts and keeps every one of them, once and in order, whatever
-// happens to it: killed, restarted, away for hours.
+// Command events-go receives the events of connected accounts and stores each of them once and in order, even if it is
+// killed, restarted or stopped for hours.
 //
 //	STAGEDOOR_URL=… STAGEDOOR_API_KEY=… events-go -journal events.jsonl -listen 127.0.0.1:3000 [acct_…]
 //
-// Webhooks bring events within milliseconds; the log of the service has those that did not come. Start reading at inbox.go.
+// Webhooks deliver events within milliseconds; the event log has those that were missed. Start reading at inbox.go.
 package main
 
 import (
@@ -23,9 +23,9 @@ import (
 )
 
 func main() {
-	listen := flag.String("listen", "127.0.0.1:3000", "where to receive webhooks")
-	public := flag.String("public", "", "how the service reaches that address; http:// and the address if empty")
-	file := flag.String("journal", "events.jsonl", "where to keep events")
+	listen := flag.String("listen", "127.0.0.1:3000", "`address` to receive webhooks on")
+	public := flag.String("public", "", "public `URL` of that address (default http:// and the address)")
+	file := flag.String("journal", "events.jsonl", "`file` to store events in")
 	flag.Parse()
 	if *public == "" {
 		*public = "http://" + *listen
@@ -59,7 +59,7 @@ func run(ctx context.Context, listen, public, file string, accounts []string) er
 	inbox := newInbox(client, journal)
 	receiver := &receiver{inbox: inbox, verifiers: map[string]stagedoor.Verifier{}}
 	for _, id := range accounts {
-		// The answer to a write has the secret, and setting the webhook anew keeps it: nothing secret is stored here.
+		// Setting a webhook again keeps its secret and returns it, so the secret need not be stored here.
 		hook, err := client.Webhooks.Set(ctx, id, stagedoor.WebhooksSetParams{URL: public + "/hooks/" + id})
 		if err != nil {
 			return fmt.Errorf("set the webhook of %s: %w", id, err)
@@ -71,7 +71,7 @@ func run(ctx context.Context, listen, public, file string, accounts []string) er
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
 
-	// What happened while nobody was here. Webhooks come at the same time; the inbox puts both in order.
+	// Read what happened while the program was stopped. Webhooks arrive concurrently; the inbox puts both in order.
 	for _, id := range accounts {
 		if err := inbox.CatchUp(ctx, id); err != nil {
 			return err
@@ -89,7 +89,7 @@ func run(ctx context.Context, listen, public, file string, accounts []string) er
 	return server.Shutdown(end)
 }
 
-// receiver takes deliveries and answers when they are on disk.
+// receiver accepts deliveries and answers when they are on disk.
 type receiver struct {
 	inbox     *inbox
 	verifiers map[string]stagedoor.Verifier
@@ -121,7 +121,7 @@ func (r *receiver) receive(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	// Not acknowledged until it is kept: if we die before, it comes again.
+	// Acknowledge the event only after it is stored. If the program dies before, it is delivered again.
 	if err := r.inbox.Take(req.Context(), event); err != nil {
 		log.Printf("%s: %v", event.ID, err)
 		w.WriteHeader(http.StatusServiceUnavailable)

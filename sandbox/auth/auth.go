@@ -1,5 +1,6 @@
-// Package auth is how one signs in to the platform: password, then maybe a chain of challenges (sms, totp, mail, selfie), or a QR
-// code approved on the creator's phone. What a login meets is decided by its persona, the part before + or @.
+// Package auth signs creators in to the platform: with a password, which may be followed by a chain of challenges (sms,
+// totp, mail, selfie), or with a QR code that the creator approves on a phone. The persona of a login, the part before
+// + or @, decides how the sign-in goes.
 package auth
 
 import (
@@ -18,12 +19,13 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// What a login's persona can be. Chains are several of the challenge words with dashes, as in sms-email-face.
+// challengeWords maps the words of a persona to challenge methods. A persona chains several words with dashes, as in
+// sms-email-face.
 var challengeWords = map[string]string{"sms": "sms", "app": "totp", "email": "mail", "face": "selfie"}
 
-// Refusals of signing in.
+// Refusals of a sign-in.
 var (
-	errCredentials = refusal(http.StatusUnauthorized, 1001, "bad_credentials", "The address or the password is wrong.")
+	errCredentials = refusal(http.StatusUnauthorized, 1001, "bad_credentials", "The email address or the password is wrong.")
 	errDevice      = refusal(http.StatusBadRequest, 1030, "device_missing", "The header X-Device is missing.")
 	errUnavailable = refusal(http.StatusServiceUnavailable, 5003, "unavailable", "We are down for maintenance.")
 )
@@ -32,30 +34,30 @@ func refusal(status, code int, name, message string) *wire.Refusal {
 	return &wire.Refusal{Status: status, Code: code, Name: name, Message: message}
 }
 
-// closed are the personas that are refused whatever the password.
+// closed maps personas that cannot sign in, whatever the password, to their refusals.
 var closed = map[string]*wire.Refusal{
 	"locked":  refusal(http.StatusForbidden, 1020, "account_locked", "Your account is locked. Unlock it in the app."),
 	"banned":  refusal(http.StatusForbidden, 1021, "account_banned", "Your account was closed."),
 	"terms":   refusal(http.StatusForbidden, 1022, "terms_required", "Our terms have changed. Accept them in the app."),
-	"captcha": refusal(http.StatusForbidden, 1023, "captcha_required", "Show that you are human."),
+	"captcha": refusal(http.StatusForbidden, 1023, "captcha_required", "Prove that you are human."),
 	"down":    errUnavailable,
 }
 
-// Auth signs people in.
+// Auth signs creators in.
 type Auth struct {
 	World *world.World
 	Gate  *gate.Gate
-	// Slow is how long the persona slow takes.
+	// Slow is how long a sign-in of the persona slow takes.
 	Slow time.Duration
 
-	// steps lets one step of a challenge or a QR sign-in happen after the other: each reads, decides and writes.
+	// steps serialises the steps of challenges and QR sign-ins, because each one reads, decides and writes.
 	steps sync.Mutex
 
 	sweeping sync.Mutex
 	swept    time.Time
 }
 
-// Mount adds its routes below a base.
+// Mount adds the routes of Auth below the path base.
 func (a *Auth) Mount(mux *http.ServeMux, base string) {
 	mux.HandleFunc("POST "+base+"/auth/login", a.serve(a.login))
 	mux.HandleFunc("POST "+base+"/auth/logout", a.serve(a.logout))
@@ -67,7 +69,7 @@ func (a *Auth) Mount(mux *http.ServeMux, base string) {
 	mux.HandleFunc("GET "+base+"/auth/qr/{id}", a.serve(a.alone(a.approver, a.checkQR)))
 }
 
-// request is one step of signing in. login is set as soon as it is known, for the record and for ordered trouble.
+// request is one step of a sign-in. Its login is set as soon as it is known, for the request log and for faults.
 type request struct {
 	*wire.Call
 	w      http.ResponseWriter
@@ -75,10 +77,10 @@ type request struct {
 	status int
 }
 
-// answered means that the answer has been written already.
+// errAnswered means that the response has already been written.
 var errAnswered = errors.New("answered")
 
-// serve runs a step. Unlike a signed-in call it does not hold the creator: a step may take long.
+// serve runs a step. Unlike a signed-in call, a step does not lock the creator, because it may take long.
 func (a *Auth) serve(step func(*request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		call, err := wire.NewCall(a.World, r, world.Session{})
@@ -94,8 +96,8 @@ func (a *Auth) serve(step func(*request) (any, error)) http.HandlerFunc {
 	}
 }
 
-// alone runs a step of something that was begun before: first what was ordered for its login, which may take long, then the step
-// with nobody else at it.
+// alone runs a later step of a sign-in. It applies the faults of the login first, which may take long, and then runs
+// the step under the lock.
 func (a *Auth) alone(login func(*request) (string, error), step func(*request) (any, error)) func(*request) (any, error) {
 	return func(q *request) (any, error) {
 		name, err := login(q)
@@ -111,7 +113,7 @@ func (a *Auth) alone(login func(*request) (string, error), step func(*request) (
 	}
 }
 
-// known notes the login of a step and does to it what was ordered.
+// known sets the login of a step and applies its faults.
 func (a *Auth) known(q *request, login string) error {
 	q.login = login
 	if a.Gate.Trouble(q.w, q.Request, login, &q.status) {
@@ -159,7 +161,7 @@ func (a *Auth) login(q *request) (any, error) {
 	return a.signIn(q, login, device, "")
 }
 
-// mood is how a persona's sign-in goes wrong before the password matters.
+// mood applies what a persona does before the password is checked.
 func (a *Auth) mood(q *request, persona string) error {
 	if r, ok := closed[persona]; ok {
 		return r
@@ -197,7 +199,7 @@ func pause(r *http.Request, d time.Duration) {
 	}
 }
 
-// chainOf are the challenges a persona's name asks for; none if it is another word.
+// chainOf returns the challenges that a persona's name asks for, or nil if it contains any other word.
 func chainOf(persona string) []string {
 	var chain []string
 	for word := range strings.SplitSeq(persona, "-") {
@@ -210,7 +212,7 @@ func chainOf(persona string) []string {
 	return chain
 }
 
-// signIn opens the session and sets its cookies.
+// signIn opens a session and sets its cookies.
 func (a *Auth) signIn(q *request, login, device, egress string) (any, error) {
 	if egress == "" {
 		egress = a.Gate.Egress(q.Request)
@@ -225,15 +227,15 @@ func (a *Auth) signIn(q *request, login, device, egress string) (any, error) {
 	return map[string]any{"user": user}, nil
 }
 
-// dueBan is when a restricted creator is banned.
+// dueBan names the timer that bans a restricted creator.
 const dueBan = "auth.ban"
 
-// Dues are what happens by itself when its time has come.
+// Dues returns the handlers of the timers that this package sets.
 func Dues() map[string]world.Handler {
 	return map[string]world.Handler{dueBan: func(c *world.Creator, _ int64) { c.DropSockets("", world.ReasonSession) }}
 }
 
-// Cookies are those of a session.
+// Cookies returns the cookies of a session.
 func Cookies(s world.Session) []*http.Cookie {
 	return []*http.Cookie{
 		{Name: "auth_id", Value: strconv.FormatInt(s.Owner, 10), Path: "/", Expires: s.ExpiresAt},
@@ -243,7 +245,7 @@ func Cookies(s world.Session) []*http.Cookie {
 	}
 }
 
-// Open opens a session as the persona has it.
+// Open opens a session for a login and applies the effects of its persona.
 func (a *Auth) Open(login string, s world.Session) (world.Session, view.User, error) {
 	var user view.User
 	persona, err := world.Persona(login)
@@ -293,7 +295,7 @@ func (a *Auth) logout(q *request) (any, error) {
 
 func token() string { return rand.Text() }
 
-// NewDevice is a device's name as browsers have it.
+// NewDevice returns a random device id in the format that browsers send.
 func NewDevice() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:])

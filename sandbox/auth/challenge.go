@@ -16,21 +16,21 @@ const (
 	maxWrong       = 5
 )
 
-// Codes that mean something to every login.
+// Codes with a fixed meaning for every login. Any other code is wrong.
 const (
 	codeRight   = "123456"
 	codeExpired = "111111"
 	codeLocks   = "999999"
 )
 
-// challenge is a sign-in that waits for proof.
+// challenge is a sign-in that waits for the creator to confirm their identity.
 type challenge struct {
 	Token  string    `json:"token"`
 	Login  string    `json:"login"`
 	Device string    `json:"device"`
 	Agent  string    `json:"agent"`
 	Egress string    `json:"egress"`
-	Chain  []string  `json:"chain"` // methods still to come, this one first
+	Chain  []string  `json:"chain"` // remaining methods, the current one first
 	Sent   bool      `json:"sent"`
 	Wrong  int       `json:"wrong"`
 	Selfie string    `json:"selfie"` // open, passed, rejected
@@ -38,7 +38,7 @@ type challenge struct {
 	Dead   int       `json:"dead"` // the code of the refusal that ended it
 }
 
-// Challenge is one as the sandbox's page and control see it.
+// Challenge describes an open challenge to the sandbox's page and control API.
 type Challenge struct {
 	Token  string `json:"token"`
 	Login  string `json:"login"`
@@ -60,7 +60,7 @@ var (
 	errNotAskable = refusal(http.StatusConflict, 2003, "conflict", "This verification needs no code.")
 )
 
-// challenge stores a challenge and is the refusal that asks for it.
+// challenge stores a challenge and returns the refusal that asks for it.
 func (a *Auth) challenge(c *challenge) error {
 	c.Token = token()
 	c.Wrong = 0
@@ -74,7 +74,7 @@ func (a *Auth) challenge(c *challenge) error {
 	return a.asks(c)
 }
 
-// renew starts the time of a challenge anew.
+// renew resets the challenge for its current method, with a new deadline.
 func (a *Auth) renew(c *challenge) {
 	c.Ends = a.World.Now().Add(challengeLife)
 	c.Sent = c.method() != "mail"
@@ -86,7 +86,7 @@ func (a *Auth) renew(c *challenge) {
 
 func (c *challenge) method() string { return c.Chain[0] }
 
-// methods are those that would do for this step.
+// methods returns the methods that the creator can choose from for the current step.
 func (c *challenge) methods() []string {
 	if m := c.method(); m == "sms" || m == "totp" {
 		return []string{"sms", "totp"}
@@ -94,7 +94,7 @@ func (c *challenge) methods() []string {
 	return []string{c.method()}
 }
 
-// asks is the refusal that describes a challenge.
+// asks returns the refusal that describes a challenge.
 func (a *Auth) asks(c *challenge) error {
 	r := refusal(http.StatusForbidden, 1010, "verification_required", "Please confirm that it is you.")
 	asked := map[string]any{
@@ -114,16 +114,16 @@ func (a *Auth) asks(c *challenge) error {
 	return r
 }
 
-// Origin is where the platform's pages are.
+// Origin returns the base URL of the platform's pages.
 func (a *Auth) Origin() string { return a.World.Origin }
 
-// mask hides an address but for its first letter and its domain.
+// mask hides an email address except for its first letter and its domain.
 func mask(login string) string {
 	local, domain, _ := strings.Cut(login, "@")
 	return local[:1] + "•••@" + domain
 }
 
-// challenged is who a challenge asks.
+// challenged returns the login of a challenge.
 func (a *Auth) challenged(q *request) (string, error) {
 	var c challenge
 	ok, err := a.World.Recall(challengeShelf, q.Request.PathValue("token"), &c)
@@ -133,7 +133,7 @@ func (a *Auth) challenged(q *request) (string, error) {
 	return c.Login, err
 }
 
-// find reads the challenge of a request; one that has ended is a refusal.
+// find returns the challenge of a request, or a refusal if it has ended.
 func (a *Auth) find(q *request) (*challenge, error) {
 	var c challenge
 	ok, err := a.World.Recall(challengeShelf, q.Request.PathValue("token"), &c)
@@ -155,7 +155,7 @@ func (a *Auth) find(q *request) (*challenge, error) {
 	return &c, nil
 }
 
-// end notes why a challenge is over, and is that refusal.
+// end stores why a challenge ended and returns that refusal.
 func (a *Auth) end(c *challenge, why *wire.Refusal) error {
 	c.Dead = why.Code
 	if err := a.World.Keep(challengeShelf, c.Token, c); err != nil {
@@ -196,7 +196,7 @@ func (a *Auth) answerChallenge(q *request) (any, error) {
 	return nil, errWrongCode
 }
 
-// next goes on to the next challenge of the chain, or signs in.
+// next starts the next challenge of the chain, or signs in after the last one.
 func (a *Auth) next(q *request, c *challenge) (any, error) {
 	if err := a.World.Discard(challengeShelf, c.Token); err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (a *Auth) switchChallenge(q *request) (any, error) {
 	return nil, a.asks(c)
 }
 
-// checkChallenge says how a challenge stands. A selfie that was taken lets one in.
+// checkChallenge returns the state of a challenge. A selfie that passed completes the step.
 func (a *Auth) checkChallenge(q *request) (any, error) {
 	c, err := a.find(q)
 	if err != nil {
@@ -261,7 +261,7 @@ func (a *Auth) checkChallenge(q *request) (any, error) {
 	return nil, a.asks(c)
 }
 
-// TakeSelfie is what the creator does on the page: the selfie matches, or not.
+// TakeSelfie records the result of a selfie check, which the creator chooses on the page.
 func (a *Auth) TakeSelfie(token string, passed bool) error {
 	a.steps.Lock()
 	defer a.steps.Unlock()
@@ -280,7 +280,7 @@ func (a *Auth) TakeSelfie(token string, passed bool) error {
 	return a.World.Keep(challengeShelf, c.Token, &c)
 }
 
-// Challenges lists those that are open.
+// Challenges lists the open challenges.
 func (a *Auth) Challenges() ([]Challenge, error) {
 	now := a.World.Now()
 	list := []Challenge{}

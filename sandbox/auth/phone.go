@@ -9,23 +9,23 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// seedShown is how much of a QR sign-in's seed is in its address, after the turn.
+// seedShown is how many characters of a QR sign-in's seed follow the turn in its URL.
 const seedShown = 10
 
-// Asked is a QR sign-in as the phone that opened its address sees it.
+// Asked describes a QR sign-in to the phone that opened its URL.
 type Asked struct {
 	QR
 	Agent  string
 	Device string
 	Egress string
-	// Stale says that the address was shown too long ago; the sign-in itself may still wait.
+	// Stale means that the URL is too old. The sign-in itself may still be pending.
 	Stale bool
 
 	ending string
 }
 
-// Asked resolves the token of a QR address. The address of this turn and of the one before are good, and so is the one that was
-// scanned. Every address is good to see how a sign-in was answered.
+// Asked resolves the token of a QR URL. The URLs of the current and the previous turn are valid, and so is the one that
+// was scanned. After the sign-in was answered, every URL shows the result.
 func (a *Auth) Asked(token string) (Asked, error) {
 	id, ending, _ := strings.Cut(token, ".")
 	s, err := a.findQR(id)
@@ -46,13 +46,13 @@ func (a *Auth) Asked(token string) (Asked, error) {
 	return asked, nil
 }
 
-// Waits says whether it can still be answered.
+// Waits reports whether the sign-in can still be answered.
 func (q QR) Waits() bool { return q.Status == "pending" || q.Status == "scanned" }
 
-// Proposed is the login it is approved as when none is named.
+// Proposed returns the login that an approval uses if it names none.
 func (q QR) Proposed() string { return "mobile+" + strings.ToLower(q.ID) + "@" + world.Domain }
 
-// Scan is Asked for a phone that opens the address now: from then on this address stays good.
+// Scan is like Asked, and marks the sign-in as scanned. The scanned URL stays valid until the sign-in ends.
 func (a *Auth) Scan(token string) (Asked, error) {
 	a.steps.Lock()
 	defer a.steps.Unlock()
@@ -69,7 +69,8 @@ func (a *Auth) Scan(token string) (Asked, error) {
 	return asked, a.World.Keep(qrShelf, s.ID, s)
 }
 
-// FindSelfie is the selfie check of an address. Its state is open, passed or rejected; ended when its time is over.
+// FindSelfie returns the selfie check with the given token. Its state is open, passed, rejected, or ended if it
+// expired.
 func (a *Auth) FindSelfie(token string) (Challenge, error) {
 	var c challenge
 	ok, err := a.World.Recall(challengeShelf, token, &c)

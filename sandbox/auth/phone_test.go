@@ -32,7 +32,7 @@ func newAuth(t *testing.T) *auth.Auth {
 	return &auth.Auth{World: w, Gate: gate.New(gate.Deps{World: w, Log: log, Regions: nil, PerMinute: 0, Now: time.Now})}
 }
 
-// token opens a QR sign-in and gives the token of its address.
+// token opens a QR sign-in and returns the token of its URL.
 func token(t *testing.T, a *auth.Auth) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -89,11 +89,11 @@ func TestTheScannedAddressStaysGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	if asked, err := a.Asked(mine); err != nil || asked.Stale {
-		t.Fatal("the phone that scanned it is sent away: ", err)
+		t.Fatal("the URL that was scanned has become stale: ", err)
 	}
 	other := strings.Replace(mine, ".0", ".1", 1)
 	if asked, err := a.Scan(other); err != nil || !asked.Stale {
-		t.Fatal("an old address that nobody scanned is good: ", err)
+		t.Fatal("an old URL that was not scanned is still valid: ", err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestAnApprovalWithoutALoginIsTheProposedOne(t *testing.T) {
 		t.Fatal(answered.Login, err)
 	}
 	if asked, err = a.Asked(asked.URL[strings.LastIndex(asked.URL, "/")+1:]); err != nil || asked.Waits() {
-		t.Fatal("it still waits: ", err)
+		t.Fatal("the answered sign-in can still be answered: ", err)
 	}
 }
 
@@ -117,6 +117,6 @@ func TestOnlyASelfieIsFoundAsOne(t *testing.T) {
 	t.Parallel()
 	a := newAuth(t)
 	if _, err := a.FindSelfie("none"); err == nil {
-		t.Error("a selfie that nobody asked for was found")
+		t.Error("found a selfie check that does not exist")
 	}
 }

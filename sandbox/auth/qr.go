@@ -17,11 +17,11 @@ const (
 	qrRotate = time.Minute
 )
 
-// qr is a sign-in that waits for the creator's phone.
+// qr is a sign-in that waits for approval on the creator's phone.
 type qr struct {
 	ID     string    `json:"id"`
 	Secret string    `json:"secret"`
-	Seed   string    `json:"seed"` // the tokens in the address come from it
+	Seed   string    `json:"seed"` // source of the tokens in the URL
 	Device string    `json:"device"`
 	Agent  string    `json:"agent"`
 	Egress string    `json:"egress"`
@@ -29,11 +29,11 @@ type qr struct {
 	Login  string    `json:"login"`  // who approved
 	At     time.Time `json:"at"`
 	Used   bool      `json:"used"`
-	// Scanned is the end of the address that a phone opened.
+	// Scanned is the part of the token after the id, from the URL that a phone opened.
 	Scanned string `json:"scanned,omitempty"`
 }
 
-// QR is one as the sandbox's page and control see it.
+// QR describes a QR sign-in to the sandbox's page and control API.
 type QR struct {
 	ID     string `json:"id"`
 	URL    string `json:"url"`
@@ -42,7 +42,7 @@ type QR struct {
 	Ends   string `json:"ends_at"`
 }
 
-// status is what the platform says of it now.
+// status returns the state that the platform reports at the given time.
 func (s *qr) status(now time.Time) string {
 	if s.Status != "accepted" && s.Status != "rejected" && now.After(s.At.Add(qrLife)) {
 		return "expired"
@@ -50,7 +50,7 @@ func (s *qr) status(now time.Time) string {
 	return s.Status
 }
 
-// turn is which address is shown now; it changes every minute until somebody scans it.
+// turn returns the number of the current URL, which changes every minute.
 func (s *qr) turn(now time.Time) int { return int(now.Sub(s.At) / qrRotate) }
 
 func (a *Auth) qrURL(s *qr, now time.Time) string {
@@ -88,7 +88,7 @@ func (a *Auth) shown(s *qr) map[string]any {
 	}
 }
 
-// approver is who approved a QR sign-in; nobody at first.
+// approver returns the login that approved a QR sign-in, or "" before the approval.
 func (a *Auth) approver(q *request) (string, error) {
 	s, err := a.findQR(q.Request.PathValue("id"))
 	if err != nil {
@@ -140,7 +140,7 @@ func (a *Auth) findQR(id string) (*qr, error) {
 	return &s, nil
 }
 
-// AnswerQR is what the creator does on the phone: scan, approve (as a login) or deny.
+// AnswerQR performs an action of the creator's phone: scan, approve (as a login) or deny.
 func (a *Auth) AnswerQR(id, action, login string) (QR, error) {
 	a.steps.Lock()
 	defer a.steps.Unlock()
@@ -160,13 +160,13 @@ func (a *Auth) AnswerQR(id, action, login string) (QR, error) {
 			login = a.seen(s).Proposed()
 		}
 		if _, err := world.Persona(login); err != nil {
-			return QR{}, fmt.Errorf("login: it ends in @%s", world.Domain)
+			return QR{}, fmt.Errorf("login must end in @%s", world.Domain)
 		}
 		s.Status, s.Login = "accepted", login
 	case "deny":
 		s.Status = "rejected"
 	default:
-		return QR{}, fmt.Errorf("action is scan, approve or deny, not %q", action)
+		return QR{}, fmt.Errorf("action must be scan, approve or deny, not %q", action)
 	}
 	if err := a.World.Keep(qrShelf, s.ID, s); err != nil {
 		return QR{}, err
@@ -179,7 +179,7 @@ func (a *Auth) seen(s *qr) QR {
 	return QR{ID: s.ID, URL: a.qrURL(s, now), Status: s.status(now), Login: s.Login, Ends: s.At.Add(qrLife).Format(time.RFC3339)}
 }
 
-// QRs lists those that wait for a phone.
+// QRs lists the QR sign-ins that were not answered yet.
 func (a *Auth) QRs() ([]QR, error) {
 	now := a.World.Now()
 	list := []QR{}
@@ -191,7 +191,7 @@ func (a *Auth) QRs() ([]QR, error) {
 	return list, err
 }
 
-// kept visits a shelf.
+// kept calls visit with every value of a shelf.
 func kept[T any](w *world.World, shelf string, visit func(*T)) error {
 	return w.Kept(shelf, func(_ string, value json.RawMessage) error {
 		var one T

@@ -4,11 +4,12 @@ import "time"
 
 const (
 	sweepEvery = 10 * time.Minute
-	// sweepAfter is how long what has ended can still be asked for.
+	// sweepAfter is how long ended challenges and QR sign-ins stay readable.
 	sweepAfter = time.Hour
 )
 
-// sweep forgets challenges and QR sign-ins that ended long ago, now and then, when another one begins.
+// sweep deletes challenges and QR sign-ins that ended long ago. It is called when a new one starts and does its work at
+// most every sweepEvery.
 func (a *Auth) sweep() error {
 	now := a.World.Now()
 	a.sweeping.Lock()

@@ -23,13 +23,13 @@ func TestWhatEndedLongAgoIsSwept(t *testing.T) {
 	}
 	token(t, a)
 	if n := kept(); n != 3 {
-		t.Fatalf("%d sign-ins are kept, want those that ended lately too", n)
+		t.Fatalf("%d sign-ins are kept, want 3: recently ended ones must stay", n)
 	}
 	if err := a.World.Advance(time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	token(t, a)
 	if n := kept(); n != 2 {
-		t.Fatalf("%d sign-ins are kept, want the last two", n)
+		t.Fatalf("%d sign-ins are kept, want only the last 2", n)
 	}
 }

@@ -1,5 +1,6 @@
-// Package control is how a test, a demo or the sandbox's own page orders things of the platform: trouble, time, a fresh start, what
-// fans do, a stream of events. It asks for no key, and answers on loopback only.
+// Package control serves the API that tests, demos and the sandbox's own page use to control the platform: inject
+// faults, move the clock, reset the state, trigger actions of fans, generate events. It needs no key and answers on
+// loopback only.
 package control
 
 import (
@@ -22,14 +23,14 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Deps are what control acts on.
+// Deps holds the dependencies of a Control.
 type Deps struct {
 	World      *world.World
 	Gate       *gate.Gate
 	Auth       *auth.Auth
 	Happenings map[string]fanaction.Func
 	Log        *slog.Logger
-	// Life ends with the platform.
+	// Life is cancelled when the platform closes.
 	Life context.Context //nolint:containedctx // the generator outlives the request that started it
 }
 
@@ -39,10 +40,10 @@ type Control struct {
 	generator generator
 }
 
-// New makes it.
+// New returns a Control. Call Close to stop its generators.
 func New(d Deps) *Control { return &Control{Deps: d} }
 
-// Mount adds its routes.
+// Mount adds the routes of the control API.
 func (c *Control) Mount(mux *http.ServeMux) {
 	for pattern, handle := range map[string]func(*http.Request) (any, error){
 		"POST /control/faults":           c.addFault,
@@ -71,11 +72,11 @@ func (c *Control) Mount(mux *http.ServeMux) {
 	}
 }
 
-// serve answers on loopback only.
+// serve refuses requests from other machines and sites, and writes errors as refusals.
 func (c *Control) serve(handle func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !gate.Local(r) {
-			c.Gate.Write(w, nil, wire.Forbidden("Control is for this machine only."))
+			c.Gate.Write(w, nil, wire.Forbidden("The control API is available on this machine only."))
 			return
 		}
 		answer, err := handle(r)
@@ -92,7 +93,7 @@ func read(r *http.Request, into any) error {
 	decoder := json.NewDecoder(io.LimitReader(r.Body, 1<<20))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		return wire.Invalid("", "The body is not the JSON we expect: "+err.Error())
+		return wire.Invalid("", "The body is not valid JSON for this request: "+err.Error())
 	}
 	return nil
 }
@@ -133,7 +134,7 @@ func (c *Control) listFaults(*http.Request) (any, error) {
 	return map[string]any{"faults": c.Gate.Faults.List(), "kinds": gate.Kinds()}, nil
 }
 
-// clearFaults ends one, those of one login or creator, or all.
+// clearFaults removes one fault, the faults of one login or creator, or all faults.
 func (c *Control) clearFaults(r *http.Request) (any, error) {
 	if query := r.URL.Query(); query.Has("login") || query.Has("user_id") {
 		login, err := c.login(query.Get("login"), query.Get("user_id"))
@@ -162,7 +163,7 @@ func (c *Control) advance(r *http.Request) (any, error) {
 	return c.clock(r)
 }
 
-// seed starts over: state, faults, record and clock.
+// seed resets the state, the faults, the request log and the clock.
 func (c *Control) seed(r *http.Request) (any, error) {
 	c.generator.stopAll()
 	if err := c.World.Reset(); err != nil {
@@ -173,7 +174,7 @@ func (c *Control) seed(r *http.Request) (any, error) {
 	return c.clock(r)
 }
 
-// requests lists what was received, oldest first; with ?limit= the last ones only.
+// requests lists the requests that the platform received, oldest first. With ?limit= it lists only the last ones.
 func (c *Control) requests(r *http.Request) (any, error) {
 	list := c.Gate.Entries(strings.ToLower(r.URL.Query().Get("login")))
 	if limit, err := strconv.Atoi(r.URL.Query().Get("limit")); err == nil && limit >= 0 && limit < len(list) {
@@ -198,7 +199,7 @@ type summary struct {
 	Sockets  int    `json:"sockets"`
 }
 
-// creators lists those seen so far; with ?login= the one, made if need be.
+// creators lists the first 200 creators. With ?login= it returns that one, and creates it if necessary.
 func (c *Control) creators(r *http.Request) (any, error) {
 	logins, err := c.World.Logins()
 	if one := r.URL.Query().Get("login"); one != "" {
@@ -224,7 +225,7 @@ func (c *Control) creators(r *http.Request) (any, error) {
 	return map[string]any{"creators": list, "total": len(logins)}, nil
 }
 
-// frames lists which frames a creator has had that are kept, oldest first: the ledger to compare with what others have received.
+// frames lists the stored frames of a creator, oldest first. Tests compare it with the events they received.
 func (c *Control) frames(r *http.Request) (any, error) {
 	query := r.URL.Query()
 	login, err := c.login(query.Get("login"), "")
@@ -233,7 +234,7 @@ func (c *Control) frames(r *http.Request) (any, error) {
 	}
 	after, err := strconv.ParseInt(query.Get("after"), 10, 64)
 	if err != nil && query.Get("after") != "" {
-		return nil, wire.Invalid("after", "This is not the id of a frame.")
+		return nil, wire.Invalid("after", "This is not a frame id.")
 	}
 	limit := mostListed
 	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 {
@@ -259,10 +260,10 @@ func (c *Control) frames(r *http.Request) (any, error) {
 	return map[string]any{"frames": list, "more": more, "complete": complete}, err
 }
 
-// mostListed bounds a list of frames.
+// mostListed limits how many frames one request lists.
 const mostListed = 20_000
 
-// openSession gives a fresh session of a login, as a browser would have it.
+// openSession opens a session for a login without signing in, and returns it in the form of a browser's headers.
 func (c *Control) openSession(r *http.Request) (any, error) {
 	var in struct {
 		Login string `json:"login"`
@@ -289,7 +290,7 @@ func (c *Control) openSession(r *http.Request) (any, error) {
 	}, nil
 }
 
-// endSessions ends a creator's sessions, by login or by the platform's id.
+// endSessions ends all sessions of a creator, given by login or by platform id.
 func (c *Control) endSessions(r *http.Request) (any, error) {
 	var in struct {
 		Login string `json:"login"`
@@ -306,7 +307,7 @@ func (c *Control) endSessions(r *http.Request) (any, error) {
 	return map[string]int{"ended": n}, err
 }
 
-// login finds one by itself or by the platform's id.
+// login returns the login of a creator, given by login or by platform id.
 func (c *Control) login(login, user string) (string, error) {
 	if user != "" {
 		id, _ := strconv.ParseInt(user, 10, 64)
@@ -319,7 +320,7 @@ func (c *Control) login(login, user string) (string, error) {
 		}
 	}
 	if _, err := world.Persona(login); err != nil {
-		return "", wire.Invalid("login", "A login ends in @"+world.Domain+".")
+		return "", wire.Invalid("login", "A login must end in @"+world.Domain+".")
 	}
 	return strings.ToLower(login), nil
 }
@@ -328,13 +329,13 @@ func (c *Control) happenings(*http.Request) (any, error) {
 	return map[string]any{"happenings": slices.Sorted(maps.Keys(c.Happenings))}, nil
 }
 
-// happen makes something really happen to a creator.
+// happen runs a happening on a creator: it changes the state and sends frames.
 func (c *Control) happen(r *http.Request) (any, error) {
 	var in struct {
 		Login string `json:"login"`
 		User  string `json:"creator_id"`
 		What  string `json:"what"`
-		// Alone means that only the frame of this name is sent: not that of a tip's transaction, for example.
+		// Alone sends only the frame named by What, and not, for example, the frame of a tip's transaction.
 		Alone bool `json:"alone"`
 		fanaction.Input
 	}
@@ -347,7 +348,7 @@ func (c *Control) happen(r *http.Request) (any, error) {
 	}
 	do, ok := c.Happenings[in.What]
 	if !ok {
-		return nil, wire.Invalid("what", "Nothing of that name can happen; GET /control/happenings lists what can.")
+		return nil, wire.Invalid("what", "There is no happening of this name. GET /control/happenings lists them.")
 	}
 	err = c.World.Do(login, func(creator *world.Creator) error {
 		if !in.Alone {

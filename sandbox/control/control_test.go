@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// order sends an order to a platform and gives the status and the answer.
+// order sends a request to the control API and returns the status and the decoded body.
 func order(t *testing.T, p *sandboxtest.Platform, method, path, body string) (int, map[string]any) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, p.URL+"/control/"+path, strings.NewReader(body))
@@ -43,14 +43,14 @@ func TestOrdersThatMakeNoSenseAreExplained(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	for _, c := range []struct{ path, body, says string }{
-		{"faults", `{"scope":"all","kind":"earthquake"}`, "it is one of"},
+		{"faults", `{"scope":"all","kind":"earthquake"}`, "must be one of"},
 		{"faults", `{"kind":"hang"}`, "scope is missing"},
 		{"faults", `{"scope":"all","kind":"error","value":200}`, "400 to 599"},
 		{"faults", `{"scope":"all","kind":"hang","often":1}`, "unknown field"},
 		{"clock", `{"advance_sec":-1}`, "only goes forward"},
 		{"generate", `{"login":"ok@sandbox.test","events_per_sec":0,"for_sec":1}`, "at most 10000"},
 		{"generate", `{"login":"ok@sandbox.test","events_per_sec":1,"for_sec":99999}`, "at most 3600"},
-		{"generate", `{"login":"somebody@example.com","events_per_sec":1,"for_sec":1}`, "ends in @sandbox.test"},
+		{"generate", `{"login":"somebody@example.com","events_per_sec":1,"for_sec":1}`, "must end in @sandbox.test"},
 		{"happen", `{"login":"ok@sandbox.test","what":"rain"}`, "/control/happenings"},
 		{"happen", `{"creator_id":"1","what":"chat.message"}`, "does not exist"},
 		{"happen", `{"login":"ok@sandbox.test","what":"chat.message","user_id":7}`, "does not exist"},
@@ -69,9 +69,9 @@ func TestControlIsForThisMachineOnly(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	for name, change := range map[string]func(*http.Request){
-		"another machine":       func(r *http.Request) { r.RemoteAddr = "192.0.2.7:4000" },
-		"a page of another one": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
-		"a rebound name":        func(r *http.Request) { r.Host = "evil.example:18200" },
+		"another machine":        func(r *http.Request) { r.RemoteAddr = "192.0.2.7:4000" },
+		"a page of another site": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+		"a rebound name":         func(r *http.Request) { r.Host = "evil.example:18200" },
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "http://127.0.0.1:18200/control/seed", http.NoBody)
 		r.RemoteAddr = "127.0.0.1:4000"
@@ -92,10 +92,10 @@ func TestTheRecordTheClockAndTheFreshStart(t *testing.T) {
 	_, answer := order(t, p, "GET", "requests?login=ok%2Brecord@sandbox.test", "")
 	list, _ := answer["requests"].([]any)
 	if len(list) != 1 {
-		t.Fatalf("the record is %v", answer)
+		t.Fatalf("the request log is %v", answer)
 	}
 	if e := list[0].(map[string]any); e["egress"] != "here" || e["method"] != "POST" || e["path"] != "/api/v2/lists" || e["status"] != json.Number("200") {
-		t.Errorf("the record says %v", e)
+		t.Errorf("the logged request is %v", e)
 	}
 	c.Must("GET", "/lists", nil)
 	if _, answer := order(t, p, "GET", "requests?limit=1", ""); len(answer["requests"].([]any)) != 1 || answer["requests"].([]any)[0].(map[string]any)["method"] != "GET" {
@@ -109,14 +109,14 @@ func TestTheRecordTheClockAndTheFreshStart(t *testing.T) {
 	order(t, p, "POST", "faults", `{"scope":"all","kind":"latency","value":1}`)
 	order(t, p, "POST", "seed", `{}`)
 	if _, answer := order(t, p, "GET", "faults", ""); len(answer["faults"].([]any)) != 0 {
-		t.Errorf("a fault outlived the fresh start: %v", answer)
+		t.Errorf("a fault survived the reset: %v", answer)
 	}
 	if moved := p.World.Now().Sub(before); moved.Hours() >= 1 {
 		t.Errorf("the clock is still %s ahead", moved)
 	}
 	again := p.SignIn("ok+record@sandbox.test").Must("GET", "/lists?type=own", nil)
 	if strings.Contains(again.Text("list"), "Gone soon") {
-		t.Error("a write outlived the fresh start")
+		t.Error("a write survived the reset")
 	}
 }
 
@@ -130,7 +130,7 @@ func TestTheGeneratorKeepsItsRate(t *testing.T) {
 	}
 }
 
-// Fans run out of posts to like and of creators to join. The stream goes on all the same.
+// When fans run out of posts to like and of creators to join, the generator continues with messages.
 func TestTheGeneratorGoesOnWhenFansHaveDoneItAll(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -164,7 +164,7 @@ func TestAnOrderCanBeForManyLoginsAndTheirFramesAreListed(t *testing.T) {
 		_, next := order(t, p, "GET", "frames?login="+url.QueryEscape(login)+"&after="+first["id"].(json.Number).String(), "")
 		for _, one := range next["frames"].([]any) {
 			if one.(map[string]any)["id"] == first["id"] {
-				t.Fatal("a frame follows itself")
+				t.Fatal("the page after a frame contains that frame")
 			}
 		}
 	}
@@ -211,7 +211,7 @@ func TestAPlatformEndsWhileGeneratorsRun(t *testing.T) {
 		order(t, p, "POST", "generate", `{"login":"`+login+`","events_per_sec":300,"for_sec":60}`)
 	}
 	p.SignIn("ok+1@sandbox.test").Frame("chat.message")
-	// The platform is closed at the end of the test, with all of them running.
+	// The test's cleanup closes the platform while all generators run.
 }
 
 func TestAFreshStartIsFresh(t *testing.T) {
@@ -223,12 +223,12 @@ func TestAFreshStartIsFresh(t *testing.T) {
 		order(t, p, "POST", "seed", `{}`)
 		answer := p.SignIn("ok+fresh@sandbox.test").Must("GET", "/live/frames", nil)
 		if n := len(answer.Get("frames").([]any)); n != 0 {
-			t.Fatalf("%d frames in a fresh world", n)
+			t.Fatalf("%d frames after a reset", n)
 		}
 	}
 }
 
-// A happening that is ordered alone sends its own frame, and none of what comes of it.
+// A happening with alone set sends its own frame, but no frames of its consequences.
 func TestAHappeningCanBeAlone(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -247,11 +247,11 @@ func TestAHappeningCanBeAlone(t *testing.T) {
 	order(t, p, "POST", "happen", `{"login":"ok@sandbox.test","what":"fan.tip","alone":true}`)
 	got := kinds()
 	if len(all) < 2 || len(got) != len(all)+1 || got[len(got)-1] != "fan.tip" {
-		t.Fatalf("a tip sent %v, and one alone %v", all, got[len(all):])
+		t.Fatalf("a tip sent %v, and a tip with alone set sent %v", all, got[len(all):])
 	}
 }
 
-// Trouble and streams can be ordered for a creator by the platform's id, and end for that one alone.
+// Faults and generators can be started and stopped for one creator by platform id.
 func TestOrdersNameCreatorsByTheirIds(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -266,7 +266,7 @@ func TestOrdersNameCreatorsByTheirIds(t *testing.T) {
 		t.Errorf("%v", answer)
 	}
 	if _, answer := order(t, p, "GET", "faults", ""); len(answer["faults"].([]any)) != 1 {
-		t.Errorf("the other's is gone as well: %v", answer)
+		t.Errorf("the fault of the other login was removed as well: %v", answer)
 	}
 	if status, answer := order(t, p, "POST", "generate", `{"user_id":"`+creator+`","events_per_sec":1,"for_sec":60}`); status != http.StatusOK {
 		t.Fatalf("%d %v", status, answer)
@@ -283,8 +283,8 @@ func TestOrdersNameCreatorsByTheirIds(t *testing.T) {
 	}
 }
 
-// Trouble that was ordered for a number of calls waits for calls: the live connection, which is opened when nobody expects it, does not
-// use it up. Trouble that lasts strikes it as well.
+// A fault with a count affects only calls: the live connection, which opens at unpredictable times, does not use it up.
+// A lasting fault affects the live connection as well.
 func TestCountedTroubleIsForCalls(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -296,14 +296,15 @@ func TestCountedTroubleIsForCalls(t *testing.T) {
 		order(t, p, "POST", "faults", body)
 		for i, path := range []string{"/live/frames", "/me", "/me"} {
 			if got := c.Do("GET", path, nil).Status; got != want[i] {
-				t.Errorf("%s: %s answers %d, wanted %d", body, path, got, want[i])
+				t.Errorf("%s: %s answers %d, want %d", body, path, got, want[i])
 			}
 		}
 		order(t, p, "DELETE", "faults", "")
 	}
 }
 
-// A caller who has not seen the new token, because the answer with it was lost, is given it again and can still use the old one.
+// A caller that did not receive the new token, because the response was lost, gets it again and can still use the old
+// one.
 func TestOrderedRotationWaitsUntilTheCallerHasTheNewToken(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -316,7 +317,7 @@ func TestOrderedRotationWaitsUntilTheCallerHasTheNewToken(t *testing.T) {
 	}
 }
 
-// A sign-in can be made to ask for a code, once, whatever the persona.
+// A fault can make one sign-in ask for a code, whatever the persona.
 func TestTheNextSignInAsksForACode(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -335,7 +336,7 @@ func TestTheNextSignInAsksForACode(t *testing.T) {
 		}
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
-			t.Errorf("signing in answers %d, not %d", resp.StatusCode, want)
+			t.Errorf("sign-in answers %d, want %d", resp.StatusCode, want)
 		}
 	}
 }

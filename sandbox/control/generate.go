@@ -12,20 +12,20 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// generated are the happenings a generated stream is made of: mostly messages, as on a real platform.
+// generated is the cycle of happenings that a generator runs: mostly messages, as on a real platform.
 var generated = []string{
 	"chat.message", "chat.message", "chat.message", "chat.message", "chat.typing", "chat.message", "fan.tip", "chat.message", "post.liked", "fan.joined",
 }
 
-// Bounds of a generator.
+// Limits of a generator.
 const (
 	maxPerSecond = 10_000
 	maxFor       = time.Hour
 	generateStep = 20 * time.Millisecond
 	generateMost = 500 * time.Millisecond
-	// mostAtOnce lets others at the creator in between when the machine is behind.
+	// mostAtOnce limits the events per commit, so that a generator that is catching up does not block the creator.
 	mostAtOnce = 100
-	// mostLogins is how many one order can name.
+	// mostLogins limits the logins in one request.
 	mostLogins = 10_000
 )
 
@@ -50,7 +50,7 @@ func (g *generator) start(life context.Context, login string, run func(context.C
 	g.runs.Go(func() { run(ctx) })
 }
 
-// stopAll ends them and waits for what is under way.
+// stopAll stops all streams and waits until they have ended.
 func (g *generator) stopAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,10 +61,10 @@ func (g *generator) stopAll() {
 	g.runs.Wait()
 }
 
-// Close ends what runs.
+// Close stops all generators and waits until they have ended.
 func (c *Control) Close() { c.generator.stopAll() }
 
-// stopOne ends that of a login, and says whether there was one.
+// stopOne stops the stream of a login and reports whether there was one. It does not wait for the stream to end.
 func (g *generator) stopOne(login string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,7 +77,7 @@ func (g *generator) stopOne(login string) bool {
 	return true
 }
 
-// stopGenerate ends the stream of one login or creator, or all.
+// stopGenerate stops the stream of one login or creator, or all streams.
 func (c *Control) stopGenerate(r *http.Request) (any, error) {
 	if query := r.URL.Query(); query.Has("login") || query.Has("user_id") {
 		login, err := c.login(query.Get("login"), query.Get("user_id"))
@@ -90,7 +90,8 @@ func (c *Control) stopGenerate(r *http.Request) (any, error) {
 	return wire.OK, nil
 }
 
-// generate makes things happen to creators at a rate each, for a while. A second order for the same login replaces the first.
+// generate runs happenings on one or more creators, at a rate that applies to each, for a limited time. A second
+// request for the same login replaces the first.
 func (c *Control) generate(r *http.Request) (any, error) {
 	var in struct {
 		Login  string   `json:"login"`
@@ -110,7 +111,7 @@ func (c *Control) generate(r *http.Request) (any, error) {
 		in.Login = login
 	}
 	if len(in.Logins) > mostLogins || in.Login != "" && len(in.Logins) > 0 {
-		return nil, wire.Invalid("logins", "It is one login, or at most 10000 logins.")
+		return nil, wire.Invalid("logins", "Give either one login or at most 10000 logins.")
 	}
 	if len(in.Logins) == 0 {
 		in.Logins = []string{in.Login}
@@ -124,10 +125,10 @@ func (c *Control) generate(r *http.Request) (any, error) {
 	}
 	lasting := time.Duration(in.For * float64(time.Second))
 	if in.Rate <= 0 || in.Rate > maxPerSecond {
-		return nil, wire.Invalid("events_per_sec", "It is more than 0 and at most 10000.")
+		return nil, wire.Invalid("events_per_sec", "Must be more than 0 and at most 10000.")
 	}
 	if lasting <= 0 || lasting > maxFor {
-		return nil, wire.Invalid("for_sec", "It is more than 0 and at most 3600.")
+		return nil, wire.Invalid("for_sec", "Must be more than 0 and at most 3600.")
 	}
 	for _, login := range in.Logins {
 		c.generator.start(c.Life, login, func(ctx context.Context) { c.run(ctx, login, in.Rate, lasting) })
@@ -139,7 +140,7 @@ func (c *Control) generate(r *http.Request) (any, error) {
 	return answer, nil
 }
 
-// every is how often a generator looks whether something is due: as often as it is, within bounds.
+// every returns the tick interval of a generator: one event's time, but at most generateMost.
 func every(rate float64) time.Duration {
 	one := time.Duration(float64(time.Second) / rate)
 	if one > generateStep {
@@ -148,7 +149,7 @@ func every(rate float64) time.Duration {
 	return one
 }
 
-// run keeps to the rate by counting from the start: what a busy moment delayed is made up for.
+// run generates events until lasting has passed. It counts from the start, so it catches up after a delay.
 func (c *Control) run(ctx context.Context, login string, rate float64, lasting time.Duration) {
 	tick := time.NewTicker(every(rate))
 	defer tick.Stop()
@@ -175,7 +176,7 @@ func (c *Control) run(ctx context.Context, login string, rate float64, lasting t
 	}
 }
 
-// burst makes several happen in one commit.
+// burst runs the happenings from up to to in one commit.
 func (c *Control) burst(login string, from, to int) error {
 	return c.World.Do(login, func(creator *world.Creator) error {
 		for n := from; n < to; n++ {
@@ -183,7 +184,7 @@ func (c *Control) burst(login string, from, to int) error {
 			if do != nil && do(creator, fanaction.Input{}) == nil {
 				continue
 			}
-			// Nobody is left who could do that, such as like another post: anybody can write.
+			// No fan can do that any more, for example because all have liked every post. Any fan can send a message.
 			if err := c.Happenings["chat.message"](creator, fanaction.Input{}); err != nil {
 				return err
 			}

@@ -1,7 +1,8 @@
-// Package fanaction has what the world outside does to a creator: a fan writes, tips, subscribes; a payout arrives; a post expires.
+// Package fanaction defines happenings: changes that come from outside, such as a fan who writes, tips or subscribes, a
+// payout that arrives, or a post that expires.
 //
-// Each part of the platform lists its happenings by the name of the frame they cause. They are what the sandbox's page, its
-// control API and its event generator order; each one really happens, so that later reads show it.
+// Each part of the platform lists its happenings by the name of the frame they send. The sandbox's page, its control
+// API and its event generator trigger them. Each one changes the state, so that later reads show it.
 package fanaction
 
 import (
@@ -14,20 +15,22 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Input says who and what; all of it may be left out.
+// Input holds the parameters of a happening. All of them are optional.
 type Input struct {
 	User   int64        `json:"user_id"`
 	Text   string       `json:"text"`
 	Amount view.Dollars `json:"amount"`
-	Ref    int64        `json:"ref_id"` // the message, post, story, stream, link, upload … it is about
+	Ref    int64        `json:"ref_id"` // id of the message, post, story, stream, link or upload it is about
 	Count  int          `json:"count"`
 	Reason string       `json:"reason"`
 }
 
-// Func makes it happen, inside World.Do. An error is a wire.Refusal or speaks to who ordered it.
+// Func runs a happening. It must be called inside World.Do. Its error is a wire.Refusal, or has a text for the caller
+// of the control API.
 type Func func(c *world.Creator, in Input) error
 
-// Person is the one named, or a fan whose subscription runs. Asked again and again, it goes through the fans who have a chat.
+// Person returns the person given by User, or else a fan with an active subscription. Successive calls cycle through
+// the fans who have a chat.
 func (in Input) Person(c *world.Creator) (*row.Person, error) {
 	people := c.People()
 	if in.User != 0 {
@@ -39,12 +42,12 @@ func (in Input) Person(c *world.Creator) (*row.Person, error) {
 	return next(c, seed.Chats, func(p *row.Person) bool { return p.Sub.Active(c.Now()) && !p.Blocked })
 }
 
-// Some is the next one of the seed's people who fits.
+// Some returns the next of the seeded people for whom fits is true. Successive calls cycle through them.
 func (in Input) Some(c *world.Creator, fits func(*row.Person) bool) (*row.Person, error) {
 	return next(c, seed.Fans+seed.Followed+seed.Strangers, fits)
 }
 
-// next goes round among the first people of the seed.
+// next cycles through the first seeded people, as many as among says.
 func next(c *world.Creator, among int, fits func(*row.Person) bool) (*row.Person, error) {
 	for range among {
 		p := c.People().Get(row.SeedID(c.Profile.ID, row.KindPerson, 1+c.Turn(among)))
@@ -52,10 +55,10 @@ func next(c *world.Creator, among int, fits func(*row.Person) bool) (*row.Person
 			return p, nil
 		}
 	}
-	return nil, errors.New("nobody fits")
+	return nil, errors.New("no matching person")
 }
 
-// Cents is the amount in cents, or what is usual.
+// Cents returns the amount in cents. Default: usual.
 func (in Input) Cents(usual int64) int64 {
 	if in.Amount == 0 {
 		return usual
@@ -63,7 +66,7 @@ func (in Input) Cents(usual int64) int64 {
 	return int64(in.Amount)
 }
 
-// Words is the text, or what is usual.
+// Words returns the text. Default: usual.
 func (in Input) Words(usual string) string {
 	if in.Text == "" {
 		return usual

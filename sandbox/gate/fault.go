@@ -10,37 +10,37 @@ import (
 	"time"
 )
 
-// Kinds of trouble that can be ordered.
+// Kinds of faults.
 const (
-	Latency    = "latency"     // value: milliseconds before each answer
+	Latency    = "latency"     // value: milliseconds before each response
 	RateLimit  = "rate_limit"  // value: seconds of Retry-After
 	Error      = "error"       // value: HTTP status
-	Hang       = "hang"        // the answer never comes
-	Garbage    = "garbage"     // value: 0 broken JSON, 1 HTML, 2 endless, 3 deeply nested, 4 a bomb of zeros
-	DropSocket = "drop_socket" // sockets are cut
-	Duplicate  = "duplicate"   // frames come twice
-	Reorder    = "reorder"     // frames come in pairs, the later one first
-	Rotate     = "rotate"      // value: on every how many requests the session gets another token; 1 for each
-	Challenge  = "challenge"   // signing in asks for a code by text, whatever the persona
+	Hang       = "hang"        // the response never arrives
+	Garbage    = "garbage"     // value: 0 broken JSON, 1 HTML, 2 endless, 3 deeply nested, 4 a compression bomb
+	DropSocket = "drop_socket" // sockets are closed
+	Duplicate  = "duplicate"   // frames are sent twice
+	Reorder    = "reorder"     // frames are sent in pairs, the later one first
+	Rotate     = "rotate"      // value: the session gets a new token every n requests
+	Challenge  = "challenge"   // a sign-in asks for an SMS code, whatever the persona
 )
 
-// Kinds lists them.
+// Kinds returns the kinds of faults.
 func Kinds() []string {
 	return []string{Latency, RateLimit, Error, Hang, Garbage, DropSocket, Duplicate, Reorder, Rotate, Challenge}
 }
 
-// Fault is trouble for one login, or for all.
+// Fault makes requests or frames of one login, or of all, fail.
 type Fault struct {
 	ID    string    `json:"id"`
 	Scope string    `json:"scope"`
 	Kind  string    `json:"kind"`
 	Value int       `json:"value"`
-	Count int       `json:"count,omitempty"` // how often it still strikes; 0: always
+	Count int       `json:"count,omitempty"` // remaining hits; 0: unlimited
 	Until time.Time `json:"until,omitzero"`  // by the machine's clock
 	Hits  int       `json:"hits"`
 }
 
-// Faults are those in force.
+// Faults holds the active faults. It is safe for concurrent use.
 type Faults struct {
 	Now func() time.Time
 
@@ -48,25 +48,25 @@ type Faults struct {
 	list []*Fault
 }
 
-// Add puts one in force. for 0 means until it is cleared or used up.
+// Add activates a fault. If lasting is 0, the fault stays until it is cleared or used up.
 func (f *Faults) Add(fault Fault, lasting time.Duration) (Fault, error) {
 	if !slices.Contains(Kinds(), fault.Kind) {
-		return Fault{}, fmt.Errorf("unknown kind %q: it is one of %v", fault.Kind, Kinds())
+		return Fault{}, fmt.Errorf("unknown kind %q: must be one of %v", fault.Kind, Kinds())
 	}
 	if fault.Scope == "" {
-		return Fault{}, fmt.Errorf(`scope is missing: it is "all" or a login`)
+		return Fault{}, fmt.Errorf(`scope is missing: must be "all" or a login`)
 	}
 	if fault.Kind == Error && fault.Value == 0 {
 		fault.Value = http.StatusInternalServerError
 	}
 	if fault.Kind == Error && (fault.Value < 400 || fault.Value > 599) {
-		return Fault{}, fmt.Errorf("value of an error is an HTTP status from 400 to 599")
+		return Fault{}, fmt.Errorf("value of an error must be an HTTP status from 400 to 599")
 	}
 	if fault.Kind == RateLimit && fault.Value == 0 {
 		fault.Value = 5
 	}
 	if fault.Value < 0 || fault.Count < 0 || lasting < 0 {
-		return Fault{}, fmt.Errorf("value, count and for_sec are not negative")
+		return Fault{}, fmt.Errorf("value, count and for_sec must not be negative")
 	}
 	fault.Scope = strings.ToLower(fault.Scope)
 	fault.ID = "flt_" + rand.Text()[:12]
@@ -79,7 +79,7 @@ func (f *Faults) Add(fault Fault, lasting time.Duration) (Fault, error) {
 	return fault, nil
 }
 
-// Clear ends one, or all if id is empty, and counts them.
+// Clear removes the fault with the given id, or all faults if id is empty, and returns how many it removed.
 func (f *Faults) Clear(id string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,7 @@ func (f *Faults) Clear(id string) int {
 	return before - len(f.list)
 }
 
-// ClearOf ends those of one login, and counts them.
+// ClearOf removes the faults of one login and returns how many it removed.
 func (f *Faults) ClearOf(login string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +97,7 @@ func (f *Faults) ClearOf(login string) int {
 	return before - len(f.list)
 }
 
-// List shows those in force.
+// List returns the active faults.
 func (f *Faults) List() []Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,10 +109,10 @@ func (f *Faults) List() []Fault {
 	return all
 }
 
-// Take says whether a kind of trouble strikes a login now, which uses it up by one.
+// Take returns the active fault of this kind for a login, if there is one, and counts a hit.
 func (f *Faults) Take(login, kind string) (Fault, bool) { return f.take(login, kind, false) }
 
-// TakeLasting is Take for what nobody expects: trouble that was ordered for a number of times waits for something else.
+// TakeLasting is like Take, but ignores faults with a count. It is for requests that come at unpredictable times.
 func (f *Faults) TakeLasting(login, kind string) (Fault, bool) { return f.take(login, kind, true) }
 
 func (f *Faults) take(login, kind string, lasting bool) (Fault, bool) {

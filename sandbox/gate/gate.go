@@ -1,5 +1,5 @@
-// Package gate is what a request meets before the platform answers it: the record of where it came from, the trouble that was
-// ordered for it, the session check and the platform's own rate limit.
+// Package gate handles what comes before the platform answers a request: the request log, injected faults, the session
+// check and the platform's own rate limit.
 package gate
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// keptEntries is how many requests the record holds.
+// keptEntries limits the request log. Newer requests replace the oldest.
 const keptEntries = 50_000
 
-// Entry is one request the platform received.
+// Entry is one request in the request log.
 type Entry struct {
 	At     time.Time `json:"at"`
 	Method string    `json:"method"`
@@ -32,18 +32,18 @@ type Entry struct {
 	Login  string    `json:"login,omitempty"`
 }
 
-// Deps are what the gate stands on.
+// Deps holds the dependencies of a Gate.
 type Deps struct {
 	World *world.World
 	Log   *slog.Logger
-	// Regions are the names of source addresses; any other address is "direct".
+	// Regions maps source addresses to region names. Any other address is "direct".
 	Regions map[string]string
-	// PerMinute is the platform's own limit for a session; 0 for none.
+	// PerMinute limits the calls per minute of a session. Zero means no limit.
 	PerMinute int
 	Now       func() time.Time
 }
 
-// Gate guards the platform.
+// Gate checks and logs every request to the platform.
 type Gate struct {
 	Deps
 	Faults *Faults
@@ -59,12 +59,12 @@ type minute struct {
 	n  int
 }
 
-// New makes one.
+// New returns a Gate without faults.
 func New(d Deps) *Gate {
 	return &Gate{Deps: d, Faults: &Faults{Now: d.Now}, calls: map[int64]minute{}}
 }
 
-// Egress is the region a request came from.
+// Egress returns the region that a request came from.
 func (g *Gate) Egress(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -76,7 +76,7 @@ func (g *Gate) Egress(r *http.Request) string {
 	return "direct"
 }
 
-// Record notes a request; login is empty when nobody was signed in.
+// Record adds a request to the request log. The login is empty if the request had no session.
 func (g *Gate) Record(r *http.Request, login string, status int) {
 	e := Entry{At: g.World.Now(), Method: r.Method, Path: r.URL.Path, Egress: g.Egress(r), Status: status, Login: login}
 	g.mu.Lock()
@@ -89,7 +89,7 @@ func (g *Gate) Record(r *http.Request, login string, status int) {
 	g.next = (g.next + 1) % keptEntries
 }
 
-// Entries lists what was received, oldest first; of one login, if it is named.
+// Entries returns the logged requests, oldest first. If login is not empty, it returns only those of that login.
 func (g *Gate) Entries(login string) []Entry {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,7 +103,7 @@ func (g *Gate) Entries(login string) []Entry {
 	return list
 }
 
-// Forget empties the record, and who made how many calls.
+// Forget empties the request log and resets the rate limits.
 func (g *Gate) Forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,7 +113,7 @@ func (g *Gate) Forget() {
 
 // Refusals of the gate.
 var (
-	// ErrExpired is for a session that has ended, or never was.
+	// ErrExpired refuses a session that has ended or does not exist.
 	ErrExpired  = &wire.Refusal{Status: http.StatusUnauthorized, Code: 1002, Name: "session_expired", Message: "Your session has ended. Please sign in again."}
 	errDevice   = &wire.Refusal{Status: http.StatusUnauthorized, Code: 1003, Name: "device_unknown", Message: "This session belongs to another device."}
 	errBanned   = &wire.Refusal{Status: http.StatusForbidden, Code: 1024, Name: "account_restricted", Message: "Your account is restricted. Please contact support."}
@@ -121,7 +121,7 @@ var (
 	errInternal = &wire.Refusal{Status: http.StatusInternalServerError, Code: 5000, Name: "server_error", Message: "Something went wrong on our side."}
 )
 
-// Session finds who is asking. It sets the new cookie if the session's token changed.
+// Session returns the session of a request. It sets a new cookie if the session's token changed.
 func (g *Gate) Session(w http.ResponseWriter, r *http.Request) (world.Session, error) {
 	cookie, err := r.Cookie("sess")
 	if err != nil {
@@ -137,7 +137,7 @@ func (g *Gate) Session(w http.ResponseWriter, r *http.Request) (world.Session, e
 	if r.Header.Get("X-Device") != s.Device {
 		return s, errDevice
 	}
-	// A caller who comes with the old token has not seen the new one yet. Another rotation would end the only token it has.
+	// A caller with the old token has not seen the new one yet. Another rotation would end the only token it has.
 	if !rotated {
 		if f, ordered := g.Faults.Take(s.Login, Rotate); ordered && f.Hits%max(f.Value, 1) == 0 {
 			if s, rotated = g.World.RotateSession(s); !rotated {
@@ -151,18 +151,18 @@ func (g *Gate) Session(w http.ResponseWriter, r *http.Request) (world.Session, e
 	return s, nil
 }
 
-// SessionCookie carries a session's token.
+// SessionCookie returns the cookie with a session's token.
 func SessionCookie(s world.Session) *http.Cookie {
 	return &http.Cookie{Name: "sess", Value: s.Token, Path: "/", Expires: s.ExpiresAt, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 }
 
-// Handle serves a route to the creator who is signed in.
+// Handle returns a handler that serves a route to the creator who is signed in.
 func (g *Gate) Handle(route wire.Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s, err := g.Session(w, r)
 		status := 0
 		defer func() { g.Record(r, s.Login, status) }()
-		// The body is read before anything may take long: only then does the server notice a caller who goes away.
+		// Read the body before anything that may take long: the server notices a disconnect only after that.
 		c, unreadable := wire.NewCall(g.World, r, s)
 		trouble := g.Trouble
 		if route.Live {
@@ -196,7 +196,7 @@ func (g *Gate) answer(route wire.Route, c *wire.Call, s world.Session) (any, err
 		if err != nil {
 			return err
 		}
-		// Written while the creator is held: views share its rows.
+		// Encode while the creator is locked, because views share its rows.
 		answer, err = json.Marshal(result)
 		if creator.Profile.Persona == "logout" && c.Request.Method != http.MethodGet {
 			creator.EndSession(s.ID)
@@ -206,7 +206,7 @@ func (g *Gate) answer(route wire.Route, c *wire.Call, s world.Session) (any, err
 	return answer, err
 }
 
-// Allowed refuses a creator who was banned.
+// Allowed returns a refusal if the creator is banned.
 func Allowed(c *world.Creator) error {
 	if at := c.Profile.BannedAt; !at.IsZero() && !c.Now().Before(at) {
 		return errBanned
@@ -214,7 +214,7 @@ func Allowed(c *world.Creator) error {
 	return nil
 }
 
-// limit is the platform's own.
+// limit enforces the platform's own rate limit.
 func (g *Gate) limit(s world.Session) error {
 	if g.PerMinute <= 0 {
 		return nil
@@ -236,11 +236,11 @@ func (g *Gate) limit(s world.Session) error {
 
 func tooMany(seconds int) error {
 	return &wire.Refusal{
-		Status: http.StatusTooManyRequests, Code: 3001, Name: "too_many_requests", Message: "You are going too fast.", RetryAfter: seconds,
+		Status: http.StatusTooManyRequests, Code: 3001, Name: "too_many_requests", Message: "You are sending requests too fast.", RetryAfter: seconds,
 	}
 }
 
-// Write sends an answer or a refusal and says its status.
+// Write sends an answer or an error as JSON and returns the status it sent.
 func (g *Gate) Write(w http.ResponseWriter, answer any, err error) int {
 	status := http.StatusOK
 	body, encoded := answer.([]byte)
@@ -258,7 +258,7 @@ func (g *Gate) Write(w http.ResponseWriter, answer any, err error) int {
 	}
 	if !encoded {
 		if body, err = json.Marshal(answer); err != nil {
-			g.Log.Error("answer not written", slog.String("error", err.Error()))
+			g.Log.Error("encoding an answer failed", slog.String("error", err.Error()))
 			status, body = http.StatusInternalServerError, []byte(`{}`)
 		}
 	}
@@ -269,17 +269,17 @@ func (g *Gate) Write(w http.ResponseWriter, answer any, err error) int {
 	return status
 }
 
-// NoRoute answers what the platform does not have.
+// NoRoute answers requests to unknown paths.
 func (g *Gate) NoRoute(w http.ResponseWriter, r *http.Request) {
 	g.Record(r, "", g.Write(w, nil, errNoRoute))
 }
 
-// Trouble does to a request what was ordered for it, and says whether that was its answer.
+// Trouble applies the faults of a login to a request. It reports whether it has written the response.
 func (g *Gate) Trouble(w http.ResponseWriter, r *http.Request, login string, status *int) bool {
 	return g.trouble(w, r, login, status, g.Faults.Take)
 }
 
-// LiveTrouble is Trouble for the live connection, which does not use up what was ordered for a number of calls.
+// LiveTrouble is Trouble for the live connection. It ignores faults with a count, which are meant for calls.
 func (g *Gate) LiveTrouble(w http.ResponseWriter, r *http.Request, login string, status *int) bool {
 	return g.trouble(w, r, login, status, g.Faults.TakeLasting)
 }

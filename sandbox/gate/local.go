@@ -6,8 +6,8 @@ import (
 	"net/netip"
 )
 
-// Local says whether a request comes from this machine and means it: not from a page of another site that a browser here has open,
-// and not by a name that somebody else's DNS resolves to this machine.
+// Local reports whether a request comes from this machine. It rejects requests that a page of another site makes
+// through a local browser, and those whose Host is a name that foreign DNS points at this machine.
 func Local(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !from.Addr().Unmap().IsLoopback() {

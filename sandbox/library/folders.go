@@ -33,11 +33,11 @@ func folder(c *wire.Call) (*row.Folder, error) {
 	return wire.Found("folder", c.Folders().Get(c.ID("folder_id")))
 }
 
-// ownFolder finds a folder that the creator may change.
+// ownFolder is like folder, but refuses folders that the creator may not change.
 func ownFolder(c *wire.Call) (*row.Folder, error) {
 	f, err := folder(c)
 	if err == nil && f.System != "" {
-		return nil, wire.Forbidden("The platform keeps this folder itself.")
+		return nil, wire.Forbidden("This is a system folder. It cannot be changed.")
 	}
 	return f, err
 }
@@ -94,7 +94,7 @@ func deleteFolder(c *wire.Call) (any, error) {
 	return wire.OK, nil
 }
 
-// takeOut takes a medium out of a folder and says whether it was in it.
+// takeOut removes a medium from a folder and reports whether it was in it.
 func takeOut(c *wire.Call, m *row.Media, folder int64) bool {
 	if !slices.Contains(m.Folders, folder) {
 		return false

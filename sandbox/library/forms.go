@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 )
 
-// inviteLife is how long someone has to sign a release form.
+// inviteLife is how long the invitation to sign a release form is valid.
 const inviteLife = 14 * 24 * time.Hour
 
 func formRoutes() []wire.Route {
@@ -28,7 +28,7 @@ func formRoutes() []wire.Route {
 	}
 }
 
-// formStatus is a form's now: an invitation ends by itself.
+// formStatus returns the current status of a form, because invitations expire.
 func formStatus(f *row.Form, now time.Time) string {
 	if f.Status == "pending" && !f.Expires.IsZero() && !f.Expires.After(now) {
 		return "expired"
@@ -46,7 +46,7 @@ func listForms(c *wire.Call) (any, error) {
 	})
 }
 
-// taggable are the people that may be named in media: who signed a form, and creators, whose papers the platform has.
+// taggable lists the people who may be tagged in media: those who signed a form, and verified creators.
 func taggable(c *wire.Call) (any, error) {
 	query := strings.ToLower(c.Query("q"))
 	signed := map[int64]bool{}
@@ -102,7 +102,8 @@ type gifView struct {
 	Height int    `json:"height"`
 }
 
-// gifs are those of the picker, the most popular first; those that fit, if something is searched for.
+// gifs lists the GIFs of the picker, the most popular first. With ?q= it lists only those whose title has all the
+// words.
 func gifs(c *wire.Call) (any, error) {
 	words := strings.Fields(strings.ToLower(c.Query("q")))
 	rows := wire.Filter(seed.Gifs(), func(g *seed.Gif) bool {

@@ -17,9 +17,9 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Addresses outside the API prove themselves: they carry their end and a signature, made with a key that each creator has.
+// URLs outside the API carry their expiry and a signature, made with a key of the creator.
 
-// grant is the query of an address that works until then, for one thing and one use of it.
+// grant returns the query of a URL that is valid until the given time, for one object and one use.
 func grant(c *world.Creator, until time.Time, use string, id int64, detail string) string {
 	if c.Profile.SignKey == "" {
 		c.Profile.SignKey = rand.Text()
@@ -35,19 +35,19 @@ func signature(c *world.Creator, end, use string, id int64, detail string) strin
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// checkGrant says whether an address is one that was handed out and has not ended.
+// checkGrant returns a refusal unless the query is one that grant made and has not expired.
 func checkGrant(c *world.Creator, query url.Values, use string, id int64, detail string) error {
 	end := query.Get("exp")
 	if c.Profile.SignKey == "" || !hmac.Equal([]byte(query.Get("sig")), []byte(signature(c, end, use, id, detail))) {
-		return wire.Forbidden("This address is not one of ours.")
+		return wire.Forbidden("The signature of this URL is not valid.")
 	}
 	if seconds, err := strconv.ParseInt(end, 10, 64); err != nil || !c.Now().Before(time.Unix(seconds, 0)) {
-		return wire.Forbidden("This address has expired; ask for another one.")
+		return wire.Forbidden("This URL has expired. Request a new one.")
 	}
 	return nil
 }
 
-// refuse writes a refusal as the API does.
+// refuse writes an error in the format of the API.
 func refuse(w http.ResponseWriter, err error) {
 	refusal, ok := errors.AsType[*wire.Refusal](err)
 	switch {
@@ -57,7 +57,7 @@ func refuse(w http.ResponseWriter, err error) {
 	default:
 		refusal = &wire.Refusal{Status: http.StatusInternalServerError, Code: 5000, Name: "server_error", Message: "Something went wrong on our side."}
 	}
-	body, _ := json.Marshal(map[string]any{"error": refusal}) // texts and numbers
+	body, _ := json.Marshal(map[string]any{"error": refusal}) // cannot fail: only strings and numbers
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(refusal.Status)
 	_, _ = w.Write(body)

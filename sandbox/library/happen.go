@@ -9,7 +9,8 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// mediaArrives has a file come in that the creator uploaded elsewhere, in the platform's own app; or finishes the upload that is named.
+// mediaArrives finishes the upload given by in.Ref, or else adds a file as if the creator uploaded it in the platform's
+// app.
 func mediaArrives(c *world.Creator, in fanaction.Input) error {
 	u, err := pending(c, in)
 	if err != nil {
@@ -19,7 +20,7 @@ func mediaArrives(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// mediaBreaks has such a file turn out to be broken.
+// mediaBreaks is like mediaArrives, but the file turns out to be damaged.
 func mediaBreaks(c *world.Creator, in fanaction.Input) error {
 	u, err := pending(c, in)
 	if err != nil {
@@ -33,7 +34,7 @@ func mediaBreaks(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// pending is the upload that is named, or a new one; it is being processed.
+// pending returns the upload given by in.Ref, or else a new one. Its state is processing.
 func pending(c *world.Creator, in fanaction.Input) (*row.Upload, error) {
 	if in.Ref != 0 {
 		u := c.Uploads().Get(in.Ref)
@@ -41,7 +42,7 @@ func pending(c *world.Creator, in fanaction.Input) (*row.Upload, error) {
 			return nil, fmt.Errorf("upload %d does not exist", in.Ref)
 		}
 		if u.State != "processing" {
-			return nil, fmt.Errorf("upload %d is not being processed: it is %s", in.Ref, u.State)
+			return nil, fmt.Errorf("upload %d is not being processed: its state is %s", in.Ref, u.State)
 		}
 		return u, nil
 	}

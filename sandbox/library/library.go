@@ -1,7 +1,8 @@
-// Package library is the platform's part about the vault: media, folders, uploads, release forms, GIFs.
+// Package library implements the vault of the platform: media, folders, uploads, release forms, GIFs.
 //
-// Its operations are routes like those of every part (vault.go, folders.go, uploads.go, forms.go). Beside them it serves two things
-// outside the API: the media themselves (Media, painted in paint.go) and the address that takes the parts of an upload (Upload).
+// Its operations are routes like those of every part (vault.go, folders.go, uploads.go, forms.go). It also serves two
+// things outside the API: the media files (Media, painted in paint.go) and the URLs that take the parts of an upload
+// (Upload).
 package library
 
 import (
@@ -12,17 +13,17 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Routes are its operations.
+// Routes returns the operations of this package.
 func Routes() []wire.Route {
 	return slices.Concat(vaultRoutes(), folderRoutes(), uploadRoutes(), formRoutes())
 }
 
-// Dues are what happens by itself when its time has come.
+// Dues returns the handlers of the timers that this package sets.
 func Dues() map[string]world.Handler {
 	return map[string]world.Handler{dueUpload: finishUpload}
 }
 
-// Happenings are what the world outside can do.
+// Happenings returns the happenings of this package, keyed by the frame they send.
 func Happenings() map[string]fanaction.Func {
 	return map[string]fanaction.Func{frameReady: mediaArrives, frameFailed: mediaBreaks}
 }

@@ -25,7 +25,7 @@ import (
 
 const login = "ok@sandbox.test"
 
-// get asks the media handler, by the path and query of an address.
+// get requests a media URL. It uses only the path and the query.
 func get(t *testing.T, p *sandboxtest.Platform, address string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, strings.TrimPrefix(address, p.URL), nil)
@@ -37,7 +37,7 @@ func get(t *testing.T, p *sandboxtest.Platform, address string, header ...string
 	return w
 }
 
-// put sends a part to the address that was given for it.
+// put uploads a part to its URL.
 func put(t *testing.T, p *sandboxtest.Platform, address string, data []byte) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -45,12 +45,12 @@ func put(t *testing.T, p *sandboxtest.Platform, address string, data []byte) *ht
 	return w
 }
 
-// picture is a PNG of some size, not compressed.
+// picture returns an uncompressed PNG of the given size.
 func picture(t *testing.T, width, height int) []byte {
 	t.Helper()
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
 	for i := range img.Pix {
-		img.Pix[i] = byte(i) | 128 // no two columns alike, and hardly transparent
+		img.Pix[i] = byte(i) | 128 // neighbouring columns differ, and alpha is at least 128
 	}
 	var out bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.NoCompression}).Encode(&out, img); err != nil {
@@ -67,14 +67,14 @@ func begin(t *testing.T, c *sandboxtest.Client, name, mime string, data []byte) 
 	})
 }
 
-// A file goes up in parts, is looked at, and comes back as it was, smaller if so wished.
+// A file is uploaded in parts, is checked, and can be downloaded unchanged or scaled down.
 func TestAFileComesBackAsItWentUp(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	data := picture(t, 1500, 1300)
 	if len(data) <= seed.PartSize {
-		t.Fatalf("%d bytes are but one part", len(data))
+		t.Fatalf("%d bytes fit in one part", len(data))
 	}
 	up := begin(t, c, "noise.png", "image/png", data)
 	path := "/uploads/" + up.Text("id")
@@ -119,7 +119,7 @@ func TestAFileComesBackAsItWentUp(t *testing.T) {
 	}
 }
 
-// What is wrong with a file is found while it is processed, and said.
+// Processing finds what is wrong with a file and reports it.
 func TestABrokenFileFails(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -132,7 +132,7 @@ func TestABrokenFileFails(t *testing.T) {
 		complete  map[string]any
 	}{
 		{"SHA-256", "image/png", good, map[string]any{"sha256": strings.Repeat("0", 64)}, nil},
-		{"not the picture", "image/png", []byte("GIF89a, or so, but no PNG"), nil, nil},
+		{"does not match its type", "image/png", []byte("GIF89a, or so, but no PNG"), nil, nil},
 		{"not supported", "text/html", []byte("<p>"), nil, nil},
 		{"Part 1", "image/png", good, nil, map[string]any{"parts": []any{map[string]any{"number": 1, "etag": "another"}}}},
 	} {
@@ -171,7 +171,7 @@ func TestAnAddressOfAPartProvesItself(t *testing.T) {
 		"another owner": strings.Replace(address, up.Text("id"), "12345", 1),
 	} {
 		if changed == address {
-			t.Fatalf("%s: the address did not change", what)
+			t.Fatalf("%s: the URL did not change", what)
 		}
 		if w := put(t, p, changed, data); w.Code != http.StatusForbidden && w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d %s", what, w.Code, w.Body)
@@ -181,14 +181,14 @@ func TestAnAddressOfAPartProvesItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w := put(t, p, address, data); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "expired") {
-		t.Errorf("an old address: %d %s", w.Code, w.Body)
+		t.Errorf("an expired URL: %d %s", w.Code, w.Body)
 	}
 	c.Must("DELETE", path, nil)
 	if w := c.Do("GET", path+"/parts/1", nil); w.Status != http.StatusConflict {
 		t.Errorf("a part of an aborted upload: %d %v", w.Status, w.Body)
 	}
 	if w := put(t, p, address, bytes.Repeat([]byte{1}, seed.PartSize+1)); w.Code != http.StatusForbidden {
-		t.Errorf("a body was read before the address was checked: %d", w.Code)
+		t.Errorf("the body was read before the URL was checked: %d", w.Code)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestAFileFromAnAddressArrivesOrFails(t *testing.T) {
 	}
 }
 
-// Every medium of the seed can be seen or heard, in every quality, and is always the same.
+// Every seeded medium has a real file in every quality, and the file never changes.
 func TestMediaAreReal(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -222,15 +222,15 @@ func TestMediaAreReal(t *testing.T) {
 			t.Fatalf("%s: %d %v", kind, full.Code, full.Header())
 		}
 		if again := get(t, p, "/media/"+id+"/full"); !bytes.Equal(again.Body.Bytes(), full.Body.Bytes()) {
-			t.Errorf("%s: another picture the second time", kind)
+			t.Errorf("%s: the second response differs from the first", kind)
 		}
 		tag := full.Header().Get("ETag")
 		if same := get(t, p, "/media/"+id+"/full", "If-None-Match", tag); same.Code != http.StatusNotModified {
-			t.Errorf("%s: %d for who has it already", kind, same.Code)
+			t.Errorf("%s: %d with a matching If-None-Match", kind, same.Code)
 		}
 		part := get(t, p, "/media/"+id+"/full", "Range", "bytes=10-19")
 		if part.Code != http.StatusPartialContent || !bytes.Equal(part.Body.Bytes(), full.Body.Bytes()[10:20]) {
-			t.Errorf("%s: a part is %d %q", kind, part.Code, part.Body)
+			t.Errorf("%s: a range request answers %d %q", kind, part.Code, part.Body)
 		}
 		for quality, side := range map[string]int{"thumb": 160, "preview": 480} {
 			cfg, _, err := image.DecodeConfig(get(t, p, "/media/"+id+"/"+quality).Body)
@@ -275,7 +275,7 @@ func TestADownloadAddressEnds(t *testing.T) {
 	}
 }
 
-// What a folder counts is what it lists, while media come and go.
+// The counts of a folder match its list while media are added and removed.
 func TestAFolderCountsWhatItLists(t *testing.T) {
 	t.Parallel()
 	c := sandboxtest.New(t, nil).SignIn(login)
@@ -301,11 +301,11 @@ func TestAFolderCountsWhatItLists(t *testing.T) {
 	c.Must("PATCH", path, map[string]any{"name": "Best picks"})
 	c.Must("DELETE", path, nil)
 	if got := c.Must("GET", fmt.Sprintf("/vault/media/%v", picks[2]), nil); strings.Contains(got.Text("folder_ids"), made.Text("id")) {
-		t.Fatalf("still in a folder that is gone: %v", got.Body)
+		t.Fatalf("still in a deleted folder: %v", got.Body)
 	}
 	builtin := c.Must("GET", "/vault/folders", nil).Text("list", 0, "id")
 	if got := c.Do("DELETE", "/vault/folders/"+builtin, nil); got.Status != http.StatusForbidden {
-		t.Fatalf("deleted the platform's own folder: %d %v", got.Status, got.Body)
+		t.Fatalf("deleted a system folder: %d %v", got.Status, got.Body)
 	}
 }
 
@@ -340,7 +340,7 @@ func TestAReleaseFormIsInvitedTaggedAndEnds(t *testing.T) {
 	media := c.Must("GET", "/vault/media", nil).Text("list", 0, "id")
 	c.Must("PUT", "/vault/media/"+media+"/release-forms", map[string]any{"form_ids": []any{pending.Get("list", 0, "id")}})
 	if got := c.Do("PUT", "/vault/media/"+media+"/release-forms", map[string]any{"form_ids": []any{1}}); got.Status != http.StatusNotFound {
-		t.Fatalf("a form that is not there: %d %v", got.Status, got.Body)
+		t.Fatalf("an unknown form: %d %v", got.Status, got.Body)
 	}
 	if got := c.Must("GET", "/release-forms/people?limit=100", nil); len(got.Get("list").([]any)) < 40 {
 		t.Fatalf("people: %v", got.Body)

@@ -18,20 +18,21 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// sizes is how long the longer side of a picture is, by quality.
+// sizes maps a quality to the length of a picture's longer side in pixels.
 var sizes = map[string]int{"thumb": 160, "preview": 480, "full": 960, "source": 1440}
 
 const (
 	keptFiles = 300
-	// keptBytes is the largest file that is kept; larger ones are uploads, which the store has.
+	// keptBytes is the size of the largest file that is cached. Larger ones are uploads, which the store has.
 	keptBytes = 1 << 20
-	// maxPixels is the largest uploaded picture that is made smaller; a larger one is served as it came.
+	// maxPixels is the size of the largest uploaded picture that is scaled down. A larger one is served unchanged.
 	maxPixels = 40_000_000
 )
 
-// Media serves what media look and sound like: /media/{id}/{quality}, /media/avatar/{id}.png and /media/gif/{id}.gif (or .png, its
-// first picture). Nobody has to be signed in. What was uploaded is served as it came, or smaller; everything else is painted from its
-// id, always the same. Of a film there is only a poster, which the header X-Sandbox-Note says; a sound is two seconds of one tone.
+// Media serves the media files: /media/{id}/{quality}, /media/avatar/{id}.png and /media/gif/{id}.gif (or .png for its
+// first frame). They need no session. Uploaded files are served unchanged or scaled down. All other files are generated
+// from the id and never change: for a video only a poster, and for audio two seconds of one tone. The header
+// X-Sandbox-Note names that limitation.
 func Media(w *world.World) http.Handler {
 	g := &gallery{world: w, recent: list.New(), files: map[string]*list.Element{}}
 	mux := http.NewServeMux()
@@ -42,7 +43,7 @@ func Media(w *world.World) http.Handler {
 	return mux
 }
 
-// gallery keeps the files that were asked for last.
+// gallery caches the files that were requested most recently.
 type gallery struct {
 	world *world.World
 
@@ -51,7 +52,7 @@ type gallery struct {
 	recent *list.List
 }
 
-// file is something that can be served.
+// file is a media file with its headers.
 type file struct {
 	key  string
 	mime string
@@ -60,7 +61,7 @@ type file struct {
 	data []byte
 }
 
-// keep finds a file, or makes it. Two who ask at the same time may both make it, which does no harm.
+// keep returns a cached file, or builds and caches it. Concurrent callers may both build the file, which is harmless.
 func (g *gallery) keep(key string, build func() (*file, error)) (*file, error) {
 	g.mu.Lock()
 	if e, ok := g.files[key]; ok {
@@ -93,7 +94,7 @@ func (g *gallery) keep(key string, build func() (*file, error)) (*file, error) {
 	return f, nil
 }
 
-// serve answers with a file, or with a part of it, or says that the caller has it already.
+// serve answers with a file, a range of it, or 304, or with the error.
 func serve(w http.ResponseWriter, r *http.Request, f *file, err error) {
 	if err != nil {
 		refuse(w, err)
@@ -143,7 +144,7 @@ func (g *gallery) serveGif(w http.ResponseWriter, r *http.Request) {
 	serve(w, r, f, err)
 }
 
-// named reads the id in a file's name.
+// named parses the id in a file name.
 func named(r *http.Request, extension string) (int64, error) {
 	digits, ok := strings.CutSuffix(r.PathValue("name"), extension)
 	id, err := strconv.ParseInt(digits, 10, 64)
@@ -175,7 +176,7 @@ func (g *gallery) serveMedia(w http.ResponseWriter, r *http.Request) {
 	serve(w, r, f, err)
 }
 
-// find is the medium an id belongs to. An address that was signed must be good; one that was not needs nothing.
+// find returns the medium with an id. If the URL has a signature, it must be valid; unsigned URLs are allowed.
 func (g *gallery) find(r *http.Request, id int64, quality string) (row.Media, error) {
 	var m row.Media
 	err := g.world.DoID(row.Owner(id), func(c *world.Creator) error {
@@ -191,7 +192,7 @@ func (g *gallery) find(r *http.Request, id int64, quality string) (row.Media, er
 			}
 			return nil
 		}
-		// What followed creators show is in nobody's vault.
+		// Media of followed creators are not in the vault.
 		if n, ok := row.Ordinal(c.Profile.ID, row.KindMedia, id); !ok || n < seed.ForeignMedia {
 			return wire.NotFound("media")
 		}
@@ -202,7 +203,7 @@ func (g *gallery) find(r *http.Request, id int64, quality string) (row.Media, er
 	return m, err
 }
 
-// painted makes a picture, a poster or a sound of nothing but the medium's id.
+// painted generates a picture, a poster or a sound from the medium's id.
 func painted(m row.Media, quality string) *file {
 	width, height := fit(max(m.Width, 1), max(m.Height, 1), sizes[quality])
 	if m.Width == 0 || m.Height == 0 {
@@ -211,18 +212,18 @@ func painted(m row.Media, quality string) *file {
 	small := quality == "thumb" || quality == "preview"
 	switch {
 	case m.Type == "audio" && !small:
-		return &file{mime: "audio/wav", data: tone(m.ID), note: "two seconds of one tone"}
+		return &file{mime: "audio/wav", data: tone(m.ID), note: "two seconds of a single tone"}
 	case m.Type == "gif" && !small:
 		return &file{mime: "image/gif", data: paintGif(m.ID)}
 	}
 	f := &file{mime: "image/jpeg", data: paintPhoto(m.ID, width, height, m.Type == "video")}
 	if m.Type == "video" && !small {
-		f.note = "the poster of a film; the sandbox has no film"
+		f.note = "a poster image; the sandbox has no video files"
 	}
 	return f
 }
 
-// fit is the size of a picture whose longer side may have so many pixels.
+// fit scales a size down so that its longer side has at most side pixels.
 func fit(width, height, side int) (int, int) {
 	if longer := max(width, height); longer > side {
 		return max(1, width*side/longer), max(1, height*side/longer)
@@ -230,7 +231,7 @@ func fit(width, height, side int) (int, int) {
 	return width, height
 }
 
-// uploaded serves what was uploaded: the bytes as they came, or a smaller picture of them.
+// uploaded returns the file of an upload: the unchanged bytes, or a scaled-down picture.
 func (g *gallery) uploaded(m row.Media, quality string) (*file, error) {
 	var data []byte
 	err := g.world.DoID(row.Owner(m.ID), func(c *world.Creator) (err error) {
@@ -252,7 +253,7 @@ func (g *gallery) uploaded(m row.Media, quality string) (*file, error) {
 		if picture, _, err := image.Decode(bytes.NewReader(data)); err == nil {
 			var out bytes.Buffer
 			if err := jpeg.Encode(&out, shrink(picture, sizes[quality]), &jpeg.Options{Quality: 82}); err != nil {
-				return nil, fmt.Errorf("make a picture smaller: %w", err)
+				return nil, fmt.Errorf("scale a picture down: %w", err)
 			}
 			return &file{mime: "image/jpeg", data: out.Bytes()}, nil
 		}
@@ -260,7 +261,7 @@ func (g *gallery) uploaded(m row.Media, quality string) (*file, error) {
 	return &file{mime: servedMIME(m.MIME), data: data, tag: m.SHA256}, nil
 }
 
-// servedMIME is the type an upload is served as: nothing that a browser would run on the platform's address.
+// servedMIME returns the content type for an upload. It never returns one that a browser would execute on our origin.
 func servedMIME(text string) string {
 	kind, _, _ := strings.Cut(text, "/")
 	if (kind == "image" || kind == "video" || kind == "audio") && text != "image/svg+xml" {

@@ -20,10 +20,10 @@ const (
 	gifFrames  = 6
 )
 
-// brush is the source of everything random about one picture.
+// brush returns the random source for one picture, seeded with its id.
 func brush(id int64) *rand.Rand { return rand.New(rand.NewPCG(uint64(id), 0x70616e74)) }
 
-// hue is a colour of the wheel: h goes round once from 0 to 1.
+// hue returns a colour of the colour wheel. One turn is h from 0 to 1.
 func hue(h, light float64, alpha uint8) color.NRGBA {
 	channel := func(shift float64) uint8 {
 		return uint8(255 * light * (0.55 + 0.45*math.Cos(2*math.Pi*(h+shift))))
@@ -31,7 +31,7 @@ func hue(h, light float64, alpha uint8) color.NRGBA {
 	return color.NRGBA{channel(0), channel(1.0 / 3), channel(2.0 / 3), alpha}
 }
 
-// paintPhoto is a sky with some discs in front of it. The same id gives the same picture in every size.
+// paintPhoto paints a gradient with some discs on it. The same id gives the same picture in every size.
 func paintPhoto(id int64, width, height int, film bool) []byte {
 	r := brush(id)
 	picture := image.NewRGBA(image.Rect(0, 0, width, height))
@@ -49,7 +49,7 @@ func paintPhoto(id int64, width, height int, film bool) []byte {
 		playMark(picture)
 	}
 	var out bytes.Buffer
-	_ = jpeg.Encode(&out, picture, &jpeg.Options{Quality: 82}) // a buffer takes everything
+	_ = jpeg.Encode(&out, picture, &jpeg.Options{Quality: 82}) // cannot fail: it writes to a buffer
 	return out.Bytes()
 }
 
@@ -62,7 +62,7 @@ func fill(on draw.Image, where image.Rectangle, with color.Color) {
 	draw.Draw(on, where, image.NewUniform(with), image.Point{}, draw.Over)
 }
 
-// disc fills a circle line by line, which is much faster than a mask.
+// disc fills a circle line by line, which is much faster than drawing through a mask.
 func disc(on draw.Image, x, y, radius float64, with color.Color) {
 	for line := int(y - radius); line <= int(y+radius); line++ {
 		off := float64(line) - y
@@ -72,7 +72,7 @@ func disc(on draw.Image, x, y, radius float64, with color.Color) {
 	}
 }
 
-// playMark is the triangle on a film's poster.
+// playMark draws the play triangle on a video's poster.
 func playMark(on draw.Image) {
 	b := on.Bounds()
 	size := min(b.Dx(), b.Dy()) / 6
@@ -83,7 +83,7 @@ func playMark(on draw.Image) {
 	}
 }
 
-// paintAvatar is a face of squares, the left half mirrored.
+// paintAvatar paints a symmetric pattern of squares.
 func paintAvatar(id int64) []byte {
 	const cells = 7
 	const cell = avatarSide / cells
@@ -106,11 +106,11 @@ func paintAvatar(id int64) []byte {
 
 func encodePNG(picture image.Image) []byte {
 	var out bytes.Buffer
-	_ = png.Encode(&out, picture) // a buffer takes everything
+	_ = png.Encode(&out, picture) // cannot fail: it writes to a buffer
 	return out.Bytes()
 }
 
-// gifFrame is one picture of an animation: a ball that jumps.
+// gifFrame paints one frame of an animation of a bouncing ball.
 func gifFrame(id int64, n int) *image.Paletted {
 	base := brush(id).Float64()
 	colours := color.Palette{hue(base, 0.9, 255), hue(base+0.5, 0.6, 255), hue(base+0.25, 0.4, 255)}
@@ -130,11 +130,11 @@ func paintGif(id int64) []byte {
 		film.Delay = append(film.Delay, 12)
 	}
 	var out bytes.Buffer
-	_ = gif.EncodeAll(&out, film) // a buffer takes everything
+	_ = gif.EncodeAll(&out, film) // cannot fail: it writes to a buffer
 	return out.Bytes()
 }
 
-// tone is two seconds of sound as a WAV file: 8 bits, 8 kHz, one channel.
+// tone returns two seconds of a tone as a WAV file: 8 bits, 8 kHz, mono.
 func tone(id int64) []byte {
 	const rate, seconds = 8000, 2
 	pitch := 220 * math.Pow(2, float64(brush(id).IntN(24))/12)
@@ -155,14 +155,14 @@ func tone(id int64) []byte {
 		[4]byte{'d', 'a', 't', 'a'}, rate * seconds,
 	}
 	var out bytes.Buffer
-	_ = binary.Write(&out, binary.LittleEndian, header) // a buffer takes everything
+	_ = binary.Write(&out, binary.LittleEndian, header) // cannot fail: it writes to a buffer
 	for n := range rate * seconds {
 		out.WriteByte(uint8(128 + 60*math.Sin(2*math.Pi*pitch*float64(n)/rate)))
 	}
 	return out.Bytes()
 }
 
-// shrink makes a picture smaller; each pixel is the mean of those it stands for.
+// shrink scales a picture down. Each new pixel is the mean of the pixels it replaces.
 func shrink(picture image.Image, side int) image.Image {
 	from := picture.Bounds()
 	width, height := fit(from.Dx(), from.Dy(), side)

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Upload serves the addresses that take the parts of uploads: PUT /upload/{id}/{part}, with what partAddress put behind it.
+// Upload serves the URLs that take the parts of uploads: PUT /upload/{id}/{part}, with the query that partAddress adds.
 func Upload(w *world.World) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /upload/{id}/{part}", func(out http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func Upload(w *world.World) http.Handler {
 func takePart(w *world.World, out http.ResponseWriter, r *http.Request) (string, error) {
 	id, _ := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	number, _ := strconv.ParseInt(r.PathValue("part"), 10, 64)
-	// Twice: the body is not read while the creator is held, nor before the address is known to be good.
+	// ready runs before and after reading the body, which must not happen with the creator locked or an invalid URL.
 	ready := func(c *world.Creator) (*row.Upload, error) {
 		if err := checkGrant(c, r.URL.Query(), "part", id, r.PathValue("part")); err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func takePart(w *world.World, out http.ResponseWriter, r *http.Request) (string,
 		case err != nil:
 			return nil, err
 		case !isOpen(u):
-			return nil, wire.Conflict("This upload takes no more parts.")
+			return nil, wire.Conflict("This upload accepts no more parts.")
 		case number < 1 || number > partCount(u):
 			return nil, wire.Invalid("number", "The file does not have that many parts.")
 		}
@@ -58,7 +58,7 @@ func takePart(w *world.World, out http.ResponseWriter, r *http.Request) (string,
 	data, err := io.ReadAll(http.MaxBytesReader(out, r.Body, seed.PartSize))
 	if err != nil {
 		return "", &wire.Refusal{
-			Status: http.StatusRequestEntityTooLarge, Code: 2006, Name: "too_large", Message: "A part has 5 MiB at most, and all of it must arrive.",
+			Status: http.StatusRequestEntityTooLarge, Code: 2006, Name: "too_large", Message: "A part has at most 5 MiB and must arrive completely.",
 		}
 	}
 	sum := sha256.Sum256(data)

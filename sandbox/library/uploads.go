@@ -30,9 +30,9 @@ const (
 	frameReady  = "media.ready"
 	frameFailed = "media.failed"
 
-	// processing is how long the platform takes to look at a file.
+	// processing is how long the platform takes to process a file.
 	processing = 300 * time.Millisecond
-	// partLife is how long an address for a part works.
+	// partLife is how long the URL for a part is valid.
 	partLife = time.Hour
 	maxParts = 10_000
 )
@@ -49,7 +49,7 @@ func uploadRoutes() []wire.Route {
 	}
 }
 
-// checkUpload says whether the vault already has a file.
+// checkUpload reports whether the vault already has a file.
 func checkUpload(c *wire.Call) (any, error) {
 	hash, size := strings.ToLower(c.Query("sha256")), c.QueryID("size")
 	for _, m := range c.Media().All() {
@@ -81,8 +81,8 @@ func initUpload(c *wire.Call) (any, error) {
 	return view.Upload(u), nil
 }
 
-// remoteUpload takes a file from an address. The sandbox fetches nothing: the medium is named after the address and painted, and an
-// address that ends in "fail" is one that does not answer.
+// remoteUpload simulates an upload from a URL. The sandbox fetches nothing: it names the medium after the URL and
+// generates its content. A URL that ends in "fail" does not answer.
 func remoteUpload(c *wire.Call) (any, error) {
 	var in struct {
 		URL  string `json:"url"`
@@ -94,7 +94,7 @@ func remoteUpload(c *wire.Call) (any, error) {
 	}
 	address, err := url.Parse(in.URL)
 	if err != nil {
-		return nil, wire.Invalid("url", "This is not an address.")
+		return nil, wire.Invalid("url", "This is not a URL.")
 	}
 	if in.Name == "" {
 		in.Name = path.Base("/" + address.Path)
@@ -110,7 +110,7 @@ func remoteUpload(c *wire.Call) (any, error) {
 	return view.Upload(u), nil
 }
 
-// guessedSize is the size of a file nobody fetched: the same for the same address.
+// guessedSize returns a made-up file size that is always the same for the same URL.
 func guessedSize(address string) int64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(address))
@@ -129,7 +129,7 @@ func getUpload(c *wire.Call) (any, error) {
 	return view.Upload(u), nil
 }
 
-// isOpen says whether parts may still come.
+// isOpen reports whether an upload still accepts parts.
 func isOpen(u *row.Upload) bool { return u.State == "open" || u.State == "uploading" }
 
 func partAddress(c *wire.Call) (any, error) {
@@ -139,7 +139,7 @@ func partAddress(c *wire.Call) (any, error) {
 	}
 	number := c.ID("number")
 	if !isOpen(u) {
-		return nil, wire.Conflict("This upload takes no more parts.")
+		return nil, wire.Conflict("This upload accepts no more parts.")
 	}
 	if number < 1 || number > maxParts {
 		return nil, wire.Invalid("number", "Parts have numbers from 1 to 10000.")
@@ -152,9 +152,10 @@ func partAddress(c *wire.Call) (any, error) {
 	}, nil
 }
 
-// partCount is how many parts a file has, and partBytes how large one of them is.
+// partCount returns the number of parts of a file.
 func partCount(u *row.Upload) int64 { return (u.Bytes + u.PartSize - 1) / u.PartSize }
 
+// partBytes returns the size of one part. Only the last part is smaller than the part size.
 func partBytes(u *row.Upload, number int64) int64 {
 	return min(u.PartSize, u.Bytes-(number-1)*u.PartSize)
 }
@@ -176,15 +177,15 @@ func abortUpload(c *wire.Call) (any, error) {
 	return wire.OK, nil
 }
 
-// forget removes the bytes of an upload from the store.
+// forget deletes the bytes of an upload from the store.
 func forget(c *world.Creator, u *row.Upload) {
 	for number := range u.Parts {
 		c.SaveBlob(u.ID, number, nil)
 	}
 }
 
-// completeUpload hands a file over to processing. What is missing is refused now; a file that turns out to be another one than was
-// announced fails while it is processed, as does one whose parts are not those the caller lists.
+// completeUpload starts processing a file. Missing parts are refused immediately. Processing fails if the file differs
+// from what was announced, or its parts from those that the caller lists.
 func completeUpload(c *wire.Call) (any, error) {
 	var in struct {
 		Parts []struct {
@@ -200,7 +201,7 @@ func completeUpload(c *wire.Call) (any, error) {
 	case u.State == "processing" || u.State == "ready":
 		return view.Upload(u), nil
 	case !isOpen(u):
-		return nil, wire.Conflict("This upload has ended; begin another one.")
+		return nil, wire.Conflict("This upload has ended. Start a new one.")
 	}
 	for number := range partCount(u) {
 		if _, there := u.Parts[int(number)+1]; !there {
@@ -209,14 +210,14 @@ func completeUpload(c *wire.Call) (any, error) {
 	}
 	for _, p := range in.Parts {
 		if there, ok := u.Parts[p.Number]; !ok || (p.ETag != "" && strings.Trim(p.ETag, `"`) != there.Tag) {
-			u.Error = fmt.Sprintf("Part %d is not the one that arrived.", p.Number)
+			u.Error = fmt.Sprintf("Part %d does not match the part that was uploaded.", p.Number)
 		}
 	}
 	process(c.Creator, u)
 	return view.Upload(u), nil
 }
 
-// process makes the medium of an upload, and has it finished in a moment.
+// process creates the medium of an upload and sets a timer to finish it.
 func process(c *world.Creator, u *row.Upload) {
 	m := &row.Media{
 		Rec: row.Rec{ID: c.Media().NextID()}, Type: mediaType(u.MIME, u.Name), State: "processing", Name: u.Name, MIME: plainMIME(u.MIME),
@@ -231,14 +232,14 @@ func process(c *world.Creator, u *row.Upload) {
 	c.At(c.Now().Add(processing), dueUpload, u.ID)
 }
 
-// plainMIME is a type without its parameters.
+// plainMIME returns a MIME type in lower case, without its parameters.
 func plainMIME(text string) string {
 	plain, _, _ := strings.Cut(text, ";")
 	return strings.ToLower(strings.TrimSpace(plain))
 }
 
-// mediaType is what the vault calls a file: by its type, or by its name. One that is nothing the vault knows counts as a photo,
-// until it is looked at.
+// mediaType returns the vault's type of a file, from its MIME type or its name. A file of an unknown type counts as a
+// photo until it is processed.
 func mediaType(kind, name string) string {
 	for _, one := range []string{plainMIME(kind), mime.TypeByExtension(strings.ToLower(path.Ext(name)))} {
 		switch first, _, _ := strings.Cut(one, "/"); {
@@ -259,7 +260,7 @@ func finishUpload(c *world.Creator, id int64) {
 		return
 	}
 	m := c.Media().Get(u.Media)
-	if m == nil { // deleted while it was processed
+	if m == nil { // deleted during processing
 		forget(c, u)
 		u.State, u.Error = "failed", "The media was deleted."
 		c.Uploads().Put(u)
@@ -283,26 +284,26 @@ func fail(c *world.Creator, u *row.Upload, m *row.Media, problem string) {
 	c.Emit(frameFailed, map[string]any{"media": view.Media(c, m), "upload_id": u.ID, "error": problem})
 }
 
-// examine looks at a file and says what is wrong with it; nothing if it is fine.
+// examine checks a file and returns what is wrong with it, or "". It also sets the measurements of the medium.
 func examine(c *world.Creator, u *row.Upload, m *row.Media) string {
 	kind, _, _ := strings.Cut(plainMIME(u.MIME), "/")
 	switch {
 	case strings.HasSuffix(strings.ToLower(u.Source), "fail"):
-		return "The address did not answer."
+		return "The URL did not answer."
 	case kind != "image" && kind != "video" && kind != "audio":
 		return "This type of file is not supported."
-	case !u.Stored: // nobody has its bytes
+	case !u.Stored: // the sandbox has no bytes of it
 		measure(m)
 		return ""
 	}
 	data, err := c.Blob(u.ID)
 	if err != nil || int64(len(data)) != u.Bytes {
-		return "The file is not complete."
+		return "The file is incomplete."
 	}
 	sum := sha256.Sum256(data)
 	m.SHA256 = hex.EncodeToString(sum[:])
 	if u.SHA256 != "" && u.SHA256 != m.SHA256 {
-		return "The file is not the one that was announced: its SHA-256 differs."
+		return "The file does not match its announced SHA-256."
 	}
 	if kind != "image" {
 		measure(m)
@@ -310,16 +311,16 @@ func examine(c *world.Creator, u *row.Upload, m *row.Media) string {
 	}
 	cfg, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if want := formats[plainMIME(u.MIME)]; want != "" && (err != nil || format != want) {
-		return "The file is not the picture it says it is."
+		return "The content of the file does not match its type."
 	}
 	m.Width, m.Height = cfg.Width, cfg.Height
 	return ""
 }
 
-// formats are the pictures that are looked into; others are taken as they come.
+// formats maps the MIME types of pictures that are decoded to their formats. Others are accepted unchecked.
 var formats = map[string]string{"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif"}
 
-// measure gives a medium that cannot be looked into the usual measures.
+// measure sets default dimensions and duration for a medium that cannot be decoded.
 func measure(m *row.Media) {
 	switch m.Type {
 	case "photo", "gif":

@@ -33,7 +33,7 @@ func listMedia(c *wire.Call) (any, error) {
 	})
 }
 
-// pageMedia shows those of the vault that fit, of the type and in the order that the call asks for.
+// pageMedia lists the media for which fits is true, filtered and sorted as the call asks.
 func pageMedia(c *wire.Call, fits func(*row.Media) bool) (any, error) {
 	kind := c.Query("type")
 	if kind == "image" {
@@ -52,7 +52,7 @@ func pageMedia(c *wire.Call, fits func(*row.Media) bool) (any, error) {
 	return wire.Page(c, rows, order, func(m *row.Media) any { return view.Media(c.Creator, m) })
 }
 
-// postsRank ranks media by what the posts that show them have of something.
+// postsRank ranks media by the sum of a value over all posts that show them.
 func postsRank(c *wire.Call, of func(*row.Post) int64) func(*row.Media) int64 {
 	sums := map[int64]int64{}
 	for _, p := range c.Posts().All() {
@@ -75,7 +75,7 @@ func getMedia(c *wire.Call) (any, error) {
 	return view.Media(c.Creator, m), nil
 }
 
-// downloadLife is how long an address that was handed out for a download works.
+// downloadLife is how long a download URL is valid.
 const downloadLife = time.Hour
 
 func downloadMedia(c *wire.Call) (any, error) {
@@ -88,7 +88,7 @@ func downloadMedia(c *wire.Call) (any, error) {
 	}
 	quality := cmp.Or(c.Query("quality"), "full")
 	if _, ok := sizes[quality]; !ok {
-		return nil, wire.Invalid("quality", "The quality is thumb, preview, full or source.")
+		return nil, wire.Invalid("quality", "The quality must be thumb, preview, full or source.")
 	}
 	until := c.Now().Add(downloadLife)
 	address := view.MediaURL(c.Creator, m.ID, quality) + "?" + grant(c.Creator, until, "media", m.ID, quality)
@@ -99,7 +99,7 @@ type mediaIDs struct {
 	Media []int64 `json:"media_ids"`
 }
 
-// deleteMedia deletes what is there of the named media. Posts and messages that showed them go on without.
+// deleteMedia deletes the given media and ignores ids that do not exist. Posts and messages that showed them remain.
 func deleteMedia(c *wire.Call) (any, error) {
 	var in mediaIDs
 	if err := c.Body(&in); err != nil {

@@ -1,4 +1,4 @@
-// Package live is the platform's socket: frames of what happens to a creator, as it happens, and the list of what was missed.
+// Package live serves the platform's WebSocket, which sends a creator's frames, and the list of missed frames.
 package live
 
 import (
@@ -19,26 +19,26 @@ import (
 const (
 	writeTimeout = 10 * time.Second
 	pingEvery    = 30 * time.Second
-	// maxHold bounds how long reorder holds a frame back when no other follows.
+	// maxHold limits how long the fault reorder holds a frame back when no other follows.
 	maxHold    = 5 * time.Second
 	mostFrames = 500
 )
 
-// Close codes of the platform's own, besides the standard ones.
+// Close codes of the platform, in addition to the standard ones.
 const (
 	closeSession = websocket.StatusCode(4001) // sign in again
-	closeSlow    = websocket.StatusCode(4008) // read faster, and ask for what was missed
+	closeSlow    = websocket.StatusCode(4008) // read faster, and fetch the missed frames
 )
 
 // Live serves frames.
 type Live struct {
 	World *world.World
 	Gate  *gate.Gate
-	// NoSince makes the platform unable to list missed frames.
+	// NoSince disables the list of missed frames.
 	NoSince bool
 }
 
-// Mount adds its routes below a base.
+// Mount adds the routes of Live below the path base.
 func (l *Live) Mount(mux *http.ServeMux, base string) {
 	mux.HandleFunc("GET "+base+"/live", l.socket)
 	if !l.NoSince {
@@ -46,11 +46,11 @@ func (l *Live) Mount(mux *http.ServeMux, base string) {
 	}
 }
 
-// since lists what came after a frame.
+// since lists the frames after a given one.
 func since(c *wire.Call) (any, error) {
 	after, err := strconv.ParseInt(c.Query("after"), 10, 64)
 	if err != nil && c.Query("after") != "" {
-		return nil, wire.Invalid("after", "This is not the id of a frame.")
+		return nil, wire.Invalid("after", "This is not a frame id.")
 	}
 	limit := mostFrames
 	if n, err := strconv.Atoi(c.Query("limit")); err == nil && n > 0 {
@@ -66,7 +66,7 @@ func since(c *wire.Call) (any, error) {
 	return map[string]any{"frames": frames, "has_more": more, "is_complete": complete, "last_id": c.LastFrame()}, nil
 }
 
-// socket upgrades and sends frames until one side has enough.
+// socket upgrades the connection and sends frames until one side closes it.
 func (l *Live) socket(w http.ResponseWriter, r *http.Request) {
 	s, err := l.Gate.Session(w, r)
 	status := 0
@@ -87,7 +87,7 @@ func (l *Live) socket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer listener.Close()
-	if !l.World.Good(s) { // it ended while we were at it, and would never be dropped
+	if !l.World.Good(s) { // the session ended before Listen, so the listener would never be dropped
 		l.Gate.Record(r, s.Login, l.Gate.Write(w, nil, gate.ErrExpired))
 		return
 	}
@@ -96,20 +96,20 @@ func (l *Live) socket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	defer conn.CloseNow() //nolint:errcheck // nothing can be done about a socket that does not close
+	defer conn.CloseNow() //nolint:errcheck // there is nothing to do about a socket that fails to close
 	l.pump(conn.CloseRead(r.Context()), conn, listener, s.Login)
 }
 
-// allowed refuses the sockets of a banned creator.
+// allowed returns a refusal if the creator is banned.
 func (l *Live) allowed(s world.Session) error {
 	return l.World.Do(s.Login, gate.Allowed)
 }
 
-// pump writes frames, with what was ordered for them.
+// pump sends frames and applies the faults of the login, until the socket closes.
 func (l *Live) pump(ctx context.Context, conn *websocket.Conn, listener *world.Listener, login string) {
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
-	var held []byte // by reorder
+	var held []byte // the frame that the fault reorder holds back
 	alone := time.NewTimer(maxHold)
 	defer alone.Stop()
 	for {
@@ -143,7 +143,7 @@ func (l *Live) pump(ctx context.Context, conn *websocket.Conn, listener *world.L
 	}
 }
 
-// send writes a frame once or twice, or holds it back until the next one has gone.
+// send writes a frame once or twice, or holds it back until the next one was sent. It returns the frame that is held.
 func (l *Live) send(ctx context.Context, conn *websocket.Conn, login string, frame, held []byte) ([]byte, error) {
 	if held == nil {
 		if _, swap := l.Gate.Faults.Take(login, gate.Reorder); swap {

@@ -11,21 +11,21 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// A message to many is scheduled, then sending, then sent; each step is due by itself.
+// A mass message is scheduled, then sending, then sent. A timer starts each step.
 //
-// Sending puts a copy into every chat that exists. A recipient without a chat is only noted (Waiting): the copy is made when the
-// chat is first looked at or written to (unfold). So a message to all fans costs some hundred rows and not some thousand, the list of
-// chats does not drown, and still every recipient has it.
+// Sending puts a copy into every existing chat. A recipient without a chat is only listed in Waiting; unfold makes the
+// copy when the chat is first read or written to. So a message to all fans adds hundreds of rows instead of thousands
+// and does not flood the list of chats, but every recipient gets it.
 const (
-	dueSend    = "mass.send"    // a scheduled one's time has come
-	dueDeliver = "mass.deliver" // it reaches its recipients
-	dueUnsend  = "mass.unsend"  // it is taken back
+	dueSend    = "mass.send"    // sends a scheduled mass message
+	dueDeliver = "mass.deliver" // puts it into the chats
+	dueUnsend  = "mass.unsend"  // withdraws it
 
-	// moment is how long the platform takes for what it does not do at once.
+	// moment is how long an asynchronous step takes.
 	moment = 300 * time.Millisecond
 )
 
-// recipients are those a message to many goes to now, in the order of their ids. Without lists and users it goes to all fans.
+// recipients returns the current recipients of a mass message, sorted by id. Without lists and users they are all fans.
 func recipients(c *world.Creator, m *row.Mass) []int64 {
 	wanted := map[int64]bool{}
 	for _, id := range m.Include {
@@ -55,7 +55,7 @@ func recipients(c *world.Creator, m *row.Mass) []int64 {
 	return list
 }
 
-// onList visits everyone on a list; nobody, if it was deleted meanwhile.
+// onList calls visit for every person on a list. If the list was deleted, it does nothing.
 func onList(c *world.Creator, id int64, visit func(person int64)) {
 	l := c.Lists().Get(id)
 	if l == nil {
@@ -74,7 +74,7 @@ func onList(c *world.Creator, id int64, visit func(person int64)) {
 	}
 }
 
-// reach is to how many a message to many goes, or went.
+// reach returns the number of recipients that a mass message has, or had when it was sent.
 func reach(c *world.Creator, m *row.Mass) int {
 	if m.State == "sent" {
 		return m.Sent
@@ -84,7 +84,8 @@ func reach(c *world.Creator, m *row.Mass) int {
 
 func showMass(c *world.Creator, m *row.Mass) view.MassView { return view.Mass(c, m, reach(c, m)) }
 
-// Schedule has a message to many sent at a time; one that has passed is now. Its row must not have been sent or called off.
+// Schedule schedules a mass message for the given time, or starts sending it if that time has passed. The message must
+// not have been sent or cancelled.
 func Schedule(c *world.Creator, m *row.Mass, at time.Time) {
 	m.State, m.Scheduled = "scheduled", at
 	if at.After(c.Now()) {
@@ -97,7 +98,7 @@ func Schedule(c *world.Creator, m *row.Mass, at time.Time) {
 	c.Masses().Put(m)
 }
 
-// Cancel calls a message to many off. It says whether it was early enough.
+// Cancel cancels a mass message. It reports false if the message was already sent.
 func Cancel(c *world.Creator, m *row.Mass) bool {
 	if m.State == "sent" {
 		return false
@@ -107,7 +108,7 @@ func Cancel(c *world.Creator, m *row.Mass) bool {
 	return true
 }
 
-// startMass begins to send a scheduled one. It may have been moved to a later time, or called off.
+// startMass starts sending a scheduled mass message, unless it was rescheduled or cancelled.
 func startMass(c *world.Creator, id int64) {
 	m := c.Masses().Get(id)
 	if m == nil || m.State != "scheduled" || m.Scheduled.After(c.Now()) {
@@ -118,14 +119,14 @@ func startMass(c *world.Creator, id int64) {
 	c.Emit(frameQueue, map[string]any{"item": item})
 }
 
-// Plan notes what the seed has scheduled, so that it is sent by itself. It is called once for a creator.
+// Plan sets the timers of the mass messages that the seed has scheduled. Call it once per creator.
 func Plan(c *world.Creator) {
 	for n := range seed.MassesPlanned {
 		c.At(seed.MassPlannedAt(c.Profile.Origin, n), dueSend, row.SeedID(c.Profile.ID, row.KindMass, seed.Masses+n+1))
 	}
 }
 
-// deliverMass puts it into the chats.
+// deliverMass puts a mass message into the chats of its recipients.
 func deliverMass(c *world.Creator, id int64) {
 	m := c.Masses().Get(id)
 	if m == nil || m.State != "sending" {
@@ -152,7 +153,7 @@ func deliverMass(c *world.Creator, id int64) {
 	c.Emit(frameMass, map[string]any{"campaign": showMass(c, m)})
 }
 
-// withdrawMass takes the copies back that were not paid for.
+// withdrawMass removes the copies of a mass message that were not paid for.
 func withdrawMass(c *world.Creator, id int64) {
 	m := c.Masses().Get(id)
 	if m == nil || m.State != "sent" {
@@ -175,7 +176,7 @@ func withdrawMass(c *world.Creator, id int64) {
 	}
 }
 
-// pack writes ids, which are in order, as the steps between them: a byte or two for each, where their digits would take twenty.
+// pack encodes sorted ids as the differences between them: one or two bytes per id instead of about twenty digits.
 func pack(ids []int64) []byte {
 	var packed []byte
 	last := int64(0)
@@ -186,7 +187,7 @@ func pack(ids []int64) []byte {
 	return packed
 }
 
-// without is the same ids less one; was says whether that was among them.
+// without returns packed ids with one id removed, and whether the id was among them.
 func without(packed []byte, id int64) (rest []byte, was bool) {
 	var ids []int64
 	at := int64(0)

@@ -8,12 +8,12 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 )
 
-// massChart adds up how messages to many did, by day, week or month: what was sent and viewed on the day it was sent, what was bought
-// on the day it was paid for. A point has the first day of its stretch.
+// massChart returns a metric of the mass messages by day, week or month. Messages sent and views count on the day of
+// sending, purchases on the day of payment. The time of a point is the start of its period.
 func massChart(c *wire.Call) (any, error) {
 	in := wire.Span{From: c.QueryTime("from"), To: c.QueryTime("to")}
 	if in.From.IsZero() || in.To.IsZero() {
-		return nil, wire.Invalid("from", "Two days are needed, as in 2026-11-30.")
+		return nil, wire.Invalid("from", "Give the two days from and to, such as 2026-11-30.")
 	}
 	in.To = in.To.AddDate(0, 0, 1).Add(-time.Millisecond)
 	by, metric := c.Query("by"), c.Query("metric")
@@ -67,7 +67,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// stretch is the first moment of a time's day, week (from Monday) or month, or of the n-th one after it.
+// stretch returns the start of the day, week (from Monday) or month of a time, or of the n-th period after it.
 func stretch(at time.Time, by string, n int) time.Time {
 	year, month, day := at.UTC().Date()
 	switch by {

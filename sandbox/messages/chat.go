@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Who or what sent a message of the creator's, in the platform's words.
+// Origins of a message from the creator, as the platform names them.
 const (
 	byWeb     = "web"
 	byPhone   = "app"
@@ -18,7 +18,7 @@ const (
 	byWelcome = "auto"
 )
 
-// find is the chat with a person; nil if there is none. Messages to many that wait for a chat make one.
+// find returns the chat with a person, or nil. If mass messages wait for the person, it creates the chat.
 func find(c *world.Creator, person int64) *row.Chat {
 	if chat := c.Chats().Get(person); chat != nil {
 		return chat
@@ -29,7 +29,7 @@ func find(c *world.Creator, person int64) *row.Chat {
 	return unfold(c, person)
 }
 
-// begin is find, but makes a chat if there is none.
+// begin is like find, but returns a new chat if there is none.
 func begin(c *world.Creator, person int64) *row.Chat {
 	if chat := find(c, person); chat != nil {
 		return chat
@@ -37,7 +37,7 @@ func begin(c *world.Creator, person int64) *row.Chat {
 	return &row.Chat{Rec: row.Rec{ID: person}}
 }
 
-// add puts a message at the end of a chat, which comes back if it was hidden.
+// add appends a message to a chat. A hidden chat becomes visible again.
 func add(c *world.Creator, chat *row.Chat, m *row.Message) {
 	messages := c.Messages(chat.ID)
 	m.ID, m.Chat = messages.NextID(), chat.ID
@@ -49,13 +49,13 @@ func add(c *world.Creator, chat *row.Chat, m *row.Message) {
 	c.Chats().Put(chat)
 }
 
-// messageSent is the frame of a message of the creator's.
+// messageSent is the frame of a message from the creator.
 type messageSent struct {
 	Message view.MessageView `json:"message"`
 	Origin  string           `json:"origin"`
 }
 
-// send puts a message of the creator's into a chat and tells the sockets.
+// send adds a message from the creator to a chat and sends its frame.
 func send(c *world.Creator, chat *row.Chat, m *row.Message, origin string) view.MessageView {
 	m.Mine = true
 	add(c, chat, m)
@@ -64,7 +64,7 @@ func send(c *world.Creator, chat *row.Chat, m *row.Message, origin string) view.
 	return v
 }
 
-// Welcome greets a new fan, if the creator wants that.
+// Welcome sends the welcome message to a new fan, if the creator has switched it on.
 func Welcome(c *world.Creator, p *row.Person) {
 	s := c.Settings()
 	if !s.WelcomeOn || p.Blocked {
@@ -74,7 +74,7 @@ func Welcome(c *world.Creator, p *row.Person) {
 	send(c, begin(c, p.ID), m, byWelcome)
 }
 
-// Receive puts a fan's message into a chat and tells the sockets.
+// Receive adds a message from a fan to a chat and sends its frame.
 func Receive(c *world.Creator, p *row.Person, m *row.Message) {
 	chat := begin(c, p.ID)
 	waited := chat.Unread > 0 || chat.Marked
@@ -87,20 +87,20 @@ func Receive(c *world.Creator, p *row.Person, m *row.Message) {
 	}
 }
 
-// seen notes that a person is there: whoever does something is seen.
+// seen updates when a person was last active.
 func seen(c *world.Creator, p *row.Person) {
 	p.LastSeen = c.Now()
 	c.People().Put(p)
 }
 
-// tellCounts tells those who listen what waits for the creator.
+// tellCounts sends the unread counts to the open sockets.
 func tellCounts(c *world.Creator) {
 	if c.Sockets() > 0 {
 		c.Flash(frameCounts, view.Counts(c, nil))
 	}
 }
 
-// remove takes a message out of its chat. by is creator or fan.
+// remove deletes a message from its chat and sends its frame. by is creator or fan.
 func remove(c *world.Creator, chat *row.Chat, m *row.Message, by string) {
 	messages := c.Messages(chat.ID)
 	if !m.Mine && chat.Unread > 0 && unreadIn(messages.All(), chat.Unread, m.ID) {
@@ -117,7 +117,7 @@ func remove(c *world.Creator, chat *row.Chat, m *row.Message, by string) {
 	c.Emit(frameRemoved, map[string]any{"chat_id": chat.ID, "message_id": m.ID, "by": by})
 }
 
-// unreadIn says whether a message is among the last n that the fan wrote.
+// unreadIn reports whether a message is among the last n from the fan.
 func unreadIn(all []*row.Message, n int, id int64) bool {
 	for _, m := range slices.Backward(all) {
 		if m.Mine {
@@ -133,7 +133,7 @@ func unreadIn(all []*row.Message, n int, id int64) bool {
 	return false
 }
 
-// read marks chats as read and tells the sockets; of all chats, if there is no one chat.
+// read marks one chat, or all chats if one is nil, as read and sends the frame. It returns how many were unread.
 func read(c *world.Creator, one *row.Chat) (count int) {
 	chats := c.Chats().All()
 	if one != nil {
@@ -160,7 +160,7 @@ func read(c *world.Creator, one *row.Chat) (count int) {
 	return count
 }
 
-// unfold puts the messages to many that wait for a person into a chat, the oldest first; nil if none waits.
+// unfold creates a chat from the mass messages that wait for a person, oldest first. It returns nil if there are none.
 func unfold(c *world.Creator, person int64) *row.Chat {
 	var waiting []*row.Mass
 	for _, m := range c.Masses().All() {
@@ -186,7 +186,7 @@ func unfold(c *world.Creator, person int64) *row.Chat {
 	return chat
 }
 
-// copyOf is what one recipient gets of a message to many.
+// copyOf returns one recipient's copy of a mass message.
 func copyOf(m *row.Mass, at time.Time) *row.Message {
 	return &row.Message{
 		Mine: true, Text: m.Text, Media: slices.Clone(m.Media), Previews: slices.Clone(m.Previews), Price: m.Price, TextLocked: m.Locked, Mass: m.ID, At: at,

@@ -28,12 +28,12 @@ func chatRoutes() []wire.Route {
 	}
 }
 
-// chat finds the one of the path.
+// chat returns the chat named in the path.
 func chat(c *wire.Call) (*row.Chat, error) {
 	return wire.Found("chat", find(c.Creator, c.ID("chat_id")))
 }
 
-// change makes a handler that changes a chat and has nothing to tell.
+// change returns a handler that changes a chat and answers OK.
 func change(do func(*wire.Call, *row.Chat)) func(*wire.Call) (any, error) {
 	return func(c *wire.Call) (any, error) {
 		one, err := chat(c)
@@ -87,7 +87,7 @@ func getChat(c *wire.Call) (any, error) {
 	return view.Chat(c.Creator, one), nil
 }
 
-// deleteChat forgets a chat and its messages. To delete it again is harmless.
+// deleteChat deletes a chat and its messages. Deleting it again is harmless.
 func deleteChat(c *wire.Call) (any, error) {
 	p, err := c.Person("chat_id")
 	if err != nil {
@@ -114,7 +114,7 @@ func markUnread(c *wire.Call, one *row.Chat) {
 	tellCounts(c.Creator)
 }
 
-// startTyping shows the fan that the creator writes. The creator's own sockets hear nothing of it.
+// startTyping shows the fan that the creator is typing. It sends no frame to the creator's own sockets.
 func startTyping(c *wire.Call) (any, error) {
 	if _, err := c.Person("chat_id"); err != nil {
 		return nil, err
@@ -122,13 +122,13 @@ func startTyping(c *wire.Call) (any, error) {
 	return wire.OK, nil
 }
 
-// sentMedia is a medium with the last message it was in.
+// sentMedia is a medium with the last message that contains it.
 type sentMedia struct {
 	media   *row.Media
 	message *row.Message
 }
 
-// Key is the medium's place in a page.
+// Key returns the medium's id, which orders pages.
 func (m sentMedia) Key() int64 { return m.media.ID }
 
 func chatMedia(c *wire.Call) (any, error) {

@@ -43,7 +43,7 @@ func getMass(c *wire.Call) (any, error) {
 	return showMass(c.Creator, m), nil
 }
 
-// audience is to whom a message to many goes.
+// audience selects the recipients of a mass message.
 type audience struct {
 	Include []int64 `json:"to_lists"`
 	Exclude []int64 `json:"not_to_lists"`
@@ -96,7 +96,7 @@ func estimate(c *wire.Call) (any, error) {
 	return map[string]int{"recipients_count": n}, nil
 }
 
-// lead is how soon a changed message can be sent, so that a wrong change can be mended.
+// lead is the minimum time between a change and sending, so that a mistake can be corrected.
 const lead = time.Minute
 
 func updateMass(c *wire.Call) (any, error) {
@@ -113,7 +113,7 @@ func updateMass(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if m.State != "scheduled" {
-		return nil, wire.Conflict("Only a message that waits for its time can be changed.")
+		return nil, wire.Conflict("Only a scheduled message can be changed.")
 	}
 	if c.Has("text") {
 		m.Text = in.Text
@@ -143,12 +143,12 @@ func cancelMass(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if !Cancel(c.Creator, m) {
-		return nil, wire.Conflict("This message has been sent; it can be withdrawn.")
+		return nil, wire.Conflict("This message has already been sent. You can withdraw it.")
 	}
 	return wire.OK, nil
 }
 
-// unsendMass takes a message to many back. Copies that were paid for stay with those who paid.
+// unsendMass withdraws a mass message. Buyers keep the copies that they paid for.
 func unsendMass(c *wire.Call) (any, error) {
 	m, err := mass(c)
 	if err != nil {

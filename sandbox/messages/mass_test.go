@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// A recipient without a chat has the message as soon as somebody looks, and no other chat comes into being.
+// A recipient without a chat gets the message when the chat is first read. No other chats are created.
 func TestAMessageToAllFansIsInEveryChat(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -28,7 +28,7 @@ func TestAMessageToAllFansIsInEveryChat(t *testing.T) {
 		t.Fatalf("the frame: %v, want %s sent", f, estimate)
 	}
 	campaign := "/campaigns/" + made.Text("id")
-	// The first fan has a chat, the 1001st has none; the 1500th of the seed is blocked or gone.
+	// The first fan has a chat, the 1001st has none.
 	for _, n := range []int{1, 1001} {
 		got := c.Must("GET", path("/chats/%d/messages", c.Person(n)), nil)
 		if got.Text("list", 0, "text") != "To all of you" || got.Text("list", 0, "campaign_id") != made.Text("id") {
@@ -36,7 +36,7 @@ func TestAMessageToAllFansIsInEveryChat(t *testing.T) {
 		}
 	}
 	if got := c.Do("GET", path("/chats/%d", c.Person(2045)), nil); got.Status != http.StatusNotFound {
-		t.Fatalf("someone who is no fan has a chat: %d", got.Status)
+		t.Fatalf("a person who is not a fan has a chat: %d", got.Status)
 	}
 	p.Order(login, "chat.message_bought", fanaction.Input{Ref: number(t, made, "id"), User: c.Person(1)})
 	p.Order(login, "chat.message_seen", fanaction.Input{User: c.Person(1001)})
@@ -51,12 +51,12 @@ func TestAMessageToAllFansIsInEveryChat(t *testing.T) {
 	c.Must("POST", campaign+"/withdraw", nil)
 	c.Frame("chat.message_removed")
 	if got := c.Must("GET", campaign, nil).Text("status"); got != "withdrawn" {
-		t.Fatalf("status is %s after it was taken back", got)
+		t.Fatalf("the status after withdrawal is %s", got)
 	}
 	for n, want := range map[int]bool{1: true, 2: false, 1001: false, 1002: false} {
 		got := c.Do("GET", path("/chats/%d/messages", c.Person(n)), nil)
 		if has := got.Text("list", 0, "text") == "To all of you"; has != want {
-			t.Errorf("person %d has it: %v, want %v", n, has, want)
+			t.Errorf("person %d has the message: %v, want %v", n, has, want)
 		}
 	}
 }
@@ -82,23 +82,23 @@ func TestListsSayToWhomAMessageGoes(t *testing.T) {
 	if fans != 1400 {
 		t.Fatalf("%d fans, want 1400", fans)
 	}
-	// Everyone on the list is a fan of some time, blocked ones get nothing.
+	// Everyone on the list is or was a fan. Blocked people receive nothing.
 	blocked := count("to_lists=%d&to_lists=%d&to_lists=%d", list(1), list(2), list(7)) - count("to_lists=%d&to_lists=%d", list(1), list(2))
 	if got := count("to_lists=%d", list(7)); got > vip || blocked != 0 {
-		t.Fatalf("%d of %d on the list, %d of them nowhere else", got, vip, blocked)
+		t.Fatalf("%d of %d on the list, %d of them on no other list", got, vip, blocked)
 	}
 	if got := count("to_lists=%d&not_to_lists=%d", list(1), list(1)); got != 0 {
-		t.Fatalf("%d are on a list and not on it", got)
+		t.Fatalf("%d recipients although the list is also excluded", got)
 	}
 	if got := count("to_users=%d&to_users=%d", c.Person(1), c.Person(2)); got != 2 {
-		t.Fatalf("%d of two users", got)
+		t.Fatalf("%d of two users are recipients", got)
 	}
 	c.Must("PUT", path("/users/%d/block", c.Person(2)), nil)
 	if got := count("to_users=%d&to_users=%d", c.Person(1), c.Person(2)); got != 1 {
-		t.Fatalf("%d of two users, one of them blocked", got)
+		t.Fatalf("%d of two users are recipients, and one is blocked", got)
 	}
 	if got := c.Do("POST", "/campaigns", map[string]any{"to_lists": []int64{1}}); got.Status != http.StatusNotFound {
-		t.Fatalf("a list that is not there: %d", got.Status)
+		t.Fatalf("an unknown list: %d", got.Status)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestAScheduledMessageWaitsForItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := c.Must("GET", first, nil).Text("status"); got != "planned" {
-		t.Fatalf("it is %s before its new time", got)
+		t.Fatalf("the status before its new time is %s", got)
 	}
 	if err := p.World.Advance(time.Hour); err != nil {
 		t.Fatal(err)
@@ -132,12 +132,12 @@ func TestAScheduledMessageWaitsForItsTime(t *testing.T) {
 	}
 	c.Frame("mass.sent")
 	frames := c
-	c = p.SignIn(login) // the session's token has changed meanwhile
+	c = p.SignIn(login) // the session's token has rotated
 	if got := c.Do("PATCH", first, map[string]any{"text": "Too late"}); got.Status != http.StatusConflict {
-		t.Fatalf("changing what was sent: %d", got.Status)
+		t.Fatalf("changing a sent message: %d", got.Status)
 	}
 	if got := c.Must("GET", second, nil); got.Text("status") != "withdrawn" || got.Text("sent_count") != "0" {
-		t.Fatalf("what was called off: %v", got.Body)
+		t.Fatalf("the cancelled message: %v", got.Body)
 	}
 	if err := p.World.Advance(time.Hour); err != nil {
 		t.Fatal(err)
@@ -145,17 +145,17 @@ func TestAScheduledMessageWaitsForItsTime(t *testing.T) {
 	frames.Frame("chat.message_removed")
 	c = p.SignIn(login)
 	if got := c.Must("GET", path("/chats/%d/messages", c.Person(1)), nil).Text("list", 0, "text"); got == "Now" {
-		t.Fatal("it was not taken back after its time")
+		t.Fatal("the message was not withdrawn automatically")
 	}
 }
 
-// What the seed has scheduled is sent when its time comes, like everything else.
+// A scheduled message of the seed is sent at its time like any other.
 func TestTheSeedsScheduledMessageIsSent(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
 	c := p.SignIn(login)
 	err := p.World.Do(login, func(creator *world.Creator) error {
-		for _, one := range creator.People().All() { // else the frames of their renewals would come first, by the thousand
+		for _, one := range creator.People().All() { // otherwise thousands of renewal frames would come first
 			one.Sub, one.Follow = nil, nil
 			creator.People().Put(one)
 		}
@@ -194,7 +194,7 @@ func TestTheChartAddsUpToTheStatistics(t *testing.T) {
 		marker = "&marker=" + got.Text("next_marker")
 	}
 	if purchased == 0 {
-		t.Fatal("nobody bought anything")
+		t.Fatal("there are no purchases")
 	}
 	for metric, want := range map[string]int64{"sent": sent, "viewed": viewed, "purchased": purchased, "earnings": net} {
 		for _, by := range []string{"day", "week", "month"} {

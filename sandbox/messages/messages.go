@@ -1,3 +1,7 @@
+// Package messages implements the conversations of the platform: chats, messages and mass messages.
+//
+// chat.go changes a chat, whether the creator or a fan caused it. chats.go, messages.go and mass.go are the creator's
+// operations. campaign.go sends mass messages. outside.go holds what fans do.
 package messages
 
 import (
@@ -7,10 +11,44 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/seed"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
+	"github.com/stagedoor/stagedoor/sandbox/world"
+)
+
+// Routes returns the operations of this package.
+func Routes() []wire.Route { return slices.Concat(chatRoutes(), messageRoutes(), massRoutes()) }
+
+// Dues returns the handlers of the timers that this package sets.
+func Dues() map[string]world.Handler {
+	return map[string]world.Handler{dueSend: startMass, dueDeliver: deliverMass, dueUnsend: withdrawMass}
+}
+
+// Happenings returns the happenings of this package, keyed by the frame they send.
+func Happenings() map[string]fanaction.Func {
+	return map[string]fanaction.Func{
+		frameMessage: write, frameSent: sendFromPhone, frameSeen: see, frameRemoved: takeBack, frameLiked: likeByFan, frameUnliked: unlikeByFan,
+		frameBought: buy, frameRead: readOnPhone, frameTyping: typing, frameCounts: countAgain, frameMass: sendMassFromPhone,
+	}
+}
+
+// Frames of this package.
+const (
+	frameMessage = "chat.message"
+	frameSent    = "chat.message_sent"
+	frameSeen    = "chat.message_seen"
+	frameRemoved = "chat.message_removed"
+	frameLiked   = "chat.message_liked"
+	frameUnliked = "chat.message_unliked"
+	frameBought  = "chat.message_bought"
+	frameRead    = "chat.read"
+	frameTyping  = "chat.typing"
+	frameCounts  = "counts.changed"
+	frameMass    = "mass.sent"
+	frameQueue   = "queue.published"
 )
 
 func messageRoutes() []wire.Route {
@@ -29,7 +67,7 @@ func messageRoutes() []wire.Route {
 	}
 }
 
-// message finds the one of the path, with its chat.
+// message returns the message named in the path, with its chat.
 func message(c *wire.Call) (*row.Chat, *row.Message, error) {
 	one, err := chat(c)
 	if err != nil {
@@ -39,8 +77,8 @@ func message(c *wire.Call) (*row.Chat, *row.Message, error) {
 	return one, m, err
 }
 
-// messages lists by id, which is the order of time within a chat: a page begins after the message that from_id names, be it there
-// still or not.
+// messages lists the messages of a chat by id, which is the order of time. A page starts after the message with the id
+// from_id, even if that message was deleted.
 func messages(c *wire.Call) (any, error) {
 	one, err := chat(c)
 	if err != nil {
@@ -81,13 +119,13 @@ func getMessage(c *wire.Call) (any, error) {
 	return view.Message(c.Creator, m), nil
 }
 
-// What a message may be.
+// Limits of a message: characters and attachments.
 const (
 	maxText  = 5000
 	maxMedia = 40
 )
 
-// content is what a message is made of, in one chat or in many.
+// content is the body of a message or a mass message.
 type content struct {
 	Text     string       `json:"text"`
 	Media    []int64      `json:"attachments"`
@@ -103,12 +141,12 @@ func (in *content) check(c *wire.Call) error {
 	case len(in.Media) > maxMedia:
 		return wire.Invalid("attachments", fmt.Sprintf("A message has at most %d attachments.", maxMedia))
 	case in.Price < 0:
-		return wire.Invalid("price", "A price is not negative.")
+		return wire.Invalid("price", "The price must not be negative.")
 	}
 	return cmp.Or(inVault(c, "attachments", in.Media), inVault(c, "previews", in.Previews))
 }
 
-// inVault refuses media that are not the creator's.
+// inVault refuses media that are not in the creator's vault.
 func inVault(c *wire.Call, field string, ids []int64) error {
 	for _, id := range ids {
 		if m := c.Media().Get(id); m == nil || m.State == "failed" {
@@ -118,7 +156,7 @@ func inVault(c *wire.Call, field string, ids []int64) error {
 	return nil
 }
 
-// formsExist refuses release forms that are not the creator's.
+// formsExist refuses release forms that the creator does not have.
 func formsExist(c *wire.Call, field string, ids []int64) error {
 	for _, id := range ids {
 		if c.Forms().Get(id) == nil {
@@ -164,9 +202,9 @@ func unsend(c *wire.Call) (any, error) {
 	case err != nil:
 		return nil, err
 	case !m.Mine:
-		return nil, wire.Forbidden("Only your own messages can be unsent.")
+		return nil, wire.Forbidden("You can unsend only your own messages.")
 	case m.Price > 0 && m.Opened:
-		return nil, wire.Conflict("This message was paid for.")
+		return nil, wire.Conflict("This message was paid for and cannot be unsent.")
 	case c.Now().Sub(m.At) > view.UnsendFor:
 		return nil, wire.Conflict("This message is too old to be unsent.")
 	}
@@ -201,7 +239,7 @@ func setPin(c *wire.Call, pinned bool) (any, error) {
 	return wire.OK, nil
 }
 
-// anywhere finds a message whose chat is not named.
+// anywhere returns the message named in the path, whatever its chat.
 func anywhere(c *wire.Call) (*row.Message, error) {
 	id := c.ID("message_id")
 	in := c.ChatOf(id)
@@ -227,7 +265,8 @@ func tag(c *wire.Call) (any, error) {
 	return wire.OK, nil
 }
 
-// messageBuyers are one person at most: whoever is in the chat. A copy of a message to many is paid for as that.
+// messageBuyers lists the buyer of a message, who can only be the person in the chat. The payment for a copy of a mass
+// message refers to the mass message.
 func messageBuyers(c *wire.Call) (any, error) {
 	m, err := anywhere(c)
 	if err != nil {
@@ -236,7 +275,8 @@ func messageBuyers(c *wire.Call) (any, error) {
 	return buyers(c, cmp.Or(m.Mass, m.ID), m.Chat, m.ID)
 }
 
-// buyers lists who paid for a message, the latest first; one person only, if named. shown is the id under which they see it.
+// buyers lists the payments for the object ref, latest first, of one person if person is not 0. The answer shows shown
+// as the id of the object.
 func buyers(c *wire.Call, ref, person, shown int64) (any, error) {
 	rows := wire.Filter(c.Paid(ref), func(t *row.Tx) bool {
 		return t.Type == "message" && t.Status != "reversed" && (person == 0 || t.Person == person)

@@ -14,7 +14,7 @@ import (
 
 const login = "ok@sandbox.test"
 
-// path is a path with ids in it.
+// path formats a path with ids.
 func path(format string, ids ...any) string { return fmt.Sprintf(format, ids...) }
 
 func TestAMessageIsSentFoundAndTakenBack(t *testing.T) {
@@ -36,7 +36,7 @@ func TestAMessageIsSentFoundAndTakenBack(t *testing.T) {
 		t.Fatalf("found: %v", got.Body)
 	}
 	if got := c.Must("GET", "/chats", nil); got.Text("list", 0, "last_message", "id") != sent.Text("id") {
-		t.Fatal("the chat did not come to the top of the list")
+		t.Fatal("the chat did not move to the top of the list")
 	}
 	message := chat + "/messages/" + sent.Text("id")
 	c.Must("PUT", message+"/favorite", nil)
@@ -50,7 +50,7 @@ func TestAMessageIsSentFoundAndTakenBack(t *testing.T) {
 		t.Fatalf("the frame: %v", f)
 	}
 	if got := c.Do("GET", message, nil); got.Status != http.StatusNotFound {
-		t.Fatalf("a message that was taken back: %d", got.Status)
+		t.Fatalf("an unsent message: %d", got.Status)
 	}
 	if got := c.Must("GET", chat, nil).Text("last_message", "id"); got != before {
 		t.Fatalf("the last message is %s, want %s", got, before)
@@ -66,7 +66,7 @@ func TestWhatDoesNotExistIsNotSent(t *testing.T) {
 		"medium":       {"attachments": []int64{1}},
 		"preview":      {"previews": []int64{1}},
 		"release form": {"release_ids": []int64{1}},
-		"answered":     {"reply_to_id": 1},
+		"reply":        {"reply_to_id": 1},
 		"gif":          {"gif_id": 1},
 		"price":        {"price": -1},
 	} {
@@ -75,7 +75,7 @@ func TestWhatDoesNotExistIsNotSent(t *testing.T) {
 		}
 	}
 	if got := c.Do("POST", "/chats/1/messages", map[string]any{"text": "Hello?"}); got.Status != http.StatusNotFound {
-		t.Errorf("nobody: %d", got.Status)
+		t.Errorf("an unknown user: %d", got.Status)
 	}
 	c.Must("PUT", path("/users/%d/block", c.Person(1)), nil)
 	if got := c.Do("POST", chat, map[string]any{"text": "Hello?"}); got.Status != http.StatusForbidden {
@@ -109,7 +109,7 @@ func TestPagesOfAChatStayWhileItChanges(t *testing.T) {
 			}
 			last := got.Text("list", -1, "id")
 			from = "&from_id=" + last
-			// Somebody writes, and the message that the next page begins after may go.
+			// A fan writes, and the message that the next page starts after may be deleted.
 			p.Order(login, "chat.message", fanaction.Input{User: c.Person(2)})
 			c.Do("DELETE", list+"/"+last, nil)
 		}
@@ -118,7 +118,7 @@ func TestPagesOfAChatStayWhileItChanges(t *testing.T) {
 			unique[id] = true
 		}
 		if len(unique) != len(seen) || len(seen) < len(all) {
-			t.Fatalf("%s: %d messages, %d of them different, want %d at least", sort, len(seen), len(unique), len(all))
+			t.Fatalf("%s: %d messages, %d distinct, want at least %d", sort, len(seen), len(unique), len(all))
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestAChatIsHiddenUntilSomebodyWritesAndDeletedForGood(t *testing.T) {
 	}
 	c.Must("POST", chat+"/messages", map[string]any{"text": "From the start"})
 	if got := c.Must("GET", chat+"/messages", nil); got.Text("list", 0, "text") != "From the start" || got.Get("list", 1) != nil {
-		t.Fatalf("the chat begins with %v", got.Body)
+		t.Fatalf("the chat starts with %v", got.Body)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestUnreadChatsAreCounted(t *testing.T) {
 	c := p.SignIn(login)
 	unread := func() string { return c.Must("GET", "/chats/unread", nil).Text("unread_chats") }
 	if got := c.Must("POST", "/chats/read", nil).Text("count"); got == "0" {
-		t.Fatal("no chat was unread at first")
+		t.Fatal("no chat was unread at the start")
 	}
 	if f := c.Frame("chat.read"); f["all"] != true || f["chat_id"] != nil {
 		t.Fatalf("the frame: %v", f)
@@ -208,24 +208,24 @@ func TestAMessageIsPaidForOnce(t *testing.T) {
 		return sandbox.Happenings()["chat.message_bought"](creator, fanaction.Input{Ref: id})
 	})
 	if err == nil {
-		t.Fatal("it was paid for twice")
+		t.Fatal("the message was paid for twice")
 	}
 	message := path("/chats/%d/messages/%d", fan, id)
 	if got := c.Must("GET", message, nil); got.Get("is_opened") != true || got.Get("can_unsend_until") != nil {
 		t.Fatalf("the message: %v", got.Body)
 	}
 	if got := c.Do("DELETE", message, nil); got.Status != http.StatusConflict {
-		t.Fatalf("taking back what was paid for: %d", got.Status)
+		t.Fatalf("unsending a paid message: %d", got.Status)
 	}
 	if got := c.Must("GET", path("/messages/%d/buyers", id), nil); got.Text("list", 0, "buyer", "id") != fmt.Sprint(fan) || got.Get("list", 1) != nil {
 		t.Fatalf("buyers: %v", got.Body)
 	}
 	if spent() == before {
-		t.Fatal("what the fan spent has not grown")
+		t.Fatal("the fan's spending has not grown")
 	}
 }
 
-// Whatever can happen needs nobody to say to whom, twice over, and says that it happened.
+// Every happening works without parameters, can be repeated, and sends its frame.
 func TestEverythingCanHappenByItself(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)

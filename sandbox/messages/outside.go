@@ -12,10 +12,10 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// usualPrice is what a message costs that somebody buys before there was one.
+// usualPrice is the price in cents of a message that is created only to be bought.
 const usualPrice = 900
 
-// mayWrite refuses who was blocked or restricted: the restricted can look, but neither write nor tip.
+// mayWrite returns an error for a blocked or restricted person. Restricted people can read, but not write or tip.
 func mayWrite(p *row.Person) error {
 	switch {
 	case p.Blocked:
@@ -26,7 +26,7 @@ func mayWrite(p *row.Person) error {
 	return nil
 }
 
-// Writer is the fan who writes or tips: the user named, or the next one who may.
+// Writer returns the fan who writes or tips: the given user, or else the next fan who is allowed to.
 func Writer(c *world.Creator, in fanaction.Input) (*row.Person, error) {
 	if in.User == 0 {
 		return in.Some(c, func(p *row.Person) bool { return p.Sub.Active(c.Now()) && mayWrite(p) == nil })
@@ -38,7 +38,7 @@ func Writer(c *world.Creator, in fanaction.Input) (*row.Person, error) {
 	return p, mayWrite(p)
 }
 
-// write has a fan write to the creator; ref_id is the message it answers.
+// write makes a fan write to the creator. ref_id is the message it replies to.
 func write(c *world.Creator, in fanaction.Input) error {
 	p, err := Writer(c, in)
 	if err != nil {
@@ -52,7 +52,7 @@ func write(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// sendFromPhone has the creator write on another device; amount is the message's price.
+// sendFromPhone makes the creator write from another device. amount is the price of the message.
 func sendFromPhone(c *world.Creator, in fanaction.Input) error {
 	p, err := in.Person(c)
 	if err != nil {
@@ -67,15 +67,15 @@ func sendFromPhone(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// wanted is the kind of message something happens to.
+// wanted describes the kind of message that a happening needs.
 type wanted struct {
 	mine  bool
-	price int64 // of one that has to be made
+	price int64 // in cents, if compose has to create the message
 	fits  func(*row.Chat, *row.Message) bool
 }
 
-// pick finds the message something happens to: the one named, else the latest that fits in the named user's chat or in the next
-// chat that has one. If nothing fits, such a message is written first.
+// pick returns the message for a happening: the given one, or else the latest that fits, in the chat of the given user
+// or in the next chat that has one. If none fits, it creates one.
 func pick(c *world.Creator, in fanaction.Input, w wanted) (*row.Chat, *row.Message, error) {
 	if in.Ref != 0 && c.Masses().Get(in.Ref) == nil {
 		chat := c.Chats().Get(c.ChatOf(in.Ref))
@@ -84,7 +84,7 @@ func pick(c *world.Creator, in fanaction.Input, w wanted) (*row.Chat, *row.Messa
 		}
 		m := c.Messages(chat.ID).Get(in.Ref)
 		if m == nil || m.Mine != w.mine {
-			return nil, nil, fmt.Errorf("message %d was deleted, or the other side wrote it", in.Ref)
+			return nil, nil, fmt.Errorf("message %d was deleted or is from the other side", in.Ref)
 		}
 		return chat, m, nil
 	}
@@ -96,12 +96,12 @@ func pick(c *world.Creator, in fanaction.Input, w wanted) (*row.Chat, *row.Messa
 		}
 	}
 	if in.Ref != 0 {
-		return nil, nil, fmt.Errorf("no copy of message %d is left for that", in.Ref)
+		return nil, nil, fmt.Errorf("message %d has no matching copy left", in.Ref)
 	}
 	return compose(c, in, w)
 }
 
-// candidates are the chats to look in: the named user's, or some that come next.
+// candidates returns the chats that pick searches: the one of the given user, or else the next few.
 func candidates(c *world.Creator, in fanaction.Input) []*row.Chat {
 	all := c.Chats().All()
 	if in.User != 0 {
@@ -110,7 +110,7 @@ func candidates(c *world.Creator, in fanaction.Input) []*row.Chat {
 		}
 		return nil
 	}
-	const few = 40 // enough to find one; opening hundreds of histories would take long
+	const few = 40 // enough to find one; loading hundreds of histories would be slow
 	if in.Ref != 0 || len(all) <= few {
 		return all
 	}
@@ -119,7 +119,7 @@ func candidates(c *world.Creator, in fanaction.Input) []*row.Chat {
 	return list[:few]
 }
 
-// compose writes the message that something is to happen to.
+// compose creates a message for a happening.
 func compose(c *world.Creator, in fanaction.Input, w wanted) (*row.Chat, *row.Message, error) {
 	p, err := Writer(c, in)
 	if err != nil {
@@ -135,7 +135,7 @@ func compose(c *world.Creator, in fanaction.Input, w wanted) (*row.Chat, *row.Me
 	return c.Chats().Get(p.ID), m, nil
 }
 
-// see has a fan read the creator's messages, up to one.
+// see makes a fan read the creator's messages up to the picked one.
 func see(c *world.Creator, in fanaction.Input) error {
 	chat, m, err := pick(c, in, wanted{mine: true, fits: func(chat *row.Chat, m *row.Message) bool { return m.ID > chat.ReadUpTo }})
 	if err != nil {
@@ -156,7 +156,7 @@ func see(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// takeBack has a fan delete a message of theirs.
+// takeBack makes a fan delete one of their messages.
 func takeBack(c *world.Creator, in fanaction.Input) error {
 	chat, m, err := pick(c, in, wanted{fits: func(*row.Chat, *row.Message) bool { return true }})
 	if err != nil {
@@ -183,7 +183,7 @@ func fanLikes(c *world.Creator, in fanaction.Input, liked bool) error {
 	return nil
 }
 
-// tellLike tells the sockets that somebody likes a message, or no longer does.
+// tellLike sends the frame of a like or unlike of a message.
 func tellLike(c *world.Creator, m *row.Message, user view.User, liked bool) {
 	frame := frameLiked
 	if !liked {
@@ -192,7 +192,7 @@ func tellLike(c *world.Creator, m *row.Message, user view.User, liked bool) {
 	c.Emit(frame, map[string]any{"chat_id": m.Chat, "message_id": m.ID, "user": user})
 }
 
-// buy has a fan pay for a message; ref_id is the message, or the message to many that it is a copy of.
+// buy makes a fan pay for a message. ref_id is the message, or the mass message of which it is a copy.
 func buy(c *world.Creator, in fanaction.Input) error {
 	chat, m, err := pick(c, in, wanted{mine: true, price: in.Cents(usualPrice), fits: func(_ *row.Chat, m *row.Message) bool {
 		return m.Price > 0 && !m.Opened
@@ -203,9 +203,9 @@ func buy(c *world.Creator, in fanaction.Input) error {
 	p := c.People().Get(chat.ID)
 	switch {
 	case p == nil || p.Blocked:
-		return fmt.Errorf("user %d is gone or blocked", chat.ID)
+		return fmt.Errorf("user %d does not exist or is blocked", chat.ID)
 	case m.Price == 0 || m.Opened:
-		return fmt.Errorf("message %d costs nothing, or was paid for", m.ID)
+		return fmt.Errorf("message %d is free or already paid for", m.ID)
 	}
 	m.Opened = true
 	c.Messages(chat.ID).Put(m)
@@ -227,7 +227,8 @@ func buy(c *world.Creator, in fanaction.Input) error {
 
 func dollars(cents int64) string { return fmt.Sprintf("$%d.%02d", cents/100, cents%100) }
 
-// readOnPhone has the creator read a chat on another device: the named user's, else one with unread messages, else all.
+// readOnPhone makes the creator read a chat on another device: the one of the given user, or else an unread one, or
+// else all.
 func readOnPhone(c *world.Creator, in fanaction.Input) error {
 	if in.User != 0 {
 		chat := find(c, in.User)
@@ -261,12 +262,13 @@ func countAgain(c *world.Creator, _ fanaction.Input) error {
 	return nil
 }
 
-// sendMassFromPhone has the creator write to all fans on another device, or send a scheduled message (ref_id) at once.
+// sendMassFromPhone makes the creator send a mass message to all fans from another device, or send a scheduled one
+// (ref_id) immediately.
 func sendMassFromPhone(c *world.Creator, in fanaction.Input) error {
 	m := &row.Mass{Text: in.Words("A word to all of you, from my phone."), Price: int64(in.Amount), At: c.Now()}
 	if in.Ref != 0 {
 		if m = c.Masses().Get(in.Ref); m == nil || m.State != "scheduled" {
-			return fmt.Errorf("message %d is not a scheduled message to many", in.Ref)
+			return fmt.Errorf("message %d is not a scheduled mass message", in.Ref)
 		}
 	} else {
 		m.ID = c.Masses().NextID()

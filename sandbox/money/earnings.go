@@ -13,7 +13,7 @@ import (
 
 const currency = "USD"
 
-// types are the kinds of transaction, in the order of a statement.
+// types lists the kinds of transactions in the order of a statement.
 var types = []string{"subscription", "bundle", "tip", "message", "post", "stream", "referral"}
 
 func earningRoutes() []wire.Route {
@@ -29,13 +29,14 @@ func earningRoutes() []wire.Route {
 	}
 }
 
-// counts says whether a transaction brought money in, as far as is known by now: one that was taken back did not, ever.
+// counts reports whether a transaction counts as income. A charged-back transaction does not, not even before its
+// chargeback.
 func counts(t *row.Tx) bool { return t.Status != "reversed" }
 
-// leaves says whether a payout takes money out.
+// leaves reports whether a payout reduces the balance.
 func leaves(p *row.Payout) bool { return p.Status == "pending" || p.Status == "paid" }
 
-// balance is the creator's money: what can be paid out, and what is still held.
+// balance returns the amounts in cents that can be paid out now and that are still held.
 func balance(c *world.Creator) (available, pending int64) {
 	now := c.Now()
 	for _, t := range c.Txs().All() {
@@ -79,7 +80,7 @@ func transactions(c *wire.Call) (any, error) {
 	return wire.Page(c, rows, byTime, func(t *row.Tx) any { return view.CurrentTx(c.Creator, t) })
 }
 
-// byTime has the latest transaction first.
+// byTime sorts transactions by time, latest first.
 var byTime = wire.Order[*row.Tx]{Rank: func(t *row.Tx) int64 { return t.At.UnixMilli() }}
 
 func transaction(c *wire.Call) (any, error) {
@@ -90,7 +91,7 @@ func transaction(c *wire.Call) (any, error) {
 	return view.CurrentTx(c.Creator, t), nil
 }
 
-// chart shows what reached the creator. Bundles are subscriptions, so that the types add up to the total.
+// chart returns the net income. Bundles count as subscriptions, so that the types add up to the total.
 func chart(c *wire.Call) (any, error) {
 	in, err := days(c)
 	if err != nil {
@@ -106,7 +107,7 @@ func chart(c *wire.Call) (any, error) {
 	}), nil
 }
 
-// statementLine is one type's part of a statement.
+// statementLine sums up the transactions of one type.
 type statementLine struct {
 	Type  string       `json:"kind"`
 	Count int          `json:"count"`
@@ -122,7 +123,7 @@ func (l *statementLine) add(t *row.Tx) {
 	l.Net += view.Dollars(t.Net())
 }
 
-// statementView is what the creator had, got and took out: opening + gross - fees - payouts = closing.
+// statementView is a statement of the creator's account: opening + gross - fees - payouts = closing.
 type statementView struct {
 	From        string          `json:"from"`
 	To          string          `json:"to"`
@@ -134,7 +135,7 @@ type statementView struct {
 	Net         view.Dollars    `json:"net"`
 	Payouts     view.Dollars    `json:"payouts"`
 	Closing     view.Dollars    `json:"closing"`
-	Chargebacks view.Dollars    `json:"charged_back"` // in these days; already left out of all of the above
+	Chargebacks view.Dollars    `json:"charged_back"` // in this span; not included in any of the above
 }
 
 func statement(c *wire.Call) (any, error) {
@@ -178,7 +179,7 @@ func statement(c *wire.Call) (any, error) {
 	return s, nil
 }
 
-// chargedBack are the transactions that were taken back in a stretch of time.
+// chargedBack returns the transactions that were charged back within a span.
 func chargedBack(c *wire.Call, in wire.Span) []*row.Tx {
 	return wire.Filter(c.Txs().All(), func(t *row.Tx) bool { return !counts(t) && in.Has(t.Reversed) })
 }
@@ -188,7 +189,7 @@ func chargebacks(c *wire.Call) (any, error) {
 	return wire.Page(c, chargedBack(c, span(c)), order, func(t *row.Tx) any { return view.Chargeback(c.Creator, t) })
 }
 
-// chargebackRatio is the share of the payments that were taken back, to four digits.
+// chargebackRatio returns the share of payments that were charged back, rounded to four decimal places.
 func chargebackRatio(c *wire.Call) (any, error) {
 	in := span(c)
 	count, total, ratio := len(chargedBack(c, in)), 0, 0.0

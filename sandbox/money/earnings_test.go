@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// sums of the transactions of a span, as the list shows them.
+// sums holds the totals of the listed transactions of a span, in cents.
 type sums struct {
 	gross, net int64
 	byType     map[string]int64 // net
@@ -27,7 +27,7 @@ func listed(t *testing.T, c *sandboxtest.Client, from, to time.Time) sums {
 		}
 		gross, fee, net := cents(t, one["amount"]), cents(t, one["fee"]), cents(t, one["net"])
 		if gross != fee+net {
-			t.Fatalf("transaction %v: %d is not %d and %d", one["id"], gross, fee, net)
+			t.Fatalf("transaction %v: %d is not %d plus %d", one["id"], gross, fee, net)
 		}
 		s.gross += gross
 		s.net += net
@@ -82,7 +82,7 @@ func TestAPointOfAChartHasTheMoneyOfItsOwnDays(t *testing.T) {
 		chart := c.Must("GET", "/earnings/chart?"+dates(p, 75, 10)+"&by="+by, nil)
 		points := chart.Get("points").([]any)
 		if by == "day" && len(points) != 66 {
-			t.Fatalf("%d days have %d points", 66, len(points))
+			t.Fatalf("a chart of %d days has %d points", 66, len(points))
 		}
 		for i := range points[1:] {
 			from, to := chart.Text("points", i, "at")[:10], chart.Text("points", i+1, "at")[:10]
@@ -92,21 +92,21 @@ func TestAPointOfAChartHasTheMoneyOfItsOwnDays(t *testing.T) {
 			}
 			own := c.Must("GET", "/earnings/chart?from="+from+"&to="+next.AddDate(0, 0, -1).Format(time.DateOnly), nil)
 			if chart.Get("points", i, "value") != own.Get("total") {
-				t.Errorf("by %s: the point of %s has %v, its days have %v", by, from, chart.Get("points", i, "value"), own.Get("total"))
+				t.Errorf("by %s: the point of %s has %v, the total of its days is %v", by, from, chart.Get("points", i, "value"), own.Get("total"))
 			}
 			if by == "week" && i > 0 && next.Weekday() != time.Monday || by == "month" && next.Day() != 1 {
-				t.Errorf("a %s begins on %s", by, to)
+				t.Errorf("a %s starts on %s", by, to)
 			}
 		}
 	}
 }
 
-// checkStatement adds a statement up.
+// checkStatement checks that a statement adds up.
 func checkStatement(t *testing.T, s sandboxtest.Answer, want sums) {
 	t.Helper()
 	value := func(name string) int64 { return cents(t, s.Get(name)) }
 	if got := value("opening") + value("gross") - value("fees") - value("payouts"); got != value("closing") {
-		t.Errorf("%s: the statement closes at %d, its lines make %d", s.Text("from"), value("closing"), got)
+		t.Errorf("%s: the statement closes at %d, its lines add up to %d", s.Text("from"), value("closing"), got)
 	}
 	if value("gross") != want.gross {
 		t.Errorf("%s: gross is %d, transactions %d", s.Text("from"), value("gross"), want.gross)
@@ -118,7 +118,7 @@ func checkStatement(t *testing.T, s sandboxtest.Answer, want sums) {
 		net += cents(t, s.Get("lines", i, "net"))
 	}
 	if gross != value("gross") || fee != value("fees") || net != value("net") {
-		t.Errorf("%s: the lines make %d, %d, %d", s.Text("from"), gross, fee, net)
+		t.Errorf("%s: the lines add up to %d, %d, %d", s.Text("from"), gross, fee, net)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestAStatementClosesWhereTheNextOpensAndTheLastAtTheBalance(t *testing.T) {
 	for _, span := range [][2]int{{400, 301}, {300, 100}, {99, 30}, {29, 0}} {
 		s := c.Must("GET", "/earnings/statement?"+dates(p, span[0], span[1]), nil)
 		if opening := cents(t, s.Get("opening")); opening != last {
-			t.Errorf("%s opens at %d, the one before closed at %d", s.Text("from"), opening, last)
+			t.Errorf("%s opens at %d, the previous one closed at %d", s.Text("from"), opening, last)
 		}
 		last = cents(t, s.Get("closing"))
 	}
@@ -156,19 +156,19 @@ func TestMoneyIsHeldForAWeek(t *testing.T) {
 	}
 	c = p.SignIn(login)
 	if got := c.Must("GET", path, nil).Text("state"); got != "pending" {
-		t.Fatalf("after less than a week it is %s", got)
+		t.Fatalf("after less than a week the transaction is %s", got)
 	}
 	if err := p.World.Advance(2 * time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	c = p.SignIn(login)
 	if got := c.Must("GET", path, nil).Text("state"); got != "done" {
-		t.Fatalf("after a week it is %s", got)
+		t.Fatalf("after a week the transaction is %s", got)
 	}
 	held := cents(t, before.Get("pending"))
 	gained := cents(t, c.Must("GET", "/earnings/balance", nil).Get("available")) - cents(t, before.Get("available"))
 	if gained != held {
-		t.Fatalf("%d became available of %d that was held", gained, held)
+		t.Fatalf("%d of %d held became available", gained, held)
 	}
 }
 
@@ -187,23 +187,23 @@ func TestAChargebackTakesThePaymentOutOfEverySum(t *testing.T) {
 	spent := spending(t, p, number(t, user))
 	order(t, p, "money.charged_back", fanaction.Input{Ref: number(t, id)})
 	if got := c.Frame("money.charged_back")["chargeback"].(map[string]any); got["transaction_id"] != id || cents(t, got["amount"]) != gross {
-		t.Fatalf("the frame says %v", got)
+		t.Fatalf("the frame has %v", got)
 	}
 	if got := cents(t, before.Get("available")) - cents(t, c.Must("GET", "/earnings/balance", nil).Get("available")); got != net {
-		t.Errorf("the balance fell by %d, not by %d", got, net)
+		t.Errorf("the balance fell by %d, want %d", got, net)
 	}
 	if got := spent - spending(t, p, number(t, user)); got != gross {
-		t.Errorf("the fan's spending fell by %d, not by %d", got, gross)
+		t.Errorf("the fan's spending fell by %d, want %d", got, gross)
 	}
 	if list := all(t, c, "/earnings/chargebacks", ""); len(list) != chargebacks+1 || list[0]["transaction_id"] != id {
 		t.Errorf("%d chargebacks, the latest is %v", len(list), list[0])
 	}
 	if err := try(p, "money.charged_back", fanaction.Input{Ref: number(t, id)}); err == nil {
-		t.Error("it was taken back twice")
+		t.Error("a payment was charged back twice")
 	}
 }
 
-// spending is what the platform thinks a fan spent.
+// spending returns a fan's total spending in cents.
 func spending(t *testing.T, p *sandboxtest.Platform, person int64) (total int64) {
 	t.Helper()
 	err := p.World.Do(login, func(c *world.Creator) error {
@@ -234,7 +234,7 @@ func TestWhatFansSpentIsWhatCameIn(t *testing.T) {
 				}
 			}
 			if spent != came || parts != came || came == 0 {
-				t.Errorf("fans spent %d (by parts %d), %d came in", spent, parts, came)
+				t.Errorf("fans spent %d (%d by type), the income is %d", spent, parts, came)
 			}
 			return nil
 		})
@@ -255,7 +255,7 @@ func TestPagesOfTransactionsStandStillWhileMoneyComesIn(t *testing.T) {
 	second := c.Must("GET", "/earnings/transactions?limit=5&marker="+first.Text("next_marker"), nil)
 	for i := range 5 {
 		if second.Get("list", i, "id") != want.Get("list", 5+i, "id") {
-			t.Fatalf("place %d of the second page moved", i)
+			t.Fatalf("row %d of the second page moved", i)
 		}
 	}
 	fan := row.SeedID(c.Session.Owner, row.KindPerson, 1)
@@ -265,9 +265,9 @@ func TestPagesOfTransactionsStandStillWhileMoneyComesIn(t *testing.T) {
 		}
 	}
 	if got := c.Do("GET", "/earnings/transactions?user_id=12", nil); got.Status != 404 {
-		t.Fatalf("transactions of nobody: %d", got.Status)
+		t.Fatalf("transactions of an unknown user: %d", got.Status)
 	}
 	if list := all(t, c, "/earnings/referrals", ""); len(list) != 13 {
-		t.Fatalf("%d referrals, want the seed's 12 and the new one", len(list))
+		t.Fatalf("%d referrals, want the 12 of the seed and the new one", len(list))
 	}
 }

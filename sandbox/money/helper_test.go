@@ -14,7 +14,7 @@ import (
 
 const login = "ok@sandbox.test"
 
-// platform starts one at noon, so that no test sees two days.
+// platform starts a platform whose clock begins at noon, so that no test runs past midnight.
 func platform(t *testing.T) *sandboxtest.Platform {
 	t.Helper()
 	start := time.Now()
@@ -22,24 +22,24 @@ func platform(t *testing.T) *sandboxtest.Platform {
 	return sandboxtest.New(t, func(cfg *sandbox.Config) { cfg.Now = func() time.Time { return time.Now().Add(shift) } })
 }
 
-// cents reads a decimal number of dollars exactly.
+// cents converts a decimal number of dollars without rounding.
 func cents(t *testing.T, v any) int64 {
 	t.Helper()
 	number, ok := v.(json.Number)
 	if !ok {
-		t.Fatalf("%v is no sum", v)
+		t.Fatalf("%v is not an amount", v)
 	}
 	sum, ok := new(big.Rat).SetString(number.String())
 	if !ok {
-		t.Fatalf("%v is no sum", v)
+		t.Fatalf("%v is not an amount", v)
 	}
 	if sum.Mul(sum, big.NewRat(100, 1)); !sum.IsInt() {
-		t.Fatalf("%v has parts of a cent", v)
+		t.Fatalf("%v has fractions of a cent", v)
 	}
 	return sum.Num().Int64()
 }
 
-// number reads a whole number.
+// number converts a JSON number to an integer.
 func number(t *testing.T, v any) int64 {
 	t.Helper()
 	n, err := v.(json.Number).Int64()
@@ -49,7 +49,7 @@ func number(t *testing.T, v any) int64 {
 	return n
 }
 
-// all reads every page of a list. query is empty or begins with &.
+// all reads every page of a list. query is empty or starts with &.
 func all(t *testing.T, c *sandboxtest.Client, path, query string) []map[string]any {
 	t.Helper()
 	var list []map[string]any
@@ -60,7 +60,7 @@ func all(t *testing.T, c *sandboxtest.Client, path, query string) []map[string]a
 			item := one.(map[string]any)
 			if id := item["id"]; id != nil {
 				if seen[id] {
-					t.Fatalf("%s: %v came twice", path, id)
+					t.Fatalf("%s: %v appears twice", path, id)
 				}
 				seen[id] = true
 			}
@@ -73,7 +73,7 @@ func all(t *testing.T, c *sandboxtest.Client, path, query string) []map[string]a
 	}
 }
 
-// order has something happen.
+// order runs a happening.
 func order(t *testing.T, p *sandboxtest.Platform, what string, in fanaction.Input) {
 	t.Helper()
 	if err := try(p, what, in); err != nil {
@@ -85,7 +85,7 @@ func try(p *sandboxtest.Platform, what string, in fanaction.Input) error {
 	return p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) })
 }
 
-// dates are a span of whole days before today, as a query.
+// dates returns a query for a span of whole days, given as numbers of days before today.
 func dates(p *sandboxtest.Platform, from, to int) string {
 	now := p.World.Now()
 	return "from=" + now.AddDate(0, 0, -from).Format(time.DateOnly) + "&to=" + now.AddDate(0, 0, -to).Format(time.DateOnly)

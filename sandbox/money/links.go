@@ -15,10 +15,11 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// linkKind is what tracking and trial links have in common. Its name is that of the source of the subscriptions it brings.
+// linkKind implements what tracking and trial links have in common. Its name is the SourceKind of the subscriptions
+// that come through the links.
 type linkKind struct {
 	name   string
-	letter string // with which its codes begin
+	letter string // first letter of the link codes
 	table  func(*world.Creator) *world.Table[row.Link, *row.Link]
 }
 
@@ -47,8 +48,8 @@ func trialRoutes() []wire.Route {
 	return []wire.Route{{Pattern: "POST /trial_links/{link_id}/finish", Handle: finishTrial}}
 }
 
-// yields is what came of the links (or promotions) of a kind in a stretch of time, by id: who subscribed then, and what all they
-// brought paid then.
+// yields returns the results of the links (or promotions) of a kind within a span, by id: the subscriptions that
+// started in the span, and what all of a link's subscribers paid in the span.
 func yields(c *world.Creator, source string, in wire.Span) map[int64]view.Yield {
 	all, from := map[int64]view.Yield{}, map[int64]int64{}
 	for _, p := range c.People().All() {
@@ -74,7 +75,7 @@ func yields(c *world.Creator, source string, in wire.Span) map[int64]view.Yield 
 	return all
 }
 
-// cameAt is when a person began the subscription that runs, or ran last: for the first time, or after a break.
+// cameAt returns when a person's current or last subscription started, not counting renewals.
 func cameAt(p *row.Person) time.Time {
 	for _, s := range slices.Backward(subscribed(p.Sub)) {
 		if !s.continues {
@@ -84,7 +85,7 @@ func cameAt(p *row.Person) time.Time {
 	return p.Sub.Since
 }
 
-// clicked counts the clicks on a link in a stretch of time, by whole days.
+// clicked counts the clicks on a link within a span, in whole days.
 func clicked(l *row.Link, in wire.Span) int {
 	from, to := in.From.Format(time.DateOnly), in.To.Format(time.DateOnly)
 	n := 0
@@ -96,7 +97,7 @@ func clicked(l *row.Link, in wire.Span) int {
 	return n
 }
 
-// running says whether a link still lets people in.
+// running reports whether a link can still be used.
 func (k linkKind) running(l *row.Link, y view.Yield, now time.Time) bool {
 	return l.Ended.IsZero() && (l.Expires.IsZero() || l.Expires.After(now)) && (l.MaxClaims == 0 || y.Subscribers < l.MaxClaims)
 }
@@ -126,12 +127,12 @@ func show(c *wire.Call, l *row.Link, y view.Yield) view.LinkView {
 	return view.Link(c.Creator, l, y)
 }
 
-// found is the link of the path.
+// found returns the link named in the path.
 func (k linkKind) found(c *wire.Call) (*row.Link, error) {
 	return wire.Found(k.name+" link", k.table(c.Creator).Get(c.ID("link_id")))
 }
 
-// answer shows a link as it is now.
+// answer returns the view of a link with its current results.
 func (k linkKind) answer(c *wire.Call, l *row.Link) (any, error) {
 	return show(c, l, yields(c.Creator, k.name, wire.Span{})[l.ID]), nil
 }
@@ -158,14 +159,14 @@ func (k linkKind) create(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if n := utf8.RuneCountInString(in.Name); n < 1 || n > 64 {
-		return nil, wire.Invalid("title", "A link's title has 1 to 64 characters.")
+		return nil, wire.Invalid("title", "A link's title must have 1 to 64 characters.")
 	}
 	l := &row.Link{Rec: row.Rec{ID: k.table(c.Creator).NextID()}, Name: in.Name, Tags: in.Tags, At: c.Now()}
 	if k.name == trials.name {
 		if in.Days < 1 || in.Days > 365 {
-			return nil, wire.Invalid("trial_days", "A trial lasts 1 to 365 days.")
+			return nil, wire.Invalid("trial_days", "A trial must last 1 to 365 days.")
 		}
-		// A link without a limit, or with none that means anything, may be claimed for ever.
+		// A missing or negative limit means no limit.
 		l.Days, l.MaxClaims, l.Expires = in.Days, max(in.MaxClaims, 0), time.Time(in.Expires)
 	}
 	l.Code = k.letter + strconv.FormatInt(l.ID%row.SeedID(0, 1, 0), 36)
@@ -173,7 +174,7 @@ func (k linkKind) create(c *wire.Call) (any, error) {
 	return k.answer(c, l)
 }
 
-// update changes what is given; a title cannot be taken away.
+// update changes the given fields. The title cannot be removed.
 func (k linkKind) update(c *wire.Call) (any, error) {
 	var in linkInput
 	l, err := k.found(c)
@@ -234,7 +235,7 @@ func linkStats(c *wire.Call, id int64, kind, name string, y view.Yield) view.Lin
 	return v
 }
 
-// given is a parameter as it was sent, if it was.
+// given returns a query parameter, or nil if it was not sent.
 func given(c *wire.Call, name string) *string {
 	if text := c.Query(name); text != "" {
 		return &text
@@ -242,14 +243,14 @@ func given(c *wire.Call, name string) *string {
 	return nil
 }
 
-// cameBy are the people whom a link or a promotion brought.
+// cameBy returns the people who subscribed through a link or a promotion.
 func cameBy(c *world.Creator, source string, id int64) []*row.Person {
 	return wire.Filter(c.People().All(), func(p *row.Person) bool {
 		return p.Sub != nil && p.Sub.SourceKind == source && p.Sub.SourceID == id
 	})
 }
 
-// showFans pages through fans, who came last first.
+// showFans lists fans by when they subscribed, latest first.
 func showFans(c *wire.Call, fans []*row.Person) (any, error) {
 	order := wire.Order[*row.Person]{Rank: func(p *row.Person) int64 { return cameAt(p).UnixMilli() }}
 	return wire.Page(c, fans, order, func(p *row.Person) any { return view.Fan(c.Creator, p) })
@@ -263,7 +264,7 @@ func (k linkKind) subscribers(c *wire.Call) (any, error) {
 	return showFans(c, cameBy(c.Creator, k.name, l.ID))
 }
 
-// spenders are those of a link who paid anything, or as much as was asked for.
+// spenders lists a link's subscribers who paid anything, or at least min_spend.
 func (k linkKind) spenders(c *wire.Call) (any, error) {
 	l, err := k.found(c)
 	if err != nil {
@@ -271,7 +272,7 @@ func (k linkKind) spenders(c *wire.Call) (any, error) {
 	}
 	var least view.Dollars
 	if text := c.Query("min_spend"); text != "" && least.UnmarshalJSON([]byte(text)) != nil {
-		return nil, wire.Invalid("min_spend", "A sum of dollars is needed, as in 12.5.")
+		return nil, wire.Invalid("min_spend", "This is not an amount in dollars, such as 12.5.")
 	}
 	total := func(p *row.Person) int64 { return c.Spent(p.ID).Total }
 	rows := wire.Filter(cameBy(c.Creator, k.name, l.ID), func(p *row.Person) bool {
@@ -285,7 +286,7 @@ func (k linkKind) spenders(c *wire.Call) (any, error) {
 func (k linkKind) share(c *wire.Call) (any, error)   { return k.setShare(c, true) }
 func (k linkKind) unshare(c *wire.Call) (any, error) { return k.setShare(c, false) }
 
-// setShare lets another user see how a link does, or no longer.
+// setShare starts or stops sharing a link's results with another user.
 func (k linkKind) setShare(c *wire.Call, shared bool) (any, error) {
 	l, err := k.found(c)
 	if err != nil {
@@ -303,7 +304,7 @@ func (k linkKind) setShare(c *wire.Call, shared bool) (any, error) {
 	return map[string]bool{"is_shared": shared}, nil
 }
 
-// addClicks counts clicks of today.
+// addClicks adds n clicks to today's count.
 func (k linkKind) addClicks(c *world.Creator, l *row.Link, n int) {
 	if l.Clicks == nil {
 		l.Clicks = map[string]int{}

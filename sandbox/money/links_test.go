@@ -28,11 +28,11 @@ func TestEverySourceOfAFanIsALinkOrPromotionThatWasThere(t *testing.T) {
 			}
 			came[who.Sub.SourceID]++
 			if at, ok := made[who.Sub.SourceID]; !ok || at.After(who.Sub.Since) {
-				t.Fatalf("%s came on %s by %s %d, made %s", who.Username, who.Sub.Since, who.Sub.SourceKind, who.Sub.SourceID, at)
+				t.Fatalf("%s subscribed on %s through %s %d, which was created on %s", who.Username, who.Sub.Since, who.Sub.SourceKind, who.Sub.SourceID, at)
 			}
 		}
 		if len(came) != len(made) {
-			t.Fatalf("%d of %d links and promotions brought someone", len(came), len(made))
+			t.Fatalf("%d of %d links and promotions have subscribers", len(came), len(made))
 		}
 		return nil
 	})
@@ -49,14 +49,14 @@ func TestALinksNumbersAreThoseOfWhomItBrought(t *testing.T) {
 		for _, l := range all(t, c, path, "&state=all") {
 			one := path + "/" + fmt.Sprint(l["id"])
 			if fans := all(t, c, one+"/subscribers", ""); int64(len(fans)) != number(t, l["subscribers_count"]) {
-				t.Errorf("%s brought %d, says %v", one, len(fans), l["subscribers_count"])
+				t.Errorf("%s has %d subscribers, its count is %v", one, len(fans), l["subscribers_count"])
 			}
 			var spent int64
 			for _, s := range all(t, c, one+"/spenders", "") {
 				spent += cents(t, s["total"])
 			}
 			if spent != cents(t, l["revenue"]) {
-				t.Errorf("%s: its fans spent %d, it says %v", one, spent, l["revenue"])
+				t.Errorf("%s: its fans spent %d, its revenue is %v", one, spent, l["revenue"])
 			}
 			if number(t, l["clicks_count"]) < number(t, l["subscribers_count"]) {
 				t.Errorf("%s: more subscribers than clicks", one)
@@ -65,11 +65,11 @@ func TestALinksNumbersAreThoseOfWhomItBrought(t *testing.T) {
 			late := c.Must("GET", one+"/stats?"+dates(p, 60, 0), nil)
 			for _, name := range []string{"clicks_count", "subscribers_count"} {
 				if number(t, early.Get(name))+number(t, late.Get(name)) != number(t, l[name]) {
-					t.Errorf("%s: %s is %v then and %v now, %v in all", one, name, early.Get(name), late.Get(name), l[name])
+					t.Errorf("%s: %s is %v early and %v late, %v in total", one, name, early.Get(name), late.Get(name), l[name])
 				}
 			}
 			if cents(t, early.Get("revenue"))+cents(t, late.Get("revenue")) != spent {
-				t.Errorf("%s: revenue is %v then and %v now", one, early.Get("revenue"), late.Get("revenue"))
+				t.Errorf("%s: revenue is %v early and %v late", one, early.Get("revenue"), late.Get("revenue"))
 			}
 		}
 	}
@@ -81,22 +81,22 @@ func TestATrackingLinkLivesFromItsMakingToItsEnd(t *testing.T) {
 	c := p.SignIn(login)
 	running := len(all(t, c, "/tracking_links", "&state=running"))
 	if ended := len(all(t, c, "/tracking_links", "&state=finished")); running != 5 || ended != 1 {
-		t.Fatalf("%d run, %d have ended", running, ended)
+		t.Fatalf("%d are running, %d have ended", running, ended)
 	}
 	made := c.Must("POST", "/tracking_links", map[string]any{"title": "Tour", "tags": []string{"a"}})
 	one := "/tracking_links/" + made.Text("id")
 	if list := all(t, c, "/tracking_links", "&state=running&sort=newest"); list[0]["id"] != made.Get("id") || len(list) != running+1 {
-		t.Fatal("the list does not begin with the new link")
+		t.Fatal("the list does not start with the new link")
 	}
 	order(t, p, "link.clicked", fanaction.Input{Ref: number(t, made.Get("id")), Count: 3})
 	if f := c.Frame("link.clicked"); f["link_id"] != made.Get("id") || f["kind"] != "tracking" || number(t, f["clicks_count"]) != 3 {
-		t.Fatalf("the frame says %v", f)
+		t.Fatalf("the frame has %v", f)
 	}
 	if list := all(t, c, "/tracking_links", "&state=all&sort=clicks"); list[len(list)-1]["id"] != made.Get("id") {
-		t.Fatal("three clicks are not the fewest")
+		t.Fatal("the link with the fewest clicks is not last")
 	}
 	if got := c.Must("PATCH", one, map[string]any{"tags": []string{}}); got.Text("title") != "Tour" || len(got.Get("tags").([]any)) != 0 {
-		t.Fatalf("after taking the tags off: %v", got.Body)
+		t.Fatalf("after removing the tags: %v", got.Body)
 	}
 	friend := row.SeedID(c.Session.Owner, row.KindPerson, 2001)
 	c.Must("PUT", fmt.Sprintf("%s/shares/%d", one, friend), nil)
@@ -105,7 +105,7 @@ func TestATrackingLinkLivesFromItsMakingToItsEnd(t *testing.T) {
 	}
 	c.Must("DELETE", fmt.Sprintf("%s/shares/%d", one, friend), nil)
 	if got := c.Must("GET", one, nil); len(got.Get("shared_with").([]any)) != 0 {
-		t.Fatal("it is still shared")
+		t.Fatal("the link is still shared")
 	}
 	c.Must("DELETE", one, nil)
 	if got := c.Do("GET", one, nil); got.Status != 404 {
@@ -126,7 +126,7 @@ func TestATrialLinkLetsInAsManyAsItMay(t *testing.T) {
 		order(t, p, "trial.claimed", fanaction.Input{Ref: id})
 		f := c.Frame("trial.claimed")
 		if f["link_id"] != made.Get("id") || f["promotion_id"] != nil || number(t, f["days"]) != 7 {
-			t.Fatalf("the frame says %v", f)
+			t.Fatalf("the frame has %v", f)
 		}
 	}
 	one := "/trial_links/" + made.Text("id")
@@ -137,10 +137,10 @@ func TestATrialLinkLetsInAsManyAsItMay(t *testing.T) {
 		t.Fatalf("today: %v", got.Body)
 	}
 	if err := try(p, "trial.claimed", fanaction.Input{Ref: id}); err == nil {
-		t.Fatal("a third one got in")
+		t.Fatal("a third claim was accepted")
 	}
 	if list := all(t, c, "/trial_links", "&state=finished"); list[0]["id"] != made.Get("id") {
-		t.Fatal("a link that is used up is not among the ended ones")
+		t.Fatal("a link with no claims left is not listed as finished")
 	}
 	seeded := all(t, c, "/trial_links", "&state=running")
 	path := "/trial_links/" + fmt.Sprint(seeded[0]["id"])
@@ -150,7 +150,7 @@ func TestATrialLinkLetsInAsManyAsItMay(t *testing.T) {
 	}
 	c.Must("DELETE", path, nil)
 	if n := len(all(t, c, "/trial_links", "&state=running")); n != len(seeded)-1 {
-		t.Fatalf("%d of %d run after one ended", n, len(seeded))
+		t.Fatalf("%d of %d are running after one ended", n, len(seeded))
 	}
 }
 
@@ -160,7 +160,7 @@ func TestAPromotionRunsUntilItIsStopped(t *testing.T) {
 	c := p.SignIn(login)
 	for _, one := range all(t, c, "/promotions", "") {
 		if n := len(all(t, c, "/promotions/"+fmt.Sprint(one["id"])+"/claimers", "")); int64(n) != number(t, one["claims_count"]) || n == 0 {
-			t.Fatalf("%d claimed it, it says %v", n, one["claims_count"])
+			t.Fatalf("%d claimers, its count is %v", n, one["claims_count"])
 		}
 	}
 	made := c.Must("POST", "/promotions", map[string]any{"audience": "expired", "type": "trial", "trial_days": 5, "duration": 3})
@@ -170,14 +170,14 @@ func TestAPromotionRunsUntilItIsStopped(t *testing.T) {
 	}
 	order(t, p, "trial.claimed", fanaction.Input{Ref: id})
 	if f := c.Frame("trial.claimed"); f["promotion_id"] != made.Get("id") || f["link_id"] != nil {
-		t.Fatalf("the frame says %v", f)
+		t.Fatalf("the frame has %v", f)
 	}
 	c.Must("PATCH", path, map[string]any{"message": "Again!", "claims_limit": 1})
 	if got := c.Must("GET", path, nil); got.Text("state") != "finished" || got.Text("message") != "Again!" || number(t, got.Get("claims_count")) != 1 {
-		t.Fatalf("with one claim of one: %v", got.Body)
+		t.Fatalf("with all claims used: %v", got.Body)
 	}
 	if got := c.Must("PATCH", path, map[string]any{"claims_limit": 9}); got.Text("state") != "running" {
-		t.Fatalf("with room again: %v", got.Body)
+		t.Fatalf("with a higher limit: %v", got.Body)
 	}
 	if got := c.Must("POST", path+"/finish", nil); got.Text("state") != "finished" {
 		t.Fatalf("stopped: %v", got.Body)
@@ -201,12 +201,12 @@ func TestABundleCostsItsMonthsLessTheDiscount(t *testing.T) {
 	made := c.Must("POST", "/bundles", map[string]any{"duration": 12, "discount_percent": 25})
 	path := "/bundles/" + made.Text("id")
 	if got := cents(t, made.Get("price")); got != 999*12*75/100 {
-		t.Fatalf("it costs %d", got)
+		t.Fatalf("the bundle costs %d", got)
 	}
 	c.Must("PUT", "/settings/price", map[string]any{"price": 20})
 	c.Must("PATCH", path, map[string]any{"discount_percent": 50})
 	if got := cents(t, c.Must("GET", path, nil).Get("price")); got != 12_000 {
-		t.Fatalf("at the new price and discount it costs %d", got)
+		t.Fatalf("at the new price and discount the bundle costs %d", got)
 	}
 	if n := len(all(t, c, "/bundles", "")); n != 3 {
 		t.Fatalf("%d bundles", n)

@@ -1,7 +1,7 @@
-// Package money is the platform's part about money and marketing: links, promotions, bundles, earnings, payouts, statistics.
+// Package money implements earnings and marketing: links, promotions, bundles, earnings, payouts, statistics.
 //
-// Nothing here keeps a sum: balance, charts, statements and statistics are added up from the transactions (world.Creator.Txs), the
-// payouts and the people each time they are asked for. Start reading at earnings.go.
+// It stores no totals. It computes balance, charts, statements and statistics from the transactions
+// (world.Creator.Txs), the payouts and the people on every request. Start reading at earnings.go.
 package money
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Frames of this part.
+// Frames of this package.
 const (
 	frameTrial           = "trial.claimed"
 	frameClick           = "link.clicked"
@@ -24,7 +24,7 @@ const (
 	framePayoutFailed    = "payout.failed"
 )
 
-// Routes are its operations.
+// Routes returns the operations of this package.
 func Routes() []wire.Route {
 	return slices.Concat(
 		tracking.routes("/tracking_links"), trials.routes("/trial_links"), trialRoutes(), promotionRoutes(), bundleRoutes(),
@@ -32,10 +32,10 @@ func Routes() []wire.Route {
 	)
 }
 
-// Dues are what happens by itself when its time has come.
+// Dues returns the handlers of the timers that this package sets.
 func Dues() map[string]world.Handler { return payoutDues() }
 
-// Happenings are what the world outside can do.
+// Happenings returns the happenings of this package, keyed by the frame they send.
 func Happenings() map[string]fanaction.Func {
 	all := map[string]fanaction.Func{
 		frameTrial: claimTrial, frameClick: click, frameReceived: receive, frameChargeback: chargeBack,

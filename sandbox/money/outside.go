@@ -14,18 +14,18 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// receive is money that comes in by itself: the platform's share for a creator who was brought. What fans pay for are happenings of
-// their own.
+// receive books a referral payment, which the platform pays for a referred creator. Payments of fans have their own
+// happenings.
 func receive(c *world.Creator, in fanaction.Input) error {
 	t := &row.Tx{Type: "referral", Gross: in.Cents(1500), Text: in.Text}
 	if t.Gross <= 0 {
-		return errors.New("the amount is more than nothing")
+		return errors.New("the amount must be positive")
 	}
 	ledger.Book(c, t)
 	return nil
 }
 
-// chargeBack takes a payment back: the one that was named, or the latest of a fan.
+// chargeBack charges back the given payment, or else the latest payment of a fan.
 func chargeBack(c *world.Creator, in fanaction.Input) error {
 	var t *row.Tx
 	for _, one := range slices.Backward(c.Txs().All()) {
@@ -35,17 +35,17 @@ func chargeBack(c *world.Creator, in fanaction.Input) error {
 		}
 	}
 	if t == nil {
-		return errors.New("there is no such payment, or it was taken back already")
+		return errors.New("the payment does not exist or was already charged back")
 	}
 	c.ReverseTx(t)
 	c.Emit(frameChargeback, map[string]any{"chargeback": view.Chargeback(c, t)})
 	ledger.Notify(c, &row.Notice{
-		Type: "system", Text: fmt.Sprintf("A payment of $%d.%02d was taken back.", t.Gross/100, t.Gross%100), Person: t.Person,
+		Type: "system", Text: fmt.Sprintf("A payment of $%d.%02d was charged back.", t.Gross/100, t.Gross%100), Person: t.Person,
 	})
 	return nil
 }
 
-// click is someone who follows a link.
+// click adds clicks to the given link, or else to the next running one.
 func click(c *world.Creator, in fanaction.Input) error {
 	for _, k := range []linkKind{tracking, trials} {
 		l := k.table(c).Get(in.Ref)
@@ -59,10 +59,10 @@ func click(c *world.Creator, in fanaction.Input) error {
 		c.Flash(frameClick, map[string]any{"link_id": l.ID, "kind": k.name, "clicks_count": clicked(l, wire.Span{})})
 		return nil
 	}
-	return errors.New("there is no such link, or none that runs")
+	return errors.New("the link does not exist, or no link is running")
 }
 
-// nextLink goes through the links of a kind that run; nil if there is none.
+// nextLink returns the next running link of a kind, or nil. Successive calls cycle through them.
 func nextLink(c *world.Creator, k linkKind) *row.Link {
 	came := yields(c, k.name, wire.Span{})
 	running := wire.Filter(k.table(c).All(), func(l *row.Link) bool { return k.running(l, came[l.ID], c.Now()) })
@@ -72,7 +72,7 @@ func nextLink(c *world.Creator, k linkKind) *row.Link {
 	return running[c.Turn(len(running))]
 }
 
-// offer is a way to come in without paying.
+// offer is a trial that can be claimed.
 type offer struct {
 	source string
 	id     int64
@@ -80,7 +80,7 @@ type offer struct {
 	isFor  func(*row.Person) bool
 }
 
-// offers are the trial links and the promotions with a trial that can be claimed.
+// offers returns the running trial links and promotions with a trial.
 func offers(c *world.Creator) []offer {
 	var list []offer
 	anyone := func(*row.Person) bool { return true }
@@ -102,11 +102,11 @@ func offers(c *world.Creator) []offer {
 	return list
 }
 
-// claimTrial is someone who takes an offer: the one that was named, or any.
+// claimTrial makes a person claim the given offer, or else the next one.
 func claimTrial(c *world.Creator, in fanaction.Input) error {
 	open := wire.Filter(offers(c), func(o offer) bool { return in.Ref == 0 || in.Ref == o.id })
 	if len(open) == 0 {
-		return errors.New("there is no trial link or promotion that can be claimed")
+		return errors.New("no trial link or promotion can be claimed")
 	}
 	o := open[c.Turn(len(open))]
 	var p *row.Person

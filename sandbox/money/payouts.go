@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// minPayout is the least that is paid out, in cents.
+	// minPayout is the minimum amount of a payout in cents.
 	minPayout = 2000
-	// payoutTakes is how long a payout is on its way, and can be called off.
+	// payoutTakes is how long a payout is pending and can be cancelled.
 	payoutTakes = time.Minute
 
 	duePayout   = "payout.pay"
@@ -55,7 +55,7 @@ func payouts(c *wire.Call) (any, error) {
 	return wire.Page(c, rows, order, func(p *row.Payout) any { return view.Payout(p) })
 }
 
-// eligibility says whether the creator could take money out, and why not.
+// eligibility reports whether the creator can request a payout, and if not, why.
 func eligibility(c *wire.Call) (any, error) {
 	reasons := []string{}
 	if c.Profile.IsFan {
@@ -90,13 +90,13 @@ func requestPayout(c *wire.Call) (any, error) {
 	return view.Payout(p), nil
 }
 
-// request takes money out of the balance; it arrives a while later.
+// request creates a payout. It reduces the balance immediately and is paid after payoutTakes.
 func request(c *world.Creator, amount int64) (*row.Payout, error) {
 	if amount < minPayout {
-		return nil, wire.Invalid("amount", fmt.Sprintf("The least that can be paid out is $%d.", minPayout/100))
+		return nil, wire.Invalid("amount", fmt.Sprintf("The minimum payout is $%d.", minPayout/100))
 	}
 	if available, _ := balance(c); amount > available {
-		return nil, wire.Conflict(fmt.Sprintf("Only $%.2f can be paid out now.", float64(max(available, 0))/100))
+		return nil, wire.Conflict(fmt.Sprintf("Only $%.2f is available for a payout.", float64(max(available, 0))/100))
 	}
 	p := &row.Payout{Rec: row.Rec{ID: c.Payouts().NextID()}, Amount: amount, Status: "pending", Method: "bank", At: c.Now()}
 	c.Payouts().Put(p)
@@ -121,7 +121,7 @@ func cancelPayout(c *wire.Call) (any, error) {
 		c.Payouts().Put(p)
 	case "canceled":
 	default:
-		return nil, wire.Conflict("This payout is not on its way any more.")
+		return nil, wire.Conflict("This payout is no longer pending.")
 	}
 	return view.Payout(p), nil
 }
@@ -140,7 +140,7 @@ func fail(c *world.Creator, p *row.Payout, reason string) {
 	ledger.Notify(c, &row.Notice{Type: "system", Text: "Your payout failed: " + reason, RefKind: row.KindPayout, Ref: p.ID})
 }
 
-// scheduleView is when payouts happen by themselves.
+// scheduleView is the schedule of automatic payouts.
 type scheduleView struct {
 	Every   string       `json:"interval"`
 	Next    view.Stamp   `json:"next_at"`
@@ -173,34 +173,34 @@ func setSchedule(c *wire.Call) (any, error) {
 		s.PayoutNext = nextPayout(c.Now(), in.Every)
 		c.At(s.PayoutNext, dueSchedule, 0)
 	default:
-		return nil, wire.Invalid("interval", "Payouts happen daily, weekly, monthly or when asked for.")
+		return nil, wire.Invalid("interval", "The interval must be daily, weekly, monthly or manual.")
 	}
 	s.PayoutEvery = in.Every
 	c.SaveSettings()
 	return showSchedule(c), nil
 }
 
-// nextPayout is ten in the morning of the next day, Monday or first of a month.
+// nextPayout returns 10:00 UTC on the next day, Monday or first of a month.
 func nextPayout(now time.Time, every string) time.Time {
 	by := map[string]string{"daily": "day", "weekly": "week", "monthly": "month"}[every]
 	return following(now, by).Add(10 * time.Hour)
 }
 
-// runSchedule pays out all there is, if it is enough. An order of an older schedule finds that its time has not come.
+// runSchedule pays out the available balance if it reaches the minimum. It ignores timers of an earlier schedule.
 func runSchedule(c *world.Creator) {
 	s, now := c.Settings(), c.Now()
 	if s.PayoutNext.IsZero() || now.Before(s.PayoutNext) {
 		return
 	}
 	if available, _ := balance(c); available >= minPayout {
-		_, _ = request(c, available) // cannot be refused: the amount is what there is
+		_, _ = request(c, available) // cannot fail: the amount is the available balance
 	}
 	s.PayoutNext = nextPayout(now, s.PayoutEvery)
 	c.SaveSettings()
 	c.At(s.PayoutNext, dueSchedule, 0)
 }
 
-// payoutMethod is a way money reaches the creator.
+// payoutMethod is a bank account or wallet that receives payouts.
 type payoutMethod struct {
 	ID       int64  `json:"id"`
 	Type     string `json:"type"`
@@ -244,14 +244,14 @@ func payoutHappenings() map[string]fanaction.Func {
 		framePayoutFailed: func(c *world.Creator, in fanaction.Input) error {
 			p, err := onItsWay(c, in)
 			if err == nil {
-				fail(c, p, cmp.Or(in.Reason, "The bank did not know the account."))
+				fail(c, p, cmp.Or(in.Reason, "The bank does not know this account."))
 			}
 			return err
 		},
 	}
 }
 
-// onItsWay is the payout that was named, or the oldest that is pending, or one that is asked for now.
+// onItsWay returns the given pending payout, or else the oldest pending one, or else a new one.
 func onItsWay(c *world.Creator, in fanaction.Input) (*row.Payout, error) {
 	for _, p := range c.Payouts().All() {
 		if p.Status == "pending" && (in.Ref == 0 || in.Ref == p.ID) {
@@ -259,7 +259,7 @@ func onItsWay(c *world.Creator, in fanaction.Input) (*row.Payout, error) {
 		}
 	}
 	if in.Ref != 0 {
-		return nil, errors.New("no payout of that id is on its way")
+		return nil, errors.New("no pending payout has this id")
 	}
 	return request(c, in.Cents(minPayout))
 }

@@ -25,7 +25,7 @@ func TestNoSeededPayoutWasMoreThanWasAvailableThen(t *testing.T) {
 	}
 }
 
-// checkPayouts compares each payout with the money that had come in by then.
+// checkPayouts compares each payout with the balance that was available at its time.
 func checkPayouts(t *testing.T, c *world.Creator) error {
 	t.Helper()
 	var gone int64
@@ -57,35 +57,35 @@ func TestAPayoutIsAskedForCalledOffAndPaid(t *testing.T) {
 	before := available(t, c)
 	made := c.Must("POST", "/payouts", map[string]any{"amount": 50.5})
 	if c.Frame("payout.requested")["payout"].(map[string]any)["id"] != made.Get("id") {
-		t.Fatal("the frame names another payout")
+		t.Fatal("the frame has another payout")
 	}
 	if got := before - available(t, c); got != 5050 {
 		t.Fatalf("the balance fell by %d", got)
 	}
 	for range 2 {
 		if got := c.Must("POST", "/payouts/"+made.Text("id")+"/cancel", nil).Text("state"); got != "cancelled" {
-			t.Fatalf("called off, it is %s", got)
+			t.Fatalf("the cancelled payout is %s", got)
 		}
 	}
 	if got := available(t, c); got != before {
-		t.Fatalf("%d is available after calling off, it was %d", got, before)
+		t.Fatalf("%d is available after cancelling, before it was %d", got, before)
 	}
 	second := c.Must("POST", "/payouts", map[string]any{"amount": 20})
 	if err := p.World.Advance(2 * time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if paid := c.Frame("payout.paid")["payout"].(map[string]any); paid["id"] != second.Get("id") || paid["paid_at"] == nil {
-		t.Fatalf("paid was %v", paid)
+		t.Fatalf("the paid payout is %v", paid)
 	}
 	if list := all(t, c, "/payouts", "&state=paid"); list[0]["id"] != second.Get("id") {
-		t.Fatal("the list of paid ones does not begin with it")
+		t.Fatal("the list of paid payouts does not start with the new one")
 	}
 	if got := c.Do("POST", "/payouts/"+second.Text("id")+"/cancel", nil); got.Status != 409 {
-		t.Fatalf("calling off a paid one: %d", got.Status)
+		t.Fatalf("cancelling a paid payout: %d", got.Status)
 	}
 	for amount, status := range map[float64]int{19.99: 422, float64(before) / 100: 409} {
 		if got := c.Do("POST", "/payouts", map[string]any{"amount": amount}); got.Status != status {
-			t.Errorf("asking for %v: %d %v, want %d", amount, got.Status, got.Body, status)
+			t.Errorf("requesting %v: %d %v, want %d", amount, got.Status, got.Body, status)
 		}
 	}
 }
@@ -98,10 +98,10 @@ func TestAFailedPayoutGivesTheMoneyBack(t *testing.T) {
 	order(t, p, "payout.requested", fanaction.Input{Amount: 30_000})
 	order(t, p, "payout.failed", fanaction.Input{Reason: "The account was closed."})
 	if got := c.Frame("payout.failed"); got["reason"] != "The account was closed." || got["payout"].(map[string]any)["state"] != "rejected" {
-		t.Fatalf("the frame says %v", got)
+		t.Fatalf("the frame has %v", got)
 	}
 	if got := available(t, c); got != before {
-		t.Fatalf("%d is available, it was %d", got, before)
+		t.Fatalf("%d is available, before it was %d", got, before)
 	}
 }
 
@@ -135,10 +135,10 @@ func TestAScheduleTakesOutWhatThereIs(t *testing.T) {
 	asked := c.Frame("payout.requested")["payout"].(map[string]any)
 	c = p.SignIn(login)
 	if got := available(t, c); got < 0 || got >= 2000 {
-		t.Fatalf("%d is left after %v was taken out", got, asked["amount"])
+		t.Fatalf("%d is left after a payout of %v", got, asked["amount"])
 	}
 	if got := c.Must("GET", "/payouts/schedule", nil).Text("next_at"); got <= set.Text("next_at") {
-		t.Fatalf("the next one is at %s, the last was due at %s", got, set.Text("next_at"))
+		t.Fatalf("the next payout is at %s, the last was due at %s", got, set.Text("next_at"))
 	}
 	if n := len(all(t, c, "/payouts/methods", "")); n != 2 {
 		t.Fatalf("%d methods", n)

@@ -23,7 +23,7 @@ func promotionRoutes() []wire.Route {
 	}
 }
 
-// promoted says whether a promotion can be claimed.
+// promoted reports whether a promotion can be claimed.
 func promoted(p *row.Promotion, claims int, now time.Time) bool {
 	return !p.Stopped && !p.Starts.After(now) && (p.Ends.IsZero() || p.Ends.After(now)) && (p.MaxClaims == 0 || claims < p.MaxClaims)
 }
@@ -65,7 +65,7 @@ type promotionInput struct {
 	Message   string `json:"message"`
 }
 
-// What a promotion gives when nothing is said, and the most it can.
+// Defaults and limits of a promotion.
 const (
 	usualPercent = 10
 	usualTrial   = 7
@@ -82,7 +82,7 @@ func createPromotion(c *wire.Call) (any, error) {
 	switch in.Audience {
 	case "new", "expired", "both":
 	default:
-		return nil, wire.Invalid("audience", "A promotion is for new or expired fans, or both.")
+		return nil, wire.Invalid("audience", "The audience must be new, expired or both.")
 	}
 	switch in.Type {
 	case "discount":
@@ -90,7 +90,7 @@ func createPromotion(c *wire.Call) (any, error) {
 	case "trial":
 		p.TrialDays = min(cmp.Or(max(in.TrialDays, 0), usualTrial), longestTrial)
 	default:
-		return nil, wire.Invalid("type", "A promotion is a discount or a trial.")
+		return nil, wire.Invalid("type", "The type must be discount or trial.")
 	}
 	endIn(p, in.Days, c.Now())
 	p.ID = c.Promotions().NextID()
@@ -98,7 +98,7 @@ func createPromotion(c *wire.Call) (any, error) {
 	return showPromotion(c, p)
 }
 
-// endIn lets a promotion run for days from now; for ever, if there are none.
+// endIn makes a promotion end after the given number of days, or never if days is not positive.
 func endIn(p *row.Promotion, days int, now time.Time) {
 	p.Ends = time.Time{}
 	if days > 0 {
@@ -190,7 +190,7 @@ type bundleInput struct {
 
 func (in *bundleInput) check() error {
 	if in.Percent < 5 || in.Percent > 50 {
-		return wire.Invalid("discount_percent", "A bundle is 5 to 50 percent cheaper.")
+		return wire.Invalid("discount_percent", "The discount of a bundle must be 5 to 50 percent.")
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func createBundle(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if in.Months != 3 && in.Months != 6 && in.Months != 12 {
-		return nil, wire.Invalid("duration", "A bundle has 3, 6 or 12 months.")
+		return nil, wire.Invalid("duration", "A bundle must have 3, 6 or 12 months.")
 	}
 	return saveBundle(c, &row.Bundle{Rec: row.Rec{ID: c.Bundles().NextID()}, Months: in.Months, Percent: in.Percent, At: c.Now()})
 }

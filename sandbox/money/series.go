@@ -11,7 +11,8 @@ import (
 
 const day = 24 * time.Hour
 
-// span reads a stretch of time: days, which count whole, or times. Open ends are zero, and one that ends before it begins is empty.
+// span returns the time span of a query, given as times or as whole days. A missing end is zero. A span that ends
+// before it starts is empty.
 func span(c *wire.Call) wire.Span {
 	s := wire.Span{From: c.QueryTime("from"), To: c.QueryTime("to")}
 	if len(c.Query("to")) == len(time.DateOnly) {
@@ -20,18 +21,18 @@ func span(c *wire.Call) wire.Span {
 	return s
 }
 
-// days reads a stretch of which both ends must be given.
+// days is like span, but requires both ends, as days.
 func days(c *wire.Call) (wire.Span, error) {
 	for _, name := range []string{"from", "to"} {
 		if _, err := time.Parse(time.DateOnly, c.Query(name)); err != nil {
-			return wire.Span{}, wire.Invalid(name, "A day is needed, as in 2026-11-30.")
+			return wire.Span{}, wire.Invalid(name, "Give a day, such as 2026-11-30.")
 		}
 	}
 	return span(c), nil
 }
 
-// series adds up values by hour, day, week or month. It has a point for every stretch from when the creator joined until today, so
-// that the longest span is not endless; there is nothing before or after. fill calls add for each value.
+// series sums up values by hour, day, week or month. It has a point for every period of the span between the creator's
+// joining and now, so the number of points is bounded; there are no values outside. fill calls add for each value.
 func series(c *world.Creator, in wire.Span, by, unit string, fill func(add func(time.Time, int64))) view.Series {
 	s := view.Series{Unit: unit, Points: []view.Point{}}
 	starts := stretches(c, in, by)
@@ -54,7 +55,7 @@ func series(c *world.Creator, in wire.Span, by, unit string, fill func(add func(
 	return s
 }
 
-// stretches are the starts of a chart's points. The first is cut to the span's own.
+// stretches returns the start times of a chart's points. The first is the start of the span.
 func stretches(c *world.Creator, in wire.Span, by string) []time.Time {
 	from, to := c.Profile.JoinedAt.Truncate(day), c.Now()
 	if in.From.After(from) {
@@ -70,7 +71,7 @@ func stretches(c *world.Creator, in wire.Span, by string) []time.Time {
 	return starts
 }
 
-// following is when the stretch after a time's own begins.
+// following returns the start of the period after the one that contains a time.
 func following(at time.Time, by string) time.Time {
 	midnight := at.Truncate(day)
 	switch by {

@@ -21,22 +21,22 @@ func statisticRoutes() []wire.Route {
 	}
 }
 
-// What happens to a subscription.
+// Changes of a subscription.
 const (
 	begun   = "new" // for the first time, or after a break
 	renewed = "renewed"
 	lost    = "lost"
 )
 
-// stretch is one period of a person's subscription. Its end is zero while nothing ends it.
+// stretch is one period of a person's subscription. Its end is zero if it is open.
 type stretch struct {
 	from, to  time.Time
-	continues bool // the period before
-	continued bool // by the period after
+	continues bool // the previous period
+	continued bool // by the next period
 }
 
-// subscribed are the periods of a subscription, oldest first. The last one ends when the subscription does, which may be later than
-// was paid for, or sooner.
+// subscribed returns the periods of a subscription, oldest first. The last one ends with the subscription, which may be
+// before or after the end of the paid time.
 func subscribed(s *row.Subscription) []stretch {
 	var list []stretch
 	if s == nil {
@@ -55,7 +55,7 @@ func subscribed(s *row.Subscription) []stretch {
 	return list
 }
 
-// eachTurn tells of all that happened to subscriptions until now.
+// eachTurn calls tell for every change of a subscription until now.
 func eachTurn(c *world.Creator, tell func(what string, at time.Time)) {
 	now := c.Now()
 	for _, p := range c.People().All() {
@@ -72,12 +72,12 @@ func eachTurn(c *world.Creator, tell func(what string, at time.Time)) {
 	}
 }
 
-// subscribedAt says whether a subscription ran at a time.
+// subscribedAt reports whether a subscription was active at a time.
 func subscribedAt(s *row.Subscription, at time.Time) bool {
 	return slices.ContainsFunc(subscribed(s), func(s stretch) bool { return !s.from.After(at) && (s.to.IsZero() || s.to.After(at)) })
 }
 
-// subscribers charts those who came, stayed or went; all of them are those who came or stayed.
+// subscribers charts the new, renewed or lost subscribers. The kind all means new and renewed.
 func subscribers(c *wire.Call) (any, error) {
 	in, err := days(c)
 	if err != nil {
@@ -93,7 +93,8 @@ func subscribers(c *wire.Call) (any, error) {
 	}), nil
 }
 
-// eachVisit tells how many guests and users looked at the profile on each day of a span. Today's come in as the day goes by.
+// eachVisit calls tell with the number of guests and users who visited the profile on each day of a span. Today's
+// numbers grow during the day.
 func eachVisit(c *world.Creator, in wire.Span, tell func(at time.Time, guests, users int64)) {
 	for _, at := range stretches(c, in, "day") {
 		guests, users := seed.Visitors(c.Profile.Origin, at)
@@ -120,7 +121,7 @@ func visitors(c *wire.Call) (any, error) {
 	}), nil
 }
 
-// overviewView is a span at a glance.
+// overviewView sums up a span.
 type overviewView struct {
 	From     string       `json:"from"`
 	To       string       `json:"to"`
@@ -178,7 +179,7 @@ func overview(c *wire.Call) (any, error) {
 	return v, nil
 }
 
-// last is the end of a span, or now if that is yet to come.
+// last returns the end of a span, or now if that is earlier.
 func last(c *wire.Call, in wire.Span) time.Time {
 	if in.To.After(c.Now()) {
 		return c.Now()
@@ -186,7 +187,7 @@ func last(c *wire.Call, in wire.Span) time.Time {
 	return in.To
 }
 
-// countryView is one country's part.
+// countryView holds the fans and the income of one country.
 type countryView struct {
 	Country string       `json:"country"`
 	Active  int          `json:"active_subscribers"` // at the end
@@ -195,7 +196,7 @@ type countryView struct {
 	Net     view.Dollars `json:"net"`
 }
 
-// countries says where fans and money come from, the most money first.
+// countries lists fans and income by country, highest income first.
 func countries(c *wire.Call) (any, error) {
 	in, err := days(c)
 	if err != nil {

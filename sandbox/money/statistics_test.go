@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// total reads a series and checks that its points make it.
+// total returns the total of a series and checks that its points add up to it.
 func total(t *testing.T, c *sandboxtest.Client, path string) int64 {
 	t.Helper()
 	s := c.Must("GET", path, nil)
@@ -20,7 +20,7 @@ func total(t *testing.T, c *sandboxtest.Client, path string) int64 {
 		points += number(t, s.Get("points", i, "value"))
 	}
 	if got := number(t, s.Get("total")); got != points {
-		t.Fatalf("%s: the total is %d, the points make %d", path, got, points)
+		t.Fatalf("%s: the total is %d, the points add up to %d", path, got, points)
 	}
 	return number(t, s.Get("total"))
 }
@@ -38,11 +38,11 @@ func TestSubscribersAreCountedFromTheirPeriods(t *testing.T) {
 		}
 	}
 	if kinds["all"] != kinds["new"]+kinds["renewed"] || kinds["new"] != 2000 {
-		t.Errorf("subscribers: %v, want 2,000 new ones", kinds)
+		t.Errorf("subscribers: %v, want 2,000 new", kinds)
 	}
 	o := c.Must("GET", "/statistics/overview?"+query, nil)
 	if active := number(t, o.Get("active_subscribers")); active != kinds["new"]-kinds["lost"] || active == 0 {
-		t.Errorf("%d are active of %d who came and %d who left", active, kinds["new"], kinds["lost"])
+		t.Errorf("%d are active, %d were new and %d were lost", active, kinds["new"], kinds["lost"])
 	}
 	if number(t, o.Get("new_subscribers")) != kinds["new"] || number(t, o.Get("renewed_subscribers")) != kinds["renewed"] {
 		t.Errorf("overview: %v, series: %v", o.Body, kinds)
@@ -53,14 +53,14 @@ func TestSubscribersAreCountedFromTheirPeriods(t *testing.T) {
 		gross += cents(t, country["gross"])
 	}
 	if active != number(t, o.Get("active_subscribers")) {
-		t.Errorf("countries have %d active ones", active)
+		t.Errorf("the countries have %d active subscribers", active)
 	}
 	var referred int64
 	for _, one := range all(t, c, "/earnings/referrals", "") {
 		referred += cents(t, one["amount"])
 	}
 	if gross != cents(t, o.Get("gross"))-referred {
-		t.Errorf("countries paid %d, all is %v with %d by referrals", gross, o.Get("gross"), referred)
+		t.Errorf("the countries paid %d, the total is %v with %d from referrals", gross, o.Get("gross"), referred)
 	}
 }
 
@@ -72,11 +72,11 @@ func TestANewFanAndALostOneShowInTheStatistics(t *testing.T) {
 	fresh, gone := total(t, c, today+"new"), total(t, c, today+"lost")
 	order(t, p, "trial.claimed", fanaction.Input{})
 	if got := total(t, c, today+"new"); got != fresh+1 {
-		t.Errorf("%d came today, it was %d before", got, fresh)
+		t.Errorf("%d new today, before it was %d", got, fresh)
 	}
 	order(t, p, "fan.left", fanaction.Input{})
 	if got := total(t, c, today+"lost"); got != gone+1 {
-		t.Errorf("%d left today, it was %d before", got, gone)
+		t.Errorf("%d lost today, before it was %d", got, gone)
 	}
 }
 
@@ -87,16 +87,16 @@ func TestVisitorsOfADayStayTheSame(t *testing.T) {
 	query := "/statistics/visitors?" + dates(p, 30, 1)
 	everyone := total(t, c, query)
 	if guests, users := total(t, c, query+"&audience=guests"), total(t, c, query+"&audience=users"); guests+users != everyone || users == 0 {
-		t.Errorf("%d guests and %d users are not %d", guests, users, everyone)
+		t.Errorf("%d guests and %d users do not add up to %d", guests, users, everyone)
 	}
 	if err := p.World.Advance(36 * time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if got := total(t, p.SignIn(login), query+"&by=week"); got != everyone {
-		t.Errorf("a day later the same days had %d visitors, not %d", got, everyone)
+		t.Errorf("a day later the same days have %d visitors, want %d", got, everyone)
 	}
 	if got := total(t, p.SignIn(login), "/statistics/visitors?"+dates(p, -2, -9)); got != 0 {
-		t.Errorf("%d will come next week", got)
+		t.Errorf("there are %d visitors in the future", got)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestTheTopListsAreSortedAndAddUp(t *testing.T) {
 		return nil
 	})
 	if err != nil || sold != want {
-		t.Errorf("messages to many earned %d, the transactions say %d (%v)", sold, want, err)
+		t.Errorf("mass messages earned %d, their transactions add up to %d (%v)", sold, want, err)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestEverythingOutsideCanDoHappensWithoutBeingTold(t *testing.T) {
 		for n := range 3 {
 			order(t, p, what, fanaction.Input{})
 			if body := c.Frame(what); len(body) == 0 {
-				t.Errorf("%s, time %d: the frame is empty", what, n)
+				t.Errorf("%s, run %d: the frame is empty", what, n)
 			}
 		}
 	}
@@ -165,7 +165,7 @@ func TestEverythingOutsideCanDoHappensWithoutBeingTold(t *testing.T) {
 		{"payout.paid", fanaction.Input{Ref: 1}}, {"payout.requested", fanaction.Input{Amount: 100}}, {"money.received", fanaction.Input{Amount: -1}},
 	} {
 		if try(p, bad.what, bad.in) == nil {
-			t.Error(fmt.Sprint(bad.what, " happened to what is not there"))
+			t.Error(fmt.Sprint(bad.what, " accepted invalid input"))
 		}
 	}
 }

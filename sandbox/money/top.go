@@ -22,7 +22,7 @@ func topRoutes() []wire.Route {
 
 type keyed interface{ Key() int64 }
 
-// top shows the rows of the highest rank, the newest first among equals, as many as were asked for.
+// top returns the rows with the highest ranks, the newest first among equals, up to the limit of the call.
 func top[P keyed](c *wire.Call, rows []P, rank func(P) int64, show func(P) any) any {
 	ranks := map[int64]int64{}
 	for _, r := range rows {
@@ -34,14 +34,14 @@ func top[P keyed](c *wire.Call, rows []P, rank func(P) int64, show func(P) any) 
 	return wire.Whole(sorted[:min(len(sorted), c.Limit())], show)
 }
 
-// postsUntil are the creator's posts that were published by the end of a span; only those of the span itself, if so asked.
+// postsUntil returns the creator's posts that were published before the end of a span, or if only is set, within it.
 func postsUntil(c *wire.Call, in wire.Span, only bool) []*row.Post {
 	return wire.Filter(c.Posts().All(), func(p *row.Post) bool {
 		return p.Author == c.Profile.ID && !p.Published.IsZero() && !p.Published.After(in.To) && (!only || in.Has(p.Published))
 	})
 }
 
-// massesUntil is postsUntil for messages to many.
+// massesUntil is postsUntil for mass messages.
 func massesUntil(c *wire.Call, in wire.Span, only bool) []*row.Mass {
 	return wire.Filter(c.Masses().All(), func(m *row.Mass) bool {
 		return !m.SentAt.IsZero() && !m.SentAt.After(in.To) && (!only || in.Has(m.SentAt))
@@ -56,7 +56,8 @@ func streamsIn(c *wire.Call, in wire.Span) []*row.Stream {
 	return wire.Filter(c.Streams().All(), func(s *row.Stream) bool { return !s.Started.IsZero() && in.Has(s.Started) })
 }
 
-// topPosts ranks what had been published by the end of the span, by what it earned in the span, or by its views or likes so far.
+// topPosts ranks the posts published before the end of the span, by their earnings or tips in the span or by their
+// views or likes so far.
 func topPosts(c *wire.Call) (any, error) {
 	in, err := days(c)
 	if err != nil {
@@ -77,7 +78,7 @@ func topPosts(c *wire.Call) (any, error) {
 	return top(c, postsUntil(c, in, false), rank, func(p *row.Post) any { return view.PostStats(c.Creator, p, in.Has) }), nil
 }
 
-// topMessages is topPosts for messages to many.
+// topMessages is topPosts for mass messages.
 func topMessages(c *wire.Call) (any, error) {
 	in, err := days(c)
 	if err != nil {
@@ -94,7 +95,7 @@ func topMessages(c *wire.Call) (any, error) {
 	return top(c, massesUntil(c, in, false), rank, func(m *row.Mass) any { return stats(m) }), nil
 }
 
-// topStories ranks the stories of the span.
+// topStories ranks the stories that were posted in the span.
 func topStories(c *wire.Call) (any, error) {
 	in, err := days(c)
 	if err != nil {
@@ -111,7 +112,7 @@ func topStories(c *wire.Call) (any, error) {
 	return top(c, storiesIn(c, in), rank, func(s *row.Story) any { return stats(s) }), nil
 }
 
-// topStreams ranks the streams that began in the span.
+// topStreams ranks the streams that started in the span.
 func topStreams(c *wire.Call) (any, error) {
 	in, err := days(c)
 	if err != nil {
@@ -125,7 +126,7 @@ func topStreams(c *wire.Call) (any, error) {
 	return top(c, streamsIn(c, in), rank, func(s *row.Stream) any { return stats(s) }), nil
 }
 
-// topLinks ranks links or promotions by what the people they brought paid in the span.
+// topLinks ranks links or promotions by what their subscribers paid in the span.
 func topLinks(c *wire.Call) (any, error) {
 	in, err := days(c)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// What a browser is shown when much happens: a batch five times a second, and of a batch the newest frames.
+// Limits of what a browser is sent: five batches per second, and only the newest frames of a batch.
 const (
 	batchEvery = 200 * time.Millisecond
 	batchMost  = 20
@@ -23,7 +23,7 @@ const (
 	missedMost = 200
 )
 
-// shownFrame is a frame as the page gets it. Text is indented here, because a browser would spoil ids of 19 digits.
+// shownFrame is a frame for the page. Text is indented on the server, because JavaScript would round ids of 19 digits.
 type shownFrame struct {
 	ID   string  `json:"id"`
 	Type string  `json:"type"`
@@ -31,26 +31,26 @@ type shownFrame struct {
 	Text string  `json:"text"`
 }
 
-// batch are the frames of one moment, oldest first.
+// batch holds the frames of one event, oldest first.
 type batch struct {
 	Frames  []shownFrame `json:"frames"`
 	Skipped int          `json:"skipped"`
 }
 
-// frames streams a creator's frames to the page, on loopback only like /control.
+// frames streams a creator's frames to the page. Like /control, it answers on loopback only.
 func (p *Page) frames(w http.ResponseWriter, r *http.Request) {
 	if !gate.Local(r) {
-		http.Error(w, "Frames are for this machine only.", http.StatusForbidden)
+		http.Error(w, "Frames are available on this machine only.", http.StatusForbidden)
 		return
 	}
 	login := strings.ToLower(r.URL.Query().Get("login"))
 	listener, err := p.World.Listen(login, "sandbox page")
 	if errors.Is(err, world.ErrNoLogin) {
-		http.Error(w, "A login ends in @"+world.Domain+".", http.StatusUnprocessableEntity)
+		http.Error(w, "A login must end in @"+world.Domain+".", http.StatusUnprocessableEntity)
 		return
 	}
 	if err != nil {
-		p.Log.ErrorContext(r.Context(), "frames not opened", slog.String("error", err.Error()))
+		p.Log.ErrorContext(r.Context(), "opening frames failed", slog.String("error", err.Error()))
 		http.Error(w, "The creator could not be read.", http.StatusInternalServerError)
 		return
 	}
@@ -66,11 +66,11 @@ func (p *Page) frames(w http.ResponseWriter, r *http.Request) {
 		err = s.run(r, listener)
 	}
 	if err != nil && r.Context().Err() == nil {
-		p.Log.ErrorContext(r.Context(), "frames not sent", slog.String("error", err.Error()))
+		p.Log.ErrorContext(r.Context(), "sending frames failed", slog.String("error", err.Error()))
 	}
 }
 
-// missed lists what came after the last frame that a reconnecting page has.
+// missed returns the frames after the last one that a reconnecting page has.
 func (p *Page) missed(login string, after int64) ([][]byte, error) {
 	if after == 0 {
 		return nil, nil
@@ -90,11 +90,11 @@ func (p *Page) missed(login string, after int64) ([][]byte, error) {
 type stream struct {
 	w     http.ResponseWriter
 	flush func() error
-	last  int64 // the newest frame that was sent
+	last  int64 // id of the newest frame that was sent
 }
 
 func (s *stream) open(missed [][]byte) error {
-	// The first line makes a browser try again after a second.
+	// The first line makes the browser reconnect after a second.
 	if _, err := fmt.Fprint(s.w, "retry: 1000\n\n"); err != nil {
 		return fmt.Errorf("open the stream: %w", err)
 	}
@@ -109,7 +109,7 @@ func (s *stream) run(r *http.Request, listener *world.Listener) error {
 	defer alive.Stop()
 	pace := time.NewTimer(0)
 	defer pace.Stop()
-	var ready <-chan struct{} // nil while the last batch is too fresh
+	var ready <-chan struct{} // nil for batchEvery after each batch
 	for {
 		var err error
 		select {
@@ -133,7 +133,7 @@ func (s *stream) run(r *http.Request, listener *world.Listener) error {
 	}
 }
 
-// send writes the newest of some frames, and how many it left out.
+// send writes the newest of the frames, and how many it skipped.
 func (s *stream) send(frames [][]byte) error {
 	var out batch
 	for _, text := range frames {

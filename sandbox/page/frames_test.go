@@ -14,10 +14,10 @@ import (
 
 const watched = "ok@sandbox.test"
 
-// event is one of a stream.
+// event is one server-sent event.
 type event struct{ name, id, data string }
 
-// watch opens the stream of frames; it is open when watch returns.
+// watch opens the stream of frames. The stream is open when watch returns.
 func (s *site) watch(last string) func() event {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), "GET", s.url+"/page/frames?login="+watched, nil)

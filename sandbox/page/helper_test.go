@@ -22,7 +22,7 @@ import (
 
 const base = "/api/v2"
 
-// site is the pages and the sign-in they belong to, over real HTTP.
+// site serves the pages and the sign-in API over HTTP.
 type site struct {
 	*testing.T
 	url   string
@@ -62,7 +62,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// answer is what came back, without following a redirect.
+// answer is a response. Redirects are not followed.
 type answer struct {
 	status int
 	header http.Header
@@ -93,7 +93,7 @@ func (s *site) send(method, path string, body io.Reader, header map[string]strin
 
 func (s *site) get(path string) answer { return s.send("GET", path, nil, nil) }
 
-// submit sends a form, and follows to what it shows.
+// submit posts a form and follows the redirect.
 func (s *site) submit(path string, form url.Values) answer {
 	s.Helper()
 	a := s.send("POST", path, strings.NewReader(form.Encode()), map[string]string{"Content-Type": "application/x-www-form-urlencoded"})
@@ -103,7 +103,7 @@ func (s *site) submit(path string, form url.Values) answer {
 	return a
 }
 
-// api calls the platform's own sign-in.
+// api calls the platform's API.
 func (s *site) api(method, path string, body any, header map[string]string) (int, map[string]any) {
 	s.Helper()
 	text, err := json.Marshal(body)
@@ -125,7 +125,7 @@ func (s *site) advance(by time.Duration) {
 	}
 }
 
-// wants fails unless an answer has a status and words.
+// wants fails unless an answer has the given status and contains all words.
 func (s *site) wants(a answer, status int, words ...string) {
 	s.Helper()
 	if a.status != status {

@@ -1,8 +1,8 @@
-// Package page is what a person sees of the sandbox in a browser: the page at / that shows and orders everything, the creator's phone
-// at /qr/{token}, and the selfie check at /verify/{token}.
+// Package page serves the sandbox's browser pages: the page at / that shows and controls everything, the creator's
+// phone at /qr/{token}, and the selfie check at /verify/{token}.
 //
-// The page at / is files (static/) that speak to /control; of its own it has only the stream of frames (frames.go). The other two
-// are plain forms without a script (phone.go), for they are opened on phones and on other machines.
+// The page at / consists of static files (static/) that use /control, and a stream of frames (frames.go). The other two
+// are plain forms without scripts (phone.go), because they are opened on phones and other machines.
 package page
 
 import (
@@ -22,25 +22,25 @@ import (
 //go:embed static templates
 var files embed.FS
 
-// policy lets a page load this origin's own files and nothing else.
+// policy allows a page to load only files of its own origin.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Deps are what the pages show.
+// Deps holds the dependencies of a Page.
 type Deps struct {
 	World *world.World
 	Auth  *auth.Auth
 	Log   *slog.Logger
 }
 
-// Page serves them.
+// Page serves the pages.
 type Page struct {
 	Deps
 	templates *template.Template
-	tag       string // of all files together
+	tag       string // ETag of all files together
 }
 
-// New makes it.
+// New returns a Page.
 func New(d Deps) *Page {
 	sum := sha256.New()
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -60,9 +60,9 @@ func New(d Deps) *Page {
 	}
 }
 
-// Mount adds its routes.
+// Mount adds the routes of the pages.
 func (p *Page) Mount(mux *http.ServeMux) {
-	// A form of another site must not answer for the creator.
+	// A form on another site must not act for the creator.
 	same := http.NewCrossOriginProtection()
 	mux.Handle("GET /{$}", guarded(p.home))
 	mux.Handle("GET /page/{file}", guarded(p.file))
@@ -73,13 +73,13 @@ func (p *Page) Mount(mux *http.ServeMux) {
 	mux.Handle("POST /verify/{token}", same.Handler(guarded(p.takeSelfie)))
 }
 
-// guarded sets what every answer of a page has.
+// guarded sets the headers that every response has.
 func guarded(handle http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
-		// Not no-referrer: a form would then come without its origin, and be taken for one of another site.
+		// With no-referrer, a form would be sent without its origin and rejected as one of another site.
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		handle(w, r)
@@ -90,7 +90,7 @@ func (p *Page) home(w http.ResponseWriter, _ *http.Request) {
 	p.show(w, http.StatusOK, "home.html", nil)
 }
 
-// file serves one of static/.
+// file serves a file of static/.
 func (p *Page) file(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("ETag", p.tag)
@@ -102,6 +102,6 @@ func (p *Page) show(w http.ResponseWriter, status int, name string, data any) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if err := p.templates.ExecuteTemplate(w, name, data); err != nil {
-		p.Log.Error("page not written", slog.String("page", name), slog.String("error", err.Error()))
+		p.Log.Error("rendering a page failed", slog.String("page", name), slog.String("error", err.Error()))
 	}
 }

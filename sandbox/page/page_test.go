@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// inline is code or style that the policy would stop, or a request that leaves the machine.
+// inline matches code or style that the policy would block, and links to other machines.
 var inline = regexp.MustCompile(`(?i)<script(?:\s+type="module")?>|<style|\sstyle=|\son[a-z]+=|javascript:|(?:src|href)="(?:https?:)?//`)
 
 func TestNoPageRunsOrLoadsAnythingForeign(t *testing.T) {
@@ -30,7 +30,7 @@ func TestNoPageRunsOrLoadsAnythingForeign(t *testing.T) {
 			t.Errorf("%s: the policy is %q", path, policy)
 		}
 		if a.header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s may be sniffed", path)
+			t.Errorf("%s has no nosniff header", path)
 		}
 		if found := inline.FindString(a.text); found != "" && strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s has %q", path, found)
@@ -67,12 +67,12 @@ func TestFilesAreTypedAndNotSentTwice(t *testing.T) {
 		}
 		again := s.send("GET", path, nil, map[string]string{"If-None-Match": a.header.Get("ETag")})
 		if again.status != http.StatusNotModified {
-			t.Errorf("%s: %d when it has not changed", path, again.status)
+			t.Errorf("%s: %d with a matching If-None-Match", path, again.status)
 		}
 	}
 }
 
-// Modules import each other by name; a typo would show only in a browser.
+// Modules import each other by name, and only a browser would notice a typo.
 func TestModulesImportOnlyWhatExists(t *testing.T) {
 	t.Parallel()
 	imports := regexp.MustCompile(`from '\./([a-z.]+)'`)
@@ -91,7 +91,7 @@ func TestModulesImportOnlyWhatExists(t *testing.T) {
 			}
 		}
 		if strings.Contains(string(text), "innerHTML") {
-			t.Errorf("%s writes HTML: what the platform says must stay text", file)
+			t.Errorf("%s writes HTML: the platform's texts must stay text", file)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestThePageExplainsEveryFault(t *testing.T) {
 		explained = append(explained, fault.Kind)
 	}
 	if !slices.Equal(explained, gate.Kinds()) {
-		t.Errorf("explained are %v, the platform has %v", explained, gate.Kinds())
+		t.Errorf("the page explains %v, the platform has %v", explained, gate.Kinds())
 	}
 }
 
@@ -167,12 +167,12 @@ func TestActsAskOnlyForWhatAHappeningTakes(t *testing.T) {
 	for _, group := range readWords(t).Happenings {
 		for _, act := range group.Acts {
 			if act.Label == "" || seen[act.What] {
-				t.Errorf("%s has no label, or is there twice", act.What)
+				t.Errorf("%s has no label or appears twice", act.What)
 			}
 			seen[act.What] = true
 			for _, field := range act.Fields {
 				if !slices.Contains(takes, field) {
-					t.Errorf("%s asks for %s, which is none of %v", act.What, field, takes)
+					t.Errorf("%s asks for %s, which is not one of %v", act.What, field, takes)
 				}
 			}
 			for _, named := range []map[string]string{act.Labels, act.Hints} {
@@ -186,14 +186,14 @@ func TestActsAskOnlyForWhatAHappeningTakes(t *testing.T) {
 	}
 }
 
-// The other way round is no fault: what the page has no words for is listed under More.
+// The reverse is not required: the page lists happenings without a description under More.
 func TestEveryActOfThePageCanHappen(t *testing.T) {
 	t.Parallel()
 	happenings := sandbox.Happenings()
 	for _, group := range readWords(t).Happenings {
 		for _, act := range group.Acts {
 			if happenings[act.What] == nil {
-				t.Errorf("%s is on the page, but cannot happen", act.What)
+				t.Errorf("%s is on the page, but is not a happening", act.What)
 			}
 		}
 	}

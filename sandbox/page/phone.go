@@ -13,16 +13,16 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// States of the phone's pages besides those of the sign-in itself.
+// States of the phone's pages, in addition to those of the sign-in.
 const (
-	stateStale = "stale" // an old picture was scanned
-	stateGone  = "gone"  // there is no such sign-in
+	stateStale = "stale" // an old QR code was scanned
+	stateGone  = "gone"  // the sign-in does not exist
 )
 
-// mostKnown is how many logins the phone proposes.
+// mostKnown limits how many logins the phone suggests.
 const mostKnown = 50
 
-// asks is the page at /qr/{token}.
+// asks is the data of the page at /qr/{token}.
 type asks struct {
 	auth.Asked
 	State   string
@@ -30,14 +30,14 @@ type asks struct {
 	Browser string
 	Until   string
 	Known   []string
-	Chosen  string // what was typed, if it cannot be taken
+	Chosen  string // the login that was entered, if it is not valid
 	Fault   string
 }
 
 func (p *Page) openQR(w http.ResponseWriter, r *http.Request) {
 	resolve := p.Auth.Scan
 	if r.Method == http.MethodHead || r.Header.Get("Sec-Purpose") != "" {
-		resolve = p.Auth.Asked // nobody looks at it yet
+		resolve = p.Auth.Asked // a preview, not a scan
 	}
 	asked, err := resolve(r.PathValue("token"))
 	p.showQR(w, r, asked, err, "", "")
@@ -53,14 +53,14 @@ func (p *Page) answerQR(w http.ResponseWriter, r *http.Request) {
 	if r.PostFormValue("who") != "other" {
 		login = ""
 	} else if _, err := world.Persona(login); err != nil {
-		p.showQR(w, r, asked, nil, login, "A login of the sandbox looks like ok@"+world.Domain+".")
+		p.showQR(w, r, asked, nil, login, "A sandbox login looks like ok@"+world.Domain+".")
 		return
 	}
 	if _, err := p.Auth.AnswerQR(asked.ID, r.PostFormValue("answer"), login); err != nil && !refused(err) {
-		p.showQR(w, r, asked, nil, login, "That could not be done: "+err.Error()+".")
+		p.showQR(w, r, asked, nil, login, "The answer was not accepted: "+err.Error()+".")
 		return
 	}
-	// Answered elsewhere meanwhile or answered now: the page says how it stands.
+	// The page shows the result, even if the sign-in was answered elsewhere.
 	http.Redirect(w, r, r.URL.EscapedPath(), http.StatusSeeOther)
 }
 
@@ -98,7 +98,7 @@ func (p *Page) showQR(w http.ResponseWriter, r *http.Request, asked auth.Asked, 
 	p.show(w, status, "qr.html", view)
 }
 
-// selfie is the page at /verify/{token}.
+// selfie is the data of the page at /verify/{token}.
 type selfie struct {
 	State string
 	Login string
@@ -111,7 +111,7 @@ func (p *Page) openSelfie(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	switch taken := r.URL.Query().Get("taken"); {
 	case refused(err) && (taken == "passed" || taken == "rejected"):
-		// The platform has used the selfie already.
+		// The sign-in has already used the selfie.
 		view.State = taken
 	case refused(err):
 		view.State, status = stateGone, http.StatusGone
@@ -127,7 +127,7 @@ func (p *Page) openSelfie(w http.ResponseWriter, r *http.Request) {
 func (p *Page) takeSelfie(w http.ResponseWriter, r *http.Request) {
 	taken := map[string]string{"take": "passed", "look away": "rejected"}[r.PostFormValue("do")]
 	if taken == "" {
-		http.Error(w, `Say what to do: "take" or "look away".`, http.StatusUnprocessableEntity)
+		http.Error(w, `The field do must be "take" or "look away".`, http.StatusUnprocessableEntity)
 		return
 	}
 	err := p.Auth.TakeSelfie(r.PathValue("token"), taken == "passed")
@@ -142,13 +142,13 @@ func (p *Page) takeSelfie(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, target.String(), http.StatusSeeOther)
 }
 
-// broken tells that the state could not be read.
+// broken logs an error of the state and answers 500.
 func (p *Page) broken(w http.ResponseWriter, r *http.Request, err error) {
 	p.Log.ErrorContext(r.Context(), "page failed", slog.String("error", err.Error()))
-	http.Error(w, "The sandbox could not read its state. Try again, or look at its log.", http.StatusInternalServerError)
+	http.Error(w, "The sandbox could not read its state. Try again, or check its log.", http.StatusInternalServerError)
 }
 
-// clock is the time of day of a moment, which both ends know by the platform's clock.
+// clock formats the time of day of an RFC 3339 time in UTC, which is the platform's clock.
 func clock(stamp string) string {
 	t, err := time.Parse(time.RFC3339, stamp)
 	if err != nil {
@@ -157,7 +157,7 @@ func clock(stamp string) string {
 	return t.UTC().Format("15:04") + " UTC"
 }
 
-// browser says what a user agent is, in words.
+// browser returns a readable name for a user agent, such as "Chrome on Linux".
 func browser(agent string) string {
 	name := first(agent, "Edg/=Edge", "Firefox/=Firefox", "Chrome/=Chrome", "Safari/=Safari")
 	system := first(agent, "Windows=Windows", "Android=Android", "iPhone=iPhone", "iPad=iPad", "Mac OS=macOS", "Linux=Linux")
@@ -172,7 +172,7 @@ func browser(agent string) string {
 	return strings.SplitN(agent, "/", 2)[0]
 }
 
-// first is the word of the first mark that a text has.
+// first returns the name of the first mark that a text contains. Marks have the form text=name.
 func first(text string, marks ...string) string {
 	for _, mark := range marks {
 		if sign, word, _ := strings.Cut(mark, "="); strings.Contains(text, sign) {

@@ -15,7 +15,7 @@ const (
 	chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0 Safari/537.36"
 )
 
-// qr is a sign-in that waits for a phone.
+// qr is a QR sign-in.
 type qr struct{ id, secret, path string }
 
 func (s *site) openQR(agent string) qr {
@@ -25,7 +25,7 @@ func (s *site) openQR(agent string) qr {
 	return qr{shown["id"].(string), shown["poll_secret"].(string), strings.TrimPrefix(shown["url"].(string), s.url)}
 }
 
-// poll is what the device that asks is told: the status of the sign-in, or the name of the refusal.
+// poll polls a QR sign-in as the device that started it. It returns the status or the name of the refusal.
 func (s *site) poll(q qr) (said string, user any) {
 	s.Helper()
 	_, got := s.api("GET", "/auth/qr/"+q.id, nil, map[string]string{"X-Device": device, "X-Qr-Secret": q.secret})
@@ -43,12 +43,12 @@ func TestAPhoneScansAndApproves(t *testing.T) {
 		t.Fatalf("HEAD: %d", head.status)
 	}
 	if said, _ := s.poll(q); said != "pending" {
-		t.Fatalf("%s before anybody looked", said)
+		t.Fatalf("%s before the phone opened the page", said)
 	}
 	proposed := "mobile+" + strings.ToLower(q.id)
 	s.wants(s.get(q.path), http.StatusOK, "Approve this sign-in?", "Chrome on Linux", device, q.id[:4]+" "+q.id[4:8], strings.ReplaceAll(proposed, "+", "&#43;"))
 	if said, _ := s.poll(q); said != "scanned" {
-		t.Fatalf("%s after the phone opened it", said)
+		t.Fatalf("%s after the phone opened the page", said)
 	}
 	s.wants(s.submit(q.path, url.Values{"who": {"proposed"}, "answer": {"approve"}}), http.StatusOK, "Approved", strings.ToLower(q.id))
 	said, user := s.poll(q)
@@ -56,7 +56,7 @@ func TestAPhoneScansAndApproves(t *testing.T) {
 		t.Fatalf("%s, user %v after the approval", said, user)
 	}
 	if len(s.world.Sessions(proposed+"@"+world.Domain)) != 1 {
-		t.Fatal("the session does not belong to the login that was shown")
+		t.Fatal("the session does not belong to the proposed login")
 	}
 	s.wants(s.get(q.path), http.StatusOK, "Approved")
 	s.wants(s.submit(q.path, url.Values{"answer": {"deny"}}), http.StatusOK, "Approved")
@@ -70,7 +70,7 @@ func TestAPhoneChoosesWhoSignsIn(t *testing.T) {
 		a := s.submit(q.path, url.Values{"who": {"other"}, "login": {wrong}, "answer": {"approve"}})
 		s.wants(a, http.StatusUnprocessableEntity, "looks like ok@sandbox.test", `aria-invalid="true"`)
 		if strings.Contains(a.text, "<script>") {
-			t.Fatal("what was typed became part of the page")
+			t.Fatal("the input was not escaped")
 		}
 	}
 	s.wants(s.submit(q.path, url.Values{"who": {"other"}, "login": {" OK+7@sandbox.test "}, "answer": {"approve"}}), http.StatusOK, "Approved", "ok&#43;7@sandbox.test")
@@ -94,7 +94,7 @@ func TestAnAnswerIsOneOfTwo(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	q := s.openQR(chrome)
-	s.wants(s.submit(q.path, url.Values{"answer": {"maybe"}}), http.StatusUnprocessableEntity, "That could not be done")
+	s.wants(s.submit(q.path, url.Values{"answer": {"maybe"}}), http.StatusUnprocessableEntity, "The answer was not accepted")
 	if said, _ := s.poll(q); said != "pending" {
 		t.Fatal(said)
 	}
@@ -105,10 +105,10 @@ func TestAnOldPictureHasExpiredAndANewOneHasNot(t *testing.T) {
 	s := newSite(t)
 	q := s.openQR(chrome)
 	s.advance(2 * time.Minute)
-	s.wants(s.get(q.path), http.StatusGone, "you opened an old one")
-	s.wants(s.submit(q.path, url.Values{"answer": {"approve"}}), http.StatusGone, "you opened an old one")
+	s.wants(s.get(q.path), http.StatusGone, "this one is old")
+	s.wants(s.submit(q.path, url.Values{"answer": {"approve"}}), http.StatusGone, "this one is old")
 	if said, _ := s.poll(q); said != "pending" {
-		t.Fatalf("an old picture changed it to %s", said)
+		t.Fatalf("an old QR code changed the status to %s", said)
 	}
 	now := strings.Replace(q.path, q.id+".0", q.id+".2", 1)
 	s.wants(s.get(strings.Replace(q.path, q.id+".0", q.id+".3", 1)), http.StatusGone)
@@ -116,8 +116,8 @@ func TestAnOldPictureHasExpiredAndANewOneHasNot(t *testing.T) {
 	s.advance(5 * time.Minute)
 	s.wants(s.get(now), http.StatusOK, "Approve this sign-in?")
 	s.advance(4 * time.Minute)
-	s.wants(s.get(now), http.StatusGone, "nobody answered")
-	s.wants(s.submit(now, url.Values{"answer": {"approve"}}), http.StatusGone, "nobody answered")
+	s.wants(s.get(now), http.StatusGone, "not answered in time")
+	s.wants(s.submit(now, url.Values{"answer": {"approve"}}), http.StatusGone, "not answered in time")
 }
 
 func TestAnAddressThatWasMadeUpIsNoSignIn(t *testing.T) {
@@ -125,8 +125,8 @@ func TestAnAddressThatWasMadeUpIsNoSignIn(t *testing.T) {
 	s := newSite(t)
 	q := s.openQR(chrome)
 	for _, path := range []string{"/qr/none", "/qr/" + q.id, "/qr/" + q.id + ".0", "/qr/" + q.id + ".0AAAAAAAAAA", "/qr/" + q.id + ".x" + q.path[len(q.path)-10:]} {
-		s.wants(s.get(path), http.StatusGone, "knows no sign-in")
-		s.wants(s.submit(path, url.Values{"answer": {"approve"}}), http.StatusGone, "knows no sign-in")
+		s.wants(s.get(path), http.StatusGone, "has no sign-in for this URL")
+		s.wants(s.submit(path, url.Values{"answer": {"approve"}}), http.StatusGone, "has no sign-in for this URL")
 	}
 	if said, _ := s.poll(q); said != "pending" {
 		t.Fatal(said)
@@ -159,11 +159,11 @@ func TestWhatADeviceSaysOfItselfStaysText(t *testing.T) {
 	a := s.get(s.openQR(`<img src=x onerror=alert(1)>`).path)
 	s.wants(a, http.StatusOK, "&lt;img src=x")
 	if strings.Contains(a.text, "<img") {
-		t.Fatal("the user agent became part of the page")
+		t.Fatal("the user agent was not escaped")
 	}
 }
 
-// selfie is a sign-in that waits for one.
+// selfie is a sign-in that waits for a selfie.
 type selfie struct{ token, path string }
 
 func (s *site) openSelfie() selfie {
@@ -173,7 +173,7 @@ func (s *site) openSelfie() selfie {
 	return selfie{asked["token"].(string), strings.TrimPrefix(asked["page_url"].(string), s.url)}
 }
 
-// check is how the device that signs in finds it: the name of the refusal, or "in".
+// check polls the challenge as the device that signs in. It returns the name of the refusal, or "in".
 func (s *site) check(c selfie) string {
 	s.Helper()
 	_, got := s.api("GET", "/auth/challenges/"+c.token, nil, map[string]string{"X-Device": device})
@@ -188,33 +188,33 @@ func TestASelfieLetsOneIn(t *testing.T) {
 	s := newSite(t)
 	c := s.openSelfie()
 	s.wants(s.get(c.path), http.StatusOK, "Take a quick selfie", "face@sandbox.test", "<svg")
-	s.wants(s.submit(c.path, url.Values{"do": {"take"}}), http.StatusOK, "That is you")
-	s.wants(s.submit(c.path, url.Values{"do": {"look away"}}), http.StatusOK, "That is you")
+	s.wants(s.submit(c.path, url.Values{"do": {"take"}}), http.StatusOK, "Selfie matched")
+	s.wants(s.submit(c.path, url.Values{"do": {"look away"}}), http.StatusOK, "Selfie matched")
 	if said := s.check(c); said != "in" {
 		t.Fatal(said)
 	}
-	s.wants(s.get(c.path+"?taken=passed"), http.StatusOK, "That is you")
-	s.wants(s.get(c.path), http.StatusGone, "This check is over")
+	s.wants(s.get(c.path+"?taken=passed"), http.StatusOK, "Selfie matched")
+	s.wants(s.get(c.path), http.StatusGone, "This check has ended")
 }
 
 func TestLookingAwayFails(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	c := s.openSelfie()
-	s.wants(s.submit(c.path, url.Values{"do": {"look away"}}), http.StatusOK, "That did not match")
+	s.wants(s.submit(c.path, url.Values{"do": {"look away"}}), http.StatusOK, "Selfie did not match")
 	if said := s.check(c); said != "selfie_rejected" {
 		t.Fatal(said)
 	}
-	s.wants(s.get(c.path), http.StatusOK, "That did not match")
+	s.wants(s.get(c.path), http.StatusOK, "Selfie did not match")
 }
 
 func TestASelfieCheckEnds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	c := s.openSelfie()
-	s.wants(s.submit(c.path, url.Values{"do": {"smile"}}), http.StatusUnprocessableEntity, "Say what to do")
+	s.wants(s.submit(c.path, url.Values{"do": {"smile"}}), http.StatusUnprocessableEntity, "The field do must be")
 	s.advance(11 * time.Minute)
-	s.wants(s.get(c.path), http.StatusGone, "This check is over")
-	s.wants(s.submit(c.path, url.Values{"do": {"take"}}), http.StatusGone, "This check is over")
-	s.wants(s.get("/verify/none"), http.StatusGone, "This check is over")
+	s.wants(s.get(c.path), http.StatusGone, "This check has ended")
+	s.wants(s.submit(c.path, url.Values{"do": {"take"}}), http.StatusGone, "This check has ended")
+	s.wants(s.get("/verify/none"), http.StatusGone, "This check has ended")
 }

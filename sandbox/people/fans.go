@@ -31,7 +31,7 @@ func fanRoutes() []wire.Route {
 	}
 }
 
-// soon is how long before its end a subscription that will not renew wants attention.
+// soon is how long before its end a subscription without renewal counts as ending.
 const soon = 7 * day
 
 func listFans(c *wire.Call) (any, error) {
@@ -55,7 +55,7 @@ func listFans(c *wire.Call) (any, error) {
 	return wire.Page(c, rows, order, func(p *row.Person) any { return view.Fan(c.Creator, p) })
 }
 
-// inState says whether a subscription belongs on a tab of the list of fans.
+// inState reports whether a subscription belongs to a tab of the list of fans.
 func inState(s *row.Subscription, state string, now time.Time) bool {
 	switch state {
 	case "all":
@@ -68,7 +68,7 @@ func inState(s *row.Subscription, state string, now time.Time) bool {
 	return s.Active(now)
 }
 
-// latestFans lists by when the latest period began: someone's first one is new, any other is a renewal.
+// latestFans lists fans by the start of their latest period. A first period counts as new, any other as renewed.
 func latestFans(c *wire.Call) (any, error) {
 	kind, in := c.Query("type"), wire.Span{From: c.QueryTime("from"), To: c.QueryTime("to")}
 	rows := wire.Filter(c.People().All(), func(p *row.Person) bool {
@@ -84,7 +84,7 @@ func latestFans(c *wire.Call) (any, error) {
 
 func latestPeriod(p *row.Person) time.Time { return p.Sub.Periods[len(p.Sub.Periods)-1].From }
 
-// days reads two days, both included. What ends before it begins is empty.
+// days returns the span between two days of the query, including both. A span that ends before it starts is empty.
 func days(c *wire.Call) wire.Span {
 	in := wire.Span{From: c.QueryTime("from"), To: c.QueryTime("to")}
 	if !in.To.IsZero() {
@@ -93,7 +93,7 @@ func days(c *wire.Call) wire.Span {
 	return in
 }
 
-// spending is what people paid in a stretch of time; without one it is what the platform knows already.
+// spending returns a function that reports what a person paid within a span. Without a span it uses the stored totals.
 func spending(c *world.Creator, in wire.Span) func(person int64) world.Spend {
 	if in == (wire.Span{}) {
 		return c.Spent
@@ -139,7 +139,7 @@ func topFans(c *wire.Call) (any, error) {
 	})
 }
 
-// fan finds the one of the path, who subscribes or did.
+// fan returns the person named in the path, who must be or have been a subscriber.
 func fan(c *wire.Call) (*row.Person, error) {
 	p, err := c.Person("user_id")
 	if err != nil {
@@ -167,7 +167,7 @@ func fanPeriods(c *wire.Call) (any, error) {
 	return periods(c, p.Sub)
 }
 
-// periods lists those of a subscription, the latest first.
+// periods lists the periods of a subscription, latest first.
 func periods(c *wire.Call, s *row.Subscription) (any, error) {
 	var rows []period
 	for n, p := range s.Periods {
@@ -177,13 +177,13 @@ func periods(c *wire.Call, s *row.Subscription) (any, error) {
 	return wire.Page(c, rows, order, func(p period) any { return view.Period(c.Creator, p.Period) })
 }
 
-// period is one with its place, by which a page is told from the next.
+// period is a period with its number, which serves as the key for paging.
 type period struct {
 	row.Period
 	n int64
 }
 
-// Key is its place.
+// Key returns the number of the period.
 func (p period) Key() int64 { return p.n }
 
 func fanSpend(c *wire.Call) (any, error) {
@@ -204,14 +204,14 @@ func setAlias(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if utf8.RuneCountInString(in.Alias) > 100 {
-		return nil, wire.Invalid("alias", "A name has at most 100 characters.")
+		return nil, wire.Invalid("alias", "An alias must have at most 100 characters.")
 	}
 	p.CustomName = in.Alias
 	c.People().Put(p)
 	return in, nil
 }
 
-// note is what the creator wrote down about somebody.
+// note is the creator's note about a person.
 type note struct {
 	Text *string    `json:"note"`
 	At   view.Stamp `json:"updated_at"`
@@ -242,7 +242,7 @@ func setNote(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if utf8.RuneCountInString(in.Note) > 5000 {
-		return nil, wire.Invalid("note", "A note has at most 5000 characters.")
+		return nil, wire.Invalid("note", "A note must have at most 5000 characters.")
 	}
 	p.Note, p.NoteAt = in.Note, c.Now()
 	c.People().Put(p)
@@ -263,7 +263,7 @@ func setDiscount(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if in.Percent < 5 || in.Percent > 100 {
-		return nil, wire.Invalid("percent", "A discount is 5 to 100 percent.")
+		return nil, wire.Invalid("percent", "A discount must be 5 to 100 percent.")
 	}
 	p.Discount = &row.Discount{Percent: in.Percent, EndsAt: time.Time(in.Ends)}
 	c.People().Put(p)
@@ -274,7 +274,7 @@ func removeDiscount(c *wire.Call) (any, error) {
 	return changePerson(c, func(p *row.Person) { p.Discount = nil })
 }
 
-// addFreeDays adds days that cost nothing to the end of a subscription; one that is over starts again.
+// addFreeDays adds free days to the end of a subscription. A subscription that has ended starts again.
 func addFreeDays(c *wire.Call) (any, error) {
 	var in struct {
 		Days int `json:"days"`
@@ -284,7 +284,7 @@ func addFreeDays(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if in.Days < 1 || in.Days > 365 {
-		return nil, wire.Invalid("days", "One can give 1 to 365 days.")
+		return nil, wire.Invalid("days", "You can give 1 to 365 free days.")
 	}
 	switch {
 	case !p.Sub.Active(c.Now()):
@@ -293,7 +293,7 @@ func addFreeDays(c *wire.Call) (any, error) {
 			return nil, wire.Conflict("You have blocked this user.")
 		}
 		p.Sub.AutoRenew = false
-	case !p.Sub.Until.IsZero(): // one without end needs no days
+	case !p.Sub.Until.IsZero(): // a subscription without an end needs no days
 		extend(p.Sub, time.Duration(in.Days)*day, "free")
 	}
 	c.People().Put(p)

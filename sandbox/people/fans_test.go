@@ -18,7 +18,7 @@ import (
 
 const login = "ok@sandbox.test"
 
-// path is a path with ids in it.
+// path formats a path with ids.
 func path(format string, ids ...any) string { return fmt.Sprintf(format, ids...) }
 
 func cents(t testing.TB, dollars string) int64 {
@@ -30,7 +30,7 @@ func cents(t testing.TB, dollars string) int64 {
 	return int64(f*100 + 0.5)
 }
 
-// each visits every row of a list, page by page.
+// each calls visit with every row of a list, page by page.
 func each(c *sandboxtest.Client, list string, visit func(row map[string]any)) {
 	marker := ""
 	for {
@@ -57,7 +57,7 @@ func TestNobodyComesFromABlockedCountry(t *testing.T) {
 		if err == nil {
 			err = p.World.Do(login, func(creator *world.Creator) error {
 				if country := creator.People().Get(id).Country; country != "ES" {
-					t.Errorf("somebody came from %s", country)
+					t.Errorf("a newcomer is from %s", country)
 				}
 				return nil
 			})
@@ -71,7 +71,7 @@ func TestNobodyComesFromABlockedCountry(t *testing.T) {
 		return sandbox.Happenings()["fan.joined"](creator, fanaction.Input{})
 	})
 	if err == nil {
-		t.Error("somebody came from nowhere")
+		t.Error("a newcomer joined although all countries are blocked")
 	}
 }
 
@@ -118,7 +118,7 @@ func TestSomebodySubscribesLeavesAndComesBack(t *testing.T) {
 		t.Fatalf("the frame: %v", f)
 	}
 	if got := c.Must("GET", fan, nil).Text("status"); got != "expired" {
-		t.Fatalf("who left is %s", got)
+		t.Fatalf("a fan who left is %s", got)
 	}
 	c.Must("PUT", fan+"/discount", map[string]any{"percent": 50})
 	p.Order(login, "fan.returned", fanaction.Input{User: stranger})
@@ -163,11 +163,11 @@ func TestTheCreatorsNotesOnAFanStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := c.Must("GET", fan, nil); got.Get("discount") != nil {
-		t.Fatalf("a discount that is over: %v", got.Body)
+		t.Fatalf("an expired discount: %v", got.Body)
 	}
 }
 
-// The list of those who paid most, each fan's own account, and the transactions tell the same story.
+// The list of top fans, the spending of each fan and the transactions agree.
 func TestWhatFansSpentAddsUp(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -259,7 +259,7 @@ func TestWhoIsBlockedIsLeftAlone(t *testing.T) {
 			return sandbox.Happenings()[what](creator, fanaction.Input{User: fan})
 		})
 		if err == nil {
-			t.Errorf("%s of a restricted user", what)
+			t.Errorf("%s by a restricted user was accepted", what)
 		}
 	}
 	c.Must("DELETE", path("/users/%d/restriction", fan), nil)
@@ -271,7 +271,7 @@ func TestTheCreatorFollowsOthers(t *testing.T) {
 	c := sandboxtest.New(t, nil).SignIn(login)
 	other, nobody := c.Person(2041), c.Person(2042)
 	if got := c.Do("PUT", path("/users/%d/follow", nobody), nil); got.Status != http.StatusForbidden {
-		t.Fatalf("following who is no creator: %d", got.Status)
+		t.Fatalf("following a user who is not a creator: %d", got.Status)
 	}
 	for range 2 {
 		if got := c.Must("PUT", path("/users/%d/follow", other), nil); got.Text("status") != "active" || got.Get("is_rebill_on") != true {
@@ -301,20 +301,20 @@ func TestTheProfileIsChangedForEveryone(t *testing.T) {
 		t.Fatalf("me: %v", got.Body)
 	}
 	if path("%v %v %v", got.Get("two_factor", "sms"), got.Get("two_factor", "otp"), got.Get("two_factor", "face")) != "true false true" {
-		t.Fatalf("signs in by %v", got.Get("two_factor"))
+		t.Fatalf("two-factor methods: %v", got.Get("two_factor"))
 	}
 	if f := c.Frame("profile.changed"); fmt.Sprint(f["changes"]) != "[display_name about]" {
 		t.Fatalf("the frame: %v", f)
 	}
 	if got := c.Do("PATCH", "/me", map[string]any{"avatar_id": 1}); got.Status != http.StatusUnprocessableEntity {
-		t.Fatalf("a picture that is not there: %d", got.Status)
+		t.Fatalf("an unknown picture: %d", got.Status)
 	}
 	if got := c.Must("GET", path("/users/%d", c.Session.Owner), nil).Text("display_name"); got != "Somebody Else" {
 		t.Fatalf("as a user: %s", got)
 	}
 }
 
-// Whatever can happen needs nobody to say to whom, twice over, and says that it happened.
+// Every happening works without parameters, can be repeated, and sends its frame.
 func TestEverythingCanHappenByItself(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)

@@ -27,7 +27,7 @@ func listFollowing(c *wire.Call) (any, error) {
 	return wire.Page(c, rows, order, func(p *row.Person) any { return view.Following(c.Creator, p) })
 }
 
-// followingCounts are what waits from those whom the creator follows.
+// followingCounts returns the unread counts for the people whom the creator follows.
 func followingCounts(c *wire.Call) (any, error) {
 	now := c.Now()
 	return view.Counts(c.Creator, func(id int64) bool {
@@ -36,7 +36,7 @@ func followingCounts(c *wire.Call) (any, error) {
 	}), nil
 }
 
-// followed finds the one of the path, whom the creator follows or did.
+// followed returns the person named in the path, whom the creator must follow or have followed.
 func followed(c *wire.Call) (*row.Person, error) {
 	p, err := c.Person("user_id")
 	if err != nil {
@@ -65,7 +65,7 @@ func setFollowRenewal(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if in.On && !p.Follow.Active(c.Now()) {
-		return nil, wire.Conflict("This subscription is over; follow the user again.")
+		return nil, wire.Conflict("This subscription has ended. Follow the user again.")
 	}
 	p.Follow.AutoRenew = in.On
 	c.People().Put(p)
@@ -80,7 +80,7 @@ func followPeriods(c *wire.Call) (any, error) {
 	return periods(c, p.Follow)
 }
 
-// follow subscribes the creator to another one for a month, which then renews itself.
+// follow subscribes the creator to another creator for a month, with automatic renewal.
 func follow(c *wire.Call) (any, error) {
 	p, err := c.Person("user_id")
 	switch {
@@ -105,7 +105,7 @@ func follow(c *wire.Call) (any, error) {
 	return view.Following(c.Creator, p), nil
 }
 
-// unfollow ends the creator's subscription to someone at once. What is over stays in the history.
+// unfollow ends the creator's subscription to a person immediately and keeps its history.
 func unfollow(c *wire.Call) (any, error) {
 	return changePerson(c, func(p *row.Person) {
 		if now := c.Now(); p.Follow.Active(now) {

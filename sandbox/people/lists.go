@@ -45,14 +45,14 @@ func getList(c *wire.Call) (any, error) {
 	return view.List(c.Creator, l), nil
 }
 
-// own finds a list that the creator may change.
+// own returns a list that the creator may change, or a refusal.
 func own(c *wire.Call, id int64) (*row.List, error) {
 	l, err := wire.Found("list", c.Lists().Get(id))
 	if err != nil {
 		return nil, err
 	}
 	if l.System != "" {
-		return nil, wire.Forbidden("The platform keeps this list itself.")
+		return nil, wire.Forbidden("This is a system list. It cannot be changed.")
 	}
 	return l, nil
 }
@@ -63,7 +63,7 @@ type listName struct {
 
 func (in *listName) check() error {
 	if n := utf8.RuneCountInString(in.Name); n < 1 || n > 64 {
-		return wire.Invalid("name", "A list's name has 1 to 64 characters.")
+		return wire.Invalid("name", "A list's name must have 1 to 64 characters.")
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func renameList(c *wire.Call) (any, error) {
 	return saveList(c.Creator, l, 0, 0), nil
 }
 
-// saveList writes a list and tells the sockets.
+// saveList stores a list and sends its frame.
 func saveList(c *world.Creator, l *row.List, added, removed int) view.ListView {
 	c.Lists().Put(l)
 	v := view.List(c, l)
@@ -143,7 +143,7 @@ func listUsers(c *wire.Call) (any, error) {
 	return wire.Page(c, members, pinsFirst(l, order), func(p *row.Person) any { return view.Person(c.Creator, p) })
 }
 
-// nameRank sorts by name: it is made of the first seven bytes, which is near enough, and stable.
+// nameRank ranks people by the first seven bytes of their names, which is close enough to sorting by name.
 func nameRank(p *row.Person) int64 {
 	var rank int64
 	name := strings.ToLower(p.Name)
@@ -156,12 +156,12 @@ func nameRank(p *row.Person) int64 {
 	return rank
 }
 
-// pinsFirst puts those who are pinned before all others.
+// pinsFirst changes an order so that pinned people come first.
 func pinsFirst(l *row.List, order wire.Order[*row.Person]) wire.Order[*row.Person] {
 	if len(l.Pins) == 0 {
 		return order
 	}
-	const top = 1 << 60 // beyond every rank
+	const top = 1 << 60 // larger than every rank
 	rank := order.Rank
 	order.Rank = func(p *row.Person) int64 {
 		switch {

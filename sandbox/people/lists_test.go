@@ -13,7 +13,7 @@ func TestAListLivesFromItsMakingToItsEnd(t *testing.T) {
 	made := c.Must("POST", "/lists", map[string]any{"name": "Tour"})
 	path := "/lists/" + made.Text("id")
 	if c.Frame("list.changed")["list"].(map[string]any)["name"] != "Tour" {
-		t.Fatal("the frame names another list")
+		t.Fatal("the frame has another list")
 	}
 	fan := c.Must("GET", "/lists/"+c.Must("GET", "/lists", nil).Text("list", 0, "id")+"/users", nil).Get("list", 0, "id")
 	if got := c.Must("POST", path+"/users", map[string]any{"user_ids": []any{fan, 1}}); got.Text("added") != "1" || got.Text("skipped", 0) != "1" {
@@ -40,7 +40,7 @@ func TestPagesOfAListShowEveryMemberOnce(t *testing.T) {
 		for i := range got.Get("list").([]any) {
 			id := got.Text("list", i, "id")
 			if seen[id] {
-				t.Fatalf("user %s came twice", id)
+				t.Fatalf("user %s appears twice", id)
 			}
 			seen[id] = true
 		}
@@ -54,7 +54,7 @@ func TestPagesOfAListShowEveryMemberOnce(t *testing.T) {
 	}
 }
 
-// Whoever is added last comes first. The place of those who stay does not depend on who goes, or a page would repeat some of them.
+// The member added last comes first. Removing members does not move the others; otherwise a page would repeat some.
 func TestPagesOfAListStayStableWhenMembersGo(t *testing.T) {
 	t.Parallel()
 	c := sandboxtest.New(t, nil).SignIn("ok@sandbox.test")
@@ -75,7 +75,7 @@ func TestPagesOfAListStayStableWhenMembersGo(t *testing.T) {
 			page, at = second, n-2
 		}
 		if got := page.Get("list", at, "id"); got != want {
-			t.Errorf("place %d has %v, want %v", n, got, want)
+			t.Errorf("row %d is %v, want %v", n, got, want)
 		}
 	}
 	if got := len(second.Get("list").([]any)); got != 3 {
@@ -95,6 +95,6 @@ func TestWhoIsTakenOffAListIsNotPinnedWhenPutBack(t *testing.T) {
 	c.Must("PUT", "/users/"+fans.Text("list", 0, "id")+"/lists", map[string]any{"remove": []any{made.Get("id")}})
 	c.Must("POST", path+"/users", map[string]any{"user_ids": []any{a, b}})
 	if got := c.Must("GET", path+"/users", nil).Get("list", 0, "id"); got != b {
-		t.Errorf("%v is first, want %v, who was added last", got, b)
+		t.Errorf("%v is first, want %v, which was added last", got, b)
 	}
 }

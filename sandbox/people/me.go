@@ -24,7 +24,7 @@ func meRoutes() []wire.Route {
 
 func getMe(c *wire.Call) (any, error) { return showMe(c.Creator), nil }
 
-// showMe shows the creator. How one signs in is what the login's name says.
+// showMe returns the view of the creator. The two-factor methods follow from the persona.
 func showMe(c *world.Creator) view.MeView {
 	steps := strings.Split(c.Profile.Persona, "-")
 	return view.Me(c, view.SecondView{
@@ -45,14 +45,14 @@ func updateMe(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if n := utf8.RuneCountInString(in.Name); c.Has("display_name") && (n < 1 || n > 50) {
-		return nil, wire.Invalid("display_name", "A name has 1 to 50 characters.")
+		return nil, wire.Invalid("display_name", "A name must have 1 to 50 characters.")
 	}
 	if utf8.RuneCountInString(in.About) > 1000 {
-		return nil, wire.Invalid("about", "What you tell about yourself has at most 1000 characters.")
+		return nil, wire.Invalid("about", "The text about you must have at most 1000 characters.")
 	}
 	for field, id := range map[string]int64{"avatar_id": in.Avatar, "header_id": in.Cover} {
 		if m := c.Media().Get(id); c.Has(field) && (m == nil || m.Type != "photo") {
-			return nil, wire.Invalid(field, "This is not a picture of your vault.")
+			return nil, wire.Invalid(field, "This is not a picture in your vault.")
 		}
 	}
 	p := &c.Profile
@@ -79,7 +79,7 @@ func updateMe(c *wire.Call) (any, error) {
 	return showMe(c.Creator), nil
 }
 
-// tellProfile saves the profile and tells the sockets what was changed.
+// tellProfile saves the profile and sends a frame with the names of the changed fields.
 func tellProfile(c *world.Creator, changes []string) {
 	c.SaveProfile()
 	c.Emit(frameProfile, map[string]any{"changes": changes})
@@ -91,7 +91,7 @@ func mySince(c *wire.Call) (any, error) {
 	return map[string]any{"joined_at": view.Stamp(c.Profile.JoinedAt)}, nil
 }
 
-// myRanking says among how many of a hundred creators this one is, by what the last thirty days brought.
+// myRanking returns the creator's rank by income of the last thirty days, as "top n percent".
 func myRanking(c *wire.Call) (any, error) {
 	var net int64
 	from := c.Now().Add(-month)
@@ -100,7 +100,7 @@ func myRanking(c *wire.Call) (any, error) {
 			net += t.Net()
 		}
 	}
-	const middle = 50_00 // half of the creators have less
+	const middle = 50_00 // the median income in cents
 	top := 100 / (1 + float64(net)/middle)
 	return map[string]float64{"top_percent": max(math.Round(top*100)/100, 0.01)}, nil
 }

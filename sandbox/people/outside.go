@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// join has somebody subscribe for the first time: the user named, or a newcomer. Amount is the price.
+// join makes the given user, or else a newcomer, subscribe for the first time. Amount is the price.
 func join(c *world.Creator, in fanaction.Input) error {
 	if in.User == 0 {
 		p, err := newcomer(c)
@@ -25,7 +25,7 @@ func join(c *world.Creator, in fanaction.Input) error {
 		return err
 	}
 	if p.Sub != nil {
-		return fmt.Errorf("user %d has subscribed before: order %s", p.ID, frameReturned)
+		return fmt.Errorf("user %d has subscribed before: use %s", p.ID, frameReturned)
 	}
 	if slices.Contains(c.Settings().BlockedStates, p.Country) {
 		return fmt.Errorf("user %d is in a country that the creator has blocked", p.ID)
@@ -33,9 +33,9 @@ func join(c *world.Creator, in fanaction.Input) error {
 	return Subscribe(c, p, terms(c, p, in))
 }
 
-// newcomer is somebody who has just found the creator, from a country that the creator has not blocked.
+// newcomer returns a new person from a country that the creator has not blocked.
 func newcomer(c *world.Creator) (*row.Person, error) {
-	const tries = 300 // most of them fail only if almost every country is blocked
+	const tries = 300 // all of them fail only if almost every country is blocked
 	for range tries {
 		id := c.People().NextID()
 		p := seed.Newcomer(c.Profile.Origin, id, int(id%1_000_000))
@@ -43,10 +43,10 @@ func newcomer(c *world.Creator) (*row.Person, error) {
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("the creator has blocked every country that somebody could come from")
+	return nil, fmt.Errorf("the creator has blocked every country that newcomers come from")
 }
 
-// terms are the usual ones, at the price that was ordered, if any.
+// terms returns the usual terms, with the given price if there is one.
 func terms(c *world.Creator, p *row.Person, in fanaction.Input) Terms {
 	t := Usual(c, p)
 	if in.Amount > 0 {
@@ -55,7 +55,7 @@ func terms(c *world.Creator, p *row.Person, in fanaction.Input) Terms {
 	return t
 }
 
-// comeBack has somebody subscribe again whose subscription is over. If everyone's runs, one ends first.
+// comeBack makes a former fan subscribe again. If there is no former fan, it ends a subscription first.
 func comeBack(c *world.Creator, in fanaction.Input) error {
 	now := c.Now()
 	var p *row.Person
@@ -69,7 +69,7 @@ func comeBack(c *world.Creator, in fanaction.Input) error {
 		return err
 	}
 	if p.Sub == nil {
-		return fmt.Errorf("user %d has never subscribed: order %s", p.ID, frameJoined)
+		return fmt.Errorf("user %d has never subscribed: use %s", p.ID, frameJoined)
 	}
 	if in.User == 0 && p.Sub.Active(now) {
 		cut(p.Sub, now)
@@ -78,16 +78,16 @@ func comeBack(c *world.Creator, in fanaction.Input) error {
 	return Subscribe(c, p, terms(c, p, in))
 }
 
-// subscriber is the fan named, or the next one whose subscription runs.
+// subscriber returns the given fan, or else the next fan, with an active subscription.
 func subscriber(c *world.Creator, in fanaction.Input) (*row.Person, error) {
 	p, err := in.Person(c)
 	if err == nil && !p.Sub.Active(c.Now()) {
-		err = fmt.Errorf("user %d has no subscription that runs", p.ID)
+		err = fmt.Errorf("user %d has no active subscription", p.ID)
 	}
 	return p, err
 }
 
-// renewEarly has a fan pay for the next month before this one is over.
+// renewEarly makes a fan pay for the next month before the current one ends.
 func renewEarly(c *world.Creator, in fanaction.Input) error {
 	p, err := subscriber(c, in)
 	if err != nil {
@@ -100,7 +100,7 @@ func renewEarly(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// leave has a fan's subscription end now.
+// leave ends a fan's subscription now.
 func leave(c *world.Creator, in fanaction.Input) error {
 	p, err := subscriber(c, in)
 	if err != nil {
@@ -111,7 +111,7 @@ func leave(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// switchRenewal has a fan switch the renewal of their subscription on or off.
+// switchRenewal makes a fan toggle the renewal of their subscription.
 func switchRenewal(c *world.Creator, in fanaction.Input) error {
 	p, err := subscriber(c, in)
 	if err != nil {
@@ -121,7 +121,7 @@ func switchRenewal(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// toggleMember has the creator put a user on a list, or take them off it, on another device; ref_id is the list.
+// toggleMember makes the creator add a user to a list, or remove them, on another device. ref_id is the list.
 func toggleMember(c *world.Creator, in fanaction.Input) error {
 	p, err := in.Person(c)
 	if err != nil {
@@ -139,17 +139,17 @@ func toggleMember(c *world.Creator, in fanaction.Input) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("there is no such list of the creator's own")
+	return fmt.Errorf("the list does not exist or is a system list")
 }
 
-// editOnPhone has the creator change the text of the profile on another device.
+// editOnPhone makes the creator change the profile text on another device.
 func editOnPhone(c *world.Creator, in fanaction.Input) error {
 	c.Profile.Bio = in.Words("On tour until spring. Answers come late, but they come.")
 	tellProfile(c, []string{"about"})
 	return nil
 }
 
-// toggleOnline has somebody come or go.
+// toggleOnline makes a person go online or offline.
 func toggleOnline(c *world.Creator, in fanaction.Input) error {
 	p, err := in.Person(c)
 	if err != nil {

@@ -1,8 +1,9 @@
-// Package people is the platform's part about people: the creator's own profile, users, fans, whom the creator follows, lists.
+// Package people implements the people of the platform: the creator's own profile, users, fans, followed creators,
+// lists.
 //
-// subscription.go is how someone becomes, stays and stops being a fan; other parts call Subscribe. tick.go does what time does to
-// subscriptions. me.go, users.go, fans.go, following.go and lists.go are the creator's operations; outside.go and tips.go are
-// what others do.
+// subscription.go starts, renews and ends subscriptions; other packages call Subscribe. tick.go renews and ends them
+// when they are due. me.go, users.go, fans.go, following.go and lists.go are the creator's operations. outside.go and
+// tips.go hold what others do.
 package people
 
 import (
@@ -13,15 +14,15 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Routes are its operations.
+// Routes returns the operations of this package.
 func Routes() []wire.Route {
 	return slices.Concat(meRoutes(), userRoutes(), fanRoutes(), followingRoutes(), listRoutes())
 }
 
-// Dues are what happens by itself when its time has come. Subscriptions are not among them, see Tick.
+// Dues returns nil, because this package sets no timers. Tick handles the ends of subscriptions.
 func Dues() map[string]world.Handler { return nil }
 
-// Happenings are what the world outside can do.
+// Happenings returns the happenings of this package, keyed by the frame they send.
 func Happenings() map[string]fanaction.Func {
 	return map[string]fanaction.Func{
 		frameJoined: join, frameReturned: comeBack, frameRenewed: renewEarly, frameLeft: leave, frameRebill: switchRenewal,
@@ -29,7 +30,7 @@ func Happenings() map[string]fanaction.Func {
 	}
 }
 
-// Frames about people.
+// Frames of this package.
 const (
 	frameJoined   = "fan.joined"
 	frameReturned = "fan.returned"

@@ -16,17 +16,18 @@ const (
 	month = 30 * day
 )
 
-// Terms are what someone subscribes under.
+// Terms are the conditions of a subscription.
 type Terms struct {
 	Kind       string // paid, trial, bundle, free
 	Price      int64  // of the whole period, in cents
 	Months     int
-	Days       int    // how long the period is; 30 for each month if 0
+	Days       int    // length of the period; if 0, 30 for each month
 	SourceKind string // profile, tracking, trial, promotion
 	SourceID   int64
 }
 
-// Usual are the terms of someone who subscribes on the profile: a month at the creator's price, less the person's own discount.
+// Usual returns the terms of a subscription through the profile: a month at the creator's price, less the person's
+// discount.
 func Usual(c *world.Creator, p *row.Person) Terms {
 	t := Terms{Kind: "paid", Price: discounted(p, c.Profile.Price, c.Now()), Months: 1, SourceKind: "profile"}
 	if t.Price == 0 {
@@ -35,7 +36,7 @@ func Usual(c *world.Creator, p *row.Person) Terms {
 	return t
 }
 
-// discounted is a price for one person.
+// discounted applies a person's discount to a price.
 func discounted(p *row.Person, price int64, now time.Time) int64 {
 	if p.Discount.Holds(now) {
 		price = price * int64(100-p.Discount.Percent) / 100
@@ -43,13 +44,13 @@ func discounted(p *row.Person, price int64, now time.Time) int64 {
 	return price
 }
 
-// Subscribe makes someone a fan, or one again: it books the money, notifies, emits `fan.joined` or `fan.returned` and sends the
-// welcome message to who is new.
+// Subscribe starts or restarts a person's subscription. It books the payment, emits `fan.joined` or `fan.returned`,
+// notifies the creator, and sends the welcome message to a new fan.
 func Subscribe(c *world.Creator, p *row.Person, t Terms) error {
 	now := c.Now()
 	switch {
 	case p.Sub.Active(now):
-		return fmt.Errorf("user %d is subscribed already", p.ID)
+		return fmt.Errorf("user %d is already subscribed", p.ID)
 	case p.Blocked:
 		return fmt.Errorf("user %d is blocked", p.ID)
 	}
@@ -92,7 +93,7 @@ func notify(c *world.Creator, p *row.Person, what string) {
 	ledger.Notify(c, &row.Notice{Type: "subscriptions", Text: ledger.Name(p) + what, Person: p.ID})
 }
 
-// countFans keeps the number of running subscriptions, so that nobody has to count them.
+// countFans adjusts the stored number of active subscriptions, so that reads need not count them.
 func countFans(c *world.Creator, n int) {
 	c.Profile.Fans += n
 	c.SaveProfile()
@@ -105,7 +106,7 @@ func txType(kind string) string {
 	return "subscription"
 }
 
-// renew adds a month to a subscription, from its end. The money comes in at the given time.
+// renew adds a month to the end of a subscription. The payment is booked at the given time.
 func renew(c *world.Creator, p *row.Person, at time.Time) {
 	s := p.Sub
 	price, kind := discounted(p, s.Price, at), "paid"
@@ -124,7 +125,7 @@ func renew(c *world.Creator, p *row.Person, at time.Time) {
 	})
 }
 
-// bookAt is ledger.Book for money that came in a while ago, when nobody looked.
+// bookAt is like ledger.Book, but books the payment at an earlier time.
 func bookAt(c *world.Creator, t *row.Tx, at time.Time) {
 	c.AddTx(t)
 	t.At = at
@@ -132,7 +133,7 @@ func bookAt(c *world.Creator, t *row.Tx, at time.Time) {
 	c.Emit("money.received", map[string]any{"transaction": view.CurrentTx(c, t)})
 }
 
-// end deals with a subscription that is over.
+// end marks a subscription as ended and sends the frame.
 func end(c *world.Creator, p *row.Person) {
 	p.Sub.Ended, p.Sub.AutoRenew = true, false
 	c.People().Put(p)
@@ -142,7 +143,7 @@ func end(c *world.Creator, p *row.Person) {
 	})
 }
 
-// cut ends a subscription now.
+// cut sets the end of a subscription to now.
 func cut(s *row.Subscription, now time.Time) {
 	s.Until = now
 	if n := len(s.Periods); n > 0 && s.Periods[n-1].To.After(now) {
@@ -150,7 +151,7 @@ func cut(s *row.Subscription, now time.Time) {
 	}
 }
 
-// setRenewal switches the renewal of a fan's subscription and tells the sockets.
+// setRenewal switches the renewal of a fan's subscription on or off and sends the frame.
 func setRenewal(c *world.Creator, p *row.Person, on bool) {
 	p.Sub.AutoRenew = on
 	c.People().Put(p)

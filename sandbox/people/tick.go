@@ -11,14 +11,15 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// lookAgain is the longest Tick looks away. No subscription is shorter, so none that was made meanwhile can end unseen.
+// lookAgain limits the time between two runs of Tick. No subscription is shorter, so none can start and end in between.
 const lookAgain = time.Hour
 
-// Tick ends or renews the subscriptions whose time has come, month by month if several have passed, and says when to look again.
+// Tick ends or renews the subscriptions that are due, month by month if several months have passed, and returns when it
+// must run again.
 //
-// It runs before every request once that time has come, so it asks for nothing as long as it can know that nothing has ended: the
-// seed's subscriptions run for some days at first. Once the people are loaded a look costs microseconds. The first time it has the
-// other parts note what their seeds have scheduled.
+// Once that time has come, Tick runs before every request. It does not load the people while nothing can have ended:
+// the seeded subscriptions last for some days at first. With the people loaded, a run takes microseconds. The first run
+// also lets other packages set the timers for what their seeds have scheduled.
 func Tick(c *world.Creator) time.Time {
 	now := c.Now()
 	if !c.Profile.Planned {
@@ -45,11 +46,12 @@ func Tick(c *world.Creator) time.Time {
 	}
 	c.Profile.ExpiresRun = now
 	c.SaveProfile()
-	// The request that follows may be refused, which undoes this as well: look again before the next one.
+	// If the following request fails, these changes are rolled back as well. So run again before the next one.
 	return now
 }
 
-// ended are the people with a subscription that has ended, of either direction, the earliest first; upcoming is the next end.
+// ended returns the people with a subscription that has ended, in either direction, sorted by its end, and the next
+// end.
 func ended(c *world.Creator, now time.Time) (due []*row.Person, upcoming time.Time) {
 	upcoming = now.AddDate(1, 0, 0)
 	for _, p := range c.People().All() {
@@ -71,7 +73,7 @@ func ended(c *world.Creator, now time.Time) (due []*row.Person, upcoming time.Ti
 	return due, upcoming
 }
 
-// firstEnd is the earlier end of a person's subscriptions that were not dealt with.
+// firstEnd returns the earliest end of a person's subscriptions that are not marked as ended.
 func firstEnd(p *row.Person) time.Time {
 	var at time.Time
 	for _, s := range []*row.Subscription{p.Sub, p.Follow} {
@@ -82,7 +84,7 @@ func firstEnd(p *row.Person) time.Time {
 	return at
 }
 
-// settle deals with one end of a person's subscriptions.
+// settle renews a person's due subscriptions by one period, or ends them.
 func settle(c *world.Creator, p *row.Person, now time.Time) {
 	if over(p.Sub, now) {
 		if p.Sub.AutoRenew {
@@ -92,7 +94,7 @@ func settle(c *world.Creator, p *row.Person, now time.Time) {
 		}
 	}
 	if f := p.Follow; over(f, now) {
-		// What the creator pays to others is not the creator's money that came in: it is in no ledger.
+		// The ledger holds only income, not what the creator pays to others.
 		if f.AutoRenew {
 			extend(f, month, "paid")
 		} else {
@@ -106,7 +108,7 @@ func over(s *row.Subscription, now time.Time) bool {
 	return s != nil && !s.Ended && !s.Until.IsZero() && !s.Until.After(now)
 }
 
-// extend adds a period of the subscription's own price to its end.
+// extend adds a period at the subscription's own price to its end.
 func extend(s *row.Subscription, by time.Duration, kind string) {
 	price := s.Price
 	if kind == "free" || price == 0 {

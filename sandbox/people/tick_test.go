@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// still starts a platform whose clock only goes when it is advanced.
+// still starts a platform whose clock moves only when the test advances it.
 func still(t testing.TB) *sandboxtest.Platform {
 	t.Helper()
 	return sandboxtest.New(t, func(cfg *sandbox.Config) {
@@ -21,7 +21,7 @@ func still(t testing.TB) *sandboxtest.Platform {
 	})
 }
 
-// subscribers looks at the creator after Tick.
+// subscribers calls look with the creator, after Tick.
 func subscribers(t testing.TB, p *sandboxtest.Platform, look func(c *world.Creator)) {
 	t.Helper()
 	if err := p.World.Do(login, func(c *world.Creator) error {
@@ -32,8 +32,8 @@ func subscribers(t testing.TB, p *sandboxtest.Platform, look func(c *world.Creat
 	}
 }
 
-// After months away every subscription that renews itself has been paid for month by month, each at its own time, and every
-// other one has ended once.
+// After months without a request, every subscription with renewal was paid month by month, each at its own time, and
+// every other one ended once.
 func TestSubscriptionsGoOnWhileNobodyLooks(t *testing.T) {
 	t.Parallel()
 	p := still(t)
@@ -73,7 +73,7 @@ func TestSubscriptionsGoOnWhileNobodyLooks(t *testing.T) {
 		if active := wireCount(c, now); active != len(renewing) || c.Profile.Fans != active {
 			t.Errorf("%d fans, %d counted, want %d", active, c.Profile.Fans, len(renewing))
 		}
-		// Nobody who has a discount of a hundred percent is in the seed, so every period was paid for.
+		// The seed has no discount of a hundred percent, so every period was paid for.
 		fresh := c.Txs().All()[paid:]
 		if len(fresh) != periods {
 			t.Errorf("%d transactions for %d periods", len(fresh), periods)
@@ -89,10 +89,10 @@ func TestSubscriptionsGoOnWhileNobodyLooks(t *testing.T) {
 			}
 		}
 		if people.Tick(c).Before(now.Add(time.Millisecond)) {
-			t.Error("there is something left to do")
+			t.Error("Tick has left something to do")
 		}
 		if c.Txs().Len() != paid+periods {
-			t.Error("a second look renewed something")
+			t.Error("a second run renewed something")
 		}
 	})
 	frames := map[string]int{}
@@ -114,7 +114,7 @@ func TestSubscriptionsGoOnWhileNobodyLooks(t *testing.T) {
 		}
 	})
 	if frames["fan.left"] != ending || frames["fan.renewed"] < 2*len(renewing) {
-		t.Errorf("frames: %v, want %d who left and %d renewals at least", frames, ending, 2*len(renewing))
+		t.Errorf("frames: %v, want %d fan.left and at least %d fan.renewed", frames, ending, 2*len(renewing))
 	}
 }
 
@@ -128,12 +128,12 @@ func wireCount(c *world.Creator, now time.Time) int {
 	return n
 }
 
-// A request that is refused undoes what time did just before it; the next one does it again.
+// A request that fails rolls back the preceding Tick. The next request runs it again.
 func TestARefusedRequestDoesNotStopTime(t *testing.T) {
 	t.Parallel()
 	p := still(t)
 	refused := errors.New("no")
-	subscribers(t, p, func(*world.Creator) {}) // makes the creator
+	subscribers(t, p, func(*world.Creator) {}) // creates the creator
 	if err := p.World.Advance(20 * 24 * time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -143,13 +143,13 @@ func TestARefusedRequestDoesNotStopTime(t *testing.T) {
 	subscribers(t, p, func(c *world.Creator) {
 		for _, one := range c.People().All() {
 			if one.Sub != nil && !one.Sub.Ended && !one.Sub.Active(c.Now()) {
-				t.Fatalf("the subscription of user %d ended unnoticed", one.ID)
+				t.Fatalf("the subscription of user %d has ended but was not settled", one.ID)
 			}
 		}
 	})
 }
 
-// A trial that somebody takes today ends in time, though the next end was far away when Tick last looked.
+// A trial that starts today ends on time, even if the next end was far away when Tick last ran.
 func TestAShortSubscriptionEndsInTime(t *testing.T) {
 	t.Parallel()
 	p := still(t)
@@ -178,7 +178,7 @@ func TestAShortSubscriptionEndsInTime(t *testing.T) {
 
 func BenchmarkALookWhenNothingIsDue(b *testing.B) {
 	p := still(b)
-	subscribers(b, p, func(*world.Creator) {}) // makes the creator
+	subscribers(b, p, func(*world.Creator) {}) // creates the creator
 	if err := p.World.Advance(10 * 24 * time.Hour); err != nil {
 		b.Fatal(err)
 	}

@@ -12,16 +12,17 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// usualTip is in cents.
+// usualTip is the default tip in cents.
 const usualTip = 500
 
-// tipped is what a tip is for.
+// tipped is the target of a tip.
 type tipped struct {
 	Kind string `json:"type"` // profile, message, post, story, stream
 	ID   int64  `json:"id"`
 }
 
-// tip has a fan tip: the profile, or what ref_id names. A tip to a message, or one with a text, is a message itself.
+// tip makes a fan tip the object ref_id, or else the profile. A tip for a message, or a tip for the profile with a
+// text, also arrives as a message.
 func tip(c *world.Creator, in fanaction.Input) error {
 	target, kind, err := tipTarget(c, in.Ref)
 	if err != nil {
@@ -36,7 +37,7 @@ func tip(c *world.Creator, in fanaction.Input) error {
 	}
 	amount := in.Cents(usualTip)
 	if amount <= 0 {
-		return fmt.Errorf("a tip is more than nothing")
+		return fmt.Errorf("a tip must be positive")
 	}
 	t := ledger.Book(c, &row.Tx{Type: "tip", Gross: amount, Person: p.ID, RefKind: kind, Ref: in.Ref, Text: in.Text})
 	c.Emit(frameTip, map[string]any{
@@ -54,7 +55,7 @@ func tip(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// tipTarget finds out what an id names; no id is the profile.
+// tipTarget returns the object with an id. The id 0 means the profile.
 func tipTarget(c *world.Creator, id int64) (tipped, row.Kind, error) {
 	switch {
 	case id == 0:
@@ -69,5 +70,5 @@ func tipTarget(c *world.Creator, id int64) (tipped, row.Kind, error) {
 	if chat := c.ChatOf(id); chat != 0 && c.Messages(chat).Get(id) != nil {
 		return tipped{"message", id}, row.KindMessage, nil
 	}
-	return tipped{}, 0, fmt.Errorf("%d is no message, post, story or stream", id)
+	return tipped{}, 0, fmt.Errorf("%d is not a message, post, story or stream", id)
 }

@@ -28,16 +28,16 @@ func userRoutes() []wire.Route {
 	}
 }
 
-// pageOfUsers shows people in the order of their ids.
+// pageOfUsers lists people by id.
 func pageOfUsers(c *wire.Call, rows []*row.Person) (any, error) {
 	return wire.Page(c, rows, wire.Order[*row.Person]{Up: true}, func(p *row.Person) any { return view.Person(c.Creator, p) })
 }
 
-// usersByID shows those that exist of up to a hundred, in the order asked for.
+// usersByID returns up to a hundred users in the requested order and skips unknown ids.
 func usersByID(c *wire.Call) (any, error) {
 	ids := c.QueryIDs("ids")
 	if len(ids) > 100 {
-		return nil, wire.Invalid("ids", "At most 100 users can be asked for.")
+		return nil, wire.Invalid("ids", "You can request at most 100 users.")
 	}
 	var rows []*row.Person
 	for n, id := range ids {
@@ -50,13 +50,13 @@ func usersByID(c *wire.Call) (any, error) {
 
 func searchUsers(c *wire.Call) (any, error) { return pageOfUsers(c, matching(c, c.Query("q"))) }
 
-// matching are the people whose name has a text in it.
+// matching returns the people whose names contain the query.
 func matching(c *wire.Call, query string) []*row.Person {
 	query = strings.ToLower(strings.TrimPrefix(strings.TrimSpace(query), "@"))
 	return wire.Filter(c.People().All(), func(p *row.Person) bool { return named(p, query) })
 }
 
-// named says whether a lower-case text is in one of a person's names.
+// named reports whether one of a person's names contains the query, which must be lower case.
 func named(p *row.Person, query string) bool {
 	return query == "" || strings.Contains(strings.ToLower(p.Name), query) || strings.Contains(p.Username, query) ||
 		strings.Contains(strings.ToLower(p.CustomName), query)
@@ -90,7 +90,7 @@ func userByHandle(c *wire.Call) (any, error) {
 	return nil, wire.NotFound("user")
 }
 
-// changePerson makes a handler that changes somebody and has nothing to tell.
+// changePerson changes the person named in the path and answers OK.
 func changePerson(c *wire.Call, do func(*row.Person)) (any, error) {
 	p, err := c.Person("user_id")
 	if err != nil {
@@ -101,7 +101,8 @@ func changePerson(c *wire.Call, do func(*row.Person)) (any, error) {
 	return wire.OK, nil
 }
 
-// block shuts someone out: they cannot write, tip or subscribe, get no messages to many, and their subscription is not renewed.
+// block blocks a person, who can no longer write, tip or subscribe, receives no mass messages, and whose subscription
+// is not renewed.
 func block(c *wire.Call) (any, error) {
 	return changePerson(c, func(p *row.Person) {
 		p.Blocked = true
@@ -115,7 +116,7 @@ func unblock(c *wire.Call) (any, error) {
 	return changePerson(c, func(p *row.Person) { p.Blocked = false })
 }
 
-// restrict lets someone look, but neither write nor tip.
+// restrict restricts a person, who can still read but no longer write or tip.
 func restrict(c *wire.Call) (any, error) {
 	return changePerson(c, func(p *row.Person) { p.Restricted = true })
 }
@@ -124,7 +125,7 @@ func unrestrict(c *wire.Call) (any, error) {
 	return changePerson(c, func(p *row.Person) { p.Restricted = false })
 }
 
-// keptReports is how many reports of one person are remembered.
+// keptReports limits how many reports about a person are stored.
 const keptReports = 20
 
 func report(c *wire.Call) (any, error) {

@@ -32,7 +32,7 @@ func listComments(c *wire.Call) (any, error) {
 	}
 	order := wire.Order[*row.Comment]{Up: c.Query("sort") == "oldest"}
 	order.Rank = func(m *row.Comment) int64 {
-		switch { // the pinned one is above the others, whichever way they go
+		switch { // the pinned comment comes first in either order
 		case m.Pinned && order.Up:
 			return math.MinInt64
 		case m.Pinned:
@@ -81,7 +81,7 @@ func createComment(c *wire.Call) (any, error) {
 	return v, nil
 }
 
-// comment finds one, and its post.
+// comment returns the comment named in the path, and its post.
 func comment(c *wire.Call) (*row.Comment, *row.Post, error) {
 	p, err := post(c)
 	if err != nil {
@@ -98,21 +98,21 @@ func updateComment(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if m.Author != c.Profile.ID {
-		return nil, wire.Forbidden("This comment is someone else's.")
+		return nil, wire.Forbidden("This comment belongs to another user.")
 	}
 	m.Text = in.Text
 	c.Comments(p.ID).Put(m)
 	return view.Comment(c.Creator, m), nil
 }
 
-// deleteComment removes a comment: the creator's own, or any below the creator's own posts.
+// deleteComment deletes a comment of the creator, or any comment on the creator's posts.
 func deleteComment(c *wire.Call) (any, error) {
 	m, p, err := comment(c)
 	if err != nil {
 		return nil, err
 	}
 	if m.Author != c.Profile.ID && p.Author != c.Profile.ID {
-		return nil, wire.Forbidden("This comment is someone else's.")
+		return nil, wire.Forbidden("This comment belongs to another user.")
 	}
 	c.Comments(p.ID).Delete(m.ID)
 	return wire.OK, nil
@@ -134,14 +134,14 @@ func setCommentLike(c *wire.Call, liked bool) (any, error) {
 func pinComment(c *wire.Call) (any, error)   { return setCommentPin(c, true) }
 func unpinComment(c *wire.Call) (any, error) { return setCommentPin(c, false) }
 
-// setCommentPin pins a comment; the one that was pinned before is let go.
+// setCommentPin pins or unpins a comment. Pinning one unpins the others of the post.
 func setCommentPin(c *wire.Call, pinned bool) (any, error) {
 	m, p, err := comment(c)
 	if err != nil {
 		return nil, err
 	}
 	if p.Author != c.Profile.ID {
-		return nil, wire.Forbidden("This post is someone else's.")
+		return nil, wire.Forbidden("This post belongs to another user.")
 	}
 	for _, other := range c.Comments(p.ID).All() {
 		if want := pinned && other == m; other.Pinned != want && (pinned || other == m) {

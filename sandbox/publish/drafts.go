@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// usualHours is how often automation publishes a draft unless told otherwise.
+// usualHours is the default interval at which automation publishes drafts.
 const usualHours = 24
 
 func draftRoutes() []wire.Route {
@@ -25,7 +25,7 @@ func draftRoutes() []wire.Route {
 	}
 }
 
-// draft is a post or message saved for later, with what can be done to it.
+// draft is a post or message saved for later, with its actions.
 type draft struct {
 	id      int64
 	at      time.Time
@@ -36,7 +36,7 @@ type draft struct {
 
 func (d *draft) Key() int64 { return d.id }
 
-// drafts are those of a kind, oldest first.
+// drafts returns the drafts of a kind, oldest first.
 func drafts(c *world.Creator, kind string) ([]*draft, error) {
 	var list []*draft
 	switch kind {
@@ -68,7 +68,7 @@ func postDraft(c *world.Creator, p *row.Post) *draft {
 	}
 }
 
-// messageDraft: publishing one sends it to all fans.
+// messageDraft returns the draft of a message. Publishing it sends the message to all fans.
 func messageDraft(c *world.Creator, d *row.Draft) *draft {
 	return &draft{
 		id: d.ID, at: d.At,
@@ -171,7 +171,7 @@ func setAutomation(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if c.Has("interval_hours") && (in.Hours < 1 || in.Hours > 24*365) {
-		return nil, wire.Invalid("interval_hours", "The interval has 1 hour to a year.")
+		return nil, wire.Invalid("interval_hours", "The interval must be from 1 hour to a year.")
 	}
 	a := c.Settings().Automation[kind]
 	a.On, a.Hours, a.Zone = in.On, cmp.Or(in.Hours, a.Hours, usualHours), cmp.Or(in.Zone, a.Zone)
@@ -180,7 +180,7 @@ func setAutomation(c *wire.Call) (any, error) {
 	return showAutomation(kind, a), nil
 }
 
-// saveAutomation keeps it, and notes when it is to work next.
+// saveAutomation stores the automation of a kind and sets its next timer.
 func saveAutomation(c *world.Creator, kind string, a row.Automation) {
 	s := c.Settings()
 	if s.Automation == nil {
@@ -198,7 +198,7 @@ var automationDues = map[string]string{"post": duePostDraft, "message": dueMessa
 func nextPostDraft(c *world.Creator, _ int64)    { nextDraft(c, "post") }
 func nextMessageDraft(c *world.Creator, _ int64) { nextDraft(c, "message") }
 
-// nextDraft publishes the oldest draft of a kind, and the next one an interval later; there may be none by now.
+// nextDraft publishes the oldest draft of a kind, if there is one, and sets the timer for the next.
 func nextDraft(c *world.Creator, kind string) {
 	a := c.Settings().Automation[kind]
 	if !a.On || a.Next.After(c.Now()) {

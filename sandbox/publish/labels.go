@@ -54,7 +54,7 @@ func updateLabel(c *wire.Call) (any, error) {
 	return view.Label(c.Creator, l), nil
 }
 
-// deleteLabel removes a label; posts that had it go on without.
+// deleteLabel deletes a label and removes it from its posts.
 func deleteLabel(c *wire.Call) (any, error) {
 	l, err := wire.Found("label", c.Labels().Get(c.ID("label_id")))
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// somePost is the post that is named, or the newest of the creator's that fits.
+// somePost returns the post given by in.Ref, or else the newest published post of the creator. It must fit.
 func somePost(c *world.Creator, in fanaction.Input, fits func(*row.Post) bool) (*row.Post, error) {
 	if in.Ref != 0 {
 		p := c.Posts().Get(in.Ref)
 		if p == nil || p.Author != c.Profile.ID {
-			return nil, fmt.Errorf("post %d does not exist, or is someone else's", in.Ref)
+			return nil, fmt.Errorf("post %d does not exist or belongs to another user", in.Ref)
 		}
 		if !fits(p) {
-			return nil, fmt.Errorf("that cannot happen to post %d", in.Ref)
+			return nil, fmt.Errorf("post %d is not in a state that allows this", in.Ref)
 		}
 		return p, nil
 	}
@@ -32,14 +32,14 @@ func somePost(c *world.Creator, in fanaction.Input, fits func(*row.Post) bool) (
 		}
 	}
 	if newest == nil {
-		return nil, errors.New("there is no post to which that could happen: publish one first")
+		return nil, errors.New("no post allows this: publish one first")
 	}
 	return newest, nil
 }
 
 func anyPost(*row.Post) bool { return true }
 
-// writtenOutside is a post that the creator made in the platform's own app.
+// writtenOutside creates a post as if the creator wrote it in the platform's own app.
 func writtenOutside(c *world.Creator, in fanaction.Input) *row.Post {
 	p := &row.Post{
 		Rec: row.Rec{ID: c.Posts().NextID()}, Author: c.Profile.ID, Text: in.Words("Posted from my phone."), Price: int64(in.Amount), At: c.Now(),
@@ -63,7 +63,7 @@ func editOnPhone(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// deleteOnPhone deletes the post that is named, or one that was just made for it: what the creator has stays.
+// deleteOnPhone deletes the given post, or else a new one, so that the creator's own posts stay.
 func deleteOnPhone(c *world.Creator, in fanaction.Input) error {
 	if in.Ref == 0 {
 		p := writtenOutside(c, in)
@@ -79,7 +79,7 @@ func deleteOnPhone(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// expireNow ends the post that is named, or the next that has an end, or one that was made for it.
+// expireNow expires the given post, or else the newest post with an expiry, or else a new one.
 func expireNow(c *world.Creator, in fanaction.Input) error {
 	p, err := somePost(c, in, func(p *row.Post) bool {
 		return !p.Published.IsZero() && !p.Expired && (in.Ref != 0 || !p.Expires.IsZero())
@@ -96,14 +96,14 @@ func expireNow(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// fanFor is the one named, or a fan for whom the thing is new.
+// fanFor returns the given person, or else a fan who is not in known.
 func fanFor(c *world.Creator, in fanaction.Input, known map[int64]bool) (*row.Person, error) {
 	if in.User != 0 {
 		return in.Person(c)
 	}
 	p, err := in.Some(c, func(p *row.Person) bool { return p.Sub.Active(c.Now()) && !p.Blocked && !known[p.ID] })
 	if err != nil {
-		return nil, errors.New("every fan has done that already")
+		return nil, errors.New("every fan has already done this")
 	}
 	return p, nil
 }
@@ -122,7 +122,7 @@ func likeByFan(c *world.Creator, in fanaction.Input) error {
 		return err
 	}
 	if known[fan.ID] {
-		return fmt.Errorf("user %d likes this post already", fan.ID)
+		return fmt.Errorf("user %d already likes this post", fan.ID)
 	}
 	p.Likers = append(slices.Clone(p.Likers), fan.ID)
 	p.Views++
@@ -151,7 +151,7 @@ func commentByFan(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// buyPost has a fan pay for a post that has a price and that the fan has not bought.
+// buyPost makes a fan buy a post that has a price and that the fan has not bought yet.
 func buyPost(c *world.Creator, in fanaction.Input) error {
 	p, err := somePost(c, in, func(p *row.Post) bool { return p.Price > 0 && !p.Published.IsZero() })
 	if err != nil {
@@ -166,7 +166,7 @@ func buyPost(c *world.Creator, in fanaction.Input) error {
 		return err
 	}
 	if known[fan.ID] {
-		return fmt.Errorf("user %d has bought this post already", fan.ID)
+		return fmt.Errorf("user %d has already bought this post", fan.ID)
 	}
 	t := ledger.Book(c, &row.Tx{Type: "post", Gross: p.Price, Person: fan.ID, RefKind: row.KindPost, Ref: p.ID})
 	p.Views++
@@ -178,7 +178,7 @@ func buyPost(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// raise has a fan tip a post that raises funds.
+// raise makes a fan tip a post that has a fundraising goal.
 func raise(c *world.Creator, in fanaction.Input) error {
 	p, err := somePost(c, in, func(p *row.Post) bool { return p.Fundraising != nil && !p.Published.IsZero() })
 	if err != nil {
@@ -197,7 +197,8 @@ func raise(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// Tipped tells how far a post's fundraising has come. Whoever books a tip to a post calls it; it does nothing for any other id.
+// Tipped sends a frame with the progress of a post's fundraising. Call it after booking a tip for a post. It ignores
+// posts without fundraising and ids of other objects.
 func Tipped(c *world.Creator, post int64) {
 	p := c.Posts().Get(post)
 	if p == nil || p.Fundraising == nil {
@@ -207,7 +208,7 @@ func Tipped(c *world.Creator, post int64) {
 	c.Emit(frameRaised, map[string]any{"post_id": p.ID, "target": f.Target, "raised": f.Progress})
 }
 
-// mentionByOther has another creator name this one in a post of theirs.
+// mentionByOther makes another creator mention this one in a post.
 func mentionByOther(c *world.Creator, in fanaction.Input) error {
 	by, err := mentioner(c, in)
 	if err != nil {
@@ -230,7 +231,7 @@ func mentioner(c *world.Creator, in fanaction.Input) (*row.Person, error) {
 	return in.Some(c, func(p *row.Person) bool { return p.IsCreator && !p.Blocked })
 }
 
-// publishNext publishes what is named, or what is next in the queue; if it is empty, a post that was made for it.
+// publishNext publishes the given item, or else the next item of the queue, or else a new post.
 func publishNext(c *world.Creator, in fanaction.Input) error {
 	q, err := nextQueued(c, in)
 	if err != nil {
@@ -252,11 +253,11 @@ func publishNext(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// failNext has the platform fail to publish something; a post goes back to the drafts, anything else is called off.
+// failNext makes publishing the item fail. A post goes back to the drafts; anything else is cancelled.
 func failNext(c *world.Creator, in fanaction.Input) error {
 	why := in.Reason
 	if why == "" {
-		why = "The platform could not publish it."
+		why = "The platform could not publish this item."
 	}
 	q, err := nextQueued(c, in)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// someStory is the story that is named, or the newest that can be seen; if there is none, one that is made for it.
+// someStory returns the given story, or else the newest active one, or else a new one.
 func someStory(c *world.Creator, in fanaction.Input) (*row.Story, error) {
 	if in.Ref != 0 {
 		s := c.Stories().Get(in.Ref)
@@ -31,7 +31,8 @@ func someStory(c *world.Creator, in fanaction.Input) (*row.Story, error) {
 	return storyOutside(c, in)
 }
 
-// storyOutside is a story that the creator made in the platform's own app. It shows the newest picture of the vault.
+// storyOutside publishes a story as if the creator made it in the platform's own app. It shows the newest picture of
+// the vault.
 func storyOutside(c *world.Creator, in fanaction.Input) (*row.Story, error) {
 	var newest *row.Media
 	for _, m := range c.Media().All() {
@@ -40,7 +41,7 @@ func storyOutside(c *world.Creator, in fanaction.Input) (*row.Story, error) {
 		}
 	}
 	if newest == nil {
-		return nil, errors.New("the vault has no picture for a story: upload one first")
+		return nil, errors.New("the vault has no picture: upload one first")
 	}
 	s := newStory(c, &row.Story{Media: newest.ID, Text: in.Text})
 	publishStory(c, s.ID)
@@ -58,14 +59,14 @@ func storyEnds(c *world.Creator, in fanaction.Input) error {
 		return err
 	}
 	if !shown(s, c.Now()) {
-		return fmt.Errorf("story %d has expired already", s.ID)
+		return fmt.Errorf("story %d is not active", s.ID)
 	}
 	s.Expires = c.Now()
 	expireStory(c, s.ID)
 	return nil
 }
 
-// viewStory has as many fans as the count says, or one, see a story.
+// viewStory makes fans view a story: as many as in.Count says, at least one and at most 500.
 func viewStory(c *world.Creator, in fanaction.Input) error {
 	s, err := someStory(c, in)
 	if err != nil {
@@ -98,12 +99,12 @@ func planOnPhone(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// someStream is the stream that is named, or the first in a state.
+// someStream returns the given stream, which must be in the given state, or else the first one in that state, or nil.
 func someStream(c *world.Creator, in fanaction.Input, state string) (*row.Stream, error) {
 	if in.Ref != 0 {
 		s := c.Streams().Get(in.Ref)
 		if s == nil || s.State != state {
-			return nil, fmt.Errorf("there is no %s stream %d", state, in.Ref)
+			return nil, fmt.Errorf("no %s stream has the id %d", state, in.Ref)
 		}
 		return s, nil
 	}
@@ -112,10 +113,10 @@ func someStream(c *world.Creator, in fanaction.Input, state string) (*row.Stream
 			return s, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // none in that state is not a fault; the callers make one
+	return nil, nil //nolint:nilnil // callers create a stream if there is none
 }
 
-// goLive begins the stream that is named, or a new one: what is planned stays planned.
+// goLive starts the given stream, or else a new one, so that planned streams stay planned.
 func goLive(c *world.Creator, in fanaction.Input) error {
 	if in.Ref != 0 {
 		s, err := someStream(c, in, "scheduled")
@@ -140,7 +141,7 @@ func newLive(c *world.Creator, in fanaction.Input) *row.Stream {
 	return s
 }
 
-// liveStream is the stream that is named, or one that runs; if there is none, one that was made for it.
+// liveStream returns the given live stream, or else the first one, or else a new one.
 func liveStream(c *world.Creator, in fanaction.Input) (*row.Stream, error) {
 	s, err := someStream(c, in, "live")
 	if err == nil && s == nil {
@@ -185,7 +186,7 @@ func commentLive(c *world.Creator, in fanaction.Input) error {
 	return nil
 }
 
-// joinLive has a fan come to a stream; with a count below zero, one leaves.
+// joinLive makes a fan join a stream, or leave it if in.Count is negative.
 func joinLive(c *world.Creator, in fanaction.Input) error {
 	s, err := liveStream(c, in)
 	if err != nil {

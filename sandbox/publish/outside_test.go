@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// Whoever orders something need not say anything more, and can order it again.
+// Every happening works without parameters, can be repeated, and sends its frame.
 func TestEverythingCanHappenAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)

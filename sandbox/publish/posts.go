@@ -28,7 +28,7 @@ func postRoutes() []wire.Route {
 	}
 }
 
-// stateOf is where a post of the creator's is shown: one of published, scheduled, archived, private, expired, saved.
+// stateOf returns the state of a post: published, scheduled, archived, private, expired or saved.
 func stateOf(p *row.Post) string {
 	switch {
 	case p.Saved:
@@ -69,7 +69,7 @@ func listPosts(c *wire.Call) (any, error) {
 	return pagePosts(c, rows, order)
 }
 
-// postTime ranks posts by when they are or were published.
+// postTime ranks posts by their past or future time of publication.
 func postTime(p *row.Post) int64 {
 	switch {
 	case !p.Published.IsZero():
@@ -84,7 +84,7 @@ func pagePosts(c *wire.Call, rows []*row.Post, order wire.Order[*row.Post]) (any
 	return wire.Page(c, rows, order, func(p *row.Post) any { return view.Post(c.Creator, p) })
 }
 
-// listByUser are the posts of anyone that others can see.
+// listByUser lists the published posts of any user.
 func listByUser(c *wire.Call) (any, error) {
 	author := c.ID("user_id")
 	if author != c.Profile.ID {
@@ -100,11 +100,11 @@ func post(c *wire.Call) (*row.Post, error) {
 	return wire.Found("post", c.Posts().Get(c.ID("post_id")))
 }
 
-// ownPost finds a post that the creator may change.
+// ownPost is like post, but refuses posts of other users.
 func ownPost(c *wire.Call) (*row.Post, error) {
 	p, err := post(c)
 	if err == nil && p.Author != c.Profile.ID {
-		return nil, wire.Forbidden("This post is someone else's.")
+		return nil, wire.Forbidden("This post belongs to another user.")
 	}
 	return p, err
 }
@@ -133,7 +133,7 @@ func setPostLike(c *wire.Call, liked bool) (any, error) {
 	return map[string]any{"is_liked": liked, "likes_count": view.Likes(p)}, nil
 }
 
-// liker is one who likes a post; the last comes first.
+// liker is a person who likes a post. The latest has the highest rank.
 type liker struct {
 	person int64
 	rank   int64
@@ -141,7 +141,7 @@ type liker struct {
 
 func (l *liker) Key() int64 { return l.person }
 
-// likers are all who like a post: as many as it says.
+// likers returns everyone who likes a post, as many as its number of likes.
 func likers(c *world.Creator, p *row.Post) []*liker {
 	list := make([]*liker, 0, p.Likes+len(p.Likers)+1)
 	for k := range p.Likes {
@@ -183,7 +183,7 @@ func postStats(c *wire.Call) (any, error) {
 	return view.PostStats(c.Creator, p, days(c).Has), nil
 }
 
-// days reads a stretch of whole days; open ends are zero, and one that ends before it begins is empty.
+// days returns the span of whole days in the query. A missing end is zero. A span that ends before it starts is empty.
 func days(c *wire.Call) wire.Span {
 	s := wire.Span{From: c.QueryTime("from"), To: c.QueryTime("to")}
 	if !s.To.IsZero() {
@@ -192,7 +192,7 @@ func days(c *wire.Call) wire.Span {
 	return s
 }
 
-// votePoll votes, or changes the vote.
+// votePoll casts or changes the creator's vote.
 func votePoll(c *wire.Call) (any, error) {
 	var in struct {
 		Option int64 `json:"option_id"`

@@ -24,7 +24,7 @@ func number(t *testing.T, v any) int64 {
 	t.Helper()
 	n, ok := v.(json.Number)
 	if !ok {
-		t.Fatalf("%v is no number", v)
+		t.Fatalf("%v is not a number", v)
 	}
 	id, err := n.Int64()
 	if err != nil {
@@ -33,7 +33,7 @@ func number(t *testing.T, v any) int64 {
 	return id
 }
 
-// whole reads all pages of a list and fails if anything comes twice. between runs after each page.
+// whole reads all pages of a list and fails if a row appears twice. It calls between after each page.
 func whole(t *testing.T, c *sandboxtest.Client, path, key string, between func(page int)) map[string]int {
 	t.Helper()
 	seen, marker := map[string]int{}, ""
@@ -46,7 +46,7 @@ func whole(t *testing.T, c *sandboxtest.Client, path, key string, between func(p
 				id = got.Text("list", i, key, "id")
 			}
 			if _, twice := seen[id]; twice {
-				t.Fatalf("%s came twice", id)
+				t.Fatalf("%s appears twice", id)
 			}
 			seen[id] = len(seen)
 		}
@@ -126,7 +126,7 @@ func TestAPostNamesOnlyWhatExists(t *testing.T) {
 	}
 }
 
-// Who likes a post are as many as it says, before and after somebody does.
+// The list of likers has as many entries as the post has likes, also after new likes.
 func TestLikesOfAPostAreItsLikers(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -143,15 +143,15 @@ func TestLikesOfAPostAreItsLikers(t *testing.T) {
 	}
 	likers := whole(t, c, path+"/likes?limit=30", "id", nil)
 	if int64(len(likers)) != got {
-		t.Fatalf("%d likers of a post with %d likes", len(likers), got)
+		t.Fatalf("%d likers for %d likes", len(likers), got)
 	}
 	fan := c.Frame("post.liked")["user"].(map[string]any)
 	if likers[fan["id"].(json.Number).String()] != 1 || likers[strconv.FormatInt(c.Session.Owner, 10)] != 0 {
-		t.Fatal("the last likers do not come first")
+		t.Fatal("the latest likers are not first")
 	}
 }
 
-// Posts that come and go while the pages are read neither repeat nor hide another one.
+// Posts that are added or deleted while the pages are read cause no repeats and no gaps.
 func TestPagesOfPostsStayStableUnderWrites(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -159,7 +159,7 @@ func TestPagesOfPostsStayStableUnderWrites(t *testing.T) {
 	first := c.Must("GET", "/posts?limit=100", nil)
 	seen := whole(t, c, "/posts?limit=10", "id", func(page int) {
 		p.Order(login, "post.published", fanaction.Input{})
-		c.Must("DELETE", "/posts/"+first.Text("list", page, "id"), nil) // on a page that was read
+		c.Must("DELETE", "/posts/"+first.Text("list", page, "id"), nil) // on a page that was already read
 	})
 	for i := range first.Get("list").([]any) {
 		if _, ok := seen[first.Text("list", i, "id")]; !ok {
@@ -167,11 +167,11 @@ func TestPagesOfPostsStayStableUnderWrites(t *testing.T) {
 		}
 	}
 	if len(seen) != 120 {
-		t.Fatalf("%d posts, want the 120 that were there at first", len(seen))
+		t.Fatalf("%d posts, want the 120 from the start", len(seen))
 	}
 }
 
-// What a post earned is the sum of its days and of its buyers and tips, and grows with a purchase.
+// The earnings of a post are the sum of its days, and of its purchases and tips, and grow with a purchase.
 func TestStatsOfAPostAddUp(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -211,7 +211,7 @@ func TestStatsOfAPostAddUp(t *testing.T) {
 			t.Fatalf("%d buyers: %v", len(buyers), after.Body)
 		}
 		if got := c.Must("GET", "/posts/"+id+"/stats?to=2020-01-01", nil); got.Text("gross") != "0" {
-			t.Fatalf("before it was written: %v", got.Body)
+			t.Fatalf("before its publication: %v", got.Body)
 		}
 	}
 }
@@ -250,15 +250,15 @@ func TestCommentsAreTheCreatorsToKeep(t *testing.T) {
 	p.Order(login, "post.commented", fanaction.Input{Ref: number(t, post.Get("list", 0, "id")), Text: "First!"})
 	fans := c.Frame("post.commented")["comment"].(map[string]any)
 	if c.Frame("notice.new")["notice"].(map[string]any)["category"] != "comments" {
-		t.Fatal("no notice of the comment")
+		t.Fatal("the comment caused no notice")
 	}
 	theirs := path + "/comments/" + fans["id"].(json.Number).String()
 	if got := c.Do("PATCH", theirs, map[string]any{"text": "mine now"}); got.Status != http.StatusForbidden {
-		t.Fatalf("changed somebody else's comment: %d %v", got.Status, got.Body)
+		t.Fatalf("changing another user's comment: %d %v", got.Status, got.Body)
 	}
 	mine := c.Must("POST", path+"/comments", map[string]any{"text": "Thanks", "answer_to": fans["id"], "gif_id": 2800000001})
 	if c.Frame("post.commented")["comment"].(map[string]any)["id"] != mine.Get("id") || mine.Get("answer_to") != fans["id"] {
-		t.Fatalf("the answer: %v", mine.Body)
+		t.Fatalf("the reply: %v", mine.Body)
 	}
 	c.Must("PUT", theirs+"/like", nil)
 	c.Must("PUT", theirs+"/pin", nil)
@@ -289,6 +289,6 @@ func TestALabelGoesWithItsPosts(t *testing.T) {
 	}
 	c.Must("DELETE", "/labels/"+label.Text("id"), nil)
 	if got := c.Must("GET", post, nil); len(got.Get("labels").([]any)) != 0 {
-		t.Fatalf("the post still has it: %v", got.Body)
+		t.Fatalf("the post still has the label: %v", got.Body)
 	}
 }

@@ -50,13 +50,13 @@ type fundInput struct {
 
 func (in *postInput) check(c *world.Creator) error {
 	if in.Price < 0 {
-		return wire.Invalid("price", "A price is not negative.")
+		return wire.Invalid("price", "The price must not be negative.")
 	}
 	if in.Poll != nil && (len(in.Poll.Options) < 2 || len(in.Poll.Options) > maxOptions) {
-		return wire.Invalid("poll.options", "A poll has 2 to 10 options.")
+		return wire.Invalid("poll.options", "A poll must have 2 to 10 options.")
 	}
 	if in.Fundraising != nil && in.Fundraising.Target <= 0 {
-		return wire.Invalid("fundraising.target", "A goal is more than nothing.")
+		return wire.Invalid("fundraising.target", "The target must be positive.")
 	}
 	return cmp.Or(
 		mediaExist(c, "attachments", in.Media), mediaExist(c, "previews", in.Previews), formsExist(c, in.Forms),
@@ -88,7 +88,7 @@ func createPost(c *wire.Call) (any, error) {
 	return view.Post(c.Creator, p), nil
 }
 
-// newPoll numbers the options below the post.
+// newPoll creates a poll. The ids of its options follow from the id of the post.
 func newPoll(post int64, in *pollInput) *row.Poll {
 	p := &row.Poll{Question: in.Question, EndsAt: time.Time(in.EndsAt)}
 	for i, text := range in.Options {
@@ -99,14 +99,15 @@ func newPoll(post int64, in *pollInput) *row.Poll {
 
 const maxOptions = 10
 
-// optionID is the id of an option of a made post: the posts' own numbers, ten for each.
+// optionID returns the id of an option in a post that was not seeded. Each post has room for maxOptions ids.
 func optionID(post int64, i int) int64 {
 	creator := row.Owner(post)
 	n := post - row.MadeID(creator, row.KindPost, 0)
 	return row.MadeID(creator, row.KindPollOption, n*maxOptions+int64(i))
 }
 
-// schedule has a post published at a time, or in a moment if that has passed. A saved one only waits.
+// schedule stores a post and sets the timer to publish it at the given time, or in a moment if that has passed. A saved
+// post gets no timer.
 func schedule(c *world.Creator, p *row.Post, at time.Time) {
 	now := c.Now()
 	p.Scheduled = at
@@ -120,7 +121,8 @@ func schedule(c *world.Creator, p *row.Post, at time.Time) {
 	}
 }
 
-// publishPost publishes a post whose time has come. One that was scheduled and has lost all it would show goes back to the drafts.
+// publishPost publishes a post that is due. A scheduled post without text whose media were all deleted goes back to the
+// drafts.
 func publishPost(c *world.Creator, id int64) {
 	p := c.Posts().Get(id)
 	now := c.Now()
@@ -129,7 +131,7 @@ func publishPost(c *world.Creator, id int64) {
 	}
 	queued := !p.Scheduled.IsZero()
 	if queued && p.Text == "" && len(p.Media) > 0 && len(view.MediaList(c, p.Media)) == 0 {
-		failPost(c, p, "All of its media were deleted.")
+		failPost(c, p, "All media of the post were deleted.")
 		return
 	}
 	item := queueItem("post", p.ID, p.Scheduled, "published")
@@ -148,7 +150,7 @@ func publishPost(c *world.Creator, id int64) {
 	}
 }
 
-// failPost takes a scheduled post out of the queue and saves it for later.
+// failPost removes a scheduled post from the queue and saves it as a draft.
 func failPost(c *world.Creator, p *row.Post, why string) {
 	item := queueItem("post", p.ID, p.Scheduled, "failed")
 	p.Saved, p.Scheduled = true, time.Time{}
@@ -171,13 +173,13 @@ type postEvent struct {
 	Changes []string `json:"changes,omitempty"`
 }
 
-// savePost writes a change and tells the sockets what it was.
+// savePost stores a post and sends a frame with the names of the changed fields.
 func savePost(c *world.Creator, p *row.Post, changes ...string) {
 	c.Posts().Put(p)
 	c.Emit(frameChanged, postEvent{Post: p.ID, Changes: changes})
 }
 
-// updatePost changes what is given. The time of a post that was published stays as it is.
+// updatePost changes the given fields. It refuses to change the time of a published post.
 func updatePost(c *wire.Call) (any, error) {
 	var in postInput
 	p, err := ownPost(c)
@@ -189,7 +191,7 @@ func updatePost(c *wire.Call) (any, error) {
 	}
 	moved := c.Has("publish_at") && !time.Time(in.PublishAt).Equal(p.Scheduled)
 	if moved && !p.Published.IsZero() {
-		return nil, wire.Conflict("This post has been published.")
+		return nil, wire.Conflict("This post has already been published.")
 	}
 	var changes []string
 	set := func(field string, change func()) {
@@ -237,7 +239,7 @@ func archivePost(c *wire.Call) (any, error) {
 	return view.Post(c.Creator, p), nil
 }
 
-// publishedPost finds a post of the creator's that fans have seen.
+// publishedPost is like ownPost, but refuses posts that were never published.
 func publishedPost(c *wire.Call) (*row.Post, error) {
 	p, err := ownPost(c)
 	if err == nil && p.Published.IsZero() {

@@ -1,9 +1,9 @@
-// Package publish is the platform's part about what a creator shows: posts, comments, labels, stories, highlights, streams, the
-// queue and drafts.
+// Package publish implements what a creator publishes: posts, comments, labels, stories, highlights, streams, the queue
+// and drafts.
 //
-// One file for each has the creator's operations. What happens to them by themselves is listed in Dues and stands beside the
-// operations; what fans and other creators do is in outside.go. A draft of a post is a post that was saved; the queue has nothing of
-// its own, it shows whatever is scheduled.
+// Each has a file with the creator's operations and the timer handlers that Dues lists. outside.go and outside_live.go
+// hold what fans and other creators do. The draft of a post is a post with Saved set. The queue has no data of its own:
+// it lists everything that is scheduled.
 package publish
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Frames of what is published.
+// Frames of this package.
 const (
 	framePosted      = "post.published"
 	frameChanged     = "post.updated"
@@ -41,7 +41,7 @@ const (
 	frameQueueFailed = "queue.failed"
 )
 
-// What happens by itself.
+// Timers of this package.
 const (
 	duePublish      = "post.publish"
 	dueExpire       = "post.expire"
@@ -53,16 +53,16 @@ const (
 	dueMessageDraft = "draft.message"
 )
 
-// moment is how long the platform takes for what it does not do at once.
+// moment is how long an asynchronous step takes.
 const moment = 300 * time.Millisecond
 
-// Routes are its operations.
+// Routes returns the operations of this package.
 func Routes() []wire.Route {
 	return slices.Concat(postRoutes(), postWriteRoutes(), commentRoutes(), labelRoutes(), storyRoutes(), highlightRoutes(),
 		streamRoutes(), queueRoutes(), draftRoutes())
 }
 
-// Dues are what happens by itself when its time has come.
+// Dues returns the handlers of the timers that this package sets.
 func Dues() map[string]world.Handler {
 	return map[string]world.Handler{
 		duePublish: publishPost, dueExpire: expirePost, dueStory: publishStory, dueStoryEnd: expireStory, dueStart: startStream,
@@ -70,7 +70,7 @@ func Dues() map[string]world.Handler {
 	}
 }
 
-// Happenings are what the world outside can do.
+// Happenings returns the happenings of this package, keyed by the frame they send.
 func Happenings() map[string]fanaction.Func {
 	return map[string]fanaction.Func{
 		framePosted: postFromPhone, frameChanged: editOnPhone, frameDeleted: deleteOnPhone, frameExpired: expireNow, frameLiked: likeByFan,
@@ -81,8 +81,8 @@ func Happenings() map[string]fanaction.Func {
 	}
 }
 
-// Settle notes what the seed has scheduled, so that it happens by itself, and says when to ask again. people.Tick calls it before
-// anything else happens to a creator; it works once and costs nothing afterwards.
+// Settle sets the timers for what the seed has scheduled and returns when it must run again. people.Tick calls it
+// before anything else happens to a creator. It does its work once and costs nothing afterwards.
 func Settle(c *world.Creator) time.Time {
 	now := c.Now()
 	if c.Profile.Planned {
@@ -108,14 +108,14 @@ func Settle(c *world.Creator) time.Time {
 	}
 	c.Profile.Planned = true
 	c.SaveProfile()
-	return now // asked again at once, it sees whether this was kept
+	return now // run again immediately, in case this is rolled back
 }
 
-// exist refuses ids of things that are not there.
+// exist refuses a list of ids unless all of them exist.
 func exist(field string, ids []int64, there func(int64) bool) error {
 	for _, id := range ids {
 		if !there(id) {
-			return wire.Invalid(field, "One of these does not exist.")
+			return wire.Invalid(field, "At least one of these ids does not exist.")
 		}
 	}
 	return nil
@@ -132,7 +132,7 @@ func formsExist(c *world.Creator, ids []int64) error {
 	return exist("release_form_ids", ids, func(id int64) bool { return c.Forms().Get(id) != nil })
 }
 
-// file puts media into one of the platform's own folders: that of posts, or that of stories.
+// file adds media to one of the system folders, posts or stories.
 func file(c *world.Creator, system string, ids ...int64) {
 	at := slices.IndexFunc(c.Folders().All(), func(f *row.Folder) bool { return f.System == system })
 	if at < 0 {

@@ -32,7 +32,7 @@ func listQueue(c *wire.Call) (any, error) {
 	return wire.Page(c, rows, order, func(q *view.QueueView) any { return q })
 }
 
-// countQueue counts what is scheduled by day or month, for the days or months that have something.
+// countQueue counts the scheduled items by day or month. It skips days and months without items.
 func countQueue(c *wire.Call) (any, error) {
 	in := days(c)
 	s := view.Series{Unit: "items", Points: []view.Point{}}
@@ -53,16 +53,16 @@ func countQueue(c *wire.Call) (any, error) {
 	return s, nil
 }
 
-// queued is something that waits, with what can be done to it.
+// queued is a scheduled item with its actions.
 type queued struct {
 	view.QueueView
-	// publish and move act on the thing itself; both leave it where it was if they fail.
+	// publish, move and drop act on the post, mass message or stream of the item.
 	publish func()
 	move    func(time.Time)
 	drop    func()
 }
 
-// find looks for what is scheduled under an id.
+// find returns the scheduled item with an id.
 func find(c *world.Creator, id int64) (*queued, error) {
 	all := view.Queue(c)
 	at := slices.IndexFunc(all, func(q *view.QueueView) bool { return q.ID == id })
@@ -96,7 +96,8 @@ func (q *queued) post(c *world.Creator, p *row.Post) {
 	q.drop = func() { removePost(c, p) }
 }
 
-// mass does to a message to many what package talk has for it. That it was published is said here: talk knows no queue.
+// mass sets the actions for a mass message, which package messages implements. The queue frame is sent here, because
+// messages.Schedule does not send one when it sends immediately.
 func (q *queued) mass(c *world.Creator, m *row.Mass) {
 	q.publish = func() {
 		messages.Schedule(c, m, c.Now())
@@ -139,7 +140,7 @@ func moveQueued(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if time.Time(in.At).IsZero() {
-		return nil, wire.Invalid("publish_at", "A time is needed.")
+		return nil, wire.Invalid("publish_at", "Give a time.")
 	}
 	q.move(time.Time(in.At))
 	q.At = in.At

@@ -11,7 +11,7 @@ import (
 
 const years = "from=2000-01-01&to=2100-01-01"
 
-// What is scheduled is in the queue, whatever it is, and acting on the item acts on the thing.
+// The queue lists everything that is scheduled, and actions on an item act on the post or stream itself.
 func TestTheQueueActsOnWhatIsScheduled(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -26,29 +26,29 @@ func TestTheQueueActsOnWhatIsScheduled(t *testing.T) {
 		}
 	}
 	if got := c.Must("GET", "/queue/counts?"+years, nil); number(t, got.Get("total")) != int64(len(queue)) {
-		t.Fatalf("%d items are counted as %v", len(queue), got.Body)
+		t.Fatalf("%d items, but the counts are %v", len(queue), got.Body)
 	}
 	moved := c.Must("PATCH", "/queue/"+post.Text("id"), map[string]any{"publish_at": "2050-01-01T00:00:00Z"})
 	if got := c.Must("GET", "/posts/"+post.Text("id"), nil); got.Get("publish_at") != moved.Get("publish_at") {
-		t.Fatalf("moved to %v, the post says %v", moved.Get("publish_at"), got.Get("publish_at"))
+		t.Fatalf("moved to %v, the post has %v", moved.Get("publish_at"), got.Get("publish_at"))
 	}
 	if got := c.Must("POST", "/queue/"+post.Text("id")+"/publish", nil); got.Text("status") != "publishing" {
 		t.Fatalf("publish now: %v", got.Body)
 	}
 	c.Frame("post.published")
 	if c.Frame("queue.published")["item"].(map[string]any)["id"] != post.Get("id") {
-		t.Fatal("something else was published")
+		t.Fatal("another item was published")
 	}
 	c.Must("DELETE", "/queue/"+stream.Text("id"), nil)
 	if got := c.Must("GET", "/streams/"+stream.Text("id"), nil); got.Text("status") != "canceled" {
 		t.Fatalf("a deleted stream: %v", got.Body)
 	}
 	if got := c.Do("POST", "/queue/"+stream.Text("id")+"/publish", nil); got.Status != http.StatusNotFound {
-		t.Fatalf("published what was deleted: %d %v", got.Status, got.Body)
+		t.Fatalf("publishing a deleted item: %d %v", got.Status, got.Body)
 	}
 }
 
-// What the seed has scheduled happens at its time, without anyone asking for it, and says when that was.
+// What the seed has scheduled is published automatically, with its scheduled time.
 func TestTheSeedsScheduleHappensByItself(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -58,10 +58,10 @@ func TestTheSeedsScheduleHappensByItself(t *testing.T) {
 	for i := range 2 {
 		post := c.Frame("post.published")["post"].(map[string]any)
 		if post["id"] != list.Get("list", i, "id") || post["published_at"] != list.Get("list", i, "publish_at") {
-			t.Fatalf("post %d: %v, scheduled was %v", i, post, list.Get("list", i))
+			t.Fatalf("post %d: %v, want the scheduled %v", i, post, list.Get("list", i))
 		}
 	}
-	later := p.SignIn(login) // the old session's token has changed meanwhile
+	later := p.SignIn(login) // the token of the old session has rotated
 	if got := later.Must("GET", "/posts?state=scheduled", nil); len(got.Get("list").([]any)) != len(list.Get("list").([]any))-2 {
 		t.Fatalf("still scheduled: %v", got.Body)
 	}
@@ -83,11 +83,11 @@ func TestAScheduledPostWithoutItsMediaFailsIntoTheDrafts(t *testing.T) {
 		t.Fatalf("failed: %v", failed)
 	}
 	if _, ok := whole(t, c, "/drafts/post?limit=100", "id", nil)[post.Text("id")]; !ok {
-		t.Fatal("it is not in the drafts")
+		t.Fatal("the post is not in the drafts")
 	}
 }
 
-// Drafts are published when asked for and by automation, and are no drafts then.
+// Drafts can be published manually and by automation, and are then no longer drafts.
 func TestDraftsArePublished(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)
@@ -112,7 +112,7 @@ func TestDraftsArePublished(t *testing.T) {
 			t.Fatal("published twice")
 		}
 	}
-	later := p.SignIn(login) // the old session's token has changed meanwhile
+	later := p.SignIn(login) // the token of the old session has rotated
 	if left := whole(t, later, "/drafts/post?limit=100", "id", nil); len(left) != 0 {
 		t.Fatalf("still drafts: %v", left)
 	}
@@ -138,11 +138,11 @@ func TestAStreamGoesFromItsPlanToItsEnd(t *testing.T) {
 		t.Fatal("the frame has another title")
 	}
 	if got := c.Do("POST", path+"/stop", nil); got.Status != http.StatusConflict {
-		t.Fatalf("stopped before it began: %d %v", got.Status, got.Body)
+		t.Fatalf("stopping a stream that has not started: %d %v", got.Status, got.Body)
 	}
 	advance(t, p, time.Hour)
 	if c.Frame("stream.started")["stream"].(map[string]any)["id"] != made.Get("id") {
-		t.Fatal("another stream began")
+		t.Fatal("another stream started")
 	}
 	p.Order(login, "stream.comment", fanaction.Input{Ref: id, Text: "Hi"})
 	p.Order(login, "stream.viewers", fanaction.Input{Ref: id, Count: 7})
@@ -161,7 +161,8 @@ func TestAStreamGoesFromItsPlanToItsEnd(t *testing.T) {
 	}
 }
 
-// Who saw a story are as many as it says; it is gone after a day, and stays in a highlight.
+// The list of viewers has as many entries as the story has views. A story expires after a day and stays in its
+// highlights.
 func TestAStoryLivesForADay(t *testing.T) {
 	t.Parallel()
 	p := sandboxtest.New(t, nil)

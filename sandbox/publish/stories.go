@@ -27,7 +27,7 @@ func storyRoutes() []wire.Route {
 	}
 }
 
-// shown says whether a story can be seen now.
+// shown reports whether a story is active.
 func shown(s *row.Story, now time.Time) bool { return s.Live && !s.Expired && s.Expires.After(now) }
 
 func activeStories(c *wire.Call) (any, error) {
@@ -74,7 +74,7 @@ func createStory(c *wire.Call) (any, error) {
 	return view.Story(c.Creator, s), nil
 }
 
-// newStory has a story published in a moment.
+// newStory stores a story and sets the timer to publish it in a moment.
 func newStory(c *world.Creator, s *row.Story) *row.Story {
 	now := c.Now()
 	s.ID, s.At, s.Expires = c.Stories().NextID(), now, now.Add(storyLife)
@@ -114,7 +114,7 @@ func deleteStory(c *wire.Call) (any, error) {
 	return wire.OK, nil
 }
 
-// viewer is one who saw a story; the last comes first.
+// viewer is a person who saw a story. The latest has the highest rank.
 type viewer struct {
 	row.Viewing
 	rank int64
@@ -122,7 +122,7 @@ type viewer struct {
 
 func (v *viewer) Key() int64 { return v.Person }
 
-// viewers are all who saw a story: as many as it says.
+// viewers returns everyone who saw a story, as many as its number of views.
 func viewers(c *world.Creator, s *row.Story) []*viewer {
 	list := make([]*viewer, 0, s.Views+len(s.Seen))
 	for k := range s.Views {

@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// streamLife is when a stream that nobody stops ends.
+// streamLife is how long a stream runs if it is not stopped.
 const streamLife = time.Hour
 
 func streamRoutes() []wire.Route {
@@ -26,7 +26,7 @@ func streamRoutes() []wire.Route {
 	}
 }
 
-// listStreams shows those of a state, or all but the canceled ones.
+// listStreams lists the streams in a state, or by default all except cancelled ones.
 func listStreams(c *wire.Call) (any, error) {
 	state := c.Query("status")
 	rows := wire.Filter(c.Streams().All(), func(s *row.Stream) bool {
@@ -62,7 +62,7 @@ type streamInput struct {
 
 func (in *streamInput) check(c *wire.Call) error {
 	if in.Goal < 0 {
-		return wire.Invalid("tip_goal", "A goal is not negative.")
+		return wire.Invalid("tip_goal", "The goal must not be negative.")
 	}
 	return exist("list_ids", in.Lists, func(id int64) bool { return c.Lists().Get(id) != nil })
 }
@@ -73,7 +73,7 @@ func scheduleStream(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if time.Time(in.Starts).IsZero() {
-		return nil, wire.Invalid("starts_at", "A stream needs a time.")
+		return nil, wire.Invalid("starts_at", "A stream needs a start time.")
 	}
 	s := planStream(c.Creator, &row.Stream{
 		Title: in.Title, Description: in.Description, Audience: cmp.Or(in.Audience, "fans"), Lists: in.Lists, TipGoal: int64(in.Goal),
@@ -82,7 +82,7 @@ func scheduleStream(c *wire.Call) (any, error) {
 	return view.Stream(c.Creator, s), nil
 }
 
-// planStream announces a stream. One whose time has passed begins in a moment.
+// planStream creates a stream and sends its frame. If its start time has passed, the stream starts in a moment.
 func planStream(c *world.Creator, s *row.Stream) *row.Stream {
 	s.ID, s.State, s.At = c.Streams().NextID(), "scheduled", c.Now()
 	moveStream(c, s, s.Starts)
@@ -99,7 +99,7 @@ func moveStream(c *world.Creator, s *row.Stream, to time.Time) {
 	c.At(s.Starts, dueStart, s.ID)
 }
 
-// startStream begins a stream whose time has come. It may have been moved to a later time, or called off.
+// startStream starts a stream that is due, unless it was rescheduled or cancelled.
 func startStream(c *world.Creator, id int64) {
 	s := c.Streams().Get(id)
 	if s == nil || s.State != "scheduled" || s.Starts.After(c.Now()) {
@@ -113,7 +113,8 @@ func startStream(c *world.Creator, id int64) {
 	c.Emit(frameQueueDone, map[string]any{"item": item})
 }
 
-// stopStream ends a stream that ran for as long as one may. When that was says its start: the clock may have been set forward.
+// stopStream ends a stream that has reached its maximum length. It computes the end from the start, because the clock
+// may have been set forward.
 func stopStream(c *world.Creator, id int64) {
 	if s := c.Streams().Get(id); s != nil && s.State == "live" {
 		closeStream(c, s, s.Started.Add(streamLife))
@@ -126,7 +127,7 @@ func closeStream(c *world.Creator, s *row.Stream, at time.Time) {
 	c.Emit(frameStopped, map[string]any{"stream": view.Stream(c, s)})
 }
 
-// updateStream changes what is given. The time of a stream that has begun stays as it is.
+// updateStream changes the given fields. It refuses to change the start time of a live stream.
 func updateStream(c *wire.Call) (any, error) {
 	var in streamInput
 	s, err := stream(c)
@@ -135,9 +136,9 @@ func updateStream(c *wire.Call) (any, error) {
 	}
 	switch {
 	case s.State == "ended" || s.State == "canceled":
-		return nil, wire.Conflict("This stream is over.")
+		return nil, wire.Conflict("This stream has ended.")
 	case s.State == "live" && c.Has("starts_at"):
-		return nil, wire.Conflict("This stream has begun.")
+		return nil, wire.Conflict("This stream has already started.")
 	}
 	if c.Has("title") {
 		s.Title = in.Title
@@ -164,7 +165,7 @@ func cancelStream(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if s.State == "live" || s.State == "ended" {
-		return nil, wire.Conflict("This stream has begun; stop it instead.")
+		return nil, wire.Conflict("This stream has already started. Stop it instead.")
 	}
 	s.State = "canceled"
 	saveStream(c.Creator, s)

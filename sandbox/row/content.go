@@ -2,7 +2,7 @@ package row
 
 import "time"
 
-// Media is a picture, film or sound of the vault.
+// Media is a picture, video, sound or GIF in the vault.
 type Media struct {
 	Rec
 	Type    string    `json:"type"`  // photo, video, audio, gif
@@ -14,14 +14,14 @@ type Media struct {
 	Bytes   int64     `json:"bytes,omitempty"`
 	SHA256  string    `json:"sha256,omitempty"`
 	MIME    string    `json:"mime,omitempty"`
-	Upload  int64     `json:"upload,omitempty"` // its bytes came by this upload and are in the store; 0: painted from its id
+	Upload  int64     `json:"upload,omitempty"` // the upload whose bytes are in the store; 0: generated from the id
 	Folders []int64   `json:"folders,omitempty"`
 	Forms   []int64   `json:"forms,omitempty"`
 	Error   string    `json:"error,omitempty"`
 	At      time.Time `json:"at"`
 }
 
-// Folder holds media of the vault.
+// Folder groups media of the vault.
 type Folder struct {
 	Rec
 	Name   string    `json:"name"`
@@ -29,7 +29,7 @@ type Folder struct {
 	At     time.Time `json:"at"`
 }
 
-// Upload is a file on its way into the vault.
+// Upload is a file that is being uploaded to the vault.
 type Upload struct {
 	Rec
 	State    string       `json:"state"` // open, uploading, processing, ready, failed, aborted
@@ -39,23 +39,23 @@ type Upload struct {
 	SHA256   string       `json:"sha256,omitempty"`
 	PartSize int64        `json:"partSize"`
 	Parts    map[int]Part `json:"parts,omitempty"`  // by number, from 1
-	Stored   bool         `json:"stored,omitempty"` // the parts are in the store; not so for a seeded upload
+	Stored   bool         `json:"stored,omitempty"` // the parts are in the store; false for a seeded upload
 	Media    int64        `json:"media,omitempty"`
-	Source   string       `json:"source,omitempty"` // of an upload by address
+	Source   string       `json:"source,omitempty"` // URL of a remote upload
 	Error    string       `json:"error,omitempty"`
 	At       time.Time    `json:"at"`
 }
 
-// Part is a piece of an upload that has arrived.
+// Part is an uploaded part of a file.
 type Part struct {
 	Bytes int    `json:"bytes"`
 	Tag   string `json:"tag"`
 }
 
-// Post is one of the feed.
+// Post is a post in the feed, or a draft of one.
 type Post struct {
 	Rec
-	Author      int64        `json:"author"` // the creator, or a followed one
+	Author      int64        `json:"author"` // the creator or a followed creator
 	Text        string       `json:"text,omitempty"`
 	Media       []int64      `json:"media,omitempty"`
 	Previews    []int64      `json:"previews,omitempty"`
@@ -68,15 +68,15 @@ type Post struct {
 	Fundraising *Fundraising `json:"fundraising,omitempty"`
 	Forms       []int64      `json:"forms,omitempty"`
 	Mentions    []int64      `json:"mentions,omitempty"`
-	Saved       bool         `json:"saved,omitempty"`  // for later: a draft
+	Saved       bool         `json:"saved,omitempty"`  // a draft
 	Likes       int          `json:"likes,omitempty"`  // by seeded fans, see seed.Liker
-	Likers      []int64      `json:"likers,omitempty"` // who liked it since
+	Likers      []int64      `json:"likers,omitempty"` // those who liked it later
 	Liked       bool         `json:"liked,omitempty"`  // by the creator
 	Views       int          `json:"views,omitempty"`
 	At          time.Time    `json:"at"`
 	Scheduled   time.Time    `json:"scheduled,omitzero"`
 	Published   time.Time    `json:"published,omitzero"`
-	Days        int          `json:"days,omitempty"` // until it expires, from its publication on
+	Days        int          `json:"days,omitempty"` // between publication and expiry
 	Expires     time.Time    `json:"expires,omitzero"`
 	Expired     bool         `json:"expired,omitempty"`
 }
@@ -89,20 +89,20 @@ type Poll struct {
 	EndsAt   time.Time    `json:"endsAt,omitzero"`
 }
 
-// PollOption is one of its answers.
+// PollOption is one option of a Poll.
 type PollOption struct {
 	ID    int64  `json:"id"`
 	Text  string `json:"text"`
 	Votes int    `json:"votes"`
 }
 
-// Fundraising is a goal for tips.
+// Fundraising is the goal for the tips of a post, in cents.
 type Fundraising struct {
 	Title  string `json:"title,omitempty"`
 	Target int64  `json:"target"`
 }
 
-// Comment is one on a post or a stream.
+// Comment is a comment on a post or a stream.
 type Comment struct {
 	Rec
 	Parent  int64     `json:"parent"`
@@ -123,7 +123,7 @@ type Label struct {
 	At   time.Time `json:"at"`
 }
 
-// Story lives for a day.
+// Story is shown for a day.
 type Story struct {
 	Rec
 	Media    int64     `json:"media"`
@@ -132,22 +132,22 @@ type Story struct {
 	Question string    `json:"question,omitempty"`
 	Forms    []int64   `json:"forms,omitempty"`
 	Views    int       `json:"views,omitempty"` // by seeded fans, see seed.Viewing
-	Seen     []Viewing `json:"seen,omitempty"`  // since
+	Seen     []Viewing `json:"seen,omitempty"`  // by others, later
 	Watched  bool      `json:"watched,omitempty"`
-	Live     bool      `json:"live,omitempty"` // published; it stays so when it has expired
+	Live     bool      `json:"live,omitempty"` // published, even if it has expired since
 	At       time.Time `json:"at"`
 	Expires  time.Time `json:"expires"`
 	Expired  bool      `json:"expired,omitempty"`
 }
 
-// Viewing is one fan who saw a story.
+// Viewing records that a fan saw a story.
 type Viewing struct {
 	Person int64     `json:"person"`
 	At     time.Time `json:"at"`
 	Liked  bool      `json:"liked,omitempty"`
 }
 
-// Highlight is a kept collection of stories.
+// Highlight is a permanent collection of stories.
 type Highlight struct {
 	Rec
 	Title   string    `json:"title"`
@@ -198,7 +198,7 @@ type Link struct {
 	At        time.Time      `json:"at"`
 }
 
-// Promotion is a discount or trial for a while.
+// Promotion is a discount or trial for a limited time.
 type Promotion struct {
 	Rec
 	Audience  string    `json:"audience"` // new, expired, both
@@ -212,7 +212,7 @@ type Promotion struct {
 	Stopped   bool      `json:"stopped,omitempty"`
 }
 
-// Bundle is several months for less.
+// Bundle is a discount for several months at once.
 type Bundle struct {
 	Rec
 	Months  int       `json:"months"`
@@ -220,7 +220,7 @@ type Bundle struct {
 	At      time.Time `json:"at"`
 }
 
-// Payout is money that went out.
+// Payout is a payment from the platform to the creator.
 type Payout struct {
 	Rec
 	Amount int64     `json:"amount"`
@@ -231,7 +231,7 @@ type Payout struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-// Notice is one in the notification inbox.
+// Notice is a notification in the creator's inbox.
 type Notice struct {
 	Rec
 	Type    string    `json:"type"` // tips, subscriptions, likes, comments, purchases, mentions, promotions, system
@@ -243,7 +243,7 @@ type Notice struct {
 	At      time.Time `json:"at"`
 }
 
-// SocialLink is one on the profile.
+// SocialLink is a link on the creator's profile.
 type SocialLink struct {
 	Rec
 	Label string    `json:"label"`
@@ -251,7 +251,7 @@ type SocialLink struct {
 	At    time.Time `json:"at"`
 }
 
-// Form is the consent of someone who appears in media.
+// Form is a release form: the consent of a person who appears in media.
 type Form struct {
 	Rec
 	Name    string    `json:"name"`
@@ -263,7 +263,7 @@ type Form struct {
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// Settings are the creator's choices, one row.
+// Settings holds the creator's settings in a single row.
 type Settings struct {
 	Rec
 	WelcomeOn     bool                  `json:"welcomeOn,omitempty"`
@@ -273,11 +273,11 @@ type Settings struct {
 	BlockedStates []string              `json:"blockedCountries,omitempty"`
 	Preferences   map[string]bool       `json:"preferences,omitempty"`
 	PayoutEvery   string                `json:"payoutEvery"`
-	PayoutNext    time.Time             `json:"payoutNext,omitzero"`  // when the schedule pays next
+	PayoutNext    time.Time             `json:"payoutNext,omitzero"`  // next scheduled payout
 	Automation    map[string]Automation `json:"automation,omitempty"` // by kind of draft
 }
 
-// Automation publishes drafts by itself.
+// Automation configures the automatic publishing of drafts.
 type Automation struct {
 	On    bool      `json:"on"`
 	Hours int       `json:"hours,omitempty"`

@@ -1,5 +1,5 @@
-// Package row has the things the platform remembers, as it stores them. They know nothing of HTTP; package view says how they
-// look on the wire.
+// Package row defines the records that the platform stores. They are independent of HTTP; package view converts them
+// for responses and frames.
 package row
 
 import (
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Kind tells what an id belongs to.
+// Kind is the kind of a record. It is part of the record's id.
 type Kind int64
 
-// Kinds. They are part of every stored key and id, so numbers are never used again.
+// Kinds of records. They are part of every stored key and id, so a number must never be reused.
 const (
 	KindPerson        Kind = 0
 	KindList          Kind = 1
@@ -48,49 +48,49 @@ const (
 const (
 	perCreator = 10_000_000_000
 	perKind    = 100_000_000
-	made       = 50_000_000 // ids from here on were made by a write, those before by the seed
+	made       = 50_000_000 // lower ids are seeded, ids from here on come from writes
 )
 
-// SeedID is the id of the n-th seeded thing of a kind. It depends on nothing else, so that examples in the documentation stay
-// true.
+// SeedID returns the id of the n-th seeded record of a kind. It depends on nothing else, so that ids in the
+// documentation stay valid.
 func SeedID(creator int64, kind Kind, n int) int64 {
 	return creator*perCreator + int64(kind)*perKind + int64(n)
 }
 
-// MadeID is the id of the n-th thing of a kind that a write made.
+// MadeID returns the id of the n-th record of a kind that was created by a write.
 func MadeID(creator int64, kind Kind, n int64) int64 {
 	return creator*perCreator + int64(kind)*perKind + made + n
 }
 
-// Ordinal undoes SeedID. ok is false for another creator's, another kind's or a made id.
+// Ordinal is the inverse of SeedID. ok is false if the id is of another creator or kind, or was created by a write.
 func Ordinal(creator int64, kind Kind, id int64) (n int, ok bool) {
 	n64 := id - creator*perCreator - int64(kind)*perKind
 	return int(n64), n64 >= 0 && n64 < made
 }
 
-// Owner is the creator whose thing has this id.
+// Owner returns the id of the creator who owns the record with this id.
 func Owner(id int64) int64 { return id / perCreator }
 
-// Rec is what every row has.
+// Rec is embedded in every record.
 type Rec struct {
 	ID int64 `json:"id"`
 }
 
-// Key is the row's place in its table.
+// Key returns the record's key in its table.
 func (r *Rec) Key() int64 { return r.ID }
 
-// Origin is all that a seed depends on.
+// Origin holds everything that a creator's seed depends on.
 type Origin struct {
 	ID     int64     `json:"id"`
 	Login  string    `json:"login"`
-	Anchor time.Time `json:"anchor"` // the midnight before the platform first saw the login; seeded times are relative to it
+	Anchor time.Time `json:"anchor"` // midnight before the login was first used; seeded times are relative to it
 }
 
-// Creator is the account itself.
+// Creator is the profile of a creator's account.
 type Creator struct {
 	Origin
 	Persona    string         `json:"persona"`
-	Born       int64          `json:"born"` // microseconds of the machine's clock; frames before it were of another life
+	Born       int64          `json:"born"` // microseconds of the machine's clock; earlier frames predate a reset
 	Username   string         `json:"username"`
 	Name       string         `json:"name"`
 	Bio        string         `json:"bio"`
@@ -98,20 +98,20 @@ type Creator struct {
 	Website    string         `json:"website"`
 	AvatarID   int64          `json:"avatar"`
 	CoverID    int64          `json:"cover"`
-	IsFan      bool           `json:"isFan"` // signed up, but no creator
+	IsFan      bool           `json:"isFan"` // signed up, but not a creator
 	JoinedAt   time.Time      `json:"joinedAt"`
 	Price      int64          `json:"price"` // of a month, in cents
-	Fans       int            `json:"fans"`  // whose subscription runs
+	Fans       int            `json:"fans"`  // with an active subscription
 	Sequence   map[Kind]int64 `json:"seq,omitempty"`
-	Logins     int            `json:"logins"` // successful ones
-	Tries      int            `json:"tries"`  // all of them
+	Logins     int            `json:"logins"` // successful sign-ins
+	Tries      int            `json:"tries"`  // all sign-ins of the persona flaky
 	BannedAt   time.Time      `json:"bannedAt,omitzero"`
-	ExpiresRun time.Time      `json:"expiresRun"`        // subscriptions that ended until then have been dealt with
-	Planned    bool           `json:"planned,omitempty"` // what the seed has scheduled is noted to happen
-	SignKey    string         `json:"signKey,omitempty"` // for addresses that prove themselves; made when first needed
+	ExpiresRun time.Time      `json:"expiresRun"`        // subscriptions that ended before this time are settled
+	Planned    bool           `json:"planned,omitempty"` // timers for what the seed has scheduled are set
+	SignKey    string         `json:"signKey,omitempty"` // signs URLs; created on first use
 }
 
-// Person is anyone the creator can meet: fan, follower, or another creator.
+// Person is another user of the platform: a fan, a stranger or another creator.
 type Person struct {
 	Rec
 	Username   string        `json:"username"`
@@ -128,8 +128,8 @@ type Person struct {
 	Note       string        `json:"note,omitempty"`
 	NoteAt     time.Time     `json:"noteAt,omitzero"`
 	Discount   *Discount     `json:"discount,omitempty"`
-	Sub        *Subscription `json:"sub,omitempty"`    // theirs to the creator
-	Follow     *Subscription `json:"follow,omitempty"` // the creator's to them
+	Sub        *Subscription `json:"sub,omitempty"`    // to the creator
+	Follow     *Subscription `json:"follow,omitempty"` // of the creator to this person
 }
 
 // Discount is a lower price for one fan.
@@ -138,29 +138,29 @@ type Discount struct {
 	EndsAt  time.Time `json:"endsAt,omitzero"`
 }
 
-// Holds says whether there is one and it is not over.
+// Holds reports whether d is not nil and has not expired.
 func (d *Discount) Holds(now time.Time) bool {
 	return d != nil && (d.EndsAt.IsZero() || d.EndsAt.After(now))
 }
 
-// Subscription is one person's to another, over all its periods.
+// Subscription is a person's subscription to another, with all its periods.
 type Subscription struct {
 	Since      time.Time `json:"since"`
-	Until      time.Time `json:"until"` // zero: without end (free)
+	Until      time.Time `json:"until"` // zero: no end (free)
 	AutoRenew  bool      `json:"autoRenew,omitempty"`
 	Price      int64     `json:"price"`
 	SourceKind string    `json:"sourceKind"` // profile, tracking, trial, promotion
 	SourceID   int64     `json:"sourceId,omitempty"`
 	Periods    []Period  `json:"periods"`         // oldest first
-	Ended      bool      `json:"ended,omitempty"` // its end has been dealt with
+	Ended      bool      `json:"ended,omitempty"` // its end is settled
 }
 
-// Active says whether it runs.
+// Active reports whether the subscription exists and has not ended.
 func (s *Subscription) Active(now time.Time) bool {
 	return s != nil && (s.Until.IsZero() || s.Until.After(now))
 }
 
-// Period is one paid or free stretch of a subscription.
+// Period is one paid or free period of a subscription.
 type Period struct {
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
@@ -169,7 +169,7 @@ type Period struct {
 	Months int       `json:"months"`
 }
 
-// Tx is money that came in. Every sum the platform shows is a sum of these.
+// Tx is an incoming payment. All totals that the platform shows are sums of these.
 type Tx struct {
 	Rec
 	At       time.Time `json:"at"`
@@ -177,23 +177,23 @@ type Tx struct {
 	Status   string    `json:"status"` // pending, done, reversed
 	Gross    int64     `json:"gross"`
 	Person   int64     `json:"person,omitempty"`
-	RefKind  Kind      `json:"refKind,omitempty"` // what was paid for, if not the subscription or the profile
+	RefKind  Kind      `json:"refKind,omitempty"` // the paid object, unless it is the subscription or the profile
 	Ref      int64     `json:"ref,omitempty"`
 	Text     string    `json:"text,omitempty"`
 	Reversed time.Time `json:"reversed,omitzero"`
 }
 
-// Fee is the platform's share, a fifth.
+// Fee returns the platform's share, a fifth.
 func (t *Tx) Fee() int64 { return t.Gross - t.Net() }
 
-// Net is what the creator gets.
+// Net returns the creator's share.
 func (t *Tx) Net() int64 { return t.Gross * 4 / 5 }
 
-// Chat is one conversation; its id is the person's.
+// Chat is a conversation with a person. It has the same id as the person.
 type Chat struct {
 	Rec
 	Unread    int       `json:"unread,omitempty"`
-	Marked    bool      `json:"marked,omitempty"` // unread by the creator's own wish
+	Marked    bool      `json:"marked,omitempty"` // marked as unread by the creator
 	Muted     bool      `json:"muted,omitempty"`
 	Pinned    bool      `json:"pinned,omitempty"`
 	Hidden    bool      `json:"hidden,omitempty"`
@@ -203,7 +203,7 @@ type Chat struct {
 	ReadUpTo  int64     `json:"readUpTo,omitempty"`
 }
 
-// Message is one in a chat.
+// Message is a message in a chat.
 type Message struct {
 	Rec
 	Chat       int64     `json:"chat"`
@@ -226,7 +226,7 @@ type Message struct {
 	EditedAt   time.Time `json:"editedAt,omitzero"`
 }
 
-// Mass is one message to many.
+// Mass is a mass message.
 type Mass struct {
 	Rec
 	State     string    `json:"state"` // scheduled, sending, sent, canceled
@@ -244,24 +244,24 @@ type Mass struct {
 	At        time.Time `json:"at"`
 	Scheduled time.Time `json:"scheduled,omitzero"`
 	SentAt    time.Time `json:"sentAt,omitzero"`
-	Waiting   []byte    `json:"waiting,omitempty"` // recipients who have no chat yet, packed by package talk
+	Waiting   []byte    `json:"waiting,omitempty"` // recipients without a chat, packed by package messages
 	UnsendAt  time.Time `json:"unsendAt,omitzero"`
-	UnsendIn  int       `json:"unsendIn,omitempty"` // seconds after it was sent
+	UnsendIn  int       `json:"unsendIn,omitempty"` // seconds after sending
 }
 
-// List is a named set of people. A system list has no members of its own: a rule says who is in it.
+// List is a named set of people. A system list has no stored members: a rule decides who is on it.
 type List struct {
 	Rec
 	Name    string    `json:"name"`
-	System  string    `json:"system,omitempty"`  // fans, expired, following, recent, tagged, muted
-	Members []int64   `json:"members,omitempty"` // in the order in which they were added; change them by Add and Remove
-	Places  []int64   `json:"places,omitempty"`  // theirs, which stay when others go; none as long as nobody went: 1, 2, 3 …
+	System  string    `json:"system,omitempty"`  // fans, expired, following, recent, muted, restricted
+	Members []int64   `json:"members,omitempty"` // in the order they were added; change with Add and Remove
+	Places  []int64   `json:"places,omitempty"`  // ranks of the members, which never change; empty while 1, 2, 3 …
 	Pins    []int64   `json:"pins,omitempty"`
 	Pinned  bool      `json:"pinned,omitempty"`
 	At      time.Time `json:"at"`
 }
 
-// Place is where the n-th member is in the order of adding. It never changes, so a page can begin behind it.
+// Place returns the rank of the n-th member in the order of adding. It never changes, so a page can start after it.
 func (l *List) Place(n int) int64 {
 	if len(l.Places) == 0 {
 		return int64(n + 1)
@@ -269,7 +269,7 @@ func (l *List) Place(n int) int64 {
 	return l.Places[n]
 }
 
-// Add puts someone on the list who is not on it.
+// Add adds a person who is not on the list.
 func (l *List) Add(person int64) {
 	if n := len(l.Places); n > 0 {
 		l.Places = append(l.Places, l.Places[n-1]+1)
@@ -277,7 +277,7 @@ func (l *List) Add(person int64) {
 	l.Members = append(l.Members, person)
 }
 
-// Remove takes people off the list, who are then not pinned to it either, and counts them.
+// Remove removes and unpins the people for whom gone is true, and returns how many it removed.
 func (l *List) Remove(gone func(person int64) bool) int {
 	var members, places []int64
 	for n, person := range l.Members {

@@ -1,4 +1,4 @@
-// Package sandboxtest runs a sandbox platform of its own for a test.
+// Package sandboxtest runs a separate sandbox platform for a test.
 package sandboxtest
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Platform is a running sandbox, over real HTTP.
+// Platform is a running sandbox with an HTTP server.
 type Platform struct {
 	*sandbox.Platform
 	URL string
 	t   testing.TB
 }
 
-// New starts one that ends with the test. change may be nil.
+// New starts a platform that closes when the test ends. change may be nil.
 func New(t testing.TB, change func(*sandbox.Config)) *Platform {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -65,7 +65,7 @@ type Client struct {
 	came     [][]byte
 }
 
-// SignIn gets a login's session, without the steps of signing in.
+// SignIn opens a session for a login directly, without the sign-in requests.
 func (p *Platform) SignIn(login string) *Client {
 	p.t.Helper()
 	c := &Client{Login: login, platform: p}
@@ -88,7 +88,7 @@ func (p *Platform) SignIn(login string) *Client {
 	return c
 }
 
-// Order makes something happen to a login's creator.
+// Order runs a happening on the creator of a login.
 func (p *Platform) Order(login, what string, in fanaction.Input) {
 	p.t.Helper()
 	if err := p.World.Do(login, func(c *world.Creator) error { return sandbox.Happenings()[what](c, in) }); err != nil {
@@ -96,16 +96,16 @@ func (p *Platform) Order(login, what string, in fanaction.Input) {
 	}
 }
 
-// Person is the id of the n-th seeded person, counted from 1; fans come first.
+// Person returns the id of the n-th seeded person, counted from 1. Fans come first.
 func (c *Client) Person(n int) int64 { return row.SeedID(c.Session.Owner, row.KindPerson, n) }
 
-// Answer is what came back.
+// Answer is a decoded response.
 type Answer struct {
 	Status int
 	Body   map[string]any // numbers are json.Number
 }
 
-// Do sends a request below the base and reads the answer.
+// Do sends a request to a path below sandbox.Base and decodes the response.
 func (c *Client) Do(method, path string, body any) Answer {
 	t := c.platform.t
 	t.Helper()
@@ -138,7 +138,7 @@ func (c *Client) Do(method, path string, body any) Answer {
 	return a
 }
 
-// Must is Do for a request that has to succeed.
+// Must is like Do, but fails the test unless the status is 200.
 func (c *Client) Must(method, path string, body any) Answer {
 	c.platform.t.Helper()
 	a := c.Do(method, path, body)
@@ -148,7 +148,8 @@ func (c *Client) Must(method, path string, body any) Answer {
 	return a
 }
 
-// Get finds a value in the answer by names and numbers of places: Get("list", 0, "id").
+// Get returns a value of the body by field names and indexes, as in Get("list", 0, "id"). Negative indexes count from
+// the end. It returns nil if there is no such value.
 func (a Answer) Get(path ...any) any {
 	var at any = a.Body
 	for _, step := range path {
@@ -170,10 +171,10 @@ func (a Answer) Get(path ...any) any {
 	return at
 }
 
-// Text is Get as text.
+// Text returns the value of Get as a string.
 func (a Answer) Text(path ...any) string { return fmt.Sprint(a.Get(path...)) }
 
-// Frame waits for the next frame of a type and gives its body; others are passed over.
+// Frame waits for the next frame of a type and returns its body. It skips other frames.
 func (c *Client) Frame(kind string) map[string]any {
 	t := c.platform.t
 	t.Helper()
@@ -192,7 +193,7 @@ func (c *Client) Frame(kind string) map[string]any {
 		case <-c.frames.Ready:
 			c.came = c.frames.Take()
 		case <-timeout:
-			t.Fatalf("no frame %s came", kind)
+			t.Fatalf("no frame %s arrived", kind)
 		}
 	}
 }

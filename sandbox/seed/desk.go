@@ -9,13 +9,13 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/row"
 )
 
-// How much of the inbox tells of money, and how many of its newest entries are unread.
+// Numbers of notices about payments, and of unread notices.
 const (
 	moneyNotices  = 60
 	unreadNotices = 14
 )
 
-// Notices are the inbox: the latest payments of the fans whom the creator talks with, and what else a creator is told of.
+// Notices returns the inbox: the latest payments of fans with a chat, and other notices.
 func Notices(o row.Origin) []*row.Notice {
 	people := People(o)
 	list := append(moneyTold(o, people[:Chats]), othersTold(o, people)...)
@@ -27,8 +27,8 @@ func Notices(o row.Origin) []*row.Notice {
 	return list
 }
 
-// moneyTold are the notices of the latest payments. Only some fans are looked at, because the inbox is asked for often and all the
-// year's transactions take long to make.
+// moneyTold returns the notices of the latest payments of some fans. It does not look at all fans, because the inbox is
+// requested often and generating all transactions of the year is slow.
 func moneyTold(o row.Origin, fans []*row.Person) []*row.Notice {
 	var list []*row.Notice
 	for n, p := range fans {
@@ -44,7 +44,7 @@ func moneyTold(o row.Origin, fans []*row.Person) []*row.Notice {
 	return list[:min(len(list), moneyNotices)]
 }
 
-// payment tells of one.
+// payment returns the notice of a payment.
 func payment(p *row.Person, t row.Tx) *row.Notice {
 	n := &row.Notice{At: t.At, Person: p.ID, RefKind: t.RefKind, Ref: t.Ref}
 	who, sum := fmt.Sprintf("%s (@%s)", p.Name, p.Username), fmt.Sprintf("$%d.%02d", t.Gross/100, t.Gross%100)
@@ -59,7 +59,7 @@ func payment(p *row.Person, t row.Tx) *row.Notice {
 	return n
 }
 
-// othersTold are the notices that are not about money.
+// othersTold returns the notices that are not about payments.
 func othersTold(o row.Origin, people []*row.Person) []*row.Notice {
 	var list []*row.Notice
 	for n := range 10 {
@@ -100,7 +100,7 @@ func othersTold(o row.Origin, people []*row.Person) []*row.Notice {
 	)
 }
 
-// SocialLinks are those of the profile.
+// SocialLinks returns the links on the profile.
 func SocialLinks(o row.Origin) []*row.SocialLink {
 	name := strings.ToLower(strings.Fields(Creator(o, "").Name)[0])
 	list := []*row.SocialLink{
@@ -114,7 +114,7 @@ func SocialLinks(o row.Origin) []*row.SocialLink {
 	return list
 }
 
-// Settings are the creator's choices at first.
+// Settings returns the creator's initial settings.
 func Settings(row.Origin) *row.Settings {
 	return &row.Settings{
 		Rec: row.Rec{ID: 1}, PayoutEvery: "manual",

@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/row"
 )
 
-// Numbers of the folders: the platform's own, then the creator's.
+// Numbers of the folders: the system folders, then the creator's.
 const (
 	folderPosts = 1 + iota
 	folderMessages
@@ -19,7 +19,7 @@ const (
 	folderUnsorted
 )
 
-// MediaList is the vault, oldest first.
+// MediaList returns the media of the vault, oldest first.
 func MediaList(o row.Origin) []*row.Media {
 	stories := map[int64]bool{}
 	for _, s := range Stories(o) {
@@ -35,7 +35,7 @@ func MediaList(o row.Origin) []*row.Media {
 	return list
 }
 
-// medium is the n-th, made some hours before the post that shows it.
+// medium returns the n-th medium. It is some hours older than the post that shows it.
 func medium(o row.Origin, n int) *row.Media {
 	r := random(o, row.KindMedia, n)
 	m := &row.Media{
@@ -74,7 +74,7 @@ func medium(o row.Origin, n int) *row.Media {
 
 var mediaWords = []string{"beach", "studio", "backstage", "red-dress", "kitchen", "tour", "morning", "rain", "mirror", "garden"}
 
-// Folders are the vault's: the platform's own, and a few the creator made.
+// Folders returns the folders of the vault: the system folders, and a few of the creator.
 func Folders(o row.Origin) []*row.Folder {
 	var list []*row.Folder
 	for n, f := range []struct{ name, rule string }{
@@ -88,10 +88,11 @@ func Folders(o row.Origin) []*row.Folder {
 	return list
 }
 
-// PartSize is how large the parts of an upload are.
+// PartSize is the size in bytes of the parts of an upload, except the last.
 const PartSize = 5 << 20
 
-// Uploads are a few that were begun: one half done, one that only has to be completed, one just opened, one that is through.
+// Uploads returns a few uploads: one with missing parts, one that only has to be completed, one without parts, and one
+// that is complete.
 func Uploads(o row.Origin) []*row.Upload {
 	at := o.Anchor.Add(-time.Hour)
 	media := row.SeedID(o.ID, row.KindMedia, Photos)
@@ -112,7 +113,7 @@ func Uploads(o row.Origin) []*row.Upload {
 	return list
 }
 
-// Forms are release forms of people who appear in media.
+// Forms returns the release forms of people who appear in media.
 func Forms(o row.Origin) []*row.Form {
 	var list []*row.Form
 	for n, status := range []string{"approved", "approved", "approved", "pending", "approved", "rejected", "expired", "pending"} {
@@ -137,13 +138,13 @@ func Forms(o row.Origin) []*row.Form {
 	return list
 }
 
-// Gif is one of the picker. Gifs are the platform's, the same for every creator.
+// Gif is a GIF in the picker. All creators have the same GIFs.
 type Gif struct {
 	ID    int64
 	Title string
 }
 
-// Key is its place in a list; the first is the most popular.
+// Key returns the id, which orders GIFs by popularity.
 func (g *Gif) Key() int64 { return g.ID }
 
 var (
@@ -151,7 +152,7 @@ var (
 	gifSubjects = []string{"cat", "dog", "robot", "penguin", "coffee cup", "moon"}
 )
 
-// Gifs are all of them.
+// Gifs returns all GIFs, the most popular first.
 func Gifs() []*Gif {
 	list := make([]*Gif, 0, len(gifMoods)*len(gifSubjects))
 	for n := range cap(list) {
@@ -160,7 +161,7 @@ func Gifs() []*Gif {
 	return list
 }
 
-// IsGif says whether there is such a GIF.
+// IsGif reports whether a GIF with this id exists.
 func IsGif(id int64) bool {
 	n, ok := row.Ordinal(0, row.KindGif, id)
 	return ok && n >= 1 && n <= len(gifMoods)*len(gifSubjects)

@@ -8,11 +8,11 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/row"
 )
 
-// firstLink is the ordinal of the first link and of the first promotion. It is that of the sources which subscriptions name.
+// firstLink is the ordinal of the first link and of the first promotion. The SourceID of subscriptions relies on it.
 const firstLink = 0
 
-// TrackingLinkList are the links of campaigns. All are older than the first fan who came by one; the last but one ended when the
-// platform first saw the creator.
+// TrackingLinkList returns the tracking links. All are older than their first subscriber. The last but one ended at the
+// anchor.
 func TrackingLinkList(o row.Origin) []*row.Link {
 	names := []string{"Instagram bio", "Reddit AMA", "Podcast with Tess", "Video description", "Tour flyer", "Newsletter"}
 	tags := [][]string{{"social"}, {"social", "forum"}, {"audio"}, {"social", "video"}, {"print", "tour"}, {"mail"}}
@@ -29,7 +29,7 @@ func TrackingLinkList(o row.Origin) []*row.Link {
 	return list
 }
 
-// TrialLinkList are the links that let people in for a while: a month, as every seeded trial lasts.
+// TrialLinkList returns the trial links. Every seeded trial lasts a month.
 func TrialLinkList(o row.Origin) []*row.Link {
 	names := []string{"Free month for friends", "Collab with Mia", "Convention handout", "Comeback month"}
 	joined := signUps(o)
@@ -59,7 +59,8 @@ func link(o row.Origin, kind row.Kind, n int, name string, joined map[int64]map[
 	}
 }
 
-// code is the end of a link's address. Trials begin with another letter, so that no two addresses are the same.
+// code returns the last part of a link's URL. Tracking and trial links start with different letters, so that no two
+// URLs are the same.
 func code(kind row.Kind, r *rand.Rand) string {
 	letter := "c"
 	if kind == row.KindTrialLink {
@@ -68,7 +69,7 @@ func code(kind row.Kind, r *rand.Rand) string {
 	return fmt.Sprintf("%s%05x", letter, r.IntN(1<<20))
 }
 
-// clicks by day: everyone who subscribed clicked, and so did some who did not.
+// clicks returns the clicks by day: those of the people who subscribed, and some others.
 func clicks(o row.Origin, r *rand.Rand, joined map[string]int) map[string]int {
 	byDay := map[string]int{}
 	busy := 3 + r.IntN(9)
@@ -81,7 +82,7 @@ func clicks(o row.Origin, r *rand.Rand, joined map[string]int) map[string]int {
 	return byDay
 }
 
-// signUps counts the fans by what brought them and by the day they came.
+// signUps counts the fans by the source of their subscription and by day.
 func signUps(o row.Origin) map[int64]map[string]int {
 	all := map[int64]map[string]int{}
 	for _, p := range People(o)[:Fans] {
@@ -98,7 +99,7 @@ func signUps(o row.Origin) map[int64]map[string]int {
 	return all
 }
 
-// PromotionList are discounts. Seeded fans came by each of them all year, so none began later than they did.
+// PromotionList returns the promotions. All started before the year of the seeded fans, who used each of them.
 func PromotionList(o row.Origin) []*row.Promotion {
 	at := o.Anchor.Add(-370*day + 9*time.Hour)
 	list := []*row.Promotion{
@@ -112,7 +113,7 @@ func PromotionList(o row.Origin) []*row.Promotion {
 	return list
 }
 
-// Bundles are several months for less.
+// Bundles returns the bundles of several months.
 func Bundles(o row.Origin) []*row.Bundle {
 	at := o.Anchor.Add(-380 * day)
 	return []*row.Bundle{
@@ -121,8 +122,8 @@ func Bundles(o row.Origin) []*row.Bundle {
 	}
 }
 
-// Payouts are the past year's, one a month, of the whole dollars that were available then. One was called off and one failed; what
-// they were for went out with the next.
+// Payouts returns the payouts of the past year, one per month, each of the whole dollars that were available then. One
+// was cancelled and one failed; the next payout includes their amounts.
 func Payouts(o row.Origin) []*row.Payout {
 	const minimum, monthsAgo = 2000, 11
 	txs := Transactions(o, People(o))
@@ -148,7 +149,7 @@ func Payouts(o row.Origin) []*row.Payout {
 		case 2:
 			p.Status, p.PaidAt = "canceled", time.Time{}
 		case 5:
-			p.Status, p.PaidAt, p.Reason = "failed", time.Time{}, "The bank did not know the account."
+			p.Status, p.PaidAt, p.Reason = "failed", time.Time{}, "The bank does not know this account."
 		default:
 			paid += amount
 		}
@@ -157,7 +158,8 @@ func Payouts(o row.Origin) []*row.Payout {
 	return list
 }
 
-// Visitors are who looked at the profile on a day: people without an account, and users of the platform. At weekends there are more.
+// Visitors returns how many guests without an account and how many users visited the profile on a day. There are more
+// at weekends.
 func Visitors(o row.Origin, at time.Time) (guests, users int) {
 	r := random(o, row.KindSettings, int(at.Unix()/int64(day/time.Second)))
 	guests, users = 180+r.IntN(140), 60+r.IntN(50)

@@ -9,15 +9,15 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/row"
 )
 
-// How many of each way to be found.
+// Numbers of links and promotions.
 const (
 	TrackingLinks = 6
 	TrialLinks    = 4
 	Promotions    = 3
 )
 
-// Transactions are the last twelve months' money, oldest first. Subscriptions are the fans' own periods; what was paid for posts and
-// messages refers to posts and messages that have that price.
+// Transactions returns the payments of the last twelve months, oldest first. Payments for subscriptions match the
+// periods of the fans. Payments for posts and messages refer to posts and messages with that price.
 func Transactions(o row.Origin, people []*row.Person) []*row.Tx {
 	var all []row.Tx
 	from := yearBefore(o)
@@ -50,7 +50,8 @@ func Transactions(o row.Origin, people []*row.Person) []*row.Tx {
 	return list
 }
 
-// status: the last week is pending, a few were charged back, the rest is done.
+// status returns the status of a transaction: those of the last week are pending, a few were reversed, the rest are
+// done.
 func status(o row.Origin, t *row.Tx, n int) string {
 	switch {
 	case t.At.After(o.Anchor.Add(-7 * day)):
@@ -61,10 +62,10 @@ func status(o row.Origin, t *row.Tx, n int) string {
 	return "done"
 }
 
-// yearBefore is when the transactions begin.
+// yearBefore returns the start of the seeded transactions.
 func yearBefore(o row.Origin) time.Time { return o.Anchor.Add(-365 * day) }
 
-// bought are the things that the n-th fan has paid for.
+// bought returns the ids of the posts, messages and streams that the n-th fan has paid for.
 func bought(o row.Origin, n int) map[int64]bool {
 	var fan row.Person
 	person(o, n, &fan)
@@ -77,7 +78,7 @@ func bought(o row.Origin, n int) map[int64]bool {
 	return paid
 }
 
-// extras are a fan's tips and purchases: half of the fans spend nothing, two in a hundred spend much.
+// extras returns a fan's tips and purchases. Half of the fans have none, and two percent have many.
 func extras(o row.Origin, p *row.Person, n int, from time.Time) []row.Tx {
 	r := random(o, row.KindTx, n)
 	count := 0
@@ -148,7 +149,7 @@ func extra(o row.Origin, r *rand.Rand, p *row.Person, n int, at time.Time) row.T
 	return t
 }
 
-// pricedPost is a post that costs something and was there at that time; -1 if the n-th is none.
+// pricedPost returns n if the n-th post has a price and was published at that time, and -1 otherwise.
 func pricedPost(o row.Origin, n int, at time.Time) int {
 	if PostPrice(n) == 0 || PostAt(o, n).After(at) {
 		return -1
@@ -156,7 +157,7 @@ func pricedPost(o row.Origin, n int, at time.Time) int {
 	return n
 }
 
-// PostPrice is what the n-th post costs, in cents.
+// PostPrice returns the price of the n-th post in cents.
 func PostPrice(n int) int64 {
 	if n%5 != 4 {
 		return 0
@@ -164,17 +165,17 @@ func PostPrice(n int) int64 {
 	return int64(5+n%4*5) * 100
 }
 
-// PostAt is when the n-th post was published: one every three days.
+// PostAt returns when the n-th post was published. There is one every three days.
 func PostAt(o row.Origin, n int) time.Time {
 	return o.Anchor.Add(-time.Duration(Posts-n)*3*day + 18*time.Hour)
 }
 
-// StreamAt is when the n-th stream begins. The last two are yet to come.
+// StreamAt returns when the n-th stream starts. The last two are in the future.
 func StreamAt(o row.Origin, n int) time.Time {
 	return o.Anchor.Add(time.Duration(n-Streams+2)*40*day + 5*day + 20*time.Hour)
 }
 
-// MassPrice is what the n-th mass message costs, in cents.
+// MassPrice returns the price of the n-th mass message in cents.
 func MassPrice(n int) int64 {
 	if n%3 != 1 {
 		return 0
@@ -182,7 +183,7 @@ func MassPrice(n int) int64 {
 	return 1500
 }
 
-// MassAt is when the n-th mass message was sent: two a month.
+// MassAt returns when the n-th mass message was sent. There are two per month.
 func MassAt(o row.Origin, n int) time.Time {
 	return o.Anchor.Add(-time.Duration(Masses-n)*15*day + 12*time.Hour)
 }

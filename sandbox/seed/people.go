@@ -8,17 +8,17 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/row"
 )
 
-// FirstEnd is how long after the anchor the first of the seeded subscriptions ends: on the day a creator is first seen there is
-// nothing to renew.
+// FirstEnd is how long after the anchor the first seeded subscription ends, so that there is nothing to renew on the
+// first day.
 const FirstEnd = 2 * day
 
-// touch is what the creator did to people before the platform was first asked, and who is online.
+// touch sets what the creator has done to a person, such as blocking or a note, and whether the person is online.
 func touch(o row.Origin, p *row.Person, n int) {
 	p.Online = n%60 == 8
 	switch {
 	case n >= Fans:
 		p.Blocked = p.Follow == nil && n%30 == 29
-	case n%400 == 398: // their subscriptions are over
+	case n%400 == 398: // their subscriptions have ended
 		p.Blocked = true
 	case n%250 == 121:
 		p.Restricted = true
@@ -40,7 +40,7 @@ var notes = []string{
 	"Met at the convention; works in film.",
 }
 
-// Newcomer is the n-th person who is not of the seed: somebody who has just found the creator.
+// Newcomer returns the n-th person who is not part of the seed.
 func Newcomer(o row.Origin, id int64, n int) *row.Person {
 	r := random(o, row.KindPerson, 1_000_000+n)
 	first, last := pick(r, firstNames), pick(r, lastNames)

@@ -6,8 +6,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/row"
 )
 
-// Posts beyond the published ones, by their place in the list: what is yet to come, what is put away, what has ended, what is
-// saved for later.
+// Numbers of the posts after the published ones: scheduled, archived, private, expired and saved posts.
 const (
 	scheduledPosts = 4
 	archivedPosts  = 3
@@ -22,19 +21,19 @@ const (
 	firstSaved     = firstExpired + expiredPosts
 	ownPosts       = firstSaved + savedPosts
 
-	// Another creator's posts have numbers from here on, ten for each.
+	// Posts of other creators have numbers from here on, ten for each creator.
 	firstForeign = 1000
 	perForeign   = 10
 	foreignEach  = 3
 
-	// ForeignWidth and ForeignHeight are the measures of every picture in another creator's posts.
+	// ForeignWidth and ForeignHeight are the size of every picture in posts of other creators.
 	ForeignWidth  = 1080
 	ForeignHeight = 1350
-	// ForeignMedia is where their media begin.
+	// ForeignMedia is the ordinal from which the media of other creators are numbered.
 	ForeignMedia = 10_000
 )
 
-// PostList are the creator's posts, and a few of everyone the creator follows.
+// PostList returns the creator's posts, and a few of every creator that the creator follows.
 func PostList(o row.Origin) []*row.Post {
 	list := make([]*row.Post, 0, ownPosts+Followed*foreignEach)
 	for n := range ownPosts {
@@ -80,7 +79,7 @@ func ownPost(o row.Origin, n int) *row.Post {
 	return p
 }
 
-// publishedPost adds what makes the n-th post of the feed different from the others.
+// publishedPost sets the price, labels, poll and so on of the n-th published post.
 func publishedPost(o row.Origin, p *row.Post, n int) {
 	p.Published, p.Price = PostAt(o, n), PostPrice(n)
 	p.Pinned = n == Posts-2 || n == Posts-24
@@ -128,24 +127,25 @@ func foreignPost(o row.Origin, f, k int) *row.Post {
 	return p
 }
 
-// steps are primes that do not divide the number of fans: going round by one of them meets everyone once.
+// steps holds primes that do not divide the number of fans: cycling through the fans by one of them meets each fan
+// once.
 var steps = []int{7, 11, 13, 17, 19, 23, 29, 31}
 
-// nth is the k-th of a row of fans that belongs to thing n: all different, and another row for every n.
+// nth returns the k-th fan in a sequence of distinct fans for record n. Different records have different sequences.
 func nth(o row.Origin, n, k int) int64 {
 	return row.SeedID(o.ID, row.KindPerson, 1+(n*37+k*steps[n%len(steps)])%Fans)
 }
 
-// Liker is the k-th who likes a seeded post, of as many as its row says.
+// Liker returns the k-th person who likes a seeded post. k must be less than the post's Likes.
 func Liker(o row.Origin, post int64, k int) int64 {
 	n, _ := row.Ordinal(o.ID, row.KindPost, post)
 	return nth(o, n, k)
 }
 
-// perComments is the room for ids of one post's or stream's comments.
+// perComments is the number of ids reserved for the comments of one post or stream.
 const perComments = 100
 
-// Comments are those of a post, oldest first. The creator answers every fourth.
+// Comments returns the comments on a post, oldest first. Every fourth is a reply of the creator.
 func Comments(o row.Origin, post int64) []*row.Comment {
 	n, ok := row.Ordinal(o.ID, row.KindPost, post)
 	switch {
@@ -175,7 +175,7 @@ func comments(o row.Origin, kind row.Kind, parent int64, n int, at time.Time) []
 
 var labelNames = []string{"Music", "Backstage", "Travel", "Questions", "Best of"}
 
-// Labels group posts.
+// Labels returns the labels of the creator.
 func Labels(o row.Origin) []*row.Label {
 	list := make([]*row.Label, len(labelNames))
 	for n, name := range labelNames {
@@ -189,7 +189,7 @@ const (
 	newStories = 3
 )
 
-// Stories are the last half hour's, and older ones.
+// Stories returns those of the half hour before the anchor, and older ones.
 func Stories(o row.Origin) []*row.Story {
 	list := make([]*row.Story, oldStories+newStories)
 	for n := range list {
@@ -210,16 +210,16 @@ func Stories(o row.Origin) []*row.Story {
 	return list
 }
 
-// Viewing is the k-th who saw a seeded story, of as many as its row says. Every fourth liked it.
+// Viewing returns the k-th view of a seeded story. k must be less than the story's Views. Every fourth viewer liked it.
 func Viewing(o row.Origin, s *row.Story, k int) row.Viewing {
 	n, _ := row.Ordinal(o.ID, row.KindStory, s.ID)
 	return row.Viewing{Person: nth(o, n, k), At: s.At.Add(time.Duration(k+1) * 6 * time.Second), Liked: k%4 == 0}
 }
 
-// StoryLikes is how many of a seeded story's viewers liked it.
+// StoryLikes returns how many of a seeded story's viewers liked it.
 func StoryLikes(views int) int { return (views + 3) / 4 }
 
-// Highlights are kept stories.
+// Highlights returns the highlights, each with three stories.
 func Highlights(o row.Origin) []*row.Highlight {
 	var list []*row.Highlight
 	for n, title := range []string{"Tour", "Kitchen disasters", "Questions", "Winter"} {
@@ -235,10 +235,10 @@ func Highlights(o row.Origin) []*row.Highlight {
 
 var streamTitles = []string{"Sunday songs", "Ask me anything", "Rehearsal", "Late night", "Cooking, badly", "Request hour", "New album talk", "Year's end"}
 
-// LiveStream is the number of the stream that runs when the platform is first asked.
+// LiveStream is the number of the stream that is live at the anchor.
 const LiveStream = Streams + 1
 
-// StreamList are past streams, two that are planned, and one that runs.
+// StreamList returns past streams, two scheduled ones, and one that is live.
 func StreamList(o row.Origin) []*row.Stream {
 	list := make([]*row.Stream, LiveStream)
 	for n := range list {
@@ -266,7 +266,7 @@ func StreamList(o row.Origin) []*row.Stream {
 	return list
 }
 
-// StreamComments are those of a stream, oldest first.
+// StreamComments returns the comments on a stream, oldest first.
 func StreamComments(o row.Origin, stream int64) []*row.Comment {
 	n, ok := row.Ordinal(o.ID, row.KindStream, stream)
 	switch {
@@ -278,7 +278,7 @@ func StreamComments(o row.Origin, stream int64) []*row.Comment {
 	return nil
 }
 
-// Drafts are messages saved for later.
+// Drafts returns the drafts of messages.
 func Drafts(o row.Origin) []*row.Draft {
 	var list []*row.Draft
 	for n := range 4 {

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/seed"
 )
 
-// What was paid for posts and streams is there, costs that much, and was there before it was paid for.
+// Every payment for a post or stream refers to one that exists, has that price, and is older than the payment.
 func TestWhatWasPaidForExists(t *testing.T) {
 	t.Parallel()
 	o := row.Origin{ID: 343826782, Login: "ok@sandbox.test", Anchor: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)}
@@ -23,7 +23,7 @@ func TestWhatWasPaidForExists(t *testing.T) {
 	counted := map[row.Kind]int{}
 	for _, tx := range seed.Transactions(o, seed.People(o)) {
 		counted[tx.RefKind]++
-		switch tx.RefKind { //nolint:exhaustive // the others are other parts' own
+		switch tx.RefKind { //nolint:exhaustive // other kinds are not tested here
 		case row.KindPost:
 			p := posts[tx.Ref]
 			if p == nil || p.Published.IsZero() || (tx.Type == "post" && (p.Price != tx.Gross || p.Published.After(tx.At))) {
@@ -40,7 +40,7 @@ func TestWhatWasPaidForExists(t *testing.T) {
 	}
 }
 
-// Posts, stories and drafts show media that the vault has, made before.
+// Posts, stories and drafts show only media of the vault, and the seed is always the same.
 func TestWhatIsShownIsInTheVault(t *testing.T) {
 	t.Parallel()
 	o := row.Origin{ID: 5, Login: "x@sandbox.test", Anchor: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)}
@@ -67,6 +67,6 @@ func TestWhatIsShownIsInTheVault(t *testing.T) {
 		shows("draft", d.ID, d.Media)
 	}
 	if !reflect.DeepEqual(seed.PostList(o), seed.PostList(o)) || !reflect.DeepEqual(seed.MediaList(o), seed.MediaList(o)) {
-		t.Error("the second time it is another past")
+		t.Error("the second seed differs from the first")
 	}
 }

@@ -1,7 +1,8 @@
-// Package seed makes a creator's past: who subscribed, wrote, paid and liked before the platform was first asked.
+// Package seed generates a creator's history: the people, messages, payments and likes that exist before the first
+// request.
 //
-// It is a pure function of the creator's login and of the day the platform first saw it. Ids depend on the login alone, times on
-// the day too. Nothing is kept: what a write did not touch is made again when it is asked for.
+// It is a pure function of the creator's login and the day of its first use. Ids depend on the login only; times also
+// depend on the day. The seed is not stored: records that no write has changed are generated again on every load.
 package seed
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/row"
 )
 
-// How much of everything there is.
+// Numbers of records.
 const (
 	Fans      = 2000
 	Followed  = 40
@@ -25,26 +26,27 @@ const (
 	Streams   = 8
 	Masses    = 24
 
-	// Price is what a month costs, in cents, at first.
+	// Price is the initial price of a month in cents.
 	Price = 999
 
 	day   = 24 * time.Hour
 	month = 30 * day
 )
 
-// random is the source for one thing of a creator. The same thing always gets the same numbers, whatever was asked before.
+// random returns the random source for one record of a creator. The same record always gets the same numbers, in any
+// order of calls.
 func random(o row.Origin, kind row.Kind, n int) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(o.ID), uint64(kind)<<32|uint64(n)))
 }
 
-// CreatorID is the id a login has, unless another creator has it already.
+// CreatorID returns the preferred id of a login. Another creator may already have it.
 func CreatorID(login string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(login))
 	return 100_000_000 + int64(h.Sum64()%800_000_000)
 }
 
-// Creator is the profile of a login.
+// Creator returns the profile of a login.
 func Creator(o row.Origin, persona string) *row.Creator {
 	r := random(o, row.KindPerson, -1)
 	name := pick(r, firstNames) + " " + pick(r, lastNames)
@@ -62,7 +64,7 @@ func Creator(o row.Origin, persona string) *row.Creator {
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
-// People are everyone the creator can meet, fans first.
+// People returns all seeded people, fans first.
 func People(o row.Origin) []*row.Person {
 	all := make([]row.Person, Fans+Followed+Strangers)
 	list := make([]*row.Person, len(all))
@@ -73,7 +75,7 @@ func People(o row.Origin) []*row.Person {
 	return list
 }
 
-// PersonByID is one of them; nil if the seed has nobody of that id.
+// PersonByID returns a seeded person, or nil if there is none with this id.
 func PersonByID(o row.Origin, id int64) *row.Person {
 	n, ok := row.Ordinal(o.ID, row.KindPerson, id)
 	if n--; !ok || n < 0 || n >= Fans+Followed+Strangers {
@@ -84,7 +86,7 @@ func PersonByID(o row.Origin, id int64) *row.Person {
 	return p
 }
 
-// person makes the n-th of them.
+// person generates the n-th person.
 func person(o row.Origin, n int, p *row.Person) {
 	r := random(o, row.KindPerson, n)
 	first, last := pick(r, firstNames), pick(r, lastNames)
@@ -109,7 +111,7 @@ func person(o row.Origin, n int, p *row.Person) {
 	touch(o, p, n)
 }
 
-// subscription is a fan's. Three in ten have ended; early ones have run for up to a year.
+// subscription returns the subscription of the n-th fan. Three in ten have ended. The longest have run for a year.
 func subscription(o row.Origin, r *rand.Rand, n int) *row.Subscription {
 	months := 1 + int(r.ExpFloat64()*2.2)
 	if months > 12 {
@@ -146,8 +148,8 @@ func subscription(o row.Origin, r *rand.Rand, n int) *row.Subscription {
 	return s
 }
 
-// following is the creator's subscription to the n-th other one. A quarter have ended, for every creator the same: the examples of
-// the documentation are about one that runs.
+// following returns the creator's subscription to the n-th followed creator. A quarter have ended, the same ones for
+// every creator, because examples in the documentation need an active one.
 func following(o row.Origin, r *rand.Rand, n int) *row.Subscription {
 	runs := n%4 != 3
 	left := FirstEnd + time.Duration(r.Int64N(int64(month-FirstEnd))).Truncate(time.Second)
@@ -166,7 +168,7 @@ func following(o row.Origin, r *rand.Rand, n int) *row.Subscription {
 	return s
 }
 
-// Lists are the platform's own, and a few the creator made.
+// Lists returns the system lists, and a few of the creator.
 func Lists(o row.Origin) []*row.List {
 	at := o.Anchor.Add(-300 * day)
 	system := []struct{ name, rule string }{

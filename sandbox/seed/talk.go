@@ -6,10 +6,10 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/row"
 )
 
-// perChat is the room for ids of one chat's messages.
+// perChat is the number of ids reserved for the messages of one chat.
 const perChat = 10_000
 
-// ChatList are the chats, with the first fans.
+// ChatList returns the chats, which are with the first fans.
 func ChatList(o row.Origin) []*row.Chat {
 	list := make([]*row.Chat, Chats)
 	for n := range list {
@@ -18,7 +18,7 @@ func ChatList(o row.Origin) []*row.Chat {
 	return list
 }
 
-// ChatByID is one of them; nil if the seed has no chat with that person.
+// ChatByID returns a seeded chat, or nil if there is none with this person.
 func ChatByID(o row.Origin, id int64) *row.Chat {
 	n, ok := row.Ordinal(o.ID, row.KindPerson, id)
 	if n--; !ok || n < 0 || n >= Chats {
@@ -27,7 +27,7 @@ func ChatByID(o row.Origin, id int64) *row.Chat {
 	return chat(o, n)
 }
 
-// chat makes the n-th of them.
+// chat generates the n-th chat.
 func chat(o row.Origin, n int) *row.Chat {
 	last := MessagesOf(o, n) - 1
 	c := &row.Chat{
@@ -40,17 +40,17 @@ func chat(o row.Origin, n int) *row.Chat {
 	return c
 }
 
-// MessagesOf is how many messages the n-th chat has.
+// MessagesOf returns the number of messages in a chat.
 func MessagesOf(o row.Origin, chat int) int {
 	return 12 + random(o, row.KindChat, chat).IntN(40)
 }
 
-// MessageID is the id of the i-th message of a chat.
+// MessageID returns the id of the i-th message of a chat.
 func MessageID(o row.Origin, chat, i int) int64 {
 	return row.SeedID(o.ID, row.KindMessage, chat*perChat+i+1)
 }
 
-// ChatOfMessage says in which chat a seeded message is.
+// ChatOfMessage returns the chat of a seeded message.
 func ChatOfMessage(o row.Origin, message int64) (chat int64, ok bool) {
 	n, ok := row.Ordinal(o.ID, row.KindMessage, message)
 	if !ok || n/perChat >= Chats {
@@ -59,13 +59,13 @@ func ChatOfMessage(o row.Origin, message int64) (chat int64, ok bool) {
 	return row.SeedID(o.ID, row.KindPerson, n/perChat+1), true
 }
 
-// MessageAt is when the i-th message of a chat was written.
+// MessageAt returns when the i-th message of a chat was sent.
 func MessageAt(o row.Origin, chat, i int) time.Time {
 	fromEnd := MessagesOf(o, chat) - i
 	return o.Anchor.Add(-time.Duration(chat)*7*time.Hour/6 - time.Duration(fromEnd)*9*time.Hour - time.Duration(i*i%47)*time.Minute)
 }
 
-// MessagePrice is what the i-th message of a chat costs, in cents.
+// MessagePrice returns the price of the i-th message of a chat in cents.
 func MessagePrice(_ row.Origin, chat, i int) int64 {
 	if !mine(i) || i%6 != 1 {
 		return 0
@@ -73,10 +73,10 @@ func MessagePrice(_ row.Origin, chat, i int) int64 {
 	return int64(3+(chat+i)%8) * 100
 }
 
-// mine: the creator writes every other message.
+// mine reports whether the i-th message is from the creator, who sends every other message.
 func mine(i int) bool { return i%2 == 1 }
 
-// Messages are the history of a chat, oldest first.
+// Messages returns the messages of a chat, oldest first.
 func Messages(o row.Origin, chat int64) []*row.Message {
 	n, ok := row.Ordinal(o.ID, row.KindPerson, chat)
 	if n--; !ok || n < 0 || n >= Chats {
@@ -101,15 +101,15 @@ func Messages(o row.Origin, chat int64) []*row.Message {
 	return list
 }
 
-// MassesPlanned is how many messages to many wait for their time; they come after those that were sent. One more was called off.
+// MassesPlanned is the number of scheduled mass messages. They follow the sent ones; a cancelled one comes last.
 const MassesPlanned = 2
 
-// MassPlannedAt is when the n-th message to many that waits is to be sent, counted from 0 among those.
+// MassPlannedAt returns when the n-th scheduled mass message is due, counted from 0.
 func MassPlannedAt(o row.Origin, n int) time.Time {
 	return o.Anchor.Add(time.Duration(45+30*n)*day + 18*time.Hour)
 }
 
-// MassList are the messages to many: those that were sent, two that wait for their time, one that was called off.
+// MassList returns the mass messages: the sent ones, two scheduled ones, and a cancelled one.
 func MassList(o row.Origin) []*row.Mass {
 	everyone, quiet := row.SeedID(o.ID, row.KindList, 1), row.SeedID(o.ID, row.KindList, 10)
 	list := make([]*row.Mass, Masses+MassesPlanned+1)

@@ -38,8 +38,8 @@ var massLines = []string{
 	"A letter, because I had too much coffee.", "Last chance for the summer set.",
 }
 
-// FanLine is one of the things fans write.
+// FanLine returns a sample message of a fan. n selects it.
 func FanLine(n int) string { return fanLines[n%len(fanLines)] }
 
-// CreatorLine is one of the things the creator writes.
+// CreatorLine returns a sample message of the creator. n selects it.
 func CreatorLine(n int) string { return creatorLines[n%len(creatorLines)] }

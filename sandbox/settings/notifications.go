@@ -45,7 +45,7 @@ func readAllNotices(c *wire.Call) (any, error) {
 	return markRead(c, func(*row.Notice) bool { return true }), nil
 }
 
-// markRead marks those that fit and counts the ones that were unread.
+// markRead marks the matching notices as read and returns how many were unread.
 func markRead(c *wire.Call, fits func(*row.Notice) bool) any {
 	count := 0
 	for _, n := range c.Notices().All() {
@@ -63,7 +63,7 @@ func markRead(c *wire.Call, fits func(*row.Notice) bool) any {
 
 func preferences(c *wire.Call) (any, error) { return c.Settings().Preferences, nil }
 
-// setPreferences changes those that are given. There are only those that the platform has.
+// setPreferences changes the given preferences and refuses unknown ones.
 func setPreferences(c *wire.Call) (any, error) {
 	var in struct {
 		Preferences map[string]bool `json:"preferences"`

@@ -1,3 +1,5 @@
+// Package settings implements the creator's settings and sessions (settings.go) and notification inbox
+// (notifications.go).
 package settings
 
 import (
@@ -6,13 +8,72 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagedoor/stagedoor/sandbox/fanaction"
+	"github.com/stagedoor/stagedoor/sandbox/ledger"
 	"github.com/stagedoor/stagedoor/sandbox/row"
 	"github.com/stagedoor/stagedoor/sandbox/view"
 	"github.com/stagedoor/stagedoor/sandbox/wire"
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// maxPrice is the most that a month may cost, in cents.
+// Frames of this package. No driver knows the last one: it stands for the unknown frames that platforms sometimes send.
+const (
+	frameNotice     = "notice.new"
+	frameCounts     = "counts.changed"
+	frameSettings   = "settings.changed"
+	frameToast      = "toast.shown"
+	frameExperiment = "system.experiment"
+)
+
+// Routes returns the operations of this package.
+func Routes() []wire.Route { return slices.Concat(noticeRoutes(), settingRoutes()) }
+
+// Dues returns nil, because this package sets no timers.
+func Dues() map[string]world.Handler { return nil }
+
+// Happenings returns the happenings of this package, keyed by the frame they send.
+func Happenings() map[string]fanaction.Func {
+	return map[string]fanaction.Func{
+		frameNotice: announce, frameSettings: changeOnPhone, frameToast: toast, frameExperiment: experiment,
+	}
+}
+
+// announce adds a notice from the platform to the inbox.
+func announce(c *world.Creator, in fanaction.Input) error {
+	if in.User != 0 {
+		if _, err := in.Person(c); err != nil {
+			return err
+		}
+	}
+	ledger.Notify(c, &row.Notice{Type: "system", Text: in.Words("There is a new way to sort your fans."), Person: in.User})
+	return nil
+}
+
+// changeOnPhone makes the creator change their location in the platform's own app.
+func changeOnPhone(c *world.Creator, in fanaction.Input) error {
+	places := []string{"Lisbon", "Berlin", "Toronto", "Bristol"}
+	next := places[(slices.Index(places, c.Profile.Location)+1)%len(places)]
+	c.Profile.Location = in.Words(next)
+	c.SaveProfile()
+	tellChanged(c, "location")
+	return nil
+}
+
+// toast sends a note that is shown once and not stored.
+func toast(c *world.Creator, in fanaction.Input) error {
+	c.Flash(frameToast, map[string]any{
+		"id": c.Now().UnixMilli(), "title": "Good news", "text": in.Words("Your profile was visited more often than last week."),
+	})
+	return nil
+}
+
+// experiment sends a frame that the platform does not document.
+func experiment(c *world.Creator, in fanaction.Input) error {
+	c.Emit(frameExperiment, map[string]any{"name": in.Words("new_profile_header"), "group": "b", "share": 0.5})
+	return nil
+}
+
+// maxPrice is the maximum price of a month in cents.
 const maxPrice = 4999
 
 func settingRoutes() []wire.Route {
@@ -34,7 +95,7 @@ func settingRoutes() []wire.Route {
 	}
 }
 
-// tellChanged tells the sockets which settings were changed, by the platform's names for them.
+// tellChanged sends a frame with the names of the changed settings.
 func tellChanged(c *world.Creator, changes ...string) {
 	c.Emit(frameSettings, map[string]any{"changes": changes})
 }
@@ -58,7 +119,7 @@ func updateProfile(c *wire.Call) (any, error) {
 			changes = append(changes, field)
 		}
 	}
-	// A profile has a name, so an empty one leaves it as it is.
+	// A profile must have a name, so an empty one is ignored.
 	set("display_name", &c.Profile.Name, cmp.Or(strings.TrimSpace(in.Name), c.Profile.Name))
 	set("about", &c.Profile.Bio, in.Bio)
 	set("location", &c.Profile.Location, in.Location)
@@ -78,7 +139,7 @@ func setPrice(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if in.Price < 0 || in.Price > maxPrice {
-		return nil, wire.Invalid("price", "A month costs at most $49.99.")
+		return nil, wire.Invalid("price", "The price of a month must be at most $49.99.")
 	}
 	c.Profile.Price = int64(in.Price)
 	c.SaveProfile()
@@ -88,7 +149,7 @@ func setPrice(c *wire.Call) (any, error) {
 
 var handle = regexp.MustCompile(`^[a-z0-9._-]{3,30}$`)
 
-// checkHandle says whether the creator could be called that. A name that is taken, or that nobody may have, is not available.
+// checkHandle reports whether a handle is available. A taken or invalid handle is not.
 func checkHandle(c *wire.Call) (any, error) {
 	name := strings.ToLower(c.Query("handle"))
 	taken := name == strings.ToLower(c.Profile.Username) || slices.ContainsFunc(c.People().All(), func(p *row.Person) bool {
@@ -99,7 +160,7 @@ func checkHandle(c *wire.Call) (any, error) {
 
 func welcome(c *wire.Call) (any, error) { return view.Welcome(c.Creator), nil }
 
-// setWelcome changes what is given and leaves the rest.
+// setWelcome changes the given fields and keeps the others.
 func setWelcome(c *wire.Call) (any, error) {
 	var in struct {
 		On    bool         `json:"is_on"`
@@ -112,7 +173,7 @@ func setWelcome(c *wire.Call) (any, error) {
 	}
 	for _, id := range in.Media {
 		if c.Media().Get(id) == nil {
-			return nil, wire.Invalid("media_ids", "One of the media does not exist.")
+			return nil, wire.Invalid("media_ids", "At least one of these media does not exist.")
 		}
 	}
 	s := c.Settings()
@@ -137,7 +198,7 @@ func showCountries(c *wire.Call) any {
 
 func blockedCountries(c *wire.Call) (any, error) { return showCountries(c), nil }
 
-// setBlockedCountries takes whatever is given: a country that does not exist keeps nobody out.
+// setBlockedCountries does not check that the countries exist.
 func setBlockedCountries(c *wire.Call) (any, error) {
 	var in struct {
 		Countries []string `json:"countries"`
@@ -172,7 +233,7 @@ func addSocialLink(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if in.URL == "" {
-		return nil, wire.Invalid("url", "A link needs an address.")
+		return nil, wire.Invalid("url", "A link needs a URL.")
 	}
 	l := &row.SocialLink{Rec: row.Rec{ID: c.SocialLinks().NextID()}, Label: in.Label, URL: in.URL, At: c.Now()}
 	c.SocialLinks().Put(l)
@@ -210,7 +271,7 @@ func sessions(c *wire.Call) (any, error) {
 	return wire.Whole(c.Sessions(), func(s world.Session) any { return view.Session(s, c.Session) }), nil
 }
 
-// endSession signs a session out. One that has ended before is not known any more, so every number a session may have had is good.
+// endSession ends a session. Ended sessions are forgotten, so it accepts every id that a session may have had.
 func endSession(c *wire.Call) (any, error) {
 	id := c.ID("session_id")
 	first := row.MadeID(c.Profile.ID, row.KindSession, 1)

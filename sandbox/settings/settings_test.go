@@ -22,11 +22,11 @@ func TestANoticeComesUnreadAndIsRead(t *testing.T) {
 	notice := c.Frame("notice.new")["notice"].(map[string]any)
 	unread := c.Must("GET", "/notifications?unread=1&limit=100", nil)
 	if unread.Get("list", 0, "id") != notice["id"] || unread.Text("list", 0, "text") != "Hello" {
-		t.Fatalf("the inbox begins with %v", unread.Get("list", 0))
+		t.Fatalf("the inbox starts with %v", unread.Get("list", 0))
 	}
 	counts := c.Must("GET", "/notifications/counts", nil)
 	if got := counts.Text("unread_notices"); got != number(len(unread.Get("list").([]any))) || got == before.Text("unread_notices") {
-		t.Fatalf("%s are unread, it was %s", got, before.Text("unread_notices"))
+		t.Fatalf("%s are unread, before it was %s", got, before.Text("unread_notices"))
 	}
 	read := c.Must("POST", "/notifications/read", map[string]any{"ids": []any{notice["id"], 7}})
 	if read.Text("read") != "1" || c.Frame("counts.changed")["unread_notices"] != before.Get("unread_notices") {
@@ -39,7 +39,7 @@ func TestANoticeComesUnreadAndIsRead(t *testing.T) {
 		t.Fatalf("reading the rest: %v, %s were unread", all.Body, before.Text("unread_notices"))
 	}
 	if left := c.Must("GET", "/notifications?unread=1", nil); len(left.Get("list").([]any)) != 0 {
-		t.Fatal("something is still unread")
+		t.Fatal("there are still unread notices")
 	}
 }
 
@@ -64,7 +64,7 @@ func TestTheInboxHasEveryCategoryAndPagesThatStandStill(t *testing.T) {
 	p.Order(login, "notice.new", fanaction.Input{})
 	second := c.Must("GET", "/notifications?limit=5&marker="+first.Text("next_marker"), nil)
 	if second.Get("list", 0, "id") != want.Get("list", 5, "id") {
-		t.Error("the second page moved when a notice came")
+		t.Error("the second page shifted when a notice arrived")
 	}
 }
 
@@ -79,7 +79,7 @@ func TestPreferencesKeepWhatIsNotGiven(t *testing.T) {
 		t.Fatalf("read back: %v", got.Body)
 	}
 	if got := c.Do("PATCH", "/notifications/preferences", map[string]any{"preferences": map[string]bool{"pigeons": true}}); got.Status != http.StatusUnprocessableEntity {
-		t.Fatalf("an unknown one: %d", got.Status)
+		t.Fatalf("an unknown preference: %d", got.Status)
 	}
 }
 
@@ -91,11 +91,11 @@ func TestTheProfileIsTheOneThatOthersSee(t *testing.T) {
 		t.Fatalf("changed: %v", got.Body)
 	}
 	if changes := c.Frame("settings.changed")["changes"].([]any); !slices.Equal(changes, []any{"display_name", "about"}) {
-		t.Fatalf("the frame says %v", changes)
+		t.Fatalf("the frame has %v", changes)
 	}
 	c.Must("PUT", "/settings/price", map[string]any{"price": 12.99})
 	if changes := c.Frame("settings.changed")["changes"].([]any); !slices.Equal(changes, []any{"subscribe_price"}) {
-		t.Fatalf("the frame says %v", changes)
+		t.Fatalf("the frame has %v", changes)
 	}
 	if me := c.Must("GET", "/me", nil); me.Text("display_name") != "Mia" || me.Text("subscribe_price") != "12.99" {
 		t.Fatalf("me is %v", me.Body)
@@ -169,14 +169,14 @@ func TestASessionThatIsSignedOutIsOver(t *testing.T) {
 	path := "/settings/sessions/" + list.Text("list", 0, "id")
 	laptop.Must("DELETE", path, nil)
 	if got := phone.Do("GET", "/settings", nil); got.Status != http.StatusUnauthorized {
-		t.Fatalf("the ended session still gets %d", got.Status)
+		t.Fatalf("a request with the ended session answers %d", got.Status)
 	}
 	laptop.Must("DELETE", path, nil)
 	if n := len(laptop.Must("GET", "/settings/sessions", nil).Get("list").([]any)); n != 1 {
 		t.Fatalf("%d sessions are left", n)
 	}
 	if got := laptop.Do("DELETE", "/settings/sessions/12", nil); got.Status != http.StatusNotFound {
-		t.Fatalf("a number no session has: %d", got.Status)
+		t.Fatalf("an impossible session id: %d", got.Status)
 	}
 }
 
@@ -195,6 +195,6 @@ func TestEverythingOutsideCanDoHappensWithoutBeingTold(t *testing.T) {
 	first := c.Must("GET", "/settings", nil).Text("location")
 	p.Order(login, "settings.changed", fanaction.Input{})
 	if got := c.Must("GET", "/settings", nil).Text("location"); got == first {
-		t.Errorf("the settings say %s as before", got)
+		t.Errorf("the location is still %s", got)
 	}
 }

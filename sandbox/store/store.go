@@ -1,9 +1,10 @@
 // Package store keeps the platform's state in one file, so that it survives a restart.
 //
-// It is bbolt: an ordered map in a memory-mapped file, pure Go, what etcd and Consul stand on. The platform needs no more than
-// "everything that starts with this prefix" and "put these together"; a SQL engine would add a query language for that.
-// Commits are gathered: whatever is waiting when the writer is free goes in one transaction. They reach the kernel before they
-// are confirmed, so a killed process loses nothing that was answered; only a power cut can, which a sandbox may.
+// It uses bbolt, an ordered map in a memory-mapped file, written in Go and used by etcd and Consul. The platform needs
+// only prefix scans and atomic writes of several keys, so a SQL engine would add nothing useful.
+//
+// The writer batches commits: it puts everything that is queued into one transaction. Changes reach the kernel before
+// they are confirmed, so a killed process loses no confirmed write. A power cut can, which is acceptable for a sandbox.
 package store
 
 import (
@@ -19,25 +20,25 @@ import (
 
 var root = []byte("state")
 
-// maxGathered bounds one transaction.
+// maxGathered limits the number of commits in one transaction.
 const maxGathered = 512
 
-// Change is one key's new value; no value removes the key.
+// Change is the new value of a key. A nil Value deletes the key.
 type Change struct {
 	Key, Value []byte
 }
 
-// Store is the file. Its methods may be called at the same time.
+// Store is an open state file. Its methods are safe for concurrent use.
 type Store struct {
 	db     *bbolt.DB
 	queue  chan commit
 	closed chan struct{}
 
-	mu   sync.RWMutex // held while something is put into the queue
+	mu   sync.RWMutex // read-locked while sending to queue
 	over bool
 }
 
-// ErrClosed means that the store was closed before.
+// ErrClosed means that the store is closed.
 var ErrClosed = errors.New("the state file is closed")
 
 type commit struct {
@@ -46,13 +47,13 @@ type commit struct {
 	done    func(error)
 }
 
-// Open opens the file, or makes it.
+// Open opens the state file and creates it if it does not exist.
 func Open(path string) (*Store, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout: 2 * time.Second, NoSync: true, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
 	})
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("the state file %s is in use by another sandboxd: stop that one, or give this one another --data", path)
+		return nil, fmt.Errorf("the state file %s is in use by another sandboxd: stop that process, or use another file with -data", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the state file %s: %w", path, err)
@@ -68,7 +69,7 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-// Close writes what is waiting and closes the file.
+// Close writes the queued commits and closes the file.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.over = true
@@ -78,8 +79,8 @@ func (s *Store) Close() error {
 	return errors.Join(s.db.Sync(), s.db.Close())
 }
 
-// Commit puts changes into the file, all or none, and calls done when they are there. Commits of one goroutine are done in
-// order, and so are the calls of done, which must be quick.
+// Commit writes changes atomically and then calls done. Commits of one goroutine are written in order, and their done
+// functions are called in order. done must be fast, because the writer waits for it.
 func (s *Store) Commit(changes []Change, done func(error)) {
 	s.put(commit{changes: changes, done: done})
 }
@@ -94,14 +95,14 @@ func (s *Store) put(c commit) {
 	s.queue <- c
 }
 
-// Wipe removes everything.
+// Wipe deletes all keys.
 func (s *Store) Wipe() error {
 	result := make(chan error, 1)
 	s.put(commit{wipe: true, done: func(err error) { result <- err }})
 	return <-result
 }
 
-// Get reads one value; nil if there is none.
+// Get returns the value of a key, or nil.
 func (s *Store) Get(key []byte) ([]byte, error) {
 	var value []byte
 	err := s.db.View(func(tx *bbolt.Tx) error {
@@ -111,12 +112,12 @@ func (s *Store) Get(key []byte) ([]byte, error) {
 	return value, err
 }
 
-// Each visits all keys that start with a prefix, in order. The slices are valid during the visit only.
+// Each calls visit with all keys that start with a prefix, in order. The slices are valid only during the call.
 func (s *Store) Each(prefix []byte, visit func(key, value []byte) error) error {
 	return s.From(prefix, prefix, visit)
 }
 
-// From is Each, starting at a key.
+// From is like Each, but starts at the key start.
 func (s *Store) From(prefix, start []byte, visit func(key, value []byte) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		cursor := tx.Bucket(root).Cursor()
@@ -147,7 +148,7 @@ func (s *Store) write() {
 	}
 }
 
-// gather takes what is waiting, and waits for nothing.
+// gather returns the first commit and those that are already queued. It does not wait for more.
 func (s *Store) gather(first commit) []commit {
 	batch := []commit{first}
 	for len(batch) < maxGathered {

@@ -94,7 +94,7 @@ func TestCommitsOfManyAreAllDoneInOrder(t *testing.T) {
 			}
 			for i, n := range order {
 				if i != n {
-					t.Errorf("writer %d: commit %d was done at place %d", writer, n, i)
+					t.Errorf("writer %d: commit %d was done in position %d", writer, n, i)
 					return
 				}
 			}

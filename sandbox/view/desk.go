@@ -5,7 +5,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// SettingsView is what the creator chose.
+// SettingsView is the view of the creator's settings.
 type SettingsView struct {
 	Handle   string   `json:"handle"`
 	Name     string   `json:"display_name"`
@@ -20,7 +20,7 @@ type SettingsView struct {
 	Payouts  string   `json:"payout_interval"`
 }
 
-// Settings shows them; the profile is the one that Me shows.
+// Settings returns the view of the creator's settings. It has the same profile fields as Me.
 func Settings(c *world.Creator) SettingsView {
 	p, s := &c.Profile, c.Settings()
 	return SettingsView{
@@ -29,7 +29,7 @@ func Settings(c *world.Creator) SettingsView {
 	}
 }
 
-// texts is never null.
+// texts returns list, or an empty list instead of nil, so that it is never null in JSON.
 func texts(list []string) []string {
 	if list == nil {
 		return []string{}
@@ -37,7 +37,7 @@ func texts(list []string) []string {
 	return list
 }
 
-// WelcomeView is what a new fan is sent.
+// WelcomeView is the view of the welcome message.
 type WelcomeView struct {
 	On    bool        `json:"is_on"`
 	Text  string      `json:"text"`
@@ -45,13 +45,13 @@ type WelcomeView struct {
 	Price Dollars     `json:"price"`
 }
 
-// Welcome shows it.
+// Welcome returns the view of the welcome message.
 func Welcome(c *world.Creator) WelcomeView {
 	s := c.Settings()
 	return WelcomeView{On: s.WelcomeOn, Text: s.WelcomeText, Media: MediaList(c, s.WelcomeMedia), Price: Dollars(s.WelcomePrice)}
 }
 
-// SocialLinkView is one on the profile.
+// SocialLinkView is the view of a link on the profile.
 type SocialLinkView struct {
 	ID    int64  `json:"id"`
 	Label string `json:"title"`
@@ -59,24 +59,25 @@ type SocialLinkView struct {
 	At    Stamp  `json:"created_at"`
 }
 
-// SocialLink shows one.
+// SocialLink returns the view of a link on the profile.
 func SocialLink(l *row.SocialLink) SocialLinkView {
 	return SocialLinkView{ID: l.ID, Label: l.Label, URL: l.URL, At: Stamp(l.At)}
 }
 
-// SessionView is one sign-in.
+// SessionView is the view of a session.
 type SessionView struct {
 	ID      int64  `json:"id"`
 	Device  string `json:"device"`
 	Agent   string `json:"user_agent"`
-	Region  string `json:"region"` // from where it was opened
+	Region  string `json:"region"` // that it was opened from
 	At      Stamp  `json:"created_at"`
 	Seen    Stamp  `json:"last_seen"`
 	Expires Stamp  `json:"expires_at"`
 	Current bool   `json:"is_current"`
 }
 
-// Session shows one. A device is named by its first characters, because all of it is part of what proves a session.
+// Session returns the view of a session. It shows only the first characters of the device id, because the full id is
+// part of the credentials.
 func Session(s, current world.Session) SessionView {
 	return SessionView{
 		ID: s.SessionNumber(), Device: s.Device[:min(len(s.Device), 6)], Agent: s.Agent, Region: s.Egress, At: Stamp(s.At), Seen: Stamp(s.Seen),

@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// MediaView is a picture, film or sound.
+// MediaView is the view of a picture, video, sound or GIF.
 type MediaView struct {
 	ID      int64   `json:"id"`
 	Type    string  `json:"kind"`   // image, video, audio, gif
@@ -21,10 +21,10 @@ type MediaView struct {
 	At      Stamp   `json:"created_at"`
 }
 
-// mediaStates are the platform's words for what becomes of a medium.
+// mediaStates maps the states of a medium to the platform's names for them.
 var mediaStates = map[string]string{"processing": "converting", "ready": "done", "failed": "error"}
 
-// Media shows one.
+// Media returns the view of a medium.
 func Media(c *world.Creator, m *row.Media) MediaView {
 	v := MediaView{
 		ID: m.ID, Type: m.Type, State: mediaStates[m.State], Width: size(m.Width), Height: size(m.Height), Seconds: size(m.Seconds),
@@ -43,7 +43,7 @@ func Media(c *world.Creator, m *row.Media) MediaView {
 	return v
 }
 
-// size is a measure that may be missing.
+// size returns nil for 0, which means that the value is not known.
 func size(n int) *int {
 	if n == 0 {
 		return nil
@@ -51,7 +51,7 @@ func size(n int) *int {
 	return &n
 }
 
-// MediaList shows those of the vault that have these ids, in that order. One that was deleted meanwhile is left out.
+// MediaList returns the views of the media with these ids, in this order. It skips deleted media.
 func MediaList(c *world.Creator, ids []int64) []MediaView {
 	list := []MediaView{}
 	for _, id := range ids {
@@ -62,7 +62,7 @@ func MediaList(c *world.Creator, ids []int64) []MediaView {
 	return list
 }
 
-// FolderView is a folder of the vault.
+// FolderView is the view of a folder of the vault.
 type FolderView struct {
 	ID     int64        `json:"id"`
 	Name   string       `json:"name"`
@@ -71,7 +71,7 @@ type FolderView struct {
 	At     Stamp        `json:"created_at"`
 }
 
-// FolderCounts is how much of what is in a folder.
+// FolderCounts counts the media in a folder by type.
 type FolderCounts struct {
 	Photo int `json:"images"`
 	Video int `json:"videos"`
@@ -79,7 +79,7 @@ type FolderCounts struct {
 	Gif   int `json:"gifs"`
 }
 
-// Folder shows one.
+// Folder returns the view of a folder.
 func Folder(c *world.Creator, f *row.Folder) FolderView {
 	v := FolderView{ID: f.ID, Name: f.Name, System: f.System != "", At: Stamp(f.At)}
 	for _, m := range c.Media().All() {
@@ -103,7 +103,7 @@ func (n *FolderCounts) add(kind string) {
 	}
 }
 
-// UploadView is a file on its way into the vault.
+// UploadView is the view of an upload.
 type UploadView struct {
 	ID       int64      `json:"id"`
 	State    string     `json:"status"` // open, uploading, converting, done, error, aborted
@@ -115,14 +115,14 @@ type UploadView struct {
 	Error    *string    `json:"error"`
 }
 
-// PartView is a part that has arrived.
+// PartView is the view of an uploaded part.
 type PartView struct {
 	Number int    `json:"number"`
 	Bytes  int    `json:"size"`
 	ETag   string `json:"etag"`
 }
 
-// Upload shows one.
+// Upload returns the view of an upload.
 func Upload(u *row.Upload) UploadView {
 	v := UploadView{
 		ID: u.ID, State: u.State, Name: u.Name, Bytes: u.Bytes, PartSize: u.PartSize, Parts: []PartView{}, Media: Ref(u.Media),
@@ -140,7 +140,7 @@ func Upload(u *row.Upload) UploadView {
 	return v
 }
 
-// FormView is a release form.
+// FormView is the view of a release form.
 type FormView struct {
 	ID      int64   `json:"id"`
 	Name    string  `json:"full_name"`
@@ -151,7 +151,7 @@ type FormView struct {
 	Expires Stamp   `json:"expires_at"`
 }
 
-// Form shows one.
+// Form returns the view of a release form.
 func Form(c *world.Creator, f *row.Form) FormView {
 	v := FormView{ID: f.ID, Name: f.Name, Status: f.Status, At: Stamp(f.At), Expires: Stamp(f.Expires)}
 	if f.Email != "" {

@@ -8,10 +8,10 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// clearing is how long money is held before it can be paid out.
+// clearing is how long a payment is held before it can be paid out.
 const clearing = 7 * 24 * time.Hour
 
-// TxState is what has become of a transaction: money that came in is pending for a week and done from then on.
+// TxState returns the current state of a transaction. A payment is pending for a week and then done.
 func TxState(t *row.Tx, now time.Time) string {
 	if t.Status == "pending" && !t.At.Add(clearing).After(now) {
 		return "done"
@@ -19,14 +19,14 @@ func TxState(t *row.Tx, now time.Time) string {
 	return t.Status
 }
 
-// CurrentTx shows a transaction in the state it is in by now.
+// CurrentTx returns the view of a transaction with its current state.
 func CurrentTx(c *world.Creator, t *row.Tx) Transaction {
 	v := Tx(c, t)
 	v.Status = TxState(t, c.Now())
 	return v
 }
 
-// ChargebackView is money that was taken back.
+// ChargebackView is the view of a chargeback.
 type ChargebackView struct {
 	ID     int64   `json:"id"`
 	Tx     int64   `json:"transaction_id"`
@@ -35,13 +35,13 @@ type ChargebackView struct {
 	At     Stamp   `json:"created_at"`
 }
 
-// Chargeback shows the one of a reversed transaction.
+// Chargeback returns the view of the chargeback of a reversed transaction.
 func Chargeback(c *world.Creator, t *row.Tx) ChargebackView {
 	id := t.ID + row.SeedID(0, row.KindChargeback, 0) - row.SeedID(0, row.KindTx, 0)
 	return ChargebackView{ID: id, Tx: t.ID, Amount: Dollars(t.Gross), User: Tx(c, t).User, At: Stamp(t.Reversed)}
 }
 
-// ReferralView is what the platform paid for bringing another creator.
+// ReferralView is the view of a payment for referring another creator.
 type ReferralView struct {
 	ID     int64   `json:"id"`
 	Tx     int64   `json:"transaction_id"`
@@ -51,13 +51,13 @@ type ReferralView struct {
 	At     Stamp   `json:"created_at"`
 }
 
-// Referral shows the one of a referral transaction.
+// Referral returns the view of a referral transaction.
 func Referral(c *world.Creator, t *row.Tx) ReferralView {
 	id := t.ID + row.SeedID(0, row.KindReferral, 0) - row.SeedID(0, row.KindTx, 0)
 	return ReferralView{ID: id, Tx: t.ID, Amount: Dollars(t.Gross), Net: Dollars(t.Net()), User: Tx(c, t).User, At: Stamp(t.At)}
 }
 
-// PayoutView is money that goes out.
+// PayoutView is the view of a payout.
 type PayoutView struct {
 	ID     int64   `json:"id"`
 	Amount Dollars `json:"amount"`
@@ -67,17 +67,17 @@ type PayoutView struct {
 	PaidAt Stamp   `json:"paid_at"`
 }
 
-// payoutStates are the platform's words.
+// payoutStates maps the states of a payout to the platform's names for them.
 var payoutStates = map[string]string{"pending": "processing", "failed": "rejected", "canceled": "cancelled", "paid": "paid"}
 
-// Payout shows one.
+// Payout returns the view of a payout.
 func Payout(p *row.Payout) PayoutView {
 	return PayoutView{
 		ID: p.ID, Amount: Dollars(p.Amount), Status: payoutStates[p.Status], Method: p.Method, At: Stamp(p.At), PaidAt: Stamp(p.PaidAt),
 	}
 }
 
-// PayoutStatus undoes the platform's word for a payout's state; it is empty for a word that is none.
+// PayoutStatus returns the stored state for the platform's name of a payout state, or "" for an unknown name.
 func PayoutStatus(word string) string {
 	for status, theirs := range payoutStates {
 		if theirs == word {
@@ -87,13 +87,13 @@ func PayoutStatus(word string) string {
 	return ""
 }
 
-// Yield is what came of a link or a promotion.
+// Yield is the result of a link or a promotion.
 type Yield struct {
 	Clicks, Subscribers, Active int
 	Revenue                     int64 // gross, in cents
 }
 
-// LinkView is a tracking or a trial link.
+// LinkView is the view of a tracking or trial link.
 type LinkView struct {
 	ID          int64    `json:"id"`
 	Name        string   `json:"title"`
@@ -109,7 +109,7 @@ type LinkView struct {
 	*TrialView
 }
 
-// TrialView is what a trial link has besides.
+// TrialView holds the additional fields of a trial link.
 type TrialView struct {
 	Days      int   `json:"trial_days"`
 	MaxClaims *int  `json:"claims_limit"`
@@ -117,7 +117,7 @@ type TrialView struct {
 	Expires   Stamp `json:"expires_at"`
 }
 
-// Link shows one. Links that have days are trials.
+// Link returns the view of a link. A link with Days is a trial link.
 func Link(c *world.Creator, l *row.Link, y Yield) LinkView {
 	v := LinkView{
 		ID: l.ID, Name: l.Name, Code: l.Code, URL: strings.Join([]string{c.Origin(), c.Profile.Username, l.Code}, "/"), Tags: l.Tags,
@@ -132,7 +132,7 @@ func Link(c *world.Creator, l *row.Link, y Yield) LinkView {
 	return v
 }
 
-// LinkStatsView is what came of a link or a promotion in a stretch of time.
+// LinkStatsView is the view of the results of a link or a promotion within a time span.
 type LinkStatsView struct {
 	ID          int64   `json:"id"`
 	Kind        string  `json:"kind"` // tracking, trial, promotion
@@ -141,12 +141,12 @@ type LinkStatsView struct {
 	Subscribers int     `json:"subscribers_count"`
 	Active      int     `json:"active_count"`
 	Revenue     Dollars `json:"revenue"`
-	Rate        float64 `json:"conversion"` // subscribers for each click
+	Rate        float64 `json:"conversion"` // subscribers per click
 	From        *string `json:"from"`
 	To          *string `json:"to"`
 }
 
-// PromotionView is a discount or a trial for a while.
+// PromotionView is the view of a promotion.
 type PromotionView struct {
 	ID        int64   `json:"id"`
 	Audience  string  `json:"audience"` // new, expired, both
@@ -161,7 +161,7 @@ type PromotionView struct {
 	State     string  `json:"state"` // running, finished
 }
 
-// Promotion shows one.
+// Promotion returns the view of a promotion.
 func Promotion(p *row.Promotion, claims int, running bool) PromotionView {
 	v := PromotionView{
 		ID: p.ID, Audience: p.Audience, Type: p.Type, Percent: size(p.Percent), TrialDays: size(p.TrialDays), MaxClaims: size(p.MaxClaims),
@@ -176,7 +176,7 @@ func Promotion(p *row.Promotion, claims int, running bool) PromotionView {
 	return v
 }
 
-// BundleView is several months for less.
+// BundleView is the view of a bundle.
 type BundleView struct {
 	ID      int64   `json:"id"`
 	Months  int     `json:"duration"`
@@ -184,20 +184,20 @@ type BundleView struct {
 	Price   Dollars `json:"price"` // of all its months
 }
 
-// Bundle shows one at today's price of a month.
+// Bundle returns the view of a bundle, at the current price of a month.
 func Bundle(c *world.Creator, b *row.Bundle) BundleView {
 	price := c.Profile.Price * int64(b.Months) * int64(100-b.Percent) / 100
 	return BundleView{ID: b.ID, Months: b.Months, Percent: b.Percent, Price: Dollars(price)}
 }
 
-// Series is a line of a chart. Money in it is in cents.
+// Series is one line of a chart. Amounts are in cents.
 type Series struct {
 	Unit   string  `json:"unit"` // cents, subscribers, visitors
 	Points []Point `json:"points"`
 	Total  int64   `json:"total"`
 }
 
-// Point is one of its stretches of time.
+// Point is the value of one period of a Series.
 type Point struct {
 	At    Stamp `json:"at"`
 	Value int64 `json:"value"`

@@ -5,7 +5,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// NoticeView is one entry of the notification inbox.
+// NoticeView is the view of a notice in the inbox.
 type NoticeView struct {
 	ID      int64   `json:"id"`
 	Type    string  `json:"category"`
@@ -17,7 +17,7 @@ type NoticeView struct {
 	At      Stamp   `json:"created_at"`
 }
 
-// Notice shows one.
+// Notice returns the view of a notice.
 func Notice(c *world.Creator, n *row.Notice) NoticeView {
 	v := NoticeView{ID: n.ID, Type: n.Type, Text: n.Text, Ref: Ref(n.Ref), Read: n.Read, At: Stamp(n.At)}
 	if n.Person != 0 {
@@ -30,11 +30,11 @@ func Notice(c *world.Creator, n *row.Notice) NoticeView {
 	return v
 }
 
-// kindNames are what the platform calls the kinds of things that can be referred to.
+// kindNames maps the kinds of records that can be referred to, to the platform's names for them.
 var kindNames = map[row.Kind]string{
 	row.KindMessage: "message", row.KindMass: "mass_message", row.KindPost: "post", row.KindStory: "story", row.KindStream: "stream",
 	row.KindComment: "comment", row.KindPromotion: "promotion", row.KindPayout: "payout",
 }
 
-// KindName is what the platform calls a kind of thing; empty if it cannot be referred to.
+// KindName returns the platform's name for a kind, or "" if records of the kind cannot be referred to.
 func KindName(k row.Kind) string { return kindNames[k] }

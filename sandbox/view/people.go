@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// CountsView is what waits for the creator.
+// CountsView is the view of the creator's unread and scheduled counts.
 type CountsView struct {
 	Chats    int `json:"unread_chats"`
 	Priority int `json:"unread_priority_chats"`
@@ -16,7 +16,8 @@ type CountsView struct {
 	Queue    int `json:"scheduled"`
 }
 
-// Counts adds up what waits. whose keeps the chats and notices of some people only; nil is everyone's.
+// Counts returns the counts. If whose is not nil, they include only chats and notices of the people for whom it is
+// true, and nothing that is scheduled.
 func Counts(c *world.Creator, whose func(person int64) bool) CountsView {
 	var v CountsView
 	for _, chat := range c.Chats().All() {
@@ -43,7 +44,7 @@ func Counts(c *world.Creator, whose func(person int64) bool) CountsView {
 	return v
 }
 
-// MeView is the creator, as the creator sees it.
+// MeView is the creator's view of their own account.
 type MeView struct {
 	ID        int64      `json:"id"`
 	Handle    string     `json:"handle"`
@@ -66,14 +67,15 @@ type MeView struct {
 	Second    SecondView `json:"two_factor"`
 }
 
-// SecondView says by what else than a password one signs in.
+// SecondView lists which two-factor methods are on.
 type SecondView struct {
 	SMS  bool `json:"sms"`
 	App  bool `json:"otp"`
 	Face bool `json:"face"`
 }
 
-// Me shows the creator. It is what a sign-in is proved by, so it asks for none of the large tables.
+// Me returns the view of the creator. Every sign-in is checked with it, so it loads neither the people nor the
+// transactions.
 func Me(c *world.Creator, second SecondView) MeView {
 	p := &c.Profile
 	v := MeView{
@@ -98,7 +100,7 @@ func picture(c *world.Creator, media int64) *string {
 	return &url
 }
 
-// text is one that may be missing.
+// text returns nil for the empty string.
 func text(t string) *string {
 	if t == "" {
 		return nil
@@ -106,7 +108,7 @@ func text(t string) *string {
 	return &t
 }
 
-// FanView is someone who subscribes, or did.
+// FanView is the view of a current or former subscriber.
 type FanView struct {
 	User     User         `json:"user"`
 	Status   string       `json:"status"` // active, expired
@@ -122,19 +124,19 @@ type FanView struct {
 	Source   SourceView   `json:"source"`
 }
 
-// DiscountOff is a lower price for one fan.
+// DiscountOff is the view of a fan's discount.
 type DiscountOff struct {
 	Percent int   `json:"percent"`
 	Ends    Stamp `json:"expires_at"`
 }
 
-// SourceView is what brought a fan.
+// SourceView is the view of the source of a subscription.
 type SourceView struct {
 	Kind string `json:"kind"` // profile, tracking, trial, promotion
 	Link *int64 `json:"link_id"`
 }
 
-// Fan shows someone who has a subscription, be it over.
+// Fan returns the view of a fan. The person must have a subscription, which may have ended.
 func Fan(c *world.Creator, p *row.Person) FanView {
 	v := FanView{
 		User: Person(c, p), Status: status(p.Sub, c.Now()), Since: Stamp(p.Sub.Since), Until: Stamp(p.Sub.Until), Renews: p.Sub.AutoRenew,
@@ -151,7 +153,7 @@ func status(s *row.Subscription, now time.Time) string {
 	return "expired"
 }
 
-// Discount shows the one a person has now, if any.
+// Discount returns the view of a person's current discount, or nil.
 func Discount(p *row.Person, now time.Time) *DiscountOff {
 	if !p.Discount.Holds(now) {
 		return nil
@@ -159,12 +161,12 @@ func Discount(p *row.Person, now time.Time) *DiscountOff {
 	return &DiscountOff{Percent: p.Discount.Percent, Ends: Stamp(p.Discount.EndsAt)}
 }
 
-// Source shows what brought a subscription.
+// Source returns the view of the source of a subscription.
 func Source(s *row.Subscription) SourceView {
 	return SourceView{Kind: s.SourceKind, Link: Ref(s.SourceID)}
 }
 
-// SpendView is what a person paid in a stretch of time, by what for.
+// SpendView is the view of a person's payments within a time span, by purpose.
 type SpendView struct {
 	User          User    `json:"user"`
 	Total         Dollars `json:"total"`
@@ -177,7 +179,7 @@ type SpendView struct {
 	To            string  `json:"to"`
 }
 
-// Spend shows what a person paid. An open start is the day the creator joined, an open end is today.
+// Spend returns the view of a person's payments. A zero from means the day the creator joined, a zero to means today.
 func Spend(c *world.Creator, p *row.Person, s world.Spend, from, to time.Time) SpendView {
 	if from.IsZero() {
 		from = c.Profile.JoinedAt
@@ -192,16 +194,16 @@ func Spend(c *world.Creator, p *row.Person, s world.Spend, from, to time.Time) S
 	}
 }
 
-// PeriodView is one stretch of a subscription.
+// PeriodView is the view of one period of a subscription.
 type PeriodView struct {
 	From   Stamp   `json:"started_at"`
-	To     Stamp   `json:"ended_at"` // null while it runs
+	To     Stamp   `json:"ended_at"` // null until it has ended
 	Price  Dollars `json:"price"`
 	Kind   string  `json:"type"` // regular, trial, bundle, free
 	Months int     `json:"months"`
 }
 
-// Period shows one.
+// Period returns the view of a period.
 func Period(c *world.Creator, p row.Period) PeriodView {
 	v := PeriodView{From: Stamp(p.From), Price: Dollars(p.Price), Kind: PeriodWord(p.Kind), Months: p.Months}
 	if !p.To.After(c.Now()) {
@@ -210,7 +212,7 @@ func Period(c *world.Creator, p row.Period) PeriodView {
 	return v
 }
 
-// PeriodWord is the platform's word for a kind of period.
+// PeriodWord returns the platform's name for a kind of period.
 func PeriodWord(kind string) string {
 	if kind == "paid" {
 		return "regular"
@@ -218,7 +220,7 @@ func PeriodWord(kind string) string {
 	return kind
 }
 
-// FollowingView is someone the creator follows, or did.
+// FollowingView is the view of a creator whom this one follows or has followed.
 type FollowingView struct {
 	User   User    `json:"user"`
 	Status string  `json:"status"` // active, expired
@@ -228,7 +230,7 @@ type FollowingView struct {
 	Price  Dollars `json:"price"`
 }
 
-// Following shows someone whom the creator follows, or did.
+// Following returns the view of a followed creator. p.Follow must not be nil.
 func Following(c *world.Creator, p *row.Person) FollowingView {
 	return FollowingView{
 		User: Person(c, p), Status: status(p.Follow, c.Now()), Since: Stamp(p.Follow.Since), Until: Stamp(p.Follow.Until),

@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// PostView is one of the feed.
+// PostView is the view of a post.
 type PostView struct {
 	ID          int64            `json:"id"`
 	Author      int64            `json:"author_id"`
@@ -32,13 +32,14 @@ type PostView struct {
 	At          Stamp            `json:"created_at"`
 }
 
-// LabelName is a label as a post shows it.
+// LabelName is a label in the view of a post.
 type LabelName struct {
 	ID   int64  `json:"id"`
 	Name string `json:"name"`
 }
 
-// Post shows one. It is locked if others have to pay for it, or the creator has to.
+// Post returns the view of a post. A post with a price is locked, and so is a post of another creator whom the creator
+// does not follow.
 func Post(c *world.Creator, p *row.Post) PostView {
 	v := PostView{
 		ID: p.ID, Author: p.Author, Text: p.Text, Price: Dollars(p.Price), Locked: p.Price > 0, Pinned: p.Pinned, Archived: p.Archived || p.Private,
@@ -67,7 +68,8 @@ func Post(c *world.Creator, p *row.Post) PostView {
 	return v
 }
 
-// foreignMedia are those of another creator's post: not of the vault, and not shown while locked.
+// foreignMedia returns the media of another creator's post, which are not in the vault. If locked, they have no
+// thumbnails.
 func foreignMedia(c *world.Creator, p *row.Post, locked bool) []MediaView {
 	list := []MediaView{}
 	for _, id := range p.Media {
@@ -80,7 +82,7 @@ func foreignMedia(c *world.Creator, p *row.Post, locked bool) []MediaView {
 	return list
 }
 
-// Likes counts who likes a post.
+// Likes counts the likes of a post.
 func Likes(p *row.Post) int {
 	n := p.Likes + len(p.Likers)
 	if p.Liked {
@@ -89,7 +91,7 @@ func Likes(p *row.Post) int {
 	return n
 }
 
-// PollView is a question with options.
+// PollView is the view of a poll.
 type PollView struct {
 	Question *string      `json:"question"`
 	Options  []OptionView `json:"options"`
@@ -98,14 +100,14 @@ type PollView struct {
 	Ends     Stamp        `json:"ends_at"`
 }
 
-// OptionView is one of its answers.
+// OptionView is the view of one option of a poll.
 type OptionView struct {
 	ID    int64  `json:"id"`
 	Text  string `json:"text"`
 	Votes int    `json:"votes"`
 }
 
-// Poll shows one.
+// Poll returns the view of a poll.
 func Poll(p *row.Poll) PollView {
 	v := PollView{Options: []OptionView{}, Voted: Ref(p.Voted), Ends: Stamp(p.EndsAt)}
 	if p.Question != "" {
@@ -118,14 +120,14 @@ func Poll(p *row.Poll) PollView {
 	return v
 }
 
-// FundraisingView is a goal for tips.
+// FundraisingView is the view of a post's fundraising.
 type FundraisingView struct {
 	Title    *string `json:"title"`
 	Target   Dollars `json:"target"`
 	Progress Dollars `json:"raised"`
 }
 
-// Fundraising shows that of a post: what was raised are the tips to it.
+// Fundraising returns the view of a post's fundraising. Its progress is the sum of the tips for the post.
 func Fundraising(c *world.Creator, p *row.Post) *FundraisingView {
 	v := &FundraisingView{Target: Dollars(p.Fundraising.Target), Progress: Dollars(Paid(c, p.ID, nil).Tips)}
 	if p.Fundraising.Title != "" {
@@ -134,7 +136,7 @@ func Fundraising(c *world.Creator, p *row.Post) *FundraisingView {
 	return v
 }
 
-// CommentView is one on a post or a stream.
+// CommentView is the view of a comment on a post or a stream.
 type CommentView struct {
 	ID      int64  `json:"id"`
 	Parent  int64  `json:"post_id"`
@@ -147,7 +149,7 @@ type CommentView struct {
 	At      Stamp  `json:"created_at"`
 }
 
-// Comment shows one.
+// Comment returns the view of a comment.
 func Comment(c *world.Creator, m *row.Comment) CommentView {
 	v := CommentView{
 		ID: m.ID, Parent: m.Parent, Author: PersonByID(c, m.Author), Text: m.Text, ReplyTo: Ref(m.ReplyTo), Likes: m.Likes, Liked: m.Liked,
@@ -159,7 +161,7 @@ func Comment(c *world.Creator, m *row.Comment) CommentView {
 	return v
 }
 
-// LabelView groups posts.
+// LabelView is the view of a label.
 type LabelView struct {
 	ID    int64  `json:"id"`
 	Name  string `json:"name"`
@@ -167,7 +169,7 @@ type LabelView struct {
 	At    Stamp  `json:"created_at"`
 }
 
-// Label shows one.
+// Label returns the view of a label.
 func Label(c *world.Creator, l *row.Label) LabelView {
 	v := LabelView{ID: l.ID, Name: l.Name, At: Stamp(l.At)}
 	for _, p := range c.Posts().All() {
@@ -178,7 +180,7 @@ func Label(c *world.Creator, l *row.Label) LabelView {
 	return v
 }
 
-// StoryView lives for a day.
+// StoryView is the view of a story.
 type StoryView struct {
 	ID      int64       `json:"id"`
 	Media   []MediaView `json:"attachments"`
@@ -190,7 +192,7 @@ type StoryView struct {
 	Expires Stamp       `json:"expires_at"`
 }
 
-// Story shows one.
+// Story returns the view of a story.
 func Story(c *world.Creator, s *row.Story) StoryView {
 	v := StoryView{
 		ID: s.ID, Media: MediaList(c, []int64{s.Media}), Views: s.Views + len(s.Seen), Likes: StoryLikes(s), Tips: Dollars(Paid(c, s.ID, nil).Tips),
@@ -202,7 +204,7 @@ func Story(c *world.Creator, s *row.Story) StoryView {
 	return v
 }
 
-// StoryLikes counts who likes a story.
+// StoryLikes counts the likes of a story.
 func StoryLikes(s *row.Story) int {
 	n := seed.StoryLikes(s.Views)
 	for _, seen := range s.Seen {
@@ -213,7 +215,7 @@ func StoryLikes(s *row.Story) int {
 	return n
 }
 
-// HighlightView is a kept collection of stories.
+// HighlightView is the view of a highlight.
 type HighlightView struct {
 	ID      int64   `json:"id"`
 	Title   string  `json:"title"`
@@ -222,7 +224,8 @@ type HighlightView struct {
 	At      Stamp   `json:"created_at"`
 }
 
-// Highlight shows one. Its cover is the chosen story's picture, or the first story's, or the creator's avatar.
+// Highlight returns the view of a highlight. Its cover is the picture of the chosen story, or else of the first story,
+// or else the creator's avatar.
 func Highlight(c *world.Creator, h *row.Highlight) HighlightView {
 	v := HighlightView{ID: h.ID, Title: h.Title, Stories: []int64{}, At: Stamp(h.At), Cover: MediaURL(c, c.Profile.AvatarID, "thumb")}
 	for _, id := range h.Stories {
@@ -239,7 +242,7 @@ func Highlight(c *world.Creator, h *row.Highlight) HighlightView {
 	return v
 }
 
-// StreamView is a live broadcast.
+// StreamView is the view of a stream.
 type StreamView struct {
 	ID      int64    `json:"id"`
 	Title   string   `json:"title"`
@@ -253,10 +256,10 @@ type StreamView struct {
 	Goal    *Dollars `json:"tip_goal"`
 }
 
-// StreamStates are the platform's words for what a stream is.
+// StreamStates maps the states of a stream to the platform's names for them.
 var StreamStates = map[string]string{"scheduled": "planned", "live": "live", "ended": "finished", "canceled": "canceled"}
 
-// Stream shows one. What is paid at a stream are tips.
+// Stream returns the view of a stream. All payments during a stream count as tips.
 func Stream(c *world.Creator, s *row.Stream) StreamView {
 	v := StreamView{
 		ID: s.ID, Title: s.Title, State: StreamStates[s.State], Starts: Stamp(s.Starts), Started: Stamp(s.Started), Ended: Stamp(s.Ended),
@@ -272,7 +275,7 @@ func Stream(c *world.Creator, s *row.Stream) StreamView {
 	return v
 }
 
-// QueueView is something scheduled. It has the id of what it is.
+// QueueView is the view of a scheduled item. It has the id of its post, mass message or stream.
 type QueueView struct {
 	ID    int64  `json:"id"`
 	Kind  string `json:"entity"` // post, mass_message, stream
@@ -281,13 +284,13 @@ type QueueView struct {
 	State string `json:"status"` // scheduled, publishing, published, failed
 }
 
-// Key is its place in a list.
+// Key returns the id of the item.
 func (v *QueueView) Key() int64 { return v.ID }
 
-// Time is when it is to happen.
+// Time returns when the item is scheduled.
 func (v *QueueView) Time() time.Time { return time.Time(v.At) }
 
-// Queue is everything that is scheduled, the next first.
+// Queue returns everything that is scheduled, soonest first.
 func Queue(c *world.Creator) []*QueueView {
 	var all []*QueueView
 	add := func(kind string, id int64, at time.Time) {
@@ -312,7 +315,7 @@ func Queue(c *world.Creator) []*QueueView {
 	return all
 }
 
-// DraftView is a post or message saved for later.
+// DraftView is the view of a draft of a post or message.
 type DraftView struct {
 	ID    int64       `json:"id"`
 	Type  string      `json:"type"` // post, message
@@ -322,12 +325,12 @@ type DraftView struct {
 	At    Stamp       `json:"created_at"`
 }
 
-// PostDraft shows a post that was saved for later.
+// PostDraft returns the view of a draft of a post.
 func PostDraft(c *world.Creator, p *row.Post) DraftView {
 	return DraftView{ID: p.ID, Type: "post", Text: p.Text, Media: MediaList(c, p.Media), Price: Dollars(p.Price), At: Stamp(p.At)}
 }
 
-// MessageDraft shows a message that was saved for later.
+// MessageDraft returns the view of a draft of a message.
 func MessageDraft(c *world.Creator, d *row.Draft) DraftView {
 	return DraftView{ID: d.ID, Type: "message", Text: d.Text, Media: MediaList(c, d.Media), Price: Dollars(d.Price), At: Stamp(d.At)}
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// PurchaseView is one fan who paid for a message or a post.
+// PurchaseView is the view of a fan's purchase of a message or a post.
 type PurchaseView struct {
 	Buyer User    `json:"buyer"`
 	Type  string  `json:"item_type"` // message, post
@@ -14,19 +14,19 @@ type PurchaseView struct {
 	At    Stamp   `json:"purchased_at"`
 }
 
-// Purchase shows what a transaction paid for.
+// Purchase returns the view of a transaction that is a purchase.
 func Purchase(c *world.Creator, t *row.Tx) PurchaseView {
 	return PurchaseView{Buyer: PersonByID(c, t.Person), Type: t.Type, Ref: t.Ref, Price: Dollars(t.Gross), At: Stamp(t.At)}
 }
 
-// Earned is what was paid for one thing and not charged back: all of it and the creator's share, and how often. A tip is told from
-// a purchase by its type.
+// Earned sums up the payments for one object in cents, without chargebacks. Tips and Sales are gross; Net is the
+// creator's share of both.
 type Earned struct {
 	Tips, Sales, Net    int64
 	TipCount, Purchases int
 }
 
-// Paid adds up what was paid for a thing, as far as fits says.
+// Paid sums up the payments for an object for which fits is true. A nil fits accepts all payments.
 func Paid(c *world.Creator, ref int64, fits func(*row.Tx) bool) Earned {
 	var e Earned
 	for _, t := range c.Paid(ref) {

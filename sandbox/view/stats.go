@@ -7,7 +7,8 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// PostStatsView is how a post does. Money is that of the span that was asked for, the other numbers are of all time.
+// PostStatsView is the view of a post's statistics. Tips, purchases and amounts are of the requested span, all other
+// numbers of all time.
 type PostStatsView struct {
 	ID        int64     `json:"post_id"`
 	Text      string    `json:"text"`
@@ -24,7 +25,7 @@ type PostStatsView struct {
 	Days      []DayView `json:"days"`
 }
 
-// DayView is one day's money.
+// DayView is the view of a post's income on one day.
 type DayView struct {
 	Date      string  `json:"date"`
 	Purchases int     `json:"purchases_count"`
@@ -33,7 +34,7 @@ type DayView struct {
 	Net       Dollars `json:"net"`
 }
 
-// PostStats shows a post's, with the days on which something was paid.
+// PostStats returns the statistics of a post, with the days that have payments. A nil in means all time.
 func PostStats(c *world.Creator, p *row.Post, in func(time.Time) bool) PostStatsView {
 	fits := func(t *row.Tx) bool { return in == nil || in(t.At) }
 	e := Paid(c, p.ID, fits)
@@ -62,7 +63,7 @@ func PostStats(c *world.Creator, p *row.Post, in func(time.Time) bool) PostStats
 	return v
 }
 
-// StoryStatsView is how a story does.
+// StoryStatsView is the view of a story's statistics.
 type StoryStatsView struct {
 	ID       int64   `json:"story_id"`
 	Views    int     `json:"views_count"`
@@ -73,7 +74,7 @@ type StoryStatsView struct {
 	At       Stamp   `json:"created_at"`
 }
 
-// StoryStats shows a story's.
+// StoryStats returns the statistics of a story.
 func StoryStats(c *world.Creator, s *row.Story) StoryStatsView {
 	e := Paid(c, s.ID, nil)
 	return StoryStatsView{
@@ -81,7 +82,7 @@ func StoryStats(c *world.Creator, s *row.Story) StoryStatsView {
 	}
 }
 
-// StreamStatsView is how a stream does.
+// StreamStatsView is the view of a stream's statistics.
 type StreamStatsView struct {
 	ID       int64   `json:"stream_id"`
 	Title    string  `json:"title"`
@@ -96,7 +97,7 @@ type StreamStatsView struct {
 	Starts   Stamp   `json:"starts_at"`
 }
 
-// StreamStats shows a stream's.
+// StreamStats returns the statistics of a stream.
 func StreamStats(c *world.Creator, s *row.Stream) StreamStatsView {
 	e := Paid(c, s.ID, nil)
 	v := StreamStatsView{

@@ -8,10 +8,10 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// UnsendFor is how long a message can be taken back.
+// UnsendFor is how long after sending a message can be unsent.
 const UnsendFor = 365 * 24 * time.Hour
 
-// MessageView is one in a chat.
+// MessageView is the view of a message in a chat.
 type MessageView struct {
 	ID       int64       `json:"id"`
 	Chat     ChatRef     `json:"chat"`
@@ -34,17 +34,17 @@ type MessageView struct {
 	Unsend   Stamp       `json:"can_unsend_until"`
 }
 
-// ChatRef names a chat.
+// ChatRef refers to a chat.
 type ChatRef struct {
 	ID int64 `json:"id"`
 }
 
-// TipAmount is money that came with a message.
+// TipAmount is the tip that came with a message.
 type TipAmount struct {
 	Amount Dollars `json:"amount"`
 }
 
-// Message shows one.
+// Message returns the view of a message.
 func Message(c *world.Creator, m *row.Message) MessageView {
 	locked := m.Price > 0 && !m.Opened
 	v := MessageView{
@@ -67,13 +67,13 @@ func Message(c *world.Creator, m *row.Message) MessageView {
 	return v
 }
 
-// gif shows the one that came with a message as a medium. It is the platform's and in nobody's vault.
+// gif returns the GIF of a message in the form of a medium. GIFs are not in the vault.
 func gif(c *world.Creator, m *row.Message) MediaView {
 	still := c.Origin() + "/media/gif/" + strconv.FormatInt(m.Gif, 10) + ".png"
 	return MediaView{ID: m.Gif, Type: "gif", State: mediaStates["ready"], Thumb: &still, Folders: []int64{}, At: Stamp(m.At)}
 }
 
-// ChatView is one conversation.
+// ChatView is the view of a chat.
 type ChatView struct {
 	ID      int64        `json:"id"`
 	User    User         `json:"with_user"`
@@ -87,7 +87,7 @@ type ChatView struct {
 	Updated Stamp        `json:"updated_at"`
 }
 
-// Chat shows one. A chat that the creator marked as unread has one unread message at least.
+// Chat returns the view of a chat. A chat that the creator marked as unread shows at least one unread message.
 func Chat(c *world.Creator, chat *row.Chat) ChatView {
 	v := ChatView{
 		ID: chat.ID, User: PersonByID(c, chat.ID), Unread: chat.Unread, Muted: chat.Muted, Pinned: chat.Pinned, Hidden: chat.Hidden,
@@ -106,7 +106,7 @@ func Chat(c *world.Creator, chat *row.Chat) ChatView {
 	return v
 }
 
-// MassView is one message to many.
+// MassView is the view of a mass message.
 type MassView struct {
 	ID         int64       `json:"id"`
 	State      string      `json:"status"` // planned, sending, done, withdrawn
@@ -124,10 +124,11 @@ type MassView struct {
 	At         Stamp       `json:"created_at"`
 }
 
-// massStates are the platform's words for what becomes of a message to many.
+// massStates maps the states of a mass message to the platform's names for them.
 var massStates = map[string]string{"scheduled": "planned", "sending": "sending", "sent": "done", "canceled": "withdrawn"}
 
-// MassState is the word for the state a message to many is in. One that was taken back has the same as one that was called off.
+// MassState returns the platform's name for the state of a mass message, which is the same for withdrawn and cancelled
+// ones.
 func MassState(m *row.Mass) string {
 	if m.Unsent {
 		return massStates["canceled"]
@@ -135,7 +136,7 @@ func MassState(m *row.Mass) string {
 	return massStates[m.State]
 }
 
-// Mass shows one; recipients is to how many it goes, or went.
+// Mass returns the view of a mass message with the given number of recipients.
 func Mass(c *world.Creator, m *row.Mass, recipients int) MassView {
 	return MassView{
 		ID: m.ID, State: MassState(m), Text: m.Text, Media: MediaList(c, m.Media), Price: Dollars(m.Price), Include: IDs(m.Include),
@@ -144,7 +145,7 @@ func Mass(c *world.Creator, m *row.Mass, recipients int) MassView {
 	}
 }
 
-// MassStatsView is how a message to many does.
+// MassStatsView is the view of a mass message's statistics.
 type MassStatsView struct {
 	ID        int64   `json:"message_id"`
 	Text      string  `json:"text"`
@@ -157,7 +158,8 @@ type MassStatsView struct {
 	SentAt    Stamp   `json:"sent_at"`
 }
 
-// MassStats shows them. Money and purchases are those of the times that in allows (nil: of all time), the others of all time.
+// MassStats returns the statistics of a mass message. Amounts and purchases are of the times for which in is true, or
+// of all time if in is nil. All other numbers are of all time.
 func MassStats(c *world.Creator, m *row.Mass, in func(time.Time) bool) MassStatsView {
 	e := Paid(c, m.ID, func(t *row.Tx) bool { return in == nil || in(t.At) })
 	return MassStatsView{

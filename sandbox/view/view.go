@@ -1,4 +1,5 @@
-// Package view says how the platform's things look on the wire: snake_case, numbers as ids, dollars as decimals.
+// Package view converts the platform's records to the JSON of responses and frames: snake_case names, numeric ids,
+// decimal dollars.
 package view
 
 import (
@@ -10,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// Dollars is money in cents, written as a decimal number of dollars: 1250 as 12.5.
+// Dollars is an amount in cents. Its JSON is a decimal number of dollars: 1250 is 12.5.
 type Dollars int64
 
 // MarshalJSON writes the shortest decimal.
@@ -32,7 +33,7 @@ func (d Dollars) MarshalJSON() ([]byte, error) {
 	return []byte(text), nil
 }
 
-// UnmarshalJSON reads a decimal number of dollars, to the cent.
+// UnmarshalJSON reads a decimal number of dollars and rounds it to cents.
 func (d *Dollars) UnmarshalJSON(text []byte) error {
 	f, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
@@ -46,10 +47,10 @@ func (d *Dollars) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Stamp is a time to the second, with its offset, or null.
+// Stamp is a time whose JSON has seconds and an offset. The zero time is null.
 type Stamp time.Time
 
-// MarshalJSON writes it as the platform does.
+// MarshalJSON writes the time in the platform's format.
 func (s Stamp) MarshalJSON() ([]byte, error) {
 	if time.Time(s).IsZero() {
 		return []byte("null"), nil
@@ -57,7 +58,7 @@ func (s Stamp) MarshalJSON() ([]byte, error) {
 	return []byte(time.Time(s).UTC().Format(`"2006-01-02T15:04:05+00:00"`)), nil
 }
 
-// UnmarshalJSON reads any offset; null is no time.
+// UnmarshalJSON reads an RFC 3339 time with any offset, or null.
 func (s *Stamp) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
 		*s = Stamp{}
@@ -68,7 +69,7 @@ func (s *Stamp) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Ref is an id that may be missing.
+// Ref returns a pointer to an id, or nil for 0.
 func Ref(id int64) *int64 {
 	if id == 0 {
 		return nil
@@ -76,7 +77,7 @@ func Ref(id int64) *int64 {
 	return &id
 }
 
-// IDs is never null.
+// IDs returns ids, or an empty list instead of nil, so that it is never null in JSON.
 func IDs(ids []int64) []int64 {
 	if ids == nil {
 		return []int64{}
@@ -84,7 +85,7 @@ func IDs(ids []int64) []int64 {
 	return ids
 }
 
-// User is anyone, as seen by the creator.
+// User is the creator's view of a user.
 type User struct {
 	ID         int64   `json:"id"`
 	Handle     string  `json:"handle"`
@@ -98,7 +99,7 @@ type User struct {
 	Lists      []int64 `json:"list_ids"`
 }
 
-// Person shows someone.
+// Person returns the view of a person.
 func Person(c *world.Creator, p *row.Person) User {
 	u := User{
 		ID: p.ID, Handle: p.Username, Name: p.Name, IsCreator: p.IsCreator, Verified: p.Verified, LastSeen: Stamp(p.LastSeen),
@@ -116,7 +117,7 @@ func Person(c *world.Creator, p *row.Person) User {
 	return u
 }
 
-// Self shows the creator as a user.
+// Self returns the view of the creator as a user.
 func Self(c *world.Creator) User {
 	avatar := MediaURL(c, c.Profile.AvatarID, "thumb")
 	return User{
@@ -125,7 +126,7 @@ func Self(c *world.Creator) User {
 	}
 }
 
-// PersonByID shows someone by id, the creator too; someone unknown has only an id.
+// PersonByID returns the view of the person or creator with an id. An unknown id gives a deleted user.
 func PersonByID(c *world.Creator, id int64) User {
 	if id == c.Profile.ID {
 		return Self(c)
@@ -136,12 +137,12 @@ func PersonByID(c *world.Creator, id int64) User {
 	return User{ID: id, Handle: "deleted_" + strconv.FormatInt(id, 10), Name: "Deleted user", Lists: []int64{}}
 }
 
-// MediaURL is where a medium is served: quality is thumb, preview, full or source.
+// MediaURL returns the URL of a medium. The quality is thumb, preview, full or source.
 func MediaURL(c *world.Creator, media int64, quality string) string {
 	return c.Origin() + "/media/" + strconv.FormatInt(media, 10) + "/" + quality
 }
 
-// Transaction is money that came in.
+// Transaction is the view of an incoming payment.
 type Transaction struct {
 	ID     int64   `json:"id"`
 	Type   string  `json:"kind"`
@@ -155,7 +156,7 @@ type Transaction struct {
 	At     Stamp   `json:"created_at"`
 }
 
-// Tx shows a transaction.
+// Tx returns the view of a transaction with its stored state.
 func Tx(c *world.Creator, t *row.Tx) Transaction {
 	v := Transaction{
 		ID: t.ID, Type: t.Type, Status: t.Status, Gross: Dollars(t.Gross), Fee: Dollars(t.Fee()), Net: Dollars(t.Net()),
@@ -168,7 +169,7 @@ func Tx(c *world.Creator, t *row.Tx) Transaction {
 	return v
 }
 
-// ListView is a named set of people.
+// ListView is the view of a list of people.
 type ListView struct {
 	ID     int64  `json:"id"`
 	Name   string `json:"name"`
@@ -178,7 +179,7 @@ type ListView struct {
 	Edit   bool   `json:"can_edit"`
 }
 
-// List shows one.
+// List returns the view of a list.
 func List(c *world.Creator, l *row.List) ListView {
 	v := ListView{ID: l.ID, Name: l.Name, Type: "own", Pinned: l.Pinned, Edit: true, Users: len(l.Members)}
 	if l.System != "" {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Listing is a page on the wire.
+// Listing is one page of a list.
 type Listing struct {
 	List []any   `json:"list"`
 	More bool    `json:"has_more"`
 	Next *string `json:"next_marker"`
 }
 
-// Order says how a list is sorted: by a rank, then by id. A marker names the last row of a page by both, so rows that come or go
-// elsewhere neither repeat nor hide one.
+// Order defines how a list is sorted: by rank, then by id. A marker holds both for the last row of a page, so that rows
+// added or deleted between pages cause no repeats and no gaps.
 type Order[P any] struct {
 	Rank func(P) int64 // nil: by id alone
 	Up   bool          // smallest first
@@ -24,7 +24,7 @@ type Order[P any] struct {
 
 type keyed interface{ Key() int64 }
 
-// Page sorts rows and shows those of the page that was asked for. It leaves the slice as it is.
+// Page sorts rows and returns the requested page. It does not modify the slice.
 func Page[P keyed](c *Call, rows []P, order Order[P], view func(P) any) (any, error) {
 	rank := order.Rank
 	if rank == nil {
@@ -65,7 +65,7 @@ func Page[P keyed](c *Call, rows []P, order Order[P], view func(P) any) (any, er
 	return out, nil
 }
 
-// Whole shows a list that always comes in one piece.
+// Whole returns a list without pages.
 func Whole[P any](rows []P, view func(P) any) any {
 	out := Listing{List: []any{}}
 	for _, r := range rows {
@@ -74,7 +74,7 @@ func Whole[P any](rows []P, view func(P) any) any {
 	return out
 }
 
-// Filter keeps the rows that fit.
+// Filter returns the rows for which fits is true.
 func Filter[P any](rows []P, fits func(P) bool) []P {
 	var kept []P
 	for _, r := range rows {
@@ -85,7 +85,7 @@ func Filter[P any](rows []P, fits func(P) bool) []P {
 	return kept
 }
 
-// Limit is how many rows a page may have: 20 unless asked for, 100 at most.
+// Limit returns the maximum number of rows of a page, at most 100. Default: 20.
 func (c *Call) Limit() int {
 	n, err := strconv.Atoi(c.Query("limit"))
 	if err != nil || n < 1 {
@@ -94,7 +94,7 @@ func (c *Call) Limit() int {
 	return min(n, 100)
 }
 
-// mark is a row's place in an order.
+// mark is the position of a row in an order.
 type mark struct {
 	rank, id int64
 	at       int
@@ -107,13 +107,13 @@ func (m mark) String() string {
 func (c *Call) marker() (*mark, error) {
 	text := c.Query("marker")
 	if text == "" {
-		return nil, nil //nolint:nilnil // no marker is not a fault
+		return nil, nil //nolint:nilnil // the marker is optional
 	}
 	a, b, ok := strings.Cut(text, ".")
 	rank, err1 := strconv.ParseInt(a, 36, 64)
 	id, err2 := strconv.ParseInt(b, 36, 64)
 	if !ok || err1 != nil || err2 != nil {
-		return nil, Invalid("marker", fmt.Sprintf("The marker is not one of ours (%d characters).", len(text)))
+		return nil, Invalid("marker", fmt.Sprintf("The marker is not valid (%d characters).", len(text)))
 	}
 	return &mark{rank: rank, id: id}, nil
 }

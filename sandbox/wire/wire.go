@@ -1,7 +1,8 @@
-// Package wire is how the platform speaks HTTP: calls in, answers and refusals out, pages.
+// Package wire holds the HTTP conventions of the platform: calls, refusals and pages.
 //
-// A part of the platform (people, talk, money …) is a list of routes. A route's handler runs alone on its creator, inside
-// World.Do: what it changes is committed before the answer leaves, and undone if it refuses.
+// Each part of the platform (people, messages, money …) is a list of routes. The handler of a route runs inside
+// World.Do, with exclusive access to its creator. Its changes are committed before the response is sent, or rolled back
+// if it returns an error.
 package wire
 
 import (
@@ -18,14 +19,14 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/world"
 )
 
-// maxBody bounds what a caller may send as JSON.
+// maxBody limits the size of a JSON body.
 const maxBody = 1 << 20
 
 // Route is one operation: "POST /posts/{post_id}/pin", below the base path.
 type Route struct {
 	Pattern string
 	Handle  func(*Call) (any, error)
-	// Live is one of the live connection, which is opened when nobody expects it.
+	// Live marks a route of the live connection, which opens at unpredictable times, so faults with a count skip it.
 	Live bool
 }
 
@@ -36,10 +37,10 @@ type Call struct {
 	Request *http.Request
 	Session world.Session
 	body    []byte
-	fields  map[string]json.RawMessage // of the body, once somebody asks
+	fields  map[string]json.RawMessage // of the body, decoded by Has
 }
 
-// Refusal is an answer that says no, in the platform's own words.
+// Refusal is an error response of the platform.
 type Refusal struct {
 	Status     int    `json:"-"`
 	Code       int    `json:"code"`
@@ -52,27 +53,27 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Code, r.Name, r.Message) }
 
-// NotFound says that a thing is not there.
+// NotFound returns the refusal for an object that does not exist.
 func NotFound(what string) error {
 	return &Refusal{Status: http.StatusNotFound, Code: 2002, Name: "not_found", Message: "This " + what + " does not exist."}
 }
 
-// Invalid says that a field cannot be taken.
+// Invalid returns the refusal of an invalid field.
 func Invalid(field, message string) error {
 	return &Refusal{Status: http.StatusUnprocessableEntity, Code: 2001, Name: "invalid", Message: message, Field: field}
 }
 
-// Conflict says that the state of things does not allow it.
+// Conflict returns the refusal of a request that the current state does not allow.
 func Conflict(message string) error {
 	return &Refusal{Status: http.StatusConflict, Code: 2003, Name: "conflict", Message: message}
 }
 
-// Forbidden says that the creator may not.
+// Forbidden returns the refusal of a request that the caller is not allowed to make.
 func Forbidden(message string) error {
 	return &Refusal{Status: http.StatusForbidden, Code: 2004, Name: "forbidden", Message: message}
 }
 
-// NewCall makes a call from a request, whose body it reads.
+// NewCall returns the call of a request. It reads the body.
 func NewCall(w *world.World, r *http.Request, s world.Session) (*Call, error) {
 	c := &Call{World: w, Request: r, Session: s}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
@@ -86,7 +87,7 @@ func NewCall(w *world.World, r *http.Request, s world.Session) (*Call, error) {
 	return c, nil
 }
 
-// Body decodes the JSON body. No body is an empty object.
+// Body decodes the JSON body. A missing body counts as an empty object.
 func (c *Call) Body(into any) error {
 	if len(c.body) == 0 {
 		return nil
@@ -96,37 +97,37 @@ func (c *Call) Body(into any) error {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			field = wrong.Field
 		}
-		return &Refusal{Status: http.StatusBadRequest, Code: 2000, Name: "unreadable", Message: "The body is not the JSON we expect.", Field: field}
+		return &Refusal{Status: http.StatusBadRequest, Code: 2000, Name: "unreadable", Message: "The body is not valid JSON for this request.", Field: field}
 	}
 	return nil
 }
 
-// Has says whether the body has a field, for updates that leave the others as they are.
+// Has reports whether the body has a field, for updates that change only the given fields.
 func (c *Call) Has(field string) bool {
 	if c.fields == nil {
-		// What is no object has no fields.
+		// A body that is not an object has no fields.
 		_ = json.Unmarshal(c.body, &c.fields)
 	}
 	_, ok := c.fields[field]
 	return ok
 }
 
-// ID reads a number of the path; 0, which nothing has, if it is none.
+// ID returns an id from the path, or 0, which is never an id, if it is not a number.
 func (c *Call) ID(name string) int64 {
 	id, _ := strconv.ParseInt(c.Request.PathValue(name), 10, 64)
 	return id
 }
 
-// Query reads a parameter.
+// Query returns a query parameter.
 func (c *Call) Query(name string) string { return c.Request.URL.Query().Get(name) }
 
-// QueryID reads a number among the parameters; 0 if it is none.
+// QueryID returns an id from the query, or 0 if it is not a number.
 func (c *Call) QueryID(name string) int64 {
 	id, _ := strconv.ParseInt(c.Query(name), 10, 64)
 	return id
 }
 
-// QueryIDs reads a repeated number.
+// QueryIDs returns the ids of a query parameter that is repeated or separated by commas.
 func (c *Call) QueryIDs(name string) []int64 {
 	var ids []int64
 	for _, text := range c.Request.URL.Query()[name] {
@@ -139,7 +140,7 @@ func (c *Call) QueryIDs(name string) []int64 {
 	return ids
 }
 
-// QueryTime reads a time or a day; zero if it is none.
+// QueryTime returns a time or a day from the query, or the zero time if it is neither.
 func (c *Call) QueryTime(name string) time.Time {
 	text := c.Query(name)
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
@@ -150,7 +151,8 @@ func (c *Call) QueryTime(name string) time.Time {
 	return time.Time{}
 }
 
-// Span reads two days, both included; open ends are zero. If both are given they must be in order.
+// Span returns the time span between two query parameters, including both. A missing end is zero. It refuses an end
+// that is before the start.
 func (c *Call) Span(from, to string) (Span, error) {
 	s := Span{From: c.QueryTime(from), To: c.QueryTime(to)}
 	if !s.To.IsZero() && len(c.Query(to)) == len(time.DateOnly) {
@@ -162,20 +164,20 @@ func (c *Call) Span(from, to string) (Span, error) {
 	return s, nil
 }
 
-// Span is a stretch of time.
+// Span is a time span that includes both ends. A zero end is open.
 type Span struct{ From, To time.Time }
 
-// Has says whether a time is in it.
+// Has reports whether a time is in the span.
 func (s Span) Has(t time.Time) bool {
 	return (s.From.IsZero() || !t.Before(s.From)) && (s.To.IsZero() || !t.After(s.To))
 }
 
-// Person finds someone by the id in the path.
+// Person returns the person whose id is in the path.
 func (c *Call) Person(name string) (*row.Person, error) {
 	return c.PersonByID(c.ID(name))
 }
 
-// PersonByID finds someone.
+// PersonByID returns a person, or the refusal NotFound.
 func (c *Call) PersonByID(id int64) (*row.Person, error) {
 	if p := c.People().Get(id); p != nil {
 		return p, nil
@@ -183,7 +185,7 @@ func (c *Call) PersonByID(id int64) (*row.Person, error) {
 	return nil, NotFound("user")
 }
 
-// Found is a row of a table, or the refusal that says that there is none.
+// Found returns r, or the refusal NotFound if r is nil.
 func Found[T any](what string, r *T) (*T, error) {
 	if r == nil {
 		return nil, NotFound(what)
@@ -191,5 +193,5 @@ func Found[T any](what string, r *T) (*T, error) {
 	return r, nil
 }
 
-// OK is the answer to a change that has nothing to tell.
+// OK is the answer to a change that returns no data.
 var OK = map[string]bool{"success": true}

@@ -13,42 +13,42 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/store"
 )
 
-// Creator is one account of the platform with everything in it, for use inside World.Do.
+// Creator is an account of the platform with all its data. It may be used only inside World.Do.
 type Creator struct {
-	// Profile is the creator's own row; call SaveProfile after a change.
+	// Profile is the creator's own record. Call SaveProfile after changing it.
 	Profile row.Creator
 
-	login string // never changes, and can be read without a lock
+	login string // never changes, so it can be read without a lock
 	w     *World
 	users atomic.Int64 // requests and sockets that hold it
-	// tickAt is when Tick wants to look again, in milliseconds.
+	// tickAt is when Tick must run again, in Unix milliseconds.
 	tickAt atomic.Int64
 	hub    hub
 
-	mu           sync.Mutex // all below
+	mu           sync.Mutex // guards everything below
 	tables       tables
-	opened       time.Time // when the oldest table may have been made
+	opened       time.Time // no table was created before this time
 	changes      []store.Change
 	frames       [][]byte
-	only         string // the kind of frame that is announced; all if empty
+	only         string // the kind of frame that may be sent; if empty, all
 	lastFrame    int64
 	kept         int   // frames in the store
-	keptBefore   int   // when Do began
-	trimmed      int64 // the last frame that was forgotten
+	keptBefore   int   // kept at the start of Do
+	trimmed      int64 // the last frame that was deleted
 	afterwards   []func()
 	profileDirty bool
 	retired      bool
 	turn         int64
 }
 
-var errRetired = errors.New("the creator was forgotten meanwhile")
+var errRetired = errors.New("the creator was reset")
 
 func (c *Creator) do(f func() error) error {
 	c.mu.Lock()
 	held := true
 	c.keptBefore = c.kept
 	defer func() {
-		if held { // refused, or a panic that somebody above survives: this creator must survive it too
+		if held { // an early return, or a panic that a caller may recover
 			c.drop()
 			c.mu.Unlock()
 		}
@@ -80,7 +80,7 @@ func (c *Creator) do(f func() error) error {
 		return err
 	}
 	done := make(chan error, 1)
-	// Handed over under the lock, so that frames go out in the order of their ids.
+	// Commit is called under the lock, so that frames are sent in the order of their ids.
 	c.w.Store.Commit(changes, func(err error) {
 		if err == nil {
 			c.hub.publish(frames)
@@ -102,34 +102,34 @@ func run(all []func()) {
 	}
 }
 
-// undo forgets what a failed change did in memory; the tables are made again when asked for.
+// undo discards what a failed change did in memory. The tables are loaded again when needed.
 func (c *Creator) undo() {
 	if len(c.changes) == 0 && !c.profileDirty {
 		c.frames, c.afterwards = nil, nil
 		return
 	}
 	c.drop()
-	// What was done before may still be on its way to the store.
+	// Earlier changes may still be queued in the store.
 	err := c.w.commit(nil)
 	if err == nil {
 		c.Profile, err = c.w.profile(c.Profile.ID)
 	}
 	if err != nil {
-		panic(fmt.Errorf("a creator cannot be read back: %w", err))
+		panic(fmt.Errorf("reload a creator: %w", err))
 	}
 }
 
-// drop forgets what was changed and not committed.
+// drop discards uncommitted changes.
 func (c *Creator) drop() {
 	c.changes, c.frames, c.afterwards, c.profileDirty = nil, nil, nil, false
 	c.kept, c.tables = c.keptBefore, tables{}
 }
 
-// tablesLife is how long tables are kept in memory. They are made again from the seed and the store, a row at a time where that will
-// do, so that ten thousand creators who are listened to do not fill the memory with all they ever touched.
+// tablesLife is how long tables stay in memory. They are loaded again from the seed and the store, by single rows where
+// possible, so that ten thousand creators with sockets do not fill the memory with every row they ever used.
 const tablesLife = 30 * time.Second
 
-// refresh lets go of tables that were made long ago. What was done before must have reached the store.
+// refresh drops tables that are older than tablesLife. It waits until earlier changes are in the store.
 func (c *Creator) refresh() error {
 	now := c.w.Deps.Now()
 	if now.Sub(c.opened) < tablesLife {
@@ -139,19 +139,19 @@ func (c *Creator) refresh() error {
 	return c.w.commit(nil)
 }
 
-// Now is the platform's time.
+// Now returns the platform's time.
 func (c *Creator) Now() time.Time { return c.w.Now() }
 
-// Origin is where the platform is reached.
+// Origin returns the base URL of the platform.
 func (c *Creator) Origin() string { return c.w.Origin }
 
-// SaveProfile notes that the profile was changed.
+// SaveProfile marks the profile as changed, so that it is committed.
 func (c *Creator) SaveProfile() { c.profileDirty = true }
 
 func (c *Creator) profileChange() store.Change {
 	value, err := json.Marshal(&c.Profile)
 	if err != nil {
-		panic(fmt.Errorf("the profile of creator %d cannot be written: %w", c.Profile.ID, err))
+		panic(fmt.Errorf("encode the profile of creator %d: %w", c.Profile.ID, err))
 	}
 	return store.Change{Key: own(c.Profile.ID, ownProfile), Value: value}
 }
@@ -165,15 +165,15 @@ func (c *Creator) nextID(kind row.Kind) int64 {
 	return row.MadeID(c.Profile.ID, kind, c.Profile.Sequence[kind])
 }
 
-// Later runs something after the commit, outside the lock.
+// Later calls f after the commit, outside the lock. If Do fails, f is not called.
 func (c *Creator) Later(f func()) { c.afterwards = append(c.afterwards, f) }
 
-// SaveBlob keeps the bytes of an uploaded medium.
+// SaveBlob stores one part of the bytes of an upload. Nil data deletes the part.
 func (c *Creator) SaveBlob(id int64, part int, data []byte) {
 	c.changes = append(c.changes, store.Change{Key: binary.BigEndian.AppendUint32(blobKey(c.Profile.ID, id), uint32(part)), Value: data})
 }
 
-// Blob reads the bytes of an uploaded medium, all parts together.
+// Blob returns the bytes of an upload, all parts joined.
 func (c *Creator) Blob(id int64) ([]byte, error) {
 	var all []byte
 	err := c.w.Store.Each(blobKey(c.Profile.ID, id), func(_, value []byte) error {
@@ -183,7 +183,7 @@ func (c *Creator) Blob(id int64) ([]byte, error) {
 	return all, err
 }
 
-// retire makes a creator that is about to be forgotten useless, and closes its sockets.
+// retire makes further calls of do fail and closes the sockets. World.Reset calls it before it wipes the state.
 func (c *Creator) retire() {
 	c.mu.Lock()
 	c.retired = true
@@ -195,7 +195,7 @@ func blobKey(creator, id int64) []byte {
 	return binary.BigEndian.AppendUint64(own(creator, ownBlob), uint64(id))
 }
 
-// Turn is the next number below n, going round; it is not kept over a restart.
+// Turn returns the next number below n, in a cycle. The cycle is not stored.
 func (c *Creator) Turn(n int) int {
 	c.turn++
 	return int(c.turn % int64(n))

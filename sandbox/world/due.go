@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/store"
 )
 
-// due is something that happens by itself at a time of the platform's clock: a scheduled post, a story's end, a payout.
+// due is a timer by the platform's clock, for example for a scheduled post, the end of a story or a payout.
 type due struct {
 	At      time.Time `json:"at"`
 	Creator int64     `json:"creator"`
@@ -29,10 +29,10 @@ func (d due) key() []byte {
 	return append(key, d.What...)
 }
 
-// dueQueue are the dues to come, the next one first.
+// dueQueue holds the pending timers, soonest first.
 type dueQueue struct {
 	mu   sync.Mutex
-	list dues // in the store they are in order, which is a heap
+	list dues // read from the store in order, which is a valid heap
 	wake chan struct{}
 }
 
@@ -43,7 +43,7 @@ func (q *dueQueue) read(from *store.Store) error {
 	return from.Each([]byte{keyDue}, func(_, value []byte) error {
 		var d due
 		if err := json.Unmarshal(value, &d); err != nil {
-			return fmt.Errorf("read what is due: %w", err)
+			return fmt.Errorf("read timer: %w", err)
 		}
 		q.list = append(q.list, d)
 		return nil
@@ -64,7 +64,7 @@ func (q *dueQueue) add(d due) {
 	q.poke()
 }
 
-// next is what is due now, or how long until something is; a minute at most.
+// next removes and returns a timer that is due. If there is none, it returns how long to wait, at most a minute.
 func (q *dueQueue) next(now time.Time) (d due, wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,7 +77,7 @@ func (q *dueQueue) next(now time.Time) (d due, wait time.Duration, ok bool) {
 	return heap.Pop(&q.list).(due), 0, true
 }
 
-// dues are a heap: the next one first.
+// dues implements heap.Interface, soonest first.
 type dues []due
 
 func (d dues) Len() int           { return len(d) }
@@ -91,37 +91,38 @@ func (d *dues) Pop() any {
 	return last
 }
 
-// endOverdue ends a session whose time is over, with its sockets.
+// endOverdue ends an expired session and closes its sockets.
 func (w *World) endOverdue(d due) {
 	profile, err := w.profile(d.Creator)
 	if err == nil {
 		_, err = w.EndSessions(profile.Login, func(s Session) bool { return s.ID == d.ID })
 	}
 	if err != nil && !errors.Is(err, ErrNoLogin) {
-		w.Log.Error("session not ended", slog.String("error", err.Error()))
+		w.Log.Error("ending a session failed", slog.String("error", err.Error()))
 	}
 }
 
-// At has something happen to the creator at a time: the handler of that name gets the id. It survives a restart.
+// At sets a timer that calls the handler named what with the id. Timers survive a restart.
 func (c *Creator) At(at time.Time, what string, id int64) {
 	d := due{At: at.UTC(), Creator: c.Profile.ID, What: what, ID: id}
 	c.changes = append(c.changes, d.change())
 	c.Later(func() { c.w.due.add(d) })
 }
 
-// change stores a due.
+// change returns the change that stores the timer.
 func (d due) change() store.Change {
 	value, err := json.Marshal(d)
 	if err != nil {
-		panic(fmt.Errorf("a due cannot be written: %w", err))
+		panic(fmt.Errorf("encode timer: %w", err))
 	}
 	return store.Change{Key: d.key(), Value: value}
 }
 
-// Handler does what was due. It runs inside Do, maybe again after a crash, and checks whether there is still something to do.
+// Handler handles a timer. It runs inside Do. After a crash it may run again, so it must check whether there is still
+// something to do.
 type Handler func(c *Creator, id int64)
 
-// Run does what becomes due, until the context ends. Handlers are found by name.
+// Run runs the handlers of due timers until ctx ends. handlers is keyed by the names that At takes.
 func (w *World) Run(ctx context.Context, handlers map[string]Handler) {
 	for ctx.Err() == nil {
 		d, wait, ok := w.due.next(w.Now())
@@ -140,8 +141,8 @@ func (w *World) Run(ctx context.Context, handlers map[string]Handler) {
 	}
 }
 
-// wake lets every creator who is listened to see what its time has brought (a renewal, say), though nobody asks for anything, and
-// those whom nobody asked for long let go of their tables.
+// wake runs Tick for creators that have sockets and are due, so that they get frames such as renewals without a
+// request. It drops the old tables of the others.
 func (w *World) wake() {
 	now := w.Now()
 	var logins []string
@@ -160,12 +161,12 @@ func (w *World) wake() {
 	w.mu.Unlock()
 	for _, login := range logins {
 		if err := w.Do(login, func(*Creator) error { return nil }); err != nil {
-			w.Log.Error("creator not looked after", slog.String("error", err.Error()))
+			w.Log.Error("updating a creator failed", slog.String("error", err.Error()))
 		}
 	}
 }
 
-// sessionEnds is the due of a session whose time is over.
+// sessionEnds names the timer that ends an expired session.
 const sessionEnds = "session.ends"
 
 func (w *World) happen(d due, handlers map[string]Handler) {
@@ -180,6 +181,6 @@ func (w *World) happen(d due, handlers map[string]Handler) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, ErrNoLogin) {
-		w.Log.Error("what was due did not happen", slog.String("what", d.What), slog.String("error", err.Error()))
+		w.Log.Error("running a timer failed", slog.String("what", d.What), slog.String("error", err.Error()))
 	}
 }

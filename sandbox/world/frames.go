@@ -12,13 +12,13 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/store"
 )
 
-// keptFrames is how many frames of a creator can be asked for again; some more are kept for a while.
+// The store keeps at least the last keptFrames frames of a creator. Older ones are deleted trimEvery at a time.
 const (
 	keptFrames = 20_000
 	trimEvery  = 1_000
 )
 
-// Reasons why the platform closes a socket.
+// Reasons for closing a socket.
 const (
 	ReasonReset   = "reset"
 	ReasonSlow    = "slow"
@@ -26,13 +26,13 @@ const (
 	ReasonFault   = "fault"
 )
 
-// Emit tells the creator's sockets that something happened, once it is committed. The frame can be listed later.
+// Emit sends a frame to the creator's sockets after the commit. The frame is stored and can be listed later.
 func (c *Creator) Emit(kind string, body any) { c.emit(kind, body, true) }
 
-// Flash tells those who listen now; the frame is not kept.
+// Flash is like Emit, but does not store the frame.
 func (c *Creator) Flash(kind string, body any) { c.emit(kind, body, false) }
 
-// Alone does something of which one kind of frame is told, whatever else comes of it.
+// Alone calls do and suppresses all frames except those of one kind.
 func (c *Creator) Alone(kind string, do func() error) error {
 	c.only = kind
 	defer func() { c.only = "" }()
@@ -45,9 +45,9 @@ func (c *Creator) emit(kind string, body any, keep bool) {
 	}
 	encoded, err := json.Marshal(body)
 	if err != nil {
-		panic(fmt.Errorf("a %s frame cannot be written: %w", kind, err))
+		panic(fmt.Errorf("encode a %s frame: %w", kind, err))
 	}
-	// By the machine's clock, which a reset does not set back: a frame id is never used twice.
+	// Ids use the machine's clock, which a reset does not set back, so an id is never used twice.
 	id := max(c.lastFrame+1, c.w.Deps.Now().UnixMicro())
 	c.lastFrame = id
 	now := c.Now()
@@ -70,7 +70,8 @@ func (c *Creator) emit(kind string, body any, keep bool) {
 	}
 }
 
-// trim forgets the oldest frames, going on behind those it forgot before: their removal may still be on its way to the store.
+// trim deletes the oldest frames. It starts after those it deleted before, because their deletion may still be queued
+// in the store.
 func (c *Creator) trim() {
 	prefix := own(c.Profile.ID, ownFrame)
 	n := 0
@@ -86,10 +87,10 @@ func (c *Creator) trim() {
 	c.kept -= n
 }
 
-// Frames lists what came after a frame, oldest first, and says whether there is more. complete is false when older frames than the
-// first were forgotten, so that some may be missing.
+// Frames returns the stored frames after a given one, oldest first, and whether there are more. complete is false if
+// frames after the given one may have been deleted.
 func (c *Creator) Frames(after int64, limit int) (list []json.RawMessage, more, complete bool, err error) {
-	// What others have just done may be in memory and on its way to the store.
+	// Earlier changes may still be queued in the store.
 	if err := c.w.commit(nil); err != nil {
 		return nil, false, false, err
 	}
@@ -117,8 +118,8 @@ func (c *Creator) Frames(after int64, limit int) (list []json.RawMessage, more, 
 	return list, more, complete, err
 }
 
-// remembers says whether nothing that came behind a frame was forgotten. A frame of another life says nothing; in this one the oldest
-// are forgotten first, so all is there if one is that is not newer.
+// remembers reports whether all frames after a given one are still stored. It reports false for a frame from before a
+// reset. The oldest frames are deleted first, so nothing is missing if a stored frame is not newer than the given one.
 func (c *Creator) remembers(after int64) (bool, error) {
 	switch {
 	case after == 0:
@@ -140,12 +141,12 @@ func (c *Creator) remembers(after int64) (bool, error) {
 	return oldest <= after, err
 }
 
-// LastFrame is the id of the newest frame; 0 if there was none.
+// LastFrame returns the id of the newest frame, or 0.
 func (c *Creator) LastFrame() int64 { return c.lastFrame }
 
 var errEnough = errors.New("enough")
 
-// readFrames finds where the numbering stands.
+// readFrames reads the number of stored frames and the newest id.
 func (c *Creator) readFrames() error {
 	prefix := own(c.Profile.ID, ownFrame)
 	return c.w.Store.Each(prefix, func(key, _ []byte) error {
@@ -159,27 +160,28 @@ func frameKey(creator, id int64) []byte {
 	return binary.BigEndian.AppendUint64(own(creator, ownFrame), uint64(id))
 }
 
-// hub are the sockets of a creator.
+// hub holds the sockets of a creator.
 type hub struct {
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
 }
 
-// maxWaiting is how many frames a socket may be behind.
+// maxWaiting limits how many frames may wait for a socket.
 const maxWaiting = 4096
 
-// Listener is one socket's view of a creator. When Ready fires there are frames to Take, until Dropped is closed.
+// Listener receives the frames of a creator for one socket. When Ready fires, Take returns new frames. Dropped is
+// closed when the socket must close.
 type Listener struct {
 	Ready   chan struct{}
 	Dropped chan struct{}
 	Device  string
 	creator *Creator
 
-	waiting [][]byte // this and below under the hub's lock
+	waiting [][]byte // this and below: guarded by the hub's lock
 	reason  string
 }
 
-// Listen opens one. Close it.
+// Listen opens a Listener. The caller must close it.
 func (w *World) Listen(login, device string) (*Listener, error) {
 	c, err := w.hold(login)
 	if err != nil {
@@ -192,7 +194,7 @@ func (w *World) Listen(login, device string) (*Listener, error) {
 	return l, nil
 }
 
-// Close ends it.
+// Close removes the listener.
 func (l *Listener) Close() {
 	l.creator.hub.mu.Lock()
 	l.creator.hub.drop(l, "")
@@ -200,7 +202,7 @@ func (l *Listener) Close() {
 	l.creator.users.Add(-1)
 }
 
-// Take gives the frames that came since.
+// Take returns the frames since the last call.
 func (l *Listener) Take() [][]byte {
 	l.creator.hub.mu.Lock()
 	defer l.creator.hub.mu.Unlock()
@@ -209,14 +211,14 @@ func (l *Listener) Take() [][]byte {
 	return frames
 }
 
-// Reason says why it was dropped.
+// Reason returns why the listener was dropped.
 func (l *Listener) Reason() string {
 	l.creator.hub.mu.Lock()
 	defer l.creator.hub.mu.Unlock()
 	return l.reason
 }
 
-// publish hands frames to everyone; who does not keep up is dropped and asks for the rest later.
+// publish passes frames to all listeners. A listener that is too slow is dropped; its client can list the frames later.
 func (h *hub) publish(frames [][]byte) {
 	if len(frames) == 0 {
 		return
@@ -236,7 +238,7 @@ func (h *hub) publish(frames [][]byte) {
 	}
 }
 
-// drop is called with the lock.
+// drop requires the lock.
 func (h *hub) drop(l *Listener, reason string) {
 	if _, there := h.listeners[l]; there {
 		delete(h.listeners, l)
@@ -253,7 +255,7 @@ func (h *hub) dropAll(reason string) {
 	}
 }
 
-// DropSockets closes the creator's sockets; of one device only, if it is named.
+// DropSockets closes the creator's sockets, or only those of one device if device is not empty.
 func (c *Creator) DropSockets(device, reason string) {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
@@ -264,7 +266,7 @@ func (c *Creator) DropSockets(device, reason string) {
 	}
 }
 
-// Sockets counts who listens.
+// Sockets returns the number of open sockets.
 func (c *Creator) Sockets() int {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()

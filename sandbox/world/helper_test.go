@@ -11,7 +11,7 @@ func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-// heap is how many bytes are in use.
+// heap returns the number of heap bytes in use.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

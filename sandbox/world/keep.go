@@ -7,10 +7,11 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/store"
 )
 
-// keyKept starts the keys of Keep.
+// keyKept is the first byte of the keys of Keep.
 const keyKept byte = 'k' // + shelf, 0, name
 
-// Keep stores something that belongs to no creator yet, such as a sign-in that waits for a code.
+// Keep stores a value that does not belong to a creator yet, such as a sign-in that waits for a code. A shelf is a
+// namespace.
 func (w *World) Keep(shelf, name string, thing any) error {
 	value, err := json.Marshal(thing)
 	if err != nil {
@@ -19,7 +20,7 @@ func (w *World) Keep(shelf, name string, thing any) error {
 	return w.commit([]store.Change{{Key: keptKey(shelf, name), Value: value}})
 }
 
-// Recall reads it back and says whether it was there.
+// Recall reads a value that Keep stored and reports whether it exists.
 func (w *World) Recall(shelf, name string, into any) (bool, error) {
 	value, err := w.Store.Get(keptKey(shelf, name))
 	if err != nil || value == nil {
@@ -28,7 +29,7 @@ func (w *World) Recall(shelf, name string, into any) (bool, error) {
 	return true, json.Unmarshal(value, into)
 }
 
-// Kept visits a shelf.
+// Kept calls visit with every value of a shelf.
 func (w *World) Kept(shelf string, visit func(name string, value json.RawMessage) error) error {
 	prefix := keptKey(shelf, "")
 	return w.Store.Each(prefix, func(key, value []byte) error {
@@ -36,7 +37,7 @@ func (w *World) Kept(shelf string, visit func(name string, value json.RawMessage
 	})
 }
 
-// Discard forgets it.
+// Discard deletes a value that Keep stored.
 func (w *World) Discard(shelf, name string) error {
 	return w.commit([]store.Change{{Key: keptKey(shelf, name)}})
 }

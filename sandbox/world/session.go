@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/store"
 )
 
-// How long a session lives, when its token changes, and how long the old token is good for after that.
+// Lifetime of a session, interval at which its token rotates, and how long the old token stays valid after that.
 const (
 	SessionLife   = 30 * 24 * time.Hour
 	sessionRotate = 30 * time.Minute
@@ -25,7 +25,7 @@ const (
 type Session struct {
 	ID        int64     `json:"id"`
 	Login     string    `json:"login"`
-	Owner     int64     `json:"owner"` // who it belongs to; not always the login's own creator, see persona mismatch
+	Owner     int64     `json:"owner"` // creator id; not always that of the login, see persona mismatch
 	Token     string    `json:"token"`
 	Previous  string    `json:"previous,omitempty"`
 	Device    string    `json:"device"`
@@ -37,7 +37,7 @@ type Session struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// sessions are found by token, and by the token before.
+// sessions indexes the sessions by their current and previous tokens.
 type sessions struct {
 	mu      sync.Mutex
 	byToken map[string]*Session
@@ -62,7 +62,7 @@ func (s *sessions) read(from *store.Store) error {
 	})
 }
 
-// NewSession signs a creator in.
+// NewSession creates a session. The caller sets Login, Owner, Device, Agent and Egress, and optionally ExpiresAt.
 func (w *World) NewSession(s Session) (Session, error) {
 	now := w.Now()
 	w.sessions.mu.Lock()
@@ -84,7 +84,7 @@ func (w *World) NewSession(s Session) (Session, error) {
 	return s, nil
 }
 
-// Good says whether a session has not ended.
+// Good reports whether a session has not ended.
 func (w *World) Good(s Session) bool {
 	w.sessions.mu.Lock()
 	defer w.sessions.mu.Unlock()
@@ -92,8 +92,9 @@ func (w *World) Good(s Session) bool {
 	return found != nil && w.Now().Before(found.ExpiresAt)
 }
 
-// FindSession finds the session of a token that is still good. If its time has come it gets a new token, which rotated says; who still
-// has the old one within its grace is told again, because the first answer may have been lost.
+// FindSession returns the session of a valid token. If the token is due for rotation, the session gets a new one and
+// rotated is true. rotated is also true for the old token during its grace period, because the response with the new
+// token may have been lost.
 func (w *World) FindSession(token string) (s Session, rotated, ok bool) {
 	now := w.Now()
 	w.sessions.mu.Lock()
@@ -116,8 +117,8 @@ func (w *World) FindSession(token string) (s Session, rotated, ok bool) {
 	return s, rotated, true
 }
 
-// RotateSession gives a session another token before its time. The one it had is good for a while. If another caller has
-// rotated it since s was read, the session keeps that token.
+// RotateSession rotates the token of a session early. The old token stays valid for its grace period. If another caller
+// has rotated the session since s was read, RotateSession keeps that token.
 func (w *World) RotateSession(s Session) (Session, bool) {
 	w.sessions.mu.Lock()
 	found := w.sessions.byToken[s.Token]
@@ -133,14 +134,15 @@ func (w *World) RotateSession(s Session) (Session, bool) {
 	return s, w.saveSession(&s) == nil
 }
 
-// turn gives a session its next token.
+// turn gives a session a new token. It requires the lock.
 func (s *sessions) turn(one *Session, now time.Time) {
 	delete(s.byToken, one.Previous)
 	one.Previous, one.Token, one.Rotated = one.Token, rand.Text(), now
 	s.byToken[one.Token] = one
 }
 
-// EndSessions ends those of a login for which which is true, with their sockets, and counts them.
+// EndSessions ends the sessions of a login for which which is true, closes their sockets, and returns how many it
+// ended.
 func (w *World) EndSessions(login string, which func(Session) bool) (int, error) {
 	var ended []Session
 	w.sessions.mu.Lock()
@@ -168,7 +170,7 @@ func (w *World) EndSessions(login string, which func(Session) bool) (int, error)
 	return len(ended), w.commit(changes)
 }
 
-// Sessions are a login's, oldest first.
+// Sessions returns the sessions of a login, oldest first.
 func (w *World) Sessions(login string) []Session {
 	var list []Session
 	w.sessions.mu.Lock()
@@ -182,15 +184,15 @@ func (w *World) Sessions(login string) []Session {
 	return list
 }
 
-// Sessions are the creator's.
+// Sessions returns the creator's sessions, oldest first.
 func (c *Creator) Sessions() []Session { return c.w.Sessions(c.Profile.Login) }
 
-// EndSession ends one of the creator's, after the commit.
+// EndSession ends a session of the creator after the commit.
 func (c *Creator) EndSession(id int64) {
 	c.Later(func() {
 		_, err := c.w.EndSessions(c.login, func(s Session) bool { return s.ID == id })
 		if err != nil {
-			c.w.Log.Error("session not ended", slog.String("error", err.Error()))
+			c.w.Log.Error("ending a session failed", slog.String("error", err.Error()))
 		}
 	})
 }
@@ -207,5 +209,5 @@ func sessionKey(id int64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{keySession}, uint64(id))
 }
 
-// SessionNumber is a session's id as the platform shows it.
+// SessionNumber returns the session id that the platform shows.
 func (s Session) SessionNumber() int64 { return row.MadeID(s.Owner, row.KindSession, s.ID) }

@@ -12,7 +12,7 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/store"
 )
 
-// gone is stored in place of a row that was deleted, so that the seed does not bring it back.
+// gone is stored in place of a deleted row, so that it is not loaded from the seed again.
 var gone = []byte("-")
 
 // keyed is a pointer to a row.
@@ -21,25 +21,25 @@ type keyed[T any] interface {
 	Key() int64
 }
 
-// Table holds the rows of one kind of one creator (and of one parent, for messages and comments), by id. It is read and written
-// inside Do only.
+// Table holds the rows of one kind of one creator (and of one parent, for messages and comments), by id. It may be used
+// only inside Do.
 //
-// It is made from its seed and from what the store has when somebody looks at all of it. Until then single rows are made one by
-// one, so that a message costs a chat and a person and not two thousand of them.
+// All loads the whole table from the seed and the store. Until then, Get loads single rows, so that a message loads one
+// chat and one person instead of two thousand.
 type Table[T any, P keyed[T]] struct {
 	c      *Creator
 	kind   row.Kind
 	parent int64
-	// all makes the seed's rows, one makes one of them (nil if the seed has none of that id). one may be nil.
+	// all generates the seeded rows. one generates the seeded row with an id, or returns nil. one may be nil.
 	all func() []P
 	one func(id int64) P
 
 	full bool
-	rows []P         // once it is full
-	near map[int64]P // rows read or changed before that; nil for one that is gone
+	rows []P         // if full
+	near map[int64]P // rows read or changed before that; nil for a deleted row
 }
 
-// load makes the whole table.
+// load loads the whole table.
 func (t *Table[T, P]) load() {
 	if t.full {
 		return
@@ -60,7 +60,7 @@ func (t *Table[T, P]) load() {
 	t.near = nil
 }
 
-// decode reads a row; nil for one that is gone.
+// decode decodes a stored row, or returns nil for a deleted one.
 func decode[T any, P keyed[T]](value []byte) (P, error) {
 	if bytes.Equal(value, gone) {
 		return nil, nil
@@ -69,12 +69,13 @@ func decode[T any, P keyed[T]](value []byte) (P, error) {
 	return r, json.Unmarshal(value, r)
 }
 
-// broken ends the process. The file is ours and was written by this code: going on would show a creator without a part of its life.
+// broken panics. This code wrote the file, so an unreadable row is a bug, and continuing would lose data of the
+// creator.
 func (t *Table[T, P]) broken(err error) {
 	panic(fmt.Errorf("read table %d of creator %d: %w", t.kind, t.c.Profile.ID, err))
 }
 
-// place puts a row into the whole table; nil takes the one that is there out.
+// place inserts or replaces a row of the full table. A nil row deletes it.
 func (t *Table[T, P]) place(id int64, r P) {
 	at, found := t.find(id)
 	switch {
@@ -92,7 +93,7 @@ func (t *Table[T, P]) find(id int64) (int, bool) {
 	return slices.BinarySearchFunc(t.rows, id, func(r P, id int64) int { return cmp.Compare(r.Key(), id) })
 }
 
-// Get finds a row; nil if there is none.
+// Get returns a row, or nil.
 func (t *Table[T, P]) Get(id int64) P {
 	if !t.full && t.one != nil {
 		return t.single(id)
@@ -104,7 +105,7 @@ func (t *Table[T, P]) Get(id int64) P {
 	return nil
 }
 
-// single makes one row, and keeps it.
+// single loads one row and caches it.
 func (t *Table[T, P]) single(id int64) P {
 	if r, known := t.near[id]; known {
 		return r
@@ -132,19 +133,19 @@ func (t *Table[T, P]) keep(id int64, r P) {
 	t.near[id] = r
 }
 
-// All are the rows, oldest id first. The slice must not be changed.
+// All returns all rows, sorted by id. The caller must not modify the slice.
 func (t *Table[T, P]) All() []P {
 	t.load()
 	return t.rows
 }
 
-// Len counts them.
+// Len returns the number of rows.
 func (t *Table[T, P]) Len() int { return len(t.All()) }
 
-// NextID is an id for a new row.
+// NextID returns an id for a new row.
 func (t *Table[T, P]) NextID() int64 { return t.c.nextID(t.kind) }
 
-// Put inserts a row, or notes that it was changed.
+// Put inserts a row, or marks it as changed.
 func (t *Table[T, P]) Put(r P) {
 	if t.full {
 		t.place(r.Key(), r)
@@ -153,12 +154,12 @@ func (t *Table[T, P]) Put(r P) {
 	}
 	value, err := json.Marshal(r)
 	if err != nil {
-		panic(fmt.Errorf("a row of kind %d cannot be written: %w", t.kind, err))
+		panic(fmt.Errorf("encode a row of kind %d: %w", t.kind, err))
 	}
 	t.c.changes = append(t.c.changes, store.Change{Key: t.key(r.Key()), Value: value})
 }
 
-// Delete removes a row and says whether it was there.
+// Delete deletes a row and reports whether it existed.
 func (t *Table[T, P]) Delete(id int64) bool {
 	if t.Get(id) == nil {
 		return false
@@ -176,7 +177,7 @@ func (t *Table[T, P]) key(id int64) []byte {
 	return binary.BigEndian.AppendUint64(rowKey(t.c.Profile.ID, t.kind, t.parent), uint64(id))
 }
 
-// rowKey is what the keys of a table start with.
+// rowKey returns the key prefix of a table.
 func rowKey(creator int64, kind row.Kind, parent int64) []byte {
 	key := append(own(creator, ownRow), byte(kind))
 	return binary.BigEndian.AppendUint64(key, uint64(parent))

@@ -8,13 +8,13 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/seed"
 )
 
-// tables are made when they are first asked for.
+// tables holds a creator's tables. Each is created on first use.
 type tables struct {
 	people         *Table[row.Person, *row.Person]
 	lists          *Table[row.List, *row.List]
 	txs            *Table[row.Tx, *row.Tx]
 	spent          map[int64]*Spend  // by person
-	paid           map[int64][]int64 // transactions by what was paid for
+	paid           map[int64][]int64 // ids of transactions by the object paid for
 	chats          *Table[row.Chat, *row.Chat]
 	messages       map[int64]*Table[row.Message, *row.Message] // by chat
 	masses         *Table[row.Mass, *row.Mass]
@@ -40,12 +40,12 @@ type tables struct {
 	settings       *Table[row.Settings, *row.Settings]
 }
 
-// lazily opens a table on first use.
+// lazily creates a table on first use.
 func lazily[T any, P keyed[T]](c *Creator, slot **Table[T, P], kind row.Kind, seeded func(row.Origin) []P) *Table[T, P] {
 	return singly(c, slot, kind, seeded, nil)
 }
 
-// singly is lazily for a table whose rows can be made one by one.
+// singly is lazily for a table whose seeded rows can be generated one by one.
 func singly[T any, P keyed[T]](c *Creator, slot **Table[T, P], kind row.Kind, all func(row.Origin) []P, one func(row.Origin, int64) P) *Table[T, P] {
 	if *slot == nil {
 		*slot = &Table[T, P]{c: c, kind: kind, all: func() []P { return all(c.Profile.Origin) }}
@@ -56,7 +56,7 @@ func singly[T any, P keyed[T]](c *Creator, slot **Table[T, P], kind row.Kind, al
 	return *slot
 }
 
-// below opens a table that belongs to a parent, on first use.
+// below creates the table of a parent on first use.
 func below[T any, P keyed[T]](c *Creator, slot *map[int64]*Table[T, P], kind row.Kind, parent int64, seeded func() []P) *Table[T, P] {
 	if *slot == nil {
 		*slot = map[int64]*Table[T, P]{}
@@ -67,42 +67,42 @@ func below[T any, P keyed[T]](c *Creator, slot *map[int64]*Table[T, P], kind row
 	return (*slot)[parent]
 }
 
-// People are everyone the creator can meet.
+// People returns all other users that the creator knows of.
 func (c *Creator) People() *Table[row.Person, *row.Person] {
 	return singly(c, &c.tables.people, row.KindPerson, seed.People, seed.PersonByID)
 }
 
-// Lists are the creator's and the platform's own.
+// Lists returns the system lists and the creator's lists.
 func (c *Creator) Lists() *Table[row.List, *row.List] {
 	return lazily(c, &c.tables.lists, row.KindList, seed.Lists)
 }
 
-// Chats are the conversations.
+// Chats returns the chats.
 func (c *Creator) Chats() *Table[row.Chat, *row.Chat] {
 	return singly(c, &c.tables.chats, row.KindChat, seed.ChatList, seed.ChatByID)
 }
 
-// Messages are those of one chat.
+// Messages returns the messages of a chat.
 func (c *Creator) Messages(chat int64) *Table[row.Message, *row.Message] {
 	return below(c, &c.tables.messages, row.KindMessage, chat, func() []*row.Message {
 		return seed.Messages(c.Profile.Origin, chat)
 	})
 }
 
-// Spend is what one person paid, by what for.
+// Spend sums up the payments of one person in cents, by purpose.
 type Spend struct {
 	Total, Subscriptions, Messages, Posts, Tips, Streams int64
 }
 
-// Txs are the transactions.
+// Txs returns the transactions.
 func (c *Creator) Txs() *Table[row.Tx, *row.Tx] {
 	return lazily(c, &c.tables.txs, row.KindTx, func(o row.Origin) []*row.Tx {
-		// From the seed's people, whatever has become of them: the past does not change.
+		// Use the seeded people, not the current ones, because past transactions do not change.
 		return seed.Transactions(o, seed.People(o))
 	})
 }
 
-// sum adds up what was paid, once.
+// sum computes the totals of all transactions on first use.
 func (c *Creator) sum() {
 	if c.tables.spent != nil {
 		return
@@ -113,7 +113,7 @@ func (c *Creator) sum() {
 	}
 }
 
-// AddTx books a transaction that just happened and tells the sockets.
+// AddTx adds a transaction with the current time. It sets the id, time and status and sends no frame.
 func (c *Creator) AddTx(t *row.Tx) *row.Tx {
 	txs := c.Txs()
 	t.ID, t.At, t.Status = txs.NextID(), c.Now(), "pending"
@@ -122,7 +122,7 @@ func (c *Creator) AddTx(t *row.Tx) *row.Tx {
 	return t
 }
 
-// note takes a transaction into the sums, if there are any yet.
+// note adds a transaction to the totals, if they have been computed.
 func (c *Creator) note(t *row.Tx) {
 	if c.tables.spent == nil {
 		return
@@ -141,7 +141,7 @@ func (c *Creator) note(t *row.Tx) {
 	s.Add(t)
 }
 
-// ReverseTx takes a payment back: it no longer counts as spent.
+// ReverseTx reverses a payment, which then no longer counts as spent.
 func (c *Creator) ReverseTx(t *row.Tx) {
 	c.sum()
 	if s := c.tables.spent[t.Person]; s != nil && t.Status != "reversed" {
@@ -153,7 +153,7 @@ func (c *Creator) ReverseTx(t *row.Tx) {
 	c.Txs().Put(t)
 }
 
-// Add counts a transaction.
+// Add adds a transaction to the totals.
 func (s *Spend) Add(t *row.Tx) {
 	s.Total += t.Gross
 	switch t.Type {
@@ -170,7 +170,7 @@ func (s *Spend) Add(t *row.Tx) {
 	}
 }
 
-// Spent is what a person paid in all.
+// Spent returns the total payments of a person.
 func (c *Creator) Spent(person int64) Spend {
 	c.sum()
 	if s := c.tables.spent[person]; s != nil {
@@ -179,7 +179,7 @@ func (c *Creator) Spent(person int64) Spend {
 	return Spend{}
 }
 
-// Paid are the transactions for one thing (a post, a message), oldest first.
+// Paid returns the transactions for one object, such as a post or a message, oldest first.
 func (c *Creator) Paid(ref int64) []*row.Tx {
 	c.sum()
 	var list []*row.Tx
@@ -189,7 +189,7 @@ func (c *Creator) Paid(ref int64) []*row.Tx {
 	return list
 }
 
-// Member says whether a person is on a list, by its rule if it is the platform's own.
+// Member reports whether a person is on a list. For a system list its rule decides.
 func (c *Creator) Member(l *row.List, p *row.Person) bool {
 	now := c.Now()
 	switch l.System {
@@ -212,7 +212,7 @@ func (c *Creator) Member(l *row.List, p *row.Person) bool {
 	return false
 }
 
-// ChatOf says in which chat a message is; 0 if there is no such message.
+// ChatOf returns the chat of a message, or 0 if the message does not exist.
 func (c *Creator) ChatOf(message int64) int64 {
 	if chat, ok := seed.ChatOfMessage(c.Profile.Origin, message); ok {
 		return chat

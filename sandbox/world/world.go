@@ -1,8 +1,8 @@
-// Package world is the platform's state: creators, what they have, and what happens to it.
+// Package world holds the platform's state: the creators and all their data.
 //
-// A creator (creator.go) is one lock, a set of tables (table.go) made from the seed and from what writes changed, and the frames
-// (frames.go) that its sockets see. Everything that changes a creator runs inside Do, which commits before it returns.
-// What happens later by itself is in due.go. The package knows nothing of HTTP.
+// A creator (creator.go) has a lock, tables (table.go) that combine the seed with what writes changed, and frames
+// (frames.go) for its sockets. Everything that changes a creator runs inside Do, which commits before it returns.
+// Timers are in due.go. The package is independent of HTTP.
 package world
 
 import (
@@ -31,10 +31,10 @@ const (
 	keySession byte = 's' // + session
 	keyDue     byte = 'd' // + time, creator, id, what
 	keyClock   byte = 't'
-	keyOwn     byte = 'o' // + creator, section: everything of a creator lies together, so that a write touches few pages
+	keyOwn     byte = 'o' // + creator, section: a creator's data is adjacent, so that a write touches few pages
 )
 
-// Sections of what a creator has.
+// Sections of a creator's data.
 const (
 	ownProfile byte = 'p'
 	ownRow     byte = 'r' // + kind, parent, id
@@ -42,35 +42,35 @@ const (
 	ownBlob    byte = 'b' // + media, part
 )
 
-// Deps are what the world stands on.
+// Deps holds the dependencies of a World.
 type Deps struct {
 	Store *store.Store
 	Log   *slog.Logger
-	// Now is the machine's clock; the platform's own runs ahead of it by what was advanced.
+	// Now returns the machine's time. Advance moves the platform's clock ahead of it.
 	Now func() time.Time
-	// Origin is where the platform is reached; addresses of media start with it.
+	// Origin is the base URL of the platform and of media URLs.
 	Origin string
-	// Tick deals with what happened to a creator since it was last looked at (subscriptions that ended), and says when to look
-	// again. It runs at the start of Do.
+	// Tick updates a creator to the current time, for example ends subscriptions, and returns when it must run again.
+	// It runs at the start of Do. It may be nil.
 	Tick func(*Creator) time.Time
-	// Loaded is how many creators are kept in memory; the others are made again when asked for.
+	// Loaded limits how many creators stay in memory. The others are loaded on demand. Default: 400.
 	Loaded int
 }
 
-// World is the platform's state. Its methods may be called at the same time.
+// World is the platform's state. Its methods are safe for concurrent use.
 type World struct {
 	Deps
 	ahead    atomic.Int64 // nanoseconds
 	sessions sessions
 	due      dueQueue
 
-	// mu is taken before a creator's lock, never inside it.
+	// mu is acquired before a creator's lock, never while holding one.
 	mu       sync.Mutex
 	creators map[string]*list.Element // of *Creator, by login
-	recent   *list.List               // the most recently used first
+	recent   *list.List               // most recently used first
 }
 
-// New reads what the store has.
+// New returns a World with the state of the store.
 func New(d Deps) (*World, error) {
 	if d.Loaded <= 0 {
 		d.Loaded = 400
@@ -83,7 +83,7 @@ func New(d Deps) (*World, error) {
 	return w, nil
 }
 
-// read drops what is in memory and reads the store again.
+// read discards the state in memory and reads it from the store again.
 func (w *World) read() error {
 	w.creators, w.recent = map[string]*list.Element{}, list.New()
 	clock, err := w.Store.Get([]byte{keyClock})
@@ -97,12 +97,12 @@ func (w *World) read() error {
 	return errors.Join(w.sessions.read(w.Store), w.due.read(w.Store))
 }
 
-// Now is the platform's time.
+// Now returns the platform's time.
 func (w *World) Now() time.Time {
 	return w.Deps.Now().Add(time.Duration(w.ahead.Load())).UTC().Truncate(time.Millisecond)
 }
 
-// Advance moves the platform's clock, which runs what became due.
+// Advance moves the platform's clock forward and wakes Run for the timers that became due.
 func (w *World) Advance(by time.Duration) error {
 	if by < 0 {
 		return errors.New("the clock only goes forward")
@@ -115,7 +115,7 @@ func (w *World) Advance(by time.Duration) error {
 	return nil
 }
 
-// Reset forgets everything that was written: the next request of a login finds its seed.
+// Reset deletes everything that was written and resets the clock. Every login starts again from its seed.
 func (w *World) Reset() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,17 +132,17 @@ func (w *World) Reset() error {
 	return nil
 }
 
-// commit waits until changes are in the store.
+// commit writes changes and waits until they, and all changes queued before, are in the store.
 func (w *World) commit(changes []store.Change) error {
 	done := make(chan error, 1)
 	w.Store.Commit(changes, func(err error) { done <- err })
 	return <-done
 }
 
-// ErrNoLogin means that a text is not the address of a creator of this platform.
+// ErrNoLogin means that a login is invalid or that a creator does not exist.
 var ErrNoLogin = errors.New("no such login")
 
-// Persona is what a login's creator is like: the part before + or @.
+// Persona returns the persona of a login: the part before + or @. It decides how the creator behaves.
 func Persona(login string) (string, error) {
 	local, domain, ok := strings.Cut(strings.ToLower(login), "@")
 	if !ok || domain != Domain || local == "" || len(login) > 120 {
@@ -152,8 +152,8 @@ func Persona(login string) (string, error) {
 	return persona, nil
 }
 
-// Do runs something that reads or changes a login's creator, alone; the creator is made on first sight. What it changed is
-// committed when Do returns, and then its frames go out; if it fails, nothing has happened. A creator must not be kept for later.
+// Do calls f with exclusive access to the creator of a login, which it creates on first use. When Do returns, the
+// changes are committed and the frames sent. If f fails, nothing is changed. f must not keep the creator.
 func (w *World) Do(login string, f func(*Creator) error) error {
 	for {
 		c, err := w.hold(login)
@@ -166,13 +166,13 @@ func (w *World) Do(login string, f func(*Creator) error) error {
 	}
 }
 
-// use runs something on a creator that is held, and lets it go.
+// use calls f with a creator that hold returned, and releases it.
 func (c *Creator) use(f func(*Creator) error) error {
 	defer c.users.Add(-1)
 	return c.do(func() error { return f(c) })
 }
 
-// DoID is Do for a creator that was seen before.
+// DoID is like Do, for the id of an existing creator.
 func (w *World) DoID(id int64, f func(*Creator) error) error {
 	profile, err := w.profile(id)
 	if err != nil {
@@ -181,7 +181,7 @@ func (w *World) DoID(id int64, f func(*Creator) error) error {
 	return w.Do(profile.Login, f)
 }
 
-// hold finds a creator and keeps it from being let go of.
+// hold returns the creator of a login and prevents its eviction until the caller decrements users.
 func (w *World) hold(login string) (*Creator, error) {
 	login = strings.ToLower(strings.TrimSpace(login))
 	persona, err := Persona(login)
@@ -206,7 +206,7 @@ func (w *World) hold(login string) (*Creator, error) {
 	return c, nil
 }
 
-// Logins lists the creators seen so far.
+// Logins returns the logins of all creators so far.
 func (w *World) Logins() ([]string, error) {
 	var all []string
 	err := w.Store.Each([]byte{keyCreator}, func(key, _ []byte) error {
@@ -216,7 +216,7 @@ func (w *World) Logins() ([]string, error) {
 	return all, err
 }
 
-// load reads a creator from the store, or makes it.
+// load reads a creator from the store, or creates it.
 func (w *World) load(login, persona string) (*Creator, error) {
 	name := append([]byte{keyCreator}, login...)
 	number, err := w.Store.Get(name)
@@ -238,7 +238,7 @@ func (w *World) load(login, persona string) (*Creator, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		id++ // another login has it already
+		id++ // another login already has this id
 	}
 	origin := row.Origin{ID: id, Login: login, Anchor: w.Now().Truncate(24 * time.Hour)}
 	c.Profile = *seed.Creator(origin, persona)
@@ -246,7 +246,7 @@ func (w *World) load(login, persona string) (*Creator, error) {
 	return c, w.commit([]store.Change{{Key: name, Value: binary.BigEndian.AppendUint64(nil, uint64(id))}, c.profileChange()})
 }
 
-// profile reads a creator's own row.
+// profile reads the profile of a creator from the store.
 func (w *World) profile(id int64) (row.Creator, error) {
 	var profile row.Creator
 	value, err := w.Store.Get(own(id, ownProfile))
@@ -262,7 +262,7 @@ func (w *World) profile(id int64) (row.Creator, error) {
 	return profile, nil
 }
 
-// evict lets go of the creators that were not used for the longest time and have no socket.
+// evict removes the least recently used creators that have no request and no socket from memory.
 func (w *World) evict() {
 	for e := w.recent.Back(); e != nil && w.recent.Len() > w.Loaded; {
 		older := e.Prev()
@@ -274,7 +274,7 @@ func (w *World) evict() {
 	}
 }
 
-// own is what the keys of a section of a creator start with.
+// own returns the key prefix of a section of a creator's data.
 func own(creator int64, section byte) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte{keyOwn}, uint64(creator)), section)
 }

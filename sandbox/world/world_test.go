@@ -20,7 +20,7 @@ import (
 
 const ada = "ok+ada@sandbox.test"
 
-// start makes a world on a file; the same file makes the same world.
+// start opens a world with the state file path. The returned function closes it.
 func start(t *testing.T, path string, change func(*world.Deps)) (*world.World, func()) {
 	t.Helper()
 	s, err := store.Open(path)
@@ -54,7 +54,7 @@ func do(t *testing.T, w *world.World, login string, f func(*world.Creator)) {
 	}
 }
 
-// addList is a small write.
+// addList makes a small write.
 func addList(c *world.Creator, name string) int64 {
 	l := &row.List{Rec: row.Rec{ID: c.Lists().NextID()}, Name: name}
 	c.Lists().Put(l)
@@ -86,10 +86,10 @@ func TestTheSeedIsTheSameForALoginAndAnotherForTheNext(t *testing.T) {
 		return string(text)
 	}
 	if first, second := past(ada), past(ada); first != second {
-		t.Error("the same login has two pasts")
+		t.Error("the same login has two different seeds")
 	}
 	if past(ada) == past("ok+bob@sandbox.test") {
-		t.Error("two logins have one past")
+		t.Error("two logins have the same seed")
 	}
 }
 
@@ -150,7 +150,7 @@ func TestAFailedChangeLeavesNoTrace(t *testing.T) {
 	do(t, w, ada, func(c *world.Creator) {
 		for _, name := range append(lists(c), c.Profile.Name) {
 			if name == "Never" {
-				t.Error("a failed change is there")
+				t.Error("a failed change is visible")
 			}
 		}
 	})
@@ -172,7 +172,7 @@ func TestAPanicLeavesTheCreatorAsItWas(t *testing.T) {
 	}()
 	do(t, w, ada, func(c *world.Creator) {
 		if slices.Contains(lists(c), "Never") {
-			t.Error("what panicked is there")
+			t.Error("the change of a call that panicked is visible")
 		}
 	})
 	if err := w.Reset(); err != nil {
@@ -209,14 +209,14 @@ func TestOldFramesAreForgottenAndNewOnesKept(t *testing.T) {
 			after = last.ID
 		}
 		if n < 20_000 || n > 26_000 {
-			t.Errorf("%d frames are kept", n)
+			t.Errorf("%d frames are stored", n)
 		}
 		if _, _, complete, err := c.Frames(c.Profile.Born, 1); err != nil || complete {
-			t.Errorf("what was forgotten is said to be all: %v", err)
+			t.Errorf("a list with deleted frames is reported as complete: %v", err)
 		}
-		c.Flash("chat.typing", map[string]any{}) // not kept, and newer than all that is
+		c.Flash("chat.typing", map[string]any{}) // not stored, and newer than all stored frames
 		if list, _, complete, err := c.Frames(c.LastFrame(), 1); err != nil || !complete || len(list) != 0 {
-			t.Errorf("nothing is missing behind a frame that was not kept: %d frames, %v", len(list), err)
+			t.Errorf("the list after a frame that was not stored is not complete and empty: %d frames, %v", len(list), err)
 		}
 	})
 }
@@ -280,7 +280,7 @@ func TestCreatorsAreLetGoOfAndComeBackAsTheyWere(t *testing.T) {
 		})
 	}
 	if total != 400 {
-		t.Fatalf("%d of 400 writes are there", total)
+		t.Fatalf("%d of 400 writes survived", total)
 	}
 }
 
@@ -302,13 +302,13 @@ func TestWhatIsDueHappensWhenTheClockIsAdvancedAndAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(rang) != 0 {
-		t.Fatal("it rang early")
+		t.Fatal("the timer fired early")
 	}
 	if err := w.Advance(2 * time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if id := <-rang; id != 7 {
-		t.Fatalf("it rang for %d", id)
+		t.Fatalf("the timer fired with id %d", id)
 	}
 	cancel()
 	<-done
@@ -320,7 +320,7 @@ func TestWhatIsDueHappensWhenTheClockIsAdvancedAndAfterARestart(t *testing.T) {
 	}
 }
 
-func TestANewCreatorIsCheap(t *testing.T) { //nolint:paralleltest // it measures the heap
+func TestANewCreatorIsCheap(t *testing.T) { //nolint:paralleltest // measures the heap
 	w, stop := start(t, file(t), func(d *world.Deps) { d.Loaded = 10_000 })
 	defer stop()
 	before := heap()
@@ -330,13 +330,13 @@ func TestANewCreatorIsCheap(t *testing.T) { //nolint:paralleltest // it measures
 	}
 	bytes := (heap() - before) / n
 	runtime.KeepAlive(w)
-	t.Logf("a new creator costs %d bytes", bytes)
+	t.Logf("a new creator takes %d bytes", bytes)
 	if bytes > 64<<10 {
-		t.Errorf("a new creator costs %d bytes", bytes)
+		t.Errorf("a new creator takes %d bytes", bytes)
 	}
 }
 
-// Two calls that came with the same token get the same new one: whichever answer is lost, the token they had is still good.
+// Two calls with the same token get the same new one. Whichever response is lost, the old token is still valid.
 func TestSessionThatTwoCallersRotateChangesOnce(t *testing.T) {
 	t.Parallel()
 	w, stop := start(t, file(t), nil)
@@ -351,7 +351,7 @@ func TestSessionThatTwoCallersRotateChangesOnce(t *testing.T) {
 		t.Errorf("rotated from %s to %s, then to %s", s.Token, first.Token, second.Token)
 	}
 	if _, _, ok := w.FindSession(s.Token); !ok {
-		t.Error("the first token is not good any more")
+		t.Error("the first token is no longer valid")
 	}
 }
 
@@ -372,16 +372,16 @@ func TestASessionsTokenRotatesAndEnds(t *testing.T) {
 		t.Fatalf("rotated %v, ok %v", rotated, ok)
 	}
 	if again, rotated, ok := w.FindSession(s.Token); !ok || !rotated || again.Token != next.Token {
-		t.Fatal("the old token is not good within its grace, or is not told the new one")
+		t.Fatal("the old token is not valid in its grace period, or the new one is not returned")
 	}
 	ahead.Add(int64(2 * time.Minute))
 	if _, _, ok := w.FindSession(s.Token); ok {
-		t.Fatal("the old token is good after its grace")
+		t.Fatal("the old token is valid after its grace period")
 	}
 	if n, err := w.EndSessions(ada, func(world.Session) bool { return true }); n != 1 || err != nil {
 		t.Fatalf("%d ended, %v", n, err)
 	}
 	if _, _, ok := w.FindSession(next.Token); ok {
-		t.Fatal("an ended session is good")
+		t.Fatal("an ended session is valid")
 	}
 }

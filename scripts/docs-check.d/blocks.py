@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Takes the code out of Markdown pages, to run it or to check its types.
+"""Extracts the code of Markdown pages, to run it or to type-check it.
 
     blocks.py script PAGE OUT     writes OUT/page.sh, which runs the page's `run` blocks in order, and the programs it calls
-    blocks.py types OUT PAGE...   writes every block of TypeScript, Go and Python below OUT, as a module of its own
+    blocks.py types OUT PAGE...   writes every block of TypeScript, Go and Python below OUT as a separate module
 
-A fence's info string is a language and words: `sh run`, `ts run`, `go run background`, `python check`. `run` blocks are
-carried out, those of HTML in a browser (html.mjs); all other ts, go and python blocks are type-checked as fragments. HTML comments, which are not shown, say more:
+The info string of a fence is a language and words: `sh run`, `ts run`, `go run background`, `python check`. `run` blocks
+are executed, those of HTML in a browser (html.mjs). All other ts, go and python blocks are type-checked as fragments.
+HTML comments, which readers do not see, add to that:
 
-    <!-- setup commands of bash, carried out in their place like a block -->
+    <!-- setup bash commands that run at this place, like a block -->
     <!-- prelude ts
-    code that stands in front of the next block of that language
+    code that is inserted before the next block of that language
     -->
-    <!-- check commands of bash that must succeed after the block before; $output is what it wrote -->
-    <!-- each the same, after each of the programs that follow without another kind of block between; for one in the
-    background, while it runs: $log is the file of what it wrote -->
+    <!-- check bash commands that must succeed after the preceding block; $output is its output -->
+    <!-- each like check, after each of the following programs up to another kind of block; for a program in the
+    background, while it runs: $log is the file with its output -->
 """
 
 import pathlib
@@ -47,7 +48,7 @@ class Block:
 
 
 def read(page, name=None):
-    """The blocks of a page, with their preludes and checks."""
+    """Returns the blocks of a page, with their preludes and checks."""
     blocks, preludes, each = [], {}, ""
     lines = page.read_text(encoding="utf-8").split("\n")
     at = 0
@@ -74,7 +75,7 @@ def read(page, name=None):
             kind, rest = re.match(r"(\S+)\s*(.*)", comment[5:].rsplit("-->", 1)[0], re.S).groups()
             if kind == "check":
                 if not blocks:
-                    sys.exit(f"{page}:{at + 1}: a check without a block before it")
+                    sys.exit(f"{page}:{at + 1}: a check without a preceding block")
                 blocks[-1].checks.append(rest.strip())
             elif kind == "setup":
                 blocks.append(Block(name or page, at + 1, "sh", ["run"], rest.strip() + "\n"))
@@ -98,7 +99,7 @@ GO_IMPORTS = {
 
 
 def go_file(block):
-    """A block of Go as a file that compiles: a program as it is, a fragment within a function."""
+    """Returns a Go block as a file that compiles: a program unchanged, a fragment inside a function."""
     code = block.prelude + block.code
     if re.search(r"^package ", code, re.M):
         return code
@@ -112,12 +113,12 @@ def go_file(block):
         return head + where + code
     given = {"ctx": "ctx context.Context", "client": "client *stagedoor.Client", "accountID": "accountID string", "attemptID": "attemptID string"}
     params = ", ".join(given.values())
-    # A closure holds the code, so that it may declare names that are given, and may return an error or not.
+    # The code is inside a closure, so that it may redeclare the given names and need not return an error.
     ending = "" if re.search(r"return [^\n]*\n\s*$", code) else "\treturn nil\n"
     return f"{head}func _({params}) error {{\n\t_, _, _, _ = {', '.join(given)}\n\treturn func() error {{\n{where}{code}{ending}}}()\n}}\n"
 
 
-# What a fragment may take for granted; each is declared if the fragment uses it and does not declare it.
+# Names that a fragment may use without declaring them. Each is declared if the fragment uses it and does not declare it.
 TS_GIVEN = {
     "client": "declare const client: Stagedoor;",
     "account": 'declare const account: ReturnType<Stagedoor["account"]>;',
@@ -166,7 +167,7 @@ def python_file(block):
     return f"{head}# {block.page}:{block.line}\n{code}"
 
 
-# --- what is written ------------------------------------------------------------
+# --- output ---------------------------------------------------------------------
 
 
 SUFFIXES = {"ts": "ts", "python": "py", "html": "html"}
@@ -189,7 +190,7 @@ def program(block, out):
 
 def script(page, out):
     out.mkdir(parents=True, exist_ok=True)
-    parts = ["# Made from " + str(page) + " by scripts/docs-check: its blocks, in order.\n"]
+    parts = ["# Generated from " + str(page) + " by scripts/docs-check: its blocks, in order.\n"]
     count = 0
     for block in read(page):
         if not block.runs:

@@ -1,7 +1,7 @@
-// Opens a piece of HTML of the documents in a browser, as a site of the reader's would serve it: node html.mjs FILE
+// Opens an HTML block of the documentation in a browser, as the reader's site would serve it: node html.mjs FILE
 //
-// The addresses and tokens that stand in for the reader's are replaced by real ones. If a connect page shows up in a frame, the
-// creator signs in there. Prints the address that the browser ends at.
+// It replaces the placeholder URL and token with real ones, signs in as a creator on the connect page in the frame, and
+// prints the URL that the browser ends at.
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";

@@ -1,11 +1,11 @@
-// Goes through the documentation in a browser: node pages.mjs BASE_URL PICTURES
+// Checks the documentation in a browser: node pages.mjs BASE_URL SCREENSHOTS
 //
-// Every page that is linked from /docs, or is in its sitemap, is opened. It must answer 200, have no dead link or anchor, ask
-// nothing of another host, say nothing in the console, not scroll sideways at any width, and have no fault that axe finds, in
-// light and in dark. ONLY=recipes,quickstart narrows it to paths that have one of these in them.
+// It opens every page that is linked from /docs or listed in the sitemap. A page must answer 200, have no dead links or
+// anchors, request nothing from other hosts, log nothing to the console, not scroll sideways at any width, and have no
+// axe violations, in light and dark mode. ONLY=recipes,quickstart limits the checks to paths that contain one of these.
 //
-// Pages of the reference are made from a few templates: widths and axe look at the first ones of each folder. FULL=1 looks at all of
-// them, and takes pictures of every page for people to look at.
+// The reference pages share a few templates, so widths and axe are checked only for the first pages of each folder. FULL=1
+// checks all of them and takes screenshots of every page.
 import { mkdir, readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -23,14 +23,14 @@ const only = (process.env.ONLY ?? "").split(",").filter(Boolean);
 const faults = [];
 const fault = (page, what) => faults.push(`${page}: ${what}`);
 
-/** Whether a path is a page of the documentation. */
+/** Reports whether a path is a page of the documentation. */
 const isDocument = (pathname) => /^\/docs(\/|$)/.test(pathname) && !/\.(md|xml|txt|css|js|svg|png|json|go|ts|py)$/.test(pathname) && !pathname.startsWith("/docs/search");
 
-/** How many pages of a folder of the reference were looked at. */
+/** The number of checked pages by folder of the reference. */
 const looked = new Map();
 const sampleSize = 4;
 
-/** Whether a page is to be looked at, and not only read for its links. */
+/** Reports whether a page must be checked, and not only read for its links. */
 function wanted(pathname) {
   if (only.length > 0) return only.some((part) => pathname.includes(part));
   const [, folder] = /^(\/docs\/(?:api|sdk|events|problems))\//.exec(pathname) ?? [];
@@ -39,13 +39,13 @@ function wanted(pathname) {
   return looked.get(folder) <= sampleSize;
 }
 
-/** A name for a picture. */
+/** Returns the file name of a page's screenshot. */
 const nameOf = (pathname) => pathname.replace(/^\/docs\/?/, "").replaceAll("/", "-") || "index";
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
 await mkdir(pictures, { recursive: true });
 
-/** What the crawl knows: the anchors of each page, and who links where. */
+/** The state of the crawl: the anchors of each page, and all links. */
 const anchors = new Map();
 const links = [];
 const queue = [];
@@ -56,7 +56,7 @@ const enqueue = (pathname) => {
   queue.push(pathname);
 };
 
-/** A page at every width, and by axe in both themes. In dark only colours can differ. */
+/** Checks a page at every width, and with axe in both themes. In dark mode only colours can differ. */
 async function look(page, pathname) {
   await page.emulateMedia({ colorScheme: "light" });
   for (const width of widths) {
@@ -64,7 +64,7 @@ async function look(page, pathname) {
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     if (wide > 0) fault(pathname, `scrolls sideways by ${wide} px at ${width} px`);
   }
-  // Two frames: in the first the page is laid out, in the second it has changed what depends on sizes.
+  // Wait two frames: one for the layout, and one for scripts that react to sizes.
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done()))));
   if (full) await page.screenshot({ path: path.join(pictures, `${nameOf(pathname)}-1360.png`) });
   await judge(page, pathname, "light", { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] });
@@ -83,7 +83,7 @@ async function judge(page, pathname, theme, runOnly) {
   for (const one of found) fault(pathname, `axe (${theme}): ${one}`);
 }
 
-/** A page that is used for many addresses: opening one costs more than what is done with it. */
+/** Opens a tab that is reused for many pages, because opening one is slower than checking a page. */
 async function opened(context) {
   const page = await context.newPage();
   const tab = { page, at: "" };
@@ -93,7 +93,7 @@ async function opened(context) {
   page.on("pageerror", (error) => fault(tab.at, `script: ${error.message}`));
   page.on("request", (request) => {
     const url = new URL(request.url());
-    if (url.protocol.startsWith("http") && url.origin !== origin) fault(tab.at, `asks ${url.host}`);
+    if (url.protocol.startsWith("http") && url.origin !== origin) fault(tab.at, `requests ${url.host}`);
   });
   return tab;
 }
@@ -103,7 +103,7 @@ async function visit(tab, pathname) {
   tab.at = pathname;
   try {
     const answer = await page.goto(base + pathname, { waitUntil: "load" });
-    if (answer.status() !== 200) return fault(pathname, `is ${answer.status()}`);
+    if (answer.status() !== 200) return fault(pathname, `answers ${answer.status()}`);
     const seen = await page.evaluate(() => ({
       ids: [...document.querySelectorAll("[id], a[name]")].map((e) => e.id || e.getAttribute("name")),
       links: [...document.querySelectorAll("a[href]")].map((e) => e.href),
@@ -111,16 +111,16 @@ async function visit(tab, pathname) {
       comments: document.body.innerHTML.includes("&lt;!-- check") || document.body.innerHTML.includes("&lt;!-- prelude"),
     }));
     anchors.set(pathname, new Set(seen.ids));
-    if (seen.headings !== 1) fault(pathname, `has ${seen.headings} first headings`);
-    if (seen.comments) fault(pathname, "shows a comment that is for docs-check");
+    if (seen.headings !== 1) fault(pathname, `has ${seen.headings} h1 headings`);
+    if (seen.comments) fault(pathname, "shows a comment for docs-check");
     for (const href of new Set(seen.links)) {
       const url = new URL(href);
-      if (url.origin !== origin) continue; // other sites are not asked: a check must not depend on them
+      if (url.origin !== origin) continue; // other sites are not checked, because this check must not depend on them
       links.push({ from: pathname, pathname: url.pathname, search: url.search, hash: url.hash });
       if (isDocument(url.pathname)) enqueue(url.pathname);
     }
     if (!wanted(pathname)) return;
-    // Not by a script element: the pages' policy allows none that is not theirs.
+    // Not with a script element, because the pages' policy blocks foreign scripts.
     await page.evaluate(axe);
     await look(page, pathname);
   } catch (error) {
@@ -128,7 +128,7 @@ async function visit(tab, pathname) {
   }
 }
 
-/** Links to what is no page: a Markdown twin, a picture, the dashboard. */
+/** Returns the status of a linked URL that is not a page: a Markdown version, a picture, the dashboard. */
 async function answers(pathname) {
   const answer = await fetch(base + pathname, { redirect: "manual", headers: { Accept: "text/html" } });
   await answer.body?.cancel();
@@ -145,16 +145,16 @@ const worker = async () => {
   for (let pathname = queue.shift(); pathname !== undefined; pathname = queue.shift()) await visit(tab, pathname);
   await context.close();
 };
-// Twice over, for a worker that found the queue empty while the other was still finding pages.
+// Two rounds, because a worker may find the queue empty while the other still discovers pages.
 for (let round = 0; round < 2; round++) await Promise.all([worker(), worker()]);
 
-// Without scripts it must be readable too.
+// The documentation must also be readable without scripts.
 const plain = await browser.newContext({ javaScriptEnabled: false });
 const bare = await plain.newPage();
 for (const pathname of ["/docs", "/docs/quickstart", "/docs/recipes/own-ui", "/docs/search?q=webhook"]) {
   const answer = await bare.goto(base + pathname);
   const text = await bare.innerText("main");
-  if (answer.status() !== 200 || text.length < 200) fault(pathname, "has little to read without JavaScript");
+  if (answer.status() !== 200 || text.length < 200) fault(pathname, "has almost no text without JavaScript");
 }
 await browser.close();
 
@@ -162,16 +162,16 @@ const others = new Map();
 for (const { from, pathname, search, hash } of links) {
   const ids = anchors.get(pathname);
   if (ids) {
-    if (hash && !ids.has(decodeURIComponent(hash.slice(1)))) fault(from, `links to ${pathname}${hash}, which has no such anchor`);
+    if (hash && !ids.has(decodeURIComponent(hash.slice(1)))) fault(from, `links to ${pathname}${hash}, but the anchor does not exist`);
     continue;
   }
   const key = pathname + search;
   if (!others.has(key)) others.set(key, answers(key));
   const status = await others.get(key);
-  if (status >= 400) fault(from, `links to ${key}, which is ${status}`);
+  if (status >= 400) fault(from, `links to ${key}, which answers ${status}`);
 }
 
 const unique = [...new Set(faults)];
 for (const one of unique) console.error(one);
-console.log(`${anchors.size} pages, ${links.length} links, ${unique.length} faults${full ? `; pictures are in ${pictures}` : ""}`);
+console.log(`${anchors.size} pages, ${links.length} links, ${unique.length} faults${full ? `; screenshots are in ${pictures}` : ""}`);
 process.exit(unique.length === 0 && anchors.size > 0 ? 0 : 1);

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# The TypeScript library for programs that are not packages of their own: the documents' blocks, the examples.
+# Provides the TypeScript library to programs that are not packages: blocks of the documentation, the examples.
 
 tsc() { node "$root/web/node_modules/typescript-native/bin/tsc" "$@"; }
 
-# A build of our own: client/typescript/dist may be in the making by somebody else.
+# Builds a separate copy, because another process may be writing client/typescript/dist.
 typescript_library() {
   local at=$root/.dev/docs-check/typescript sum
   sum=$(cat client/typescript/package.json client/typescript/src/*.ts client/typescript/src/*/*.ts client/typescript/src/*/*/*.ts | sha256sum)
@@ -16,7 +16,7 @@ typescript_library() {
   echo "$sum" >"$at/sum"
 }
 
-# typescript_packages DIR: what a program in DIR can import.
+# typescript_packages DIR: links the packages that a program in DIR can import.
 typescript_packages() {
   typescript_library
   mkdir -p "$1/node_modules/@stagedoor" "$1/node_modules/@types"

@@ -1,4 +1,4 @@
-// Package verify checks that a webhook comes from Stagedoor. Copy this file; it needs the standard library only.
+// Package verify checks that a webhook comes from Stagedoor. Copy this file; it needs only the standard library.
 package verify
 
 import (
@@ -12,23 +12,25 @@ import (
 	"time"
 )
 
-// Tolerance is how old a request may be.
+// Tolerance is the maximum difference between the time of a request and now.
 const Tolerance = 5 * time.Minute
 
-// Request says whether a request is signed with the secret and not older than Tolerance. Body is the raw body, as it was received.
-// While a secret is rotated the one before signs too, in X-Webhook-Signature-Previous.
+// Request reports whether a request is signed with the secret and not older than Tolerance. The body must be the raw
+// bytes that you received. While a secret is being rotated, X-Webhook-Signature-Previous has the signature of the old
+// one.
 func Request(secret string, h http.Header, body []byte, now time.Time) bool {
 	signed := Signature(secret, h.Get("X-Webhook-Signature"), body) || Signature(secret, h.Get("X-Webhook-Signature-Previous"), body)
 	return signed && Standard(secret, h.Get("webhook-id"), h.Get("webhook-timestamp"), h.Get("webhook-signature"), body, now)
 }
 
-// Signature checks X-Webhook-Signature: the body alone. It does not tell a request from its repetition.
+// Signature checks X-Webhook-Signature, which covers only the body. It does not detect replayed requests.
 func Signature(secret, signature string, body []byte) bool {
 	want := "sha256=" + hex.EncodeToString(sum([]byte(secret), body))
 	return hmac.Equal([]byte(want), []byte(signature))
 }
 
-// Standard checks webhook-signature (Standard Webhooks): id, time and body. It has several signatures while a secret is rotated.
+// Standard checks webhook-signature (Standard Webhooks), which covers id, time and body. The header has several
+// signatures while a secret is being rotated.
 func Standard(secret, id, timestamp, signatures string, body []byte, now time.Time) bool {
 	sent, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil || now.Sub(time.Unix(sent, 0)).Abs() > Tolerance {

@@ -11,7 +11,7 @@ import (
 	verify "github.com/stagedoor/stagedoor/docs/verify/go"
 )
 
-// The helper says of every vector what must be said of it, and refuses old requests.
+// The helper accepts and rejects the vectors as they say, and rejects old requests.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../vectors.json")
@@ -46,12 +46,12 @@ func TestVectors(t *testing.T) {
 		if verify.Request(v.Secret, h, body, now) != v.Valid {
 			t.Errorf("%s: the whole request", v.Name)
 		}
-		// The receiver still has the secret before, which signs beside the new one.
+		// The receiver still uses the old secret, whose signature is sent along with the new one.
 		h.Set("X-Webhook-Signature", "sha256=00")
 		h.Set("X-Webhook-Signature-Previous", v.Signature)
 		h.Set("Webhook-Signature", "v1,00 "+v.Standard)
 		if verify.Request(v.Secret, h, body, now) != v.Valid {
-			t.Errorf("%s: the whole request, while the secret is rotated", v.Name)
+			t.Errorf("%s: the whole request, while the secret is being rotated", v.Name)
 		}
 	}
 }

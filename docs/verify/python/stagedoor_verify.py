@@ -1,4 +1,4 @@
-"""Checks that a webhook comes from Stagedoor. Copy this file; it needs the standard library only."""
+"""Checks that a webhook comes from Stagedoor. Copy this file; it needs only the standard library."""
 import base64
 import binascii
 import hashlib
@@ -9,9 +9,10 @@ TOLERANCE_SECONDS = 300
 
 
 def verify_request(secret: str, headers, body: bytes, now: float | None = None) -> bool:
-    """Whether a request is signed with the secret and is not old. headers maps lower-case names; body is raw, as it was received.
+    """Reports whether a request is signed with the secret and not older than five minutes.
 
-    While a secret is rotated the one before signs too, in X-Webhook-Signature-Previous.
+    The names in headers must be lower case, and body must be the raw bytes that you received.
+    While a secret is being rotated, X-Webhook-Signature-Previous has the signature of the old one.
     """
     signed = any(verify_signature(secret, headers.get(name, ""), body) for name in ("x-webhook-signature", "x-webhook-signature-previous"))
     return signed and verify_standard(
@@ -19,13 +20,16 @@ def verify_request(secret: str, headers, body: bytes, now: float | None = None) 
 
 
 def verify_signature(secret: str, signature: str, body: bytes) -> bool:
-    """X-Webhook-Signature: the body alone. It does not tell a request from its repetition."""
+    """Checks X-Webhook-Signature, which covers only the body. It does not detect replayed requests."""
     want = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     return hmac.compare_digest(want.encode(), signature.encode())
 
 
 def verify_standard(secret: str, id: str, timestamp: str, signatures: str, body: bytes, now: float | None = None) -> bool:
-    """webhook-signature (Standard Webhooks): id, time and body. It has several signatures while a secret is rotated."""
+    """Checks webhook-signature (Standard Webhooks), which covers id, time and body.
+
+    The header has several signatures while a secret is being rotated.
+    """
     if not (timestamp.isascii() and timestamp.isdigit()) or abs((time.time() if now is None else now) - int(timestamp)) > TOLERANCE_SECONDS:
         return False
     key = secret.encode()

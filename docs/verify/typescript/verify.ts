@@ -1,11 +1,12 @@
-// Checks that a webhook comes from Stagedoor. Copy this file; it needs Node's standard library only.
+// Checks that a webhook comes from Stagedoor. Copy this file; it needs only Node's standard library.
 import { createHmac, timingSafeEqual } from "node:crypto";
 
 const toleranceSeconds = 300;
 
 /**
- * Whether a request is signed with the secret and is not old. headers has lower-case names; body is raw, as it was received.
- * While a secret is rotated the one before signs too, in X-Webhook-Signature-Previous.
+ * Reports whether a request is signed with the secret and not older than five minutes. The names in headers must be lower
+ * case, and body must be the raw bytes that you received. While a secret is being rotated, X-Webhook-Signature-Previous
+ * has the signature of the old one.
  */
 export function verifyRequest(secret: string, headers: Record<string, string | undefined>, body: Uint8Array, now: number = Date.now() / 1000): boolean {
   const signed = ["x-webhook-signature", "x-webhook-signature-previous"].some((name) => verifySignature(secret, headers[name] ?? "", body));
@@ -13,12 +14,15 @@ export function verifyRequest(secret: string, headers: Record<string, string | u
   return signed && standard;
 }
 
-/** X-Webhook-Signature: the body alone. It does not tell a request from its repetition. */
+/** Checks X-Webhook-Signature, which covers only the body. It does not detect replayed requests. */
 export function verifySignature(secret: string, signature: string, body: Uint8Array): boolean {
   return same("sha256=" + createHmac("sha256", secret).update(body).digest("hex"), signature);
 }
 
-/** webhook-signature (Standard Webhooks): id, time and body. It has several signatures while a secret is rotated. */
+/**
+ * Checks webhook-signature (Standard Webhooks), which covers id, time and body. The header has several signatures while a
+ * secret is being rotated.
+ */
 export function verifyStandard(secret: string, id: string, timestamp: string, signatures: string, body: Uint8Array, now: number = Date.now() / 1000): boolean {
   if (!/^[0-9]+$/.test(timestamp) || Math.abs(now - Number(timestamp)) > toleranceSeconds) return false;
   const want = "v1," + createHmac("sha256", standardKey(secret)).update(`${id}.${timestamp}.`).update(body).digest("base64");

@@ -1,6 +1,6 @@
 import { isProblem, type Chat, type Message, type Stagedoor, type User } from "@stagedoor/client";
 
-/** A chat of one of the accounts, as the list shows it. */
+/** A chat of one of the accounts, for the list. */
 export interface Entry {
   accountId: string;
   accountLabel: string;
@@ -11,8 +11,8 @@ export interface Entry {
 }
 
 /**
- * The chats of all accounts. They are listed once, when the program starts; from then on the event stream says what has
- * changed, so that showing the inbox costs no call.
+ * The chats of all accounts. They are listed once at the start. From then on the event stream reports what has changed, so
+ * that showing the inbox needs no calls.
  */
 export class Inbox {
   readonly #client: Stagedoor;
@@ -24,9 +24,9 @@ export class Inbox {
     this.#client = client;
   }
 
-  /** Lists what there is, and follows what happens. It returns when the list is whole; `signal` ends the following. */
+  /** Lists all chats and follows the event stream. It returns when the list is complete; `signal` ends the stream. */
   async start(signal: AbortSignal): Promise<void> {
-    // The stream first, then the lists: what happens in between is on the stream.
+    // Open the stream before reading the lists, so that nothing is missed in between.
     await new Promise<void>((resolve, reject) => {
       this.#follow(signal, resolve).catch(reject);
     });
@@ -41,9 +41,9 @@ export class Inbox {
       const page = await this.#client.account(accountId).chats.list({ limit: 50 });
       for (const chat of page.items) this.#put(accountId, chat);
     } catch (error) {
-      // One account that must be connected again must not keep the others from being shown.
+      // An account that must be reconnected must not prevent the others from being shown.
       if (!isProblem(error, "account-disconnected", "account-paused", "upstream/account-restricted")) throw error;
-      console.error(`${this.#labels.get(accountId)} is left out: ${error.title}`);
+      console.error(`skipping ${this.#labels.get(accountId)}: ${error.title}`);
     }
   }
 
@@ -70,7 +70,7 @@ export class Inbox {
       unread: chat.unreadCount > 0,
     };
     const known = this.#entries.get(key(accountId, chat.id));
-    // A message that came by the stream meanwhile is newer than the list.
+    // A message from the stream may be newer than the list.
     if (!known?.last || !entry.last || known.last.createdAt <= entry.last.createdAt) this.#entries.set(key(accountId, chat.id), entry);
   }
 
@@ -88,7 +88,7 @@ export class Inbox {
     for (const watcher of this.#watchers) watcher(accountId, chatId);
   }
 
-  /** The chats, those with the newest message first. */
+  /** Returns the chats, the one with the newest message first. */
   list(): Entry[] {
     return [...this.#entries.values()].sort((a, b) => (b.last?.createdAt ?? "").localeCompare(a.last?.createdAt ?? ""));
   }
@@ -102,7 +102,7 @@ export class Inbox {
     if (entry) entry.unread = false;
   }
 
-  /** Calls back whenever a chat has a new message, until the function that it returns is called. */
+  /** Calls watcher whenever a chat has a new message. The returned function ends that. */
   watch(watcher: (accountId: string, chatId: string) => void): () => void {
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);

@@ -1,12 +1,12 @@
 import type { Message } from "@stagedoor/client";
 import type { Entry } from "./inbox.js";
 
-/** HTML that may be put into a page as it is. */
+/** HTML that can be inserted into a page without escaping. */
 class Html {
   constructor(readonly text: string) {}
 }
 
-/** A template whose values are escaped unless they are HTML already: fans write what they like. */
+/** A template that escapes all values except Html, because messages are user input. */
 export function html(strings: TemplateStringsArray, ...values: (string | Html | Html[])[]): Html {
   const parts = values.map((value) => {
     if (value instanceof Html) return value.text;
@@ -25,7 +25,7 @@ const style = new Html(`
   .mine { text-align: right; } form { display: flex; gap: .5rem; } input { flex: 1; font: inherit; padding: .5rem; } button { font: inherit; padding: .5rem 1rem; }
 `);
 
-// The page is whole without it. With it, what changed is fetched when the server says so.
+// The page works without this script. With it, the browser fetches changes when the server announces them.
 export const script = `
   const path = document.body.dataset.watch;
   new EventSource("/live").addEventListener("message", async (event) => {
@@ -58,7 +58,7 @@ export function chatPage(entry: Entry, messages: Message[], token: string, probl
     pathOf(entry),
     html`<p><a href="/">Inbox</a></p><h1>${entry.user.name}</h1><p>to ${entry.accountLabel}</p>
 <ul id="list">${rows}</ul>${problem ? html`<p role="alert">${problem}</p>` : html``}
-<form method="post" action="${pathOf(entry)}"><input type="hidden" name="token" value="${token}"><input name="text" aria-label="Your answer" maxlength="5000" required autocomplete="off"><button>Send</button></form>`,
+<form method="post" action="${pathOf(entry)}"><input type="hidden" name="token" value="${token}"><input name="text" aria-label="Your reply" maxlength="5000" required autocomplete="off"><button>Send</button></form>`,
   );
 }
 

@@ -1,8 +1,8 @@
-// An agency's inbox: the chats of all connected accounts on one page, answers, and new messages as they come.
+// An agency's inbox: the chats of all connected accounts on one page, with replies and live messages.
 //
 //     STAGEDOOR_URL=… STAGEDOOR_API_KEY=… npm start
 //
-// It has no sign-in of its own, so it listens on this machine only.
+// It has no sign-in, so it listens on this machine only.
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { isProblem, Stagedoor } from "@stagedoor/client";
@@ -20,15 +20,15 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   if (request.method === "GET" && url.pathname === "/") return show(response, 200, inboxPage(inbox.list()));
   if (request.method === "GET" && url.pathname === "/live") return live(request, response);
   if (request.method === "GET" && url.pathname === "/live.js") return send(response, 200, "text/javascript", script);
-  if (!entry) return send(response, 404, "text/plain", "There is no such page.");
+  if (!entry) return send(response, 404, "text/plain", "This page does not exist.");
   if (request.method === "GET") return show(response, 200, await chatOf(entry.accountId, entry.chatId));
-  if (request.method !== "POST") return send(response, 405, "text/plain", "Only GET and POST.");
-  // Another site's page must not write in our name.
-  if (!["same-origin", undefined].includes(request.headers["sec-fetch-site"] as string | undefined)) return send(response, 403, "text/plain", "Not from here.");
+  if (request.method !== "POST") return send(response, 405, "text/plain", "Only GET and POST are allowed.");
+  // A page of another site must not send messages.
+  if (!["same-origin", undefined].includes(request.headers["sec-fetch-site"] as string | undefined)) return send(response, 403, "text/plain", "Requests from other sites are not allowed.");
 
   const form = new URLSearchParams(await bodyOf(request));
   try {
-    // The form's token is the idempotency key: a double click, or a reload, sends one message.
+    // The form's token is the idempotency key, so a double click or a reload sends one message.
     await client.account(entry.accountId).messages.send({ chatId: entry.chatId, text: form.get("text") ?? "" }, { idempotencyKey: form.get("token") ?? randomUUID() });
   } catch (error) {
     if (!isProblem(error)) throw error;
@@ -44,7 +44,7 @@ async function chatOf(accountId: string, chatId: string, problem?: string): Prom
   return chatPage(entry, page.items.toReversed(), randomUUID(), problem);
 }
 
-/** Tells the browser which chat has changed; the page fetches it. */
+/** Notifies the browser which chat has changed. The page then fetches it. */
 function live(request: IncomingMessage, response: ServerResponse): void {
   response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
   response.write(": hello\n\n");
@@ -79,7 +79,7 @@ await inbox.start(stop.signal);
 const server = createServer((request, response) => {
   answer(request, response).catch((error: unknown) => {
     console.error(error);
-    if (!response.headersSent) send(response, 500, "text/plain", "Something went wrong; the terminal says what.");
+    if (!response.headersSent) send(response, 500, "text/plain", "Something went wrong. See the terminal for details.");
   });
 });
 server.listen(port, "127.0.0.1", () => console.log(`http://127.0.0.1:${port}`));

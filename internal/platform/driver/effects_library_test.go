@@ -102,9 +102,9 @@ var libraryEffects = effects{
 		},
 		args: `{"uploadId":"$1.id"}`, wait: []string{"mediaFailed"},
 		see: []sight{
-			sees("uploads.get", `{"uploadId":"$1.id"}`, "state", "failed", "error", "The file is not the picture it says it is."),
+			sees("uploads.get", `{"uploadId":"$1.id"}`, "state", "failed", "error", "The content of the file does not match its type."),
 			sees("vault.get", `{"mediaId":"$.mediaId"}`, "state", "failed"),
-			tells("mediaFailed", "uploadId", "$1.id", "error", "The file is not the picture it says it is."),
+			tells("mediaFailed", "uploadId", "$1.id", "error", "The content of the file does not match its type."),
 		},
 	},
 	"uploads.fromUrl": {args: `{"url":"https://files.example.com/summer.jpg"}`, see: []sight{

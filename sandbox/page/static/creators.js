@@ -1,4 +1,4 @@
-// Whom the sandbox has seen, and who is chosen.
+// The list of creators, and the selected one.
 import { control, loginOf } from './api.js';
 import { $, attempt, copy, copyButton, el, keyed, many, setText, toast } from './dom.js';
 import { feed } from './feed.js';
@@ -10,16 +10,16 @@ let list;
 const followers = [];
 let offer = () => {};
 
-// login is that of the chosen creator, or empty.
+// login returns the login of the selected creator, or ''.
 export const login = () => chosen;
 
-// onChoice calls back now and whenever another creator is chosen.
+// onChoice calls follow now and whenever another creator is selected.
 export function onChoice(follow) {
   followers.push(follow);
   follow(chosen);
 }
 
-// onList calls back with all logins whenever they were read.
+// onList calls callback with all logins whenever the list is loaded.
 export function onList(callback) {
   offer = callback;
   offer(seen.map((one) => one.login));
@@ -35,10 +35,10 @@ export function choose(one) {
   refresh();
 }
 
-// add makes a creator known, and chooses it.
+// add creates a creator if necessary, and selects it.
 export async function add(typed) {
   const one = loginOf(typed);
-  if (!one) throw new Error('Type a login, such as ok@sandbox.test.');
+  if (!one) throw new Error('Enter a login, such as ok@sandbox.test.');
   await control('GET', `/creators?login=${encodeURIComponent(one)}`);
   choose(one);
   await refresh();
@@ -46,7 +46,7 @@ export async function add(typed) {
 
 async function load() {
   const answer = await control('GET', '/creators');
-  // A link may name a creator that was not seen yet, or is beyond those listed; a reset forgets the chosen one.
+  // A link may name a creator that does not exist yet or is not listed, and a reset deletes the selected one.
   if (chosen && !answer.creators.some((one) => one.login === chosen)) {
     const { creators } = await control('GET', `/creators?login=${encodeURIComponent(chosen)}`);
     answer.creators.unshift(...creators);
@@ -60,12 +60,12 @@ function show(place, { creators, total }) {
   offer(seen.map((one) => one.login));
   setText($('creators-total'), total ? String(total) : '');
   if (!creators.length) {
-    place.replaceChildren(el('div', { class: 'empty' }, el('b', {}, 'No creators yet'), el('span', {}, 'One is made, with a past, when its login is first seen.'),
+    place.replaceChildren(el('div', { class: 'empty' }, el('b', {}, 'No creators yet'), el('span', {}, 'A creator, with seed data, is created when its login is first used.'),
       el('button', { type: 'button', class: 'main', onclick: (e) => attempt(e.target, () => add('ok@sandbox.test'), 'Added ok@sandbox.test') }, 'Add ok@sandbox.test')));
   } else {
     if (!place.querySelector('ul')) place.replaceChildren(el('ul', { class: 'pick' }), el('p', { class: 'fine' }));
     keyed(place.querySelector('ul'), creators, (one) => one.login, item);
-    setText(place.querySelector('p'), total > creators.length ? `${creators.length} of ${total} are listed. Add the others by login.` : '');
+    setText(place.querySelector('p'), total > creators.length ? `${creators.length} of ${total} listed. Add others by login.` : '');
   }
   const current = creators.find((one) => one.login === chosen);
   if (current) head(current);
@@ -74,7 +74,7 @@ function show(place, { creators, total }) {
 
 function item(one) {
   const name = el('span');
-  const chip = el('span', { class: 'chip good', title: 'Sockets that listen' });
+  const chip = el('span', { class: 'chip good', title: 'Open sockets' });
   const button = el('button', { type: 'button', onclick: () => choose(one.login) }, name, el('span', { class: 'fine' }, one.login), chip);
   const node = el('li', {}, button);
   node.update = (now) => {
@@ -87,7 +87,7 @@ function item(one) {
   return node;
 }
 
-// head shows the chosen creator above its cards.
+// head shows the selected creator above the cards.
 function head(one) {
   const box = $('chosen');
   if (box.dataset.login !== one.login) {
@@ -95,13 +95,13 @@ function head(one) {
     box.replaceChildren(
       el('div', {}, el('h1', {}), el('div', { class: 'row' }, copyButton(one.login), copyButton(String(one.id)), el('span', { class: 'chip', id: 'chosen-sessions' }), el('span', { class: 'chip', id: 'chosen-sockets' }))),
       el('div', { class: 'row' },
-        el('button', { type: 'button', onclick: (e) => attempt(e.target, () => cookie(one.login)) }, 'Copy a session’s cookie'),
-        el('button', { type: 'button', class: 'risky', onclick: (e) => attempt(e.target, () => end(one.login), ({ ended }) => `Ended ${many(ended, 'session')}`) }, 'End its sessions')),
+        el('button', { type: 'button', onclick: (e) => attempt(e.target, () => cookie(one.login)) }, 'Copy session cookie'),
+        el('button', { type: 'button', class: 'risky', onclick: (e) => attempt(e.target, () => end(one.login), ({ ended }) => `Ended ${many(ended, 'session')}`) }, 'End sessions')),
     );
   }
   setText(box.querySelector('h1'), `${one.name} (${one.username})`);
   setText($('chosen-sessions'), many(one.sessions, 'session'));
-  setText($('chosen-sockets'), one.sockets ? `${many(one.sockets, 'socket')}, this page’s among them` : 'No socket');
+  setText($('chosen-sockets'), one.sockets ? `${many(one.sockets, 'socket')}, including this page` : 'No sockets');
 }
 
 async function cookie(of) {
@@ -139,7 +139,7 @@ export function start(words) {
   personas(words);
 }
 
-// personas fills the dialog that explains them.
+// personas fills the dialog that explains the personas.
 function personas(words) {
   const dialog = $('personas');
   $('personas-open').addEventListener('click', () => dialog.showModal());
@@ -152,7 +152,7 @@ function personas(words) {
     el('tr', {}, el('td', {}, copyButton(code)), el('td', {}, does), el('td'))))));
 }
 
-// reset asks once.
+// reset asks for confirmation, resets the sandbox, and then calls afterwards.
 export function reset(afterwards) {
   const dialog = $('reset');
   $('reset-open').addEventListener('click', () => {
@@ -162,7 +162,7 @@ export function reset(afterwards) {
   dialog.addEventListener('close', async () => {
     if (dialog.returnValue !== 'reset') return;
     if (await attempt($('reset-open'), () => control('POST', '/seed'))) {
-      toast('Everything is back to the seed.');
+      toast('The sandbox has been reset.');
       afterwards();
     }
   });

@@ -4,7 +4,8 @@ export const $ = (id) => document.getElementById(id);
 
 const attributes = new Set(['class', 'role', 'list', 'spellcheck', 'autocapitalize']);
 
-// el makes an element. on… are listeners; what is in attributes or has a dash is an attribute, anything else a property.
+// el creates an element. Props that start with "on" are listeners; those in attributes or with a dash are attributes; all
+// others are properties.
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -17,7 +18,8 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
-// keyed makes a parent's children follow a list, and leaves those that stay in place: what somebody types or has focused is kept.
+// keyed updates a parent's children to match a list. It keeps existing children in place, so that input and focus are not
+// lost.
 export function keyed(parent, items, key, make) {
   const old = new Map([...parent.children].map((node) => [node.dataset.key, node]));
   let at = parent.firstElementChild;
@@ -38,7 +40,7 @@ export function keyed(parent, items, key, make) {
   for (const node of old.values()) node.remove();
 }
 
-// setText changes a text only if it is another one, so that a reader's place is kept.
+// setText sets a text only if it differs, so that the user's selection is kept.
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -52,7 +54,7 @@ export function toast(text, bad = false) {
   setTimeout(() => node.remove(), bad ? 9000 : 4000);
 }
 
-// attempt runs an order, keeps its button from being pressed twice, and says in words how it went.
+// attempt runs an action, disables its button meanwhile, and shows the result as a toast.
 export async function attempt(button, order, done) {
   if (button) button.disabled = true;
   try {
@@ -71,9 +73,9 @@ export async function attempt(button, order, done) {
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
-    toast(`Copied ${text.length > 60 ? 'it' : text}`);
+    toast(text.length > 60 ? 'Copied' : `Copied ${text}`);
   } catch {
-    toast(`The browser does not let this page copy. Select it: ${text}`, true);
+    toast(`The browser does not allow copying. Select the text: ${text}`, true);
   }
 }
 
@@ -81,7 +83,7 @@ export const copyButton = (text) => el('button', { type: 'button', class: 'plain
 
 const two = (n) => String(n).padStart(2, '0');
 
-// clock is the time of day in UTC; with milliseconds if asked for.
+// clock formats the time of day in UTC. If fine is set, it includes milliseconds.
 export function clock(date, fine = false) {
   const text = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}:${two(date.getUTCSeconds())}`;
   return fine ? `${text}.${String(date.getUTCMilliseconds()).padStart(3, '0')}` : text;
@@ -89,7 +91,7 @@ export function clock(date, fine = false) {
 
 export const day = (date) => `${date.getUTCFullYear()}-${two(date.getUTCMonth() + 1)}-${two(date.getUTCDate())}`;
 
-// lasting says a number of seconds as people do: 90 as 1 min 30 s.
+// lasting formats a number of seconds: 90 is 1 min 30 s.
 export function lasting(seconds) {
   const units = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
   const parts = [];

@@ -1,4 +1,4 @@
-// What a fan, or anybody outside, can do to the chosen creator.
+// Happenings: what fans and others can do to the selected creator.
 import { control, Digits } from './api.js';
 import * as creators from './creators.js';
 import { $, attempt, el } from './dom.js';
@@ -6,16 +6,16 @@ import { feed } from './feed.js';
 
 const fields = {
   user_id: { label: 'Fan', hint: 'any fan', digits: true, list: 'fans' },
-  text: { label: 'Text', hint: 'something usual' },
-  amount: { label: 'Dollars', hint: 'usual', number: true },
+  text: { label: 'Text', hint: 'default text' },
+  amount: { label: 'Dollars', hint: 'default', number: true },
   ref_id: { label: 'About', hint: 'the newest', digits: true },
   count: { label: 'Count', hint: '1', number: true },
-  reason: { label: 'Reason', hint: 'something usual' },
+  reason: { label: 'Reason', hint: 'default reason' },
 };
 
 const fans = new Map();
 
-// meet remembers a fan that a frame named, to be picked again.
+// meet remembers a fan from a frame, to be suggested in the form.
 export function meet(id, name) {
   fans.delete(id);
   fans.set(id, name);
@@ -30,10 +30,10 @@ export function start(words) {
   creators.onChoice(() => { fans.clear(); $('fans')?.replaceChildren(); });
 }
 
-// show builds it once: what can happen does not change while the sandbox runs.
+// show builds the list once, because the happenings do not change while the sandbox runs.
 function show(place, names, groups, known) {
   if (!names.length) {
-    place.replaceChildren(el('div', { class: 'empty' }, el('b', {}, 'Nothing can happen'), el('span', {}, 'This sandbox was built without happenings.')));
+    place.replaceChildren(el('div', { class: 'empty' }, el('b', {}, 'No happenings'), el('span', {}, 'This sandbox was built without happenings.')));
     return;
   }
   const act = el('form', { class: 'act fields', noValidate: true });
@@ -44,7 +44,7 @@ function show(place, names, groups, known) {
     .filter((group) => group.acts.length);
   const rest = names.filter((name) => !known.has(name)).map((what) => ({ what, label: what, fields: Object.keys(fields) }));
   place.replaceChildren(
-    el('div', { class: 'acts', role: 'radiogroup', 'aria-label': 'What happens' },
+    el('div', { class: 'acts', role: 'radiogroup', 'aria-label': 'Happening' },
       offered.filter((group) => !group.folded).map((group) => el('div', {}, el('h3', {}, group.name), el('div', { class: 'options' }, group.acts.map(option)))),
       [...offered.filter((group) => group.folded), ...(rest.length ? [{ name: 'More', acts: rest }] : [])].map((group) =>
         el('details', { class: 'more' }, el('summary', {}, `${group.name} (${group.acts.length})`), el('div', { class: 'options' }, group.acts.map(option))))),
@@ -58,7 +58,7 @@ function show(place, names, groups, known) {
   });
 }
 
-// form shows the fields of one act; the fan is kept from the one before.
+// form shows the fields of one happening. It keeps the fan that was entered before.
 function form(act, one) {
   const fan = act.elements.user_id?.value ?? '';
   act.dataset.what = one.what;
@@ -79,7 +79,7 @@ function form(act, one) {
 
 function order(act) {
   attempt(act.querySelector('button.main'), async () => {
-    if (!creators.login()) throw new Error('Pick a creator first.');
+    if (!creators.login()) throw new Error('Select a creator first.');
     const body = { login: creators.login(), what: act.dataset.what };
     for (const input of act.querySelectorAll('input')) {
       const typed = input.value.trim();
@@ -93,11 +93,11 @@ function read(input, typed) {
   const field = fields[input.name];
   const label = input.closest('label').firstChild.textContent;
   if (field.digits) {
-    if (!/^[1-9]\d{0,18}$/.test(typed)) throw new Error(`${label} is an id, that is digits only. Frames show ids.`);
+    if (!/^[1-9]\d{0,18}$/.test(typed)) throw new Error(`${label} must be an id, with digits only. Frames show ids.`);
     return new Digits(typed);
   }
   if (!field.number) return typed;
   const value = Number(typed.replace(/^\$/, ''));
-  if (!Number.isFinite(value)) throw new Error(`${label} is a number, not “${typed}”.`);
+  if (!Number.isFinite(value)) throw new Error(`${label} must be a number, not “${typed}”.`);
   return value;
 }

@@ -1,7 +1,7 @@
-// A feed is a part of the page that follows something of the sandbox: loading, failed, shown, or shown but stale.
+// A feed is a part of the page that shows data of the sandbox: loading, failed, current or stale.
 import { clock, el } from './dom.js';
 
-// feed asks again every so often while the page is seen; what takes long is asked for less often. now() asks at once.
+// feed loads the data periodically while the page is visible, and less often if loading is slow. now() loads immediately.
 export function feed({ box, load, show, every }) {
   let timer;
   let running = false;
@@ -12,7 +12,7 @@ export function feed({ box, load, show, every }) {
 
   function failed(failure) {
     if (shownAt) {
-      stale.textContent = `${failure.message} What you see is from ${clock(shownAt)} UTC; trying again.`;
+      stale.textContent = `${failure.message} Showing data from ${clock(shownAt)} UTC. Retrying.`;
       stale.hidden = false;
       return;
     }

@@ -1,4 +1,4 @@
-// The chosen creator's frames, live.
+// The live frames of the selected creator.
 import * as creators from './creators.js';
 import { $, clock, copy, el, many, setText } from './dom.js';
 import { meet } from './fan.js';
@@ -15,8 +15,8 @@ let state = '';
 function follow(login) {
   source?.close();
   clear();
-  setText($('frames-empty').firstElementChild, login ? 'Listening…' : 'Nobody to listen to');
-  setText($('frames-empty').lastElementChild, login ? 'Frames appear here as they happen. Send a message as a fan.' : 'Pick a creator first.');
+  setText($('frames-empty').firstElementChild, login ? 'Listening…' : 'No creator selected');
+  setText($('frames-empty').lastElementChild, login ? 'Frames appear here as they are sent. Send a message as a fan.' : 'Select a creator first.');
   if (!login) return;
   say('Connecting');
   source = new EventSource(`/page/frames?login=${encodeURIComponent(login)}`);
@@ -26,24 +26,24 @@ function follow(login) {
     creators.refresh();
   });
   source.addEventListener('frames', (e) => take(JSON.parse(e.data)));
-  source.addEventListener('dropped', (e) => note(reasons[JSON.parse(e.data)] ?? 'The platform closed the stream; reconnecting.'));
+  source.addEventListener('dropped', (e) => note(reasons[JSON.parse(e.data)] ?? 'The platform closed the stream. Reconnecting.'));
   source.addEventListener('error', () => {
     if (mine !== source) return;
     if (mine.readyState !== EventSource.CLOSED) {
       say('Reconnecting');
       return;
     }
-    // The sandbox refused, or was down at the first try.
+    // The sandbox refused the request, or was down at the first attempt.
     say('Not connected');
-    note('Frames cannot be watched now. Is sandboxd running, on this machine? Trying again.');
+    note('Frames are not available. Is sandboxd running on this machine? Retrying.');
     setTimeout(() => mine === source && follow(login), 3000);
   });
 }
 
 const reasons = {
-  slow: 'More happened than this page could take; some frames are missing.',
+  slow: 'This page was too slow. Some frames are missing.',
   reset: 'The sandbox was reset.',
-  fault: 'The sockets were cut by a fault; this stream too. Reconnecting.',
+  fault: 'A fault closed the sockets, including this stream. Reconnecting.',
 };
 
 function say(text) {
@@ -53,7 +53,7 @@ function say(text) {
 
 function paint() {
   const chip = $('frames-state');
-  setText(chip, paused ? `Paused · ${held.length} held` : state || 'Nobody chosen');
+  setText(chip, paused ? `Paused · ${held.length} held` : state || 'No creator selected');
   chip.className = `chip dot ${paused ? 'warn' : { Live: 'good', 'Not connected': 'bad' }[state] ?? 'info'}`;
 }
 
@@ -64,7 +64,7 @@ function note(text) {
 
 function take(batch) {
   skipped += batch.skipped;
-  if (skipped) note(`Much happens: ${many(skipped, 'frame was', 'frames were')} left out here. The sockets get them all.`);
+  if (skipped) note(`High volume: ${many(skipped, 'frame is', 'frames are')} not shown here. The sockets receive all of them.`);
   else note('');
   if (paused) {
     held = held.concat(batch.frames).slice(-keptHeld);
@@ -83,7 +83,7 @@ function add(frames) {
 
 const told = new Set(['display_name', 'name', 'text', 'amount', 'price', 'title', 'status', 'state', 'error']);
 
-// gist is the line that tells what a frame is about, and remembers whose it is.
+// gist returns a one-line summary of a frame.
 function gist(text) {
   const body = JSON.parse(text).body ?? {};
   const found = {};
@@ -102,7 +102,7 @@ function gist(text) {
   return [found.display_name ?? found.name, money && `$${Number(money).toFixed(2)}`, words].filter(Boolean).join(' · ');
 }
 
-// fanOf finds a person in a frame's text, because parsed ids are not exact.
+// fanOf finds a person in a frame's text, because parsing would round the id.
 function fanOf(text) {
   const found = /"id": (\d+),\s*"handle": "(?:[^"\\]|\\.)*",\s*"display_name": ("(?:[^"\\]|\\.)*")/.exec(text);
   return found && { id: found[1], name: JSON.parse(found[2]) };

@@ -1,4 +1,4 @@
-// The record of what the platform received.
+// The request log of the platform.
 import { control } from './api.js';
 import { $, attempt, clock, day, el, keyed } from './dom.js';
 import { feed } from './feed.js';
@@ -19,14 +19,14 @@ function row({ at, method, path, status, egress, login }) {
 
 function show(place, { requests }) {
   if (!requests.length) {
-    place.replaceChildren(el('p', { class: 'empty' }, el('b', {}, $('requests-login').value ? 'No request of this login' : 'No requests yet'), el('span', {}, 'What the platform’s API receives is listed here. This page’s own orders are not.')));
+    place.replaceChildren(el('p', { class: 'empty' }, el('b', {}, $('requests-login').value ? 'No requests from this login' : 'No requests yet'), el('span', {}, 'Requests to the platform’s API are listed here. Requests of this page are not.')));
     return;
   }
   if (!place.querySelector('table')) {
-    place.replaceChildren(el('div', { class: 'table', tabIndex: 0, role: 'region', 'aria-label': 'The record' }, el('table', { role: 'table' },
+    place.replaceChildren(el('div', { class: 'table', tabIndex: 0, role: 'region', 'aria-label': 'Request log' }, el('table', { role: 'table' },
       el('thead', { role: 'rowgroup' }, el('tr', { role: 'row' }, ['Time', 'Request', 'Status', 'Egress', 'Login'].map((name) => el('th', { role: 'columnheader', scope: 'col' }, name)))), el('tbody', { role: 'rowgroup' }))), el('p', { class: 'fine' }));
   }
-  // Entries have no id: time and place among equals make one.
+  // Entries have no id, so the time and a counter make one.
   const times = new Map();
   const newest = requests.slice(-shown).map((one) => {
     const nth = (times.get(one.at) ?? 0) + 1;
@@ -37,7 +37,7 @@ function show(place, { requests }) {
   place.querySelector('.fine').textContent = requests.length > shown ? `The newest ${shown} of ${requests.length.toLocaleString('en')}` : '';
 }
 
-// offer lists the logins one can filter by, and keeps the choice.
+// offer sets the logins of the filter and keeps the selection.
 export function offer(logins) {
   const select = $('requests-login');
   const have = [...select.options].slice(1).map((option) => option.value);
@@ -58,7 +58,7 @@ export function start() {
   $('requests-forget').addEventListener('click', (e) => attempt(e.target, async () => {
     await control('DELETE', '/requests');
     await list.now();
-  }, 'The record is empty'));
+  }, 'Request log cleared'));
 }
 
 export const refresh = () => list.now();

@@ -1,4 +1,4 @@
-// Sign-ins that wait for the creator's phone, a selfie or a code.
+// Pending sign-ins, which wait for the creator's phone, a selfie or a code.
 import { control, loginOf } from './api.js';
 import * as creators from './creators.js';
 import { $, attempt, clock, el, keyed, setText } from './dom.js';
@@ -21,7 +21,7 @@ const until = (stamp) => `until ${clock(new Date(stamp))}`;
 function qr(one) {
   const id = `qr-${one.id}`;
   const chip = el('span', { class: 'chip' });
-  const link = el('a', { target: '_blank', rel: 'noopener' }, 'Open as the phone');
+  const link = el('a', { target: '_blank', rel: 'noopener' }, 'Open the phone’s page');
   const login = el('input', { id, type: 'text', value: creators.login(), placeholder: 'a new creator', autocomplete: 'off', autocapitalize: 'none', spellcheck: 'false', list: 'scopes' });
   const answer = (action, said) => (e) => attempt(e.target, async () => {
     await control('POST', `/qr/${one.id}/${action}`, { login: action === 'approve' ? loginOf(login.value) : '' });
@@ -39,7 +39,7 @@ function qr(one) {
   return node;
 }
 
-const methods = { sms: 'code by text message', totp: 'code of the app', mail: 'code by mail', selfie: 'selfie' };
+const methods = { sms: 'SMS code', totp: 'authenticator code', mail: 'email code', selfie: 'selfie' };
 
 function check(one) {
   const take = (passed, said) => (e) => attempt(e.target, async () => {
@@ -49,7 +49,7 @@ function check(one) {
   const node = el('li', { class: 'thing' },
     el('div', { class: 'head' }, el('span', {}, el('b', {}, one.login), ' ', el('span', { class: 'fine' }, until(one.ends_at))), el('span', { class: 'chip' }, methods[one.method] ?? one.method)));
   if (one.method !== 'selfie') {
-    node.append(el('p', { class: 'fine' }, 'Answer it where the sign-in runs: 123456 is right.'));
+    node.append(el('p', { class: 'fine' }, 'Enter the code where you sign in: 123456 is correct.'));
     return node;
   }
   const buttons = el('div', { class: 'row' },
@@ -59,7 +59,7 @@ function check(one) {
   node.append(buttons, said);
   node.update = (now) => {
     buttons.hidden = now.selfie !== 'open';
-    setText(said, { passed: 'Passed. It goes on when the sign-in is next looked at.', rejected: 'Failed. The sign-in is told when it next looks.' }[now.selfie] ?? '');
+    setText(said, { passed: 'Passed. The sign-in continues at its next poll.', rejected: 'Failed. The sign-in fails at its next poll.' }[now.selfie] ?? '');
     said.hidden = !said.textContent;
   };
   return node;
@@ -68,11 +68,11 @@ function check(one) {
 export function start() {
   qrs = feed({
     box: $('qr-feed'), every: 2000, load: async () => (await control('GET', '/qr')).qr,
-    show: (place, all) => list(place, all, (one) => one.id, qr, 'No QR code waits. They come from a sign-in with the creator’s phone.'),
+    show: (place, all) => list(place, all, (one) => one.id, qr, 'No pending QR codes. A sign-in with the creator’s phone creates one.'),
   });
   checks = feed({
     box: $('selfie-feed'), every: 2000, load: async () => (await control('GET', '/challenges')).challenges,
-    show: (place, all) => list(place, all, (one) => one.token, check, 'No check waits. Sign in as face@sandbox.test to see one.'),
+    show: (place, all) => list(place, all, (one) => one.token, check, 'No pending checks. Sign in as face@sandbox.test to see one.'),
   });
 }
 

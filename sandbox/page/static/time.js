@@ -3,14 +3,14 @@ import { control } from './api.js';
 import * as creators from './creators.js';
 import { $, attempt, clock, day, lasting, setText } from './dom.js';
 
-let ahead = null; // milliseconds that the platform is ahead of this browser
+let ahead = null; // milliseconds by which the platform's clock is ahead of this browser
 
 async function read() {
   try {
     set(await control('GET', '/clock'));
   } catch {
     ahead = null;
-    setText($('clock-now'), 'unknown: the sandbox does not answer');
+    setText($('clock-now'), 'unknown: the sandbox is not responding');
     setText($('clock-ahead'), '');
   }
 }
@@ -27,19 +27,19 @@ function tick() {
   setText($('clock-ahead'), ahead > 2000 ? `${lasting(ahead / 1000)} ahead` : '');
 }
 
-const advance = (button, seconds) => attempt(button, async () => set(await control('POST', '/clock', { advance_sec: seconds })), `The clock went ${lasting(seconds)} ahead`);
+const advance = (button, seconds) => attempt(button, async () => set(await control('POST', '/clock', { advance_sec: seconds })), `Advanced the clock by ${lasting(seconds)}`);
 
 let generating = 0;
 
 function generate(form) {
   const { rate, for: seconds } = form.elements;
   return attempt(form.querySelector('.main'), async () => {
-    if (!creators.login()) throw new Error('Pick a creator first.');
+    if (!creators.login()) throw new Error('Select a creator first.');
     const order = await control('POST', '/generate', { login: creators.login(), events_per_sec: Number(rate.value), for_sec: Number(seconds.value) });
     clearTimeout(generating);
-    setText($('generate-state'), `Running for ${order.login} until ${clock(new Date(Date.now() + order.for_sec * 1000))} UTC of this machine.`);
+    setText($('generate-state'), `Running for ${order.login} until ${clock(new Date(Date.now() + order.for_sec * 1000))} UTC (this machine’s clock).`);
     generating = setTimeout(() => setText($('generate-state'), `Finished for ${order.login}.`), order.for_sec * 1000);
-  }, 'The generator runs');
+  }, 'Generator started');
 }
 
 export function start() {

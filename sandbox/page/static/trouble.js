@@ -1,4 +1,4 @@
-// Faults: what can be ordered, and what is in force.
+// The kinds of faults, and the active faults.
 import { control, loginOf } from './api.js';
 import * as creators from './creators.js';
 import { $, attempt, clock, el, keyed, many, setText } from './dom.js';
@@ -7,7 +7,7 @@ import { feed } from './feed.js';
 let list;
 let kinds = new Map();
 
-const about = (kind) => kinds.get(kind) ?? { kind, label: kind, about: 'A kind this page does not know; see the docs.', value: 'Value' };
+const about = (kind) => kinds.get(kind) ?? { kind, label: kind, about: 'This page does not know this kind. See the docs.', value: 'Value' };
 
 function options(names) {
   const select = $('fault-form').elements.kind;
@@ -16,7 +16,7 @@ function options(names) {
   pick();
 }
 
-// pick shows what a kind does and what its value means.
+// pick describes the selected kind and its value.
 function pick() {
   const form = $('fault-form');
   const kind = about(form.elements.kind.value);
@@ -33,16 +33,16 @@ function pick() {
 function order(form) {
   const { kind, scope, value, choice, count, for: seconds } = form.elements;
   const number = (input, label) => {
-    if (input.validity.badInput) throw new Error(`${label} is a number.`);
+    if (input.validity.badInput) throw new Error(`${label} must be a number.`);
     return input.value === '' ? undefined : Number(input.value);
   };
   return attempt(form.querySelector('.main'), async () => {
     const { value: hasValue, choices } = about(kind.value);
     const who = scope.value.trim().toLowerCase() === 'all' ? 'all' : loginOf(scope.value);
-    if (!who) throw new Error('Say whom it strikes: a login, or all.');
+    if (!who) throw new Error('Enter the affected login, or all.');
     await control('POST', '/faults', {
       kind: kind.value, scope: who, value: choices ? Number(choice.value) : hasValue ? number(value, hasValue) : undefined,
-      count: number(count, 'How often'), for_sec: number(seconds, 'Seconds'),
+      count: number(count, 'Count'), for_sec: number(seconds, 'Seconds'),
     });
     await list.now();
   }, `Set: ${about(kind.value).label}`);
@@ -60,7 +60,7 @@ function item(fault) {
     el('div', { class: 'head' }, el('span', {}, el('b', {}, kind.label), ' for ', fault.scope === 'all' ? 'all logins' : el('code', {}, fault.scope)),
       el('button', { type: 'button', class: 'small', 'aria-label': `Clear ${kind.label} for ${fault.scope}`, onclick: clear }, 'Clear')), said);
   node.update = (now) => setText(said, [
-    value, now.count ? `${many(now.count, 'more time')}` : 'always', now.until ? `until ${clock(new Date(now.until))} UTC` : 'until cleared', `struck ${many(now.hits, 'time')}`,
+    value, now.count ? `${many(now.count, 'more time')}` : 'always', now.until ? `until ${clock(new Date(now.until))} UTC` : 'until cleared', many(now.hits, 'hit'),
   ].filter(Boolean).join(' · '));
   return node;
 }
@@ -69,7 +69,7 @@ function show(place, { faults, kinds: names }) {
   options(names);
   $('faults-clear').disabled = !faults.length;
   if (!faults.length) {
-    place.replaceChildren(el('p', { class: 'quiet' }, 'No fault is in force.'));
+    place.replaceChildren(el('p', { class: 'quiet' }, 'No active faults.'));
     return;
   }
   if (!place.querySelector('ul')) place.replaceChildren(el('ul', { class: 'things' }));
@@ -93,7 +93,7 @@ export function start(words) {
   creators.onChoice((login) => { form.elements.scope.value = login || 'all'; });
 }
 
-// offer lists the logins that can be struck or approved as.
+// offer sets the suggested logins for faults and QR approvals.
 export function offer(logins) {
   $('scopes').replaceChildren(...['all', ...logins].map((value) => el('option', { value })));
 }

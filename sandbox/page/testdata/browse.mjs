@@ -1,9 +1,9 @@
-// Uses the sandbox's pages as a person does: by mouse and keyboard, in headless Chromium, at 1360 and 390 px, light and dark.
-// It needs Node 20 and Chromium and nothing from the network; it speaks the DevTools protocol over a pipe.
+// Tests the sandbox's pages with mouse and keyboard in headless Chromium, at 1360 and 390 px, light and dark.
+// It needs Node 20 and Chromium, but no network. It uses the DevTools protocol over a pipe.
 //
-//   node sandbox/page/testdata/browse.mjs http://127.0.0.1:18299 [folder for pictures]
+//   node sandbox/page/testdata/browse.mjs http://127.0.0.1:18299 [folder for screenshots]
 //
-// The sandbox at that address is reset: run one of your own for it. Prints "N passed, N failed" at its end.
+// It resets the sandbox at that address, so run a separate one. It ends with the line "N passed, N failed".
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 const [base, shots] = process.argv.slice(2);
 const chromium = process.env.CHROMIUM ?? '/usr/bin/chromium';
 if (!base || !existsSync(chromium)) {
-  console.error(base ? `There is no ${chromium}: apt-get install chromium, or set CHROMIUM.` : 'Say where the sandbox is: browse.mjs http://127.0.0.1:18299');
+  console.error(base ? `${chromium} does not exist: apt-get install chromium, or set CHROMIUM.` : 'usage: browse.mjs http://127.0.0.1:18299 [folder for screenshots]');
   process.exit(2);
 }
 if (shots) mkdirSync(shots, { recursive: true });
@@ -45,7 +45,7 @@ const send = (method, params = {}, sessionId) => new Promise((resolve, reject) =
   child.stdio[3].write(`${JSON.stringify({ id: sent, method, params, sessionId })}\0`);
 });
 
-// Tab is one page of its own.
+// Tab is a page in a separate browser context.
 class Tab {
   faults = [];
 
@@ -73,7 +73,7 @@ class Tab {
   hear({ method, params }) {
     if (method === 'Runtime.exceptionThrown') this.faults.push(params.exceptionDetails.exception?.description ?? params.exceptionDetails.text);
     if (method === 'Log.entryAdded' && params.entry.level === 'error') this.faults.push(`${params.entry.text} ${params.entry.url ?? ''}`);
-    if (method === 'Network.requestWillBeSent' && !params.request.url.startsWith(base)) this.faults.push(`it asked ${params.request.url}`);
+    if (method === 'Network.requestWillBeSent' && !params.request.url.startsWith(base)) this.faults.push(`the page requested ${params.request.url}`);
   }
 
   async eval(what, ...args) {
@@ -89,15 +89,15 @@ class Tab {
       await pause(50);
     }
     const seen = await this.eval(() => [document.title, ...[...document.querySelectorAll('.toast, .failed')].map((node) => node.textContent)].join(' | '));
-    throw new Error(`waited in vain until ${label}; the page says: ${seen}`);
+    throw new Error(`timed out waiting until ${label}; the page shows: ${seen}`);
   }
 
-  // see waits for words in a part of the page.
+  // see waits for a text in a part of the page.
   see(selector, text) {
     return this.until(`${selector} says “${text}”`, (s, t) => [...document.querySelectorAll(s)].some((node) => node.checkVisibility() && node.textContent.includes(t)), selector, text);
   }
 
-  // click presses the mouse on what has a selector, and words if given, once it stands still with nothing above it.
+  // click clicks the element with a selector, and a text if given, once it no longer moves and nothing covers it.
   async click(selector, text = '') {
     const where = (s, t) => {
       const node = [...document.querySelectorAll(s)].find((one) => one.checkVisibility() && !one.disabled && one.textContent.includes(t));
@@ -131,7 +131,7 @@ class Tab {
     if (!text) await this.eval((s) => { document.querySelector(s).value = ''; }, selector);
   }
 
-  // choose picks an option as the keyboard would.
+  // choose selects an option.
   choose(selector, value) {
     return this.until(`${selector} offers ${value}`, (s, v) => {
       const node = document.querySelector(s);
@@ -155,11 +155,11 @@ class Tab {
 
   async close() {
     await send('Target.closeTarget', { targetId: this.target });
-    if (this.faults.length) throw new Error(`the browser complains: ${this.faults.join('; ')}`);
+    if (this.faults.length) throw new Error(`the browser reports errors: ${this.faults.join('; ')}`);
   }
 }
 
-// The product's side: what a tool that signs in asks of the platform.
+// The product's side: requests of a tool that signs in.
 const device = 'browse-device';
 async function api(method, path, body, headers = {}) {
   const agent = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36';
@@ -173,12 +173,12 @@ const pathOf = (url) => new URL(url).pathname;
 const login = () => api('POST', '/api/v2/auth/login', { email: 'ok@sandbox.test', password: 'good' });
 
 function equal(got, want, what) {
-  if (got !== want) throw new Error(`${what} is ${JSON.stringify(got)}, not ${JSON.stringify(want)}`);
+  if (got !== want) throw new Error(`${what} is ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
 }
 
-// What a person does. Each gets a page of the chosen creator, at some width and in some colours.
+// The steps of a user. Each gets a page with a selected creator, at a given width and colour scheme.
 const steps = {
-  'starts over, and is asked once': async (tab) => {
+  'resets the sandbox after a confirmation': async (tab) => {
     await tab.see('#chosen', 'ok@sandbox.test');
     await tab.click('#reset-open');
     await tab.see('#reset', 'Reset to seed?');
@@ -186,13 +186,13 @@ const steps = {
     await tab.until('the dialog is closed', () => !document.querySelector('#reset').open);
     await tab.click('#reset-open');
     await tab.click('#reset button.danger');
-    await tab.see('.toast', 'Everything is back to the seed');
+    await tab.see('.toast', 'The sandbox has been reset');
     await tab.see('#creators-feed', 'ok@sandbox.test');
   },
-  'adds another creator, and is told what a login is': async (tab) => {
+  'adds another creator, and sees an error for an invalid login': async (tab) => {
     await tab.type('#creators-add input', 'me@example.com');
     await tab.press('Enter');
-    await tab.see('#creators-fault', 'it ends in @sandbox.test');
+    await tab.see('#creators-fault', 'must end in @sandbox.test');
     await tab.type('#creators-add input', 'ok+2');
     await tab.press('Enter');
     await tab.see('#chosen', 'ok+2@sandbox.test');
@@ -218,7 +218,7 @@ const steps = {
     await tab.click('#frames-list li > button', 'chat.message');
     await tab.see('#frames-list pre', String.raw`"text": "Is this \u003cb\u003ebold\u003c/b\u003e?"`);
     const id = await tab.eval(() => /"author_id": (\d+)/.exec(document.querySelector('#frames-list pre').textContent)[1]);
-    if (id.length !== 19 || /0000$/.test(id)) throw new Error(`the id ${id} has lost its digits`);
+    if (id.length !== 19 || /0000$/.test(id)) throw new Error(`the id ${id} was rounded`);
     await tab.type('#fan input[name=user_id]', id);
     await tab.click('#fan .option', 'Tip');
     await tab.type('#fan input[name=amount]', '12.34');
@@ -226,20 +226,20 @@ const steps = {
     await tab.see('#frames-list .gist', '$12.34');
     equal(await tab.eval(() => document.querySelector('#fan input[name=user_id]').value), id, 'the fan who was kept');
   },
-  'is told what a fan cannot do': async (tab) => {
+  'sees errors for invalid input of a fan': async (tab) => {
     await tab.click('#fan .option', 'Tip');
     await tab.type('#fan input[name=amount]', 'much');
     await tab.click('#fan .act button.main');
-    await tab.see('.toast.bad', 'Dollars is a number');
+    await tab.see('.toast.bad', 'Dollars must be a number');
     await tab.type('#fan input[name=amount]', '');
     await tab.type('#fan input[name=user_id]', '42');
     await tab.click('#fan .act button.main');
     await tab.see('.toast.bad', 'User 42 does not exist.');
     await tab.type('#fan input[name=user_id]', '');
   },
-  'does all that a fan can do': async (tab) => {
+  'runs every happening': async (tab) => {
     const acts = await tab.eval(() => [...document.querySelectorAll('#fan input[name=what]')].map((input) => input.value));
-    if (acts.length < 20) throw new Error(`only ${acts.length} things can happen`);
+    if (acts.length < 20) throw new Error(`only ${acts.length} happenings`);
     await tab.eval(() => document.querySelectorAll('#fan details').forEach((details) => { details.open = true; }));
     for (const act of acts) {
       await tab.eval(() => document.querySelectorAll('.toast').forEach((toast) => toast.remove()));
@@ -269,7 +269,7 @@ const steps = {
     const thing = ({ id }) => `#qr-feed li[data-key="${id}"]`;
     await tab.see(thing(yes), 'Not scanned');
     await tab.type(`${thing(yes)} input`, 'ok+3');
-    await pause(2500); // the list is read again meanwhile, and must not take away what was typed
+    await pause(2500); // the list reloads in this time and must keep the input
     await tab.click(`${thing(yes)} button`, 'Approve');
     await tab.see('.toast', 'Approved');
     const answer = await pollQR(yes);
@@ -278,7 +278,7 @@ const steps = {
     await tab.click(`${thing(no)} button`, 'Deny');
     await tab.see('.toast', 'Denied');
     equal((await pollQR(no)).error?.name, 'qr_denied', 'the other sign-in');
-    await tab.see('#qr-feed', 'No QR code waits');
+    await tab.see('#qr-feed', 'No pending QR codes');
   },
   'passes and fails selfies': async (tab) => {
     for (const [button, said, status] of [['Pass', 'The selfie passed', 200], ['Fail', 'The selfie failed', 403]]) {
@@ -288,7 +288,7 @@ const steps = {
       equal((await api('GET', `/api/v2/auth/challenges/${token}`)).status, status, 'the check');
     }
   },
-  'orders trouble and ends it': async (tab, name) => {
+  'sets and clears faults': async (tab, name) => {
     await tab.choose('#fault-form [name=kind]', 'rate_limit');
     await tab.type('#fault-form [name=value]', '7');
     await tab.type('#fault-form [name=count]', '1');
@@ -297,7 +297,7 @@ const steps = {
     const refused = await login();
     equal(refused.error?.retry_after, 7, 'Retry-After');
     equal((await login()).status, 200, 'the call after it');
-    await tab.see('#faults-feed', 'No fault is in force');
+    await tab.see('#faults-feed', 'No active faults');
     await tab.type('#fault-form [name=count]', '');
     await tab.choose('#fault-form [name=kind]', 'garbage');
     await tab.choose('#fault-form [name=choice]', '1');
@@ -316,7 +316,7 @@ const steps = {
     await tab.click('#faults-feed [aria-label^="Clear Hang"]');
     await tab.until('one is left', () => document.querySelectorAll('#faults-feed li').length === 1);
     await tab.click('#faults-clear');
-    await tab.see('#faults-feed', 'No fault is in force');
+    await tab.see('#faults-feed', 'No active faults');
   },
   'moves the clock': async (tab) => {
     await tab.click('#clock-steps button', '1 day');
@@ -329,13 +329,13 @@ const steps = {
     await tab.click('#clock-form button');
     await tab.see('.toast.bad', 'The clock only goes forward.');
   },
-  'lets much happen, and stops it': async (tab) => {
+  'starts and stops the generator': async (tab) => {
     await tab.click('#frames-clear');
     await tab.type('#generate-form [name=rate]', '200');
     await tab.type('#generate-form [name=for]', '30');
     await tab.click('#generate-form button.main');
     await tab.see('#generate-state', 'Running for ok@sandbox.test');
-    await tab.see('#frames-note', 'left out here');
+    await tab.see('#frames-note', 'not shown here');
     await tab.click('#generate-stop');
     await tab.see('#generate-state', 'Stopped');
     await tab.type('#generate-form [name=rate]', '0');
@@ -346,27 +346,27 @@ const steps = {
     await tab.click('#fan .act button.main');
     await tab.see('#frames-list .gist', 'after the flood');
   },
-  'reads the record of requests': async (tab) => {
+  'reads the request log': async (tab) => {
     await login();
     await tab.click('#requests-refresh');
     await tab.see('#requests td', 'POST /api/v2/auth/login');
     await tab.choose('#requests-login', 'ok@sandbox.test');
-    await tab.until('others are gone', () => [...document.querySelectorAll('#requests tbody tr')].every((row) => row.lastElementChild.textContent === 'ok@sandbox.test'));
+    await tab.until('requests of other logins are hidden', () => [...document.querySelectorAll('#requests tbody tr')].every((row) => row.lastElementChild.textContent === 'ok@sandbox.test'));
     await tab.choose('#requests-login', 'ok+2@sandbox.test');
-    await tab.see('#requests', 'No request of this login');
+    await tab.see('#requests', 'No requests from this login');
     await tab.choose('#requests-login', '');
     await tab.click('#requests-forget');
     await tab.see('#requests', 'No requests yet');
     await login();
   },
   'ends sessions': async (tab) => {
-    await tab.click('#chosen button', 'Copy a session’s cookie');
+    await tab.click('#chosen button', 'Copy session cookie');
     await tab.until('it is copied', async () => /^Cookie: .*sess=.*\nX-Device: /.test(await navigator.clipboard.readText()));
-    await tab.click('#chosen button', 'End its sessions');
+    await tab.click('#chosen button', 'End sessions');
     await tab.see('.toast', 'Ended');
     await tab.see('#chosen-sessions', '0 sessions');
   },
-  'goes by keyboard alone': async (tab) => {
+  'works with the keyboard alone': async (tab) => {
     await tab.eval(() => { scrollTo(0, 0); document.activeElement.blur(); document.body.focus(); });
     await tab.press('Tab');
     const seen = [];
@@ -380,7 +380,7 @@ const steps = {
       await tab.press('Tab');
     }
     const dark = seen.find((one) => !one.shows);
-    if (dark) throw new Error(`focus cannot be seen on ${dark.name}`);
+    if (dark) throw new Error(`the focus is not visible on ${dark.name}`);
     await tab.eval(() => document.querySelector('#fan input[name=what]:checked').focus());
     await tab.press('ArrowRight');
     equal(await tab.eval(() => document.querySelector('#fan .act').dataset.what), 'chat.typing', 'what the arrow chose');
@@ -390,11 +390,11 @@ const steps = {
     await tab.press('Escape');
     await tab.until('it is closed', () => !document.querySelector('#personas').open);
   },
-  'is told when the sandbox is gone, and when it is back': async (tab, name) => {
+  'shows when the sandbox stops responding, and when it is back': async (tab, name) => {
     await tab.do('Network.setBlockedURLs', { urls: ['*/control/*'] });
-    await tab.see('#qr-feed .failed', 'The sandbox does not answer.');
+    await tab.see('#qr-feed .failed', 'The sandbox is not responding.');
     await tab.click('#fan .act button.main');
-    await tab.see('.toast.bad', 'The sandbox does not answer.');
+    await tab.see('.toast.bad', 'The sandbox is not responding.');
     await tab.shot(`${name}-gone`);
     await tab.do('Network.setBlockedURLs', { urls: [] });
     await tab.until('it is back', () => ![...document.querySelectorAll('#qr-feed .failed')].some((node) => node.checkVisibility()));
@@ -402,7 +402,7 @@ const steps = {
   },
 };
 
-// The phone's pages have no script, so they are used with scripts turned off.
+// The phone's pages have no scripts, so they are tested with scripts disabled.
 async function phone(name, look) {
   const open = (path) => Tab.open(path, { ...look, scripts: false });
   const qr = await openQR();
@@ -437,7 +437,7 @@ async function phone(name, look) {
   tab.faults = tab.faults.filter((fault) => !fault.includes('410'));
   await tab.close();
 
-  for (const [button, title, picture] of [['Take the selfie', 'That is you', 'passed'], ['Look away', 'That did not match', 'failed']]) {
+  for (const [button, title, picture] of [['Take the selfie', 'Selfie matched', 'passed'], ['Look away', 'Selfie did not match', 'failed']]) {
     const check = await openSelfie();
     tab = await open(pathOf(check.page_url));
     if (picture === 'passed') await tab.shot(`${name}-selfie`);
@@ -474,7 +474,7 @@ for (const [width, scheme] of [[1360, 'light'], [390, 'dark'], [390, 'light'], [
   });
   const tab = await Tab.open('/?login=ok@sandbox.test', { width, scheme });
   for (const [label, step] of Object.entries(steps)) await run(`${name}: ${label}`, () => step(tab, name));
-  await run(`${name}: has no sideways scroll at any width`, async () => {
+  await run(`${name}: does not scroll sideways at any width`, async () => {
     await Promise.all([openQR(), openSelfie()]);
     await tab.see('#qr-feed', 'Not scanned');
     for (const w of [360, 390, 768, 1024, 1360]) {
@@ -487,7 +487,7 @@ for (const [width, scheme] of [[1360, 'light'], [390, 'dark'], [390, 'light'], [
     await tab.click('#frames-list li > button');
     await tab.shot(name);
   });
-  await run(`${name}: left the browser nothing to complain about`, () => tab.close());
+  await run(`${name}: the browser reports no errors`, () => tab.close());
   await run(`${name}: the phone's pages`, () => phone(name, { width, scheme }));
 }
 const gone = new Promise((resolve) => child.once('exit', resolve));

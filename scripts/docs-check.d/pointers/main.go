@@ -1,8 +1,8 @@
-// Command pointers reports where a Go sample prints a pointer, which shows a reader an address instead of a value:
+// Command pointers reports where a Go sample prints a pointer, which shows an address instead of a value:
 //
 //	pointers DIR…
 //
-// Each folder is one package. Its imports are taken from source, as the go command finds them from there.
+// Each folder is one package. Its imports are loaded from source, as the go command resolves them there.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// printed lists the arguments of fmt's printing functions that are pointers, in the package of a folder.
+// printed lists the pointers that the package of a folder passes to printing functions.
 func printed(fset *token.FileSet, imports types.Importer, dir string) ([]string, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -74,7 +74,7 @@ func printed(fset *token.FileSet, imports types.Importer, dir string) ([]string,
 	return lines, nil
 }
 
-// prints reports whether a call is one of fmt's printing functions, or of log's.
+// prints reports whether a call is a printing function of fmt or log.
 func prints(info *types.Info, call *ast.CallExpr) bool {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -88,8 +88,8 @@ func prints(info *types.Info, call *ast.CallExpr) bool {
 	return (path == "fmt" || path == "log") && (strings.Contains(name, "rint") || strings.HasPrefix(name, "Fatal"))
 }
 
-// printsAddress reports whether fmt shows a value of this type as an address: pointers that have no method to say
-// themselves, except pointers to structs, which are shown with their fields.
+// printsAddress reports whether fmt prints a value of this type as an address: a pointer that has no Error or String
+// method and does not point to a struct, which fmt prints with its fields.
 func printsAddress(t types.Type) bool {
 	pointer, ok := t.Underlying().(*types.Pointer)
 	if !ok {

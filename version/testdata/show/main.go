@@ -1,4 +1,4 @@
-// Command show prints the version, as every program does. Linking it is quick.
+// Command show prints the version like every program, but links faster.
 package main
 
 import (
