@@ -27,10 +27,18 @@ const real = process.env.REAL === '1'
 const failing = (process.env.FAIL ?? '').split(',').filter(Boolean)
 const slow = Number(process.env.SLOW ?? 0)
 
-const vite = await createServer({ root: new URL('..', import.meta.url).pathname, server: { middlewareMode: true, hmr: { port: port + 1000 } }, appType: 'custom', logLevel: 'warn' })
+const vite = await createServer({
+  root: new URL('..', import.meta.url).pathname,
+  server: { middlewareMode: true, hmr: { port: port + 1000 } },
+  appType: 'custom',
+  logLevel: 'warn',
+})
 
 function json(res, status, body) {
-  res.writeHead(status, { 'Content-Type': status < 400 ? 'application/json' : 'application/problem+json', 'X-Request-Id': 'req_00000000000000000000000000' })
+  res.writeHead(status, {
+    'Content-Type': status < 400 ? 'application/json' : 'application/problem+json',
+    'X-Request-Id': 'req_00000000000000000000000000',
+  })
   res.end(JSON.stringify(body))
 }
 
@@ -42,11 +50,22 @@ function proxy(req, res) {
     delete headers.cookie
     delete headers.origin
   }
-  const out = http.request({ host: target.hostname, port: target.port, method: req.method, path: req.url, headers }, (answer) => {
-    res.writeHead(answer.statusCode, answer.headers)
-    answer.pipe(res)
-  })
-  out.on('error', () => json(res, 503, { code: 'service-unavailable', title: 'Service unavailable', status: 503, detail: 'The system does not run (make up).', retryable: true }))
+  const out = http.request(
+    { host: target.hostname, port: target.port, method: req.method, path: req.url, headers },
+    (answer) => {
+      res.writeHead(answer.statusCode, answer.headers)
+      answer.pipe(res)
+    },
+  )
+  out.on('error', () =>
+    json(res, 503, {
+      code: 'service-unavailable',
+      title: 'Service unavailable',
+      status: 503,
+      detail: 'The system does not run (make up).',
+      retryable: true,
+    }),
+  )
   res.on('close', () => out.destroy())
   req.pipe(out)
 }
@@ -54,7 +73,9 @@ function proxy(req, res) {
 async function session(res) {
   let org = { id: 'org_00000000000000000000000000', name: 'Demo', environment: 'sandbox', plan: 'growth' }
   try {
-    org = (await (await fetch(new URL('/v1/me', target), { headers: { Authorization: 'Bearer ' + key } })).json()).org ?? org
+    org =
+      (await (await fetch(new URL('/v1/me', target), { headers: { Authorization: 'Bearer ' + key } })).json()).org ??
+      org
   } catch {
     // the system is down: the made-up org will do
   }
@@ -63,7 +84,13 @@ async function session(res) {
     person: { id: 'usr_00000000000000000000000000', email: 'dev@stagedoor.test', name: 'Dev Person' },
     orgs: [
       { id: org.id, name: org.name, environment: org.environment, role, plan: org.plan },
-      { id: 'org_00000000000000000000000001', name: org.name + ' live', environment: 'live', role: 'developer', plan: org.plan },
+      {
+        id: 'org_00000000000000000000000001',
+        name: org.name + ' live',
+        environment: 'live',
+        role: 'developer',
+        plan: org.plan,
+      },
     ],
     currentOrg: org.id,
     expiresAt: new Date(Date.now() + 8 * 3600_000).toISOString(),
@@ -75,14 +102,28 @@ http
   .createServer(async (req, res) => {
     const path = req.url.split('?')[0]
     if (slow && path.startsWith('/v1')) await new Promise((r) => setTimeout(r, slow))
-    if (failing.some((f) => path.startsWith(f))) return json(res, 500, { code: 'internal', title: 'Internal error', status: 500, detail: 'Made to fail by the development server.', retryable: false })
+    if (failing.some((f) => path.startsWith(f)))
+      return json(res, 500, {
+        code: 'internal',
+        title: 'Internal error',
+        status: 500,
+        detail: 'Made to fail by the development server.',
+        retryable: false,
+      })
     if (!real && path === '/app/session') return session(res)
     if (!real && path === '/app/session/org') return json(res, 200, {})
-    if (/^\/app\/(session|sign-in|sign-out|callback|invitation)/.test(path) || /^\/(v1|problems|docs|c|s|connect\.js)(\/|$)/.test(path)) return proxy(req, res)
+    if (
+      /^\/app\/(session|sign-in|sign-out|callback|invitation)/.test(path) ||
+      /^\/(v1|problems|docs|c|s|connect\.js)(\/|$)/.test(path)
+    )
+      return proxy(req, res)
     vite.middlewares(req, res, async () => {
       try {
         const name = path.startsWith('/ops') ? 'ops.html' : 'index.html'
-        const html = await vite.transformIndexHtml('/app/' + name, readFileSync(new URL('../' + name, import.meta.url), 'utf8'))
+        const html = await vite.transformIndexHtml(
+          '/app/' + name,
+          readFileSync(new URL('../' + name, import.meta.url), 'utf8'),
+        )
         res.writeHead(200, { 'Content-Type': 'text/html' })
         res.end(html)
       } catch (e) {

@@ -9,7 +9,12 @@ const tab = (name) => `/accounts/${first}?tab=${name}`
 const flaky = () => {
   let asked = 0
   return {
-    made: over(answers(), { '/v1/usage/series': () => (asked++, problem(503, 'service-unavailable', 'Try again in a moment.', { retryable: true })) }),
+    made: over(answers(), {
+      '/v1/usage/series': () => {
+        asked++
+        return problem(503, 'service-unavailable', 'Try again in a moment.', { retryable: true })
+      },
+    }),
     async act(page) {
       await page.getByText('We could not load the calls').waitFor({ timeout: 120_000 })
       if (asked !== 3) throw new Error(`asked ${asked} times instead of 3`)
@@ -27,23 +32,68 @@ const well = over(calm, {
 })
 
 export const cases = [
-  ['overview', '/', answers(), { see: ['API calls by outcome', 'Reconnect required', 'quota-exceeded', '812 / 1,200', '1,680 events waiting', '2 webhooks', 'Failed for 72 hours'] }],
+  [
+    'overview',
+    '/',
+    answers(),
+    {
+      see: [
+        'API calls by outcome',
+        'Reconnect required',
+        'quota-exceeded',
+        '812 / 1,200',
+        '1,680 events waiting',
+        '2 webhooks',
+        'Failed for 72 hours',
+      ],
+    },
+  ],
   ['overview-well', '/', well, { see: ['by webhook', 'all working', 'All accounts and webhooks are working'] }],
   ['overview-broken', '/', answers({ broken: 9 }), { see: ['All 9 webhooks', 'Falling behind · 840 events waiting'] }],
-  ['overview-none', '/', answers({ rows: 0 }), { see: ['Welcome to Northlight Agency', '0 of 4 done', 'Do it for me'] }],
+  [
+    'overview-none',
+    '/',
+    answers({ rows: 0 }),
+    { see: ['Welcome to Northlight Agency', '0 of 4 done', 'Do it for me'] },
+  ],
   ['overview-one', '/', answers({ rows: 1 }), { see: 'Connected accounts' }],
   ['overview-many', '/', many, { see: '10,000' }],
-  ['overview-failed', '/', over(answers(), { '/v1/usage/series': fail, '/v1/errors': fail, '/v1/me/usage': fail }), { see: ['We could not load the calls', 'We could not load the limits', 'We could not load the errors'] }],
+  [
+    'overview-failed',
+    '/',
+    over(answers(), { '/v1/usage/series': fail, '/v1/errors': fail, '/v1/me/usage': fail }),
+    { see: ['We could not load the calls', 'We could not load the limits', 'We could not load the errors'] },
+  ],
   ['overview-retried', '/', retried.made, { act: retried.act }],
-  ['overview-refused', '/', over(answers({ role: 'support' }), { '/v1/usage/series': refuse, '/v1/errors': refuse, '/v1/me/usage': refuse }), { see: ['Your role cannot see the calls', 'Your role cannot see the limits'] }],
+  [
+    'overview-refused',
+    '/',
+    over(answers({ role: 'support' }), { '/v1/usage/series': refuse, '/v1/errors': refuse, '/v1/me/usage': refuse }),
+    { see: ['Your role cannot see the calls', 'Your role cannot see the limits'] },
+  ],
   ['overview-slow', '/', over(answers(), { '/v1/usage/series': slow, '/v1/errors': slow, '/v1/me/usage': slow })],
   ['start', '/start', answers(), { see: ['Create an API key', 'Receive an event', '3 of 4 done'] }],
   ['start-none', '/start', answers({ rows: 0 }), { see: ['0 of 4 done', 'Connect an account first'] }],
-  ['start-failed', '/start', over(answers({ rows: 0 }), { '/v1/me/keys': fail, '/v1/me/usage': fail, '/v1/accounts': fail }), { see: 'We could not load your progress' }],
+  [
+    'start-failed',
+    '/start',
+    over(answers({ rows: 0 }), { '/v1/me/keys': fail, '/v1/me/usage': fail, '/v1/accounts': fail }),
+    { see: 'We could not load your progress' },
+  ],
   ['start-refused', '/start', answers({ rows: 0, role: 'support' }), { see: 'Your role cannot' }],
-  ['start-slow', '/start', over(answers(), { '/v1/me/usage': slow, '/v1/me/keys': slow }), { see: 'Create an API key', loads: false }],
+  [
+    'start-slow',
+    '/start',
+    over(answers(), { '/v1/me/usage': slow, '/v1/me/keys': slow }),
+    { see: 'Create an API key', loads: false },
+  ],
   ['accounts', '/accounts', answers(), { see: ['Maya · main', 'Reconnect required', 'Degraded'] }],
-  ['accounts-none', '/accounts', answers({ rows: 0 }), { see: ['No accounts yet', 'Connect a sandbox account in ten seconds, or send a creator a link.'] }],
+  [
+    'accounts-none',
+    '/accounts',
+    answers({ rows: 0 }),
+    { see: ['No accounts yet', 'Connect a sandbox account in ten seconds, or send a creator a link.'] },
+  ],
   ['accounts-one', '/accounts', answers({ rows: 1 }), { see: ['Maya · main', '1 account'] }],
   ['accounts-many', '/accounts', many, { see: '10,000 accounts' }],
   ['accounts-nomatch', '/accounts?q=zzz', answers(), { see: 'No account matches' }],

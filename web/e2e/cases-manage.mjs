@@ -16,25 +16,105 @@ const makeKey = async (page) => {
   await page.getByLabel('Label', { exact: true }).fill('new worker')
   await click('Create key')(page)
 }
-const quota = () => problem(429, 'quota-exceeded', 'The limit account_write_rpm is reached. Wait 21 s and repeat the call; it was not counted.', { reason: 'account_write_rpm', limit: 20, current: 20, retryAfterSec: 21, retryable: true })
+const quota = () =>
+  problem(
+    429,
+    'quota-exceeded',
+    'The limit account_write_rpm is reached. Wait 21 s and repeat the call; it was not counted.',
+    { reason: 'account_write_rpm', limit: 20, current: 20, retryAfterSec: 21, retryable: true },
+  )
 const many = answers({ rows: 10_000, accounts: 412, whole: true })
 
 export const cases = [
   ['explorer', '/explorer', answers(), { see: 'messages.send' }],
   ['explorer-post', '/explorer/posts.create?account=' + a, answers(), { see: 'posts.create' }],
   ['explorer-none', '/explorer/me.get', answers({ rows: 0 }), { see: 'me.get' }],
-  ['explorer-answer', '/explorer/messages.send?account=' + a, over(answers(), { [send]: () => ({ result: { id: '9912034', chatId: '88123', text: 'Thanks for subscribing!', createdAt: '2026-11-14T22:04:51Z', media: [] } }) }), { act: run('"result"'), see: '9912034' }],
-  ['explorer-problem', '/explorer/messages.send?account=' + a, over(answers(), { [send]: quota }), { act: run(/do not retry|can be retried/), see: 'account_write_rpm' }],
+  [
+    'explorer-answer',
+    '/explorer/messages.send?account=' + a,
+    over(answers(), {
+      [send]: () => ({
+        result: {
+          id: '9912034',
+          chatId: '88123',
+          text: 'Thanks for subscribing!',
+          createdAt: '2026-11-14T22:04:51Z',
+          media: [],
+        },
+      }),
+    }),
+    { act: run('"result"'), see: '9912034' },
+  ],
+  [
+    'explorer-problem',
+    '/explorer/messages.send?account=' + a,
+    over(answers(), { [send]: quota }),
+    { act: run(/do not retry|can be retried/), see: 'account_write_rpm' },
+  ],
   ['explorer-json', '/explorer/messages.send', answers(), { act: click('JSON') }],
   ['explorer-position', '/explorer/messages.send', answers(), { act: click('By position') }],
-  ['explorer-invalid', '/explorer/messages.send', answers(), { act: async (page) => { await page.getByRole('button', { name: 'Clear' }).first().click(); await page.getByRole('button', { name: /^Run/ }).click() } }],
-  ['explorer-live', '/explorer/messages.send?account=' + a, answers({ org: live }), { act: async (page) => { await page.getByLabel('chatId').fill('1'); await page.getByRole('button', { name: /^Run/ }).click(); await page.getByRole('dialog').waitFor() } }],
-  ['explorer-methods', '/explorer', answers(), { act: async (page) => { await page.getByRole('searchbox', { name: 'Search methods' }).fill('chats list'); await page.getByRole('navigation', { name: 'Methods' }).getByRole('link', { name: /^list/ }).first().waitFor() } }],
-  ['explorer-pick', '/explorer', answers(), { act: async (page) => { await page.getByRole('combobox', { name: 'Account' }).click(); await page.getByRole('option').first().waitFor() } }],
+  [
+    'explorer-invalid',
+    '/explorer/messages.send',
+    answers(),
+    {
+      act: async (page) => {
+        await page.getByRole('button', { name: 'Clear' }).first().click()
+        await page.getByRole('button', { name: /^Run/ }).click()
+      },
+    },
+  ],
+  [
+    'explorer-live',
+    '/explorer/messages.send?account=' + a,
+    answers({ org: live }),
+    {
+      act: async (page) => {
+        await page.getByLabel('chatId').fill('1')
+        await page.getByRole('button', { name: /^Run/ }).click()
+        await page.getByRole('dialog').waitFor()
+      },
+    },
+  ],
+  [
+    'explorer-methods',
+    '/explorer',
+    answers(),
+    {
+      act: async (page) => {
+        await page.getByRole('searchbox', { name: 'Search methods' }).fill('chats list')
+        await page.getByRole('navigation', { name: 'Methods' }).getByRole('link', { name: /^list/ }).first().waitFor()
+      },
+    },
+  ],
+  [
+    'explorer-pick',
+    '/explorer',
+    answers(),
+    {
+      act: async (page) => {
+        await page.getByRole('combobox', { name: 'Account' }).click()
+        await page.getByRole('option').first().waitFor()
+      },
+    },
+  ],
   ['explorer-nomethod', '/explorer/nothing.here', answers(), { see: 'nothing.here' }],
-  ['explorer-failed', '/explorer', over(answers(), { '/v1/sdk/methods': fail }), { see: 'We could not load the catalogue' }],
+  [
+    'explorer-failed',
+    '/explorer',
+    over(answers(), { '/v1/sdk/methods': fail }),
+    { see: 'We could not load the catalogue' },
+  ],
   ['explorer-refused', '/explorer', over(answers(), { '/v1/sdk/methods': refuse })],
-  ['explorer-noplatform', '/explorer', over(answers({ org: live, rows: 0 }), { '/v1/sdk/methods': () => problem(503, 'service-unavailable', 'No platform is set up for this environment.', { retryable: true }) }), { see: 'No platform is set up' }],
+  [
+    'explorer-noplatform',
+    '/explorer',
+    over(answers({ org: live, rows: 0 }), {
+      '/v1/sdk/methods': () =>
+        problem(503, 'service-unavailable', 'No platform is set up for this environment.', { retryable: true }),
+    }),
+    { see: 'No platform is set up' },
+  ],
   ['explorer-slow', '/explorer', over(answers(), { '/v1/sdk/methods': slow })],
   ['explorer-support', '/explorer', answers({ role: 'support' }), { see: 'Your role cannot' }],
   ['keys', '/keys', answers(), { see: ['inbox worker', 'ci'] }],
@@ -46,25 +126,67 @@ export const cases = [
   ['keys-refused', '/keys', over(answers({ role: 'support' }), { '/v1/me/keys': refuse })],
   ['keys-slow', '/keys', over(answers(), { '/v1/me/keys': slow })],
   ['keys-support', '/keys', answers({ role: 'support' }), { see: 'inbox worker' }],
-  ['keys-new', '/keys', answers(), { act: async (page) => { await click('New key')(page); await page.getByLabel('Only some methods').check(); await page.getByLabel('Only some accounts').check() } }],
-  ['keys-made', '/keys', over(answers(), { '/v1/logs': () => ({ logs: [], nextCursor: null }) }), { act: makeKey, see: ['Waiting for its first call', 'sd_sandbox_JQc0'] }],
+  [
+    'keys-new',
+    '/keys',
+    answers(),
+    {
+      act: async (page) => {
+        await click('New key')(page)
+        await page.getByLabel('Only some methods').check()
+        await page.getByLabel('Only some accounts').check()
+      },
+    },
+  ],
+  [
+    'keys-made',
+    '/keys',
+    over(answers(), { '/v1/logs': () => ({ logs: [], nextCursor: null }) }),
+    { act: makeKey, see: ['Waiting for its first call', 'sd_sandbox_JQc0'] },
+  ],
   ['keys-used', '/keys', answers(), { act: makeKey, see: 'It works' }],
   ['keys-revoke', '/keys', answers(), { act: click(/Revoke/), see: 'in the last 24 hours' }],
   ['keys-sheet', '/keys?key=key_01k9zk16062m4d8v9qx7q00003', answers(), { see: 'Last 24 hours' }],
   ['usage', '/usage', answers(), { see: '812 / 1,200' }],
   ['usage-account', '/usage?account=' + a, answers(), { see: '38 / 60' }],
-  ['usage-none', '/usage', answers({ rows: 0 }), { see: ['No calls in the last 30 days', 'No accounts yet', 'No calls were refused'] }],
+  [
+    'usage-none',
+    '/usage',
+    answers({ rows: 0 }),
+    { see: ['No calls in the last 30 days', 'No accounts yet', 'No calls were refused'] },
+  ],
   ['usage-one', '/usage', answers({ rows: 1, accounts: 1 }), { see: 'Maya · main' }],
   ['usage-many', '/usage', answers({ rows: 12, accounts: 10_000, whole: true }), { see: '10,000' }],
-  ['usage-failed', '/usage', over(answers(), { '/v1/me/usage': fail, '/v1/usage/series': fail, '/v1/errors': fail, '/v1/accounts': fail }), { see: ['We could not load the limits', 'We could not load the busiest accounts', 'We could not load refused calls'] }],
-  ['usage-refused', '/usage', over(answers({ role: 'support' }), { '/v1/me/usage': refuse, '/v1/usage/series': refuse }), { see: 'Your role cannot see the limits' }],
+  [
+    'usage-failed',
+    '/usage',
+    over(answers(), { '/v1/me/usage': fail, '/v1/usage/series': fail, '/v1/errors': fail, '/v1/accounts': fail }),
+    {
+      see: [
+        'We could not load the limits',
+        'We could not load the busiest accounts',
+        'We could not load refused calls',
+      ],
+    },
+  ],
+  [
+    'usage-refused',
+    '/usage',
+    over(answers({ role: 'support' }), { '/v1/me/usage': refuse, '/v1/usage/series': refuse }),
+    { see: 'Your role cannot see the limits' },
+  ],
   ['usage-slow', '/usage', over(answers(), { '/v1/me/usage': slow, '/v1/usage/series': slow })],
   ['audit', '/audit', answers({ rows: 40 }), { see: 'Ticket #1423' }],
   ['audit-many', '/audit', many, { see: '10,000 entries' }],
   ['audit-one', '/audit', answers({ rows: 1 }), { see: 'jo.stone@northlight.test' }],
   ['audit-none', '/audit', answers({ rows: 0 }), { see: 'No changes yet' }],
   ['audit-nomatch', '/audit?action=member.role', answers(), { see: 'No entry matches' }],
-  ['audit-entry', '/audit?entry=aud_01k9zk16062m4d8v9qx7q00005', answers(), { act: (page) => page.getByRole('dialog').waitFor() }],
+  [
+    'audit-entry',
+    '/audit?entry=aud_01k9zk16062m4d8v9qx7q00005',
+    answers(),
+    { act: (page) => page.getByRole('dialog').waitFor() },
+  ],
   ['audit-failed', '/audit', over(answers(), { '/v1/me/audit': fail }), { see: 'We could not load the audit log' }],
   ['audit-refused', '/audit', over(answers(), { '/v1/me/audit': refuse })],
   ['audit-slow', '/audit', over(answers(), { '/v1/me/audit': slow })],
@@ -73,7 +195,12 @@ export const cases = [
   ['sandbox-one', '/sandbox', answers({ rows: 1, accounts: 1 }), { see: 'Reconnect required' }],
   ['sandbox-live', '/sandbox', answers({ org: live }), { see: 'Northlight Live is live' }],
   ['sandbox-support', '/sandbox', answers({ role: 'support' }), { see: 'Your role cannot' }],
-  ['sandbox-failed', '/sandbox', over(answers(), { '/v1/accounts': fail, '/v1/sandbox/personas': fail }), { see: ['We could not load the accounts', 'We could not load the personas'] }],
+  [
+    'sandbox-failed',
+    '/sandbox',
+    over(answers(), { '/v1/accounts': fail, '/v1/sandbox/personas': fail }),
+    { see: ['We could not load the accounts', 'We could not load the personas'] },
+  ],
   ['sandbox-slow', '/sandbox', over(answers(), { '/v1/accounts': slow, '/v1/sandbox/personas': slow })],
   ['settings', '/settings', answers(), { see: 'Northlight Agency' }],
   ['settings-support', '/settings', answers({ role: 'support' }), { see: 'Your role cannot' }],
@@ -85,13 +212,45 @@ export const cases = [
   ['team-many', '/settings/team', many, { see: '10,000' }],
   ['team-developer', '/settings/team', answers({ role: 'developer' }), { see: 'Your role cannot' }],
   ['team-invite', '/settings/team', answers(), { act: click('Invite'), see: 'Create link' }],
-  ['team-invited', '/settings/team', answers(), { act: async (page) => { await click('Invite')(page); await page.getByLabel('Email').fill('new@example.com'); await click('Create link')(page) }, see: 'Copy link' }],
-  ['team-failed', '/settings/team', over(answers(), { '/v1/org/members': fail }), { see: 'We could not load the team' }],
+  [
+    'team-invited',
+    '/settings/team',
+    answers(),
+    {
+      act: async (page) => {
+        await click('Invite')(page)
+        await page.getByLabel('Email').fill('new@example.com')
+        await click('Create link')(page)
+      },
+      see: 'Copy link',
+    },
+  ],
+  [
+    'team-failed',
+    '/settings/team',
+    over(answers(), { '/v1/org/members': fail }),
+    { see: 'We could not load the team' },
+  ],
   ['team-refused', '/settings/team', over(answers(), { '/v1/org/members': refuse })],
   ['team-slow', '/settings/team', over(answers(), { '/v1/org/members': slow })],
   ['page', '/settings/page', answers(), { see: 'Connect your account' }],
-  ['page-code', '/settings/page', answers(), { act: async (page) => { await page.getByRole('group', { name: 'Preview scheme' }).getByRole('button', { name: 'Dark' }).click(); await click('Code')(page) } }],
-  ['page-failed', '/settings/page', over(answers(), { '/v1/connect/page': fail }), { see: 'We could not load the connect page' }],
+  [
+    'page-code',
+    '/settings/page',
+    answers(),
+    {
+      act: async (page) => {
+        await page.getByRole('group', { name: 'Preview scheme' }).getByRole('button', { name: 'Dark' }).click()
+        await click('Code')(page)
+      },
+    },
+  ],
+  [
+    'page-failed',
+    '/settings/page',
+    over(answers(), { '/v1/connect/page': fail }),
+    { see: 'We could not load the connect page' },
+  ],
   ['page-refused', '/settings/page', over(answers(), { '/v1/connect/page': refuse })],
   ['page-slow', '/settings/page', over(answers(), { '/v1/connect/page': slow })],
   ['origins', '/settings/origins', answers(), { see: 'https://app.northlight.test' }],
@@ -100,7 +259,12 @@ export const cases = [
   ['sessions', '/settings/sessions', answers(), { see: 'Chrome' }],
   ['sessions-none', '/settings/sessions', answers({ rows: 0 }), { see: 'No browsers are signed in' }],
   ['sessions-many', '/settings/sessions', many],
-  ['sessions-failed', '/settings/sessions', over(answers(), { '/v1/me/sessions': fail }), { see: 'We could not load the sessions' }],
+  [
+    'sessions-failed',
+    '/settings/sessions',
+    over(answers(), { '/v1/me/sessions': fail }),
+    { see: 'We could not load the sessions' },
+  ],
   ['sessions-refused', '/settings/sessions', over(answers(), { '/v1/me/sessions': refuse })],
   ['sessions-slow', '/settings/sessions', over(answers(), { '/v1/me/sessions': slow })],
 ]

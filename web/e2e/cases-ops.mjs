@@ -2,11 +2,46 @@
 import { fail, slow } from './lib.mjs'
 import { answers, firstOrg, suspendedOrg } from './ops-fake.mjs'
 
-const pages = { fleet: '/', orgs: '/orgs', org: '/orgs/' + firstOrg, accounts: '/accounts', leases: '/leases', egress: '/egress', webhooks: '/webhooks', jobs: '/jobs', keys: '/keys', control: '/control', audit: '/audit' }
+const pages = {
+  fleet: '/',
+  orgs: '/orgs',
+  org: '/orgs/' + firstOrg,
+  accounts: '/accounts',
+  leases: '/leases',
+  egress: '/egress',
+  webhooks: '/webhooks',
+  jobs: '/jobs',
+  keys: '/keys',
+  control: '/control',
+  audit: '/audit',
+}
 // Every call fails except the one for the signed-in operator.
 const down = (f) => ({ '/admin/v1/me': answers()['/admin/v1/me'], '/admin/v1/*': f })
-const none = { fleet: 'No nodes are alive', orgs: 'No organisations yet', accounts: 'No accounts yet', leases: 'No leases yet', egress: 'No regions configured', webhooks: 'All webhooks are up to date', jobs: 'No jobs yet', keys: 'No keys yet', control: 'Signups', audit: 'No changes yet' }
-const said = { fleet: 'node-1', orgs: 'Northlight Agency', org: 'Northlight Agency', accounts: 'Creator 1', leases: 'listen', egress: 'Ana', webhooks: 'customer.example', jobs: 'connect_step', keys: 'aws:arn', control: 'Signups', audit: 'key.mint' }
+const none = {
+  fleet: 'No nodes are alive',
+  orgs: 'No organisations yet',
+  accounts: 'No accounts yet',
+  leases: 'No leases yet',
+  egress: 'No regions configured',
+  webhooks: 'All webhooks are up to date',
+  jobs: 'No jobs yet',
+  keys: 'No keys yet',
+  control: 'Signups',
+  audit: 'No changes yet',
+}
+const said = {
+  fleet: 'node-1',
+  orgs: 'Northlight Agency',
+  org: 'Northlight Agency',
+  accounts: 'Creator 1',
+  leases: 'listen',
+  egress: 'Ana',
+  webhooks: 'customer.example',
+  jobs: 'connect_step',
+  keys: 'aws:arn',
+  control: 'Signups',
+  audit: 'key.mint',
+}
 const dialog = (name) => async (page) => {
   await page.getByRole('button', name).first().click()
   await page.getByRole('dialog').waitFor()
@@ -33,5 +68,15 @@ export const cases = [
   ['org-edit', '/orgs/' + firstOrg, answers(), { act: dialog({ name: 'Change', exact: true }) }],
   ['org-limit', '/orgs/' + firstOrg, answers(), { act: dialog({ name: 'Change callsPerMinute' }) }],
   ['webhooks-bulk', '/webhooks', answers(), { act: dialog({ name: 'Retry all…' }) }],
-  ['audit-entry', '/audit', answers(), { act: async (p) => { await p.getByRole('row').nth(2).click(); await p.getByRole('dialog').waitFor() } }],
+  [
+    'audit-entry',
+    '/audit',
+    answers(),
+    {
+      act: async (p) => {
+        await p.getByRole('row').nth(2).click()
+        await p.getByRole('dialog').waitFor()
+      },
+    },
+  ],
 ]

@@ -92,7 +92,10 @@ try {
     await dialog.getByText('The link is ready').waitFor()
     await dialog.getByRole('button', { name: 'Done' }).click()
     await go('/connect?tab=links')
-    await page.getByText('user_' + run).first().waitFor()
+    await page
+      .getByText('user_' + run)
+      .first()
+      .waitFor()
     await shot('5-links')
     await go('/connect?tab=page')
     await page.getByRole('button', { name: 'Show the page' }).click()
@@ -122,9 +125,24 @@ try {
     for (let i = 0; ; i++) {
       await page.evaluate(async (id) => {
         const session = await (await fetch('/app/session')).json()
-        await fetch(`/v1/sandbox/accounts/${id}/fire_event`, { method: 'POST', headers: { 'Content-Type': 'application/json', 'Stagedoor-Org': localStorage.getItem('sd.org') ?? session.currentOrg }, body: JSON.stringify({ event: 'message', data: { text: 'Hello from the flows' } }) })
+        await fetch(`/v1/sandbox/accounts/${id}/fire_event`, {
+          method: 'POST',
+          headers: {
+            'Content-Type': 'application/json',
+            'Stagedoor-Org': localStorage.getItem('sd.org') ?? session.currentOrg,
+          },
+          body: JSON.stringify({ event: 'message', data: { text: 'Hello from the flows' } }),
+        })
       }, account)
-      const came = await page.getByRole('option').filter({ hasText: 'Hello from the flows' }).first().waitFor({ timeout: 10_000 }).then(() => true, () => false)
+      const came = await page
+        .getByRole('option')
+        .filter({ hasText: 'Hello from the flows' })
+        .first()
+        .waitFor({ timeout: 10_000 })
+        .then(
+          () => true,
+          () => false,
+        )
       if (came) break
       if (i === 4) throw new Error('no event arrived')
     }
@@ -142,7 +160,11 @@ try {
   await step('a signature that was broken by parsing', async () => {
     const last = got.findLast((g) => g.headers['x-webhook-event'] === 'message')
     await go('/webhooks/signature')
-    await page.getByLabel('Headers').fill(Object.entries(last.headers).map(([k, v]) => `${k}: ${v}`).join('\n'))
+    await page.getByLabel('Headers').fill(
+      Object.entries(last.headers)
+        .map(([k, v]) => `${k}: ${v}`)
+        .join('\n'),
+    )
     await page.getByLabel('Body', { exact: true }).fill(JSON.stringify(JSON.parse(last.body), null, 1))
     await page.getByRole('button', { name: 'Check', exact: true }).click()
     await page.getByText('The body was changed').waitFor()
@@ -153,7 +175,10 @@ try {
   })
   await step('the delivery, inspected', async () => {
     await go('/webhooks/' + account)
-    await page.getByRole('button', { name: /Inspect the delivery of message/ }).first().click()
+    await page
+      .getByRole('button', { name: /Inspect the delivery of message/ })
+      .first()
+      .click()
     await dialog.getByText('Repeat this delivery by hand').waitFor()
     await shot('12-inspector')
     await dialog.getByRole('link', { name: 'Open delivery page' }).click()

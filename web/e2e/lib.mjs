@@ -25,7 +25,10 @@ export function base() {
 }
 
 export async function launch() {
-  return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'] })
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
+  })
 }
 
 /** Opens a page, and collects what goes wrong on it: console errors, exceptions, requests to other hosts. */
@@ -56,7 +59,9 @@ export async function signIn(page, { email, name, environment = 'sandbox' } = {}
   const moved = await page.evaluate(async (environment) => {
     const { orgs, currentOrg } = await (await fetch('/app/session')).json()
     const kept = localStorage.getItem('sd.org') ?? currentOrg
-    const org = orgs.find((o) => o.id === kept && o.environment === environment) ?? orgs.find((o) => o.environment === environment)
+    const org =
+      orgs.find((o) => o.id === kept && o.environment === environment) ??
+      orgs.find((o) => o.environment === environment)
     if (!org || org.id === kept) return false
     localStorage.setItem('sd.org', org.id)
     return true
@@ -75,25 +80,48 @@ export async function signIn(page, { email, name, environment = 'sandbox' } = {}
 export async function forget(page, at) {
   await page.goto('about:blank')
   await page.goto(at + '/blank')
-  await page.evaluate(() => (localStorage.clear(), sessionStorage.clear()))
+  await page.evaluate(() => {
+    localStorage.clear()
+    sessionStorage.clear()
+  })
 }
 
 /** Waits until nothing appears to be loading any more. */
 export async function settled(page) {
   await page.waitForSelector('main h1', { timeout: 120_000 })
-  await page.waitForFunction(() => document.querySelectorAll('.shimmer').length === 0, null, { timeout: 120_000 }).catch(() => {})
+  await page
+    .waitForFunction(() => document.querySelectorAll('.shimmer').length === 0, null, { timeout: 120_000 })
+    .catch(() => {})
   await page.waitForTimeout(150)
 }
 
 /** Returns the axe rules (WCAG 2.2 AA and below) that the page violates, as text. `themed`: only rules about colours; `inner`: only the page inside the shell. */
 export async function axe(page, { themed = false, inner = false } = {}) {
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axeSource)
-  const violations = await page.evaluate(async ([themed, inner]) => {
-    const run = themed ? { type: 'rule', values: ['color-contrast', 'link-in-text-block'] } : { type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }
-    const within = inner ? [...document.querySelectorAll('main, [role=dialog], [aria-label=Notifications]')].filter((e) => !e.closest('[aria-hidden=true]')) : []
-    const { violations } = await window.axe.run(within.length ? { include: within } : document, { runOnly: run, resultTypes: ['violations'] })
-    return violations.map((v) => ({ id: v.id, impact: v.impact, nodes: v.nodes.map((n) => n.target.join(' ') + ' — ' + (n.failureSummary ?? '').split('\n').slice(1, 3).join('; ')) }))
-  }, [themed, inner])
+  const violations = await page.evaluate(
+    async ([themed, inner]) => {
+      const run = themed
+        ? { type: 'rule', values: ['color-contrast', 'link-in-text-block'] }
+        : { type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }
+      const within = inner
+        ? [...document.querySelectorAll('main, [role=dialog], [aria-label=Notifications]')].filter(
+            (e) => !e.closest('[aria-hidden=true]'),
+          )
+        : []
+      const { violations } = await window.axe.run(within.length ? { include: within } : document, {
+        runOnly: run,
+        resultTypes: ['violations'],
+      })
+      return violations.map((v) => ({
+        id: v.id,
+        impact: v.impact,
+        nodes: v.nodes.map(
+          (n) => n.target.join(' ') + ' — ' + (n.failureSummary ?? '').split('\n').slice(1, 3).join('; '),
+        ),
+      }))
+    },
+    [themed, inner],
+  )
   // The first two places of a rule are enough to find the rest.
   return violations.flatMap((v) => v.nodes.slice(0, 2).map((n) => `${v.id} (${v.impact}, ${v.nodes.length}×): ${n}`))
 }
@@ -106,13 +134,17 @@ export async function sideways(page) {
     const out = []
     for (const el of document.querySelectorAll('body *')) {
       const r = el.getBoundingClientRect()
-      if (r.right > document.documentElement.clientWidth + 1 && r.width > 0) out.push(`${el.tagName.toLowerCase()}.${String(el.className).slice(0, 60)} reaches ${Math.round(r.right)}`)
+      if (r.right > document.documentElement.clientWidth + 1 && r.width > 0)
+        out.push(`${el.tagName.toLowerCase()}.${String(el.className).slice(0, 60)} reaches ${Math.round(r.right)}`)
     }
     return [`${over} px too wide`, ...out.slice(0, 5)]
   })
 }
 
-export const problem = (status, code, detail, more = {}) => ({ status, body: { type: '/problems/' + code, code, status, title: code, detail, retryable: false, ...more } })
+export const problem = (status, code, detail, more = {}) => ({
+  status,
+  body: { type: '/problems/' + code, code, status, title: code, detail, retryable: false, ...more },
+})
 /** Answers of a server that fails, that never responds, and that refuses the caller's role. */
 export const fail = () => problem(500, 'internal', 'Something went wrong on our side.')
 export const slow = () => new Promise(() => {})

@@ -6,47 +6,300 @@ const id = (prefix, n) => {
   return prefix + '01k9zk16062m4d8v9q' + tail
 }
 const ago = (s) => new Date(Date.now() - s * 1000).toISOString()
-const names = ['Northlight Agency', 'Studio West', 'Harbour & Co <b>', 'Atlas Talent', 'K. Adler', 'Very long organisation name that somebody typed without thinking of tables']
-const org = (i) => ({ id: id('org_', i + 1), name: names[i % 6] + (i > 5 ? ` ${i}` : ''), plan: ['growth', 'starter', 'scale', 'sandbox'][i % 4], environment: i % 3 ? 'live' : 'sandbox', contactEmail: `ops${i}@example.test`, limits: i % 5 === 1 ? { callsPerMinute: 5000 } : {}, suspended: i % 7 === 3, ...(i % 7 === 3 ? { suspendedAt: ago(9000), suspendedReason: 'unpaid' } : {}), createdAt: ago(86400 * (i + 2)), updatedAt: ago(3000) })
+const names = [
+  'Northlight Agency',
+  'Studio West',
+  'Harbour & Co <b>',
+  'Atlas Talent',
+  'K. Adler',
+  'Very long organisation name that somebody typed without thinking of tables',
+]
+const org = (i) => ({
+  id: id('org_', i + 1),
+  name: names[i % 6] + (i > 5 ? ` ${i}` : ''),
+  plan: ['growth', 'starter', 'scale', 'sandbox'][i % 4],
+  environment: i % 3 ? 'live' : 'sandbox',
+  contactEmail: `ops${i}@example.test`,
+  limits: i % 5 === 1 ? { callsPerMinute: 5000 } : {},
+  suspended: i % 7 === 3,
+  ...(i % 7 === 3 ? { suspendedAt: ago(9000), suspendedReason: 'unpaid' } : {}),
+  createdAt: ago(86400 * (i + 2)),
+  updatedAt: ago(3000),
+})
 const states = ['active', 'reconnect_required', 'degraded', 'active', 'connecting']
-const account = (i) => ({ id: id('acct_', i + 1), org: { id: org(i % 6).id, name: org(i % 6).name }, ofUserId: String(40211877 + i), username: 'creator' + i, label: i % 3 ? `Creator ${i}` : '', state: states[i % 5], stateReason: i % 5 === 1 ? 'session_expired' : null, stateChangedAt: ago(700), region: i % 3 ? 'us' : 'uk', createdAt: ago(9e5), lastSeenAt: ago(i * 7), lastCheckedAt: ago(60), listener: { state: ['up', 'down', 'connecting'][i % 3], since: ago(800), shard: i % 64 } })
-const lane = (i) => { const state = ['backoff', 'disabled', 'lagging', 'paused', 'draining'][i % 5]; return { org: { id: org(i % 6).id, name: org(i % 6).name }, accountId: id('acct_', i + 1), host: `hooks${i % 9}.customer.example`, state, reason: state === 'disabled' ? 'failing' : state === 'paused' && i % 2 ? 'operator' : null, failingSince: state === 'backoff' ? ago(4000) : null, failCount: 4, nextAttemptAt: state === 'backoff' ? ago(-90) : null, lastStatus: i % 3 ? 503 : 0, lastError: i % 3 ? null : 'timeout', backlog: i * 31 } }
-const job = (i) => ({ id: 90210 - i, kind: i % 3 ? 'connect_step' : 'org_announce_epoch', queue: i % 3 ? 'connect' : 'default', state: ['running', 'completed', 'retryable', 'discarded', 'available', 'scheduled', 'cancelled'][i % 7], attempt: (i % 4) + 1, maxAttempts: 25, createdAt: ago(i * 9), scheduledAt: ago(i * 9), attemptedAt: ago(i * 8), finalizedAt: i % 7 === 1 ? ago(i * 7) : null, lastError: i % 7 === 2 || i % 7 === 3 ? 'call the platform: egress-unavailable: No egress is available in the region us.' : null, failedAt: null })
-const entry = (i) => ({ id: id('aud_', i + 1), org: i % 4 ? { id: org(i % 6).id, name: org(i % 6).name } : null, at: ago(i * 130), actor: i % 4 ? { kind: 'member', id: 'usr_1', label: 'jo@northlight.test' } : { kind: 'operator', id: 'admin', label: 'Ana' }, action: i % 4 ? 'key.mint' : 'switches.set', target: i % 4 ? id('key_', i) : 'switches', requestId: id('req_', i), ipHash: '7c80d12897d4dbce4cc6709a', changes: i % 4 ? { label: { to: '<img src=x onerror=alert(1)>' } } : { connects: { from: 'on', to: 'off' }, reason: { to: 'The platform has changed its sign-in.' } } })
-const proxy = (n, more = {}) => ({ proxy: String(n), healthy: true, since: null, lastFailure: null, draining: false, drainedAt: null, drainedBy: null, reason: null, openConnections: 412, ...more })
-const slots = (n, kind) => Array.from({ length: n }, (_, i) => ({ slot: i, node: i === 3 ? null : ['n1', 'n2', 'n3'][i % 3], epoch: 4 + (i % 5), ...(kind === 'listen' ? { listeners: { up: 40 + i, down: i % 4 } } : {}) }))
+const account = (i) => ({
+  id: id('acct_', i + 1),
+  org: { id: org(i % 6).id, name: org(i % 6).name },
+  ofUserId: String(40211877 + i),
+  username: 'creator' + i,
+  label: i % 3 ? `Creator ${i}` : '',
+  state: states[i % 5],
+  stateReason: i % 5 === 1 ? 'session_expired' : null,
+  stateChangedAt: ago(700),
+  region: i % 3 ? 'us' : 'uk',
+  createdAt: ago(9e5),
+  lastSeenAt: ago(i * 7),
+  lastCheckedAt: ago(60),
+  listener: { state: ['up', 'down', 'connecting'][i % 3], since: ago(800), shard: i % 64 },
+})
+const lane = (i) => {
+  const state = ['backoff', 'disabled', 'lagging', 'paused', 'draining'][i % 5]
+  return {
+    org: { id: org(i % 6).id, name: org(i % 6).name },
+    accountId: id('acct_', i + 1),
+    host: `hooks${i % 9}.customer.example`,
+    state,
+    reason: state === 'disabled' ? 'failing' : state === 'paused' && i % 2 ? 'operator' : null,
+    failingSince: state === 'backoff' ? ago(4000) : null,
+    failCount: 4,
+    nextAttemptAt: state === 'backoff' ? ago(-90) : null,
+    lastStatus: i % 3 ? 503 : 0,
+    lastError: i % 3 ? null : 'timeout',
+    backlog: i * 31,
+  }
+}
+const job = (i) => ({
+  id: 90210 - i,
+  kind: i % 3 ? 'connect_step' : 'org_announce_epoch',
+  queue: i % 3 ? 'connect' : 'default',
+  state: ['running', 'completed', 'retryable', 'discarded', 'available', 'scheduled', 'cancelled'][i % 7],
+  attempt: (i % 4) + 1,
+  maxAttempts: 25,
+  createdAt: ago(i * 9),
+  scheduledAt: ago(i * 9),
+  attemptedAt: ago(i * 8),
+  finalizedAt: i % 7 === 1 ? ago(i * 7) : null,
+  lastError:
+    i % 7 === 2 || i % 7 === 3
+      ? 'call the platform: egress-unavailable: No egress is available in the region us.'
+      : null,
+  failedAt: null,
+})
+const entry = (i) => ({
+  id: id('aud_', i + 1),
+  org: i % 4 ? { id: org(i % 6).id, name: org(i % 6).name } : null,
+  at: ago(i * 130),
+  actor:
+    i % 4
+      ? { kind: 'member', id: 'usr_1', label: 'jo@northlight.test' }
+      : { kind: 'operator', id: 'admin', label: 'Ana' },
+  action: i % 4 ? 'key.mint' : 'switches.set',
+  target: i % 4 ? id('key_', i) : 'switches',
+  requestId: id('req_', i),
+  ipHash: '7c80d12897d4dbce4cc6709a',
+  changes:
+    i % 4
+      ? { label: { to: '<img src=x onerror=alert(1)>' } }
+      : { connects: { from: 'on', to: 'off' }, reason: { to: 'The platform has changed its sign-in.' } },
+})
+const proxy = (n, more = {}) => ({
+  proxy: String(n),
+  healthy: true,
+  since: null,
+  lastFailure: null,
+  draining: false,
+  drainedAt: null,
+  drainedBy: null,
+  reason: null,
+  openConnections: 412,
+  ...more,
+})
+const slots = (n, kind) =>
+  Array.from({ length: n }, (_, i) => ({
+    slot: i,
+    node: i === 3 ? null : ['n1', 'n2', 'n3'][i % 3],
+    epoch: 4 + (i % 5),
+    ...(kind === 'listen' ? { listeners: { up: 40 + i, down: i % 4 } } : {}),
+  }))
 
 /** rows: the length of each list; off: whether something is switched off. */
 export function answers({ rows = 60, off = false, whole = false } = {}) {
-  const list = (name, make, keep = () => true) => (url) => {
-    const all = Array.from({ length: rows }, (_, i) => make(i)).filter((r) => keep(r, url.searchParams))
-    const limit = whole ? all.length : Math.min(16, Number(url.searchParams.get('limit') ?? 16))
-    const from = Number(url.searchParams.get('cursor') ?? 0)
-    return { [name]: all.slice(from, from + limit), nextCursor: from + limit < all.length ? String(from + limit) : null }
-  }
+  const list =
+    (name, make, keep = () => true) =>
+    (url) => {
+      const all = Array.from({ length: rows }, (_, i) => make(i)).filter((r) => keep(r, url.searchParams))
+      const limit = whole ? all.length : Math.min(16, Number(url.searchParams.get('limit') ?? 16))
+      const from = Number(url.searchParams.get('cursor') ?? 0)
+      return {
+        [name]: all.slice(from, from + limit),
+        nextCursor: from + limit < all.length ? String(from + limit) : null,
+      }
+    }
   const matches = (text, p) => !p.get('q') || text.toLowerCase().includes(p.get('q').toLowerCase())
   const state = (r, p) => !p.get('state') || r.state === p.get('state')
   const none = rows === 0
-  const sw = (name, about, on = true) => ({ name, on, about, reason: on ? '' : 'The platform has changed its sign-in.', by: on ? '' : 'Ana', since: on ? null : ago(300) })
+  const sw = (name, about, on = true) => ({
+    name,
+    on,
+    about,
+    reason: on ? '' : 'The platform has changed its sign-in.',
+    by: on ? '' : 'Ana',
+    since: on ? null : ago(300),
+  })
   const lanes = list('lanes', lane, state)
   return {
     '/admin/v1/me': () => ({ name: 'Ana', node: 'node-1', version: '1.7.0' }),
-    '/admin/v1/nodes': () => ({ nodes: none ? [] : ['node-1', 'node-2', 'node-3'].map((name, i) => ({ id: '01k9zk16062m4d8v9q000000' + i, name, roles: ['api', 'worker', 'listener'].slice(0, i + 1), version: i === 2 ? '1.8.0' : '1.7.0', startedAt: ago(90000), seenAt: ago(i) })) }),
-    '/admin/v1/leases': () => ({ work: none ? [] : ['ingest', 'listen'].map((kind) => ({ kind, free: 1, slots: slots(kind === 'listen' ? 64 : 256, kind), nodes: ['n1', 'n2', 'n3'].map((n, i) => ({ id: n, name: 'node-' + (i + 1), slots: 85, until: ago(-5), live: i < 2, leaving: i === 1 })) })) }),
-    '/admin/v1/egress': () => ({ node: 'node-1', regions: none ? [] : [{ region: 'uk', on: !off, available: !off, proxies: [proxy(0)] }, { region: 'us', on: true, available: true, proxies: [proxy(0), proxy(1, { draining: true, drainedAt: ago(600), drainedBy: 'Ana', reason: 'The provider does maintenance.', openConnections: 3 }), proxy(2, { healthy: false, since: ago(900), lastFailure: 'no_answer', openConnections: 0 })] }] }),
-    '/admin/v1/orgs': list('orgs', org, (o, p) => matches(o.name + o.id + o.contactEmail, p) && (!p.get('plan') || o.plan === p.get('plan')) && (!p.get('environment') || o.environment === p.get('environment')) && (!p.get('suspended') || String(o.suspended) === p.get('suspended'))),
+    '/admin/v1/nodes': () => ({
+      nodes: none
+        ? []
+        : ['node-1', 'node-2', 'node-3'].map((name, i) => ({
+            id: '01k9zk16062m4d8v9q000000' + i,
+            name,
+            roles: ['api', 'worker', 'listener'].slice(0, i + 1),
+            version: i === 2 ? '1.8.0' : '1.7.0',
+            startedAt: ago(90000),
+            seenAt: ago(i),
+          })),
+    }),
+    '/admin/v1/leases': () => ({
+      work: none
+        ? []
+        : ['ingest', 'listen'].map((kind) => ({
+            kind,
+            free: 1,
+            slots: slots(kind === 'listen' ? 64 : 256, kind),
+            nodes: ['n1', 'n2', 'n3'].map((n, i) => ({
+              id: n,
+              name: 'node-' + (i + 1),
+              slots: 85,
+              until: ago(-5),
+              live: i < 2,
+              leaving: i === 1,
+            })),
+          })),
+    }),
+    '/admin/v1/egress': () => ({
+      node: 'node-1',
+      regions: none
+        ? []
+        : [
+            { region: 'uk', on: !off, available: !off, proxies: [proxy(0)] },
+            {
+              region: 'us',
+              on: true,
+              available: true,
+              proxies: [
+                proxy(0),
+                proxy(1, {
+                  draining: true,
+                  drainedAt: ago(600),
+                  drainedBy: 'Ana',
+                  reason: 'The provider does maintenance.',
+                  openConnections: 3,
+                }),
+                proxy(2, { healthy: false, since: ago(900), lastFailure: 'no_answer', openConnections: 0 }),
+              ],
+            },
+          ],
+    }),
+    '/admin/v1/orgs': list(
+      'orgs',
+      org,
+      (o, p) =>
+        matches(o.name + o.id + o.contactEmail, p) &&
+        (!p.get('plan') || o.plan === p.get('plan')) &&
+        (!p.get('environment') || o.environment === p.get('environment')) &&
+        (!p.get('suspended') || String(o.suspended) === p.get('suspended')),
+    ),
     '/admin/v1/orgs/*': (url) => {
       const found = Array.from({ length: 60 }, (_, i) => org(i)).find((o) => o.id === url.pathname.split('/')[4])
-      if (!found) return { status: 404, body: { code: 'org-not-found', title: 'No such organisation', status: 404, detail: 'There is no organisation with this id.', retryable: false } }
-      return { org: found, effectiveLimits: ['callsPerMinute', 'callsPerMonth', 'accountReadPerMinute', 'accountWritePerMinute', 'connectAttemptsPerHour', 'maxAccounts', 'maxKeys', 'eventRetentionDays'].map((name, i) => ({ name, value: i === 6 ? -1 : 600 * (i + 1), overridden: name in found.limits })), month: { used: 3120441, limit: 5000000 }, accounts: { active: 380, degraded: 12, reconnect_required: 20 }, webhooks: { live: 300, backoff: 3, disabled: 1, paused: 0, lagging: 0, draining: 0 } }
+      if (!found)
+        return {
+          status: 404,
+          body: {
+            code: 'org-not-found',
+            title: 'No such organisation',
+            status: 404,
+            detail: 'There is no organisation with this id.',
+            retryable: false,
+          },
+        }
+      return {
+        org: found,
+        effectiveLimits: [
+          'callsPerMinute',
+          'callsPerMonth',
+          'accountReadPerMinute',
+          'accountWritePerMinute',
+          'connectAttemptsPerHour',
+          'maxAccounts',
+          'maxKeys',
+          'eventRetentionDays',
+        ].map((name, i) => ({ name, value: i === 6 ? -1 : 600 * (i + 1), overridden: name in found.limits })),
+        month: { used: 3120441, limit: 5000000 },
+        accounts: { active: 380, degraded: 12, reconnect_required: 20 },
+        webhooks: { live: 300, backoff: 3, disabled: 1, paused: 0, lagging: 0, draining: 0 },
+      }
     },
-    '/admin/v1/accounts': list('accounts', account, (a, p) => matches(a.label + a.id + a.username, p) && state(a, p) && (!p.get('region') || a.region === p.get('region'))),
-    '/admin/v1/webhooks/lanes': (url) => ({ ...lanes(url), counts: none ? { live: 0, lagging: 0, backoff: 0, draining: 0, paused: 0, disabled: 0 } : { live: 1204, lagging: 12, backoff: 12, draining: 12, paused: 12, disabled: 12 } }),
+    '/admin/v1/accounts': list(
+      'accounts',
+      account,
+      (a, p) =>
+        matches(a.label + a.id + a.username, p) && state(a, p) && (!p.get('region') || a.region === p.get('region')),
+    ),
+    '/admin/v1/webhooks/lanes': (url) => ({
+      ...lanes(url),
+      counts: none
+        ? { live: 0, lagging: 0, backoff: 0, draining: 0, paused: 0, disabled: 0 }
+        : { live: 1204, lagging: 12, backoff: 12, draining: 12, paused: 12, disabled: 12 },
+    }),
     '/admin/v1/jobs': list('jobs', job, (j, p) => state(j, p) && (!p.get('kind') || j.kind === p.get('kind'))),
-    '/admin/v1/keyring': () => ({ kms: off ? 'down' : 'up', wrapsNow: off ? null : { id: 'local', version: 2 }, root: { id: 'local', version: 2 }, orgKeys: none ? [] : [{ by: { id: 'local', version: 2 }, keys: 812, current: true }, { by: { id: 'aws:arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab', version: 1 }, keys: 31, current: false }], orgs: 843, dataKeys: 41230, renewed: 12, waiting: 1231, percentDone: off ? null : 97, holders: 41230, shredded: 87 }),
-    '/admin/v1/switches': () => ({ switches: [sw('signups', 'No new organisations can be created. Members sign in as usual.'), sw('connects', 'New connect attempts are refused; those in progress continue.', !off), sw('writes', 'SDK methods that change something, and uploads, are refused; reads work.'), sw('webhooks', 'Nothing is delivered; events wait in the store, in order.'), sw('region/uk', 'No traffic leaves through the region: calls on its accounts are refused, and its listeners disconnect.', !off), sw('region/us', 'No traffic leaves through the region: calls on its accounts are refused, and its listeners disconnect.')] }),
-    '/admin/v1/banner': () => ({ banner: none ? null : { text: 'Connecting accounts is slow right now. We are on it.', level: 'warning', url: 'https://status.example', until: ago(-7200), by: 'Ana', since: ago(900) } }),
-    '/admin/v1/audit': list('entries', entry, (e, p) => (!p.get('action') || e.action === p.get('action')) && (!p.get('own') || !e.org)),
+    '/admin/v1/keyring': () => ({
+      kms: off ? 'down' : 'up',
+      wrapsNow: off ? null : { id: 'local', version: 2 },
+      root: { id: 'local', version: 2 },
+      orgKeys: none
+        ? []
+        : [
+            { by: { id: 'local', version: 2 }, keys: 812, current: true },
+            {
+              by: { id: 'aws:arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab', version: 1 },
+              keys: 31,
+              current: false,
+            },
+          ],
+      orgs: 843,
+      dataKeys: 41230,
+      renewed: 12,
+      waiting: 1231,
+      percentDone: off ? null : 97,
+      holders: 41230,
+      shredded: 87,
+    }),
+    '/admin/v1/switches': () => ({
+      switches: [
+        sw('signups', 'No new organisations can be created. Members sign in as usual.'),
+        sw('connects', 'New connect attempts are refused; those in progress continue.', !off),
+        sw('writes', 'SDK methods that change something, and uploads, are refused; reads work.'),
+        sw('webhooks', 'Nothing is delivered; events wait in the store, in order.'),
+        sw(
+          'region/uk',
+          'No traffic leaves through the region: calls on its accounts are refused, and its listeners disconnect.',
+          !off,
+        ),
+        sw(
+          'region/us',
+          'No traffic leaves through the region: calls on its accounts are refused, and its listeners disconnect.',
+        ),
+      ],
+    }),
+    '/admin/v1/banner': () => ({
+      banner: none
+        ? null
+        : {
+            text: 'Connecting accounts is slow right now. We are on it.',
+            level: 'warning',
+            url: 'https://status.example',
+            until: ago(-7200),
+            by: 'Ana',
+            since: ago(900),
+          },
+    }),
+    '/admin/v1/audit': list(
+      'entries',
+      entry,
+      (e, p) => (!p.get('action') || e.action === p.get('action')) && (!p.get('own') || !e.org),
+    ),
   }
 }
 export const firstOrg = org(0).id

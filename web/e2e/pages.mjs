@@ -15,7 +15,10 @@ const only = process.env.ONLY?.split(',')
 const shots = process.env.SHOTS === '1'
 const full = process.env.FULL === '1' || shots
 const wanted = (name) => !only || only.some((o) => (o.endsWith('*') ? name.startsWith(o.slice(0, -1)) : name === o))
-const all = [...[...accounts, ...observe, ...manage].map((c) => ['/app', ...c]), ...ops.map(([name, ...rest]) => ['/ops', 'ops:' + name, ...rest])].filter((c) => wanted(c[1]))
+const all = [
+  ...[...accounts, ...observe, ...manage].map((c) => ['/app', ...c]),
+  ...ops.map(([name, ...rest]) => ['/ops', 'ops:' + name, ...rest]),
+].filter((c) => wanted(c[1]))
 
 // The pages that CI checks at phone width: they have everything that narrow pages share (menu, cards, forms, dialogs).
 const narrow = ['overview', 'accounts', 'account', 'webhooks', 'keys', 'logs', 'ops:orgs']
@@ -35,7 +38,9 @@ async function check({ page, wrong, server }, [root, name, path, made, { see = [
   const inner = name.includes('-')
   // States without colours of their own are checked in the dark theme on two pages only.
   const shown = !inner || /^(accounts|connect)-/.test(name)
-  const plain = ['failed', 'refused', 'slow', 'one', 'many', 'support', 'nomatch', 'none'].includes(state) && !/^(accounts|connect)-/.test(name)
+  const plain =
+    ['failed', 'refused', 'slow', 'one', 'many', 'support', 'nomatch', 'none'].includes(state) &&
+    !/^(accounts|connect)-/.test(name)
   const soon = (f) => f.catch((e) => found.push(e.message.split('\n').slice(0, 2).join(' ')))
   try {
     await page.setViewportSize({ width: 1360, height: 900 })
@@ -46,7 +51,11 @@ async function check({ page, wrong, server }, [root, name, path, made, { see = [
     } else await soon(settled(page))
     if (act) await soon(act(page))
     for (const text of [promised[state] ?? [], see].flat()) {
-      await page.waitForFunction((t) => document.body.innerText.toLowerCase().includes(t.toLowerCase()), text, { timeout: 120_000 }).catch(() => found.push(`does not say “${text}”`))
+      await page
+        .waitForFunction((t) => document.body.innerText.toLowerCase().includes(t.toLowerCase()), text, {
+          timeout: 120_000,
+        })
+        .catch(() => found.push(`does not say “${text}”`))
     }
     if (state === 'many') {
       const rows = await page.locator('tbody tr, [role=option], main li').count()
@@ -54,7 +63,12 @@ async function check({ page, wrong, server }, [root, name, path, made, { see = [
     }
     await page.evaluate(() => window.scrollTo(0, 0))
     const file = dir + name.replace(':', '-')
-    const picture = async (theme, width) => shots && page.screenshot({ path: `${file}-${theme}-${width}.png`, fullPage: process.env.WHOLE === '1' && state !== 'many' })
+    const picture = async (theme, width) =>
+      shots &&
+      page.screenshot({
+        path: `${file}-${theme}-${width}.png`,
+        fullPage: process.env.WHOLE === '1' && state !== 'many',
+      })
     for (const width of full || shown ? [...widths].reverse() : plain ? [390] : [1360, 360]) {
       await page.setViewportSize({ width, height: width < 600 ? 844 : 900 })
       // Two frames: the first lays out, the second applies what the resize observers changed.
@@ -62,7 +76,8 @@ async function check({ page, wrong, server }, [root, name, path, made, { see = [
       for (const s of await sideways(page)) found.push(`at ${width} sideways: ${s}`)
       const looked = width === 1360 || width === 768 || width === 390
       if (looked) await picture('light', width)
-      if ((width === 1360 && (full || !plain)) || (width === 390 && (full ? !inner : narrow.includes(name)))) for (const s of await axe(page, { inner })) found.push(`at ${width} axe: ${s}`)
+      if ((width === 1360 && (full || !plain)) || (width === 390 && (full ? !inner : narrow.includes(name))))
+        for (const s of await axe(page, { inner })) found.push(`at ${width} axe: ${s}`)
       const dark = width === 1360 && !plain && (full || shown)
       if (dark || (looked && shots)) {
         await page.emulateMedia({ colorScheme: 'dark' })
@@ -97,7 +112,10 @@ await Promise.all(
     let tab = await fresh()
     for (let c = waiting.shift(); c && browser.isConnected(); c = waiting.shift()) {
       const from = Date.now()
-      const found = await Promise.race([check(tab, c), new Promise((r) => setTimeout(r, 300_000, ['is not finished after five minutes']).unref())])
+      const found = await Promise.race([
+        check(tab, c),
+        new Promise((r) => setTimeout(r, 300_000, ['is not finished after five minutes']).unref()),
+      ])
       if (found.length) {
         await tab.context.close()
         tab = await fresh()
@@ -110,5 +128,7 @@ await Promise.all(
   }),
 )
 await browser.close()
-console.log(`${all.length} pages and states, at ${widths.length} widths and in two themes, in ${((Date.now() - began) / 1000).toFixed(0)} s: ${bad ? `${bad} findings` : 'no findings'}`)
+console.log(
+  `${all.length} pages and states, at ${widths.length} widths and in two themes, in ${((Date.now() - began) / 1000).toFixed(0)} s: ${bad ? `${bad} findings` : 'no findings'}`,
+)
 process.exitCode = bad ? 1 : 0

@@ -28,7 +28,11 @@ export async function serve({ streams = {}, bodies = {} } = {}) {
         break
       }
       const { status = 200, body = got } = typeof got === 'object' && 'body' in got ? got : {}
-      res.writeHead(status, { 'Content-Type': status < 400 ? 'application/json' : 'application/problem+json', 'X-Request-Id': 'req_01k9zzzzzzzzzzzzzzzzzzx7q2', 'Cache-Control': 'no-store' })
+      res.writeHead(status, {
+        'Content-Type': status < 400 ? 'application/json' : 'application/problem+json',
+        'X-Request-Id': 'req_01k9zzzzzzzzzzzzzzzzzzx7q2',
+        'Cache-Control': 'no-store',
+      })
       return res.end(JSON.stringify(body))
     }
     const stream = streams[path]
@@ -46,17 +50,37 @@ export async function serve({ streams = {}, bodies = {} } = {}) {
     if (path.startsWith('/app/assets/')) {
       const file = new URL('.' + path.slice(4), dist)
       if (!existsSync(file)) return res.writeHead(404).end()
-      res.writeHead(200, { 'Content-Type': types[extname(path)] ?? 'application/octet-stream', 'Cache-Control': 'public, max-age=31536000, immutable' })
+      res.writeHead(200, {
+        'Content-Type': types[extname(path)] ?? 'application/octet-stream',
+        'Cache-Control': 'public, max-age=31536000, immutable',
+      })
       return res.end(readFileSync(file))
     }
-    if (!/^\/(app|ops)/.test(path)) return res.writeHead(404, { 'Content-Type': 'application/problem+json', 'X-Request-Id': 'req_01k9zzzzzzzzzzzzzzzzzzx7q2' }).end('{"code":"route-not-found","title":"Not found","status":404}')
+    if (!/^\/(app|ops)/.test(path))
+      return res
+        .writeHead(404, {
+          'Content-Type': 'application/problem+json',
+          'X-Request-Id': 'req_01k9zzzzzzzzzzzzzzzzzzx7q2',
+        })
+        .end('{"code":"route-not-found","title":"Not found","status":404}')
     const nonce = randomBytes(16).toString('base64url')
     res.writeHead(200, {
       'Content-Type': 'text/html; charset=utf-8',
       'Content-Security-Policy': `default-src 'none'; script-src 'nonce-${nonce}' 'strict-dynamic'; style-src 'self' 'nonce-${nonce}'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'`,
     })
-    res.end(readFileSync(new URL(path.startsWith('/ops') ? 'ops.html' : 'index.html', dist), 'utf8').replaceAll('__CSP_NONCE__', nonce))
+    res.end(
+      readFileSync(new URL(path.startsWith('/ops') ? 'ops.html' : 'index.html', dist), 'utf8').replaceAll(
+        '__CSP_NONCE__',
+        nonce,
+      ),
+    )
   })
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return Object.assign(out, { url: `http://127.0.0.1:${server.address().port}`, close: () => (server.closeAllConnections(), server.close()) })
+  return Object.assign(out, {
+    url: `http://127.0.0.1:${server.address().port}`,
+    close: () => {
+      server.closeAllConnections()
+      server.close()
+    },
+  })
 }

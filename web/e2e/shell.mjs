@@ -21,7 +21,11 @@ const clean = async (page, what) => {
   for (const f of found) console.log(`     ${what}: ${f}`)
   check(`${what}: nothing for axe, no sideways scroll`, found.length === 0)
 }
-const gone = (what) => what.waitFor({ state: 'detached' }).then(() => true, () => false)
+const gone = (what) =>
+  what.waitFor({ state: 'detached' }).then(
+    () => true,
+    () => false,
+  )
 const start = async (options) => {
   const got = await open(browser, options)
   if (!fake) await signIn(got.page)
@@ -33,23 +37,44 @@ const start = async (options) => {
 {
   const { page, wrong, context } = await start({})
   await page.keyboard.press('Tab')
-  check('the first Tab stop skips to the content', await page.evaluate(() => document.activeElement?.textContent === 'Skip to content'))
+  check(
+    'the first Tab stop skips to the content',
+    await page.evaluate(() => document.activeElement?.textContent === 'Skip to content'),
+  )
   await page.keyboard.press('Control+k')
   await page.getByRole('combobox').waitFor()
   await clean(page, 'palette')
   await page.screenshot({ path: dir + 'palette.png' })
-  const id = fake ? account(3).id : await page.evaluate(async () => (await (await fetch('/v1/accounts?limit=1')).json()).accounts?.[0]?.id ?? 'acct_00000000000000000000000000')
+  const id = fake
+    ? account(3).id
+    : await page.evaluate(
+        async () =>
+          (await (await fetch('/v1/accounts?limit=1')).json()).accounts?.[0]?.id ?? 'acct_00000000000000000000000000',
+      )
   await page.getByRole('combobox').fill(`  see ${id} please`)
   await page.keyboard.press('Enter')
   await page.waitForURL('**/accounts/' + id)
   check('a pasted id opens its page', true)
   await settled(page)
   check('the tab has the title of the page', /· Stagedoor$/.test(await page.title()))
-  for (const [prefix, to] of [['evt', '/events/'], ['req', '/logs/'], ['att', '/connect/attempts/'], ['whd', '/webhooks/deliveries/'], ['cs', '/connect/links/'], ['key', '/keys?key='], ['aud', '/audit?entry=']]) {
+  for (const [prefix, to] of [
+    ['evt', '/events/'],
+    ['req', '/logs/'],
+    ['att', '/connect/attempts/'],
+    ['whd', '/webhooks/deliveries/'],
+    ['cs', '/connect/links/'],
+    ['key', '/keys?key='],
+    ['aud', '/audit?entry='],
+  ]) {
     await page.keyboard.press('Control+k')
     await page.getByRole('combobox').fill(`${prefix}_01k9zzzzzzzzzzzzzzzzzzx7q2`)
     await page.keyboard.press('Enter')
-    const there = await page.waitForURL((url) => url.href.includes('/app' + to), { timeout: 120_000 }).then(() => true, () => false)
+    const there = await page
+      .waitForURL((url) => url.href.includes('/app' + to), { timeout: 120_000 })
+      .then(
+        () => true,
+        () => false,
+      )
     check(`${prefix}_ leads to ${to}`, there)
     await page.getByRole('combobox').waitFor({ state: 'detached' })
     // The last two open a dialog; if it opened later, it would close the palette again.
@@ -69,7 +94,11 @@ const start = async (options) => {
   await page.screenshot({ path: dir + 'shortcuts.png' })
   await page.keyboard.press('Escape')
   await page.getByRole('button', { name: 'Use the dark theme' }).click()
-  check('the theme is kept', (await page.evaluate(() => [document.documentElement.dataset.theme, localStorage.getItem('sd.theme')])).join() === 'dark,dark')
+  check(
+    'the theme is kept',
+    (await page.evaluate(() => [document.documentElement.dataset.theme, localStorage.getItem('sd.theme')])).join() ===
+      'dark,dark',
+  )
   await page.getByRole('button', { name: /You, / }).click()
   await page.getByRole('menuitem', { name: 'Sign out' }).waitFor()
   await page.screenshot({ path: dir + 'person.png' })

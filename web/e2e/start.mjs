@@ -18,7 +18,9 @@ try {
   await shot('1-start')
   const card = (title) => page.locator('li', { has: page.getByRole('heading', { name: title }) })
   await step('key', async () => {
-    await card('Create an API key').getByRole('button', { name: /Create/ }).click()
+    await card('Create an API key')
+      .getByRole('button', { name: /Create/ })
+      .click()
     await card('Create an API key').getByText('it is not shown again').waitFor()
   })
   await step('account', async () => {
@@ -36,7 +38,14 @@ try {
     // The listener of a new account needs a moment; a user would press again too.
     for (let i = 0; ; i++) {
       await last.getByRole('button', { name: 'Send a test message' }).click()
-      const came = await last.getByText('Hello from the start guide').first().waitFor({ timeout: 10_000 }).then(() => true, () => false)
+      const came = await last
+        .getByText('Hello from the start guide')
+        .first()
+        .waitFor({ timeout: 10_000 })
+        .then(
+          () => true,
+          () => false,
+        )
       if (came) break
       if (i === 3) throw new Error('no event arrived')
     }

@@ -22,7 +22,8 @@ await page.goto(server.url + '/app/events')
 await settled(page)
 // Tasks that load the page do not count.
 const from = await page.evaluate(() => performance.now())
-const number = async (pattern) => Number((pattern.exec(await page.locator('#main').innerText())?.[1] ?? '0').replaceAll(',', ''))
+const number = async (pattern) =>
+  Number((pattern.exec(await page.locator('#main').innerText())?.[1] ?? '0').replaceAll(',', ''))
 const answered = []
 // The clock of a task also runs while the machine does something else. If the page itself is too slow, it is slow in
 // every round.
@@ -42,7 +43,10 @@ for (let since = from; most > 200 && rounds < (limits ? 3 : 1); rounds++) {
   most = Math.max(0, ...long)
   count = long.length
 }
-const loading = Math.max(0, ...(await page.evaluate(() => window.long)).filter(([at, ms]) => at + ms <= from).map(([, ms]) => ms))
+const loading = Math.max(
+  0,
+  ...(await page.evaluate(() => window.long)).filter(([at, ms]) => at + ms <= from).map(([, ms]) => ms),
+)
 const skipped = await number(/([\d,]+) skipped/)
 let perSecond = 0
 for (let i = 0; i < 20 && perSecond < (limits ? rate * 0.8 : 1); i++) {
@@ -52,7 +56,11 @@ for (let i = 0; i < 20 && perSecond < (limits ? rate * 0.8 : 1); i++) {
 const drawn = await page.locator('[role=option]').count()
 await page.screenshot({ path: shotDir('tail') + 'busy.png' })
 await page.getByRole('button', { name: 'Pause' }).click()
-await page.getByText(/[\d,]{3,} held/).first().waitFor({ timeout: 120_000 }).catch(() => wrong.push('nothing is held when paused'))
+await page
+  .getByText(/[\d,]{3,} held/)
+  .first()
+  .waitFor({ timeout: 120_000 })
+  .catch(() => wrong.push('nothing is held when paused'))
 await browser.close()
 server.close()
 answered.sort((a, b) => a - b)
@@ -60,6 +68,8 @@ if (limits && most > 200) wrong.push(`a task took ${most} ms, and no less in ${r
 if (drawn > 80) wrong.push(`${drawn} rows are rendered`)
 if (limits && perSecond < rate * 0.8) wrong.push(`it shows ${perSecond} events/s`)
 if (skipped < (limits ? rate * seconds * 0.8 : 1)) wrong.push(`it shows that ${skipped} were skipped`)
-console.log(`${rate} events/s for ${seconds} s, round ${rounds}: ${count} tasks above 50 ms, the longest ${most} ms (${loading} ms while the page was loading); a key handled in ${answered[Math.floor(answered.length / 2)]} ms (median), ${answered.at(-1)} ms at most; ${drawn} rows rendered; ${skipped} of about ${rate * seconds} skipped and counted`)
+console.log(
+  `${rate} events/s for ${seconds} s, round ${rounds}: ${count} tasks above 50 ms, the longest ${most} ms (${loading} ms while the page was loading); a key handled in ${answered[Math.floor(answered.length / 2)]} ms (median), ${answered.at(-1)} ms at most; ${drawn} rows rendered; ${skipped} of about ${rate * seconds} skipped and counted`,
+)
 for (const w of wrong) console.log(w)
 process.exitCode = wrong.length ? 1 : 0

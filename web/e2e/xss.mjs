@@ -13,7 +13,8 @@ const mark = 'x55'
 const text = `${mark}<img src=x onerror="window.hacked=1"><script>window.hacked=1</script><svg onload=window.hacked=1>"'\`{{7*7}}\${7*7}`
 const link = `javascript:window.hacked=1//${mark}`
 // What the service itself writes, such as states, which the pages depend on. The attacker writes the rest.
-const ours = /^(id|.*Id|.*_id|code|type|state|status|kind|kinds|state_?Reason|laneState|role|roles|environment|plan|event|events|method|http|access|cursor|nextCursor|at|ts|.*At|.*_at|since|until|.*Since|.*Until|period.*|http|class|cause|ordering|outcome|scopes|action|proxy_?[cC]ountr(y|ies)|region|brand_.*|scheme|otp_channel|otp_channels_available|progress|next_actions|userAction|user_action|source|group|verdict|resource|queue|level|currentOrg|features|polling_url|severity|seq|schema|version)$/
+const ours =
+  /^(id|.*Id|.*_id|code|type|state|status|kind|kinds|state_?Reason|laneState|role|roles|environment|plan|event|events|method|http|access|cursor|nextCursor|at|ts|.*At|.*_at|since|until|.*Since|.*Until|period.*|http|class|cause|ordering|outcome|scopes|action|proxy_?[cC]ountr(y|ies)|region|brand_.*|scheme|otp_channel|otp_channels_available|progress|next_actions|userAction|user_action|source|group|verdict|resource|queue|level|currentOrg|features|polling_url|severity|seq|schema|version)$/
 const urls = /^(url|.*Url|.*_url|.*_URL|origin|allowed_origins|userAgent)$/
 
 function poison(value, key = '') {
@@ -22,10 +23,21 @@ function poison(value, key = '') {
   if (value === null || typeof value !== 'object') return value
   // In the customer's own maps, the attacker writes the names as well.
   const bag = key === 'metadata' || key === 'changes'
-  return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, poison(v, k)]).concat(bag ? [[text, text]] : []))
+  return Object.fromEntries(
+    Object.entries(value)
+      .map(([k, v]) => [k, poison(v, k)])
+      .concat(bag ? [[text, text]] : []),
+  )
 }
 // The catalogue of methods and the pages of problems are the service's own, and long: they are not changed.
-const kept = ['/app/session', '/v1/sdk/methods', '/admin/v1/me', '/v1/status', '/v1/connect/flows', '/v1/sandbox/personas']
+const kept = [
+  '/app/session',
+  '/v1/sdk/methods',
+  '/admin/v1/me',
+  '/v1/status',
+  '/v1/connect/flows',
+  '/v1/sandbox/personas',
+]
 const answers = (made) =>
   Object.fromEntries(
     Object.entries(made).map(([path, f]) => [
@@ -39,16 +51,30 @@ const answers = (made) =>
   )
 function session(got) {
   const orgs = got.orgs.map((o) => ({ ...o, name: text }))
-  return { ...got, orgs, person: { ...got.person, name: text, email: text }, banner: { text, level: 'warning', url: link } }
+  return {
+    ...got,
+    orgs,
+    person: { ...got.person, name: text, email: text },
+    banner: { text, level: 'warning', url: link },
+  }
 }
 const evil = () => problem(500, 'internal', text, { title: text, instance: text })
-const skip = /-(slow|one|many|refused|none|nomatch|missing|live|noplatform|quota)$|^overview-retried|^(ops:)?notfound|^ops:keys|-failed$/
+const skip =
+  /-(slow|one|many|refused|none|nomatch|missing|live|noplatform|quota)$|^overview-retried|^(ops:)?notfound|^ops:keys|-failed$/
 const only = process.env.ONLY?.split(',')
-const all = [...[...accounts, ...observe, ...manage].map((c) => ['/app', ...c]), ...ops.map(([name, ...rest]) => ['/ops', 'ops:' + name, ...rest])]
+const all = [
+  ...[...accounts, ...observe, ...manage].map((c) => ['/app', ...c]),
+  ...ops.map(([name, ...rest]) => ['/ops', 'ops:' + name, ...rest]),
+]
   .filter(([, name]) => !skip.test(name) && (!only || only.includes(name)))
   .map(([root, name, path, made, more = {}]) => [root, name, path, answers(made), more.act])
 // One page on which every call fails with the attacker's text.
-all.push(['/app', 'problems', '/accounts', { ...answers({ '/app/session': accounts[0][2]['/app/session'] }), '/v1/*': evil }])
+all.push([
+  '/app',
+  'problems',
+  '/accounts',
+  { ...answers({ '/app/session': accounts[0][2]['/app/session'] }), '/v1/*': evil },
+])
 
 const poisoned = (write) => {
   write('event: ready\ndata: {"cursor":"0"}\n\n')
@@ -67,7 +93,10 @@ await Promise.all(
     const { page, wrong } = await open(browser, { at: server.url })
     page.setDefaultTimeout(3000)
     page.setDefaultNavigationTimeout(60_000)
-    page.on('dialog', (d) => (wrong.push('a dialog opened: ' + d.message()), d.dismiss()))
+    page.on('dialog', (d) => {
+      wrong.push('a dialog opened: ' + d.message())
+      return d.dismiss()
+    })
     for (let c = waiting.shift(); c; c = waiting.shift()) {
       const [root, name, path, made, act] = c
       wrong.length = 0
@@ -77,7 +106,9 @@ await Promise.all(
       await settled(page).catch((e) => found.push('not settled: ' + e.message.split('\n')[0]))
       // Try what opens on a click; the text that it looks for may be poisoned.
       if (act) await act(page).catch(() => {})
-      await page.waitForFunction((mark) => document.body.innerText.includes(mark), mark, { timeout: 120_000 }).catch(() => {})
+      await page
+        .waitForFunction((mark) => document.body.innerText.includes(mark), mark, { timeout: 120_000 })
+        .catch(() => {})
       const got = await page.evaluate((mark) => {
         const out = []
         const run = /^\s*(javascript|vbscript|data):/i
@@ -85,11 +116,13 @@ await Promise.all(
         for (const e of document.querySelectorAll('*')) {
           for (const a of ['href', 'src', 'action', 'formaction', 'xlink:href', 'srcdoc']) {
             const v = e.getAttribute(a)
-            if (v && (run.test(v) || v.includes(mark)) && !/^\/app\/|^data:image\/|^blob:/.test(v)) out.push(`${e.tagName} has ${a}=${v.slice(0, 60)}`)
+            if (v && (run.test(v) || v.includes(mark)) && !/^\/app\/|^data:image\/|^blob:/.test(v))
+              out.push(`${e.tagName} has ${a}=${v.slice(0, 60)}`)
           }
           for (const a of e.attributes) if (/^on/i.test(a.name)) out.push(`${e.tagName} has ${a.name}`)
         }
-        for (const e of document.querySelectorAll('img[src="x"], #root script, svg[onload], [onerror]')) out.push('it became an element: ' + e.tagName)
+        for (const e of document.querySelectorAll('img[src="x"], #root script, svg[onload], [onerror]'))
+          out.push('it became an element: ' + e.tagName)
         if (document.body.innerText.includes('{{49}}')) out.push('it was evaluated')
         return { out, said: document.body.innerText.split(mark).length - 1 }
       }, mark)
@@ -104,5 +137,7 @@ await Promise.all(
   }),
 )
 await browser.close()
-console.log(`${all.length} pages with scripts in ${shown} places, in ${((Date.now() - began) / 1000).toFixed(0)} s: ${bad ? `${bad} findings` : 'nothing ran'}`)
+console.log(
+  `${all.length} pages with scripts in ${shown} places, in ${((Date.now() - began) / 1000).toFixed(0)} s: ${bad ? `${bad} findings` : 'nothing ran'}`,
+)
 process.exitCode = bad ? 1 : 0

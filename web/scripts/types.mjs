@@ -23,10 +23,14 @@ delete doc.webhooks
 
 // Descriptions are for readers of the document; types do not need them.
 const strip = (node, parent) => {
-  if (Array.isArray(node)) return node.forEach((n) => strip(n))
+  if (Array.isArray(node)) {
+    for (const n of node) strip(n)
+    return
+  }
   if (!node || typeof node !== 'object') return
   for (const key of Object.keys(node)) {
-    if (parent !== 'properties' && ['description', 'example', 'examples', 'title', 'pattern', 'format'].includes(key)) delete node[key]
+    if (parent !== 'properties' && ['description', 'example', 'examples', 'title', 'pattern', 'format'].includes(key))
+      delete node[key]
     else strip(node[key], key)
   }
 }

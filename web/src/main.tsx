@@ -21,7 +21,9 @@ setSignedOut(signIn)
 
 const client = new QueryClient({
   // Without retryOnMount: false, a section that appears when a query fails would refetch it and disappear.
-  defaultOptions: { queries: { retry: shouldRetry, retryOnMount: false, staleTime: 10_000, refetchOnWindowFocus: true } },
+  defaultOptions: {
+    queries: { retry: shouldRetry, retryOnMount: false, staleTime: 10_000, refetchOnWindowFocus: true },
+  },
 })
 
 const loading = (

@@ -8,7 +8,8 @@ import { Failed } from './ui/States'
 type Load = () => Promise<{ default: ComponentType }>
 
 const root = createRootRoute({ component: Layout, notFoundComponent: NotFound })
-const page = (path: string, load: Load) => createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load) })
+const page = (path: string, load: Load) =>
+  createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load) })
 
 // All pages. Each is a separate file that is loaded when the page is first opened.
 const routes = [
@@ -50,7 +51,8 @@ export const router = createRouter({
   parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
   stringifySearch: (search) => {
     const out = new URLSearchParams()
-    for (const [name, value] of Object.entries(search)) if (value !== undefined && value !== null && value !== '') out.set(name, String(value))
+    for (const [name, value] of Object.entries(search))
+      if (value !== undefined && value !== null && value !== '') out.set(name, String(value))
     const text = out.toString()
     return text ? '?' + text : ''
   },

@@ -2,7 +2,14 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { api, call, fill, isProblem, queryString, setOrg, setSignedOut } from './client'
 
 function answer(status: number, body: unknown, headers: Record<string, string> = {}) {
-  const sent = vi.fn((_url: string, _init: RequestInit) => Promise.resolve(new Response(typeof body === 'string' ? body : JSON.stringify(body), { status, headers: { 'Content-Type': 'application/json', ...headers } })))
+  const sent = vi.fn((_url: string, _init: RequestInit) =>
+    Promise.resolve(
+      new Response(typeof body === 'string' ? body : JSON.stringify(body), {
+        status,
+        headers: { 'Content-Type': 'application/json', ...headers },
+      }),
+    ),
+  )
   vi.stubGlobal('fetch', sent)
   return sent
 }
@@ -43,12 +50,33 @@ describe('calls', () => {
     expect(init.headers).toMatchObject({ 'Stagedoor-Org': 'org_1', 'Content-Type': 'application/json' })
   })
   it('throw typed problems', async () => {
-    answer(403, { code: 'scope-missing', title: 'Scope missing', status: 403, detail: 'this key lacks accounts:write', retryable: false }, { 'X-Request-Id': 'req_9' })
+    answer(
+      403,
+      {
+        code: 'scope-missing',
+        title: 'Scope missing',
+        status: 403,
+        detail: 'this key lacks accounts:write',
+        retryable: false,
+      },
+      { 'X-Request-Id': 'req_9' },
+    )
     const e = await refusal(call('POST', '/v1/x'))
-    expect([e.code, e.status, e.requestId, e.missingScope, e.forbidden]).toEqual(['scope-missing', 403, 'req_9', 'accounts:write', true])
+    expect([e.code, e.status, e.requestId, e.missingScope, e.forbidden]).toEqual([
+      'scope-missing',
+      403,
+      'req_9',
+      'accounts:write',
+      true,
+    ])
   })
   it('name the invalid field', async () => {
-    answer(422, { code: 'invalid-request', title: 'x', status: 422, errors: [{ pointer: '/url', code: 'format', detail: 'must be https' }] })
+    answer(422, {
+      code: 'invalid-request',
+      title: 'x',
+      status: 422,
+      errors: [{ pointer: '/url', code: 'format', detail: 'must be https' }],
+    })
     expect((await refusal(call('PUT', '/v1/x'))).field('url')).toBe('must be https')
   })
   it('handle error responses that are not problems', async () => {

@@ -136,7 +136,13 @@ export async function send(method: string, path: string, opts: Options = {}): Pr
   } catch (e) {
     if (opts.signal?.aborted) throw e
     throw new ProblemError(
-      { code: 'unreachable', status: 0, title: 'We could not reach the server', detail: 'We could not reach the server. Check your connection.', retryable: true },
+      {
+        code: 'unreachable',
+        status: 0,
+        title: 'We could not reach the server',
+        detail: 'We could not reach the server. Check your connection.',
+        retryable: true,
+      },
       null,
     )
   }
@@ -154,7 +160,8 @@ export async function problemOf(res: Response): Promise<ProblemError> {
   }
   if ((res.headers.get('Content-Type') ?? '').includes('json')) {
     const body: unknown = await res.json().catch(() => null)
-    if (body && typeof body === 'object' && 'code' in body && 'title' in body) problem = { ...problem, ...(body as Problem), status: res.status }
+    if (body && typeof body === 'object' && 'code' in body && 'title' in body)
+      problem = { ...problem, ...(body as Problem), status: res.status }
   }
   const after = Number(res.headers.get('Retry-After'))
   if (problem.retryAfterSec === undefined && after > 0) problem.retryAfterSec = after
@@ -176,10 +183,20 @@ export type PathOf<M extends Method> = {
   [P in keyof paths]: paths[P] extends Record<M, { responses: unknown }> ? P : never
 }[keyof paths]
 type Op<M extends Method, P extends keyof paths> = paths[P] extends Record<M, infer O> ? O : never
-type Success<R> = R extends { 200: infer A } ? A : R extends { 201: infer A } ? A : R extends { 202: infer A } ? A : never
+type Success<R> = R extends { 200: infer A }
+  ? A
+  : R extends { 201: infer A }
+    ? A
+    : R extends { 202: infer A }
+      ? A
+      : never
 /** The response body of an operation. */
 export type Answer<M extends Method, P extends keyof paths> =
-  Op<M, P> extends { responses: infer R } ? (Success<R> extends { content: { 'application/json': infer J } } ? J : unknown) : never
+  Op<M, P> extends { responses: infer R }
+    ? Success<R> extends { content: { 'application/json': infer J } }
+      ? J
+      : unknown
+    : never
 type PathParams<O> = O extends { parameters: { path: infer V } } ? V : never
 type QueryParams<O> = O extends { parameters: { query?: infer V } } ? NonNullable<V> : never
 type BodyOf<O> = O extends { requestBody: { content: { 'application/json': infer B } } }

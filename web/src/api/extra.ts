@@ -25,7 +25,10 @@ export interface UsageSeries {
   /** Events that webhooks should have accepted by now. Null for a single account. */
   eventsWaiting: number | null
 }
-export function usageSeries(query: { since?: string; until?: string; by?: 'hour' | 'day'; accountId?: string }, signal?: AbortSignal): Promise<UsageSeries> {
+export function usageSeries(
+  query: { since?: string; until?: string; by?: 'hour' | 'day'; accountId?: string },
+  signal?: AbortSignal,
+): Promise<UsageSeries> {
   return call('GET', '/v1/usage/series', { query: query as Query, ...(signal ? { signal } : {}) })
 }
 
@@ -96,7 +99,16 @@ export interface Funnel extends FunnelWay {
   failures: { reason: string; count: number }[]
 }
 
-export type SignatureVerdict = 'match' | 'wrong_secret' | 'other_account' | 'previous_secret' | 'body_changed' | 'header_missing' | 'header_malformed' | 'timestamp_old' | 'base64'
+export type SignatureVerdict =
+  | 'match'
+  | 'wrong_secret'
+  | 'other_account'
+  | 'previous_secret'
+  | 'body_changed'
+  | 'header_missing'
+  | 'header_malformed'
+  | 'timestamp_old'
+  | 'base64'
 export interface SignatureCheck {
   verdict: SignatureVerdict
   message: string
@@ -113,7 +125,6 @@ export interface LinkExtras {
   opened_at?: string | null
   finished_at?: string | null
 }
-
 
 /** GET /v1/events?latest=N: newest first; nextCursor is for `before`. */
 export interface LatestEvents<E> {

@@ -66,7 +66,10 @@ export function useSeries(hours: number, account?: string) {
     queryFn: ({ signal }) => {
       const until = new Date()
       const since = new Date(until.getTime() - hours * 3_600_000)
-      return usageSeries({ since: since.toISOString(), until: until.toISOString(), by, ...(account ? { accountId: account } : {}) }, signal)
+      return usageSeries(
+        { since: since.toISOString(), until: until.toISOString(), by, ...(account ? { accountId: account } : {}) },
+        signal,
+      )
     },
     refetchInterval: 60_000,
     staleTime: 30_000,
@@ -76,14 +79,22 @@ export function useSeries(hours: number, account?: string) {
 export function useErrors(hours = 24) {
   return useQuery({
     queryKey: keys.errors({ hours }),
-    queryFn: ({ signal }) => api.get('/v1/errors', { query: { since: new Date(Date.now() - hours * 3_600_000).toISOString(), limit: 100 }, signal }),
+    queryFn: ({ signal }) =>
+      api.get('/v1/errors', {
+        query: { since: new Date(Date.now() - hours * 3_600_000).toISOString(), limit: 100 },
+        signal,
+      }),
     refetchInterval: 60_000,
     staleTime: 30_000,
   })
 }
 
 export function useAccount(id: string) {
-  return useQuery({ queryKey: keys.account(id), queryFn: async ({ signal }) => (await api.get('/v1/accounts/{id}', { path: { id }, signal })).account, refetchInterval: 30_000 })
+  return useQuery({
+    queryKey: keys.account(id),
+    queryFn: async ({ signal }) => (await api.get('/v1/accounts/{id}', { path: { id }, signal })).account,
+    refetchInterval: 30_000,
+  })
 }
 
 /**
@@ -100,7 +111,8 @@ export function usePages<P extends { nextCursor?: string | null }, R>(
   const { limit = 50, cursor = 'cursor', refetchInterval, enabled } = opts
   const result = useInfiniteQuery({
     queryKey: key,
-    queryFn: ({ pageParam, signal }) => call<P>('GET', path, { query: { ...query, limit, [cursor]: pageParam }, signal }),
+    queryFn: ({ pageParam, signal }) =>
+      call<P>('GET', path, { query: { ...query, limit, [cursor]: pageParam }, signal }),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.nextCursor || null,
     placeholderData: keepPreviousData,
@@ -125,7 +137,10 @@ export function useStreamState(): StreamState {
  * Delivers the org's events in batches, every 250 ms, so that a busy account does not cause a thousand
  * renders a second. The callback may change between renders.
  */
-export function useEvents(onBatch: (events: Event[]) => void, opts: { enabled?: boolean; accountId?: string } = {}): void {
+export function useEvents(
+  onBatch: (events: Event[]) => void,
+  opts: { enabled?: boolean; accountId?: string } = {},
+): void {
   const { enabled = true, accountId } = opts
   const handler = useRef(onBatch)
   handler.current = onBatch

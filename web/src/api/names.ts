@@ -14,7 +14,10 @@ export function useAccountNames(): (id: string | null | undefined) => string {
       const out = new Map<string, string>()
       let cursor: string | null = null
       for (let i = 0; i < pages; i++) {
-        const page: { accounts: Account[] | null; nextCursor: string | null } = await call('GET', '/v1/accounts', { query: { limit: 100, cursor }, signal })
+        const page: { accounts: Account[] | null; nextCursor: string | null } = await call('GET', '/v1/accounts', {
+          query: { limit: 100, cursor },
+          signal,
+        })
         for (const a of page.accounts ?? []) out.set(a.id, a.label || a.displayName || a.username || a.id)
         cursor = page.nextCursor
         if (!cursor) break

@@ -2,7 +2,8 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { Parser, Stream, type Frame } from './stream'
 
 describe('Parser', () => {
-  const text = 'retry: 3412\n\nevent: ready\ndata: {"cursor":"1"}\n\n: comment\nid: 2\nevent: message\ndata: a\ndata: b\n\nid: 3\r\ndata:c\r\n\r\n'
+  const text =
+    'retry: 3412\n\nevent: ready\ndata: {"cursor":"1"}\n\n: comment\nid: 2\nevent: message\ndata: a\ndata: b\n\nid: 3\r\ndata:c\r\n\r\n'
   const want: Frame[] = [
     { id: null, event: 'ready', data: '{"cursor":"1"}' },
     { id: '2', event: 'message', data: 'a\nb' },
@@ -35,7 +36,10 @@ describe('Stream', () => {
   })
   it('resumes after the last id it received', async () => {
     vi.useFakeTimers()
-    const bodies = ['event: ready\ndata: {"cursor":"5"}\n\nid: 6\nevent: message\ndata: {}\n\n', 'id: 7\nevent: message\ndata: {}\n\n']
+    const bodies = [
+      'event: ready\ndata: {"cursor":"5"}\n\nid: 6\nevent: message\ndata: {}\n\n',
+      'id: 7\nevent: message\ndata: {}\n\n',
+    ]
     const ids: (string | null)[] = []
     vi.stubGlobal('fetch', (_: string, init: { headers: Record<string, string>; signal: AbortSignal }) => {
       ids.push(init.headers['Last-Event-ID'] ?? null)
@@ -54,7 +58,14 @@ describe('Stream', () => {
   })
   it('gives up when the role is refused', async () => {
     vi.useFakeTimers()
-    const sent = vi.fn(() => Promise.resolve(new Response('{"code":"scope-missing","title":"x"}', { status: 403, headers: { 'Content-Type': 'application/problem+json' } })))
+    const sent = vi.fn(() =>
+      Promise.resolve(
+        new Response('{"code":"scope-missing","title":"x"}', {
+          status: 403,
+          headers: { 'Content-Type': 'application/problem+json' },
+        }),
+      ),
+    )
     vi.stubGlobal('fetch', sent)
     const stream = new Stream('/v1/events')
     const stop = stream.listen(() => {})

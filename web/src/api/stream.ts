@@ -53,13 +53,24 @@ export type StreamState = 'off' | 'connecting' | 'live' | 'reconnecting' | 'refu
 /** Reads one connection until it ends. Throws a ProblemError when it is refused. */
 export async function read(
   path: string,
-  opts: { query?: Query; lastId?: string | null; signal: AbortSignal; onOpen?: () => void; onFrame: (f: Frame) => void },
+  opts: {
+    query?: Query
+    lastId?: string | null
+    signal: AbortSignal
+    onOpen?: () => void
+    onFrame: (f: Frame) => void
+  },
 ): Promise<{ retry: number | null }> {
   const headers: Record<string, string> = { Accept: 'text/event-stream' }
   const org = currentOrg()
   if (org) headers['Stagedoor-Org'] = org
   if (opts.lastId) headers['Last-Event-ID'] = opts.lastId
-  const res = await fetch(path + queryString(opts.query), { headers, credentials: 'same-origin', signal: opts.signal, cache: 'no-store' })
+  const res = await fetch(path + queryString(opts.query), {
+    headers,
+    credentials: 'same-origin',
+    signal: opts.signal,
+    cache: 'no-store',
+  })
   if (!res.ok || !res.body) throw await problemOf(res)
   opts.onOpen?.()
   const parser = new Parser()

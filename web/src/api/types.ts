@@ -19,4 +19,12 @@ export type Usage = S['UsageBody']
 export type Webhook = S['HookBody']
 export type Window = S['WindowBody']
 
-export type Scope = 'accounts:read' | 'accounts:write' | 'sdk:call' | 'webhooks:read' | 'webhooks:write' | 'me:read' | 'me:write' | 'usage:read'
+export type Scope =
+  | 'accounts:read'
+  | 'accounts:write'
+  | 'sdk:call'
+  | 'webhooks:read'
+  | 'webhooks:write'
+  | 'me:read'
+  | 'me:write'
+  | 'usage:read'

@@ -5,24 +5,102 @@ import { words } from './format'
 
 /** The known kinds: the platform's, then the service's own. A filter may name others too. */
 export const kinds = [
-  'message', 'messageSent', 'messageRead', 'messageDeleted', 'messageLiked', 'messageUnliked', 'messagePurchased', 'massMessageSent', 'chatRead', 'typing', 'counts',
-  'tips', 'subscribed', 'resubscribed', 'subscriptionRenewed', 'subscriptionExpired', 'autoRenewChanged', 'online', 'listUpdated', 'profileUpdated',
-  'postPublished', 'postUpdated', 'postDeleted', 'postExpired', 'postLiked', 'postCommented', 'postPurchased', 'postFundraisingUpdated', 'mention',
-  'storyPublished', 'storyExpired', 'storyViewed', 'stream', 'streamStarted', 'streamStopped', 'streamUpdated', 'streamComment', 'streamViewers', 'streamLiked',
-  'queuePublished', 'queueFailed', 'mediaReady', 'mediaFailed', 'transaction', 'chargeback', 'payoutRequested', 'payoutPaid', 'payoutFailed',
-  'trialClaimed', 'linkClicked', 'notification', 'settingsChanged', 'toast',
-  'account.connected', 'account.reconnected', 'account.reauthenticating', 'account.degraded', 'account.recovered', 'account.reconnect_required', 'account.challenge_required',
-  'account.session_expiring', 'account.restricted', 'account.paused', 'account.resumed', 'account.updated', 'account.disconnected', 'listener.gap',
-  'connect.attempt_updated', 'connect.attempt_completed', 'connect.session_finished', 'webhook.disabled', 'webhook.recovered', 'key.created', 'key.revoked', 'usage.threshold', 'sdk.catalog_changed',
+  'message',
+  'messageSent',
+  'messageRead',
+  'messageDeleted',
+  'messageLiked',
+  'messageUnliked',
+  'messagePurchased',
+  'massMessageSent',
+  'chatRead',
+  'typing',
+  'counts',
+  'tips',
+  'subscribed',
+  'resubscribed',
+  'subscriptionRenewed',
+  'subscriptionExpired',
+  'autoRenewChanged',
+  'online',
+  'listUpdated',
+  'profileUpdated',
+  'postPublished',
+  'postUpdated',
+  'postDeleted',
+  'postExpired',
+  'postLiked',
+  'postCommented',
+  'postPurchased',
+  'postFundraisingUpdated',
+  'mention',
+  'storyPublished',
+  'storyExpired',
+  'storyViewed',
+  'stream',
+  'streamStarted',
+  'streamStopped',
+  'streamUpdated',
+  'streamComment',
+  'streamViewers',
+  'streamLiked',
+  'queuePublished',
+  'queueFailed',
+  'mediaReady',
+  'mediaFailed',
+  'transaction',
+  'chargeback',
+  'payoutRequested',
+  'payoutPaid',
+  'payoutFailed',
+  'trialClaimed',
+  'linkClicked',
+  'notification',
+  'settingsChanged',
+  'toast',
+  'account.connected',
+  'account.reconnected',
+  'account.reauthenticating',
+  'account.degraded',
+  'account.recovered',
+  'account.reconnect_required',
+  'account.challenge_required',
+  'account.session_expiring',
+  'account.restricted',
+  'account.paused',
+  'account.resumed',
+  'account.updated',
+  'account.disconnected',
+  'listener.gap',
+  'connect.attempt_updated',
+  'connect.attempt_completed',
+  'connect.session_finished',
+  'webhook.disabled',
+  'webhook.recovered',
+  'key.created',
+  'key.revoked',
+  'usage.threshold',
+  'sdk.catalog_changed',
 ] as const
 
 /** Reports whether the platform sent the event. The service's own events have a dot in their name. */
-export const ofPlatform = (e: Pick<Event, 'event' | 'accountId'>): boolean => Boolean(e.accountId) && !e.event.includes('.')
+export const ofPlatform = (e: Pick<Event, 'event' | 'accountId'>): boolean =>
+  Boolean(e.accountId) && !e.event.includes('.')
 
 export function eventTone(kind: string): Tone {
-  if (/^account\.(degraded|reconnect_required|challenge_required|restricted|disconnected)$|^webhook\.disabled$|[fF]ailed$|^chargeback$|^listener\.gap$/.test(kind)) return 'bad'
+  if (
+    /^account\.(degraded|reconnect_required|challenge_required|restricted|disconnected)$|^webhook\.disabled$|[fF]ailed$|^chargeback$|^listener\.gap$/.test(
+      kind,
+    )
+  )
+    return 'bad'
   if (/^account\.(session_expiring|paused|reauthenticating)$|^usage\./.test(kind)) return 'warn'
-  if (/^tips$|[pP]urchased$|^transaction$|^payoutPaid$|^account\.(connected|reconnected|recovered|resumed)$|^webhook\.recovered$/.test(kind)) return 'ok'
+  if (
+    /^tips$|[pP]urchased$|^transaction$|^payoutPaid$|^account\.(connected|reconnected|recovered|resumed)$|^webhook\.recovered$/.test(
+      kind,
+    )
+  )
+    return 'ok'
   if (/subscri|^trialClaimed$|^autoRenew|^connect\./.test(kind)) return 'info'
   return 'neutral'
 }
@@ -37,7 +115,12 @@ export function eventText(e: Pick<Event, 'event' | 'data'>): string {
   const d = bag(e.data)
   const who = text(bag(d['user']).name) || text(bag(d['user']).displayName) || text(bag(d['fromUser']).name)
   const join = (...parts: string[]) => parts.filter(Boolean).join(' · ')
-  const said = text(bag(d['message']).text) || text(d['text']) || text(bag(d['comment']).text) || text(bag(d['post']).text) || text(d['message'])
+  const said =
+    text(bag(d['message']).text) ||
+    text(d['text']) ||
+    text(bag(d['comment']).text) ||
+    text(bag(d['post']).text) ||
+    text(d['message'])
   switch (e.event) {
     case 'tips':
       return join('tip', money(d['amountCents']), said && `“${said}”`)

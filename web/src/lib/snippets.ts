@@ -23,7 +23,10 @@ export function baseURL(): string {
 }
 
 export function curl({ method, path, body }: Request, base = baseURL()): string {
-  const lines = [`curl ${method === 'GET' || (method === 'POST' && body !== undefined) ? '' : `-X ${method} `}${shell(base + path)}`, `  -H "Authorization: Bearer $STAGEDOOR_API_KEY"`]
+  const lines = [
+    `curl ${method === 'GET' || (method === 'POST' && body !== undefined) ? '' : `-X ${method} `}${shell(base + path)}`,
+    `  -H "Authorization: Bearer $STAGEDOOR_API_KEY"`,
+  ]
   if (body !== undefined) {
     lines.push(`  -H 'Content-Type: application/json'`, `  -d ${shell(JSON.stringify(body))}`)
   }
@@ -68,8 +71,16 @@ function goString(text: string): string {
 }
 
 export function python({ method, path, body }: Request, base = baseURL()): string {
-  const lines = ['import json, os, urllib.request', '', 'req = urllib.request.Request(', `    ${JSON.stringify(base + path)},`, `    method=${JSON.stringify(method)},`]
-  lines.push(`    headers={"Authorization": "Bearer " + os.environ["STAGEDOOR_API_KEY"]${body === undefined ? '' : ', "Content-Type": "application/json"'}},`)
+  const lines = [
+    'import json, os, urllib.request',
+    '',
+    'req = urllib.request.Request(',
+    `    ${JSON.stringify(base + path)},`,
+    `    method=${JSON.stringify(method)},`,
+  ]
+  lines.push(
+    `    headers={"Authorization": "Bearer " + os.environ["STAGEDOOR_API_KEY"]${body === undefined ? '' : ', "Content-Type": "application/json"'}},`,
+  )
   if (body !== undefined) lines.push(`    data=json.dumps(${indent(pythonValue(body), '    ')}).encode(),`)
   lines.push(')', 'print(json.load(urllib.request.urlopen(req)))')
   return lines.join('\n')
@@ -81,7 +92,10 @@ export function pythonValue(v: unknown): string {
   if (v === true) return 'True'
   if (v === false) return 'False'
   if (Array.isArray(v)) return `[${v.map(pythonValue).join(', ')}]`
-  if (typeof v === 'object') return `{${Object.entries(v).map(([k, x]) => `${JSON.stringify(k)}: ${pythonValue(x)}`).join(', ')}}`
+  if (typeof v === 'object')
+    return `{${Object.entries(v)
+      .map(([k, x]) => `${JSON.stringify(k)}: ${pythonValue(x)}`)
+      .join(', ')}}`
   return JSON.stringify(v)
 }
 

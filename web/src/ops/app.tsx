@@ -2,8 +2,35 @@
 import { StrictMode, useEffect, useRef, useState, type ComponentType } from 'react'
 import { createRoot } from 'react-dom/client'
 import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, Outlet, RouterProvider, useLocation, useNavigate } from '@tanstack/react-router'
-import { Activity, Building2, Clock, KeyRound, Layers, ListChecks, LogOut, Menu as MenuIcon, Moon, Network, Power, Server, Sun, Users, Webhook, type LucideIcon } from 'lucide-react'
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Link,
+  Outlet,
+  RouterProvider,
+  useLocation,
+  useNavigate,
+} from '@tanstack/react-router'
+import {
+  Activity,
+  Building2,
+  Clock,
+  KeyRound,
+  Layers,
+  ListChecks,
+  LogOut,
+  Menu as MenuIcon,
+  Moon,
+  Network,
+  Power,
+  Server,
+  Sun,
+  Users,
+  Webhook,
+  type LucideIcon,
+} from 'lucide-react'
 import { setNonce } from 'get-nonce'
 import { call, setSignedOut } from '@/api/client'
 import { shouldRetry } from '@/api/hooks'
@@ -80,7 +107,10 @@ function Layout() {
   }, [path])
   return (
     <div className="min-h-dvh md:grid md:grid-cols-[222px_minmax(0,1fr)]">
-      <a href="#main" className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50 focus:rounded-lg focus:bg-panel focus:px-3 focus:py-2">
+      <a
+        href="#main"
+        className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50 focus:rounded-lg focus:bg-panel focus:px-3 focus:py-2"
+      >
         Skip to content
       </a>
       <aside className="sticky top-0 hidden h-dvh flex-col overflow-y-auto border-r bg-panel p-3 md:flex">
@@ -98,10 +128,18 @@ function Layout() {
           </IconButton>
           <Who />
           <div className="ml-auto flex shrink-0 items-center gap-1">
-            <IconButton label={utc ? 'Show local times' : 'Show times in UTC'} aria-pressed={utc} className={utc ? '!text-accent-text' : ''} onClick={() => setUTC(!utc)}>
+            <IconButton
+              label={utc ? 'Show local times' : 'Show times in UTC'}
+              aria-pressed={utc}
+              className={utc ? '!text-accent-text' : ''}
+              onClick={() => setUTC(!utc)}
+            >
               <Clock className="size-4" aria-hidden />
             </IconButton>
-            <IconButton label={shown === 'dark' ? 'Use the light theme' : 'Use the dark theme'} onClick={() => setTheme(shown === 'dark' ? 'light' : 'dark')}>
+            <IconButton
+              label={shown === 'dark' ? 'Use the light theme' : 'Use the dark theme'}
+              onClick={() => setTheme(shown === 'dark' ? 'light' : 'dark')}
+            >
               {shown === 'dark' ? <Sun className="size-4" aria-hidden /> : <Moon className="size-4" aria-hidden />}
             </IconButton>
             <IconButton label="Sign out" onClick={signOut}>
@@ -110,15 +148,22 @@ function Layout() {
           </div>
         </header>
         <OffBar />
-        <main id="main" ref={main} tabIndex={-1} className="mx-auto w-full max-w-[1400px] min-w-0 flex-1 px-3 py-5 outline-none md:px-5">
+        <main
+          id="main"
+          ref={main}
+          tabIndex={-1}
+          className="mx-auto w-full max-w-[1400px] min-w-0 flex-1 px-3 py-5 outline-none md:px-5"
+        >
           <Boundary key={path} what="this page">
             <Outlet />
           </Boundary>
         </main>
       </div>
-      {nav.flatMap((g) => g.items).map((i) => (
-        <GoKey key={i.to} item={i} />
-      ))}
+      {nav
+        .flatMap((g) => g.items)
+        .map((i) => (
+          <GoKey key={i.to} item={i} />
+        ))}
       <Shortcuts />
       <Toaster />
     </div>
@@ -132,7 +177,11 @@ function GoKey({ item }: { item: Item }) {
 }
 
 function Who() {
-  const me = useQuery({ queryKey: ['operator'], queryFn: ({ signal }) => call<Operator>('GET', '/admin/v1/me', { signal }), staleTime: 300_000 })
+  const me = useQuery({
+    queryKey: ['operator'],
+    queryFn: ({ signal }) => call<Operator>('GET', '/admin/v1/me', { signal }),
+    staleTime: 300_000,
+  })
   if (!me.data) return <span className="text-mute">Operators</span>
   return (
     <span className="min-w-0 truncate text-soft">
@@ -150,7 +199,10 @@ function OffBar() {
   const off = useSwitches().data?.filter((s) => !s.on) ?? []
   if (off.length === 0) return null
   return (
-    <div role="status" className="flex flex-wrap items-center gap-x-3 gap-y-1 border-b bg-bad-soft px-3 py-1.5 text-bad-text md:px-5">
+    <div
+      role="status"
+      className="flex flex-wrap items-center gap-x-3 gap-y-1 border-b bg-bad-soft px-3 py-1.5 text-bad-text md:px-5"
+    >
       <span className="min-w-0 break-words">
         <strong className="font-semibold">Switched off:</strong> {off.map((s) => s.name).join(', ')}
       </span>
@@ -167,7 +219,10 @@ function Sidebar() {
   return (
     <>
       <div className="flex items-center gap-2 px-2 py-1.5">
-        <span className="grid size-6 place-items-center rounded-md bg-accent text-xs font-semibold text-accent-fg" aria-hidden>
+        <span
+          className="grid size-6 place-items-center rounded-md bg-accent text-xs font-semibold text-accent-fg"
+          aria-hidden
+        >
           S
         </span>
         <span className="font-semibold">Stagedoor</span>
@@ -178,7 +233,13 @@ function Sidebar() {
           <div key={g.label} role="group" aria-label={g.label} className="flex flex-col gap-0.5">
             <div className="mt-2.5 mb-0.5 px-2 text-[11px] tracking-wide text-mute uppercase">{g.label}</div>
             {g.items.map((i) => (
-              <Link key={i.to} to={i.to} activeOptions={{ exact: i.to === '/', includeSearch: false }} className={row} activeProps={{ className: cx(row, '!bg-accent-soft font-medium !text-accent-text') }}>
+              <Link
+                key={i.to}
+                to={i.to}
+                activeOptions={{ exact: i.to === '/', includeSearch: false }}
+                className={row}
+                activeProps={{ className: cx(row, '!bg-accent-soft font-medium !text-accent-text') }}
+              >
                 <i.icon className="size-4 shrink-0" aria-hidden />
                 <span className="truncate">{i.label}</span>
               </Link>
@@ -192,7 +253,8 @@ function Sidebar() {
 }
 
 const root = createRootRoute({ component: Layout, notFoundComponent: NotFound })
-const page = (path: string, load: Load) => createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load) })
+const page = (path: string, load: Load) =>
+  createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load) })
 
 const router = createRouter({
   routeTree: root.addChildren([
@@ -218,7 +280,8 @@ const router = createRouter({
   parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
   stringifySearch: (search) => {
     const out = new URLSearchParams()
-    for (const [name, value] of Object.entries(search)) if (value !== undefined && value !== null && value !== '') out.set(name, String(value))
+    for (const [name, value] of Object.entries(search))
+      if (value !== undefined && value !== null && value !== '') out.set(name, String(value))
     const text = out.toString()
     return text ? '?' + text : ''
   },
@@ -229,7 +292,9 @@ export function start(): void {
   if (nonce) setNonce(nonce)
   startTheme()
   setSignedOut(signIn)
-  const client = new QueryClient({ defaultOptions: { queries: { retry: shouldRetry, staleTime: 5_000, refetchOnWindowFocus: true } } })
+  const client = new QueryClient({
+    defaultOptions: { queries: { retry: shouldRetry, staleTime: 5_000, refetchOnWindowFocus: true } },
+  })
   createRoot(document.getElementById('root')!).render(
     <StrictMode>
       <QueryClientProvider client={client}>

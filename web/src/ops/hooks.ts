@@ -1,30 +1,72 @@
 import { useQuery } from '@tanstack/react-query'
 import { call, type Query } from '@/api/client'
 import { usePages } from '@/api/hooks'
-import type { Account, Banner, Entry, Job, Keyring, Lane, Node, Org, OrgDetail, Paged, Region, Switch, Work } from './types'
+import type {
+  Account,
+  Banner,
+  Entry,
+  Job,
+  Keyring,
+  Lane,
+  Node,
+  Org,
+  OrgDetail,
+  Paged,
+  Region,
+  Switch,
+  Work,
+} from './types'
 
 const every = 10_000
 
 export function useNodes() {
-  return useQuery({ queryKey: ['nodes'], queryFn: async ({ signal }) => (await call<{ nodes: Node[] }>('GET', '/admin/v1/nodes', { signal })).nodes, refetchInterval: every })
+  return useQuery({
+    queryKey: ['nodes'],
+    queryFn: async ({ signal }) => (await call<{ nodes: Node[] }>('GET', '/admin/v1/nodes', { signal })).nodes,
+    refetchInterval: every,
+  })
 }
 export function useLeases() {
-  return useQuery({ queryKey: ['leases'], queryFn: async ({ signal }) => (await call<{ work: Work[] }>('GET', '/admin/v1/leases', { signal })).work, refetchInterval: every })
+  return useQuery({
+    queryKey: ['leases'],
+    queryFn: async ({ signal }) => (await call<{ work: Work[] }>('GET', '/admin/v1/leases', { signal })).work,
+    refetchInterval: every,
+  })
 }
 export function useEgress() {
-  return useQuery({ queryKey: ['egress'], queryFn: ({ signal }) => call<{ node: string; regions: Region[] }>('GET', '/admin/v1/egress', { signal }), refetchInterval: every })
+  return useQuery({
+    queryKey: ['egress'],
+    queryFn: ({ signal }) => call<{ node: string; regions: Region[] }>('GET', '/admin/v1/egress', { signal }),
+    refetchInterval: every,
+  })
 }
 export function useSwitches() {
-  return useQuery({ queryKey: ['switches'], queryFn: async ({ signal }) => (await call<{ switches: Switch[] }>('GET', '/admin/v1/switches', { signal })).switches, refetchInterval: every })
+  return useQuery({
+    queryKey: ['switches'],
+    queryFn: async ({ signal }) =>
+      (await call<{ switches: Switch[] }>('GET', '/admin/v1/switches', { signal })).switches,
+    refetchInterval: every,
+  })
 }
 export function useBanner() {
-  return useQuery({ queryKey: ['banner'], queryFn: async ({ signal }) => (await call<{ banner: Banner | null }>('GET', '/admin/v1/banner', { signal })).banner })
+  return useQuery({
+    queryKey: ['banner'],
+    queryFn: async ({ signal }) =>
+      (await call<{ banner: Banner | null }>('GET', '/admin/v1/banner', { signal })).banner,
+  })
 }
 export function useKeyring() {
-  return useQuery({ queryKey: ['keyring'], queryFn: ({ signal }) => call<Keyring>('GET', '/admin/v1/keyring', { signal }), refetchInterval: every })
+  return useQuery({
+    queryKey: ['keyring'],
+    queryFn: ({ signal }) => call<Keyring>('GET', '/admin/v1/keyring', { signal }),
+    refetchInterval: every,
+  })
 }
 export function useOrg(id: string) {
-  return useQuery({ queryKey: ['org', id], queryFn: ({ signal }) => call<OrgDetail>('GET', `/admin/v1/orgs/${encodeURIComponent(id)}`, { signal }) })
+  return useQuery({
+    queryKey: ['org', id],
+    queryFn: ({ signal }) => call<OrgDetail>('GET', `/admin/v1/orgs/${encodeURIComponent(id)}`, { signal }),
+  })
 }
 
 /** A paginated list of the admin API. */
@@ -36,6 +78,12 @@ export const useAccounts = (q: Query) => usePaged<'accounts', Account>('accounts
 export const useJobs = (q: Query) => usePaged<'jobs', Job>('jobs', '/admin/v1/jobs', q, every)
 export const useAudit = (q: Query) => usePaged<'entries', Entry>('entries', '/admin/v1/audit', q)
 export function useLanes(q: Query) {
-  const list = usePages(['lanes', q], '/admin/v1/webhooks/lanes', q, (p: Paged<'lanes', Lane> & { counts: Record<string, number> }) => p.lanes, { refetchInterval: every })
+  const list = usePages(
+    ['lanes', q],
+    '/admin/v1/webhooks/lanes',
+    q,
+    (p: Paged<'lanes', Lane> & { counts: Record<string, number> }) => p.lanes,
+    { refetchInterval: every },
+  )
   return { ...list, counts: list.first?.counts }
 }

@@ -8,16 +8,37 @@ import type { OrgRef } from './types'
 /** Links to an organisation by its name. */
 export function OrgLink({ org }: { org: OrgRef }) {
   return (
-    <Link to="/orgs/$id" params={{ id: org.id } as never} className="line-clamp-2 font-medium text-fg hover:underline" title={org.id} onClick={(e) => e.stopPropagation()}>
+    <Link
+      to="/orgs/$id"
+      params={{ id: org.id } as never}
+      className="line-clamp-2 font-medium text-fg hover:underline"
+      title={org.id}
+      onClick={(e) => e.stopPropagation()}
+    >
       {org.name || org.id}
     </Link>
   )
 }
 
 const tones: Record<string, Tone> = {
-  live: 'ok', lagging: 'warn', backoff: 'bad', draining: 'info', paused: 'neutral', disabled: 'bad',
-  available: 'info', running: 'accent', retryable: 'warn', scheduled: 'neutral', completed: 'ok', cancelled: 'neutral', discarded: 'bad', pending: 'neutral',
-  up: 'ok', down: 'bad', connecting: 'info', off: 'neutral',
+  live: 'ok',
+  lagging: 'warn',
+  backoff: 'bad',
+  draining: 'info',
+  paused: 'neutral',
+  disabled: 'bad',
+  available: 'info',
+  running: 'accent',
+  retryable: 'warn',
+  scheduled: 'neutral',
+  completed: 'ok',
+  cancelled: 'neutral',
+  discarded: 'bad',
+  pending: 'neutral',
+  up: 'ok',
+  down: 'bad',
+  connecting: 'info',
+  off: 'neutral',
 }
 
 /** The state of a lane, a job or a listener: a word and a dot. */
@@ -30,7 +51,16 @@ export function Stage({ state }: { state: string }) {
 }
 
 /** Asks for a reason before an action; the reason is logged. Stays open and shows the error if the action fails. */
-export function WithReason({ open, onOpenChange, title, action, danger, hint, children, run }: {
+export function WithReason({
+  open,
+  onOpenChange,
+  title,
+  action,
+  danger,
+  hint,
+  children,
+  run,
+}: {
   open: boolean
   onOpenChange: (open: boolean) => void
   title: ReactNode
@@ -73,7 +103,12 @@ export function WithReason({ open, onOpenChange, title, action, danger, hint, ch
       footer={
         <>
           <Button onClick={() => close(false)}>Cancel</Button>
-          <Button variant={danger ? 'danger' : 'primary'} busy={busy} disabled={reason.trim().length < 3} onClick={() => void go()}>
+          <Button
+            variant={danger ? 'danger' : 'primary'}
+            busy={busy}
+            disabled={reason.trim().length < 3}
+            onClick={() => void go()}
+          >
             {action}
           </Button>
         </>
@@ -81,7 +116,15 @@ export function WithReason({ open, onOpenChange, title, action, danger, hint, ch
     >
       <div className="space-y-3 text-soft">{children}</div>
       <Field className="mt-4" label="Reason" hint={hint} error={field} required>
-        {(p) => <Textarea {...p} value={reason} maxLength={500} onChange={(e) => setReason(e.target.value)} placeholder="Ticket 1423: …" />}
+        {(p) => (
+          <Textarea
+            {...p}
+            value={reason}
+            maxLength={500}
+            onChange={(e) => setReason(e.target.value)}
+            placeholder="Ticket 1423: …"
+          />
+        )}
       </Field>
       {error && !field ? (
         <div className="mt-4">

@@ -1,6 +1,17 @@
 import { useEffect, useRef, useState } from 'react'
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
-import { ChevronsUpDown, Clock, Keyboard, LogOut, Menu as MenuIcon, Monitor, Moon, Search, Settings as SettingsIcon, Sun } from 'lucide-react'
+import {
+  ChevronsUpDown,
+  Clock,
+  Keyboard,
+  LogOut,
+  Menu as MenuIcon,
+  Monitor,
+  Moon,
+  Search,
+  Settings as SettingsIcon,
+  Sun,
+} from 'lucide-react'
 import { useErrors, useStatus, useUsage } from '@/api/hooks'
 import { setUTC, useUTC } from '@/lib/clock'
 import { cx } from '@/lib/cx'
@@ -55,7 +66,10 @@ function Frame() {
 
   return (
     <div className="min-h-dvh md:grid md:grid-cols-[222px_minmax(0,1fr)]">
-      <a href="#main" className="sr-only z-50 rounded-lg bg-accent px-3 py-2 text-accent-fg focus:not-sr-only focus:fixed focus:top-2 focus:left-2">
+      <a
+        href="#main"
+        className="sr-only z-50 rounded-lg bg-accent px-3 py-2 text-accent-fg focus:not-sr-only focus:fixed focus:top-2 focus:left-2"
+      >
         Skip to content
       </a>
       <aside className="sticky top-0 hidden h-dvh flex-col overflow-y-auto border-r bg-panel p-3 md:flex">
@@ -79,7 +93,9 @@ function Frame() {
           >
             <Search className="size-4 shrink-0" aria-hidden />
             <span className="truncate">Search accounts, ids, pages…</span>
-            <kbd className="ml-auto hidden rounded border bg-subtle px-1 text-[11px] sm:block">{navigator.platform.startsWith('Mac') ? '⌘K' : 'Ctrl K'}</kbd>
+            <kbd className="ml-auto hidden rounded border bg-subtle px-1 text-[11px] sm:block">
+              {navigator.platform.startsWith('Mac') ? '⌘K' : 'Ctrl K'}
+            </kbd>
           </button>
           <div className="ml-auto flex shrink-0 items-center gap-2">
             <EnvSwitch />
@@ -88,7 +104,18 @@ function Frame() {
           </div>
         </header>
         {banner ? (
-          <div role="region" aria-label="Notice" className={cx('border-b px-3 py-1.5 md:px-5', banner.level === 'critical' ? 'bg-bad-soft text-bad-text' : banner.level === 'warning' ? 'bg-warn-soft text-warn-text' : 'bg-info-soft text-info-text')}>
+          <div
+            role="region"
+            aria-label="Notice"
+            className={cx(
+              'border-b px-3 py-1.5 md:px-5',
+              banner.level === 'critical'
+                ? 'bg-bad-soft text-bad-text'
+                : banner.level === 'warning'
+                  ? 'bg-warn-soft text-warn-text'
+                  : 'bg-info-soft text-info-text',
+            )}
+          >
             {banner.text}{' '}
             {banner.url && isWebLink(banner.url) ? (
               <a href={banner.url} target="_blank" rel="noopener noreferrer" className="underline">
@@ -98,21 +125,37 @@ function Frame() {
           </div>
         ) : null}
         {support !== null ? (
-          <div role="region" aria-label="Support access" className="border-b bg-info-soft px-3 py-1.5 text-info-text md:px-5">
-            <strong className="font-semibold">Operator access, read-only.</strong> {support} · This visit is recorded in the organisation’s audit log.
+          <div
+            role="region"
+            aria-label="Support access"
+            className="border-b bg-info-soft px-3 py-1.5 text-info-text md:px-5"
+          >
+            <strong className="font-semibold">Operator access, read-only.</strong> {support} · This visit is recorded in
+            the organisation’s audit log.
           </div>
         ) : null}
         {org.suspended ? (
           <div role="region" aria-label="Suspended" className="border-b bg-bad-soft px-3 py-1.5 text-bad-text md:px-5">
-            <strong className="font-semibold">This organisation is suspended.</strong> Calls are refused until an operator of this service lifts the suspension.
+            <strong className="font-semibold">This organisation is suspended.</strong> Calls are refused until an
+            operator of this service lifts the suspension.
           </div>
         ) : null}
         {org.environment === 'sandbox' ? (
-          <div role="region" aria-label="Environment" className="border-b bg-warn-soft px-3 py-1 text-xs leading-5 text-warn-text md:px-5">
-            <strong className="font-semibold">Sandbox.</strong> No real creators are contacted. Test logins: <code>sms@sandbox.test</code>, <code>face@sandbox.test</code>, code 123456.
+          <div
+            role="region"
+            aria-label="Environment"
+            className="border-b bg-warn-soft px-3 py-1 text-xs leading-5 text-warn-text md:px-5"
+          >
+            <strong className="font-semibold">Sandbox.</strong> No real creators are contacted. Test logins:{' '}
+            <code>sms@sandbox.test</code>, <code>face@sandbox.test</code>, code 123456.
           </div>
         ) : null}
-        <main id="main" ref={main} tabIndex={-1} className="mx-auto w-full max-w-[1400px] min-w-0 flex-1 px-3 py-5 outline-none md:px-5">
+        <main
+          id="main"
+          ref={main}
+          tabIndex={-1}
+          className="mx-auto w-full max-w-[1400px] min-w-0 flex-1 px-3 py-5 outline-none md:px-5"
+        >
           <Boundary key={path} what="this page">
             <Outlet />
           </Boundary>
@@ -152,8 +195,15 @@ function Sidebar() {
       <OrgSwitch />
       <nav aria-label="Main" className="mt-2 flex flex-1 flex-col gap-0.5">
         {nav.map((group, i) => (
-          <div key={i} role={group.label ? 'group' : undefined} aria-label={group.label ?? undefined} className="flex flex-col gap-0.5">
-            {group.label ? <div className="mt-2.5 mb-0.5 px-2 text-[11px] tracking-wide text-mute uppercase">{group.label}</div> : null}
+          <div
+            key={i}
+            role={group.label ? 'group' : undefined}
+            aria-label={group.label ?? undefined}
+            className="flex flex-col gap-0.5"
+          >
+            {group.label ? (
+              <div className="mt-2.5 mb-0.5 px-2 text-[11px] tracking-wide text-mute uppercase">{group.label}</div>
+            ) : null}
             {group.items
               .filter((n) => !n.sandboxOnly || org.environment === 'sandbox')
               .map((n) => (
@@ -185,7 +235,12 @@ function NavLink({ item, count }: { item: NavItem; count: number | undefined }) 
       </a>
     )
   return (
-    <Link to={item.to} activeOptions={{ exact: item.to === '/', includeSearch: false }} className={row} activeProps={{ className: cx(row, '!bg-accent-soft font-medium !text-accent-text') }}>
+    <Link
+      to={item.to}
+      activeOptions={{ exact: item.to === '/', includeSearch: false }}
+      className={row}
+      activeProps={{ className: cx(row, '!bg-accent-soft font-medium !text-accent-text') }}
+    >
       {inside}
     </Link>
   )
@@ -204,13 +259,21 @@ function OrgSwitch() {
       align="start"
       width="w-60"
       trigger={
-        <button type="button" className="flex w-full items-center gap-2 rounded-lg border border-line-strong/80 p-2 text-left hover:bg-subtle">
-          <span className="grid size-6 shrink-0 place-items-center rounded-md bg-accent text-xs font-semibold text-accent-fg" aria-hidden>
+        <button
+          type="button"
+          className="flex w-full items-center gap-2 rounded-lg border border-line-strong/80 p-2 text-left hover:bg-subtle"
+        >
+          <span
+            className="grid size-6 shrink-0 place-items-center rounded-md bg-accent text-xs font-semibold text-accent-fg"
+            aria-hidden
+          >
             {(org.name[0] ?? '?').toUpperCase()}
           </span>
           <span className="min-w-0 flex-1 leading-4">
             <span className="block truncate font-semibold">{org.name}</span>
-            <span className="block truncate text-xs text-mute">{org.plan ? `${org.plan.charAt(0).toUpperCase()}${org.plan.slice(1)} plan` : org.role}</span>
+            <span className="block truncate text-xs text-mute">
+              {org.plan ? `${org.plan.charAt(0).toUpperCase()}${org.plan.slice(1)} plan` : org.role}
+            </span>
           </span>
           <ChevronsUpDown className="size-4 shrink-0 text-mute" aria-label="Switch organisation" />
         </button>
@@ -218,7 +281,12 @@ function OrgSwitch() {
     >
       <MenuLabel>Organisations</MenuLabel>
       {orgs.map((o) => (
-        <MenuItem key={o.id} checked={o.id === org.id} hint={`${o.environment} · ${o.role}`} onSelect={() => o.id !== org.id && go(o.id)}>
+        <MenuItem
+          key={o.id}
+          checked={o.id === org.id}
+          hint={`${o.environment} · ${o.role}`}
+          onSelect={() => o.id !== org.id && go(o.id)}
+        >
           {o.name}
         </MenuItem>
       ))}
@@ -231,7 +299,8 @@ function EnvSwitch() {
   const { org, orgs, switchOrg } = useSession()
   const navigate = useNavigate()
   useEffect(() => remember('org.' + org.environment, org.id), [org])
-  const other = (env: string) => orgs.find((o) => o.environment === env && o.id === recall('org.' + env)) ?? orgs.find((o) => o.environment === env)
+  const other = (env: string) =>
+    orgs.find((o) => o.environment === env && o.id === recall('org.' + env)) ?? orgs.find((o) => o.environment === env)
   const go = (env: string) => {
     if (env === org.environment) return
     const next = other(env)
@@ -262,7 +331,10 @@ function EnvSwitch() {
 function ThemeButton() {
   const { shown } = useTheme()
   return (
-    <IconButton label={shown === 'dark' ? 'Use the light theme' : 'Use the dark theme'} onClick={() => setTheme(shown === 'dark' ? 'light' : 'dark')}>
+    <IconButton
+      label={shown === 'dark' ? 'Use the light theme' : 'Use the dark theme'}
+      onClick={() => setTheme(shown === 'dark' ? 'light' : 'dark')}
+    >
       {shown === 'dark' ? <Sun className="size-4" aria-hidden /> : <Moon className="size-4" aria-hidden />}
     </IconButton>
   )
@@ -281,7 +353,10 @@ function PersonMenu() {
   return (
     <Menu
       trigger={
-        <button type="button" className="relative grid size-8 place-items-center rounded-full bg-subtle text-xs font-semibold hover:bg-line">
+        <button
+          type="button"
+          className="relative grid size-8 place-items-center rounded-full bg-subtle text-xs font-semibold hover:bg-line"
+        >
           <span aria-hidden>{initials}</span>
           <span className="sr-only">You, {person.email}</span>
         </button>
@@ -297,13 +372,25 @@ function PersonMenu() {
       <MenuItem icon={<Clock className="size-4 text-mute" aria-hidden />} onSelect={() => setUTC(!utc)}>
         {utc ? 'Show local times' : 'Show times in UTC'}
       </MenuItem>
-      <MenuItem icon={<Monitor className="size-4 text-mute" aria-hidden />} checked={theme === 'system'} onSelect={() => setTheme('system')}>
+      <MenuItem
+        icon={<Monitor className="size-4 text-mute" aria-hidden />}
+        checked={theme === 'system'}
+        onSelect={() => setTheme('system')}
+      >
         Use the system theme
       </MenuItem>
-      <MenuItem icon={<Keyboard className="size-4 text-mute" aria-hidden />} onSelect={() => setTimeout(() => document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '?', bubbles: true })), 0)}>
+      <MenuItem
+        icon={<Keyboard className="size-4 text-mute" aria-hidden />}
+        onSelect={() =>
+          setTimeout(() => document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '?', bubbles: true })), 0)
+        }
+      >
         Keyboard shortcuts
       </MenuItem>
-      <MenuItem icon={<SettingsIcon className="size-4 text-mute" aria-hidden />} onSelect={() => void navigate({ to: '/settings' })}>
+      <MenuItem
+        icon={<SettingsIcon className="size-4 text-mute" aria-hidden />}
+        onSelect={() => void navigate({ to: '/settings' })}
+      >
         Settings
       </MenuItem>
       <MenuLine />

@@ -29,7 +29,10 @@ export function Palette({ open, onOpenChange }: { open: boolean; onOpenChange: (
     <D.Root open={open} onOpenChange={onOpenChange}>
       <D.Portal>
         <D.Overlay className="fixed inset-0 z-40 bg-overlay" />
-        <D.Content aria-describedby={undefined} className="fixed inset-x-3 top-[10vh] z-50 mx-auto flex max-h-[70dvh] max-w-xl flex-col overflow-hidden rounded-2xl border bg-panel shadow-xl focus:outline-none">
+        <D.Content
+          aria-describedby={undefined}
+          className="fixed inset-x-3 top-[10vh] z-50 mx-auto flex max-h-[70dvh] max-w-xl flex-col overflow-hidden rounded-2xl border bg-panel shadow-xl focus:outline-none"
+        >
           <D.Title className="sr-only">Search and jump</D.Title>
           <Body close={() => onOpenChange(false)} />
         </D.Content>
@@ -51,7 +54,8 @@ function Body({ close }: { close: () => void }) {
   const target = useMemo(() => targetOf(text), [text])
   const accounts = useQuery({
     queryKey: ['accounts', 'palette', query],
-    queryFn: ({ signal }) => call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { q: query, limit: 6 }, signal }),
+    queryFn: ({ signal }) =>
+      call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { q: query, limit: 6 }, signal }),
     enabled: query.length >= 2 && !target,
     staleTime: 30_000,
   })
@@ -79,20 +83,58 @@ function Body({ close }: { close: () => void }) {
         if (n.sandboxOnly && org.environment !== 'sandbox') continue
         if (!fits(`${n.label} ${n.words ?? ''} ${group.label ?? ''}`)) continue
         const Icon = n.icon
-        out.push({ id: n.to, group: 'Pages', label: n.label, icon: <Icon className={icon} aria-hidden />, run: n.external ? () => window.open(n.to, '_blank', 'noopener') : go(n.to) })
+        out.push({
+          id: n.to,
+          group: 'Pages',
+          label: n.label,
+          icon: <Icon className={icon} aria-hidden />,
+          run: n.external ? () => window.open(n.to, '_blank', 'noopener') : go(n.to),
+        })
       }
     }
     for (const a of accounts.data?.accounts ?? []) {
       if (!fits(`${a.label} ${a.username} ${a.id} ${a.ofUserId}`)) continue
-      out.push({ id: a.id, group: 'Accounts', label: a.label || a.username || a.id, hint: a.id, icon: <User className={icon} aria-hidden />, run: go(`/accounts/${a.id}`) })
+      out.push({
+        id: a.id,
+        group: 'Accounts',
+        label: a.label || a.username || a.id,
+        hint: a.id,
+        icon: <User className={icon} aria-hidden />,
+        run: go(`/accounts/${a.id}`),
+      })
     }
     const actions: Item[] = [
-      { id: 'connect', group: 'Actions', label: 'Connect account', icon: <Plus className={icon} aria-hidden />, run: () => dialogs.connect() },
-      { id: 'link', group: 'Actions', label: 'Create connect link', icon: <Link2 className={icon} aria-hidden />, run: () => dialogs.link() },
-      { id: 'theme', group: 'Actions', label: shown === 'dark' ? 'Use the light theme' : 'Use the dark theme', icon: <Moon className={icon} aria-hidden />, run: () => setTheme(shown === 'dark' ? 'light' : 'dark') },
+      {
+        id: 'connect',
+        group: 'Actions',
+        label: 'Connect account',
+        icon: <Plus className={icon} aria-hidden />,
+        run: () => dialogs.connect(),
+      },
+      {
+        id: 'link',
+        group: 'Actions',
+        label: 'Create connect link',
+        icon: <Link2 className={icon} aria-hidden />,
+        run: () => dialogs.link(),
+      },
+      {
+        id: 'theme',
+        group: 'Actions',
+        label: shown === 'dark' ? 'Use the light theme' : 'Use the dark theme',
+        icon: <Moon className={icon} aria-hidden />,
+        run: () => setTheme(shown === 'dark' ? 'light' : 'dark'),
+      },
       ...orgs
         .filter((o) => o.id !== org.id)
-        .map((o) => ({ id: o.id, group: 'Actions', label: `Switch to ${o.name}`, hint: o.environment, icon: <ArrowRight className={icon} aria-hidden />, run: () => void switchOrg(o.id) })),
+        .map((o) => ({
+          id: o.id,
+          group: 'Actions',
+          label: `Switch to ${o.name}`,
+          hint: o.environment,
+          icon: <ArrowRight className={icon} aria-hidden />,
+          run: () => void switchOrg(o.id),
+        })),
     ]
     out.push(...actions.filter((a) => fits(a.label)))
     return out
@@ -138,7 +180,13 @@ function Body({ close }: { close: () => void }) {
           }}
         />
       </div>
-      <div ref={list} id={id} role="listbox" aria-label="Results" className="relative min-h-0 flex-1 overflow-y-auto p-1">
+      <div
+        ref={list}
+        id={id}
+        role="listbox"
+        aria-label="Results"
+        className="relative min-h-0 flex-1 overflow-y-auto p-1"
+      >
         {items.map((item, i) => (
           <div key={item.group + item.id}>
             {i === 0 || items[i - 1]?.group !== item.group ? (
@@ -150,13 +198,18 @@ function Body({ close }: { close: () => void }) {
               id={`${id}-${i}`}
               role="option"
               aria-selected={i === current}
-              className={cx('flex cursor-pointer items-center gap-2.5 rounded-lg px-3 py-2', i === current && 'bg-accent-soft text-accent-text')}
+              className={cx(
+                'flex cursor-pointer items-center gap-2.5 rounded-lg px-3 py-2',
+                i === current && 'bg-accent-soft text-accent-text',
+              )}
               onPointerMove={() => setAt(i)}
               onClick={() => choose(i)}
             >
               {item.icon}
               <span className="truncate">{item.label}</span>
-              {item.hint ? <span className="ml-auto truncate pl-3 font-mono text-xs text-mute">{item.hint}</span> : null}
+              {item.hint ? (
+                <span className="ml-auto truncate pl-3 font-mono text-xs text-mute">{item.hint}</span>
+              ) : null}
             </div>
           </div>
         ))}

@@ -38,15 +38,35 @@ export function useDialogs(): Dialogs {
 export function DialogsProvider({ children }: { children: ReactNode }) {
   const [connect, setConnect] = useState<{ open: boolean; options: ConnectOptions; n: number } | null>(null)
   const [link, setLink] = useState<{ open: boolean; options: LinkOptions; n: number } | null>(null)
-  const openConnect = useCallback((options: ConnectOptions = {}) => setConnect((c) => ({ open: true, options, n: (c?.n ?? 0) + 1 })), [])
-  const openLink = useCallback((options: LinkOptions = {}) => setLink((c) => ({ open: true, options, n: (c?.n ?? 0) + 1 })), [])
+  const openConnect = useCallback(
+    (options: ConnectOptions = {}) => setConnect((c) => ({ open: true, options, n: (c?.n ?? 0) + 1 })),
+    [],
+  )
+  const openLink = useCallback(
+    (options: LinkOptions = {}) => setLink((c) => ({ open: true, options, n: (c?.n ?? 0) + 1 })),
+    [],
+  )
   const value = useMemo(() => ({ connect: openConnect, link: openLink }), [openConnect, openLink])
   return (
     <Context value={value}>
       {children}
       <Suspense fallback={null}>
-        {connect ? <Wizard key={'c' + connect.n} open={connect.open} options={connect.options} onOpenChange={(open) => setConnect({ ...connect, open })} /> : null}
-        {link ? <LinkDialog key={'l' + link.n} open={link.open} options={link.options} onOpenChange={(open) => setLink({ ...link, open })} /> : null}
+        {connect ? (
+          <Wizard
+            key={'c' + connect.n}
+            open={connect.open}
+            options={connect.options}
+            onOpenChange={(open) => setConnect({ ...connect, open })}
+          />
+        ) : null}
+        {link ? (
+          <LinkDialog
+            key={'l' + link.n}
+            open={link.open}
+            options={link.options}
+            onOpenChange={(open) => setLink({ ...link, open })}
+          />
+        ) : null}
       </Suspense>
     </Context>
   )

@@ -1,4 +1,20 @@
-import { Activity, BookOpen, Bug, FlaskConical, Gauge, KeyRound, LayoutDashboard, Link2, Radio, ScrollText, Settings, SquareTerminal, Users, Webhook, type LucideIcon } from 'lucide-react'
+import {
+  Activity,
+  BookOpen,
+  Bug,
+  FlaskConical,
+  Gauge,
+  KeyRound,
+  LayoutDashboard,
+  Link2,
+  Radio,
+  ScrollText,
+  Settings,
+  SquareTerminal,
+  Users,
+  Webhook,
+  type LucideIcon,
+} from 'lucide-react'
 import type { Scope } from '@/api/types'
 
 export interface NavItem {
@@ -38,7 +54,14 @@ export const nav: { label: string | null; items: NavItem[] }[] = [
     items: [
       { to: '/explorer', label: 'API explorer', icon: SquareTerminal, words: 'methods sdk try run', key: 'x' },
       { to: '/keys', label: 'API keys', icon: KeyRound, words: 'secret scopes token', key: 'k' },
-      { to: '/sandbox', label: 'Sandbox', icon: FlaskConical, words: 'personas test fake', sandboxOnly: true, key: 's' },
+      {
+        to: '/sandbox',
+        label: 'Sandbox',
+        icon: FlaskConical,
+        words: 'personas test fake',
+        sandboxOnly: true,
+        key: 's',
+      },
       { to: '/problems', label: 'Docs', icon: BookOpen, words: 'documentation problems help', external: true },
     ],
   },
@@ -47,7 +70,13 @@ export const nav: { label: string | null; items: NavItem[] }[] = [
     items: [
       { to: '/usage', label: 'Limits & usage', icon: Gauge, words: 'quota plan meters', key: 'u' },
       { to: '/audit', label: 'Audit log', icon: Activity, words: 'history who', key: 'h' },
-      { to: '/settings', label: 'Team & settings', icon: Settings, words: 'members branding origins sessions org', key: ',' },
+      {
+        to: '/settings',
+        label: 'Team & settings',
+        icon: Settings,
+        words: 'members branding origins sessions org',
+        key: ',',
+      },
     ],
   },
 ]

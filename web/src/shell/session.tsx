@@ -47,7 +47,15 @@ export function signIn(): void {
 }
 
 /** Loads the session; without one, redirects to the sign-in page. */
-export function SessionProvider({ children, loading, failed }: { children: ReactNode; loading: ReactNode; failed: (error: unknown, retry: () => void) => ReactNode }) {
+export function SessionProvider({
+  children,
+  loading,
+  failed,
+}: {
+  children: ReactNode
+  loading: ReactNode
+  failed: (error: unknown, retry: () => void) => ReactNode
+}) {
   const client = useQueryClient()
   const query = useQuery({
     queryKey: ['session'],
@@ -77,7 +85,15 @@ export function SessionProvider({ children, loading, failed }: { children: React
   const value = useMemo<Session | null>(() => {
     const org = data?.orgs?.find((o) => o.id === data.currentOrg)
     if (!data?.signedIn || !data.person || !data.orgs || !org) return null
-    return { person: data.person, orgs: data.orgs, org, expiresAt: data.expiresAt ?? null, banner: data.banner ?? null, support: data.support ? data.support.reason : null, switchOrg }
+    return {
+      person: data.person,
+      orgs: data.orgs,
+      org,
+      expiresAt: data.expiresAt ?? null,
+      banner: data.banner ?? null,
+      support: data.support ? data.support.reason : null,
+      switchOrg,
+    }
   }, [data, switchOrg])
 
   if (value) return <Context value={value}>{children}</Context>
@@ -109,7 +125,16 @@ export function useSession(): Session {
   return session
 }
 
-const all: Scope[] = ['accounts:read', 'accounts:write', 'sdk:call', 'webhooks:read', 'webhooks:write', 'me:read', 'me:write', 'usage:read']
+const all: Scope[] = [
+  'accounts:read',
+  'accounts:write',
+  'sdk:call',
+  'webhooks:read',
+  'webhooks:write',
+  'me:read',
+  'me:write',
+  'usage:read',
+]
 
 /** The scopes of a role, used until GET /v1/me has returned them. */
 export function roleScopes(role: string): readonly Scope[] {

@@ -27,7 +27,11 @@ export function useShortcut(keys: string, what: string, run: () => void, enabled
 
 function typing(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false
-  return target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName) || Boolean(target.closest('[role=dialog],[role=menu]'))
+  return (
+    target.isContentEditable ||
+    ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName) ||
+    Boolean(target.closest('[role=dialog],[role=menu]'))
+  )
 }
 
 /** Listens for all shortcuts and lists them on `?`. The shell renders it once. */
@@ -46,7 +50,12 @@ export function Shortcuts() {
       const prefix = before.current && Date.now() - before.current.at < 1200 ? before.current.key + ' ' : ''
       before.current = { key: name, at: Date.now() }
       // Buttons and links handle Space and Enter themselves.
-      if ((name === 'Space' || name === 'Enter') && e.target instanceof HTMLElement && e.target.closest('button,a,summary,[tabindex]:not(main)')) return
+      if (
+        (name === 'Space' || name === 'Enter') &&
+        e.target instanceof HTMLElement &&
+        e.target.closest('button,a,summary,[tabindex]:not(main)')
+      )
+        return
       for (const want of [prefix + name, name]) {
         const all = [...registry].filter((r) => r.current.keys === want)
         const last = all[all.length - 1]
@@ -65,18 +74,20 @@ export function Shortcuts() {
   return (
     <Dialog open={open} onOpenChange={setOpen} title="Keyboard shortcuts" size="sm">
       <dl className="grid grid-cols-[auto_1fr] items-center gap-x-4 gap-y-2">
-        {[{ keys: 'Ctrl K', what: 'Search or jump to a page' }, { keys: '?', what: 'Show this list' }, ...list].map((s) => (
-          <div key={s.keys} className="contents">
-            <dt className="flex gap-1">
-              {s.keys.split(' ').map((k) => (
-                <kbd key={k} className="rounded border bg-subtle px-1.5 text-xs">
-                  {k}
-                </kbd>
-              ))}
-            </dt>
-            <dd>{s.what}</dd>
-          </div>
-        ))}
+        {[{ keys: 'Ctrl K', what: 'Search or jump to a page' }, { keys: '?', what: 'Show this list' }, ...list].map(
+          (s) => (
+            <div key={s.keys} className="contents">
+              <dt className="flex gap-1">
+                {s.keys.split(' ').map((k) => (
+                  <kbd key={k} className="rounded border bg-subtle px-1.5 text-xs">
+                    {k}
+                  </kbd>
+                ))}
+              </dt>
+              <dd>{s.what}</dd>
+            </div>
+          ),
+        )}
       </dl>
     </Dialog>
   )

@@ -9,7 +9,8 @@ import { shortId } from '@/lib/format'
 import { State } from './Badge'
 import { control } from './Input'
 
-const nameOf = (a: Pick<Account, 'label' | 'displayName' | 'username' | 'id'>) => a.label || a.displayName || a.username || a.id
+const nameOf = (a: Pick<Account, 'label' | 'displayName' | 'username' | 'id'>) =>
+  a.label || a.displayName || a.username || a.id
 
 export interface AccountPickerProps {
   /** The name for screen readers. Not needed inside a Field, which passes `id`. */
@@ -27,7 +28,17 @@ export interface AccountPickerProps {
 }
 
 /** Picks an account by typing a label, id or upstream id. The server does the search. */
-export function AccountPicker({ label, id, value, onChange, none, without = [], placeholder = 'Choose an account', className, ...rest }: AccountPickerProps) {
+export function AccountPicker({
+  label,
+  id,
+  value,
+  onChange,
+  none,
+  without = [],
+  placeholder = 'Choose an account',
+  className,
+  ...rest
+}: AccountPickerProps) {
   const own = useId()
   const [open, setOpen] = useState(false)
   const [text, setText] = useState('')
@@ -40,13 +51,18 @@ export function AccountPicker({ label, id, value, onChange, none, without = [], 
   }, [text])
   const list = useQuery({
     queryKey: keys.accounts({ pick: q }),
-    queryFn: async ({ signal }) => (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { q, limit: 20 }, signal })).accounts ?? [],
+    queryFn: async ({ signal }) =>
+      (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { q, limit: 20 }, signal }))
+        .accounts ?? [],
     enabled: open,
     placeholderData: keepPreviousData,
     staleTime: 15_000,
   })
   const chosen = useChosen(value)
-  const rows: (Account | null)[] = [...(none && !q ? [null] : []), ...(list.data ?? []).filter((a) => !without.includes(a.id))]
+  const rows: (Account | null)[] = [
+    ...(none && !q ? [null] : []),
+    ...(list.data ?? []).filter((a) => !without.includes(a.id)),
+  ]
   const close = () => {
     setOpen(false)
     setText('')
@@ -112,7 +128,10 @@ export function AccountPicker({ label, id, value, onChange, none, without = [], 
                   id={own + i}
                   role="option"
                   aria-selected={(a?.id ?? null) === value}
-                  className={cx('flex cursor-pointer items-center gap-2 rounded-lg px-2 py-1.5', i === at && 'bg-subtle')}
+                  className={cx(
+                    'flex cursor-pointer items-center gap-2 rounded-lg px-2 py-1.5',
+                    i === at && 'bg-subtle',
+                  )}
                   onPointerMove={() => setAt(i)}
                   onMouseDown={(e) => {
                     e.preventDefault()
@@ -135,7 +154,13 @@ export function AccountPicker({ label, id, value, onChange, none, without = [], 
             </ul>
           ) : (
             <p id={own + 'list'} role="status" className="px-2 py-3 text-center text-mute">
-              {list.isPending ? 'Loading…' : list.isError ? 'We could not load the accounts.' : q ? 'No account matches.' : 'No accounts yet.'}
+              {list.isPending
+                ? 'Loading…'
+                : list.isError
+                  ? 'We could not load the accounts.'
+                  : q
+                    ? 'No account matches.'
+                    : 'No accounts yet.'}
             </p>
           )}
         </div>

@@ -11,12 +11,38 @@ const tones: Record<Tone, string> = {
   info: 'bg-info-soft text-info-text',
   accent: 'bg-accent-soft text-accent-text',
 }
-const dots: Record<Tone, string> = { neutral: 'bg-mute', ok: 'bg-ok', warn: 'bg-warn', bad: 'bg-bad', info: 'bg-info', accent: 'bg-accent' }
+const dots: Record<Tone, string> = {
+  neutral: 'bg-mute',
+  ok: 'bg-ok',
+  warn: 'bg-warn',
+  bad: 'bg-bad',
+  info: 'bg-info',
+  accent: 'bg-accent',
+}
 
 /** A word on a coloured background. */
-export function Badge({ tone = 'neutral', dot, mono, children, className }: { tone?: Tone; dot?: boolean; mono?: boolean; children: ReactNode; className?: string }) {
+export function Badge({
+  tone = 'neutral',
+  dot,
+  mono,
+  children,
+  className,
+}: {
+  tone?: Tone
+  dot?: boolean
+  mono?: boolean
+  children: ReactNode
+  className?: string
+}) {
   return (
-    <span className={cx('inline-flex max-w-full items-center gap-1.5 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap', mono && 'font-mono font-normal', tones[tone], className)}>
+    <span
+      className={cx(
+        'inline-flex max-w-full items-center gap-1.5 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap',
+        mono && 'font-mono font-normal',
+        tones[tone],
+        className,
+      )}
+    >
       {dot ? <span className={cx('size-1.5 shrink-0 rounded-full', dots[tone])} aria-hidden /> : null}
       <span className="truncate">{children}</span>
     </span>

@@ -34,7 +34,19 @@ export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
 }
 
 /** A button. With `why` it stays focusable, so that the reason can be read. */
-export function Button({ variant = 'secondary', size = 'md', icon, busy, why, className, children, disabled, onClick, type = 'button', ...rest }: ButtonProps) {
+export function Button({
+  variant = 'secondary',
+  size = 'md',
+  icon,
+  busy,
+  why,
+  className,
+  children,
+  disabled,
+  onClick,
+  type = 'button',
+  ...rest
+}: ButtonProps) {
   const blocked = Boolean(why) || Boolean(busy)
   return (
     <button
@@ -65,9 +77,26 @@ export interface IconButtonProps extends Omit<ButtonProps, 'children' | 'icon'> 
 }
 
 /** A button with only an icon; `label` is its name. */
-export function IconButton({ label, variant = 'ghost', size = 'md', className, children, busy, why: _why, type = 'button', ...rest }: IconButtonProps) {
+export function IconButton({
+  label,
+  variant = 'ghost',
+  size = 'md',
+  className,
+  children,
+  busy,
+  why: _why,
+  type = 'button',
+  ...rest
+}: IconButtonProps) {
   return (
-    <button type={type} aria-label={label} title={label} aria-busy={busy || undefined} className={classes(variant, size, true, className)} {...rest}>
+    <button
+      type={type}
+      aria-label={label}
+      title={label}
+      aria-busy={busy || undefined}
+      className={classes(variant, size, true, className)}
+      {...rest}
+    >
       {children}
     </button>
   )
@@ -86,9 +115,25 @@ export interface ButtonLinkProps {
 }
 
 /** A link that looks like a button. */
-export function ButtonLink({ to, params, search, variant = 'secondary', size = 'md', icon, className, children, ...rest }: ButtonLinkProps) {
+export function ButtonLink({
+  to,
+  params,
+  search,
+  variant = 'secondary',
+  size = 'md',
+  icon,
+  className,
+  children,
+  ...rest
+}: ButtonLinkProps) {
   return (
-    <Link to={to} params={params as never} search={search as never} className={classes(variant, size, false, className)} {...rest}>
+    <Link
+      to={to}
+      params={params as never}
+      search={search as never}
+      className={classes(variant, size, false, className)}
+      {...rest}
+    >
       {icon}
       {children}
     </Link>

@@ -2,7 +2,23 @@ import { useEffect, useRef, type ReactNode } from 'react'
 import { cx } from '@/lib/cx'
 
 /** A card with an optional header: a title, or `tools` such as a search field. `flush` removes the padding (tables, lists). */
-export function Card({ title, hint, tools, actions, children, className, flush }: { title?: ReactNode; hint?: ReactNode; tools?: ReactNode; actions?: ReactNode; children: ReactNode; className?: string; flush?: boolean }) {
+export function Card({
+  title,
+  hint,
+  tools,
+  actions,
+  children,
+  className,
+  flush,
+}: {
+  title?: ReactNode
+  hint?: ReactNode
+  tools?: ReactNode
+  actions?: ReactNode
+  children: ReactNode
+  className?: string
+  flush?: boolean
+}) {
   return (
     <section className={cx('card flex flex-col', className)}>
       {title || tools || actions ? (
@@ -15,13 +31,25 @@ export function Card({ title, hint, tools, actions, children, className, flush }
           {actions ? <div className="flex flex-wrap items-center gap-2">{actions}</div> : null}
         </div>
       ) : null}
-      <div className={cx('min-w-0 flex-1', !flush && 'px-4 pb-4', !flush && !title && !tools && !actions && 'pt-4')}>{children}</div>
+      <div className={cx('min-w-0 flex-1', !flush && 'px-4 pb-4', !flush && !title && !tools && !actions && 'pt-4')}>
+        {children}
+      </div>
     </section>
   )
 }
 
 /** The header of every page: one h1, a line below it, actions on the right. */
-export function PageHead({ title, hint, actions, back }: { title: ReactNode; hint?: ReactNode; actions?: ReactNode; back?: ReactNode }) {
+export function PageHead({
+  title,
+  hint,
+  actions,
+  back,
+}: {
+  title: ReactNode
+  hint?: ReactNode
+  actions?: ReactNode
+  back?: ReactNode
+}) {
   const head = useRef<HTMLHeadingElement>(null)
   // The tab's title follows the page's.
   useEffect(() => {
@@ -32,7 +60,12 @@ export function PageHead({ title, hint, actions, back }: { title: ReactNode; hin
     <header className="mb-4 flex flex-wrap items-end gap-x-4 gap-y-3">
       <div className="min-w-0 flex-1 basis-60">
         {back ? <div className="mb-1 text-xs">{back}</div> : null}
-        <h1 ref={head} className="flex flex-wrap items-center gap-x-3 gap-y-1 text-lg leading-7 font-semibold tracking-tight break-words">{title}</h1>
+        <h1
+          ref={head}
+          className="flex flex-wrap items-center gap-x-3 gap-y-1 text-lg leading-7 font-semibold tracking-tight break-words"
+        >
+          {title}
+        </h1>
         {hint ? <div className="text-mute">{hint}</div> : null}
       </div>
       {actions ? <div className="flex flex-wrap items-center gap-2">{actions}</div> : null}

@@ -4,7 +4,17 @@ import { useUTC } from '@/lib/clock'
 import { compact, exact, number, tick } from '@/lib/format'
 
 /** A sparkline: a trend without figures. `label` says what it shows. */
-export function Spark({ values, label, className, tone = 'accent' }: { values: number[]; label: string; className?: string; tone?: 'accent' | 'bad' }) {
+export function Spark({
+  values,
+  label,
+  className,
+  tone = 'accent',
+}: {
+  values: number[]
+  label: string
+  className?: string
+  tone?: 'accent' | 'bad'
+}) {
   const w = 96
   const h = 28
   const max = Math.max(...values, 0)
@@ -13,14 +23,35 @@ export function Spark({ values, label, className, tone = 'accent' }: { values: n
   const y = (v: number) => (max === min ? (max > 0 ? h / 2 : h - 1) : h - 2 - ((v - min) / (max - min)) * (h - 4))
   const line = values.map((v, i) => `${i ? 'L' : 'M'}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join('')
   return (
-    <svg viewBox={`0 0 ${w} ${h}`} preserveAspectRatio="none" role="img" aria-label={label} className={cx('h-7 w-24', tone === 'bad' ? 'text-bad' : 'text-accent', className)}>
+    <svg
+      viewBox={`0 0 ${w} ${h}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={label}
+      className={cx('h-7 w-24', tone === 'bad' ? 'text-bad' : 'text-accent', className)}
+    >
       {values.length > 1 ? (
         <>
           <path d={`${line}L${w} ${h}L0 ${h}Z`} fill="currentColor" opacity="0.12" />
-          <path d={line} fill="none" stroke="currentColor" strokeWidth="1.5" vectorEffect="non-scaling-stroke" strokeLinejoin="round" />
+          <path
+            d={line}
+            fill="none"
+            stroke="currentColor"
+            strokeWidth="1.5"
+            vectorEffect="non-scaling-stroke"
+            strokeLinejoin="round"
+          />
         </>
       ) : (
-        <line x1="0" x2={w} y1={h - 1} y2={h - 1} stroke="currentColor" opacity="0.3" vectorEffect="non-scaling-stroke" />
+        <line
+          x1="0"
+          x2={w}
+          y1={h - 1}
+          y2={h - 1}
+          stroke="currentColor"
+          opacity="0.3"
+          vectorEffect="non-scaling-stroke"
+        />
       )}
     </svg>
   )
@@ -70,7 +101,10 @@ export function Bars({ label, times, series, height = 220, fill, format = number
   const box = useRef<HTMLDivElement>(null)
   const dates = useMemo(() => times.map((t) => new Date(t)), [times])
   const n = dates.length
-  const totals = useMemo(() => dates.map((_, i) => series.reduce((sum, s) => sum + (s.values[i] ?? 0), 0)), [dates, series])
+  const totals = useMemo(
+    () => dates.map((_, i) => series.reduce((sum, s) => sum + (s.values[i] ?? 0), 0)),
+    [dates, series],
+  )
   const ticks = nice(Math.max(...totals, mark?.value ?? 0, 0))
   const top = ticks[ticks.length - 1] ?? 1
   const span = n > 1 ? (dates[n - 1]?.getTime() ?? 0) - (dates[0]?.getTime() ?? 0) : 0
@@ -91,7 +125,8 @@ export function Bars({ label, times, series, height = 220, fill, format = number
     else return
     e.preventDefault()
   }
-  const say = (i: number) => `${dates[i] ? exact(dates[i], utc) : ''}: ${series.map((s) => `${s.name} ${format(s.values[i] ?? 0)}`).join(', ')}`
+  const say = (i: number) =>
+    `${dates[i] ? exact(dates[i], utc) : ''}: ${series.map((s) => `${s.name} ${format(s.values[i] ?? 0)}`).join(', ')}`
 
   return (
     <figure aria-labelledby={id} className={cx('flex min-w-0 flex-col', fill && 'h-full')}>
@@ -99,7 +134,13 @@ export function Bars({ label, times, series, height = 220, fill, format = number
         {label}
       </figcaption>
       {table ? (
-        <div className="relative overflow-auto rounded-lg border" style={{ maxHeight: height + 24 }} tabIndex={0} role="group" aria-label={`${label}, as a table`}>
+        <div
+          className="relative overflow-auto rounded-lg border"
+          style={{ maxHeight: height + 24 }}
+          tabIndex={0}
+          role="group"
+          aria-label={`${label}, as a table`}
+        >
           <table className="w-full text-xs">
             <thead className="sticky top-0 bg-panel">
               <tr>
@@ -133,7 +174,11 @@ export function Bars({ label, times, series, height = 220, fill, format = number
         <div className="grid flex-1 grid-cols-[auto_minmax(0,1fr)] grid-rows-[minmax(0,1fr)_auto] gap-x-2 pt-3">
           <div className="relative w-8 text-right text-[11px] text-mute" style={{ minHeight: height }} aria-hidden>
             {ticks.map((t) => (
-              <span key={t} className="absolute right-0 leading-none" style={{ bottom: `calc(${(t / top) * 100}% - 0.5em)` }}>
+              <span
+                key={t}
+                className="absolute right-0 leading-none"
+                style={{ bottom: `calc(${(t / top) * 100}% - 0.5em)` }}
+              >
                 {compact(t)}
               </span>
             ))}
@@ -155,9 +200,22 @@ export function Bars({ label, times, series, height = 220, fill, format = number
             onBlur={() => setAt(null)}
             onClick={() => at !== null && onPick?.(at)}
           >
-            <svg viewBox={`0 0 ${Math.max(n, 1)} ${top}`} preserveAspectRatio="none" className="absolute inset-0 size-full overflow-visible" aria-hidden>
+            <svg
+              viewBox={`0 0 ${Math.max(n, 1)} ${top}`}
+              preserveAspectRatio="none"
+              className="absolute inset-0 size-full overflow-visible"
+              aria-hidden
+            >
               {ticks.map((t) => (
-                <line key={t} x1={0} x2={Math.max(n, 1)} y1={top - t} y2={top - t} stroke="var(--line)" vectorEffect="non-scaling-stroke" />
+                <line
+                  key={t}
+                  x1={0}
+                  x2={Math.max(n, 1)}
+                  y1={top - t}
+                  y2={top - t}
+                  stroke="var(--line)"
+                  vectorEffect="non-scaling-stroke"
+                />
               ))}
               {dates.map((_, i) => {
                 let y = top
@@ -172,11 +230,24 @@ export function Bars({ label, times, series, height = 220, fill, format = number
                   </g>
                 )
               })}
-              {mark ? <line x1={0} x2={Math.max(n, 1)} y1={top - mark.value} y2={top - mark.value} stroke="var(--bad)" strokeDasharray="4 3" vectorEffect="non-scaling-stroke" /> : null}
+              {mark ? (
+                <line
+                  x1={0}
+                  x2={Math.max(n, 1)}
+                  y1={top - mark.value}
+                  y2={top - mark.value}
+                  stroke="var(--bad)"
+                  strokeDasharray="4 3"
+                  vectorEffect="non-scaling-stroke"
+                />
+              ) : null}
             </svg>
             {at !== null && dates[at] ? (
               <div
-                className={cx('pointer-events-none absolute top-1 z-10 min-w-36 rounded-lg border bg-panel px-2.5 py-1.5 text-xs shadow-md', at < n / 2 ? 'translate-x-2' : '-translate-x-[calc(100%+8px)]')}
+                className={cx(
+                  'pointer-events-none absolute top-1 z-10 min-w-36 rounded-lg border bg-panel px-2.5 py-1.5 text-xs shadow-md',
+                  at < n / 2 ? 'translate-x-2' : '-translate-x-[calc(100%+8px)]',
+                )}
                 style={{ left: `${((at + 0.5) / n) * 100}%` }}
               >
                 <div className="mb-0.5 whitespace-nowrap text-mute">{exact(dates[at], utc)}</div>
@@ -194,7 +265,11 @@ export function Bars({ label, times, series, height = 220, fill, format = number
           <div className="relative h-5 overflow-hidden text-[11px] text-mute" aria-hidden>
             {dates.map((d, i) =>
               i % every === Math.floor(every / 2) ? (
-                <span key={i} className="absolute top-1 -translate-x-1/2 whitespace-nowrap" style={{ left: `${((i + 0.5) / n) * 100}%` }}>
+                <span
+                  key={i}
+                  className="absolute top-1 -translate-x-1/2 whitespace-nowrap"
+                  style={{ left: `${((i + 0.5) / n) * 100}%` }}
+                >
                   {tick(d, utc, span)}
                 </span>
               ) : null,

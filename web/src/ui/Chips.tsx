@@ -8,7 +8,21 @@ export interface Chip {
 }
 
 /** A row of chips to choose one value: the filters above lists. The first is usually '' for all. */
-export function Chips({ label, items, value, onChange, mono, className }: { label: string; items: Chip[]; value: string; onChange: (value: string) => void; mono?: boolean; className?: string }) {
+export function Chips({
+  label,
+  items,
+  value,
+  onChange,
+  mono,
+  className,
+}: {
+  label: string
+  items: Chip[]
+  value: string
+  onChange: (value: string) => void
+  mono?: boolean
+  className?: string
+}) {
   return (
     <div role="group" aria-label={label} className={cx('flex flex-wrap items-center gap-1', className)}>
       {items.map((c) => {
@@ -19,10 +33,16 @@ export function Chips({ label, items, value, onChange, mono, className }: { labe
             type="button"
             aria-pressed={on}
             onClick={() => onChange(c.value)}
-            className={cx('h-7 rounded-full px-2.5 text-xs font-medium whitespace-nowrap', mono && 'font-mono font-normal', on ? 'bg-accent-soft text-accent-text' : 'text-soft hover:bg-subtle hover:text-fg')}
+            className={cx(
+              'h-7 rounded-full px-2.5 text-xs font-medium whitespace-nowrap',
+              mono && 'font-mono font-normal',
+              on ? 'bg-accent-soft text-accent-text' : 'text-soft hover:bg-subtle hover:text-fg',
+            )}
           >
             {c.label}
-            {c.count !== null && c.count !== undefined ? <span className={cx('ml-1.5', !on && 'text-mute')}>{number(c.count)}</span> : null}
+            {c.count !== null && c.count !== undefined ? (
+              <span className={cx('ml-1.5', !on && 'text-mute')}>{number(c.count)}</span>
+            ) : null}
           </button>
         )
       })}
@@ -31,7 +51,17 @@ export function Chips({ label, items, value, onChange, mono, className }: { labe
 }
 
 /** Two or three choices in one control: Sandbox | Live, curl | CLI. */
-export function Segments({ label, items, value, onChange }: { label: string; items: Chip[]; value: string; onChange: (value: string) => void }) {
+export function Segments({
+  label,
+  items,
+  value,
+  onChange,
+}: {
+  label: string
+  items: Chip[]
+  value: string
+  onChange: (value: string) => void
+}) {
   return (
     <div role="group" aria-label={label} className="inline-flex shrink-0 rounded-lg border bg-subtle p-0.5">
       {items.map((c) => (
@@ -40,7 +70,10 @@ export function Segments({ label, items, value, onChange }: { label: string; ite
           type="button"
           aria-pressed={c.value === value}
           onClick={() => onChange(c.value)}
-          className={cx('h-6 rounded-md px-2 text-xs font-medium', c.value === value ? 'bg-panel text-fg shadow-sm ring-1 ring-line' : 'text-soft hover:text-fg')}
+          className={cx(
+            'h-6 rounded-md px-2 text-xs font-medium',
+            c.value === value ? 'bg-panel text-fg shadow-sm ring-1 ring-line' : 'text-soft hover:text-fg',
+          )}
         >
           {c.label}
         </button>

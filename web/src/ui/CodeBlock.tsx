@@ -5,10 +5,25 @@ import type { Snippet } from '@/lib/snippets'
 import { Copy } from './Copy'
 
 /** Code with a copy button. */
-export function Code({ code, label, className, wrap }: { code: string; label?: string; className?: string; wrap?: boolean }) {
+export function Code({
+  code,
+  label,
+  className,
+  wrap,
+}: {
+  code: string
+  label?: string
+  className?: string
+  wrap?: boolean
+}) {
   return (
     <div className={cx('relative min-w-0 rounded-lg bg-subtle', className)}>
-      <pre tabIndex={0} aria-label={label ?? 'Code'} role="group" className={cx('overflow-x-auto p-3 pr-10 font-mono text-xs leading-5', wrap && 'break-all whitespace-pre-wrap')}>
+      <pre
+        tabIndex={0}
+        aria-label={label ?? 'Code'}
+        role="group"
+        className={cx('overflow-x-auto p-3 pr-10 font-mono text-xs leading-5', wrap && 'break-all whitespace-pre-wrap')}
+      >
         {code}
       </pre>
       <Copy text={code} label={label ? `Copy ${label}` : 'Copy'} className="absolute top-2 right-2 bg-subtle" />
@@ -42,7 +57,12 @@ export function CodeBlock({ snippets, className }: { snippets: Snippet[]; classN
   return (
     <div className={cx('card', className)}>
       <div className="flex items-center gap-1 border-b px-2 py-1.5">
-        <div role="tablist" aria-label="Language" className="flex min-w-0 flex-1 gap-0.5 overflow-x-auto" onKeyDown={key}>
+        <div
+          role="tablist"
+          aria-label="Language"
+          className="flex min-w-0 flex-1 gap-0.5 overflow-x-auto"
+          onKeyDown={key}
+        >
           {snippets.map((s, i) => (
             <button
               key={s.name}
@@ -53,7 +73,10 @@ export function CodeBlock({ snippets, className }: { snippets: Snippet[]; classN
               aria-controls={id + 'panel'}
               tabIndex={i === at ? 0 : -1}
               onClick={() => choose(i)}
-              className={cx('h-7 rounded-lg px-2 text-xs', i === at ? 'bg-subtle font-medium text-fg' : 'text-mute hover:text-fg')}
+              className={cx(
+                'h-7 rounded-lg px-2 text-xs',
+                i === at ? 'bg-subtle font-medium text-fg' : 'text-mute hover:text-fg',
+              )}
             >
               {s.name}
             </button>
@@ -61,7 +84,13 @@ export function CodeBlock({ snippets, className }: { snippets: Snippet[]; classN
         </div>
         <Copy text={current.code} label={`Copy ${current.name}`} />
       </div>
-      <pre id={id + 'panel'} role="tabpanel" aria-labelledby={id + current.name} tabIndex={0} className="overflow-x-auto p-4 font-mono text-xs leading-5">
+      <pre
+        id={id + 'panel'}
+        role="tabpanel"
+        aria-labelledby={id + current.name}
+        tabIndex={0}
+        className="overflow-x-auto p-4 font-mono text-xs leading-5"
+      >
         {current.code}
       </pre>
     </div>

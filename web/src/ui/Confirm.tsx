@@ -70,7 +70,15 @@ export function Confirm({ open, onOpenChange, title, children, action, danger, t
             </span>
           }
         >
-          {(p) => <Input {...p} value={text} onChange={(e) => setText(e.target.value)} autoComplete="off" spellCheck={false} />}
+          {(p) => (
+            <Input
+              {...p}
+              value={text}
+              onChange={(e) => setText(e.target.value)}
+              autoComplete="off"
+              spellCheck={false}
+            />
+          )}
         </Field>
       ) : null}
       {error ? (

@@ -49,7 +49,10 @@ export function Copy({ text, label = 'Copy', className }: { text: string; label?
       type="button"
       aria-label={copied ? 'Copied' : label}
       title={copied ? 'Copied' : label}
-      className={cx('inline-grid size-6 shrink-0 place-items-center rounded text-mute hover:bg-subtle hover:text-fg', className)}
+      className={cx(
+        'inline-grid size-6 shrink-0 place-items-center rounded text-mute hover:bg-subtle hover:text-fg',
+        className,
+      )}
       onClick={(e) => {
         e.preventDefault()
         e.stopPropagation()
@@ -62,7 +65,17 @@ export function Copy({ text, label = 'Copy', className }: { text: string; label?
 }
 
 /** A copy button with text: "Copy as curl". */
-export function CopyButton({ text, children, variant, size }: { text: string | (() => string); children: ReactNode; variant?: Variant; size?: Size }) {
+export function CopyButton({
+  text,
+  children,
+  variant,
+  size,
+}: {
+  text: string | (() => string)
+  children: ReactNode
+  variant?: Variant
+  size?: Size
+}) {
   const [copied, copy] = useCopied()
   return (
     <Button

@@ -41,13 +41,18 @@ export function Dialog({ open, onOpenChange, title, description, children, foote
               {description ? <D.Description className="mt-0.5 text-mute">{description}</D.Description> : null}
             </div>
             {sticky ? null : (
-              <D.Close className="grid size-8 shrink-0 place-items-center rounded-lg text-mute hover:bg-subtle hover:text-fg" aria-label="Close">
+              <D.Close
+                className="grid size-8 shrink-0 place-items-center rounded-lg text-mute hover:bg-subtle hover:text-fg"
+                aria-label="Close"
+              >
                 <X className="size-4" aria-hidden />
               </D.Close>
             )}
           </div>
           <div className="min-h-0 flex-1 overflow-y-auto px-5 pb-5">{children}</div>
-          {footer ? <div className="flex flex-wrap items-center justify-end gap-2 border-t px-5 py-3">{footer}</div> : null}
+          {footer ? (
+            <div className="flex flex-wrap items-center justify-end gap-2 border-t px-5 py-3">{footer}</div>
+          ) : null}
         </D.Content>
       </D.Portal>
     </D.Root>
@@ -67,7 +72,16 @@ export interface SheetProps {
 }
 
 /** A panel that slides over the page: details on narrow screens, and the menu. */
-export function Sheet({ open, onOpenChange, title, description, actions, side = 'right', children, className }: SheetProps) {
+export function Sheet({
+  open,
+  onOpenChange,
+  title,
+  description,
+  actions,
+  side = 'right',
+  children,
+  className,
+}: SheetProps) {
   return (
     <D.Root open={open} onOpenChange={onOpenChange}>
       <D.Portal>
@@ -86,7 +100,10 @@ export function Sheet({ open, onOpenChange, title, description, actions, side = 
               {description ? <D.Description className="text-xs text-mute">{description}</D.Description> : null}
             </div>
             {actions}
-            <D.Close className="grid size-8 shrink-0 place-items-center rounded-lg text-mute hover:bg-subtle hover:text-fg" aria-label="Close">
+            <D.Close
+              className="grid size-8 shrink-0 place-items-center rounded-lg text-mute hover:bg-subtle hover:text-fg"
+              aria-label="Close"
+            >
               <X className="size-4" aria-hidden />
             </D.Close>
           </div>

@@ -9,7 +9,12 @@ export interface FieldProps {
   required?: boolean
   className?: string
   /** Receives the attributes that tie the control to its label, hint and error. */
-  children: (props: { id: string; 'aria-describedby': string | undefined; 'aria-invalid': true | undefined; required: boolean | undefined }) => ReactNode
+  children: (props: {
+    id: string
+    'aria-describedby': string | undefined
+    'aria-invalid': true | undefined
+    required: boolean | undefined
+  }) => ReactNode
 }
 
 /** A control with its label, hint and error. */
@@ -22,7 +27,12 @@ export function Field({ label, hint, error, note, required, className, children 
         {label}
         {note ? <span className="font-mono text-xs font-normal text-mute">{note}</span> : null}
       </label>
-      {children({ id, 'aria-describedby': described, 'aria-invalid': error ? true : undefined, required: required || undefined })}
+      {children({
+        id,
+        'aria-describedby': described,
+        'aria-invalid': error ? true : undefined,
+        required: required || undefined,
+      })}
       {hint ? (
         <p id={id + 'h'} className="mt-1 text-xs text-mute">
           {hint}

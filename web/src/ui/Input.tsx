@@ -59,7 +59,12 @@ export function SearchInput({ label, value, onChange, className, ...rest }: Sear
         {...rest}
       />
       {value ? (
-        <button type="button" aria-label="Clear" className="absolute right-1.5 grid size-6 place-items-center rounded text-mute hover:text-fg" onClick={() => onChange('')}>
+        <button
+          type="button"
+          aria-label="Clear"
+          className="absolute right-1.5 grid size-6 place-items-center rounded text-mute hover:text-fg"
+          onClick={() => onChange('')}
+        >
           <X className="size-4" aria-hidden />
         </button>
       ) : null}

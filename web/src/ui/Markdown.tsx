@@ -55,7 +55,12 @@ export function blocks(source: string): Block[] {
       i++
     } else {
       const body: string[] = []
-      for (; i < lines.length && (lines[i] ?? '').trim() !== '' && !/^(```|#{1,6}\s|[-*]\s|\d+\.\s|\|)/.test(lines[i] ?? ''); i++) body.push(lines[i]!.trim())
+      for (
+        ;
+        i < lines.length && (lines[i] ?? '').trim() !== '' && !/^(```|#{1,6}\s|[-*]\s|\d+\.\s|\|)/.test(lines[i] ?? '');
+        i++
+      )
+        body.push(lines[i]!.trim())
       if (body.length === 0) {
         // A line that looks like the start of a block but is not.
         body.push(line.trim())

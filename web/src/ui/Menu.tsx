@@ -4,12 +4,30 @@ import { Check } from 'lucide-react'
 import { cx } from '@/lib/cx'
 
 /** A dropdown menu; `trigger` is its button. */
-export function Menu({ trigger, children, align = 'end', width = 'w-56' }: { trigger: ReactNode; children: ReactNode; align?: 'start' | 'end'; width?: string }) {
+export function Menu({
+  trigger,
+  children,
+  align = 'end',
+  width = 'w-56',
+}: {
+  trigger: ReactNode
+  children: ReactNode
+  align?: 'start' | 'end'
+  width?: string
+}) {
   return (
     <M.Root modal={false}>
       <M.Trigger asChild>{trigger}</M.Trigger>
       <M.Portal>
-        <M.Content align={align} sideOffset={6} collisionPadding={8} className={cx('z-50 max-h-[min(480px,80dvh)] overflow-y-auto rounded-xl border bg-panel p-1 shadow-lg', width)}>
+        <M.Content
+          align={align}
+          sideOffset={6}
+          collisionPadding={8}
+          className={cx(
+            'z-50 max-h-[min(480px,80dvh)] overflow-y-auto rounded-xl border bg-panel p-1 shadow-lg',
+            width,
+          )}
+        >
           {children}
         </M.Content>
       </M.Portal>
@@ -17,9 +35,26 @@ export function Menu({ trigger, children, align = 'end', width = 'w-56' }: { tri
   )
 }
 
-const row = 'flex w-full items-center gap-2 rounded-lg px-2 py-1.5 outline-none select-none data-[highlighted]:bg-subtle data-[disabled]:opacity-50'
+const row =
+  'flex w-full items-center gap-2 rounded-lg px-2 py-1.5 outline-none select-none data-[highlighted]:bg-subtle data-[disabled]:opacity-50'
 
-export function MenuItem({ icon, children, onSelect, danger, disabled, checked, hint }: { icon?: ReactNode; children: ReactNode; onSelect?: () => void; danger?: boolean; disabled?: boolean; checked?: boolean; hint?: ReactNode }) {
+export function MenuItem({
+  icon,
+  children,
+  onSelect,
+  danger,
+  disabled,
+  checked,
+  hint,
+}: {
+  icon?: ReactNode
+  children: ReactNode
+  onSelect?: () => void
+  danger?: boolean
+  disabled?: boolean
+  checked?: boolean
+  hint?: ReactNode
+}) {
   return (
     <M.Item className={cx(row, danger && 'text-bad-text')} disabled={disabled ?? false} onSelect={() => onSelect?.()}>
       {icon}

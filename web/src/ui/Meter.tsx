@@ -17,7 +17,15 @@ export function Meter({ label, used, limit, note }: { label: string; used: numbe
           {number(used)} / {limit >= 0 ? number(limit) : 'no limit'}
         </span>
       </div>
-      <div role="meter" aria-label={label} aria-valuemin={0} aria-valuemax={Math.max(limit, 1)} aria-valuenow={Math.min(used, Math.max(limit, 1))} aria-valuetext={limit >= 0 ? `${number(used)} of ${number(limit)}` : `${number(used)}, no limit`} className="mt-1 h-1.5 overflow-hidden rounded-full bg-subtle">
+      <div
+        role="meter"
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={Math.max(limit, 1)}
+        aria-valuenow={Math.min(used, Math.max(limit, 1))}
+        aria-valuetext={limit >= 0 ? `${number(used)} of ${number(limit)}` : `${number(used)}, no limit`}
+        className="mt-1 h-1.5 overflow-hidden rounded-full bg-subtle"
+      >
         <div className={cx('h-full rounded-full', tone)} style={{ width: `${share * 100}%` }} />
       </div>
       {note ? <div className="mt-1 text-xs text-mute">{note}</div> : null}
@@ -53,7 +61,11 @@ export function WindowMeter({ label, window: w }: { label: string; window: Windo
           <span>
             <Resets window={w} />
           </span>
-          {w.limit > 0 ? <span className={share >= 1 ? 'text-bad-text' : share >= 0.8 ? 'text-warn-text' : undefined}>{share >= 1 ? 'limit reached: calls are refused' : `${number(w.remaining)} left`}</span> : null}
+          {w.limit > 0 ? (
+            <span className={share >= 1 ? 'text-bad-text' : share >= 0.8 ? 'text-warn-text' : undefined}>
+              {share >= 1 ? 'limit reached: calls are refused' : `${number(w.remaining)} left`}
+            </span>
+          ) : null}
         </span>
       }
     />

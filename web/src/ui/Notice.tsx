@@ -13,9 +13,24 @@ const tones: Record<Tone, string> = {
 }
 
 /** A coloured box with a message. Screen readers announce `bad` immediately. */
-export function Notice({ tone = 'info', icon, action, children, className }: { tone?: Tone; icon?: ReactNode; action?: ReactNode; children: ReactNode; className?: string }) {
+export function Notice({
+  tone = 'info',
+  icon,
+  action,
+  children,
+  className,
+}: {
+  tone?: Tone
+  icon?: ReactNode
+  action?: ReactNode
+  children: ReactNode
+  className?: string
+}) {
   return (
-    <div role={tone === 'bad' ? 'alert' : 'status'} className={cx('flex flex-wrap items-center gap-x-3 gap-y-2 rounded-lg px-3 py-2', tones[tone], className)}>
+    <div
+      role={tone === 'bad' ? 'alert' : 'status'}
+      className={cx('flex flex-wrap items-center gap-x-3 gap-y-2 rounded-lg px-3 py-2', tones[tone], className)}
+    >
       {icon}
       <div className="min-w-0 flex-1 basis-48 break-words">{children}</div>
       {action}

@@ -20,7 +20,8 @@ export interface ProblemPage {
 export function useProblemPage(code: string | null) {
   return useQuery({
     queryKey: ['problem', code],
-    queryFn: ({ signal }) => call<ProblemPage>('GET', '/problems/' + (code ?? '').split('/').map(encodeURIComponent).join('/'), { signal }),
+    queryFn: ({ signal }) =>
+      call<ProblemPage>('GET', '/problems/' + (code ?? '').split('/').map(encodeURIComponent).join('/'), { signal }),
     enabled: Boolean(code),
     staleTime: Infinity,
     retry: false,
@@ -44,11 +45,20 @@ export function ProblemDoc({ code, className }: { code: string; className?: stri
       <div className="mb-2 flex flex-wrap items-center gap-2">
         <h3 className="font-semibold">{title}</h3>
         <Badge tone={retryable ? 'info' : 'neutral'}>{retryable ? 'can be retried' : 'do not retry'}</Badge>
-        <a href={'/problems/' + code} target="_blank" rel="noopener" className="link ml-auto inline-flex items-center gap-1 text-xs">
+        <a
+          href={'/problems/' + code}
+          target="_blank"
+          rel="noopener"
+          className="link ml-auto inline-flex items-center gap-1 text-xs"
+        >
           Docs <ExternalLink className="size-3" aria-hidden />
         </a>
       </div>
-      {text ? <Markdown text={text.replace(/^# .*\n/, '')} under={3} className="text-soft" /> : <p className="text-soft">{fix}</p>}
+      {text ? (
+        <Markdown text={text.replace(/^# .*\n/, '')} under={3} className="text-soft" />
+      ) : (
+        <p className="text-soft">{fix}</p>
+      )}
     </div>
   )
 }

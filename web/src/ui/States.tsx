@@ -9,10 +9,30 @@ import { Id } from './Copy'
 import { Time } from './Time'
 
 /** The empty state: a title, one sentence, one button. */
-export function Empty({ title, children, action, icon, good, className }: { title: string; children?: ReactNode; action?: ReactNode; icon?: ReactNode; good?: boolean; className?: string }) {
+export function Empty({
+  title,
+  children,
+  action,
+  icon,
+  good,
+  className,
+}: {
+  title: string
+  children?: ReactNode
+  action?: ReactNode
+  icon?: ReactNode
+  good?: boolean
+  className?: string
+}) {
   return (
     <div className={cx('flex flex-col items-center px-6 py-12 text-center', className)}>
-      <span className={cx('mb-3 grid size-10 place-items-center rounded-full', good ? 'bg-ok-soft text-ok-text' : 'bg-subtle text-mute')} aria-hidden>
+      <span
+        className={cx(
+          'mb-3 grid size-10 place-items-center rounded-full',
+          good ? 'bg-ok-soft text-ok-text' : 'bg-subtle text-mute',
+        )}
+        aria-hidden
+      >
         {icon ?? (good ? <CircleCheck className="size-5" /> : <Inbox className="size-5" />)}
       </span>
       <p className="text-base font-semibold">{title}</p>
@@ -25,7 +45,11 @@ export function Empty({ title, children, action, icon, good, className }: { titl
 /** The empty state of a list whose filters match nothing. */
 export function NoMatch({ title, onClear }: { title: string; onClear?: () => void }) {
   return (
-    <Empty title={title} icon={<SearchX className="size-5" />} action={onClear ? <Button onClick={onClear}>Clear filters</Button> : undefined}>
+    <Empty
+      title={title}
+      icon={<SearchX className="size-5" />}
+      action={onClear ? <Button onClick={onClear}>Clear filters</Button> : undefined}
+    >
       Try different search terms or fewer filters.
     </Empty>
   )
@@ -43,7 +67,17 @@ export function Forbidden({ what, className }: { what: string; className?: strin
 }
 
 /** A section that could not be loaded. `what` completes "We could not load …". */
-export function Failed({ what, error, retry, className }: { what: string; error: unknown; retry?: () => void; className?: string }) {
+export function Failed({
+  what,
+  error,
+  retry,
+  className,
+}: {
+  what: string
+  error: unknown
+  retry?: () => void
+  className?: string
+}) {
   if (isProblem(error) && error.forbidden) return <Forbidden what={`see ${what}`} className={className ?? ''} />
   const gone = isProblem(error) && error.notFound
   return (
@@ -87,7 +121,17 @@ export function SkeletonRows({ rows = 6, label = 'Loading' }: { rows?: number; l
  * Renders the four states of a query: skeleton, failed, forbidden and content. Loaded data stays
  * when a refetch fails.
  */
-export function Query<T>({ query, what, skeleton, children }: { query: UseQueryResult<T>; what: string; skeleton?: ReactNode; children: (data: T) => ReactNode }) {
+export function Query<T>({
+  query,
+  what,
+  skeleton,
+  children,
+}: {
+  query: UseQueryResult<T>
+  what: string
+  skeleton?: ReactNode
+  children: (data: T) => ReactNode
+}) {
   if (query.data !== undefined) {
     return (
       <>

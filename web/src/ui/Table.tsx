@@ -45,7 +45,12 @@ function LongTable<R>(props: TableProps<R>) {
     setOffset((box.current?.getBoundingClientRect().top ?? 0) + window.scrollY)
   }, [])
   const height = props.rowHeight ?? (props.dense ? 36 : 64)
-  const virtual = useWindowVirtualizer({ count: props.rows.length, estimateSize: () => height, overscan: 12, scrollMargin: offset })
+  const virtual = useWindowVirtualizer({
+    count: props.rows.length,
+    estimateSize: () => height,
+    overscan: 12,
+    scrollMargin: offset,
+  })
   const items = virtual.getVirtualItems()
   const first = items[0]
   const last = items[items.length - 1]
@@ -63,7 +68,19 @@ function LongTable<R>(props: TableProps<R>) {
   )
 }
 
-function Frame<R>({ label, columns, rows, rowKey, onRow, selected, dense, count, start = 0, above = 0, below = 0 }: TableProps<R> & { count?: number; start?: number; above?: number; below?: number }) {
+function Frame<R>({
+  label,
+  columns,
+  rows,
+  rowKey,
+  onRow,
+  selected,
+  dense,
+  count,
+  start = 0,
+  above = 0,
+  below = 0,
+}: TableProps<R> & { count?: number; start?: number; above?: number; below?: number }) {
   const pad = cx(edge, dense ? 'py-1.5' : 'py-2.5')
   const box = useRef<HTMLDivElement>(null)
   const [scrolls, setScrolls] = useState(false)
@@ -76,12 +93,30 @@ function Frame<R>({ label, columns, rows, rowKey, onRow, selected, dense, count,
     return () => watch.disconnect()
   }, [])
   return (
-    <div ref={box} className="relative overflow-x-auto" {...(scrolls ? { tabIndex: 0, role: 'group', 'aria-label': `${label}, scrolls sideways` } : {})}>
-      <table className="w-full border-collapse text-left" aria-label={label} aria-rowcount={count !== undefined ? count + 1 : undefined}>
+    <div
+      ref={box}
+      className="relative overflow-x-auto"
+      {...(scrolls ? { tabIndex: 0, role: 'group', 'aria-label': `${label}, scrolls sideways` } : {})}
+    >
+      <table
+        className="w-full border-collapse text-left"
+        aria-label={label}
+        aria-rowcount={count !== undefined ? count + 1 : undefined}
+      >
         <thead>
           <tr className="border-b">
             {columns.map((c) => (
-              <th key={c.key} scope="col" className={cx('h-9 text-xs font-medium whitespace-nowrap text-mute', edge, c.from && from[c.from], c.align === 'right' && 'text-right', c.className)}>
+              <th
+                key={c.key}
+                scope="col"
+                className={cx(
+                  'h-9 text-xs font-medium whitespace-nowrap text-mute',
+                  edge,
+                  c.from && from[c.from],
+                  c.align === 'right' && 'text-right',
+                  c.className,
+                )}
+              >
                 {c.head}
               </th>
             ))}
@@ -109,10 +144,23 @@ function Frame<R>({ label, columns, rows, rowKey, onRow, selected, dense, count,
                       }
                     : undefined
                 }
-                className={cx('border-b last:border-b-0', onRow && 'cursor-pointer focus-visible:-outline-offset-2', selected === key ? 'bg-accent-soft' : onRow && 'hover:bg-subtle/60')}
+                className={cx(
+                  'border-b last:border-b-0',
+                  onRow && 'cursor-pointer focus-visible:-outline-offset-2',
+                  selected === key ? 'bg-accent-soft' : onRow && 'hover:bg-subtle/60',
+                )}
               >
                 {columns.map((c) => (
-                  <td key={c.key} className={cx(pad, 'align-middle', c.from && from[c.from], c.align === 'right' && 'text-right', c.className)}>
+                  <td
+                    key={c.key}
+                    className={cx(
+                      pad,
+                      'align-middle',
+                      c.from && from[c.from],
+                      c.align === 'right' && 'text-right',
+                      c.className,
+                    )}
+                  >
                     {c.cell(row)}
                   </td>
                 ))}
@@ -131,11 +179,20 @@ function Frame<R>({ label, columns, rows, rowKey, onRow, selected, dense, count,
 }
 
 /** The footer of a paginated list. */
-export function More({ shown, what, query }: { shown: number; what: string; query: { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown } }) {
+export function More({
+  shown,
+  what,
+  query,
+}: {
+  shown: number
+  what: string
+  query: { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown }
+}) {
   return (
     <div className="flex flex-wrap items-center justify-between gap-2 border-t px-4 py-2 text-xs text-mute">
       <span>
-        {query.hasNextPage ? 'First ' : ''}{number(shown)} {what}
+        {query.hasNextPage ? 'First ' : ''}
+        {number(shown)} {what}
       </span>
       {query.hasNextPage ? (
         <Button size="sm" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>

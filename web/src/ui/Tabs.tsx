@@ -8,7 +8,21 @@ export interface Tab {
 }
 
 /** Tabs with panels. Keep `value` in the URL if a tab can be linked to. Hidden panels are not mounted. */
-export function Tabs({ label, tabs, value, onChange, children, className }: { label: string; tabs: Tab[]; value: string; onChange: (value: string) => void; children: (value: string) => ReactNode; className?: string }) {
+export function Tabs({
+  label,
+  tabs,
+  value,
+  onChange,
+  children,
+  className,
+}: {
+  label: string
+  tabs: Tab[]
+  value: string
+  onChange: (value: string) => void
+  children: (value: string) => ReactNode
+  className?: string
+}) {
   const list = useRef<HTMLDivElement>(null)
   // If the tabs overflow, scroll the open one into view.
   useEffect(() => {

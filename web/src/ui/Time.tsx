@@ -5,7 +5,15 @@ import { clock, day, exact, relative } from '@/lib/format'
  * A time: "12 min ago" with the exact time on hover; as="clock" 22:04:11, as="millis" 22:04:11.123,
  * as="exact" with the date, as="day". Null renders a dash.
  */
-export function Time({ at, as = 'relative', className }: { at: string | number | Date | null | undefined; as?: 'relative' | 'clock' | 'millis' | 'exact' | 'day'; className?: string }) {
+export function Time({
+  at,
+  as = 'relative',
+  className,
+}: {
+  at: string | number | Date | null | undefined
+  as?: 'relative' | 'clock' | 'millis' | 'exact' | 'day'
+  className?: string
+}) {
   const utc = useUTC()
   if (at === null || at === undefined || at === '') return <span className={className}>–</span>
   const date = new Date(at)
@@ -13,7 +21,17 @@ export function Time({ at, as = 'relative', className }: { at: string | number |
   const full = exact(date, utc)
   return (
     <time dateTime={date.toISOString()} title={full} className={className}>
-      {as === 'relative' ? <Relative date={date} /> : as === 'clock' ? clock(date, utc) : as === 'millis' ? clock(date, utc, true) : as === 'day' ? day(date, utc) : full}
+      {as === 'relative' ? (
+        <Relative date={date} />
+      ) : as === 'clock' ? (
+        clock(date, utc)
+      ) : as === 'millis' ? (
+        clock(date, utc, true)
+      ) : as === 'day' ? (
+        day(date, utc)
+      ) : (
+        full
+      )}
     </time>
   )
 }

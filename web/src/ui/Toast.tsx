@@ -27,7 +27,11 @@ export const toast = {
   ok: (text: string) => add('ok', text),
   bad: (text: string) => add('bad', text),
   /** For an action that failed: shows the problem's detail. */
-  problem: (e: unknown) => add('bad', isProblem(e) ? (e.requestId ? `${e.detail} (${e.requestId})` : e.detail) : 'Something went wrong. Try again.'),
+  problem: (e: unknown) =>
+    add(
+      'bad',
+      isProblem(e) ? (e.requestId ? `${e.detail} (${e.requestId})` : e.detail) : 'Something went wrong. Try again.',
+    ),
 }
 
 /** Shows the toasts; the shell renders it once. */
@@ -40,12 +44,29 @@ export function Toaster() {
     () => items,
   )
   return (
-    <div role="region" aria-label="Results" aria-live="polite" className="pointer-events-none fixed right-4 bottom-4 left-4 z-[60] flex flex-col items-end gap-2">
+    <div
+      role="region"
+      aria-label="Results"
+      aria-live="polite"
+      className="pointer-events-none fixed right-4 bottom-4 left-4 z-[60] flex flex-col items-end gap-2"
+    >
       {list.map((i) => (
-        <div key={i.id} className="pointer-events-auto flex max-w-sm animate-[rise_.15s_ease-out] items-start gap-2 rounded-lg border bg-panel px-3 py-2 shadow-lg">
-          {i.tone === 'ok' ? <CircleCheck className="mt-0.5 size-4 shrink-0 text-ok" aria-hidden /> : <CircleAlert className="mt-0.5 size-4 shrink-0 text-bad" aria-hidden />}
+        <div
+          key={i.id}
+          className="pointer-events-auto flex max-w-sm animate-[rise_.15s_ease-out] items-start gap-2 rounded-lg border bg-panel px-3 py-2 shadow-lg"
+        >
+          {i.tone === 'ok' ? (
+            <CircleCheck className="mt-0.5 size-4 shrink-0 text-ok" aria-hidden />
+          ) : (
+            <CircleAlert className="mt-0.5 size-4 shrink-0 text-bad" aria-hidden />
+          )}
           <span className="min-w-0 break-words">{i.text}</span>
-          <button type="button" aria-label="Dismiss" className="grid size-5 shrink-0 place-items-center rounded text-mute hover:text-fg" onClick={() => set(items.filter((x) => x.id !== i.id))}>
+          <button
+            type="button"
+            aria-label="Dismiss"
+            className="grid size-5 shrink-0 place-items-center rounded text-mute hover:text-fg"
+            onClick={() => set(items.filter((x) => x.id !== i.id))}
+          >
             <X className="size-3.5" aria-hidden />
           </button>
         </div>

@@ -1,4 +1,19 @@
-import { Card, Chips, Empty, Id, More, NoMatch, PageHead, Query, SearchInput, Select, State, Table, Time, type Column } from '@/ui'
+import {
+  Card,
+  Chips,
+  Empty,
+  Id,
+  More,
+  NoMatch,
+  PageHead,
+  Query,
+  SearchInput,
+  Select,
+  State,
+  Table,
+  Time,
+  type Column,
+} from '@/ui'
 import { useFilters, useTyped } from '@/lib/filters'
 import { words } from '@/lib/format'
 import { useAccounts, useEgress } from '../hooks'
@@ -27,9 +42,27 @@ const columns: Column<Account>[] = [
       </div>
     ),
   },
-  { key: 'user', head: 'Creator', from: 'lg', cell: (a) => <span className="break-all">@{a.username} · {a.ofUserId}</span> },
+  {
+    key: 'user',
+    head: 'Creator',
+    from: 'lg',
+    cell: (a) => (
+      <span className="break-all">
+        @{a.username} · {a.ofUserId}
+      </span>
+    ),
+  },
   { key: 'region', head: 'Region', from: 'md', cell: (a) => a.region },
-  { key: 'listener', head: 'Listener', from: 'md', cell: (a) => <span title={`Shard ${a.listener.shard}`}><Stage state={a.listener.state} /></span> },
+  {
+    key: 'listener',
+    head: 'Listener',
+    from: 'md',
+    cell: (a) => (
+      <span title={`Shard ${a.listener.shard}`}>
+        <Stage state={a.listener.state} />
+      </span>
+    ),
+  },
   { key: 'seen', head: 'Last seen', from: 'sm', align: 'right', cell: (a) => <Time at={a.lastSeenAt} /> },
 ]
 
@@ -42,10 +75,20 @@ export default function Accounts() {
   const regions = useEgress().data?.regions.map((r) => r.region) ?? []
   return (
     <>
-      <PageHead title="Accounts" hint="Accounts of all organisations and their state. Operators do not see sessions, payloads or customers' notes." />
+      <PageHead
+        title="Accounts"
+        hint="Accounts of all organisations and their state. Operators do not see sessions, payloads or customers' notes."
+      />
       <Card
         flush
-        tools={<SearchInput label="Id, platform id, name or label" value={text} onChange={setText} className="w-full sm:w-80" />}
+        tools={
+          <SearchInput
+            label="Id, platform id, name or label"
+            value={text}
+            onChange={setText}
+            className="w-full sm:w-80"
+          />
+        }
         actions={
           <>
             <Select aria-label="State" value={f.values.state} onChange={(e) => f.set({ state: e.target.value })}>
@@ -56,15 +99,33 @@ export default function Accounts() {
                 </option>
               ))}
             </Select>
-            <Chips label="Region" items={[{ value: '', label: 'All regions' }, ...regions.map((r) => ({ value: r, label: r }))]} value={f.values.region} onChange={(region) => f.set({ region })} />
-            {f.values.org ? <Chips label="Organisation" items={[{ value: f.values.org, label: 'One organisation ✕' }]} value={f.values.org} onChange={() => f.set({ org: '' })} /> : null}
+            <Chips
+              label="Region"
+              items={[{ value: '', label: 'All regions' }, ...regions.map((r) => ({ value: r, label: r }))]}
+              value={f.values.region}
+              onChange={(region) => f.set({ region })}
+            />
+            {f.values.org ? (
+              <Chips
+                label="Organisation"
+                items={[{ value: f.values.org, label: 'One organisation ✕' }]}
+                value={f.values.org}
+                onChange={() => f.set({ org: '' })}
+              />
+            ) : null}
           </>
         }
       >
         <Query query={list} what="the accounts">
           {() =>
             list.rows!.length === 0 ? (
-              f.active ? <NoMatch title="No account matches" onClear={f.clear} /> : <Empty title="No accounts yet">Customers connect accounts through the API, the dashboard or a connect link.</Empty>
+              f.active ? (
+                <NoMatch title="No account matches" onClear={f.clear} />
+              ) : (
+                <Empty title="No accounts yet">
+                  Customers connect accounts through the API, the dashboard or a connect link.
+                </Empty>
+              )
             ) : (
               <>
                 <Table label="Accounts" columns={columns} rows={list.rows!} rowKey={(a) => a.id} />

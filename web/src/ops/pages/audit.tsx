@@ -1,5 +1,23 @@
 import { useState } from 'react'
-import { Badge, Card, Chips, Empty, Facts, Id, Json, More, NoMatch, PageHead, Query, SearchInput, Select, Sheet, Table, Time, type Column } from '@/ui'
+import {
+  Badge,
+  Card,
+  Chips,
+  Empty,
+  Facts,
+  Id,
+  Json,
+  More,
+  NoMatch,
+  PageHead,
+  Query,
+  SearchInput,
+  Select,
+  Sheet,
+  Table,
+  Time,
+  type Column,
+} from '@/ui'
 import { useFilters, useTyped } from '@/lib/filters'
 import { useAudit } from '../hooks'
 import { OrgLink } from '../parts'
@@ -12,13 +30,24 @@ const columns: Column<Entry>[] = [
     head: 'Actor',
     cell: (e) => (
       <span className="inline-flex min-w-0 flex-wrap items-center gap-1.5">
-        <span className="break-words">{e.actor.label || e.actor.id}</span> <Badge tone={e.actor.kind === 'operator' ? 'warn' : 'neutral'}>{e.actor.kind}</Badge>
+        <span className="break-words">{e.actor.label || e.actor.id}</span>{' '}
+        <Badge tone={e.actor.kind === 'operator' ? 'warn' : 'neutral'}>{e.actor.kind}</Badge>
       </span>
     ),
   },
   { key: 'what', head: 'Action', cell: (e) => <span className="font-mono text-xs break-all">{e.action}</span> },
-  { key: 'target', head: 'Target', from: 'md', cell: (e) => <span className="font-mono text-xs break-all text-mute">{e.target}</span> },
-  { key: 'org', head: 'Organisation', from: 'sm', cell: (e) => (e.org ? <OrgLink org={e.org} /> : <span className="text-mute">Service</span>) },
+  {
+    key: 'target',
+    head: 'Target',
+    from: 'md',
+    cell: (e) => <span className="font-mono text-xs break-all text-mute">{e.target}</span>,
+  },
+  {
+    key: 'org',
+    head: 'Organisation',
+    from: 'sm',
+    cell: (e) => (e.org ? <OrgLink org={e.org} /> : <span className="text-mute">Service</span>),
+  },
 ]
 
 export default function Audit() {
@@ -34,13 +63,22 @@ export default function Audit() {
         flush
         tools={
           <span className="flex flex-wrap gap-2">
-            <SearchInput label="Action, such as org.update" value={action} onChange={setAction} className="w-full sm:w-60" />
+            <SearchInput
+              label="Action, such as org.update"
+              value={action}
+              onChange={setAction}
+              className="w-full sm:w-60"
+            />
             <SearchInput label="Target id" value={target} onChange={setTarget} className="w-full sm:w-60" />
           </span>
         }
         actions={
           <>
-            <Select aria-label="Actor" value={f.values.actorKind} onChange={(e) => f.set({ actorKind: e.target.value })}>
+            <Select
+              aria-label="Actor"
+              value={f.values.actorKind}
+              onChange={(e) => f.set({ actorKind: e.target.value })}
+            >
               <option value="">All actors</option>
               {['operator', 'member', 'key', 'creator', 'system'].map((k) => (
                 <option key={k} value={k}>
@@ -48,18 +86,45 @@ export default function Audit() {
                 </option>
               ))}
             </Select>
-            <Chips label="Log" items={[{ value: '', label: 'All logs' }, { value: 'true', label: 'Service only' }]} value={f.values.own} onChange={(own) => f.set({ own, org: '' })} />
-            {f.values.org ? <Chips label="Organisation" items={[{ value: f.values.org, label: 'One organisation ✕' }]} value={f.values.org} onChange={() => f.set({ org: '' })} /> : null}
+            <Chips
+              label="Log"
+              items={[
+                { value: '', label: 'All logs' },
+                { value: 'true', label: 'Service only' },
+              ]}
+              value={f.values.own}
+              onChange={(own) => f.set({ own, org: '' })}
+            />
+            {f.values.org ? (
+              <Chips
+                label="Organisation"
+                items={[{ value: f.values.org, label: 'One organisation ✕' }]}
+                value={f.values.org}
+                onChange={() => f.set({ org: '' })}
+              />
+            ) : null}
           </>
         }
       >
         <Query query={list} what="the audit log">
           {() =>
             list.rows!.length === 0 ? (
-              f.active ? <NoMatch title="No entry matches" onClear={f.clear} /> : <Empty title="No changes yet" />
+              f.active ? (
+                <NoMatch title="No entry matches" onClear={f.clear} />
+              ) : (
+                <Empty title="No changes yet" />
+              )
             ) : (
               <>
-                <Table dense label="Entries" columns={columns} rows={list.rows!} rowKey={(e) => e.id} onRow={setShown} selected={shown?.id ?? null} />
+                <Table
+                  dense
+                  label="Entries"
+                  columns={columns}
+                  rows={list.rows!}
+                  rowKey={(e) => e.id}
+                  onRow={setShown}
+                  selected={shown?.id ?? null}
+                />
                 <More shown={list.rows!.length} what="entries" query={list} />
               </>
             )
@@ -76,7 +141,12 @@ export default function Audit() {
                 ['Target', <Id key="t" id={shown.target} />],
                 ['Organisation', shown.org ? <OrgLink key="o" org={shown.org} /> : 'Service'],
                 ['Request', <Id key="r" id={shown.requestId} />],
-                ['Source', <span key="i" className="font-mono text-xs" title="The same source always has the same value">{shown.ipHash}</span>],
+                [
+                  'Source',
+                  <span key="i" className="font-mono text-xs" title="The same source always has the same value">
+                    {shown.ipHash}
+                  </span>,
+                ],
                 ['Entry', <Id key="e" id={shown.id} />],
               ]}
             />

@@ -1,7 +1,22 @@
 import { useState } from 'react'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { call, isProblem } from '@/api/client'
-import { Badge, Button, Card, Confirm, Field, Input, Notice, PageHead, Query, Select, Skeleton, Textarea, Time, toast } from '@/ui'
+import {
+  Badge,
+  Button,
+  Card,
+  Confirm,
+  Field,
+  Input,
+  Notice,
+  PageHead,
+  Query,
+  Select,
+  Skeleton,
+  Textarea,
+  Time,
+  toast,
+} from '@/ui'
 import { isWebLink, words } from '@/lib/format'
 import { useBanner, useSwitches } from '../hooks'
 import { WithReason } from '../parts'
@@ -29,13 +44,19 @@ function Switches() {
   const [off, setOff] = useState<Switch | null>(null)
   const [on, setOn] = useState<Switch | null>(null)
   const turn = async (s: Switch, to: boolean, reason?: string) => {
-    const now = await call<{ switches: Switch[] }>('PUT', '/admin/v1/switches', { body: { switches: { [s.name]: to }, ...(reason ? { reason } : {}) } })
+    const now = await call<{ switches: Switch[] }>('PUT', '/admin/v1/switches', {
+      body: { switches: { [s.name]: to }, ...(reason ? { reason } : {}) },
+    })
     client.setQueryData(['switches'], now.switches)
     void client.invalidateQueries({ queryKey: ['egress'] })
     toast.ok(`${title(s)} ${to ? 'is on again' : 'is off'}`)
   }
   return (
-    <Card flush title="Kill switches" hint="Switched-off features are refused with 503. Customers do not see the reason; inform them with the banner.">
+    <Card
+      flush
+      title="Kill switches"
+      hint="Switched-off features are refused with 503. Customers do not see the reason; inform them with the banner."
+    >
       <Query query={query} what="the switches">
         {(list) => (
           <ul className="divide-y">
@@ -43,7 +64,16 @@ function Switches() {
               <li key={s.name} className="flex flex-wrap items-center gap-x-4 gap-y-2 px-4 py-3">
                 <div className="min-w-0 flex-1 basis-64">
                   <div className="flex flex-wrap items-center gap-2 font-medium">
-                    {title(s)} {s.on ? <Badge tone="ok" dot>On</Badge> : <Badge tone="bad" dot>Off</Badge>}
+                    {title(s)}{' '}
+                    {s.on ? (
+                      <Badge tone="ok" dot>
+                        On
+                      </Badge>
+                    ) : (
+                      <Badge tone="bad" dot>
+                        Off
+                      </Badge>
+                    )}
                   </div>
                   <p className="text-mute">{s.about}</p>
                   {!s.on ? (
@@ -66,11 +96,25 @@ function Switches() {
           </ul>
         )}
       </Query>
-      <WithReason open={off !== null} onOpenChange={(o) => !o && setOff(null)} title={`Switch ${off ? title(off) : ''} off?`} action="Switch off" danger hint="Recorded in the operators' log. Customers do not see it." run={(reason) => turn(off!, false, reason)}>
+      <WithReason
+        open={off !== null}
+        onOpenChange={(o) => !o && setOff(null)}
+        title={`Switch ${off ? title(off) : ''} off?`}
+        action="Switch off"
+        danger
+        hint="Recorded in the operators' log. Customers do not see it."
+        run={(reason) => turn(off!, false, reason)}
+      >
         <p>{off?.about}</p>
         <p>This affects every customer, on every node, within seconds.</p>
       </WithReason>
-      <Confirm open={on !== null} onOpenChange={(o) => !o && setOn(null)} title={`Switch ${on ? title(on) : ''} on?`} action="Switch on" run={() => turn(on!, true)}>
+      <Confirm
+        open={on !== null}
+        onOpenChange={(o) => !o && setOn(null)}
+        title={`Switch ${on ? title(on) : ''} on?`}
+        action="Switch on"
+        run={() => turn(on!, true)}
+      >
         <p>Normal operation resumes on every node within seconds.</p>
       </Confirm>
     </Card>
@@ -81,7 +125,13 @@ function BannerCard() {
   const query = useBanner()
   return (
     <Card title="Banner" hint="A message that all customers see at the top of the dashboard" className="content-start">
-      {query.isPending ? <Skeleton className="h-32 w-full" /> : <Query query={query} what="the banner">{(b) => <BannerForm key={b?.since ?? 'none'} now={b} />}</Query>}
+      {query.isPending ? (
+        <Skeleton className="h-32 w-full" />
+      ) : (
+        <Query query={query} what="the banner">
+          {(b) => <BannerForm key={b?.since ?? 'none'} now={b} />}
+        </Query>
+      )}
     </Card>
   )
 }
@@ -102,7 +152,13 @@ function BannerForm({ now }: { now: Banner | null }) {
     },
   })
   const problem = isProblem(m.error) ? m.error : null
-  const publish = () => m.mutate({ text, level, ...(url ? { url } : {}), ...(hours ? { until: new Date(Date.now() + Number(hours) * 3_600_000).toISOString() } : {}) })
+  const publish = () =>
+    m.mutate({
+      text,
+      level,
+      ...(url ? { url } : {}),
+      ...(hours ? { until: new Date(Date.now() + Number(hours) * 3_600_000).toISOString() } : {}),
+    })
   return (
     <form
       className="space-y-4"
@@ -114,7 +170,12 @@ function BannerForm({ now }: { now: Banner | null }) {
       {now ? (
         <div>
           <Notice tone={tones[now.level]}>
-            {now.text} {now.url && isWebLink(now.url) ? <a className="underline" href={now.url} target="_blank" rel="noopener noreferrer">More</a> : null}
+            {now.text}{' '}
+            {now.url && isWebLink(now.url) ? (
+              <a className="underline" href={now.url} target="_blank" rel="noopener noreferrer">
+                More
+              </a>
+            ) : null}
           </Notice>
           <p className="mt-1 text-xs text-mute">
             Since <Time at={now.since} /> by {now.by}
@@ -129,12 +190,25 @@ function BannerForm({ now }: { now: Banner | null }) {
         <p className="text-mute">There is no banner.</p>
       )}
       <Field label="Text" error={problem?.field('text')} note={`${text.length} / 280`}>
-        {(p) => <Textarea {...p} value={text} maxLength={280} onChange={(e) => setText(e.target.value)} placeholder="Connecting accounts is slow right now. We are on it." />}
+        {(p) => (
+          <Textarea
+            {...p}
+            value={text}
+            maxLength={280}
+            onChange={(e) => setText(e.target.value)}
+            placeholder="Connecting accounts is slow right now. We are on it."
+          />
+        )}
       </Field>
       <div className="grid gap-4 sm:grid-cols-2">
         <Field label="Level">
           {(p) => (
-            <Select {...p} className="w-full" value={level} onChange={(e) => setLevel(e.target.value as Banner['level'])}>
+            <Select
+              {...p}
+              className="w-full"
+              value={level}
+              onChange={(e) => setLevel(e.target.value as Banner['level'])}
+            >
               <option value="info">Info</option>
               <option value="warning">Warning</option>
               <option value="critical">Critical</option>
@@ -154,7 +228,16 @@ function BannerForm({ now }: { now: Banner | null }) {
         </Field>
       </div>
       <Field label="Link" hint="Optional. A page with more details." error={problem?.field('url')}>
-        {(p) => <Input {...p} type="url" value={url} maxLength={2048} onChange={(e) => setURL(e.target.value)} placeholder="https://status.example" />}
+        {(p) => (
+          <Input
+            {...p}
+            type="url"
+            value={url}
+            maxLength={2048}
+            onChange={(e) => setURL(e.target.value)}
+            placeholder="https://status.example"
+          />
+        )}
       </Field>
       {problem && !problem.problem.errors?.length ? <Notice tone="bad">{problem.detail}</Notice> : null}
       <div className="flex flex-wrap gap-2">

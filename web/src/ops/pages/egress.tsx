@@ -1,18 +1,48 @@
 import { useState } from 'react'
 import { useQueryClient } from '@tanstack/react-query'
 import { call } from '@/api/client'
-import { Badge, Button, ButtonLink, Card, Confirm, Empty, Notice, PageHead, Query, Skeleton, Table, Time, toast, type Column } from '@/ui'
+import {
+  Badge,
+  Button,
+  ButtonLink,
+  Card,
+  Confirm,
+  Empty,
+  Notice,
+  PageHead,
+  Query,
+  Skeleton,
+  Table,
+  Time,
+  toast,
+  type Column,
+} from '@/ui'
 import { number, words } from '@/lib/format'
 import { useEgress } from '../hooks'
 import { WithReason } from '../parts'
-import type { Proxy, Region } from '../types'
+import type { Proxy as EgressProxy, Region } from '../types'
 
 export default function Egress() {
   const query = useEgress()
   return (
     <>
-      <PageHead title="Egress" hint={query.data ? `Proxies by region. Health and connections are as seen by ${query.data.node}; draining applies to all nodes.` : 'Proxies by region'} />
-      <Query query={query} what="the proxies" skeleton={<Card><Skeleton className="h-40 w-full" /></Card>}>
+      <PageHead
+        title="Egress"
+        hint={
+          query.data
+            ? `Proxies by region. Health and connections are as seen by ${query.data.node}; draining applies to all nodes.`
+            : 'Proxies by region'
+        }
+      />
+      <Query
+        query={query}
+        what="the proxies"
+        skeleton={
+          <Card>
+            <Skeleton className="h-40 w-full" />
+          </Card>
+        }
+      >
         {(data) =>
           data.regions.length === 0 ? (
             <Card>
@@ -35,20 +65,40 @@ export default function Egress() {
 
 function RegionCard({ region }: { region: Region }) {
   const client = useQueryClient()
-  const [draining, setDraining] = useState<Proxy | null>(null)
-  const [back, setBack] = useState<Proxy | null>(null)
+  const [draining, setDraining] = useState<EgressProxy | null>(null)
+  const [back, setBack] = useState<EgressProxy | null>(null)
   const usable = region.proxies.filter((p) => p.healthy && !p.draining)
   const last = draining !== null && usable.every((p) => p.proxy === draining.proxy)
-  const path = (p: Proxy, what: string) => `/admin/v1/egress/${region.region}/${p.proxy}/${what}`
-  const columns: Column<Proxy>[] = [
-    { key: 'proxy', head: 'Proxy', cell: (p) => <span className="font-mono">{region.region}/{p.proxy}</span> },
+  const path = (p: EgressProxy, what: string) => `/admin/v1/egress/${region.region}/${p.proxy}/${what}`
+  const columns: Column<EgressProxy>[] = [
+    {
+      key: 'proxy',
+      head: 'Proxy',
+      cell: (p) => (
+        <span className="font-mono">
+          {region.region}/{p.proxy}
+        </span>
+      ),
+    },
     {
       key: 'state',
       head: 'State',
       cell: (p) => (
         <span className="flex flex-wrap gap-1.5">
-          {p.healthy ? <Badge tone="ok" dot>Healthy</Badge> : <Badge tone="bad" dot>Down</Badge>}
-          {p.draining ? <Badge tone="warn" dot>Drained</Badge> : null}
+          {p.healthy ? (
+            <Badge tone="ok" dot>
+              Healthy
+            </Badge>
+          ) : (
+            <Badge tone="bad" dot>
+              Down
+            </Badge>
+          )}
+          {p.draining ? (
+            <Badge tone="warn" dot>
+              Drained
+            </Badge>
+          ) : null}
         </span>
       ),
     },
@@ -67,7 +117,12 @@ function RegionCard({ region }: { region: Region }) {
           '–'
         ),
     },
-    { key: 'open', head: 'Open', align: 'right', cell: (p) => <span title="Connections of this node">{number(p.openConnections)}</span> },
+    {
+      key: 'open',
+      head: 'Open',
+      align: 'right',
+      cell: (p) => <span title="Connections of this node">{number(p.openConnections)}</span>,
+    },
     {
       key: 'act',
       head: <span className="sr-only">Actions</span>,
@@ -90,7 +145,19 @@ function RegionCard({ region }: { region: Region }) {
       title={<span>Region {region.region}</span>}
       actions={
         <>
-          {!region.on ? <Badge tone="bad" dot>Switched off</Badge> : region.available ? <Badge tone="ok" dot>Available</Badge> : <Badge tone="bad" dot>No usable proxy</Badge>}
+          {!region.on ? (
+            <Badge tone="bad" dot>
+              Switched off
+            </Badge>
+          ) : region.available ? (
+            <Badge tone="ok" dot>
+              Available
+            </Badge>
+          ) : (
+            <Badge tone="bad" dot>
+              No usable proxy
+            </Badge>
+          )}
           <ButtonLink size="sm" to="/accounts" search={{ region: region.region }}>
             Accounts
           </ButtonLink>
@@ -116,8 +183,15 @@ function RegionCard({ region }: { region: Region }) {
           toast.ok(`${region.region}/${draining!.proxy} gets no new traffic`)
         }}
       >
-        <p>No node sends new traffic through this proxy. Calls in progress may finish; after two minutes the rest are cut off. Listeners reconnect through another proxy.</p>
-        {last ? <Notice tone="bad">This is the last usable proxy. Without it, calls for every account in the region are refused.</Notice> : null}
+        <p>
+          No node sends new traffic through this proxy. Calls in progress may finish; after two minutes the rest are cut
+          off. Listeners reconnect through another proxy.
+        </p>
+        {last ? (
+          <Notice tone="bad">
+            This is the last usable proxy. Without it, calls for every account in the region are refused.
+          </Notice>
+        ) : null}
       </WithReason>
       <Confirm
         open={back !== null}

@@ -14,7 +14,17 @@ const columns: Column<Node>[] = [
       </div>
     ),
   },
-  { key: 'roles', head: 'Roles', cell: (n) => <span className="flex flex-wrap gap-1">{n.roles.map((r) => <Badge key={r}>{r}</Badge>)}</span> },
+  {
+    key: 'roles',
+    head: 'Roles',
+    cell: (n) => (
+      <span className="flex flex-wrap gap-1">
+        {n.roles.map((r) => (
+          <Badge key={r}>{r}</Badge>
+        ))}
+      </span>
+    ),
+  },
   { key: 'version', head: 'Version', from: 'sm', cell: (n) => <span className="font-mono text-xs">{n.version}</span> },
   { key: 'started', head: 'Started', from: 'md', cell: (n) => <Time at={n.startedAt} /> },
   { key: 'seen', head: 'Last heartbeat', align: 'right', cell: (n) => <Time at={n.seenAt} /> },
@@ -36,7 +46,15 @@ export default function Fleet() {
       <div className="grid gap-3 lg:grid-cols-[minmax(0,2fr)_minmax(0,1fr)]">
         <Card flush title="Nodes" hint={nodes.data ? plural(nodes.data.length, 'node') : undefined}>
           <Query query={nodes} what="the nodes">
-            {(list) => (list.length === 0 ? <Empty title="No nodes are alive">A node answered this request, but its heartbeat does not reach the database.</Empty> : <Table label="Nodes" columns={columns} rows={list} rowKey={(n) => n.id} />)}
+            {(list) =>
+              list.length === 0 ? (
+                <Empty title="No nodes are alive">
+                  A node answered this request, but its heartbeat does not reach the database.
+                </Empty>
+              ) : (
+                <Table label="Nodes" columns={columns} rows={list} rowKey={(n) => n.id} />
+              )
+            }
           </Query>
         </Card>
         <div className="grid min-w-0 content-start gap-3">
@@ -67,8 +85,22 @@ export default function Fleet() {
                   <Facts
                     items={e.regions.map((r) => [
                       r.region,
-                      <Badge key="b" dot tone={!r.on || !r.available ? 'bad' : r.proxies.some((p) => !p.healthy || p.draining) ? 'warn' : 'ok'}>
-                        {!r.on ? 'Switched off' : !r.available ? 'No usable proxy' : `${r.proxies.filter((p) => p.healthy && !p.draining).length} of ${plural(r.proxies.length, 'proxy', 'proxies')} in use`}
+                      <Badge
+                        key="b"
+                        dot
+                        tone={
+                          !r.on || !r.available
+                            ? 'bad'
+                            : r.proxies.some((p) => !p.healthy || p.draining)
+                              ? 'warn'
+                              : 'ok'
+                        }
+                      >
+                        {!r.on
+                          ? 'Switched off'
+                          : !r.available
+                            ? 'No usable proxy'
+                            : `${r.proxies.filter((p) => p.healthy && !p.draining).length} of ${plural(r.proxies.length, 'proxy', 'proxies')} in use`}
                       </Badge>,
                     ])}
                   />

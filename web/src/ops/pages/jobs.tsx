@@ -1,7 +1,22 @@
 import { useState } from 'react'
 import { useQueryClient } from '@tanstack/react-query'
 import { call } from '@/api/client'
-import { Button, Card, Chips, Confirm, Empty, More, NoMatch, PageHead, Query, SearchInput, Table, Time, toast, type Column } from '@/ui'
+import {
+  Button,
+  Card,
+  Chips,
+  Confirm,
+  Empty,
+  More,
+  NoMatch,
+  PageHead,
+  Query,
+  SearchInput,
+  Table,
+  Time,
+  toast,
+  type Column,
+} from '@/ui'
 import { useFilters, useTyped } from '@/lib/filters'
 import { words } from '@/lib/format'
 import { useJobs } from '../hooks'
@@ -17,11 +32,40 @@ export default function Jobs() {
   const [order, setOrder] = useState<{ job: Job; action: 'retry' | 'cancel' } | null>(null)
   const client = useQueryClient()
   const columns: Column<Job>[] = [
-    { key: 'id', head: 'Job', cell: (j) => <div className="min-w-0"><div className="font-mono text-xs break-all">{j.kind}</div><div className="text-xs text-mute">{j.id} · {j.queue}</div></div> },
+    {
+      key: 'id',
+      head: 'Job',
+      cell: (j) => (
+        <div className="min-w-0">
+          <div className="font-mono text-xs break-all">{j.kind}</div>
+          <div className="text-xs text-mute">
+            {j.id} · {j.queue}
+          </div>
+        </div>
+      ),
+    },
     { key: 'state', head: 'State', cell: (j) => <Stage state={j.state} /> },
     { key: 'attempt', head: 'Attempt', from: 'sm', align: 'right', cell: (j) => `${j.attempt} / ${j.maxAttempts}` },
-    { key: 'error', head: 'Last error', from: 'lg', cell: (j) => (j.lastError ? <span className="line-clamp-2 break-words text-bad-text" title={j.lastError}>{j.lastError}</span> : '–') },
-    { key: 'when', head: 'Time', from: 'sm', align: 'right', cell: (j) => <Time at={j.finalizedAt ?? j.attemptedAt ?? j.scheduledAt} /> },
+    {
+      key: 'error',
+      head: 'Last error',
+      from: 'lg',
+      cell: (j) =>
+        j.lastError ? (
+          <span className="line-clamp-2 break-words text-bad-text" title={j.lastError}>
+            {j.lastError}
+          </span>
+        ) : (
+          '–'
+        ),
+    },
+    {
+      key: 'when',
+      head: 'Time',
+      from: 'sm',
+      align: 'right',
+      cell: (j) => <Time at={j.finalizedAt ?? j.attemptedAt ?? j.scheduledAt} />,
+    },
     {
       key: 'act',
       head: <span className="sr-only">Actions</span>,
@@ -29,7 +73,11 @@ export default function Jobs() {
       cell: (j) => (
         <span className="inline-flex justify-end gap-1 max-sm:flex-col max-sm:items-end">
           {j.state !== 'running' && j.state !== 'available' ? (
-            <Button size="sm" aria-label={`Run job ${j.id} again`} onClick={() => setOrder({ job: j, action: 'retry' })}>
+            <Button
+              size="sm"
+              aria-label={`Run job ${j.id} again`}
+              onClick={() => setOrder({ job: j, action: 'retry' })}
+            >
               Run again
             </Button>
           ) : null}
@@ -48,12 +96,23 @@ export default function Jobs() {
       <Card
         flush
         tools={<SearchInput label="Kind" value={kind} onChange={setKind} className="w-full sm:w-64" />}
-        actions={<Chips label="State" items={[{ value: '', label: 'All' }, ...states.map((s) => ({ value: s, label: words(s) }))]} value={f.values.state} onChange={(state) => f.set({ state })} />}
+        actions={
+          <Chips
+            label="State"
+            items={[{ value: '', label: 'All' }, ...states.map((s) => ({ value: s, label: words(s) }))]}
+            value={f.values.state}
+            onChange={(state) => f.set({ state })}
+          />
+        }
       >
         <Query query={list} what="the jobs">
           {() =>
             list.rows!.length === 0 ? (
-              f.active ? <NoMatch title="No job matches" onClear={f.clear} /> : <Empty title="No jobs yet">Changes to organisations and sign-ins create jobs.</Empty>
+              f.active ? (
+                <NoMatch title="No job matches" onClear={f.clear} />
+              ) : (
+                <Empty title="No jobs yet">Changes to organisations and sign-ins create jobs.</Empty>
+              )
             ) : (
               <>
                 <Table dense label="Jobs" columns={columns} rows={list.rows!} rowKey={(j) => String(j.id)} />
@@ -76,7 +135,11 @@ export default function Jobs() {
             toast.ok(order.action === 'retry' ? 'The job will run again' : 'Job cancelled')
           }}
         >
-          <p>{order.action === 'retry' ? 'The job runs immediately. Running a job twice is safe: each job checks what is already done.' : 'The job will not run again. If it is running now, it is asked to stop.'}</p>
+          <p>
+            {order.action === 'retry'
+              ? 'The job runs immediately. Running a job twice is safe: each job checks what is already done.'
+              : 'The job will not run again. If it is running now, it is asked to stop.'}
+          </p>
         </Confirm>
       ) : null}
     </>

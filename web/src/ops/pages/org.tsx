@@ -3,7 +3,32 @@ import { Link, useParams } from '@tanstack/react-router'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { call, isProblem } from '@/api/client'
 import { number, plural, words } from '@/lib/format'
-import { Badge, Button, ButtonLink, Card, Confirm, CopyButton, Dialog, Empty, Facts, Failed, Field, Id, Input, Meter, Notice, PageHead, Query, Select, Skeleton, State, Table, Time, toast, type Column } from '@/ui'
+import {
+  Badge,
+  Button,
+  ButtonLink,
+  Card,
+  Confirm,
+  CopyButton,
+  Dialog,
+  Empty,
+  Facts,
+  Failed,
+  Field,
+  Id,
+  Input,
+  Meter,
+  Notice,
+  PageHead,
+  Query,
+  Select,
+  Skeleton,
+  State,
+  Table,
+  Time,
+  toast,
+  type Column,
+} from '@/ui'
 import { useAudit, useOrg } from '../hooks'
 import { Stage, WithReason } from '../parts'
 import type { Entry, Org, OrgDetail } from '../types'
@@ -20,7 +45,13 @@ export default function OrgPage() {
   return (
     <>
       <PageHead title="Organisation" back={back} />
-      <Card>{query.isError ? <Failed what="this organisation" error={query.error} retry={() => void query.refetch()} /> : <Skeleton className="h-40 w-full" />}</Card>
+      <Card>
+        {query.isError ? (
+          <Failed what="this organisation" error={query.error} retry={() => void query.refetch()} />
+        ) : (
+          <Skeleton className="h-40 w-full" />
+        )}
+      </Card>
     </>
   )
 }
@@ -34,7 +65,11 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
   const [opened, setOpened] = useState<{ url: string; expiresAt: string } | null>(null)
   const patch = async (body: object) => {
     await call('PATCH', `/admin/v1/orgs/${encodeURIComponent(id)}`, { body })
-    await Promise.all([client.invalidateQueries({ queryKey: ['org', id] }), client.invalidateQueries({ queryKey: ['orgs'] }), client.invalidateQueries({ queryKey: ['entries'] })])
+    await Promise.all([
+      client.invalidateQueries({ queryKey: ['org', id] }),
+      client.invalidateQueries({ queryKey: ['orgs'] }),
+      client.invalidateQueries({ queryKey: ['entries'] }),
+    ])
   }
   return (
     <>
@@ -42,7 +77,13 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
         back={back}
         title={
           <>
-            <span>{org.name}</span> {org.suspended ? <Badge tone="bad" dot>Suspended</Badge> : null} <Badge tone={org.environment === 'live' ? 'accent' : 'neutral'}>{org.environment}</Badge>
+            <span>{org.name}</span>{' '}
+            {org.suspended ? (
+              <Badge tone="bad" dot>
+                Suspended
+              </Badge>
+            ) : null}{' '}
+            <Badge tone={org.environment === 'live' ? 'accent' : 'neutral'}>{org.environment}</Badge>
           </>
         }
         hint={<Id id={org.id} />}
@@ -51,7 +92,13 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
             <Button variant="primary" onClick={() => setOpening(true)}>
               Open dashboard
             </Button>
-            {org.suspended ? <Button onClick={() => setResuming(true)}>End suspension</Button> : <Button variant="danger" onClick={() => setSuspending(true)}>Suspend</Button>}
+            {org.suspended ? (
+              <Button onClick={() => setResuming(true)}>End suspension</Button>
+            ) : (
+              <Button variant="danger" onClick={() => setSuspending(true)}>
+                Suspend
+              </Button>
+            )}
           </>
         }
       />
@@ -65,8 +112,18 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
         <Card title="About" actions={<Edit org={org} save={patch} />}>
           <Facts
             items={[
-              ['Plan', <span key="p" className="capitalize">{org.plan}</span>],
-              ['Contact', <span key="c" className="break-all">{org.contactEmail}</span>],
+              [
+                'Plan',
+                <span key="p" className="capitalize">
+                  {org.plan}
+                </span>,
+              ],
+              [
+                'Contact',
+                <span key="c" className="break-all">
+                  {org.contactEmail}
+                </span>,
+              ],
               ['Created', <Time key="m" at={org.createdAt} as="exact" />],
               ['Updated', <Time key="u" at={org.updatedAt} />],
             ]}
@@ -125,7 +182,10 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
           toast.ok(`${org.name} is suspended`)
         }}
       >
-        <p>From the next call, every node refuses all its keys and browser sessions. Accounts, keys and settings are kept.</p>
+        <p>
+          From the next call, every node refuses all its keys and browser sessions. Accounts, keys and settings are
+          kept.
+        </p>
       </WithReason>
       <Confirm
         open={resuming}
@@ -146,7 +206,11 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
         action="Open dashboard"
         hint="The customer sees it in the audit log, with your name."
         run={async (reason) => {
-          setOpened(await call<{ url: string; expiresAt: string }>('POST', `/admin/v1/orgs/${encodeURIComponent(id)}/access`, { body: { reason } }))
+          setOpened(
+            await call<{ url: string; expiresAt: string }>('POST', `/admin/v1/orgs/${encodeURIComponent(id)}/access`, {
+              body: { reason },
+            }),
+          )
           void client.invalidateQueries({ queryKey: ['entries'] })
         }}
       >
@@ -162,7 +226,13 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
           opened ? (
             <>
               <CopyButton text={opened.url}>Copy link</CopyButton>
-              <a href={opened.url} target="_blank" rel="noopener noreferrer" className="inline-flex h-8 items-center rounded-lg bg-accent px-3 text-sm font-medium text-accent-fg hover:bg-accent-hover" onClick={() => setOpened(null)}>
+              <a
+                href={opened.url}
+                target="_blank"
+                rel="noopener noreferrer"
+                className="inline-flex h-8 items-center rounded-lg bg-accent px-3 text-sm font-medium text-accent-fg hover:bg-accent-hover"
+                onClick={() => setOpened(null)}
+              >
                 Open
               </a>
             </>
@@ -170,7 +240,8 @@ function Detail({ id, data, back }: { id: string; data: OrgDetail; back: React.R
         }
       >
         <p className="text-soft">
-          Open it before <Time at={opened?.expiresAt} as="clock" />. It signs this browser in to this organisation only, as support, for 30 minutes.
+          Open it before <Time at={opened?.expiresAt} as="clock" />. It signs this browser in to this organisation only,
+          as support, for 30 minutes.
         </p>
       </Dialog>
     </>
@@ -216,7 +287,12 @@ function EditForm({ org, save, close }: { org: Org; save: (body: object) => Prom
       footer={
         <>
           <Button onClick={close}>Cancel</Button>
-          <Button variant="primary" busy={m.isPending} disabled={Object.keys(change).length === 0} onClick={() => m.mutate()}>
+          <Button
+            variant="primary"
+            busy={m.isPending}
+            disabled={Object.keys(change).length === 0}
+            onClick={() => m.mutate()}
+          >
             Save
           </Button>
         </>
@@ -244,7 +320,9 @@ function EditForm({ org, save, close }: { org: Org; save: (body: object) => Prom
           {(p) => <Input {...p} value={name} maxLength={120} onChange={(e) => setName(e.target.value)} />}
         </Field>
         <Field label="Contact email" error={problem?.field('contactEmail')}>
-          {(p) => <Input {...p} type="email" value={email} maxLength={254} onChange={(e) => setEmail(e.target.value)} />}
+          {(p) => (
+            <Input {...p} type="email" value={email} maxLength={254} onChange={(e) => setEmail(e.target.value)} />
+          )}
         </Field>
         {problem && !problem.problem.errors?.length ? <Notice tone="bad">{problem.detail}</Notice> : null}
         <button type="submit" className="sr-only">
@@ -272,7 +350,16 @@ function Limits({ data, save }: { data: OrgDetail; save: (body: object) => Promi
         </span>
       ),
     },
-    { key: 'edit', head: <span className="sr-only">Change</span>, align: 'right', cell: (l) => <Button size="sm" aria-label={`Change ${l.name}`} onClick={() => setEditing(l)}>Change</Button> },
+    {
+      key: 'edit',
+      head: <span className="sr-only">Change</span>,
+      align: 'right',
+      cell: (l) => (
+        <Button size="sm" aria-label={`Change ${l.name}`} onClick={() => setEditing(l)}>
+          Change
+        </Button>
+      ),
+    },
   ]
   return (
     <Card flush title="Limits" hint="The plan's limits and any overrides">
@@ -294,7 +381,15 @@ function Limits({ data, save }: { data: OrgDetail; save: (body: object) => Promi
   )
 }
 
-function LimitForm({ limit, close, save }: { limit: Limit; close: () => void; save: (value: number | null) => Promise<void> }) {
+function LimitForm({
+  limit,
+  close,
+  save,
+}: {
+  limit: Limit
+  close: () => void
+  save: (value: number | null) => Promise<void>
+}) {
   const [text, setText] = useState(limit.value < 0 ? '' : String(limit.value))
   const m = useMutation({
     mutationFn: (value: number | null) => save(value),
@@ -325,7 +420,11 @@ function LimitForm({ limit, close, save }: { limit: Limit; close: () => void; sa
         </>
       }
     >
-      <Field label="Value" hint="Leave empty for no limit." error={sound ? undefined : 'Must be a whole number of at least 1.'}>
+      <Field
+        label="Value"
+        hint="Leave empty for no limit."
+        error={sound ? undefined : 'Must be a whole number of at least 1.'}
+      >
         {(p) => <Input {...p} inputMode="numeric" value={text} onChange={(e) => setText(e.target.value)} />}
       </Field>
       {isProblem(m.error) ? (
@@ -346,9 +445,24 @@ function History({ id }: { id: string }) {
     { key: 'what', head: 'Action', cell: (e) => <span className="font-mono text-xs break-all">{e.action}</span> },
   ]
   return (
-    <Card flush title="Recent activity" hint={list.rows ? plural(rows.length, 'entry', 'entries') : undefined} actions={<ButtonLink size="sm" to="/audit" search={{ org: id }}>All</ButtonLink>}>
+    <Card
+      flush
+      title="Recent activity"
+      hint={list.rows ? plural(rows.length, 'entry', 'entries') : undefined}
+      actions={
+        <ButtonLink size="sm" to="/audit" search={{ org: id }}>
+          All
+        </ButtonLink>
+      }
+    >
       <Query query={list} what="the audit log">
-        {() => (rows.length === 0 ? <Empty title="No activity yet" /> : <Table dense label="Latest entries" columns={columns} rows={rows} rowKey={(e) => e.id} />)}
+        {() =>
+          rows.length === 0 ? (
+            <Empty title="No activity yet" />
+          ) : (
+            <Table dense label="Latest entries" columns={columns} rows={rows} rowKey={(e) => e.id} />
+          )
+        }
       </Query>
     </Card>
   )

@@ -1,5 +1,20 @@
 import { useNavigate } from '@tanstack/react-router'
-import { Badge, Card, Chips, Empty, Id, More, NoMatch, PageHead, Query, SearchInput, Select, Table, Time, type Column } from '@/ui'
+import {
+  Badge,
+  Card,
+  Chips,
+  Empty,
+  Id,
+  More,
+  NoMatch,
+  PageHead,
+  Query,
+  SearchInput,
+  Select,
+  Table,
+  Time,
+  type Column,
+} from '@/ui'
 import { useFilters, useTyped } from '@/lib/filters'
 import { useOrgs } from '../hooks'
 import { OrgLink } from '../parts'
@@ -19,8 +34,26 @@ const columns: Column<Org>[] = [
     ),
   },
   { key: 'plan', head: 'Plan', cell: (o) => <span className="capitalize">{o.plan}</span> },
-  { key: 'env', head: 'Environment', from: 'sm', cell: (o) => <Badge tone={o.environment === 'live' ? 'accent' : 'neutral'}>{o.environment}</Badge> },
-  { key: 'state', head: 'State', cell: (o) => (o.suspended ? <Badge tone="bad" dot>Suspended</Badge> : <Badge tone="ok" dot>Active</Badge>) },
+  {
+    key: 'env',
+    head: 'Environment',
+    from: 'sm',
+    cell: (o) => <Badge tone={o.environment === 'live' ? 'accent' : 'neutral'}>{o.environment}</Badge>,
+  },
+  {
+    key: 'state',
+    head: 'State',
+    cell: (o) =>
+      o.suspended ? (
+        <Badge tone="bad" dot>
+          Suspended
+        </Badge>
+      ) : (
+        <Badge tone="ok" dot>
+          Active
+        </Badge>
+      ),
+  },
   { key: 'overrides', head: 'Overrides', from: 'lg', cell: (o) => Object.keys(o.limits).length || '–' },
   { key: 'contact', head: 'Contact', from: 'lg', cell: (o) => <span className="break-all">{o.contactEmail}</span> },
   { key: 'created', head: 'Created', from: 'md', align: 'right', cell: (o) => <Time at={o.createdAt} as="day" /> },
@@ -47,8 +80,25 @@ export default function Orgs() {
                 </option>
               ))}
             </Select>
-            <Chips label="Environment" items={[{ value: '', label: 'All' }, { value: 'live', label: 'Live' }, { value: 'sandbox', label: 'Sandbox' }]} value={f.values.environment} onChange={(environment) => f.set({ environment })} />
-            <Chips label="State" items={[{ value: '', label: 'Any state' }, { value: 'true', label: 'Suspended' }]} value={f.values.suspended} onChange={(suspended) => f.set({ suspended })} />
+            <Chips
+              label="Environment"
+              items={[
+                { value: '', label: 'All' },
+                { value: 'live', label: 'Live' },
+                { value: 'sandbox', label: 'Sandbox' },
+              ]}
+              value={f.values.environment}
+              onChange={(environment) => f.set({ environment })}
+            />
+            <Chips
+              label="State"
+              items={[
+                { value: '', label: 'Any state' },
+                { value: 'true', label: 'Suspended' },
+              ]}
+              value={f.values.suspended}
+              onChange={(suspended) => f.set({ suspended })}
+            />
           </>
         }
       >
@@ -64,7 +114,13 @@ export default function Orgs() {
               )
             ) : (
               <>
-                <Table label="Organisations" columns={columns} rows={list.rows!} rowKey={(o) => o.id} onRow={(o) => void navigate({ to: '/orgs/$id', params: { id: o.id } as never })} />
+                <Table
+                  label="Organisations"
+                  columns={columns}
+                  rows={list.rows!}
+                  rowKey={(o) => o.id}
+                  onRow={(o) => void navigate({ to: '/orgs/$id', params: { id: o.id } as never })}
+                />
                 <More shown={list.rows!.length} what="organisations" query={list} />
               </>
             )

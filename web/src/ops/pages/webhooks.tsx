@@ -1,7 +1,24 @@
 import { useState } from 'react'
 import { useQueryClient } from '@tanstack/react-query'
 import { call } from '@/api/client'
-import { Button, Card, Chips, Confirm, Empty, Id, More, NoMatch, Notice, PageHead, Query, Status, Table, Time, toast, type Column } from '@/ui'
+import {
+  Button,
+  Card,
+  Chips,
+  Confirm,
+  Empty,
+  Id,
+  More,
+  NoMatch,
+  Notice,
+  PageHead,
+  Query,
+  Status,
+  Table,
+  Time,
+  toast,
+  type Column,
+} from '@/ui'
 import { useFilters } from '@/lib/filters'
 import { number, plural, words } from '@/lib/format'
 import { useLanes } from '../hooks'
@@ -15,7 +32,11 @@ interface Order {
 }
 
 // The states in which each action is allowed; the API refuses it in others.
-const can: Record<Do, string[]> = { retry: ['backoff', 'disabled'], pause: ['lagging', 'backoff', 'draining'], resume: ['paused'] }
+const can: Record<Do, string[]> = {
+  retry: ['backoff', 'disabled'],
+  pause: ['lagging', 'backoff', 'draining'],
+  resume: ['paused'],
+}
 const verbs: Record<Do, string> = { retry: 'Retry', pause: 'Pause', resume: 'Resume' }
 const sentences: Record<Do, string> = {
   retry: 'Retries failing and disabled endpoints immediately, from where they stopped.',
@@ -38,7 +59,9 @@ export default function Webhooks() {
       head: 'Webhook',
       cell: (l) => (
         <div className="min-w-0">
-          <div className="max-w-[140px] truncate font-medium sm:max-w-[240px]" title={l.host}>{l.host || '–'}</div>
+          <div className="max-w-[140px] truncate font-medium sm:max-w-[240px]" title={l.host}>
+            {l.host || '–'}
+          </div>
           <Id id={l.accountId} short />
         </div>
       ),
@@ -50,11 +73,29 @@ export default function Webhooks() {
       cell: (l) => (
         <div>
           <Stage state={l.state} />
-          {l.reason ? <div className="mt-0.5 text-xs text-mute">{l.reason === 'operator' ? 'By an operator' : words(l.reason)}</div> : l.state === 'paused' ? <div className="mt-0.5 text-xs text-mute">By the customer</div> : null}
+          {l.reason ? (
+            <div className="mt-0.5 text-xs text-mute">
+              {l.reason === 'operator' ? 'By an operator' : words(l.reason)}
+            </div>
+          ) : l.state === 'paused' ? (
+            <div className="mt-0.5 text-xs text-mute">By the customer</div>
+          ) : null}
         </div>
       ),
     },
-    { key: 'last', head: 'Last response', from: 'md', cell: (l) => (l.failCount === 0 && !l.lastStatus && !l.lastError ? '–' : l.lastStatus ? <Status status={l.lastStatus} /> : <span className="text-bad-text">{l.lastError ? words(l.lastError) : 'none'}</span>) },
+    {
+      key: 'last',
+      head: 'Last response',
+      from: 'md',
+      cell: (l) =>
+        l.failCount === 0 && !l.lastStatus && !l.lastError ? (
+          '–'
+        ) : l.lastStatus ? (
+          <Status status={l.lastStatus} />
+        ) : (
+          <span className="text-bad-text">{l.lastError ? words(l.lastError) : 'none'}</span>
+        ),
+    },
     { key: 'since', head: 'Failing since', from: 'lg', cell: (l) => <Time at={l.failingSince} /> },
     { key: 'next', head: 'Next attempt', from: 'lg', cell: (l) => <Time at={l.nextAttemptAt} /> },
     { key: 'backlog', head: 'Waiting', align: 'right', from: 'lg', cell: (l) => number(l.backlog) },
@@ -67,7 +108,12 @@ export default function Webhooks() {
           {(Object.keys(can) as Do[])
             .filter((a) => allowed(a, l))
             .map((a) => (
-              <Button key={a} size="sm" aria-label={`${verbs[a]} ${l.host} of ${l.org.name}`} onClick={() => setOrder({ action: a, lane: l })}>
+              <Button
+                key={a}
+                size="sm"
+                aria-label={`${verbs[a]} ${l.host} of ${l.org.name}`}
+                onClick={() => setOrder({ action: a, lane: l })}
+              >
                 {verbs[a]}
               </Button>
             ))}
@@ -92,14 +138,28 @@ export default function Webhooks() {
         tools={
           <Chips
             label="State"
-            items={[{ value: '', label: 'All' }, ...['lagging', 'backoff', 'draining', 'paused', 'disabled'].map((s) => ({ value: s, label: words(s), count: counts?.[s] }))]}
+            items={[
+              { value: '', label: 'All' },
+              ...['lagging', 'backoff', 'draining', 'paused', 'disabled'].map((s) => ({
+                value: s,
+                label: words(s),
+                count: counts?.[s],
+              })),
+            ]}
             value={f.values.state}
             onChange={(state) => f.set({ state })}
           />
         }
         actions={
           <>
-            {f.values.org ? <Chips label="Organisation" items={[{ value: f.values.org, label: 'One organisation ✕' }]} value={f.values.org} onChange={() => f.set({ org: '' })} /> : null}
+            {f.values.org ? (
+              <Chips
+                label="Organisation"
+                items={[{ value: f.values.org, label: 'One organisation ✕' }]}
+                value={f.values.org}
+                onChange={() => f.set({ org: '' })}
+              />
+            ) : null}
             {counts ? <span className="text-xs text-mute">{number(counts.live)} up to date</span> : null}
           </>
         }
@@ -111,7 +171,9 @@ export default function Webhooks() {
                 <NoMatch title="No lane matches" onClear={f.clear} />
               ) : (
                 <Empty title="All webhooks are up to date" good>
-                  {counts?.live ? `${plural(counts.live, 'webhook delivers', 'webhooks deliver')} events without delay.` : 'There are no webhooks yet.'}
+                  {counts?.live
+                    ? `${plural(counts.live, 'webhook delivers', 'webhooks deliver')} events without delay.`
+                    : 'There are no webhooks yet.'}
                 </Empty>
               )
             ) : (
@@ -131,7 +193,13 @@ export default function Webhooks() {
 function Bulk({ order, filters, close }: { order: Order; filters: { state: string; org: string }; close: () => void }) {
   const client = useQueryClient()
   const { action, lane } = order
-  const body = lane ? { orgId: lane.org.id, accountIds: [lane.accountId], limit: 1 } : { ...(filters.state ? { state: filters.state } : {}), ...(filters.org ? { orgId: filters.org } : {}), limit: 1000 }
+  const body = lane
+    ? { orgId: lane.org.id, accountIds: [lane.accountId], limit: 1 }
+    : {
+        ...(filters.state ? { state: filters.state } : {}),
+        ...(filters.org ? { orgId: filters.org } : {}),
+        limit: 1000,
+      }
   return (
     <Confirm
       open
@@ -140,16 +208,23 @@ function Bulk({ order, filters, close }: { order: Order; filters: { state: strin
       action={verbs[action]}
       danger={action === 'pause'}
       run={async () => {
-        const done = await call<{ changed: number; orgs: number; more: boolean }>('POST', `/admin/v1/webhooks/lanes/${action}`, { body })
+        const done = await call<{ changed: number; orgs: number; more: boolean }>(
+          'POST',
+          `/admin/v1/webhooks/lanes/${action}`,
+          { body },
+        )
         await client.invalidateQueries({ queryKey: ['lanes'] })
-        toast.ok(`Changed ${plural(done.changed, 'webhook')} of ${plural(done.orgs, 'organisation')}.${done.more ? ' There are more: repeat the action.' : ''}`)
+        toast.ok(
+          `Changed ${plural(done.changed, 'webhook')} of ${plural(done.orgs, 'organisation')}.${done.more ? ' There are more: repeat the action.' : ''}`,
+        )
       }}
     >
       <p>{sentences[action]}</p>
       {lane ? null : (
         <Notice tone="warn">
           Changes at most 1,000 webhooks{filters.state ? ` in the state “${words(filters.state).toLowerCase()}”` : ''}
-          {filters.org ? ' of the selected organisation' : ' of all organisations'}. Each organisation sees the change in its audit log.
+          {filters.org ? ' of the selected organisation' : ' of all organisations'}. Each organisation sees the change
+          in its audit log.
         </Notice>
       )}
     </Confirm>

@@ -10,7 +10,12 @@ export function Calls({ account: a }: { account: Account }) {
   const f = useFilters({ status: '' })
   const navigate = useNavigate()
   const query = { accountId: a.id, status: f.values.status }
-  const list = usePages(keys.logs(query), '/v1/logs', query, (p: { logs: Log[] | null; nextCursor: string | null }) => p.logs)
+  const list = usePages(
+    keys.logs(query),
+    '/v1/logs',
+    query,
+    (p: { logs: Log[] | null; nextCursor: string | null }) => p.logs,
+  )
   const columns: Column<Log>[] = [
     { key: 'at', head: 'Time', cell: (l) => <Time at={l.at} as="clock" className="font-mono text-xs text-mute" /> },
     { key: 'status', head: 'Status', cell: (l) => <Status status={l.status} /> },
@@ -24,9 +29,25 @@ export function Calls({ account: a }: { account: Account }) {
       ),
     },
     { key: 'access', head: 'HTTP', from: 'md', cell: (l) => <Badge>{l.http}</Badge> },
-    { key: 'code', head: 'Problem', from: 'lg', cell: (l) => (l.code ? <span className="font-mono text-xs text-bad-text">{l.code}</span> : '–') },
-    { key: 'ms', head: 'Duration', align: 'right', from: 'sm', cell: (l) => <span className="font-mono text-xs whitespace-nowrap">{millis(l.durationMs)}</span> },
-    { key: 'key', head: 'Key', from: 'xl', cell: (l) => <span className="font-mono text-xs text-mute">{l.keyId.slice(0, 12)}…</span> },
+    {
+      key: 'code',
+      head: 'Problem',
+      from: 'lg',
+      cell: (l) => (l.code ? <span className="font-mono text-xs text-bad-text">{l.code}</span> : '–'),
+    },
+    {
+      key: 'ms',
+      head: 'Duration',
+      align: 'right',
+      from: 'sm',
+      cell: (l) => <span className="font-mono text-xs whitespace-nowrap">{millis(l.durationMs)}</span>,
+    },
+    {
+      key: 'key',
+      head: 'Key',
+      from: 'xl',
+      cell: (l) => <span className="font-mono text-xs text-mute">{l.keyId.slice(0, 12)}…</span>,
+    },
     {
       key: 'again',
       head: <span className="sr-only">Action</span>,
@@ -34,7 +55,12 @@ export function Calls({ account: a }: { account: Account }) {
       from: 'md',
       cell: (l) =>
         l.method.includes('.') ? (
-          <Link to="/explorer" search={{ method: l.method, account: a.id } as never} className="link text-xs whitespace-nowrap" onClick={(e) => e.stopPropagation()}>
+          <Link
+            to="/explorer"
+            search={{ method: l.method, account: a.id } as never}
+            className="link text-xs whitespace-nowrap"
+            onClick={(e) => e.stopPropagation()}
+          >
             Run again<span className="sr-only"> {l.method} in the explorer</span>
           </Link>
         ) : null,
@@ -74,7 +100,14 @@ export function Calls({ account: a }: { account: Account }) {
             )
           ) : (
             <>
-              <Table label="Calls" dense columns={columns} rows={list.rows ?? []} rowKey={(l) => l.requestId} onRow={(l) => void navigate({ to: '/logs/$id', params: { id: l.requestId } as never })} />
+              <Table
+                label="Calls"
+                dense
+                columns={columns}
+                rows={list.rows ?? []}
+                rowKey={(l) => l.requestId}
+                onRow={(l) => void navigate({ to: '/logs/$id', params: { id: l.requestId } as never })}
+              />
               <More shown={list.rows?.length ?? 0} what={list.rows?.length === 1 ? 'call' : 'calls'} query={list} />
             </>
           )

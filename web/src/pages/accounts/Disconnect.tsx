@@ -6,7 +6,15 @@ import { Confirm, toast } from '@/ui'
 import { nameOf } from './reasons'
 
 /** Asks for the account's name, then disconnects it permanently. */
-export function Disconnect({ account: a, open, onOpenChange }: { account: Account; open: boolean; onOpenChange: (open: boolean) => void }) {
+export function Disconnect({
+  account: a,
+  open,
+  onOpenChange,
+}: {
+  account: Account
+  open: boolean
+  onOpenChange: (open: boolean) => void
+}) {
   const navigate = useNavigate()
   const client = useQueryClient()
   return (
@@ -26,7 +34,10 @@ export function Disconnect({ account: a, open, onOpenChange }: { account: Accoun
         void client.invalidateQueries({ queryKey: ['usage'] })
       }}
     >
-      <p>This permanently deletes the session and stored credentials, signs out on the platform, and stops events and webhooks. Events already received are kept as long as your plan allows.</p>
+      <p>
+        This permanently deletes the session and stored credentials, signs out on the platform, and stops events and
+        webhooks. Events already received are kept as long as your plan allows.
+      </p>
       <p>You cannot undo this. If the creator connects again, you get a new account.</p>
     </Confirm>
   )

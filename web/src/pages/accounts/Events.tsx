@@ -16,7 +16,9 @@ export function Events({ account: a }: { account: Account }) {
   useEvents((batch) => setLive((old) => [...batch.slice(-kept).reverse(), ...old].slice(0, kept)), { accountId: a.id })
   const stored = useQuery({
     queryKey: keys.events({ account: a.id, latest: 50 }),
-    queryFn: async ({ signal }) => (await call<{ events: Event[] | null }>('GET', '/v1/events', { query: { latest: 50, accountId: a.id }, signal })).events ?? [],
+    queryFn: async ({ signal }) =>
+      (await call<{ events: Event[] | null }>('GET', '/v1/events', { query: { latest: 50, accountId: a.id }, signal }))
+        .events ?? [],
   })
   const columns: Column<Event>[] = [
     { key: 'at', head: 'Time', cell: (e) => <Time at={e.ts} as="millis" className="font-mono text-xs text-mute" /> },
@@ -31,7 +33,13 @@ export function Events({ account: a }: { account: Account }) {
         </Link>
       ),
     },
-    { key: 'text', head: 'Summary', from: 'sm', className: 'max-w-0 w-full', cell: (e) => <div className="truncate text-soft">{eventText(e)}</div> },
+    {
+      key: 'text',
+      head: 'Summary',
+      from: 'sm',
+      className: 'max-w-0 w-full',
+      cell: (e) => <div className="truncate text-soft">{eventText(e)}</div>,
+    },
   ]
   return (
     <Card
@@ -54,7 +62,14 @@ export function Events({ account: a }: { account: Account }) {
           return rows.length === 0 ? (
             <Empty title="Listening…">Events appear here as they happen.</Empty>
           ) : (
-            <Table label="Events" dense columns={columns} rows={rows} rowKey={(e) => e.id} onRow={(e) => void navigate({ to: '/events/$id', params: { id: e.id } as never })} />
+            <Table
+              label="Events"
+              dense
+              columns={columns}
+              rows={rows}
+              rowKey={(e) => e.id}
+              onRow={(e) => void navigate({ to: '/events/$id', params: { id: e.id } as never })}
+            />
           )
         }}
       </Query>

@@ -9,7 +9,21 @@ import { words } from '@/lib/format'
 import { outcomes } from '@/lib/outcomes'
 import { useDialogs } from '@/shell/dialogs'
 import { useWhyNot } from '@/shell/session'
-import { Bars, Boundary, Button, Card, Dot, Empty, Facts, Query, SkeletonRows, State, Time, WindowMeter, type Tone } from '@/ui'
+import {
+  Bars,
+  Boundary,
+  Button,
+  Card,
+  Dot,
+  Empty,
+  Facts,
+  Query,
+  SkeletonRows,
+  State,
+  Time,
+  WindowMeter,
+  type Tone,
+} from '@/ui'
 import { useAccountActions, useHookState } from './actions'
 import { nameOf, reasonOf } from './reasons'
 
@@ -24,7 +38,10 @@ export function Health({ account: a }: { account: Account }) {
             ...(reasonOf(a) ? [['Why', reasonOf(a)] as [ReactNode, ReactNode]] : []),
             ['Last good call', <Time key="l" at={a.lastSeenAt} />],
             ['Last checked', <Time key="c" at={a.lastCheckedAt} />],
-            ['Session ends', a.sessionExpiresAt ? <Time key="e" at={a.sessionExpiresAt} /> : 'not given by the platform'],
+            [
+              'Session ends',
+              a.sessionExpiresAt ? <Time key="e" at={a.sessionExpiresAt} /> : 'not given by the platform',
+            ],
           ]}
         />
         <Next account={a} />
@@ -92,7 +109,9 @@ function Next({ account: a }: { account: Account }) {
       </>,
     )
   } else if (a.userAction === 'open_native') {
-    steps.push('The creator must resolve this on the platform. We check again every six hours, and immediately when the account is reconnected.')
+    steps.push(
+      'The creator must resolve this on the platform. We check again every six hours, and immediately when the account is reconnected.',
+    )
   } else if (a.userAction === 'upgrade') {
     steps.push('You have more connected accounts than your plan allows. Disconnect some or ask for a larger plan.')
   } else if (a.userAction === 'wait') {
@@ -127,8 +146,27 @@ function Checks({ account: a }: { account: Account }) {
   const hook = useHookState(a.id)
   const dead = a.state === 'reconnect_required' || a.state === 'restricted'
   const rows: [string, Verdict, ReactNode][] = [
-    ['Session', dead ? 'bad' : a.state === 'active' || a.state === 'degraded' ? 'ok' : 'unknown', dead ? (reasonOf(a) ?? 'ended') : a.lastCheckedAt ? <>checked <Time at={a.lastCheckedAt} /></> : 'not checked yet'],
-    ['Proxy', region ? (region.ok ? 'ok' : 'bad') : 'unknown', <>{a.proxyCountry}{region?.latencyMs != null ? ` · ${Math.round(region.latencyMs)} ms` : ''}</>],
+    [
+      'Session',
+      dead ? 'bad' : a.state === 'active' || a.state === 'degraded' ? 'ok' : 'unknown',
+      dead ? (
+        (reasonOf(a) ?? 'ended')
+      ) : a.lastCheckedAt ? (
+        <>
+          checked <Time at={a.lastCheckedAt} />
+        </>
+      ) : (
+        'not checked yet'
+      ),
+    ],
+    [
+      'Proxy',
+      region ? (region.ok ? 'ok' : 'bad') : 'unknown',
+      <>
+        {a.proxyCountry}
+        {region?.latencyMs != null ? ` · ${Math.round(region.latencyMs)} ms` : ''}
+      </>,
+    ],
     [
       'Listener',
       a.listener.state === 'up' ? 'ok' : a.listener.state === 'down' ? 'bad' : 'unknown',
@@ -203,7 +241,13 @@ const tones: Record<string, Tone> = {
 function Timeline({ account: a }: { account: Account }) {
   const events = useQuery({
     queryKey: keys.events({ account: a.id, kind: 'timeline' }),
-    queryFn: async ({ signal }) => (await call<{ events: Event[] | null }>('GET', '/v1/events', { query: { latest: 30, accountId: a.id, events: 'account.*' }, signal })).events ?? [],
+    queryFn: async ({ signal }) =>
+      (
+        await call<{ events: Event[] | null }>('GET', '/v1/events', {
+          query: { latest: 30, accountId: a.id, events: 'account.*' },
+          signal,
+        })
+      ).events ?? [],
   })
   return (
     <Card title="Timeline" hint="History of the session">
@@ -215,7 +259,10 @@ function Timeline({ account: a }: { account: Account }) {
             <ol className="relative space-y-3 border-l pl-4">
               {list.map((e) => (
                 <li key={e.id} className="relative">
-                  <Dot tone={tones[e.event] ?? 'neutral'} className="absolute top-1.5 -left-[19.5px] !size-2 ring-4 ring-panel" />
+                  <Dot
+                    tone={tones[e.event] ?? 'neutral'}
+                    className="absolute top-1.5 -left-[19.5px] !size-2 ring-4 ring-panel"
+                  />
                   <div className="flex flex-wrap items-baseline gap-x-2">
                     <Link to="/events/$id" params={{ id: e.id }} className="font-medium hover:underline">
                       {words(e.event.replace('account.', ''))}
@@ -247,12 +294,7 @@ function CallsChart({ account: a }: { account: Account }) {
           s.every((p) => p.calls === 0) ? (
             <Empty title="No calls in the last day" className="!py-6" />
           ) : (
-            <Bars
-              label={`Calls on ${nameOf(a)}`}
-              height={160}
-              times={s.map((p) => p.at)}
-              series={outcomes(s)}
-            />
+            <Bars label={`Calls on ${nameOf(a)}`} height={160} times={s.map((p) => p.at)} series={outcomes(s)} />
           )
         }
       </Query>

@@ -4,7 +4,22 @@ import { api, isProblem } from '@/api/client'
 import type { Account, AuditEntry } from '@/api/types'
 import { keys, useMe } from '@/api/hooks'
 import { useWhyNot } from '@/shell/session'
-import { Button, Card, Confirm, Empty, Facts, Field, Id, Input, Query, Select, Table, Time, toast, type Column } from '@/ui'
+import {
+  Button,
+  Card,
+  Confirm,
+  Empty,
+  Facts,
+  Field,
+  Id,
+  Input,
+  Query,
+  Select,
+  Table,
+  Time,
+  toast,
+  type Column,
+} from '@/ui'
 import { Disconnect } from './Disconnect'
 import { actionWords } from '../audit/words'
 import { nameOf } from './reasons'
@@ -25,7 +40,10 @@ export function AccountSettings({ account: a }: { account: Account }) {
     void client.invalidateQueries({ queryKey: ['accounts'] })
     void client.invalidateQueries({ queryKey: ['audit', a.id] })
   }
-  const rename = useMutation({ mutationFn: () => send({ label: label.trim() }), onSuccess: () => toast.ok('Label saved') })
+  const rename = useMutation({
+    mutationFn: () => send({ label: label.trim() }),
+    onSuccess: () => toast.ok('Label saved'),
+  })
   return (
     <div className="grid gap-3 lg:grid-cols-2">
       <Card>
@@ -36,7 +54,11 @@ export function AccountSettings({ account: a }: { account: Account }) {
             if (!why) rename.mutate()
           }}
         >
-          <Field label="Label" hint="What your team calls this account. The creator does not see it." error={isProblem(rename.error) ? (rename.error.field('label') ?? rename.error.detail) : undefined}>
+          <Field
+            label="Label"
+            hint="What your team calls this account. The creator does not see it."
+            error={isProblem(rename.error) ? (rename.error.field('label') ?? rename.error.detail) : undefined}
+          >
             {(p) => <Input {...p} value={label} maxLength={120} onChange={(e) => setLabel(e.target.value)} />}
           </Field>
           <Button type="submit" variant="primary" why={why} busy={rename.isPending} disabled={label.trim() === a.label}>
@@ -46,7 +68,10 @@ export function AccountSettings({ account: a }: { account: Account }) {
       </Card>
       <Card>
         <div className="space-y-3">
-          <Field label="Region" hint="All traffic of this account leaves from this region. A move changes the IP address that the platform sees; it may ask the creator to confirm.">
+          <Field
+            label="Region"
+            hint="All traffic of this account leaves from this region. A move changes the IP address that the platform sees; it may ask the creator to confirm."
+          >
             {(p) => (
               <Select {...p} className="w-full" value={region} onChange={(e) => setRegion(e.target.value)}>
                 {(regions ?? []).map((r) => (
@@ -65,13 +90,18 @@ export function AccountSettings({ account: a }: { account: Account }) {
       <Card title="Stored credentials">
         {a.rememberCredentials ? (
           <>
-            <p className="mb-3 text-soft">The password is stored encrypted, so that we can sign in again without the creator when the session ends.</p>
+            <p className="mb-3 text-soft">
+              The password is stored encrypted, so that we can sign in again without the creator when the session ends.
+            </p>
             <Button why={why} onClick={() => setAsking('forget')}>
               Forget credentials
             </Button>
           </>
         ) : (
-          <p className="text-soft">No credentials are stored. When the session ends, the creator must sign in again. You can store them the next time the account is connected.</p>
+          <p className="text-soft">
+            No credentials are stored. When the session ends, the creator must sign in again. You can store them the
+            next time the account is connected.
+          </p>
         )}
       </Card>
       <Card title="Details">
@@ -86,7 +116,10 @@ export function AccountSettings({ account: a }: { account: Account }) {
       </Card>
       <History account={a} />
       <Card title="Disconnect" className="lg:col-span-2">
-        <p className="mb-3 text-soft">Permanently deletes the session and stops calls, events and webhooks. You cannot undo this. To stop for a while, pause the account from the menu above.</p>
+        <p className="mb-3 text-soft">
+          Permanently deletes the session and stops calls, events and webhooks. You cannot undo this. To stop for a
+          while, pause the account from the menu above.
+        </p>
         <Button variant="danger" why={why} onClick={() => setAsking('disconnect')}>
           Disconnect
         </Button>
@@ -102,7 +135,10 @@ export function AccountSettings({ account: a }: { account: Account }) {
           toast.ok(`${nameOf(a)} moved to ${region}`)
         }}
       >
-        <p>From the next call, the platform sees an IP address in {region}. It may treat this as an unknown sign-in and ask for a code.</p>
+        <p>
+          From the next call, the platform sees an IP address in {region}. It may treat this as an unknown sign-in and
+          ask for a code.
+        </p>
       </Confirm>
       <Confirm
         open={asking === 'forget'}
@@ -115,7 +151,10 @@ export function AccountSettings({ account: a }: { account: Account }) {
           toast.ok('Credentials deleted')
         }}
       >
-        <p>This deletes the stored password. The current session stays open. When it ends, the creator must sign in again.</p>
+        <p>
+          This deletes the stored password. The current session stays open. When it ends, the creator must sign in
+          again.
+        </p>
       </Confirm>
     </div>
   )
@@ -124,7 +163,8 @@ export function AccountSettings({ account: a }: { account: Account }) {
 function History({ account: a }: { account: Account }) {
   const list = useQuery({
     queryKey: ['audit', a.id],
-    queryFn: async ({ signal }) => (await api.get('/v1/accounts/{id}/audit', { path: { id: a.id }, query: { limit: 10 }, signal })).entries ?? [],
+    queryFn: async ({ signal }) =>
+      (await api.get('/v1/accounts/{id}/audit', { path: { id: a.id }, query: { limit: 10 }, signal })).entries ?? [],
   })
   const columns: Column<AuditEntry>[] = [
     { key: 'at', head: 'Time', cell: (e) => <Time at={e.at} className="whitespace-nowrap text-mute" /> },
@@ -134,7 +174,13 @@ function History({ account: a }: { account: Account }) {
   return (
     <Card flush title="Recent changes" className="lg:col-span-2">
       <Query query={list} what="the changes">
-        {(rows) => (rows.length === 0 ? <Empty title="No changes yet" /> : <Table label="Changes" dense columns={columns} rows={rows} rowKey={(e) => e.id} />)}
+        {(rows) =>
+          rows.length === 0 ? (
+            <Empty title="No changes yet" />
+          ) : (
+            <Table label="Changes" dense columns={columns} rows={rows} rowKey={(e) => e.id} />
+          )
+        }
       </Query>
     </Card>
   )

@@ -14,8 +14,16 @@ export function useAccountActions(a: Account) {
     void client.invalidateQueries({ queryKey: ['account', a.id] })
     toast.ok(text)
   }
-  const pause = useMutation({ mutationFn: () => api.post('/v1/accounts/{id}/pause', { path: { id: a.id } }), onSuccess: (r) => done(r.account, 'Paused. Calls are refused until you resume it.'), onError: toast.problem })
-  const resume = useMutation({ mutationFn: () => api.post('/v1/accounts/{id}/resume', { path: { id: a.id } }), onSuccess: (r) => done(r.account, 'Resumed'), onError: toast.problem })
+  const pause = useMutation({
+    mutationFn: () => api.post('/v1/accounts/{id}/pause', { path: { id: a.id } }),
+    onSuccess: (r) => done(r.account, 'Paused. Calls are refused until you resume it.'),
+    onError: toast.problem,
+  })
+  const resume = useMutation({
+    mutationFn: () => api.post('/v1/accounts/{id}/resume', { path: { id: a.id } }),
+    onSuccess: (r) => done(r.account, 'Resumed'),
+    onError: toast.problem,
+  })
   const reauthenticate = useMutation({
     mutationFn: () => api.post('/v1/accounts/{id}/reauthenticate', { path: { id: a.id }, body: {} }),
     onSuccess: () => done(undefined, 'Signing in again with the stored credentials'),
@@ -29,7 +37,10 @@ export function useHookState(id: string) {
   return useQuery({
     queryKey: keys.accounts({ one: id }),
     queryFn: async ({ signal }) => {
-      const page = await call<{ accounts: (Account & AccountExtras)[] | null }>('GET', '/v1/accounts', { query: { q: id, limit: 1 }, signal })
+      const page = await call<{ accounts: (Account & AccountExtras)[] | null }>('GET', '/v1/accounts', {
+        query: { q: id, limit: 1 },
+        signal,
+      })
       return page.accounts?.find((a) => a.id === id)?.webhook?.state ?? null
     },
     staleTime: 20_000,

@@ -7,7 +7,23 @@ import { useFilters } from '@/lib/filters'
 import { snippets } from '@/lib/snippets'
 import { useDialogs } from '@/shell/dialogs'
 import { useWhyNot } from '@/shell/session'
-import { Button, Card, CodeBlock, Dialog, Failed, IconButton, Id, Menu, MenuItem, MenuLine, PageHead, Skeleton, SkeletonRows, State, Tabs } from '@/ui'
+import {
+  Button,
+  Card,
+  CodeBlock,
+  Dialog,
+  Failed,
+  IconButton,
+  Id,
+  Menu,
+  MenuItem,
+  MenuLine,
+  PageHead,
+  Skeleton,
+  SkeletonRows,
+  State,
+  Tabs,
+} from '@/ui'
 import { useAccountActions } from './actions'
 import { Calls } from './Calls'
 import { Disconnect } from './Disconnect'
@@ -81,7 +97,17 @@ export default function AccountPage() {
       />
       <Tabs label="Account" tabs={tabs} value={tab} onChange={(t) => f.set({ tab: t }, { push: true })}>
         {(t) =>
-          t === 'health' ? <Health account={a} /> : t === 'events' ? <Events account={a} /> : t === 'calls' ? <Calls account={a} /> : t === 'webhook' ? <WebhookTab account={a} /> : <AccountSettings account={a} />
+          t === 'health' ? (
+            <Health account={a} />
+          ) : t === 'events' ? (
+            <Events account={a} />
+          ) : t === 'calls' ? (
+            <Calls account={a} />
+          ) : t === 'webhook' ? (
+            <WebhookTab account={a} />
+          ) : (
+            <AccountSettings account={a} />
+          )
         }
       </Tabs>
     </>
@@ -100,7 +126,12 @@ function Actions({ account: a }: { account: Account }) {
           Resume
         </Button>
       ) : null}
-      <Button variant={a.state === 'reconnect_required' ? 'primary' : 'secondary'} icon={<Send className="size-4" aria-hidden />} why={why} onClick={() => link({ accountId: a.id, label: nameOf(a) })}>
+      <Button
+        variant={a.state === 'reconnect_required' ? 'primary' : 'secondary'}
+        icon={<Send className="size-4" aria-hidden />}
+        why={why}
+        onClick={() => link({ accountId: a.id, label: nameOf(a) })}
+      >
         Send reconnect link
       </Button>
       <Menu
@@ -113,7 +144,11 @@ function Actions({ account: a }: { account: Account }) {
         <MenuItem disabled={Boolean(why)} onSelect={() => connect({ accountId: a.id, label: nameOf(a) })}>
           Reconnect here
         </MenuItem>
-        <MenuItem disabled={Boolean(why) || !a.rememberCredentials} hint={a.rememberCredentials ? undefined : 'No credentials are stored'} onSelect={() => reauthenticate.mutate()}>
+        <MenuItem
+          disabled={Boolean(why) || !a.rememberCredentials}
+          hint={a.rememberCredentials ? undefined : 'No credentials are stored'}
+          onSelect={() => reauthenticate.mutate()}
+        >
           Sign in again
         </MenuItem>
         {a.state === 'paused' ? null : (

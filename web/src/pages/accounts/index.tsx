@@ -9,7 +9,33 @@ import { useFilters, useTyped } from '@/lib/filters'
 import { number, plural } from '@/lib/format'
 import { useDialogs } from '@/shell/dialogs'
 import { useSession, useWhyNot } from '@/shell/session'
-import { Button, ButtonLink, Card, Chips, Code, Confirm, CopyButton, Dialog, Empty, IconButton, Id, Menu, MenuItem, More, NoMatch, PageHead, Query, SearchInput, Select, Spark, State, Table, Time, toast, type Column } from '@/ui'
+import {
+  Button,
+  ButtonLink,
+  Card,
+  Chips,
+  Code,
+  Confirm,
+  CopyButton,
+  Dialog,
+  Empty,
+  IconButton,
+  Id,
+  Menu,
+  MenuItem,
+  More,
+  NoMatch,
+  PageHead,
+  Query,
+  SearchInput,
+  Select,
+  Spark,
+  State,
+  Table,
+  Time,
+  toast,
+  type Column,
+} from '@/ui'
 import { nameOf, reasonOf } from './reasons'
 
 type Row = Account & AccountExtras
@@ -39,17 +65,30 @@ export default function Accounts() {
   const { org } = useSession()
   const why = useWhyNot('accounts:write', 'connect accounts')
   useLiveAccounts()
-  const list = usePages(keys.accounts(f.values), '/v1/accounts', { ...f.values, counts: true, activity: true }, (p: Page) => p.accounts, { refetchInterval: 60_000 })
+  const list = usePages(
+    keys.accounts(f.values),
+    '/v1/accounts',
+    { ...f.values, counts: true, activity: true },
+    (p: Page) => p.accounts,
+    { refetchInterval: 60_000 },
+  )
   const rows = list.rows ?? []
   const counts = list.first?.counts
   const of = (state: string) => counts?.[state]
   const all = counts ? (counts['total'] ?? states.reduce((sum, [s]) => sum + (counts[s] ?? 0), 0)) : undefined
   const need = counts?.['attention'] ?? 0
-  const hint = counts ? `${number(counts['active'] ?? 0)} connected${need ? ` · ${plural(need, 'needs', 'need')} attention` : ''}` : 'The creators your organisation works for'
+  const hint = counts
+    ? `${number(counts['active'] ?? 0)} connected${need ? ` · ${plural(need, 'needs', 'need')} attention` : ''}`
+    : 'The creators your organisation works for'
   const withActivity = rows.some((r) => r.activity)
 
   const reconnect = (a: Row) => (
-    <Button size="sm" why={why} onClick={() => connect({ accountId: a.id, label: nameOf(a) })} aria-label={`Reconnect ${nameOf(a)}`}>
+    <Button
+      size="sm"
+      why={why}
+      onClick={() => connect({ accountId: a.id, label: nameOf(a) })}
+      aria-label={`Reconnect ${nameOf(a)}`}
+    >
       Reconnect
     </Button>
   )
@@ -78,14 +117,35 @@ export default function Accounts() {
       ),
     },
     { key: 'region', head: 'Region', from: 'lg', cell: (a) => a.proxyCountry },
-    { key: 'webhook', head: 'Webhook', from: 'lg', cell: (a) => (a.webhook === undefined ? '–' : <State state={a.webhook?.state ?? 'none'} dot={false} />) },
+    {
+      key: 'webhook',
+      head: 'Webhook',
+      from: 'lg',
+      cell: (a) => (a.webhook === undefined ? '–' : <State state={a.webhook?.state ?? 'none'} dot={false} />),
+    },
     ...(withActivity
       ? [
-          { key: 'activity', head: 'Activity, 24 h', from: 'xl', cell: (a: Row) => (a.activity ? <Spark values={a.activity} label={`Calls per hour of ${nameOf(a)}`} /> : null) } satisfies Column<Row>,
-          { key: 'calls', head: 'Calls', from: 'xl', cell: (a: Row) => <span className="font-mono text-xs">{number(a.calls24h)}</span> } satisfies Column<Row>,
+          {
+            key: 'activity',
+            head: 'Activity, 24 h',
+            from: 'xl',
+            cell: (a: Row) =>
+              a.activity ? <Spark values={a.activity} label={`Calls per hour of ${nameOf(a)}`} /> : null,
+          } satisfies Column<Row>,
+          {
+            key: 'calls',
+            head: 'Calls',
+            from: 'xl',
+            cell: (a: Row) => <span className="font-mono text-xs">{number(a.calls24h)}</span>,
+          } satisfies Column<Row>,
         ]
       : [{ key: 'user', head: 'Username', from: 'md', cell: (a: Row) => a.username || '–' } satisfies Column<Row>]),
-    { key: 'seen', head: 'Last seen', from: 'sm', cell: (a) => <Time at={a.lastSeenAt} className="whitespace-nowrap text-mute" /> },
+    {
+      key: 'seen',
+      head: 'Last seen',
+      from: 'sm',
+      cell: (a) => <Time at={a.lastSeenAt} className="whitespace-nowrap text-mute" />,
+    },
     {
       key: 'action',
       head: <span className="sr-only">Action</span>,
@@ -112,7 +172,12 @@ export default function Accounts() {
             <Button icon={<Link2 className="size-4" aria-hidden />} why={why} onClick={() => link()}>
               Create connect link
             </Button>
-            <Button variant="primary" icon={<Plus className="size-4" aria-hidden />} why={why} onClick={() => connect()}>
+            <Button
+              variant="primary"
+              icon={<Plus className="size-4" aria-hidden />}
+              why={why}
+              onClick={() => connect()}
+            >
               Connect account
             </Button>
           </>
@@ -120,14 +185,21 @@ export default function Accounts() {
       />
       <Card flush>
         <div className="flex flex-wrap items-center gap-2 border-b px-4 py-3">
-          <SearchInput label="Label, account id or upstream id" value={text} onChange={setText} className="w-full sm:w-72" />
+          <SearchInput
+            label="Label, account id or upstream id"
+            value={text}
+            onChange={setText}
+            className="w-full sm:w-72"
+          />
           <Chips
             label="State"
             value={f.values.state}
             onChange={(state) => f.set({ state })}
             items={[
               { value: '', label: 'All', count: all },
-              ...[...states, needsAttention].filter(([s]) => always.includes(s) || of(s) || f.values.state === s).map(([value, label]) => ({ value, label, count: of(value) })),
+              ...[...states, needsAttention]
+                .filter(([s]) => always.includes(s) || of(s) || f.values.state === s)
+                .map(([value, label]) => ({ value, label, count: of(value) })),
             ]}
           />
           <div className="ml-auto flex flex-wrap items-center gap-2">
@@ -136,7 +208,18 @@ export default function Accounts() {
               <option value="label">By label</option>
               <option value="lastSeen">Last seen first</option>
             </Select>
-            <Bulk waiting={of('reconnect_required') ?? 0} why={why} csv={() => void download('/v1/accounts', { q: f.values.q, state: f.values.state }, 'text/csv', 'accounts.csv').catch(toast.problem)} />
+            <Bulk
+              waiting={of('reconnect_required') ?? 0}
+              why={why}
+              csv={() =>
+                void download(
+                  '/v1/accounts',
+                  { q: f.values.q, state: f.values.state },
+                  'text/csv',
+                  'accounts.csv',
+                ).catch(toast.problem)
+              }
+            />
           </div>
         </div>
         <Query query={list} what="the accounts">
@@ -158,7 +241,9 @@ export default function Accounts() {
                     </>
                   }
                 >
-                  {org.environment === 'sandbox' ? 'Connect a sandbox account in ten seconds, or send a creator a link.' : 'Connect an account here, or send a creator a link.'}
+                  {org.environment === 'sandbox'
+                    ? 'Connect a sandbox account in ten seconds, or send a creator a link.'
+                    : 'Connect an account here, or send a creator a link.'}
                 </Empty>
               )
             ) : (
@@ -188,16 +273,26 @@ function Bulk({ waiting, why, csv: exportCSV }: { waiting: number; why: string |
     const out: Made[] = []
     let cursor: string | null = null
     do {
-      const page: Page = await call('GET', '/v1/accounts', { query: { state: 'reconnect_required', limit: 100, cursor } })
+      const page: Page = await call('GET', '/v1/accounts', {
+        query: { state: 'reconnect_required', limit: 100, cursor },
+      })
       for (const a of page.accounts ?? []) {
-        const { session } = await call<{ session: ConnectSession }>('POST', '/v1/connect/sessions', { body: { account_id: a.id } })
+        const { session } = await call<{ session: ConnectSession }>('POST', '/v1/connect/sessions', {
+          body: { account_id: a.id },
+        })
         if (session.url) out.push({ label: nameOf(a), accountId: a.id, url: session.url })
       }
       cursor = page.nextCursor
     } while (cursor && out.length < 500)
     setMade(out)
   }
-  const csv = (made ?? []).map((m) => [m.label, m.accountId, m.url].map((v) => `"${v.replaceAll('"', '""').replace(/^([=+\-@\t\r])/, "'$1")}"`).join(',')).join('\r\n')
+  const csv = (made ?? [])
+    .map((m) =>
+      [m.label, m.accountId, m.url]
+        .map((v) => `"${v.replaceAll('"', '""').replace(/^([=+\-@\t\r])/, "'$1")}"`)
+        .join(','),
+    )
+    .join('\r\n')
   return (
     <>
       <Menu
@@ -210,12 +305,26 @@ function Bulk({ waiting, why, csv: exportCSV }: { waiting: number; why: string |
         <MenuItem icon={<Download className="size-4 text-mute" aria-hidden />} onSelect={exportCSV}>
           Export as CSV
         </MenuItem>
-        <MenuItem icon={<Link2 className="size-4 text-mute" aria-hidden />} disabled={waiting === 0 || Boolean(why)} hint={waiting === 0 ? 'No account needs one' : plural(waiting, 'account')} onSelect={() => setAsking(true)}>
+        <MenuItem
+          icon={<Link2 className="size-4 text-mute" aria-hidden />}
+          disabled={waiting === 0 || Boolean(why)}
+          hint={waiting === 0 ? 'No account needs one' : plural(waiting, 'account')}
+          onSelect={() => setAsking(true)}
+        >
           Create reconnect links
         </MenuItem>
       </Menu>
-      <Confirm open={asking} onOpenChange={setAsking} title={`Create ${plural(waiting, 'reconnect link')}?`} action="Create links" run={run}>
-        <p>This creates one link for each account in the state “Reconnect required”. Send each link to its creator; the account keeps its id.</p>
+      <Confirm
+        open={asking}
+        onOpenChange={setAsking}
+        title={`Create ${plural(waiting, 'reconnect link')}?`}
+        action="Create links"
+        run={run}
+      >
+        <p>
+          This creates one link for each account in the state “Reconnect required”. Send each link to its creator; the
+          account keeps its id.
+        </p>
         <p>Each link is shown once and works until it expires.</p>
       </Confirm>
       <Dialog

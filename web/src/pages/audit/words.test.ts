@@ -11,6 +11,10 @@ it('changes become rows whatever their form', () => {
     { field: 'list', from: undefined, to: [1] },
   ])
   expect([changesOf(null), changesOf('x')]).toEqual([[], [{ field: 'value', from: undefined, to: 'x' }]])
-  expect([reasonOf({ reason: { from: '', to: '#1423' } }), reasonOf({ name: { to: 'x' } }), reasonOf(null)]).toEqual(['#1423', null, null])
+  expect([reasonOf({ reason: { from: '', to: '#1423' } }), reasonOf({ name: { to: 'x' } }), reasonOf(null)]).toEqual([
+    '#1423',
+    null,
+    null,
+  ])
   expect([plain(null), plain(['a']), plain('x')]).toEqual(['–', '["a"]', 'x'])
 })

@@ -42,7 +42,13 @@ export function actionWords(action: string): string {
   return known.get(action) ?? words(action)
 }
 
-export const actorWords: Record<string, string> = { key: 'API key', member: 'Member', operator: 'Operator', system: 'Service', creator: 'Creator' }
+export const actorWords: Record<string, string> = {
+  key: 'API key',
+  member: 'Member',
+  operator: 'Operator',
+  system: 'Service',
+  creator: 'Creator',
+}
 
 export interface Change {
   field: string
@@ -55,7 +61,9 @@ export function changesOf(changes: unknown): Change[] {
   if (changes === null || changes === undefined) return []
   if (typeof changes !== 'object' || Array.isArray(changes)) return [{ field: 'value', from: undefined, to: changes }]
   return Object.entries(changes as Record<string, unknown>).map(([field, v]) =>
-    typeof v === 'object' && v !== null && !Array.isArray(v) && ('from' in v || 'to' in v) ? { field, from: (v as Change).from, to: (v as Change).to } : { field, from: undefined, to: v },
+    typeof v === 'object' && v !== null && !Array.isArray(v) && ('from' in v || 'to' in v)
+      ? { field, from: (v as Change).from, to: (v as Change).to }
+      : { field, from: undefined, to: v },
   )
 }
 

@@ -7,16 +7,49 @@ import { useNow } from '@/lib/clock'
 import { cx } from '@/lib/cx'
 import { isWebLink, plural } from '@/lib/format'
 import { useSession, useWhyNot } from '@/shell/session'
-import { Badge, Button, ButtonLink, Copy, Dot, Failed, Field, Id, Input, Notice, Skeleton, State, toast, type Tone } from '@/ui'
+import {
+  Badge,
+  Button,
+  ButtonLink,
+  Copy,
+  Dot,
+  Failed,
+  Field,
+  Id,
+  Input,
+  Notice,
+  Skeleton,
+  State,
+  toast,
+  type Tone,
+} from '@/ui'
 import { useAttempt, type Follow } from './useAttempt'
-import { can, channelWords, codeProblem, countdown, creatorReads, finished, methodOf, stepOf, steps, type Method } from './words'
+import {
+  can,
+  channelWords,
+  codeProblem,
+  countdown,
+  creatorReads,
+  finished,
+  methodOf,
+  stepOf,
+  steps,
+  type Method,
+} from './words'
 
 /** 1 Scan → 2 Approve → 3 Done. */
 export function Steps({ method, at, failed }: { method: Method; at: number; failed?: boolean }) {
   return (
     <ol className="flex flex-wrap items-center gap-x-2 gap-y-1 text-xs" aria-label="Steps">
       {steps[method].map((name, i) => (
-        <li key={name} aria-current={i === at ? 'step' : undefined} className={cx('flex items-center gap-2', i === at ? (failed ? 'font-medium text-bad-text' : 'font-medium text-accent-text') : 'text-mute')}>
+        <li
+          key={name}
+          aria-current={i === at ? 'step' : undefined}
+          className={cx(
+            'flex items-center gap-2',
+            i === at ? (failed ? 'font-medium text-bad-text' : 'font-medium text-accent-text') : 'text-mute',
+          )}
+        >
           {i > 0 ? <span aria-hidden>→</span> : null}
           <span>
             {i + 1} {name}
@@ -79,7 +112,11 @@ function heading(a: Attempt): string {
     case 'needs_email':
       return 'Check your email'
     case 'wrong_2fa_code_retry':
-      return a.otp_channel === 'app' ? 'Open your authenticator app' : a.otp_channel === 'email' ? 'Check your email' : 'Check your phone'
+      return a.otp_channel === 'app'
+        ? 'Open your authenticator app'
+        : a.otp_channel === 'email'
+          ? 'Check your email'
+          : 'Check your phone'
     case 'needs_face_otp':
       return 'Take a quick selfie'
     case 'awaiting_mobile_session':
@@ -137,14 +174,24 @@ function Pending({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
         {waits.map(([text], i) => (
           <li key={text} className={cx('flex items-center gap-2', i > at && 'text-mute')}>
             <span className="grid size-4 place-items-center" aria-hidden>
-              {i < at ? <Check className="size-4 text-ok" /> : i === at ? <LoaderCircle className="size-4 animate-spin text-accent-text" /> : <Dot tone="neutral" />}
+              {i < at ? (
+                <Check className="size-4 text-ok" />
+              ) : i === at ? (
+                <LoaderCircle className="size-4 animate-spin text-accent-text" />
+              ) : (
+                <Dot tone="neutral" />
+              )}
             </span>
             {text}
             <span className="sr-only">{i < at ? ' (done)' : i === at ? ' (now)' : ''}</span>
           </li>
         ))}
       </ul>
-      {waited >= 60 ? <p className="text-soft">This is taking longer than usual. Keep waiting, or start again.</p> : waited >= 8 ? <p className="text-soft">Still working. This can take up to a minute.</p> : null}
+      {waited >= 60 ? (
+        <p className="text-soft">This is taking longer than usual. Keep waiting, or start again.</p>
+      ) : waited >= 8 ? (
+        <p className="text-soft">Still working. This can take up to a minute.</p>
+      ) : null}
       <Cancel a={a} set={set} />
     </div>
   )
@@ -159,7 +206,14 @@ function Cancel({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
   })
   if (!can(a, 'cancel')) return null
   return (
-    <Button size="sm" variant="ghost" className="self-start" why={why} busy={cancel.isPending} onClick={() => cancel.mutate()}>
+    <Button
+      size="sm"
+      variant="ghost"
+      className="self-start"
+      why={why}
+      busy={cancel.isPending}
+      onClick={() => cancel.mutate()}
+    >
       Cancel
     </Button>
   )
@@ -177,7 +231,11 @@ function CodeStep({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
   const wrong = a.state === 'wrong_2fa_code_retry'
   const left = a.submissions_remaining
   const submit = useMutation({
-    mutationFn: () => api.put('/v1/connect/login/{attemptId}', { path: { attemptId: a.attempt_id }, body: { code: code.replace(/[\s-]/g, '') } }),
+    mutationFn: () =>
+      api.put('/v1/connect/login/{attemptId}', {
+        path: { attemptId: a.attempt_id },
+        body: { code: code.replace(/[\s-]/g, '') },
+      }),
     onSuccess: (next) => {
       setCode('')
       set(next as Attempt)
@@ -186,7 +244,8 @@ function CodeStep({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
     onError: (e) => setError(isProblem(e) ? (e.field('code') ?? e.detail) : 'Something went wrong. Try again.'),
   })
   const mail = useMutation({
-    mutationFn: () => api.post('/v1/connect/login/{attemptId}/send-email-to-creator', { path: { attemptId: a.attempt_id } }),
+    mutationFn: () =>
+      api.post('/v1/connect/login/{attemptId}/send-email-to-creator', { path: { attemptId: a.attempt_id } }),
     onSuccess: (next) => set(next as Attempt),
     onError: toast.problem,
   })
@@ -198,7 +257,12 @@ function CodeStep({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
     if (bad) input.current?.focus()
     else submit.mutate()
   }
-  const refused = wrong && !error ? (left !== null && left <= 2 ? 'That code did not match. After more wrong codes, the platform may lock the account for a while.' : 'That code did not match. Check it and try again, or send a new one.') : null
+  const refused =
+    wrong && !error
+      ? left !== null && left <= 2
+        ? 'That code did not match. After more wrong codes, the platform may lock the account for a while.'
+        : 'That code did not match. Check it and try again, or send a new one.'
+      : null
   const masked = channel === 'email' ? a.email_mask : a.phone_mask
   const unsent = can(a, 'send_email') && !can(a, 'submit_code')
   return (
@@ -210,12 +274,27 @@ function CodeStep({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
             'Enter the 6-digit code it shows for the platform.'
           ) : channel === 'email' ? (
             unsent ? (
-              <>The platform will send a code to {masked ? <strong>{masked}</strong> : 'the creator’s email address'}.</>
+              <>
+                The platform will send a code to {masked ? <strong>{masked}</strong> : 'the creator’s email address'}.
+              </>
             ) : (
-              <>The platform sent a message to {masked ? <strong>{masked}</strong> : 'the creator’s email address'}. Enter the code from it.</>
+              <>
+                The platform sent a message to {masked ? <strong>{masked}</strong> : 'the creator’s email address'}.
+                Enter the code from it.
+              </>
             )
           ) : (
-            <>We asked the platform to text a 6-digit code to {masked ? <>the number ending <strong>{masked}</strong></> : 'the creator’s phone'}.</>
+            <>
+              We asked the platform to text a 6-digit code to{' '}
+              {masked ? (
+                <>
+                  the number ending <strong>{masked}</strong>
+                </>
+              ) : (
+                'the creator’s phone'
+              )}
+              .
+            </>
           )}
         </p>
       </div>
@@ -225,8 +304,34 @@ function CodeStep({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
         </Button>
       ) : (
         <form onSubmit={go} className="space-y-3" noValidate>
-          <Field label="Security code" error={error ?? refused} hint={channel === 'app' ? 'Codes change every 30 seconds. If one is refused, wait for the next.' : left !== null && left !== undefined && left < 5 ? `${plural(left, 'attempt')} left` : undefined}>
-            {(p) => <Input {...p} ref={input} autoFocus mono inputMode="numeric" autoComplete="one-time-code" spellCheck={false} className="max-w-48 text-base tracking-widest" value={code} onChange={(e) => (setCode(e.target.value), setError(null))} />}
+          <Field
+            label="Security code"
+            error={error ?? refused}
+            hint={
+              channel === 'app'
+                ? 'Codes change every 30 seconds. If one is refused, wait for the next.'
+                : left !== null && left !== undefined && left < 5
+                  ? `${plural(left, 'attempt')} left`
+                  : undefined
+            }
+          >
+            {(p) => (
+              <Input
+                {...p}
+                ref={input}
+                autoFocus
+                mono
+                inputMode="numeric"
+                autoComplete="one-time-code"
+                spellCheck={false}
+                className="max-w-48 text-base tracking-widest"
+                value={code}
+                onChange={(e) => {
+                  setCode(e.target.value)
+                  setError(null)
+                }}
+              />
+            )}
           </Field>
           <div className="flex flex-wrap items-center gap-2">
             <Button type="submit" variant="primary" why={why} busy={submit.isPending}>
@@ -274,7 +379,8 @@ function Resend({ a, set, why }: { a: Attempt; set: (a: Attempt) => void; why: s
 
 function Channels({ a, set, why }: { a: Attempt; set: (a: Attempt) => void; why: string | null }) {
   const switchTo = useMutation({
-    mutationFn: (channel: 'sms' | 'app' | 'email' | 'face') => api.put('/v1/connect/login/{attemptId}', { path: { attemptId: a.attempt_id }, body: { otp_channel: channel } }),
+    mutationFn: (channel: 'sms' | 'app' | 'email' | 'face') =>
+      api.put('/v1/connect/login/{attemptId}', { path: { attemptId: a.attempt_id }, body: { otp_channel: channel } }),
     onSuccess: (next) => set(next as Attempt),
     onError: toast.problem,
   })
@@ -283,7 +389,13 @@ function Channels({ a, set, why }: { a: Attempt; set: (a: Attempt) => void; why:
   return (
     <div className="flex flex-wrap gap-x-4 gap-y-1">
       {others.map((c) => (
-        <button key={c} type="button" className="link underline disabled:opacity-60" disabled={Boolean(why) || switchTo.isPending} onClick={() => switchTo.mutate(c as 'sms')}>
+        <button
+          key={c}
+          type="button"
+          className="link underline disabled:opacity-60"
+          disabled={Boolean(why) || switchTo.isPending}
+          onClick={() => switchTo.mutate(c as 'sms')}
+        >
           {channelWords[c]}
         </button>
       ))}
@@ -298,7 +410,11 @@ function Selfie({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
   const why = useWhyNot('accounts:write', 'connect accounts')
   const [notYet, setNotYet] = useState(false)
   const done = useMutation({
-    mutationFn: () => api.put('/v1/connect/login/{attemptId}', { path: { attemptId: a.attempt_id }, body: { selfie_verification_completed: true } }),
+    mutationFn: () =>
+      api.put('/v1/connect/login/{attemptId}', {
+        path: { attemptId: a.attempt_id },
+        body: { selfie_verification_completed: true },
+      }),
     onSuccess: (next) => {
       set(next as Attempt)
       setNotYet((next as Attempt).state === 'needs_face_otp')
@@ -310,12 +426,20 @@ function Selfie({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
     <div className="space-y-3">
       <div>
         <Title>Take a quick selfie</Title>
-        <p className="mt-0.5 text-soft">The platform wants to confirm that this is the creator. This opens the platform’s own check; {org.name} does not receive the photo. Send the creator this page:</p>
+        <p className="mt-0.5 text-soft">
+          The platform wants to confirm that this is the creator. This opens the platform’s own check; {org.name} does
+          not receive the photo. Send the creator this page:
+        </p>
       </div>
       {url ? <LinkChip url={url} /> : null}
       <div className="flex flex-wrap gap-2">
         {url && isWebLink(url) ? (
-          <a href={url} target="_blank" rel="noopener noreferrer" className="inline-flex h-8 items-center gap-2 rounded-lg border border-line-strong/80 bg-panel px-3 text-sm font-medium hover:bg-subtle">
+          <a
+            href={url}
+            target="_blank"
+            rel="noopener noreferrer"
+            className="inline-flex h-8 items-center gap-2 rounded-lg border border-line-strong/80 bg-panel px-3 text-sm font-medium hover:bg-subtle"
+          >
             Open the check <ExternalLink className="size-4" aria-hidden />
           </a>
         ) : null}
@@ -323,9 +447,19 @@ function Selfie({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
           I have finished the check
         </Button>
       </div>
-      {notYet ? <Notice tone="warn">The platform has not confirmed it yet. Finish on the phone, then try again.</Notice> : null}
+      {notYet ? (
+        <Notice tone="warn">The platform has not confirmed it yet. Finish on the phone, then try again.</Notice>
+      ) : null}
       <Channels a={a} set={set} why={why} />
-      <Play a={a} set={set} acts={[['pass_selfie', 'Take the selfie'], ['fail_selfie', 'Look away']]} what="camera" />
+      <Play
+        a={a}
+        set={set}
+        acts={[
+          ['pass_selfie', 'Take the selfie'],
+          ['fail_selfie', 'Look away'],
+        ]}
+        what="camera"
+      />
       <Cancel a={a} set={set} />
     </div>
   )
@@ -369,7 +503,23 @@ function Scan({ a, set }: { a: Attempt; set: (a: Attempt) => void }) {
           ) : null}
         </div>
       </div>
-      <Play a={a} set={set} acts={seen ? [['approve', 'Approve'], ['deny', 'Decline']] : [['scan', 'Scan'], ['approve', 'Approve'], ['deny', 'Decline']]} what="phone" />
+      <Play
+        a={a}
+        set={set}
+        acts={
+          seen
+            ? [
+                ['approve', 'Approve'],
+                ['deny', 'Decline'],
+              ]
+            : [
+                ['scan', 'Scan'],
+                ['approve', 'Approve'],
+                ['deny', 'Decline'],
+              ]
+        }
+        what="phone"
+      />
       <Cancel a={a} set={set} />
     </div>
   )
@@ -384,7 +534,10 @@ function QR({ id, url, dim }: { id: string; url: string | null; dim: boolean }) 
     const abort = new AbortController()
     let made: string | null = null
     setFailed(false)
-    send('GET', fill('/v1/connect/login/{id}/qr', { id }), { headers: { Accept: 'image/svg+xml' }, signal: abort.signal })
+    send('GET', fill('/v1/connect/login/{id}/qr', { id }), {
+      headers: { Accept: 'image/svg+xml' },
+      signal: abort.signal,
+    })
       .then((res) => res.blob())
       .then((blob) => {
         made = URL.createObjectURL(blob)
@@ -401,11 +554,17 @@ function QR({ id, url, dim }: { id: string; url: string | null; dim: boolean }) 
   return (
     <div className="grid size-40 shrink-0 place-items-center rounded-lg bg-white p-2 ring-1 ring-line">
       {picture && url ? (
-        <img src={picture} alt="QR code to scan with the creator’s phone" className={cx('size-full', dim && 'opacity-25')} />
+        <img
+          src={picture}
+          alt="QR code to scan with the creator’s phone"
+          className={cx('size-full', dim && 'opacity-25')}
+        />
       ) : !url ? (
         <span className="px-2 text-center text-xs text-zinc-600">Your role cannot see this code.</span>
       ) : failed ? (
-        <span className="px-2 text-center text-xs text-zinc-600">We could not load the QR code. Send the link instead.</span>
+        <span className="px-2 text-center text-xs text-zinc-600">
+          We could not load the QR code. Send the link instead.
+        </span>
       ) : (
         <span className="size-full animate-pulse rounded bg-zinc-100" role="status" aria-label="Loading the QR code" />
       )}
@@ -426,11 +585,22 @@ function LinkChip({ url }: { url: string }) {
 }
 
 // The sandbox has no creator with a phone, so the user plays that part.
-function Play({ a, set, acts, what }: { a: Attempt; set: (a: Attempt) => void; acts: [string, string][]; what: string }) {
+function Play({
+  a,
+  set,
+  acts,
+  what,
+}: {
+  a: Attempt
+  set: (a: Attempt) => void
+  acts: [string, string][]
+  what: string
+}) {
   const { org } = useSession()
   const why = useWhyNot('accounts:write', 'play the creator')
   const play = useMutation({
-    mutationFn: (to: string) => call<Attempt>('POST', fill('/v1/sandbox/attempts/{id}/advance', { id: a.attempt_id }), { body: { to } }),
+    mutationFn: (to: string) =>
+      call<Attempt>('POST', fill('/v1/sandbox/attempts/{id}/advance', { id: a.attempt_id }), { body: { to } }),
     onSuccess: (next) => {
       if (next && typeof next === 'object' && 'attempt_id' in next) set(next)
     },
@@ -443,7 +613,13 @@ function Play({ a, set, acts, what }: { a: Attempt; set: (a: Attempt) => void; a
       action={
         <span className="flex flex-wrap gap-2">
           {acts.map(([to, text]) => (
-            <Button key={to} size="sm" why={why} busy={play.isPending && play.variables === to} onClick={() => play.mutate(to)}>
+            <Button
+              key={to}
+              size="sm"
+              why={why}
+              busy={play.isPending && play.variables === to}
+              onClick={() => play.mutate(to)}
+            >
               {text}
             </Button>
           ))}
@@ -466,7 +642,10 @@ function Success({ a, onAgain }: { a: Attempt; onAgain: FlowProps['onAgain'] }) 
         </span>
         <div className="min-w-0">
           <Title>{a.reconnect ? 'Reconnected' : 'Connected'}</Title>
-          <p className="text-soft">{a.label ? <strong className="break-words">{a.label}</strong> : 'The account'} is ready to use through the API.</p>
+          <p className="text-soft">
+            {a.label ? <strong className="break-words">{a.label}</strong> : 'The account'} is ready to use through the
+            API.
+          </p>
           {a.account_id ? <Id id={a.account_id} /> : null}
         </div>
       </div>
@@ -494,9 +673,7 @@ function Failure({ a, onAgain }: { a: Attempt; onAgain: FlowProps['onAgain'] }) 
     <div className="space-y-3">
       <div>
         <Title>We could not connect the account</Title>
-        <p className="mt-0.5 text-soft">
-          {f?.message ?? 'The attempt failed.'} Nothing was saved.
-        </p>
+        <p className="mt-0.5 text-soft">{f?.message ?? 'The attempt failed.'} Nothing was saved.</p>
       </div>
       {f ? (
         <dl className="grid grid-cols-[minmax(88px,auto)_minmax(0,1fr)] gap-x-4 gap-y-1">
@@ -518,13 +695,17 @@ function Failure({ a, onAgain }: { a: Attempt; onAgain: FlowProps['onAgain'] }) 
           ) : null}
         </dl>
       ) : null}
-      {f?.retry_after_sec ? <p className="text-mute">Wait {plural(f.retry_after_sec, 'second')} before you try again.</p> : null}
+      {f?.retry_after_sec ? (
+        <p className="text-mute">Wait {plural(f.retry_after_sec, 'second')} before you try again.</p>
+      ) : null}
       {onAgain ? (
         <div className="flex flex-wrap gap-2">
           <Button variant="primary" onClick={() => onAgain()}>
             Try again
           </Button>
-          {can(a, 'use_mobile_app') && a.kind !== 'mobile_app' ? <Button onClick={() => onAgain('mobile')}>Use the creator’s phone</Button> : null}
+          {can(a, 'use_mobile_app') && a.kind !== 'mobile_app' ? (
+            <Button onClick={() => onAgain('mobile')}>Use the creator’s phone</Button>
+          ) : null}
         </div>
       ) : null}
     </div>
@@ -541,7 +722,16 @@ const feet: Record<string, [string, Tone]> = {
 function Foot({ a, mode }: { a: Attempt; mode: Follow }) {
   const [text, tone] = feet[a.state] ?? ['Waiting for the creator', 'info']
   return (
-    <div className={cx('flex min-w-0 flex-wrap items-center gap-x-2 rounded-lg px-3 py-1.5 text-xs', tone === 'ok' ? 'bg-ok-soft text-ok-text' : tone === 'bad' ? 'bg-bad-soft text-bad-text' : 'bg-info-soft text-info-text')}>
+    <div
+      className={cx(
+        'flex min-w-0 flex-wrap items-center gap-x-2 rounded-lg px-3 py-1.5 text-xs',
+        tone === 'ok'
+          ? 'bg-ok-soft text-ok-text'
+          : tone === 'bad'
+            ? 'bg-bad-soft text-bad-text'
+            : 'bg-info-soft text-info-text',
+      )}
+    >
       <Dot tone={tone} className={finished(a) ? '' : 'animate-pulse'} />
       <span>
         {text}

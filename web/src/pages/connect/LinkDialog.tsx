@@ -47,7 +47,8 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
     [options.accountId, life, password, phone, language, back, reference, label, region, remember],
   )
   const make = useMutation({
-    mutationFn: async () => (await api.post('/v1/connect/sessions', { body: body as never, headers: idempotent() })).session,
+    mutationFn: async () =>
+      (await api.post('/v1/connect/sessions', { body: body as never, headers: idempotent() })).session,
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: ['links'] })
       void client.invalidateQueries({ queryKey: ['funnel'] })
@@ -75,7 +76,12 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
         ) : (
           <>
             <Button onClick={() => onOpenChange(false)}>Cancel</Button>
-            <Button variant="primary" why={why ?? (none ? 'Choose at least one sign-in method' : null)} busy={make.isPending} onClick={() => make.mutate()}>
+            <Button
+              variant="primary"
+              why={why ?? (none ? 'Choose at least one sign-in method' : null)}
+              busy={make.isPending}
+              onClick={() => make.mutate()}
+            >
               Create link
             </Button>
           </>
@@ -87,7 +93,11 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
       ) : (
         <div className="space-y-4">
           <div className="grid gap-x-4 gap-y-3 sm:grid-cols-2">
-            <Field label="Valid for" hint="Connects one account. Opening the link does not use it up" error={error?.field('expires_in_sec')}>
+            <Field
+              label="Valid for"
+              hint="Connects one account. Opening the link does not use it up"
+              error={error?.field('expires_in_sec')}
+            >
               {(p) => (
                 <Select {...p} className="w-full" value={life} onChange={(e) => setLife(e.target.value)}>
                   {lives.map(([v, text]) => (
@@ -113,7 +123,11 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
               <Checkbox label="The app on their phone" checked={phone} onChange={(e) => setPhone(e.target.checked)} />
               {none ? <p className="text-xs text-bad-text">Choose at least one.</p> : null}
             </fieldset>
-            <Field label="Stored password" error={error?.field('remember_credentials')} hint="To sign in again when the session ends">
+            <Field
+              label="Stored password"
+              error={error?.field('remember_credentials')}
+              hint="To sign in again when the session ends"
+            >
               {(p) => (
                 <Select {...p} className="w-full" value={remember} onChange={(e) => setRemember(e.target.value)}>
                   <option value="">Ask the creator</option>
@@ -122,16 +136,50 @@ export default function LinkDialog({ open, onOpenChange, options }: DialogProps<
                 </Select>
               )}
             </Field>
-            <Field label="Return URL" note="optional" hint="Where the browser goes at the end, with the result" error={error?.field('return_url')}>
-              {(p) => <Input {...p} type="url" placeholder="https://app.example/done" value={back} onChange={(e) => setBack(e.target.value)} />}
+            <Field
+              label="Return URL"
+              note="optional"
+              hint="Where the browser goes at the end, with the result"
+              error={error?.field('return_url')}
+            >
+              {(p) => (
+                <Input
+                  {...p}
+                  type="url"
+                  placeholder="https://app.example/done"
+                  value={back}
+                  onChange={(e) => setBack(e.target.value)}
+                />
+              )}
             </Field>
-            <Field label="Your reference" note="optional" hint="Your own id for the creator, stored with the account" error={error?.field('reference_id')}>
-              {(p) => <Input {...p} maxLength={255} placeholder="user_456" value={reference} onChange={(e) => setReference(e.target.value)} />}
+            <Field
+              label="Your reference"
+              note="optional"
+              hint="Your own id for the creator, stored with the account"
+              error={error?.field('reference_id')}
+            >
+              {(p) => (
+                <Input
+                  {...p}
+                  maxLength={255}
+                  placeholder="user_456"
+                  value={reference}
+                  onChange={(e) => setReference(e.target.value)}
+                />
+              )}
             </Field>
             {options.accountId ? null : (
               <>
                 <Field label="Label" note="optional" error={error?.field('label')}>
-                  {(p) => <Input {...p} maxLength={120} placeholder="Maya · main" value={label} onChange={(e) => setLabel(e.target.value)} />}
+                  {(p) => (
+                    <Input
+                      {...p}
+                      maxLength={120}
+                      placeholder="Maya · main"
+                      value={label}
+                      onChange={(e) => setLabel(e.target.value)}
+                    />
+                  )}
                 </Field>
                 <Field label="Region" error={error?.field('proxy_country')}>
                   {(p) => (
@@ -167,12 +215,24 @@ function Made({ session: s }: { session: ConnectSession }) {
     <div className="space-y-4">
       <Notice tone="ok">The link is ready. Copy it now: it is not shown again.</Notice>
       <div className="flex flex-wrap items-center gap-2">
-        <Input aria-label="The link" mono readOnly className="min-w-0 flex-1 basis-64 text-xs" value={url} onFocus={(e) => e.target.select()} />
+        <Input
+          aria-label="The link"
+          mono
+          readOnly
+          className="min-w-0 flex-1 basis-64 text-xs"
+          value={url}
+          onFocus={(e) => e.target.select()}
+        />
         <CopyButton variant="primary" text={url}>
           Copy link
         </CopyButton>
         {isWebLink(url) ? (
-          <a href={url} target="_blank" rel="noopener noreferrer" className="inline-flex h-8 items-center rounded-lg border border-line-strong/80 bg-panel px-3 font-medium hover:bg-subtle">
+          <a
+            href={url}
+            target="_blank"
+            rel="noopener noreferrer"
+            className="inline-flex h-8 items-center rounded-lg border border-line-strong/80 bg-panel px-3 font-medium hover:bg-subtle"
+          >
             Open
           </a>
         ) : null}

@@ -13,7 +13,9 @@ export function Preview() {
   const [lang, setLang] = useState('en')
   const make = useMutation({
     mutationFn: async () => {
-      const { session } = await api.post('/v1/connect/sessions', { body: { expires_in_sec: 600, label: 'Preview', allowed_origins: [location.origin] } })
+      const { session } = await api.post('/v1/connect/sessions', {
+        body: { expires_in_sec: 600, label: 'Preview', allowed_origins: [location.origin] },
+      })
       // The page may be served under another host; a frame may only show our own.
       return session.url ? new URL(session.url).pathname : null
     },
@@ -25,8 +27,24 @@ export function Preview() {
       hint="The page of a connect link, with your name and colours"
       actions={
         <>
-          <Segments label="Width" items={[{ value: 'phone', label: 'Phone' }, { value: 'desktop', label: 'Desktop' }]} value={width} onChange={setWidth} />
-          <Segments label="Language" items={[{ value: 'en', label: 'English' }, { value: 'es', label: 'Español' }]} value={lang} onChange={setLang} />
+          <Segments
+            label="Width"
+            items={[
+              { value: 'phone', label: 'Phone' },
+              { value: 'desktop', label: 'Desktop' },
+            ]}
+            value={width}
+            onChange={setWidth}
+          />
+          <Segments
+            label="Language"
+            items={[
+              { value: 'en', label: 'English' },
+              { value: 'es', label: 'Español' },
+            ]}
+            value={lang}
+            onChange={setLang}
+          />
           <ButtonLink to="/settings/$section" params={{ section: 'connect' }}>
             Colours
           </ButtonLink>
@@ -37,9 +55,23 @@ export function Preview() {
         <Failed what="the preview" error={make.error} retry={() => make.mutate()} />
       ) : path ? (
         <div className="space-y-3">
-          <Notice tone="warn">This is a working{org.environment === 'sandbox' ? ' sandbox' : ''} link, valid for ten minutes. Signing in here really connects an account.</Notice>
-          <div className={cx('mx-auto overflow-hidden rounded-xl border bg-bg', width === 'phone' ? 'max-w-[390px]' : 'max-w-full')}>
-            <iframe key={lang} title="The page that creators see" src={`${path}/embed?lang=${lang}`} className="block h-[640px] w-full" referrerPolicy="no-referrer" />
+          <Notice tone="warn">
+            This is a working{org.environment === 'sandbox' ? ' sandbox' : ''} link, valid for ten minutes. Signing in
+            here really connects an account.
+          </Notice>
+          <div
+            className={cx(
+              'mx-auto overflow-hidden rounded-xl border bg-bg',
+              width === 'phone' ? 'max-w-[390px]' : 'max-w-full',
+            )}
+          >
+            <iframe
+              key={lang}
+              title="The page that creators see"
+              src={`${path}/embed?lang=${lang}`}
+              className="block h-[640px] w-full"
+              referrerPolicy="no-referrer"
+            />
           </div>
           <div className="flex justify-center">
             <Button size="sm" busy={make.isPending} onClick={() => make.mutate()}>

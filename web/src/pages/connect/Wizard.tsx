@@ -14,8 +14,18 @@ import { readCookies, verdict, type Pasted } from './paste'
 import type { Method } from './words'
 
 const methods: { id: Method; name: string; hint: string; icon: ReactNode }[] = [
-  { id: 'mobile', name: 'Mobile QR', hint: 'Creator approves on their phone', icon: <Smartphone className="size-4" aria-hidden /> },
-  { id: 'login', name: 'Email & password', hint: 'With code or selfie if asked', icon: <Mail className="size-4" aria-hidden /> },
+  {
+    id: 'mobile',
+    name: 'Mobile QR',
+    hint: 'Creator approves on their phone',
+    icon: <Smartphone className="size-4" aria-hidden />,
+  },
+  {
+    id: 'login',
+    name: 'Email & password',
+    hint: 'With code or selfie if asked',
+    icon: <Mail className="size-4" aria-hidden />,
+  },
   { id: 'cookie', name: 'Cookies', hint: 'Paste a session export', icon: <Cookie className="size-4" aria-hidden /> },
   { id: 'curl', name: 'cURL', hint: 'Paste “Copy as cURL”', icon: <SquareTerminal className="size-4" aria-hidden /> },
 ]
@@ -51,9 +61,14 @@ export default function Wizard({ open, onOpenChange, options }: DialogProps<Conn
               type="button"
               aria-pressed={m.id === method}
               onClick={() => setMethod(m.id)}
-              className={cx('flex items-start gap-2.5 rounded-xl border px-3 py-2.5 text-left', m.id === method ? 'border-accent bg-accent-soft' : 'hover:bg-subtle')}
+              className={cx(
+                'flex items-start gap-2.5 rounded-xl border px-3 py-2.5 text-left',
+                m.id === method ? 'border-accent bg-accent-soft' : 'hover:bg-subtle',
+              )}
             >
-              <span className={cx('mt-0.5 shrink-0', m.id === method ? 'text-accent-text' : 'text-soft')}>{m.icon}</span>
+              <span className={cx('mt-0.5 shrink-0', m.id === method ? 'text-accent-text' : 'text-soft')}>
+                {m.icon}
+              </span>
               <span className="min-w-0">
                 <span className="block font-medium">{m.name}</span>
                 <span className="block text-xs text-soft max-sm:hidden">{m.hint}</span>
@@ -75,7 +90,8 @@ export default function Wizard({ open, onOpenChange, options }: DialogProps<Conn
                 }
               }}
               onDone={(id) => {
-                for (const key of ['accounts', 'account', 'usage', 'attempts', 'funnel']) void client.invalidateQueries({ queryKey: [key] })
+                for (const key of ['accounts', 'account', 'usage', 'attempts', 'funnel'])
+                  void client.invalidateQueries({ queryKey: [key] })
                 options.onDone?.(id)
               }}
             />
@@ -103,7 +119,11 @@ interface Common {
 
 function Start({ method, options, onStarted }: StartProps) {
   const why = useWhyNot('accounts:write', 'connect accounts')
-  const [common, setCommon] = useState<Common>({ label: options.accountId ? '' : (options.label ?? ''), region: '', reference: '' })
+  const [common, setCommon] = useState<Common>({
+    label: options.accountId ? '' : (options.label ?? ''),
+    region: '',
+    reference: '',
+  })
   const [busyWith, setBusyWith] = useState<string | null>(null)
   const start = useMutation({
     mutationFn: async ({ body, supersede }: { body: Record<string, unknown>; supersede?: boolean }) => {
@@ -115,61 +135,125 @@ function Start({ method, options, onStarted }: StartProps) {
         ...(common.reference.trim() ? { reference_id: common.reference.trim() } : {}),
         ...(supersede ? { supersede: true } : {}),
       }
-      const path = ({ mobile: '/v1/connect/mobile', login: '/v1/connect/login', cookie: '/v1/connect/cookie', curl: '/v1/connect/curl' } as const)[method]
+      const path = (
+        {
+          mobile: '/v1/connect/mobile',
+          login: '/v1/connect/login',
+          cookie: '/v1/connect/cookie',
+          curl: '/v1/connect/curl',
+        } as const
+      )[method]
       return (await api.post(path, { body: all as never, headers: idempotent() })) as Attempt
     },
     onSuccess: onStarted,
     onError: (e) => {
-      if (isProblem(e) && e.code === 'attempt-in-progress') setBusyWith(String((e.problem as unknown as Record<string, unknown>)['attemptId'] ?? ''))
+      if (isProblem(e) && e.code === 'attempt-in-progress')
+        setBusyWith(String((e.problem as unknown as Record<string, unknown>)['attemptId'] ?? ''))
     },
   })
   const error = start.error && isProblem(start.error) && start.error.code !== 'attempt-in-progress' ? start.error : null
-  const props: WayProps = { why, busy: start.isPending, error, begin: (body) => (setBusyWith(null), start.mutate({ body })) }
+  const props: WayProps = {
+    why,
+    busy: start.isPending,
+    error,
+    begin: (body) => {
+      setBusyWith(null)
+      start.mutate({ body })
+    },
+  }
   const fields = <CommonFields value={common} onChange={setCommon} again={Boolean(options.accountId)} error={error} />
   return (
     <div className="space-y-4">
       <Steps method={method} at={0} />
-      {method === 'mobile' ? <Mobile {...props}>{fields}</Mobile> : method === 'login' ? <Login {...props} first={options.email ?? ''}>{fields}</Login> : method === 'cookie' ? <Cookies {...props}>{fields}</Cookies> : <Curl {...props}>{fields}</Curl>}
+      {method === 'mobile' ? (
+        <Mobile {...props}>{fields}</Mobile>
+      ) : method === 'login' ? (
+        <Login {...props} first={options.email ?? ''}>
+          {fields}
+        </Login>
+      ) : method === 'cookie' ? (
+        <Cookies {...props}>{fields}</Cookies>
+      ) : (
+        <Curl {...props}>{fields}</Curl>
+      )}
       {busyWith !== null ? (
         <Notice
           tone="warn"
           action={
             <>
               {busyWith ? (
-                <Button size="sm" onClick={() => void api.get('/v1/connect/login/{attemptId}', { path: { attemptId: busyWith } }).then((a) => onStarted(a as Attempt))}>
+                <Button
+                  size="sm"
+                  onClick={() =>
+                    void api
+                      .get('/v1/connect/login/{attemptId}', { path: { attemptId: busyWith } })
+                      .then((a) => onStarted(a as Attempt))
+                  }
+                >
                   Continue it
                 </Button>
               ) : null}
-              <Button size="sm" busy={start.isPending} onClick={() => start.variables && start.mutate({ body: start.variables.body, supersede: true })}>
+              <Button
+                size="sm"
+                busy={start.isPending}
+                onClick={() => start.variables && start.mutate({ body: start.variables.body, supersede: true })}
+              >
                 Start over
               </Button>
             </>
           }
         >
-          An attempt for this login is already in progress. Two attempts at the same time would invalidate each other’s codes.
+          An attempt for this login is already in progress. Two attempts at the same time would invalidate each other’s
+          codes.
         </Notice>
       ) : null}
       {error && !error.problem.errors?.length ? (
         <Notice tone="bad">
-          {error.code === 'quota-exceeded' ? `Too many attempts in the last hour.${error.retryAfterSec ? ` Try again in ${Math.ceil(error.retryAfterSec / 60)} min.` : ''}` : error.detail} {error.requestId ? <code className="text-xs">{error.requestId}</code> : null}
+          {error.code === 'quota-exceeded'
+            ? `Too many attempts in the last hour.${error.retryAfterSec ? ` Try again in ${Math.ceil(error.retryAfterSec / 60)} min.` : ''}`
+            : error.detail}{' '}
+          {error.requestId ? <code className="text-xs">{error.requestId}</code> : null}
         </Notice>
       ) : null}
     </div>
   )
 }
 
-function CommonFields({ value, onChange, again, error }: { value: Common; onChange: (v: Common) => void; again: boolean; error: ProblemError | null }) {
+function CommonFields({
+  value,
+  onChange,
+  again,
+  error,
+}: {
+  value: Common
+  onChange: (v: Common) => void
+  again: boolean
+  error: ProblemError | null
+}) {
   const me = useMe()
   const regions = me.data?.limits?.proxyCountries ?? ['us', 'uk']
   if (again) return null
   return (
     <div className="grid gap-3 sm:grid-cols-2">
       <Field label="Label" note="optional" error={error?.field('label')}>
-        {(p) => <Input {...p} maxLength={120} placeholder="Maya · main" value={value.label} onChange={(e) => onChange({ ...value, label: e.target.value })} />}
+        {(p) => (
+          <Input
+            {...p}
+            maxLength={120}
+            placeholder="Maya · main"
+            value={value.label}
+            onChange={(e) => onChange({ ...value, label: e.target.value })}
+          />
+        )}
       </Field>
       <Field label="Region" error={error?.field('proxy_country')}>
         {(p) => (
-          <Select {...p} className="w-full" value={value.region} onChange={(e) => onChange({ ...value, region: e.target.value })}>
+          <Select
+            {...p}
+            className="w-full"
+            value={value.region}
+            onChange={(e) => onChange({ ...value, region: e.target.value })}
+          >
             <option value="">{regions[0] ?? 'us'} (default)</option>
             {regions.slice(1).map((r) => (
               <option key={r}>{r}</option>
@@ -178,7 +262,15 @@ function CommonFields({ value, onChange, again, error }: { value: Common; onChan
         )}
       </Field>
       <Field label="Your reference" note="optional" className="sm:col-span-2" error={error?.field('reference_id')}>
-        {(p) => <Input {...p} maxLength={255} placeholder="user_456" value={value.reference} onChange={(e) => onChange({ ...value, reference: e.target.value })} />}
+        {(p) => (
+          <Input
+            {...p}
+            maxLength={255}
+            placeholder="user_456"
+            value={value.reference}
+            onChange={(e) => onChange({ ...value, reference: e.target.value })}
+          />
+        )}
       </Field>
     </div>
   )
@@ -210,7 +302,9 @@ function Mobile({ why, busy, begin, children }: WayProps) {
         if (!why) begin({})
       }}
     >
-      <Head title="Scan with the creator’s phone">The creator approves in their own app. Neither you nor we see a password.</Head>
+      <Head title="Scan with the creator’s phone">
+        The creator approves in their own app. Neither you nor we see a password.
+      </Head>
       {children}
       <Button type="submit" variant="primary" why={why} busy={busy}>
         Show the QR code
@@ -229,20 +323,42 @@ function Login({ why, busy, error, begin, first, children }: WayProps & { first:
   const [missing, setMissing] = useState<{ email?: string; password?: string }>({})
   const go = (e: FormEvent) => {
     e.preventDefault()
-    const bad = { ...(/^\S+@\S+$/.test(email.trim()) ? {} : { email: 'Enter the email address, such as name@example.com.' }), ...(password ? {} : { password: 'Enter the password.' }) }
+    const bad = {
+      ...(/^\S+@\S+$/.test(email.trim()) ? {} : { email: 'Enter the email address, such as name@example.com.' }),
+      ...(password ? {} : { password: 'Enter the password.' }),
+    }
     setMissing(bad)
     if (why || bad.email || bad.password) return
     begin({ email: email.trim(), password, ...(remember ? { remember_credentials: true } : {}) })
   }
   return (
     <form className="space-y-4" onSubmit={go} noValidate>
-      <Head title="Sign in for the creator">Enter the credentials that the creator gave you. To avoid handling passwords, send a connect link instead.</Head>
+      <Head title="Sign in for the creator">
+        Enter the credentials that the creator gave you. To avoid handling passwords, send a connect link instead.
+      </Head>
       <div className="grid gap-3 sm:grid-cols-2">
         <Field label="Email" error={missing.email ?? error?.field('email')}>
-          {(p) => <Input {...p} type="email" autoComplete="off" spellCheck={false} value={email} onChange={(e) => setEmail(e.target.value)} />}
+          {(p) => (
+            <Input
+              {...p}
+              type="email"
+              autoComplete="off"
+              spellCheck={false}
+              value={email}
+              onChange={(e) => setEmail(e.target.value)}
+            />
+          )}
         </Field>
         <Field label="Password" error={missing.password ?? error?.field('password')}>
-          {(p) => <Input {...p} type="password" autoComplete="new-password" value={password} onChange={(e) => setPassword(e.target.value)} />}
+          {(p) => (
+            <Input
+              {...p}
+              type="password"
+              autoComplete="new-password"
+              value={password}
+              onChange={(e) => setPassword(e.target.value)}
+            />
+          )}
         </Field>
       </div>
       {org.environment === 'sandbox' ? (
@@ -265,7 +381,12 @@ function Login({ why, busy, error, begin, first, children }: WayProps & { first:
         </div>
       ) : null}
       {children}
-      <Checkbox label="Remember the credentials" hint="Stored encrypted, to sign in again automatically when the session ends." checked={remember} onChange={(e) => setRemember(e.target.checked)} />
+      <Checkbox
+        label="Remember the credentials"
+        hint="Stored encrypted, to sign in again automatically when the session ends."
+        checked={remember}
+        onChange={(e) => setRemember(e.target.checked)}
+      />
       <Button type="submit" variant="primary" why={why} busy={busy}>
         Sign in
       </Button>
@@ -274,7 +395,23 @@ function Login({ why, busy, error, begin, first, children }: WayProps & { first:
 }
 
 /** A field that hides its text once it is entered: secrets are not shown again. */
-function Hidden({ label, hint, placeholder, summary, error, onText, onClear }: { label: string; hint: ReactNode; placeholder: string; summary: ReactNode | null; error?: ReactNode; onText: (text: string) => void; onClear: () => void }) {
+function Hidden({
+  label,
+  hint,
+  placeholder,
+  summary,
+  error,
+  onText,
+  onClear,
+}: {
+  label: string
+  hint: ReactNode
+  placeholder: string
+  summary: ReactNode | null
+  error?: ReactNode
+  onText: (text: string) => void
+  onClear: () => void
+}) {
   if (summary)
     return (
       <div>
@@ -314,9 +451,16 @@ function Hidden({ label, hint, placeholder, summary, error, onText, onClear }: {
 }
 
 function useNeeds(kind: string) {
-  const flows = useQuery({ queryKey: ['flows'], queryFn: ({ signal }) => api.get('/v1/connect/flows', { signal }), staleTime: 600_000 })
+  const flows = useQuery({
+    queryKey: ['flows'],
+    queryFn: ({ signal }) => api.get('/v1/connect/flows', { signal }),
+    staleTime: 600_000,
+  })
   const fields = flows.data?.flows?.find((f) => f.kind === kind)?.fields ?? []
-  return { cookies: fields.filter((f) => f.type === 'cookie' && f.required).map((f) => f.id), headers: fields.filter((f) => f.type === 'header') }
+  return {
+    cookies: fields.filter((f) => f.type === 'cookie' && f.required).map((f) => f.id),
+    headers: fields.filter((f) => f.type === 'header'),
+  }
 }
 
 function Dots({ names }: { names: string[] }) {
@@ -342,14 +486,23 @@ function Cookies({ why, busy, error, begin, children }: WayProps) {
   const take = (text: string) => {
     const p = readCookies(text)
     if (p.form === 'curl') setBad('This is a command. Choose cURL on the left instead.')
-    else if (p.form === 'nothing') setBad('We found no cookies. Paste a Cookie header, a cookies.txt file or the JSON export of a browser extension.')
+    else if (p.form === 'nothing')
+      setBad(
+        'We found no cookies. Paste a Cookie header, a cookies.txt file or the JSON export of a browser extension.',
+      )
     else {
       setBad(null)
       setPasted(p)
     }
   }
   const missingHeaders = needs.headers.filter((h) => h.required && !headers[h.id]?.trim())
-  const blocked = why ?? (found && found.missing.length > 0 ? `Not found: ${found.missing.join(', ')}` : missingHeaders.length > 0 && pasted ? `Enter the header ${missingHeaders.map((h) => h.id).join(', ')}` : null)
+  const blocked =
+    why ??
+    (found && found.missing.length > 0
+      ? `Not found: ${found.missing.join(', ')}`
+      : missingHeaders.length > 0 && pasted
+        ? `Enter the header ${missingHeaders.map((h) => h.id).join(', ')}`
+        : null)
   return (
     <form
       className="space-y-4"
@@ -361,10 +514,17 @@ function Cookies({ why, busy, error, begin, children }: WayProps) {
           return
         }
         const given = Object.fromEntries(Object.entries(headers).filter(([, v]) => v.trim()))
-        begin({ cookie: pasted.header, user_agent: agent.trim(), ...(Object.keys(given).length ? { headers: given } : {}) })
+        begin({
+          cookie: pasted.header,
+          user_agent: agent.trim(),
+          ...(Object.keys(given).length ? { headers: given } : {}),
+        })
       }}
     >
-      <Head title="Paste a session export">For your own accounts: a session copied from a signed-in browser. We check it here first; values are hidden immediately and not shown again.</Head>
+      <Head title="Paste a session export">
+        For your own accounts: a session copied from a signed-in browser. We check it here first; values are hidden
+        immediately and not shown again.
+      </Head>
       <Hidden
         label="Cookies"
         hint="A Cookie header, Netscape cookies.txt or JSON export"
@@ -374,7 +534,9 @@ function Cookies({ why, busy, error, begin, children }: WayProps) {
           pasted && found ? (
             <>
               <span className={found.missing.length > 0 ? 'text-bad-text' : 'text-ok-text'}>{found.text}</span>
-              {found.missing.length > 0 ? <span className="block text-bad-text">Missing: {found.missing.join(', ')}</span> : null}
+              {found.missing.length > 0 ? (
+                <span className="block text-bad-text">Missing: {found.missing.join(', ')}</span>
+              ) : null}
               <Dots names={pasted.names} />
             </>
           ) : null
@@ -382,12 +544,30 @@ function Cookies({ why, busy, error, begin, children }: WayProps) {
         onText={take}
         onClear={() => setPasted(null)}
       />
-      <Field label="User agent" hint="The User-Agent header that the browser sent with these cookies" error={error?.field('user_agent')}>
+      <Field
+        label="User agent"
+        hint="The User-Agent header that the browser sent with these cookies"
+        error={error?.field('user_agent')}
+      >
         {(p) => <Input {...p} mono className="text-xs" value={agent} onChange={(e) => setAgent(e.target.value)} />}
       </Field>
       {needs.headers.map((h) => (
-        <Field key={h.id} label={`Header ${h.id}`} note={h.required ? undefined : 'optional'} hint="The platform ties the session to this header" error={error?.field(`headers/${h.id}`)}>
-          {(p) => <Input {...p} mono autoComplete="off" value={headers[h.id] ?? ''} onChange={(e) => setHeaders({ ...headers, [h.id]: e.target.value })} />}
+        <Field
+          key={h.id}
+          label={`Header ${h.id}`}
+          note={h.required ? undefined : 'optional'}
+          hint="The platform ties the session to this header"
+          error={error?.field(`headers/${h.id}`)}
+        >
+          {(p) => (
+            <Input
+              {...p}
+              mono
+              autoComplete="off"
+              value={headers[h.id] ?? ''}
+              onChange={(e) => setHeaders({ ...headers, [h.id]: e.target.value })}
+            />
+          )}
         </Field>
       ))}
       {children}
@@ -408,7 +588,12 @@ function Curl({ why, busy, error, begin, children }: WayProps) {
   const [curl, setCurl] = useState<string | null>(null)
   const [bad, setBad] = useState<string | null>(null)
   const look = useMutation({
-    mutationFn: async (text: string) => ((await api.post('/v1/connect/curl', { body: { curl: text, dry_run: true } })) as unknown as { extracted: Extracted }).extracted,
+    mutationFn: async (text: string) =>
+      (
+        (await api.post('/v1/connect/curl', { body: { curl: text, dry_run: true } })) as unknown as {
+          extracted: Extracted
+        }
+      ).extracted,
     onError: (e) => setBad(isProblem(e) ? (e.field('curl') ?? e.detail) : 'We could not read it. Try again.'),
   })
   // Drop a command that cannot be used.
@@ -427,7 +612,10 @@ function Curl({ why, busy, error, begin, children }: WayProps) {
         else begin({ curl })
       }}
     >
-      <Head title="Paste “Copy as cURL”">In a signed-in browser, open the developer tools, go to Network, pick a request to the platform and choose Copy as cURL. We read the command and never run it.</Head>
+      <Head title="Paste “Copy as cURL”">
+        In a signed-in browser, open the developer tools, go to Network, pick a request to the platform and choose Copy
+        as cURL. We read the command and never run it.
+      </Head>
       <Hidden
         label="Command"
         hint="bash, cmd or PowerShell"
@@ -439,7 +627,8 @@ function Curl({ why, busy, error, begin, children }: WayProps) {
           ) : (
             <>
               <span className={missing.length > 0 ? 'text-bad-text' : 'text-ok-text'}>
-                {(found.cookies ?? []).length} of {(found.cookies ?? []).length + missing.length} required cookies and headers found
+                {(found.cookies ?? []).length} of {(found.cookies ?? []).length + missing.length} required cookies and
+                headers found
               </span>
               {missing.length > 0 ? <span className="block text-bad-text">Missing: {missing.join(', ')}</span> : null}
               <Dots names={[...(found.cookies ?? []), ...(found.headers ?? [])]} />
@@ -458,7 +647,12 @@ function Curl({ why, busy, error, begin, children }: WayProps) {
         }}
       />
       {children}
-      <Button type="submit" variant="primary" why={why ?? (missing.length > 0 ? `Not found: ${missing.join(', ')}` : null)} busy={busy || look.isPending}>
+      <Button
+        type="submit"
+        variant="primary"
+        why={why ?? (missing.length > 0 ? `Not found: ${missing.join(', ')}` : null)}
+        busy={busy || look.isPending}
+      >
         Check and connect
       </Button>
     </form>

@@ -40,9 +40,46 @@ export default function AttemptPage() {
   const facts: [string, React.ReactNode][] = [
     ['State', <AttemptState key="s" a={a} />],
     ['Method', kindWord(a.kind)],
-    ['Account', a.account_id ? <Link key="a" to="/accounts/$id" params={{ id: a.account_id }} className="link font-mono text-xs break-all">{a.account_id}</Link> : 'not yet'],
-    ...(a.reconnect_account_id ? ([['Reconnects', <Link key="r" to="/accounts/$id" params={{ id: a.reconnect_account_id }} className="link font-mono text-xs break-all">{a.reconnect_account_id}</Link>]] as [string, React.ReactNode][]) : []),
-    ['Link', a.session_id ? <Link key="l" to="/connect/links/$id" params={{ id: a.session_id }} className="link font-mono text-xs break-all">{a.session_id}</Link> : 'none (API or dashboard)'],
+    [
+      'Account',
+      a.account_id ? (
+        <Link key="a" to="/accounts/$id" params={{ id: a.account_id }} className="link font-mono text-xs break-all">
+          {a.account_id}
+        </Link>
+      ) : (
+        'not yet'
+      ),
+    ],
+    ...(a.reconnect_account_id
+      ? ([
+          [
+            'Reconnects',
+            <Link
+              key="r"
+              to="/accounts/$id"
+              params={{ id: a.reconnect_account_id }}
+              className="link font-mono text-xs break-all"
+            >
+              {a.reconnect_account_id}
+            </Link>,
+          ],
+        ] as [string, React.ReactNode][])
+      : []),
+    [
+      'Link',
+      a.session_id ? (
+        <Link
+          key="l"
+          to="/connect/links/$id"
+          params={{ id: a.session_id }}
+          className="link font-mono text-xs break-all"
+        >
+          {a.session_id}
+        </Link>
+      ) : (
+        'none (API or dashboard)'
+      ),
+    ],
     ['Reference', a.reference_id],
     ['Region', a.proxy_country],
     ['Reconnect', a.reconnect ? 'yes' : 'no'],
@@ -65,7 +102,16 @@ export default function AttemptPage() {
       <div className="grid items-start gap-3 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
         <div className="grid gap-3">
           <Card title={finished(a) ? 'Result' : 'Current step'}>
-            <Flow id={id} onAgain={(m) => connect({ method: m ?? methodOf(a.kind), ...(a.reconnect_account_id ? { accountId: a.reconnect_account_id } : {}), label: a.label })} />
+            <Flow
+              id={id}
+              onAgain={(m) =>
+                connect({
+                  method: m ?? methodOf(a.kind),
+                  ...(a.reconnect_account_id ? { accountId: a.reconnect_account_id } : {}),
+                  label: a.label,
+                })
+              }
+            />
           </Card>
           <Card title="API response">
             <Json value={masked(a)} label="attempt" open={2} />

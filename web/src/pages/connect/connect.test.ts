@@ -7,9 +7,20 @@ import { codeProblem, countdown } from './words'
 
 describe('pasted cookies', () => {
   it('are read from a header, a cookies.txt and JSON', () => {
-    expect(readCookies('Cookie: auth_id=1; sess=a=b; other=x')).toEqual({ form: 'header', names: ['auth_id', 'sess', 'other'], header: 'auth_id=1; sess=a=b; other=x' })
-    expect(readCookies('# Netscape HTTP Cookie File\n.x.test\tTRUE\t/\tTRUE\t0\tauth_id\t1\n#HttpOnly_.x.test\tTRUE\t/\tTRUE\t0\tsess\tabc').header).toBe('auth_id=1; sess=abc')
-    expect(readCookies('[{"name":"auth_id","value":"1","domain":".x"},{"name":"sess","value":"q"}]').names).toEqual(['auth_id', 'sess'])
+    expect(readCookies('Cookie: auth_id=1; sess=a=b; other=x')).toEqual({
+      form: 'header',
+      names: ['auth_id', 'sess', 'other'],
+      header: 'auth_id=1; sess=a=b; other=x',
+    })
+    expect(
+      readCookies(
+        '# Netscape HTTP Cookie File\n.x.test\tTRUE\t/\tTRUE\t0\tauth_id\t1\n#HttpOnly_.x.test\tTRUE\t/\tTRUE\t0\tsess\tabc',
+      ).header,
+    ).toBe('auth_id=1; sess=abc')
+    expect(readCookies('[{"name":"auth_id","value":"1","domain":".x"},{"name":"sess","value":"q"}]').names).toEqual([
+      'auth_id',
+      'sess',
+    ])
     expect(readCookies('{"cookies":[{"name":"a","value":1}]}').header).toBe('a=1')
     expect(readCookies('{"auth_id":"1","sess":"2"}').header).toBe('auth_id=1; sess=2')
   })
@@ -20,8 +31,14 @@ describe('pasted cookies', () => {
     expect(readCookies('[{"name":"a","value":"b\\r\\nX: y"}]').form).toBe('nothing')
   })
   it('are counted', () => {
-    expect(verdict(['auth_id', 'sess', 'x', 'y'], ['auth_id', 'sess'])).toEqual({ text: '2 of 2 required cookies found; 2 others ignored', missing: [] })
-    expect(verdict(['sess'], ['auth_id', 'sess'])).toEqual({ text: '1 of 2 required cookies found', missing: ['auth_id'] })
+    expect(verdict(['auth_id', 'sess', 'x', 'y'], ['auth_id', 'sess'])).toEqual({
+      text: '2 of 2 required cookies found; 2 others ignored',
+      missing: [],
+    })
+    expect(verdict(['sess'], ['auth_id', 'sess'])).toEqual({
+      text: '1 of 2 required cookies found',
+      missing: ['auth_id'],
+    })
   })
 })
 
@@ -34,14 +51,21 @@ describe('codes', () => {
 })
 
 describe('attempts', () => {
-  const at = (s: number, more = {}) => ({ attempt_id: 'att_1', updated_at: new Date(s * 1000).toISOString(), ...more }) as Attempt
+  const at = (s: number, more = {}) =>
+    ({ attempt_id: 'att_1', updated_at: new Date(s * 1000).toISOString(), ...more }) as Attempt
   it('are replaced only by newer versions', () => {
     expect(newer(at(2), at(1))).toEqual(at(2))
     expect(newer(at(1), at(2))).toEqual(at(2))
     expect(newer(undefined, at(1))).toEqual(at(1))
   })
   it('are shown without the tokens in their links', () => {
-    const shown = masked(at(1, { phone_url: 'https://x.test/a/at_0123456789abcdef/phone', embed_url: 'https://x.test/a/at_0123456789abcdef', label: 'Maya' }))
+    const shown = masked(
+      at(1, {
+        phone_url: 'https://x.test/a/at_0123456789abcdef/phone',
+        embed_url: 'https://x.test/a/at_0123456789abcdef',
+        label: 'Maya',
+      }),
+    )
     expect(JSON.stringify(shown)).not.toContain('0123456789abcdef')
     expect(shown['label']).toBe('Maya')
   })

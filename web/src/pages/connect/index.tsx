@@ -12,7 +12,28 @@ import { useFilters, useTyped } from '@/lib/filters'
 import { number, percent, plural } from '@/lib/format'
 import { useDialogs } from '@/shell/dialogs'
 import { useWhyNot } from '@/shell/session'
-import { Boundary, Button, Card, Chips, Empty, Id, More, NoMatch, PageHead, Query, SearchInput, Segments, Select, Skeleton, State, stateWord, Table, Tabs, Time, type Column } from '@/ui'
+import {
+  Boundary,
+  Button,
+  Card,
+  Chips,
+  Empty,
+  Id,
+  More,
+  NoMatch,
+  PageHead,
+  Query,
+  SearchInput,
+  Segments,
+  Select,
+  Skeleton,
+  State,
+  stateWord,
+  Table,
+  Tabs,
+  Time,
+  type Column,
+} from '@/ui'
 import { AttemptState } from './Flow'
 import { Preview } from './Preview'
 import { creatorReads, failureWord, kindWord } from './words'
@@ -37,7 +58,12 @@ export default function Connect() {
             <Button icon={<Link2 className="size-4" aria-hidden />} why={why} onClick={() => link()}>
               Create connect link
             </Button>
-            <Button variant="primary" icon={<Plus className="size-4" aria-hidden />} why={why} onClick={() => connect()}>
+            <Button
+              variant="primary"
+              icon={<Plus className="size-4" aria-hidden />}
+              why={why}
+              onClick={() => connect()}
+            >
               Connect account
             </Button>
           </>
@@ -68,7 +94,11 @@ export default function Connect() {
 function FunnelCard({ hours, onHours }: { hours: number; onHours: (h: string) => void }) {
   const query = useQuery({
     queryKey: ['funnel', hours],
-    queryFn: ({ signal }) => call<Funnel>('GET', '/v1/connect/funnel', { query: { since: new Date(Date.now() - hours * 3_600_000).toISOString() }, signal }),
+    queryFn: ({ signal }) =>
+      call<Funnel>('GET', '/v1/connect/funnel', {
+        query: { since: new Date(Date.now() - hours * 3_600_000).toISOString() },
+        signal,
+      }),
     staleTime: 30_000,
     refetchInterval: 60_000,
   })
@@ -139,7 +169,10 @@ function Steps({ d }: { d: Funnel }) {
               </span>
             </div>
             <div className="mt-1 h-2 overflow-hidden rounded-full bg-subtle" aria-hidden>
-              <div className={cx('h-full rounded-full', i === 3 ? 'bg-ok' : i === 2 ? 'bg-info' : 'bg-accent')} style={{ width: `${Math.min(100, (n / top) * 100)}%` }} />
+              <div
+                className={cx('h-full rounded-full', i === 3 ? 'bg-ok' : i === 2 ? 'bg-info' : 'bg-accent')}
+                style={{ width: `${Math.min(100, (n / top) * 100)}%` }}
+              />
             </div>
           </li>
         ))}
@@ -208,7 +241,9 @@ function Reasons({ d }: { d: Funnel }) {
             <div className="mt-1 h-1 overflow-hidden rounded-full bg-subtle" aria-hidden>
               <div className="h-full rounded-full bg-bad" style={{ width: `${(r.count / most) * 100}%` }} />
             </div>
-            {creatorReads(r.reason) ? <p className="mt-1 text-xs text-mute">Creators see: “{creatorReads(r.reason)}”</p> : null}
+            {creatorReads(r.reason) ? (
+              <p className="mt-1 text-xs text-mute">Creators see: “{creatorReads(r.reason)}”</p>
+            ) : null}
           </li>
         ))}
       </ol>
@@ -238,14 +273,24 @@ function Attempts() {
   const { connect, link } = useDialogs()
   const why = useWhyNot('accounts:write', 'connect accounts')
   const query = { state: f.values.state, kind: f.values.kind, reference_id: f.values.ref }
-  const list = usePages(keys.attempts(query), '/v1/connect/attempts', query, (p: { attempts: Attempt[] | null; nextCursor: string | null }) => p.attempts, { refetchInterval: 60_000 })
+  const list = usePages(
+    keys.attempts(query),
+    '/v1/connect/attempts',
+    query,
+    (p: { attempts: Attempt[] | null; nextCursor: string | null }) => p.attempts,
+    { refetchInterval: 60_000 },
+  )
   const columns: Column<Attempt>[] = [
     {
       key: 'who',
       head: 'Attempt',
       cell: (a) => (
         <div className="min-w-0 max-w-64">
-          <Link to="/connect/attempts/$id" params={{ id: a.attempt_id }} className="block truncate leading-6 font-medium hover:underline">
+          <Link
+            to="/connect/attempts/$id"
+            params={{ id: a.attempt_id }}
+            className="block truncate leading-6 font-medium hover:underline"
+          >
             {a.label || (a.reconnect ? 'Reconnect' : 'New account')}
           </Link>
           <Id id={a.attempt_id} short />
@@ -263,14 +308,31 @@ function Attempts() {
       ),
     },
     { key: 'kind', head: 'Method', from: 'sm', cell: (a) => kindWord(a.kind) },
-    { key: 'by', head: 'Source', from: 'lg', cell: (a) => (a.session_id ? <Link to="/connect/links/$id" params={{ id: a.session_id }} className="link">link</Link> : 'API or dashboard') },
-    { key: 'ref', head: 'Reference', from: 'xl', cell: (a) => <span className="break-all">{a.reference_id ?? '–'}</span> },
+    {
+      key: 'by',
+      head: 'Source',
+      from: 'lg',
+      cell: (a) =>
+        a.session_id ? (
+          <Link to="/connect/links/$id" params={{ id: a.session_id }} className="link">
+            link
+          </Link>
+        ) : (
+          'API or dashboard'
+        ),
+    },
+    {
+      key: 'ref',
+      head: 'Reference',
+      from: 'xl',
+      cell: (a) => <span className="break-all">{a.reference_id ?? '–'}</span>,
+    },
     {
       key: 'account',
       head: 'Account',
       from: 'md',
       cell: (a) =>
-        a.account_id ?? a.reconnect_account_id ? (
+        (a.account_id ?? a.reconnect_account_id) ? (
           <Link to="/accounts/$id" params={{ id: (a.account_id ?? a.reconnect_account_id)! }} className="link">
             Open
           </Link>
@@ -278,7 +340,12 @@ function Attempts() {
           '–'
         ),
     },
-    { key: 'at', head: 'Started', from: 'sm', cell: (a) => <Time at={a.created_at} className="whitespace-nowrap text-mute" /> },
+    {
+      key: 'at',
+      head: 'Started',
+      from: 'sm',
+      cell: (a) => <Time at={a.created_at} className="whitespace-nowrap text-mute" />,
+    },
   ]
   const chips = states.map(([value, label]) => ({ value, label }))
   return (
@@ -287,7 +354,12 @@ function Attempts() {
         <SearchInput label="Your reference" value={text} onChange={setText} className="w-full sm:w-56" />
         <Chips label="State" items={chips} value={f.values.state} onChange={(state) => f.set({ state })} />
         <div className="ml-auto flex flex-wrap gap-2 max-sm:w-full">
-          <Select aria-label="Other states" className="max-sm:flex-1" value={moreStates.includes(f.values.state) ? f.values.state : ''} onChange={(e) => f.set({ state: e.target.value })}>
+          <Select
+            aria-label="Other states"
+            className="max-sm:flex-1"
+            value={moreStates.includes(f.values.state) ? f.values.state : ''}
+            onChange={(e) => f.set({ state: e.target.value })}
+          >
             <option value="">Other states</option>
             {moreStates.map((s) => (
               <option key={s} value={s}>
@@ -295,7 +367,12 @@ function Attempts() {
               </option>
             ))}
           </Select>
-          <Select aria-label="Connect method" className="max-sm:flex-1" value={f.values.kind} onChange={(e) => f.set({ kind: e.target.value })}>
+          <Select
+            aria-label="Connect method"
+            className="max-sm:flex-1"
+            value={f.values.kind}
+            onChange={(e) => f.set({ kind: e.target.value })}
+          >
             <option value="">All methods</option>
             {['credentials', 'mobile_app', 'cookie', 'curl', 'reauth'].map((k) => (
               <option key={k} value={k}>
@@ -330,7 +407,11 @@ function Attempts() {
           ) : (
             <>
               <Table label="Attempts" columns={columns} rows={list.rows ?? []} rowKey={(a) => a.attempt_id} />
-              <More shown={list.rows?.length ?? 0} what={list.rows?.length === 1 ? 'attempt' : 'attempts'} query={list} />
+              <More
+                shown={list.rows?.length ?? 0}
+                what={list.rows?.length === 1 ? 'attempt' : 'attempts'}
+                query={list}
+              />
             </>
           )
         }
@@ -349,14 +430,23 @@ function Links() {
   const { link } = useDialogs()
   const why = useWhyNot('accounts:write', 'create connect links')
   const query = { status: f.values.status, reference_id: f.values.ref }
-  const list = usePages(['links', query], '/v1/connect/sessions', query, (p: { sessions: Row[] | null; nextCursor: string | null }) => p.sessions)
+  const list = usePages(
+    ['links', query],
+    '/v1/connect/sessions',
+    query,
+    (p: { sessions: Row[] | null; nextCursor: string | null }) => p.sessions,
+  )
   const columns: Column<Row>[] = [
     {
       key: 'link',
       head: 'Link',
       cell: (s) => (
         <div className="min-w-0 max-w-64">
-          <Link to="/connect/links/$id" params={{ id: s.id }} className="block truncate leading-6 font-medium hover:underline">
+          <Link
+            to="/connect/links/$id"
+            params={{ id: s.id }}
+            className="block truncate leading-6 font-medium hover:underline"
+          >
             {s.label || s.reference_id || (s.reconnect_account_id ? 'Reconnect link' : 'Connect link')}
           </Link>
           <Id id={s.id} short />
@@ -365,10 +455,38 @@ function Links() {
     },
     { key: 'status', head: 'State', cell: (s) => <State state={s.status} /> },
     { key: 'ways', head: 'Methods', from: 'lg', cell: (s) => (s.kinds ?? []).map(kindWord).join(', ') },
-    { key: 'tries', head: 'Attempts', align: 'right', from: 'sm', cell: (s) => <span className="font-mono text-xs">{number((s.attempts ?? []).length)}</span> },
-    { key: 'opened', head: 'Opened', from: 'md', cell: (s) => (s.opened_at === undefined ? '–' : s.opened_at ? <Time at={s.opened_at} className="whitespace-nowrap text-mute" /> : <span className="text-mute">not yet</span>) },
-    { key: 'made', head: 'Created', from: 'sm', cell: (s) => <Time at={s.created_at} className="whitespace-nowrap text-mute" /> },
-    { key: 'ends', head: 'Expires', from: 'md', cell: (s) => <Time at={s.expires_at} className="whitespace-nowrap text-mute" /> },
+    {
+      key: 'tries',
+      head: 'Attempts',
+      align: 'right',
+      from: 'sm',
+      cell: (s) => <span className="font-mono text-xs">{number((s.attempts ?? []).length)}</span>,
+    },
+    {
+      key: 'opened',
+      head: 'Opened',
+      from: 'md',
+      cell: (s) =>
+        s.opened_at === undefined ? (
+          '–'
+        ) : s.opened_at ? (
+          <Time at={s.opened_at} className="whitespace-nowrap text-mute" />
+        ) : (
+          <span className="text-mute">not yet</span>
+        ),
+    },
+    {
+      key: 'made',
+      head: 'Created',
+      from: 'sm',
+      cell: (s) => <Time at={s.created_at} className="whitespace-nowrap text-mute" />,
+    },
+    {
+      key: 'ends',
+      head: 'Expires',
+      from: 'md',
+      cell: (s) => <Time at={s.expires_at} className="whitespace-nowrap text-mute" />,
+    },
   ]
   return (
     <Card flush>
@@ -376,7 +494,10 @@ function Links() {
         <SearchInput label="Your reference" value={text} onChange={setText} className="w-full sm:w-56" />
         <Chips
           label="State"
-          items={['', 'open', 'in_progress', 'success', 'exited', 'expired'].map((value) => ({ value, label: value ? stateWord(value) : 'All' }))}
+          items={['', 'open', 'in_progress', 'success', 'exited', 'expired'].map((value) => ({
+            value,
+            label: value ? stateWord(value) : 'All',
+          }))}
           value={f.values.status}
           onChange={(status) => f.set({ status })}
         />

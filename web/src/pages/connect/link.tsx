@@ -17,7 +17,8 @@ export default function LinkPage() {
   const why = useWhyNot('accounts:write', 'create connect links')
   const query = useQuery({
     queryKey: ['links', 'one', id],
-    queryFn: async ({ signal }) => (await api.get('/v1/connect/sessions/{id}', { path: { id }, signal })).session as ConnectSession & LinkExtras,
+    queryFn: async ({ signal }) =>
+      (await api.get('/v1/connect/sessions/{id}', { path: { id }, signal })).session as ConnectSession & LinkExtras,
     refetchInterval: (q) => (q.state.data && ['open', 'in_progress'].includes(q.state.data.status) ? 30_000 : false),
   })
   const s = query.data
@@ -37,7 +38,16 @@ export default function LinkPage() {
         }
         hint={<Id id={id} />}
         actions={
-          <Button why={why} onClick={() => link(s?.reconnect_account_id ? { accountId: s.reconnect_account_id, ...(s.label ? { label: s.label } : {}) } : {})}>
+          <Button
+            why={why}
+            onClick={() =>
+              link(
+                s?.reconnect_account_id
+                  ? { accountId: s.reconnect_account_id, ...(s.label ? { label: s.label } : {}) }
+                  : {},
+              )
+            }
+          >
             Create a new link
           </Button>
         }
@@ -50,18 +60,55 @@ export default function LinkPage() {
                 items={[
                   ['State', <State key="s" state={d.status} />],
                   ['Methods', (d.kinds ?? []).map(kindWord).join(', ')],
-                  ['Account', d.account_id ? <Link key="a" to="/accounts/$id" params={{ id: d.account_id }} className="link font-mono text-xs break-all">{d.account_id}</Link> : 'none yet'],
-                  ...(d.reconnect_account_id ? ([['Reconnects', <Link key="r" to="/accounts/$id" params={{ id: d.reconnect_account_id }} className="link font-mono text-xs break-all">{d.reconnect_account_id}</Link>]] as [string, React.ReactNode][]) : []),
+                  [
+                    'Account',
+                    d.account_id ? (
+                      <Link
+                        key="a"
+                        to="/accounts/$id"
+                        params={{ id: d.account_id }}
+                        className="link font-mono text-xs break-all"
+                      >
+                        {d.account_id}
+                      </Link>
+                    ) : (
+                      'none yet'
+                    ),
+                  ],
+                  ...(d.reconnect_account_id
+                    ? ([
+                        [
+                          'Reconnects',
+                          <Link
+                            key="r"
+                            to="/accounts/$id"
+                            params={{ id: d.reconnect_account_id }}
+                            className="link font-mono text-xs break-all"
+                          >
+                            {d.reconnect_account_id}
+                          </Link>,
+                        ],
+                      ] as [string, React.ReactNode][])
+                    : []),
                   ['Reference', d.reference_id],
                   ['Created', <Time key="m" at={d.created_at} as="exact" />],
-                  ...(d.opened_at !== undefined ? ([['Opened', d.opened_at ? <Time key="o" at={d.opened_at} /> : 'not yet']] as [string, React.ReactNode][]) : []),
-                  ...(d.finished_at ? ([['Finished', <Time key="f" at={d.finished_at} />]] as [string, React.ReactNode][]) : []),
+                  ...(d.opened_at !== undefined
+                    ? ([['Opened', d.opened_at ? <Time key="o" at={d.opened_at} /> : 'not yet']] as [
+                        string,
+                        React.ReactNode,
+                      ][])
+                    : []),
+                  ...(d.finished_at
+                    ? ([['Finished', <Time key="f" at={d.finished_at} />]] as [string, React.ReactNode][])
+                    : []),
                   ['Expires', <Time key="e" at={d.expires_at} />],
                 ]}
               />
             )}
           </Query>
-          <p className="mt-3 text-xs text-mute">The link itself was shown once, when it was created. We keep only a hash of it.</p>
+          <p className="mt-3 text-xs text-mute">
+            The link itself was shown once, when it was created. We keep only a hash of it.
+          </p>
         </Card>
         <Card title="Attempts" hint={s ? plural((s.attempts ?? []).length, 'attempt') : undefined}>
           <Query query={query} what="the attempts">
@@ -84,7 +131,10 @@ export default function LinkPage() {
             }
           </Query>
         </Card>
-        <CodeBlock className="lg:col-span-2" snippets={snippets({ method: 'GET', path: `/v1/connect/sessions/${id}` })} />
+        <CodeBlock
+          className="lg:col-span-2"
+          snippets={snippets({ method: 'GET', path: `/v1/connect/sessions/${id}` })}
+        />
       </div>
     </>
   )

@@ -11,5 +11,7 @@ const hide = (url: string) =>
 
 /** Returns an attempt for display, with the tokens of its links masked. */
 export function masked(a: Attempt): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(a).map(([k, v]) => [k, secret.has(k) && typeof v === 'string' ? hide(v) : v]))
+  return Object.fromEntries(
+    Object.entries(a).map(([k, v]) => [k, secret.has(k) && typeof v === 'string' ? hide(v) : v]),
+  )
 }

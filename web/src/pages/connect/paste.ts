@@ -13,7 +13,8 @@ const nothing: Pasted = { form: 'nothing', names: [], header: '' }
 
 function of(form: Pasted['form'], pairs: [string, string][]): Pasted {
   const all = new Map<string, string>()
-  for (const [name, value] of pairs) if (name && /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) && !/[;\r\n]/.test(value)) all.set(name, value)
+  for (const [name, value] of pairs)
+    if (name && /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) && !/[;\r\n]/.test(value)) all.set(name, value)
   if (all.size === 0) return nothing
   return { form, names: [...all.keys()], header: [...all].map(([n, v]) => `${n}=${v}`).join('; ') }
 }
@@ -26,7 +27,11 @@ export function readCookies(text: string): Pasted {
   if (t.startsWith('[') || t.startsWith('{')) return fromJSON(t)
   const rows = t.split(/\r?\n/).filter((l) => l.trim() !== '' && (!l.startsWith('#') || l.startsWith('#HttpOnly_')))
   const netscape = rows.map((l) => l.split('\t')).filter((c) => c.length >= 7)
-  if (netscape.length > 0) return of('netscape', netscape.map((c) => [(c[5] ?? '').trim(), (c[6] ?? '').trim()]))
+  if (netscape.length > 0)
+    return of(
+      'netscape',
+      netscape.map((c) => [(c[5] ?? '').trim(), (c[6] ?? '').trim()]),
+    )
   const header = t.replace(/^cookie:\s*/i, '').replace(/\r?\n\s*/g, ' ')
   return of(
     'header',
@@ -45,7 +50,11 @@ function fromJSON(text: string): Pasted {
     return nothing
   }
   const pairs: [string, string][] = []
-  const list = Array.isArray(value) ? value : value && typeof value === 'object' && Array.isArray((value as { cookies?: unknown }).cookies) ? (value as { cookies: unknown[] }).cookies : null
+  const list = Array.isArray(value)
+    ? value
+    : value && typeof value === 'object' && Array.isArray((value as { cookies?: unknown }).cookies)
+      ? (value as { cookies: unknown[] }).cookies
+      : null
   if (list) {
     for (const one of list) {
       if (!one || typeof one !== 'object') continue
@@ -53,7 +62,8 @@ function fromJSON(text: string): Pasted {
       if (typeof name === 'string' && (typeof v === 'string' || typeof v === 'number')) pairs.push([name, String(v)])
     }
   } else if (value && typeof value === 'object') {
-    for (const [name, v] of Object.entries(value)) if (typeof v === 'string' || typeof v === 'number') pairs.push([name, String(v)])
+    for (const [name, v] of Object.entries(value))
+      if (typeof v === 'string' || typeof v === 'number') pairs.push([name, String(v)])
   }
   return of('json', pairs)
 }
@@ -63,6 +73,10 @@ export function verdict(names: string[], needed: string[]): { text: string; miss
   const missing = needed.filter((n) => !names.includes(n))
   const found = needed.length - missing.length
   const others = names.filter((n) => !needed.includes(n)).length
-  if (needed.length === 0) return { text: `${names.length} ${names.length === 1 ? 'cookie' : 'cookies'} found`, missing }
-  return { text: `${found} of ${needed.length} required cookies found${others > 0 ? `; ${others} ${others === 1 ? 'other' : 'others'} ignored` : ''}`, missing }
+  if (needed.length === 0)
+    return { text: `${names.length} ${names.length === 1 ? 'cookie' : 'cookies'} found`, missing }
+  return {
+    text: `${found} of ${needed.length} required cookies found${others > 0 ? `; ${others} ${others === 1 ? 'other' : 'others'} ignored` : ''}`,
+    missing,
+  }
 }

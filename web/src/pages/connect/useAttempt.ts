@@ -27,7 +27,12 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /** Follows an attempt to its end over its stream, and polls while the stream is not available. */
-export async function follow(id: string, signal: AbortSignal, take: (a: Attempt) => boolean, mode: (m: Follow) => void): Promise<void> {
+export async function follow(
+  id: string,
+  signal: AbortSignal,
+  take: (a: Attempt) => boolean,
+  mode: (m: Follow) => void,
+): Promise<void> {
   const path = fill('/v1/connect/login/{id}/events', { id })
   let over = false
   const seen = (a: Attempt) => {
@@ -77,7 +82,11 @@ export function useAttempt(id: string, first?: Attempt) {
   const [mode, setMode] = useState<Follow>('connecting')
   const query = useQuery({
     queryKey: keys.attempt(id),
-    queryFn: async ({ signal }) => newer(client.getQueryData<Attempt>(keys.attempt(id)), (await api.get('/v1/connect/login/{attemptId}', { path: { attemptId: id }, signal })) as Attempt),
+    queryFn: async ({ signal }) =>
+      newer(
+        client.getQueryData<Attempt>(keys.attempt(id)),
+        (await api.get('/v1/connect/login/{attemptId}', { path: { attemptId: id }, signal })) as Attempt,
+      ),
     ...(first ? { initialData: first } : {}),
     staleTime: 5_000,
     // The links to the attempt's pages must not outlive the view.
@@ -99,5 +108,10 @@ export function useAttempt(id: string, first?: Attempt) {
     )
     return () => abort.abort()
   }, [id, known, done, client])
-  return { query, attempt: query.data, mode: done ? ('over' as const) : mode, set: (a: Attempt) => client.setQueryData<Attempt>(keys.attempt(id), (old) => newer(old, a)) }
+  return {
+    query,
+    attempt: query.data,
+    mode: done ? ('over' as const) : mode,
+    set: (a: Attempt) => client.setQueryData<Attempt>(keys.attempt(id), (old) => newer(old, a)),
+  }
 }

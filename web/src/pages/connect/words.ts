@@ -39,7 +39,8 @@ export function can(a: Pick<Attempt, 'next_actions'>, action: string): boolean {
 export function stepOf(a: Attempt): number {
   if (a.state === 'completed_success') return 2
   if (a.state === 'awaiting_mobile_session') return a.progress === 'scanned' ? 1 : 0
-  if (a.state === 'pending' && (a.progress === 'queued' || a.progress === 'signing_in')) return methodOf(a.kind) === 'login' ? 0 : 1
+  if (a.state === 'pending' && (a.progress === 'queued' || a.progress === 'signing_in'))
+    return methodOf(a.kind) === 'login' ? 0 : 1
   return 1
 }
 
@@ -49,7 +50,8 @@ const failures: Record<string, string> = {
   account_locked: 'The platform has locked sign-in for now. Open the platform, unlock your account, then come back.',
   account_banned: 'The platform has closed this account, so it cannot be connected. Contact the platform.',
   terms_required: 'The platform wants you to accept its terms first. Open the platform, accept them, then come back.',
-  captcha_required: 'The platform asked for a check that only you can do. Start again and choose the app on your phone.',
+  captcha_required:
+    'The platform asked for a check that only you can do. Start again and choose the app on your phone.',
   two_factor_failed: 'The codes did not match. Start again, or choose the app on your phone.',
   two_factor_locked: 'The platform is not accepting more codes for now. Wait a while, or choose the app on your phone.',
   code_expired: 'The code was not entered in time. Start again and we will ask for a new one.',

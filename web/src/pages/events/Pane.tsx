@@ -16,7 +16,13 @@ import { useHooked } from './useDeliveries'
 export function useEventDeliveries(id: string, enabled = true) {
   return useQuery({
     queryKey: ['deliveries', 'event', id],
-    queryFn: async ({ signal }) => (await call<{ deliveries: Delivery[] | null }>('GET', '/v1/deliveries', { query: { event: id, limit: 50 }, signal })).deliveries ?? [],
+    queryFn: async ({ signal }) =>
+      (
+        await call<{ deliveries: Delivery[] | null }>('GET', '/v1/deliveries', {
+          query: { event: id, limit: 50 },
+          signal,
+        })
+      ).deliveries ?? [],
     enabled,
     staleTime: 5_000,
   })
@@ -29,22 +35,38 @@ export function useReplay(e: Event | null) {
   const hooked = useHooked()
   const why = !e
     ? 'Choose an event first'
-    : (role ?? (!e.accountId ? 'Organisation events have no webhook' : e.meta.class === 'ephemeral' ? 'Ephemeral events are not stored' : hooked && !hooked.has(e.accountId) ? 'The account has no webhook' : null))
+    : (role ??
+      (!e.accountId
+        ? 'Organisation events have no webhook'
+        : e.meta.class === 'ephemeral'
+          ? 'Ephemeral events are not stored'
+          : hooked && !hooked.has(e.accountId)
+            ? 'The account has no webhook'
+            : null))
   const run = useMutation({
     mutationFn: async (event: Event) => {
       const account = event.accountId ?? ''
-      const { deliveries } = await call<{ deliveries: Delivery[] | null }>('GET', '/v1/deliveries', { query: { event: event.id, limit: 1 } })
+      const { deliveries } = await call<{ deliveries: Delivery[] | null }>('GET', '/v1/deliveries', {
+        query: { event: event.id, limit: 1 },
+      })
       const last = deliveries?.[0]
       // Redeliver the last delivery if there is one; otherwise replay this one event.
-      if (last) return api.post('/v1/accounts/{id}/webhook/deliveries/{deliveryId}/redeliver', { path: { id: account, deliveryId: last.id } })
-      return api.post('/v1/accounts/{id}/webhook/replay', { path: { id: account }, body: { fromId: event.id, toTime: event.ts, events: [event.event] } })
+      if (last)
+        return api.post('/v1/accounts/{id}/webhook/deliveries/{deliveryId}/redeliver', {
+          path: { id: account, deliveryId: last.id },
+        })
+      return api.post('/v1/accounts/{id}/webhook/replay', {
+        path: { id: account },
+        body: { fromId: event.id, toTime: event.ts, events: [event.event] },
+      })
     },
     onSuccess: (_, event) => {
       toast.ok('Sending the event again')
       // The log of deliveries is a second or two behind.
       setTimeout(() => void client.invalidateQueries({ queryKey: ['deliveries', 'event', event.id] }), 2500)
     },
-    onError: (e2) => (isProblem(e2) && e2.code === 'webhook-not-found' ? toast.bad('The account has no webhook.') : toast.problem(e2)),
+    onError: (e2) =>
+      isProblem(e2) && e2.code === 'webhook-not-found' ? toast.bad('The account has no webhook.') : toast.problem(e2),
   })
   return { why, busy: run.isPending, run: () => e && !why && !run.isPending && run.mutate(e) }
 }
@@ -72,12 +94,22 @@ export function Pane({ event: e, head = true }: { event: Event; head?: boolean }
     ],
     [
       'Delivery',
-      last ? <DeliveryWord d={last} /> : deliveries.isFetching && !deliveries.data ? <Skeleton className="h-4 w-24" /> : isHooked ? 'not sent (not yet, or not selected by the webhook)' : 'stream only',
+      last ? (
+        <DeliveryWord d={last} />
+      ) : deliveries.isFetching && !deliveries.data ? (
+        <Skeleton className="h-4 w-24" />
+      ) : isHooked ? (
+        'not sent (not yet, or not selected by the webhook)'
+      ) : (
+        'stream only'
+      ),
     ],
     ['Signature', isHooked ? <Signature e={e} /> : 'none (not sent)'],
     ['Sequence', e.meta.seq === null ? 'none (ephemeral)' : <span className="font-mono text-xs">{e.meta.seq}</span>],
     ['Stored', <Time key="t" at={e.ts} as="exact" />],
-    ...(e.meta.upstreamAt ? ([['Happened', <Time key="u" at={e.meta.upstreamAt} as="exact" />]] as [ReactNode, ReactNode][]) : []),
+    ...(e.meta.upstreamAt
+      ? ([['Happened', <Time key="u" at={e.meta.upstreamAt} as="exact" />]] as [ReactNode, ReactNode][])
+      : []),
   ]
   return (
     <div className="space-y-4">
@@ -109,13 +141,23 @@ export function Pane({ event: e, head = true }: { event: Event; head?: boolean }
       </div>
       <div>
         <h3 className="mb-1 font-medium">Open in the CLI</h3>
-        <Code code={`stagedoor listen${e.accountId ? ` -a ${e.accountId}` : ''} --since ${e.id}`} label="command" wrap />
+        <Code
+          code={`stagedoor listen${e.accountId ? ` -a ${e.accountId}` : ''} --since ${e.id}`}
+          label="command"
+          wrap
+        />
       </div>
       {e.accountId && e.meta.class === 'durable' ? (
         <div>
           <h3 className="mb-1 font-medium">Deliveries</h3>
           <Query query={deliveries} what="the deliveries" skeleton={<Skeleton className="h-10 w-full" />}>
-            {(list) => (list.length === 0 ? <p className="text-mute">{isHooked ? 'None yet.' : 'None. The account has no webhook.'}</p> : <Deliveries list={list} account={e.accountId!} />)}
+            {(list) =>
+              list.length === 0 ? (
+                <p className="text-mute">{isHooked ? 'None yet.' : 'None. The account has no webhook.'}</p>
+              ) : (
+                <Deliveries list={list} account={e.accountId!} />
+              )
+            }
           </Query>
         </div>
       ) : null}
@@ -125,7 +167,14 @@ export function Pane({ event: e, head = true }: { event: Event; head?: boolean }
 
 export function ReplayButton({ replay, size = 'md' }: { replay: ReturnType<typeof useReplay>; size?: 'sm' | 'md' }) {
   return (
-    <Button size={size} icon={<RotateCcw className="size-4" aria-hidden />} why={replay.why} busy={replay.busy} onClick={replay.run} aria-keyshortcuts="r">
+    <Button
+      size={size}
+      icon={<RotateCcw className="size-4" aria-hidden />}
+      why={replay.why}
+      busy={replay.busy}
+      onClick={replay.run}
+      aria-keyshortcuts="r"
+    >
       Replay
     </Button>
   )
@@ -146,7 +195,11 @@ function Signature({ e }: { e: Event }) {
   return (
     <span>
       <code className="text-xs">sha256=</code>HMAC of the raw body.{' '}
-      <Link to="/webhooks/signature" search={{ event: e.id, account: e.accountId ?? '' } as never} className="link underline">
+      <Link
+        to="/webhooks/signature"
+        search={{ event: e.id, account: e.accountId ?? '' } as never}
+        className="link underline"
+      >
         Check a signature
       </Link>
     </span>
@@ -171,4 +224,3 @@ function Deliveries({ list, account }: { list: Delivery[]; account: string }) {
     </ul>
   )
 }
-

@@ -1,4 +1,14 @@
-import { memo, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState, type KeyboardEvent, type Ref } from 'react'
+import {
+  memo,
+  useCallback,
+  useEffect,
+  useImperativeHandle,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type KeyboardEvent,
+  type Ref,
+} from 'react'
 import type { Delivery, Event } from '@/api/types'
 import { useUTC } from '@/lib/clock'
 import { cx } from '@/lib/cx'
@@ -101,7 +111,17 @@ export function Tape({ rows, selected, onSelect, onSpace, name, delivery, handle
     >
       <div role="presentation" style={{ height: rows.length * line, paddingTop: first * line }}>
         {rows.slice(first, last).map((e) => (
-          <Line key={e.id} event={e} height={line} narrow={narrow} on={e.id === selected} account={e.accountId ? name(e.accountId) : 'organisation'} delivery={delivery ? delivery(e) : null} withDelivery={delivery !== null} onSelect={pick} />
+          <Line
+            key={e.id}
+            event={e}
+            height={line}
+            narrow={narrow}
+            on={e.id === selected}
+            account={e.accountId ? name(e.accountId) : 'organisation'}
+            delivery={delivery ? delivery(e) : null}
+            withDelivery={delivery !== null}
+            onSelect={pick}
+          />
         ))}
       </div>
     </div>
@@ -120,7 +140,16 @@ interface LineProps {
 }
 
 // Rows arrive up to ten times a second; existing ones are not rendered again.
-const Line = memo(function Line({ event: e, height, narrow, on, account, delivery, withDelivery, onSelect }: LineProps) {
+const Line = memo(function Line({
+  event: e,
+  height,
+  narrow,
+  on,
+  account,
+  delivery,
+  withDelivery,
+  onSelect,
+}: LineProps) {
   const utc = useUTC()
   const at = new Date(e.ts)
   const when = (
@@ -154,7 +183,14 @@ const Line = memo(function Line({ event: e, height, narrow, on, account, deliver
           </div>
         </div>
       ) : (
-        <div className={cx('grid h-full items-center gap-3', withDelivery ? 'grid-cols-[88px_minmax(0,2.3fr)_minmax(0,1.5fr)_minmax(0,2fr)_118px]' : 'grid-cols-[88px_minmax(0,2fr)_minmax(0,1.6fr)_minmax(0,3fr)]')}>
+        <div
+          className={cx(
+            'grid h-full items-center gap-3',
+            withDelivery
+              ? 'grid-cols-[88px_minmax(0,2.3fr)_minmax(0,1.5fr)_minmax(0,2fr)_118px]'
+              : 'grid-cols-[88px_minmax(0,2fr)_minmax(0,1.6fr)_minmax(0,3fr)]',
+          )}
+        >
           {when}
           <span className="min-w-0">{kind}</span>
           <span className="truncate">{account}</span>

@@ -11,7 +11,11 @@ import { rawEvent } from './raw'
 /** One event: the page of a pasted evt_ id. */
 export default function EventPage() {
   const { id } = useParams({ strict: false }) as { id: string }
-  const query = useQuery({ queryKey: keys.event(id), queryFn: ({ signal }) => rawEvent(id, signal), staleTime: Infinity })
+  const query = useQuery({
+    queryKey: keys.event(id),
+    queryFn: ({ signal }) => rawEvent(id, signal),
+    staleTime: Infinity,
+  })
   const e = query.data?.event ?? null
   const replay = useReplay(e)
   useShortcut('r', 'Replay the event', () => {

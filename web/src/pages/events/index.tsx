@@ -13,7 +13,22 @@ import { useSession, useWhyNot } from '@/shell/session'
 import { useShortcut } from '@/shell/shortcuts'
 import { StreamBadge } from '@/shell/StreamBadge'
 import { AccountPicker } from '@/ui/AccountPicker'
-import { Boundary, Button, ButtonLink, Card, Chips, Code, Empty, Failed, NoMatch, PageHead, Select, Sheet, SkeletonRows, toast } from '@/ui'
+import {
+  Boundary,
+  Button,
+  ButtonLink,
+  Card,
+  Chips,
+  Code,
+  Empty,
+  Failed,
+  NoMatch,
+  PageHead,
+  Select,
+  Sheet,
+  SkeletonRows,
+  toast,
+} from '@/ui'
 import { Pane, useReplay } from './Pane'
 import { Tape, type TapeHandle } from './Tape'
 import { useDeliveries, useHooked } from './useDeliveries'
@@ -49,7 +64,13 @@ export default function Events() {
   rowsRef.current = live.rows
   const want = useCallback(() => (delivery ? rowsRef.current : (tape.current?.visible() ?? [])), [delivery])
   const known = useDeliveries(want, hooked)
-  const deliveryOf = useCallback((e: Event) => (!e.accountId || !hooked?.has(e.accountId) || e.meta.class === 'ephemeral' ? ('none' as const) : (known.get(e.id) ?? ('unknown' as const))), [hooked, known])
+  const deliveryOf = useCallback(
+    (e: Event) =>
+      !e.accountId || !hooked?.has(e.accountId) || e.meta.class === 'ephemeral'
+        ? ('none' as const)
+        : (known.get(e.id) ?? ('unknown' as const)),
+    [hooked, known],
+  )
   const rows = delivery
     ? live.rows.filter((e) => {
         const d = deliveryOf(e)
@@ -84,14 +105,21 @@ export default function Events() {
         actions={
           <>
             <StreamBadge paused={live.paused} held={live.held} />
-            <Button icon={live.paused ? <Play className="size-4" aria-hidden /> : <Pause className="size-4" aria-hidden />} onClick={live.toggle} aria-keyshortcuts="Space">
+            <Button
+              icon={live.paused ? <Play className="size-4" aria-hidden /> : <Pause className="size-4" aria-hidden />}
+              onClick={live.toggle}
+              aria-keyshortcuts="Space"
+            >
               {live.paused ? (live.held > 0 ? `Show ${number(live.held)} held` : 'Resume') : 'Pause'}
             </Button>
           </>
         }
       />
       <div className="grid gap-3 lg:grid-cols-[minmax(0,1fr)_380px]">
-        <Card flush className="h-[max(420px,calc(100dvh-210px))] overflow-hidden [&>div]:flex [&>div]:min-h-0 [&>div]:flex-col">
+        <Card
+          flush
+          className="h-[max(420px,calc(100dvh-210px))] overflow-hidden [&>div]:flex [&>div]:min-h-0 [&>div]:flex-col"
+        >
           <Toolbar account={account} kind={kind} delivery={delivery} set={f.set} />
           {rows.length === 0 ? (
             <div className="min-h-0 flex-1 overflow-y-auto">
@@ -100,7 +128,10 @@ export default function Events() {
               ) : live.stored.isPending ? (
                 <SkeletonRows rows={10} />
               ) : f.active ? (
-                <NoMatch title={delivery ? 'No events with this delivery' : 'No events of this kind'} onClear={f.clear} />
+                <NoMatch
+                  title={delivery ? 'No events with this delivery' : 'No events of this kind'}
+                  onClear={f.clear}
+                />
               ) : (
                 <Nothing />
               )}
@@ -108,20 +139,33 @@ export default function Events() {
           ) : (
             <>
               {live.stored.isError ? (
-                <div role="alert" className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-warn-soft px-3 py-1.5 text-xs text-warn-text">
+                <div
+                  role="alert"
+                  className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-warn-soft px-3 py-1.5 text-xs text-warn-text"
+                >
                   We could not load earlier events.
                   <button type="button" className="underline" onClick={() => void live.stored.refetch()}>
                     Retry
                   </button>
                 </div>
               ) : null}
-              <Tape handle={tape} rows={rows} selected={selected?.id ?? null} onSelect={select} onSpace={live.toggle} name={name} delivery={hooked ? deliveryOf : null} />
+              <Tape
+                handle={tape}
+                rows={rows}
+                selected={selected?.id ?? null}
+                onSelect={select}
+                onSpace={live.toggle}
+                name={name}
+                delivery={hooked ? deliveryOf : null}
+              />
             </>
           )}
           <Foot live={live} shown={rows.length} />
         </Card>
         {wide ? (
-          <Card className="h-[max(420px,calc(100dvh-210px))] overflow-hidden [&>div]:relative [&>div]:overflow-y-auto">{detail ?? <Empty title="Select an event">Click one, or use j and k. Space pauses, r replays.</Empty>}</Card>
+          <Card className="h-[max(420px,calc(100dvh-210px))] overflow-hidden [&>div]:relative [&>div]:overflow-y-auto">
+            {detail ?? <Empty title="Select an event">Click one, or use j and k. Space pauses, r replays.</Empty>}
+          </Card>
         ) : (
           <Sheet open={sheet && selected !== null} onOpenChange={setSheet} title="Event">
             <div className="p-4">{detail}</div>
@@ -133,19 +177,47 @@ export default function Events() {
 }
 
 // Rendered when a filter changes, not for every event.
-const Toolbar = memo(function Toolbar({ account, kind, delivery, set }: { account: string; kind: string; delivery: string; set: (patch: { account?: string; kind?: string; delivery?: string }) => void }) {
+const Toolbar = memo(function Toolbar({
+  account,
+  kind,
+  delivery,
+  set,
+}: {
+  account: string
+  kind: string
+  delivery: string
+  set: (patch: { account?: string; kind?: string; delivery?: string }) => void
+}) {
   return (
     <div className="flex shrink-0 flex-col gap-2 border-b px-2 py-2">
-      <Chips label="Kind" mono items={[{ value: '', label: 'all' }, ...common.map((k) => ({ value: k, label: k }))]} value={kind} onChange={(k) => set({ kind: k })} />
+      <Chips
+        label="Kind"
+        mono
+        items={[{ value: '', label: 'all' }, ...common.map((k) => ({ value: k, label: k }))]}
+        value={kind}
+        onChange={(k) => set({ kind: k })}
+      />
       <div className="grid grid-cols-2 gap-2 sm:grid-cols-3">
-        <Select aria-label="Other kinds" value={common.includes(kind) ? '' : kind} onChange={(e) => set({ kind: e.target.value })}>
+        <Select
+          aria-label="Other kinds"
+          value={common.includes(kind) ? '' : kind}
+          onChange={(e) => set({ kind: e.target.value })}
+        >
           <option value="">Other kinds</option>
-          {!common.includes(kind) && kind && !(kinds as readonly string[]).includes(kind) ? <option>{kind}</option> : null}
+          {!common.includes(kind) && kind && !(kinds as readonly string[]).includes(kind) ? (
+            <option>{kind}</option>
+          ) : null}
           {kinds.map((k) => (
             <option key={k}>{k}</option>
           ))}
         </Select>
-        <AccountPicker label="Account" none="All accounts" className="max-sm:order-first max-sm:col-span-2" value={account || null} onChange={(id) => set({ account: id ?? '' })} />
+        <AccountPicker
+          label="Account"
+          none="All accounts"
+          className="max-sm:order-first max-sm:col-span-2"
+          value={account || null}
+          onChange={(id) => set({ account: id ?? '' })}
+        />
         <Select aria-label="Delivery" value={delivery} onChange={(e) => set({ delivery: e.target.value })}>
           <option value="">Any delivery</option>
           <option value="delivered">Delivered</option>
@@ -198,10 +270,16 @@ function Nothing() {
   const why = useWhyNot('accounts:write', 'send test messages')
   const first = useQuery({
     queryKey: ['accounts', 'first'],
-    queryFn: async ({ signal }) => (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { limit: 1 }, signal })).accounts?.[0] ?? null,
+    queryFn: async ({ signal }) =>
+      (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { limit: 1 }, signal }))
+        .accounts?.[0] ?? null,
   })
   const fire = useMutation({
-    mutationFn: (id: string) => api.post('/v1/sandbox/accounts/{id}/fire_event', { path: { id }, body: { event: 'message', data: { text: 'Hello from the dashboard' } } }),
+    mutationFn: (id: string) =>
+      api.post('/v1/sandbox/accounts/{id}/fire_event', {
+        path: { id },
+        body: { event: 'message', data: { text: 'Hello from the dashboard' } },
+      }),
     onSuccess: () => toast.ok('Test message sent'),
     onError: toast.problem,
   })

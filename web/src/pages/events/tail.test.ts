@@ -2,7 +2,18 @@ import { describe, expect, it } from 'vitest'
 import { eventText, matchesKinds } from '@/lib/events'
 import { keep, perSecond, Tail } from './tail'
 
-const frame = (n: number, event = 'message', account = 'acct_a') => ({ id: String(n), event, data: JSON.stringify({ id: 'evt_' + n, event, accountId: account, ts: '2026-11-15T00:00:00Z', data: { message: { text: 'hi ' + n } }, meta: {} }) })
+const frame = (n: number, event = 'message', account = 'acct_a') => ({
+  id: String(n),
+  event,
+  data: JSON.stringify({
+    id: 'evt_' + n,
+    event,
+    accountId: account,
+    ts: '2026-11-15T00:00:00Z',
+    data: { message: { text: 'hi ' + n } },
+    meta: {},
+  }),
+})
 
 describe('the tail', () => {
   it('shows everything, newest first, while it is slow', () => {
@@ -70,7 +81,14 @@ describe('the tail', () => {
 
   it('filters by kind and account', () => {
     const t = new Tail({ account: 'acct_a', kinds: 'message*,!messageRead' }, 0)
-    for (const f of [frame(1), frame(2, 'tips'), frame(3, 'messageRead'), frame(4, 'messageSent'), frame(5, 'message', 'acct_b')]) t.push(f, 0)
+    for (const f of [
+      frame(1),
+      frame(2, 'tips'),
+      frame(3, 'messageRead'),
+      frame(4, 'messageSent'),
+      frame(5, 'message', 'acct_b'),
+    ])
+      t.push(f, 0)
     t.flush(0)
     expect(t.snapshot().rows.map((e) => e.id)).toEqual(['evt_4', 'evt_1'])
     expect(matchesKinds('', 'tips')).toBe(true)
@@ -83,8 +101,13 @@ describe('the summary of an event', () => {
   it('says what happened', () => {
     expect(eventText({ event: 'message', data: { message: { text: 'hey' } } })).toBe('“hey”')
     expect(eventText({ event: 'tips', data: { amountCents: 2500, message: '' } })).toBe('tip · $25.00')
-    expect(eventText({ event: 'subscribed', data: { user: { name: 'Sam' }, priceCents: 999 } })).toBe('new subscriber · Sam · $9.99')
-    expect(eventText({ event: 'account.reconnect_required', data: { reason: 'session_expired' } })).toBe('session expired')
-    for (const odd of [null, undefined, 3, 'x', [1], { user: 7 }]) expect(typeof eventText({ event: 'x', data: odd })).toBe('string')
+    expect(eventText({ event: 'subscribed', data: { user: { name: 'Sam' }, priceCents: 999 } })).toBe(
+      'new subscriber · Sam · $9.99',
+    )
+    expect(eventText({ event: 'account.reconnect_required', data: { reason: 'session_expired' } })).toBe(
+      'session expired',
+    )
+    for (const odd of [null, undefined, 3, 'x', [1], { user: 7 }])
+      expect(typeof eventText({ event: 'x', data: odd })).toBe('string')
   })
 })

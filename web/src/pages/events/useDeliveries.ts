@@ -63,7 +63,10 @@ export function useDeliveries(want: () => readonly Event[], hooked: Set<string> 
       if (ids.length === 0) return
       busy = true
       try {
-        const { deliveries } = await call<{ deliveries: Delivery[] | null }>('GET', '/v1/deliveries', { query: { event: ids.join(','), limit: 100 }, signal: abort.signal })
+        const { deliveries } = await call<{ deliveries: Delivery[] | null }>('GET', '/v1/deliveries', {
+          query: { event: ids.join(','), limit: 100 },
+          signal: abort.signal,
+        })
         if (!deliveries?.length) return
         setKnown((old) => {
           const next = new Map(old)

@@ -69,7 +69,15 @@ export interface Live extends Snapshot {
 
 function latest(filter: Filter, before: string | null, signal?: AbortSignal) {
   return call<LatestEvents<Event>>('GET', '/v1/events', {
-    query: { latest: page, accountId: filter.account, events: filter.kinds.split(/[\s,]+/).filter(Boolean).join(','), before },
+    query: {
+      latest: page,
+      accountId: filter.account,
+      events: filter.kinds
+        .split(/[\s,]+/)
+        .filter(Boolean)
+        .join(','),
+      before,
+    },
     ...(signal ? { signal } : {}),
   })
 }
@@ -127,5 +135,14 @@ export function useTail(account: string, kinds: string): Live {
       setLoading(false)
     }
   }
-  return { ...snap, stored, pause, resume, toggle: () => (snap.paused ? resume() : pause()), older, hasOlder: cursor !== null || snap.cut || snap.skipped > 0, loadingOlder }
+  return {
+    ...snap,
+    stored,
+    pause,
+    resume,
+    toggle: () => (snap.paused ? resume() : pause()),
+    older,
+    hasOlder: cursor !== null || snap.cut || snap.skipped > 0,
+    loadingOlder,
+  }
 }

@@ -12,12 +12,35 @@ interface Common {
 }
 
 /** All fields of an object: the arguments of a method, or a nested object. */
-export function Fields({ schema, value, onChange, at = '', example, ...common }: Common & { schema: Schema; value: Record<string, unknown>; onChange: (value: Record<string, unknown>) => void; at?: string; example?: unknown }) {
+export function Fields({
+  schema,
+  value,
+  onChange,
+  at = '',
+  example,
+  ...common
+}: Common & {
+  schema: Schema
+  value: Record<string, unknown>
+  onChange: (value: Record<string, unknown>) => void
+  at?: string
+  example?: unknown
+}) {
   const samples = (typeof example === 'object' && example !== null ? example : {}) as Record<string, unknown>
   return (
     <div className="space-y-3.5">
       {fieldsOf(schema).map((f) => (
-        <Arg key={f.name} name={f.name} schema={f.schema} required={f.required} value={value[f.name]} example={samples[f.name]} at={`${at}/${f.name}`} onChange={(v) => onChange({ ...value, [f.name]: v })} {...common} />
+        <Arg
+          key={f.name}
+          name={f.name}
+          schema={f.schema}
+          required={f.required}
+          value={value[f.name]}
+          example={samples[f.name]}
+          at={`${at}/${f.name}`}
+          onChange={(v) => onChange({ ...value, [f.name]: v })}
+          {...common}
+        />
       ))}
     </div>
   )
@@ -63,11 +86,32 @@ function Arg({ name, schema, required, value, example, at, onChange, types, erro
   )
   const nullBox = shape.nullable ? (
     <label className="ml-auto flex items-center gap-1 text-xs font-normal text-mute">
-      <input type="checkbox" className="size-3.5 accent-accent" checked={value === null} disabled={disabled} onChange={(e) => onChange(e.target.checked ? null : undefined)} /> null
+      <input
+        type="checkbox"
+        className="size-3.5 accent-accent"
+        checked={value === null}
+        disabled={disabled}
+        onChange={(e) => onChange(e.target.checked ? null : undefined)}
+      />{' '}
+      null
     </label>
   ) : null
   const control = (
-    <Control id={id} name={name} described={described} invalid={Boolean(error)} shape={shape} required={required} value={value} example={example} at={at} onChange={onChange} types={types} errors={errors} disabled={disabled || value === null} />
+    <Control
+      id={id}
+      name={name}
+      described={described}
+      invalid={Boolean(error)}
+      shape={shape}
+      required={required}
+      value={value}
+      example={example}
+      at={at}
+      onChange={onChange}
+      types={types}
+      errors={errors}
+      disabled={disabled || value === null}
+    />
   )
   if (group)
     return (
@@ -111,18 +155,45 @@ function sample(example: unknown): string | undefined {
   return example === undefined ? undefined : typeof example === 'object' ? JSON.stringify(example) : String(example)
 }
 
-function Control({ id, name, described, invalid, shape, required, value, example, at, onChange, types, errors, disabled }: ControlProps): ReactNode {
+function Control({
+  id,
+  name,
+  described,
+  invalid,
+  shape,
+  required,
+  value,
+  example,
+  at,
+  onChange,
+  types,
+  errors,
+  disabled,
+}: ControlProps): ReactNode {
   const { kind, schema } = shape
-  const props = { id, 'aria-describedby': described, 'aria-invalid': invalid || undefined, 'aria-required': required || undefined, disabled }
+  const props = {
+    id,
+    'aria-describedby': described,
+    'aria-invalid': invalid || undefined,
+    'aria-required': required || undefined,
+    disabled,
+  }
   const placeholder = sample(example ?? schema.default)
   switch (kind) {
     case 'enum':
     case 'boolean': {
       const options = kind === 'boolean' ? [true, false] : (schema.enum ?? [])
-      const at = options.findIndex((o) => o === value)
+      const at = options.indexOf(value)
       return (
-        <Select {...props} className="w-full" value={at < 0 ? '' : String(at)} onChange={(e) => onChange(e.target.value === '' ? undefined : options[Number(e.target.value)])}>
-          <option value="">{required ? 'Choose…' : `not sent${schema.default !== undefined ? ` (${String(schema.default)})` : ''}`}</option>
+        <Select
+          {...props}
+          className="w-full"
+          value={at < 0 ? '' : String(at)}
+          onChange={(e) => onChange(e.target.value === '' ? undefined : options[Number(e.target.value)])}
+        >
+          <option value="">
+            {required ? 'Choose…' : `not sent${schema.default !== undefined ? ` (${String(schema.default)})` : ''}`}
+          </option>
           {options.map((o, i) => (
             <option key={i} value={i}>
               {String(o)}
@@ -134,7 +205,17 @@ function Control({ id, name, described, invalid, shape, required, value, example
     case 'number':
       return <NumberInput {...props} value={value} placeholder={placeholder} onChange={onChange} />
     case 'text':
-      return <Textarea {...props} mono rows={2} className="min-h-16" placeholder={placeholder} value={typeof value === 'string' ? value : ''} onChange={(e) => onChange(e.target.value === '' ? undefined : e.target.value)} />
+      return (
+        <Textarea
+          {...props}
+          mono
+          rows={2}
+          className="min-h-16"
+          placeholder={placeholder}
+          value={typeof value === 'string' ? value : ''}
+          onChange={(e) => onChange(e.target.value === '' ? undefined : e.target.value)}
+        />
+      )
     case 'string':
       return (
         <Input
@@ -152,14 +233,34 @@ function Control({ id, name, described, invalid, shape, required, value, example
       return (
         <div className="rounded-lg border p-3">
           {value === undefined && !required ? (
-            <Button size="sm" icon={<Plus className="size-3.5" aria-hidden />} disabled={disabled} onClick={() => onChange({})}>
+            <Button
+              size="sm"
+              icon={<Plus className="size-3.5" aria-hidden />}
+              disabled={disabled}
+              onClick={() => onChange({})}
+            >
               Add {name}
             </Button>
           ) : (
             <>
-              <Fields schema={schema} value={(value ?? {}) as Record<string, unknown>} onChange={onChange} at={at} example={example} types={types} errors={errors} {...(disabled ? { disabled } : {})} />
+              <Fields
+                schema={schema}
+                value={(value ?? {}) as Record<string, unknown>}
+                onChange={onChange}
+                at={at}
+                example={example}
+                types={types}
+                errors={errors}
+                {...(disabled ? { disabled } : {})}
+              />
               {required ? null : (
-                <Button size="sm" variant="ghost" className="mt-2" icon={<Trash2 className="size-3.5" aria-hidden />} onClick={() => onChange(undefined)}>
+                <Button
+                  size="sm"
+                  variant="ghost"
+                  className="mt-2"
+                  icon={<Trash2 className="size-3.5" aria-hidden />}
+                  onClick={() => onChange(undefined)}
+                >
                   Remove {name}
                 </Button>
               )}
@@ -168,25 +269,68 @@ function Control({ id, name, described, invalid, shape, required, value, example
         </div>
       )
     case 'array':
-      return <Items name={name} schema={schema} value={value} at={at} onChange={onChange} types={types} errors={errors} example={example} {...(disabled ? { disabled } : {})} />
+      return (
+        <Items
+          name={name}
+          schema={schema}
+          value={value}
+          at={at}
+          onChange={onChange}
+          types={types}
+          errors={errors}
+          example={example}
+          {...(disabled ? { disabled } : {})}
+        />
+      )
     default:
       return <JsonInput {...props} value={value} placeholder={placeholder} onChange={onChange} />
   }
 }
 
 /** A list: one control per entry, and a button to add one. */
-function Items({ name, schema, value, at, onChange, example, types, errors, disabled }: Common & { name: string; schema: Schema; value: unknown; at: string; onChange: (value: unknown) => void; example: unknown }) {
+function Items({
+  name,
+  schema,
+  value,
+  at,
+  onChange,
+  example,
+  types,
+  errors,
+  disabled,
+}: Common & {
+  name: string
+  schema: Schema
+  value: unknown
+  at: string
+  onChange: (value: unknown) => void
+  example: unknown
+}) {
   const list = Array.isArray(value) ? (value as unknown[]) : []
   const shape = shapeOf(schema.items, types)
   const set = (i: number, v: unknown) => onChange(list.map((old, n) => (n === i ? v : old)))
-  const add = () => onChange([...list, shape.kind === 'object' ? {} : shape.kind === 'array' ? [] : shape.kind === 'boolean' ? false : ''])
+  const add = () =>
+    onChange([
+      ...list,
+      shape.kind === 'object' ? {} : shape.kind === 'array' ? [] : shape.kind === 'boolean' ? false : '',
+    ])
   const samples = Array.isArray(example) ? (example as unknown[]) : []
   return (
     <div className="space-y-1.5">
       {list.map((v, i) => (
         <div key={i} className="flex items-start gap-1.5">
           <div className="min-w-0 flex-1">
-            <Entry name={`${name} ${i + 1}`} shape={shape} value={v === '' ? undefined : v} example={samples[i]} at={`${at}/${i}`} onChange={(x) => set(i, x === undefined ? '' : x)} types={types} errors={errors} {...(disabled ? { disabled } : {})} />
+            <Entry
+              name={`${name} ${i + 1}`}
+              shape={shape}
+              value={v === '' ? undefined : v}
+              example={samples[i]}
+              at={`${at}/${i}`}
+              onChange={(x) => set(i, x === undefined ? '' : x)}
+              types={types}
+              errors={errors}
+              {...(disabled ? { disabled } : {})}
+            />
           </div>
           <IconButton
             label={`Remove ${name} ${i + 1}`}
@@ -200,14 +344,37 @@ function Items({ name, schema, value, at, onChange, example, types, errors, disa
           </IconButton>
         </div>
       ))}
-      <Button size="sm" icon={<Plus className="size-3.5" aria-hidden />} disabled={disabled || (schema.maxItems !== undefined && list.length >= schema.maxItems)} onClick={add} aria-label={`Add to ${name}`}>
+      <Button
+        size="sm"
+        icon={<Plus className="size-3.5" aria-hidden />}
+        disabled={disabled || (schema.maxItems !== undefined && list.length >= schema.maxItems)}
+        onClick={add}
+        aria-label={`Add to ${name}`}
+      >
         Add
       </Button>
     </div>
   )
 }
 
-function Entry({ name, shape, value, example, at, onChange, types, errors, disabled }: Common & { name: string; shape: ReturnType<typeof shapeOf>; value: unknown; example: unknown; at: string; onChange: (value: unknown) => void }) {
+function Entry({
+  name,
+  shape,
+  value,
+  example,
+  at,
+  onChange,
+  types,
+  errors,
+  disabled,
+}: Common & {
+  name: string
+  shape: ReturnType<typeof shapeOf>
+  value: unknown
+  example: unknown
+  at: string
+  onChange: (value: unknown) => void
+}) {
   const id = useId()
   const error = errors[at]
   return (
@@ -215,7 +382,21 @@ function Entry({ name, shape, value, example, at, onChange, types, errors, disab
       <label htmlFor={id} className="sr-only">
         {name}
       </label>
-      <Control id={id} name={name} described={error ? id + 'e' : undefined} invalid={Boolean(error)} shape={shape} required value={value} example={example} at={at} onChange={onChange} types={types} errors={errors} {...(disabled ? { disabled } : {})} />
+      <Control
+        id={id}
+        name={name}
+        described={error ? id + 'e' : undefined}
+        invalid={Boolean(error)}
+        shape={shape}
+        required
+        value={value}
+        example={example}
+        at={at}
+        onChange={onChange}
+        types={types}
+        errors={errors}
+        {...(disabled ? { disabled } : {})}
+      />
       {error ? (
         <p id={id + 'e'} className="mt-1 text-xs text-bad-text">
           {error}

@@ -22,8 +22,19 @@ export function History({ onOpen }: { onOpen: (run: Run) => void }) {
       ),
     },
     { key: 'account', head: 'Account', from: 'md', cell: (r) => r.accountName },
-    { key: 'code', head: 'Problem', from: 'lg', cell: (r) => (r.code ? <code className="text-xs">{r.code}</code> : '–') },
-    { key: 'ms', head: 'Duration', from: 'sm', align: 'right', cell: (r) => <span className="font-mono text-xs whitespace-nowrap">{millis(r.ms)}</span> },
+    {
+      key: 'code',
+      head: 'Problem',
+      from: 'lg',
+      cell: (r) => (r.code ? <code className="text-xs">{r.code}</code> : '–'),
+    },
+    {
+      key: 'ms',
+      head: 'Duration',
+      from: 'sm',
+      align: 'right',
+      cell: (r) => <span className="font-mono text-xs whitespace-nowrap">{millis(r.ms)}</span>,
+    },
     {
       key: 'req',
       head: 'Request',
@@ -51,7 +62,13 @@ export function History({ onOpen }: { onOpen: (run: Run) => void }) {
         ) : null
       }
     >
-      {runs.length === 0 ? <Empty title="No calls yet" className="!py-8">Calls that you run in this tab appear here, so that you can open them again.</Empty> : <Table label="History" dense columns={columns} rows={runs} rowKey={(r) => String(r.id)} />}
+      {runs.length === 0 ? (
+        <Empty title="No calls yet" className="!py-8">
+          Calls that you run in this tab appear here, so that you can open them again.
+        </Empty>
+      ) : (
+        <Table label="History" dense columns={columns} rows={runs} rowKey={(r) => String(r.id)} />
+      )}
     </Card>
   )
 }

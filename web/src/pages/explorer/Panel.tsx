@@ -6,7 +6,25 @@ import type { Account } from '@/api/types'
 import { millis, plural } from '@/lib/format'
 import { useSession, useWhyNot } from '@/shell/session'
 import { useShortcut } from '@/shell/shortcuts'
-import { Badge, Button, Card, Checkbox, CodeBlock, Confirm, Copy, Empty, Field, Id, Json, Notice, ProblemDoc, Segments, Skeleton, Status, Textarea } from '@/ui'
+import {
+  Badge,
+  Button,
+  Card,
+  Checkbox,
+  CodeBlock,
+  Confirm,
+  Copy,
+  Empty,
+  Field,
+  Id,
+  Json,
+  Notice,
+  ProblemDoc,
+  Segments,
+  Skeleton,
+  Status,
+  Textarea,
+} from '@/ui'
 import type { FullMethod } from './catalog'
 import { codeOf, requestOf } from './code'
 import { Fields } from './Form'
@@ -28,7 +46,12 @@ const drafts = new Map<string, Draft>()
 /** Makes a body from the history the draft of its method. */
 export function adopt(org: string, name: string, body: unknown): void {
   const named = isNamed(body)
-  drafts.set(`${org} ${name}`, { values: named ? body : {}, raw: named || body === undefined ? null : JSON.stringify(body, null, 2), form: 'name', touched: true })
+  drafts.set(`${org} ${name}`, {
+    values: named ? body : {},
+    raw: named || body === undefined ? null : JSON.stringify(body, null, 2),
+    form: 'name',
+    touched: true,
+  })
   for (const f of adopted) f()
 }
 const adopted = new Set<() => void>()
@@ -58,7 +81,10 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
     const given = m.example ?? {}
     return account?.ofUserId && sandbox ? (translate(given, exampleCreator, account.ofUserId) as Values) : given
   }, [m.example, account?.ofUserId, sandbox])
-  const fresh = useMemo<Draft>(() => ({ values: sandbox ? example : {}, raw: null, form: 'name', touched: false }), [example, sandbox])
+  const fresh = useMemo<Draft>(
+    () => ({ values: sandbox ? example : {}, raw: null, form: 'name', touched: false }),
+    [example, sandbox],
+  )
   const [draft, setDraft] = useState<Draft>(() => drafts.get(slot) ?? fresh)
   const [tried, setTried] = useState(false)
   const [refused, setRefused] = useState<Record<string, string>>({})
@@ -107,25 +133,63 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
     setBusy(true)
     setRefused({})
     const started = performance.now()
-    const headers: Record<string, string> = { ...(m.access === 'write' && !m.idempotent ? idempotent() : {}), ...(dry ? { 'X-Dry-Run': 'true' } : {}) }
+    const headers: Record<string, string> = {
+      ...(m.access === 'write' && !m.idempotent ? idempotent() : {}),
+      ...(dry ? { 'X-Dry-Run': 'true' } : {}),
+    }
     let got: Answer
     try {
-      const res = await send(request.method, request.path, { ...(request.body !== undefined ? { body: request.body } : {}), headers })
+      const res = await send(request.method, request.path, {
+        ...(request.body !== undefined ? { body: request.body } : {}),
+        headers,
+      })
       const ms = performance.now() - started
       const text = await res.text()
-      got = { status: res.status, ms, upstreamMs: Number(res.headers.get('X-Upstream-Duration-Ms')) || null, requestId: res.headers.get('X-Request-Id'), body: parsed(text), problem: null }
+      got = {
+        status: res.status,
+        ms,
+        upstreamMs: Number(res.headers.get('X-Upstream-Duration-Ms')) || null,
+        requestId: res.headers.get('X-Request-Id'),
+        body: parsed(text),
+        problem: null,
+      }
     } catch (e) {
-      const p = isProblem(e) ? e : new ProblemError({ code: 'unreachable', status: 0, title: 'The call did not reach the server' }, null)
-      got = { status: p.status, ms: performance.now() - started, upstreamMs: null, requestId: p.requestId, body: p.problem, problem: p.problem }
+      const p = isProblem(e)
+        ? e
+        : new ProblemError({ code: 'unreachable', status: 0, title: 'The call did not reach the server' }, null)
+      got = {
+        status: p.status,
+        ms: performance.now() - started,
+        upstreamMs: null,
+        requestId: p.requestId,
+        body: p.problem,
+        problem: p.problem,
+      }
     }
-    record({ org: org.id, name, access: m.access, account: account.id, accountName: account.label || account.displayName || account.id, body: request.body, status: got.status, ms: got.ms, requestId: got.requestId, code: got.problem?.code ?? null, dryRun: dry })
+    record({
+      org: org.id,
+      name,
+      access: m.access,
+      account: account.id,
+      accountName: account.label || account.displayName || account.id,
+      body: request.body,
+      status: got.status,
+      ms: got.ms,
+      requestId: got.requestId,
+      code: got.problem?.code ?? null,
+      dryRun: dry,
+    })
     if (mine !== latest.current) return
     setAnswer(got)
     setBusy(false)
     // On a narrow screen, or below a long form, the response may be out of view.
     requestAnimationFrame(() => {
       const box = answerBox.current?.getBoundingClientRect()
-      if (box && (box.top < 60 || box.top > window.innerHeight - 120)) answerBox.current?.scrollIntoView({ block: 'start', behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' })
+      if (box && (box.top < 60 || box.top > window.innerHeight - 120))
+        answerBox.current?.scrollIntoView({
+          block: 'start',
+          behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth',
+        })
     })
     setRefused(Object.fromEntries((got.problem?.errors ?? []).map((x) => [x.pointer, x.detail])))
   }
@@ -156,11 +220,21 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
           {fields > 0 ? (
             <span className="-mr-2 flex shrink-0">
               {m.example && Object.keys(m.example).length > 0 ? (
-                <Button size="sm" variant="ghost" onClick={() => change({ values: example, raw: shown.raw === null ? null : JSON.stringify(example, null, 2) })}>
+                <Button
+                  size="sm"
+                  variant="ghost"
+                  onClick={() =>
+                    change({ values: example, raw: shown.raw === null ? null : JSON.stringify(example, null, 2) })
+                  }
+                >
                   Example
                 </Button>
               ) : null}
-              <Button size="sm" variant="ghost" onClick={() => change({ values: {}, raw: shown.raw === null ? null : '{}' })}>
+              <Button
+                size="sm"
+                variant="ghost"
+                onClick={() => change({ values: {}, raw: shown.raw === null ? null : '{}' })}
+              >
                 Clear
               </Button>
             </span>
@@ -213,26 +287,62 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
         >
           {raw ? (
             <Field label="Body" note="JSON" error={raw.ok ? undefined : `This is not valid JSON: ${raw.why}`}>
-              {(p) => <Textarea {...p} mono rows={12} spellCheck={false} value={shown.raw ?? ''} onChange={(e) => change({ raw: e.target.value })} />}
+              {(p) => (
+                <Textarea
+                  {...p}
+                  mono
+                  rows={12}
+                  spellCheck={false}
+                  value={shown.raw ?? ''}
+                  onChange={(e) => change({ raw: e.target.value })}
+                />
+              )}
             </Field>
           ) : fields === 0 ? (
             <p className="text-mute">This method takes no arguments.</p>
           ) : (
-            <Fields schema={m.args} types={types} value={shown.values} onChange={(v) => change({ values: v })} errors={errors} example={example} />
+            <Fields
+              schema={m.args}
+              types={types}
+              value={shown.values}
+              onChange={(v) => change({ values: v })}
+              errors={errors}
+              example={example}
+            />
           )}
           <div className="mt-4 flex flex-wrap items-center gap-x-3 gap-y-2">
-            <Button type="submit" variant="primary" icon={<Play className="size-4" aria-hidden />} busy={busy} why={why}>
+            <Button
+              type="submit"
+              variant="primary"
+              icon={<Play className="size-4" aria-hidden />}
+              busy={busy}
+              why={why}
+            >
               {sandbox ? 'Run in sandbox' : m.access === 'write' ? 'Run live…' : 'Run live'}
             </Button>
             <span className="text-mute">{dry ? 'costs nothing' : `costs ${plural(m.cost, `${m.access} call`)}`}</span>
-            <Checkbox label="Dry run" title="Checks key, arguments, account and limits, and sends nothing to the platform" checked={dry} onChange={(e) => setDry(e.target.checked)} className="ml-auto" />
-            {dry ? <p className="basis-full text-xs text-mute">Checks the key, the arguments, the account and the limits. Nothing is sent to the platform.</p> : null}
+            <Checkbox
+              label="Dry run"
+              title="Checks key, arguments, account and limits, and sends nothing to the platform"
+              checked={dry}
+              onChange={(e) => setDry(e.target.checked)}
+              className="ml-auto"
+            />
+            {dry ? (
+              <p className="basis-full text-xs text-mute">
+                Checks the key, the arguments, the account and the limits. Nothing is sent to the platform.
+              </p>
+            ) : null}
             {noScope || (why && tried) ? (
               <Notice tone="warn" className="basis-full">
                 {why}
               </Notice>
             ) : null}
-            {tried && Object.keys(wrong).length > 0 ? <p className="basis-full text-xs text-bad-text">{plural(Object.keys(wrong).length, 'argument needs', 'arguments need')} attention, see above.</p> : null}
+            {tried && Object.keys(wrong).length > 0 ? (
+              <p className="basis-full text-xs text-bad-text">
+                {plural(Object.keys(wrong).length, 'argument needs', 'arguments need')} attention, see above.
+              </p>
+            ) : null}
           </div>
         </form>
       </Card>
@@ -254,10 +364,17 @@ export function Panel({ method: m, types, account }: { method: FullMethod; types
           </div>
         </details>
       </div>
-      <Confirm open={asking} onOpenChange={setAsking} title={`Run ${name} in the live organisation?`} action={m.destructive ? 'Run it' : 'Run'} danger={m.destructive} run={run}>
+      <Confirm
+        open={asking}
+        onOpenChange={setAsking}
+        title={`Run ${name} in the live organisation?`}
+        action={m.destructive ? 'Run it' : 'Run'}
+        danger={m.destructive}
+        run={run}
+      >
         <p>
-          This makes a real change to <strong>{account?.label || account?.displayName || account?.id}</strong>, an account of <strong>{org.name}</strong>.
-          {m.destructive ? ' You cannot undo it.' : ''}
+          This makes a real change to <strong>{account?.label || account?.displayName || account?.id}</strong>, an
+          account of <strong>{org.name}</strong>.{m.destructive ? ' You cannot undo it.' : ''}
         </p>
         <p>It costs {plural(m.cost, `${m.access} call`)}. To check it without sending anything, use Dry run.</p>
       </Confirm>
@@ -277,7 +394,11 @@ function parsed(text: string): unknown {
 function AnswerCard({ answer, busy }: { answer: Answer | null; busy: boolean }) {
   return (
     <Card flush className="min-w-0">
-      <div className="flex min-h-11 flex-wrap items-center gap-x-3 gap-y-1 border-b px-4 py-1.5" role="status" aria-label="Response">
+      <div
+        className="flex min-h-11 flex-wrap items-center gap-x-3 gap-y-1 border-b px-4 py-1.5"
+        role="status"
+        aria-label="Response"
+      >
         {busy ? (
           <Skeleton className="h-5 w-40" />
         ) : answer ? (
@@ -285,7 +406,12 @@ function AnswerCard({ answer, busy }: { answer: Answer | null; busy: boolean }) 
             <Status status={answer.status} />
             <span className="font-mono text-xs text-mute">
               {millis(answer.ms)}
-              {answer.upstreamMs !== null ? <span title="Time taken by the platform and the route to it"> · platform {millis(answer.upstreamMs)}</span> : null}
+              {answer.upstreamMs !== null ? (
+                <span title="Time taken by the platform and the route to it">
+                  {' '}
+                  · platform {millis(answer.upstreamMs)}
+                </span>
+              ) : null}
             </span>
             {answer.requestId ? (
               <span className="ml-auto flex min-w-0 items-center gap-2">

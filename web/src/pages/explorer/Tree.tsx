@@ -6,7 +6,21 @@ import { Empty, SearchInput } from '@/ui'
 import { grouped, type Entry } from './catalog'
 
 /** All methods by resource. A search opens every resource that has a match. */
-export function Tree({ methods, current, search, onSearch, query, onPick }: { methods: Entry[]; current: string; search: string; onSearch: (text: string) => void; query: Record<string, string | undefined>; onPick?: () => void }) {
+export function Tree({
+  methods,
+  current,
+  search,
+  onSearch,
+  query,
+  onPick,
+}: {
+  methods: Entry[]
+  current: string
+  search: string
+  onSearch: (text: string) => void
+  query: Record<string, string | undefined>
+  onPick?: () => void
+}) {
   const groups = useMemo(() => grouped(methods, search), [methods, search])
   const own = current.split('.')[0] ?? ''
   const [opened, setOpened] = useState<ReadonlySet<string>>(() => new Set([own]))
@@ -43,7 +57,10 @@ export function Tree({ methods, current, search, onSearch, query, onPick }: { me
                     setOpened(next)
                   }}
                 >
-                  <ChevronRight className={cx('size-3.5 shrink-0 text-mute transition-transform', open && 'rotate-90')} aria-hidden />
+                  <ChevronRight
+                    className={cx('size-3.5 shrink-0 text-mute transition-transform', open && 'rotate-90')}
+                    aria-hidden
+                  />
                   <span className="truncate">{g.resource}</span>
                   <span className="ml-auto pr-1 font-normal text-mute">{g.methods.length}</span>
                 </button>
@@ -61,11 +78,21 @@ export function Tree({ methods, current, search, onSearch, query, onPick }: { me
                             search={query as never}
                             {...(onPick ? { onClick: onPick } : {})}
                             aria-current={on ? 'page' : undefined}
-                            className={cx('flex min-h-7 items-center gap-2 rounded-lg py-1 pr-2 pl-5 font-mono text-xs', on ? 'bg-accent-soft text-accent-text' : 'text-fg hover:bg-subtle')}
+                            className={cx(
+                              'flex min-h-7 items-center gap-2 rounded-lg py-1 pr-2 pl-5 font-mono text-xs',
+                              on ? 'bg-accent-soft text-accent-text' : 'text-fg hover:bg-subtle',
+                            )}
                             title={m.description}
                           >
                             <span className="min-w-0 break-words">{m.method}</span>
-                            <span className={cx('ml-auto text-[11px]', on ? 'text-accent-text' : m.access === 'write' ? 'text-warn-text' : 'text-mute')}>{m.access}</span>
+                            <span
+                              className={cx(
+                                'ml-auto text-[11px]',
+                                on ? 'text-accent-text' : m.access === 'write' ? 'text-warn-text' : 'text-mute',
+                              )}
+                            >
+                              {m.access}
+                            </span>
                           </Link>
                         </li>
                       )

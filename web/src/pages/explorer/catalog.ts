@@ -18,7 +18,11 @@ export interface FullMethod extends Omit<Method, 'args' | 'example' | 'result'> 
 export function useCatalog() {
   return useQuery({
     queryKey: [...keys.methods, 'compact'],
-    queryFn: ({ signal }) => call<{ version: string; methods: Entry[] | null }>('GET', '/v1/sdk/methods', { query: { format: 'compact' }, signal }),
+    queryFn: ({ signal }) =>
+      call<{ version: string; methods: Entry[] | null }>('GET', '/v1/sdk/methods', {
+        query: { format: 'compact' },
+        signal,
+      }),
     staleTime: Infinity,
     // 503: the server has no platform for the environment, so a retry does not help.
     retry: (n, e) => n < 2 && isProblem(e) && e.retryable && e.status !== 429 && e.status !== 503,
@@ -30,7 +34,11 @@ export function useCatalog() {
 export function useResource(resource: string | null) {
   return useQuery({
     queryKey: [...keys.methods, 'full', resource],
-    queryFn: ({ signal }) => call<{ methods: FullMethod[] | null; types: Types | null }>('GET', '/v1/sdk/methods', { query: { resource }, signal }),
+    queryFn: ({ signal }) =>
+      call<{ methods: FullMethod[] | null; types: Types | null }>('GET', '/v1/sdk/methods', {
+        query: { resource },
+        signal,
+      }),
     enabled: Boolean(resource),
     staleTime: Infinity,
   })

@@ -5,8 +5,11 @@ import { shell, snippets, type Snippet } from '@/lib/snippets'
 export function callCommand(name: string, account: string, body: unknown): string {
   const head = `stagedoor call ${shell(name)} -a ${shell(account)}`
   if (body === undefined) return head
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return `echo ${shell(JSON.stringify(body))} | ${head} -`
-  const words = Object.entries(body).map(([k, v]) => (typeof v === 'string' ? `${shell(k)}=${v === '' ? "''" : shell(v)}` : `${shell(k)}:=${shell(JSON.stringify(v))}`))
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    return `echo ${shell(JSON.stringify(body))} | ${head} -`
+  const words = Object.entries(body).map(([k, v]) =>
+    typeof v === 'string' ? `${shell(k)}=${v === '' ? "''" : shell(v)}` : `${shell(k)}:=${shell(JSON.stringify(v))}`,
+  )
   return words.length === 0 ? head : `${head} \\\n  ${words.join(' ')}`
 }
 
@@ -25,5 +28,7 @@ export function requestOf(resource: string, method: string, account: string, acc
 }
 
 export function codeOf(name: string, account: string, made: Made): Snippet[] {
-  return snippets(made).map((s) => (s.name === 'CLI' ? { name: 'CLI', code: callCommand(name, account, made.body) } : s))
+  return snippets(made).map((s) =>
+    s.name === 'CLI' ? { name: 'CLI', code: callCommand(name, account, made.body) } : s,
+  )
 }

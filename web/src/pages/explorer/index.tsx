@@ -25,13 +25,25 @@ export default function Explorer() {
   const catalog = useCatalog()
   const account = useChosenAccount(f.values.account)
   const methods = catalog.data ?? []
-  const first = (org.environment === 'sandbox' && methods.find((m) => m.resource === 'messages' && m.method === 'send')) || methods.find((m) => m.access === 'read') || methods[0]
+  const first =
+    (org.environment === 'sandbox' && methods.find((m) => m.resource === 'messages' && m.method === 'send')) ||
+    methods.find((m) => m.access === 'read') ||
+    methods[0]
   const name = params.method ?? (f.values.method || (first ? `${first.resource}.${first.method}` : ''))
   const entry = methods.find((m) => `${m.resource}.${m.method}` === name)
   const resource = useResource(entry?.resource ?? null)
   const full = resource.data?.methods?.find((m) => `${m.resource}.${m.method}` === name)
   const query = { account: f.values.account || undefined }
-  const tree = (onPick?: () => void) => <Tree methods={methods} current={name} search={search} onSearch={setSearch} query={query} {...(onPick ? { onPick } : {})} />
+  const tree = (onPick?: () => void) => (
+    <Tree
+      methods={methods}
+      current={name}
+      search={search}
+      onSearch={setSearch}
+      query={query}
+      {...(onPick ? { onPick } : {})}
+    />
+  )
 
   return (
     <>
@@ -40,10 +52,20 @@ export default function Explorer() {
         hint={`Every SDK method, runnable against ${org.environment === 'sandbox' ? 'a sandbox' : 'an'} account`}
         actions={
           <>
-            <Button className="xl:hidden" icon={<ListTree className="size-4" aria-hidden />} onClick={() => setPicking(true)}>
+            <Button
+              className="xl:hidden"
+              icon={<ListTree className="size-4" aria-hidden />}
+              onClick={() => setPicking(true)}
+            >
               Methods
             </Button>
-            <AccountPicker label="Account" className="w-60 max-w-full" value={account.id} onChange={(id) => f.set({ account: id ?? '' })} placeholder={account.none ? 'No accounts yet' : 'Choose an account'} />
+            <AccountPicker
+              label="Account"
+              className="w-60 max-w-full"
+              value={account.id}
+              onChange={(id) => f.set({ account: id ?? '' })}
+              placeholder={account.none ? 'No accounts yet' : 'Choose an account'}
+            />
           </>
         }
       />
@@ -62,7 +84,8 @@ export default function Explorer() {
                 </>
               }
             >
-              {catalog.error.detail} The methods appear here once its operators have configured one{org.environment === 'live' ? '; a sandbox organisation already has them' : ''}.
+              {catalog.error.detail} The methods appear here once its operators have configured one
+              {org.environment === 'live' ? '; a sandbox organisation already has them' : ''}.
             </Empty>
           </Card>
         ) : catalog.isError ? (
@@ -81,11 +104,20 @@ export default function Explorer() {
             {account.none ? <NoAccount /> : null}
             {methods.length === 0 ? (
               <Card>
-                <Empty title="No methods">The catalogue of this environment is empty, or you may not call any of its methods.</Empty>
+                <Empty title="No methods">
+                  The catalogue of this environment is empty, or you may not call any of its methods.
+                </Empty>
               </Card>
             ) : !entry ? (
               <Card>
-                <Empty title={`Method ${name} not found`} action={<Button onClick={() => setPicking(true)} className="xl:hidden">All methods</Button>}>
+                <Empty
+                  title={`Method ${name} not found`}
+                  action={
+                    <Button onClick={() => setPicking(true)} className="xl:hidden">
+                      All methods
+                    </Button>
+                  }
+                >
                   It may have a different name in this version of the catalogue. Search for it in the list.
                 </Empty>
               </Card>
@@ -94,7 +126,12 @@ export default function Explorer() {
                 <Failed what={name} error={resource.error} retry={() => void resource.refetch()} />
               </Card>
             ) : full ? (
-              <Panel key={`${org.id} ${name}`} method={full} types={resource.data?.types ?? {}} account={account.account} />
+              <Panel
+                key={`${org.id} ${name}`}
+                method={full}
+                types={resource.data?.types ?? {}}
+                account={account.account}
+              />
             ) : (
               <Card>
                 <SkeletonRows rows={5} label={`Loading ${name}`} />
@@ -103,14 +140,24 @@ export default function Explorer() {
             <History
               onOpen={(run) => {
                 adopt(org.id, run.name, run.body)
-                void navigate({ to: '/explorer/$method', params: { method: run.name }, search: { account: run.account } as never })
+                void navigate({
+                  to: '/explorer/$method',
+                  params: { method: run.name },
+                  search: { account: run.account } as never,
+                })
                 window.scrollTo({ top: 0 })
               }}
             />
           </div>
         </div>
       )}
-      <Sheet open={picking} onOpenChange={setPicking} title="Methods" side="left" className="!w-[min(340px,calc(100vw-32px))]">
+      <Sheet
+        open={picking}
+        onOpenChange={setPicking}
+        title="Methods"
+        side="left"
+        className="!w-[min(340px,calc(100vw-32px))]"
+      >
         <div className="flex min-h-full flex-col">{picking ? tree(() => setPicking(false)) : null}</div>
       </Sheet>
     </>
@@ -162,7 +209,9 @@ function useChosenAccount(wanted: string): { id: string | null; account: Account
   const any = useQuery({
     queryKey: keys.accounts({ explorer: true }),
     queryFn: async ({ signal }) => {
-      const list = async (state?: 'active') => (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { state, limit: 1 }, signal })).accounts?.[0] ?? null
+      const list = async (state?: 'active') =>
+        (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { state, limit: 1 }, signal }))
+          .accounts?.[0] ?? null
       return (await list('active')) ?? (await list())
     },
     enabled: !wanted,

@@ -48,7 +48,11 @@ export function shapeOf(schema: Schema | undefined, types: Types = {}, depth = 0
     const rest = union.filter((s) => s.type !== 'null')
     const only = rest.length === 1 ? rest[0] : undefined
     if (!only) return { kind: 'json', nullable: rest.length < union.length, schema }
-    const inner = shapeOf({ ...only, ...(schema.description ? { description: schema.description } : {}) }, types, depth + 1)
+    const inner = shapeOf(
+      { ...only, ...(schema.description ? { description: schema.description } : {}) },
+      types,
+      depth + 1,
+    )
     return { ...inner, nullable: inner.nullable || rest.length < union.length }
   }
   const list = Array.isArray(schema.type) ? schema.type : schema.type ? [schema.type] : []
@@ -83,7 +87,11 @@ export interface FieldOf {
 /** The arguments of a method: required ones first, otherwise in the schema's order. */
 export function fieldsOf(schema: Schema | undefined): FieldOf[] {
   const required = schema?.required ?? []
-  const all = Object.entries(schema?.properties ?? {}).map(([name, s]) => ({ name, schema: s, required: required.includes(name) }))
+  const all = Object.entries(schema?.properties ?? {}).map(([name, s]) => ({
+    name,
+    schema: s,
+    required: required.includes(name),
+  }))
   return [...all.filter((f) => f.required), ...all.filter((f) => !f.required)]
 }
 
@@ -116,7 +124,13 @@ export function typeWords(schema: Schema | undefined, types: Types = {}): string
 export function rangeWords(schema: Schema): string {
   const n = (x: number) => x.toLocaleString('en-US')
   const range = (from: number | undefined, to: number | undefined, what: string) =>
-    from !== undefined && to !== undefined ? `${n(from)} to ${n(to)}${what}` : from !== undefined && from > 0 ? `at least ${n(from)}${what}` : to !== undefined ? `at most ${n(to)}${what}` : ''
+    from !== undefined && to !== undefined
+      ? `${n(from)} to ${n(to)}${what}`
+      : from !== undefined && from > 0
+        ? `at least ${n(from)}${what}`
+        : to !== undefined
+          ? `at most ${n(to)}${what}`
+          : ''
   const type = Array.isArray(schema.type) ? schema.type[0] : schema.type
   if (type === 'array') return range(schema.minItems, schema.maxItems, '')
   if (type === 'string') return range(schema.minLength || undefined, schema.maxLength, ' characters')
@@ -128,12 +142,19 @@ function isObject(v: unknown): v is Record<string, unknown> {
 }
 
 /** Returns error messages by JSON pointer. Missing values are undefined. The server checks again. */
-export function check(schema: Schema | undefined, value: unknown, types: Types = {}, at = '', required = true): Record<string, string> {
+export function check(
+  schema: Schema | undefined,
+  value: unknown,
+  types: Types = {},
+  at = '',
+  required = true,
+): Record<string, string> {
   const out: Record<string, string> = {}
   const { kind, nullable, schema: s } = shapeOf(schema, types)
   if (value === undefined) {
     if (required && at !== '') out[at] = 'Fill this in.'
-    else if (required && kind === 'object') for (const f of fieldsOf(s)) if (f.required) out[`${at}/${f.name}`] = 'Fill this in.'
+    else if (required && kind === 'object')
+      for (const f of fieldsOf(s)) if (f.required) out[`${at}/${f.name}`] = 'Fill this in.'
     return out
   }
   if (value === null) {
@@ -145,14 +166,22 @@ export function check(schema: Schema | undefined, value: unknown, types: Types =
       const whole = (Array.isArray(s.type) ? s.type : [s.type]).includes('integer')
       if (typeof value !== 'number' || Number.isNaN(value)) out[at] = 'Enter a number.'
       else if (whole && !Number.isInteger(value)) out[at] = 'Enter a whole number.'
-      else if ((s.minimum !== undefined && value < s.minimum) || (s.maximum !== undefined && value > s.maximum)) out[at] = `Must be ${rangeWords(s)}.`
+      else if ((s.minimum !== undefined && value < s.minimum) || (s.maximum !== undefined && value > s.maximum))
+        out[at] = `Must be ${rangeWords(s)}.`
       break
     }
     case 'string':
     case 'text':
       if (typeof value !== 'string') out[at] = 'Enter text.'
-      else if ((s.maxLength !== undefined && [...value].length > s.maxLength) || (s.minLength !== undefined && [...value].length < s.minLength)) out[at] = `Must have ${rangeWords(s)}.`
-      else if (s.pattern && !safeTest(s.pattern, value)) out[at] = /^\^\(0\|\[1-9\]/.test(s.pattern) ? 'An id has only digits.' : 'This does not have the expected format.'
+      else if (
+        (s.maxLength !== undefined && [...value].length > s.maxLength) ||
+        (s.minLength !== undefined && [...value].length < s.minLength)
+      )
+        out[at] = `Must have ${rangeWords(s)}.`
+      else if (s.pattern && !safeTest(s.pattern, value))
+        out[at] = /^\^\(0\|\[1-9\]/.test(s.pattern)
+          ? 'An id has only digits.'
+          : 'This does not have the expected format.'
       break
     case 'enum':
       if (!s.enum?.some((e) => e === value)) out[at] = 'Choose a value from the list.'
@@ -163,13 +192,19 @@ export function check(schema: Schema | undefined, value: unknown, types: Types =
     case 'array':
       if (!Array.isArray(value)) out[at] = 'Must be a list.'
       else {
-        if ((s.minItems !== undefined && value.length < s.minItems) || (s.maxItems !== undefined && value.length > s.maxItems)) out[at] = `Must have ${rangeWords(s)} entries.`
-        value.forEach((v, i) => Object.assign(out, check(s.items, v, types, `${at}/${i}`, true)))
+        if (
+          (s.minItems !== undefined && value.length < s.minItems) ||
+          (s.maxItems !== undefined && value.length > s.maxItems)
+        )
+          out[at] = `Must have ${rangeWords(s)} entries.`
+        for (const [i, v] of value.entries()) Object.assign(out, check(s.items, v, types, `${at}/${i}`, true))
       }
       break
     case 'object':
       if (!isObject(value)) out[at] = 'Must be an object.'
-      else for (const f of fieldsOf(s)) Object.assign(out, check(f.schema, value[f.name], types, `${at}/${f.name}`, f.required))
+      else
+        for (const f of fieldsOf(s))
+          Object.assign(out, check(f.schema, value[f.name], types, `${at}/${f.name}`, f.required))
       break
   }
   return out
@@ -187,7 +222,12 @@ function safeTest(pattern: string, value: string): boolean {
 /** Removes undefined members from a value, recursively. */
 export function clean(value: unknown): unknown {
   if (Array.isArray(value)) return value.filter((v) => v !== undefined).map(clean)
-  if (isObject(value)) return Object.fromEntries(Object.entries(value).filter(([, v]) => v !== undefined).map(([k, v]) => [k, clean(v)]))
+  if (isObject(value))
+    return Object.fromEntries(
+      Object.entries(value)
+        .filter(([, v]) => v !== undefined)
+        .map(([k, v]) => [k, clean(v)]),
+    )
   return value
 }
 
@@ -204,14 +244,20 @@ export function positional(order: readonly string[], values: Record<string, unkn
     out.push(v)
   }
   const rest: Record<string, unknown> = {}
-  for (const [name, v] of Object.entries(values)) if (v !== undefined && !order.slice(0, i).includes(name)) rest[name] = v
+  for (const [name, v] of Object.entries(values))
+    if (v !== undefined && !order.slice(0, i).includes(name)) rest[name] = v
   if (Object.keys(rest).length > 0 || isObject(out[out.length - 1])) out.push(rest)
   return out
 }
 
 /** Rewrites example ids, which start with the id of one creator, for another creator. */
 export function translate(value: unknown, from: string, to: string): unknown {
-  if (typeof value === 'string') return value.length === from.length + 10 && value.startsWith(from) && /^\d+$/.test(value) ? to + value.slice(from.length) : value === from ? to : value
+  if (typeof value === 'string')
+    return value.length === from.length + 10 && value.startsWith(from) && /^\d+$/.test(value)
+      ? to + value.slice(from.length)
+      : value === from
+        ? to
+        : value
   if (Array.isArray(value)) return value.map((v) => translate(v, from, to))
   if (isObject(value)) return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, translate(v, from, to)]))
   return value

@@ -9,7 +9,19 @@ import { KeyStateBadge } from './KeyStateBadge'
 import { byHour, keyState, scopeWords, usedBy } from './scopes'
 
 /** One key: its permissions, and its calls in the last day. */
-export function KeySheet({ subject: k, wanted, loaded, onClose, onRevoke }: { subject: Key | null; wanted: string; loaded: boolean; onClose: () => void; onRevoke: (k: Key) => void }) {
+export function KeySheet({
+  subject: k,
+  wanted,
+  loaded,
+  onClose,
+  onRevoke,
+}: {
+  subject: Key | null
+  wanted: string
+  loaded: boolean
+  onClose: () => void
+  onRevoke: (k: Key) => void
+}) {
   const why = useWhyNot('me:write', 'revoke keys')
   const may = useCan('usage:read')
   return (
@@ -19,7 +31,12 @@ export function KeySheet({ subject: k, wanted, loaded, onClose, onRevoke }: { su
       title={k?.label || 'API key'}
       actions={
         k && keyState(k) !== 'revoked' ? (
-          <Button size="sm" variant="danger" why={k.current ? 'A key cannot revoke itself.' : why} onClick={() => onRevoke(k)}>
+          <Button
+            size="sm"
+            variant="danger"
+            why={k.current ? 'A key cannot revoke itself.' : why}
+            onClick={() => onRevoke(k)}
+          >
             Revoke
           </Button>
         ) : null
@@ -31,10 +48,17 @@ export function KeySheet({ subject: k, wanted, loaded, onClose, onRevoke }: { su
             items={[
               ['Id', <Id key="id" id={k.id} />],
               ['State', <KeyStateBadge key="s" k={k} />],
-              ['Starts with', <code key="h" className="text-xs">{k.hint}…</code>],
+              [
+                'Starts with',
+                <code key="h" className="text-xs">
+                  {k.hint}…
+                </code>,
+              ],
               ['Created', <Time key="c" at={k.createdAt} as="exact" />],
               ['Expires', k.expiresAt ? <Time key="e" at={k.expiresAt} as="exact" /> : 'never'],
-              ...(k.revokedAt ? ([['Revoked', <Time key="r" at={k.revokedAt} as="exact" />]] as [string, ReactNode][]) : []),
+              ...(k.revokedAt
+                ? ([['Revoked', <Time key="r" at={k.revokedAt} as="exact" />]] as [string, ReactNode][])
+                : []),
             ]}
           />
           <section>
@@ -53,13 +77,25 @@ export function KeySheet({ subject: k, wanted, loaded, onClose, onRevoke }: { su
             <Facts
               className="mt-3"
               items={[
-                ['Methods', k.methods || k.inheritedMethods ? <Patterns key="m" lists={[...(k.inheritedMethods ?? []), k.methods]} /> : 'all'],
+                [
+                  'Methods',
+                  k.methods || k.inheritedMethods ? (
+                    <Patterns key="m" lists={[...(k.inheritedMethods ?? []), k.methods]} />
+                  ) : (
+                    'all'
+                  ),
+                ],
                 [
                   'Accounts',
                   k.accountIds ? (
                     <span key="a" className="flex flex-col">
                       {k.accountIds.map((a) => (
-                        <Link key={a} to="/accounts/$id" params={{ id: a }} className="link flex min-h-6 items-center font-mono text-xs break-all">
+                        <Link
+                          key={a}
+                          to="/accounts/$id"
+                          params={{ id: a }}
+                          className="link flex min-h-6 items-center font-mono text-xs break-all"
+                        >
                           {a}
                         </Link>
                       ))}
@@ -132,7 +168,8 @@ function Usage({ id }: { id: string }) {
               ]}
             />
             <p className="mt-2 text-xs text-mute">
-              {more ? `The newest ${number(logs.length)} calls.` : `${plural(logs.length, 'call')}.`} {accounts > 0 ? `${plural(accounts, 'account')}.` : ''}
+              {more ? `The newest ${number(logs.length)} calls.` : `${plural(logs.length, 'call')}.`}{' '}
+              {accounts > 0 ? `${plural(accounts, 'account')}.` : ''}
             </p>
             <ul className="mt-2 divide-y rounded-lg border">
               {methods.slice(0, 8).map(([name, n]) => (

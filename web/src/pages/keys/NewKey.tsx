@@ -6,7 +6,22 @@ import { keys, useMe } from '@/api/hooks'
 import { useSession } from '@/shell/session'
 import { baseURL } from '@/lib/snippets'
 import { plural } from '@/lib/format'
-import { AccountPicker, Button, Checkbox, Chips, Code, CopyButton, Dialog, Field, Input, Notice, Select, Status, Textarea, Time } from '@/ui'
+import {
+  AccountPicker,
+  Button,
+  Checkbox,
+  Chips,
+  Code,
+  CopyButton,
+  Dialog,
+  Field,
+  Input,
+  Notice,
+  Select,
+  Status,
+  Textarea,
+  Time,
+} from '@/ui'
 import { useLastCall } from './calls'
 import { lines, presetOf, presets, scopeWords } from './scopes'
 
@@ -29,7 +44,15 @@ export function NewKey({ open, onOpenChange }: { open: boolean; onOpenChange: (o
   return <Draft open={open} onOpenChange={onOpenChange} onMade={setMade} />
 }
 
-function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (open: boolean) => void; onMade: (made: Minted) => void }) {
+function Draft({
+  open,
+  onOpenChange,
+  onMade,
+}: {
+  open: boolean
+  onOpenChange: (open: boolean) => void
+  onMade: (made: Minted) => void
+}) {
   const { org } = useSession()
   const client = useQueryClient()
   const me = useMe()
@@ -48,7 +71,14 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
   const mint = useMutation({
     mutationFn: () => {
       const days = expiries.find(([v]) => v === expiry)?.[2] ?? null
-      const expiresAt = expiry === 'date' ? (date ? new Date(`${date}T23:59:59Z`).toISOString() : undefined) : days ? new Date(Date.now() + days * day).toISOString() : undefined
+      const expiresAt =
+        expiry === 'date'
+          ? date
+            ? new Date(`${date}T23:59:59Z`).toISOString()
+            : undefined
+          : days
+            ? new Date(Date.now() + days * day).toISOString()
+            : undefined
       return api.post('/v1/me/keys', {
         body: {
           label: label.trim(),
@@ -76,7 +106,16 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
           .join('. ')
       : undefined
   }
-  const missing = label.trim() === '' ? 'Enter a label.' : mine.size === 0 ? 'Choose at least one scope.' : expiry === 'date' && !date ? 'Choose an expiry date.' : limited && accounts.length === 0 ? 'Choose at least one account.' : null
+  const missing =
+    label.trim() === ''
+      ? 'Enter a label.'
+      : mine.size === 0
+        ? 'Choose at least one scope.'
+        : expiry === 'date' && !date
+          ? 'Choose an expiry date.'
+          : limited && accounts.length === 0
+            ? 'Choose at least one account.'
+            : null
 
   return (
     <Dialog
@@ -86,7 +125,8 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
       size="lg"
       description={
         <>
-          The key works in <strong className="font-medium text-fg">{org.name}</strong>, which is {org.environment === 'live' ? 'live' : 'a sandbox'}. You cannot change its permissions later.
+          The key works in <strong className="font-medium text-fg">{org.name}</strong>, which is{' '}
+          {org.environment === 'live' ? 'live' : 'a sandbox'}. You cannot change its permissions later.
         </>
       }
       footer={
@@ -107,7 +147,15 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
       >
         <div className="grid gap-4 sm:grid-cols-[minmax(0,1fr)_200px]">
           <Field label="Label" hint="What it is for, such as “inbox worker”." required error={at('label')}>
-            {(p) => <Input {...p} value={label} maxLength={120} onChange={(e) => setLabel(e.target.value)} autoComplete="off" />}
+            {(p) => (
+              <Input
+                {...p}
+                value={label}
+                maxLength={120}
+                onChange={(e) => setLabel(e.target.value)}
+                autoComplete="off"
+              />
+            )}
           </Field>
           <Field label="Expires" error={at('expiresAt')}>
             {(p) => (
@@ -119,7 +167,16 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
                     </option>
                   ))}
                 </Select>
-                {expiry === 'date' ? <Input type="date" aria-label="Expires on" className="mt-2" min={new Date().toISOString().slice(0, 10)} value={date} onChange={(e) => setDate(e.target.value)} /> : null}
+                {expiry === 'date' ? (
+                  <Input
+                    type="date"
+                    aria-label="Expires on"
+                    className="mt-2"
+                    min={new Date().toISOString().slice(0, 10)}
+                    value={date}
+                    onChange={(e) => setDate(e.target.value)}
+                  />
+                ) : null}
               </>
             )}
           </Field>
@@ -163,10 +220,16 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
                       <td className="py-1.5 pr-3">
                         <label htmlFor={id}>{s.can}</label>
                         <span id={id + 'h'} className="block text-xs text-mute">
-                          {can ? s.hint : me.isPending ? 'Loading…' : 'Your role does not have this scope, so you cannot grant it.'}
+                          {can
+                            ? s.hint
+                            : me.isPending
+                              ? 'Loading…'
+                              : 'Your role does not have this scope, so you cannot grant it.'}
                         </span>
                       </td>
-                      <td className="py-1.5 pr-3 text-right align-top font-mono text-xs text-mute max-sm:hidden">{s.scope}</td>
+                      <td className="py-1.5 pr-3 text-right align-top font-mono text-xs text-mute max-sm:hidden">
+                        {s.scope}
+                      </td>
                     </tr>
                   )
                 })}
@@ -177,7 +240,12 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
         </fieldset>
 
         <div className="space-y-3">
-          <Checkbox label="Only some methods" hint="Limits which methods the key can call, regardless of its scopes." checked={narrow} onChange={(e) => setNarrow(e.target.checked)} />
+          <Checkbox
+            label="Only some methods"
+            hint="Limits which methods the key can call, regardless of its scopes."
+            checked={narrow}
+            onChange={(e) => setNarrow(e.target.checked)}
+          />
           {narrow ? (
             <Field
               label="Methods"
@@ -185,17 +253,38 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
               error={at('methods')}
               hint={
                 <>
-                  One per line: <code>messages.send</code>, <code>chats.*</code>, <code>*</code>, or <code>sensitive</code> for money and legal data. A leading <code>!</code> denies a method, and denials win.
+                  One per line: <code>messages.send</code>, <code>chats.*</code>, <code>*</code>, or{' '}
+                  <code>sensitive</code> for money and legal data. A leading <code>!</code> denies a method, and denials
+                  win.
                 </>
               }
             >
-              {(p) => <Textarea {...p} mono rows={4} spellCheck={false} placeholder={'chats.*\nmessages.*\n!sensitive'} value={methods} onChange={(e) => setMethods(e.target.value)} />}
+              {(p) => (
+                <Textarea
+                  {...p}
+                  mono
+                  rows={4}
+                  spellCheck={false}
+                  placeholder={'chats.*\nmessages.*\n!sensitive'}
+                  value={methods}
+                  onChange={(e) => setMethods(e.target.value)}
+                />
+              )}
             </Field>
           ) : null}
-          <Checkbox label="Only some accounts" hint="The key cannot see or use other accounts, or connect new ones." checked={limited} onChange={(e) => setLimited(e.target.checked)} />
+          <Checkbox
+            label="Only some accounts"
+            hint="The key cannot see or use other accounts, or connect new ones."
+            checked={limited}
+            onChange={(e) => setLimited(e.target.checked)}
+          />
           {limited ? (
             <div className="space-y-2 pl-6">
-              <Field label="Accounts" error={at('accountIds')} hint={`${plural(accounts.length, 'account')}, at most 100`}>
+              <Field
+                label="Accounts"
+                error={at('accountIds')}
+                hint={`${plural(accounts.length, 'account')}, at most 100`}
+              >
                 {(p) => (
                   <AccountPicker
                     id={p.id}
@@ -204,7 +293,8 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
                     placeholder="Add an account"
                     without={accounts.map((a) => a.id)}
                     onChange={(_, a) => {
-                      if (a && accounts.length < 100) setAccounts([...accounts, { id: a.id, name: a.label || a.displayName || a.id }])
+                      if (a && accounts.length < 100)
+                        setAccounts([...accounts, { id: a.id, name: a.label || a.displayName || a.id }])
                     }}
                   />
                 )}
@@ -212,9 +302,17 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
               {accounts.length > 0 ? (
                 <ul className="flex flex-wrap gap-1.5">
                   {accounts.map((a) => (
-                    <li key={a.id} className="inline-flex max-w-full items-center gap-1 rounded-full bg-subtle py-0.5 pr-1 pl-2.5 text-xs">
+                    <li
+                      key={a.id}
+                      className="inline-flex max-w-full items-center gap-1 rounded-full bg-subtle py-0.5 pr-1 pl-2.5 text-xs"
+                    >
                       <span className="truncate">{a.name}</span>
-                      <button type="button" aria-label={`Remove ${a.name}`} className="grid size-6 place-items-center rounded-full text-mute hover:text-fg" onClick={() => setAccounts(accounts.filter((x) => x.id !== a.id))}>
+                      <button
+                        type="button"
+                        aria-label={`Remove ${a.name}`}
+                        className="grid size-6 place-items-center rounded-full text-mute hover:text-fg"
+                        onClick={() => setAccounts(accounts.filter((x) => x.id !== a.id))}
+                      >
                         <X className="size-3.5" aria-hidden />
                       </button>
                     </li>
@@ -224,7 +322,9 @@ function Draft({ open, onOpenChange, onMade }: { open: boolean; onOpenChange: (o
             </div>
           ) : null}
         </div>
-        {problem && !at('label') && !at('methods') && !at('accountIds') && !at('scopes') && !at('expiresAt') ? <Notice tone="bad">{problem.detail}</Notice> : null}
+        {problem && !at('label') && !at('methods') && !at('accountIds') && !at('scopes') && !at('expiresAt') ? (
+          <Notice tone="bad">{problem.detail}</Notice>
+        ) : null}
       </form>
     </Dialog>
   )
@@ -248,8 +348,17 @@ function Reveal({ open, made, onClose }: { open: boolean; made: Minted; onClose:
       description="This is the only time the key is shown. Store it where your program reads its secrets."
       footer={
         <>
-          <Checkbox label="I stored it" className="mr-auto items-center" checked={stored} onChange={(e) => setStored(e.target.checked)} />
-          <Button variant="primary" why={stored ? null : 'Tick “I stored it” first: the key is not shown again.'} onClick={onClose}>
+          <Checkbox
+            label="I stored it"
+            className="mr-auto items-center"
+            checked={stored}
+            onChange={(e) => setStored(e.target.checked)}
+          />
+          <Button
+            variant="primary"
+            why={stored ? null : 'Tick “I stored it” first: the key is not shown again.'}
+            onClick={onClose}
+          >
             Close
           </Button>
         </>
@@ -264,7 +373,11 @@ function Reveal({ open, made, onClose }: { open: boolean; made: Minted; onClose:
             </CopyButton>
             <CopyButton text={`STAGEDOOR_API_KEY=${made.key}`}>Copy as .env line</CopyButton>
           </div>
-          {org.environment === 'live' ? <p className="mt-2 text-xs text-warn-text">This is a live key: anyone who has it can act for your creators.</p> : null}
+          {org.environment === 'live' ? (
+            <p className="mt-2 text-xs text-warn-text">
+              This is a live key: anyone who has it can act for your creators.
+            </p>
+          ) : null}
         </div>
         <div>
           <h3 className="mb-1 font-medium">Try it</h3>
@@ -279,7 +392,9 @@ function Reveal({ open, made, onClose }: { open: boolean; made: Minted; onClose:
                 <Status status={used.status} />
               </p>
             ) : last.isError ? (
-              <p className="rounded-lg bg-subtle px-3 py-2 text-mute">We cannot tell whether it was used. Check the API logs.</p>
+              <p className="rounded-lg bg-subtle px-3 py-2 text-mute">
+                We cannot tell whether it was used. Check the API logs.
+              </p>
             ) : (
               <p className="flex items-center gap-2 rounded-lg bg-info-soft px-3 py-2 text-info-text">
                 <LoaderCircle className="size-4 shrink-0 animate-spin" aria-hidden /> Waiting for its first call…

@@ -25,7 +25,10 @@ export function Revoke({ subject, onClose }: { subject: Key | null; onClose: () 
         await client.invalidateQueries({ queryKey: keys.keys })
       }}
     >
-      <p>New calls with this key fail immediately, and its streams are closed. You cannot undo this; create a new key instead.</p>
+      <p>
+        New calls with this key fail immediately, and its streams are closed. You cannot undo this; create a new key
+        instead.
+      </p>
       {subject ? <Used id={subject.id} /> : null}
     </Confirm>
   )

@@ -19,7 +19,10 @@ export function useKeyCalls(id: string | null, pages = mostPages) {
       const logs: Log[] = []
       let cursor: string | null = null
       for (let i = 0; i < pages; i++) {
-        const page: Page = await call<Page>('GET', '/v1/logs', { query: { keyId: id, since, limit: 100, cursor }, signal })
+        const page: Page = await call<Page>('GET', '/v1/logs', {
+          query: { keyId: id, since, limit: 100, cursor },
+          signal,
+        })
         logs.push(...(page.logs ?? []))
         cursor = page.nextCursor
         if (!cursor) break
@@ -35,7 +38,8 @@ export function useKeyCalls(id: string | null, pages = mostPages) {
 export function useLastCall(id: string, opts: { enabled?: boolean; every?: number } = {}) {
   return useQuery({
     queryKey: ['logs', { last: id }],
-    queryFn: async ({ signal }) => (await call<Page>('GET', '/v1/logs', { query: { keyId: id, limit: 1 }, signal })).logs?.[0] ?? null,
+    queryFn: async ({ signal }) =>
+      (await call<Page>('GET', '/v1/logs', { query: { keyId: id, limit: 1 }, signal })).logs?.[0] ?? null,
     enabled: opts.enabled ?? true,
     staleTime: opts.every ? 0 : 60_000,
     refetchInterval: (q) => (!opts.every || q.state.data ? false : q.state.dataUpdateCount > 60 ? 30_000 : opts.every),

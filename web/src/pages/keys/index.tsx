@@ -7,7 +7,21 @@ import type { Key } from '@/api/types'
 import { useFilters } from '@/lib/filters'
 import { number } from '@/lib/format'
 import { useWhyNot } from '@/shell/session'
-import { Badge, Button, Card, Chips, Empty, Id, NoMatch, PageHead, Query, SearchInput, Table, Time, type Column } from '@/ui'
+import {
+  Badge,
+  Button,
+  Card,
+  Chips,
+  Empty,
+  Id,
+  NoMatch,
+  PageHead,
+  Query,
+  SearchInput,
+  Table,
+  Time,
+  type Column,
+} from '@/ui'
 import { KeySheet } from './KeySheet'
 import { NewKey } from './NewKey'
 import { Revoke } from './Revoke'
@@ -22,11 +36,18 @@ export default function Keys() {
   const [making, setMaking] = useState(0)
   const [open, setOpen] = useState(false)
   const [revoking, setRevoking] = useState<Key | null>(null)
-  const list = useQuery({ queryKey: keys.keys, queryFn: async ({ signal }) => (await api.get('/v1/me/keys', { signal })).keys ?? [] })
+  const list = useQuery({
+    queryKey: keys.keys,
+    queryFn: async ({ signal }) => (await api.get('/v1/me/keys', { signal })).keys ?? [],
+  })
   const all = [...(list.data ?? [])].reverse()
   const active = all.filter((k) => keyState(k) === 'active')
   const q = f.values.q.toLowerCase()
-  const rows = all.filter((k) => (f.values.state === 'all' || (f.values.state === 'active') === (keyState(k) === 'active')) && (!q || `${k.label} ${k.id} ${k.hint}`.toLowerCase().includes(q)))
+  const rows = all.filter(
+    (k) =>
+      (f.values.state === 'all' || (f.values.state === 'active') === (keyState(k) === 'active')) &&
+      (!q || `${k.label} ${k.id} ${k.hint}`.toLowerCase().includes(q)),
+  )
   const shown = all.find((k) => k.id === f.values.key) ?? null
   const max = me.data?.limits.maxKeys
 
@@ -36,7 +57,11 @@ export default function Keys() {
       head: 'Label',
       cell: (k) => (
         <div className="min-w-0">
-          <button type="button" className="min-h-6 max-w-full text-left font-medium break-words hover:underline" onClick={() => f.set({ key: k.id }, { push: true })}>
+          <button
+            type="button"
+            className="min-h-6 max-w-full text-left font-medium break-words hover:underline"
+            onClick={() => f.set({ key: k.id }, { push: true })}
+          >
             {k.label || 'No label'}
           </button>
           <span className="flex flex-wrap items-center gap-x-2">
@@ -45,12 +70,26 @@ export default function Keys() {
           </span>
           <span className="block text-xs text-mute sm:hidden">
             {scopeCount(k.scopes)} scopes
-            {keyState(k) === 'active' ? (k.expiresAt ? <> · expires <Time at={k.expiresAt} /></> : null) : ` · ${keyState(k)}`}
+            {keyState(k) === 'active' ? (
+              k.expiresAt ? (
+                <>
+                  {' '}
+                  · expires <Time at={k.expiresAt} />
+                </>
+              ) : null
+            ) : (
+              ` · ${keyState(k)}`
+            )}
           </span>
         </div>
       ),
     },
-    { key: 'hint', head: 'Starts with', from: 'lg', cell: (k) => <code className="text-xs whitespace-nowrap">{k.hint}…</code> },
+    {
+      key: 'hint',
+      head: 'Starts with',
+      from: 'lg',
+      cell: (k) => <code className="text-xs whitespace-nowrap">{k.hint}…</code>,
+    },
     {
       key: 'scopes',
       head: 'Scopes',
@@ -64,15 +103,36 @@ export default function Keys() {
       ),
     },
     { key: 'state', head: 'State', from: 'sm', cell: (k) => <KeyStateBadge k={k} /> },
-    { key: 'used', head: 'Last used', from: 'md', cell: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} className="whitespace-nowrap" /> : <span className="text-mute">never</span>) },
-    { key: 'created', head: 'Created', from: 'xl', cell: (k) => <Time at={k.createdAt} as="day" className="whitespace-nowrap text-mute" /> },
+    {
+      key: 'used',
+      head: 'Last used',
+      from: 'md',
+      cell: (k) =>
+        k.lastUsedAt ? (
+          <Time at={k.lastUsedAt} className="whitespace-nowrap" />
+        ) : (
+          <span className="text-mute">never</span>
+        ),
+    },
+    {
+      key: 'created',
+      head: 'Created',
+      from: 'xl',
+      cell: (k) => <Time at={k.createdAt} as="day" className="whitespace-nowrap text-mute" />,
+    },
     {
       key: 'action',
       head: <span className="sr-only">Actions</span>,
       align: 'right',
       cell: (k) =>
         keyState(k) === 'revoked' ? null : (
-          <Button size="sm" variant="danger" why={k.current ? 'A key cannot revoke itself.' : whyRevoke} aria-label={`Revoke ${k.label || k.id}`} onClick={() => setRevoking(k)}>
+          <Button
+            size="sm"
+            variant="danger"
+            why={k.current ? 'A key cannot revoke itself.' : whyRevoke}
+            aria-label={`Revoke ${k.label || k.id}`}
+            onClick={() => setRevoking(k)}
+          >
             Revoke
           </Button>
         ),
@@ -83,7 +143,11 @@ export default function Keys() {
     <>
       <PageHead
         title="API keys"
-        hint={list.data ? `${number(active.length)} active${max !== undefined && max >= 0 ? ` of ${number(max)} in your plan` : ''} · secrets are shown once, when a key is created` : 'Secrets are shown once, when a key is created'}
+        hint={
+          list.data
+            ? `${number(active.length)} active${max !== undefined && max >= 0 ? ` of ${number(max)} in your plan` : ''} · secrets are shown once, when a key is created`
+            : 'Secrets are shown once, when a key is created'
+        }
         actions={
           <Button
             variant="primary"
@@ -100,7 +164,12 @@ export default function Keys() {
       />
       <Card flush>
         <div className="flex flex-wrap items-center gap-2 border-b px-4 py-3">
-          <SearchInput label="Label, id or prefix" className="w-full sm:w-64" value={f.values.q} onChange={(v) => f.set({ q: v })} />
+          <SearchInput
+            label="Label, id or prefix"
+            className="w-full sm:w-64"
+            value={f.values.q}
+            onChange={(v) => f.set({ q: v })}
+          />
           <Chips
             label="State"
             value={f.values.state}
@@ -115,12 +184,25 @@ export default function Keys() {
         <Query query={list} what="the keys">
           {() =>
             rows.length > 0 ? (
-              <Table label="API keys" columns={columns} rows={rows} rowKey={(k) => k.id} selected={f.values.key || null} />
+              <Table
+                label="API keys"
+                columns={columns}
+                rows={rows}
+                rowKey={(k) => k.id}
+                selected={f.values.key || null}
+              />
             ) : all.length === 0 || (f.values.state === 'active' && active.length === 0 && !q) ? (
               <Empty
                 title={all.length === 0 ? 'No keys yet' : 'No active keys'}
                 action={
-                  <Button variant="primary" why={why} onClick={() => (setMaking(making + 1), setOpen(true))}>
+                  <Button
+                    variant="primary"
+                    why={why}
+                    onClick={() => {
+                      setMaking(making + 1)
+                      setOpen(true)
+                    }}
+                  >
                     New key
                   </Button>
                 }
@@ -137,7 +219,13 @@ export default function Keys() {
       </Card>
       <NewKey key={making} open={open} onOpenChange={setOpen} />
       <Revoke subject={revoking} onClose={() => setRevoking(null)} />
-      <KeySheet subject={shown} wanted={f.values.key} loaded={list.isSuccess} onClose={() => f.set({ key: '' })} onRevoke={setRevoking} />
+      <KeySheet
+        subject={shown}
+        wanted={f.values.key}
+        loaded={list.isSuccess}
+        onClose={() => f.set({ key: '' })}
+        onRevoke={setRevoking}
+      />
     </>
   )
 }

@@ -2,14 +2,30 @@ import type { Key, Log, Scope } from '@/api/types'
 
 /** What each scope lets a key do, in plain words. */
 export const scopeWords: { scope: Scope; can: string; hint: string }[] = [
-  { scope: 'accounts:read', can: 'See accounts and events', hint: 'Accounts, connect attempts and links, event streams' },
-  { scope: 'accounts:write', can: 'Connect and change accounts', hint: 'Connect, rename, pause, move and disconnect; control the sandbox' },
+  {
+    scope: 'accounts:read',
+    can: 'See accounts and events',
+    hint: 'Accounts, connect attempts and links, event streams',
+  },
+  {
+    scope: 'accounts:write',
+    can: 'Connect and change accounts',
+    hint: 'Connect, rename, pause, move and disconnect; control the sandbox',
+  },
   { scope: 'sdk:call', can: 'Call methods on accounts', hint: 'Every SDK method, including writes, and media' },
   { scope: 'webhooks:read', can: 'See webhooks and deliveries', hint: 'URLs, health, deliveries and responses' },
   { scope: 'webhooks:write', can: 'Change webhooks', hint: 'Set, test, pause, replay and delete; rotate secrets' },
   { scope: 'usage:read', can: 'See usage, logs and errors', hint: 'Limits, call logs, grouped errors, charts' },
-  { scope: 'me:read', can: 'See the organisation', hint: 'Keys (never their secrets), members, audit log, connect page' },
-  { scope: 'me:write', can: 'Manage the organisation', hint: 'Create and revoke keys, invite members, change settings' },
+  {
+    scope: 'me:read',
+    can: 'See the organisation',
+    hint: 'Keys (never their secrets), members, audit log, connect page',
+  },
+  {
+    scope: 'me:write',
+    can: 'Manage the organisation',
+    hint: 'Create and revoke keys, invite members, change settings',
+  },
 ]
 export const allScopes: readonly Scope[] = scopeWords.map((s) => s.scope)
 
@@ -53,7 +69,10 @@ export function lines(text: string): string[] {
 }
 
 /** What used a key: methods with their counts, most used first, and the number of accounts. */
-export function usedBy(logs: readonly Pick<Log, 'method' | 'accountId'>[]): { methods: [string, number][]; accounts: number } {
+export function usedBy(logs: readonly Pick<Log, 'method' | 'accountId'>[]): {
+  methods: [string, number][]
+  accounts: number
+} {
   const counts = new Map<string, number>()
   const accounts = new Set<string>()
   for (const l of logs) {
@@ -74,7 +93,12 @@ export interface Hour {
 export function byHour(logs: readonly Pick<Log, 'at' | 'status'>[], now = Date.now(), hours = 24): Hour[] {
   const step = 3_600_000
   const last = Math.floor(now / step) * step
-  const out: Hour[] = Array.from({ length: hours }, (_, i) => ({ at: last - (hours - 1 - i) * step, succeeded: 0, limited: 0, failed: 0 }))
+  const out: Hour[] = Array.from({ length: hours }, (_, i) => ({
+    at: last - (hours - 1 - i) * step,
+    succeeded: 0,
+    limited: 0,
+    failed: 0,
+  }))
   const first = out[0]?.at ?? last
   for (const l of logs) {
     const slot = out[Math.floor((new Date(l.at).getTime() - first) / step)]

@@ -8,7 +8,21 @@ import { useAccountNames } from '@/api/names'
 import type { Log } from '@/api/types'
 import { bytes, millis, shortId } from '@/lib/format'
 import { snippets } from '@/lib/snippets'
-import { Badge, ButtonLink, Card, CodeBlock, Empty, Facts, Failed, Id, Json, PageHead, SkeletonRows, Status, Time } from '@/ui'
+import {
+  Badge,
+  ButtonLink,
+  Card,
+  CodeBlock,
+  Empty,
+  Facts,
+  Failed,
+  Id,
+  Json,
+  PageHead,
+  SkeletonRows,
+  Status,
+  Time,
+} from '@/ui'
 import { ProblemDoc, useProblemPage } from '@/ui/ProblemDoc'
 import { sourceOf, useKeyNames } from './index'
 import { fieldsOf, limitOf, problemOf } from './problem'
@@ -16,7 +30,11 @@ import { fieldsOf, limitOf, problemOf } from './problem'
 /** One request: the page of a pasted req_ id. */
 export default function LogPage() {
   const { id } = useParams({ strict: false }) as { id: string }
-  const query = useQuery({ queryKey: keys.log(id), queryFn: async ({ signal }) => (await api.get('/v1/logs/{requestId}', { path: { requestId: id }, signal })).log, staleTime: Infinity })
+  const query = useQuery({
+    queryKey: keys.log(id),
+    queryFn: async ({ signal }) => (await api.get('/v1/logs/{requestId}', { path: { requestId: id }, signal })).log,
+    staleTime: Infinity,
+  })
   const l = query.data
   const gone = query.isError && isProblem(query.error) && query.error.notFound
   return (
@@ -40,7 +58,11 @@ export default function LogPage() {
         hint={<Id id={id} />}
         actions={
           l?.method.includes('.') ? (
-            <ButtonLink to="/explorer" search={{ method: l.method, ...(l.accountId ? { account: l.accountId } : {}) }} icon={<SquareTerminal className="size-4" aria-hidden />}>
+            <ButtonLink
+              to="/explorer"
+              search={{ method: l.method, ...(l.accountId ? { account: l.accountId } : {}) }}
+              icon={<SquareTerminal className="size-4" aria-hidden />}
+            >
               Run again in explorer
             </ButtonLink>
           ) : undefined
@@ -52,7 +74,8 @@ export default function LogPage() {
         <Card>
           {gone ? (
             <Empty title="Request not found" action={<ButtonLink to="/logs">API logs</ButtonLink>}>
-              A request appears here a second or two after its response, and is kept as long as your plan allows. It may also belong to another organisation.
+              A request appears here a second or two after its response, and is kept as long as your plan allows. It may
+              also belong to another organisation.
             </Empty>
           ) : query.isError ? (
             <Failed what="the request" error={query.error} retry={() => void query.refetch()} />
@@ -72,10 +95,32 @@ function Body({ l }: { l: Log }) {
   const wrong = fieldsOf(l)
   const facts: [ReactNode, ReactNode][] = [
     ['Status', <Status key="s" status={l.status} />],
-    ['HTTP', <span key="h" className="font-mono text-xs">{l.http}</span>],
+    [
+      'HTTP',
+      <span key="h" className="font-mono text-xs">
+        {l.http}
+      </span>,
+    ],
     ['Time', <Time key="t" at={l.at} as="exact" />],
-    ['Duration', <span key="d">{millis(l.durationMs)}{l.upstreamMs !== null && l.upstreamMs !== undefined ? `, of which ${millis(l.upstreamMs)} on the platform` : ''}</span>],
-    ['Account', l.accountId ? <Link key="a" to="/accounts/$id" params={{ id: l.accountId }} className="link">{name(l.accountId)}</Link> : 'none'],
+    [
+      'Duration',
+      <span key="d">
+        {millis(l.durationMs)}
+        {l.upstreamMs !== null && l.upstreamMs !== undefined
+          ? `, of which ${millis(l.upstreamMs)} on the platform`
+          : ''}
+      </span>,
+    ],
+    [
+      'Account',
+      l.accountId ? (
+        <Link key="a" to="/accounts/$id" params={{ id: l.accountId }} className="link">
+          {name(l.accountId)}
+        </Link>
+      ) : (
+        'none'
+      ),
+    ],
     [
       'Caller',
       sourceOf(l) === 'dashboard' ? (
@@ -88,7 +133,16 @@ function Body({ l }: { l: Log }) {
     ],
     ['Source', <Badge key="so">{sourceOf(l)}</Badge>],
     ['Size', `${bytes(l.bytesIn)} in, ${bytes(l.bytesOut)} out`],
-    ...(limit ? ([['Limit reached', <span key="l">{limit} <span className="font-mono text-xs text-mute">{l.reason}</span></span>]] as [ReactNode, ReactNode][]) : []),
+    ...(limit
+      ? ([
+          [
+            'Limit reached',
+            <span key="l">
+              {limit} <span className="font-mono text-xs text-mute">{l.reason}</span>
+            </span>,
+          ],
+        ] as [ReactNode, ReactNode][])
+      : []),
     ...(wrong.length
       ? ([
           [
@@ -103,8 +157,19 @@ function Body({ l }: { l: Log }) {
           ],
         ] as [ReactNode, ReactNode][])
       : []),
-    ...(l.upstreamCode !== null && l.upstreamCode !== undefined ? ([['Platform code', <span key="u" className="font-mono text-xs">{l.upstreamCode}</span>]] as [ReactNode, ReactNode][]) : []),
-    ...(l.replayed ? ([['Replayed', 'the response of an earlier request with the same Idempotency-Key']] as [ReactNode, ReactNode][]) : []),
+    ...(l.upstreamCode !== null && l.upstreamCode !== undefined
+      ? ([
+          [
+            'Platform code',
+            <span key="u" className="font-mono text-xs">
+              {l.upstreamCode}
+            </span>,
+          ],
+        ] as [ReactNode, ReactNode][])
+      : []),
+    ...(l.replayed
+      ? ([['Replayed', 'the response of an earlier request with the same Idempotency-Key']] as [ReactNode, ReactNode][])
+      : []),
     ...(l.dryRun ? ([['Dry run', 'nothing was sent to the platform']] as [ReactNode, ReactNode][]) : []),
   ]
   const about = (

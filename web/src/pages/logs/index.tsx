@@ -10,7 +10,27 @@ import { millis, shortId } from '@/lib/format'
 import { snippets } from '@/lib/snippets'
 import { useCan } from '@/shell/session'
 import { AccountPicker } from '@/ui/AccountPicker'
-import { Badge, Button, Card, Chips, CodeBlock, Empty, Id, More, NoMatch, PageHead, Query, SearchInput, Segments, Select, Status, Table, Time, toast, type Column } from '@/ui'
+import {
+  Badge,
+  Button,
+  Card,
+  Chips,
+  CodeBlock,
+  Empty,
+  Id,
+  More,
+  NoMatch,
+  PageHead,
+  Query,
+  SearchInput,
+  Segments,
+  Select,
+  Status,
+  Table,
+  Time,
+  toast,
+  type Column,
+} from '@/ui'
 
 const spans: [string, string][] = [
   ['', 'Any time'],
@@ -29,12 +49,31 @@ export default function Logs() {
   const [code, setCode] = useTyped(v.code, (c) => f.set({ code: c.trim() }))
   // The dashboard makes many calls itself. They are hidden by default, unless a code, key or method is filtered for.
   const source = v.source || (v.code || v.key || v.method ? 'all' : 'api')
-  const since = v.since || (v.hours ? new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(v.hours) * 3_600_000).toISOString() : '')
-  const query = { status: v.status, source: source === 'all' ? '' : source, accountId: v.account, method: v.method, code: v.code, keyId: v.key, since }
-  const list = usePages(keys.logs({ ...query, since: v.since || v.hours }), '/v1/logs', query, (p: { logs: Log[] | null; nextCursor: string | null }) => p.logs)
+  const since =
+    v.since ||
+    (v.hours ? new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(v.hours) * 3_600_000).toISOString() : '')
+  const query = {
+    status: v.status,
+    source: source === 'all' ? '' : source,
+    accountId: v.account,
+    method: v.method,
+    code: v.code,
+    keyId: v.key,
+    since,
+  }
+  const list = usePages(
+    keys.logs({ ...query, since: v.since || v.hours }),
+    '/v1/logs',
+    query,
+    (p: { logs: Log[] | null; nextCursor: string | null }) => p.logs,
+  )
   const keyNames = useKeyNames()
   const columns: Column<Log>[] = [
-    { key: 'at', head: 'Time', cell: (l) => <Time at={l.at} as="clock" className="font-mono text-xs whitespace-nowrap text-mute" /> },
+    {
+      key: 'at',
+      head: 'Time',
+      cell: (l) => <Time at={l.at} as="clock" className="font-mono text-xs whitespace-nowrap text-mute" />,
+    },
     { key: 'status', head: 'Status', cell: (l) => <Status status={l.status} /> },
     {
       key: 'what',
@@ -46,7 +85,11 @@ export default function Logs() {
           <Link to="/logs/$id" params={{ id: l.requestId }} className="truncate font-mono text-xs hover:underline">
             {l.method}
           </Link>
-          {l.code ? <span className="truncate font-mono text-xs text-bad-text">{l.reason ? `${l.code} · ${l.reason}` : l.code}</span> : null}
+          {l.code ? (
+            <span className="truncate font-mono text-xs text-bad-text">
+              {l.reason ? `${l.code} · ${l.reason}` : l.code}
+            </span>
+          ) : null}
         </div>
       ),
     },
@@ -63,9 +106,24 @@ export default function Logs() {
           <span className="text-mute">–</span>
         ),
     },
-    { key: 'key', head: 'Key', from: 'lg', cell: (l) => <span className="block max-w-32 truncate text-soft">{sourceOf(l) === 'dashboard' ? 'dashboard' : (keyNames.get(l.keyId) ?? shortId(l.keyId))}</span> },
+    {
+      key: 'key',
+      head: 'Key',
+      from: 'lg',
+      cell: (l) => (
+        <span className="block max-w-32 truncate text-soft">
+          {sourceOf(l) === 'dashboard' ? 'dashboard' : (keyNames.get(l.keyId) ?? shortId(l.keyId))}
+        </span>
+      ),
+    },
     { key: 'source', head: 'Source', from: 'xl', cell: (l) => <Badge>{sourceOf(l)}</Badge> },
-    { key: 'ms', head: 'Duration', align: 'right', from: 'sm', cell: (l) => <span className="font-mono text-xs whitespace-nowrap">{millis(l.durationMs)}</span> },
+    {
+      key: 'ms',
+      head: 'Duration',
+      align: 'right',
+      from: 'sm',
+      cell: (l) => <span className="font-mono text-xs whitespace-nowrap">{millis(l.durationMs)}</span>,
+    },
     { key: 'id', head: 'Request', from: 'xl', cell: (l) => <Id id={l.requestId} short /> },
   ]
   return (
@@ -75,10 +133,17 @@ export default function Logs() {
         hint="Calls, callers and results. Request and response bodies are never stored."
         actions={
           <>
-            <Button icon={<RotateCw className="size-4" aria-hidden />} busy={list.isRefetching && !list.isFetchingNextPage} onClick={() => void list.refetch()}>
+            <Button
+              icon={<RotateCw className="size-4" aria-hidden />}
+              busy={list.isRefetching && !list.isFetchingNextPage}
+              onClick={() => void list.refetch()}
+            >
               Refresh
             </Button>
-            <Button icon={<Download className="size-4" aria-hidden />} onClick={() => void download('/v1/logs', query, 'text/csv', 'requests.csv').catch(toast.problem)}>
+            <Button
+              icon={<Download className="size-4" aria-hidden />}
+              onClick={() => void download('/v1/logs', query, 'text/csv', 'requests.csv').catch(toast.problem)}
+            >
               CSV
             </Button>
           </>
@@ -87,7 +152,12 @@ export default function Logs() {
       <Card flush>
         <div className="space-y-2 border-b px-4 py-3">
           <div className="flex flex-wrap items-center gap-2">
-            <Chips label="Status" items={['', '2xx', '4xx', '429', '5xx'].map((value) => ({ value, label: value || 'All' }))} value={v.status} onChange={(status) => f.set({ status })} />
+            <Chips
+              label="Status"
+              items={['', '2xx', '4xx', '429', '5xx'].map((value) => ({ value, label: value || 'All' }))}
+              value={v.status}
+              onChange={(status) => f.set({ status })}
+            />
             <span className="ml-auto">
               <Segments
                 label="Source"
@@ -103,11 +173,21 @@ export default function Logs() {
             </span>
           </div>
           <div className="grid grid-cols-2 gap-2 lg:grid-cols-5">
-            <AccountPicker label="Account" none="All accounts" value={v.account || null} onChange={(id) => f.set({ account: id ?? '' })} />
+            <AccountPicker
+              label="Account"
+              none="All accounts"
+              value={v.account || null}
+              onChange={(id) => f.set({ account: id ?? '' })}
+            />
             <SearchInput label="Method" value={method} onChange={setMethod} />
             <SearchInput label="Problem" value={code} onChange={setCode} />
             <KeySelect value={v.key} names={keyNames} onChange={(key) => f.set({ key })} />
-            <Select aria-label="Time" className="w-full max-lg:col-span-2" value={v.since ? 'since' : v.hours} onChange={(e) => f.set({ hours: e.target.value === 'since' ? '' : e.target.value, since: '' })}>
+            <Select
+              aria-label="Time"
+              className="w-full max-lg:col-span-2"
+              value={v.since ? 'since' : v.hours}
+              onChange={(e) => f.set({ hours: e.target.value === 'since' ? '' : e.target.value, since: '' })}
+            >
               {spans.map(([value, label]) => (
                 <option key={value} value={value}>
                   {label}
@@ -132,7 +212,14 @@ export default function Logs() {
               )
             ) : (
               <>
-                <Table label="Calls" dense columns={columns} rows={list.rows ?? []} rowKey={(l) => l.requestId} onRow={(l) => void navigate({ to: '/logs/$id', params: { id: l.requestId } as never })} />
+                <Table
+                  label="Calls"
+                  dense
+                  columns={columns}
+                  rows={list.rows ?? []}
+                  rowKey={(l) => l.requestId}
+                  onRow={(l) => void navigate({ to: '/logs/$id', params: { id: l.requestId } as never })}
+                />
                 <More shown={list.rows?.length ?? 0} what={list.rows?.length === 1 ? 'call' : 'calls'} query={list} />
               </>
             )
@@ -151,11 +238,25 @@ export function sourceOf(l: Log): string {
 /** Labels of the org's keys; empty if the role may not see them. */
 export function useKeyNames(): ReadonlyMap<string, string> {
   const may = useCan('me:read')
-  const list = useQuery({ queryKey: keys.keys, queryFn: ({ signal }) => api.get('/v1/me/keys', { signal }), staleTime: 300_000, enabled: may, retry: false })
+  const list = useQuery({
+    queryKey: keys.keys,
+    queryFn: ({ signal }) => api.get('/v1/me/keys', { signal }),
+    staleTime: 300_000,
+    enabled: may,
+    retry: false,
+  })
   return new Map((list.data?.keys ?? []).map((k) => [k.id, k.label || shortId(k.id)]))
 }
 
-function KeySelect({ value, names, onChange }: { value: string; names: ReadonlyMap<string, string>; onChange: (key: string) => void }) {
+function KeySelect({
+  value,
+  names,
+  onChange,
+}: {
+  value: string
+  names: ReadonlyMap<string, string>
+  onChange: (key: string) => void
+}) {
   return (
     <Select aria-label="Key" className="w-full" value={value} onChange={(e) => onChange(e.target.value)}>
       <option value="">All keys</option>

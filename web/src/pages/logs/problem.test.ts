@@ -2,21 +2,63 @@ import { describe, expect, it } from 'vitest'
 import type { Log } from '@/api/types'
 import { fieldsOf, limitOf, problemOf } from './problem'
 
-const log = (more: Partial<Log>): Log => ({ requestId: 'req_1', at: '2026-11-16T18:43:15.120Z', method: 'messages.send', http: 'POST', status: 429, durationMs: 1, upstreamMs: null, keyId: 'key_1', source: 'api', accountId: null, code: 'quota-exceeded', reason: null, retryable: true, upstreamCode: null, errors: [], bytesIn: 1, bytesOut: 2, replayed: false, dryRun: false, ...more })
+const log = (more: Partial<Log>): Log => ({
+  requestId: 'req_1',
+  at: '2026-11-16T18:43:15.120Z',
+  method: 'messages.send',
+  http: 'POST',
+  status: 429,
+  durationMs: 1,
+  upstreamMs: null,
+  keyId: 'key_1',
+  source: 'api',
+  accountId: null,
+  code: 'quota-exceeded',
+  reason: null,
+  retryable: true,
+  upstreamCode: null,
+  errors: [],
+  bytesIn: 1,
+  bytesOut: 2,
+  replayed: false,
+  dryRun: false,
+  ...more,
+})
 
 describe('what the log keeps of a problem', () => {
   it('names the limit that refused a call', () => {
     const l = log({ reason: 'account_write_rpm' })
     expect(limitOf(l)).toBe('Account writes per minute')
-    expect(problemOf(l, 'quota-exceeded', 'https://a.test')).toMatchObject({ status: 429, code: 'quota-exceeded', reason: 'account_write_rpm', retryable: true })
+    expect(problemOf(l, 'quota-exceeded', 'https://a.test')).toMatchObject({
+      status: 429,
+      code: 'quota-exceeded',
+      reason: 'account_write_rpm',
+      retryable: true,
+    })
     expect(limitOf(log({ reason: 'a_new_limit' }))).toBe('A new limit')
     expect(limitOf(log({}))).toBeNull()
   })
   it('lists the invalid fields', () => {
-    const l = log({ status: 422, code: 'validation-failed', retryable: false, errors: [{ pointer: '/scopes/0', code: 'enum' }, { pointer: '', code: 'type' }] })
+    const l = log({
+      status: 422,
+      code: 'validation-failed',
+      retryable: false,
+      errors: [
+        { pointer: '/scopes/0', code: 'enum' },
+        { pointer: '', code: 'type' },
+      ],
+    })
     expect(fieldsOf(l)).toEqual(['/scopes/0: enum', 'body: type'])
-    expect(problemOf(l, 'validation-failed', 'https://a.test', { title: 'Validation failed', retryable: false })).toEqual({
-      type: 'https://a.test/problems/validation-failed', title: 'Validation failed', status: 422, code: 'validation-failed', retryable: false, instance: 'urn:request:req_1', errors: l.errors,
+    expect(
+      problemOf(l, 'validation-failed', 'https://a.test', { title: 'Validation failed', retryable: false }),
+    ).toEqual({
+      type: 'https://a.test/problems/validation-failed',
+      title: 'Validation failed',
+      status: 422,
+      code: 'validation-failed',
+      retryable: false,
+      instance: 'urn:request:req_1',
+      errors: l.errors,
     })
   })
   it('omits missing values', () => {

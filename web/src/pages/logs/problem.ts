@@ -14,7 +14,12 @@ export function fieldsOf(l: Pick<Log, 'errors'>): string[] {
 }
 
 /** The problem document, as far as the log keeps it. */
-export function problemOf(l: Log, code: string, base: string, page?: { title: string; retryable: boolean }): Record<string, unknown> {
+export function problemOf(
+  l: Log,
+  code: string,
+  base: string,
+  page?: { title: string; retryable: boolean },
+): Record<string, unknown> {
   return {
     type: `${base}/problems/${code}`,
     ...(page ? { title: page.title } : {}),

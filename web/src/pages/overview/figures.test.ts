@@ -1,7 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import { accountsOf, deliveryOf, troubleOf } from './figures'
 
-const totals = (delivered: number | null, deliveryFailed: number | null) => ({ calls: 0, succeeded: 0, limited: 0, clientErrors: 0, failed: 0, p50Ms: null, p95Ms: null, eventsReceived: 0, delivered, deliveryFailed })
+const totals = (delivered: number | null, deliveryFailed: number | null) => ({
+  calls: 0,
+  succeeded: 0,
+  limited: 0,
+  clientErrors: 0,
+  failed: 0,
+  p50Ms: null,
+  p95Ms: null,
+  eventsReceived: 0,
+  delivered,
+  deliveryFailed,
+})
 
 describe('events delivered', () => {
   it('counts waiting events as due', () => {
@@ -20,18 +31,36 @@ describe('events delivered', () => {
 
 describe('accounts', () => {
   it('counts only working accounts as connected', () => {
-    expect(accountsOf({ active: 12, degraded: 1, reconnect_required: 2, restricted: 1, paused: 3, connecting: 1 })).toEqual({ connected: 12, attention: 4 })
+    expect(
+      accountsOf({ active: 12, degraded: 1, reconnect_required: 2, restricted: 1, paused: 3, connecting: 1 }),
+    ).toEqual({ connected: 12, attention: 4 })
     expect(accountsOf(undefined)).toEqual({ connected: 0, attention: 0 })
   })
 })
 
 describe('webhooks that need attention', () => {
   it('says what is wrong with each, and how many events wait for it', () => {
-    const of = (health: Partial<Parameters<typeof troubleOf>[0]['health']>, disabledReason: string | null = null) => troubleOf({ disabledReason, health: { state: 'failing', laneState: 'backoff', lastStatus: 0, lastError: null, backlog: 0, ...health } })
-    expect(of({ lastStatus: 503, backlog: 1680 })).toEqual({ state: 'failing', reason: 'Receiver returned 503 · 1,680 events waiting' })
+    const of = (health: Partial<Parameters<typeof troubleOf>[0]['health']>, disabledReason: string | null = null) =>
+      troubleOf({
+        disabledReason,
+        health: { state: 'failing', laneState: 'backoff', lastStatus: 0, lastError: null, backlog: 0, ...health },
+      })
+    expect(of({ lastStatus: 503, backlog: 1680 })).toEqual({
+      state: 'failing',
+      reason: 'Receiver returned 503 · 1,680 events waiting',
+    })
     expect(of({ lastError: 'timeout', backlog: 1 })).toEqual({ state: 'failing', reason: 'Timeout · 1 event waiting' })
-    expect(of({ state: 'disabled', laneState: 'disabled', lastStatus: 410 }, 'gone')).toEqual({ state: 'disabled', reason: 'Receiver returned 410' })
-    expect(of({ state: 'disabled', laneState: 'disabled', lastStatus: 500, backlog: 9 }, 'failing')).toEqual({ state: 'disabled', reason: 'Failed for 72 hours · 9 events waiting' })
-    expect(of({ state: 'healthy', laneState: 'lagging', lastStatus: 200, backlog: 40 })).toEqual({ state: 'lagging', reason: 'Falling behind · 40 events waiting' })
+    expect(of({ state: 'disabled', laneState: 'disabled', lastStatus: 410 }, 'gone')).toEqual({
+      state: 'disabled',
+      reason: 'Receiver returned 410',
+    })
+    expect(of({ state: 'disabled', laneState: 'disabled', lastStatus: 500, backlog: 9 }, 'failing')).toEqual({
+      state: 'disabled',
+      reason: 'Failed for 72 hours · 9 events waiting',
+    })
+    expect(of({ state: 'healthy', laneState: 'lagging', lastStatus: 200, backlog: 40 })).toEqual({
+      state: 'lagging',
+      reason: 'Falling behind · 40 events waiting',
+    })
   })
 })

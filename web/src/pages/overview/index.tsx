@@ -13,7 +13,23 @@ import { millis, number, percent, plural, shortId } from '@/lib/format'
 import { outcomes } from '@/lib/outcomes'
 import { useDialogs } from '@/shell/dialogs'
 import { useCan, useSession, useWhyNot } from '@/shell/session'
-import { Bars, Boundary, Button, ButtonLink, Card, Empty, PageHead, Query, Select, Skeleton, SkeletonRows, Spark, State, Time, WindowMeter } from '@/ui'
+import {
+  Bars,
+  Boundary,
+  Button,
+  ButtonLink,
+  Card,
+  Empty,
+  PageHead,
+  Query,
+  Select,
+  Skeleton,
+  SkeletonRows,
+  Spark,
+  State,
+  Time,
+  WindowMeter,
+} from '@/ui'
 import { nameOf, reasonOf } from '../accounts/reasons'
 import { Guide } from '../start/Guide'
 import { useSetup } from '../start/setup'
@@ -58,7 +74,12 @@ export default function Overview() {
                 </option>
               ))}
             </Select>
-            <Button variant="primary" icon={<Plus className="size-4" aria-hidden />} why={why} onClick={() => connect()}>
+            <Button
+              variant="primary"
+              icon={<Plus className="size-4" aria-hidden />}
+              why={why}
+              onClick={() => connect()}
+            >
               Connect account
             </Button>
           </>
@@ -112,7 +133,17 @@ function change(now: number, before: number | undefined): number | null {
   return before && before > 0 ? (now - before) / before : null
 }
 
-function Stats({ data, pending, versus, usage: query }: { data: UsageSeries | undefined; pending: boolean; versus: string; usage: UseQueryResult<Usage> }) {
+function Stats({
+  data,
+  pending,
+  versus,
+  usage: query,
+}: {
+  data: UsageSeries | undefined
+  pending: boolean
+  versus: string
+  usage: UseQueryResult<Usage>
+}) {
   const usage = query.data
   const t = data?.totals
   const p = data?.previous
@@ -124,46 +155,98 @@ function Stats({ data, pending, versus, usage: query }: { data: UsageSeries | un
   return (
     <div className="grid grid-cols-2 gap-3 xl:grid-cols-4">
       <Stat label="API calls" value={t ? number(t.calls) : null} pending={pending} spark={s.map((x) => x.calls)}>
-        {calls === null || calls === undefined ? <Note>{p ? 'no earlier calls' : ''}</Note> : <Note tone={calls >= 0 ? 'ok' : undefined}>{`${calls >= 0 ? '+' : '−'}${percent(Math.abs(calls))} ${versus}`}</Note>}
+        {calls === null || calls === undefined ? (
+          <Note>{p ? 'no earlier calls' : ''}</Note>
+        ) : (
+          <Note
+            tone={calls >= 0 ? 'ok' : undefined}
+          >{`${calls >= 0 ? '+' : '−'}${percent(Math.abs(calls))} ${versus}`}</Note>
+        )}
       </Stat>
       <Stat label="Connected accounts" value={usage ? number(accounts.connected) : null} pending={query.isPending}>
         {accounts.attention > 0 ? (
-          <Link to="/accounts" search={{ state: 'attention' } as never} className="text-xs text-bad-text hover:underline">
+          <Link
+            to="/accounts"
+            search={{ state: 'attention' } as never}
+            className="text-xs text-bad-text hover:underline"
+          >
             {plural(accounts.attention, 'needs', 'need')} attention
           </Link>
         ) : (
           <Note tone="ok">all working</Note>
         )}
       </Stat>
-      <Stat label="Events delivered" value={events ? (events.share === null ? '–' : percent(events.share, 3)) : null} pending={pending} spark={s.map((x) => x.delivered ?? 0)}>
+      <Stat
+        label="Events delivered"
+        value={events ? (events.share === null ? '–' : percent(events.share, 3)) : null}
+        pending={pending}
+        spark={s.map((x) => x.delivered ?? 0)}
+      >
         {events && events.waiting > 0 ? (
-          <Link to="/webhooks" search={{ state: 'attention' } as never} className="text-xs text-bad-text hover:underline">
+          <Link
+            to="/webhooks"
+            search={{ state: 'attention' } as never}
+            className="text-xs text-bad-text hover:underline"
+          >
             {plural(events.waiting, 'event waiting', 'events waiting')}
           </Link>
         ) : (
-          <Note>{events ? (events.share === null ? 'no deliveries' : `${number(events.delivered)} by webhook`) : ''}</Note>
+          <Note>
+            {events ? (events.share === null ? 'no deliveries' : `${number(events.delivered)} by webhook`) : ''}
+          </Note>
         )}
       </Stat>
-      <Stat label="p95 latency" value={t ? (t.p95Ms == null ? '–' : millis(t.p95Ms)) : null} pending={pending} spark={s.map((x) => x.p95Ms ?? 0)}>
-        {slower === null ? <Note /> : <Note tone={slower > 0 ? 'bad' : 'ok'}>{`${slower > 0 ? '+' : '−'}${millis(Math.abs(slower))} ${versus}`}</Note>}
+      <Stat
+        label="p95 latency"
+        value={t ? (t.p95Ms == null ? '–' : millis(t.p95Ms)) : null}
+        pending={pending}
+        spark={s.map((x) => x.p95Ms ?? 0)}
+      >
+        {slower === null ? (
+          <Note />
+        ) : (
+          <Note
+            tone={slower > 0 ? 'bad' : 'ok'}
+          >{`${slower > 0 ? '+' : '−'}${millis(Math.abs(slower))} ${versus}`}</Note>
+        )}
       </Stat>
     </div>
   )
 }
 
 function Note({ children, tone }: { children?: ReactNode; tone?: 'ok' | 'bad' | undefined }) {
-  return <span className={cx('text-xs', tone === 'ok' ? 'text-ok-text' : tone === 'bad' ? 'text-bad-text' : 'text-mute')}>{children || ' '}</span>
+  return (
+    <span className={cx('text-xs', tone === 'ok' ? 'text-ok-text' : tone === 'bad' ? 'text-bad-text' : 'text-mute')}>
+      {children || ' '}
+    </span>
+  )
 }
 
-function Stat({ label, value, pending, spark, children }: { label: string; value: string | null; pending: boolean; spark?: number[]; children: ReactNode }) {
+function Stat({
+  label,
+  value,
+  pending,
+  spark,
+  children,
+}: {
+  label: string
+  value: string | null
+  pending: boolean
+  spark?: number[]
+  children: ReactNode
+}) {
   return (
     <div className="card flex gap-3 p-3 sm:p-4">
       <div className="min-w-0 flex-1">
         <div className="text-mute">{label}</div>
-        <div className="my-0.5 text-xl leading-7 font-semibold tracking-tight">{value ?? (pending ? <Skeleton className="h-7 w-24" /> : '–')}</div>
+        <div className="my-0.5 text-xl leading-7 font-semibold tracking-tight">
+          {value ?? (pending ? <Skeleton className="h-7 w-24" /> : '–')}
+        </div>
         {value === null ? <Note>{pending ? '' : 'not available'}</Note> : children}
       </div>
-      {spark && spark.length > 1 ? <Spark values={spark} label={`${label} over time`} className="self-end max-sm:hidden" /> : null}
+      {spark && spark.length > 1 ? (
+        <Spark values={spark} label={`${label} over time`} className="self-end max-sm:hidden" />
+      ) : null}
     </div>
   )
 }
@@ -175,7 +258,11 @@ function Finish() {
       <ul className="space-y-3">
         {steps.map((s) => (
           <li key={s.id} className="flex gap-2">
-            {s.done ? <CircleCheck className="mt-0.5 size-4 shrink-0 text-ok" aria-label="Done" /> : <Circle className="mt-0.5 size-4 shrink-0 text-mute" aria-label="To do" />}
+            {s.done ? (
+              <CircleCheck className="mt-0.5 size-4 shrink-0 text-ok" aria-label="Done" />
+            ) : (
+              <Circle className="mt-0.5 size-4 shrink-0 text-mute" aria-label="To do" />
+            )}
             <span className="min-w-0">
               {s.done ? (
                 s.title
@@ -229,12 +316,19 @@ function Attention({ usageQuery }: { usageQuery: UseQueryResult<Usage> }) {
   const { attention: total } = accountsOf(usage?.usage.accounts.byState as Record<string, number> | undefined)
   const accounts = useQuery({
     queryKey: keys.accounts({ attention: total }),
-    queryFn: async ({ signal }) => (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { state: 'attention', limit: most }, signal })).accounts ?? [],
+    queryFn: async ({ signal }) =>
+      (
+        await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', {
+          query: { state: 'attention', limit: most },
+          signal,
+        })
+      ).accounts ?? [],
     enabled: total > 0,
   })
   const hooks = useQuery({
     queryKey: keys.webhooks({ attention: most }),
-    queryFn: ({ signal }) => call<WebhookList>('GET', '/v1/webhooks', { query: { state: 'attention', limit: most }, signal }),
+    queryFn: ({ signal }) =>
+      call<WebhookList>('GET', '/v1/webhooks', { query: { state: 'attention', limit: most }, signal }),
     enabled: mayHooks,
     refetchInterval: 60_000,
   })
@@ -243,24 +337,50 @@ function Attention({ usageQuery }: { usageQuery: UseQueryResult<Usage> }) {
   })
   const broken = hooks.data?.counts['attention'] ?? 0
   const pending = usageQuery.isPending || (mayHooks && hooks.isPending)
-  const hint = pending ? '' : [...(total > 0 ? [plural(total, 'account')] : []), ...(broken > 0 ? [plural(broken, 'webhook')] : [])].join(' · ')
+  const hint = pending
+    ? ''
+    : [...(total > 0 ? [plural(total, 'account')] : []), ...(broken > 0 ? [plural(broken, 'webhook')] : [])].join(' · ')
   if (pending || usageQuery.isError || hooks.isError)
     return (
       <Card flush title="Needs attention">
-        <Query query={(usageQuery.data ? hooks : usageQuery) as UseQueryResult<never>} what={usageQuery.data ? 'the webhooks' : 'the accounts'} skeleton={<SkeletonRows rows={3} />}>
+        <Query
+          query={(usageQuery.data ? hooks : usageQuery) as UseQueryResult<never>}
+          what={usageQuery.data ? 'the webhooks' : 'the accounts'}
+          skeleton={<SkeletonRows rows={3} />}
+        >
           {() => null}
         </Query>
       </Card>
     )
   return (
     <Card flush title="Needs attention" hint={hint || 'Accounts and webhooks with problems'}>
-      {total + broken === 0 ? <Empty good title={mayHooks ? 'All accounts and webhooks are working' : 'All accounts are working'} className="!py-8" /> : null}
+      {total + broken === 0 ? (
+        <Empty
+          good
+          title={mayHooks ? 'All accounts and webhooks are working' : 'All accounts are working'}
+          className="!py-8"
+        />
+      ) : null}
       {total > 0 ? (
         <Query query={accounts} what="the accounts" skeleton={<SkeletonRows rows={Math.min(total, most)} />}>
           {(rows) => (
             <ul className="divide-y" aria-label="Accounts that need attention">
               {rows.map((a) => (
-                <Troubled key={a.id} state={a.state} name={<Link to="/accounts/$id" params={{ id: a.id }} className="block truncate font-medium hover:underline">{nameOf(a)}</Link>} reason={reasonOf(a) ?? 'No reason given'} since={a.stateChangedAt}>
+                <Troubled
+                  key={a.id}
+                  state={a.state}
+                  name={
+                    <Link
+                      to="/accounts/$id"
+                      params={{ id: a.id }}
+                      className="block truncate font-medium hover:underline"
+                    >
+                      {nameOf(a)}
+                    </Link>
+                  }
+                  reason={reasonOf(a) ?? 'No reason given'}
+                  since={a.stateChangedAt}
+                >
                   {a.state === 'reconnect_required' ? (
                     <Button size="sm" why={why} onClick={() => link({ accountId: a.id, label: nameOf(a) })}>
                       Send reconnect link
@@ -282,8 +402,27 @@ function Attention({ usageQuery }: { usageQuery: UseQueryResult<Usage> }) {
             const t = troubleOf(w)
             const name = w.label || shortId(w.accountId)
             return (
-              <Troubled key={w.accountId} state={t.state} name={<Link to="/webhooks/$account" params={{ account: w.accountId }} className="block truncate font-medium hover:underline">Webhook of {name}</Link>} reason={t.reason} since={w.health.failingSince}>
-                <ButtonLink size="sm" to="/webhooks/$account" params={{ account: w.accountId }} aria-label={`Open the webhook of ${name}`}>
+              <Troubled
+                key={w.accountId}
+                state={t.state}
+                name={
+                  <Link
+                    to="/webhooks/$account"
+                    params={{ account: w.accountId }}
+                    className="block truncate font-medium hover:underline"
+                  >
+                    Webhook of {name}
+                  </Link>
+                }
+                reason={t.reason}
+                since={w.health.failingSince}
+              >
+                <ButtonLink
+                  size="sm"
+                  to="/webhooks/$account"
+                  params={{ account: w.accountId }}
+                  aria-label={`Open the webhook of ${name}`}
+                >
                   Open
                 </ButtonLink>
               </Troubled>
@@ -309,7 +448,19 @@ function Attention({ usageQuery }: { usageQuery: UseQueryResult<Usage> }) {
   )
 }
 
-function Troubled({ state, name, reason, since, children }: { state: string; name: ReactNode; reason: string; since: string | null; children: ReactNode }) {
+function Troubled({
+  state,
+  name,
+  reason,
+  since,
+  children,
+}: {
+  state: string
+  name: ReactNode
+  reason: string
+  since: string | null
+  children: ReactNode
+}) {
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-2 px-4 py-2.5">
       <State state={state} />
@@ -354,7 +505,11 @@ function RecentErrors({ hours }: { hours: number }) {
                 .slice(0, 6)
                 .map((e) => (
                   <li key={e.code + e.method + e.status} className="flex flex-wrap items-baseline gap-x-3 px-4 py-2.5">
-                    <Link to="/logs" search={{ code: e.code } as never} className="font-mono text-xs text-bad-text hover:underline">
+                    <Link
+                      to="/logs"
+                      search={{ code: e.code } as never}
+                      className="font-mono text-xs text-bad-text hover:underline"
+                    >
                       {e.code}
                     </Link>
                     <span className="min-w-0 flex-1 basis-28 truncate font-mono text-xs text-mute">{e.method}</span>

@@ -6,7 +6,11 @@ import type { Account } from '@/api/types'
 import { Button, Card, Field, Input, toast } from '@/ui'
 
 type Doing = { do: 'message' | 'tip' | 'subscribe'; text?: string; amountCents?: number }
-const said: Record<Doing['do'], string> = { message: 'Message sent as a fan', tip: 'Tip sent as a fan', subscribe: 'Subscribed as a fan' }
+const said: Record<Doing['do'], string> = {
+  message: 'Message sent as a fan',
+  tip: 'Tip sent as a fan',
+  subscribe: 'Subscribed as a fan',
+}
 // The event names of the older operation.
 const events: Record<Doing['do'], string> = { message: 'message', tip: 'tips', subscribe: 'subscribed' }
 
@@ -21,8 +25,14 @@ export function Act({ account, why }: { account: Account | null; why: string | n
         await call('POST', `/v1/sandbox/accounts/${encodeURIComponent(id)}/act`, { body: { as: 'fan', ...body } })
       } catch (e) {
         if (!isProblem(e) || e.code !== 'route-not-found') throw e
-        const data = { ...(body.text ? { text: body.text } : {}), ...(body.amountCents ? { amountCents: body.amountCents } : {}) }
-        await api.post('/v1/sandbox/accounts/{id}/fire_event', { path: { id }, body: { event: events[body.do], data } as never })
+        const data = {
+          ...(body.text ? { text: body.text } : {}),
+          ...(body.amountCents ? { amountCents: body.amountCents } : {}),
+        }
+        await api.post('/v1/sandbox/accounts/{id}/fire_event', {
+          path: { id },
+          body: { event: events[body.do], data } as never,
+        })
       }
     },
     onSuccess: (_, body) => toast.ok(said[body.do]),
@@ -48,7 +58,13 @@ export function Act({ account, why }: { account: Account | null; why: string | n
           <Field label="Message" className="min-w-40 flex-1">
             {(p) => <Input {...p} value={text} maxLength={4000} onChange={(e) => setText(e.target.value)} />}
           </Field>
-          <Button type="submit" variant="primary" icon={<MessageCircle className="size-4" aria-hidden />} why={off ?? (text.trim() ? null : 'Enter a message first.')} busy={busy('message')}>
+          <Button
+            type="submit"
+            variant="primary"
+            icon={<MessageCircle className="size-4" aria-hidden />}
+            why={off ?? (text.trim() ? null : 'Enter a message first.')}
+            busy={busy('message')}
+          >
             Send a message
           </Button>
         </form>
@@ -59,17 +75,35 @@ export function Act({ account, why }: { account: Account | null; why: string | n
             if (!badTip) run({ do: 'tip', amountCents: cents, text: 'For you' })
           }}
         >
-          <Field label="Tip, in dollars" className="w-36" error={dollars !== '' && badTip ? 'Enter 1 to 10,000.' : undefined}>
+          <Field
+            label="Tip, in dollars"
+            className="w-36"
+            error={dollars !== '' && badTip ? 'Enter 1 to 10,000.' : undefined}
+          >
             {(p) => <Input {...p} inputMode="decimal" value={dollars} onChange={(e) => setDollars(e.target.value)} />}
           </Field>
-          <Button type="submit" icon={<Heart className="size-4" aria-hidden />} why={off} disabled={badTip} busy={busy('tip')}>
+          <Button
+            type="submit"
+            icon={<Heart className="size-4" aria-hidden />}
+            why={off}
+            disabled={badTip}
+            busy={busy('tip')}
+          >
             Send a tip
           </Button>
-          <Button icon={<UserPlus className="size-4" aria-hidden />} why={off} busy={busy('subscribe')} onClick={() => run({ do: 'subscribe' })}>
+          <Button
+            icon={<UserPlus className="size-4" aria-hidden />}
+            why={off}
+            busy={busy('subscribe')}
+            onClick={() => run({ do: 'subscribe' })}
+          >
             Subscribe
           </Button>
         </form>
-        <p className="text-xs text-mute">Each action comes from a different fan of the creator. As on the real platform, a tip also books a transaction and notifies the creator.</p>
+        <p className="text-xs text-mute">
+          Each action comes from a different fan of the creator. As on the real platform, a tip also books a transaction
+          and notifies the creator.
+        </p>
       </div>
     </Card>
   )

@@ -27,18 +27,40 @@ export function Generator({ account, why }: { account: Account | null; why: stri
   const { total, perSecond } = useArrivals(account?.id ?? null)
   const rate = rates[step] ?? 5
   const path = `/v1/sandbox/accounts/${encodeURIComponent(account?.id ?? '')}/generator`
-  const problem = (e: unknown) => (isProblem(e) && e.code === 'route-not-found' ? toast.bad('This server does not have a generator yet.') : toast.problem(e))
+  const problem = (e: unknown) =>
+    isProblem(e) && e.code === 'route-not-found'
+      ? toast.bad('This server does not have a generator yet.')
+      : toast.problem(e)
   const start = useMutation({
     mutationFn: () => call<{ until?: string }>('POST', path, { body: { perSecond: rate, seconds } }),
-    onSuccess: (got) => setRunning({ account: account?.id ?? '', rate, until: got?.until ? new Date(got.until).getTime() : Date.now() + seconds * 1000 }),
+    onSuccess: (got) =>
+      setRunning({
+        account: account?.id ?? '',
+        rate,
+        until: got?.until ? new Date(got.until).getTime() : Date.now() + seconds * 1000,
+      }),
     onError: problem,
   })
-  const stop = useMutation({ mutationFn: () => call('DELETE', path), onSuccess: () => setRunning(null), onError: problem })
+  const stop = useMutation({
+    mutationFn: () => call('DELETE', path),
+    onSuccess: () => setRunning(null),
+    onError: problem,
+  })
   const left = running && running.account === account?.id ? Math.ceil((running.until - now) / 1000) : 0
   const on = left > 0
   const off = why ?? (account ? null : 'Choose an account first.')
   return (
-    <Card title="Event generator" hint="Mostly messages, some tips, likes and new fans" actions={on ? <Badge tone="ok" dot>{number(running?.rate)} a second · {duration(left)} left</Badge> : null}>
+    <Card
+      title="Event generator"
+      hint="Mostly messages, some tips, likes and new fans"
+      actions={
+        on ? (
+          <Badge tone="ok" dot>
+            {number(running?.rate)} a second · {duration(left)} left
+          </Badge>
+        ) : null
+      }
+    >
       <div className="space-y-4">
         <div className="grid gap-4 sm:grid-cols-[minmax(0,1fr)_150px]">
           <Field label="Rate" note={`${number(rate)} a second`}>
@@ -69,13 +91,26 @@ export function Generator({ account, why }: { account: Account | null; why: stri
           </Field>
         </div>
         <div className="flex flex-wrap items-center gap-2">
-          <Button variant="primary" icon={<Play className="size-4" aria-hidden />} why={off} busy={start.isPending} onClick={() => start.mutate()}>
+          <Button
+            variant="primary"
+            icon={<Play className="size-4" aria-hidden />}
+            why={off}
+            busy={start.isPending}
+            onClick={() => start.mutate()}
+          >
             {on ? 'Restart' : 'Start'}
           </Button>
-          <Button icon={<Square className="size-4" aria-hidden />} why={off} busy={stop.isPending} onClick={() => stop.mutate()}>
+          <Button
+            icon={<Square className="size-4" aria-hidden />}
+            why={off}
+            busy={stop.isPending}
+            onClick={() => stop.mutate()}
+          >
             Stop
           </Button>
-          <span className="text-xs text-mute">about {number(rate * seconds)} events; they only count towards storage</span>
+          <span className="text-xs text-mute">
+            about {number(rate * seconds)} events; they only count towards storage
+          </span>
         </div>
         <div className="flex items-end gap-4">
           <div className="shrink-0">
@@ -83,7 +118,11 @@ export function Generator({ account, why }: { account: Account | null; why: stri
             <div className="text-lg font-semibold">{number(total)}</div>
             <div className="text-xs text-mute">{number(perSecond[perSecond.length - 1] ?? 0)} in the last second</div>
           </div>
-          <Spark values={perSecond} label={`Events a second, last minute; now ${perSecond[perSecond.length - 1] ?? 0}`} className="h-12 !w-auto min-w-0 flex-1" />
+          <Spark
+            values={perSecond}
+            label={`Events a second, last minute; now ${perSecond[perSecond.length - 1] ?? 0}`}
+            className="h-12 !w-auto min-w-0 flex-1"
+          />
         </div>
       </div>
     </Card>

@@ -55,14 +55,24 @@ export function PersonaTable({ personas, why }: { personas: UseQueryResult<Perso
         </div>
       ),
     },
-    { key: 'group', head: 'Kind', from: 'md', cell: (p) => <Badge tone={groups[p.group]?.tone ?? 'neutral'}>{groups[p.group]?.word ?? p.group}</Badge> },
+    {
+      key: 'group',
+      head: 'Kind',
+      from: 'md',
+      cell: (p) => <Badge tone={groups[p.group]?.tone ?? 'neutral'}>{groups[p.group]?.word ?? p.group}</Badge>,
+    },
     { key: 'effect', head: 'What happens', from: 'sm', cell: (p) => p.effect },
     {
       key: 'go',
       head: <span className="sr-only">Connect</span>,
       align: 'right',
       cell: (p) => (
-        <Button size="sm" why={why} aria-label={`Connect ${p.login}`} onClick={() => connect({ method: 'login', email: p.login })}>
+        <Button
+          size="sm"
+          why={why}
+          aria-label={`Connect ${p.login}`}
+          onClick={() => connect({ method: 'login', email: p.login })}
+        >
           Connect
         </Button>
       ),
@@ -75,10 +85,21 @@ export function PersonaTable({ personas, why }: { personas: UseQueryResult<Perso
       title="Personas"
       hint={
         <>
-          Any address at sandbox.test is a login. The word before @ or + sets its behaviour: <code>ok+7@</code> is another creator like <code>ok@</code>.
+          Any address at sandbox.test is a login. The word before @ or + sets its behaviour: <code>ok+7@</code> is
+          another creator like <code>ok@</code>.
         </>
       }
-      actions={<Chips label="Kind" value={group} onChange={setGroup} items={[{ value: '', label: 'All' }, ...Object.entries(groups).map(([value, g]) => ({ value, label: g.word }))]} />}
+      actions={
+        <Chips
+          label="Kind"
+          value={group}
+          onChange={setGroup}
+          items={[
+            { value: '', label: 'All' },
+            ...Object.entries(groups).map(([value, g]) => ({ value, label: g.word })),
+          ]}
+        />
+      }
     >
       <Query query={query} what="the personas">
         {(d) => {
@@ -94,7 +115,8 @@ export function PersonaTable({ personas, why }: { personas: UseQueryResult<Perso
                 <div>
                   <h3 className="mb-1 font-semibold">Password</h3>
                   <p className="text-soft">
-                    Any password works, such as <code>{d.password}</code>; <code>bad</code> and an empty password are wrong.
+                    Any password works, such as <code>{d.password}</code>; <code>bad</code> and an empty password are
+                    wrong.
                   </p>
                 </div>
               </div>

@@ -11,17 +11,27 @@ const kept = 8
 /** The newest events of the account, to see the effect of a button. */
 export function Tail({ account }: { account: Account | null }) {
   const [list, setList] = useState<Event[]>([])
-  useEvents((batch) => setList((old) => [...batch.slice(-kept).reverse(), ...old].slice(0, kept)), { ...(account ? { accountId: account.id } : {}) })
+  useEvents((batch) => setList((old) => [...batch.slice(-kept).reverse(), ...old].slice(0, kept)), {
+    ...(account ? { accountId: account.id } : {}),
+  })
   const mine = list.filter((e) => !account || e.accountId === account.id)
   return (
     <Card
       flush
       title="Incoming events"
-      hint={account?.listener?.state && account.listener.state !== 'up' ? 'This account’s listener is not up right now' : 'Events of this account, as they arrive'}
+      hint={
+        account?.listener?.state && account.listener.state !== 'up'
+          ? 'This account’s listener is not up right now'
+          : 'Events of this account, as they arrive'
+      }
       actions={
         <>
           <StreamBadge />
-          <Link to="/events" {...(account ? { search: { account: account.id } as never } : {})} className="link text-xs">
+          <Link
+            to="/events"
+            {...(account ? { search: { account: account.id } as never } : {})}
+            className="link text-xs"
+          >
             All events
           </Link>
         </>

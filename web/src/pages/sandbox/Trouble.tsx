@@ -19,12 +19,54 @@ interface Kind {
 }
 
 const kinds: Kind[] = [
-  { id: 'expire', label: 'Expire the session', does: 'The platform signs the account out. The next call or probe detects it.', icon: LogOut, fault: null, done: 'The platform ended the session' },
-  { id: 'otp_next', label: 'Ask for 2FA at the next login', does: 'The next sign-in with this login requires a code (123456).', icon: KeySquare, fault: { kind: 'otp_next' }, done: 'The next login will ask for a code' },
-  { id: 'rate_limit', label: 'Rate-limit for 60 s', does: 'The platform answers every call with 429.', icon: Gauge, fault: { kind: 'rate_limit', seconds: 60 }, done: 'Rate-limited for 60 s' },
-  { id: 'slow', label: 'Slow for 60 s', does: 'Every response takes 3 s longer.', icon: Snail, fault: { kind: 'slow', value: 3000, seconds: 60 }, done: 'Slow for 60 s' },
-  { id: 'down', label: 'Go down for 60 s', does: 'The platform answers every call with 503.', icon: CloudOff, fault: { kind: 'down', seconds: 60 }, done: 'Down for 60 s' },
-  { id: 'error', label: 'Fail the next call', does: 'One response is a 500, then calls work again.', icon: ServerCrash, fault: { kind: 'error', value: 500, count: 1, seconds: 600 }, done: 'The next call will fail' },
+  {
+    id: 'expire',
+    label: 'Expire the session',
+    does: 'The platform signs the account out. The next call or probe detects it.',
+    icon: LogOut,
+    fault: null,
+    done: 'The platform ended the session',
+  },
+  {
+    id: 'otp_next',
+    label: 'Ask for 2FA at the next login',
+    does: 'The next sign-in with this login requires a code (123456).',
+    icon: KeySquare,
+    fault: { kind: 'otp_next' },
+    done: 'The next login will ask for a code',
+  },
+  {
+    id: 'rate_limit',
+    label: 'Rate-limit for 60 s',
+    does: 'The platform answers every call with 429.',
+    icon: Gauge,
+    fault: { kind: 'rate_limit', seconds: 60 },
+    done: 'Rate-limited for 60 s',
+  },
+  {
+    id: 'slow',
+    label: 'Slow for 60 s',
+    does: 'Every response takes 3 s longer.',
+    icon: Snail,
+    fault: { kind: 'slow', value: 3000, seconds: 60 },
+    done: 'Slow for 60 s',
+  },
+  {
+    id: 'down',
+    label: 'Go down for 60 s',
+    does: 'The platform answers every call with 503.',
+    icon: CloudOff,
+    fault: { kind: 'down', seconds: 60 },
+    done: 'Down for 60 s',
+  },
+  {
+    id: 'error',
+    label: 'Fail the next call',
+    does: 'One response is a 500, then calls work again.',
+    icon: ServerCrash,
+    fault: { kind: 'error', value: 500, count: 1, seconds: 600 },
+    done: 'The next call will fail',
+  },
 ]
 
 interface Running {
@@ -45,11 +87,20 @@ export function Trouble({ account, why }: { account: Account | null; why: string
       void client.invalidateQueries({ queryKey: keys.account(id) })
       return
     }
-    const got = await call<{ until?: string | null }>('POST', `/v1/sandbox/accounts/${encodeURIComponent(id)}/fault`, { body: k.fault })
-    const until = got?.until ? new Date(got.until).getTime() : k.fault.seconds && !k.fault.count ? Date.now() + k.fault.seconds * 1000 : null
+    const got = await call<{ until?: string | null }>('POST', `/v1/sandbox/accounts/${encodeURIComponent(id)}/fault`, {
+      body: k.fault,
+    })
+    const until = got?.until
+      ? new Date(got.until).getTime()
+      : k.fault.seconds && !k.fault.count
+        ? Date.now() + k.fault.seconds * 1000
+        : null
     setRunning((old) => ({ ...old, [k.id]: { account: id, until } }))
   }
-  const problem = (e: unknown) => (isProblem(e) && e.code === 'route-not-found' ? toast.bad('This server cannot simulate this fault yet.') : toast.problem(e))
+  const problem = (e: unknown) =>
+    isProblem(e) && e.code === 'route-not-found'
+      ? toast.bad('This server cannot simulate this fault yet.')
+      : toast.problem(e)
   const fault = useMutation({ mutationFn: order, onSuccess: (_, k) => toast.ok(k.done), onError: problem })
   const calm = useMutation({
     mutationFn: () => call<{ cleared?: number }>('DELETE', `/v1/sandbox/accounts/${encodeURIComponent(id)}/fault`),
@@ -85,7 +136,13 @@ export function Trouble({ account, why }: { account: Account | null; why: string
                 </span>
                 <span className="block text-xs text-mute">{k.does}</span>
               </div>
-              <Button size="sm" why={off} busy={fault.isPending && fault.variables?.id === k.id} aria-label={`Apply: ${k.label}`} onClick={() => (k.id === 'expire' ? setAsking(true) : fault.mutate(k))}>
+              <Button
+                size="sm"
+                why={off}
+                busy={fault.isPending && fault.variables?.id === k.id}
+                aria-label={`Apply: ${k.label}`}
+                onClick={() => (k.id === 'expire' ? setAsking(true) : fault.mutate(k))}
+              >
                 Apply
               </Button>
             </li>
@@ -107,7 +164,10 @@ export function Trouble({ account, why }: { account: Account | null; why: string
         }}
       >
         <p>
-          The platform signs <strong>{account?.label || account?.displayName || account?.id}</strong> out. {account?.rememberCredentials ? 'We then sign in again automatically with the stored password.' : 'You must then reconnect it.'}
+          The platform signs <strong>{account?.label || account?.displayName || account?.id}</strong> out.{' '}
+          {account?.rememberCredentials
+            ? 'We then sign in again automatically with the stored password.'
+            : 'You must then reconnect it.'}
         </p>
       </Confirm>
     </Card>

@@ -4,11 +4,21 @@ import { keys } from '@/api/hooks'
 import type { Account } from '@/api/types'
 
 /** The account in the URL, or else the first one that is connected. It is refetched often, because this page breaks it. */
-export function useChosen(wanted: string): { id: string | null; account: Account | null; none: boolean; missing: boolean; failed: boolean; error: unknown; retry: () => void } {
+export function useChosen(wanted: string): {
+  id: string | null
+  account: Account | null
+  none: boolean
+  missing: boolean
+  failed: boolean
+  error: unknown
+  retry: () => void
+} {
   const any = useQuery({
     queryKey: keys.accounts({ sandbox: true }),
     queryFn: async ({ signal }) => {
-      const list = async (state?: 'active') => (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { state, limit: 1 }, signal })).accounts?.[0] ?? null
+      const list = async (state?: 'active') =>
+        (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { state, limit: 1 }, signal }))
+          .accounts?.[0] ?? null
       return (await list('active')) ?? (await list())
     },
     enabled: !wanted,

@@ -36,7 +36,10 @@ function Live() {
             </Button>
           ))}
         >
-          Its accounts belong to real people on the real platform, so nothing can be simulated here. {others.length > 0 ? 'Use this page in your sandbox organisation.' : 'Ask the operators of this service for a sandbox organisation.'}
+          Its accounts belong to real people on the real platform, so nothing can be simulated here.{' '}
+          {others.length > 0
+            ? 'Use this page in your sandbox organisation.'
+            : 'Ask the operators of this service for a sandbox organisation.'}
         </Empty>
       </Card>
     </>
@@ -63,7 +66,13 @@ function Play() {
         actions={
           <>
             {account ? <State state={account.state} /> : null}
-            <AccountPicker label="Sandbox account" className="w-60 max-w-full" value={chosen.id} onChange={(id) => f.set({ account: id ?? '' })} placeholder={chosen.none ? 'No accounts yet' : 'Choose an account'} />
+            <AccountPicker
+              label="Sandbox account"
+              className="w-60 max-w-full"
+              value={chosen.id}
+              onChange={(id) => f.set({ account: id ?? '' })}
+              placeholder={chosen.none ? 'No accounts yet' : 'Choose an account'}
+            />
           </>
         }
       />
@@ -73,7 +82,11 @@ function Play() {
             <Empty
               title="Connect a sandbox account first"
               action={
-                <Button variant="primary" why={why} onClick={() => connect({ method: 'login', email: 'ok@sandbox.test' })}>
+                <Button
+                  variant="primary"
+                  why={why}
+                  onClick={() => connect({ method: 'login', email: 'ok@sandbox.test' })}
+                >
                   Connect ok@sandbox.test
                 </Button>
               }
@@ -83,7 +96,10 @@ function Play() {
           </Card>
         ) : chosen.missing ? (
           <Card className="lg:col-span-2">
-            <Empty title="Account not found" action={<Button onClick={() => f.set({ account: '' })}>Choose another</Button>}>
+            <Empty
+              title="Account not found"
+              action={<Button onClick={() => f.set({ account: '' })}>Choose another</Button>}
+            >
               {isProblem(chosen.error) ? chosen.error.detail : null}
             </Empty>
           </Card>

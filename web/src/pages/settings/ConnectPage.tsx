@@ -12,7 +12,19 @@ import { Drawing, RealPage } from './Preview'
 export function ConnectPage() {
   const page = usePageLook()
   return (
-    <Boxed query={page} what="the connect page" skeleton={<Card><div className="space-y-4"><Skeleton className="h-8 w-full" /><Skeleton className="h-8 w-full" /><Skeleton className="h-40 w-full" /></div></Card>}>
+    <Boxed
+      query={page}
+      what="the connect page"
+      skeleton={
+        <Card>
+          <div className="space-y-4">
+            <Skeleton className="h-8 w-full" />
+            <Skeleton className="h-8 w-full" />
+            <Skeleton className="h-40 w-full" />
+          </div>
+        </Card>
+      }
+    >
       {(p) => <Editor page={p} />}
     </Boxed>
   )
@@ -34,7 +46,8 @@ function Editor({ page }: { page: ConnectPageLook }) {
   }
   useEffect(reset, [page.brand_light, page.brand_dark, page.scheme, page.help_url])
   const problem = isProblem(save.error) ? save.error : null
-  const same = light === page.brand_light && dark === page.brand_dark && scheme === page.scheme && help === page.help_url
+  const same =
+    light === page.brand_light && dark === page.brand_dark && scheme === page.scheme && help === page.help_url
   const badLight = light !== '' && !parseColour(light)
   const badDark = dark !== '' && !parseColour(dark)
   return (
@@ -45,14 +58,39 @@ function Editor({ page }: { page: ConnectPageLook }) {
             className="space-y-4"
             onSubmit={(e) => {
               e.preventDefault()
-              if (!why && !same && !badLight && !badDark) save.mutate({ brand_light: light, brand_dark: dark, scheme, help_url: help.trim() })
+              if (!why && !same && !badLight && !badDark)
+                save.mutate({ brand_light: light, brand_dark: dark, scheme, help_url: help.trim() })
             }}
           >
-            <Colour label="Brand colour" hint="For buttons and accents on a light background." value={light} fallback={brandDefault} scheme="light" disabled={Boolean(why)} error={badLight ? 'Use the format #rrggbb.' : problem?.field('brand_light')} onChange={setLight} />
-            <Colour label="Brand colour, dark" hint="Leave empty to use the brand colour above." value={dark} fallback={light || brandDefault} scheme="dark" disabled={Boolean(why)} error={badDark ? 'Use the format #rrggbb.' : problem?.field('brand_dark')} onChange={setDark} />
+            <Colour
+              label="Brand colour"
+              hint="For buttons and accents on a light background."
+              value={light}
+              fallback={brandDefault}
+              scheme="light"
+              disabled={Boolean(why)}
+              error={badLight ? 'Use the format #rrggbb.' : problem?.field('brand_light')}
+              onChange={setLight}
+            />
+            <Colour
+              label="Brand colour, dark"
+              hint="Leave empty to use the brand colour above."
+              value={dark}
+              fallback={light || brandDefault}
+              scheme="dark"
+              disabled={Boolean(why)}
+              error={badDark ? 'Use the format #rrggbb.' : problem?.field('brand_dark')}
+              onChange={setDark}
+            />
             <Field label="Colour scheme" hint="In a frame, System follows the creator’s setting, not your page.">
               {(p) => (
-                <Select {...p} className="w-full" value={scheme} disabled={Boolean(why)} onChange={(e) => setScheme(e.target.value as ConnectPageLook['scheme'])}>
+                <Select
+                  {...p}
+                  className="w-full"
+                  value={scheme}
+                  disabled={Boolean(why)}
+                  onChange={(e) => setScheme(e.target.value as ConnectPageLook['scheme'])}
+                >
                   <option value="system">System</option>
                   <option value="light">Light</option>
                   <option value="dark">Dark</option>
@@ -60,11 +98,27 @@ function Editor({ page }: { page: ConnectPageLook }) {
               )}
             </Field>
             <Field label="Help URL" hint="Where “Get help” leads after a failure." error={problem?.field('help_url')}>
-              {(p) => <Input {...p} type="url" value={help} maxLength={2048} disabled={Boolean(why)} placeholder="https://example.com/help" onChange={(e) => setHelp(e.target.value)} />}
+              {(p) => (
+                <Input
+                  {...p}
+                  type="url"
+                  value={help}
+                  maxLength={2048}
+                  disabled={Boolean(why)}
+                  placeholder="https://example.com/help"
+                  onChange={(e) => setHelp(e.target.value)}
+                />
+              )}
             </Field>
             {problem && !problem.problem.errors?.length ? <Notice tone="bad">{problem.detail}</Notice> : null}
             <div className="flex flex-wrap gap-2">
-              <Button type="submit" variant="primary" why={why} busy={save.isPending} disabled={same || badLight || badDark}>
+              <Button
+                type="submit"
+                variant="primary"
+                why={why}
+                busy={save.isPending}
+                disabled={same || badLight || badDark}
+              >
                 Save
               </Button>
               {same ? null : <Button onClick={reset}>Undo</Button>}
@@ -76,7 +130,8 @@ function Editor({ page }: { page: ConnectPageLook }) {
           <div className="space-y-2 text-soft">
             <p>The pages show the organisation’s name and its first letter in the brand colour.</p>
             <p>
-              They are available in English and Spanish. The link’s <code>locale</code> sets the language; without one, the creator’s browser does. The creator can change it at the bottom of every page.
+              They are available in English and Spanish. The link’s <code>locale</code> sets the language; without one,
+              the creator’s browser does. The creator can change it at the bottom of every page.
             </p>
           </div>
         </Card>
@@ -96,13 +151,35 @@ function Editor({ page }: { page: ConnectPageLook }) {
           />
         }
       >
-        {view === 'drawing' ? <Drawing light={badLight ? '' : light} dark={badDark ? '' : dark} scheme={scheme} /> : <RealPage unsaved={!same} />}
+        {view === 'drawing' ? (
+          <Drawing light={badLight ? '' : light} dark={badDark ? '' : dark} scheme={scheme} />
+        ) : (
+          <RealPage unsaved={!same} />
+        )}
       </Card>
     </div>
   )
 }
 
-function Colour({ label, hint, value, fallback, scheme, error, disabled, onChange }: { label: string; hint: string; value: string; fallback: string; scheme: Scheme; error: string | undefined; disabled: boolean; onChange: (v: string) => void }) {
+function Colour({
+  label,
+  hint,
+  value,
+  fallback,
+  scheme,
+  error,
+  disabled,
+  onChange,
+}: {
+  label: string
+  hint: string
+  value: string
+  fallback: string
+  scheme: Scheme
+  error: string | undefined
+  disabled: boolean
+  onChange: (v: string) => void
+}) {
   const shown = parseColour(value) ? value : fallback
   const verdict = judge(shown, scheme)
   return (
@@ -110,19 +187,50 @@ function Colour({ label, hint, value, fallback, scheme, error, disabled, onChang
       <Field label={label} hint={hint} error={error}>
         {(p) => (
           <div className="flex items-center gap-2">
-            <input type="color" aria-label={`Pick ${label}`} className="h-8 w-11 shrink-0 cursor-pointer rounded-lg border border-line-strong bg-panel p-0.5 disabled:cursor-not-allowed" value={shown} disabled={disabled} onChange={(e) => onChange(e.target.value)} />
-            <Input {...p} mono value={value} maxLength={7} disabled={disabled} placeholder={fallback} onChange={(e) => onChange(e.target.value.trim())} spellCheck={false} autoComplete="off" />
+            <input
+              type="color"
+              aria-label={`Pick ${label}`}
+              className="h-8 w-11 shrink-0 cursor-pointer rounded-lg border border-line-strong bg-panel p-0.5 disabled:cursor-not-allowed"
+              value={shown}
+              disabled={disabled}
+              onChange={(e) => onChange(e.target.value)}
+            />
+            <Input
+              {...p}
+              mono
+              value={value}
+              maxLength={7}
+              disabled={disabled}
+              placeholder={fallback}
+              onChange={(e) => onChange(e.target.value.trim())}
+              spellCheck={false}
+              autoComplete="off"
+            />
           </div>
         )}
       </Field>
       {verdict && !error ? (
-        <p role="status" className={`mt-1 flex items-start gap-1.5 text-xs ${verdict.enough ? 'text-ok-text' : 'text-warn-text'}`}>
-          {verdict.enough ? <CircleCheck className="mt-px size-3.5 shrink-0" aria-hidden /> : <TriangleAlert className="mt-px size-3.5 shrink-0" aria-hidden />}
+        <p
+          role="status"
+          className={`mt-1 flex items-start gap-1.5 text-xs ${verdict.enough ? 'text-ok-text' : 'text-warn-text'}`}
+        >
+          {verdict.enough ? (
+            <CircleCheck className="mt-px size-3.5 shrink-0" aria-hidden />
+          ) : (
+            <TriangleAlert className="mt-px size-3.5 shrink-0" aria-hidden />
+          )}
           <span>
-            {verdict.ratio.toFixed(2)}:1 {verdict.enough ? '– enough contrast (WCAG AA requires 4.5:1), used unchanged.' : `is below the 4.5:1 that WCAG AA requires, so ${scheme === 'light' ? 'a darker' : 'a lighter'} colour is used: `}
+            {verdict.ratio.toFixed(2)}:1{' '}
+            {verdict.enough
+              ? '– enough contrast (WCAG AA requires 4.5:1), used unchanged.'
+              : `is below the 4.5:1 that WCAG AA requires, so ${scheme === 'light' ? 'a darker' : 'a lighter'} colour is used: `}
             {verdict.enough ? null : (
               <span className="inline-flex items-center gap-1 font-mono">
-                <span className="inline-block size-3 rounded-sm border" style={{ background: verdict.used }} aria-hidden />
+                <span
+                  className="inline-block size-3 rounded-sm border"
+                  style={{ background: verdict.used }}
+                  aria-hidden
+                />
                 {verdict.used}
               </span>
             )}

@@ -11,7 +11,18 @@ import { Boxed } from './Boxed'
 export function Organisation() {
   const me = useMe()
   return (
-    <Boxed query={me} what="the organisation" skeleton={<Card><div className="space-y-4"><Skeleton className="h-8 w-full" /><Skeleton className="h-8 w-full" /></div></Card>}>
+    <Boxed
+      query={me}
+      what="the organisation"
+      skeleton={
+        <Card>
+          <div className="space-y-4">
+            <Skeleton className="h-8 w-full" />
+            <Skeleton className="h-8 w-full" />
+          </div>
+        </Card>
+      }
+    >
       {(d) => (
         <div className="grid min-w-0 items-start gap-3 lg:grid-cols-2">
           <Names me={d} />
@@ -32,7 +43,13 @@ function Names({ me }: { me: Identity }) {
     setEmail(me.org.contactEmail)
   }, [me.org.name, me.org.contactEmail])
   const save = useMutation({
-    mutationFn: () => api.patch('/v1/me', { body: { ...(name.trim() !== me.org.name ? { name: name.trim() } : {}), ...(email.trim() !== me.org.contactEmail ? { contactEmail: email.trim() } : {}) } }),
+    mutationFn: () =>
+      api.patch('/v1/me', {
+        body: {
+          ...(name.trim() !== me.org.name ? { name: name.trim() } : {}),
+          ...(email.trim() !== me.org.contactEmail ? { contactEmail: email.trim() } : {}),
+        },
+      }),
     onSuccess: (now) => {
       client.setQueryData(keys.me, now)
       void client.invalidateQueries({ queryKey: ['session'] })
@@ -50,11 +67,38 @@ function Names({ me }: { me: Identity }) {
           if (!why && !same && name.trim()) save.mutate()
         }}
       >
-        <Field label="Name" hint="Creators see this name on the connect pages." error={name.trim() === '' ? 'Enter a name.' : problem?.field('name')} required>
-          {(p) => <Input {...p} value={name} maxLength={120} disabled={Boolean(why)} onChange={(e) => setName(e.target.value)} />}
+        <Field
+          label="Name"
+          hint="Creators see this name on the connect pages."
+          error={name.trim() === '' ? 'Enter a name.' : problem?.field('name')}
+          required
+        >
+          {(p) => (
+            <Input
+              {...p}
+              value={name}
+              maxLength={120}
+              disabled={Boolean(why)}
+              onChange={(e) => setName(e.target.value)}
+            />
+          )}
         </Field>
-        <Field label="Contact email" hint="We use it to contact you about limits and incidents." error={problem?.field('contactEmail')}>
-          {(p) => <Input {...p} type="email" value={email} maxLength={254} disabled={Boolean(why)} onChange={(e) => setEmail(e.target.value)} placeholder="ops@example.com" />}
+        <Field
+          label="Contact email"
+          hint="We use it to contact you about limits and incidents."
+          error={problem?.field('contactEmail')}
+        >
+          {(p) => (
+            <Input
+              {...p}
+              type="email"
+              value={email}
+              maxLength={254}
+              disabled={Boolean(why)}
+              onChange={(e) => setEmail(e.target.value)}
+              placeholder="ops@example.com"
+            />
+          )}
         </Field>
         {problem && !problem.problem.errors?.length ? <Notice tone="bad">{problem.detail}</Notice> : null}
         <Button type="submit" variant="primary" why={why} busy={save.isPending} disabled={same || name.trim() === ''}>
@@ -72,15 +116,35 @@ function Plan({ me }: { me: Identity }) {
   const { org } = useSession()
   const l = me.limits
   return (
-    <Card title="Plan" actions={<ButtonLink size="sm" to="/usage">Limits & usage</ButtonLink>}>
+    <Card
+      title="Plan"
+      actions={
+        <ButtonLink size="sm" to="/usage">
+          Limits & usage
+        </ButtonLink>
+      }
+    >
       <Facts
         items={[
-          ['Plan', <Badge key="p" tone="accent">{me.org.plan}</Badge>],
-          ['Environment', <Badge key="e" tone={org.environment === 'live' ? 'ok' : 'warn'}>{org.environment}</Badge>],
+          [
+            'Plan',
+            <Badge key="p" tone="accent">
+              {me.org.plan}
+            </Badge>,
+          ],
+          [
+            'Environment',
+            <Badge key="e" tone={org.environment === 'live' ? 'ok' : 'warn'}>
+              {org.environment}
+            </Badge>,
+          ],
           ['Id', <Id key="i" id={me.org.id} />],
           ['Accounts', count(l.maxAccounts)],
           ['Calls', `${count(l.callsPerMinute)} per minute, ${count(l.callsPerMonth)} per month`],
-          ['Per account', `${count(l.accountReadPerMinute)} reads, ${count(l.accountWritePerMinute)} writes per minute`],
+          [
+            'Per account',
+            `${count(l.accountReadPerMinute)} reads, ${count(l.accountWritePerMinute)} writes per minute`,
+          ],
           ['Connect attempts', count(l.connectAttemptsPerHour, ' per hour')],
           ['Keys', count(l.maxKeys)],
           ['Event retention', count(l.eventRetentionDays, ' days')],
@@ -89,7 +153,10 @@ function Plan({ me }: { me: Identity }) {
           ['Regions', (l.proxyCountries ?? []).join(', ') || '–'],
         ]}
       />
-      <p className="mt-3 text-xs text-mute">To change your plan, contact the operators of this service. {me.org.contactEmail ? null : 'Set a contact email so that they can reach you.'}</p>
+      <p className="mt-3 text-xs text-mute">
+        To change your plan, contact the operators of this service.{' '}
+        {me.org.contactEmail ? null : 'Set a contact email so that they can reach you.'}
+      </p>
     </Card>
   )
 }

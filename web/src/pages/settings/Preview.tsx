@@ -42,10 +42,23 @@ export function Drawing({ light, dark, scheme }: { light: string; dark: string; 
           </span>
         ) : null}
       </div>
-      <div role="img" aria-label={`The ${states.find((s) => s.value === state)?.label} page in the ${shown} scheme`} className="rounded-xl p-4 sm:p-6" style={{ background: p['page'], color: p['ink'], fontFamily: 'system-ui, sans-serif' }}>
-        <div className="mx-auto w-full max-w-[360px] rounded-2xl border p-5 text-[15px]" style={{ background: p['card'], borderColor: p['line'] }} aria-hidden inert>
+      <div
+        role="img"
+        aria-label={`The ${states.find((s) => s.value === state)?.label} page in the ${shown} scheme`}
+        className="rounded-xl p-4 sm:p-6"
+        style={{ background: p['page'], color: p['ink'], fontFamily: 'system-ui, sans-serif' }}
+      >
+        <div
+          className="mx-auto w-full max-w-[360px] rounded-2xl border p-5 text-[15px]"
+          style={{ background: p['card'], borderColor: p['line'] }}
+          aria-hidden
+          inert
+        >
           <div className="mb-4 flex items-center gap-2.5 text-sm" style={{ color: p['soft'] }}>
-            <span className="grid size-8 shrink-0 place-items-center rounded-lg font-bold" style={{ background: p['brand'], color: p['on'] }}>
+            <span
+              className="grid size-8 shrink-0 place-items-center rounded-lg font-bold"
+              style={{ background: p['brand'], color: p['on'] }}
+            >
               {(org.name[0] ?? '?').toUpperCase()}
             </span>
             <span className="min-w-0 truncate">{org.name}</span>
@@ -58,7 +71,10 @@ export function Drawing({ light, dark, scheme }: { light: string; dark: string; 
             </div>
           ) : null}
           <Content state={state} org={org.name} p={p} />
-          <div className="mt-4 flex justify-between border-t pt-3 text-xs" style={{ borderColor: p['line'], color: p['soft'] }}>
+          <div
+            className="mt-4 flex justify-between border-t pt-3 text-xs"
+            style={{ borderColor: p['line'], color: p['soft'] }}
+          >
             <span>Encrypted session</span>
             <span>Español · Privacy</span>
           </div>
@@ -97,7 +113,11 @@ function Content({ state, org, p }: { state: StateName; org: string; p: Palette 
           {title('Connect your account')}
           {lead(`Sign in once so ${org} can manage your account for you.`)}
           <ul className="space-y-1.5">
-            {[`${org} never sees your password`, 'You can disconnect at any time', 'Your session is encrypted at rest'].map((t) => (
+            {[
+              `${org} never sees your password`,
+              'You can disconnect at any time',
+              'Your session is encrypted at rest',
+            ].map((t) => (
               <li key={t} className="flex gap-2">
                 <Check className="mt-1 size-4 shrink-0" style={{ color: p['good'] }} />
                 <span className="min-w-0 break-words">{t}</span>
@@ -119,10 +139,15 @@ function Content({ state, org, p }: { state: StateName; org: string; p: Palette 
               <Check className="size-4" style={{ color: p['good'] }} /> Contacting the platform
             </li>
             <li className="flex items-center gap-2.5 font-bold">
-              <span className="size-3.5 rounded-full border-2" style={{ borderColor: p['brand'], borderRightColor: 'transparent' }} /> Checking your details
+              <span
+                className="size-3.5 rounded-full border-2"
+                style={{ borderColor: p['brand'], borderRightColor: 'transparent' }}
+              />{' '}
+              Checking your details
             </li>
             <li className="flex items-center gap-2.5" style={{ color: p['soft'] }}>
-              <span className="size-3.5 rounded-full border-2" style={{ borderColor: p['line'] }} /> Securing your session
+              <span className="size-3.5 rounded-full border-2" style={{ borderColor: p['line'] }} /> Securing your
+              session
             </li>
           </ul>
           <span className="underline" style={{ color: p['soft'] }}>
@@ -154,7 +179,15 @@ function Content({ state, org, p }: { state: StateName; org: string; p: Palette 
           {lead('Open your phone’s camera and point it here. Then tap Approve in the app.')}
           <div className="mx-auto my-3 grid size-40 grid-cols-5 gap-1 rounded-[10px] bg-white p-3">
             {Array.from({ length: 25 }, (_, i) => (
-              <span key={i} className="rounded-[2px]" style={{ background: [0, 1, 3, 4, 5, 7, 9, 12, 14, 15, 18, 20, 21, 23, 24].includes(i) ? '#18181b' : 'transparent' }} />
+              <span
+                key={i}
+                className="rounded-[2px]"
+                style={{
+                  background: [0, 1, 3, 4, 5, 7, 9, 12, 14, 15, 18, 20, 21, 23, 24].includes(i)
+                    ? '#18181b'
+                    : 'transparent',
+                }}
+              />
             ))}
           </div>
           <p className="flex items-center justify-center gap-2" style={{ color: p['soft'] }}>
@@ -175,7 +208,10 @@ function Content({ state, org, p }: { state: StateName; org: string; p: Palette 
       return (
         <>
           {title('We could not connect your account')}
-          <p className="my-2 rounded border-l-4 px-3 py-2" style={{ borderColor: p['bad'], background: p['wash'], color: p['bad'] }}>
+          <p
+            className="my-2 rounded border-l-4 px-3 py-2"
+            style={{ borderColor: p['bad'], background: p['wash'], color: p['bad'] }}
+          >
             The platform did not accept this email and password. Check them and try again.
           </p>
           {lead('Nothing was saved.')}
@@ -197,25 +233,43 @@ export function RealPage({ unsaved }: { unsaved?: boolean }) {
   const [height, setHeight] = useState(560)
   const frame = useRef<HTMLIFrameElement>(null)
   const make = useMutation({
-    mutationFn: () => call<Made>('POST', '/v1/connect/sessions', { body: { label: 'Preview', reference_id: 'dashboard-preview', expires_in_sec: 300, allowed_origins: [location.origin] } }),
+    mutationFn: () =>
+      call<Made>('POST', '/v1/connect/sessions', {
+        body: {
+          label: 'Preview',
+          reference_id: 'dashboard-preview',
+          expires_in_sec: 300,
+          allowed_origins: [location.origin],
+        },
+      }),
   })
   useEffect(() => {
     const onMessage = (e: MessageEvent) => {
       // Accept heights only from our own frame.
       if (e.origin !== location.origin || e.source !== frame.current?.contentWindow) return
       const m = e.data as { source?: string; type?: string; height?: number } | null
-      if (m?.source === 'connect' && m.type === 'connect.resize' && typeof m.height === 'number') setHeight(Math.min(1200, Math.max(200, m.height)))
+      if (m?.source === 'connect' && m.type === 'connect.resize' && typeof m.height === 'number')
+        setHeight(Math.min(1200, Math.max(200, m.height)))
     }
     window.addEventListener('message', onMessage)
     return () => window.removeEventListener('message', onMessage)
   }, [])
-  const token = make.data?.session.url ? /\/s\/([\w-]+)$/.exec(new URL(make.data.session.url, location.origin).pathname)?.[1] : undefined
+  const token = make.data?.session.url
+    ? /\/s\/([\w-]+)$/.exec(new URL(make.data.session.url, location.origin).pathname)?.[1]
+    : undefined
   const problem = isProblem(make.error) ? make.error : null
   return (
     <div className="space-y-3">
-      {unsaved ? <Notice tone="warn">Your changes are not saved, so the real page does not have them yet.</Notice> : null}
+      {unsaved ? (
+        <Notice tone="warn">Your changes are not saved, so the real page does not have them yet.</Notice>
+      ) : null}
       <div className="flex flex-wrap items-center gap-2">
-        <Button icon={<RotateCw className="size-4" aria-hidden />} why={why} busy={make.isPending} onClick={() => make.mutate()}>
+        <Button
+          icon={<RotateCw className="size-4" aria-hidden />}
+          why={why}
+          busy={make.isPending}
+          onClick={() => make.mutate()}
+        >
           {token ? 'Reload' : 'Load the real page'}
         </Button>
         {token ? (
@@ -229,7 +283,12 @@ export function RealPage({ unsaved }: { unsaved?: boolean }) {
                 { value: 'es', label: 'Español' },
               ]}
             />
-            <a href={`/s/${token}?lang=${lang}`} target="_blank" rel="noopener" className="link ml-auto inline-flex items-center gap-1 text-xs">
+            <a
+              href={`/s/${token}?lang=${lang}`}
+              target="_blank"
+              rel="noopener"
+              className="link ml-auto inline-flex items-center gap-1 text-xs"
+            >
               Full page <ExternalLink className="size-3" aria-hidden />
             </a>
           </>
@@ -237,16 +296,31 @@ export function RealPage({ unsaved }: { unsaved?: boolean }) {
       </div>
       {problem ? (
         <Notice tone="bad">
-          {problem.field('allowed_origins') ? `This dashboard’s address (${location.origin}) cannot embed pages: it must use https. Use the mock-up, or open a link.` : problem.detail}
+          {problem.field('allowed_origins')
+            ? `This dashboard’s address (${location.origin}) cannot embed pages: it must use https. Use the mock-up, or open a link.`
+            : problem.detail}
         </Notice>
       ) : null}
       {token ? (
         <>
-          <iframe ref={frame} key={token + lang} src={`/s/${token}/embed?lang=${lang}`} title="The connect page as creators see it" referrerPolicy="no-referrer" className="w-full rounded-xl border bg-panel" style={{ height }} />
-          <p className="text-xs text-mute">This link works for five minutes. Signing in here really connects an account.</p>
+          <iframe
+            ref={frame}
+            key={token + lang}
+            src={`/s/${token}/embed?lang=${lang}`}
+            title="The connect page as creators see it"
+            referrerPolicy="no-referrer"
+            className="w-full rounded-xl border bg-panel"
+            style={{ height }}
+          />
+          <p className="text-xs text-mute">
+            This link works for five minutes. Signing in here really connects an account.
+          </p>
         </>
       ) : (
-        <p className="text-mute">This creates a link that works for five minutes and that only this dashboard may embed. It appears in your links and in the audit log.</p>
+        <p className="text-mute">
+          This creates a link that works for five minutes and that only this dashboard may embed. It appears in your
+          links and in the audit log.
+        </p>
       )}
     </div>
   )

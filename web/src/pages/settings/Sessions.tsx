@@ -13,7 +13,11 @@ export function Sessions() {
   const { person } = useSession()
   const client = useQueryClient()
   const all = useCan('me:write')
-  const list = useQuery({ queryKey: sessionsKey, queryFn: async ({ signal }) => (await call<{ sessions: BrowserSession[] | null }>('GET', '/v1/me/sessions', { signal })).sessions ?? [] })
+  const list = useQuery({
+    queryKey: sessionsKey,
+    queryFn: async ({ signal }) =>
+      (await call<{ sessions: BrowserSession[] | null }>('GET', '/v1/me/sessions', { signal })).sessions ?? [],
+  })
   const [asking, setAsking] = useState<BrowserSession | 'others' | null>(null)
   const mine = (list.data ?? []).filter((s) => s.person.id === person.id && !s.current)
   const end = (s: BrowserSession) => call('DELETE', `/v1/me/sessions/${encodeURIComponent(s.id)}`)
@@ -32,15 +36,35 @@ export function Sessions() {
         </div>
       ),
     },
-    { key: 'created', head: 'Signed in', from: 'md', cell: (s) => <Time at={s.createdAt} className="whitespace-nowrap text-mute" /> },
-    { key: 'seen', head: 'Last seen', from: 'sm', cell: (s) => <Time at={s.lastSeenAt} className="whitespace-nowrap" /> },
-    { key: 'ends', head: 'Expires', from: 'lg', cell: (s) => <Time at={s.expiresAt} className="whitespace-nowrap text-mute" /> },
+    {
+      key: 'created',
+      head: 'Signed in',
+      from: 'md',
+      cell: (s) => <Time at={s.createdAt} className="whitespace-nowrap text-mute" />,
+    },
+    {
+      key: 'seen',
+      head: 'Last seen',
+      from: 'sm',
+      cell: (s) => <Time at={s.lastSeenAt} className="whitespace-nowrap" />,
+    },
+    {
+      key: 'ends',
+      head: 'Expires',
+      from: 'lg',
+      cell: (s) => <Time at={s.expiresAt} className="whitespace-nowrap text-mute" />,
+    },
     {
       key: 'go',
       head: <span className="sr-only">Actions</span>,
       align: 'right',
       cell: (s) => (
-        <Button size="sm" variant="danger" aria-label={`Sign out ${browserName(s.userAgent)} of ${s.person.email}`} onClick={() => setAsking(s)}>
+        <Button
+          size="sm"
+          variant="danger"
+          aria-label={`Sign out ${browserName(s.userAgent)} of ${s.person.email}`}
+          onClick={() => setAsking(s)}
+        >
           Sign out
         </Button>
       ),
@@ -65,15 +89,30 @@ export function Sessions() {
           <Empty title="This server does not list sessions yet" />
         ) : (
           <Query query={list} what="the sessions">
-            {(rows) => (rows.length > 0 ? <Table label="Signed-in browsers" columns={columns} rows={rows} rowKey={(s) => s.id} /> : <Empty title="No browsers are signed in">Only API keys use this organisation right now.</Empty>)}
+            {(rows) =>
+              rows.length > 0 ? (
+                <Table label="Signed-in browsers" columns={columns} rows={rows} rowKey={(s) => s.id} />
+              ) : (
+                <Empty title="No browsers are signed in">Only API keys use this organisation right now.</Empty>
+              )
+            }
           </Query>
         )}
       </Card>
-      <p className="mt-3 text-xs text-mute">A session ends after 8 hours without use, and 24 hours after sign-in at the latest. Your identity provider handles two-factor sign-in.</p>
+      <p className="mt-3 text-xs text-mute">
+        A session ends after 8 hours without use, and 24 hours after sign-in at the latest. Your identity provider
+        handles two-factor sign-in.
+      </p>
       <Confirm
         open={asking !== null}
         onOpenChange={(open) => (open ? undefined : setAsking(null))}
-        title={asking === 'others' ? 'Sign out your other browsers?' : asking?.current ? 'Sign out here?' : 'Sign this browser out?'}
+        title={
+          asking === 'others'
+            ? 'Sign out your other browsers?'
+            : asking?.current
+              ? 'Sign out here?'
+              : 'Sign this browser out?'
+        }
         action="Sign out"
         danger
         run={async () => {
@@ -86,7 +125,13 @@ export function Sessions() {
           await client.invalidateQueries({ queryKey: sessionsKey })
         }}
       >
-        <p>{asking === 'others' ? `${mine.length} of your browsers will be signed out immediately. This one stays signed in.` : asking ? `${browserName(asking.userAgent)} of ${asking.person.email} will be signed out immediately, in all organisations.` : ''}</p>
+        <p>
+          {asking === 'others'
+            ? `${mine.length} of your browsers will be signed out immediately. This one stays signed in.`
+            : asking
+              ? `${browserName(asking.userAgent)} of ${asking.person.email} will be signed out immediately, in all organisations.`
+              : ''}
+        </p>
       </Confirm>
     </>
   )

@@ -5,7 +5,26 @@ import { call, isProblem } from '@/api/client'
 import type { Invitation, Member, Role } from '@/api/extra'
 import { plural } from '@/lib/format'
 import { useSession, useWhyNot } from '@/shell/session'
-import { Badge, Button, Card, Checkbox, Code, Confirm, CopyButton, Dialog, Empty, Field, Input, Notice, Query, Select, Table, Time, toast, type Column } from '@/ui'
+import {
+  Badge,
+  Button,
+  Card,
+  Checkbox,
+  Code,
+  Confirm,
+  CopyButton,
+  Dialog,
+  Empty,
+  Field,
+  Input,
+  Notice,
+  Query,
+  Select,
+  Table,
+  Time,
+  toast,
+  type Column,
+} from '@/ui'
 import { givable, roles, roleWords } from './words'
 
 interface TeamList {
@@ -16,14 +35,20 @@ const teamKey = ['team'] as const
 
 const label = (r: string) => roleWords[r as Role]?.label ?? r
 
-type Asking = { kind: 'role'; member: Member; role: Role } | { kind: 'remove'; member: Member } | { kind: 'withdraw'; invitation: Invitation }
+type Asking =
+  | { kind: 'role'; member: Member; role: Role }
+  | { kind: 'remove'; member: Member }
+  | { kind: 'withdraw'; invitation: Invitation }
 
 export function Team() {
   const { org } = useSession()
   const client = useQueryClient()
   const why = useWhyNot('me:write', 'change the team')
   const mine = givable(org.role)
-  const team = useQuery({ queryKey: teamKey, queryFn: ({ signal }) => call<TeamList>('GET', '/v1/org/members', { signal }) })
+  const team = useQuery({
+    queryKey: teamKey,
+    queryFn: ({ signal }) => call<TeamList>('GET', '/v1/org/members', { signal }),
+  })
   const [asking, setAsking] = useState<Asking | null>(null)
   const [inviting, setInviting] = useState({ open: false, n: 0 })
   const owners = team.data?.members?.filter((m) => m.role === 'owner').length ?? 0
@@ -32,7 +57,8 @@ export function Team() {
   const blocked = (m: Member): string | null => {
     if (why) return why
     if (m.role === 'owner' && org.role !== 'owner') return 'Only an owner can change or remove an owner.'
-    if (m.role === 'owner' && owners === 1) return 'The last owner cannot be changed or removed. Make another member an owner first.'
+    if (m.role === 'owner' && owners === 1)
+      return 'The last owner cannot be changed or removed. Make another member an owner first.'
     return null
   }
 
@@ -73,14 +99,30 @@ export function Team() {
       ),
     },
     { key: 'role', head: 'Role', from: 'sm', cell: roleSelect },
-    { key: 'seen', head: 'Last seen', from: 'md', cell: (m) => <Time at={m.lastSeenAt} className="whitespace-nowrap text-mute" /> },
-    { key: 'joined', head: 'Joined', from: 'lg', cell: (m) => <Time at={m.joinedAt} as="day" className="whitespace-nowrap text-mute" /> },
+    {
+      key: 'seen',
+      head: 'Last seen',
+      from: 'md',
+      cell: (m) => <Time at={m.lastSeenAt} className="whitespace-nowrap text-mute" />,
+    },
+    {
+      key: 'joined',
+      head: 'Joined',
+      from: 'lg',
+      cell: (m) => <Time at={m.joinedAt} as="day" className="whitespace-nowrap text-mute" />,
+    },
     {
       key: 'go',
       head: <span className="sr-only">Actions</span>,
       align: 'right',
       cell: (m) => (
-        <Button size="sm" variant="danger" why={blocked(m)} aria-label={m.you ? 'Leave the organisation' : `Remove ${m.email}`} onClick={() => setAsking({ kind: 'remove', member: m })}>
+        <Button
+          size="sm"
+          variant="danger"
+          why={blocked(m)}
+          aria-label={m.you ? 'Leave the organisation' : `Remove ${m.email}`}
+          onClick={() => setAsking({ kind: 'remove', member: m })}
+        >
           {m.you ? 'Leave' : 'Remove'}
         </Button>
       ),
@@ -99,13 +141,23 @@ export function Team() {
     },
     { key: 'role', head: 'Role', from: 'sm', cell: (i) => label(i.role) },
     { key: 'by', head: 'By', from: 'md', cell: (i) => <span className="break-all">{i.invitedBy}</span> },
-    { key: 'ends', head: 'Expires', from: 'sm', cell: (i) => <Time at={i.expiresAt} className="whitespace-nowrap text-mute" /> },
+    {
+      key: 'ends',
+      head: 'Expires',
+      from: 'sm',
+      cell: (i) => <Time at={i.expiresAt} className="whitespace-nowrap text-mute" />,
+    },
     {
       key: 'go',
       head: <span className="sr-only">Actions</span>,
       align: 'right',
       cell: (i) => (
-        <Button size="sm" why={why} aria-label={`Withdraw the invitation for ${i.email}`} onClick={() => setAsking({ kind: 'withdraw', invitation: i })}>
+        <Button
+          size="sm"
+          why={why}
+          aria-label={`Withdraw the invitation for ${i.email}`}
+          onClick={() => setAsking({ kind: 'withdraw', invitation: i })}
+        >
           Withdraw
         </Button>
       ),
@@ -134,21 +186,42 @@ export function Team() {
       <Card
         flush
         title="Members"
-        hint={team.data?.members ? `${plural(team.data.members.length, 'person', 'people')} can sign in to this organisation` : 'Who can sign in to this organisation'}
+        hint={
+          team.data?.members
+            ? `${plural(team.data.members.length, 'person', 'people')} can sign in to this organisation`
+            : 'Who can sign in to this organisation'
+        }
         actions={
-          <Button variant="primary" icon={<UserPlus className="size-4" aria-hidden />} why={why} onClick={() => setInviting({ open: true, n: inviting.n + 1 })}>
+          <Button
+            variant="primary"
+            icon={<UserPlus className="size-4" aria-hidden />}
+            why={why}
+            onClick={() => setInviting({ open: true, n: inviting.n + 1 })}
+          >
             Invite
           </Button>
         }
       >
         <Query query={team} what="the team">
-          {(t) => (t.members && t.members.length > 0 ? <Table label="Members" columns={columns} rows={t.members} rowKey={(m) => m.id} /> : <Empty title="No members">Only API keys use this organisation.</Empty>)}
+          {(t) =>
+            t.members && t.members.length > 0 ? (
+              <Table label="Members" columns={columns} rows={t.members} rowKey={(m) => m.id} />
+            ) : (
+              <Empty title="No members">Only API keys use this organisation.</Empty>
+            )
+          }
         </Query>
       </Card>
       {team.data ? (
         <Card flush title="Invitations" hint="Links that can still be used">
           {team.data.invitations && team.data.invitations.length > 0 ? (
-            <Table label="Invitations" dense columns={invitationColumns} rows={team.data.invitations} rowKey={(i) => i.id} />
+            <Table
+              label="Invitations"
+              dense
+              columns={invitationColumns}
+              rows={team.data.invitations}
+              rowKey={(i) => i.id}
+            />
           ) : (
             <Empty title="No open invitations" className="!py-8">
               An invitation is a link that works once, for one address, for seven days.
@@ -166,7 +239,12 @@ export function Team() {
           ))}
         </dl>
       </Card>
-      <Invite key={inviting.n} open={inviting.open} onOpenChange={(open) => setInviting({ ...inviting, open })} can={mine} />
+      <Invite
+        key={inviting.n}
+        open={inviting.open}
+        onOpenChange={(open) => setInviting({ ...inviting, open })}
+        can={mine}
+      />
       <Confirm
         open={asking !== null}
         onOpenChange={(open) => (open ? undefined : setAsking(null))}
@@ -179,17 +257,35 @@ export function Team() {
                 : `Remove ${asking.member.name || asking.member.email}?`
               : 'Withdraw the invitation?'
         }
-        action={asking?.kind === 'role' ? 'Change role' : asking?.kind === 'remove' ? (asking.member.you ? 'Leave' : 'Remove') : 'Withdraw'}
+        action={
+          asking?.kind === 'role'
+            ? 'Change role'
+            : asking?.kind === 'remove'
+              ? asking.member.you
+                ? 'Leave'
+                : 'Remove'
+              : 'Withdraw'
+        }
         danger={asking?.kind !== 'role'}
         run={run}
       >
         {asking?.kind === 'role' ? (
           <>
             <p>{roleWords[asking.role].can}</p>
-            <p>The role applies from the next call, on every server.{asking.member.you ? ' This is your own role: you immediately lose access to what it does not allow.' : ''}</p>
+            <p>
+              The role applies from the next call, on every server.
+              {asking.member.you
+                ? ' This is your own role: you immediately lose access to what it does not allow.'
+                : ''}
+            </p>
           </>
         ) : asking?.kind === 'remove' ? (
-          <p>{asking.member.you ? 'You will be signed out of this organisation immediately.' : 'Their browsers will be signed out of this organisation immediately.'} Keys that they created belong to the organisation and are kept.</p>
+          <p>
+            {asking.member.you
+              ? 'You will be signed out of this organisation immediately.'
+              : 'Their browsers will be signed out of this organisation immediately.'}{' '}
+            Keys that they created belong to the organisation and are kept.
+          </p>
         ) : (
           <p>The link for {asking?.kind === 'withdraw' ? asking.invitation.email : 'them'} will no longer work.</p>
         )}
@@ -204,7 +300,10 @@ function Invite({ open, onOpenChange, can }: { open: boolean; onOpenChange: (ope
   const [role, setRole] = useState<Role>('developer')
   const [sent, setSent] = useState(false)
   const invite = useMutation({
-    mutationFn: () => call<{ invitation: Invitation; url: string }>('POST', '/v1/org/invitations', { body: { email: email.trim(), role } }),
+    mutationFn: () =>
+      call<{ invitation: Invitation; url: string }>('POST', '/v1/org/invitations', {
+        body: { email: email.trim(), role },
+      }),
     onSuccess: () => void client.invalidateQueries({ queryKey: teamKey }),
   })
   const problem = isProblem(invite.error) ? invite.error : null
@@ -221,8 +320,17 @@ function Invite({ open, onOpenChange, can }: { open: boolean; onOpenChange: (ope
         description="We do not send emails: send the link yourself. It is not shown again."
         footer={
           <>
-            <Checkbox label="I copied the link" className="mr-auto items-center" checked={sent} onChange={(e) => setSent(e.target.checked)} />
-            <Button variant="primary" why={sent ? null : 'Copy the link first: it is not shown again.'} onClick={() => onOpenChange(false)}>
+            <Checkbox
+              label="I copied the link"
+              className="mr-auto items-center"
+              checked={sent}
+              onChange={(e) => setSent(e.target.checked)}
+            />
+            <Button
+              variant="primary"
+              why={sent ? null : 'Copy the link first: it is not shown again.'}
+              onClick={() => onOpenChange(false)}
+            >
               Close
             </Button>
           </>
@@ -248,7 +356,12 @@ function Invite({ open, onOpenChange, can }: { open: boolean; onOpenChange: (ope
       footer={
         <>
           <Button onClick={() => onOpenChange(false)}>Cancel</Button>
-          <Button variant="primary" busy={invite.isPending} why={/^\S+@\S+$/.test(email.trim()) ? null : 'Enter an email address.'} onClick={() => invite.mutate()}>
+          <Button
+            variant="primary"
+            busy={invite.isPending}
+            why={/^\S+@\S+$/.test(email.trim()) ? null : 'Enter an email address.'}
+            onClick={() => invite.mutate()}
+          >
             Create link
           </Button>
         </>
@@ -261,8 +374,22 @@ function Invite({ open, onOpenChange, can }: { open: boolean; onOpenChange: (ope
           if (/^\S+@\S+$/.test(email.trim()) && !invite.isPending) invite.mutate()
         }}
       >
-        <Field label="Email" required error={problem?.field('email') ?? (problem?.code === 'already-member' ? problem.detail : undefined)}>
-          {(p) => <Input {...p} type="email" value={email} maxLength={254} autoComplete="off" onChange={(e) => setEmail(e.target.value)} placeholder="ada@example.com" />}
+        <Field
+          label="Email"
+          required
+          error={problem?.field('email') ?? (problem?.code === 'already-member' ? problem.detail : undefined)}
+        >
+          {(p) => (
+            <Input
+              {...p}
+              type="email"
+              value={email}
+              maxLength={254}
+              autoComplete="off"
+              onChange={(e) => setEmail(e.target.value)}
+              placeholder="ada@example.com"
+            />
+          )}
         </Field>
         <fieldset>
           <legend className="mb-1 font-medium">Role</legend>
@@ -271,17 +398,29 @@ function Invite({ open, onOpenChange, can }: { open: boolean; onOpenChange: (ope
               const ok = can.includes(r)
               return (
                 <label key={r} className={`flex items-start gap-2 px-3 py-2 ${ok ? '' : 'bg-subtle text-mute'}`}>
-                  <input type="radio" name="role" value={r} className="mt-1 accent-accent" checked={role === r} disabled={!ok} onChange={() => setRole(r)} />
+                  <input
+                    type="radio"
+                    name="role"
+                    value={r}
+                    className="mt-1 accent-accent"
+                    checked={role === r}
+                    disabled={!ok}
+                    onChange={() => setRole(r)}
+                  />
                   <span>
                     <span className="font-medium">{roleWords[r].label}</span>
-                    <span className="block text-xs text-mute">{ok ? roleWords[r].can : 'Only an owner can invite an owner.'}</span>
+                    <span className="block text-xs text-mute">
+                      {ok ? roleWords[r].can : 'Only an owner can invite an owner.'}
+                    </span>
                   </span>
                 </label>
               )
             })}
           </div>
         </fieldset>
-        {problem && !problem.field('email') && problem.code !== 'already-member' ? <Notice tone="bad">{problem.detail}</Notice> : null}
+        {problem && !problem.field('email') && problem.code !== 'already-member' ? (
+          <Notice tone="bad">{problem.detail}</Notice>
+        ) : null}
       </form>
     </Dialog>
   )

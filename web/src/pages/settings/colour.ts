@@ -14,7 +14,16 @@ export function parseColour(text: string): RGB | null {
 }
 
 export function hex(c: RGB): string {
-  return '#' + c.map((x) => Math.round(x * 255).toString(16).padStart(2, '0')).join('')
+  return (
+    '#' +
+    c
+      .map((x) =>
+        Math.round(x * 255)
+          .toString(16)
+          .padStart(2, '0'),
+      )
+      .join('')
+  )
 }
 
 function mix(c: RGB, to: RGB, share: number): RGB {
@@ -59,14 +68,32 @@ const looks: Record<Scheme, Look> = {
     on: c('#ffffff'),
     towards: c('#000000'),
     tint: 0.09,
-    rest: { page: '#f3f3f6', ink: '#18181b', soft: '#52525b', line: '#dedee4', edge: '#71717a', good: '#15803d', bad: '#b42318', wash: '#fef1ef' },
+    rest: {
+      page: '#f3f3f6',
+      ink: '#18181b',
+      soft: '#52525b',
+      line: '#dedee4',
+      edge: '#71717a',
+      good: '#15803d',
+      bad: '#b42318',
+      wash: '#fef1ef',
+    },
   },
   dark: {
     card: c('#1a1a1f'),
     on: c('#101014'),
     towards: c('#ffffff'),
     tint: 0.16,
-    rest: { page: '#0d0d10', ink: '#f4f4f5', soft: '#b7b7c0', line: '#33333b', edge: '#8b8b96', good: '#5bd68a', bad: '#ffa198', wash: '#33191a' },
+    rest: {
+      page: '#0d0d10',
+      ink: '#f4f4f5',
+      soft: '#b7b7c0',
+      line: '#33333b',
+      edge: '#8b8b96',
+      good: '#5bd68a',
+      bad: '#ffa198',
+      wash: '#33191a',
+    },
   },
 }
 

@@ -23,8 +23,27 @@ export default function Settings() {
   return (
     <>
       <PageHead title="Team & settings" hint={org.name} />
-      <Tabs label="Settings" tabs={sections} value={known ? section : ''} onChange={(v) => void navigate(v === 'org' ? { to: '/settings' } : { to: '/settings/$section', params: { section: v } })}>
-        {(v) => (v === 'team' ? <Team /> : v === 'page' ? <ConnectPage /> : v === 'origins' ? <Origins /> : v === 'sessions' ? <Sessions /> : <Organisation />)}
+      <Tabs
+        label="Settings"
+        tabs={sections}
+        value={known ? section : ''}
+        onChange={(v) =>
+          void navigate(v === 'org' ? { to: '/settings' } : { to: '/settings/$section', params: { section: v } })
+        }
+      >
+        {(v) =>
+          v === 'team' ? (
+            <Team />
+          ) : v === 'page' ? (
+            <ConnectPage />
+          ) : v === 'origins' ? (
+            <Origins />
+          ) : v === 'sessions' ? (
+            <Sessions />
+          ) : (
+            <Organisation />
+          )
+        }
       </Tabs>
       {known ? null : (
         <Card className="mt-4">

@@ -37,7 +37,8 @@ export function originProblem(text: string, sandbox: boolean): string | null {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return 'Only https is allowed.'
   if (url.protocol === 'http:') {
     const loopback = url.hostname === 'localhost' || /^127\./.test(url.hostname)
-    if (!sandbox || !loopback) return sandbox ? 'Only https, or http on this machine (localhost).' : 'Only https is allowed.'
+    if (!sandbox || !loopback)
+      return sandbox ? 'Only https, or http on this machine (localhost).' : 'Only https is allowed.'
   }
   if (url.origin !== text) return `Use only scheme, host and port, without a path: ${url.origin}`
   if (/^\[/.test(url.hostname)) return 'IPv6 addresses are not supported; use a host name.'
@@ -48,8 +49,14 @@ export const roles = ['owner', 'admin', 'developer', 'support'] as const
 export const roleWords: Record<(typeof roles)[number], { label: string; can: string }> = {
   owner: { label: 'Owner', can: 'Can do everything. Only owners can add, change and remove owners.' },
   admin: { label: 'Admin', can: 'Can do everything else: accounts, calls, webhooks, keys, team and settings.' },
-  developer: { label: 'Developer', can: 'Connects accounts, calls methods, changes webhooks. Cannot manage keys, team or settings.' },
-  support: { label: 'Support', can: 'Views accounts, events, webhooks, logs and usage. Cannot change or call anything.' },
+  developer: {
+    label: 'Developer',
+    can: 'Connects accounts, calls methods, changes webhooks. Cannot manage keys, team or settings.',
+  },
+  support: {
+    label: 'Support',
+    can: 'Views accounts, events, webhooks, logs and usage. Cannot change or call anything.',
+  },
 }
 
 /** The roles that a member may grant: none above their own, and only owners may grant the owner role. */

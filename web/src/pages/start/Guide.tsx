@@ -36,7 +36,15 @@ export function Guide() {
       {steps.map((s, i) => (
         <li key={s.id}>
           <StepCard step={s} n={i + 1} current={s.id === current}>
-            {s.id === 'key' ? <KeyStep done={s.done} made={made} onMade={setMade} /> : s.id === 'account' ? <AccountStep account={account} /> : s.id === 'call' ? <CallStep account={account} apiKey={made} /> : <EventStep account={account} />}
+            {s.id === 'key' ? (
+              <KeyStep done={s.done} made={made} onMade={setMade} />
+            ) : s.id === 'account' ? (
+              <AccountStep account={account} />
+            ) : s.id === 'call' ? (
+              <CallStep account={account} apiKey={made} />
+            ) : (
+              <EventStep account={account} />
+            )}
           </StepCard>
         </li>
       ))}
@@ -51,7 +59,13 @@ function StepCard({ step, n, current, children }: { step: Step; n: number; curre
         {step.done ? (
           <CircleCheck className="mt-0.5 size-5 shrink-0 text-ok" aria-label="Done" />
         ) : (
-          <span className={cx('mt-0.5 grid size-5 shrink-0 place-items-center rounded-full text-xs font-semibold', current ? 'bg-accent text-accent-fg' : 'bg-subtle text-mute')} aria-hidden>
+          <span
+            className={cx(
+              'mt-0.5 grid size-5 shrink-0 place-items-center rounded-full text-xs font-semibold',
+              current ? 'bg-accent text-accent-fg' : 'bg-subtle text-mute',
+            )}
+            aria-hidden
+          >
             {n}
           </span>
         )}
@@ -117,9 +131,18 @@ async function connectPersona(): Promise<Attempt> {
     body: { email: `ok+${name}@sandbox.test`, password: 'any password', label: `Sandbox ${name}` },
     headers: { Prefer: 'wait=10', ...idempotent() },
   })
-  for (let i = 0; i < 6 && !ended(attempt); i++) attempt = await call<Attempt>('GET', `/v1/connect/login/${attempt.attempt_id}`, { query: { wait: 10 } })
+  for (let i = 0; i < 6 && !ended(attempt); i++)
+    attempt = await call<Attempt>('GET', `/v1/connect/login/${attempt.attempt_id}`, { query: { wait: 10 } })
   if (attempt.state !== 'completed_success') {
-    throw new ProblemError({ code: attempt.failure?.code ?? 'attempt', status: 0, title: 'The account did not connect', detail: attempt.failure?.message ?? `The sign-in stopped at ${attempt.state}.` }, null)
+    throw new ProblemError(
+      {
+        code: attempt.failure?.code ?? 'attempt',
+        status: 0,
+        title: 'The account did not connect',
+        detail: attempt.failure?.message ?? `The sign-in stopped at ${attempt.state}.`,
+      },
+      null,
+    )
   }
   return attempt
 }
@@ -149,11 +172,20 @@ function AccountStep({ account }: { account: Account | undefined }) {
       ) : null}
       <div className="flex flex-wrap gap-2">
         {sandbox ? (
-          <Button variant={account ? 'secondary' : 'primary'} why={why} busy={persona.isPending} onClick={() => persona.mutate()}>
+          <Button
+            variant={account ? 'secondary' : 'primary'}
+            why={why}
+            busy={persona.isPending}
+            onClick={() => persona.mutate()}
+          >
             {persona.isPending ? 'Signing in…' : 'Do it for me'}
           </Button>
         ) : null}
-        <Button variant={account || sandbox ? 'secondary' : 'primary'} why={why} onClick={() => connect({ onDone: done })}>
+        <Button
+          variant={account || sandbox ? 'secondary' : 'primary'}
+          why={why}
+          onClick={() => connect({ onDone: done })}
+        >
           Connect one myself
         </Button>
         {sandbox ? null : (
@@ -174,14 +206,19 @@ function CallStep({ account, apiKey }: { account: Account | undefined; apiKey: s
     mutationFn: (id: string) => call<{ result: unknown }>('POST', `/v1/accounts/${id}/me/get`, { body: {} }),
     onSuccess: () => setTimeout(() => void client.invalidateQueries({ queryKey: ['usage'] }), 2500),
   })
-  const code = snippets({ method: 'POST', path: `/v1/accounts/${account?.id ?? 'acct_…'}/me/get`, body: {} }).map((s) =>
-    apiKey && s.name === 'curl' ? { ...s, code: s.code.replace('$STAGEDOOR_API_KEY', apiKey) } : s,
+  const code = snippets({ method: 'POST', path: `/v1/accounts/${account?.id ?? 'acct_…'}/me/get`, body: {} }).map(
+    (s) => (apiKey && s.name === 'curl' ? { ...s, code: s.code.replace('$STAGEDOOR_API_KEY', apiKey) } : s),
   )
   return (
     <>
       <CodeBlock snippets={code} />
       <div className="mt-3 flex flex-wrap gap-2">
-        <Button variant="primary" why={why ?? (account ? null : 'Connect an account first')} busy={run.isPending} onClick={() => account && run.mutate(account.id)}>
+        <Button
+          variant="primary"
+          why={why ?? (account ? null : 'Connect an account first')}
+          busy={run.isPending}
+          onClick={() => account && run.mutate(account.id)}
+        >
           Run it here
         </Button>
         <ButtonLink to="/explorer" search={{ method: 'me.get', ...(account ? { account: account.id } : {}) }}>
@@ -206,14 +243,23 @@ function EventStep({ account }: { account: Account | undefined }) {
     client.setQueryData(keys.events({ setup: true }), true)
   })
   const fire = useMutation({
-    mutationFn: (id: string) => api.post('/v1/sandbox/accounts/{id}/fire_event', { path: { id }, body: { event: 'message', data: { text: 'Hello from the start guide' } } }),
+    mutationFn: (id: string) =>
+      api.post('/v1/sandbox/accounts/{id}/fire_event', {
+        path: { id },
+        body: { event: 'message', data: { text: 'Hello from the start guide' } },
+      }),
   })
   const waiting = fire.isSuccess && events.length === 0
   return (
     <>
       <div className="flex flex-wrap items-center gap-3">
         {org.environment === 'sandbox' ? (
-          <Button variant="primary" why={why ?? (account ? null : 'Connect an account first')} busy={fire.isPending} onClick={() => account && fire.mutate(account.id)}>
+          <Button
+            variant="primary"
+            why={why ?? (account ? null : 'Connect an account first')}
+            busy={fire.isPending}
+            onClick={() => account && fire.mutate(account.id)}
+          >
             Send a test message
           </Button>
         ) : null}
@@ -245,7 +291,11 @@ function EventStep({ account }: { account: Account | undefined }) {
       </div>
       <Wrong error={fire.error} />
       <p className="mt-3 text-mute">
-        Your program receives events by <Link to="/webhooks" className="link">webhook</Link>. To receive them on your machine, run:
+        Your program receives events by{' '}
+        <Link to="/webhooks" className="link">
+          webhook
+        </Link>
+        . To receive them on your machine, run:
       </p>
       <Code className="mt-2" code="stagedoor listen --forward-to localhost:3000" label="command" wrap />
     </>

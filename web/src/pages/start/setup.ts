@@ -17,19 +17,29 @@ export interface Step {
 /** The four steps of the start guide, and which of them the org has done. */
 export function useSetup() {
   const { org } = useSession()
-  const keyList = useQuery({ queryKey: keys.keys, queryFn: ({ signal }) => api.get('/v1/me/keys', { signal }), staleTime: 60_000 })
+  const keyList = useQuery({
+    queryKey: keys.keys,
+    queryFn: ({ signal }) => api.get('/v1/me/keys', { signal }),
+    staleTime: 60_000,
+  })
   const usage = useUsage()
   // Usage covers only this month, so completed steps are remembered.
   const kept = recall('setup.' + org.id) ?? ''
   const u = usage.data?.usage
   const has = (id: string, now: boolean | undefined) => kept.includes(id) || Boolean(now)
-  const hasKey = has('key', (keyList.data?.keys ?? []).some((k) => !k.revokedAt))
+  const hasKey = has(
+    'key',
+    (keyList.data?.keys ?? []).some((k) => !k.revokedAt),
+  )
   const hasAccount = has('account', u && u.accounts.connected > 0)
   const hasCall = has('call', u && u.calls.read + u.calls.write > 0)
   // The totals include the service's own events, such as account.connected, which do not count here.
   const events = useQuery({
     queryKey: keys.events({ setup: true }),
-    queryFn: async ({ signal }) => ((await call<{ events: Event[] | null }>('GET', '/v1/events', { query: { latest: 100 }, signal })).events ?? []).some(ofPlatform),
+    queryFn: async ({ signal }) =>
+      (
+        (await call<{ events: Event[] | null }>('GET', '/v1/events', { query: { latest: 100 }, signal })).events ?? []
+      ).some(ofPlatform),
     enabled: !kept.includes('event') && Boolean(u && u.events.received > 0),
     staleTime: 60_000,
   })
@@ -37,7 +47,12 @@ export function useSetup() {
   const steps = useMemo<Step[]>(
     () => [
       { id: 'key', title: 'Create an API key', hint: 'Your program authenticates with it', done: hasKey },
-      { id: 'account', title: org.environment === 'sandbox' ? 'Connect a sandbox account' : 'Connect an account', hint: org.environment === 'sandbox' ? 'ok@sandbox.test connects immediately' : 'Or send a creator a link', done: hasAccount },
+      {
+        id: 'account',
+        title: org.environment === 'sandbox' ? 'Connect a sandbox account' : 'Connect an account',
+        hint: org.environment === 'sandbox' ? 'ok@sandbox.test connects immediately' : 'Or send a creator a link',
+        done: hasAccount,
+      },
       { id: 'call', title: 'Make your first call', hint: 'Read the account through the API', done: hasCall },
       { id: 'event', title: 'Receive an event', hint: 'Live here, by stream or by webhook', done: hasEvent },
     ],
@@ -48,6 +63,9 @@ export function useSetup() {
     if (done.length > 0) remember('setup.' + org.id, done.join(' '))
   }, [steps, org.id])
   const done = steps.filter((s) => s.done).length
-  const progress = done === 4 ? 'All four done. Explore the rest of the dashboard.' : `Receive your first event in a few minutes.${u ? ` ${done} of 4 done.` : ''}`
+  const progress =
+    done === 4
+      ? 'All four done. Explore the rest of the dashboard.'
+      : `Receive your first event in a few minutes.${u ? ` ${done} of 4 done.` : ''}`
   return { steps, done, progress, usage, fresh: Boolean(u) && !hasAccount && !hasCall && !hasEvent }
 }

@@ -9,7 +9,25 @@ import { bytes, number, percent, shortId } from '@/lib/format'
 import { outcomes } from '@/lib/outcomes'
 import { baseURL } from '@/lib/snippets'
 import { useSession } from '@/shell/session'
-import { AccountPicker, Badge, Bars, Card, Empty, Facts, Json, Meter, PageHead, Query, Select, Skeleton, SkeletonRows, Table, Time, WindowMeter, type Column } from '@/ui'
+import {
+  AccountPicker,
+  Badge,
+  Bars,
+  Card,
+  Empty,
+  Facts,
+  Json,
+  Meter,
+  PageHead,
+  Query,
+  Select,
+  Skeleton,
+  SkeletonRows,
+  Table,
+  Time,
+  WindowMeter,
+  type Column,
+} from '@/ui'
 import { dailyPace, levels, reasonWords, refusal, share, used } from './limits'
 
 // Reading the limits is free, so the meters can be refreshed often.
@@ -21,7 +39,10 @@ export default function UsagePage() {
   const usage = useUsage(undefined, every)
   return (
     <>
-      <PageHead title="Limits & usage" hint={`What is left of each limit, and what was used${org.plan ? ` · ${org.plan} plan` : ''}`} />
+      <PageHead
+        title="Limits & usage"
+        hint={`What is left of each limit, and what was used${org.plan ? ` · ${org.plan} plan` : ''}`}
+      />
       <div className="grid min-w-0 gap-3 lg:grid-cols-2">
         <Card title="Organisation" hint="Refreshed every few seconds; this uses no calls">
           <Query query={usage} what="the limits" skeleton={<Meters />}>
@@ -29,7 +50,11 @@ export default function UsagePage() {
           </Query>
         </Card>
         <Card title="One account" hint="Each account has its own limits per minute">
-          <AccountMeters account={f.values.account || null} onChange={(account) => f.set({ account })} usage={usage.data} />
+          <AccountMeters
+            account={f.values.account || null}
+            onChange={(account) => f.set({ account })}
+            usage={usage.data}
+          />
         </Card>
         <Card title="Calls, 30 days" hint="By day (UTC) and outcome" className="lg:col-span-2">
           <Month />
@@ -37,7 +62,10 @@ export default function UsagePage() {
         <HotList />
         <Refused />
         <AtTheLimit />
-        <Card title="This month" hint={usage.data ? <Period usage={usage.data} /> : 'Totals of the calendar month (UTC)'}>
+        <Card
+          title="This month"
+          hint={usage.data ? <Period usage={usage.data} /> : 'Totals of the calendar month (UTC)'}
+        >
           <Query query={usage} what="the totals" skeleton={<Meters />}>
             {(u) => <Sums usage={u} />}
           </Query>
@@ -65,12 +93,29 @@ function OrgMeters({ usage: u }: { usage: Usage }) {
       <WindowMeter label="Org calls per minute" window={r.org} />
       <WindowMeter label="Org calls this month" window={r.orgMonth} />
       <WindowMeter label="Connect attempts per hour" window={r.connectAttempts} />
-      <Meter label="Connected accounts" used={held.connected} limit={held.limit} note={held.limit >= 0 ? `${number(Math.max(0, held.limit - held.connected))} more in your plan` : 'no limit on this plan'} />
+      <Meter
+        label="Connected accounts"
+        used={held.connected}
+        limit={held.limit}
+        note={
+          held.limit >= 0
+            ? `${number(Math.max(0, held.limit - held.connected))} more in your plan`
+            : 'no limit on this plan'
+        }
+      />
     </div>
   )
 }
 
-function AccountMeters({ account, onChange, usage }: { account: string | null; onChange: (id: string) => void; usage: Usage | undefined }) {
+function AccountMeters({
+  account,
+  onChange,
+  usage,
+}: {
+  account: string | null
+  onChange: (id: string) => void
+  usage: Usage | undefined
+}) {
   const one = useQuery({
     queryKey: keys.usage(account ?? undefined),
     queryFn: ({ signal }) => api.get('/v1/me/usage', { query: account ? { accountId: account } : {}, signal }),
@@ -80,7 +125,12 @@ function AccountMeters({ account, onChange, usage }: { account: string | null; o
   const defaults = usage?.rateLimits.accountDefaults
   return (
     <div className="space-y-4">
-      <AccountPicker label="Account" value={account} none="Any account (default limits)" onChange={(id) => onChange(id ?? '')} />
+      <AccountPicker
+        label="Account"
+        value={account}
+        none="Any account (default limits)"
+        onChange={(id) => onChange(id ?? '')}
+      />
       {account ? (
         <Query query={one} what="the limits of this account" skeleton={<Meters />}>
           {(u) =>
@@ -102,7 +152,10 @@ function AccountMeters({ account, onChange, usage }: { account: string | null; o
           ]}
         />
       ) : null}
-      <p className="text-xs text-mute">Whether a call reads or writes depends on the method, not on the HTTP verb. Refused calls do not count towards any limit.</p>
+      <p className="text-xs text-mute">
+        Whether a call reads or writes depends on the method, not on the HTTP verb. Refused calls do not count towards
+        any limit.
+      </p>
     </div>
   )
 }
@@ -110,7 +163,8 @@ function AccountMeters({ account, onChange, usage }: { account: string | null; o
 function Month() {
   const series = useSeries(30 * 24)
   const me = useMe()
-  if (series.isError && isProblem(series.error) && series.error.notFound) return <p className="text-mute">This server does not keep a call history yet.</p>
+  if (series.isError && isProblem(series.error) && series.error.notFound)
+    return <p className="text-mute">This server does not keep a call history yet.</p>
   return (
     <Query query={series} what="the chart" skeleton={<Skeleton className="h-56 w-full" />}>
       {(s) => {
@@ -125,8 +179,16 @@ function Month() {
             label="Calls by day and outcome"
             times={list.map((p) => p.at)}
             series={outcomes(list)}
-            {...(drawn && pace !== null ? { mark: { value: pace, label: `${number(pace)} calls a day use up the monthly limit` } } : {})}
-            foot={!drawn && pace !== null ? <span className="text-mute">The monthly limit allows {number(pace)} calls a day, far above these bars</span> : undefined}
+            {...(drawn && pace !== null
+              ? { mark: { value: pace, label: `${number(pace)} calls a day use up the monthly limit` } }
+              : {})}
+            foot={
+              !drawn && pace !== null ? (
+                <span className="text-mute">
+                  The monthly limit allows {number(pace)} calls a day, far above these bars
+                </span>
+              ) : undefined
+            }
           />
         )
       }}
@@ -147,7 +209,13 @@ const looked = 20
 function HotList() {
   const recent = useQuery({
     queryKey: keys.accounts({ hot: true }),
-    queryFn: async ({ signal }) => (await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', { query: { order: 'lastSeen', limit: looked }, signal })).accounts?.slice(0, looked) ?? [],
+    queryFn: async ({ signal }) =>
+      (
+        await call<{ accounts: Account[] | null }>('GET', '/v1/accounts', {
+          query: { order: 'lastSeen', limit: looked },
+          signal,
+        })
+      ).accounts?.slice(0, looked) ?? [],
     refetchInterval: 60_000,
   })
   const windows = useQueries({
@@ -208,7 +276,10 @@ function Share({ window: w, label }: { window: Window; label: string }) {
   return (
     <span className="flex min-w-24 items-center gap-2">
       <span className="h-1.5 w-14 shrink-0 overflow-hidden rounded-full bg-subtle max-sm:hidden" aria-hidden>
-        <span className={`block h-full rounded-full ${at >= 1 ? 'bg-bad' : at >= 0.8 ? 'bg-warn' : 'bg-accent'}`} style={{ width: `${at * 100}%` }} />
+        <span
+          className={`block h-full rounded-full ${at >= 1 ? 'bg-bad' : at >= 0.8 ? 'bg-warn' : 'bg-accent'}`}
+          style={{ width: `${at * 100}%` }}
+        />
       </span>
       <span className="font-mono text-xs whitespace-nowrap" aria-label={`${percent(at, 0)} of its ${label} limit`}>
         {number(used(w))}/{number(w.limit)}
@@ -222,7 +293,13 @@ type Group = ErrorGroup & { reason?: string | null }
 function Refused() {
   const errors = useQuery({
     queryKey: keys.errors({ hours: 168, limited: true }),
-    queryFn: async ({ signal }) => (await api.get('/v1/errors', { query: { since: new Date(Date.now() - 7 * 86_400_000).toISOString(), limit: 100 }, signal })).errors ?? [],
+    queryFn: async ({ signal }) =>
+      (
+        await api.get('/v1/errors', {
+          query: { since: new Date(Date.now() - 7 * 86_400_000).toISOString(), limit: 100 },
+          signal,
+        })
+      ).errors ?? [],
     refetchInterval: 60_000,
     select: (list) => (list as Group[]).filter((e) => e.status === 429),
   })
@@ -232,7 +309,13 @@ function Refused() {
       head: 'Reason',
       cell: (e) => (
         <>
-          <span className="block">{e.reason ? (reasonWords[e.reason] ?? e.reason) : e.code === 'upstream/rate-limited' ? 'Rate limited by the platform' : 'A limit of this service'}</span>
+          <span className="block">
+            {e.reason
+              ? (reasonWords[e.reason] ?? e.reason)
+              : e.code === 'upstream/rate-limited'
+                ? 'Rate limited by the platform'
+                : 'A limit of this service'}
+          </span>
           <code className="text-xs break-all text-mute">{e.reason ?? e.code}</code>
         </>
       ),
@@ -241,19 +324,44 @@ function Refused() {
       key: 'method',
       head: 'Method',
       cell: (e) => (
-        <Link to="/logs" search={{ status: '429', method: e.method } as never} className="link font-mono text-xs break-all">
+        <Link
+          to="/logs"
+          search={{ status: '429', method: e.method } as never}
+          className="link font-mono text-xs break-all"
+        >
           {e.method}
         </Link>
       ),
     },
     { key: 'accounts', head: 'Accounts', from: 'sm', align: 'right', cell: (e) => number(e.accounts) },
     { key: 'count', head: 'Count', align: 'right', cell: (e) => <span className="font-mono">{number(e.count)}</span> },
-    { key: 'last', head: 'Last', from: 'sm', cell: (e) => <Time at={e.lastAt} className="whitespace-nowrap text-mute" /> },
+    {
+      key: 'last',
+      head: 'Last',
+      from: 'sm',
+      cell: (e) => <Time at={e.lastAt} className="whitespace-nowrap text-mute" />,
+    },
   ]
   return (
-    <Card flush title="Refused with 429" hint="In the last 7 days, most frequent first. Refused calls do not count towards any limit.">
+    <Card
+      flush
+      title="Refused with 429"
+      hint="In the last 7 days, most frequent first. Refused calls do not count towards any limit."
+    >
       <Query query={errors} what="refused calls" skeleton={<SkeletonRows rows={4} />}>
-        {(list) => (list.length > 0 ? <Table label="Calls refused with 429" dense columns={columns} rows={list} rowKey={(e) => `${e.code} ${e.reason ?? ''} ${e.method}`} /> : <Empty title="No calls were refused" good className="!py-8" />)}
+        {(list) =>
+          list.length > 0 ? (
+            <Table
+              label="Calls refused with 429"
+              dense
+              columns={columns}
+              rows={list}
+              rowKey={(e) => `${e.code} ${e.reason ?? ''} ${e.method}`}
+            />
+          ) : (
+            <Empty title="No calls were refused" good className="!py-8" />
+          )
+        }
       </Query>
     </Card>
   )
@@ -280,13 +388,18 @@ function AtTheLimit() {
         ) : (
           <>
             <p>
-              {limit === null ? 'Above the limit,' : `Above ${number(limit)} ${level.what} per ${level.per},`} the API immediately returns <Badge tone="warn">429</Badge> with a <code>Retry-After</code> header and the body below. The platform is not called, and nothing is counted. {level.advice}
+              {limit === null ? 'Above the limit,' : `Above ${number(limit)} ${level.what} per ${level.per},`} the API
+              immediately returns <Badge tone="warn">429</Badge> with a <code>Retry-After</code> header and the body
+              below. The platform is not called, and nothing is counted. {level.advice}
             </p>
             <Json label="response" value={refusal(level, limit ?? 0, wait, baseURL())} />
           </>
         )}
         <p className="text-xs text-mute">
-          Every response has a <code>RateLimit</code> header with what is left. <a className="link" href="/problems/quota-exceeded" target="_blank" rel="noopener">All reasons</a>
+          Every response has a <code>RateLimit</code> header with what is left.{' '}
+          <a className="link" href="/problems/quota-exceeded" target="_blank" rel="noopener">
+            All reasons
+          </a>
         </p>
       </div>
     </Card>
@@ -314,8 +427,16 @@ function Sums({ usage: { usage: u } }: { usage: Usage }) {
           ['Failed', number(u.calls.failed)],
           ['Refused', `${number(u.calls.rateLimited)} by a limit`],
           ['Connect attempts', `${number(u.connect.succeeded)} of ${number(u.connect.started)} succeeded`],
-          ['Events', `${number(u.events.received)} received, ${number(u.events.delivered)} delivered, ${number(u.events.streamed)} streamed`],
-          ['Traffic', Object.entries(u.egressBytes ?? {}).map(([r, n]) => `${r} ${bytes(n)}`).join(' · ') || '–'],
+          [
+            'Events',
+            `${number(u.events.received)} received, ${number(u.events.delivered)} delivered, ${number(u.events.streamed)} streamed`,
+          ],
+          [
+            'Traffic',
+            Object.entries(u.egressBytes ?? {})
+              .map(([r, n]) => `${r} ${bytes(n)}`)
+              .join(' · ') || '–',
+          ],
         ]}
       />
       {top.length > 0 ? (
@@ -326,7 +447,10 @@ function Sums({ usage: { usage: u } }: { usage: Usage }) {
               <li key={name} className="flex items-center gap-2">
                 <span className="w-28 shrink-0 truncate font-mono text-xs">{name}</span>
                 <span className="h-1.5 min-w-0 flex-1 overflow-hidden rounded-full bg-subtle" aria-hidden>
-                  <span className="block h-full rounded-full bg-accent" style={{ width: `${(n / (top[0]?.[1] || 1)) * 100}%` }} />
+                  <span
+                    className="block h-full rounded-full bg-accent"
+                    style={{ width: `${(n / (top[0]?.[1] || 1)) * 100}%` }}
+                  />
                 </span>
                 <span className="font-mono text-xs text-mute">{number(n)}</span>
               </li>

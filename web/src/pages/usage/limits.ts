@@ -13,11 +13,46 @@ export interface Level {
 }
 
 export const levels: Level[] = [
-  { reason: 'org_rpm', label: 'Org calls per minute', what: 'calls of the whole organisation', per: 'minute', limit: (l) => l.callsPerMinute, advice: 'Spread work evenly instead of in bursts; use events instead of polling.' },
-  { reason: 'org_monthly', label: 'Org calls this month', what: 'calls of the whole organisation', per: 'month', limit: (l) => l.callsPerMonth, advice: 'The wait can take days: stop, and change the plan.' },
-  { reason: 'account_read_rpm', label: 'Account reads per minute', what: 'reads of one account', per: 'minute', limit: (l) => l.accountReadPerMinute, advice: 'Cache what you have read; events report changes.' },
-  { reason: 'account_write_rpm', label: 'Account writes per minute', what: 'writes of one account', per: 'minute', limit: (l) => l.accountWritePerMinute, advice: 'Spread sends over time, or use massMessages.send.' },
-  { reason: 'connect_hourly', label: 'Connect attempts per hour', what: 'connect attempts', per: 'hour', limit: (l) => l.connectAttemptsPerHour, advice: 'Send creators a link: it counts as one attempt, whenever they use it.' },
+  {
+    reason: 'org_rpm',
+    label: 'Org calls per minute',
+    what: 'calls of the whole organisation',
+    per: 'minute',
+    limit: (l) => l.callsPerMinute,
+    advice: 'Spread work evenly instead of in bursts; use events instead of polling.',
+  },
+  {
+    reason: 'org_monthly',
+    label: 'Org calls this month',
+    what: 'calls of the whole organisation',
+    per: 'month',
+    limit: (l) => l.callsPerMonth,
+    advice: 'The wait can take days: stop, and change the plan.',
+  },
+  {
+    reason: 'account_read_rpm',
+    label: 'Account reads per minute',
+    what: 'reads of one account',
+    per: 'minute',
+    limit: (l) => l.accountReadPerMinute,
+    advice: 'Cache what you have read; events report changes.',
+  },
+  {
+    reason: 'account_write_rpm',
+    label: 'Account writes per minute',
+    what: 'writes of one account',
+    per: 'minute',
+    limit: (l) => l.accountWritePerMinute,
+    advice: 'Spread sends over time, or use massMessages.send.',
+  },
+  {
+    reason: 'connect_hourly',
+    label: 'Connect attempts per hour',
+    what: 'connect attempts',
+    per: 'hour',
+    limit: (l) => l.connectAttemptsPerHour,
+    advice: 'Send creators a link: it counts as one attempt, whenever they use it.',
+  },
 ]
 
 /** All reasons in words, including those that have no meter. */

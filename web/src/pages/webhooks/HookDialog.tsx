@@ -14,7 +14,17 @@ import { SecretOnce } from './SecretOnce'
 const families = ['message*', 'subscri*', 'tips', 'post*', 'payout*', 'account.*', 'webhook.*']
 
 /** Adds a webhook to an account, or changes the one it has. */
-export function HookDialog({ account: given, hook, onClose, onSaved }: { account?: string; hook?: Webhook | null; onClose: () => void; onSaved?: (account: string) => void }) {
+export function HookDialog({
+  account: given,
+  hook,
+  onClose,
+  onSaved,
+}: {
+  account?: string
+  hook?: Webhook | null
+  onClose: () => void
+  onSaved?: (account: string) => void
+}) {
   const client = useQueryClient()
   const why = useWhyNot('webhooks:write', 'change webhooks')
   const [account, setAccount] = useState<string | null>(given ?? null)
@@ -32,7 +42,13 @@ export function HookDialog({ account: given, hook, onClose, onSaved }: { account
     ...(ordering === 'none' ? { ordering, maxInFlight: Number(flight) || 8 } : {}),
   }
   const save = useMutation({
-    mutationFn: async () => (await api.put('/v1/accounts/{id}/webhook', { path: { id: account ?? '' }, body: { ...body, ...(secret ? { signingSecret: secret } : {}) } as never })).webhook,
+    mutationFn: async () =>
+      (
+        await api.put('/v1/accounts/{id}/webhook', {
+          path: { id: account ?? '' },
+          body: { ...body, ...(secret ? { signingSecret: secret } : {}) } as never,
+        })
+      ).webhook,
     onSuccess: (w) => {
       void client.invalidateQueries({ queryKey: ['webhooks'] })
       void client.invalidateQueries({ queryKey: keys.webhook(account ?? '') })
@@ -49,7 +65,13 @@ export function HookDialog({ account: given, hook, onClose, onSaved }: { account
     if (account) onSaved?.(account)
   }
   const error = save.error && isProblem(save.error) ? save.error : null
-  const missing = !account ? 'Choose an account' : !url.trim() ? 'Enter a URL' : which === 'some' && list.length === 0 ? 'Enter at least one event' : null
+  const missing = !account
+    ? 'Choose an account'
+    : !url.trim()
+      ? 'Enter a URL'
+      : which === 'some' && list.length === 0
+        ? 'Enter at least one event'
+        : null
   if (shown) return <SecretOnce secret={shown} title="Webhook added" onClose={done} />
   return (
     <Dialog
@@ -70,43 +92,103 @@ export function HookDialog({ account: given, hook, onClose, onSaved }: { account
       <div className="space-y-4">
         {given ? null : (
           <Field label="Account" error={error?.code === 'account-not-found' ? error.detail : undefined}>
-            {({ id, 'aria-describedby': described }) => <AccountPicker id={id} aria-describedby={described} value={account} onChange={(v) => setAccount(v)} />}
+            {({ id, 'aria-describedby': described }) => (
+              <AccountPicker id={id} aria-describedby={described} value={account} onChange={(v) => setAccount(v)} />
+            )}
           </Field>
         )}
-        <Field label="URL" hint="Use https and a public host, without a user name or password. A sandbox on your own machine also accepts http://127.0.0.1:…" error={error?.field('url')}>
-          {(p) => <Input {...p} mono type="url" spellCheck={false} placeholder="https://example.com/hooks/stagedoor" value={url} onChange={(e) => setURL(e.target.value)} />}
+        <Field
+          label="URL"
+          hint="Use https and a public host, without a user name or password. A sandbox on your own machine also accepts http://127.0.0.1:…"
+          error={error?.field('url')}
+        >
+          {(p) => (
+            <Input
+              {...p}
+              mono
+              type="url"
+              spellCheck={false}
+              placeholder="https://example.com/hooks/stagedoor"
+              value={url}
+              onChange={(e) => setURL(e.target.value)}
+            />
+          )}
         </Field>
         <div>
           <div className="mb-1 flex flex-wrap items-center gap-3">
             <span className="font-medium">Events</span>
-            <Segments label="Events" items={[{ value: 'all', label: 'All' }, { value: 'some', label: 'Only some' }]} value={which} onChange={setWhich} />
+            <Segments
+              label="Events"
+              items={[
+                { value: 'all', label: 'All' },
+                { value: 'some', label: 'Only some' },
+              ]}
+              value={which}
+              onChange={setWhich}
+            />
           </div>
           {which === 'some' ? (
             <>
-              <Field label={<span className="sr-only">Event names</span>} hint="Names, wildcards such as message*, and !name to exclude events" error={error?.field('events') ?? (error?.code === 'unknown-event' ? error.detail : undefined)}>
-                {(p) => <Textarea {...p} mono rows={3} spellCheck={false} placeholder={'message*\ntips\n!messageRead'} value={events} onChange={(e) => setEvents(e.target.value)} />}
+              <Field
+                label={<span className="sr-only">Event names</span>}
+                hint="Names, wildcards such as message*, and !name to exclude events"
+                error={error?.field('events') ?? (error?.code === 'unknown-event' ? error.detail : undefined)}
+              >
+                {(p) => (
+                  <Textarea
+                    {...p}
+                    mono
+                    rows={3}
+                    spellCheck={false}
+                    placeholder={'message*\ntips\n!messageRead'}
+                    value={events}
+                    onChange={(e) => setEvents(e.target.value)}
+                  />
+                )}
               </Field>
               <div className="mt-1.5 flex flex-wrap items-center gap-1 text-xs" role="group" aria-label="Add events">
                 <span className="text-mute">Add:</span>
                 {families.map((k) => (
-                  <button key={k} type="button" disabled={list.includes(k)} className="rounded-full bg-subtle px-2 py-0.5 font-mono text-soft hover:bg-line hover:text-fg disabled:opacity-60" onClick={() => setEvents([...list, k].join('\n'))}>
+                  <button
+                    key={k}
+                    type="button"
+                    disabled={list.includes(k)}
+                    className="rounded-full bg-subtle px-2 py-0.5 font-mono text-soft hover:bg-line hover:text-fg disabled:opacity-60"
+                    onClick={() => setEvents([...list, k].join('\n'))}
+                  >
                     {k}
                   </button>
                 ))}
-                <Select aria-label="Add one event" className="w-40" value="" onChange={(e) => e.target.value && setEvents([...list, e.target.value].join('\n'))}>
+                <Select
+                  aria-label="Add one event"
+                  className="w-40"
+                  value=""
+                  onChange={(e) => e.target.value && setEvents([...list, e.target.value].join('\n'))}
+                >
                   <option value="">One event…</option>
-                  {kinds.filter((k) => !list.includes(k)).map((k) => (
-                    <option key={k}>{k}</option>
-                  ))}
+                  {kinds
+                    .filter((k) => !list.includes(k))
+                    .map((k) => (
+                      <option key={k}>{k}</option>
+                    ))}
                 </Select>
               </div>
             </>
           ) : null}
         </div>
         <div className="grid gap-3 sm:grid-cols-2">
-          <Field label="Order" hint={ordering === 'strict' ? 'One event at a time, in order' : 'Faster; sort by meta.seq yourself'} error={error?.field('ordering')}>
+          <Field
+            label="Order"
+            hint={ordering === 'strict' ? 'One event at a time, in order' : 'Faster; sort by meta.seq yourself'}
+            error={error?.field('ordering')}
+          >
             {(p) => (
-              <Select {...p} className="w-full" value={ordering} onChange={(e) => setOrdering(e.target.value as 'strict')}>
+              <Select
+                {...p}
+                className="w-full"
+                value={ordering}
+                onChange={(e) => setOrdering(e.target.value as 'strict')}
+              >
                 <option value="strict">Strict</option>
                 <option value="none">As fast as possible</option>
               </Select>
@@ -114,11 +196,36 @@ export function HookDialog({ account: given, hook, onClose, onSaved }: { account
           </Field>
           {ordering === 'none' ? (
             <Field label="Concurrent deliveries" hint="1 to 32" error={error?.field('maxInFlight')}>
-              {(p) => <Input {...p} type="number" min={1} max={32} value={flight} onChange={(e) => setFlight(e.target.value)} />}
+              {(p) => (
+                <Input
+                  {...p}
+                  type="number"
+                  min={1}
+                  max={32}
+                  value={flight}
+                  onChange={(e) => setFlight(e.target.value)}
+                />
+              )}
             </Field>
           ) : null}
-          <Field label="Signing secret" note="optional" hint={hook ? 'Leave empty to keep the current one' : 'Leave empty to generate one, which is shown once'} error={error?.field('signingSecret')} className={ordering === 'none' ? 'sm:col-span-2' : ''}>
-            {(p) => <Input {...p} type="password" autoComplete="new-password" minLength={16} maxLength={128} value={secret} onChange={(e) => setSecret(e.target.value)} />}
+          <Field
+            label="Signing secret"
+            note="optional"
+            hint={hook ? 'Leave empty to keep the current one' : 'Leave empty to generate one, which is shown once'}
+            error={error?.field('signingSecret')}
+            className={ordering === 'none' ? 'sm:col-span-2' : ''}
+          >
+            {(p) => (
+              <Input
+                {...p}
+                type="password"
+                autoComplete="new-password"
+                minLength={16}
+                maxLength={128}
+                value={secret}
+                onChange={(e) => setSecret(e.target.value)}
+              />
+            )}
           </Field>
         </div>
         {error && !error.problem.errors?.length ? (

@@ -13,7 +13,12 @@ export default function DeliveryPage() {
   const name = useAccountNames()
   const query = useQuery({
     queryKey: ['deliveries', 'one', id],
-    queryFn: async ({ signal }) => (await call<{ delivery: Delivery & { accountId: string } }>('GET', fill('/v1/deliveries/{id}', { id }), { signal })).delivery,
+    queryFn: async ({ signal }) =>
+      (
+        await call<{ delivery: Delivery & { accountId: string } }>('GET', fill('/v1/deliveries/{id}', { id }), {
+          signal,
+        })
+      ).delivery,
   })
   const d = query.data
   const hook = useHook(d?.accountId ?? '')

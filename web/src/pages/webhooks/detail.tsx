@@ -9,7 +9,42 @@ import type { Delivery, Webhook } from '@/api/types'
 import { useFilters, useTyped } from '@/lib/filters'
 import { millis, number, percent, plural } from '@/lib/format'
 import { useWhyNot } from '@/shell/session'
-import { Badge, Bars, Boundary, Button, ButtonLink, Card, Checkbox, Chips, Code, Confirm, Copy, Dialog, Empty, Facts, Field, Id, IconButton, Input, Menu, MenuItem, More, NoMatch, Notice, PageHead, Query, SearchInput, Select, Sheet, State, Status, Table, Time, toast, type Column } from '@/ui'
+import {
+  Badge,
+  Bars,
+  Boundary,
+  Button,
+  ButtonLink,
+  Card,
+  Checkbox,
+  Chips,
+  Code,
+  Confirm,
+  Copy,
+  Dialog,
+  Empty,
+  Facts,
+  Field,
+  Id,
+  IconButton,
+  Input,
+  Menu,
+  MenuItem,
+  More,
+  NoMatch,
+  Notice,
+  PageHead,
+  Query,
+  SearchInput,
+  Select,
+  Sheet,
+  State,
+  Status,
+  Table,
+  Time,
+  toast,
+  type Column,
+} from '@/ui'
 import { useHook, whyOff } from './hook'
 import { HookDialog } from './HookDialog'
 import { errorWord, Inspector } from './Inspector'
@@ -32,12 +67,29 @@ export default function WebhookPage() {
     client.setQueryData(keys.webhook(account), next)
     void client.invalidateQueries({ queryKey: ['webhooks'] })
   }
-  const pause = useMutation({ mutationFn: () => api.post('/v1/accounts/{id}/webhook/pause', { path: { id: account } }), onSuccess: (r) => (put(r.webhook), toast.ok('Paused. Events wait in the log.')), onError: toast.problem })
-  const resume = useMutation({ mutationFn: () => api.post('/v1/accounts/{id}/webhook/resume', { path: { id: account }, body: {} }), onSuccess: (r) => (put(r.webhook), toast.ok('Resumed from where it stopped')), onError: toast.problem })
+  const pause = useMutation({
+    mutationFn: () => api.post('/v1/accounts/{id}/webhook/pause', { path: { id: account } }),
+    onSuccess: (r) => {
+      put(r.webhook)
+      toast.ok('Paused. Events wait in the log.')
+    },
+    onError: toast.problem,
+  })
+  const resume = useMutation({
+    mutationFn: () => api.post('/v1/accounts/{id}/webhook/resume', { path: { id: account }, body: {} }),
+    onSuccess: (r) => {
+      put(r.webhook)
+      toast.ok('Resumed from where it stopped')
+    },
+    onError: toast.problem,
+  })
   const test = useMutation({
     mutationFn: () => api.post('/v1/accounts/{id}/webhook/test', { path: { id: account } }),
     onSuccess: () => setTimeout(() => void client.invalidateQueries({ queryKey: ['deliveries', account] }), 2500),
-    onError: (e) => (isProblem(e) && e.status === 429 ? toast.bad(`You can send ten tests per minute. Try again in ${e.retryAfterSec ?? 60} s.`) : toast.problem(e)),
+    onError: (e) =>
+      isProblem(e) && e.status === 429
+        ? toast.bad(`You can send ten tests per minute. Try again in ${e.retryAfterSec ?? 60} s.`)
+        : toast.problem(e),
   })
   const state = w ? w.health.state : null
   return (
@@ -58,18 +110,34 @@ export default function WebhookPage() {
         actions={
           w ? (
             <>
-              <Button icon={<Send className="size-4" aria-hidden />} why={why} busy={test.isPending} onClick={() => test.mutate()}>
+              <Button
+                icon={<Send className="size-4" aria-hidden />}
+                why={why}
+                busy={test.isPending}
+                onClick={() => test.mutate()}
+              >
                 Send test
               </Button>
               <Button icon={<RotateCcw className="size-4" aria-hidden />} why={why} onClick={() => setOpen('replay')}>
                 Replay…
               </Button>
               {w.enabled ? (
-                <Button icon={<Pause className="size-4" aria-hidden />} why={why} busy={pause.isPending} onClick={() => pause.mutate()}>
+                <Button
+                  icon={<Pause className="size-4" aria-hidden />}
+                  why={why}
+                  busy={pause.isPending}
+                  onClick={() => pause.mutate()}
+                >
                   Pause
                 </Button>
               ) : (
-                <Button variant="primary" icon={<Play className="size-4" aria-hidden />} why={why} busy={resume.isPending} onClick={() => resume.mutate()}>
+                <Button
+                  variant="primary"
+                  icon={<Play className="size-4" aria-hidden />}
+                  why={why}
+                  busy={resume.isPending}
+                  onClick={() => resume.mutate()}
+                >
                   Resume
                 </Button>
               )}
@@ -83,10 +151,19 @@ export default function WebhookPage() {
                   </IconButton>
                 }
               >
-                <MenuItem icon={<KeyRound className="size-4 text-mute" aria-hidden />} disabled={Boolean(why)} onSelect={() => setOpen('rotate')}>
+                <MenuItem
+                  icon={<KeyRound className="size-4 text-mute" aria-hidden />}
+                  disabled={Boolean(why)}
+                  onSelect={() => setOpen('rotate')}
+                >
                   Rotate secret
                 </MenuItem>
-                <MenuItem icon={<Trash2 className="size-4" aria-hidden />} danger disabled={Boolean(why)} onSelect={() => setOpen('delete')}>
+                <MenuItem
+                  icon={<Trash2 className="size-4" aria-hidden />}
+                  danger
+                  disabled={Boolean(why)}
+                  onSelect={() => setOpen('delete')}
+                >
                   Delete
                 </MenuItem>
               </Menu>
@@ -139,7 +216,18 @@ export default function WebhookPage() {
           }}
         />
       ) : null}
-      {secret ? <SecretOnce secret={secret} title="Secret rotated" note={w?.previousSecretUntil ? 'The old secret also signs, in X-Webhook-Signature-Previous, until the overlap ends.' : 'The old secret no longer signs.'} onClose={() => setSecret(null)} /> : null}
+      {secret ? (
+        <SecretOnce
+          secret={secret}
+          title="Secret rotated"
+          note={
+            w?.previousSecretUntil
+              ? 'The old secret also signs, in X-Webhook-Signature-Previous, until the overlap ends.'
+              : 'The old secret no longer signs.'
+          }
+          onClose={() => setSecret(null)}
+        />
+      ) : null}
       <Confirm
         open={open === 'delete'}
         onOpenChange={(o) => !o && setOpen(null)}
@@ -154,13 +242,25 @@ export default function WebhookPage() {
           void navigate({ to: '/webhooks' })
         }}
       >
-        <p>Waiting deliveries are dropped. The events stay in the log and on the stream, and the delivery log is kept.</p>
+        <p>
+          Waiting deliveries are dropped. The events stay in the log and on the stream, and the delivery log is kept.
+        </p>
       </Confirm>
     </>
   )
 }
 
-function About({ w, onRotate, onResume, why }: { w: Webhook; onRotate: () => void; onResume: () => void; why: string | null }) {
+function About({
+  w,
+  onRotate,
+  onResume,
+  why,
+}: {
+  w: Webhook
+  onRotate: () => void
+  onResume: () => void
+  why: string | null
+}) {
   const off = whyOff(w)
   const h = w.health
   const items: [ReactNode, ReactNode][] = [
@@ -172,8 +272,26 @@ function About({ w, onRotate, onResume, why }: { w: Webhook; onRotate: () => voi
         <Copy text={w.url} label="Copy the URL" />
       </span>,
     ],
-    ['Events', w.events?.length ? <span key="e" className="font-mono text-xs break-words">{w.events.join(', ')}</span> : 'all'],
-    ['Last response', h.lastStatus ? <Status key="l" status={h.lastStatus} /> : h.lastError ? <span className="text-bad-text">{errorWord(h.lastError)}</span> : 'nothing sent yet'],
+    [
+      'Events',
+      w.events?.length ? (
+        <span key="e" className="font-mono text-xs break-words">
+          {w.events.join(', ')}
+        </span>
+      ) : (
+        'all'
+      ),
+    ],
+    [
+      'Last response',
+      h.lastStatus ? (
+        <Status key="l" status={h.lastStatus} />
+      ) : h.lastError ? (
+        <span className="text-bad-text">{errorWord(h.lastError)}</span>
+      ) : (
+        'nothing sent yet'
+      ),
+    ],
     ['Last delivered', <Time key="d" at={h.lastSuccessAt} />],
     ...(h.failingSince ? ([['Failing since', <Time key="f" at={h.failingSince} />]] as [ReactNode, ReactNode][]) : []),
     ...(h.nextAttemptAt ? ([['Next attempt', <Time key="n" at={h.nextAttemptAt} />]] as [ReactNode, ReactNode][]) : []),
@@ -188,7 +306,16 @@ function About({ w, onRotate, onResume, why }: { w: Webhook; onRotate: () => voi
         </button>
       </span>,
     ],
-    ...(w.previousSecretUntil ? ([['Old secret', <span key="o">signs until <Time at={w.previousSecretUntil} /></span>]] as [ReactNode, ReactNode][]) : []),
+    ...(w.previousSecretUntil
+      ? ([
+          [
+            'Old secret',
+            <span key="o">
+              signs until <Time at={w.previousSecretUntil} />
+            </span>,
+          ],
+        ] as [ReactNode, ReactNode][])
+      : []),
   ]
   return (
     <div className="space-y-3">
@@ -215,7 +342,10 @@ function About({ w, onRotate, onResume, why }: { w: Webhook; onRotate: () => voi
 function Chart({ account }: { account: string }) {
   const last = useQuery({
     queryKey: keys.deliveries(account, { chart: true }),
-    queryFn: async ({ signal }) => (await api.get('/v1/accounts/{id}/webhook/deliveries', { path: { id: account }, query: { limit: 100 }, signal })).deliveries?.slice(0, 100) ?? [],
+    queryFn: async ({ signal }) =>
+      (
+        await api.get('/v1/accounts/{id}/webhook/deliveries', { path: { id: account }, query: { limit: 100 }, signal })
+      ).deliveries?.slice(0, 100) ?? [],
     refetchInterval: 60_000,
   })
   return (
@@ -233,7 +363,8 @@ function Chart({ account }: { account: string }) {
         return (
           <>
             <p className="mb-2 text-soft">
-              {percent(ok / list.length, 0)} accepted ({number(ok)} of {number(list.length)}) · median {millis(took[Math.floor(took.length / 2)])}
+              {percent(ok / list.length, 0)} accepted ({number(ok)} of {number(list.length)}) · median{' '}
+              {millis(took[Math.floor(took.length / 2)])}
             </p>
             <Bars
               label="Recent attempts by duration"
@@ -241,8 +372,16 @@ function Chart({ account }: { account: string }) {
               format={millis}
               times={rows.map((d) => d.at)}
               series={[
-                { name: 'Delivered, ms', color: 'var(--ok)', values: rows.map((d) => (d.state === 'delivered' ? Math.max(1, d.durationMs) : 0)) },
-                { name: 'Failed, ms', color: 'var(--bad)', values: rows.map((d) => (d.state === 'failed' ? Math.max(1, d.durationMs) : 0)) },
+                {
+                  name: 'Delivered, ms',
+                  color: 'var(--ok)',
+                  values: rows.map((d) => (d.state === 'delivered' ? Math.max(1, d.durationMs) : 0)),
+                },
+                {
+                  name: 'Failed, ms',
+                  color: 'var(--bad)',
+                  values: rows.map((d) => (d.state === 'failed' ? Math.max(1, d.durationMs) : 0)),
+                },
               ]}
             />
           </>
@@ -252,7 +391,13 @@ function Chart({ account }: { account: string }) {
   )
 }
 
-function TestResult({ r, onClose }: { r: { delivered: boolean; status: number; durationMs: number; responseSnippet: string }; onClose: () => void }) {
+function TestResult({
+  r,
+  onClose,
+}: {
+  r: { delivered: boolean; status: number; durationMs: number; responseSnippet: string }
+  onClose: () => void
+}) {
   return (
     <Notice
       className="mb-3"
@@ -263,7 +408,9 @@ function TestResult({ r, onClose }: { r: { delivered: boolean; status: number; d
         </Button>
       }
     >
-      <strong>{r.delivered ? 'The test was delivered' : r.status ? 'The test was refused' : 'The test got no response'}</strong>
+      <strong>
+        {r.delivered ? 'The test was delivered' : r.status ? 'The test was refused' : 'The test got no response'}
+      </strong>
       {r.status ? ` · ${r.status}` : ''} · {millis(r.durationMs)}
       {r.responseSnippet ? <Code code={r.responseSnippet} label="response" wrap className="mt-2 text-fg" /> : null}
     </Notice>
@@ -276,27 +423,72 @@ function Deliveries({ account, hook, name }: { account: string; hook: Webhook | 
   const f = useFilters({ state: '', event: '' })
   const [text, setText] = useTyped(f.values.event, (event) => f.set({ event: event.trim() }))
   const [shown, setShown] = useState<Delivery | null>(null)
-  const list = usePages(keys.deliveries(account, f.values), `/v1/accounts/${encodeURIComponent(account)}/webhook/deliveries`, f.values, (p: { deliveries: Delivery[] | null; nextCursor: string | null }) => p.deliveries, { cursor: 'after', refetchInterval: 30_000 })
+  const list = usePages(
+    keys.deliveries(account, f.values),
+    `/v1/accounts/${encodeURIComponent(account)}/webhook/deliveries`,
+    f.values,
+    (p: { deliveries: Delivery[] | null; nextCursor: string | null }) => p.deliveries,
+    { cursor: 'after', refetchInterval: 30_000 },
+  )
   const columns: Column<Delivery>[] = [
     { key: 'at', head: 'Time', cell: (d) => <Time at={d.at} as="clock" className="font-mono text-xs text-mute" /> },
     {
       key: 'event',
       head: 'Event',
       cell: (d) => (
-        <button type="button" className="max-w-full text-left" onClick={() => setShown(d)} aria-label={`Inspect the delivery of ${d.event}`}>
+        <button
+          type="button"
+          className="max-w-full text-left"
+          onClick={() => setShown(d)}
+          aria-label={`Inspect the delivery of ${d.event}`}
+        >
           <Badge mono>{d.event}</Badge>
         </button>
       ),
     },
-    { key: 'try', head: 'Attempt', from: 'sm', cell: (d) => <span className="whitespace-nowrap text-soft">{d.cause === 'live' || d.cause === 'retry' ? d.attempt : `${d.attempt} · ${d.cause}`}</span> },
-    { key: 'status', head: 'Response', cell: (d) => (d.status ? <Status status={d.status} /> : <span className="text-xs text-bad-text">{errorWord(d.error)}</span>) },
-    { key: 'ms', head: 'Duration', align: 'right', from: 'sm', cell: (d) => <span className="font-mono text-xs whitespace-nowrap">{millis(d.durationMs)}</span> },
+    {
+      key: 'try',
+      head: 'Attempt',
+      from: 'sm',
+      cell: (d) => (
+        <span className="whitespace-nowrap text-soft">
+          {d.cause === 'live' || d.cause === 'retry' ? d.attempt : `${d.attempt} · ${d.cause}`}
+        </span>
+      ),
+    },
+    {
+      key: 'status',
+      head: 'Response',
+      cell: (d) =>
+        d.status ? <Status status={d.status} /> : <span className="text-xs text-bad-text">{errorWord(d.error)}</span>,
+    },
+    {
+      key: 'ms',
+      head: 'Duration',
+      align: 'right',
+      from: 'sm',
+      cell: (d) => <span className="font-mono text-xs whitespace-nowrap">{millis(d.durationMs)}</span>,
+    },
     { key: 'id', head: 'Event id', from: 'lg', cell: (d) => <Id id={d.eventId} short /> },
   ]
   return (
-    <Card flush className="mt-3" title="Deliveries" hint="Every attempt, newest first. New ones appear after a second or two.">
+    <Card
+      flush
+      className="mt-3"
+      title="Deliveries"
+      hint="Every attempt, newest first. New ones appear after a second or two."
+    >
       <div className="flex flex-wrap items-center gap-2 border-b px-4 py-3">
-        <Chips label="State" items={[{ value: '', label: 'All' }, { value: 'delivered', label: 'Delivered' }, { value: 'failed', label: 'Failed' }]} value={f.values.state} onChange={(state) => f.set({ state })} />
+        <Chips
+          label="State"
+          items={[
+            { value: '', label: 'All' },
+            { value: 'delivered', label: 'Delivered' },
+            { value: 'failed', label: 'Failed' },
+          ]}
+          value={f.values.state}
+          onChange={(state) => f.set({ state })}
+        />
         <SearchInput label="Event or evt_ id" value={text} onChange={setText} className="w-full sm:ml-auto sm:w-56" />
       </div>
       <Query query={list} what="the deliveries">
@@ -305,17 +497,35 @@ function Deliveries({ account, hook, name }: { account: string; hook: Webhook | 
             f.active ? (
               <NoMatch title="No delivery matches" onClear={f.clear} />
             ) : (
-              <Empty title="No deliveries yet">{hook ? 'Send a test, or wait for an event.' : 'Add a webhook to receive events.'}</Empty>
+              <Empty title="No deliveries yet">
+                {hook ? 'Send a test, or wait for an event.' : 'Add a webhook to receive events.'}
+              </Empty>
             )
           ) : (
             <>
-              <Table label="Deliveries" dense columns={columns} rows={list.rows ?? []} rowKey={(d) => d.id} onRow={setShown} selected={shown?.id ?? null} />
-              <More shown={list.rows?.length ?? 0} what={list.rows?.length === 1 ? 'delivery' : 'deliveries'} query={list} />
+              <Table
+                label="Deliveries"
+                dense
+                columns={columns}
+                rows={list.rows ?? []}
+                rowKey={(d) => d.id}
+                onRow={setShown}
+                selected={shown?.id ?? null}
+              />
+              <More
+                shown={list.rows?.length ?? 0}
+                what={list.rows?.length === 1 ? 'delivery' : 'deliveries'}
+                query={list}
+              />
             </>
           )
         }
       </Query>
-      <Sheet open={shown !== null} onOpenChange={(o) => !o && setShown(null)} title={shown ? `Delivery of ${shown.event}` : 'Delivery'}>
+      <Sheet
+        open={shown !== null}
+        onOpenChange={(o) => !o && setShown(null)}
+        title={shown ? `Delivery of ${shown.event}` : 'Delivery'}
+      >
         {shown ? (
           <div className="p-4">
             <div className="mb-3 flex flex-wrap items-center justify-between gap-2">
@@ -351,11 +561,22 @@ function Replay({ account, onClose }: { account: string; onClose: () => void }) 
   const run = useMutation({
     mutationFn: async () => {
       const fromTime = (span ? new Date(Date.now() - Number(span) * 3_600_000) : new Date(from)).toISOString()
-      return (await api.post('/v1/accounts/{id}/webhook/replay', { path: { id: account }, body: { fromTime, ...(failed ? { onlyFailed: true } : {}) } })).replay
+      return (
+        await api.post('/v1/accounts/{id}/webhook/replay', {
+          path: { id: account },
+          body: { fromTime, ...(failed ? { onlyFailed: true } : {}) },
+        })
+      ).replay
     },
     onSuccess: (r) => {
       const many = Number(r.to) - Number(r.from) + 1
-      toast.ok(many > 0 ? (failed ? 'Replaying the failed events' : `Replaying up to ${plural(many, 'event')}`) : 'There was nothing to replay')
+      toast.ok(
+        many > 0
+          ? failed
+            ? 'Replaying the failed events'
+            : `Replaying up to ${plural(many, 'event')}`
+          : 'There was nothing to replay',
+      )
       setTimeout(() => void client.invalidateQueries({ queryKey: ['deliveries', account] }), 2500)
       onClose()
     },
@@ -371,7 +592,12 @@ function Replay({ account, onClose }: { account: string; onClose: () => void }) 
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button variant="primary" why={!span && !from ? 'Enter a time' : null} busy={run.isPending} onClick={() => run.mutate()}>
+          <Button
+            variant="primary"
+            why={!span && !from ? 'Enter a time' : null}
+            busy={run.isPending}
+            onClick={() => run.mutate()}
+          >
             Replay
           </Button>
         </>
@@ -394,7 +620,12 @@ function Replay({ account, onClose }: { account: string; onClose: () => void }) 
             {(p) => <Input {...p} type="datetime-local" value={from} onChange={(e) => setFrom(e.target.value)} />}
           </Field>
         ) : null}
-        <Checkbox label="Only failed events" hint="Only events that were never delivered successfully." checked={failed} onChange={(e) => setFailed(e.target.checked)} />
+        <Checkbox
+          label="Only failed events"
+          hint="Only events that were never delivered successfully."
+          checked={failed}
+          onChange={(e) => setFailed(e.target.checked)}
+        />
         {bad ? <Notice tone="bad">{bad.detail}</Notice> : null}
       </div>
     </Dialog>
@@ -404,7 +635,13 @@ function Replay({ account, onClose }: { account: string; onClose: () => void }) 
 function Rotate({ account, onClose, onDone }: { account: string; onClose: () => void; onDone: (w: Webhook) => void }) {
   const [overlap, setOverlap] = useState('86400')
   const run = useMutation({
-    mutationFn: async () => (await api.post('/v1/accounts/{id}/webhook/rotate-secret', { path: { id: account }, body: { overlapSec: Number(overlap) } })).webhook,
+    mutationFn: async () =>
+      (
+        await api.post('/v1/accounts/{id}/webhook/rotate-secret', {
+          path: { id: account },
+          body: { overlapSec: Number(overlap) },
+        })
+      ).webhook,
     onSuccess: onDone,
   })
   return (
@@ -424,7 +661,10 @@ function Rotate({ account, onClose, onDone }: { account: string; onClose: () => 
       }
     >
       <div className="space-y-3">
-        <Field label="The old secret also signs for" hint="In X-Webhook-Signature-Previous, and as a second webhook-signature">
+        <Field
+          label="The old secret also signs for"
+          hint="In X-Webhook-Signature-Previous, and as a second webhook-signature"
+        >
           {(p) => (
             <Select {...p} className="w-full" value={overlap} onChange={(e) => setOverlap(e.target.value)}>
               <option value="0">no overlap</option>
@@ -434,8 +674,14 @@ function Rotate({ account, onClose, onDone }: { account: string; onClose: () => 
             </Select>
           )}
         </Field>
-        {overlap === '0' ? <Notice tone="warn">Until your receiver has the new secret, it refuses deliveries. We retry them later.</Notice> : null}
-        {run.error ? <Notice tone="bad">{isProblem(run.error) ? run.error.detail : 'Something went wrong. Try again.'}</Notice> : null}
+        {overlap === '0' ? (
+          <Notice tone="warn">
+            Until your receiver has the new secret, it refuses deliveries. We retry them later.
+          </Notice>
+        ) : null}
+        {run.error ? (
+          <Notice tone="bad">{isProblem(run.error) ? run.error.detail : 'Something went wrong. Try again.'}</Notice>
+        ) : null}
       </div>
     </Dialog>
   )

@@ -4,8 +4,14 @@ import { eventList, readHeaders } from './hook'
 
 describe('headers', () => {
   it('are read in every form that users paste', () => {
-    expect(readHeaders('X-Webhook-Signature: sha256=ab\r\nwebhook-id: evt_1')).toEqual({ 'X-Webhook-Signature': 'sha256=ab', 'webhook-id': 'evt_1' })
-    expect(readHeaders('{"x-webhook-signature":["sha256=ab"],"n":1}')).toEqual({ 'x-webhook-signature': 'sha256=ab', n: '1' })
+    expect(readHeaders('X-Webhook-Signature: sha256=ab\r\nwebhook-id: evt_1')).toEqual({
+      'X-Webhook-Signature': 'sha256=ab',
+      'webhook-id': 'evt_1',
+    })
+    expect(readHeaders('{"x-webhook-signature":["sha256=ab"],"n":1}')).toEqual({
+      'x-webhook-signature': 'sha256=ab',
+      n: '1',
+    })
     expect(readHeaders('sha256=abcd')).toEqual({ 'X-Webhook-Signature': 'sha256=abcd' })
     expect(readHeaders('v1,abc=')).toEqual({ 'webhook-signature': 'v1,abc=' })
     expect(readHeaders(`-H 'X-Webhook-Id: evt_1' \\`)).toEqual({ 'X-Webhook-Id': 'evt_1' })
@@ -15,7 +21,8 @@ describe('headers', () => {
 })
 
 describe('events', () => {
-  it('are a list without duplicates', () => expect(eventList('message*, tips\ntips !typing')).toEqual(['message*', 'tips', '!typing']))
+  it('are a list without duplicates', () =>
+    expect(eventList('message*, tips\ntips !typing')).toEqual(['message*', 'tips', '!typing']))
 })
 
 describe('a delivery', () => {

@@ -12,7 +12,10 @@ export function useHook(account: string) {
     queryFn: async ({ signal }): Promise<Webhook | null> => {
       // Check the list first: a 404 for a missing webhook would appear in the org's errors.
       if (!client.getQueryData(keys.webhook(account))) {
-        const found = await call<{ accounts: (AccountExtras & { id: string })[] | null }>('GET', '/v1/accounts', { query: { q: account, limit: 1 }, signal }).catch(() => null)
+        const found = await call<{ accounts: (AccountExtras & { id: string })[] | null }>('GET', '/v1/accounts', {
+          query: { q: account, limit: 1 },
+          signal,
+        }).catch(() => null)
         const one = found?.accounts?.find((a) => a.id === account)
         if (one?.webhook === null) return null
       }
@@ -50,13 +53,15 @@ export function readHeaders(text: string): Record<string, string> {
   if (t.startsWith('{')) {
     try {
       const out: Record<string, string> = {}
-      for (const [k, v] of Object.entries(JSON.parse(t) as Record<string, unknown>)) out[k] = Array.isArray(v) ? String(v[0] ?? '') : String(v)
+      for (const [k, v] of Object.entries(JSON.parse(t) as Record<string, unknown>))
+        out[k] = Array.isArray(v) ? String(v[0] ?? '') : String(v)
       return out
     } catch {
       // not JSON after all
     }
   }
-  if (!t.includes('\n') && (/^["']?(sha256=|v1,)/.test(t) || /^[0-9a-f]{64}$/i.test(t))) return { [t.replace(/^["']/, '').startsWith('v1,') ? 'webhook-signature' : 'X-Webhook-Signature']: t }
+  if (!t.includes('\n') && (/^["']?(sha256=|v1,)/.test(t) || /^[0-9a-f]{64}$/i.test(t)))
+    return { [t.replace(/^["']/, '').startsWith('v1,') ? 'webhook-signature' : 'X-Webhook-Signature']: t }
   const out: Record<string, string> = {}
   for (const line of t.split(/\r?\n/)) {
     const found = /^\s*(?:-H\s+)?["']?([A-Za-z0-9_-]+)\s*[:=]\s?(.*?)["']?\s*\\?\s*$/.exec(line)

@@ -7,7 +7,24 @@ import type { WebhookList, WebhookRow } from '@/api/extra'
 import { useFilters } from '@/lib/filters'
 import { plural, shortId, words } from '@/lib/format'
 import { useWhyNot } from '@/shell/session'
-import { Button, ButtonLink, Card, Chips, Code, Copy, Empty, More, NoMatch, PageHead, Query, State, Status, Table, Time, type Column } from '@/ui'
+import {
+  Button,
+  ButtonLink,
+  Card,
+  Chips,
+  Code,
+  Copy,
+  Empty,
+  More,
+  NoMatch,
+  PageHead,
+  Query,
+  State,
+  Status,
+  Table,
+  Time,
+  type Column,
+} from '@/ui'
 import { HookDialog } from './HookDialog'
 
 const states = ['failing', 'healthy', 'paused', 'disabled'] as const
@@ -22,7 +39,9 @@ export default function Webhooks() {
   useEvents((batch) => {
     if (batch.some((e) => e.event.startsWith('webhook.'))) void client.invalidateQueries({ queryKey: ['webhooks'] })
   })
-  const list = usePages(keys.webhooks(f.values), '/v1/webhooks', f.values, (p: WebhookList) => p.webhooks, { refetchInterval: 60_000 })
+  const list = usePages(keys.webhooks(f.values), '/v1/webhooks', f.values, (p: WebhookList) => p.webhooks, {
+    refetchInterval: 60_000,
+  })
   const counts = list.first?.counts
   const total = counts ? states.reduce((n, s) => n + (counts[s] ?? 0), 0) : undefined
   const none = counts?.['none']
@@ -32,7 +51,11 @@ export default function Webhooks() {
       head: 'Account',
       cell: (w) => (
         <div className="min-w-0 max-w-40 lg:max-w-56">
-          <Link to="/webhooks/$account" params={{ account: w.accountId }} className="block truncate leading-6 font-medium hover:underline">
+          <Link
+            to="/webhooks/$account"
+            params={{ account: w.accountId }}
+            className="block truncate leading-6 font-medium hover:underline"
+          >
             {w.label || shortId(w.accountId)}
           </Link>
           <span className="font-mono text-xs text-mute">{shortId(w.accountId)}</span>
@@ -67,16 +90,49 @@ export default function Webhooks() {
         </span>
       ),
     },
-    { key: 'events', head: 'Events', from: 'xl', cell: (w) => <span className="font-mono text-xs whitespace-nowrap">{w.events?.length ? `${w.events.slice(0, 2).join(', ')}${w.events.length > 2 ? ` +${w.events.length - 2}` : ''}` : 'all'}</span> },
-    { key: 'last', head: 'Last response', from: 'sm', cell: (w) => (w.health.lastStatus ? <Status status={w.health.lastStatus} /> : w.health.lastError ? <span className="text-bad-text">{words(w.health.lastError)}</span> : <span className="text-mute">nothing sent</span>) },
-    { key: 'delivered', head: 'Last delivered', from: 'lg', cell: (w) => <Time at={w.health.lastSuccessAt} className="whitespace-nowrap text-mute" /> },
+    {
+      key: 'events',
+      head: 'Events',
+      from: 'xl',
+      cell: (w) => (
+        <span className="font-mono text-xs whitespace-nowrap">
+          {w.events?.length
+            ? `${w.events.slice(0, 2).join(', ')}${w.events.length > 2 ? ` +${w.events.length - 2}` : ''}`
+            : 'all'}
+        </span>
+      ),
+    },
+    {
+      key: 'last',
+      head: 'Last response',
+      from: 'sm',
+      cell: (w) =>
+        w.health.lastStatus ? (
+          <Status status={w.health.lastStatus} />
+        ) : w.health.lastError ? (
+          <span className="text-bad-text">{words(w.health.lastError)}</span>
+        ) : (
+          <span className="text-mute">nothing sent</span>
+        ),
+    },
+    {
+      key: 'delivered',
+      head: 'Last delivered',
+      from: 'lg',
+      cell: (w) => <Time at={w.health.lastSuccessAt} className="whitespace-nowrap text-mute" />,
+    },
     {
       key: 'open',
       head: <span className="sr-only">Action</span>,
       align: 'right',
       from: 'sm',
       cell: (w) => (
-        <ButtonLink size="sm" to="/webhooks/$account" params={{ account: w.accountId }} aria-label={`Open the webhook of ${w.label || w.accountId}`}>
+        <ButtonLink
+          size="sm"
+          to="/webhooks/$account"
+          params={{ account: w.accountId }}
+          aria-label={`Open the webhook of ${w.label || w.accountId}`}
+        >
           Open
         </ButtonLink>
       ),
@@ -86,13 +142,22 @@ export default function Webhooks() {
     <>
       <PageHead
         title="Webhooks"
-        hint={counts ? `${plural(total ?? 0, 'webhook')}${none ? ` · ${plural(none, 'account')} without one` : ''}` : 'Events of your accounts, sent to your URLs'}
+        hint={
+          counts
+            ? `${plural(total ?? 0, 'webhook')}${none ? ` · ${plural(none, 'account')} without one` : ''}`
+            : 'Events of your accounts, sent to your URLs'
+        }
         actions={
           <>
             <ButtonLink to="/webhooks/signature" icon={<ShieldCheck className="size-4" aria-hidden />}>
               Check a signature
             </ButtonLink>
-            <Button variant="primary" icon={<Plus className="size-4" aria-hidden />} why={why} onClick={() => setAdding(true)}>
+            <Button
+              variant="primary"
+              icon={<Plus className="size-4" aria-hidden />}
+              why={why}
+              onClick={() => setAdding(true)}
+            >
               Add webhook
             </Button>
           </>
@@ -104,14 +169,23 @@ export default function Webhooks() {
             label="State"
             value={f.values.state}
             onChange={(state) => f.set({ state })}
-            items={[{ value: '', label: 'All', count: total }, ...states.map((s) => ({ value: s, label: words(s), count: counts?.[s] })), { value: 'attention', label: 'Needs attention', count: counts?.['attention'] }]}
+            items={[
+              { value: '', label: 'All', count: total },
+              ...states.map((s) => ({ value: s, label: words(s), count: counts?.[s] })),
+              { value: 'attention', label: 'Needs attention', count: counts?.['attention'] },
+            ]}
           />
         </div>
         <Query query={list} what="the webhooks">
           {() =>
             (list.rows ?? []).length === 0 ? (
               f.active ? (
-                <NoMatch title={f.values.state === 'attention' ? 'No webhook needs attention' : `No webhook is ${f.values.state}`} onClear={f.clear} />
+                <NoMatch
+                  title={
+                    f.values.state === 'attention' ? 'No webhook needs attention' : `No webhook is ${f.values.state}`
+                  }
+                  onClear={f.clear}
+                />
               ) : (
                 <Empty
                   title="No webhooks yet"
@@ -130,13 +204,22 @@ export default function Webhooks() {
             ) : (
               <>
                 <Table label="Webhooks" columns={columns} rows={list.rows ?? []} rowKey={(w) => w.accountId} />
-                <More shown={list.rows?.length ?? 0} what={list.rows?.length === 1 ? 'webhook' : 'webhooks'} query={list} />
+                <More
+                  shown={list.rows?.length ?? 0}
+                  what={list.rows?.length === 1 ? 'webhook' : 'webhooks'}
+                  query={list}
+                />
               </>
             )
           }
         </Query>
       </Card>
-      {adding ? <HookDialog onClose={() => setAdding(false)} onSaved={(account) => void navigate({ to: '/webhooks/$account', params: { account } as never })} /> : null}
+      {adding ? (
+        <HookDialog
+          onClose={() => setAdding(false)}
+          onSaved={(account) => void navigate({ to: '/webhooks/$account', params: { account } as never })}
+        />
+      ) : null}
     </>
   )
 }

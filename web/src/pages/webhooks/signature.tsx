@@ -8,7 +8,21 @@ import { useAccountNames } from '@/api/names'
 import { useFilters } from '@/lib/filters'
 import { bytes as size } from '@/lib/format'
 import { AccountPicker } from '@/ui/AccountPicker'
-import { Badge, Button, Card, CodeBlock, Empty, Field, Forbidden, Input, Notice, PageHead, Textarea, toast, type Tone } from '@/ui'
+import {
+  Badge,
+  Button,
+  Card,
+  CodeBlock,
+  Empty,
+  Field,
+  Forbidden,
+  Input,
+  Notice,
+  PageHead,
+  Textarea,
+  toast,
+  type Tone,
+} from '@/ui'
 import { rawEvent } from '../events/raw'
 import { readHeaders } from './hook'
 
@@ -25,9 +39,18 @@ const verdicts: Record<SignatureVerdict, [string, Tone]> = {
 }
 
 const good = [
-  { name: 'Go', code: 'body, _ := io.ReadAll(r.Body) // before anything parses it\nif !verify.Request(secret, r.Header, body, time.Now()) {\n\thttp.Error(w, "not signed", http.StatusUnauthorized)\n\treturn\n}' },
-  { name: 'TypeScript', code: "// raw bytes, not a parsed body\napp.post('/hooks', express.raw({ type: '*/*' }), (req, res) => {\n  if (!verifyRequest(secret, req.headers, req.body)) return res.status(401).end()\n  queue.add(JSON.parse(req.body.toString()))\n  res.status(204).end()\n})" },
-  { name: 'Python', code: 'body = request.get_data()  # before request.json\nif not verify_request(secret, {k.lower(): v for k, v in request.headers.items()}, body):\n    abort(401)' },
+  {
+    name: 'Go',
+    code: 'body, _ := io.ReadAll(r.Body) // before anything parses it\nif !verify.Request(secret, r.Header, body, time.Now()) {\n\thttp.Error(w, "not signed", http.StatusUnauthorized)\n\treturn\n}',
+  },
+  {
+    name: 'TypeScript',
+    code: "// raw bytes, not a parsed body\napp.post('/hooks', express.raw({ type: '*/*' }), (req, res) => {\n  if (!verifyRequest(secret, req.headers, req.body)) return res.status(401).end()\n  queue.add(JSON.parse(req.body.toString()))\n  res.status(204).end()\n})",
+  },
+  {
+    name: 'Python',
+    code: 'body = request.get_data()  # before request.json\nif not verify_request(secret, {k.lower(): v for k, v in request.headers.items()}, body):\n    abort(401)',
+  },
 ]
 
 function base64(data: Uint8Array): string {
@@ -87,8 +110,27 @@ export default function Signature() {
               check.mutate()
             }}
           >
-            <Field label="Headers" hint={Object.keys(read).length ? `Read: ${Object.keys(read).join(', ')}` : 'Lines as received, a JSON object, or only the value of X-Webhook-Signature'} error={error?.field('headers')}>
-              {(p) => <Textarea {...p} mono rows={4} spellCheck={false} autoComplete="off" placeholder={'X-Webhook-Signature: sha256=…\nwebhook-id: evt_…\nwebhook-timestamp: 1763229600'} value={headers} onChange={(e) => setHeaders(e.target.value)} />}
+            <Field
+              label="Headers"
+              hint={
+                Object.keys(read).length
+                  ? `Read: ${Object.keys(read).join(', ')}`
+                  : 'Lines as received, a JSON object, or only the value of X-Webhook-Signature'
+              }
+              error={error?.field('headers')}
+            >
+              {(p) => (
+                <Textarea
+                  {...p}
+                  mono
+                  rows={4}
+                  spellCheck={false}
+                  autoComplete="off"
+                  placeholder={'X-Webhook-Signature: sha256=…\nwebhook-id: evt_…\nwebhook-timestamp: 1763229600'}
+                  value={headers}
+                  onChange={(e) => setHeaders(e.target.value)}
+                />
+              )}
             </Field>
             <div>
               {file ? (
@@ -104,8 +146,22 @@ export default function Signature() {
                   </div>
                 </div>
               ) : (
-                <Field label="Body" hint="The body that your receiver checked. A text field changes line endings: choose a file for exact bytes." error={error?.field('body')}>
-                  {(p) => <Textarea {...p} mono rows={6} spellCheck={false} placeholder={'{"id":"evt_…","event":"message",…}'} value={body} onChange={(e) => setBody(e.target.value)} />}
+                <Field
+                  label="Body"
+                  hint="The body that your receiver checked. A text field changes line endings: choose a file for exact bytes."
+                  error={error?.field('body')}
+                >
+                  {(p) => (
+                    <Textarea
+                      {...p}
+                      mono
+                      rows={6}
+                      spellCheck={false}
+                      placeholder={'{"id":"evt_…","event":"message",…}'}
+                      value={body}
+                      onChange={(e) => setBody(e.target.value)}
+                    />
+                  )}
                 </Field>
               )}
               <div className="mt-2 flex flex-wrap gap-2">
@@ -135,16 +191,61 @@ export default function Signature() {
             </div>
             <div className="grid gap-3 sm:grid-cols-2">
               <Field label="Account" note="optional" hint="Default: the account of the event or the body">
-                {({ id, 'aria-describedby': described }) => <AccountPicker id={id} aria-describedby={described} none="Not specified" value={f.values.account || null} onChange={(v) => f.set({ account: v ?? '' })} />}
+                {({ id, 'aria-describedby': described }) => (
+                  <AccountPicker
+                    id={id}
+                    aria-describedby={described}
+                    none="Not specified"
+                    value={f.values.account || null}
+                    onChange={(v) => f.set({ account: v ?? '' })}
+                  />
+                )}
               </Field>
-              <Field label="Event id" note="optional" hint="To compare the body with what was sent" error={error?.field('eventId') ?? (error?.code === 'event-not-found' ? error.detail : undefined)}>
-                {(p) => <Input {...p} mono className="text-xs" spellCheck={false} placeholder="evt_…" value={f.values.event} onChange={(e) => f.set({ event: e.target.value })} />}
+              <Field
+                label="Event id"
+                note="optional"
+                hint="To compare the body with what was sent"
+                error={error?.field('eventId') ?? (error?.code === 'event-not-found' ? error.detail : undefined)}
+              >
+                {(p) => (
+                  <Input
+                    {...p}
+                    mono
+                    className="text-xs"
+                    spellCheck={false}
+                    placeholder="evt_…"
+                    value={f.values.event}
+                    onChange={(e) => f.set({ event: e.target.value })}
+                  />
+                )}
               </Field>
-              <Field label="Secret" note="optional" hint="The secret that your receiver uses. Default: the webhook’s own." className="sm:col-span-2" error={error?.field('secret')}>
-                {(p) => <Input {...p} type="password" mono autoComplete="off" spellCheck={false} placeholder="whsec_…" value={secret} onChange={(e) => setSecret(e.target.value)} />}
+              <Field
+                label="Secret"
+                note="optional"
+                hint="The secret that your receiver uses. Default: the webhook’s own."
+                className="sm:col-span-2"
+                error={error?.field('secret')}
+              >
+                {(p) => (
+                  <Input
+                    {...p}
+                    type="password"
+                    mono
+                    autoComplete="off"
+                    spellCheck={false}
+                    placeholder="whsec_…"
+                    value={secret}
+                    onChange={(e) => setSecret(e.target.value)}
+                  />
+                )}
               </Field>
             </div>
-            <Button type="submit" variant="primary" why={!body && !file ? 'Enter the body' : null} busy={check.isPending}>
+            <Button
+              type="submit"
+              variant="primary"
+              why={!body && !file ? 'Enter the body' : null}
+              busy={check.isPending}
+            >
               Check
             </Button>
           </form>
@@ -164,7 +265,8 @@ export default function Signature() {
                 <Verdict r={check.data} name={name} />
               ) : (
                 <Empty title="Nothing checked yet" className="!py-8">
-                  Common causes: a parsed and re-serialised body, the secret of another account, a truncated header, base64 instead of hex.
+                  Common causes: a parsed and re-serialised body, the secret of another account, a truncated header,
+                  base64 instead of hex.
                 </Empty>
               )}
             </div>
@@ -185,7 +287,16 @@ function Verdict({ r, name }: { r: SignatureCheck; name: (id: string | null | un
   return (
     <div className="space-y-3">
       <div className="flex items-start gap-2">
-        <Icon className={tone === 'ok' ? 'mt-0.5 size-5 shrink-0 text-ok-text' : tone === 'warn' ? 'mt-0.5 size-5 shrink-0 text-warn-text' : 'mt-0.5 size-5 shrink-0 text-bad-text'} aria-hidden />
+        <Icon
+          className={
+            tone === 'ok'
+              ? 'mt-0.5 size-5 shrink-0 text-ok-text'
+              : tone === 'warn'
+                ? 'mt-0.5 size-5 shrink-0 text-warn-text'
+                : 'mt-0.5 size-5 shrink-0 text-bad-text'
+          }
+          aria-hidden
+        />
         <div className="min-w-0">
           <p className="flex flex-wrap items-center gap-2 text-base font-semibold">
             {title}
