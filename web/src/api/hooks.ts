@@ -1,8 +1,6 @@
 import { useCallback, useEffect, useRef, useSyncExternalStore } from 'react'
 import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient, type QueryKey } from '@tanstack/react-query'
 import { api, call, isProblem, type Query } from './client'
-import type { SystemStatus } from './extra'
-import { usageSeries } from './extra'
 import { orgStream, type StreamState } from './stream'
 import type { Event } from './types'
 
@@ -51,7 +49,7 @@ export function useUsage(account?: string, every = 30_000) {
 export function useStatus() {
   return useQuery({
     queryKey: keys.status,
-    queryFn: ({ signal }) => call<SystemStatus>('GET', '/v1/status', { signal }),
+    queryFn: ({ signal }) => api.get('/v1/status', { signal }),
     refetchInterval: 60_000,
     staleTime: 30_000,
     retry: false,
@@ -66,10 +64,15 @@ export function useSeries(hours: number, account?: string) {
     queryFn: ({ signal }) => {
       const until = new Date()
       const since = new Date(until.getTime() - hours * 3_600_000)
-      return usageSeries(
-        { since: since.toISOString(), until: until.toISOString(), by, ...(account ? { accountId: account } : {}) },
+      return api.get('/v1/usage/series', {
+        query: {
+          since: since.toISOString(),
+          until: until.toISOString(),
+          by,
+          ...(account ? { accountId: account } : {}),
+        },
         signal,
-      )
+      })
     },
     refetchInterval: 60_000,
     staleTime: 30_000,

@@ -1,8 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { api, call } from '@/api/client'
-import type { AccountExtras } from '@/api/extra'
+import type { Account, ListedAccount } from '@/api/types'
 import { keys } from '@/api/hooks'
-import type { Account } from '@/api/types'
 import { toast } from '@/ui'
 
 /** Account actions that several pages offer. */
@@ -37,7 +36,7 @@ export function useHookState(id: string) {
   return useQuery({
     queryKey: keys.accounts({ one: id }),
     queryFn: async ({ signal }) => {
-      const page = await call<{ accounts: (Account & AccountExtras)[] | null }>('GET', '/v1/accounts', {
+      const page = await call<{ accounts: ListedAccount[] | null }>('GET', '/v1/accounts', {
         query: { q: id, limit: 1 },
         signal,
       })

@@ -2,9 +2,8 @@ import { useState } from 'react'
 import { Link } from '@tanstack/react-router'
 import { Download, Ellipsis, Link2, Plus } from 'lucide-react'
 import { download, call } from '@/api/client'
-import type { AccountCounts, AccountExtras } from '@/api/extra'
+import type { AccountCounts, ConnectSession, ListedAccount } from '@/api/types'
 import { keys, useLiveAccounts, usePages } from '@/api/hooks'
-import type { Account, ConnectSession } from '@/api/types'
 import { useFilters, useTyped } from '@/lib/filters'
 import { number, plural } from '@/lib/format'
 import { useDialogs } from '@/shell/dialogs'
@@ -38,7 +37,7 @@ import {
 } from '@/ui'
 import { nameOf, reasonOf } from './reasons'
 
-type Row = Account & AccountExtras
+type Row = ListedAccount
 interface Page {
   accounts: Row[] | null
   nextCursor: string | null

@@ -3,9 +3,8 @@ import { Link } from '@tanstack/react-router'
 import { useQuery } from '@tanstack/react-query'
 import { Link2, Plus } from 'lucide-react'
 import { call } from '@/api/client'
-import type { Funnel, FunnelWay, LinkExtras } from '@/api/extra'
+import type { Attempt, ConnectSession, Funnel, FunnelMethod } from '@/api/types'
 import { keys, useEvents, usePages } from '@/api/hooks'
-import type { Attempt, ConnectSession } from '@/api/types'
 import { useQueryClient } from '@tanstack/react-query'
 import { cx } from '@/lib/cx'
 import { useFilters, useTyped } from '@/lib/filters'
@@ -186,7 +185,7 @@ function Steps({ d }: { d: Funnel }) {
   )
 }
 
-function ByMethod({ ways }: { ways: Record<string, FunnelWay> }) {
+function ByMethod({ ways }: { ways: Record<string, FunnelMethod> }) {
   const rows = Object.entries(ways)
   if (rows.length === 0) return null
   return (
@@ -422,7 +421,7 @@ function Attempts() {
 
 // --- links ---------------------------------------------------------------------
 
-type Row = ConnectSession & LinkExtras
+type Row = ConnectSession
 
 function Links() {
   const f = useFilters({ status: '', ref: '' })

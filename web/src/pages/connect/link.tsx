@@ -1,8 +1,6 @@
 import { Link, useParams } from '@tanstack/react-router'
 import { useQuery } from '@tanstack/react-query'
 import { api } from '@/api/client'
-import type { LinkExtras } from '@/api/extra'
-import type { ConnectSession } from '@/api/types'
 import { plural } from '@/lib/format'
 import { snippets } from '@/lib/snippets'
 import { useDialogs } from '@/shell/dialogs'
@@ -17,8 +15,7 @@ export default function LinkPage() {
   const why = useWhyNot('accounts:write', 'create connect links')
   const query = useQuery({
     queryKey: ['links', 'one', id],
-    queryFn: async ({ signal }) =>
-      (await api.get('/v1/connect/sessions/{id}', { path: { id }, signal })).session as ConnectSession & LinkExtras,
+    queryFn: async ({ signal }) => (await api.get('/v1/connect/sessions/{id}', { path: { id }, signal })).session,
     refetchInterval: (q) => (q.state.data && ['open', 'in_progress'].includes(q.state.data.status) ? 30_000 : false),
   })
   const s = query.data

@@ -1,8 +1,7 @@
 import { useEffect, useRef, useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { call } from '@/api/client'
-import type { WebhookList } from '@/api/extra'
-import type { Delivery, Event } from '@/api/types'
+import type { Delivery, Event, WebhookList } from '@/api/types'
 
 /** The accounts that have a webhook; null while this is unknown, or if the role cannot see it. */
 export function useHooked(): Set<string> | null {

@@ -1,10 +1,9 @@
 import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { call } from '@/api/client'
-import type { LatestEvents } from '@/api/extra'
+import type { LatestEvents } from '@/api/types'
 import { keys } from '@/api/hooks'
 import { orgStream } from '@/api/stream'
-import type { Event } from '@/api/types'
 import { Tail, type Filter, type Snapshot } from './tail'
 
 const page = 50
@@ -57,7 +56,7 @@ function driver(tail: Tail) {
 
 export interface Live extends Snapshot {
   /** The stored events that the tail starts with. */
-  stored: ReturnType<typeof useQuery<LatestEvents<Event>>>
+  stored: ReturnType<typeof useQuery<LatestEvents>>
   pause: () => void
   resume: () => void
   toggle: () => void
@@ -68,7 +67,7 @@ export interface Live extends Snapshot {
 }
 
 function latest(filter: Filter, before: string | null, signal?: AbortSignal) {
-  return call<LatestEvents<Event>>('GET', '/v1/events', {
+  return call<LatestEvents>('GET', '/v1/events', {
     query: {
       latest: page,
       accountId: filter.account,

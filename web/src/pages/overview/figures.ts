@@ -1,5 +1,5 @@
 // The figures of the overview.
-import type { UsageSeries, WebhookRow } from '@/api/extra'
+import type { UsageSeries, WebhookRow } from '@/api/types'
 import { plural, words } from '@/lib/format'
 import { attention } from '../accounts/reasons'
 

@@ -1,7 +1,7 @@
 import { useState } from 'react'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { isProblem } from '@/api/client'
-import type { Persona, Personas } from '@/api/extra'
+import type { Persona, Personas } from '@/api/types'
 import { useDialogs } from '@/shell/dialogs'
 import { Badge, Button, Card, Chips, Copy, Facts, Query, Table, type Column, type Tone } from '@/ui'
 

@@ -1,7 +1,7 @@
 import { useState } from 'react'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { call, isProblem } from '@/api/client'
-import type { BrowserSession } from '@/api/extra'
+import type { BrowserSession } from '@/api/types'
 import { useCan, useSession } from '@/shell/session'
 import { Badge, Button, Card, Confirm, Empty, Query, Table, Time, toast, type Column } from '@/ui'
 import { browserName } from './words'

@@ -2,7 +2,7 @@ import { useState } from 'react'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { UserPlus } from 'lucide-react'
 import { call, isProblem } from '@/api/client'
-import type { Invitation, Member, Role } from '@/api/extra'
+import type { Invitation, Member, Role } from '@/api/types'
 import { plural } from '@/lib/format'
 import { useSession, useWhyNot } from '@/shell/session'
 import {

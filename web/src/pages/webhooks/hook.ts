@@ -1,8 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { api, call, isProblem } from '@/api/client'
-import type { AccountExtras } from '@/api/extra'
+import type { ListedAccount, Webhook } from '@/api/types'
 import { keys } from '@/api/hooks'
-import type { Webhook } from '@/api/types'
 
 /** An account's webhook; null if it has none. */
 export function useHook(account: string) {
@@ -12,7 +11,7 @@ export function useHook(account: string) {
     queryFn: async ({ signal }): Promise<Webhook | null> => {
       // Check the list first: a 404 for a missing webhook would appear in the org's errors.
       if (!client.getQueryData(keys.webhook(account))) {
-        const found = await call<{ accounts: (AccountExtras & { id: string })[] | null }>('GET', '/v1/accounts', {
+        const found = await call<{ accounts: ListedAccount[] | null }>('GET', '/v1/accounts', {
           query: { q: account, limit: 1 },
           signal,
         }).catch(() => null)

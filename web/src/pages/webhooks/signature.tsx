@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { useMutation } from '@tanstack/react-query'
 import { CircleAlert, CircleCheck, CircleX } from 'lucide-react'
 import { call, isProblem } from '@/api/client'
-import type { SignatureCheck, SignatureVerdict } from '@/api/extra'
+import type { SignatureCheck } from '@/api/types'
 import { useAccountNames } from '@/api/names'
 import { useFilters } from '@/lib/filters'
 import { bytes as size } from '@/lib/format'
@@ -26,7 +26,7 @@ import {
 import { rawEvent } from '../events/raw'
 import { readHeaders } from './hook'
 
-const verdicts: Record<SignatureVerdict, [string, Tone]> = {
+const verdicts: Record<SignatureCheck['verdict'], [string, Tone]> = {
   match: ['The signature matches', 'ok'],
   timestamp_old: ['The signature matches but is too old', 'warn'],
   wrong_secret: ['Wrong secret', 'bad'],
