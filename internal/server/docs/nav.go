@@ -25,6 +25,7 @@ var nav = []group{
 		{file: "README.md", label: "Overview"},
 		{file: "quickstart.md", label: "Quickstart"},
 		{file: "concepts.md", label: "Concepts"},
+		{file: "glossary.md", label: "Glossary"},
 		{file: "sandbox.md", label: "The sandbox"},
 		{file: "examples.md", label: "Examples"},
 	}},
