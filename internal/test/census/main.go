@@ -48,7 +48,8 @@ type tree struct {
 	sizes                           []int
 	longest                         string
 	functions, manyParameters       int
-	sleepsInTests                   int
+	sleeps                          map[string]int
+	bubbles                         map[string]bool
 	blocks                          map[uint64]int
 	comments                        []string
 	seed                            maphash.Seed
@@ -61,7 +62,7 @@ var skipped = []string{"testdata", "node_modules"}
 func readTree(root string) (*tree, error) {
 	t := &tree{
 		packages: map[string]bool{}, documented: map[string]bool{}, groups: map[string]bool{},
-		blocks: map[uint64]int{}, seed: maphash.MakeSeed(),
+		sleeps: map[string]int{}, bubbles: map[string]bool{}, blocks: map[uint64]int{}, seed: maphash.MakeSeed(),
 	}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -112,6 +113,11 @@ func (t *tree) addFile(path, name string) error {
 	} else {
 		t.lines += lines
 	}
+	for _, i := range file.Imports {
+		if i.Path.Value == `"testing/synctest"` {
+			t.bubbles[dir] = true
+		}
+	}
 	t.countLines(set, file, text)
 	t.countBlocks(text, isTest)
 	for _, group := range file.Comments {
@@ -119,17 +125,24 @@ func (t *tree) addFile(path, name string) error {
 		t.comments = append(t.comments, fmt.Sprintf("%s:%d: %s", name, place.Line, strings.TrimSpace(group.Text())))
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncDecl:
-			t.addFunction(set, name, n)
-		case *ast.SelectorExpr:
-			if x, ok := n.X.(*ast.Ident); ok && isTest && x.Name == "time" && n.Sel.Name == "Sleep" {
-				t.sleepsInTests++
-			}
+		if f, ok := n.(*ast.FuncDecl); ok {
+			t.addFunction(set, name, f)
+		}
+		if isTest && isSelector(n, "time", "Sleep") {
+			t.sleeps[dir]++
 		}
 		return true
 	})
 	return nil
+}
+
+func isSelector(node ast.Node, pkg, name string) bool {
+	s, ok := node.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != name {
+		return false
+	}
+	x, ok := s.X.(*ast.Ident)
+	return ok && x.Name == pkg
 }
 
 // countLines counts lines with code, and lines with a comment and no code.
@@ -228,12 +241,22 @@ func (t *tree) print(w io.Writer) {
 		{"  lines, longest", fmt.Sprintf("%d (%s)", at(1), t.longest)},
 		{"  with more than 5 parameters", t.manyParameters},
 		{"comment lines per line of code", fmt.Sprintf("%.3f", float64(t.commentLines)/float64(max(t.codeLines, 1)))},
-		{"time.Sleep in tests", t.sleepsInTests},
+		{"time.Sleep in tests, in real time", t.realSleeps()},
 		{fmt.Sprintf("repeated blocks of %d lines", blockLines), t.repeatedBlocks},
 		{"  in tests", t.repeatedInTests},
 	} {
 		fmt.Fprintf(w, "%-34s %v\n", row.name, row.value)
 	}
+}
+
+// realSleeps counts the uses of time.Sleep in tests of packages without synctest, whose time is real.
+func (t *tree) realSleeps() (n int) {
+	for dir, count := range t.sleeps {
+		if !t.bubbles[dir] {
+			n += count
+		}
+	}
+	return n
 }
 
 // printComments prints consecutive comments. The files are in the order of their paths, so a seed always selects the
