@@ -1,4 +1,6 @@
-// Package fleet knows which nodes are alive: each says so in a row every few seconds.
+// Package fleet tracks which nodes are alive, by the heartbeats that each of them writes to the database every few
+// seconds. Package admission uses it to divide limits between nodes and to notice that a node has died; it assigns no
+// work to nodes (package lease does).
 package fleet
 
 import (
@@ -13,7 +15,7 @@ import (
 
 // Node is one process of the service.
 type Node struct {
-	// ID is unique to one start of one process.
+	// ID identifies one process and differs after a restart.
 	ID        string
 	Name      string
 	Roles     []string
@@ -22,17 +24,18 @@ type Node struct {
 	SeenAt    time.Time
 }
 
-// RoleAPI is the role that answers calls.
+// RoleAPI is the role of nodes that answer calls.
 const RoleAPI = "api"
 
 const (
-	beatEvery = 3 * time.Second
-	// deadAfter is several missed beats: a node that is only slow keeps its share.
-	deadAfter   = 15 * time.Second
-	forgetAfter = 24 * time.Hour
+	beatInterval = 3 * time.Second
+	// deadAfter is several missed heartbeats, so that a node which is only slow does not count as dead.
+	deadAfter = 15 * time.Second
+	// deleteAfter is how long the row of a dead node is kept.
+	deleteAfter = 24 * time.Hour
 )
 
-// Deps is what the service needs.
+// Deps are the dependencies of a Fleet.
 type Deps struct {
 	DB   *postgres.DB
 	Self Node
@@ -40,39 +43,40 @@ type Deps struct {
 	Now  func() time.Time
 }
 
-// Fleet is the service.
+// Fleet writes the heartbeats of this node and knows the state of the others.
 type Fleet struct {
 	Deps
-	api  atomic.Int64
-	died atomic.Int64 // Unix nanoseconds
+	liveAPI   atomic.Int64
+	lastDeath atomic.Int64 // Unix nanoseconds; 0 for none
 }
 
-// New makes the service. Until its first beat it counts this node alone.
+// New returns a Fleet that counts only this node until its first Beat.
 func New(d Deps) *Fleet {
 	f := &Fleet{Deps: d}
-	f.api.Store(1)
+	f.liveAPI.Store(1)
 	return f
 }
 
-// LiveAPI is how many nodes answer calls, as of the last time the database could be asked; at least one.
-func (f *Fleet) LiveAPI() int { return int(f.api.Load()) }
+// LiveAPI returns the number of live nodes with RoleAPI at the last successful Beat, at least 1.
+func (f *Fleet) LiveAPI() int { return int(f.liveAPI.Load()) }
 
-// LastDeath is when a node was last heard of that ended without saying so; zero if none did lately.
+// LastDeath returns the newest last heartbeat of the nodes that ended without Leave. It is zero if there was none in
+// the last 24 hours.
 func (f *Fleet) LastDeath() time.Time {
-	if at := f.died.Load(); at > 0 {
+	if at := f.lastDeath.Load(); at > 0 {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
 }
 
-// Live lists the nodes that are alive.
+// Live reads the nodes that are alive.
 func (f *Fleet) Live(ctx context.Context) ([]Node, error) {
-	return live(ctx, f.DB.Pool(), f.Now().Add(-deadAfter))
+	return listLive(ctx, f.DB.Pool(), f.Now().Add(-deadAfter))
 }
 
-// Run beats until the context ends.
+// Run calls Beat every beatInterval until ctx ends.
 func (f *Fleet) Run(ctx context.Context) error {
-	ticker := time.NewTicker(beatEvery)
+	ticker := time.NewTicker(beatInterval)
 	defer ticker.Stop()
 	for {
 		if err := f.Beat(ctx); err != nil && ctx.Err() == nil {
@@ -86,24 +90,24 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 }
 
-// Leave takes this node off the list. If it cannot, the others notice all the same, a little later.
+// Leave removes this node, so that the others do not count it as dead. If that fails, they do after deadAfter.
 func (f *Fleet) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := leave(ctx, f.DB.Pool(), f.Self.ID); err != nil {
-		f.Log.LogAttrs(ctx, slog.LevelWarn, "not taken off the list of nodes", slog.Any("error", err))
+	if err := deleteNode(ctx, f.DB.Pool(), f.Self.ID); err != nil {
+		f.Log.LogAttrs(ctx, slog.LevelWarn, "cannot leave the fleet", slog.Any("error", err))
 	}
 }
 
-// Beat says that this node is alive and counts the others.
+// Beat writes this node's heartbeat and reads the state of the others.
 func (f *Fleet) Beat(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, beatEvery)
+	ctx, cancel := context.WithTimeout(ctx, beatInterval)
 	defer cancel()
 	now := f.Now()
-	if err := beat(ctx, f.DB.Pool(), f.Self, now); err != nil {
+	if err := writeBeat(ctx, f.DB.Pool(), f.Self, now); err != nil {
 		return err
 	}
-	if err := forget(ctx, f.DB.Pool(), now.Add(-forgetAfter)); err != nil {
+	if err := deleteBefore(ctx, f.DB.Pool(), now.Add(-deleteAfter)); err != nil {
 		return err
 	}
 	nodes, err := f.Live(ctx)
@@ -116,11 +120,11 @@ func (f *Fleet) Beat(ctx context.Context) error {
 			count++
 		}
 	}
-	f.api.Store(int64(max(count, 1)))
-	died, err := lastDeath(ctx, f.DB.Pool(), now.Add(-deadAfter))
+	f.liveAPI.Store(int64(max(count, 1)))
+	died, err := readLastDeath(ctx, f.DB.Pool(), now.Add(-deadAfter))
 	if err != nil {
 		return err
 	}
-	f.died.Store(died.UnixNano())
+	f.lastDeath.Store(died.UnixNano())
 	return nil
 }

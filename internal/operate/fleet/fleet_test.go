@@ -9,8 +9,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// A node counts those that answer calls and have been heard of lately; one that is silent is dead after 15 seconds.
-func TestBeatCountsTheLiving(t *testing.T) {
+// LiveAPI counts the nodes with the role api and a recent heartbeat. A node without one is dead after 15 seconds.
+func TestBeatCountsLiveAPINodes(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	now := time.Now().UTC()
@@ -22,7 +22,7 @@ func TestBeatCountsTheLiving(t *testing.T) {
 	}
 	a, b, w := node("a", "api", "worker"), node("b", "api"), node("w", "worker")
 	if a.LiveAPI() != 1 {
-		t.Errorf("before any beat: %d", a.LiveAPI())
+		t.Errorf("before any heartbeat: %d", a.LiveAPI())
 	}
 	for _, f := range []*fleet.Fleet{a, b, w, a} {
 		if err := f.Beat(t.Context()); err != nil {
@@ -30,7 +30,7 @@ func TestBeatCountsTheLiving(t *testing.T) {
 		}
 	}
 	if a.LiveAPI() != 2 {
-		t.Errorf("two of three answer calls; counted %d", a.LiveAPI())
+		t.Errorf("two of three nodes answer calls; counted %d", a.LiveAPI())
 	}
 	now = now.Add(16 * time.Second)
 	if err := a.Beat(t.Context()); err != nil {
@@ -38,6 +38,6 @@ func TestBeatCountsTheLiving(t *testing.T) {
 	}
 	live, err := a.Live(t.Context())
 	if err != nil || a.LiveAPI() != 1 || len(live) != 1 || live[0].ID != "a" {
-		t.Errorf("after the others fell silent: %d, %v, %v", a.LiveAPI(), live, err)
+		t.Errorf("after the others stopped: %d, %v, %v", a.LiveAPI(), live, err)
 	}
 }

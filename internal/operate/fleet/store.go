@@ -8,15 +8,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/operate/fleet/internal/db"
 )
 
-func beat(ctx context.Context, q db.DBTX, n Node, now time.Time) error {
+func writeBeat(ctx context.Context, q db.DBTX, n Node, now time.Time) error {
 	err := db.New(q).Beat(ctx, db.BeatParams{ID: n.ID, Name: n.Name, Roles: n.Roles, Version: n.Version, Now: now})
 	if err != nil {
-		return fmt.Errorf("beat: %w", err)
+		return fmt.Errorf("write heartbeat: %w", err)
 	}
 	return nil
 }
 
-func live(ctx context.Context, q db.DBTX, since time.Time) ([]Node, error) {
+func listLive(ctx context.Context, q db.DBTX, since time.Time) ([]Node, error) {
 	rows, err := db.New(q).Live(ctx, since)
 	if err != nil {
 		return nil, fmt.Errorf("list live nodes: %w", err)
@@ -28,24 +28,24 @@ func live(ctx context.Context, q db.DBTX, since time.Time) ([]Node, error) {
 	return nodes, nil
 }
 
-func lastDeath(ctx context.Context, q db.DBTX, since time.Time) (time.Time, error) {
+func readLastDeath(ctx context.Context, q db.DBTX, since time.Time) (time.Time, error) {
 	at, err := db.New(q).LastDeath(ctx, since)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("look for dead nodes: %w", err)
+		return time.Time{}, fmt.Errorf("read dead nodes: %w", err)
 	}
 	return at, nil
 }
 
-func leave(ctx context.Context, q db.DBTX, node string) error {
+func deleteNode(ctx context.Context, q db.DBTX, node string) error {
 	if err := db.New(q).Leave(ctx, node); err != nil {
-		return fmt.Errorf("leave the fleet: %w", err)
+		return fmt.Errorf("delete node: %w", err)
 	}
 	return nil
 }
 
-func forget(ctx context.Context, q db.DBTX, before time.Time) error {
+func deleteBefore(ctx context.Context, q db.DBTX, before time.Time) error {
 	if err := db.New(q).Forget(ctx, before); err != nil {
-		return fmt.Errorf("forget dead nodes: %w", err)
+		return fmt.Errorf("delete dead nodes: %w", err)
 	}
 	return nil
 }

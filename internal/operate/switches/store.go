@@ -17,14 +17,14 @@ const (
 	kindBanner = "banner"
 )
 
-// row is a decision to be written.
+// row is a decision to write or delete.
 type row struct {
 	kind, name, reason string
 	value              json.RawMessage
 	Decision
 }
 
-// bannerValue is how a banner is kept.
+// bannerValue is the stored form of a banner.
 type bannerValue struct {
 	Text  string     `json:"text"`
 	Level string     `json:"level"`
@@ -35,20 +35,20 @@ type bannerValue struct {
 func encodeBanner(b Banner) (json.RawMessage, error) {
 	text, err := json.Marshal(bannerValue{b.Text, b.Level, b.URL, b.Until})
 	if err != nil {
-		return nil, fmt.Errorf("encode the banner: %w", err)
+		return nil, fmt.Errorf("encode banner: %w", err)
 	}
 	return text, nil
 }
 
-// serialize waits until nobody else changes anything here.
-func serialize(ctx context.Context, tx postgres.Tx) error {
+// lockChanges excludes all other changes of decisions until the transaction ends.
+func lockChanges(ctx context.Context, tx postgres.Tx) error {
 	if err := db.New(tx).Serialize(ctx); err != nil {
 		return fmt.Errorf("lock operators' decisions: %w", err)
 	}
 	return nil
 }
 
-func read(ctx context.Context, q db.DBTX) (State, error) {
+func readState(ctx context.Context, q db.DBTX) (State, error) {
 	rows, err := db.New(q).All(ctx)
 	if err != nil {
 		return State{}, fmt.Errorf("read operators' decisions: %w", err)
@@ -64,7 +64,7 @@ func read(ctx context.Context, q db.DBTX) (State, error) {
 		case kindBanner:
 			var v bannerValue
 			if err := json.Unmarshal(r.Value, &v); err != nil {
-				return State{}, fmt.Errorf("read the banner: %w", err)
+				return State{}, fmt.Errorf("decode banner: %w", err)
 			}
 			s.Banner = &Banner{v.Text, v.Level, v.URL, v.Until, d}
 		}
@@ -72,7 +72,7 @@ func read(ctx context.Context, q db.DBTX) (State, error) {
 	return s, nil
 }
 
-func put(ctx context.Context, tx postgres.Tx, r row) error {
+func putRow(ctx context.Context, tx postgres.Tx, r row) error {
 	if r.value == nil {
 		r.value = json.RawMessage("{}")
 	}
@@ -80,14 +80,14 @@ func put(ctx context.Context, tx postgres.Tx, r row) error {
 		Kind: r.kind, Name: r.name, Value: r.value, Reason: r.Reason, ChangedBy: r.By, ChangedAt: r.At,
 	})
 	if err != nil {
-		return fmt.Errorf("write a decision on %s %s: %w", r.kind, r.name, err)
+		return fmt.Errorf("write decision on %s %s: %w", r.kind, r.name, err)
 	}
 	return nil
 }
 
-func remove(ctx context.Context, tx postgres.Tx, r row) error {
+func removeRow(ctx context.Context, tx postgres.Tx, r row) error {
 	if err := db.New(tx).Remove(ctx, db.RemoveParams{Kind: r.kind, Name: r.name}); err != nil {
-		return fmt.Errorf("take back a decision on %s %s: %w", r.kind, r.name, err)
+		return fmt.Errorf("delete decision on %s %s: %w", r.kind, r.name, err)
 	}
 	return nil
 }

@@ -1,9 +1,10 @@
-// Package switches owns what operators decide while the service runs, for all nodes: what is switched off, which proxies are drained, and
-// what the banner says.
+// Package switches owns what operators decide for all nodes while the service runs: what is switched off, which proxies
+// are drained, and the banner. It does not carry the decisions out; the packages concerned call Refuse, or are notified
+// through Watch.
 //
-// Every node has all of it in memory (State), so that asking costs nothing. A change is a row, an entry in the operators' own audit log,
-// and a poke; whoever misses the poke reads the rows within two seconds. A node that cannot read them goes on with what it knows. Those
-// who obey ask Refuse, or are told by Watch.
+// Every node has all decisions in memory (State), so reading them costs nothing. A change is a row, an entry in the
+// operators' audit log and a wake-up message to all nodes. A node that misses the message reads the rows within two
+// seconds. A node that cannot read them keeps its last state.
 package switches
 
 import (
@@ -20,27 +21,27 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// Switch names something that can be switched off.
+// Switch names something that operators can switch off.
 type Switch string
 
-// The switches, besides one for each region.
+// The switches. There is also one for each region.
 const (
-	// Signups are people who make an org of their own.
+	// Signups stops people from creating an org when they sign in.
 	Signups Switch = "signups"
-	// Connects are new attempts to connect an account.
+	// Connects stops new attempts to connect an account.
 	Connects Switch = "connects"
-	// Writes are SDK methods that change something on a platform, and uploads.
+	// Writes stops methods that change something on a platform, and uploads.
 	Writes Switch = "writes"
-	// Webhooks are deliveries: events wait in the store meanwhile.
+	// Webhooks stops deliveries. Events wait in the store until they resume.
 	Webhooks Switch = "webhooks"
 )
 
 const regionPrefix = "region/"
 
-// Region is the switch of an egress region.
+// Region returns the switch of an egress region.
 func Region(name string) Switch { return Switch(regionPrefix + name) }
 
-// Region is the region that a switch is of; empty if it is of none.
+// Region returns the region of a switch that Region made; empty for other switches.
 func (s Switch) Region() string {
 	name, ok := strings.CutPrefix(string(s), regionPrefix)
 	if !ok {
@@ -49,75 +50,79 @@ func (s Switch) Region() string {
 	return name
 }
 
-// Decision is who decided something, when and why.
+// Decision records which operator decided something, when and why.
 type Decision struct {
 	Reason, By string
 	At         time.Time
 }
 
-// Banner is what all customers are told in the dashboard.
+// Banner is a message to all customers in the dashboard.
 type Banner struct {
 	Text string
 	// Level is info, warning or critical.
 	Level string
-	// URL is where more is said; empty for nowhere.
+	// URL links to more information; empty for none.
 	URL string
-	// Until is when it goes by itself; nil for never.
+	// Until is when the banner expires; nil for never.
 	Until *time.Time
 	Decision
 }
 
-// State is all that is out of the ordinary, at one moment. It is never changed in place.
+// State is a snapshot of all decisions in force. It is empty in normal operation. Its maps are shared and must not be
+// modified.
 type State struct {
 	Off map[Switch]Decision
-	// Drained are proxies, by region and fingerprint: us/9f3c….
+	// Drained has the drained proxies by region and fingerprint, such as us/9f3c….
 	Drained map[string]Decision
-	// Banner is nil if there is none.
+	// Banner is nil if there is none. It may have expired; Control.Banner checks that.
 	Banner *Banner
 }
 
-// poker tells other nodes; *pubsub.Bus does.
-type poker interface {
+// messageBus exchanges messages with other nodes. *pubsub.Bus implements it.
+type messageBus interface {
 	Poke(subject string, payload []byte) error
 	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
 }
 
-// Deps is what the service needs.
+// Deps are the dependencies of a Control.
 type Deps struct {
 	DB    *postgres.DB
 	Audit *audit.Log
-	Bus   poker
+	Bus   messageBus
 	Log   *slog.Logger
 	Now   func() time.Time
 }
 
-// Control is the service. A nil one has nothing switched off.
+// Control reads and changes the decisions. Its methods are safe for concurrent use, except Watch. Refuse and Banner
+// also work on a nil Control, on which nothing is switched off.
 type Control struct {
 	Deps
 	state    atomic.Pointer[State]
 	watchers []func(State)
 	wake     chan struct{}
-	// reading is held by whoever reads the rows, so that those who watch are told one after the other.
+	// reading serialises reads, so that watchers are never called concurrently.
 	reading sync.Mutex
 }
 
-// New makes the service. Until it has read the rows nothing is out of the ordinary.
+// New returns a Control whose state is empty until the first Read.
 func New(d Deps) *Control {
 	c := &Control{Deps: d, wake: make(chan struct{}, 1)}
 	c.state.Store(&State{Off: map[Switch]Decision{}, Drained: map[string]Decision{}})
 	return c
 }
 
-// Watch adds what is called with every new state, one after the other. It is added while the process is wired, before Run.
+// Watch registers a function that is called with every new state. It must not be called after Run or Read. Calls of do
+// are never concurrent.
 func (c *Control) Watch(do func(State)) { c.watchers = append(c.watchers, do) }
 
-// State is what this node goes by.
+// State returns the decisions that this node applies.
 func (c *Control) State() State { return *c.state.Load() }
 
-// retryAfter is what callers are told to wait, in seconds. Nobody knows how long it takes.
+// retryAfter is the Retry-After of a refusal, in seconds. It is a guess: nothing says when an operator switches it on.
 const retryAfter = 60
 
-// Refuse says why something is not done, if it is switched off. The operators' reason stays theirs.
+// Refuse returns nil if s is on, and the problem service-unavailable if it is switched off. The problem does not
+// contain the operator's reason.
 func (c *Control) Refuse(s Switch) error {
 	if c == nil {
 		return nil
@@ -129,24 +134,25 @@ func (c *Control) Refuse(s Switch) error {
 	if _, ok := off[s]; !ok {
 		return nil
 	}
-	return problem.ServiceUnavailable.Newf("%s by the operators of this service, for a while.", refusal(s)).After(retryAfter).With("switch", string(s))
+	return problem.ServiceUnavailable.Newf("%s by the operators of this service.", refusalText(s)).
+		After(retryAfter).With("switch", string(s))
 }
 
-func refusal(s Switch) string {
+func refusalText(s Switch) string {
 	switch s {
 	case Signups:
-		return "Signing up is switched off"
+		return "Signing up is temporarily switched off"
 	case Connects:
-		return "Connecting accounts is switched off"
+		return "Connecting accounts is temporarily switched off"
 	case Writes:
-		return "Calls that change something on a platform are switched off"
+		return "Calls that change something on a platform are temporarily switched off"
 	case Webhooks:
-		return "Webhook deliveries are held back"
+		return "Webhook deliveries are temporarily switched off"
 	}
-	return "The region " + s.Region() + " is switched off"
+	return "The region " + s.Region() + " is temporarily switched off"
 }
 
-// Banner is what is to be shown now; nil for nothing.
+// Banner returns the banner to show now, nil if there is none or it has expired.
 func (c *Control) Banner() *Banner {
 	if c == nil {
 		return nil
@@ -158,30 +164,31 @@ func (c *Control) Banner() *Banner {
 	return b
 }
 
-// subject is where nodes are told that something has changed.
+// subject is the NATS subject of the wake-up message after a change.
 const subject = "ctl.control"
 
 const (
-	pollEvery   = 2 * time.Second
-	readAtMost  = 2 * time.Second
-	retryFaster = 250 * time.Millisecond
+	pollInterval = 2 * time.Second
+	readTimeout  = 2 * time.Second
+	// firstReadRetry is the pause after a failed read while this node has no state yet.
+	firstReadRetry = 250 * time.Millisecond
 )
 
-// Run keeps the state current until the context ends.
+// Run reads the rows every pollInterval and after every wake-up message, until ctx ends.
 func (c *Control) Run(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- c.Bus.Listen(ctx, subject, func(string, []byte) { c.Wake() }) }()
-	wait := pollEvery
-	known := false
+	wait := pollInterval
+	loaded := false
 	for {
 		err := c.Read(ctx)
 		switch {
 		case err == nil:
-			wait, known = pollEvery, true
+			wait, loaded = pollInterval, true
 		case ctx.Err() == nil:
-			c.Log.LogAttrs(ctx, slog.LevelWarn, "operators' decisions not read", slog.Any("error", err))
-			if !known {
-				wait = retryFaster
+			c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read operators' decisions", slog.Any("error", err))
+			if !loaded {
+				wait = firstReadRetry
 			}
 		}
 		timer := time.NewTimer(wait)
@@ -196,7 +203,7 @@ func (c *Control) Run(ctx context.Context) error {
 	}
 }
 
-// Wake has the rows read at once.
+// Wake makes Run read the rows immediately. It does not block.
 func (c *Control) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -204,13 +211,14 @@ func (c *Control) Wake() {
 	}
 }
 
-// Read reads the rows and tells those who watch if they are others than before. Run does; a process may do it once before it begins.
+// Read reads the rows and calls the watchers if the state has changed. Run calls it; a process can also call it once
+// before it starts to serve.
 func (c *Control) Read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readAtMost)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	next, err := read(ctx, c.DB.Pool())
+	next, err := readState(ctx, c.DB.Pool())
 	if err != nil {
 		return err
 	}
@@ -222,37 +230,39 @@ func (c *Control) Read(ctx context.Context) error {
 	return nil
 }
 
-// told makes a change take effect here, and soon elsewhere. It is committed already: that its caller has gone changes nothing.
-func (c *Control) told(ctx context.Context) (State, error) {
+// applyCommitted makes a committed change take effect on this node, and wakes the other nodes. It ignores the caller's
+// cancellation, because the change is already committed.
+func (c *Control) applyCommitted(ctx context.Context) (State, error) {
 	ctx = context.WithoutCancel(ctx)
 	if err := c.Bus.Poke(subject, nil); err != nil {
-		c.Log.LogAttrs(ctx, slog.LevelDebug, "operators' decision not told", slog.Any("error", err))
+		c.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish operators' decision", slog.Any("error", err))
 	}
 	err := c.Read(ctx)
 	return c.State(), err
 }
 
-// Turn switches something on or off.
+// Turn is one change of a switch, for Control.Turn.
 type Turn struct {
 	Switch Switch
 	On     bool
 	Reason string
 }
 
-// Turn switches things on and off. What is so already stays as it is, and leaves no entry.
+// Turn switches things on and off in one transaction and returns the new state. It ignores a turn to the position that
+// a switch already has. The change takes effect on this node before Turn returns.
 func (c *Control) Turn(ctx context.Context, by audit.By, turns []Turn) (State, error) {
-	return c.change(ctx, func(tx postgres.Tx, now State) error {
+	return c.changeState(ctx, func(tx postgres.Tx, now State) error {
 		changes := audit.Changes{}
 		for _, t := range turns {
 			_, off := now.Off[t.Switch]
 			if off != t.On {
 				continue
 			}
-			changes.Note(string(t.Switch), word(!off), word(t.On))
+			changes.Note(string(t.Switch), onOff(!off), onOff(t.On))
 			if t.Reason != "" {
 				changes["reason"] = audit.Change{To: t.Reason}
 			}
-			if err := c.set(ctx, tx, by, row{kind: kindSwitch, name: string(t.Switch), reason: t.Reason}, !t.On); err != nil {
+			if err := c.setRow(ctx, tx, by, row{kind: kindSwitch, name: string(t.Switch), reason: t.Reason}, !t.On); err != nil {
 				return err
 			}
 		}
@@ -263,20 +273,21 @@ func (c *Control) Turn(ctx context.Context, by audit.By, turns []Turn) (State, e
 	})
 }
 
-func word(on bool) string {
+func onOff(on bool) string {
 	if on {
 		return "on"
 	}
 	return "off"
 }
 
-// Drain takes a proxy out of use, or back into it. name is for people, such as us/0.
+// Drain takes a proxy out of use, or puts it back. proxy is its key in State.Drained, and name its name for people,
+// such as us/0. It does nothing if the proxy already is in that state.
 func (c *Control) Drain(ctx context.Context, by audit.By, proxy, name, reason string, drained bool) (State, error) {
-	return c.change(ctx, func(tx postgres.Tx, now State) error {
+	return c.changeState(ctx, func(tx postgres.Tx, now State) error {
 		if _, is := now.Drained[proxy]; is == drained {
 			return nil
 		}
-		if err := c.set(ctx, tx, by, row{kind: kindDrain, name: proxy, reason: reason}, drained); err != nil {
+		if err := c.setRow(ctx, tx, by, row{kind: kindDrain, name: proxy, reason: reason}, drained); err != nil {
 			return err
 		}
 		changes := audit.Changes{"drained": {From: !drained, To: drained}}
@@ -287,9 +298,9 @@ func (c *Control) Drain(ctx context.Context, by audit.By, proxy, name, reason st
 	})
 }
 
-// SetBanner says something to all customers. An empty text takes the banner away.
+// SetBanner replaces the banner. An empty text removes it.
 func (c *Control) SetBanner(ctx context.Context, by audit.By, b Banner) (State, error) {
-	return c.change(ctx, func(tx postgres.Tx, now State) error {
+	return c.changeState(ctx, func(tx postgres.Tx, now State) error {
 		before := Banner{}
 		if now.Banner != nil {
 			before = *now.Banner
@@ -301,7 +312,7 @@ func (c *Control) SetBanner(ctx context.Context, by audit.By, b Banner) (State, 
 		if err != nil {
 			return err
 		}
-		if err := c.set(ctx, tx, by, row{kind: kindBanner, value: value}, b.Text != ""); err != nil {
+		if err := c.setRow(ctx, tx, by, row{kind: kindBanner, value: value}, b.Text != ""); err != nil {
 			return err
 		}
 		changes := audit.Changes{}
@@ -312,13 +323,14 @@ func (c *Control) SetBanner(ctx context.Context, by audit.By, b Banner) (State, 
 	})
 }
 
-// change changes rows, one change after the other.
-func (c *Control) change(ctx context.Context, do func(tx postgres.Tx, now State) error) (State, error) {
+// changeState runs do with the current state, in a transaction that excludes other changes, and then applies the
+// result.
+func (c *Control) changeState(ctx context.Context, do func(tx postgres.Tx, now State) error) (State, error) {
 	err := c.DB.Tx(ctx, func(tx postgres.Tx) error {
-		if err := serialize(ctx, tx); err != nil {
+		if err := lockChanges(ctx, tx); err != nil {
 			return err
 		}
-		now, err := read(ctx, tx)
+		now, err := readState(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -327,13 +339,14 @@ func (c *Control) change(ctx context.Context, do func(tx postgres.Tx, now State)
 	if err != nil {
 		return State{}, err
 	}
-	return c.told(ctx)
+	return c.applyCommitted(ctx)
 }
 
-func (c *Control) set(ctx context.Context, tx postgres.Tx, by audit.By, r row, there bool) error {
+// setRow writes a row, or deletes it if there is false.
+func (c *Control) setRow(ctx context.Context, tx postgres.Tx, by audit.By, r row, there bool) error {
 	if !there {
-		return remove(ctx, tx, r)
+		return removeRow(ctx, tx, r)
 	}
 	r.Decision = Decision{Reason: r.reason, By: by.Label, At: c.Now().Truncate(time.Microsecond)}
-	return put(ctx, tx, r)
+	return putRow(ctx, tx, r)
 }

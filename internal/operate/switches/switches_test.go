@@ -20,23 +20,23 @@ import (
 
 var ana = audit.By{Kind: audit.ActorOperator, ID: "admin", Label: "ana", Action: "switches.set", Request: "req_1"}
 
-// deaf is a bus that nobody is on.
-type deaf struct{}
+// noBus is a bus that is not connected.
+type noBus struct{}
 
-func (deaf) Poke(string, []byte) error { return errors.New("nobody is there") }
+func (noBus) Poke(string, []byte) error { return errors.New("not connected") }
 
-func (deaf) Listen(ctx context.Context, _ string, _ func(string, []byte)) error {
+func (noBus) Listen(ctx context.Context, _ string, _ func(string, []byte)) error {
 	<-ctx.Done()
 	return nil
 }
 
-type poker interface {
+type messageBus interface {
 	Poke(subject string, payload []byte) error
 	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
 }
 
-// node runs one of several nodes.
-func node(t *testing.T, db *postgres.DB, on poker) *switches.Control {
+// startNode runs a node until the test ends.
+func startNode(t *testing.T, db *postgres.DB, on messageBus) *switches.Control {
 	t.Helper()
 	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: on, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -51,7 +51,7 @@ func node(t *testing.T, db *postgres.DB, on poker) *switches.Control {
 	return c
 }
 
-func open(t *testing.T) *pubsub.Bus {
+func openBus(t *testing.T) *pubsub.Bus {
 	t.Helper()
 	b, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
 	if err != nil {
@@ -61,7 +61,7 @@ func open(t *testing.T) *pubsub.Bus {
 	return b
 }
 
-func until(t *testing.T, what string, holds func() bool) {
+func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(2 * time.Minute)
 	for !holds() {
@@ -73,11 +73,12 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// A decision is in force where it was made when the call returns, and elsewhere soon, with a bus and without one; taking it back as well.
-func TestADecisionReachesEveryNode(t *testing.T) {
+// A change takes effect on the node that made it before the call returns, and on the others soon, with and without a
+// bus. The same holds for reverting it.
+func TestDecisionReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
-	here, there, alone := node(t, db, open(t)), node(t, db, open(t)), node(t, db, deaf{})
+	here, there, alone := startNode(t, db, openBus(t)), startNode(t, db, openBus(t)), startNode(t, db, noBus{})
 	if err := here.Refuse(switches.Writes); err != nil {
 		t.Fatal(err)
 	}
@@ -90,38 +91,38 @@ func TestADecisionReachesEveryNode(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if here.Refuse(switches.Connects) != nil || here.Refuse(switches.Region("uk")) != nil || here.Refuse(switches.Region("us")) == nil {
-		t.Error("others are off, or the region is not")
+		t.Error("another switch is off, or the region is not")
 	}
 	for name, c := range map[string]*switches.Control{"with a bus": there, "without one": alone} {
-		until(t, name, func() bool { return c.Refuse(switches.Writes) != nil && c.Refuse(switches.Region("us")) != nil })
+		eventually(t, name, func() bool { return c.Refuse(switches.Writes) != nil && c.Refuse(switches.Region("us")) != nil })
 	}
 	if _, err := there.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Writes, On: true}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]*switches.Control{"with a bus": here, "without one": alone} {
-		until(t, name, func() bool { return c.Refuse(switches.Writes) == nil && c.Refuse(switches.Region("us")) != nil })
+		eventually(t, name, func() bool { return c.Refuse(switches.Writes) == nil && c.Refuse(switches.Region("us")) != nil })
 	}
 	if (*switches.Control)(nil).Refuse(switches.Writes) != nil || (*switches.Control)(nil).Banner() != nil {
-		t.Error("nothing is switched off where there are no switches")
+		t.Error("a nil Control refuses something or has a banner")
 	}
 }
 
-// Those who watch hear of every change once, and of nothing else; a process that starts hears of what was decided before.
+// Watchers are called once for every change, including the first read of a new process, and not otherwise.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
-	first := node(t, db, deaf{})
+	first := startNode(t, db, noBus{})
 	if _, err := first.Turn(t.Context(), ana, []switches.Turn{{Switch: switches.Webhooks, Reason: "x"}}); err != nil {
 		t.Fatal(err)
 	}
-	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: deaf{}, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
+	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: noBus{}, Log: slog.New(slog.DiscardHandler), Now: clock.Now})
 	var mu sync.Mutex
-	var heard []bool
+	var seen []bool
 	c.Watch(func(s switches.State) {
 		mu.Lock()
 		defer mu.Unlock()
 		_, off := s.Off[switches.Webhooks]
-		heard = append(heard, off)
+		seen = append(seen, off)
 	})
 	for range 3 {
 		if err := c.Read(t.Context()); err != nil {
@@ -133,16 +134,16 @@ func TestWatch(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(heard) != 2 || !heard[0] || heard[1] {
-		t.Errorf("%v", heard)
+	if len(seen) != 2 || !seen[0] || seen[1] {
+		t.Errorf("%v", seen)
 	}
 }
 
-// Every change is in the operators' own log with who and why, in the transaction of the change; what changes nothing leaves no entry.
+// The operators' audit log has every change with its author and reason. A request that changes nothing leaves no entry.
 func TestDecisionsAreAudited(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
-	c := node(t, db, deaf{})
+	c := startNode(t, db, noBus{})
 	log := audit.New(db, clock.Now)
 	do := func(_ switches.State, err error) {
 		t.Helper()
@@ -180,12 +181,12 @@ func TestDecisionsAreAudited(t *testing.T) {
 	}
 }
 
-// A banner is the same everywhere, and goes when its time is over.
+// A banner is read back with all fields and disappears when it expires.
 func TestBanner(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	now := clock.Now()
-	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: deaf{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	c := switches.New(switches.Deps{DB: db, Audit: audit.New(db, clock.Now), Bus: noBus{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	end := now.Add(time.Hour)
 	if _, err := c.SetBanner(t.Context(), ana, switches.Banner{Text: "Slow", Level: "info", URL: "https://status.example", Until: &end}); err != nil {
 		t.Fatal(err)

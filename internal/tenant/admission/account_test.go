@@ -10,8 +10,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// Every admission of an account says when it was last written to, whatever node it was written through.
-func TestAdmitTellsTheLastWrite(t *testing.T) {
+// Every admission of a call on an account returns when the account was last written to, through any node.
+func TestAdmitReturnsTheLastWrite(t *testing.T) {
 	t.Parallel()
 	time0 := &clock{now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
@@ -37,7 +37,7 @@ func TestAdmitTellsTheLastWrite(t *testing.T) {
 	time0.Advance(time.Second)
 	wrote := time0.Now()
 	if d := admit(1, admission.Write); !d.LastWrite.IsZero() {
-		t.Errorf("the first write was told of itself: %s", d.LastWrite)
+		t.Errorf("the first write has a last write: %s", d.LastWrite)
 	}
 	time0.Advance(time.Second)
 	for node := range 3 {
@@ -51,12 +51,12 @@ func TestAdmitTellsTheLastWrite(t *testing.T) {
 	time0.Advance(100 * time.Millisecond)
 	second := admit(0, admission.Read).LastWrite
 	if d := admit(2, admission.Write); d.Denied == nil || !admit(0, admission.Read).LastWrite.Equal(second) {
-		t.Error("a write that was refused counts as one")
+		t.Error("a denied write changed the last write")
 	}
 }
 
-// An account's windows can be looked at without using anything up, and are those that its calls meet.
-func TestAccountWindowsAreOnlyLookedAt(t *testing.T) {
+// AccountWindows uses nothing, and returns the windows that calls on the account get.
+func TestAccountWindowsUsesNothing(t *testing.T) {
 	t.Parallel()
 	time0 := &clock{now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)

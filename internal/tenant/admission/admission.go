@@ -1,12 +1,12 @@
-// Package admission decides whether a call may go ahead, exactly and over any number of nodes.
+// Package admission decides whether a call may proceed, exactly and over any number of nodes. It does not authenticate
+// callers (apikey) and does not break usage down (usage). Start reading at Admit.
 //
-// One script on the shared server (admit.lua) holds everything that needs shared state: the org's calls per minute and
-// per month, an account's reads and writes, the upstream cool-down, the epoch by which a revoked key is noticed, and the
-// version of an account's session. When that server is slow or gone, each node enforces its share by itself
-// (degraded.go), and what it admitted meanwhile is made up for afterwards (ledger.go).
+// One Redis script (admit.lua) checks everything that needs shared state: the org's calls per minute and per month, an
+// account's reads and writes, the platform's cool-down, the epoch by which a revoked key is noticed, and the version of
+// an account's session. While Redis is slow or away, each node enforces its share of the limits alone (degraded.go);
+// the calls it admits in that time are added to the shared totals afterwards (ledger.go).
 //
-// Connect attempts are counted in the database, in the transaction that creates them (connect.go).
-// Start reading at Admit.
+// Connect attempts are counted in PostgreSQL, in the transaction that creates them (connect.go).
 package admission
 
 import (
@@ -33,28 +33,28 @@ import (
 // Quota says which limits a call uses.
 type Quota uint8
 
-// The quotas. Every one of them also checks the epoch.
+// The quotas. The epoch is checked for all of them.
 const (
-	// Free uses nothing.
+	// Free uses no limit.
 	Free Quota = iota
-	// Plain uses the org's.
+	// Plain uses the org's limits per minute and month.
 	Plain
-	// Read uses the org's and the account's for reads.
+	// Read uses the org's limits and the account's limit of reads.
 	Read
-	// Write uses the org's and the account's for writes.
+	// Write uses the org's limits and the account's limit of writes.
 	Write
-	// Safety is for operations that stop something or finish a sign-in. They use neither the org's minute nor its month, so that
-	// an org which has used everything up can still do them; SafetyPerMinute is their own limit.
+	// Safety is for operations that stop something or finish a sign-in. They have their own limit, SafetyPerMinute, and
+	// use no other, so that an org that has used up everything can still make them.
 	Safety
 )
 
-// SafetyPerMinute is how many calls of the quota Safety an org has per minute, whatever its plan.
+// SafetyPerMinute is how many calls of the quota Safety every org has per minute, whatever its plan.
 const SafetyPerMinute = 60
 
-// Reason names the limit that was hit.
+// Reason names a limit that was reached, as the API does.
 type Reason string
 
-// The reasons of this package.
+// The limits that this package enforces.
 const (
 	OrgPerMinute   Reason = "org_rpm"
 	OrgPerMonth    Reason = "org_monthly"
@@ -64,30 +64,31 @@ const (
 	SafetyReason   Reason = "safety_rpm"
 )
 
-// Call is what is to be admitted.
+// Call describes a call that asks for admission.
 type Call struct {
 	Org     id.Org
 	Account id.Account
 	Quota   Quota
-	// Epoch and Limits are those of the org as the caller knows it.
+	// Epoch and Limits are those of the org in the caller's identity.
 	Epoch  int64
 	Limits *org.Limits
-	// Started is when the call began, ReadAt when the identity was read that it is made with. While the epoch cannot be
-	// asked for, an identity that is too old is called stale. Zero for calls that are made with none.
+	// Started is when the call began and ReadAt when its identity was read. They decide whether the identity is too old
+	// while Redis cannot be asked for the epoch. ReadAt is zero for a call without an identity, which is never too old.
 	Started, ReadAt time.Time
 
-	// peek means that an account's windows are only looked at.
+	// peek reads the account's windows without using the limits.
 	peek bool
 }
 
-// looks says that the call uses nothing up.
-func (c Call) looks() bool { return c.Quota == Free || c.peek }
+// usesNothing reports whether the call only reads the counters.
+func (c Call) usesNothing() bool { return c.Quota == Free || c.peek }
 
-// counted says that the call adds to the org's month.
-func (c Call) counted() bool { return !c.looks() && c.Quota != Safety }
+// countsToMonth reports whether the call adds to the org's month if it is admitted.
+func (c Call) countsToMonth() bool { return !c.usesNothing() && c.Quota != Safety }
 
-// fresh says that the identity was read after the call began: a change that was confirmed before the call is in it.
-func (c Call) fresh() bool { return !c.Started.IsZero() && !c.ReadAt.Before(c.Started) }
+// isFresh reports whether the identity was read after the call began. It then includes every change that was confirmed
+// before the call, and a newer epoch does not make it stale. Otherwise an org that changes constantly could not call.
+func (c Call) isFresh() bool { return !c.Started.IsZero() && !c.ReadAt.Before(c.Started) }
 
 func (c Call) accountLimit() int {
 	switch c.Quota {
@@ -100,28 +101,30 @@ func (c Call) accountLimit() int {
 	return org.Unlimited
 }
 
-// Decision is the answer to a call.
+// Decision is the result of Admit.
 type Decision struct {
-	// Stale means that the caller's view of the org is out of date: read it again and ask again. Nothing was consumed.
+	// Stale means that the caller's identity is out of date. Nothing was consumed; read the identity again and call
+	// Admit again.
 	Stale bool
-	// Denied is nil for a call that may go ahead.
+	// Denied is nil if the call may proceed.
 	Denied *Denial
-	// What is left after this call. Account is empty for calls that concern none, Safety for all but those of its quota.
+	// Org, Month, Account and Safety are what is left after this call. Account is set for Read and Write only, Safety
+	// for Safety only.
 	Org, Month, Account, Safety Window
-	// MonthUsed is how many calls the month has had.
+	// MonthUsed is the org's number of calls in this month.
 	MonthUsed int64
-	// SessionVersion is the newest known version of the account's session; 0 if none is known.
+	// SessionVersion is the newest known version of the account's session; 0 if unknown.
 	SessionVersion uint32
-	// At is when the call was admitted and LastWrite when the account was last written to before, both by the shared server's clock.
-	// Zero if it was not asked, or does not know of a write.
+	// At is when the call was admitted, and LastWrite when the account was last written to before this call, both by
+	// the clock of Redis. At is zero if Redis was not asked, LastWrite also if no write is known.
 	At, LastWrite time.Time
-	// Degraded means that this node decided alone.
+	// Degraded means that this node decided alone, without Redis.
 	Degraded bool
 }
 
-// Denial says why not, and for how long.
+// Denial says why a call was denied, and for how long.
 type Denial struct {
-	// CoolDown means that the platform, not a limit of ours, asked for a pause; Reason is then empty.
+	// CoolDown means that the platform asked for a pause. Reason is then empty.
 	CoolDown bool
 	Reason   Reason
 	Wait     time.Duration
@@ -129,7 +132,7 @@ type Denial struct {
 	Current  int
 }
 
-// Problem is what the caller is told.
+// Problem returns the problem for the caller.
 func (d *Denial) Problem() *problem.Error {
 	if d.CoolDown {
 		return problem.UpstreamRateLimited.New("The platform asked this account to pause.").After(seconds(d.Wait))
@@ -139,31 +142,31 @@ func (d *Denial) Problem() *problem.Error {
 		After(seconds(d.Wait)).With("reason", string(d.Reason)).With("limit", d.Limit).With("current", d.Current)
 }
 
-// fleet knows how many nodes share the work, and when one last died; *fleet.Fleet has it.
+// fleet reports how many live API nodes there are and when a node last died. *fleet.Fleet implements it.
 type fleet interface {
 	LiveAPI() int
 	LastDeath() time.Time
 }
 
-// epochs reads an org's epoch from the database; *org.Orgs has it.
+// epochs reads an org's epoch from the database and locks it there. *org.Orgs implements it.
 type epochs interface {
 	HoldEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error)
 }
 
-// Config are the settings.
+// Config holds the settings of a Limiter.
 type Config struct {
-	// Timeout is when an answer of the shared server is late. Late answers are used all the same, but several of them in a row make this
-	// node decide alone for a while.
+	// Timeout is how long an answer of Redis may take. A later answer is still used, but several of them in a row open
+	// the breaker, and this node decides alone for a while.
 	Timeout time.Duration
-	// Patience is how long a call waits for an answer before this node decides alone; Timeout if it is less.
+	// Patience is how long a call waits for an answer before this node decides it alone; at least Timeout.
 	Patience time.Duration
-	// Process is unique to this start of this node.
+	// Process identifies this process. It must differ for every start of every node.
 	Process string
-	// OwnClock makes admissions use this node's clock instead of the server's, so that tests can move time forward.
+	// OwnClock makes admissions use this node's clock instead of that of Redis, so that tests can advance it.
 	OwnClock bool
 }
 
-// Deps is what the limiter needs.
+// Deps are the dependencies of a Limiter.
 type Deps struct {
 	Config Config
 	Redis  *redis.Client
@@ -174,21 +177,22 @@ type Deps struct {
 	Now    func() time.Time
 }
 
-// Limiter is the service.
+// Limiter admits calls on one node. Its methods are safe for concurrent use.
 type Limiter struct {
 	Deps
 	scripts scripts
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	orgs    sync.Map // id.Org -> *orgState
-	// accounts holds the buckets this node keeps by itself while degraded, denials those of single accounts.
-	accounts  cache.Cache[accountQuota, *localBucket]
-	denials   cache.Cache[accountQuota, heldDenial]
-	cooldowns cache.Cache[id.Account, time.Time]
-	priming   singleflight.Group
-	epochs    epochs
-	metrics   Metrics
-	trouble   atomic.Int64 // Unix nanoseconds of the last failure of the shared server
-	settle    settling
+	// accounts holds this node's own buckets of accounts while it decides alone, and denials its held denials of Read
+	// and Write calls. cooldowns holds the pauses that this node was asked for.
+	accounts    cache.Cache[accountQuota, *localBucket]
+	denials     cache.Cache[accountQuota, heldDenial]
+	cooldowns   cache.Cache[id.Account, time.Time]
+	priming     singleflight.Group
+	epochs      epochs
+	metrics     Metrics
+	lastFailure atomic.Int64 // Unix nanoseconds of the last failure of Redis; 0 for none
+	settle      settling
 }
 
 type accountQuota struct {
@@ -196,35 +200,36 @@ type accountQuota struct {
 	quota   Quota
 }
 
-// localCacheSize bounds what a node remembers of single accounts.
+// localCacheSize bounds each of a node's caches by account.
 const localCacheSize = 100_000
 
-// New makes a limiter. SetEpochs must be called before its first use.
+// New returns a Limiter. SetEpochs must be called before its first use.
 func New(d Deps) *Limiter {
 	d.Config.Patience = max(d.Config.Patience, d.Config.Timeout)
 	l := &Limiter{Deps: d, scripts: loadScripts(), metrics: newMetrics(), settle: settling{due: map[id.Org]due{}}}
 	l.accounts = cache.NewUsed[accountQuota, *localBucket](localCacheSize, 10*time.Minute)
-	l.denials = cache.NewFor[accountQuota, heldDenial](localCacheSize, denyAtMost)
+	l.denials = cache.NewFor[accountQuota, heldDenial](localCacheSize, maxHold)
 	l.cooldowns = cache.NewFor[id.Account, time.Time](localCacheSize, time.Hour)
 	l.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		// The breaker forgets what it counted after an interval, and ignores answers to questions of the one before. So
-		// an interval is several times as long as an answer may take.
+		// The breaker resets its counts after each interval and ignores results of requests that began in an earlier
+		// one, so an interval must be several times as long as an answer may take.
 		Name: "redis", MaxRequests: 3, Interval: max(time.Second, 4*d.Config.Patience), Timeout: 2 * time.Second,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return c.Requests >= 20 && c.TotalFailures*2 >= c.Requests || c.ConsecutiveFailures >= 5
 		},
-		OnStateChange: func(_ string, from, to gobreaker.State) { l.changed(from, to) },
+		OnStateChange: func(_ string, from, to gobreaker.State) { l.onBreakerChange(from, to) },
 	})
 	return l
 }
 
-// SetEpochs closes the circle between orgs, which announce an epoch here, and the limiter, which reads it there.
+// SetEpochs sets where the Limiter reads epochs. It is separate from New because of a cycle: org.Orgs announces epochs
+// through the Limiter, and the Limiter reads them from org.Orgs.
 func (l *Limiter) SetEpochs(e epochs) { l.epochs = e }
 
-func (l *Limiter) changed(from, to gobreaker.State) {
+func (l *Limiter) onBreakerChange(from, to gobreaker.State) {
 	l.metrics.degraded.Set(boolFloat(to != gobreaker.StateClosed))
 	if to == gobreaker.StateHalfOpen || from == gobreaker.StateHalfOpen && to == gobreaker.StateOpen {
-		return // a probe, not a change of mode
+		return // a probe, which does not change the mode
 	}
 	mode := "degraded"
 	if to == gobreaker.StateClosed {
@@ -233,71 +238,73 @@ func (l *Limiter) changed(from, to gobreaker.State) {
 	l.Log.Warn("admission mode changed", slog.String("mode", mode))
 }
 
-// Troubled says when the shared server last failed; zero if it never did. While it is in trouble a node cannot hear of
-// a change by the epoch, so cached identities must be re-read sooner.
+// Troubled returns when Redis last failed, or zero. While Redis fails, a node does not learn of changes by the epoch,
+// so cached identities must be read again sooner.
 func (l *Limiter) Troubled() time.Time {
-	if at := l.trouble.Load(); at != 0 {
+	if at := l.lastFailure.Load(); at != 0 {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
 }
 
 const (
-	// admitTries bounds how often a call asks again because the counters were rebuilt under it.
+	// admitTries bounds how often a call repeats its admission because the counters were rebuilt concurrently.
 	admitTries = 4
-	// databaseAtMost bounds how long a call waits for a database that hangs.
-	databaseAtMost = 3 * time.Second
+	// databaseTimeout bounds how long a call waits for a database that hangs.
+	databaseTimeout = 3 * time.Second
 )
 
-// Admit decides on a call. It fails only if the call's context has ended.
+// Admit decides on a call and counts it if it is admitted. A denied or stale call consumes nothing. It returns an error
+// only if ctx has ended before.
 func (l *Limiter) Admit(ctx context.Context, c Call) (Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return Decision{}, err
 	}
-	// From here on the caller's going away changes nothing: an answer that is not awaited could not be counted.
+	// From here on the caller's cancellation is ignored: Redis may have counted the call, and this node must record
+	// that.
 	ctx = context.WithoutCancel(ctx)
-	st := l.touch(c.Org)
-	if d, held := l.held(st, c); held {
+	st := l.touchState(c.Org)
+	if d, held := l.findHeldDenial(st, c); held {
 		l.metrics.decisions.WithLabelValues("held").Inc()
 		return d, nil
 	}
-	if d, ok := l.consult(ctx, st, c); ok {
+	if d, ok := l.decideShared(ctx, st, c); ok {
 		return d, nil
 	}
-	return l.alone(ctx, st, c), nil
+	return l.decideAlone(ctx, st, c), nil
 }
 
-// consult asks the shared counters; not ok if they cannot be had.
-func (l *Limiter) consult(ctx context.Context, st *orgState, c Call) (Decision, bool) {
+// decideShared decides by the shared counters in Redis. It returns false if they cannot be reached.
+func (l *Limiter) decideShared(ctx context.Context, st *orgState, c Call) (Decision, bool) {
 	for range admitTries {
 		incarnation := st.currentIncarnation()
-		a, err := l.ask(ctx, st, c, incarnation)
+		a, err := l.runAdmit(ctx, st, c, incarnation)
 		if err != nil {
 			return Decision{}, false
 		}
-		switch a.verdict {
+		switch a.outcome {
 		case otherCounter:
-			if err := l.adopt(ctx, st, c.Org, incarnation, a.incarnation); err != nil {
+			if err := l.adoptIncarnation(ctx, st, c.Org, incarnation, a.incarnation); err != nil {
 				return Decision{}, false
 			}
 		case staleEpoch:
 			return Decision{Stale: true}, true
 		case admitted, overMinute, overMonth, overRead, overWrite, overSafety, coolingDown:
-			return l.decide(st, c, a), true
+			return l.applyAnswer(st, c, a), true
 		}
 	}
 	return Decision{}, false
 }
 
-// ask runs the admission script, unless the breaker is open. On an error the script may have run all the same.
-func (l *Limiter) ask(ctx context.Context, st *orgState, c Call, incarnation int64) (answer, error) {
+// runAdmit runs admit.lua, unless the breaker is open. If it returns an error, the script may have run nevertheless.
+func (l *Limiter) runAdmit(ctx context.Context, st *orgState, c Call, incarnation int64) (answer, error) {
 	done, err := l.breaker.Allow()
 	if err != nil {
 		return answer{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.Config.Patience)
 	defer cancel()
-	// Its own timer, because the clock of a test may stand still.
+	// A timer and not l.Now, because a test's clock may stand still.
 	inTime, over := context.WithTimeout(ctx, l.Config.Timeout)
 	defer over()
 	keys := []string{orgKey(c.Org)}
@@ -308,10 +315,10 @@ func (l *Limiter) ask(ctx context.Context, st *orgState, c Call, incarnation int
 		keys = append(keys, safetyKey(c.Org))
 	case Free, Plain:
 	}
-	text, err := l.Redis.Run(ctx, l.scripts.admit, keys, arguments(c, monthOf(l.Now()), incarnation, l.sharedNow()))
+	text, err := l.Redis.Run(ctx, l.scripts.admit, keys, admitArgs(c, monthOf(l.Now()), incarnation, l.sharedNow()))
 	if err == nil {
 		var a answer
-		if a, err = decode(text); err == nil {
+		if a, err = decodeAnswer(text); err == nil {
 			if done(inTime.Err()); inTime.Err() != nil {
 				l.metrics.late.Inc()
 			}
@@ -319,11 +326,11 @@ func (l *Limiter) ask(ctx context.Context, st *orgState, c Call, incarnation int
 		}
 	}
 	done(err)
-	l.failed(err, st)
+	l.recordFailure(err, st)
 	return answer{}, err
 }
 
-// sharedNow is the time that the scripts are to use; 0 for their server's.
+// sharedNow returns the time that the scripts use; "0" makes them use the clock of Redis.
 func (l *Limiter) sharedNow() string {
 	if l.Config.OwnClock {
 		return strconv.FormatInt(l.Now().UnixMilli(), 10)
@@ -331,17 +338,18 @@ func (l *Limiter) sharedNow() string {
 	return "0"
 }
 
-// failed notes that the shared server did not answer. Unless it surely did not get the question, its counters of this
-// org can no longer be trusted.
-func (l *Limiter) failed(err error, st *orgState) {
-	l.trouble.Store(l.Now().UnixNano())
+// recordFailure records that Redis did not answer. Unless the command certainly did not reach Redis, the org's counters
+// are in doubt: they may or may not contain the call. st may be nil.
+func (l *Limiter) recordFailure(err error, st *orgState) {
+	l.lastFailure.Store(l.Now().UnixNano())
 	if st != nil && !errors.Is(err, redis.ErrUnavailable) {
-		st.doubted()
+		st.addDoubt()
 	}
 }
 
-// decide turns the shared server's answer into a decision and remembers what it tells.
-func (l *Limiter) decide(st *orgState, c Call, a answer) Decision {
+// applyAnswer turns an answer of admit.lua into a decision. It counts an admitted call, holds a denial, and remembers
+// the counters in case Redis is away at the next call.
+func (l *Limiter) applyAnswer(st *orgState, c Call, a answer) Decision {
 	d := Decision{
 		Org:            window(a.now, a.orgLevel, c.Limits.CallsPerMinute, time.Minute),
 		Month:          monthWindow(a.now, a.used, c.Limits.CallsPerMonth),
@@ -358,27 +366,27 @@ func (l *Limiter) decide(st *orgState, c Call, a answer) Decision {
 	case Free, Plain:
 	}
 	now := l.Now()
-	st.learn(a.month, a.used, bucket{a.orgLevel, now})
-	if a.verdict == admitted {
-		if c.counted() {
-			st.count(a.month, a.incarnation) // the month it was counted in, whatever this node's clock says by now
+	st.rememberShared(a.month, a.used, bucket{a.orgLevel, now})
+	if a.outcome == admitted {
+		if c.countsToMonth() {
+			st.countCall(a.month, a.incarnation) // the month in Redis, which may differ from this node's clock
 		}
 		l.metrics.decisions.WithLabelValues("admitted").Inc()
 		return d
 	}
-	if c.looks() {
+	if c.usesNothing() {
 		return d
 	}
-	d.Denied = denial(c, a)
-	l.hold(st, c, d, now)
+	d.Denied = denialFor(c, a)
+	l.holdDenial(st, c, d, now)
 	l.metrics.decisions.WithLabelValues("denied").Inc()
 	return d
 }
 
-// denial explains a verdict.
-func denial(c Call, a answer) *Denial {
+// denialFor returns the denial for an outcome that is not admitted.
+func denialFor(c Call, a answer) *Denial {
 	current := func(level float64) int { return int(ceil(level)) }
-	switch a.verdict {
+	switch a.outcome {
 	case overMinute:
 		return &Denial{Reason: OrgPerMinute, Wait: a.wait, Limit: c.Limits.CallsPerMinute, Current: current(a.orgLevel)}
 	case overMonth:
@@ -394,15 +402,16 @@ func denial(c Call, a answer) *Denial {
 	return &Denial{CoolDown: true, Wait: a.wait}
 }
 
-// AccountWindows is what is left of an account's limits. While the shared server is away nothing is known of them, and they look full.
+// AccountWindows returns what is left of an account's limits, and uses nothing. While Redis is away it returns full
+// windows.
 func (l *Limiter) AccountWindows(ctx context.Context, owner id.Org, account id.Account, limits *org.Limits) (read, write Window, err error) {
 	if err := ctx.Err(); err != nil {
 		return Window{}, Window{}, err
 	}
-	st, now := l.touch(owner), l.Now()
+	st, now := l.touchState(owner), l.Now()
 	ask := func(q Quota) Window {
 		c := Call{Org: owner, Account: account, Quota: q, Limits: limits, Started: now, ReadAt: now, peek: true}
-		if d, ok := l.consult(context.WithoutCancel(ctx), st, c); ok {
+		if d, ok := l.decideShared(context.WithoutCancel(ctx), st, c); ok {
 			return d.Account
 		}
 		return window(now, 0, c.accountLimit(), time.Minute)
@@ -410,7 +419,8 @@ func (l *Limiter) AccountWindows(ctx context.Context, owner id.Org, account id.A
 	return ask(Read), ask(Write), nil
 }
 
-// Cool pauses an account on every node. On this node the pause holds, for up to an hour, even if the shared server is away.
+// Cool pauses an account on every node, because its platform asked for it. A shorter pause does not replace a longer
+// one. If Redis is away, Cool returns an error and the pause applies, for up to an hour, to this node only.
 func (l *Limiter) Cool(ctx context.Context, org id.Org, account id.Account, pause time.Duration) error {
 	until := l.Now().Add(pause)
 	l.cooldowns.Change(account, func(old time.Time, found bool) (time.Time, cache.Outcome) {
@@ -420,63 +430,65 @@ func (l *Limiter) Cool(ctx context.Context, org id.Org, account id.Account, paus
 		return until, cache.Replace
 	})
 	l.ForgetAccount(account)
-	err := l.note(ctx, org, account, pause, 0)
-	l.poke(pokeAccount, string(account), "")
+	err := l.recordOnAccount(ctx, org, account, pause, 0)
+	l.publish(subjectAccount, string(account), "")
 	return err
 }
 
-// SessionChanged tells every node that an account's session has a newer version.
+// SessionChanged makes every node see the new version of an account's session at the account's next call.
 func (l *Limiter) SessionChanged(ctx context.Context, org id.Org, account id.Account, version uint32) error {
-	return l.note(ctx, org, account, 0, version)
+	return l.recordOnAccount(ctx, org, account, 0, version)
 }
 
-func (l *Limiter) note(ctx context.Context, org id.Org, account id.Account, pause time.Duration, version uint32) error {
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+// recordOnAccount writes a pause or a session version, 0 for none, to the account's record in Redis.
+func (l *Limiter) recordOnAccount(ctx context.Context, org id.Org, account id.Account, pause time.Duration, version uint32) error {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	_, err := l.Redis.Run(ctx, l.scripts.cool, []string{accountKey(org, account)},
 		[]string{itoa(int(pause.Milliseconds())), itoa(int(version)), l.sharedNow()})
 	return err
 }
 
-// tellTimeout is how long something that must be known everywhere is given to get there. It is more than a call waits:
-// the confirmation of a revocation rests on it.
-const tellTimeout = time.Second
+// announceTimeout bounds writes to Redis that must reach every node. It is longer than a call's Patience because a
+// confirmed revocation depends on it.
+const announceTimeout = time.Second
 
-// Pokes carry an org's new epoch, or that an account's limits are other than a node may remember. The id is the last
-// token of the subject.
+// Messages between nodes. One carries an org's new epoch, the other says that a denial held for an account may be
+// wrong. The id is the last token of the subject.
 const (
-	pokeOrg     = "org"
-	pokeAccount = "acct"
+	subjectOrg     = "org"
+	subjectAccount = "acct"
 
-	// EpochPattern and AccountPattern are what a node listens on.
-	EpochPattern   = "inv." + pokeOrg + ".*"
-	AccountPattern = "inv." + pokeAccount + ".*"
+	// EpochPattern and AccountPattern are the subjects that every node subscribes to.
+	EpochPattern   = "inv." + subjectOrg + ".*"
+	AccountPattern = "inv." + subjectAccount + ".*"
 )
 
-// poke tells the other nodes sooner what they would find out anyway, so its failure does not matter.
-func (l *Limiter) poke(kind, name, payload string) {
+// publish sends a message to all nodes. It ignores errors, because the nodes find out without it, only later.
+func (l *Limiter) publish(kind, name, payload string) {
 	if subject, err := pubsub.Subject("inv", kind, name); err == nil {
 		_ = l.Bus.Poke(subject, []byte(payload))
 	}
 }
 
-// Announce tells every node of an org's new epoch: the shared server, where the next call on any node meets it, and the
-// bus, which is faster for streams and for nodes that cannot reach the server. It fails if the server was not reached.
+// Announce announces an org's new epoch to every node: in Redis, where the next call on any node finds it, and by a
+// message, which is faster for streams and for nodes that cannot reach Redis. It returns an error if Redis did not
+// confirm the epoch.
 func (l *Limiter) Announce(ctx context.Context, org id.Org, epoch int64) error {
 	l.Forget(org)
-	_, err := l.tell(ctx, l.scripts.bump, org, epoch)
+	_, err := l.runOrgScript(ctx, l.scripts.bump, org, epoch)
 	if err != nil {
-		l.failed(err, nil)
+		l.recordFailure(err, nil)
 	}
-	l.poke(pokeOrg, string(org), itoa(int(epoch)))
+	l.publish(subjectOrg, string(org), itoa(int(epoch)))
 	return err
 }
 
-// Forget drops what this node holds against an org, because its limits may have changed. What it holds against single
-// accounts of the org goes within five seconds.
-func (l *Limiter) Forget(org id.Org) { l.state(org).release() }
+// Forget drops the denial that this node holds for an org, because its limits may have changed. Denials held for single
+// accounts of the org expire within five seconds.
+func (l *Limiter) Forget(org id.Org) { l.state(org).dropHeldDenial() }
 
-// ForgetAccount drops what this node holds against an account.
+// ForgetAccount drops the denials that this node holds for an account.
 func (l *Limiter) ForgetAccount(account id.Account) {
 	l.denials.Drop(accountQuota{account, Read})
 	l.denials.Drop(accountQuota{account, Write})

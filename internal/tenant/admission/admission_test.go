@@ -22,7 +22,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// clock is time that a test moves.
+// clock is a clock that a test advances.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -40,25 +40,25 @@ func (c *clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// nodes are limiters that share the engines and nothing else.
+// nodes are limiters that share the engines and nothing else, like the nodes of a fleet.
 type nodes struct {
 	db       *postgres.DB
 	redis    secret.String
 	limiters []*admission.Limiter
 	orgs     *org.Orgs
 	died     atomic.Int64
-	// patient is how long nodes wait for a late answer; as long as for one in time if it is 0.
-	patient time.Duration
+	// patience is Config.Patience of new nodes.
+	patience time.Duration
 }
 
 var errRollback = errors.New("roll back")
 
-// three is a fleet of three nodes, one of which may have died.
-type three struct{ died *atomic.Int64 }
+// fakeFleet is a fleet of three live nodes. died is when another one died, in Unix nanoseconds; 0 for never.
+type fakeFleet struct{ died *atomic.Int64 }
 
-func (three) LiveAPI() int { return 3 }
+func (fakeFleet) LiveAPI() int { return 3 }
 
-func (f three) LastDeath() time.Time {
+func (f fakeFleet) LastDeath() time.Time {
 	if at := f.died.Load(); at > 0 {
 		return time.Unix(0, at)
 	}
@@ -71,7 +71,7 @@ func (noAnnounce) Announce(context.Context, id.Org, int64) error { return nil }
 
 func newNodes(t testing.TB, redisURL secret.String, now func() time.Time, ownClock bool) *nodes {
 	t.Helper()
-	// Generous, so that a busy machine does not make a node decide alone where that is not the point.
+	// A generous timeout, so that a busy machine does not make a node decide alone in tests of something else.
 	return newNodesWith(t, redisURL, now, ownClock, 5*time.Second)
 }
 
@@ -82,7 +82,7 @@ func newNodesWith(t testing.TB, redisURL secret.String, now func() time.Time, ow
 
 func newPatientNodes(t testing.TB, redisURL secret.String, now func() time.Time, ownClock bool, timeout, patience time.Duration) *nodes {
 	t.Helper()
-	n := &nodes{db: testenv.Postgres(t), redis: redisURL, patient: patience}
+	n := &nodes{db: testenv.Postgres(t), redis: redisURL, patience: patience}
 	n.orgs = org.New(org.Deps{DB: n.db, Audit: audit.New(n.db, now), Jobs: nil, Announce: noAnnounce{}, Now: now})
 	for range 3 {
 		n.add(t, redisURL, now, ownClock, timeout)
@@ -90,7 +90,7 @@ func newPatientNodes(t testing.TB, redisURL secret.String, now func() time.Time,
 	return n
 }
 
-// add starts one more node.
+// add adds a node.
 func (n *nodes) add(t testing.TB, redisURL secret.String, now func() time.Time, ownClock bool, timeout time.Duration) *admission.Limiter {
 	t.Helper()
 	client, err := redis.Open(redis.Config{URL: redisURL, Name: "test"})
@@ -98,14 +98,14 @@ func (n *nodes) add(t testing.TB, redisURL secret.String, now func() time.Time, 
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	pokes, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
+	bus, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(pokes.Close)
+	t.Cleanup(bus.Close)
 	l := admission.New(admission.Deps{
-		Config: admission.Config{Timeout: timeout, Patience: n.patient, Process: fmt.Sprint("p", len(n.limiters)), OwnClock: ownClock},
-		Redis:  client, DB: n.db, Bus: pokes, Fleet: three{&n.died}, Log: slog.New(slog.DiscardHandler), Now: now,
+		Config: admission.Config{Timeout: timeout, Patience: n.patience, Process: fmt.Sprint("p", len(n.limiters)), OwnClock: ownClock},
+		Redis:  client, DB: n.db, Bus: bus, Fleet: fakeFleet{&n.died}, Log: slog.New(slog.DiscardHandler), Now: now,
 	})
 	l.SetEpochs(n.orgs)
 	n.limiters = append(n.limiters, l)
@@ -127,7 +127,7 @@ func (n *nodes) newOrg(t testing.TB) id.Org {
 	return made.ID
 }
 
-// model is the limiter as one would write it down: buckets in one place, no nodes, no script.
+// model is a straightforward implementation of the limits: one set of buckets, no nodes, no script.
 type model struct {
 	limits  org.Limits
 	level   map[string]float64
@@ -141,20 +141,21 @@ func (m *model) drained(key string, now time.Time, per int) float64 {
 	return max(m.level[key]-gone, 0)
 }
 
-// fits says whether a call must be admitted, must be refused, or is too close to the edge for floating point to say.
+// fits reports whether a call must be admitted (yes) or must be denied (no). Neither is true if the call is too close
+// to a limit for floating point to decide.
 func (m *model) fits(now time.Time, q admission.Quota, a id.Account) (yes, no bool) {
 	const edge = 1e-6
 	yes = true
-	judge := func(room float64) {
+	check := func(room float64) {
 		yes = yes && room >= edge
 		no = no || room <= -edge
 	}
-	judge(float64(m.limits.CallsPerMinute) - m.drained("org", now, m.limits.CallsPerMinute) - 1 + edge)
+	check(float64(m.limits.CallsPerMinute) - m.drained("org", now, m.limits.CallsPerMinute) - 1 + edge)
 	if m.used+1 > m.limits.CallsPerMonth {
 		yes, no = false, true
 	}
 	if per := m.per(q); per > 0 {
-		judge(float64(per) - m.drained(m.key(q, a), now, per) - 1 + edge)
+		check(float64(per) - m.drained(m.key(q, a), now, per) - 1 + edge)
 		if now.Before(m.coolAll[a]) {
 			yes, no = false, true
 		}
@@ -186,14 +187,15 @@ func (m *model) take(now time.Time, q admission.Quota, a id.Account) {
 	}
 }
 
-// Over random calls on three nodes, every decision is the one a single place would make: nothing is admitted beyond a
-// limit, a refusal consumes nothing, and whoever waits as told is admitted.
+// For random calls on three nodes, every decision is the one that the model makes: no call is admitted beyond a limit,
+// a denied call consumes nothing, and a caller that waits as long as it is asked to is admitted.
 func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
 	t.Parallel()
 	const calls = 12_000
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 1))
-	// The middle of a month, so that the test does not run into the next one; not in the past, where Redis has been already.
+	// The middle of a month, so that the test does not run into the next one. In the future, because the clock of
+	// Redis, by which the other scripts write, must not be ahead.
 	time0 := &clock{now: nextMonth(time.Now()).AddDate(0, 0, 10)}
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
 	var (
@@ -222,7 +224,7 @@ func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, other := range n.limiters {
-					other.ForgetAccount(account) // what the poke does
+					other.ForgetAccount(account) // as the message between nodes does
 				}
 				m.coolAll[account] = later(m.coolAll[account], time0.Now().Add(pause))
 			}
@@ -246,16 +248,16 @@ func TestAdmitDecidesAsOnePlaceWould(t *testing.T) {
 			}
 			if d.Denied.Reason == admission.OrgPerMonth {
 				if want := nextMonth(time0.Now()).Sub(time0.Now()); (d.Denied.Wait - want).Abs() > time.Second {
-					t.Fatalf("seed %d: the month is waited for %s, want %s", seed, d.Denied.Wait, want)
+					t.Fatalf("seed %d: the wait for the next month is %s, want %s", seed, d.Denied.Wait, want)
 				}
-				break // a month is not waited for; the next org goes on
+				break // continue with a new org instead of waiting for the next month
 			}
 			if random.IntN(3) == 0 {
 				waits++
 				p := d.Denied.Problem()
 				time0.Advance(time.Duration(p.RetryAfter) * time.Second)
 				if d, err = n.limiters[random.IntN(3)].Admit(t.Context(), c); err != nil || d.Denied != nil && d.Denied.Reason != admission.OrgPerMonth {
-					t.Fatalf("seed %d: waited %d s as told and was refused: %+v %v", seed, p.RetryAfter, d.Denied, err)
+					t.Fatalf("seed %d: denied after the wait of %d s: %+v %v", seed, p.RetryAfter, d.Denied, err)
 				}
 				if d.Denied == nil {
 					m.take(time0.Now(), q, account)
@@ -280,7 +282,7 @@ func later(a, b time.Time) time.Time {
 
 func nextMonth(t time.Time) time.Time { return admission.MonthStart(t).AddDate(0, 1, 0) }
 
-// Calls that arrive on three nodes at the same moment share one limit.
+// Concurrent calls on three nodes share one limit exactly.
 func TestAdmitIsExactUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	time0 := &clock{now: time.Now().UTC().Add(time.Hour)} // stands still, so nothing drains
@@ -313,9 +315,9 @@ func TestAdmitIsExactUnderConcurrency(t *testing.T) {
 	}
 }
 
-// A caller that knows an older epoch than somebody was told of is turned away without being charged; one that knows a
-// newer one teaches the counters.
-func TestAdmitNoticesTheEpoch(t *testing.T) {
+// A call with an older epoch than an announced one is stale and not counted. A call with a newer epoch updates the
+// counters.
+func TestAdmitDetectsOldEpochs(t *testing.T) {
 	t.Parallel()
 	n := newNodes(t, testenv.Redis(t), time.Now, false)
 	owner := n.newOrg(t)
@@ -348,15 +350,15 @@ func TestAdmitNoticesTheEpoch(t *testing.T) {
 	if d := admit(1, 2); !d.Stale {
 		t.Fatalf("the counters did not learn the newer epoch: %+v", d)
 	}
-	// Read after the call began: what changed since cannot concern it, however fast the org is being changed.
+	// An identity read after the call began is never stale, however often the org changes.
 	call.Started, call.ReadAt = time.Now(), time.Now()
 	if d := admit(1, 2); d.Stale {
-		t.Fatalf("a fresh identity is called stale: %+v", d)
+		t.Fatalf("a fresh identity is stale: %+v", d)
 	}
 }
 
-// An epoch announced while the counters are gone is not lost to a node that rebuilds them from an older reading.
-func TestAnnounceSurvivesEmptyCounters(t *testing.T) {
+// An epoch announced while Redis has no counters survives a rebuild from an older epoch.
+func TestAnnouncedEpochSurvivesRebuild(t *testing.T) {
 	t.Parallel()
 	n := newNodes(t, testenv.Redis(t), time.Now, false)
 	owner := n.newOrg(t)
@@ -364,15 +366,15 @@ func TestAnnounceSurvivesEmptyCounters(t *testing.T) {
 	if err := n.limiters[0].Announce(t.Context(), owner, 7); err != nil {
 		t.Fatal(err)
 	}
-	// The database still says 1: this is the reading that must not win.
+	// The epoch in the database is still 1 and must not win.
 	d, err := n.limiters[1].Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits})
 	if err != nil || !d.Stale {
-		t.Fatalf("the older epoch came back: %+v %v", d, err)
+		t.Fatalf("the older epoch returned: %+v %v", d, err)
 	}
 }
 
-// What is left is told as it is, a look costs nothing, and at reset the whole limit is free.
-func TestWindowsTellTheTruth(t *testing.T) {
+// Windows report what is left, a Free call uses nothing, and at Reset the whole limit is available.
+func TestWindowsReportWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	time0 := &clock{now: time.Now().UTC().Add(time.Hour).Truncate(time.Second)}
 	n := newNodes(t, testenv.Redis(t), time0.Now, true)
@@ -401,7 +403,7 @@ func TestWindowsTellTheTruth(t *testing.T) {
 	for range 50 {
 		ask(admission.Plain)
 	}
-	// What was used without a limit is not held against the org when it gets one, nor what was used under a higher one.
+	// Calls made without a limit, or under a higher one, do not count against the org under a new limit.
 	limits.CallsPerMinute = 10
 	for range 10 {
 		ask(admission.Plain)
@@ -411,8 +413,8 @@ func TestWindowsTellTheTruth(t *testing.T) {
 	ask(admission.Plain)
 }
 
-// A caller must never see more left than the limit, so a share is never more than the whole.
-func TestAShareIsNeverMoreThanTheLimit(t *testing.T) {
+// A caller must never see more calls left than the limit, so a share is at most the whole limit.
+func TestShareIsAtMostTheLimit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ limit, nodes, want int }{
 		{50, 1, 50}, {6, 1, 6}, {50, 2, 30}, {50, 3, 20}, {1, 3, 1}, {0, 1, 0}, {0, 3, 0}, {-1, 3, -1}, {600, 0, 600}, {7, 10, 1},
@@ -423,7 +425,8 @@ func TestAShareIsNeverMoreThanTheLimit(t *testing.T) {
 	}
 }
 
-// An org that has used its minute and its month up can still make safety calls: 60 a minute over all nodes, which count towards nothing else.
+// An org that has used up its minute and its month can still make Safety calls: 60 a minute over all nodes, which use
+// no other limit.
 func TestSafetyCallsPassWhenQuotasAreUsedUp(t *testing.T) {
 	t.Parallel()
 	time0 := &clock{now: time.Now().UTC().Add(time.Hour)} // stands still, so nothing drains

@@ -1,13 +1,13 @@
--- One-trip admission: every quota, the upstream cool-down, the org's epoch and the account's session version.
--- All or nothing: a call that is refused consumes nothing.
+-- Admission in one round trip: all limits, the platform's cool-down, the org's epoch and the account's session version.
+-- All or nothing: a call that is denied consumes nothing.
 --
 -- KEYS[1] o:{org}        I4 epoch | I4 incarnation | I4 month | I8 used | d level | d level_at
 -- KEYS[2] a:{org}:acct   I4 session_version | d cooldown_until | d read | d read_at | d write | d write_at
 --      or s:{org} for kind 3   d level | d level_at
 -- ARGV 1 kind (0 plain, 1 read, 2 write, 3 safety)  2 org per minute  3 org per month  4 month as yyyymm
 --      5 per minute of the account, or of safety  6 peek (1 = consume nothing)  7 the caller's epoch  8 the caller's incarnation
---      9 now (0 = this server's clock, so that nodes need not agree on theirs)
---      10 fresh (1 = the caller read the org after its call began, so whatever changed since need not concern it)
+--      9 now (0 = the clock of Redis, so that the nodes' clocks need not agree)
+--      10 fresh (1 = the caller read the org after its call began, so a newer epoch does not make it stale)
 -- Times are in milliseconds. A limit of -1 is not enforced.
 local now = tonumber(ARGV[9])
 if now == 0 then
@@ -26,16 +26,16 @@ local function answer(verdict, wait, sv, sl, lw)
   return struct.pack('<BddI4I4I4dI8dd', verdict, wait, now, mi, inc, sv, ol, mu, sl, lw)
 end
 
--- 8: these are not the counters the caller knows: they were lost, or rebuilt by another node.
+-- 8: these are not the counters that the caller knows: they were lost, or another node has rebuilt them.
 if inc == 0 or inc ~= incarnation then return answer(8, 0, 0, 0, 0) end
--- 7: the caller's view of the org is older than a change that has been confirmed to somebody.
+-- 7: the caller's identity is older than a change that may already have been confirmed.
 if epoch < ep and ARGV[10] ~= '1' then return answer(7, 0, 0, 0, 0) end
 local newer = epoch > ep
 if newer then ep = epoch end
 
 if mi < mid then mu = 0; mi = mid end
--- A bucket drains at its limit's rate. One without a limit stays empty, and one whose limit was lowered is at most full:
--- what was used while more was allowed is not held against the org.
+-- A bucket drains at its limit's rate. A bucket without a limit stays empty, and one whose limit was lowered is at most
+-- full: calls made under the higher limit do not count against the org.
 local function drained(level, at, limit)
   if limit < 0 then return 0 end
   level = math.min(level, limit)
@@ -45,7 +45,7 @@ end
 ol = drained(ol, ot, olim)
 if now > ot then ot = now end
 
--- Safety has a bucket of its own and uses nothing else, so that an org that has used everything up can still stop things.
+-- Safety has its own bucket and uses nothing else, so that an org that has used up everything can still stop things.
 if kind == 3 then
   local level, at = 0, now
   local s = redis.call('GET', KEYS[2])
@@ -59,7 +59,7 @@ if kind == 3 then
   return answer(0, 0, 0, level, 0)
 end
 
--- write_at is also when the account was last written to, for whoever must know that nothing has changed; 0 for never.
+-- write_at is also when the account was last written to; 0 for never. Callers use it to know that nothing has changed.
 local sv, cd, rl, rt, wl, wt, sl = 0, 0, 0, now, 0, 0, 0
 if kind > 0 then
   local a = redis.call('GET', KEYS[2])
@@ -76,7 +76,7 @@ end
 local lw = wt
 if kind == 2 and now > wt then wt = now end
 
--- The reason is the limit with the longest wait, so that one wait is enough for all of them.
+-- The reason is the limit with the longest wait, so that waiting once suffices for all limits.
 local reason, wait = 0, 0
 if cd > now then reason = 9; wait = cd - now end
 if olim >= 0 and ol + 1 > olim then

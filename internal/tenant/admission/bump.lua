@@ -1,5 +1,5 @@
--- Tells of a new epoch. Where there is no record one is left that holds nothing else (incarnation 0): a node that is
--- just rebuilding the counters from an older reading must not bring the older epoch back.
+-- Records a new epoch. If there is no record, this creates one with nothing but the epoch (incarnation 0), so that a
+-- node that is rebuilding the counters from an older epoch cannot bring the older epoch back.
 -- KEYS[1] o:{org}   ARGV 1 epoch
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

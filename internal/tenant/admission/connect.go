@@ -8,8 +8,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// TakeConnect counts a connect attempt in the transaction that creates it: rolled back with it, and independent of the
-// shared server, because an attempt is rare and dangerous. It returns a problem when the hour is used up.
+// TakeConnect counts a connect attempt in the transaction that creates it, and is rolled back with it. It does not
+// depend on Redis, because attempts are rare and exceeding their limit would be harmful. It returns the problem
+// quota-exceeded if the hour is used up.
 func (l *Limiter) TakeConnect(ctx context.Context, tx postgres.Tx, org id.Org, limit int) error {
 	now := l.Now()
 	b, err := lockConnect(ctx, tx, org, now)
@@ -17,18 +18,18 @@ func (l *Limiter) TakeConnect(ctx context.Context, tx postgres.Tx, org id.Org, l
 		return err
 	}
 	if wait := b.take(now, limit, time.Hour); wait > 0 {
-		d := Denial{Reason: ConnectPerHour, Wait: wait, Limit: limit, Current: int(ceil(b.drained(now, limit, time.Hour)))}
+		d := Denial{Reason: ConnectPerHour, Wait: wait, Limit: limit, Current: int(ceil(b.levelAt(now, limit, time.Hour)))}
 		return d.Problem()
 	}
 	return setConnect(ctx, tx, org, b)
 }
 
-// ConnectWindow is what is left of an org's connect attempts.
+// ConnectWindow returns what is left of an org's connect attempts.
 func (l *Limiter) ConnectWindow(ctx context.Context, org id.Org, limit int) (Window, error) {
 	b, err := l.getConnect(ctx, org)
 	if err != nil {
 		return Window{}, err
 	}
 	now := l.Now()
-	return window(now, b.drained(now, limit, time.Hour), limit, time.Hour), nil
+	return window(now, b.levelAt(now, limit, time.Hour), limit, time.Hour), nil
 }

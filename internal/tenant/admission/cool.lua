@@ -1,5 +1,6 @@
--- Records what is to be known of an account on every node: a cool-down, a new session version. Both only grow.
--- KEYS[1] a:{org}:acct   ARGV 1 milliseconds from now (0 = none)  2 session version (0 = none)  3 now (0 = this server's clock)
+-- Records a cool-down or a new session version of an account, for all nodes. Both only grow.
+-- KEYS[1] a:{org}:acct
+-- ARGV 1 milliseconds from now (0 = none)  2 session version (0 = none)  3 now (0 = the clock of Redis)
 local now = tonumber(ARGV[3])
 if now == 0 then
   local t = redis.call('TIME')

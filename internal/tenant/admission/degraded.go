@@ -9,62 +9,62 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// While the shared server is away a node enforces its share of each limit by itself.
+// While Redis is away, a node enforces its share of each limit alone.
 const (
-	// shareSlack lets the nodes together admit a fifth more than the limit, because load is never spread evenly.
+	// shareSlack lets all nodes together admit a fifth more than the limit, because load is never spread evenly.
 	shareSlack = 1.2
-	// monthReserve is the part of a month's limit that is not handed out by nodes on their own.
+	// monthReserve is the part of a month's limit that nodes do not use while they decide alone.
 	monthReserve = 0.005
 )
 
-// share is one node's part of a limit, and never more than the whole.
-func share(limit, nodes int) int {
+// nodeShare returns one node's share of a limit, at most the whole limit.
+func nodeShare(limit, nodes int) int {
 	if limit < 0 {
 		return limit
 	}
 	return min(limit, int(math.Ceil(float64(limit)/float64(max(nodes, 1))*shareSlack)))
 }
 
-// localBucket is a bucket that only this node knows.
+// localBucket is a bucket of this node only, for an account.
 type localBucket struct {
 	mu sync.Mutex
 	bucket
 }
 
-// aloneAge is how old an identity may be while the shared server is away: a revoked key is refused after this time at
-// the latest, and the database is asked about each key once in it.
+// aloneAge is the maximum age of an identity while the breaker is open. It bounds how long a revoked key is accepted,
+// and makes the node read each key in use from the database once per second.
 const aloneAge = time.Second
 
-// outdated says whether an identity is too old to be acted on without the shared server. An answer that merely came too
-// late is rare enough to ask the database each time.
-func (l *Limiter) outdated(c Call) bool {
-	if c.ReadAt.IsZero() || c.fresh() {
+// isOutdated reports whether an identity is too old to decide without Redis. While the breaker is not open, only single
+// answers fail, which is rare enough to read the identity from the database each time.
+func (l *Limiter) isOutdated(c Call) bool {
+	if c.ReadAt.IsZero() || c.isFresh() {
 		return false
 	}
 	return l.breaker.State() != gobreaker.StateOpen || l.Now().Sub(c.ReadAt) > aloneAge
 }
 
-// alone decides without the shared server.
-func (l *Limiter) alone(ctx context.Context, st *orgState, c Call) Decision {
-	if l.outdated(c) {
+// decideAlone decides without Redis, by this node's share of the limits.
+func (l *Limiter) decideAlone(ctx context.Context, st *orgState, c Call) Decision {
+	if l.isOutdated(c) {
 		return Decision{Stale: true}
 	}
 	l.metrics.decisions.WithLabelValues("alone").Inc()
 	now := l.Now()
 	nodes := l.Fleet.LiveAPI()
-	used := l.lastKnown(ctx, st, c, now)
+	used := l.knownMonthUsed(ctx, st, c, now)
 
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	minute := share(c.Limits.CallsPerMinute, nodes)
+	minute := nodeShare(c.Limits.CallsPerMinute, nodes)
 	if st.level.at.After(st.local.at) && c.Limits.CallsPerMinute > 0 {
-		// Go on from where the shared bucket stood, scaled down to the share.
+		// Continue from the last known level of the shared bucket, scaled down to the share.
 		st.local = st.level
 		st.local.level *= float64(minute) / float64(c.Limits.CallsPerMinute)
 	}
 	d := Decision{
 		Degraded: true,
-		Org:      window(now, st.local.drained(now, minute, time.Minute), minute, time.Minute),
+		Org:      window(now, st.local.levelAt(now, minute, time.Minute), minute, time.Minute),
 		Month:    monthWindow(now, used, c.Limits.CallsPerMonth),
 
 		MonthUsed: used,
@@ -74,17 +74,17 @@ func (l *Limiter) alone(ctx context.Context, st *orgState, c Call) Decision {
 		return d
 	}
 	if c.Quota == Safety {
-		d.Denied = st.safetyAlone(now, nodes, &d.Safety)
+		d.Denied = st.takeSafetyAlone(now, nodes, &d.Safety)
 		return d
 	}
-	if d.Denied = l.refuseAlone(c, now, used); d.Denied != nil {
+	if d.Denied = l.denyAlone(c, now, used); d.Denied != nil {
 		return d
 	}
 	if wait := st.local.wait(now, minute, time.Minute); wait > 0 {
 		d.Denied = &Denial{Reason: OrgPerMinute, Wait: wait, Limit: c.Limits.CallsPerMinute, Current: c.Limits.CallsPerMinute}
 		return d
 	}
-	if d.Denied = l.accountAlone(c, now, nodes, &d.Account); d.Denied != nil {
+	if d.Denied = l.takeAccountAlone(c, now, nodes, &d.Account); d.Denied != nil {
 		return d
 	}
 	st.local.take(now, minute, time.Minute)
@@ -92,15 +92,15 @@ func (l *Limiter) alone(ctx context.Context, st *orgState, c Call) Decision {
 	d.Month = monthWindow(now, used+1, c.Limits.CallsPerMonth)
 	d.MonthUsed++
 	st.used++
-	st.add(monthOf(now), 0) // the shared counters surely do not have it
+	st.countLocked(monthOf(now), 0) // 0: the shared counters do not have this call
 	return d
 }
 
-// safetyAlone takes from the node's own bucket for safety. The state is locked.
-func (st *orgState) safetyAlone(now time.Time, nodes int, w *Window) *Denial {
-	limit := share(SafetyPerMinute, nodes)
+// takeSafetyAlone takes one call from the node's own bucket for Safety, or returns a denial. The caller holds st.mu.
+func (st *orgState) takeSafetyAlone(now time.Time, nodes int, w *Window) *Denial {
+	limit := nodeShare(SafetyPerMinute, nodes)
 	wait := st.safety.take(now, limit, time.Minute)
-	*w = window(now, st.safety.drained(now, limit, time.Minute), limit, time.Minute)
+	*w = window(now, st.safety.levelAt(now, limit, time.Minute), limit, time.Minute)
 	w.Limit = SafetyPerMinute
 	if wait == 0 {
 		return nil
@@ -108,8 +108,8 @@ func (st *orgState) safetyAlone(now time.Time, nodes int, w *Window) *Denial {
 	return &Denial{Reason: SafetyReason, Wait: wait, Limit: SafetyPerMinute, Current: SafetyPerMinute}
 }
 
-// refuseAlone checks what needs no bucket: a cool-down this node knows of, and the month.
-func (l *Limiter) refuseAlone(c Call, now time.Time, used int64) *Denial {
+// denyAlone checks what needs no bucket: a cool-down that this node knows of, and the month.
+func (l *Limiter) denyAlone(c Call, now time.Time, used int64) *Denial {
 	if c.Quota == Read || c.Quota == Write {
 		if until, ok := l.cooldowns.Get(c.Account); ok && now.Before(until) {
 			return &Denial{CoolDown: true, Wait: until.Sub(now)}
@@ -121,25 +121,26 @@ func (l *Limiter) refuseAlone(c Call, now time.Time, used int64) *Denial {
 	return nil
 }
 
-// monthWait is until the next month, unless only the reserve is left: then the shared server decides when it is back.
+// monthWait returns the time until the next month. If the reserve is left, it is short instead, because Redis may hand
+// the reserve out when it is back.
 func (l *Limiter) monthWait(now time.Time, used int64, limit int) time.Duration {
 	if used < int64(limit) {
-		return denyAtMost
+		return maxHold
 	}
 	return nextMonth(now).Sub(now)
 }
 
-// accountAlone takes from the node's own bucket of an account.
-func (l *Limiter) accountAlone(c Call, now time.Time, nodes int, w *Window) *Denial {
+// takeAccountAlone takes one call from the node's own bucket of an account, or returns a denial.
+func (l *Limiter) takeAccountAlone(c Call, now time.Time, nodes int, w *Window) *Denial {
 	if c.Quota != Read && c.Quota != Write {
 		return nil
 	}
-	limit := share(c.accountLimit(), nodes)
+	limit := nodeShare(c.accountLimit(), nodes)
 	b := l.accounts.GetOrMake(accountQuota{c.Account, c.Quota}, func() *localBucket { return &localBucket{} })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wait := b.take(now, limit, time.Minute)
-	*w = window(now, b.drained(now, limit, time.Minute), limit, time.Minute)
+	*w = window(now, b.levelAt(now, limit, time.Minute), limit, time.Minute)
 	w.Limit = c.accountLimit()
 	if wait == 0 {
 		return nil
@@ -151,8 +152,9 @@ func (l *Limiter) accountAlone(c Call, now time.Time, nodes int, w *Window) *Den
 	return &Denial{Reason: reason, Wait: wait, Limit: c.accountLimit(), Current: c.accountLimit()}
 }
 
-// lastKnown is the month's total as far as this node knows; it asks the database once if it knows nothing.
-func (l *Limiter) lastKnown(ctx context.Context, st *orgState, c Call, now time.Time) int64 {
+// knownMonthUsed returns the month's total as far as this node knows. If it does not know any, it reads the database
+// once.
+func (l *Limiter) knownMonthUsed(ctx context.Context, st *orgState, c Call, now time.Time) int64 {
 	month := monthOf(now)
 	st.mu.Lock()
 	known, used := st.known && st.month == month, st.used
@@ -160,11 +162,11 @@ func (l *Limiter) lastKnown(ctx context.Context, st *orgState, c Call, now time.
 	if known {
 		return used
 	}
-	ctx, cancel := context.WithTimeout(ctx, databaseAtMost)
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
 	used, err := l.monthUsed(ctx, c.Org, month)
 	if err != nil {
-		return 0 // neither engine answers: the minute's share still bounds what passes
+		return 0 // neither Redis nor the database answers; the share of the minute still limits calls
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// A Redis that answers late is still the one that decides: a limit admits what it should, and no call is decided alone. Only when several
-// answers in a row were late do nodes decide alone, so that calls no longer wait.
+// While Redis answers late, it still decides: limits are exact, and no call is decided alone. After several late
+// answers in a row nodes decide alone, so that calls no longer wait.
 func TestLateAnswersKeepLimitsExact(t *testing.T) {
 	t.Parallel()
 	time0 := &clock{now: time.Now().UTC().Add(time.Hour)} // stands still, so nothing drains
@@ -28,7 +28,7 @@ func TestLateAnswersKeepLimitsExact(t *testing.T) {
 	n := newPatientNodes(t, secret.New("redis://"+link.Address+"/0"), time0.Now, true, timeout, patience)
 	owner := n.newOrg(t)
 	limits := org.Limits{CallsPerMinute: 12, CallsPerMonth: 1000}
-	// burst makes calls on every node at the same time.
+	// burst makes calls on every node concurrently.
 	burst := func(calls int) (admitted, alone int) {
 		var (
 			mu   sync.Mutex
@@ -55,15 +55,15 @@ func TestLateAnswersKeepLimitsExact(t *testing.T) {
 		wait.Wait()
 		return admitted, alone
 	}
-	before, _ := burst(1) // connects, and makes the counters
-	more, _ := burst(1)   // finds those that were made last
+	before, _ := burst(1) // connects and creates the counters; nodes may do that concurrently
+	more, _ := burst(1)   // all nodes adopt the newest counters
 	before += more
 	link.SetDelay(delay)
 	if admitted, alone := burst(perNode); before+admitted != limits.CallsPerMinute || alone > 0 {
 		t.Errorf("a limit of %d admitted %d and then %d; %d calls were decided alone", limits.CallsPerMinute, before, admitted, alone)
 	}
 	for alone := 0; alone == 0; {
-		time0.Advance(time.Minute) // a node that remembers a refusal does not ask
+		time0.Advance(time.Minute) // a node with a held denial does not ask Redis
 		_, alone = burst(3 * perNode)
 	}
 }

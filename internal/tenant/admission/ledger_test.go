@@ -29,15 +29,15 @@ func flush(t *testing.T, redisURL secret.String) {
 	}
 }
 
-// settleAll brings both sides to rest: what is pending is settled, and whatever that credits or rebuilds as well.
+// settleAll settles all nodes until Redis and the database agree, and returns both totals.
 func (n *nodes) settleAll(t *testing.T, owner id.Org, limits *org.Limits) (shared, stored int64) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for !n.shared(t, owner, limits, &shared) {
 		if time.Now().After(deadline) {
-			t.Fatal("the nodes did not come to rest")
+			t.Fatal("the nodes did not reach Redis in time")
 		}
-		<-time.After(50 * time.Millisecond) // the breaker closes by the clock
+		<-time.After(50 * time.Millisecond) // the breaker closes after a while
 	}
 	for {
 		for _, l := range n.limiters {
@@ -53,7 +53,7 @@ func (n *nodes) settleAll(t *testing.T, owner id.Org, limits *org.Limits) (share
 	}
 }
 
-// shared asks every node for the month's total and says whether all of them reached the shared counters.
+// shared asks every node for the month's total and reports whether all of them reached Redis.
 func (n *nodes) shared(t *testing.T, owner id.Org, limits *org.Limits, used *int64) bool {
 	t.Helper()
 	reached := true
@@ -77,8 +77,8 @@ func (n *nodes) stored(t *testing.T, owner id.Org) (used int64) {
 	return used
 }
 
-// Whatever happens to the shared counters, and whenever nodes settle, both totals end at the number of calls that were
-// admitted: not one is lost, not one counted twice.
+// Whatever happens to Redis, and whenever nodes settle, both totals end at the number of admitted calls: none is lost,
+// and none is counted twice.
 func TestTheMonthIsExactWhateverHappensToRedis(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -100,7 +100,7 @@ func TestTheMonthIsExactWhateverHappensToRedis(t *testing.T) {
 			process.Start()
 		case what < 22:
 			happened["settled"]++
-			// A node that cannot reach Redis settles what it can; the rest is due at the end.
+			// A node that cannot reach Redis settles what it can. settleAll does the rest at the end.
 			_ = n.limiters[random.IntN(3)].Settle(t.Context())
 		default:
 			d, err := n.limiters[random.IntN(3)].Admit(t.Context(), admission.Call{Org: owner, Quota: admission.Plain, Epoch: 1, Limits: &limits})
@@ -113,7 +113,7 @@ func TestTheMonthIsExactWhateverHappensToRedis(t *testing.T) {
 			}
 		}
 	}
-	flush(t, url) // what nobody settled yet must survive this too
+	flush(t, url) // calls that are not settled yet must survive this too
 	shared, stored := n.settleAll(t, owner, &limits)
 	if shared != admitted || stored != admitted {
 		t.Fatalf("seed %d: %d admitted, Redis says %d, the database %d (%v)", seed, admitted, shared, stored, happened)
@@ -121,8 +121,8 @@ func TestTheMonthIsExactWhateverHappensToRedis(t *testing.T) {
 	t.Logf("seed %d: %d admitted, %v", seed, admitted, happened)
 }
 
-// A Redis that hangs takes no call with it and loses none: nodes decide alone, and calls that it counts late, after
-// having been given up, are not counted twice.
+// While Redis hangs, no call fails and none is lost: nodes decide alone. Calls that Redis counts late, after the node
+// has given up waiting, are not counted twice.
 func TestTheMonthIsExactAfterRedisHung(t *testing.T) {
 	t.Parallel()
 	process, url := testenv.PrivateRedis(t)
@@ -159,8 +159,8 @@ func TestTheMonthIsExactAfterRedisHung(t *testing.T) {
 	}
 }
 
-// While Redis is away the nodes together admit no more than a fifth above the limit, a cool-down still holds on the node
-// that knows of it, and the month is not overrun.
+// While Redis is away, all nodes together admit at most a fifth more than the limit (rounded up per node), a cool-down
+// still applies on the node that knows of it, and the month's limit holds.
 func TestAloneIsNotUnlimited(t *testing.T) {
 	t.Parallel()
 	process, url := testenv.PrivateRedis(t)
@@ -198,18 +198,19 @@ func TestAloneIsNotUnlimited(t *testing.T) {
 	}
 	time0.Advance(2 * time.Minute)
 	if err := n.limiters[0].Cool(t.Context(), owner, account, time.Minute); err == nil {
-		t.Error("a dead Redis took note of a cool-down")
+		t.Error("Cool succeeded without Redis")
 	}
 	if denied := admit(0, admission.Read); denied == nil || !denied.CoolDown {
-		t.Errorf("the cool-down is forgotten: %+v", denied)
+		t.Errorf("the cool-down does not apply: %+v", denied)
 	}
 	limits.CallsPerMonth = 30
 	if denied := admit(1, admission.Plain); denied == nil || denied.Reason != admission.OrgPerMonth {
-		t.Errorf("the month is overrun: %+v", denied)
+		t.Errorf("the month's limit does not hold: %+v", denied)
 	}
 }
 
-// Connect attempts are counted with the transaction that makes them: rolled back with it, exact under concurrency.
+// A connect attempt is counted in the transaction that creates it, and rolled back with it. The limit is exact under
+// concurrency.
 func TestTakeConnect(t *testing.T) {
 	t.Parallel()
 	time0 := &clock{now: time.Now().UTC().Truncate(time.Microsecond)}
@@ -245,15 +246,15 @@ func TestTakeConnect(t *testing.T) {
 		t.Fatal("the transaction was not rolled back")
 	}
 	if err := take(1); err != nil {
-		t.Errorf("an attempt that was rolled back was counted: %v", err)
+		t.Errorf("a rolled-back attempt was counted: %v", err)
 	}
 	if w, err := n.limiters[2].ConnectWindow(t.Context(), owner, perHour); err != nil || w.Remaining != 0 || w.Limit != perHour {
 		t.Errorf("window %+v %v", w, err)
 	}
 }
 
-// A node that is killed takes the second with it that it had not yet added to the database; Redis still has it, and the
-// others bring it home before Redis in its turn may be lost.
+// Calls that a killed node had not added to the database are not lost: the other nodes take them over from Redis, so
+// that they survive even if Redis is lost afterwards.
 func TestTheMonthSurvivesADeadNode(t *testing.T) {
 	t.Parallel()
 	_, url := testenv.PrivateRedis(t)
@@ -280,10 +281,10 @@ func TestTheMonthSurvivesADeadNode(t *testing.T) {
 	for range 3 {
 		burst(30, n.limiters...)
 		dead := n.limiters[2]
-		n.limiters = n.limiters[:2] // never settles again
+		n.limiters = n.limiters[:2] // the third node is killed and never settles again
 		burst(7, n.limiters...)
 		n.died.Store(time.Now().Add(-time.Second).UnixNano())
-		// One has calls pending while the other lifts; both orders happen over the rounds.
+		// One node has pending calls while the other lifts; both orders happen over the rounds.
 		burst(1, n.limiters[0])
 		settle()
 		burst(5, n.limiters...)
@@ -296,13 +297,13 @@ func TestTheMonthSurvivesADeadNode(t *testing.T) {
 		if shared, stored := n.settleAll(t, owner, &limits); shared != admitted || stored != admitted {
 			t.Fatalf("%d admitted, Redis says %d, the database %d", admitted, shared, stored)
 		}
-		n.limiters = append(n.limiters, dead) // as a new process would
+		n.limiters = append(n.limiters, dead) // stands for a new process
 		dead.Discard()
 	}
 }
 
-// A node that cannot reach Redis, while the others can, admits its share alone; when it dies, what it admitted is neither
-// lost to the database nor to Redis.
+// A node that cannot reach Redis, while the others can, admits its share alone. When it dies, its settled calls are in
+// both the database and Redis.
 func TestTheMonthSurvivesANodeThatDiedAlone(t *testing.T) {
 	t.Parallel()
 	_, url := testenv.PrivateRedis(t)
@@ -322,7 +323,7 @@ func TestTheMonthSurvivesANodeThatDiedAlone(t *testing.T) {
 			alone++
 		}
 	}
-	_ = cutOff.Settle(t.Context()) // it reaches the database, and not Redis
+	_ = cutOff.Settle(t.Context()) // it reaches the database but not Redis
 	n.limiters = n.limiters[:3]
 	n.died.Store(time.Now().Add(-time.Second).UnixNano())
 	if _, err := n.limiters[0].Admit(t.Context(), call); err != nil {
@@ -338,9 +339,9 @@ func TestTheMonthSurvivesANodeThatDiedAlone(t *testing.T) {
 	}
 }
 
-// A lift that reached Redis and was then rolled back leaves Redis ahead of the ledger. The next rebuild notices, and the
-// one after it rebuilds.
-func TestARebuildCatchesUpWithRedis(t *testing.T) {
+// A lift that reached Redis and was then rolled back leaves Redis ahead of the ledger. The next rebuild detects that
+// and raises the ledger, and the one after it rebuilds.
+func TestRebuildCatchesUpWithRedis(t *testing.T) {
 	t.Parallel()
 	_, url := testenv.PrivateRedis(t)
 	n := newNodes(t, url, time.Now, false)
@@ -369,8 +370,8 @@ func TestARebuildCatchesUpWithRedis(t *testing.T) {
 	}
 }
 
-// A node that doubts Redis and dies before it has rebuilt it leaves its doubt to the others.
-func TestADoubtOutlivesItsNode(t *testing.T) {
+// If a node in doubt dies before it has rebuilt the counters, another node rebuilds them.
+func TestDoubtOutlivesItsNode(t *testing.T) {
 	t.Parallel()
 	_, url := testenv.PrivateRedis(t)
 	n := newNodes(t, url, time.Now, false)
@@ -388,7 +389,7 @@ func TestADoubtOutlivesItsNode(t *testing.T) {
 	if shared, stored := n.settleAll(t, owner, &limits); shared != 3 || stored != 3 {
 		t.Fatalf("Redis says %d, the database %d", shared, stored)
 	}
-	// Redis counts one that nobody answered for, and the node that knows of it writes that down and dies.
+	// Redis counts a call whose answer is lost. The node records its doubt in the ledger and dies.
 	admit(n.limiters[2])
 	n.limiters[2].Discard()
 	if _, err := n.db.Pool().Exec(t.Context(), "UPDATE ledger SET doubted = true WHERE org_id = $1", owner); err != nil {

@@ -1,4 +1,5 @@
--- Begins the next incarnation of an org's counters, which are right, and tells the month's total as of that moment.
+-- Starts the next incarnation of an org's counters with the same values, and answers the month and its total.
+-- Answers 'gone' if there is no record, or 'moved' if it has another incarnation.
 -- KEYS[1] o:{org}   ARGV 1 the incarnation they must have  2 the next one
 local v = redis.call('GET', KEYS[1])
 if not v then return 'gone' end

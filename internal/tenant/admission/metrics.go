@@ -2,7 +2,7 @@ package admission
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics is how operators see admission.
+// Metrics holds the metrics of admission.
 type Metrics struct {
 	decisions *prometheus.CounterVec
 	late      prometheus.Counter
@@ -13,20 +13,20 @@ func newMetrics() Metrics {
 	return Metrics{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_admission_decisions_total",
-			Help: "Decisions on calls: admitted and denied by the shared counters, held back by a remembered denial, or made alone.",
+			Help: "Decisions on calls: admitted or denied by the shared counters, denied by a held denial, or made alone.",
 		}, []string{"how"}),
 		late: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stagedoor_admission_late_total",
-			Help: "Answers of the shared counters that came after STAGEDOOR_REDIS_TIMEOUT and were used all the same.",
+			Help: "Answers of Redis that arrived after STAGEDOOR_REDIS_TIMEOUT and were still used.",
 		}),
 		degraded: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "stagedoor_admission_degraded",
-			Help: "1 while this node decides alone because the shared counters do not answer.",
+			Help: "1 while this node decides alone because Redis does not answer.",
 		}),
 	}
 }
 
-// Collectors are to be registered.
+// Collectors returns the metrics to register.
 func (l *Limiter) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{l.metrics.decisions, l.metrics.late, l.metrics.degraded}
 }

@@ -1,5 +1,5 @@
--- Rebuilds an org's counters from the database. The newest incarnation wins; the minute's level stays as it is.
--- Answers 'ok', or the incarnation they have if that is not older than the new one: then nothing was rebuilt.
+-- Rebuilds an org's counters from the database. The newest incarnation wins; the level of the minute does not change.
+-- Answers 'ok', or the existing incarnation if that is not older than the new one: then nothing was rebuilt.
 -- KEYS[1] o:{org}   ARGV 1 epoch  2 incarnation  3 month  4 used
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

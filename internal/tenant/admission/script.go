@@ -13,8 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/redis"
 )
 
-// The scripts run on the shared server; each is one step to everybody else. The layout of the two records is described
-// in admit.lua, and must be the same in all of them.
+// The scripts run atomically in Redis. admit.lua describes the layout of the records, which is the same in all of them.
 var (
 	//go:embed admit.lua
 	admitText string
@@ -39,7 +38,8 @@ func loadScripts() scripts {
 	}
 }
 
-// Keys carry the org as hash tag, so that all of an org's counters live on one shard and a script can touch them together.
+// orgKey returns the key of an org's record. All keys have the org as hash tag, so that the records of one org are on
+// one Redis shard and a script can use several of them.
 func orgKey(org id.Org) string { return "o:{" + string(org) + "}" }
 
 func accountKey(org id.Org, account id.Account) string {
@@ -48,24 +48,24 @@ func accountKey(org id.Org, account id.Account) string {
 
 func safetyKey(org id.Org) string { return "s:{" + string(org) + "}" }
 
-// verdict is what admit.lua answers.
-type verdict uint8
+// outcome is the first field of admit.lua's answer. The values are part of the script.
+type outcome uint8
 
 const (
-	admitted     verdict = 0
-	overMinute   verdict = 1
-	overMonth    verdict = 2
-	overRead     verdict = 3
-	overWrite    verdict = 4
-	overSafety   verdict = 5
-	staleEpoch   verdict = 7
-	otherCounter verdict = 8
-	coolingDown  verdict = 9
+	admitted     outcome = 0
+	overMinute   outcome = 1
+	overMonth    outcome = 2
+	overRead     outcome = 3
+	overWrite    outcome = 4
+	overSafety   outcome = 5
+	staleEpoch   outcome = 7
+	otherCounter outcome = 8
+	coolingDown  outcome = 9
 )
 
-// answer is admit.lua's answer, unpacked.
+// answer is the decoded answer of admit.lua.
 type answer struct {
-	verdict        verdict
+	outcome        outcome
 	wait           time.Duration
 	now            time.Time
 	month          int
@@ -73,25 +73,25 @@ type answer struct {
 	sessionVersion uint32
 	orgLevel       float64
 	used           int64
-	// ownLevel is that of the account's bucket, or of the org's for safety.
+	// ownLevel is the level of the account's bucket, or of the org's bucket for Safety.
 	ownLevel float64
-	// lastWrite is when the account was last written to before this call; zero if it is not known to have been.
+	// lastWrite is when the account was last written to before this call; zero if no write is known.
 	lastWrite time.Time
 }
 
 const answerSize = 1 + 8 + 8 + 4 + 4 + 4 + 8 + 8 + 8 + 8
 
-var errAnswer = errors.New("admission script answered something else than expected")
+var errAnswer = errors.New("unexpected answer of an admission script")
 
-// decode unpacks '<BddI4I4I4dI8dd'.
-func decode(text string) (answer, error) {
+// decodeAnswer decodes what admit.lua packs as '<BddI4I4I4dI8dd'.
+func decodeAnswer(text string) (answer, error) {
 	if len(text) != answerSize {
 		return answer{}, errAnswer
 	}
 	b := []byte(text)
 	float := func(at int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b[at:])) }
 	a := answer{
-		verdict:        verdict(b[0]),
+		outcome:        outcome(b[0]),
 		wait:           time.Duration(math.Ceil(float(1))) * time.Millisecond,
 		now:            time.UnixMilli(int64(float(9))).UTC(),
 		month:          int(binary.LittleEndian.Uint32(b[17:])),
@@ -107,8 +107,8 @@ func decode(text string) (answer, error) {
 	return a, nil
 }
 
-// arguments are those of admit.lua, in its order.
-func arguments(c Call, month int, incarnation int64, now string) []string {
+// admitArgs returns the arguments of admit.lua in its order.
+func admitArgs(c Call, month int, incarnation int64, now string) []string {
 	kind, own := "0", c.accountLimit()
 	switch c.Quota {
 	case Read:
@@ -121,7 +121,7 @@ func arguments(c Call, month int, incarnation int64, now string) []string {
 	}
 	return []string{
 		kind, itoa(c.Limits.CallsPerMinute), itoa(c.Limits.CallsPerMonth), itoa(month),
-		itoa(own), flag(c.looks()), strconv.FormatInt(c.Epoch, 10), strconv.FormatInt(incarnation, 10), now, flag(c.fresh()),
+		itoa(own), flag(c.usesNothing()), strconv.FormatInt(c.Epoch, 10), strconv.FormatInt(incarnation, 10), now, flag(c.isFresh()),
 	}
 }
 
@@ -134,9 +134,9 @@ func flag(b bool) string {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// tell runs a script on an org's counters with numbers as arguments.
-func (l *Limiter) tell(ctx context.Context, script *redis.Script, org id.Org, numbers ...int64) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+// runOrgScript runs a script on an org's record, with numbers as arguments, for up to announceTimeout.
+func (l *Limiter) runOrgScript(ctx context.Context, script *redis.Script, org id.Org, numbers ...int64) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	args := make([]string, len(numbers))
 	for i, n := range numbers {

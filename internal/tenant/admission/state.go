@@ -8,37 +8,39 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// orgState is what one node knows of one org.
+// orgState is one node's knowledge of one org.
 type orgState struct {
 	mu sync.Mutex
-	// retired means that the state was dropped from the limiter; a call must fetch the new one.
+	// retired means that the state was removed from Limiter.orgs. A call must use the new one.
 	retired bool
-	touched time.Time
-	// incarnation is that of the shared counters as last seen; 0 if unknown.
+	touched time.Time // by the last call
+	// incarnation is the last seen incarnation of the shared counters; 0 if unknown.
 	incarnation int64
-	// month and used are the last known total; level the last known state of the minute.
+	// month and used are the last known total, valid if known is true. level is the last known level of the shared
+	// minute.
 	month int
 	used  int64
 	known bool
 	level bucket
-	// local is the node's own share of the minute while degraded, safety that of the limit of its name.
+	// local and safety are the node's own buckets while it decides alone: for the org's minute and for Safety.
 	local, safety bucket
-	// pending are admitted calls that the database does not know of yet.
+	// pending counts admitted calls that are not in the database yet.
 	pending []pendingCount
-	// doubts counts calls of which it is not known whether the shared counters have them; resolved, up to which of them
-	// the counters have since been rebuilt.
+	// doubts counts calls that the shared counters may or may not contain. resolved is the value of doubts up to which
+	// the counters have been rebuilt since.
 	doubts, resolved int64
-	held             heldDenial
+	held             heldDenial // of Plain calls
 }
 
-// pendingCount are calls admitted in a month under one incarnation of the shared counters; under 0, by this node alone.
+// pendingCount counts calls of one month that were admitted under one incarnation of the shared counters, or by this
+// node alone if incarnation is 0.
 type pendingCount struct {
 	month       int
 	incarnation int64
 	calls       int64
 }
 
-// state finds or makes the state of an org.
+// state returns the state of an org, creating it if necessary.
 func (l *Limiter) state(org id.Org) *orgState {
 	if st, ok := l.orgs.Load(org); ok {
 		return st.(*orgState)
@@ -47,8 +49,9 @@ func (l *Limiter) state(org id.Org) *orgState {
 	return st.(*orgState)
 }
 
-// touch is state for a call: what it returns is not retired for as long as a call can take.
-func (l *Limiter) touch(org id.Org) *orgState {
+// touchState returns the state of an org for a call. It will not be retired during the call, because idleAfter is much
+// longer than a call takes.
+func (l *Limiter) touchState(org id.Org) *orgState {
 	for {
 		st := l.state(org)
 		st.mu.Lock()
@@ -67,34 +70,36 @@ func (st *orgState) currentIncarnation() int64 {
 	return st.incarnation
 }
 
+// setIncarnation ignores an incarnation that is older than the known one.
 func (st *orgState) setIncarnation(n int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.incarnation = max(st.incarnation, n)
 }
 
-func (st *orgState) doubted() {
+// addDoubt records that the shared counters may or may not contain a call, so that the next Settle rebuilds them.
+func (st *orgState) addDoubt() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.doubts++
 }
 
-// learn keeps what the shared counters said, for the case that they are gone at the next call.
-func (st *orgState) learn(month int, used int64, level bucket) {
+// rememberShared stores the values of the shared counters in case Redis is away at the next call.
+func (st *orgState) rememberShared(month int, used int64, level bucket) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.month, st.used, st.known, st.level = month, used, true, level
 }
 
-// count adds an admitted call to what the database is to be told.
-func (st *orgState) count(month int, incarnation int64) {
+// countCall adds an admitted call to the pending counts.
+func (st *orgState) countCall(month int, incarnation int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.add(month, incarnation)
+	st.countLocked(month, incarnation)
 }
 
-// add is count for a caller that holds the lock.
-func (st *orgState) add(month int, incarnation int64) {
+// countLocked is countCall for callers that hold st.mu.
+func (st *orgState) countLocked(month int, incarnation int64) {
 	for i := range st.pending {
 		if p := &st.pending[i]; p.month == month && p.incarnation == incarnation {
 			p.calls++
@@ -104,8 +109,8 @@ func (st *orgState) add(month int, incarnation int64) {
 	st.pending = append(st.pending, pendingCount{month, incarnation, 1})
 }
 
-// take empties the pending counts.
-func (st *orgState) take() []pendingCount {
+// takePending returns the pending counts and clears them.
+func (st *orgState) takePending() []pendingCount {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	taken := st.pending
@@ -113,21 +118,23 @@ func (st *orgState) take() []pendingCount {
 	return taken
 }
 
-// unresolved says up to which doubt a rebuild would settle, and whether one is needed.
-func (st *orgState) unresolved() (upTo int64, needed bool) {
+// unresolvedDoubts reports whether a rebuild is needed, and the value to pass to resolveDoubts after it. Doubts that
+// arise during the rebuild remain unresolved.
+func (st *orgState) unresolvedDoubts() (upTo int64, needed bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.doubts, st.doubts > st.resolved
 }
 
-func (st *orgState) resolve(upTo int64) {
+func (st *orgState) resolveDoubts(upTo int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.resolved = max(st.resolved, upTo)
 }
 
-// retire marks a state that nobody has used for a while and that owes nothing, and says whether it did.
-func (st *orgState) retire(before time.Time) bool {
+// tryRetire marks the state as retired if no call has used it since before and it has no pending counts or doubts. It
+// reports whether it did.
+func (st *orgState) tryRetire(before time.Time) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.touched.After(before) || len(st.pending) > 0 || st.doubts > st.resolved {
@@ -137,34 +144,34 @@ func (st *orgState) retire(before time.Time) bool {
 	return true
 }
 
-// heldDenial is a refusal that this node repeats without asking, until shortly before it ends.
+// heldDenial is a denial that this node repeats without asking Redis, until shortly before it ends.
 type heldDenial struct {
 	denial Denial
-	// org, month and account are what was left when it was made.
+	// org, month and account are the windows at the time of the denial.
 	org, month, account Window
-	// ends is when the wait is over, until when the refusal is repeated.
+	// ends is when the denial's wait is over. The node repeats the denial until the earlier time until.
 	ends, until time.Time
 }
 
 const (
-	// denyMargin is how long before its end a refusal is no longer repeated: clocks differ a little, and a caller that
-	// waited as told must never be refused.
-	denyMargin = time.Second
-	// denyAtMost bounds how long a node may miss that a limit was raised, if the news is lost.
-	denyAtMost = 5 * time.Second
+	// holdMargin is how long before its end a denial is no longer repeated. Clocks differ a little, and a caller that
+	// waited as long as it was asked to must never be denied.
+	holdMargin = time.Second
+	// maxHold bounds how long a node repeats a denial after the limit was raised, if the message about it is lost.
+	maxHold = 5 * time.Second
 )
 
-// hold remembers a refusal that is long enough to be worth it.
-func (l *Limiter) hold(st *orgState, c Call, d Decision, now time.Time) {
+// holdDenial remembers a denial, unless it is too short.
+func (l *Limiter) holdDenial(st *orgState, c Call, d Decision, now time.Time) {
 	if c.Quota == Safety {
-		return // it drains one a second: too short to be worth it
+		return // one call drains per second, so these denials are too short
 	}
 	h := heldDenial{denial: *d.Denied, org: d.Org, month: d.Month, account: d.Account, ends: now.Add(d.Denied.Wait)}
-	h.until = earlier(h.ends.Add(-denyMargin), now.Add(denyAtMost))
+	h.until = earlier(h.ends.Add(-holdMargin), now.Add(maxHold))
 	if !h.until.After(now) {
 		return
 	}
-	// A wait is the longest of all limits that the call uses, so it is repeated only to calls that use the same ones.
+	// The wait is the longest of all limits that the call uses, so it is valid only for calls that use the same limits.
 	if c.Quota == Plain {
 		st.mu.Lock()
 		st.held = h
@@ -174,8 +181,8 @@ func (l *Limiter) hold(st *orgState, c Call, d Decision, now time.Time) {
 	l.denials.Put(accountQuota{c.Account, c.Quota}, h)
 }
 
-// held finds a refusal to repeat.
-func (l *Limiter) held(st *orgState, c Call) (Decision, bool) {
+// findHeldDenial returns a held denial that applies to the call, with the remaining wait.
+func (l *Limiter) findHeldDenial(st *orgState, c Call) (Decision, bool) {
 	if c.Quota == Free || c.Quota == Safety {
 		return Decision{}, false
 	}
@@ -194,14 +201,14 @@ func (l *Limiter) held(st *orgState, c Call) (Decision, bool) {
 	d := h.denial
 	d.Wait = h.ends.Sub(now)
 	if ofOrg := d.Reason == OrgPerMinute || d.Reason == OrgPerMonth; !ofOrg && c.Limits.CallsPerMinute > 0 {
-		// Calls for other accounts may have filled the org's minute since. It has room for one more after this long.
+		// Calls on other accounts may have filled the org's minute since. It has room for one more call after this
+		// long.
 		d.Wait = max(d.Wait, time.Minute/time.Duration(c.Limits.CallsPerMinute))
 	}
 	return Decision{Denied: &d, Org: h.org, Month: h.month, Account: h.account}, true
 }
 
-// release drops a held refusal.
-func (st *orgState) release() {
+func (st *orgState) dropHeldDenial() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.held = heldDenial{}

@@ -20,10 +20,11 @@ func (l *Limiter) monthUsed(ctx context.Context, org id.Org, month int) (int64, 
 	return used, nil
 }
 
-// rebuild takes the lock first and reads the total second, so that every sum added before is in the reading and every sum
-// added after learns of the new incarnation. The epoch is held until Redis has it: were it to advance meanwhile, and the
-// news of that be flushed away, the older one would come back.
-func (l *Limiter) rebuild(ctx context.Context, org id.Org, month int) (incarnation int64, answer string, err error) {
+// rebuildInTx takes a new incarnation and writes the org's epoch and total to Redis, in one transaction. It locks the
+// ledger before it reads the total: every batch added before is in the total, and every later batch finds the new
+// incarnation. It holds the epoch until Redis has it. Otherwise the epoch could advance in between, its announcement
+// could be lost in a flush of Redis, and the older epoch would return. answer is that of prime.lua.
+func (l *Limiter) rebuildInTx(ctx context.Context, org id.Org, month int) (incarnation int64, answer string, err error) {
 	err = l.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
 		epoch, err := l.epochs.HoldEpoch(ctx, tx, org)
@@ -37,32 +38,37 @@ func (l *Limiter) rebuild(ctx context.Context, org id.Org, month int) (incarnati
 		if err != nil {
 			return fmt.Errorf("read month of %s: %w", org, err)
 		}
-		answer, err = l.tell(ctx, l.scripts.prime, org, epoch, incarnation, int64(month), used)
+		answer, err = l.runOrgScript(ctx, l.scripts.prime, org, epoch, incarnation, int64(month), used)
 		return err
 	})
 	return incarnation, answer, err
 }
 
-// ledgerRow is an org's ledger as a batch met it.
+// ledgerRow is an org's ledger as a batch found it.
 type ledgerRow struct {
+	// lifted is the newest incarnation whose total was taken over, for liftedMonth.
 	incarnation, lifted int64
 	liftedMonth         int
 	liftedAt            time.Time
-	// owed is what the shared counters lacked before this batch, whoever admitted it; doubted that a node doubts them.
+	// owed is how many calls the shared counters lacked before this batch. doubted means that some node is in doubt.
 	owed    int64
 	doubted bool
 }
 
-// included says that the database has these calls already, by way of the shared counters.
-func (r ledgerRow) included(s settled) bool {
+// isIncluded reports whether the database already has these calls, because the shared total that includes them was
+// taken over.
+func (r ledgerRow) isIncluded(s monthCount) bool {
 	return s.incarnation > 0 && s.incarnation <= r.lifted && s.month == r.liftedMonth
 }
 
-// lacks says that the shared counters do not have these calls.
-func (r ledgerRow) lacks(s settled) bool { return s.incarnation < r.incarnation && !r.included(s) }
+// isLacking reports whether the shared counters do not have these calls.
+func (r ledgerRow) isLacking(s monthCount) bool {
+	return s.incarnation < r.incarnation && !r.isIncluded(s)
+}
 
-// addToMonths adds a batch and returns the ledgers of its orgs. applied is false if an earlier try had added it.
-func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []settled) (ledgers map[id.Org]ledgerRow, applied bool, err error) {
+// addToMonths adds a batch to the totals, records what it finds to be owed, and returns the ledgers of the batch's
+// orgs. applied is false if an earlier attempt had committed the batch; then nothing is added or returned.
+func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []monthCount) (ledgers map[id.Org]ledgerRow, applied bool, err error) {
 	orgs := make([]string, len(batch))
 	for i, b := range batch {
 		orgs[i] = string(b.org)
@@ -88,22 +94,22 @@ func (l *Limiter) addToMonths(ctx context.Context, number int64, batch []settled
 		for _, h := range held {
 			ledgers[h.OrgID] = ledgerRow{h.Incarnation, h.Lifted, int(h.LiftedMonth), h.LiftedAt, h.Owed, h.Doubted}
 		}
-		missing := slices.DeleteFunc(slices.Clone(batch), func(s settled) bool { return ledgers[s.org].included(s) })
-		if err := q.AddToMonths(ctx, sum(missing)); err != nil {
+		missing := slices.DeleteFunc(slices.Clone(batch), func(s monthCount) bool { return ledgers[s.org].isIncluded(s) })
+		if err := q.AddToMonths(ctx, sumByMonth(missing)); err != nil {
 			return fmt.Errorf("add to months: %w", err)
 		}
-		owed := sum(slices.DeleteFunc(missing, func(s settled) bool { return !ledgers[s.org].lacks(s) }))
+		owed := sumByMonth(slices.DeleteFunc(missing, func(s monthCount) bool { return !ledgers[s.org].isLacking(s) }))
 		if err := q.Owe(ctx, db.OweParams{Orgs: owed.OrgIds, Months: owed.Months, Calls: owed.Counts}); err != nil {
-			return fmt.Errorf("note what is owed: %w", err)
+			return fmt.Errorf("record owed calls: %w", err)
 		}
 		return nil
 	})
 	return ledgers, applied, err
 }
 
-// pay credits the shared counters with what they lack. The ledger is locked meanwhile: they cannot be rebuilt, and two
-// nodes cannot pay the same.
-func (l *Limiter) pay(ctx context.Context, org id.Org) error {
+// creditOwed adds the calls that the shared counters lack to them. It locks the ledger, so that the counters cannot be
+// rebuilt in between and two nodes cannot credit the same calls.
+func (l *Limiter) creditOwed(ctx context.Context, org id.Org) error {
 	return l.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
 		ledger, err := q.LockLedger(ctx, org)
@@ -113,23 +119,23 @@ func (l *Limiter) pay(ctx context.Context, org id.Org) error {
 		if ledger.Owed == 0 || ledger.Doubted {
 			return nil
 		}
-		result, err := l.tell(ctx, l.scripts.credit, org, ledger.Owed, ledger.Incarnation, int64(ledger.OwedMonth))
+		result, err := l.runOrgScript(ctx, l.scripts.credit, org, ledger.Owed, ledger.Incarnation, int64(ledger.OwedMonth))
 		if err != nil {
 			return err
 		}
 		if result != "done" {
-			return nil // gone or moved: they are about to be rebuilt, from a reading that has these calls
+			return nil // lost, or of another incarnation: the next rebuild includes these calls
 		}
 		if err := q.Paid(ctx, org); err != nil {
-			return fmt.Errorf("note payment of %s: %w", org, err)
+			return fmt.Errorf("clear owed calls of %s: %w", org, err)
 		}
 		return nil
 	})
 }
 
-// lift takes the shared counters' total over, because a node died that may not have added all it admitted. The ledger
-// is locked meanwhile: a batch is either in before, or finds its calls included.
-func (l *Limiter) lift(ctx context.Context, org id.Org, died time.Time) error {
+// liftTotal writes the shared counters' total to the database, because a node has died that may not have added all its
+// calls. It locks the ledger: a batch is either added before, and is in the total, or finds its calls included.
+func (l *Limiter) liftTotal(ctx context.Context, org id.Org, died time.Time) error {
 	return l.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
 		ledger, err := q.LockLedger(ctx, org)
@@ -140,17 +146,17 @@ func (l *Limiter) lift(ctx context.Context, org id.Org, died time.Time) error {
 			return nil // a rebuild is due, or another node was faster
 		}
 		next := ledger.Incarnation + 1
-		answer, err := l.tell(ctx, l.scripts.lift, org, ledger.Incarnation, next)
+		answer, err := l.runOrgScript(ctx, l.scripts.lift, org, ledger.Incarnation, next)
 		if err != nil {
 			return err
 		}
 		var month int
 		var used int64
 		if n, _ := fmt.Sscanf(answer, "%d %d", &month, &used); n != 2 {
-			return nil // gone or moved: they are about to be rebuilt, so they have nothing to tell
+			return nil // lost, or of another incarnation: they will be rebuilt, so their total is of no use
 		}
 		if int(ledger.OwedMonth) == month {
-			used += ledger.Owed // the database has these, the counters do not yet
+			used += ledger.Owed // in the database, but not yet in the counters
 		}
 		err = q.SetLifted(ctx, db.SetLiftedParams{OrgID: org, Incarnation: next, Lifted: ledger.Incarnation, Month: int32(month), Now: l.Now()})
 		if err != nil {
@@ -163,19 +169,20 @@ func (l *Limiter) lift(ctx context.Context, org id.Org, died time.Time) error {
 	})
 }
 
-// doubt marks orgs whose shared counters may have a call twice.
-func (l *Limiter) doubt(ctx context.Context, orgs []string) error {
+// markInDoubt records in the ledgers that the shared counters of these orgs cannot be trusted until they are rebuilt.
+func (l *Limiter) markInDoubt(ctx context.Context, orgs []string) error {
 	q := db.New(l.DB.Pool())
 	if err := q.OpenLedgers(ctx, orgs); err != nil {
 		return fmt.Errorf("open ledgers: %w", err)
 	}
 	if err := q.Doubt(ctx, orgs); err != nil {
-		return fmt.Errorf("note doubts: %w", err)
+		return fmt.Errorf("record doubts: %w", err)
 	}
 	return nil
 }
 
-// raiseIncarnation follows shared counters that are ahead: a lift had reached them and not the database.
+// raiseIncarnation raises the ledger's incarnation to that of shared counters that are ahead of it (see errAhead), and
+// marks the org as in doubt.
 func (l *Limiter) raiseIncarnation(ctx context.Context, org id.Org, incarnation int64) error {
 	err := db.New(l.DB.Pool()).RaiseIncarnation(ctx, db.RaiseIncarnationParams{OrgID: org, Incarnation: incarnation})
 	if err != nil {
@@ -184,8 +191,8 @@ func (l *Limiter) raiseIncarnation(ctx context.Context, org id.Org, incarnation 
 	return nil
 }
 
-// sum adds up a sorted batch by org and month, because one statement may touch a row only once.
-func sum(batch []settled) (sums db.AddToMonthsParams) {
+// sumByMonth adds up a sorted batch by org and month, because one statement can change a row only once.
+func sumByMonth(batch []monthCount) (sums db.AddToMonthsParams) {
 	for i, b := range batch {
 		if i > 0 && batch[i-1].org == b.org && batch[i-1].month == b.month {
 			sums.Counts[len(sums.Counts)-1] += b.calls
@@ -200,7 +207,7 @@ func sum(batch []settled) (sums db.AddToMonthsParams) {
 
 func (l *Limiter) forgetFlushes(ctx context.Context, before time.Time) error {
 	if err := db.New(l.DB.Pool()).ForgetFlushes(ctx, before); err != nil {
-		return fmt.Errorf("forget flush marks: %w", err)
+		return fmt.Errorf("delete flush marks: %w", err)
 	}
 	return nil
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission/internal/db"
 )
 
-// thresholds are shares of a month's calls that an org is told of, in percent.
+// thresholds are the shares of a month's calls, in percent, at which an org gets an event.
 var thresholds = []int64{50, 80, 100}
 
-// Threshold is a share of a month's calls that an org has used.
+// Threshold reports that an org has used a share of its month's calls.
 type Threshold struct {
 	Org     id.Org
 	Percent int64
@@ -21,8 +21,8 @@ type Threshold struct {
 	Used    int64
 }
 
-// crossed is the highest threshold that is reached; 0 for none.
-func crossed(used, limit int64) int64 {
+// reachedThreshold returns the highest threshold that is reached; 0 for none.
+func reachedThreshold(used, limit int64) int64 {
 	reached := int64(0)
 	for _, percent := range thresholds {
 		if limit > 0 && used >= (limit*percent+99)/100 {
@@ -32,29 +32,31 @@ func crossed(used, limit int64) int64 {
 	return reached
 }
 
-// thresholdPage is how many orgs are looked at at a time.
+// thresholdPage is how many orgs Thresholds reads per query.
 const thresholdPage = 1000
 
-// Thresholds looks whether orgs have used much of their month. tell is called once for each new threshold of an org and month, in the
-// transaction that writes down that it was; most is the org's limit of calls per month, negative for none.
-func (l *Limiter) Thresholds(ctx context.Context, now time.Time, most func(context.Context, id.Org) (int64, error), tell func(context.Context, postgres.Tx, Threshold) error) error {
+// Thresholds checks how much of their month all orgs have used. It calls notify once for each threshold that an org
+// newly reaches in a month, in the transaction that records it; an org that passes several at a time gets only the
+// highest. limitOf returns an org's calls per month, negative for no limit. Any number of nodes may run it
+// concurrently.
+func (l *Limiter) Thresholds(ctx context.Context, now time.Time, limitOf func(context.Context, id.Org) (int64, error), notify func(context.Context, postgres.Tx, Threshold) error) error {
 	month, after := int32(monthOf(now)), id.Org("")
 	for {
 		rows, err := db.New(l.DB.Pool()).Months(ctx, db.MonthsParams{Month: month, After: after, MaxRows: thresholdPage})
 		if err != nil {
-			return fmt.Errorf("read what orgs have used: %w", err)
+			return fmt.Errorf("read month totals: %w", err)
 		}
 		for _, r := range rows {
 			after = r.OrgID
-			limit, err := most(ctx, r.OrgID)
+			limit, err := limitOf(ctx, r.OrgID)
 			if err != nil {
 				return err
 			}
-			percent := crossed(r.Used, limit)
+			percent := reachedThreshold(r.Used, limit)
 			if percent <= int64(r.Told) {
 				continue
 			}
-			if err := l.cross(ctx, month, Threshold{r.OrgID, percent, limit, r.Used}, tell); err != nil {
+			if err := l.recordThreshold(ctx, month, Threshold{r.OrgID, percent, limit, r.Used}, notify); err != nil {
 				return err
 			}
 		}
@@ -64,15 +66,16 @@ func (l *Limiter) Thresholds(ctx context.Context, now time.Time, most func(conte
 	}
 }
 
-func (l *Limiter) cross(ctx context.Context, month int32, t Threshold, tell func(context.Context, postgres.Tx, Threshold) error) error {
+// recordThreshold records that an org has reached a threshold, and calls notify unless another node did so before.
+func (l *Limiter) recordThreshold(ctx context.Context, month int32, t Threshold, notify func(context.Context, postgres.Tx, Threshold) error) error {
 	return l.DB.Tx(ctx, func(tx postgres.Tx) error {
 		n, err := db.New(tx).Told(ctx, db.ToldParams{OrgID: t.Org, Month: month, Percent: int16(t.Percent)})
 		if err != nil {
-			return fmt.Errorf("note a threshold: %w", err)
+			return fmt.Errorf("record threshold of %s: %w", t.Org, err)
 		}
 		if n == 0 {
-			return nil // another node was first
+			return nil // another node has recorded it
 		}
-		return tell(ctx, tx, t)
+		return notify(ctx, tx, t)
 	})
 }

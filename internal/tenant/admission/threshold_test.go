@@ -11,8 +11,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// An org is told once for each share of its month that it has used, and a jump over several tells the highest.
-func TestAnOrgIsToldOnceOfEachThreshold(t *testing.T) {
+// Each threshold of an org is reported once. If the org passes several at a time, only the highest is reported.
+func TestEachThresholdIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	n := newNodes(t, testenv.Redis(t), time.Now, false)
 	owner := n.newOrg(t)
@@ -24,12 +24,12 @@ func TestAnOrgIsToldOnceOfEachThreshold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var told []admission.Threshold
-	look := func() {
+	var reported []admission.Threshold
+	checkThresholds := func() {
 		t.Helper()
 		err := n.limiters[0].Thresholds(t.Context(), now, func(context.Context, id.Org) (int64, error) { return 1000, nil },
 			func(_ context.Context, _ postgres.Tx, th admission.Threshold) error {
-				told = append(told, th)
+				reported = append(reported, th)
 				return nil
 			})
 		if err != nil {
@@ -38,11 +38,11 @@ func TestAnOrgIsToldOnceOfEachThreshold(t *testing.T) {
 	}
 	for _, used := range []int64{10, 499, 500, 501, 1000, 2000} {
 		use(used)
-		look()
-		look()
+		checkThresholds()
+		checkThresholds()
 	}
 	want := []admission.Threshold{{owner, 50, 1000, 500}, {owner, 100, 1000, 1000}}
-	if len(told) != 2 || told[0] != want[0] || told[1] != want[1] {
-		t.Fatalf("told %+v, wanted %+v", told, want)
+	if len(reported) != 2 || reported[0] != want[0] || reported[1] != want[1] {
+		t.Fatalf("reported %+v, want %+v", reported, want)
 	}
 }

@@ -9,64 +9,66 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// Allow is what a key is limited to, beyond its scopes. The zero value limits nothing.
+// Allow holds the limits of a key beyond its scopes. The zero value does not limit.
 type Allow struct {
-	// Methods are lists of patterns; every one of them must allow a call. A key has the lists of the key that minted it, then its own.
+	// Methods are lists of patterns, all of which must allow a call. A key has the lists of the key that minted it,
+	// followed by its own.
 	Methods []Patterns
-	// Accounts are the accounts that the key may use; nil means all of them.
+	// Accounts are the accounts that the key may use; nil means all of the org's.
 	Accounts []id.Account
 }
 
-// MayCall says whether the key may call a method of the catalogue.
+// MayCall reports whether the key may call a method of the catalogue. It runs on every call and does not allocate.
 func (a *Allow) MayCall(resource, method string, sensitive bool) bool {
 	for i := range a.Methods {
-		if !a.Methods[i].allow(resource, method, sensitive) {
+		if !a.Methods[i].allows(resource, method, sensitive) {
 			return false
 		}
 	}
 	return true
 }
 
-// MayUse says whether the key may use an account.
+// MayUse reports whether the key may use an account.
 func (a *Allow) MayUse(account id.Account) bool {
 	return a.Accounts == nil || slices.Contains(a.Accounts, account)
 }
 
-// Patterns is one list of patterns of methods. The zero value allows everything.
+// Patterns is one list of method patterns. The zero value allows everything.
 type Patterns struct {
 	rules []rule
-	// closed means that at least one pattern allows, so that what none allows is refused.
-	closed bool
+	// allowlist is true if at least one pattern allows. The list then denies every method that no pattern matches.
+	allowlist bool
 }
 
-// rule is one pattern. An empty part stands for any.
+// rule is one parsed pattern. An empty resource or method matches any.
 type rule struct {
 	resource, method string
 	sensitive, deny  bool
 }
 
 const (
-	anything      = "*"
-	sensitiveOnes = "sensitive"
-	denying       = "!"
+	wildcard      = "*"
+	sensitiveWord = "sensitive"
+	denyPrefix    = "!"
 )
 
-// Bounds of what a key can be limited to.
+// Bounds on the limits of a key.
 const (
 	MaxPatterns = 64
 	MaxAccounts = 100
-	// maxLists is how many lists of patterns a key can have, its own and those that it inherits.
+	// maxLists bounds how many lists of patterns a key can have, including inherited ones.
 	maxLists = 8
 )
 
-// narrowed is what a key may do that is made by one with these limits: all of them hold for it, and its own as well.
-func (a *Allow) narrowed(methods []string, accounts []id.Account) (Allow, error) {
+// narrow returns the limits of a key that is minted by a key with limits a: a's limits and the given ones. It fails if
+// accounts contains one that a does not allow.
+func (a *Allow) narrow(methods []string, accounts []id.Account) (Allow, error) {
 	allow := *a
 	bad := problem.ValidationFailed.New("The key cannot be limited like this.")
 	if methods != nil {
-		allow.Methods = a.and(checkPatterns(bad, methods))
+		allow.Methods = a.appendList(parsePatterns(bad, methods))
 		if len(allow.Methods) > maxLists {
-			bad.At("/methods", "inherited", "must be left out: the calling key inherits as many lists as a key can have")
+			bad.At("/methods", "inherited", "must be omitted: the calling key already has the maximum number of lists")
 		}
 	}
 	if accounts != nil {
@@ -86,16 +88,16 @@ func (a *Allow) narrowed(methods []string, accounts []id.Account) (Allow, error)
 	return allow, nil
 }
 
-// and adds a list to those that must allow a call. One that is there already adds nothing.
-func (a *Allow) and(list Patterns) []Patterns {
+// appendList returns a.Methods with the list appended, or unchanged if it already contains an equal list.
+func (a *Allow) appendList(list Patterns) []Patterns {
 	if slices.ContainsFunc(a.Methods, list.equal) {
 		return a.Methods
 	}
 	return append(slices.Clone(a.Methods), list)
 }
 
-// Lists are the key's own patterns and those that it inherits, as they are written; nil if there are none. Of lists that are
-// all inherited, the last one counts as its own.
+// Lists returns the key's own patterns and the inherited lists as text, nil if there are none. The last list counts as
+// the key's own even if the key was minted without one.
 func (a *Allow) Lists() (own []string, inherited [][]string) {
 	for i, list := range a.Methods {
 		if i == len(a.Methods)-1 {
@@ -106,8 +108,8 @@ func (a *Allow) Lists() (own []string, inherited [][]string) {
 	return nil, nil
 }
 
-// checkPatterns reads a list, or says what is wrong with it.
-func checkPatterns(bad *problem.Error, texts []string) (list Patterns) {
+// parsePatterns parses a list of patterns and adds every error to bad.
+func parsePatterns(bad *problem.Error, texts []string) (list Patterns) {
 	if len(texts) == 0 || len(texts) > MaxPatterns {
 		bad.At("/methods", "items", "must have 1 to 64 patterns; leave it out to limit nothing")
 	}
@@ -121,9 +123,9 @@ func checkPatterns(bad *problem.Error, texts []string) (list Patterns) {
 	return list
 }
 
-// restored reads the lists of a stored key. One that this version does not understand allows nothing: a key never gains a power
-// by being read by an older or a newer server.
-func restored(stored [][]string) []Patterns {
+// parseStored parses the lists of a stored key. A list with a pattern that this version does not understand denies
+// everything: a key must never gain permissions because an older or newer server reads it.
+func parseStored(stored [][]string) []Patterns {
 	var lists []Patterns
 	for _, texts := range stored {
 		var list Patterns
@@ -144,39 +146,40 @@ func (p *Patterns) add(r rule) {
 		return
 	}
 	p.rules = append(p.rules, r)
-	p.closed = p.closed || !r.deny
+	p.allowlist = p.allowlist || !r.deny
 }
 
-// Named reads what a pattern names in the catalogue; empty parts stand for any. It is not ok if the text is no pattern.
+// Named returns the resource and method that a pattern names; an empty part matches any. ok is false if the text is not
+// a pattern.
 func Named(pattern string) (resource, method string, ok bool) {
 	r, ok := parseRule(pattern)
 	return r.resource, r.method, ok
 }
 
 func parseRule(text string) (r rule, ok bool) {
-	text, r.deny = strings.CutPrefix(text, denying)
+	text, r.deny = strings.CutPrefix(text, denyPrefix)
 	switch text {
-	case anything:
+	case wildcard:
 		return r, true
-	case sensitiveOnes:
+	case sensitiveWord:
 		r.sensitive = true
 		return r, true
 	}
 	resource, method, _ := strings.Cut(text, ".")
-	if !name.MatchString(resource) || (method != anything && !name.MatchString(method)) {
+	if !namePattern.MatchString(resource) || (method != wildcard && !namePattern.MatchString(method)) {
 		return rule{}, false
 	}
 	r.resource = resource
-	if method != anything {
+	if method != wildcard {
 		r.method = method
 	}
 	return r, true
 }
 
-// name is how a catalogue names resources and methods.
-var name = regexp.MustCompile(`^[a-z][A-Za-z0-9]{0,39}$`)
+// namePattern matches the names of resources and methods in a catalogue.
+var namePattern = regexp.MustCompile(`^[a-z][A-Za-z0-9]{0,39}$`)
 
-// Strings lists the patterns as they are written.
+// Strings returns the patterns as text.
 func (p Patterns) Strings() []string {
 	texts := make([]string, len(p.rules))
 	for i, r := range p.rules {
@@ -189,23 +192,24 @@ func (r rule) text() string {
 	var text string
 	switch {
 	case r.sensitive:
-		text = sensitiveOnes
+		text = sensitiveWord
 	case r.resource == "":
-		text = anything
+		text = wildcard
 	case r.method == "":
-		text = r.resource + "." + anything
+		text = r.resource + "." + wildcard
 	default:
 		text = r.resource + "." + r.method
 	}
 	if r.deny {
-		text = denying + text
+		text = denyPrefix + text
 	}
 	return text
 }
 
-// allow says whether the list lets a method pass. A pattern that denies wins over all that allow, wherever it stands.
-func (p *Patterns) allow(resource, method string, sensitive bool) bool {
-	allowed := !p.closed
+// allows reports whether the list allows a method. A pattern that denies wins over all that allow, whatever their
+// order.
+func (p *Patterns) allows(resource, method string, sensitive bool) bool {
+	allowed := !p.allowlist
 	for i := range p.rules {
 		r := &p.rules[i]
 		if !r.matches(resource, method, sensitive) {

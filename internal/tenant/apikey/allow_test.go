@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 )
 
-// method is one of the catalogue, as far as keys look at it.
+// method is a method of the catalogue, reduced to what the limits of keys depend on.
 type method struct {
 	resource, name string
 	sensitive      bool
@@ -25,10 +25,10 @@ var methods = []method{
 }
 
 func allow(lists ...[]string) *apikey.Allow {
-	return &apikey.Allow{Methods: apikey.Restored(lists)}
+	return &apikey.Allow{Methods: apikey.ParseStored(lists)}
 }
 
-// A list of patterns allows what one of them allows and none denies; one that only denies allows the rest.
+// A list allows what at least one of its patterns allows and none denies. A list that only denies allows the rest.
 func TestMayCall(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -43,7 +43,7 @@ func TestMayCall(t *testing.T) {
 		{[][]string{{"!sensitive"}}, "chats.list chats.get messages.send messages.list payouts.list users.me"},
 		{[][]string{{"sensitive"}}, "payouts.request statements.get"},
 		{[][]string{{"payouts.*", "!sensitive"}}, "payouts.list"},
-		// A deny wins wherever it stands.
+		// A deny wins whatever the order.
 		{[][]string{{"!payouts.request", "payouts.*", "payouts.request"}}, "payouts.list"},
 		{[][]string{{"chats.*", "!*"}}, ""},
 		{[][]string{{"!messages.send", "!chats.*", "!sensitive"}}, "messages.list payouts.list users.me"},
@@ -67,7 +67,7 @@ func TestMayCall(t *testing.T) {
 	}
 }
 
-// Whether a call is allowed is asked on every call.
+// MayCall and MayUse run on every call.
 func TestMayCallDoesNotAllocate(t *testing.T) { //nolint:paralleltest // it counts the allocations of the whole process
 	a := allow([]string{"chats.*", "messages.*", "!sensitive"}, []string{"!payouts.*"})
 	a.Accounts = []id.Account{id.New[id.Account](), id.New[id.Account]()}
@@ -84,7 +84,7 @@ func BenchmarkMayCall(b *testing.B) {
 	}
 }
 
-// Whatever is not a pattern is refused by its place, and what is one is written back as it was.
+// Mint reports the position of an invalid pattern. A valid pattern keeps its text.
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	good := []string{"*", "!*", "sensitive", "!sensitive", "chats.*", "!chats.*", "chats.list", "!lists.addUsers2"}
@@ -124,8 +124,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// A key is known with its limits on every node, and whoever it mints has them too, down to the last of the line; nobody can give an
-// account that they may not use.
+// A key is read back with its limits. Every key that it mints inherits them, over several generations. A key cannot
+// grant an account that it may not use.
 func TestLimitsAreInherited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -166,7 +166,7 @@ func TestLimitsAreInherited(t *testing.T) {
 	}
 }
 
-// The line of keys that limit each other more and more has an end; the same limits again are no further step.
+// A key can inherit at most eight lists. A repeated list does not count again.
 func TestInheritanceIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -193,13 +193,13 @@ func TestInheritanceIsBounded(t *testing.T) {
 	}
 }
 
-// No key may do anything that the key which minted it may not, whatever lists they have.
-func TestNoKeyMintsBeyondItself(t *testing.T) {
+// A minted key may do exactly what both its parent and its own lists allow, for random lists.
+func TestMintedKeyHasNoMoreThanItsParent(t *testing.T) {
 	t.Parallel()
 	words := []string{"*", "!*", "sensitive", "!sensitive", "chats.*", "!chats.*", "messages.send", "!messages.send", "payouts.*", "!payouts.request", "users.me", "statements.*"}
 	accounts := []id.Account{"acct_1", "acct_2", "acct_3"}
 	random := rand.New(rand.NewPCG(1, 2))
-	some := func() []string {
+	randomList := func() []string {
 		if random.IntN(4) == 0 {
 			return nil
 		}
@@ -213,7 +213,7 @@ func TestNoKeyMintsBeyondItself(t *testing.T) {
 	for range 20_000 {
 		parent := apikey.Allow{}
 		for range random.IntN(3) {
-			parent, _ = apikey.Narrowed(&parent, some(), nil)
+			parent, _ = apikey.Narrow(&parent, randomList(), nil)
 		}
 		if random.IntN(2) == 0 {
 			parent.Accounts = accounts[:1+random.IntN(2)]
@@ -222,8 +222,8 @@ func TestNoKeyMintsBeyondItself(t *testing.T) {
 		if random.IntN(2) == 0 {
 			given = []id.Account{accounts[random.IntN(3)]}
 		}
-		list := some()
-		child, err := apikey.Narrowed(&parent, list, given)
+		list := randomList()
+		child, err := apikey.Narrow(&parent, list, given)
 		if err != nil {
 			refused++
 			if given == nil || parent.MayUse(given[0]) {
@@ -248,11 +248,11 @@ func TestNoKeyMintsBeyondItself(t *testing.T) {
 		}
 	}
 	if refused == 0 {
-		t.Error("nothing was refused")
+		t.Error("no mint was refused")
 	}
 }
 
-// A mint's limits are in the audit log.
+// The audit log has the limits of a minted key.
 func TestLimitsAreAudited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -275,7 +275,7 @@ func TestLimitsAreAudited(t *testing.T) {
 	}
 }
 
-// FuzzPattern holds what is read against what is written: a text is a pattern only in its one form.
+// FuzzPattern checks that a valid pattern keeps its text and that an invalid one allows nothing.
 func FuzzPattern(f *testing.F) {
 	for _, seed := range []string{"chats.*", "!sensitive", "*", "a.b", "!!", "."} {
 		f.Add(seed)
@@ -287,7 +287,7 @@ func FuzzPattern(f *testing.F) {
 			t.Errorf("%q is read as %q", text, own[0])
 		}
 		if !ok && allow([]string{text}).MayCall("chats", "list", false) {
-			t.Errorf("%q is no pattern and allows something", text)
+			t.Errorf("%q is not a pattern but allows a call", text)
 		}
 	})
 }

@@ -1,7 +1,9 @@
-// Package apikey owns API keys: who is calling, with which scopes, and until when.
+// Package apikey owns API keys: who is calling, with which scopes and limits, and until when. It also owns the hidden
+// keys by which signed-in browsers act in an org (session.go); package member decides which browsers get one.
 //
-// Verify (verify.go) answers from memory; that a key has been revoked is noticed by the epoch which every admission
-// returns (package limit). Only the hash of a key is stored, and the key itself is returned once, by Mint.
+// Start with Verify (verify.go). It answers from memory, so a revoked key can still pass it: package admission compares
+// the org's epoch on every call and detects an outdated identity, and the caller then calls Refresh. Only the hash of a
+// key is stored; Mint and Issue return the key itself once.
 package apikey
 
 import (
@@ -34,55 +36,59 @@ type Key struct {
 	CreatedAt time.Time
 	ExpiresAt *time.Time
 	RevokedAt *time.Time
-	// LastUsedAt is within two minutes of the last call; nil if there was none.
+	// LastUsedAt is accurate to two minutes; nil if the key was never used.
 	LastUsedAt *time.Time
-	// Session and Person are whose browser a session's key is; empty for others. An operator's browser has no person.
+	// Session and Person identify the browser of a session key and its user. They are empty for secret keys, and Person
+	// also for an operator's browser.
 	Session id.BrowserSession
 	Person  id.Person
 }
 
-// Draft is what a new key is made from. Scopes nil means the everyday set.
+// Draft holds the fields of a key to be created.
 type Draft struct {
-	Label     string
+	Label string
+	// Scopes nil means scope.Everyday.
 	Scopes    []string
 	ExpiresAt *time.Time
-	// Methods are patterns of what the key may call; nil limits nothing.
+	// Methods are patterns of the methods that the key may call; nil adds no limit.
 	Methods []string
-	// Accounts are what the key may use, all of them its org's; nil limits nothing.
+	// Accounts are the accounts that the key may use; nil adds no limit. The caller has checked that they belong to the
+	// org.
 	Accounts []id.Account
 }
 
-// Deps is what the service needs.
+// Deps are the dependencies of Keys.
 type Deps struct {
 	DB    *postgres.DB
 	Orgs  *org.Orgs
 	Audit *audit.Log
-	// Outbox tells the org's stream of new keys and of revocations.
+	// Outbox takes the events about new and revoked keys for the org's stream.
 	Outbox *outbox.Outbox
-	// Troubled is when the news of a revocation last may not have come through; *admission.Limiter has it.
+	// Troubled returns when an announcement of a revocation may last have been lost. *admission.Limiter provides it.
 	Troubled func() time.Time
 	Now      func() time.Time
 }
 
-// Keys is the service.
+// Keys creates, verifies and revokes keys. Its methods are safe for concurrent use.
 type Keys struct {
 	Deps
-	known  known
-	misses ratelimit.Pace
-	turns  turns
+	cached  identityCache
+	misses  ratelimit.Pace
+	lookups lookupLimiter
 }
 
-// New makes the service.
+// New returns a Keys with an empty cache.
 func New(d Deps) *Keys {
-	return &Keys{Deps: d, known: newKnown(), misses: ratelimit.New(missesPerMinute, time.Minute, d.Now)}
+	return &Keys{Deps: d, cached: newIdentityCache(), misses: ratelimit.New(missesPerMinute, time.Minute, d.Now)}
 }
 
-// MaxLabel bounds a label, in characters.
+// MaxLabel is the maximum length of a label, in characters.
 const MaxLabel = 120
 
-// Mint makes a key in the caller's org. It can never do anything that the caller cannot.
+// Mint creates a key in the caller's org and returns it with its secret, which is not stored. A key can never do
+// anything that the key which minted it cannot.
 func (s *Keys) Mint(ctx context.Context, caller *Principal, by audit.By, d Draft) (Key, secret.String, error) {
-	may, err := wanted(d, caller.Scopes, caller.Key.Allow)
+	g, err := resolveGrant(d, caller.Scopes, caller.Key.Allow)
 	if err != nil {
 		return Key{}, secret.String{}, err
 	}
@@ -91,44 +97,44 @@ func (s *Keys) Mint(ctx context.Context, caller *Principal, by audit.By, d Draft
 		plain secret.String
 	)
 	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		// Locks the org's row, so that two mints at once cannot both be the last one allowed.
+		// The lock on the org's row keeps concurrent mints from exceeding the plan's number of keys.
 		o, err := s.Orgs.Lock(ctx, tx, caller.Org.ID)
 		if err != nil {
 			return err
 		}
-		key, plain, err = s.issue(ctx, tx, o, by, d, may)
+		key, plain, err = s.issue(ctx, tx, o, by, d, g)
 		return err
 	})
 	return key, plain, err
 }
 
-// Issue makes a key for an operator, within the operator's transaction.
+// Issue creates a key for an operator, in the caller's transaction. Its only bound is the everyday set of scopes.
 func (s *Keys) Issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, d Draft) (Key, secret.String, error) {
-	may, err := wanted(d, scope.Everyday(), Allow{})
+	g, err := resolveGrant(d, scope.Everyday(), Allow{})
 	if err != nil {
 		return Key{}, secret.String{}, err
 	}
-	return s.issue(ctx, tx, o, by, d, may)
+	return s.issue(ctx, tx, o, by, d, g)
 }
 
-// powers are what a key may do.
-type powers struct {
+// grant is what a new key may do.
+type grant struct {
 	scopes scope.Set
 	allow  Allow
 }
 
-// wanted works out what a new key may do, which is never more than who makes it.
-func wanted(d Draft, held scope.Set, within Allow) (powers, error) {
-	scopes, err := wantedScopes(d.Scopes, held)
+// resolveGrant checks the draft against what its creator holds, and returns what the new key may do.
+func resolveGrant(d Draft, held scope.Set, within Allow) (grant, error) {
+	scopes, err := resolveScopes(d.Scopes, held)
 	if err != nil {
-		return powers{}, err
+		return grant{}, err
 	}
-	allow, err := within.narrowed(d.Methods, d.Accounts)
-	return powers{scopes, allow}, err
+	allow, err := within.narrow(d.Methods, d.Accounts)
+	return grant{scopes, allow}, err
 }
 
-func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, d Draft, may powers) (Key, secret.String, error) {
-	now := s.Now().Truncate(time.Microsecond) // what the database keeps
+func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By, d Draft, g grant) (Key, secret.String, error) {
+	now := s.Now().Truncate(time.Microsecond) // the database's resolution
 	if err := validate(d, now); err != nil {
 		return Key{}, secret.String{}, err
 	}
@@ -150,19 +156,19 @@ func (s *Keys) issue(ctx context.Context, tx postgres.Tx, o org.Org, by audit.By
 		return Key{}, secret.String{}, err
 	}
 	key := Key{
-		ID: id.New[id.Key](), Kind: KindSecret, Label: d.Label, Hint: hint, Scopes: may.scopes, Allow: may.allow, CreatedAt: now, ExpiresAt: d.ExpiresAt,
+		ID: id.New[id.Key](), Kind: KindSecret, Label: d.Label, Hint: hint, Scopes: g.scopes, Allow: g.allow, CreatedAt: now, ExpiresAt: d.ExpiresAt,
 	}
 	if err := insert(ctx, tx, o.ID, key, h); err != nil {
 		return Key{}, secret.String{}, err
 	}
-	if err := s.tell(ctx, tx, o.ID, by, "key.created", news{ID: key.ID, Label: key.Label, Scopes: key.Scopes.Names()}); err != nil {
+	if err := s.addEvent(ctx, tx, o.ID, by, "key.created", keyEvent{ID: key.ID, Label: key.Label, Scopes: key.Scopes.Names()}); err != nil {
 		return Key{}, secret.String{}, err
 	}
-	return key, plain, s.Audit.Record(ctx, tx, o.ID, by, string(key.ID), minted(key))
+	return key, plain, s.Audit.Record(ctx, tx, o.ID, by, string(key.ID), mintChanges(key))
 }
 
-// minted is what the audit log says of a new key.
-func minted(key Key) audit.Changes {
+// mintChanges returns the audit log's record of a new key.
+func mintChanges(key Key) audit.Changes {
 	changes := audit.Changes{"label": {To: key.Label}, "scopes": {To: key.Scopes.Names()}}
 	if own, inherited := key.Allow.Lists(); own != nil {
 		changes["methods"] = audit.Change{To: own}
@@ -176,26 +182,27 @@ func minted(key Key) audit.Changes {
 	return changes
 }
 
-// List reads all keys of an org that were given to somebody, revoked ones too, in the order in which they were made.
+// List reads all secret keys of an org, including revoked ones and not including browsers' keys, oldest first.
 func (s *Keys) List(ctx context.Context, org id.Org) ([]Key, error) {
-	return list(ctx, s.DB.Pool(), org)
+	return listKeys(ctx, s.DB.Pool(), org)
 }
 
-// Revoke ends a key. When it returns, no call that starts later succeeds with that key, on any node.
+// Revoke revokes a key of the caller's org. Every node rejects calls with that key that start after Revoke has
+// returned, as far as Orgs.AdvanceEpoch guarantees. Revoking a key again changes nothing.
 func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID string) error {
 	key, err := id.Parse[id.Key](keyID)
 	if err != nil {
 		return notFound()
 	}
 	if key == caller.Key.ID {
-		return problem.KeySelfRevoke.New("A key cannot revoke itself, so that nobody locks themselves out by mistake.")
+		return problem.KeySelfRevoke.New("A key cannot revoke itself. This prevents an accidental lockout.")
 	}
 	owner := caller.Org.ID
 	var committed func(context.Context)
 	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
 		label, err := revoke(ctx, tx, owner, key, s.Now())
 		if errors.Is(err, errUnchanged) {
-			return nil // revoked before; saying so again changes nothing
+			return nil // already revoked
 		}
 		if err != nil {
 			return err
@@ -203,7 +210,7 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 		if committed, err = s.Orgs.AdvanceEpoch(ctx, tx, owner); err != nil {
 			return err
 		}
-		if err := s.tell(ctx, tx, owner, by, "key.revoked", news{ID: key, Label: label}); err != nil {
+		if err := s.addEvent(ctx, tx, owner, by, "key.revoked", keyEvent{ID: key, Label: label}); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, owner, by, string(key), audit.Changes{
@@ -219,8 +226,8 @@ func (s *Keys) Revoke(ctx context.Context, caller *Principal, by audit.By, keyID
 	return nil
 }
 
-// news is what an event tells of a key.
-type news struct {
+// keyEvent is the data of the events key.created and key.revoked.
+type keyEvent struct {
 	ID     id.Key   `json:"id"`
 	Label  string   `json:"label"`
 	Scopes []string `json:"scopes,omitempty"`
@@ -232,14 +239,15 @@ type actor struct {
 	ID   string `json:"id"`
 }
 
-// tell writes an event of the org's own.
-func (s *Keys) tell(ctx context.Context, tx postgres.Tx, owner id.Org, by audit.By, kind string, n news) error {
+// addEvent adds an event about a key to the outbox, in the transaction of the change.
+func (s *Keys) addEvent(ctx context.Context, tx postgres.Tx, owner id.Org, by audit.By, kind string, n keyEvent) error {
 	n.By = actor{string(by.Kind), by.ID}
 	return s.Outbox.Add(ctx, tx, outbox.Event{Org: owner, Kind: kind, Data: n})
 }
 
-// wantedScopes works out the scopes of a new key.
-func wantedScopes(names []string, held scope.Set) (scope.Set, error) {
+// resolveScopes parses the scopes of a new key, or takes the default set if names is nil, and checks that the creator
+// holds all of them.
+func resolveScopes(names []string, held scope.Set) (scope.Set, error) {
 	var set scope.Set
 	if names == nil {
 		set = scope.Everyday()
@@ -265,7 +273,7 @@ func wantedScopes(names []string, held scope.Set) (scope.Set, error) {
 	if lacking := set.Without(held).Names(); len(lacking) > 0 {
 		detail := "The calling key does not hold " + strings.Join(lacking, ", ") + ", so it cannot give it to another key."
 		if names == nil {
-			detail += " Without scopes in the request the default set is asked for; name the scopes that are needed."
+			detail += " A request without scopes asks for the default set; name the scopes that you need."
 		}
 		return 0, problem.ScopeEscalation.New(detail).With("missingScope", lacking[0])
 	}
@@ -277,7 +285,7 @@ func validate(d Draft, now time.Time) error {
 	if n := utf8.RuneCountInString(d.Label); strings.TrimSpace(d.Label) == "" || n > MaxLabel {
 		bad.At("/label", "length", "must have 1 to 120 characters")
 	} else if strings.ContainsFunc(d.Label, unicode.IsControl) {
-		bad.At("/label", "character", "must not hold control characters")
+		bad.At("/label", "character", "must not contain control characters")
 	}
 	if d.ExpiresAt != nil && !d.ExpiresAt.After(now) {
 		bad.At("/expiresAt", "future", "must be in the future")

@@ -20,42 +20,42 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// noJobs drops jobs: what they repeat was done already.
+// noJobs discards jobs. They would only repeat announcements.
 type noJobs struct{}
 
 func (noJobs) InsertTx(context.Context, postgres.Tx, river.JobArgs, *river.InsertOpts) (*rivertype.JobInsertResult, error) {
 	return &rivertype.JobInsertResult{}, nil
 }
 
-// announced remembers what was announced.
-type announced struct{ epochs []int64 }
+// announcer records the announced epochs.
+type announcer struct{ epochs []int64 }
 
-func (a *announced) Announce(_ context.Context, _ id.Org, epoch int64) error {
+func (a *announcer) Announce(_ context.Context, _ id.Org, epoch int64) error {
 	a.epochs = append(a.epochs, epoch)
 	return nil
 }
 
 type fixture struct {
-	db   *postgres.DB
-	keys *apikey.Keys
-	orgs *org.Orgs
-	told *announced
-	now  time.Time
+	db        *postgres.DB
+	keys      *apikey.Keys
+	orgs      *org.Orgs
+	announcer *announcer
+	now       time.Time
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{db: testenv.Postgres(t), told: &announced{}, now: time.Now().UTC()}
+	f := &fixture{db: testenv.Postgres(t), announcer: &announcer{}, now: time.Now().UTC()}
 	now := func() time.Time { return f.now }
 	log := audit.New(f.db, now)
-	f.orgs = org.New(org.Deps{DB: f.db, Audit: log, Jobs: noJobs{}, Announce: f.told, Now: now})
+	f.orgs = org.New(org.Deps{DB: f.db, Audit: log, Jobs: noJobs{}, Announce: f.announcer, Now: now})
 	f.keys = apikey.New(apikey.Deps{DB: f.db, Orgs: f.orgs, Audit: log, Outbox: outbox.New(f.db, now), Troubled: func() time.Time { return time.Time{} }, Now: now})
 	return f
 }
 
 var by = audit.By{Kind: audit.ActorSystem, ID: "test", Action: "test"}
 
-// create makes an org and its first key.
+// create creates an org and its first key.
 func (f *fixture) create(t *testing.T, limits org.Override) (org.Org, string) {
 	t.Helper()
 	var (
@@ -86,8 +86,8 @@ func (f *fixture) verify(t *testing.T, key string) (*apikey.Principal, string) {
 	return p, ""
 }
 
-// An identity is believed for 30 seconds, read again at once when its org is heard to have changed, and the reasons why
-// a key may not call are told apart.
+// Verify uses a cached identity for 30 seconds, reads it again immediately after an announcement of its org, and
+// distinguishes the reasons why a key may not call.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -97,17 +97,17 @@ func TestVerify(t *testing.T) {
 		t.Fatalf("%+v %s", p, code)
 	}
 	if again, _ := f.verify(t, key); again != p {
-		t.Error("a known key was read again")
+		t.Error("a cached key was read again")
 	}
 	f.keys.Heard(o.ID, p.Org.Epoch+1)
 	if again, _ := f.verify(t, key); again == p {
-		t.Error("a key was believed although its org had changed")
+		t.Error("a cached key was used although its org had changed")
 	}
 	p, _ = f.verify(t, key)
 	f.keys.Heard(o.ID, 0)
 	f.now = f.now.Add(31 * time.Second)
 	if again, _ := f.verify(t, key); again == p {
-		t.Error("a key was believed for more than 30 seconds")
+		t.Error("a cached key was used for more than 30 seconds")
 	}
 
 	unknown, _, _, err := apikey.NewToken(org.EnvLive)
@@ -128,7 +128,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// A key expires by the clock, without anybody being told.
+// A cached key expires by the clock, without an announcement.
 func TestVerifyNoticesExpiry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -148,8 +148,8 @@ func TestVerifyNoticesExpiry(t *testing.T) {
 	}
 }
 
-// That a key is used is known to within two minutes, however often it is; one that is not used stays as it was, and so does a revoked one.
-func TestLastUseIsKept(t *testing.T) {
+// LastUsedAt is accurate to two minutes for a key in use. It does not change for an unused key or for a refused call.
+func TestLastUsedAtIsAccurateToTwoMinutes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	owner, first := f.create(t, nil)
@@ -177,7 +177,7 @@ func TestLastUseIsKept(t *testing.T) {
 		f.now = f.now.Add(31 * time.Second)
 		f.verify(t, first)
 		if last := lastUses()[caller.Key.ID]; f.now.Sub(*last) > 2*time.Minute {
-			t.Fatalf("used at %v, last known %v", f.now, last)
+			t.Fatalf("used at %v, LastUsedAt is %v", f.now, last)
 		}
 	}
 	if err := f.keys.Revoke(t.Context(), caller, by, string(key.ID)); err != nil {
@@ -187,12 +187,12 @@ func TestLastUseIsKept(t *testing.T) {
 		t.Errorf("a revoked key: %q", code)
 	}
 	if last := lastUses()[key.ID]; last != nil {
-		t.Errorf("a call that was refused counts as use at %v", last)
+		t.Errorf("a refused call set LastUsedAt to %v", last)
 	}
 }
 
-// While the news of a revocation may be lost, an identity is believed for ten seconds at most.
-func TestVerifyDistrustsInTrouble(t *testing.T) {
+// While announcements may get lost, Verify uses a cached identity for at most ten seconds.
+func TestVerifyReadsAgainSoonerWhenAnnouncementsMayBeLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	_, key := f.create(t, nil)
@@ -200,16 +200,16 @@ func TestVerifyDistrustsInTrouble(t *testing.T) {
 	p, _ := f.verify(t, key)
 	f.now = f.now.Add(9 * time.Second)
 	if again, _ := f.verify(t, key); again != p {
-		t.Error("read again too early")
+		t.Error("read again before ten seconds")
 	}
 	f.now = f.now.Add(2 * time.Second)
 	if again, _ := f.verify(t, key); again == p {
-		t.Error("believed for more than ten seconds in trouble")
+		t.Error("used for more than ten seconds although announcements may be lost")
 	}
 }
 
-// A source that keeps sending keys which do not exist is turned away without a look-up; known keys from there go on.
-func TestVerifyTurnsGuessersAway(t *testing.T) {
+// A source that sends many unknown keys is refused. Known keys from the same source still work.
+func TestVerifyRefusesSourceWithManyUnknownKeys(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	_, known := f.create(t, nil)
@@ -232,7 +232,7 @@ func TestVerifyTurnsGuessersAway(t *testing.T) {
 	}
 }
 
-// Two mints at once cannot both take the last place that the plan has.
+// Concurrent mints cannot exceed the number of keys in the plan.
 func TestMintKeepsToThePlanUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -255,7 +255,7 @@ func TestMintKeepsToThePlanUnderConcurrency(t *testing.T) {
 		}
 	}
 	if minted != 3 {
-		t.Errorf("%d keys minted beside the first, want 3", minted)
+		t.Errorf("%d keys minted after the first, want 3", minted)
 	}
 }
 
@@ -277,8 +277,8 @@ func TestRevokeAnnouncesOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(f.told.epochs) != 1 || f.told.epochs[0] != caller.Org.Epoch+1 {
-		t.Errorf("announced %v", f.told.epochs)
+	if len(f.announcer.epochs) != 1 || f.announcer.epochs[0] != caller.Org.Epoch+1 {
+		t.Errorf("announced %v", f.announcer.epochs)
 	}
 	f.keys.Heard(o.ID, caller.Org.Epoch+1)
 	if _, code := f.verify(t, plain.Reveal()); code != "key-revoked" {

@@ -2,12 +2,12 @@ package apikey
 
 import "github.com/stagedoor/stagedoor/internal/base/id"
 
-// What is not exported is open to tests: the form of keys, and how limits are read and narrowed.
+// Exports for tests: the form of keys, and how limits are parsed and narrowed.
 var (
-	ParseToken = func(text string) error { _, err := parseToken(text); return err }
-	NewToken   = newToken
-	Restored   = restored
-	Narrowed   = func(a *Allow, methods []string, accounts []id.Account) (Allow, error) {
-		return a.narrowed(methods, accounts)
+	ParseToken  = func(text string) error { _, err := parseToken(text); return err }
+	NewToken    = newToken
+	ParseStored = parseStored
+	Narrow      = func(a *Allow, methods []string, accounts []id.Account) (Allow, error) {
+		return a.narrow(methods, accounts)
 	}
 )

@@ -9,51 +9,52 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// Nobody can guess a key of 256 bits, but trying costs the database a look-up each time. A source may miss this often
-// before its unknown keys are no longer looked up; keys that are in memory are not affected.
+// missesPerMinute is how many unknown keys or cookies of one source are looked up per minute. A key of 256 bits cannot
+// be guessed, but each attempt costs a database read. Keys in the cache are not affected.
 const missesPerMinute = 20
 
-// Guess refuses a source that has sent too much which does not exist. Missed counts one more.
+// Guess returns the problem quota-exceeded if the source has sent too many unknown keys or cookies. It does not count;
+// Missed does.
 func (s *Keys) Guess(source string) error {
 	if !s.misses.Spent(source) {
 		return nil
 	}
-	return problem.QuotaExceeded.New("Too many keys that do not exist were sent from this network.").
+	return problem.QuotaExceeded.New("Too many requests with unknown keys came from this network.").
 		After(int(time.Minute/time.Second)/missesPerMinute+1).
 		With("reason", "auth_failures").With("limit", missesPerMinute).With("current", missesPerMinute)
 }
 
-// Missed counts something that a source sent and that does not exist.
+// Missed counts an unknown key or cookie of a source.
 func (s *Keys) Missed(source string) { s.misses.Take(source) }
 
-// lookupsPerSource is how many keys of one source are looked up at a time.
+// lookupsPerSource bounds the concurrent look-ups of one source.
 const lookupsPerSource = 8
 
-// turns lets the callers of one source take turns. Its zero value is empty.
-type turns struct {
+// lookupLimiter limits the concurrent look-ups of each source. The zero value is ready to use.
+type lookupLimiter struct {
 	mu       sync.Mutex
-	bySource map[string]*turn
+	bySource map[string]*sourceLookups
 }
 
-type turn struct {
-	places chan struct{}
-	users  int
+type sourceLookups struct {
+	permits chan struct{}
+	users   int // callers that hold or wait for a permit; at 0 the entry is deleted
 }
 
-// wait waits for a turn, for up to queueTimeout. What it returns ends the turn.
-func (t *turns) wait(ctx context.Context, source string) (leave func(), err error) {
+// acquire waits up to queueTimeout for a permit of the source. The caller must call release.
+func (t *lookupLimiter) acquire(ctx context.Context, source string) (release func(), err error) {
 	t.mu.Lock()
 	one := t.bySource[source]
 	if one == nil {
 		if t.bySource == nil {
-			t.bySource = map[string]*turn{}
+			t.bySource = map[string]*sourceLookups{}
 		}
-		one = &turn{places: make(chan struct{}, lookupsPerSource)}
+		one = &sourceLookups{permits: make(chan struct{}, lookupsPerSource)}
 		t.bySource[source] = one
 	}
 	one.users++
 	t.mu.Unlock()
-	gone := func() {
+	unref := func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if one.users--; one.users == 0 {
@@ -63,10 +64,10 @@ func (t *turns) wait(ctx context.Context, source string) (leave func(), err erro
 	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
 	defer cancel()
 	select {
-	case one.places <- struct{}{}:
-		return func() { <-one.places; gone() }, nil
+	case one.permits <- struct{}{}:
+		return func() { <-one.permits; unref() }, nil
 	case <-ctx.Done():
-		gone()
-		return nil, fmt.Errorf("wait for a turn to look a key up: %w", ctx.Err())
+		unref()
+		return nil, fmt.Errorf("wait to look up a key: %w", ctx.Err())
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey/internal/db"
 )
 
-// Holder is who a key stands for that is known by its id: whoever holds something that the key made, such as a token. It is read anew,
-// and can be refreshed like any other.
+// Holder returns the identity of a key that the caller knows by its id, for example because a stream token names it. It
+// always reads the database. The result can be passed to Refresh.
 func (s *Keys) Holder(ctx context.Context, owner id.Org, key id.Key) (*Principal, error) {
 	p := &Principal{loadedAt: s.Now()}
 	err := s.DB.Snapshot(ctx, func(tx postgres.Tx) error {
@@ -34,5 +34,5 @@ func (s *Keys) Holder(ctx context.Context, owner id.Org, key id.Key) (*Principal
 	if err != nil {
 		return nil, err
 	}
-	return p, s.usable(p)
+	return p, s.checkUsable(p)
 }

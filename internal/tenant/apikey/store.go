@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey/internal/db"
 )
 
-// errUnchanged means that the row already was what it should become.
+// errUnchanged means that the row already had the wanted state.
 var errUnchanged = errors.New("unchanged")
 
 func insert(ctx context.Context, tx postgres.Tx, org id.Org, k Key, h hash) error {
@@ -35,7 +35,7 @@ func insert(ctx context.Context, tx postgres.Tx, org id.Org, k Key, h hash) erro
 	return nil
 }
 
-func byHash(ctx context.Context, tx postgres.Tx, h hash) (id.Org, Key, error) {
+func keyByHash(ctx context.Context, tx postgres.Tx, h hash) (id.Org, Key, error) {
 	row, err := db.New(tx).ByHash(ctx, h[:])
 	if err != nil {
 		return "", Key{}, fmt.Errorf("read key: %w", err)
@@ -44,7 +44,7 @@ func byHash(ctx context.Context, tx postgres.Tx, h hash) (id.Org, Key, error) {
 	return row.OrgID, key, err
 }
 
-func list(ctx context.Context, q db.DBTX, org id.Org) ([]Key, error) {
+func listKeys(ctx context.Context, q db.DBTX, org id.Org) ([]Key, error) {
 	rows, err := db.New(q).List(ctx, org)
 	if err != nil {
 		return nil, fmt.Errorf("list keys of %s: %w", org, err)
@@ -66,17 +66,18 @@ func countLive(ctx context.Context, tx postgres.Tx, org id.Org, now time.Time) (
 	return int(n), nil
 }
 
-// used notes that a key is in use.
-func used(ctx context.Context, q db.DBTX, org id.Org, key id.Key, now time.Time) error {
-	before := now.Add(-usedEvery)
+// setLastUsed records that a key is in use, unless another node did within lastUsedInterval or holds a lock on the row.
+func setLastUsed(ctx context.Context, q db.DBTX, org id.Org, key id.Key, now time.Time) error {
+	before := now.Add(-lastUsedInterval)
 	err := db.New(q).Used(ctx, db.UsedParams{OrgID: org, ID: key, Now: &now, Before: &before})
 	if err != nil {
-		return fmt.Errorf("note the use of key %s: %w", key, err)
+		return fmt.Errorf("record the use of key %s: %w", key, err)
 	}
 	return nil
 }
 
-// revoke returns the key's label, errUnchanged if it was revoked before, or a not-found problem.
+// revoke marks a key as revoked and returns its label. It returns errUnchanged if the key already was revoked, and the
+// problem key-not-found if the org has no such key.
 func revoke(ctx context.Context, tx postgres.Tx, org id.Org, key id.Key, now time.Time) (string, error) {
 	q := db.New(tx)
 	label, err := q.Revoke(ctx, db.RevokeParams{OrgID: org, ID: key, Now: &now})
@@ -105,7 +106,7 @@ func fromRow(row db.ApiKey) (Key, error) {
 	if err := json.Unmarshal(row.Methods, &lists); err != nil {
 		return Key{}, fmt.Errorf("decode methods of %s: %w", row.ID, err)
 	}
-	key.Allow.Methods = restored(lists)
+	key.Allow.Methods = parseStored(lists)
 	if row.AccountIds != nil {
 		key.Allow.Accounts = make([]id.Account, len(row.AccountIds))
 		for i, one := range row.AccountIds {

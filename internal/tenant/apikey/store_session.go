@@ -11,8 +11,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey/internal/db"
 )
 
-// enter writes a browser's key, or brings back the one it had.
-func enter(ctx context.Context, tx postgres.Tx, org id.Org, h hash, k SessionKey, now time.Time) (first bool, err error) {
+// upsertSessionKey inserts a browser's key, or makes the existing one valid again, with new scopes and expiry.
+func upsertSessionKey(ctx context.Context, tx postgres.Tx, org id.Org, h hash, k SessionKey, now time.Time) (first bool, err error) {
 	q, until := db.New(tx), k.ExpiresAt
 	renewed, err := q.RenewSession(ctx, db.RenewSessionParams{OrgID: org, Hash: h[:], Label: k.Label, Scopes: k.Scopes.Names(), ExpiresAt: &until})
 	if err != nil {

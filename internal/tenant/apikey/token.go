@@ -12,11 +12,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// A key is a prefix, 43 base62 characters (256 bits) and 6 base62 characters of CRC-32 over all that is before them:
-// a typo, a cut-off copy and most garbage are refused without looking anything up, and scanners of leaked secrets can
-// tell a real one from a look-alike.
+// A key consists of a prefix, 43 base62 characters (256 bits) and a CRC-32 of both in 6 base62 characters. The checksum
+// detects typos, truncated copies and most garbage without a database read, and lets secret scanners tell a real key
+// from a look-alike.
 const (
-	digits       = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	base62       = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	entropyChars = 43
 	sumChars     = 6
 	hintChars    = 4
@@ -24,12 +24,12 @@ const (
 
 func prefix(env org.Environment) string { return "sd_" + string(env) + "_" }
 
-// hash is how a key is known to the database and the cache.
+// hash is the SHA-256 of a key, under which the database and the cache store it.
 type hash [sha256.Size]byte
 
 var errToken = errors.New("not an API key of this service")
 
-// parseToken checks the form and the checksum and returns the hash.
+// parseToken checks the form and the checksum of a key and returns its hash.
 func parseToken(text string) (hash, error) {
 	var rest string
 	switch {
@@ -44,7 +44,7 @@ func parseToken(text string) (hash, error) {
 		return hash{}, errToken
 	}
 	for i := range len(rest) {
-		if strings.IndexByte(digits, rest[i]) < 0 {
+		if strings.IndexByte(base62, rest[i]) < 0 {
 			return hash{}, errToken
 		}
 	}
@@ -55,7 +55,7 @@ func parseToken(text string) (hash, error) {
 	return sha256.Sum256([]byte(text)), nil
 }
 
-// newToken makes a key, its hash and the hint by which its owner can recognise it.
+// newToken generates a key. hint is the prefix and the first four characters, by which its owner can recognise it.
 func newToken(env org.Environment) (key secret.String, h hash, hint string, err error) {
 	text := make([]byte, 0, 64)
 	text = append(text, prefix(env)...)
@@ -66,9 +66,9 @@ func newToken(env org.Environment) (key secret.String, h hash, hint string, err 
 			return secret.String{}, hash{}, "", fmt.Errorf("make key: %w", err)
 		}
 		for _, b := range noise {
-			// Six bits each; the two values above 61 are thrown away so that every character is equally likely.
-			if b &= 63; int(b) < len(digits) && len(text) < start+entropyChars {
-				text = append(text, digits[b])
+			// Use six bits per byte and discard the two values above 61, so that every character is equally likely.
+			if b &= 63; int(b) < len(base62) && len(text) < start+entropyChars {
+				text = append(text, base62[b])
 			}
 		}
 	}
@@ -80,8 +80,8 @@ func checksum(body string) string {
 	n := crc32.ChecksumIEEE([]byte(body))
 	var out [sumChars]byte
 	for i := len(out) - 1; i >= 0; i-- {
-		out[i] = digits[n%uint32(len(digits))]
-		n /= uint32(len(digits))
+		out[i] = base62[n%uint32(len(base62))]
+		n /= uint32(len(base62))
 	}
 	return string(out[:])
 }

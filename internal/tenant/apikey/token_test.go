@@ -11,8 +11,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// A key has the form of the contract, and carries its environment.
-func TestNewTokenHasTheContractsForm(t *testing.T) {
+// A key has the form that the contract describes, with its environment in the prefix.
+func TestNewTokenMatchesTheContract(t *testing.T) {
 	t.Parallel()
 	for env, form := range map[org.Environment]string{
 		org.EnvLive: `^sd_live_[0-9A-Za-z]{49}$`, org.EnvSandbox: `^sd_sandbox_[0-9A-Za-z]{49}$`,
@@ -33,8 +33,8 @@ func TestNewTokenHasTheContractsForm(t *testing.T) {
 	}
 }
 
-// A typo anywhere in a key is noticed without a look-up.
-func TestParseTokenRefusesEveryTypo(t *testing.T) {
+// The checksum detects a typo at every position of a key.
+func TestParseTokenRejectsEveryTypo(t *testing.T) {
 	t.Parallel()
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	key, _, _, err := apikey.NewToken(org.EnvLive)
@@ -56,8 +56,8 @@ func TestParseTokenRefusesEveryTypo(t *testing.T) {
 	}
 }
 
-// A million random texts of the right form hold no key: garbage costs no look-up.
-func TestParseTokenAcceptsNoGarbage(t *testing.T) {
+// None of a million random texts of the right form parses, so garbage costs no look-up.
+func TestParseTokenRejectsGarbage(t *testing.T) {
 	t.Parallel()
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	accepted := 0

@@ -18,7 +18,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// Principal is who calls. It is never changed in place; a newer one replaces it.
+// Principal is the identity of a caller: a key with its org, as read at one moment. It is immutable and shared between
+// requests.
 type Principal struct {
 	Key    Key
 	Scopes scope.Set
@@ -26,77 +27,79 @@ type Principal struct {
 
 	hash     hash
 	loadedAt time.Time
-	// unknown marks that there is no such key.
+	// unknown means that no such key exists. Unknown keys are cached like others.
 	unknown bool
 }
 
-// How old an identity in memory may be. What makes a change felt at once is the epoch; the age is the bound when the
-// epoch cannot be heard of.
 const (
+	// maxAge bounds how long a cached identity is used. Changes normally take effect earlier, through the epoch; the
+	// age is the bound for when the epoch cannot be read. maxAgeDegraded replaces it if Redis failed recently.
 	maxAge         = 30 * time.Second
-	maxAgeTroubled = 10 * time.Second
-	knownKeys      = 1_000_000
+	maxAgeDegraded = 10 * time.Second
+	maxCachedKeys  = 1_000_000
 
-	// usedEvery is how exactly the last use of a key is known.
-	usedEvery = time.Minute
+	// lastUsedInterval is the least time between two writes of a key's last use.
+	lastUsedInterval = time.Minute
 
-	// rememberFor is how long a key that is not used stays recognisable as one that exists.
-	rememberFor = 10 * time.Minute
-	// readTimeout bounds how long callers wait for a database that hangs, queueTimeout how long for their turn to ask it: a node that has
-	// just started knows no key, and all of its first callers ask at the same time.
+	// cacheTTL is how long an identity stays in the cache after it was read. It is longer than maxAge so that a source
+	// that sends many unknown keys can still use a key that is known to exist (see Guess).
+	cacheTTL = 10 * time.Minute
+	// readTimeout bounds one read of the database. queueTimeout bounds the wait for a turn to read: a node that has
+	// just started has an empty cache, and all of its first callers read at the same time.
 	readTimeout  = 3 * time.Second
 	queueTimeout = 10 * time.Second
 )
 
-// known is what a node remembers of keys.
-type known struct {
+// identityCache is a node's memory of keys.
+type identityCache struct {
 	keys cache.Cache[hash, *Principal]
-	// oldest is, by org, the least epoch that may still be believed.
-	oldest  cache.Cache[id.Org, int64]
-	loading *singleflight.Group
-	// distrust is a moment in Unix nanoseconds; what was read before it must be read again.
-	distrust *atomic.Int64
+	// minEpoch is the lowest epoch per org that is still current. Entries outlive every identity read before them.
+	minEpoch cache.Cache[id.Org, int64]
+	loading  *singleflight.Group
+	// distrustBefore is a time in Unix nanoseconds. An identity read before it must be read again.
+	distrustBefore *atomic.Int64
 }
 
-func newKnown() known {
-	return known{
-		keys:     cache.NewFor[hash, *Principal](knownKeys, rememberFor),
-		oldest:   cache.NewFor[id.Org, int64](knownKeys, 2*maxAge),
-		loading:  &singleflight.Group{},
-		distrust: &atomic.Int64{},
+func newIdentityCache() identityCache {
+	return identityCache{
+		keys:           cache.NewFor[hash, *Principal](maxCachedKeys, cacheTTL),
+		minEpoch:       cache.NewFor[id.Org, int64](maxCachedKeys, 2*maxAge),
+		loading:        &singleflight.Group{},
+		distrustBefore: &atomic.Int64{},
 	}
 }
 
-// Verify finds out who calls. The answer may be up to 30 seconds old: a call must be
-// admitted (package limit) before it acts, and Refresh be used when that says the identity is stale.
+// Verify returns the identity of the caller with this token. It may be up to 30 seconds old: before a call acts it must
+// be admitted (package admission), and if admission reports the identity stale, the caller must use Refresh.
 //
-// source is where the call comes from; one that keeps sending keys which do not exist is turned away unread.
+// source is the network that the call comes from. Unknown keys from a source that has sent many of them are refused
+// without a database read.
 func (s *Keys) Verify(ctx context.Context, token, source string) (*Principal, error) {
 	h, err := parseToken(token)
 	if err != nil {
 		return nil, problem.KeyInvalid.New("This is not an API key of this service. Check that all of it was copied.")
 	}
-	p, ok := s.known.keys.Get(h)
-	// That an org is suspended is not believed from memory: a call that is refused is not admitted, so the end of the
-	// suspension would not be noticed.
-	if !ok || !s.fresh(p) || p.Org.SuspendedAt != nil {
+	p, ok := s.cached.keys.Get(h)
+	// A cached suspension is always read again. A refused call does not reach admission, so no epoch would reveal that
+	// the suspension has ended.
+	if !ok || !s.isFresh(p) || p.Org.SuspendedAt != nil {
 		if p, err = s.lookUp(ctx, h, source); err != nil {
 			return nil, err
 		}
 	}
-	return p, s.usable(p)
+	return p, s.checkUsable(p)
 }
 
-// lookUp reads the identity of a key that a source has sent. The keys of one source are looked up a few at a time, so that one which sends
-// many does not take all connections to the database.
+// lookUp reads the identity of a key that a source has sent. It limits the concurrent reads of each source, so that one
+// source cannot occupy all database connections.
 func (s *Keys) lookUp(ctx context.Context, h hash, source string) (*Principal, error) {
-	leave, err := s.turns.wait(ctx, source)
+	release, err := s.lookups.acquire(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	p, ok := s.known.keys.Get(h) // it may have been read meanwhile
-	if ok && !p.unknown && s.fresh(p) && p.Org.SuspendedAt == nil {
+	defer release()
+	p, ok := s.cached.keys.Get(h) // another request may have read it while this one waited
+	if ok && !p.unknown && s.isFresh(p) && p.Org.SuspendedAt == nil {
 		return p, nil
 	}
 	if !ok || p.unknown {
@@ -104,49 +107,50 @@ func (s *Keys) lookUp(ctx context.Context, h hash, source string) (*Principal, e
 			return nil, err
 		}
 	}
-	if p, err = s.load(ctx, h); err == nil && p.unknown {
+	if p, err = s.loadShared(ctx, h); err == nil && p.unknown {
 		s.Missed(source)
 	}
 	return p, err
 }
 
-// ReadAt is when the identity was read from the database.
+// ReadAt returns when the identity was read from the database.
 func (p *Principal) ReadAt() time.Time { return p.loadedAt }
 
-// Refresh reads an identity again: what it returns was read after since.
+// Refresh reads an identity again, bypassing the cache. The read of the returned identity started at or after since.
 func (s *Keys) Refresh(ctx context.Context, p *Principal, since time.Time) (*Principal, error) {
 	for {
-		// A read that others wait for may have begun too early; the one after it has not.
-		fresh, err := s.load(ctx, p.hash)
+		// loadShared may join a read that started before since. The next one starts after it.
+		fresh, err := s.loadShared(ctx, p.hash)
 		if err != nil {
 			return nil, err
 		}
 		if !fresh.loadedAt.Before(since) {
-			return fresh, s.usable(fresh)
+			return fresh, s.checkUsable(fresh)
 		}
 	}
 }
 
-// fresh says whether an identity in memory may still be believed.
-func (s *Keys) fresh(p *Principal) bool {
+// isFresh reports whether a cached identity may still be used.
+func (s *Keys) isFresh(p *Principal) bool {
 	age := s.Now().Sub(p.loadedAt)
-	if age > maxAge || p.loadedAt.UnixNano() < s.known.distrust.Load() {
+	if age > maxAge || p.loadedAt.UnixNano() < s.cached.distrustBefore.Load() {
 		return false
 	}
-	if age > maxAgeTroubled && !s.Troubled().Before(p.loadedAt.Add(-maxAge)) {
+	// Trouble up to maxAge before the read counts too: a revocation announced then may have been lost.
+	if age > maxAgeDegraded && !s.Troubled().Before(p.loadedAt.Add(-maxAge)) {
 		return false
 	}
-	oldest, ok := s.known.oldest.Get(p.Org.ID)
-	return !ok || p.Org.Epoch >= oldest
+	minEpoch, ok := s.cached.minEpoch.Get(p.Org.ID)
+	return !ok || p.Org.Epoch >= minEpoch
 }
 
-// load reads an identity once for all callers that wait for it.
-func (s *Keys) load(ctx context.Context, h hash) (*Principal, error) {
-	v, err, _ := s.known.loading.Do(string(h[:]), func() (any, error) {
-		// The result serves others too: one caller's going away must not fail it for all.
+// loadShared reads an identity once for all callers that wait for it concurrently.
+func (s *Keys) loadShared(ctx context.Context, h hash) (*Principal, error) {
+	v, err, _ := s.cached.loading.Do(string(h[:]), func() (any, error) {
+		// Other callers wait for the result too, so the cancellation of the first one must not fail it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queueTimeout+readTimeout)
 		defer cancel()
-		return s.read(ctx, h)
+		return s.readIdentity(ctx, h)
 	})
 	if err != nil {
 		return nil, err
@@ -154,11 +158,12 @@ func (s *Keys) load(ctx context.Context, h hash) (*Principal, error) {
 	return v.(*Principal), nil
 }
 
-// read reads key and org in one state of the database: an old key next to a new epoch would never be noticed.
-func (s *Keys) read(ctx context.Context, h hash) (*Principal, error) {
+// readIdentity reads the key and its org in one snapshot and caches them. Read separately, an old key could be paired
+// with a new epoch, and no admission would ever find it stale.
+func (s *Keys) readIdentity(ctx context.Context, h hash) (*Principal, error) {
 	p := &Principal{hash: h, loadedAt: s.Now()}
 	err := s.DB.SnapshotWithin(ctx, readTimeout, func(ctx context.Context, tx postgres.Tx) error {
-		owner, key, err := byHash(ctx, tx, h)
+		owner, key, err := keyByHash(ctx, tx, h)
 		if errors.Is(err, postgres.ErrNoRows) {
 			p.unknown = true
 			return nil
@@ -173,23 +178,25 @@ func (s *Keys) read(ctx context.Context, h hash) (*Principal, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.known.keys.Put(h, p)
-	s.noteUse(ctx, p)
+	s.cached.keys.Put(h, p)
+	s.recordUse(ctx, p)
 	return p, nil
 }
 
-// noteUse keeps when a key was used, once a minute at most. A key in use is read again every 30 seconds, so no call pays for it otherwise.
-func (s *Keys) noteUse(ctx context.Context, p *Principal) {
-	if last := p.Key.LastUsedAt; p.Key.Kind != KindSecret || s.usable(p) != nil || last != nil && p.loadedAt.Sub(*last) < usedEvery {
+// recordUse writes when a key was used, at most once a minute. It runs only when the identity is read from the
+// database, which happens every 30 seconds for a key in use, so calls served from the cache cost nothing extra.
+func (s *Keys) recordUse(ctx context.Context, p *Principal) {
+	if last := p.Key.LastUsedAt; p.Key.Kind != KindSecret || s.checkUsable(p) != nil || last != nil && p.loadedAt.Sub(*last) < lastUsedInterval {
 		return
 	}
-	_ = used(ctx, s.DB.Pool(), p.Org.ID, p.Key.ID, p.loadedAt) // the call matters more; the next read tries again
+	// A failure must not fail the call; the next read tries again.
+	_ = setLastUsed(ctx, s.DB.Pool(), p.Org.ID, p.Key.ID, p.loadedAt)
 }
 
-// usable says why an identity may not call, if so.
-func (s *Keys) usable(p *Principal) error {
+// checkUsable returns the problem that keeps an identity from calling, or nil.
+func (s *Keys) checkUsable(p *Principal) error {
 	switch {
-	case p.Key.Kind == KindSession && s.over(p):
+	case p.Key.Kind == KindSession && s.hasEnded(p):
 		return signedOut()
 	case p.unknown:
 		return problem.KeyInvalid.New("This key does not exist. It may belong to another environment or installation.")
@@ -203,9 +210,9 @@ func (s *Keys) usable(p *Principal) error {
 	return nil
 }
 
-// Heard takes note of an org's new epoch: identities of an older one are read again.
+// Heard handles the announcement of an org's new epoch: identities with an older epoch are read again.
 func (s *Keys) Heard(org id.Org, epoch int64) {
-	s.known.oldest.Change(org, func(old int64, found bool) (int64, cache.Outcome) {
+	s.cached.minEpoch.Change(org, func(old int64, found bool) (int64, cache.Outcome) {
 		if found && old >= epoch {
 			return old, cache.Keep
 		}
@@ -213,7 +220,7 @@ func (s *Keys) Heard(org id.Org, epoch int64) {
 	})
 }
 
-// Distrust makes every identity be read again, because news may have been missed.
-func (s *Keys) Distrust() { s.known.distrust.Store(s.Now().UnixNano()) }
+// Distrust makes every cached identity be read again. Call it when announcements may have been missed.
+func (s *Keys) Distrust() { s.cached.distrustBefore.Store(s.Now().UnixNano()) }
 
 func itoa(n int) string { return strconv.Itoa(n) }

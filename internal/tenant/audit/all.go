@@ -10,30 +10,31 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit/internal/db"
 )
 
-// Operators is where an entry goes that concerns no org: what operators do to the service itself. No org has this id.
+// Operators is the log for operators' changes to the service itself, which concern no org. No org has this id.
 const Operators id.Org = "org_00000000000000000000000000"
 
-// Of is an entry and whose log it is in.
+// Of is an entry with the org whose log contains it.
 type Of struct {
 	Org id.Org
 	Entry
 }
 
-// Choice chooses entries of all logs. Empty fields choose all.
+// Choice filters the entries of all logs. A zero field does not filter.
 type Choice struct {
 	Org           id.Org
 	Action, Actor string
 	Kind          ActorKind
 	Target        string
 	Since, Until  time.Time
-	// Before is the last entry of the page before.
+	// Before is the last entry of the previous page.
 	Before id.Audit
 }
 
-// idSlack is how far the time in an id and that of its entry may be apart.
+// idSlack is the largest expected difference between the time in an entry's id and the entry's own time.
 const idSlack = time.Minute
 
-// All lists entries of all logs from the newest, for operators.
+// All returns up to limit entries of all logs, newest first, for operators. It reads by id, whose order is that of time
+// to within idSlack.
 func (l *Log) All(ctx context.Context, c Choice, limit int) ([]Of, error) {
 	p := db.PageOfAllParams{
 		Before: cmp.Or(c.Before, "aud_~"), Since: c.Since, Until: c.Until, OnlyOrg: string(c.Org), Action: c.Action, ActorID: c.Actor,
@@ -47,7 +48,7 @@ func (l *Log) All(ctx context.Context, c Choice, limit int) ([]Of, error) {
 	}
 	rows, err := db.New(l.db.Pool()).PageOfAll(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("read the audit logs: %w", err)
+		return nil, fmt.Errorf("read audit logs: %w", err)
 	}
 	list := make([]Of, len(rows))
 	for i, e := range fromRows(rows) {

@@ -9,8 +9,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// Operators read all logs in the order of time, page by page, and can choose; their own deeds have a chain of their own.
-func TestAllLogsAreReadAsOne(t *testing.T) {
+// All returns the entries of all logs in the order of time, over several pages and with filters. Operators' own changes
+// have their own chain.
+func TestAllReadsEveryLogInOrder(t *testing.T) {
 	t.Parallel()
 	log, db, owner := newLog(t)
 	write := func(to id.Org, action, actor, target string) {
@@ -50,7 +51,7 @@ func TestAllLogsAreReadAsOne(t *testing.T) {
 	}
 	for i := 1; i < len(seen); i++ {
 		if seen[i].At.After(seen[i-1].At) {
-			t.Errorf("%d is newer than the one before", i)
+			t.Errorf("entry %d is newer than the one before it", i)
 		}
 	}
 	for what, c := range map[string]struct {

@@ -1,7 +1,8 @@
-// Package audit owns the record of who changed what.
+// Package audit owns the record of who changed what, one log per org and one for operators.
 //
-// An entry is written in the transaction of the change it tells of: no entry, no change. The entries of one org form
-// a chain of hashes, so that one that is missing or altered shows (chain.go).
+// Record writes an entry in the transaction of the change, so a change without an entry cannot be committed. The
+// entries of a log form a hash chain, so that Verify finds missing and altered entries (chain.go). The chain does not
+// protect against an attacker who rewrites all of it.
 package audit
 
 import (
@@ -15,44 +16,46 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// ActorKind says what sort of caller acted.
+// ActorKind is the kind of caller that made a change.
 type ActorKind string
 
-// The kinds of actor.
+// The kinds of actors.
 const (
 	ActorKey      ActorKind = "key"
 	ActorOperator ActorKind = "operator"
 	ActorSystem   ActorKind = "system"
-	// ActorCreator is whoever has the link of a page of ours.
+	// ActorCreator is a person who uses a connect link.
 	ActorCreator ActorKind = "creator"
-	// ActorMember is a person who has signed in to the dashboard.
+	// ActorMember is a person who is signed in to the dashboard.
 	ActorMember ActorKind = "member"
 )
 
-// By is who acts, and in which request. Action is the one that the route declares.
+// By identifies who made a change, and in which request.
 type By struct {
-	Kind    ActorKind
-	ID      string
-	Label   string
+	Kind  ActorKind
+	ID    string
+	Label string
+	// Action is the action that the API operation declares, such as "key.mint".
 	Action  string
 	Request id.Request
-	// IPHash is a keyed hash of the address, so that two entries can be told apart but no address read.
+	// IPHash is a keyed hash of the caller's address. It shows whether two entries have the same source without
+	// revealing the address.
 	IPHash string
 }
 
-// Change is one field before and after.
+// Change holds the value of one field before and after.
 type Change struct {
 	From any `json:"from,omitempty"`
 	To   any `json:"to,omitempty"`
 }
 
-// MarshalJSON writes the change with its times in the form of the wire: callers read what is stored.
+// MarshalJSON formats times as the API does, because API callers read the stored JSON unchanged.
 func (c Change) MarshalJSON() ([]byte, error) {
 	type plain Change
-	return json.Marshal(plain{stamped(c.From), stamped(c.To)})
+	return json.Marshal(plain{formatTime(c.From), formatTime(c.To)})
 }
 
-func stamped(value any) any {
+func formatTime(value any) any {
 	switch t := value.(type) {
 	case time.Time:
 		return stamp.Time(t)
@@ -62,19 +65,20 @@ func stamped(value any) any {
 	return value
 }
 
-// Changes are the fields that differ. No secret may be put here.
+// Changes maps the names of changed fields to their values. It must not contain secrets.
 type Changes map[string]Change
 
-// Note adds a field if it differs. The values must be comparable.
+// Note adds a field if its value has changed. The values must be comparable.
 func (c Changes) Note(name string, from, to any) {
 	if from != to {
 		c[name] = Change{From: from, To: to}
 	}
 }
 
-// Entry is one line of the log.
+// Entry is one entry of a log.
 type Entry struct {
-	ID      id.Audit
+	ID id.Audit
+	// Seq numbers the entries of one org from 1, without gaps.
 	Seq     int64
 	At      time.Time
 	By      By
@@ -83,16 +87,17 @@ type Entry struct {
 	hash    []byte
 }
 
-// Log is the service.
+// Log writes and reads the audit logs of all orgs.
 type Log struct {
 	db  *postgres.DB
 	now func() time.Time
 }
 
-// New makes the service.
+// New returns a Log that takes the times of entries from now.
 func New(db *postgres.DB, now func() time.Time) *Log { return &Log{db: db, now: now} }
 
-// Record writes an entry. It locks the end of the org's chain until the transaction ends, so call it late.
+// Record writes an entry in the caller's transaction. It locks the head of the org's chain until the transaction ends,
+// so call it as late as possible.
 func (l *Log) Record(ctx context.Context, tx postgres.Tx, org id.Org, by By, target string, changes Changes) error {
 	text, err := json.Marshal(changes)
 	if err != nil {
@@ -100,18 +105,18 @@ func (l *Log) Record(ctx context.Context, tx postgres.Tx, org id.Org, by By, tar
 	}
 	e := Entry{
 		ID: id.New[id.Audit](), By: by, Target: target, Changes: text,
-		// The database keeps microseconds; the hash must cover what it gives back.
+		// The database stores microseconds, and the hash must cover the value that it returns.
 		At: l.now().Truncate(time.Microsecond),
 	}
 	return appendEntry(ctx, tx, org, e)
 }
 
-// Page lists entries from the newest, before a sequence number; 0 starts at the end.
+// Page returns up to limit entries with a sequence number less than before, newest first; 0 starts with the newest.
 func (l *Log) Page(ctx context.Context, org id.Org, before int64, limit int) ([]Entry, error) {
-	return page(ctx, l.db.Pool(), org, before, limit)
+	return readPage(ctx, l.db.Pool(), org, before, limit)
 }
 
-// PageOf is Page for the entries about one target, such as an account.
+// PageOf is Page for entries about one target, such as an account.
 func (l *Log) PageOf(ctx context.Context, org id.Org, target string, before int64, limit int) ([]Entry, error) {
-	return pageOf(ctx, l.db.Pool(), org, target, before, limit)
+	return readPageOf(ctx, l.db.Pool(), org, target, before, limit)
 }

@@ -35,7 +35,7 @@ func record(ctx context.Context, log *audit.Log, db *postgres.DB, owner id.Org, 
 	})
 }
 
-// Callers read the changes as they are stored, so times in them have the form that times have everywhere.
+// API callers read the changes as they are stored, so times in them have the API's format.
 func TestTimesInChangesHaveThreeDecimals(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 16, 19, 43, 15, 120_381_000, time.FixedZone("", 3600))
@@ -46,7 +46,7 @@ func TestTimesInChangesHaveThreeDecimals(t *testing.T) {
 	}
 }
 
-// Entries written at the same time by many form one chain without a gap, newest first when read.
+// Entries written concurrently form one chain without gaps. Page returns them newest first.
 func TestRecordKeepsOneChain(t *testing.T) {
 	t.Parallel()
 	log, db, owner := newLog(t)
@@ -72,7 +72,7 @@ func TestRecordKeepsOneChain(t *testing.T) {
 }
 
 // A change that is rolled back leaves no entry.
-func TestRecordIsPartOfTheChange(t *testing.T) {
+func TestRecordIsRolledBackWithTheChange(t *testing.T) {
 	t.Parallel()
 	log, db, owner := newLog(t)
 	broken := errors.New("broken")
@@ -90,7 +90,7 @@ func TestRecordIsPartOfTheChange(t *testing.T) {
 	}
 }
 
-// What is done to a stored entry by somebody who does not make the chain anew is found, and where.
+// Verify finds every change to a stored entry, and its position, unless the attacker rewrites the rest of the chain.
 func TestVerifyFindsEveryKindOfTampering(t *testing.T) {
 	t.Parallel()
 	for what, sql := range map[string]string{
@@ -125,7 +125,8 @@ func TestVerifyFindsEveryKindOfTampering(t *testing.T) {
 	}
 }
 
-// Filters choose what they say, alone and together, page by page, and never another org's.
+// Choose returns exactly the entries that match the filter, for single and combined filters, over several pages, and
+// none of another org.
 func TestFiltersChooseEntries(t *testing.T) {
 	t.Parallel()
 	_, db, owner := newLog(t)

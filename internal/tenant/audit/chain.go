@@ -12,9 +12,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// link is the hash of an entry: over the hash before it and every field, each with its length in front so that
-// no two entries can run together into the same bytes.
-func link(previous []byte, org id.Org, e Entry) []byte {
+// hashEntry returns the hash of an entry: over the previous entry's hash and every field, each preceded by its length,
+// so that moving bytes from one field to another changes the hash.
+func hashEntry(previous []byte, org id.Org, e Entry) []byte {
 	h := sha256.New()
 	put := func(field []byte) {
 		var size [8]byte
@@ -37,7 +37,7 @@ func link(previous []byte, org id.Org, e Entry) []byte {
 	return h.Sum(nil)
 }
 
-// BrokenError says where a chain does not hold.
+// BrokenError reports the first entry at which a chain does not verify.
 type BrokenError struct {
 	Org id.Org
 	Seq int64
@@ -47,33 +47,33 @@ func (e *BrokenError) Error() string {
 	return fmt.Sprintf("audit chain of %s is broken at entry %d", e.Org, e.Seq)
 }
 
-// chainPage is how many entries Verify reads at a time.
+// chainPage is how many entries Verify reads per query.
 const chainPage = 1000
 
-// Verify walks an org's whole chain and returns the number of entries, or a *BrokenError.
+// Verify checks an org's whole chain and returns the number of entries, or a *BrokenError.
 func (l *Log) Verify(ctx context.Context, org id.Org) (int64, error) {
 	var seq int64
-	// In one state of the database: an entry written meanwhile is not a fault.
+	// A snapshot, so that an entry written during the check does not make the chain look broken.
 	err := l.db.Snapshot(ctx, func(tx postgres.Tx) (err error) {
-		seq, err = verify(ctx, tx, org)
+		seq, err = verifyChain(ctx, tx, org)
 		return err
 	})
 	return seq, err
 }
 
-func verify(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error) {
+func verifyChain(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error) {
 	var (
 		seq      int64
 		previous []byte
 	)
 	for {
-		entries, err := chain(ctx, tx, org, seq, chainPage)
+		entries, err := readChain(ctx, tx, org, seq, chainPage)
 		if err != nil {
 			return seq, err
 		}
 		for _, e := range entries {
 			seq++
-			if e.Seq != seq || !bytes.Equal(e.hash, link(previous, org, e)) {
+			if e.Seq != seq || !bytes.Equal(e.hash, hashEntry(previous, org, e)) {
 				return seq, &BrokenError{org, seq}
 			}
 			previous = e.hash
@@ -82,17 +82,17 @@ func verify(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error) {
 			break
 		}
 	}
-	headSeq, headHash, err := head(ctx, tx, org)
+	headSeq, headHash, err := readHead(ctx, tx, org)
 	if err != nil {
 		return seq, err
 	}
 	if headSeq != seq || !bytes.Equal(headHash, previous) {
-		return seq, &BrokenError{org, seq + 1} // the newest entries are gone
+		return seq, &BrokenError{org, seq + 1} // the newest entries are missing
 	}
 	return seq, nil
 }
 
-// IsBroken says whether an error of Verify means that the chain does not hold.
+// IsBroken reports whether an error of Verify is a *BrokenError.
 func IsBroken(err error) bool {
 	_, broken := errors.AsType[*BrokenError](err)
 	return broken

@@ -7,24 +7,25 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// Filter chooses entries. What is empty does not matter.
+// Filter selects entries of one log. A zero field does not filter.
 type Filter struct {
 	Action, ActorID, Target string
-	// Since is the first moment, Until the first after the last.
+	// Since is inclusive, Until exclusive.
 	Since, Until time.Time
 }
 
-// slack is how many entries may be out of the order of time: nodes whose clocks differ write to the same chain.
-const slack = 1000
+// maxDisorder is how far, in entries, the order of sequence numbers may differ from the order of times. They differ
+// because nodes whose clocks disagree write to the same chain.
+const maxDisorder = 1000
 
-// Choose is Page for the entries that a filter chooses.
+// Choose is Page for the entries that match a filter.
 func (l *Log) Choose(ctx context.Context, org id.Org, f Filter, before int64, limit int) ([]Entry, error) {
-	r, some, err := bounds(ctx, l.db.Pool(), org, f)
-	if err != nil || !some {
+	r, found, err := seqBounds(ctx, l.db.Pool(), org, f)
+	if err != nil || !found {
 		return nil, err
 	}
 	if before > 0 && before < r.before {
 		r.before = before
 	}
-	return choose(ctx, l.db.Pool(), org, f, r, limit)
+	return readFiltered(ctx, l.db.Pool(), org, f, r, limit)
 }

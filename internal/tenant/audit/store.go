@@ -11,6 +11,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit/internal/db"
 )
 
+// appendEntry numbers an entry, links it to the chain and makes it the new head. The lock on the head serialises the
+// writers of one org.
 func appendEntry(ctx context.Context, tx postgres.Tx, org id.Org, e Entry) error {
 	q := db.New(tx)
 	if err := q.OpenChain(ctx, org); err != nil {
@@ -21,7 +23,7 @@ func appendEntry(ctx context.Context, tx postgres.Tx, org id.Org, e Entry) error
 		return fmt.Errorf("lock audit chain of %s: %w", org, err)
 	}
 	e.Seq = head.Seq + 1
-	e.hash = link(head.Hash, org, e)
+	e.hash = hashEntry(head.Hash, org, e)
 	err = q.Insert(ctx, db.InsertParams{
 		OrgID: org, Seq: e.Seq, ID: e.ID, At: e.At, ActorKind: string(e.By.Kind), ActorID: e.By.ID,
 		ActorLabel: e.By.Label, Action: e.By.Action, Target: e.Target, RequestID: string(e.By.Request),
@@ -36,7 +38,7 @@ func appendEntry(ctx context.Context, tx postgres.Tx, org id.Org, e Entry) error
 	return nil
 }
 
-func page(ctx context.Context, q db.DBTX, org id.Org, before int64, limit int) ([]Entry, error) {
+func readPage(ctx context.Context, q db.DBTX, org id.Org, before int64, limit int) ([]Entry, error) {
 	if before <= 0 {
 		before = math.MaxInt64
 	}
@@ -47,7 +49,7 @@ func page(ctx context.Context, q db.DBTX, org id.Org, before int64, limit int) (
 	return fromRows(rows), nil
 }
 
-func pageOf(ctx context.Context, q db.DBTX, org id.Org, target string, before int64, limit int) ([]Entry, error) {
+func readPageOf(ctx context.Context, q db.DBTX, org id.Org, target string, before int64, limit int) ([]Entry, error) {
 	if before <= 0 {
 		before = math.MaxInt64
 	}
@@ -58,7 +60,7 @@ func pageOf(ctx context.Context, q db.DBTX, org id.Org, target string, before in
 	return fromRows(rows), nil
 }
 
-func chain(ctx context.Context, q db.DBTX, org id.Org, after int64, limit int) ([]Entry, error) {
+func readChain(ctx context.Context, q db.DBTX, org id.Org, after int64, limit int) ([]Entry, error) {
 	rows, err := db.New(q).Chain(ctx, db.ChainParams{OrgID: org, After: after, MaxRows: int32(limit)})
 	if err != nil {
 		return nil, fmt.Errorf("read audit chain of %s: %w", org, err)
@@ -66,10 +68,11 @@ func chain(ctx context.Context, q db.DBTX, org id.Org, after int64, limit int) (
 	return fromRows(rows), nil
 }
 
-func head(ctx context.Context, q db.DBTX, org id.Org) (int64, []byte, error) {
+// readHead returns zeros for an org without entries.
+func readHead(ctx context.Context, q db.DBTX, org id.Org) (int64, []byte, error) {
 	row, err := db.New(q).Head(ctx, org)
 	if err != nil && !errors.Is(err, postgres.ErrNoRows) {
-		return 0, nil, fmt.Errorf("read end of audit chain of %s: %w", org, err)
+		return 0, nil, fmt.Errorf("read head of audit chain of %s: %w", org, err)
 	}
 	return row.Seq, row.Hash, nil
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit/internal/db"
 )
 
-// numbers are the first number, and the one behind the last, that entries can have.
-type numbers struct{ first, before int64 }
+// seqRange is a range of sequence numbers: first is inclusive, before exclusive.
+type seqRange struct{ first, before int64 }
 
-// bounds are the numbers that entries of a time can have; some is false if there is none. Entries are numbered about in the order of
-// time, so that one of long ago is not looked for among all that followed.
-func bounds(ctx context.Context, q db.DBTX, org id.Org, f Filter) (r numbers, some bool, err error) {
+// seqBounds returns the sequence numbers that entries of the filter's period can have; found is false if there are
+// none. Entries are numbered roughly in the order of time, so this keeps a query for an old period from scanning all
+// later entries.
+func seqBounds(ctx context.Context, q db.DBTX, org id.Org, f Filter) (r seqRange, found bool, err error) {
 	r.before = math.MaxInt64
 	if !f.Since.IsZero() {
 		seq, err := db.New(q).FirstSince(ctx, db.FirstSinceParams{OrgID: org, At: f.Since})
@@ -25,9 +26,9 @@ func bounds(ctx context.Context, q db.DBTX, org id.Org, f Filter) (r numbers, so
 			return r, false, nil
 		}
 		if err != nil {
-			return r, false, fmt.Errorf("find the first entry of %s: %w", org, err)
+			return r, false, fmt.Errorf("find first audit entry of %s: %w", org, err)
 		}
-		r.first = seq - slack
+		r.first = seq - maxDisorder
 	}
 	if !f.Until.IsZero() {
 		seq, err := db.New(q).LastBefore(ctx, db.LastBeforeParams{OrgID: org, At: f.Until})
@@ -35,18 +36,18 @@ func bounds(ctx context.Context, q db.DBTX, org id.Org, f Filter) (r numbers, so
 			return r, false, nil
 		}
 		if err != nil {
-			return r, false, fmt.Errorf("find the last entry of %s: %w", org, err)
+			return r, false, fmt.Errorf("find last audit entry of %s: %w", org, err)
 		}
-		r.before = seq + slack
+		r.before = seq + maxDisorder
 	}
 	return r, true, nil
 }
 
-// endOfTime is after everything that happens.
+// endOfTime is later than every entry.
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// choose reads by the index that has the fewest entries to offer.
-func choose(ctx context.Context, q db.DBTX, org id.Org, f Filter, r numbers, limit int) ([]Entry, error) {
+// readFiltered reads entries by the most selective index for the filter: target, then actor, then action.
+func readFiltered(ctx context.Context, q db.DBTX, org id.Org, f Filter, r seqRange, limit int) ([]Entry, error) {
 	p := db.ChosenParams{
 		OrgID: org, Before: r.before, FromSeq: r.first, Since: f.Since, Until: f.Until, Action: f.Action, ActorID: f.ActorID, Target: f.Target, MaxRows: int32(limit),
 	}
@@ -74,7 +75,7 @@ func choose(ctx context.Context, q db.DBTX, org id.Org, f Filter, r numbers, lim
 		rows, err = db.New(q).Chosen(ctx, p)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("choose audit entries of %s: %w", org, err)
+		return nil, fmt.Errorf("read filtered audit entries of %s: %w", org, err)
 	}
 	return fromRows(rows), nil
 }

@@ -1,8 +1,9 @@
 // Package idempotency makes a request that carries an Idempotency-Key run once, over any number of nodes.
 //
-// A key is reserved in the database before the request runs, and the answer kept under it for 24 hours. It owns the rows and what a
-// repetition is told; package route asks it, around every operation that changes something. The rules for callers are in
-// docs/idempotency.md. Start reading at Begin.
+// It reserves the key in the database before the request runs, and stores the answer under it for 24 hours. It owns
+// these rows and decides what a repeated request gets. Package endpoint calls it around every operation that changes
+// something, and decides which answers are stored. docs/idempotency.md has the rules for callers. Start reading at
+// Begin.
 package idempotency
 
 import (
@@ -23,44 +24,46 @@ import (
 )
 
 const (
-	// Kept is how long an answer is.
+	// Kept is how long an answer is stored.
 	Kept = 24 * time.Hour
-	// Lease is how long a run is believed to be alive, unless its request says more.
+	// Lease is the usual Request.Lease: how long a run is assumed to be alive.
 	Lease = time.Minute
 )
 
-// Request is what was asked for under a key.
+// Request describes a request that carries a key.
 type Request struct {
 	Org id.Org
-	// Caller is the API key that asked. Another one is not given the answer: it may hold more than that one may know.
+	// Caller is the API key that sent the request. Another API key does not get the answer, which may contain more than
+	// that key may see.
 	Caller string
-	// Key is the caller's own, Route the operation. A key belongs to one operation.
+	// Key is the Idempotency-Key and Route the operation. The same key under another operation is unrelated.
 	Key, Route string
-	// Target is the path and the query. With the body it says what was asked for.
+	// Target is the path and the query. Target and Body must be the same in a repeated request.
 	Target string
 	Body   []byte
-	// Lease is how long the run may take.
+	// Lease is how long the run may take. After that a repeated request assumes that the run has died.
 	Lease time.Duration
-	// Repeatable means that a request whose first run died may be run again.
+	// Repeatable allows the request to be run again after its first run has died.
 	Repeatable bool
 }
 
-// Answer is what was answered.
+// Answer is a stored response.
 type Answer struct {
 	Status int
 	Header map[string]string
 	Body   []byte
-	// TooLarge means that the body is not kept.
+	// TooLarge means that the body is not stored.
 	TooLarge bool
 }
 
-// Claim is the right to run a request and to settle its key.
+// Claim is the right to run a request. Its holder must end it with Finish, Release or Abandon. Claims of one key differ
+// by owner, so that a run which has lost its claim cannot change the row.
 type Claim struct {
 	org               id.Org
 	key, route, owner string
 }
 
-// sealer keeps answers at rest; *seal.Sealer has it.
+// sealer encrypts stored answers. *seal.Sealer implements it.
 type sealer interface {
 	Prepare(ctx context.Context, org id.Org, holder string) error
 	Seal(ctx context.Context, at seal.Address, text secret.String) ([]byte, error)
@@ -68,32 +71,33 @@ type sealer interface {
 	Derive(ctx context.Context, purpose string) ([]byte, error)
 }
 
-// Deps is what the service needs.
+// Deps are the dependencies of Keys.
 type Deps struct {
 	DB   *postgres.DB
 	Seal sealer
 }
 
-// Keys is the service.
+// Keys reserves idempotency keys and stores answers under them. Its methods are safe for concurrent use.
 type Keys struct {
 	Deps
-	// pepper is the key of the hashes, once it was read.
+	// pepper is the secret of the request hashes, nil until it was derived.
 	pepper atomic.Pointer[[]byte]
 }
 
-// New makes the service.
+// New returns a Keys with the given dependencies.
 func New(d Deps) *Keys { return &Keys{Deps: d} }
 
-// ErrLost means that the claim is another run's by now, because this one took too long.
+// ErrLost means that the claim has ended: another run took the key over after the lease had expired, or the claim was
+// already finished or released.
 var ErrLost = errors.New("another run has taken the key")
 
-// beginTries bounds how often a key is tried that others take and free meanwhile.
+// beginTries bounds how often Begin retries a key that others reserve and release concurrently.
 const beginTries = 3
 
-// Begin reserves the key, or finds the answer that was given under it: exactly one of the two is returned. Its errors for the caller
-// are problems.
+// Begin reserves the key and returns a claim, or returns the answer that is stored under it. Otherwise it returns an
+// error: a problem for the caller (idempotency-in-progress, idempotency-mismatch, unknown outcome) or a failure.
 func (k *Keys) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
-	hash, err := k.hash(ctx, r)
+	hash, err := k.hashRequest(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,35 +112,37 @@ func (k *Keys) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 		}
 		found, err := get(ctx, k.DB.Pool(), r)
 		if errors.Is(err, postgres.ErrNoRows) {
-			continue // freed since
+			continue // released after reserve failed
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		answer, err := k.judge(ctx, r, hash, found)
+		answer, err := k.answerRepeat(ctx, r, hash, found)
 		return nil, answer, err
 	}
 	return nil, nil, inProgress()
 }
 
-// Known says whether the key has been used for the operation.
+// Known reports whether the key has been used for the operation. The result may change before a later Begin.
 func (k *Keys) Known(ctx context.Context, r Request) (bool, error) {
-	return known(ctx, k.DB.Pool(), r)
+	return isKnown(ctx, k.DB.Pool(), r)
 }
 
-// judge says what a repetition is told.
-func (k *Keys) judge(ctx context.Context, r Request, hash []byte, found row) (*Answer, error) {
+// answerRepeat decides what a request gets whose key is already in use: the stored answer or a problem.
+func (k *Keys) answerRepeat(ctx context.Context, r Request, hash []byte, found row) (*Answer, error) {
 	switch {
 	case !hmac.Equal(hash, found.hash):
-		return nil, problem.IdempotencyMismatch.New("This Idempotency-Key was used for another request: another path, another body, or another API key.")
+		return nil, problem.IdempotencyMismatch.New(
+			"This Idempotency-Key was used for a different request: another path, body or API key.")
 	case found.state == stateLarge:
-		return nil, problem.Internal.Newf("The first request with this Idempotency-Key ended with status %d. Its answer was too large to be kept.", found.status).
+		return nil, problem.Internal.Newf("The first request with this Idempotency-Key ended with status %d. "+
+			"Its response was too large to store.", found.status).
 			Retry(false).With("outcome", "done")
 	case found.state == stateDone:
-		return k.reveal(ctx, r.Org, found)
-	case found.lapsed:
-		return nil, problem.Internal.New("The first request with this Idempotency-Key broke off, and it is not known whether it was carried out. " +
-			"Read what happened before you send it again with a new key.").InDoubt()
+		return k.openAnswer(ctx, r.Org, found)
+	case found.leaseExpired:
+		return nil, problem.Internal.New("The first request with this Idempotency-Key was interrupted, " +
+			"and it is unknown whether it was carried out. Check what happened before you send it again with a new key.").InDoubt()
 	}
 	return nil, inProgress()
 }
@@ -145,34 +151,35 @@ func inProgress() error {
 	return problem.IdempotencyInProgress.New("The first request with this Idempotency-Key is still running.").After(1)
 }
 
-// Finish keeps the answer. A run that was given up since must not overwrite what another one does.
+// Finish stores the answer, sealed. It returns ErrLost if another run has taken the key over. A run whose lease has
+// expired can still finish if none has.
 func (k *Keys) Finish(ctx context.Context, c *Claim, a Answer) error {
 	r := row{state: stateDone, status: a.Status, header: a.Header}
 	if a.TooLarge {
 		r.state = stateLarge
 	} else if len(a.Body) > 0 {
 		var err error
-		if r.body, err = k.hide(ctx, c.org, a.Body); err != nil {
+		if r.body, err = k.sealBody(ctx, c.org, a.Body); err != nil {
 			return err
 		}
 	}
 	return finish(ctx, k.DB.Pool(), c, r)
 }
 
-// Release forgets that the key was used: nothing was carried out under it.
+// Release deletes the reservation because nothing was carried out under the key. The key can then be used for anything.
 func (k *Keys) Release(ctx context.Context, c *Claim) error { return release(ctx, k.DB.Pool(), c) }
 
-// Abandon says that the run broke off and nobody knows how far it came.
+// Abandon records that the run was interrupted and that its outcome is unknown, by ending its lease immediately.
 func (k *Keys) Abandon(ctx context.Context, c *Claim) error { return abandon(ctx, k.DB.Pool(), c) }
 
-// trimBatch bounds what one statement removes.
+// trimBatch bounds how many rows one statement deletes.
 const trimBatch = 2000
 
-// Trim removes what has expired, and says how much it was.
+// Trim deletes expired rows of all orgs and returns how many.
 func (k *Keys) Trim(ctx context.Context) (int64, error) {
 	var total int64
 	for {
-		n, err := trim(ctx, k.DB.Pool(), trimBatch)
+		n, err := deleteExpired(ctx, k.DB.Pool(), trimBatch)
 		total += n
 		if err != nil || n < trimBatch {
 			return total, err
@@ -180,15 +187,15 @@ func (k *Keys) Trim(ctx context.Context) (int64, error) {
 	}
 }
 
-// address is where an org's answers are sealed for.
+// address returns the address under which an org's answers are sealed.
 func address(org id.Org) seal.Address {
 	return seal.Address{Org: org, Holder: string(org), Purpose: seal.PurposeAnswer, Version: 1}
 }
 
-func (k *Keys) hide(ctx context.Context, org id.Org, body []byte) ([]byte, error) {
+func (k *Keys) sealBody(ctx context.Context, org id.Org, body []byte) ([]byte, error) {
 	text := secret.New(string(body))
 	sealed, err := k.Seal.Seal(ctx, address(org), text)
-	if errors.Is(err, seal.ErrShredded) { // the org has sealed nothing yet
+	if errors.Is(err, seal.ErrShredded) { // the org has no data key yet
 		if err = k.Seal.Prepare(ctx, org, string(org)); err == nil {
 			sealed, err = k.Seal.Seal(ctx, address(org), text)
 		}
@@ -199,26 +206,27 @@ func (k *Keys) hide(ctx context.Context, org id.Org, body []byte) ([]byte, error
 	return sealed, nil
 }
 
-func (k *Keys) reveal(ctx context.Context, org id.Org, found row) (*Answer, error) {
+func (k *Keys) openAnswer(ctx context.Context, org id.Org, found row) (*Answer, error) {
 	a := &Answer{Status: found.status, Header: found.header}
 	if len(found.body) == 0 {
 		return a, nil
 	}
 	text, err := k.Seal.Open(ctx, address(org), found.body)
 	if err != nil {
-		return nil, unavailable("open an answer of "+string(org), err)
+		return nil, wrapSealError("open an answer of "+string(org), err)
 	}
 	a.Body = []byte(text.Reveal())
 	return a, nil
 }
 
-// hash is over what was asked for, and by whom. Its parts are told apart by their lengths.
-func (k *Keys) hash(ctx context.Context, r Request) ([]byte, error) {
+// hashRequest returns a keyed hash of the caller, the target and the body, each preceded by its length. The hash is
+// keyed because bodies contain passwords, which a plain hash would allow to be guessed.
+func (k *Keys) hashRequest(ctx context.Context, r Request) ([]byte, error) {
 	pepper := k.pepper.Load()
 	if pepper == nil {
 		derived, err := k.Seal.Derive(ctx, "idempotency")
 		if err != nil {
-			return nil, unavailable("derive the key of request hashes", err)
+			return nil, wrapSealError("derive the secret of request hashes", err)
 		}
 		pepper = &derived
 		k.pepper.Store(pepper)
@@ -233,8 +241,9 @@ func (k *Keys) hash(ctx context.Context, r Request) ([]byte, error) {
 	return h.Sum(nil), nil
 }
 
-// unavailable tells keys that are away from keys that are gone.
-func unavailable(doing string, err error) error {
+// wrapSealError turns a key service that cannot be reached into the problem service-unavailable. Other errors, such as
+// destroyed keys, stay internal.
+func wrapSealError(doing string, err error) error {
 	if errors.Is(err, seal.ErrUnavailable) {
 		return problem.ServiceUnavailable.New("The service cannot reach its keys right now.").After(2).Because(err)
 	}

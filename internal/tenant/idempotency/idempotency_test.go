@@ -22,46 +22,46 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// box seals by turning every bit, for holders that were prepared.
-type box struct {
-	prepared sync.Map
-	away     atomic.Bool
+// fakeSealer seals by inverting every bit. It fails for holders that were not prepared.
+type fakeSealer struct {
+	prepared    sync.Map
+	unavailable atomic.Bool
 }
 
-func (b *box) Prepare(_ context.Context, _ id.Org, holder string) error {
+func (b *fakeSealer) Prepare(_ context.Context, _ id.Org, holder string) error {
 	b.prepared.Store(holder, true)
 	return nil
 }
 
-func (b *box) Seal(_ context.Context, at seal.Address, text secret.String) ([]byte, error) {
+func (b *fakeSealer) Seal(_ context.Context, at seal.Address, text secret.String) ([]byte, error) {
 	if _, ok := b.prepared.Load(at.Holder); !ok {
 		return nil, seal.ErrShredded
 	}
-	if b.away.Load() {
+	if b.unavailable.Load() {
 		return nil, seal.ErrUnavailable
 	}
-	return turn([]byte(fmt.Sprint(at) + "\n" + text.Reveal())), nil
+	return invert([]byte(fmt.Sprint(at) + "\n" + text.Reveal())), nil
 }
 
-func (b *box) Open(_ context.Context, at seal.Address, sealed []byte) (secret.String, error) {
-	if b.away.Load() {
+func (b *fakeSealer) Open(_ context.Context, at seal.Address, sealed []byte) (secret.String, error) {
+	if b.unavailable.Load() {
 		return secret.String{}, seal.ErrUnavailable
 	}
-	text, ok := bytes.CutPrefix(turn(sealed), []byte(fmt.Sprint(at)+"\n"))
+	text, ok := bytes.CutPrefix(invert(sealed), []byte(fmt.Sprint(at)+"\n"))
 	if !ok {
 		return secret.String{}, seal.ErrCorrupt
 	}
 	return secret.New(string(text)), nil
 }
 
-func (b *box) Derive(context.Context, string) ([]byte, error) {
-	if b.away.Load() {
+func (b *fakeSealer) Derive(context.Context, string) ([]byte, error) {
+	if b.unavailable.Load() {
 		return nil, seal.ErrUnavailable
 	}
 	return bytes.Repeat([]byte{7}, 32), nil
 }
 
-func turn(text []byte) []byte {
+func invert(text []byte) []byte {
 	out := slices.Clone(text)
 	for i := range out {
 		out[i] ^= 0xff
@@ -70,16 +70,16 @@ func turn(text []byte) []byte {
 }
 
 type fixture struct {
-	db   *postgres.DB
-	box  *box
-	keys *idempotency.Keys
-	org  id.Org
+	db     *postgres.DB
+	sealer *fakeSealer
+	keys   *idempotency.Keys
+	org    id.Org
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{db: testenv.Postgres(t), box: &box{}}
-	f.keys = idempotency.New(idempotency.Deps{DB: f.db, Seal: f.box})
+	f := &fixture{db: testenv.Postgres(t), sealer: &fakeSealer{}}
+	f.keys = idempotency.New(idempotency.Deps{DB: f.db, Seal: f.sealer})
 	f.org = f.newOrg(t)
 	return f
 }
@@ -105,8 +105,8 @@ func (f *fixture) request() idempotency.Request {
 	}
 }
 
-// begin reserves a key and fails the test if it cannot.
-func (f *fixture) begin(t *testing.T, r idempotency.Request) *idempotency.Claim {
+// mustBegin reserves a key, or fails the test.
+func (f *fixture) mustBegin(t *testing.T, r idempotency.Request) *idempotency.Claim {
 	t.Helper()
 	claim, answer, err := f.keys.Begin(t.Context(), r)
 	if err != nil || claim == nil || answer != nil {
@@ -115,8 +115,8 @@ func (f *fixture) begin(t *testing.T, r idempotency.Request) *idempotency.Claim 
 	return claim
 }
 
-// refused is the problem that a repetition is answered with.
-func (f *fixture) refused(t *testing.T, r idempotency.Request) map[string]any {
+// mustRefuse returns the problem of a request that Begin refuses, or fails the test.
+func (f *fixture) mustRefuse(t *testing.T, r idempotency.Request) map[string]any {
 	t.Helper()
 	claim, answer, err := f.keys.Begin(t.Context(), r)
 	if err == nil {
@@ -130,16 +130,17 @@ func (f *fixture) refused(t *testing.T, r idempotency.Request) map[string]any {
 	return doc
 }
 
-// A request runs once; a repetition is given the first answer, whole and unchanged, and only to whoever asked for it.
-func TestARepetitionGetsTheFirstAnswer(t *testing.T) {
+// A request runs once. A repeated request by the same caller gets the first answer unchanged; a different request with
+// the key is refused, and another key, operation or org is unrelated.
+func TestRepeatedRequestGetsTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	r := f.request()
 	if known, err := f.keys.Known(t.Context(), r); err != nil || known {
 		t.Errorf("known before its first use: %v", err)
 	}
-	claim := f.begin(t, r)
-	doc := f.refused(t, r)
+	claim := f.mustBegin(t, r)
+	doc := f.mustRefuse(t, r)
 	if doc["code"] != "idempotency-in-progress" || doc["retryable"] != true || doc["retryAfterSec"] != 1.0 {
 		t.Errorf("while it runs: %v", doc)
 	}
@@ -162,7 +163,7 @@ func TestARepetitionGetsTheFirstAnswer(t *testing.T) {
 	} {
 		other := f.request()
 		change(&other)
-		if doc := f.refused(t, other); doc["code"] != "idempotency-mismatch" || doc["retryable"] != false {
+		if doc := f.mustRefuse(t, other); doc["code"] != "idempotency-mismatch" || doc["retryable"] != false {
 			t.Errorf("%s: %v", what, doc)
 		}
 	}
@@ -174,16 +175,16 @@ func TestARepetitionGetsTheFirstAnswer(t *testing.T) {
 		other := f.request()
 		change(&other)
 		if claim, _, err := f.keys.Begin(t.Context(), other); err != nil || claim == nil {
-			t.Errorf("%s has nothing to do with it: %v", what, err)
+			t.Errorf("%s cannot use the key: %v", what, err)
 		}
 	}
 }
 
-// An answer may hold a secret, and a request a password: neither can be read from the rows.
-func TestNothingReadableIsStored(t *testing.T) {
+// An answer may contain a secret and a request a password. The stored rows reveal neither.
+func TestStoredRowsRevealNoSecrets(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	claim := f.begin(t, f.request())
+	claim := f.mustBegin(t, f.request())
 	if err := f.keys.Finish(t.Context(), claim, idempotency.Answer{Status: 200, Body: []byte("SECRET-ANSWER")}); err != nil {
 		t.Fatal(err)
 	}
@@ -196,31 +197,31 @@ func TestNothingReadableIsStored(t *testing.T) {
 	}
 }
 
-// A key whose request was not carried out is as good as new.
-func TestReleasedKeysAreFree(t *testing.T) {
+// A released key can be used for a different request, and its first claim has no effect any more.
+func TestReleasedKeyCanBeUsedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	claim := f.begin(t, f.request())
+	claim := f.mustBegin(t, f.request())
 	if err := f.keys.Release(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
 	other := f.request()
 	other.Body = []byte(`{}`)
-	f.begin(t, other)
+	f.mustBegin(t, other)
 	if err := f.keys.Finish(t.Context(), claim, idempotency.Answer{Status: 200}); !errors.Is(err, idempotency.ErrLost) {
-		t.Errorf("the first run still settles the key: %v", err)
+		t.Errorf("the first run can still finish: %v", err)
 	}
 }
 
-// A run that died leaves its outcome unknown, and says so for as long as the key is kept. Only what may be run twice is run again; the
-// dead run, should it come back, changes nothing then.
-func TestARunThatDied(t *testing.T) {
+// After a run has died, repeated requests get an unknown outcome for as long as the key is stored. Only a repeatable
+// request runs again; then the dead run, if it comes back, can no longer change the row.
+func TestDeadRunLeavesOutcomeUnknown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	dead := f.begin(t, f.request())
+	dead := f.mustBegin(t, f.request())
 	f.exec(t, `UPDATE idempotency_key SET lease_until = now() - interval '1 second'`)
 	for range 2 {
-		if doc := f.refused(t, f.request()); doc["code"] != "internal" || doc["retryable"] != false || doc["outcome"] != "unknown" {
+		if doc := f.mustRefuse(t, f.request()); doc["code"] != "internal" || doc["retryable"] != false || doc["outcome"] != "unknown" {
 			t.Fatalf("%v", doc)
 		}
 	}
@@ -228,11 +229,11 @@ func TestARunThatDied(t *testing.T) {
 	repeatable.Repeatable = true
 	other := repeatable
 	other.Body = nil
-	if doc := f.refused(t, other); doc["code"] != "idempotency-mismatch" {
+	if doc := f.mustRefuse(t, other); doc["code"] != "idempotency-mismatch" {
 		t.Errorf("another body: %v", doc)
 	}
-	second := f.begin(t, repeatable)
-	if doc := f.refused(t, repeatable); doc["code"] != "idempotency-in-progress" {
+	second := f.mustBegin(t, repeatable)
+	if doc := f.mustRefuse(t, repeatable); doc["code"] != "idempotency-in-progress" {
 		t.Errorf("while the second run is under way: %v", doc)
 	}
 	if err := f.keys.Finish(t.Context(), dead, idempotency.Answer{Status: 200, Body: []byte("dead")}); !errors.Is(err, idempotency.ErrLost) {
@@ -246,19 +247,20 @@ func TestARunThatDied(t *testing.T) {
 	}
 }
 
-// A run that knows that it broke off says so at once, and one that was only slow still settles its key if nobody took it.
+// An abandoned run has an unknown outcome immediately. A slow run whose lease has expired can finish if no other run
+// took the key.
 func TestAbandonedAndSlowRuns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if err := f.keys.Abandon(t.Context(), f.begin(t, f.request())); err != nil {
+	if err := f.keys.Abandon(t.Context(), f.mustBegin(t, f.request())); err != nil {
 		t.Fatal(err)
 	}
-	if doc := f.refused(t, f.request()); doc["outcome"] != "unknown" {
+	if doc := f.mustRefuse(t, f.request()); doc["outcome"] != "unknown" {
 		t.Errorf("%v", doc)
 	}
 	late := f.request()
 	late.Key = "slow"
-	slow := f.begin(t, late)
+	slow := f.mustBegin(t, late)
 	f.exec(t, `UPDATE idempotency_key SET lease_until = now() - interval '1 second'`)
 	if err := f.keys.Finish(t.Context(), slow, idempotency.Answer{Status: 204}); err != nil {
 		t.Fatal(err)
@@ -268,37 +270,37 @@ func TestAbandonedAndSlowRuns(t *testing.T) {
 	}
 }
 
-// An answer that is too large to be kept is not repeated, but neither is the request.
-func TestLargeAnswers(t *testing.T) {
+// If an answer was too large to store, a repeated request gets a problem and does not run.
+func TestRequestWithLargeAnswerIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if err := f.keys.Finish(t.Context(), f.begin(t, f.request()), idempotency.Answer{Status: 200, TooLarge: true}); err != nil {
+	if err := f.keys.Finish(t.Context(), f.mustBegin(t, f.request()), idempotency.Answer{Status: 200, TooLarge: true}); err != nil {
 		t.Fatal(err)
 	}
-	if doc := f.refused(t, f.request()); doc["retryable"] != false || doc["outcome"] != "done" {
+	if doc := f.mustRefuse(t, f.request()); doc["retryable"] != false || doc["outcome"] != "done" {
 		t.Errorf("%v", doc)
 	}
 }
 
-// While the keys are away nothing is begun and nothing is said that is not known.
-func TestKeysThatAreAway(t *testing.T) {
+// While the sealing keys are unavailable, no request starts and no stored answer is returned.
+func TestSealingKeysUnavailable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.box.away.Store(true)
-	if doc := f.refused(t, f.request()); doc["code"] != "service-unavailable" || doc["retryable"] != true {
+	f.sealer.unavailable.Store(true)
+	if doc := f.mustRefuse(t, f.request()); doc["code"] != "service-unavailable" || doc["retryable"] != true {
 		t.Errorf("%v", doc)
 	}
-	f.box.away.Store(false)
-	if err := f.keys.Finish(t.Context(), f.begin(t, f.request()), idempotency.Answer{Status: 200, Body: []byte("x")}); err != nil {
+	f.sealer.unavailable.Store(false)
+	if err := f.keys.Finish(t.Context(), f.mustBegin(t, f.request()), idempotency.Answer{Status: 200, Body: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	f.box.away.Store(true)
-	if doc := f.refused(t, f.request()); doc["code"] != "service-unavailable" || doc["retryable"] != true {
+	f.sealer.unavailable.Store(true)
+	if doc := f.mustRefuse(t, f.request()); doc["code"] != "service-unavailable" || doc["retryable"] != true {
 		t.Errorf("%v", doc)
 	}
 }
 
-// What has expired is forgotten, whether it was removed yet or not; the rest stays.
+// An expired key can be used again whether or not Trim has deleted it. Trim deletes expired rows only.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -306,26 +308,26 @@ func TestExpiry(t *testing.T) {
 		f.exec(t, `INSERT INTO idempotency_key (org_id, key, route, request_hash, state, owner, lease_until, created_at, expires_at)
 			VALUES ($1, $2, 'POST /x', '', 'done', 'o', now(), now(), now() - interval '1 second')`, f.org, fmt.Sprint("old-", i))
 	}
-	f.begin(t, f.request())
+	f.mustBegin(t, f.request())
 	old := f.request()
 	old.Key = "old-7"
-	f.begin(t, old)
+	f.mustBegin(t, old)
 	if n, err := f.keys.Trim(t.Context()); err != nil || n != 4320 {
 		t.Errorf("%d rows, %v", n, err)
 	}
-	if doc := f.refused(t, f.request()); doc["code"] != "idempotency-in-progress" {
+	if doc := f.mustRefuse(t, f.request()); doc["code"] != "idempotency-in-progress" {
 		t.Errorf("%v", doc)
 	}
 	if n, err := f.keys.Trim(t.Context()); err != nil || n != 0 {
-		t.Errorf("%d rows more, %v", n, err)
+		t.Errorf("%d more rows, %v", n, err)
 	}
 }
 
-// Of many equal requests at once on several nodes one runs, and all get its answer in the end.
-func TestManyAtOnceRunOnce(t *testing.T) {
+// Of many equal concurrent requests on several nodes one runs, and eventually all get its answer.
+func TestConcurrentRequestsRunOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	nodes := []*idempotency.Keys{f.keys, idempotency.New(idempotency.Deps{DB: f.db, Seal: f.box})}
+	nodes := []*idempotency.Keys{f.keys, idempotency.New(idempotency.Deps{DB: f.db, Seal: f.sealer})}
 	var runs, refusals atomic.Int64
 	var wait sync.WaitGroup
 	for i := range 50 {
@@ -357,5 +359,5 @@ func TestManyAtOnceRunOnce(t *testing.T) {
 	if runs.Load() != 1 {
 		t.Errorf("%d runs", runs.Load())
 	}
-	t.Logf("%d were told to come back", refusals.Load())
+	t.Logf("%d requests were refused while the first was running", refusals.Load())
 }

@@ -13,26 +13,28 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/idempotency/internal/db"
 )
 
-// The states of a row that is not running.
+// The states of a row whose run has ended. A row of a run in progress has the state "running".
 const (
 	stateDone  = "done"
 	stateLarge = "large"
 )
 
-// row is what the database knows of a key.
+// row is the stored state of a key.
 type row struct {
-	hash   []byte
-	state  string
-	lapsed bool
-	status int
-	header map[string]string
-	body   []byte
+	hash         []byte
+	state        string
+	leaseExpired bool
+	status       int
+	header       map[string]string
+	body         []byte
 }
 
 func interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
 }
 
+// reserve inserts the row of a key, or takes over one that has expired or whose run has died and may be repeated. It
+// returns false if another request holds the key.
 func reserve(ctx context.Context, q db.DBTX, c *Claim, r Request, hash []byte) (bool, error) {
 	n, err := db.New(q).Reserve(ctx, db.ReserveParams{
 		OrgID: c.org, Key: c.key, Route: c.route, RequestHash: hash, Owner: c.owner,
@@ -52,17 +54,17 @@ func get(ctx context.Context, q db.DBTX, r Request) (row, error) {
 	if err != nil {
 		return row{}, fmt.Errorf("read an idempotency key of %s: %w", r.Org, err)
 	}
-	out := row{hash: found.RequestHash, state: found.State, lapsed: found.Lapsed, status: int(found.Status), body: found.Body}
+	out := row{hash: found.RequestHash, state: found.State, leaseExpired: found.Lapsed, status: int(found.Status), body: found.Body}
 	if err := json.Unmarshal(found.Headers, &out.header); err != nil {
-		return row{}, fmt.Errorf("read the headers of an answer of %s: %w", r.Org, err)
+		return row{}, fmt.Errorf("decode the headers of an answer of %s: %w", r.Org, err)
 	}
 	return out, nil
 }
 
-func known(ctx context.Context, q db.DBTX, r Request) (bool, error) {
+func isKnown(ctx context.Context, q db.DBTX, r Request) (bool, error) {
 	found, err := db.New(q).Known(ctx, db.KnownParams{OrgID: r.Org, Key: r.Key, Route: r.Route})
 	if err != nil {
-		return false, fmt.Errorf("look for an idempotency key of %s: %w", r.Org, err)
+		return false, fmt.Errorf("look up an idempotency key of %s: %w", r.Org, err)
 	}
 	return found, nil
 }
@@ -79,21 +81,21 @@ func finish(ctx context.Context, q db.DBTX, c *Claim, r row) error {
 	n, err := db.New(q).Finish(ctx, db.FinishParams{
 		OrgID: c.org, Key: c.key, Route: c.route, Owner: c.owner, State: r.state, Status: int32(r.status), Headers: headers, Body: body,
 	})
-	return settled("keep an answer", c, n, err)
+	return checkOwner("store an answer", c, n, err)
 }
 
 func release(ctx context.Context, q db.DBTX, c *Claim) error {
 	n, err := db.New(q).Release(ctx, db.ReleaseParams{OrgID: c.org, Key: c.key, Route: c.route, Owner: c.owner})
-	return settled("release an idempotency key", c, n, err)
+	return checkOwner("release an idempotency key", c, n, err)
 }
 
 func abandon(ctx context.Context, q db.DBTX, c *Claim) error {
 	n, err := db.New(q).Abandon(ctx, db.AbandonParams{OrgID: c.org, Key: c.key, Route: c.route, Owner: c.owner})
-	return settled("abandon an idempotency key", c, n, err)
+	return checkOwner("abandon an idempotency key", c, n, err)
 }
 
-// settled tells a claim that is another's by now from one that could not be settled.
-func settled(doing string, c *Claim, rows int64, err error) error {
+// checkOwner returns ErrLost if the statement changed no row, because the claim no longer owns it.
+func checkOwner(doing string, c *Claim, rows int64, err error) error {
 	if err == nil && rows == 0 {
 		err = ErrLost
 	}
@@ -103,10 +105,10 @@ func settled(doing string, c *Claim, rows int64, err error) error {
 	return nil
 }
 
-func trim(ctx context.Context, q db.DBTX, limit int) (int64, error) {
+func deleteExpired(ctx context.Context, q db.DBTX, limit int) (int64, error) {
 	n, err := db.New(q).Trim(ctx, int32(limit))
 	if err != nil {
-		return 0, fmt.Errorf("trim idempotency keys: %w", err)
+		return 0, fmt.Errorf("delete expired idempotency keys: %w", err)
 	}
 	return n, nil
 }

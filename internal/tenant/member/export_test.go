@@ -1,4 +1,4 @@
 package member
 
-// CleanText is for tests.
+// CleanText exports cleanText for tests.
 var CleanText = cleanText

@@ -12,42 +12,46 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// Cookie is the name under which a browser keeps its session, and OrgHeader names the org that a request of its is about.
+// Cookie is the name of the cookie that holds a browser's session. OrgHeader is the header in which a browser names the
+// org of a request.
 const (
 	Cookie    = "__Host-sd_session"
 	OrgHeader = "Stagedoor-Org"
 )
 
-// From is where a request comes from.
+// From describes the origin of a request.
 type From struct {
+	// Source is the network, for apikey's limit on guesses.
 	Source  string
 	Request id.Request
 	IPHash  string
 }
 
-// Identify finds out what a browser may do in an org. wanted is the org's id; empty means the one that the browser shows. The answer is
-// as old as one about a key may be: admission notices what has changed since.
+// Identify returns a browser's identity in an org. wanted is the org's id; if it is empty, Identify uses the org that
+// the browser shows. The identity may be as old as one from apikey.Verify: admission detects later changes.
+//
+// A browser gets its hidden key in an org at its first request there.
 func (s *Members) Identify(ctx context.Context, cookie secret.String, wanted string, from From) (*apikey.Principal, error) {
-	if !sound(cookie) {
+	if !isWellFormed(cookie) {
 		return nil, signedOut()
 	}
-	owner, err := s.which(ctx, cookie, wanted, from.Source)
+	owner, err := s.requestedOrg(ctx, cookie, wanted, from.Source)
 	if err != nil {
 		return nil, err
 	}
-	p, ok, err := s.Keys.BySession(ctx, cookie, owner, from.Source)
+	p, ok, err := s.Keys.VerifySession(ctx, cookie, owner, from.Source)
 	if err == nil && !ok {
-		p, err = s.admit(ctx, cookie, owner, from)
+		p, err = s.grantAccess(ctx, cookie, owner, from)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.note(ctx, p)
+	s.recordSeen(ctx, p)
 	return p, nil
 }
 
-// which reads the org that a request is about.
-func (s *Members) which(ctx context.Context, cookie secret.String, wanted, source string) (id.Org, error) {
+// requestedOrg returns the org of a request.
+func (s *Members) requestedOrg(ctx context.Context, cookie secret.String, wanted, source string) (id.Org, error) {
 	if wanted != "" {
 		owner, err := id.Parse[id.Org](wanted)
 		if err != nil {
@@ -60,7 +64,7 @@ func (s *Members) which(ctx context.Context, cookie secret.String, wanted, sourc
 	}
 	b, err := s.Find(ctx, cookie)
 	if err != nil {
-		s.missed(err, source)
+		s.countMiss(err, source)
 		return "", err
 	}
 	if b.Org == "" {
@@ -69,84 +73,86 @@ func (s *Members) which(ctx context.Context, cookie secret.String, wanted, sourc
 	return b.Org, nil
 }
 
-// Ended says why a browser whose key in an org is over may no longer act there: it is signed out, or its person no longer belongs to the org.
+// Ended returns the reason why a browser's key in an org has ended: the problem signed-out if the browser is signed
+// out, else membership-missing because its user no longer belongs to the org.
 func (s *Members) Ended(ctx context.Context, browser id.BrowserSession) error {
 	list, err := sessionsByID(ctx, s.DB.Pool(), []id.BrowserSession{browser})
 	switch {
 	case err != nil:
 		return err
-	case len(list) == 0 || list[0].over(s.Now()):
+	case len(list) == 0 || list[0].hasEnded(s.Now()):
 		return signedOut()
 	}
 	return notMember()
 }
 
-// missed counts a cookie that was never one. A browser whose session has ended may ask as often as it likes.
-func (s *Members) missed(err error, source string) {
-	if errors.Is(err, errNever) {
+// countMiss counts a cookie that never existed towards the source's limit of guesses. A cookie whose session has ended
+// does not count.
+func (s *Members) countMiss(err error, source string) {
+	if errors.Is(err, errUnknownCookie) {
 		s.Keys.Missed(source)
 	}
 }
 
-// admit gives a browser its key in an org, once for all requests that wait for it.
-func (s *Members) admit(ctx context.Context, cookie secret.String, owner id.Org, from From) (*apikey.Principal, error) {
-	h := hashOf(cookie)
-	_, err, _ := s.entering.Do(string(h[:])+string(owner), func() (any, error) {
-		// The result serves others too: one caller's going away must not fail it for all.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), enterAtMost)
+// grantAccess gives a browser its key in an org, in one transaction for all requests that wait for it.
+func (s *Members) grantAccess(ctx context.Context, cookie secret.String, owner id.Org, from From) (*apikey.Principal, error) {
+	h := hashToken(cookie)
+	_, err, _ := s.granting.Do(string(h[:])+string(owner), func() (any, error) {
+		// Other requests wait for the result too, so the cancellation of the first one must not fail it.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grantTimeout)
 		defer cancel()
 		err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-			b, err := s.hold(ctx, tx, cookie)
+			b, err := s.holdBrowser(ctx, tx, cookie)
 			if err != nil {
 				return err
 			}
-			return s.enter(ctx, tx, audit.By{Request: from.Request, IPHash: from.IPHash}, cookie, b, owner)
+			return s.grantKey(ctx, tx, audit.By{Request: from.Request, IPHash: from.IPHash}, cookie, b, owner)
 		})
-		s.missed(err, from.Source)
+		s.countMiss(err, from.Source)
 		return nil, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.Keys.AfterEnter(ctx, cookie, owner, s.Now())
+	return s.Keys.RefreshSession(ctx, cookie, owner, s.Now())
 }
 
-// enterAtMost bounds how long a request waits for a database that hangs.
-const enterAtMost = 3 * time.Second
+// grantTimeout bounds how long a request waits for a database that hangs.
+const grantTimeout = 3 * time.Second
 
-// sighting is a browser in an org.
-type sighting struct {
+type browserInOrg struct {
 	browser id.BrowserSession
 	org     id.Org
 }
 
-// note keeps a browser that is used from ending. What cannot be written is written with the next request, a while before it matters.
-func (s *Members) note(ctx context.Context, p *apikey.Principal) {
-	at, now := sighting{p.Key.Session, p.Org.ID}, s.Now()
-	if last, ok := s.seen.Get(at); ok && now.Sub(last) < seenEvery {
+// recordSeen records that a browser is in use, at most once per seenInterval, which extends its session. If the write
+// fails, the next request repeats it, long before the session would end.
+func (s *Members) recordSeen(ctx context.Context, p *apikey.Principal) {
+	at, now := browserInOrg{p.Key.Session, p.Org.ID}, s.Now()
+	if last, ok := s.lastSeen.Get(at); ok && now.Sub(last) < seenInterval {
 		return
 	}
-	s.seen.Put(at, now)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteAtMost)
+	s.lastSeen.Put(at, now)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	if err := s.write(ctx, p, now); err != nil {
-		s.seen.Drop(at)
+	if err := s.writeSeen(ctx, p, now); err != nil {
+		s.lastSeen.Drop(at)
 	}
 }
 
-// noteAtMost is little: the caller waits for it, and it can be done later.
-const noteAtMost = 500 * time.Millisecond
+// recordTimeout is short because the request waits for the write, which can be repeated later.
+const recordTimeout = 500 * time.Millisecond
 
-func (s *Members) write(ctx context.Context, p *apikey.Principal, now time.Time) error {
-	ends, err := seen(ctx, s.DB.Pool(), p.Key.Session, now)
+func (s *Members) writeSeen(ctx context.Context, p *apikey.Principal, now time.Time) error {
+	ends, err := touchSession(ctx, s.DB.Pool(), p.Key.Session, now)
 	if errors.Is(err, postgres.ErrNoRows) {
 		return nil // ended, or another node was quicker
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.Keys.Extend(ctx, p.Key.Session, earlier(ends, now.Add(idleFor))); err != nil {
+	if err := s.Keys.ExtendSession(ctx, p.Key.Session, earlier(ends, now.Add(idleTimeout))); err != nil {
 		return err
 	}
-	return seenIn(ctx, s.DB.Pool(), p.Org.ID, p.Key.Person, now)
+	return touchMember(ctx, s.DB.Pool(), p.Org.ID, p.Key.Person, now)
 }

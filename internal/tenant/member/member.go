@@ -1,11 +1,10 @@
-// Package member owns people: how they are known (identities of an identity provider), which orgs they belong to and with which role,
-// who is invited, and which browsers are signed in.
+// Package member owns people: their identities at identity providers, the orgs they belong to and their roles there,
+// invitations, and signed-in browsers. It does not authenticate people; package dashboard does.
 //
-// What a role may do is a table (roles.go). How a team changes is in team.go, how people come in and go out in session.go. A signed-in
-// browser acts in an org by a key that nobody sees (package apikey), so what holds for keys holds for it: a role that is changed, a member
-// who is removed and a browser that is signed out are noticed by the next call on every node.
-//
-// It does not know how somebody proved who they are: package dashboard does that.
+// roles.go says what a role may do, team.go changes teams, session.go signs browsers in and out, and identify.go finds
+// out what a browser may do. A signed-in browser acts in an org through a hidden key (package apikey), so the
+// guarantees for keys apply to it: every node notices a changed role, a removed member or a signed-out browser at the
+// next call.
 package member
 
 import (
@@ -29,10 +28,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// Person is somebody who signs in.
+// Person is a user who signs in.
 type Person struct {
 	ID id.Person
-	// Email is in lower case, as the identity provider gave it last.
+	// Email is the address that the identity provider last reported, in the form of CleanEmail.
 	Email string
 	Name  string
 }
@@ -45,18 +44,18 @@ type Member struct {
 	LastSeenAt *time.Time
 }
 
-// Invitation is one that can still be taken up.
+// Invitation is an invitation that can still be accepted.
 type Invitation struct {
 	ID    id.Invitation
 	Org   id.Org
 	Email string
 	Role  Role
-	// InvitedBy is who did, for people.
+	// InvitedBy names the inviter, for display.
 	InvitedBy            string
 	CreatedAt, ExpiresAt time.Time
 }
 
-// Deps is what the service needs.
+// Deps are the dependencies of Members.
 type Deps struct {
 	DB    *postgres.DB
 	Orgs  *org.Orgs
@@ -65,43 +64,44 @@ type Deps struct {
 	Now   func() time.Time
 }
 
-// Members is the service.
+// Members manages people, teams and signed-in browsers. Its methods are safe for concurrent use.
 type Members struct {
 	Deps
-	entering singleflight.Group
-	// seen is when a browser was last noted as used in an org, by this node.
-	seen cache.Cache[sighting, time.Time]
+	granting singleflight.Group
+	// lastSeen holds when this node last recorded that a browser was used in an org.
+	lastSeen cache.Cache[browserInOrg, time.Time]
 }
 
-// knownSightings bounds what a node remembers of who was seen.
-const knownSightings = 100_000
+// maxLastSeen bounds the entries of Members.lastSeen.
+const maxLastSeen = 100_000
 
-// New makes the service.
+// New returns a Members with the given dependencies.
 func New(d Deps) *Members {
-	return &Members{Deps: d, seen: cache.NewFor[sighting, time.Time](knownSightings, seenEvery)}
+	return &Members{Deps: d, lastSeen: cache.NewFor[browserInOrg, time.Time](maxLastSeen, seenInterval)}
 }
 
-// hash is how a token is known to the database.
+// hash is the SHA-256 of a cookie or token, under which the database stores it.
 type hash [sha256.Size]byte
 
-func hashOf(token secret.String) hash { return sha256.Sum256([]byte(token.Reveal())) }
+func hashToken(token secret.String) hash { return sha256.Sum256([]byte(token.Reveal())) }
 
-// newToken makes 256 random bits.
+// newToken returns 256 random bits in base64, for a cookie or a link.
 func newToken() secret.String {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // never fails
 	return secret.New(base64.RawURLEncoding.EncodeToString(raw))
 }
 
-// Bounds of what is kept of people.
+// Maximum lengths: maxName and maxUserAgent in characters, maxEmail in bytes.
 const (
 	maxName      = 120
 	maxEmail     = 254
 	maxUserAgent = 256
 )
 
-// CleanEmail brings an address into the form in which it is kept and compared. Only ASCII letters are put into lower case: of others
-// some become ASCII by it, and one person's address another's.
+// CleanEmail returns an address in the form in which it is stored and compared, and whether it is valid. It lowers only
+// ASCII letters: some other letters turn into ASCII when lowered (such as the Kelvin sign), which would make one
+// person's address equal to another's.
 func CleanEmail(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	if a, err := mail.ParseAddress(text); err != nil || a.Address != text || a.Name != "" || len(text) > maxEmail {
@@ -115,16 +115,16 @@ func CleanEmail(text string) (string, bool) {
 	}, text), true
 }
 
-// cleanText makes a text that came from outside fit to be shown: one line of printable characters, cut to a length.
-func cleanText(text string, most int) string {
+// cleanText makes a text from outside safe to display: one line of printable characters, at most maxChars of them.
+func cleanText(text string, maxChars int) string {
 	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsGraphic(r) {
 			return ' '
 		}
 		return r
 	}, text)), " ")
-	if utf8.RuneCountInString(text) > most {
-		text = strings.TrimSpace(string([]rune(text)[:most]))
+	if utf8.RuneCountInString(text) > maxChars {
+		text = strings.TrimSpace(string([]rune(text)[:maxChars]))
 	}
 	return text
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
-// What each role may do is this table, and a role that nobody knows may do nothing.
-func TestRolesAreTheTable(t *testing.T) {
+// Each role has the scopes in this table. An unknown role has none.
+func TestRolesHaveTheirScopes(t *testing.T) {
 	t.Parallel()
 	everything := "accounts:read accounts:write sdk:call webhooks:read webhooks:write me:read me:write usage:read"
 	for role, want := range map[member.Role]string{
@@ -30,105 +30,107 @@ func TestRolesAreTheTable(t *testing.T) {
 		}
 	}
 	if _, err := member.ParseRole("king"); code(err) != "validation-failed" {
-		t.Errorf("a role that is none: %v", err)
+		t.Errorf("an unknown role: %v", err)
 	}
 }
 
-// Who may give which role, and so invite, change, remove and withdraw: by whoever it is, the answer to each role.
+// mayGive lists, by caller, which roles the caller may give, and so invite, change, remove and withdraw.
 var mayGive = []struct {
 	who    string
-	caller func(t *testing.T, r *rig, owner id.Org) member.Caller
-	// answers are for owner, admin, developer, support.
+	caller func(t *testing.T, f *fixture, owner id.Org) member.Caller
+	// answers are the problem codes for owner, admin, developer and support; empty means allowed.
 	answers [4]string
 }{
 	{"an owner", withRole(member.Owner), [4]string{"", "", "", ""}},
 	{"an admin", withRole(member.Admin), [4]string{"role-required", "", "", ""}},
-	// The API refuses those two before, for lack of me:write; this is the second ring.
+	// The API refuses the next two earlier, because they lack me:write. This check is the second line of defence.
 	{"a developer", withRole(member.Developer), [4]string{"role-required", "scope-escalation", "", ""}},
 	{"a supporter", withRole(member.Support), [4]string{"role-required", "scope-escalation", "scope-escalation", ""}},
-	{"an operator", func(*testing.T, *rig, id.Org) member.Caller { return operator }, [4]string{"", "", "", ""}},
+	{"an operator", func(*testing.T, *fixture, id.Org) member.Caller { return operator }, [4]string{"", "", "", ""}},
 	{"a key", withKey(scope.Everyday(), false), [4]string{"role-required", "", "", ""}},
 	{"a key for teams only", withKey(scope.Of(scope.MeRead, scope.MeWrite), false), [4]string{"role-required", "scope-escalation", "scope-escalation", "scope-escalation"}},
 	{"a key for some accounts", withKey(scope.Everyday(), true), [4]string{"role-required", "scope-escalation", "scope-escalation", "scope-escalation"}},
-	{"a stranger", func(t *testing.T, r *rig, _ id.Org) member.Caller {
+	{"a stranger", func(t *testing.T, f *fixture, _ id.Org) member.Caller {
 		t.Helper()
-		return r.join(t, r.org(t), "stranger@else.test", member.Owner).caller()
+		return f.join(t, f.org(t), "stranger@else.test", member.Owner).caller()
 	}, [4]string{"membership-missing", "membership-missing", "membership-missing", "membership-missing"}},
 }
 
-func withRole(role member.Role) func(*testing.T, *rig, id.Org) member.Caller {
-	return func(t *testing.T, r *rig, owner id.Org) member.Caller {
+func withRole(role member.Role) func(*testing.T, *fixture, id.Org) member.Caller {
+	return func(t *testing.T, f *fixture, owner id.Org) member.Caller {
 		t.Helper()
-		return r.join(t, owner, "actor@acme.test", role).caller()
+		return f.join(t, owner, "actor@acme.test", role).caller()
 	}
 }
 
-func withKey(scopes scope.Set, limited bool) func(*testing.T, *rig, id.Org) member.Caller {
-	return func(*testing.T, *rig, id.Org) member.Caller { return member.Caller{Scopes: scopes, Limited: limited} }
+func withKey(scopes scope.Set, limited bool) func(*testing.T, *fixture, id.Org) member.Caller {
+	return func(*testing.T, *fixture, id.Org) member.Caller {
+		return member.Caller{Scopes: scopes, Limited: limited}
+	}
 }
 
-// Every action on a team, by everybody who could try, on every role: nobody gives or takes more than they have, and only owners touch
-// owners. What is refused changes nothing.
+// Every caller tries every action on a team with every role. No caller can give or take more than it has, and only
+// owners can change owners. A refused action changes nothing.
 func TestTeamMatrix(t *testing.T) {
 	t.Parallel()
 	for _, c := range mayGive {
 		t.Run(c.who, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
-			owner := r.org(t)
-			r.join(t, owner, "first@acme.test", member.Owner) // so that no other is the last
-			caller := c.caller(t, r, owner)
+			f := newFixture(t)
+			owner := f.org(t)
+			f.join(t, owner, "first@acme.test", member.Owner) // so that no other owner is the last one
+			caller := c.caller(t, f, owner)
 			for i, role := range member.Roles() {
-				r.tryInvitations(t, owner, caller, role, c.answers[i])
-				r.tryRemoval(t, owner, caller, role, c.answers[i])
+				f.tryInvitations(t, owner, caller, role, c.answers[i])
+				f.tryRemoval(t, owner, caller, role, c.answers[i])
 				for j, to := range member.Roles() {
 					want := c.answers[i]
 					if want == "" {
 						want = c.answers[j]
 					}
-					r.tryChange(t, owner, caller, role, to, want)
+					f.tryChange(t, owner, caller, role, to, want)
 				}
 			}
 		})
 	}
 }
 
-func (r *rig) tryInvitations(t *testing.T, owner id.Org, caller member.Caller, role member.Role, want string) {
+func (f *fixture) tryInvitations(t *testing.T, owner id.Org, caller member.Caller, role member.Role, want string) {
 	t.Helper()
-	_, _, err := r.members.Invite(t.Context(), by, owner, caller, fmt.Sprintf("new-%s@acme.test", role), string(role))
+	_, _, err := f.members.Invite(t.Context(), by, owner, caller, fmt.Sprintf("new-%s@acme.test", role), string(role))
 	if code(err) != want {
 		t.Errorf("invite as %s: %v, want %q", role, err, want)
 	}
-	there, _, err := r.members.Invite(t.Context(), by, owner, operator, fmt.Sprintf("other-%s@acme.test", role), string(role))
+	there, _, err := f.members.Invite(t.Context(), by, owner, operator, fmt.Sprintf("other-%s@acme.test", role), string(role))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Replacing an invitation takes the one that was there.
-	_, _, err = r.members.Invite(t.Context(), by, owner, caller, there.Email, string(member.Support))
+	// Replacing an invitation needs the right to withdraw the existing one.
+	_, _, err = f.members.Invite(t.Context(), by, owner, caller, there.Email, string(member.Support))
 	if refused := want != "" && code(err) == ""; refused {
 		t.Errorf("replace an invitation as %s: %v", role, err)
 	}
 	if err == nil {
-		if there, _, err = r.members.Invite(t.Context(), by, owner, operator, there.Email, string(role)); err != nil {
+		if there, _, err = f.members.Invite(t.Context(), by, owner, operator, there.Email, string(role)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := r.members.Withdraw(t.Context(), by, owner, caller, string(there.ID)); code(err) != want {
+	if err := f.members.Withdraw(t.Context(), by, owner, caller, string(there.ID)); code(err) != want {
 		t.Errorf("withdraw an invitation as %s: %v, want %q", role, err, want)
 	}
-	_, open, err := r.members.List(t.Context(), owner)
+	_, open, err := f.members.List(t.Context(), owner)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if left := slices.ContainsFunc(open, func(i member.Invitation) bool { return i.ID == there.ID }); left != (want != "") {
-		t.Errorf("withdrawn as %s: still there is %v", role, left)
+		t.Errorf("after withdrawing an invitation as %s: still open is %v", role, left)
 	}
 }
 
-func (r *rig) tryChange(t *testing.T, owner id.Org, caller member.Caller, from, to member.Role, want string) {
+func (f *fixture) tryChange(t *testing.T, owner id.Org, caller member.Caller, from, to member.Role, want string) {
 	t.Helper()
-	who := r.join(t, owner, fmt.Sprintf("%s-%s@acme.test", from, to), from)
-	_, err := r.members.SetRole(t.Context(), by, owner, caller, string(who.Person.ID), string(to))
+	who := f.join(t, owner, fmt.Sprintf("%s-%s@acme.test", from, to), from)
+	_, err := f.members.SetRole(t.Context(), by, owner, caller, string(who.Person.ID), string(to))
 	if code(err) != want {
 		t.Errorf("make %s %s: %v, want %q", from, to, err, want)
 	}
@@ -136,115 +138,116 @@ func (r *rig) tryChange(t *testing.T, owner id.Org, caller member.Caller, from, 
 	if want != "" {
 		expected = from
 	}
-	if m, err := r.members.Get(t.Context(), owner, who.Person.ID); err != nil || m.Role != expected {
+	if m, err := f.members.Get(t.Context(), owner, who.Person.ID); err != nil || m.Role != expected {
 		t.Errorf("make %s %s: is %+v, %v", from, to, m, err)
 	}
-	if scopes, refused := r.identify(t, who, owner); scopes != expected.Scopes() || refused != "" {
+	if scopes, refused := f.identify(t, who, owner); scopes != expected.Scopes() || refused != "" {
 		t.Errorf("make %s %s: the browser may %v %s", from, to, scopes.Names(), refused)
 	}
 }
 
-func (r *rig) tryRemoval(t *testing.T, owner id.Org, caller member.Caller, role member.Role, want string) {
+func (f *fixture) tryRemoval(t *testing.T, owner id.Org, caller member.Caller, role member.Role, want string) {
 	t.Helper()
-	who := r.join(t, owner, fmt.Sprintf("gone-%s@acme.test", role), role)
-	if err := r.members.Remove(t.Context(), by, owner, caller, string(who.Person.ID)); code(err) != want {
+	who := f.join(t, owner, fmt.Sprintf("gone-%s@acme.test", role), role)
+	if err := f.members.Remove(t.Context(), by, owner, caller, string(who.Person.ID)); code(err) != want {
 		t.Errorf("remove a %s: %v, want %q", role, err, want)
 	}
-	if _, refused := r.identify(t, who, owner); (refused == "") != (want != "") {
+	if _, refused := f.identify(t, who, owner); (refused == "") != (want != "") {
 		t.Errorf("remove a %s: the browser gets %q", role, refused)
 	}
 }
 
-// The last owner cannot go, be removed or become something else; nor can the last two at once.
-func TestTheLastOwnerStays(t *testing.T) {
+// The last owner cannot leave, be removed or get another role. Two owners who remove each other concurrently do not
+// both succeed.
+func TestLastOwnerCannotBeRemovedOrChanged(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	owner := r.org(t)
-	ada := r.join(t, owner, "ada@acme.test", member.Owner)
-	if err := r.members.Remove(t.Context(), by, owner, ada.caller(), string(ada.Person.ID)); code(err) != "last-owner" {
+	f := newFixture(t)
+	owner := f.org(t)
+	ada := f.join(t, owner, "ada@acme.test", member.Owner)
+	if err := f.members.Remove(t.Context(), by, owner, ada.caller(), string(ada.Person.ID)); code(err) != "last-owner" {
 		t.Errorf("removed: %v", err)
 	}
-	if _, err := r.members.SetRole(t.Context(), by, owner, operator, string(ada.Person.ID), "admin"); code(err) != "last-owner" {
+	if _, err := f.members.SetRole(t.Context(), by, owner, operator, string(ada.Person.ID), "admin"); code(err) != "last-owner" {
 		t.Errorf("changed: %v", err)
 	}
-	bob := r.join(t, owner, "bob@acme.test", member.Owner)
+	bob := f.join(t, owner, "bob@acme.test", member.Owner)
 	var wait sync.WaitGroup
 	errs := make([]error, 2)
 	for i, pair := range [][2]browser{{ada, bob}, {bob, ada}} {
 		wait.Go(func() {
-			errs[i] = r.members.Remove(t.Context(), by, owner, pair[0].caller(), string(pair[1].Person.ID))
+			errs[i] = f.members.Remove(t.Context(), by, owner, pair[0].caller(), string(pair[1].Person.ID))
 		})
 	}
 	wait.Wait()
-	left, _, err := r.members.List(t.Context(), owner)
+	left, _, err := f.members.List(t.Context(), owner)
 	if err != nil || len(left) != 1 || left[0].Role != member.Owner || (errs[0] == nil) == (errs[1] == nil) {
 		t.Errorf("%v %v: left are %+v", errs, err, left)
 	}
 }
 
-// An invitation is for one address, works once, within its time, and until another one is made or it is withdrawn.
+// An invitation is for one address and works once, until it expires, is replaced or is withdrawn.
 func TestInvitations(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	owner := r.org(t)
+	f := newFixture(t)
+	owner := f.org(t)
 	invite := func(email string) secret.String {
 		t.Helper()
-		_, token, err := r.members.Invite(t.Context(), by, owner, operator, email, "developer")
+		_, token, err := f.members.Invite(t.Context(), by, owner, operator, email, "developer")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return token
 	}
-	eve := r.signIn(t, "eve@else.test", member.Welcome{Signup: true})
+	eve := f.signIn(t, "eve@else.test", member.Welcome{Signup: true})
 	token := invite("Ada@Acme.Test")
-	if i, err := r.members.Offered(t.Context(), token); err != nil || i.Email != "ada@acme.test" || i.Org != owner {
+	if i, err := f.members.Offered(t.Context(), token); err != nil || i.Email != "ada@acme.test" || i.Org != owner {
 		t.Errorf("offered: %+v %v", i, err)
 	}
-	if _, err := r.members.Join(t.Context(), by, eve.cookie, token); !errors.Is(err, member.ErrOtherEmail) {
-		t.Errorf("by another: %v", err)
+	if _, err := f.members.Join(t.Context(), by, eve.cookie, token); !errors.Is(err, member.ErrOtherEmail) {
+		t.Errorf("joined by another person: %v", err)
 	}
-	// A letter that becomes ASCII in lower case: the address is another's all the same.
-	kelvin := r.signIn(t, "\u212aay@else.test", member.Welcome{Signup: true})
-	if _, err := r.members.Join(t.Context(), by, kelvin.cookie, invite("kay@else.test")); !errors.Is(err, member.ErrOtherEmail) {
-		t.Errorf("by a look-alike: %v", err)
+	// The Kelvin sign becomes ASCII in lower case, but the address remains a different one.
+	kelvin := f.signIn(t, "\u212aay@else.test", member.Welcome{Signup: true})
+	if _, err := f.members.Join(t.Context(), by, kelvin.cookie, invite("kay@else.test")); !errors.Is(err, member.ErrOtherEmail) {
+		t.Errorf("joined with a look-alike address: %v", err)
 	}
-	// Whoever is invited is let in, and becomes a member only by the link.
-	ada := r.signIn(t, "ADA@acme.test", member.Welcome{})
+	// An invited person can sign in, but becomes a member only through the link.
+	ada := f.signIn(t, "ADA@acme.test", member.Welcome{})
 	if ada.Org != "" {
-		t.Errorf("a member without having joined: %+v", ada.Session)
+		t.Errorf("the session shows an org before joining: %+v", ada.Session)
 	}
-	if _, refused := r.identify(t, ada, owner); refused != "membership-missing" {
+	if _, refused := f.identify(t, ada, owner); refused != "membership-missing" {
 		t.Errorf("not joined yet: %q", refused)
 	}
 	older := token
 	token = invite("ada@acme.test")
-	if _, err := r.members.Join(t.Context(), by, ada.cookie, older); code(err) != "invitation-not-found" {
-		t.Errorf("one that was replaced: %v", err)
+	if _, err := f.members.Join(t.Context(), by, ada.cookie, older); code(err) != "invitation-not-found" {
+		t.Errorf("joined by a replaced invitation: %v", err)
 	}
-	if at, err := r.members.Join(t.Context(), by, ada.cookie, token); err != nil || at != owner {
+	if at, err := f.members.Join(t.Context(), by, ada.cookie, token); err != nil || at != owner {
 		t.Errorf("joined: %v %v", at, err)
 	}
-	if scopes, refused := r.identify(t, ada, owner); scopes != member.Developer.Scopes() {
+	if scopes, refused := f.identify(t, ada, owner); scopes != member.Developer.Scopes() {
 		t.Errorf("joined: may %v %s", scopes.Names(), refused)
 	}
-	if _, err := r.members.Join(t.Context(), by, ada.cookie, token); code(err) != "invitation-not-found" {
-		t.Errorf("a second time: %v", err)
+	if _, err := f.members.Join(t.Context(), by, ada.cookie, token); code(err) != "invitation-not-found" {
+		t.Errorf("joined a second time: %v", err)
 	}
-	if _, _, err := r.members.Invite(t.Context(), by, owner, operator, "ada@acme.test", "owner"); code(err) != "already-member" {
-		t.Errorf("a member: %v", err)
+	if _, _, err := f.members.Invite(t.Context(), by, owner, operator, "ada@acme.test", "owner"); code(err) != "already-member" {
+		t.Errorf("invited a member: %v", err)
 	}
 	late := invite("late@acme.test")
-	r.signIn(t, "late@acme.test", member.Welcome{})
-	r.later(7*24*time.Hour + time.Second)
-	bob := r.signIn(t, "late@acme.test", member.Welcome{})
-	if _, err := r.members.Join(t.Context(), by, bob.cookie, late); code(err) != "invitation-not-found" {
-		t.Errorf("too late: %v", err)
+	f.signIn(t, "late@acme.test", member.Welcome{})
+	f.advance(7*24*time.Hour + time.Second)
+	bob := f.signIn(t, "late@acme.test", member.Welcome{})
+	if _, err := f.members.Join(t.Context(), by, bob.cookie, late); code(err) != "invitation-not-found" {
+		t.Errorf("joined by an expired invitation: %v", err)
 	}
-	if _, _, err := r.members.Invite(t.Context(), by, owner, operator, "Ada <ada@acme.test>", "owner"); code(err) != "validation-failed" {
-		t.Errorf("no address: %v", err)
+	if _, _, err := f.members.Invite(t.Context(), by, owner, operator, "Ada <ada@acme.test>", "owner"); code(err) != "validation-failed" {
+		t.Errorf("invited an invalid address: %v", err)
 	}
 	want := []string{"member member.sign_in", "member member.join"}
-	if got := r.actions(t, owner); !contains(got, want) {
+	if got := f.actions(t, owner); !contains(got, want) {
 		t.Errorf("the audit log has %v", got)
 	}
 }
@@ -258,16 +261,16 @@ func contains(list, part []string) bool {
 	return false
 }
 
-// One invitation that is taken up twice at once makes one member.
-func TestAnInvitationIsTakenUpOnce(t *testing.T) {
+// Concurrent requests with one invitation make one member.
+func TestInvitationIsAcceptedOnceUnderConcurrency(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	owner := r.org(t)
-	_, token, err := r.members.Invite(t.Context(), by, owner, operator, "ada@acme.test", "admin")
+	f := newFixture(t)
+	owner := f.org(t)
+	_, token, err := f.members.Invite(t.Context(), by, owner, operator, "ada@acme.test", "admin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := r.signIn(t, "ada@acme.test", member.Welcome{})
+	b := f.signIn(t, "ada@acme.test", member.Welcome{})
 	var (
 		wait sync.WaitGroup
 		mu   sync.Mutex
@@ -275,7 +278,7 @@ func TestAnInvitationIsTakenUpOnce(t *testing.T) {
 	)
 	for range 8 {
 		wait.Go(func() {
-			_, err := r.members.Join(t.Context(), by, b.cookie, token)
+			_, err := f.members.Join(t.Context(), by, b.cookie, token)
 			mu.Lock()
 			defer mu.Unlock()
 			switch code(err) {
@@ -288,13 +291,13 @@ func TestAnInvitationIsTakenUpOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if joins := slices.DeleteFunc(r.actions(t, owner), func(a string) bool { return a != "member member.join" }); won != 1 || len(joins) != 1 {
+	if joins := slices.DeleteFunc(f.actions(t, owner), func(a string) bool { return a != "member member.join" }); won != 1 || len(joins) != 1 {
 		t.Errorf("%d succeeded, %v", won, joins)
 	}
 }
 
-// Names and user agents are one line of what can be shown, whatever was sent.
-func TestTextsFromOutsideAreClean(t *testing.T) {
+// CleanText returns one line of printable characters for any input. CleanEmail accepts single plain addresses only.
+func TestTextsFromOutsideAreCleaned(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
 		" Ada\tLovelace\n": "Ada Lovelace", "a\x00b\u202ec\ufffd": "a b c", "": "", strings.Repeat("é", 130): strings.Repeat("é", 120), "\xff\xfe": "",

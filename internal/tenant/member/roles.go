@@ -8,10 +8,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 )
 
-// Role is what a member may do in an org.
+// Role decides what a member may do in an org.
 type Role string
 
-// The roles, from the one that may do most.
+// The roles, most powerful first.
 const (
 	Owner     Role = "owner"
 	Admin     Role = "admin"
@@ -19,23 +19,23 @@ const (
 	Support   Role = "support"
 )
 
-// powers are the scopes of the roles. What owners have beyond admins is in mayGive.
-var powers = map[Role]scope.Set{
+// roleScopes maps each role to its scopes. Owners have the scopes of admins; checkMayGive makes the difference.
+var roleScopes = map[Role]scope.Set{
 	Owner:     scope.Everyday(),
 	Admin:     scope.Everyday(),
 	Developer: scope.Everyday().Without(scope.Of(scope.MeWrite)),
 	Support:   scope.Of(scope.AccountsRead, scope.WebhooksRead, scope.MeRead, scope.UsageRead),
 }
 
-// Roles lists the roles from the one that may do most.
+// Roles returns the roles, most powerful first.
 func Roles() []Role { return []Role{Owner, Admin, Developer, Support} }
 
-// Scopes are what the role may do. One that this version does not know may do nothing.
-func (r Role) Scopes() scope.Set { return powers[r] }
+// Scopes returns the role's scopes, none for an unknown role.
+func (r Role) Scopes() scope.Set { return roleScopes[r] }
 
-// ParseRole reads a role.
+// ParseRole returns the role with this name, or the problem validation-failed.
 func ParseRole(text string) (Role, error) {
-	if _, ok := powers[Role(text)]; ok {
+	if _, ok := roleScopes[Role(text)]; ok {
 		return Role(text), nil
 	}
 	names := make([]string, len(Roles()))
@@ -45,33 +45,35 @@ func ParseRole(text string) (Role, error) {
 	return "", problem.ValidationFailed.New("There is no such role.").At("/role", "enum", "must be one of "+strings.Join(names, ", "))
 }
 
-// Caller is who changes a team: a person, whose role is read when it matters, or a key, which has none.
+// Caller identifies who changes a team: a person, whose current role is read in the transaction of the change, a key,
+// or an operator.
 type Caller struct {
 	Person id.Person
 	Scopes scope.Set
-	// Limited means a key that may use some accounts or call some methods only.
+	// Limited is true for a key that is limited to certain accounts or methods.
 	Limited bool
-	// Operator may do what an owner may; Again also invites somebody whose address a member has, because the identity provider now knows
-	// that person by another name.
+	// Operator gives the rights of an owner. With Again, an operator can also invite the address of an existing member,
+	// because the identity provider now reports that person under another identity.
 	Operator, Again bool
 }
 
-// actor is a caller whose role is known.
+// actor is a Caller with its current role, as lockTeam has read it.
 type actor struct {
-	role    Role // empty for a key
-	scopes  scope.Set
-	limited bool
-	again   bool
+	role     Role // empty for a key
+	scopes   scope.Set
+	limited  bool
+	reinvite bool // may invite the address of an existing member
 }
 
-// mayGive says whether somebody may make others members with a role, and so also change or remove those who have it. Nobody gives more
-// than they have, and owners are made by owners only.
-func (a actor) mayGive(role Role) error {
+// checkMayGive returns nil if the actor may give others this role, and therefore also change or remove members who have
+// it. A caller cannot give more scopes than it has, and only owners can create owners.
+func (a actor) checkMayGive(role Role) error {
 	if role == Owner && a.role != Owner {
 		return problem.RoleRequired.New("Only owners can make, change or remove owners.").With("requiredRole", string(Owner))
 	}
 	if a.limited {
-		return problem.ScopeEscalation.New("The calling key is limited to some accounts or methods, and members are not; it cannot make or change any.")
+		return problem.ScopeEscalation.New(
+			"The calling key is limited to certain accounts or methods. Such a key cannot add or change members.")
 	}
 	if lacking := role.Scopes().Without(a.scopes).Names(); len(lacking) > 0 {
 		return problem.ScopeEscalation.Newf("The role %s has %s, which the caller does not hold.", role, strings.Join(lacking, ", ")).

@@ -17,41 +17,42 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// How long a browser stays signed in: unused, and at most.
 const (
-	idleFor = 8 * time.Hour
-	lasts   = 24 * time.Hour
-	// seenEvery is how exactly it is known when a browser was last used.
-	seenEvery = time.Minute
-	// keptFor is how long it is known of a browser that it was signed in once.
-	keptFor = 30 * 24 * time.Hour
+	// idleTimeout signs out a browser that is not used, maxLifetime every browser.
+	idleTimeout = 8 * time.Hour
+	maxLifetime = 24 * time.Hour
+	// seenInterval is the least time between two records of a browser's use.
+	seenInterval = time.Minute
+	// retention is how long ended sessions stay in the database. Until then their cookies do not count as guesses.
+	retention = 30 * 24 * time.Hour
 )
 
 // Session is a signed-in browser.
 type Session struct {
 	ID id.BrowserSession
-	// Person has no id if an operator is looking.
+	// Person has no id for an operator's browser.
 	Person Person
-	// Org is the one that the browser shows; empty before there is one.
+	// Org is the org that the browser shows; empty if there is none yet.
 	Org id.Org
-	// Support is the one org that an operator may read, and Reason why; empty for everybody else.
+	// Support is the only org that an operator's browser may read, and Reason the operator's reason. Both are empty for
+	// members' browsers.
 	Support id.Org
 	Reason  string
 
 	UserAgent             string
 	CreatedAt, LastSeenAt time.Time
-	// ExpiresAt is when it ends if it is not used again.
+	// ExpiresAt is when the session ends if the browser is not used again.
 	ExpiresAt time.Time
 
-	endsAt time.Time
-	ended  bool
+	endsAt time.Time // the latest end, however much the browser is used
+	ended  bool      // signed out
 }
 
-// over says whether the browser is no longer signed in.
-func (b *Session) over(now time.Time) bool { return b.ended || !now.Before(b.ExpiresAt) }
+// hasEnded reports whether the browser is no longer signed in.
+func (b *Session) hasEnded(now time.Time) bool { return b.ended || !now.Before(b.ExpiresAt) }
 
-// until is when a browser's keys end that is used now.
-func (b *Session) until(now time.Time) time.Time { return earlier(b.endsAt, now.Add(idleFor)) }
+// keyExpiry returns when the keys of a browser that is used now expire.
+func (b *Session) keyExpiry(now time.Time) time.Time { return earlier(b.endsAt, now.Add(idleTimeout)) }
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
@@ -60,27 +61,27 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// Claims are what an identity provider says of somebody; the address is verified.
+// Claims are an identity provider's statements about a person. The caller has checked that Email is verified.
 type Claims struct{ Issuer, Subject, Email, Name string }
 
-// Welcome says who may come in that is not known.
+// Welcome decides who may sign in without being a member.
 type Welcome struct {
-	// Signup gives somebody who belongs to no org one of their own.
+	// Signup creates a sandbox org for a person who belongs to no org and is not invited.
 	Signup bool
-	// TakeUp joins the orgs that operators have given to the address, without a link: for development.
+	// TakeUp accepts all invitations by operators to the person's address, without their links. It is for development.
 	TakeUp bool
 }
 
 // Errors of SignIn.
 var (
-	// ErrNotInvited means that nobody expects whoever it is.
+	// ErrNotInvited means that the person is unknown and not invited, and Signup is off.
 	ErrNotInvited = errors.New("not invited")
-	// ErrEmail means that the identity provider gave no address that can be used.
+	// ErrEmail means that the claims have no valid address, issuer or subject.
 	ErrEmail = errors.New("no usable e-mail address")
-	errRaced = errors.New("signed in twice at once")
+	errRaced = errors.New("concurrent first sign-in")
 )
 
-// SignIn signs a browser in, with a cookie that nobody has had before.
+// SignIn signs a browser in and returns its session and a new cookie.
 func (s *Members) SignIn(ctx context.Context, by audit.By, c Claims, w Welcome, userAgent string) (Session, secret.String, error) {
 	email, ok := CleanEmail(c.Email)
 	if !ok || c.Issuer == "" || c.Subject == "" {
@@ -95,14 +96,15 @@ func (s *Members) SignIn(ctx context.Context, by audit.By, c Claims, w Welcome, 
 		cookie secret.String
 		err    error
 	)
-	for range 2 { // the first sign-in of somebody may come twice at once; the other one then is the first
+	// A person's first sign-in can happen twice concurrently. The loser repeats its transaction and finds the person.
+	for range 2 {
 		cookie = newToken()
 		err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
 			b = Session{UserAgent: cleanText(userAgent, maxUserAgent)}
-			if err := s.recognise(ctx, tx, &b, by, c, w); err != nil {
+			if err := s.resolvePerson(ctx, tx, &b, by, c, w); err != nil {
 				return err
 			}
-			return s.open(ctx, tx, by, cookie, &b, lasts)
+			return s.openSession(ctx, tx, by, cookie, &b, maxLifetime)
 		})
 		if !errors.Is(err, errRaced) {
 			break
@@ -114,12 +116,12 @@ func (s *Members) SignIn(ctx context.Context, by audit.By, c Claims, w Welcome, 
 	return b, cookie, nil
 }
 
-// recognise finds or makes the person, and the org to begin with.
-func (s *Members) recognise(ctx context.Context, tx postgres.Tx, b *Session, by audit.By, c Claims, w Welcome) error {
+// resolvePerson finds or creates the person of the claims and sets b's Person and Org.
+func (s *Members) resolvePerson(ctx context.Context, tx postgres.Tx, b *Session, by audit.By, c Claims, w Welcome) error {
 	who, err := personByIdentity(ctx, tx, c.Issuer, c.Subject)
 	switch {
 	case errors.Is(err, postgres.ErrNoRows):
-		who, err = s.newPerson(ctx, tx, c, w)
+		who, err = s.createPerson(ctx, tx, c, w)
 	case err == nil && (who.Email != c.Email || who.Name != c.Name):
 		who.Email, who.Name = c.Email, c.Name
 		err = updatePerson(ctx, tx, who)
@@ -130,38 +132,39 @@ func (s *Members) recognise(ctx context.Context, tx postgres.Tx, b *Session, by 
 	b.Person = who
 	by.Kind, by.ID, by.Label = audit.ActorMember, string(who.ID), who.Email
 	if w.TakeUp {
-		given, err := takeFromOperators(ctx, tx, who.Email, s.Now())
+		given, err := redeemOperatorInvitations(ctx, tx, who.Email, s.Now())
 		if err != nil {
 			return err
 		}
 		for _, one := range given {
-			if err := s.join(ctx, tx, by, who, one); err != nil {
+			if err := s.addInvited(ctx, tx, by, who, one); err != nil {
 				return err
 			}
 		}
 	}
-	places, err := orgsOfPerson(ctx, tx, who.ID)
+	memberships, err := orgsOfPerson(ctx, tx, who.ID)
 	if err != nil {
 		return err
 	}
-	if len(places) > 0 {
-		b.Org, err = s.first(ctx, tx, places)
+	if len(memberships) > 0 {
+		b.Org, err = s.startOrg(ctx, tx, memberships)
 		return err
 	}
-	// Whoever is invited somewhere goes there, and needs no org of their own.
+	// A person with an open invitation will join that org and needs none of their own.
 	if invited, err := isInvited(ctx, tx, who.Email, s.Now()); err != nil || invited || !w.Signup {
 		return err
 	}
-	b.Org, err = s.found(ctx, tx, by, who)
+	b.Org, err = s.createOrg(ctx, tx, by, who)
 	return err
 }
 
-// first is the org to begin with: the one that the person was in last, or else one where nothing can go wrong.
-func (s *Members) first(ctx context.Context, tx postgres.Tx, places []place) (id.Org, error) {
-	if places[0].seen {
-		return places[0].org, nil
+// startOrg returns the org that a new session shows: the one the person used last, else a sandbox org, where a mistake
+// does no harm, else any.
+func (s *Members) startOrg(ctx context.Context, tx postgres.Tx, memberships []membership) (id.Org, error) {
+	if memberships[0].visited {
+		return memberships[0].org, nil
 	}
-	for _, one := range places {
+	for _, one := range memberships {
 		o, err := s.Orgs.GetIn(ctx, tx, one.org)
 		if err != nil {
 			return "", err
@@ -170,11 +173,11 @@ func (s *Members) first(ctx context.Context, tx postgres.Tx, places []place) (id
 			return one.org, nil
 		}
 	}
-	return places[0].org, nil
+	return memberships[0].org, nil
 }
 
-// newPerson makes somebody known who signs in for the first time.
-func (s *Members) newPerson(ctx context.Context, tx postgres.Tx, c Claims, w Welcome) (Person, error) {
+// createPerson creates a person at their first sign-in.
+func (s *Members) createPerson(ctx context.Context, tx postgres.Tx, c Claims, w Welcome) (Person, error) {
 	invited, err := isInvited(ctx, tx, c.Email, s.Now())
 	if err != nil {
 		return Person{}, err
@@ -190,8 +193,8 @@ func (s *Members) newPerson(ctx context.Context, tx postgres.Tx, c Claims, w Wel
 	return who, err
 }
 
-// found makes an org for somebody who has none.
-func (s *Members) found(ctx context.Context, tx postgres.Tx, by audit.By, who Person) (id.Org, error) {
+// createOrg creates a sandbox org with the person as its owner.
+func (s *Members) createOrg(ctx context.Context, tx postgres.Tx, by audit.By, who Person) (id.Org, error) {
 	by.Action = "org.create"
 	name := cleanText(who.Name, org.MaxName-len("'s organisation")) + "'s organisation"
 	o, err := s.Orgs.Create(ctx, tx, by, org.Draft{Name: name, Plan: org.Sandbox, Environment: org.EnvSandbox, ContactEmail: who.Email})
@@ -205,24 +208,24 @@ func (s *Members) found(ctx context.Context, tx postgres.Tx, by audit.By, who Pe
 	return o.ID, s.Audit.Record(ctx, tx, o.ID, by, string(who.ID), audit.Changes{"email": {To: who.Email}, "role": {To: Owner}})
 }
 
-// open writes a new browser and lets it into its org.
-func (s *Members) open(ctx context.Context, tx postgres.Tx, by audit.By, cookie secret.String, b *Session, atMost time.Duration) error {
+// openSession fills in and writes a new session, and gives the browser its key in the org that it shows.
+func (s *Members) openSession(ctx context.Context, tx postgres.Tx, by audit.By, cookie secret.String, b *Session, atMost time.Duration) error {
 	now := s.Now().Truncate(time.Microsecond)
 	b.ID, b.CreatedAt, b.LastSeenAt, b.endsAt = id.New[id.BrowserSession](), now, now, now.Add(atMost)
-	b.ExpiresAt = b.until(now)
-	if err := addSession(ctx, tx, *b, hashOf(cookie)); err != nil {
+	b.ExpiresAt = b.keyExpiry(now)
+	if err := addSession(ctx, tx, *b, hashToken(cookie)); err != nil {
 		return err
 	}
 	if b.Org == "" {
 		return nil
 	}
-	return s.enter(ctx, tx, by, cookie, *b, b.Org)
+	return s.grantKey(ctx, tx, by, cookie, *b, b.Org)
 }
 
-// enter gives a browser its key in an org. The rows that it depends on are held until the commit: a role that is changed or a browser
-// that is ended meanwhile finds the key.
-func (s *Members) enter(ctx context.Context, tx postgres.Tx, by audit.By, cookie secret.String, b Session, owner id.Org) error {
-	key := apikey.SessionKey{Session: b.ID, Person: b.Person.ID, Label: b.Person.Email, ExpiresAt: b.until(s.Now())}
+// grantKey gives a browser its key in an org. The rows that it depends on, membership and session, stay locked until
+// the commit, so a concurrent change of the role or sign-out waits and then finds the key.
+func (s *Members) grantKey(ctx context.Context, tx postgres.Tx, by audit.By, cookie secret.String, b Session, owner id.Org) error {
+	key := apikey.SessionKey{Session: b.ID, Person: b.Person.ID, Label: b.Person.Email, ExpiresAt: b.keyExpiry(s.Now())}
 	by.Kind, by.ID, by.Label, by.Action = audit.ActorMember, string(b.Person.ID), b.Person.Email, "member.sign_in"
 	switch {
 	case b.Person.ID != "":
@@ -237,79 +240,81 @@ func (s *Members) enter(ctx context.Context, tx postgres.Tx, by audit.By, cookie
 	default:
 		return notMember()
 	}
-	first, err := s.Keys.Enter(ctx, tx, cookie, owner, key)
+	first, err := s.Keys.GrantSession(ctx, tx, cookie, owner, key)
 	if err != nil || !first {
 		return err
 	}
 	return s.Audit.Record(ctx, tx, owner, by, string(b.ID), audit.Changes{"userAgent": {To: b.UserAgent}})
 }
 
-// operatorLabel stands for whoever operates the service.
+// operatorLabel names an operator in logs.
 const operatorLabel = "operator"
 
 func notMember() error {
-	// The same for an org that does not exist.
+	// The same problem as for an org that does not exist, so that it does not reveal which ids exist.
 	return problem.MembershipMissing.New("The person who is signed in does not belong to this organisation.")
 }
 
-// Find reads the browser of a cookie. The error is the problem signed-out if there is none.
+// Find reads the session of a cookie. It returns the problem signed-out if there is none or it has ended.
 func (s *Members) Find(ctx context.Context, cookie secret.String) (Session, error) {
-	if !sound(cookie) {
+	if !isWellFormed(cookie) {
 		return Session{}, signedOut()
 	}
-	b, err := sessionByHash(ctx, s.DB.Pool(), hashOf(cookie))
-	return b, s.judge(b, err)
+	b, err := sessionByHash(ctx, s.DB.Pool(), hashToken(cookie))
+	return b, s.checkSession(b, err)
 }
 
-// hold reads the browser of a cookie and keeps it from being ended until the transaction ends.
-func (s *Members) hold(ctx context.Context, tx postgres.Tx, cookie secret.String) (Session, error) {
-	b, err := holdSession(ctx, tx, hashOf(cookie))
-	return b, s.judge(b, err)
+// holdBrowser reads the session of a cookie under a shared lock: it cannot be ended before the transaction ends.
+func (s *Members) holdBrowser(ctx context.Context, tx postgres.Tx, cookie secret.String) (Session, error) {
+	b, err := holdSession(ctx, tx, hashToken(cookie))
+	return b, s.checkSession(b, err)
 }
 
-// lock is hold for whoever changes the browser itself: two who hold it could not both go on to change it.
-func (s *Members) lock(ctx context.Context, tx postgres.Tx, cookie secret.String) (Session, error) {
-	b, err := lockSession(ctx, tx, hashOf(cookie))
-	return b, s.judge(b, err)
+// lockBrowser reads the session of a cookie under an exclusive lock, for callers that change its row. With holdBrowser
+// two such callers would deadlock.
+func (s *Members) lockBrowser(ctx context.Context, tx postgres.Tx, cookie secret.String) (Session, error) {
+	b, err := lockSession(ctx, tx, hashToken(cookie))
+	return b, s.checkSession(b, err)
 }
 
-// errNever means that there was never such a browser.
-var errNever = errors.New("no such browser")
+// errUnknownCookie means that the cookie never belonged to a session, or to one that has been deleted.
+var errUnknownCookie = errors.New("no such browser")
 
-func (s *Members) judge(b Session, err error) error {
+// checkSession turns a missing row and an ended session into the problem signed-out.
+func (s *Members) checkSession(b Session, err error) error {
 	switch {
 	case errors.Is(err, postgres.ErrNoRows):
-		return errors.Join(errNever, signedOut())
+		return errors.Join(errUnknownCookie, signedOut())
 	case err != nil:
 		return err
-	case b.over(s.Now()):
+	case b.hasEnded(s.Now()):
 		return signedOut()
 	}
 	return nil
 }
 
 func signedOut() error {
-	return problem.SignedOut.New("Nobody is signed in with this browser, or no longer.")
+	return problem.SignedOut.New("This browser is not signed in, or its session has ended.")
 }
 
-// cookieChars is how long a cookie is.
+// cookieChars is the length of a cookie: 256 bits in base64.
 const cookieChars = 43
 
-// sound says whether a cookie can be one of ours, so that nothing is looked up for garbage.
-func sound(cookie secret.String) bool {
+// isWellFormed reports whether a cookie can be one of ours, so that garbage is never looked up.
+func isWellFormed(cookie secret.String) bool {
 	text := cookie.Reveal()
 	return len(text) == cookieChars && !strings.ContainsFunc(text, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	})
 }
 
-// Place is an org that a browser can show.
+// Place is an org that a browser can show, and the user's role there.
 type Place struct {
 	Org  org.Org
 	Role Role
 }
 
-// Places lists the orgs that a browser can show, by name.
+// Places returns the orgs that a browser can show, sorted by name.
 func (s *Members) Places(ctx context.Context, b Session) ([]Place, error) {
 	roles := map[id.Org]Role{}
 	if b.Support != "" {
@@ -342,17 +347,17 @@ func (s *Members) Places(ctx context.Context, b Session) ([]Place, error) {
 	return places, nil
 }
 
-// Switch makes a browser show another org of the person's.
+// Switch makes a browser show another org that its user belongs to.
 func (s *Members) Switch(ctx context.Context, cookie secret.String, wanted string) error {
 	owner, err := id.Parse[id.Org](wanted)
 	if err != nil {
 		return notMember()
 	}
-	if !sound(cookie) {
+	if !isWellFormed(cookie) {
 		return signedOut()
 	}
 	return s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		b, err := s.lock(ctx, tx, cookie)
+		b, err := s.lockBrowser(ctx, tx, cookie)
 		if err != nil {
 			return err
 		}
@@ -366,7 +371,7 @@ func (s *Members) Switch(ctx context.Context, cookie secret.String, wanted strin
 	})
 }
 
-// SignOut ends the browser of a cookie. One that is not signed in is left as it is.
+// SignOut ends the session of a cookie, in all orgs. It returns nil if the browser is not signed in.
 func (s *Members) SignOut(ctx context.Context, by audit.By, cookie secret.String) error {
 	b, err := s.Find(ctx, cookie)
 	if errors.Is(err, signedOut()) {
@@ -379,28 +384,29 @@ func (s *Members) SignOut(ctx context.Context, by audit.By, cookie secret.String
 	if b.Person.ID == "" {
 		by.Kind, by.ID, by.Label = audit.ActorOperator, "admin", operatorLabel
 	}
-	return s.end(ctx, b.ID, func(id.Org) audit.By { return by })
+	return s.endEverywhere(ctx, b.ID, func(id.Org) audit.By { return by })
 }
 
-// end signs a browser out everywhere. When it returns, no call that starts later succeeds with it, on any node.
-func (s *Members) end(ctx context.Context, browser id.BrowserSession, by func(id.Org) audit.By) error {
+// endEverywhere signs a browser out of all orgs and records that in each org's audit log. Every node rejects the
+// browser's calls that start after it has returned.
+func (s *Members) endEverywhere(ctx context.Context, browser id.BrowserSession, by func(id.Org) audit.By) error {
 	var committed []func(context.Context)
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		committed = nil
+		committed = nil // the transaction may be repeated
 		if ended, err := endSession(ctx, tx, browser, s.Now()); err != nil || !ended {
 			return err
 		}
-		// From here on nobody gives the browser a key: that would need the row which is locked now.
-		orgs, err := s.Keys.OrgsOf(ctx, tx, browser)
+		// From here on no request can give the browser a key: that needs a lock on the session, which is exclusive now.
+		orgs, err := s.Keys.SessionOrgs(ctx, tx, browser)
 		if err != nil {
 			return err
 		}
 		for _, one := range orgs {
-			told, err := s.Orgs.AdvanceEpoch(ctx, tx, one)
+			announce, err := s.Orgs.AdvanceEpoch(ctx, tx, one)
 			if err != nil {
 				return err
 			}
-			committed = append(committed, told)
+			committed = append(committed, announce)
 		}
 		if err := s.Keys.RevokeSession(ctx, tx, browser); err != nil {
 			return err
@@ -415,15 +421,15 @@ func (s *Members) end(ctx context.Context, browser id.BrowserSession, by func(id
 	if err != nil {
 		return err
 	}
-	for _, tell := range committed {
-		tell(ctx)
+	for _, announce := range committed {
+		announce(ctx)
 	}
 	return nil
 }
 
-// Browsers lists the signed-in browsers of an org, the newest first: those of a person, or all of them.
+// Browsers returns the browsers that are signed in to an org, newest first: those of one person, or all.
 func (s *Members) Browsers(ctx context.Context, owner id.Org, of id.Person, all bool) ([]Session, error) {
-	ids, err := s.Keys.Browsers(ctx, owner)
+	ids, err := s.Keys.Sessions(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -433,11 +439,13 @@ func (s *Members) Browsers(ctx context.Context, owner id.Org, of id.Person, all 
 	}
 	now := s.Now()
 	return slices.DeleteFunc(list, func(b Session) bool {
-		return b.over(now) || !all && (b.Person.ID == "" || b.Person.ID != of)
+		return b.hasEnded(now) || !all && (b.Person.ID == "" || b.Person.ID != of)
 	}), nil
 }
 
-// End signs a browser out that Browsers lists. Orgs other than the caller's learn that it was ended, not by whom.
+// End signs out a browser that Browsers would return for the same arguments, or returns the problem
+// browser-session-not-found. If the browser is not the caller's own, only the audit log of the caller's org names the
+// caller; the logs of other orgs say that the session was ended elsewhere.
 func (s *Members) End(ctx context.Context, by audit.By, owner id.Org, of id.Person, all bool, browser string) error {
 	list, err := s.Browsers(ctx, owner, of, all)
 	if err != nil {
@@ -448,7 +456,7 @@ func (s *Members) End(ctx context.Context, by audit.By, owner id.Org, of id.Pers
 		return problem.BrowserNotFound.New("The organisation has no signed-in browser with this id.")
 	}
 	own := of != "" && list[at].Person.ID == of
-	return s.end(ctx, list[at].ID, func(one id.Org) audit.By {
+	return s.endEverywhere(ctx, list[at].ID, func(one id.Org) audit.By {
 		if one == owner || own {
 			return by
 		}
@@ -456,8 +464,8 @@ func (s *Members) End(ctx context.Context, by audit.By, owner id.Org, of id.Pers
 	})
 }
 
-// Trim forgets what has been over for long.
+// Trim deletes expired invitations and offers, and sessions whose latest end is more than the retention period ago.
 func (s *Members) Trim(ctx context.Context) error {
-	before := s.Now().Add(-keptFor)
-	return errors.Join(trim(ctx, s.DB.Pool(), before, s.Now()), s.Keys.TrimSessions(ctx, before))
+	before := s.Now().Add(-retention)
+	return errors.Join(deleteExpired(ctx, s.DB.Pool(), before, s.Now()), s.Keys.TrimSessions(ctx, before))
 }

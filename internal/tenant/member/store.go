@@ -12,12 +12,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/member/internal/db"
 )
 
-// place is an org of a person's.
-type place struct {
-	org  id.Org
-	role Role
-	// seen says that the person has been there.
-	seen bool
+// membership is an org that a person belongs to.
+type membership struct {
+	org     id.Org
+	role    Role
+	visited bool // the person has used the org
 }
 
 func personByIdentity(ctx context.Context, tx postgres.Tx, issuer, subject string) (Person, error) {
@@ -28,7 +27,8 @@ func personByIdentity(ctx context.Context, tx postgres.Tx, issuer, subject strin
 	return Person{id.Person(row.ID), row.Email, row.Name}, nil
 }
 
-// addPerson says whether the identity was nobody's; if it was somebody's the transaction must be given up.
+// addPerson inserts a person and their identity. It returns false if the identity already belongs to another person;
+// the caller must then roll the transaction back.
 func addPerson(ctx context.Context, tx postgres.Tx, p Person, issuer, subject string, now time.Time) (bool, error) {
 	q := db.New(tx)
 	if err := q.AddPerson(ctx, db.AddPersonParams{ID: string(p.ID), Email: p.Email, Name: p.Name, CreatedAt: now}); err != nil {
@@ -48,19 +48,19 @@ func updatePerson(ctx context.Context, tx postgres.Tx, p Person) error {
 	return nil
 }
 
-func orgsOfPerson(ctx context.Context, q db.DBTX, person id.Person) ([]place, error) {
+func orgsOfPerson(ctx context.Context, q db.DBTX, person id.Person) ([]membership, error) {
 	rows, err := db.New(q).OrgsOfPerson(ctx, string(person))
 	if err != nil {
 		return nil, fmt.Errorf("list orgs of %s: %w", person, err)
 	}
-	list := make([]place, len(rows))
+	list := make([]membership, len(rows))
 	for i, row := range rows {
-		list[i] = place{row.OrgID, Role(row.Role), row.LastSeenAt != nil}
+		list[i] = membership{row.OrgID, Role(row.Role), row.LastSeenAt != nil}
 	}
 	return list, nil
 }
 
-// roleOf holds the role until the transaction ends.
+// roleOf reads a person's role under a shared lock: it cannot change before the transaction ends.
 func roleOf(ctx context.Context, tx postgres.Tx, org id.Org, person id.Person) (Role, error) {
 	role, err := db.New(tx).RoleOf(ctx, db.RoleOfParams{OrgID: org, PersonID: string(person)})
 	if errors.Is(err, postgres.ErrNoRows) {
@@ -109,7 +109,7 @@ func lockMember(ctx context.Context, tx postgres.Tx, org id.Org, person id.Perso
 func hasMember(ctx context.Context, tx postgres.Tx, org id.Org, email string) (bool, error) {
 	there, err := db.New(tx).HasMember(ctx, db.HasMemberParams{OrgID: org, Email: email})
 	if err != nil {
-		return false, fmt.Errorf("look for a member of %s: %w", org, err)
+		return false, fmt.Errorf("check members of %s: %w", org, err)
 	}
 	return there, nil
 }
@@ -136,6 +136,7 @@ func countOwners(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error)
 	return n, nil
 }
 
+// addMember returns false if the person already is a member.
 func addMember(ctx context.Context, tx postgres.Tx, org id.Org, person id.Person, role Role, now time.Time) (bool, error) {
 	n, err := db.New(tx).AddMember(ctx, db.AddMemberParams{OrgID: org, PersonID: string(person), Role: string(role), JoinedAt: now})
 	if err != nil {
@@ -158,9 +159,9 @@ func removeMember(ctx context.Context, tx postgres.Tx, org id.Org, person id.Per
 	return nil
 }
 
-func seenIn(ctx context.Context, q db.DBTX, org id.Org, person id.Person, now time.Time) error {
+func touchMember(ctx context.Context, q db.DBTX, org id.Org, person id.Person, now time.Time) error {
 	if err := db.New(q).SeenIn(ctx, db.SeenInParams{OrgID: org, PersonID: string(person), Now: &now}); err != nil {
-		return fmt.Errorf("note that %s was seen: %w", person, err)
+		return fmt.Errorf("record when %s was seen: %w", person, err)
 	}
 	return nil
 }
@@ -170,18 +171,18 @@ func listInvitations(ctx context.Context, q db.DBTX, org id.Org, now time.Time) 
 	if err != nil {
 		return nil, fmt.Errorf("list invitations of %s: %w", org, err)
 	}
-	return invitations(rows), nil
+	return fromInvitationRows(rows), nil
 }
 
-func invitations(rows []db.Invitation) []Invitation {
+func fromInvitationRows(rows []db.Invitation) []Invitation {
 	list := make([]Invitation, len(rows))
 	for i, row := range rows {
-		list[i] = invitation(row)
+		list[i] = fromInvitationRow(row)
 	}
 	return list
 }
 
-func invitation(row db.Invitation) Invitation {
+func fromInvitationRow(row db.Invitation) Invitation {
 	return Invitation{
 		ID: id.Invitation(row.ID), Org: row.OrgID, Email: row.Email, Role: Role(row.Role), InvitedBy: row.InvitedByLabel,
 		CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
@@ -199,19 +200,19 @@ func addInvitation(ctx context.Context, tx postgres.Tx, i Invitation, by audit.A
 	return nil
 }
 
-// one reads an invitation, or says that it is gone.
-func one(row db.Invitation, err error) (Invitation, error) {
+// wrapInvitation converts the result of a query; a missing row becomes the problem invitation-not-found.
+func wrapInvitation(row db.Invitation, err error) (Invitation, error) {
 	if errors.Is(err, postgres.ErrNoRows) {
-		return Invitation{}, invitationGone()
+		return Invitation{}, invitationNotFound()
 	}
 	if err != nil {
 		return Invitation{}, fmt.Errorf("read invitation: %w", err)
 	}
-	return invitation(row), nil
+	return fromInvitationRow(row), nil
 }
 
 func lockInvitation(ctx context.Context, tx postgres.Tx, org id.Org, which id.Invitation, now time.Time) (Invitation, error) {
-	return one(db.New(tx).LockInvitation(ctx, db.LockInvitationParams{OrgID: org, ID: string(which), Now: now}))
+	return wrapInvitation(db.New(tx).LockInvitation(ctx, db.LockInvitationParams{OrgID: org, ID: string(which), Now: now}))
 }
 
 func lockInvitationTo(ctx context.Context, tx postgres.Tx, org id.Org, email string) (Invitation, error) {
@@ -219,7 +220,7 @@ func lockInvitationTo(ctx context.Context, tx postgres.Tx, org id.Org, email str
 	if err != nil {
 		return Invitation{}, fmt.Errorf("read invitation: %w", err)
 	}
-	return invitation(row), nil
+	return fromInvitationRow(row), nil
 }
 
 func dropInvitation(ctx context.Context, tx postgres.Tx, org id.Org, which id.Invitation) error {
@@ -230,25 +231,27 @@ func dropInvitation(ctx context.Context, tx postgres.Tx, org id.Org, which id.In
 }
 
 func invitationByHash(ctx context.Context, q db.DBTX, h hash, now time.Time) (Invitation, error) {
-	return one(db.New(q).InvitationByHash(ctx, db.InvitationByHashParams{Hash: h[:], Now: now}))
+	return wrapInvitation(db.New(q).InvitationByHash(ctx, db.InvitationByHashParams{Hash: h[:], Now: now}))
 }
 
-func takeInvitation(ctx context.Context, tx postgres.Tx, h hash, email string, now time.Time) (Invitation, error) {
-	return one(db.New(tx).TakeInvitation(ctx, db.TakeInvitationParams{Hash: h[:], Email: email, Now: now}))
+// redeemInvitation deletes the invitation and returns it. Of concurrent callers only one gets it.
+func redeemInvitation(ctx context.Context, tx postgres.Tx, h hash, email string, now time.Time) (Invitation, error) {
+	return wrapInvitation(db.New(tx).TakeInvitation(ctx, db.TakeInvitationParams{Hash: h[:], Email: email, Now: now}))
 }
 
 func isInvited(ctx context.Context, tx postgres.Tx, email string, now time.Time) (bool, error) {
 	invited, err := db.New(tx).IsInvited(ctx, db.IsInvitedParams{Email: email, Now: now})
 	if err != nil {
-		return false, fmt.Errorf("look for invitations: %w", err)
+		return false, fmt.Errorf("check invitations: %w", err)
 	}
 	return invited, nil
 }
 
-func takeFromOperators(ctx context.Context, tx postgres.Tx, email string, now time.Time) ([]Invitation, error) {
+// redeemOperatorInvitations deletes all open invitations by operators to an address and returns them.
+func redeemOperatorInvitations(ctx context.Context, tx postgres.Tx, email string, now time.Time) ([]Invitation, error) {
 	rows, err := db.New(tx).TakeFromOperators(ctx, db.TakeFromOperatorsParams{Email: email, Now: now})
 	if err != nil {
-		return nil, fmt.Errorf("take invitations by operators: %w", err)
+		return nil, fmt.Errorf("redeem invitations by operators: %w", err)
 	}
-	return invitations(rows), nil
+	return fromInvitationRows(rows), nil
 }

@@ -25,24 +25,25 @@ func addSession(ctx context.Context, tx postgres.Tx, b Session, h hash) error {
 
 func sessionByHash(ctx context.Context, q db.DBTX, h hash) (Session, error) {
 	row, err := db.New(q).SessionByHash(ctx, h[:])
-	return withPerson(ctx, q, row, err)
+	return wrapSession(ctx, q, row, err)
 }
 
 func holdSession(ctx context.Context, tx postgres.Tx, h hash) (Session, error) {
 	row, err := db.New(tx).HoldSession(ctx, h[:])
-	return withPerson(ctx, tx, row, err)
+	return wrapSession(ctx, tx, row, err)
 }
 
 func lockSession(ctx context.Context, tx postgres.Tx, h hash) (Session, error) {
 	row, err := db.New(tx).LockSession(ctx, h[:])
-	return withPerson(ctx, tx, row, err)
+	return wrapSession(ctx, tx, row, err)
 }
 
-func withPerson(ctx context.Context, q db.DBTX, row db.BrowserSession, err error) (Session, error) {
+// wrapSession converts the result of a query and reads the session's person.
+func wrapSession(ctx context.Context, q db.DBTX, row db.BrowserSession, err error) (Session, error) {
 	if err != nil {
 		return Session{}, fmt.Errorf("read browser: %w", err)
 	}
-	b := session(row)
+	b := fromSessionRow(row)
 	if row.PersonID == "" {
 		return b, nil
 	}
@@ -54,11 +55,11 @@ func withPerson(ctx context.Context, q db.DBTX, row db.BrowserSession, err error
 	return b, nil
 }
 
-func session(row db.BrowserSession) Session {
+func fromSessionRow(row db.BrowserSession) Session {
 	return Session{
 		ID: id.BrowserSession(row.ID), Person: Person{ID: id.Person(row.PersonID)}, Org: id.Org(row.CurrentOrg), Support: id.Org(row.SupportOrg),
 		Reason: row.SupportReason, UserAgent: row.UserAgent, CreatedAt: row.CreatedAt, LastSeenAt: row.LastSeenAt,
-		ExpiresAt: earlier(row.EndsAt, row.LastSeenAt.Add(idleFor)), endsAt: row.EndsAt, ended: row.EndedAt != nil,
+		ExpiresAt: earlier(row.EndsAt, row.LastSeenAt.Add(idleTimeout)), endsAt: row.EndsAt, ended: row.EndedAt != nil,
 	}
 }
 
@@ -81,7 +82,7 @@ func sessionsByID(ctx context.Context, q db.DBTX, ids []id.BrowserSession) ([]Se
 	}
 	list := make([]Session, len(rows))
 	for i, row := range rows {
-		list[i] = session(row)
+		list[i] = fromSessionRow(row)
 		list[i].Person = byID[row.PersonID]
 	}
 	return list, nil
@@ -94,15 +95,17 @@ func setOrg(ctx context.Context, tx postgres.Tx, browser id.BrowserSession, org 
 	return nil
 }
 
-// seen returns when the browser ends at the latest.
-func seen(ctx context.Context, q db.DBTX, browser id.BrowserSession, now time.Time) (time.Time, error) {
+// touchSession records that a browser is in use and returns the latest end of its session. It returns ErrNoRows if the
+// session has ended or another node has recorded a later use.
+func touchSession(ctx context.Context, q db.DBTX, browser id.BrowserSession, now time.Time) (time.Time, error) {
 	ends, err := db.New(q).Seen(ctx, db.SeenParams{ID: string(browser), Now: now})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("note that %s was used: %w", browser, err)
+		return time.Time{}, fmt.Errorf("record the use of %s: %w", browser, err)
 	}
 	return ends, nil
 }
 
+// endSession returns false if the session had already ended.
 func endSession(ctx context.Context, tx postgres.Tx, browser id.BrowserSession, now time.Time) (bool, error) {
 	n, err := db.New(tx).EndSession(ctx, db.EndSessionParams{ID: string(browser), Now: &now})
 	if err != nil {
@@ -113,31 +116,32 @@ func endSession(ctx context.Context, tx postgres.Tx, browser id.BrowserSession, 
 
 func addOffer(ctx context.Context, tx postgres.Tx, owner id.Org, h hash, reason string, until time.Time) error {
 	if err := db.New(tx).AddOffer(ctx, db.AddOfferParams{OrgID: owner, Hash: h[:], Reason: reason, ExpiresAt: until}); err != nil {
-		return fmt.Errorf("offer support of %s: %w", owner, err)
+		return fmt.Errorf("add support offer for %s: %w", owner, err)
 	}
 	return nil
 }
 
 func offerByHash(ctx context.Context, q db.DBTX, h hash, now time.Time) (Offer, error) {
-	return offer(db.New(q).OfferByHash(ctx, db.OfferByHashParams{Hash: h[:], Now: now}))
+	return wrapOffer(db.New(q).OfferByHash(ctx, db.OfferByHashParams{Hash: h[:], Now: now}))
 }
 
-func takeOffer(ctx context.Context, tx postgres.Tx, h hash, now time.Time) (Offer, error) {
-	return offer(db.New(tx).TakeOffer(ctx, db.TakeOfferParams{Hash: h[:], Now: now}))
+// redeemOffer deletes the offer and returns it. Of concurrent callers only one gets it.
+func redeemOffer(ctx context.Context, tx postgres.Tx, h hash, now time.Time) (Offer, error) {
+	return wrapOffer(db.New(tx).TakeOffer(ctx, db.TakeOfferParams{Hash: h[:], Now: now}))
 }
 
-func offer(row db.SupportOffer, err error) (Offer, error) {
+func wrapOffer(row db.SupportOffer, err error) (Offer, error) {
 	if errors.Is(err, postgres.ErrNoRows) {
-		return Offer{}, invitationGone()
+		return Offer{}, invitationNotFound()
 	}
 	if err != nil {
-		return Offer{}, fmt.Errorf("read offer of support: %w", err)
+		return Offer{}, fmt.Errorf("read support offer: %w", err)
 	}
 	return Offer{Org: org.Org{ID: row.OrgID}, Reason: row.Reason, ExpiresAt: row.ExpiresAt}, nil
 }
 
-// trim forgets browsers that ended before a time, and what could have been used until now.
-func trim(ctx context.Context, q db.DBTX, before, now time.Time) error {
+// deleteExpired deletes sessions whose latest end is before a time, and invitations and offers that have expired.
+func deleteExpired(ctx context.Context, q db.DBTX, before, now time.Time) error {
 	all := db.New(q)
 	if err := errors.Join(all.TrimSessions(ctx, before), all.TrimInvitations(ctx, now), all.TrimOffers(ctx, now)); err != nil {
 		return fmt.Errorf("trim browsers and invitations: %w", err)

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// offeredFor is how long an operator has to open an org's dashboard, supportFor how long it stays open.
-	offeredFor = 5 * time.Minute
-	supportFor = 30 * time.Minute
-	maxReason  = 500
+	// offerTTL is how long an operator can use the link, supportTTL how long the dashboard then stays open.
+	offerTTL   = 5 * time.Minute
+	supportTTL = 30 * time.Minute
+	maxReason  = 500 // in characters
 )
 
-// Offer lets an operator open an org's dashboard, once.
+// Offer lets an operator open an org's dashboard once, with the link that contains Token.
 type Offer struct {
 	Org       org.Org
 	Reason    string
@@ -28,18 +28,18 @@ type Offer struct {
 	ExpiresAt time.Time
 }
 
-// OfferSupport lets an operator read an org's dashboard. The org sees in its audit log that somebody did, and why.
+// OfferSupport creates an Offer for an operator. The org's audit log shows it with the reason.
 func (s *Members) OfferSupport(ctx context.Context, by audit.By, owner id.Org, reason string) (Offer, error) {
 	reason = cleanText(reason, maxReason+1)
 	if n := utf8.RuneCountInString(reason); n < 3 || n > maxReason {
 		return Offer{}, problem.ValidationFailed.New("Support access needs a reason.").At("/reason", "length", "must have 3 to 500 characters")
 	}
-	made := Offer{Reason: reason, Token: newToken(), ExpiresAt: s.Now().Add(offeredFor)}
+	made := Offer{Reason: reason, Token: newToken(), ExpiresAt: s.Now().Add(offerTTL)}
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
 		if made.Org, err = s.Orgs.GetIn(ctx, tx, owner); err != nil {
 			return err
 		}
-		if err := addOffer(ctx, tx, owner, hashOf(made.Token), reason, made.ExpiresAt); err != nil {
+		if err := addOffer(ctx, tx, owner, hashToken(made.Token), reason, made.ExpiresAt); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, owner, by, string(owner), audit.Changes{"reason": {To: reason}})
@@ -50,9 +50,9 @@ func (s *Members) OfferSupport(ctx context.Context, by audit.By, owner id.Org, r
 	return made, nil
 }
 
-// SupportOffered reads what a link is for, for its page. Reading it uses nothing up.
+// SupportOffered reads the offer of a link, for its page, without using it.
 func (s *Members) SupportOffered(ctx context.Context, token secret.String) (Offer, error) {
-	found, err := offerByHash(ctx, s.DB.Pool(), hashOf(token), s.Now())
+	found, err := offerByHash(ctx, s.DB.Pool(), hashToken(token), s.Now())
 	if err != nil {
 		return Offer{}, err
 	}
@@ -60,17 +60,17 @@ func (s *Members) SupportOffered(ctx context.Context, token secret.String) (Offe
 	return found, err
 }
 
-// SignInSupport signs an operator's browser in, to read one org for a while.
+// SignInSupport uses an offer: it signs in an operator's browser, read-only and for one org, and returns its cookie.
 func (s *Members) SignInSupport(ctx context.Context, by audit.By, token secret.String, userAgent string) (Session, secret.String, error) {
 	var b Session
 	cookie := newToken()
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		offered, err := takeOffer(ctx, tx, hashOf(token), s.Now())
+		offered, err := redeemOffer(ctx, tx, hashToken(token), s.Now())
 		if err != nil {
 			return err
 		}
 		b = Session{Org: offered.Org.ID, Support: offered.Org.ID, Reason: offered.Reason, UserAgent: cleanText(userAgent, maxUserAgent)}
-		return s.open(ctx, tx, by, cookie, &b, supportFor)
+		return s.openSession(ctx, tx, by, cookie, &b, supportTTL)
 	})
 	if err != nil {
 		return Session{}, secret.String{}, err

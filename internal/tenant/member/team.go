@@ -13,13 +13,12 @@ import (
 )
 
 const (
-	// invitedFor is how long an invitation can be taken up.
-	invitedFor = 7 * 24 * time.Hour
-	// maxTeam bounds members and invitations of an org.
+	invitationTTL = 7 * 24 * time.Hour
+	// maxTeam bounds the sum of members and open invitations of an org.
 	maxTeam = 500
 )
 
-// List reads the members of an org, in the order in which they joined, and the invitations that are open.
+// List reads the members of an org and its open invitations, both oldest first.
 func (s *Members) List(ctx context.Context, owner id.Org) ([]Member, []Invitation, error) {
 	members, err := listMembers(ctx, s.DB.Pool(), owner)
 	if err != nil {
@@ -29,12 +28,13 @@ func (s *Members) List(ctx context.Context, owner id.Org) ([]Member, []Invitatio
 	return members, invited, err
 }
 
-// Get reads one member.
+// Get reads one member. It returns the problem member-not-found if the org has no such member.
 func (s *Members) Get(ctx context.Context, owner id.Org, person id.Person) (Member, error) {
 	return getMember(ctx, s.DB.Pool(), owner, person)
 }
 
-// Invite makes an invitation. The token is in the link and is given out this once. An earlier one to the same address is replaced.
+// Invite creates an invitation and returns it with the token for its link, which is not stored. It replaces an earlier
+// invitation to the same address.
 func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller Caller, email, role string) (Invitation, secret.String, error) {
 	wanted, err := ParseRole(role)
 	if err != nil {
@@ -48,21 +48,21 @@ func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller 
 	token := newToken()
 	now := s.Now().Truncate(time.Microsecond)
 	made := Invitation{
-		ID: id.New[id.Invitation](), Org: owner, Email: email, Role: wanted, InvitedBy: by.Label, CreatedAt: now, ExpiresAt: now.Add(invitedFor),
+		ID: id.New[id.Invitation](), Org: owner, Email: email, Role: wanted, InvitedBy: by.Label, CreatedAt: now, ExpiresAt: now.Add(invitationTTL),
 	}
 	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		a, err := s.begin(ctx, tx, owner, caller)
+		a, err := s.lockTeam(ctx, tx, owner, caller)
 		if err == nil {
-			err = a.mayGive(wanted)
+			err = a.checkMayGive(wanted)
 		}
 		if err != nil {
 			return err
 		}
-		a.again = caller.Operator && caller.Again
-		if err := s.roomFor(ctx, tx, a, made); err != nil {
+		a.reinvite = caller.Operator && caller.Again
+		if err := s.makeRoom(ctx, tx, a, made); err != nil {
 			return err
 		}
-		if err := addInvitation(ctx, tx, made, by.Kind, hashOf(token)); err != nil {
+		if err := addInvitation(ctx, tx, made, by.Kind, hashToken(token)); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, owner, by, string(made.ID), audit.Changes{"email": {To: email}, "role": {To: wanted}})
@@ -73,13 +73,13 @@ func (s *Members) Invite(ctx context.Context, by audit.By, owner id.Org, caller 
 	return made, token, nil
 }
 
-// roomFor makes sure that an invitation can be made, and drops the one that it replaces.
-func (s *Members) roomFor(ctx context.Context, tx postgres.Tx, a actor, made Invitation) error {
+// makeRoom checks that an invitation can be created, and deletes the one that it replaces.
+func (s *Members) makeRoom(ctx context.Context, tx postgres.Tx, a actor, made Invitation) error {
 	switch there, err := hasMember(ctx, tx, made.Org, made.Email); {
 	case err != nil:
 		return err
-	case there && !a.again:
-		return problem.AlreadyMember.New("Somebody with this address is a member already.")
+	case there && !a.reinvite:
+		return problem.AlreadyMember.New("A member with this address already exists.")
 	}
 	old, err := lockInvitationTo(ctx, tx, made.Org, made.Email)
 	switch {
@@ -87,8 +87,8 @@ func (s *Members) roomFor(ctx context.Context, tx postgres.Tx, a actor, made Inv
 	case err != nil:
 		return err
 	default:
-		if err := a.mayGive(old.Role); err != nil {
-			return err // what an owner has offered is not an admin's to take back
+		if err := a.checkMayGive(old.Role); err != nil {
+			return err // an admin cannot take back what an owner has offered
 		}
 		if err := dropInvitation(ctx, tx, made.Org, old.ID); err != nil {
 			return err
@@ -99,19 +99,20 @@ func (s *Members) roomFor(ctx context.Context, tx postgres.Tx, a actor, made Inv
 		return err
 	}
 	if size >= maxTeam {
-		return problem.PlanRequired.Newf("The team has %d members and invitations, as many as it can.", size).With("feature", "maxMembers")
+		return problem.PlanRequired.Newf("The team has %d members and invitations, which is the maximum.", size).
+			With("feature", "maxMembers")
 	}
 	return nil
 }
 
-// Withdraw ends an invitation.
+// Withdraw deletes an open invitation.
 func (s *Members) Withdraw(ctx context.Context, by audit.By, owner id.Org, caller Caller, invitation string) error {
 	which, err := id.Parse[id.Invitation](invitation)
 	if err != nil {
-		return invitationGone()
+		return invitationNotFound()
 	}
 	return s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		a, err := s.begin(ctx, tx, owner, caller)
+		a, err := s.lockTeam(ctx, tx, owner, caller)
 		if err != nil {
 			return err
 		}
@@ -119,7 +120,7 @@ func (s *Members) Withdraw(ctx context.Context, by audit.By, owner id.Org, calle
 		if err != nil {
 			return err
 		}
-		if err := a.mayGive(old.Role); err != nil {
+		if err := a.checkMayGive(old.Role); err != nil {
 			return err
 		}
 		if err := dropInvitation(ctx, tx, owner, which); err != nil {
@@ -129,13 +130,13 @@ func (s *Members) Withdraw(ctx context.Context, by audit.By, owner id.Org, calle
 	})
 }
 
-// SetRole gives a member another role. When it returns, calls that start later are judged by it, on every node.
+// SetRole changes a member's role. Every node applies it to calls that start after SetRole has returned.
 func (s *Members) SetRole(ctx context.Context, by audit.By, owner id.Org, caller Caller, person, role string) (Member, error) {
 	wanted, err := ParseRole(role)
 	if err != nil {
 		return Member{}, err
 	}
-	err = s.change(ctx, owner, caller, person, wanted, func(tx postgres.Tx, who id.Person, old Role) error {
+	err = s.changeMember(ctx, owner, caller, person, wanted, func(tx postgres.Tx, who id.Person, old Role) error {
 		if err := setRole(ctx, tx, owner, who, wanted); err != nil {
 			return err
 		}
@@ -150,10 +151,10 @@ func (s *Members) SetRole(ctx context.Context, by audit.By, owner id.Org, caller
 	return s.Get(ctx, owner, id.Person(person))
 }
 
-// Remove takes a member out of an org. When it returns, no call that starts later succeeds with a browser of theirs there, on any node.
-// Keys that they have made stay: those are the org's.
+// Remove removes a member from an org. Every node rejects calls by the member's browsers in that org that start after
+// Remove has returned. Keys that the member has minted stay valid, because they belong to the org.
 func (s *Members) Remove(ctx context.Context, by audit.By, owner id.Org, caller Caller, person string) error {
-	return s.change(ctx, owner, caller, person, "", func(tx postgres.Tx, who id.Person, old Role) error {
+	return s.changeMember(ctx, owner, caller, person, "", func(tx postgres.Tx, who id.Person, old Role) error {
 		before, err := getMember(ctx, tx, owner, who)
 		if err != nil {
 			return err
@@ -168,28 +169,30 @@ func (s *Members) Remove(ctx context.Context, by audit.By, owner id.Org, caller 
 	})
 }
 
-// change does something to a member if the caller may; to is the role that the member will have, empty for none.
-func (s *Members) change(ctx context.Context, owner id.Org, caller Caller, person string, to Role, do func(postgres.Tx, id.Person, Role) error) error {
+// changeMember locks the team and the member, checks that the caller may give the member the role to (empty for a
+// removal), advances the epoch and runs do with the member's old role, all in one transaction. If the member already
+// has the role, it does nothing.
+func (s *Members) changeMember(ctx context.Context, owner id.Org, caller Caller, person string, to Role, do func(postgres.Tx, id.Person, Role) error) error {
 	who, err := id.Parse[id.Person](person)
 	if err != nil {
 		return memberNotFound()
 	}
 	var committed func(context.Context)
 	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		committed = nil
-		a, err := s.begin(ctx, tx, owner, caller)
+		committed = nil // the transaction may be repeated
+		a, err := s.lockTeam(ctx, tx, owner, caller)
 		if err != nil {
 			return err
 		}
 		old, err := lockMember(ctx, tx, owner, who)
 		if err == nil {
-			err = a.mayChange(old, to)
+			err = a.checkMayChange(old, to)
 		}
 		if err != nil || old == to {
 			return err
 		}
 		if old == Owner {
-			if err := s.otherOwner(ctx, tx, owner); err != nil {
+			if err := s.requireOtherOwner(ctx, tx, owner); err != nil {
 				return err
 			}
 		}
@@ -207,16 +210,16 @@ func (s *Members) change(ctx context.Context, owner id.Org, caller Caller, perso
 	return nil
 }
 
-// mayChange says whether somebody may turn one role into another; to is empty for a member who is to go.
-func (a actor) mayChange(from, to Role) error {
-	if err := a.mayGive(from); err != nil || to == "" {
+// checkMayChange returns nil if the actor may change a member's role; to is empty for a removal.
+func (a actor) checkMayChange(from, to Role) error {
+	if err := a.checkMayGive(from); err != nil || to == "" {
 		return err
 	}
-	return a.mayGive(to)
+	return a.checkMayGive(to)
 }
 
-// otherOwner refuses to let the only owner go.
-func (s *Members) otherOwner(ctx context.Context, tx postgres.Tx, owner id.Org) error {
+// requireOtherOwner returns the problem last-owner if the org has only one owner.
+func (s *Members) requireOtherOwner(ctx context.Context, tx postgres.Tx, owner id.Org) error {
 	owners, err := countOwners(ctx, tx, owner)
 	if err == nil && owners < 2 {
 		err = problem.LastOwner.New("The organisation would have no owner left.")
@@ -224,8 +227,8 @@ func (s *Members) otherOwner(ctx context.Context, tx postgres.Tx, owner id.Org) 
 	return err
 }
 
-// begin starts a change of a team: one at a time, by somebody whose role is known.
-func (s *Members) begin(ctx context.Context, tx postgres.Tx, owner id.Org, caller Caller) (actor, error) {
+// lockTeam serialises changes to a team, by the lock on the org's row, and loads the caller's role.
+func (s *Members) lockTeam(ctx context.Context, tx postgres.Tx, owner id.Org, caller Caller) (actor, error) {
 	if _, err := s.Orgs.Lock(ctx, tx, owner); err != nil {
 		return actor{}, err
 	}
@@ -238,56 +241,57 @@ func (s *Members) begin(ctx context.Context, tx postgres.Tx, owner id.Org, calle
 		if err != nil {
 			return actor{}, err
 		}
-		// The role as it is now, which may be less than what the request was let in with.
+		// Use the current role, not the scopes of the request: the role may have been reduced since.
 		a.role, a.scopes = role, role.Scopes()
 	}
 	return a, nil
 }
 
-// Offered reads the invitation of a link, for its page. Reading it uses nothing up.
+// Offered reads the invitation of a link, for its page, without accepting it.
 func (s *Members) Offered(ctx context.Context, token secret.String) (Invitation, error) {
-	return invitationByHash(ctx, s.DB.Pool(), hashOf(token), s.Now())
+	return invitationByHash(ctx, s.DB.Pool(), hashToken(token), s.Now())
 }
 
-// ErrOtherEmail means that an invitation is for somebody else.
+// ErrOtherEmail means that an invitation is for another address than that of the signed-in person.
 var ErrOtherEmail = errors.New("the invitation is for another address")
 
-// Join takes up an invitation. It must be for the address of whoever is signed in, and can be used once.
+// Join accepts an invitation for the person who is signed in with the cookie, and makes the browser show the org. The
+// invitation must be for that person's address and can be used once, also by concurrent requests.
 func (s *Members) Join(ctx context.Context, by audit.By, cookie, token secret.String) (id.Org, error) {
 	var joined id.Org
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		b, err := s.lock(ctx, tx, cookie)
+		b, err := s.lockBrowser(ctx, tx, cookie)
 		if err != nil {
 			return err
 		}
 		if b.Person.ID == "" {
-			return ErrOtherEmail // an operator's browser is nobody's
+			return ErrOtherEmail // an operator's browser has no person
 		}
-		offered, err := invitationByHash(ctx, tx, hashOf(token), s.Now())
+		offered, err := invitationByHash(ctx, tx, hashToken(token), s.Now())
 		if err == nil && offered.Email != b.Person.Email {
 			err = ErrOtherEmail
 		}
 		if err != nil {
 			return err
 		}
-		if offered, err = takeInvitation(ctx, tx, hashOf(token), b.Person.Email, s.Now()); err != nil {
+		if offered, err = redeemInvitation(ctx, tx, hashToken(token), b.Person.Email, s.Now()); err != nil {
 			return err
 		}
 		joined = offered.Org
 		by.Kind, by.ID, by.Label = audit.ActorMember, string(b.Person.ID), b.Person.Email
-		if err := s.join(ctx, tx, by, b.Person, offered); err != nil {
+		if err := s.addInvited(ctx, tx, by, b.Person, offered); err != nil {
 			return err
 		}
 		if err := setOrg(ctx, tx, b.ID, joined); err != nil {
 			return err
 		}
-		return s.enter(ctx, tx, by, cookie, b, joined)
+		return s.grantKey(ctx, tx, by, cookie, b, joined)
 	})
 	return joined, err
 }
 
-// join makes somebody a member by an invitation that was taken up. Who is one already stays what they are.
-func (s *Members) join(ctx context.Context, tx postgres.Tx, by audit.By, who Person, offered Invitation) error {
+// addInvited makes a person a member by an accepted invitation. An existing member keeps their role.
+func (s *Members) addInvited(ctx context.Context, tx postgres.Tx, by audit.By, who Person, offered Invitation) error {
 	made, err := addMember(ctx, tx, offered.Org, who.ID, offered.Role, s.Now())
 	if err != nil || !made {
 		return err
@@ -302,6 +306,6 @@ func memberNotFound() error {
 	return problem.MemberNotFound.New("The organisation has no member with this id.")
 }
 
-func invitationGone() error {
+func invitationNotFound() error {
 	return problem.InvitationGone.New("The organisation has no invitation with this id.")
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// Enqueuer adds a job in a transaction; *river.Client[pgx.Tx] has it.
+// Enqueuer inserts a job in the caller's transaction. *river.Client[pgx.Tx] implements it.
 type Enqueuer interface {
 	InsertTx(ctx context.Context, tx postgres.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 }
 
-// announceArgs asks for an epoch to be told to every node, in case the fast way failed after the commit.
+// announceArgs are the arguments of the job that announces an epoch to every node. Its transaction also changes the
+// epoch, so the nodes learn of the change even if the announcement right after the commit fails.
 type announceArgs struct {
 	Org   id.Org `json:"org"`
 	Epoch int64  `json:"epoch"`
 }
 
-// Kind names the job in the queue.
+// Kind returns the job's name in the queue.
 func (announceArgs) Kind() string { return "org_announce_epoch" }
 
 func enqueueAnnounce(ctx context.Context, jobs Enqueuer, tx postgres.Tx, org id.Org, epoch int64) error {
@@ -32,19 +33,19 @@ func enqueueAnnounce(ctx context.Context, jobs Enqueuer, tx postgres.Tx, org id.
 	return nil
 }
 
-// AnnounceWorker tells an epoch again until it is known to have arrived. Telling it twice is harmless:
-// an epoch only ever grows.
+// AnnounceWorker announces an epoch; River retries the job until the announcement succeeds. Repeats are harmless
+// because receivers keep the highest epoch they have seen.
 type AnnounceWorker struct {
 	river.WorkerDefaults[announceArgs]
 	Announcer announcer
 }
 
-// Work does one job.
+// Work announces the epoch of one job.
 func (w *AnnounceWorker) Work(ctx context.Context, job *river.Job[announceArgs]) error {
 	return w.Announcer.Announce(ctx, job.Args.Org, job.Args.Epoch)
 }
 
-// Register adds this package's workers.
+// Register adds this package's workers to River.
 func Register(workers *river.Workers, a announcer) {
 	river.AddWorker(workers, &AnnounceWorker{Announcer: a})
 }

@@ -1,7 +1,9 @@
-// Package org owns tenants: their plan, their limits, and the epoch by which every node notices that something
-// about a tenant's keys has changed.
+// Package org owns tenants: their plan, their limits, their suspension, and the epoch by which every node notices that
+// its cached copy of an org or of its keys is out of date. It owns neither the keys (apikey) nor the counting of what
+// an org uses (admission, usage).
 //
-// It does not own the keys (apikey) nor the counting of what an org uses (limit, usage).
+// Start with Orgs.Update, which shows how a change reaches all nodes. Suspensions covers what leaves the service
+// without a call, such as webhooks, and therefore never compares epochs.
 package org
 
 import (
@@ -21,7 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// Environment decides which upstream an org's accounts live on, and the prefix of its keys.
+// Environment decides whether an org's accounts are on the real platform or on the sandbox, and the prefix of its keys.
 type Environment string
 
 // The environments.
@@ -30,24 +32,25 @@ const (
 	EnvLive    Environment = "live"
 )
 
-// Org is a tenant as it was when it was read. It is never changed in place.
+// Org is a snapshot of a tenant. Callers share it and must not modify it.
 type Org struct {
-	ID              id.Org
-	Name            string
-	Plan            Plan
-	Environment     Environment
-	ContactEmail    string
-	Override        Override
+	ID           id.Org
+	Name         string
+	Plan         Plan
+	Environment  Environment
+	ContactEmail string
+	Override     Override
+	// Limits are the plan's limits with Override applied.
 	Limits          Limits
 	SuspendedAt     *time.Time
 	SuspendedReason string
-	// Epoch grows with every change that must be noticed before the next call is answered.
+	// Epoch grows with every change that each node must notice before it answers the org's next call.
 	Epoch     int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
 
-// Draft is what a new org is made from.
+// Draft holds the fields of an org to be created.
 type Draft struct {
 	Name         string
 	Plan         Plan
@@ -56,7 +59,7 @@ type Draft struct {
 	Override     Override
 }
 
-// Change is a partial update; nil leaves a field as it is.
+// Change is a partial update. A nil field is not changed. Override replaces all previous overrides.
 type Change struct {
 	Name            *string
 	ContactEmail    *string
@@ -66,37 +69,37 @@ type Change struct {
 	SuspendedReason *string
 }
 
-// announcer tells every node that an org has a new epoch; *admission.Limiter has it.
+// announcer informs every node of an org's new epoch. *admission.Limiter implements it.
 type announcer interface {
 	Announce(ctx context.Context, org id.Org, epoch int64) error
 }
 
-// Deps is what the service needs.
+// Deps are the dependencies of Orgs.
 type Deps struct {
 	DB       *postgres.DB
 	Audit    *audit.Log
 	Jobs     Enqueuer
 	Announce announcer
-	// Suspensions confirms that a suspension is obeyed; nil if nothing is sent for orgs.
+	// Suspensions confirms that all processes obey a suspension. Nil skips the confirmation.
 	Suspensions *Suspensions
 	Now         func() time.Time
 }
 
-// Orgs is the service.
+// Orgs creates, reads and changes orgs.
 type Orgs struct{ Deps }
 
-// New makes the service.
+// New returns an Orgs with the given dependencies.
 func New(d Deps) *Orgs { return &Orgs{d} }
 
-// MaxName and MaxEmail bound what is stored, in characters.
+// MaxName is in characters, MaxEmail in bytes.
 const (
 	MaxName  = 120
 	MaxEmail = 254
 )
 
-// Create makes an org within the caller's transaction, so that its first key can be made with it.
+// Create inserts an org in the caller's transaction, so that the caller can create its first key in the same one.
 func (s *Orgs) Create(ctx context.Context, tx postgres.Tx, by audit.By, d Draft) (Org, error) {
-	now := s.Now().Truncate(time.Microsecond) // what the database keeps
+	now := s.Now().Truncate(time.Microsecond) // the database's resolution
 	o := Org{
 		ID: id.New[id.Org](), Name: d.Name, Plan: d.Plan, Environment: d.Environment, ContactEmail: d.ContactEmail,
 		Override: d.Override, Limits: resolve(d.Plan, d.Override), Epoch: 1, CreatedAt: now, UpdatedAt: now,
@@ -112,7 +115,7 @@ func (s *Orgs) Create(ctx context.Context, tx postgres.Tx, by audit.By, d Draft)
 	})
 }
 
-// Get reads one org.
+// Get reads one org. It returns the problem org-not-found if there is none.
 func (s *Orgs) Get(ctx context.Context, org id.Org) (Org, error) { return get(ctx, s.DB.Pool(), org) }
 
 // GetIn reads one org within a transaction or a snapshot.
@@ -120,18 +123,19 @@ func (s *Orgs) GetIn(ctx context.Context, tx postgres.Tx, org id.Org) (Org, erro
 	return get(ctx, tx, org)
 }
 
-// Lock reads one org and keeps it from being changed until the transaction ends.
+// Lock reads one org and locks its row against changes until the transaction ends.
 func (s *Orgs) Lock(ctx context.Context, tx postgres.Tx, org id.Org) (Org, error) {
 	return getForUpdate(ctx, tx, org)
 }
 
-// Some reads orgs by their ids, in the order of the ids. One that does not exist is left out.
+// Some reads the orgs with these ids and returns them sorted by id. Unknown ids are skipped.
 func (s *Orgs) Some(ctx context.Context, ids []id.Org) ([]Org, error) {
-	return some(ctx, s.DB.Pool(), ids)
+	return getMany(ctx, s.DB.Pool(), ids)
 }
 
-// Update changes an org. When it returns, a node that starts to answer a call will notice. When it has suspended an org, nothing more
-// begins to leave for that org from any node.
+// Update changes an org. Every node applies the change to calls that start after Update has returned, unless Redis
+// could not be reached; then the announcement job follows up. If Update suspended the org and returns nil, no node
+// starts to send anything for it any more.
 func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (Org, error) {
 	if c == (Change{}) {
 		return Org{}, problem.ValidationFailed.New("There is nothing to change.").At("", "required", "must have at least one field")
@@ -157,8 +161,9 @@ func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (O
 	if err != nil {
 		return Org{}, err
 	}
-	s.announce(ctx, org, after.Epoch)
+	s.announceEpoch(ctx, org, after.Epoch)
 	if c.Suspended != nil && *c.Suspended {
+		// The suspension is committed even if this fails, and a repeated request waits again.
 		if err := s.Suspensions.Await(ctx); err != nil {
 			return Org{}, problem.ServiceUnavailable.New("The organisation is suspended, but not every server has confirmed that. Repeat the request to be sure.").
 				After(1).Because(err)
@@ -167,8 +172,9 @@ func (s *Orgs) Update(ctx context.Context, org id.Org, by audit.By, c Change) (O
 	return after, nil
 }
 
-// AdvanceEpoch makes every node re-read an org's keys before their next call. It is called in the transaction of
-// the change; the returned function is called after the commit and makes the change take effect at once.
+// AdvanceEpoch makes every node read an org and its keys again before it answers the org's next call. Call it in the
+// transaction of the change, and call committed after the commit: it makes the change take effect immediately. Without
+// that call the change takes effect when the announcement job has run.
 func (s *Orgs) AdvanceEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (committed func(context.Context), err error) {
 	epoch, err := advanceEpoch(ctx, tx, org)
 	if err != nil {
@@ -177,21 +183,22 @@ func (s *Orgs) AdvanceEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (co
 	if err := enqueueAnnounce(ctx, s.Jobs, tx, org, epoch); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) { s.announce(ctx, org, epoch) }, nil
+	return func(ctx context.Context) { s.announceEpoch(ctx, org, epoch) }, nil
 }
 
-// announce is the fast way; the job enqueued with the change is the sure one, so a failure here is not an error.
-// The change itself is committed: the caller's cancellation must not keep it from the other nodes.
-func (s *Orgs) announce(ctx context.Context, org id.Org, epoch int64) {
+// announceEpoch announces a committed epoch. It ignores errors because the job enqueued in the same transaction repeats
+// the announcement until it succeeds. It also ignores the caller's cancellation: the change is committed, and the
+// other nodes must learn of it.
+func (s *Orgs) announceEpoch(ctx context.Context, org id.Org, epoch int64) {
 	_ = s.Announce.Announce(context.WithoutCancel(ctx), org, epoch)
 }
 
-// HoldEpoch reads the current epoch and keeps it from advancing until the transaction ends.
+// HoldEpoch reads the current epoch and locks it, so that it cannot advance until the transaction ends.
 func (s *Orgs) HoldEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error) {
 	return holdEpoch(ctx, tx, org)
 }
 
-// apply makes the wanted org and says what differs.
+// apply returns the changed org and the differences for the audit log.
 func (c Change) apply(o Org, now time.Time) (Org, audit.Changes) {
 	changes := audit.Changes{}
 	if c.Name != nil {
@@ -220,20 +227,20 @@ func (c Change) apply(o Org, now time.Time) (Org, audit.Changes) {
 		}
 	}
 	if c.SuspendedReason != nil && o.SuspendedAt != nil {
-		// The customer reads this log; an operator's reason stays on the org.
+		// Not added to changes: customers read the audit log, and the operator's reason is not meant for them.
 		o.SuspendedReason = *c.SuspendedReason
 	}
 	o.Limits, o.UpdatedAt = resolve(o.Plan, o.Override), now
 	return o, changes
 }
 
-// validate reports everything that is wrong with an org at once.
+// validate returns one problem that lists every invalid field.
 func validate(o Org) error {
 	bad := problem.ValidationFailed.New("The organisation has values that are not allowed.")
 	if n := utf8.RuneCountInString(o.Name); strings.TrimSpace(o.Name) == "" || n > MaxName {
 		bad.At("/name", "length", "must have 1 to 120 characters")
 	} else if strings.ContainsFunc(o.Name, unicode.IsControl) {
-		bad.At("/name", "character", "must not hold control characters")
+		bad.At("/name", "character", "must not contain control characters")
 	}
 	if a, err := mail.ParseAddress(o.ContactEmail); err != nil || a.Address != o.ContactEmail || len(o.ContactEmail) > MaxEmail {
 		bad.At("/contactEmail", "format", "must be an email address, such as ops@example.com")
@@ -266,7 +273,8 @@ func joinPlans() string {
 	return strings.Join(names, ", ")
 }
 
-// notFound hides whether an id is another's, never existed, or has the wrong form.
+// notFound turns ErrNoRows into the problem org-not-found. The problem does not reveal whether the id belongs to
+// another org, never existed or is malformed.
 func notFound(err error) error {
 	if errors.Is(err, postgres.ErrNoRows) {
 		return problem.OrgNotFound.New("There is no organisation with this id.")

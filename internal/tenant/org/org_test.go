@@ -24,21 +24,21 @@ func (j *jobs) InsertTx(_ context.Context, _ postgres.Tx, args river.JobArgs, _ 
 	return &rivertype.JobInsertResult{}, nil
 }
 
-// deaf never hears an announcement.
-type deaf struct{ told int }
+// failingAnnouncer counts announcements and fails each of them.
+type failingAnnouncer struct{ calls int }
 
-func (d *deaf) Announce(context.Context, id.Org, int64) error {
-	d.told++
-	return errors.New("nobody is listening")
+func (a *failingAnnouncer) Announce(context.Context, id.Org, int64) error {
+	a.calls++
+	return errors.New("announcement failed")
 }
 
 var by = audit.By{Kind: audit.ActorOperator, ID: "admin", Action: "org.update"}
 
-func newOrgs(t *testing.T) (*org.Orgs, *jobs, *deaf, org.Org) {
+func newOrgs(t *testing.T) (*org.Orgs, *jobs, *failingAnnouncer, org.Org) {
 	t.Helper()
 	db := testenv.Postgres(t)
-	j, d := &jobs{}, &deaf{}
-	orgs := org.New(org.Deps{DB: db, Audit: audit.New(db, time.Now), Jobs: j, Announce: d, Now: time.Now})
+	j, a := &jobs{}, &failingAnnouncer{}
+	orgs := org.New(org.Deps{DB: db, Audit: audit.New(db, time.Now), Jobs: j, Announce: a, Now: time.Now})
 	var o org.Org
 	err := db.Tx(t.Context(), func(tx postgres.Tx) (err error) {
 		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: org.EnvLive, ContactEmail: "ops@acme.test"})
@@ -47,11 +47,11 @@ func newOrgs(t *testing.T) (*org.Orgs, *jobs, *deaf, org.Org) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return orgs, j, d, o
+	return orgs, j, a, o
 }
 
-// The plans are the contract's table, number by number.
-func TestPlansAreTheContracts(t *testing.T) {
+// The plans match the contract's table, number by number.
+func TestPlansMatchTheContract(t *testing.T) {
 	t.Parallel()
 	orgs, _, _, o := newOrgs(t)
 	for plan, want := range map[org.Plan][8]int{
@@ -72,11 +72,11 @@ func TestPlansAreTheContracts(t *testing.T) {
 	}
 }
 
-// A change takes a new epoch, tells it, and leaves a job that tells it again in case nobody heard; overrides win over the
-// plan, and go when they are replaced.
+// An update advances the epoch, announces it, and enqueues a job that repeats a failed announcement. Overrides take
+// precedence over the plan and are removed when they are replaced.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
-	orgs, jobs, told, o := newOrgs(t)
+	orgs, jobs, announcer, o := newOrgs(t)
 	changed, err := orgs.Update(t.Context(), o.ID, by, org.Change{Override: &org.Override{"callsPerMinute": 7, "maxKeys": org.Unlimited}})
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +84,8 @@ func TestUpdate(t *testing.T) {
 	if changed.Epoch != o.Epoch+1 || changed.Limits.CallsPerMinute != 7 || changed.Limits.MaxKeys != org.Unlimited || changed.Limits.CallsPerMonth != 1_000_000 {
 		t.Errorf("%+v", changed)
 	}
-	if len(jobs.inserted) != 1 || told.told != 1 {
-		t.Errorf("%d jobs, told %d times", len(jobs.inserted), told.told)
+	if len(jobs.inserted) != 1 || announcer.calls != 1 {
+		t.Errorf("%d jobs and %d announcements, want 1 and 1", len(jobs.inserted), announcer.calls)
 	}
 	if changed, err = orgs.Update(t.Context(), o.ID, by, org.Change{Override: &org.Override{}}); err != nil || changed.Limits.CallsPerMinute != 600 {
 		t.Errorf("%+v %v", changed, err)
@@ -95,8 +95,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// Everything that is wrong is reported at once, and nothing is changed.
-func TestUpdateRefuses(t *testing.T) {
+// An invalid update reports every invalid field and changes nothing.
+func TestUpdateReportsAllInvalidFields(t *testing.T) {
 	t.Parallel()
 	orgs, jobs, _, o := newOrgs(t)
 	name, email, plan := " ", "Ops <ops@acme.test>", org.Plan("gold")
@@ -115,7 +115,7 @@ func TestUpdateRefuses(t *testing.T) {
 	}
 }
 
-// Suspension keeps the time it began, and ends without a trace but in the audit log.
+// A repeated suspension keeps its start time. Lifting it clears the time and the reason.
 func TestSuspend(t *testing.T) {
 	t.Parallel()
 	orgs, _, _, o := newOrgs(t)

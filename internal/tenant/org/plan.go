@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Plan names what an org pays for.
+// Plan is the name of a price plan. It decides an org's default limits.
 type Plan string
 
 // The plans.
@@ -19,7 +19,8 @@ const (
 // Unlimited is the value of a limit that is not enforced.
 const Unlimited = -1
 
-// Limits are what an org may do. Counts are per the time in their name; sizes are in bytes.
+// Limits bound what an org may do. Counts apply to the period in the field's name; sizes are in bytes. A value may be
+// Unlimited.
 type Limits struct {
 	CallsPerMinute         int
 	CallsPerMonth          int
@@ -36,23 +37,24 @@ type Limits struct {
 	UploadMaxBytes         int
 }
 
-// common holds what does not differ by plan.
-var common = Limits{
+// commonLimits holds the limits that all plans share.
+var commonLimits = Limits{
 	MaxKeys: 100, DeliveryRetentionDays: 30,
 	MaxRequestBytes: 1 << 20, MaxResponseBytes: 64 << 20, UploadMaxBytes: 5 << 30,
 }
 
-// plans is the price list, so to speak: a row a plan, in the columns of the contract's table:
-// calls per minute, per month, reads, writes, connects per hour, accounts, streams, days events are kept.
+// plans has one row per plan, in the column order of the contract's table: calls per minute, calls per month, account
+// reads per minute, account writes per minute, connect attempts per hour, accounts, streams per account, days of event
+// retention.
 var plans = map[Plan]Limits{
-	Sandbox: plan([8]int{600, 1_000_000, 60, 20, 60, 25, 5, 3}),
-	Starter: plan([8]int{600, 1_000_000, 60, 20, 30, 50, 5, 7}),
-	Growth:  plan([8]int{3_000, 20_000_000, 120, 40, 120, 1_000, 10, 14}),
-	Scale:   plan([8]int{12_000, 200_000_000, 240, 60, 600, 20_000, 20, 30}),
+	Sandbox: planLimits([8]int{600, 1_000_000, 60, 20, 60, 25, 5, 3}),
+	Starter: planLimits([8]int{600, 1_000_000, 60, 20, 30, 50, 5, 7}),
+	Growth:  planLimits([8]int{3_000, 20_000_000, 120, 40, 120, 1_000, 10, 14}),
+	Scale:   planLimits([8]int{12_000, 200_000_000, 240, 60, 600, 20_000, 20, 30}),
 }
 
-func plan(columns [8]int) Limits {
-	l := common
+func planLimits(columns [8]int) Limits {
+	l := commonLimits
 	for i, field := range []*int{
 		&l.CallsPerMinute, &l.CallsPerMonth, &l.AccountReadPerMinute, &l.AccountWritePerMinute,
 		&l.ConnectAttemptsPerHour, &l.MaxAccounts, &l.MaxStreamsPerAccount, &l.EventRetentionDays,
@@ -62,14 +64,14 @@ func plan(columns [8]int) Limits {
 	return l
 }
 
-// Limits are what a plan includes.
+// Limits returns the plan's limits, all zero for an unknown plan.
 func (p Plan) Limits() Limits { return plans[p] }
 
-// Plans lists the names of the plans.
+// Plans returns the names of the plans in alphabetical order.
 func Plans() []Plan { return slices.Sorted(maps.Keys(plans)) }
 
-// named links a limit's name on the wire and in the database to its field.
-var named = []struct {
+// limitFields maps a limit's name in the API and in the database to its field.
+var limitFields = []struct {
 	name  string
 	field func(*Limits) *int
 }{
@@ -88,22 +90,22 @@ var named = []struct {
 	{"uploadMaxBytes", func(l *Limits) *int { return &l.UploadMaxBytes }},
 }
 
-// LimitNames lists the names that an override may have.
+// LimitNames returns the names that an Override may use.
 func LimitNames() []string {
-	names := make([]string, len(named))
-	for i, n := range named {
+	names := make([]string, len(limitFields))
+	for i, n := range limitFields {
 		names[i] = n.name
 	}
 	return names
 }
 
-// Override is what one org has other than its plan says, by the limit's name.
+// Override maps the names of limits to the values that replace the plan's values for one org.
 type Override map[string]int
 
-// resolve applies an override to a plan's limits. Names it does not know are left alone.
+// resolve returns a plan's limits with the override applied. It ignores unknown names.
 func resolve(p Plan, o Override) Limits {
 	l := plans[p]
-	for _, n := range named {
+	for _, n := range limitFields {
 		if value, ok := o[n.name]; ok {
 			*n.field(&l) = value
 		}

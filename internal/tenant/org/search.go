@@ -10,18 +10,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org/internal/db"
 )
 
-// Search chooses orgs, for operators. Empty fields choose all.
+// Search is an operator's filter over all orgs. A zero field does not filter.
 type Search struct {
-	// Text is an id, or a part of the name or of the contact address, in whatever case.
+	// Text matches an exact id, or any part of the name or the contact address, ignoring case.
 	Text        string
 	Plan        Plan
 	Environment Environment
 	Suspended   *bool
-	// After is the last id of the page before.
+	// After is the last id of the previous page.
 	After id.Org
 }
 
-// Search reads up to limit orgs in the order of their ids.
+// Search reads up to limit orgs, sorted by id.
 func (s *Orgs) Search(ctx context.Context, f Search, limit int) ([]Org, error) {
 	p := db.SearchParams{
 		After: f.After, Plan: string(f.Plan), Environment: string(f.Environment), Text: strings.ToLower(strings.TrimSpace(f.Text)), MaxRows: int32(limit),
@@ -42,18 +42,18 @@ func (s *Orgs) Search(ctx context.Context, f Search, limit int) ([]Org, error) {
 	return orgs, nil
 }
 
-// Limit is one of an org's limits by its name, as it holds for the org.
+// Limit is one limit of an org, with any override applied.
 type Limit struct {
 	Name  string
 	Value int
-	// Overridden means that the org has another than its plan.
+	// Overridden reports whether Value comes from the org's Override and not from its plan.
 	Overridden bool
 }
 
-// ListLimits lists the limits in the order of the price list.
+// ListLimits returns all limits of the org, in the order of LimitNames.
 func (o Org) ListLimits() []Limit {
-	list := make([]Limit, len(named))
-	for i, n := range named {
+	list := make([]Limit, len(limitFields))
+	for i, n := range limitFields {
 		_, own := o.Override[n.name]
 		list[i] = Limit{n.name, *n.field(&o.Limits), own}
 	}

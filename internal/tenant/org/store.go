@@ -41,7 +41,7 @@ func getForUpdate(ctx context.Context, tx postgres.Tx, org id.Org) (Org, error) 
 	return fromRow(row)
 }
 
-func some(ctx context.Context, q db.DBTX, ids []id.Org) ([]Org, error) {
+func getMany(ctx context.Context, q db.DBTX, ids []id.Org) ([]Org, error) {
 	rows, err := db.New(q).Some(ctx, id.Texts(ids))
 	if err != nil {
 		return nil, fmt.Errorf("read orgs: %w", err)
@@ -55,6 +55,7 @@ func some(ctx context.Context, q db.DBTX, ids []id.Org) ([]Org, error) {
 	return orgs, nil
 }
 
+// update writes an org and advances its epoch in the same statement.
 func update(ctx context.Context, tx postgres.Tx, o Org) (Org, error) {
 	limits, err := encodeOverride(o.Override)
 	if err != nil {
@@ -78,6 +79,7 @@ func advanceEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error
 	return e, nil
 }
 
+// holdEpoch reads the epoch under a shared lock (FOR SHARE), which concurrent readers can hold together.
 func holdEpoch(ctx context.Context, tx postgres.Tx, org id.Org) (int64, error) {
 	e, err := db.New(tx).HoldEpoch(ctx, org)
 	if err != nil {

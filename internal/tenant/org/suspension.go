@@ -16,67 +16,70 @@ import (
 )
 
 const (
-	// suspensionEvery is how often a process reads which orgs are suspended when nothing tells it to.
-	suspensionEvery = time.Second
-	// suspensionTrusted is how long a process acts on what it has read. After that it sends nothing for any org, so a suspension never
-	// has to wait longer for a process that hangs.
-	suspensionTrusted = 5 * time.Second
-	// suspensionReadAtMost bounds one read, and suspensionRetry is the pause after one that failed.
-	suspensionReadAtMost = 2 * time.Second
-	suspensionRetry      = 250 * time.Millisecond
-	// obeyedEvery is how often a suspension asks whether all processes obey it.
-	obeyedEvery = 20 * time.Millisecond
+	// suspensionInterval is the pause between reads of the suspended orgs when nothing calls Wake.
+	suspensionInterval = time.Second
+	// suspensionTrust is how long a process acts on what it has read. When it expires, the process sends nothing for
+	// any org, so a suspension never waits longer than this for a process that hangs.
+	suspensionTrust = 5 * time.Second
+	// suspensionReadTimeout bounds one read, and suspensionRetry is the pause after one that failed.
+	suspensionReadTimeout = 2 * time.Second
+	suspensionRetry       = 250 * time.Millisecond
+	// awaitInterval is the pause between Await's checks whether all processes obey.
+	awaitInterval = 20 * time.Millisecond
 )
 
-// SuspensionDeps is what Suspensions needs.
+// SuspensionDeps are the dependencies of Suspensions.
 type SuspensionDeps struct {
 	DB *postgres.DB
-	// Process names this process; no two may share it.
+	// Process identifies this process and must be unique.
 	Process string
 	Log     *slog.Logger
 	Now     func() time.Time
 }
 
-// Suspensions is what a process knows of suspended orgs. Whatever sends something for an org asks Permit right before it does.
+// Suspensions holds one process's knowledge of the suspended orgs. Code that sends something for an org calls Permit
+// right before it does.
 //
-// The guarantee: when Await returns nil, nothing begins to leave for an org whose suspension was committed before Await was called, from
-// any process. Each process announces in the database until when it trusts its knowledge, reads the suspended orgs, obeys, and then
-// says so. Await waits until every process has either read since or lost its trust. A process whose database is away stops by itself.
+// It guarantees: after Await has returned nil, no process starts to send anything for an org whose suspension was
+// committed before Await was called. To this end each process writes into the database how long it will trust its
+// knowledge, reads the suspended orgs, obeys, and then confirms. Await waits until every process has confirmed a later
+// read or lost its trust. A process that cannot reach the database stops sending when its trust expires.
 //
-// A nil Suspensions permits everything.
+// A nil Suspensions permits everything. All methods are safe for concurrent use, except Watch.
 type Suspensions struct {
 	SuspensionDeps
+	// state holds the last read. Permit loads it without a lock.
 	state    atomic.Pointer[suspendedOrgs]
 	watchers []func(suspended map[id.Org]struct{})
 	wake     chan struct{}
 
-	// reading serializes reads, so that watchers are called one after the other.
+	// reading serialises reads, so that watchers are never called concurrently.
 	reading sync.Mutex
 	mu      sync.Mutex
-	// renewed is closed and replaced after every read.
+	// renewed, guarded by mu, is closed and replaced after every read.
 	renewed chan struct{}
 }
 
-// suspendedOrgs is what was read at one moment.
+// suspendedOrgs is the result of one read. It is immutable.
 type suspendedOrgs struct {
 	orgs  map[id.Org]struct{}
-	until time.Time
+	until time.Time // when trust in orgs expires
 }
 
-// NewSuspensions makes the service. It trusts nothing, and so permits nothing, before the first Read.
+// NewSuspensions returns a Suspensions that permits nothing before its first Read.
 func NewSuspensions(d SuspensionDeps) *Suspensions {
 	s := &Suspensions{SuspensionDeps: d, wake: make(chan struct{}, 1), renewed: make(chan struct{})}
 	s.state.Store(&suspendedOrgs{})
 	return s
 }
 
-// Watch adds what is called with all suspended orgs whenever they change. It is called before the process says that it obeys, and must
-// not block. Watch is for wiring, before Run.
+// Watch registers a function that is called with all suspended orgs whenever they change. The process confirms that it
+// obeys only after do has returned, so do must not block. Watch must not be called after Run or Read.
 func (s *Suspensions) Watch(do func(suspended map[id.Org]struct{})) {
 	s.watchers = append(s.watchers, do)
 }
 
-// Suspended reports whether an org is known to be suspended.
+// Suspended reports whether the org was suspended at the last read. Unlike Permit it does not wait for fresh knowledge.
 func (s *Suspensions) Suspended(org id.Org) bool {
 	if s == nil {
 		return false
@@ -85,13 +88,14 @@ func (s *Suspensions) Suspended(org id.Org) bool {
 	return is
 }
 
-// Permit returns nil if something may leave for an org, and the problem org-suspended if not. While the process does not know which
-// orgs are suspended, it waits.
+// Permit returns nil if the caller may send something for the org, and the problem org-suspended if not. Once the
+// knowledge of this process has expired, Permit waits for the next read or for ctx.
 func (s *Suspensions) Permit(ctx context.Context, org id.Org) error {
 	if s == nil {
 		return nil
 	}
 	for {
+		// Take the channel before the state: a read in between closes this channel, so it cannot be missed.
 		s.mu.Lock()
 		renewed := s.renewed
 		s.mu.Unlock()
@@ -114,7 +118,7 @@ func suspendedProblem() error {
 	return problem.OrgSuspended.New("The organisation is suspended. Its keys and sessions are kept and not used.")
 }
 
-// Wake has the suspended orgs read at once.
+// Wake makes Run read the suspended orgs immediately. It does not block.
 func (s *Suspensions) Wake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -122,19 +126,19 @@ func (s *Suspensions) Wake() {
 	}
 }
 
-// Run keeps the knowledge current until the context ends. Afterwards the process permits nothing.
+// Run reads the suspended orgs regularly until ctx ends. After it has returned, Permit permits nothing.
 func (s *Suspensions) Run(ctx context.Context) error {
 	for {
-		wait := suspensionEvery
+		wait := suspensionInterval
 		if err := s.Read(ctx); err != nil && ctx.Err() == nil {
-			s.Log.LogAttrs(ctx, slog.LevelWarn, "suspended organisations not read", slog.Any("error", err))
+			s.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read suspended organisations", slog.Any("error", err))
 			wait = suspensionRetry
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			s.leave(context.WithoutCancel(ctx))
+			s.endTrust(context.WithoutCancel(ctx))
 			return nil
 		case <-timer.C:
 		case <-s.wake:
@@ -143,26 +147,28 @@ func (s *Suspensions) Run(ctx context.Context) error {
 	}
 }
 
-// leave ends the trust, so that nobody waits for this process.
-func (s *Suspensions) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, suspensionReadAtMost)
+// endTrust makes Permit stop permitting and then removes this process from the database, so that Await in other
+// processes does not wait for its trust to expire.
+func (s *Suspensions) endTrust(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, suspensionReadTimeout)
 	defer cancel()
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	s.state.Store(&suspendedOrgs{orgs: s.state.Load().orgs})
 	if err := removeReader(ctx, s.DB.Pool(), s.Process); err != nil {
-		s.Log.LogAttrs(ctx, slog.LevelDebug, "suspension reader not removed", slog.Any("error", err))
+		s.Log.LogAttrs(ctx, slog.LevelDebug, "cannot remove suspension reader", slog.Any("error", err))
 	}
 }
 
-// Read reads which orgs are suspended, obeys, and says so. Run does this all the time.
+// Read reads the suspended orgs, obeys them and confirms that in the database. Run calls it regularly.
 func (s *Suspensions) Read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, suspensionReadAtMost)
+	ctx, cancel := context.WithTimeout(ctx, suspensionReadTimeout)
 	defer cancel()
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	until := s.Now().Add(suspensionTrusted) // before the database's own, which begins later
-	if err := announceReader(ctx, s.DB.Pool(), s.Process, suspensionTrusted); err != nil {
+	// Computed before the database computes its own limit, so this process stops no later than Await assumes.
+	until := s.Now().Add(suspensionTrust)
+	if err := announceReader(ctx, s.DB.Pool(), s.Process, suspensionTrust); err != nil {
 		return err
 	}
 	orgs, at, err := readSuspended(ctx, s.DB.Pool())
@@ -182,7 +188,7 @@ func (s *Suspensions) Read(ctx context.Context) error {
 	return confirmReader(ctx, s.DB.Pool(), s.Process, at)
 }
 
-// Await returns when every process obeys the suspensions that were committed before it was called.
+// Await waits until every process obeys the suspensions that were committed before the call.
 func (s *Suspensions) Await(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -197,7 +203,7 @@ func (s *Suspensions) Await(ctx context.Context) error {
 		if err != nil || obeyed {
 			return err
 		}
-		if !clock.Pause(ctx, obeyedEvery) {
+		if !clock.Pause(ctx, awaitInterval) {
 			return fmt.Errorf("wait until all processes obey a suspension: %w", context.Cause(ctx))
 		}
 	}

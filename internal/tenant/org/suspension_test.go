@@ -16,12 +16,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// process is one that sends something for orgs.
-func process(t *testing.T, db *postgres.DB, name string) *org.Suspensions {
+// newProcess returns the Suspensions of a process with this name.
+func newProcess(t *testing.T, db *postgres.DB, name string) *org.Suspensions {
 	t.Helper()
 	return org.NewSuspensions(org.SuspensionDeps{DB: db, Process: name, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 }
 
+// run starts s. The returned function stops it and waits for it.
 func run(t *testing.T, s *org.Suspensions) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -42,13 +43,13 @@ func suspend(t *testing.T, orgs *org.Orgs, o id.Org, is bool) {
 	}
 }
 
-// When a suspension is answered, every process obeys it: no process permits anything for the org any more, and what watches has been
-// told. After it is lifted all permit it again.
+// Once Update has returned, every process obeys the suspension: none permits anything for the org, and all watchers
+// have been called. After the suspension is lifted all processes permit the org again.
 func TestSuspensionIsObeyedByAllProcessesWhenAnswered(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
-	here := process(t, db, "here")
-	orgs := org.New(org.Deps{DB: db, Audit: audit.New(db, time.Now), Jobs: &jobs{}, Announce: &deaf{}, Suspensions: here, Now: time.Now})
+	here := newProcess(t, db, "here")
+	orgs := org.New(org.Deps{DB: db, Audit: audit.New(db, time.Now), Jobs: &jobs{}, Announce: &failingAnnouncer{}, Suspensions: here, Now: time.Now})
 	var o org.Org
 	err := db.Tx(t.Context(), func(tx postgres.Tx) (err error) {
 		o, err = orgs.Create(t.Context(), tx, by, org.Draft{Name: "Acme", Plan: org.Starter, Environment: org.EnvLive, ContactEmail: "ops@acme.test"})
@@ -57,12 +58,12 @@ func TestSuspensionIsObeyedByAllProcessesWhenAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []*org.Suspensions{here, process(t, db, "there"), process(t, db, "elsewhere")}
-	told := make([]atomic.Bool, len(all))
+	all := []*org.Suspensions{here, newProcess(t, db, "there"), newProcess(t, db, "elsewhere")}
+	watched := make([]atomic.Bool, len(all)) // what each process's watcher last saw
 	for i, s := range all {
 		s.Watch(func(suspended map[id.Org]struct{}) {
 			_, is := suspended[o.ID]
-			told[i].Store(is)
+			watched[i].Store(is)
 		})
 		defer run(t, s)()
 		if err := s.Permit(t.Context(), o.ID); err != nil {
@@ -72,8 +73,8 @@ func TestSuspensionIsObeyedByAllProcessesWhenAnswered(t *testing.T) {
 	for range 3 {
 		suspend(t, orgs, o.ID, true)
 		for i, s := range all {
-			if err := s.Permit(t.Context(), o.ID); !errors.Is(err, problem.OrgSuspended.New("")) || !told[i].Load() {
-				t.Fatalf("process %d: %v, told %t", i, err, told[i].Load())
+			if err := s.Permit(t.Context(), o.ID); !errors.Is(err, problem.OrgSuspended.New("")) || !watched[i].Load() {
+				t.Fatalf("process %d: Permit: %v, watcher saw the suspension: %t", i, err, watched[i].Load())
 			}
 			if err := s.Permit(t.Context(), id.New[id.Org]()); err != nil {
 				t.Errorf("another org: %v", err)
@@ -91,12 +92,12 @@ func TestSuspensionIsObeyedByAllProcessesWhenAnswered(t *testing.T) {
 	}
 }
 
-// A process that hangs, or cannot reach the database, permits nothing once a suspension is answered without it.
+// A process that hangs or cannot reach the database permits nothing once Update has returned without its confirmation.
 func TestProcessThatReadsNoSuspensionsPermitsNothing(t *testing.T) {
 	t.Parallel()
 	orgs, _, _, o := newOrgs(t)
-	hangs := process(t, orgs.DB, "hangs")
-	orgs.Suspensions = process(t, orgs.DB, "here")
+	hangs := newProcess(t, orgs.DB, "hangs")
+	orgs.Suspensions = newProcess(t, orgs.DB, "here")
 	defer run(t, orgs.Suspensions)()
 	if err := hangs.Read(t.Context()); err != nil {
 		t.Fatal(err)
@@ -105,15 +106,15 @@ func TestProcessThatReadsNoSuspensionsPermitsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	suspend(t, orgs, o.ID, true)
-	gone, cancel := context.WithCancel(t.Context())
+	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, one := range []id.Org{o.ID, id.New[id.Org]()} {
-		if err := hangs.Permit(gone, one); !errors.Is(err, context.Canceled) {
+		if err := hangs.Permit(cancelled, one); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", one, err)
 		}
 	}
-	never := process(t, orgs.DB, "has read nothing yet")
-	if err := never.Permit(gone, o.ID); !errors.Is(err, context.Canceled) {
+	unread := newProcess(t, orgs.DB, "has read nothing yet")
+	if err := unread.Permit(cancelled, o.ID); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -9,37 +9,37 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
-// BenchmarkAdd is what a call pays.
+// BenchmarkAdd measures what Add costs a call.
 func BenchmarkAdd(b *testing.B) {
-	j := idle(nil, newClock())
-	e := plain(id.New[id.Org](), noon)
+	j := newJournal(nil, newClock())
+	e := success(id.New[id.Org](), noon)
 	b.ReportAllocs()
 	for b.Loop() {
 		j.Add(e)
 	}
 }
 
-// BenchmarkAddTogether is what a call pays among others.
+// BenchmarkAddTogether measures what Add costs concurrent calls.
 func BenchmarkAddTogether(b *testing.B) {
-	j := idle(nil, newClock())
+	j := newJournal(nil, newClock())
 	owner := id.New[id.Org]()
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
-		e := plain(owner, noon)
+		e := success(owner, noon)
 		for pb.Next() {
 			j.Add(e)
 		}
 	})
 }
 
-// BenchmarkFlush is what a node pays for a request once more, in the background.
+// BenchmarkFlush measures what a request costs a node in the background.
 func BenchmarkFlush(b *testing.B) {
-	j := idle(database(b), newClock())
+	j := newJournal(database(b), newClock())
 	owner := id.New[id.Org]()
 	const batch = 5000
 	entries := make([]requestlog.Entry, batch)
 	for i := range entries {
-		entries[i] = plain(owner, noon)
+		entries[i] = success(owner, noon)
 		entries[i].Account, entries[i].Operation = id.New[id.Account](), "messages.send"
 	}
 	b.ReportAllocs()
@@ -52,11 +52,11 @@ func BenchmarkFlush(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	// Of this process alone: the database does its part elsewhere.
+	// This process only; the work of the database is not included.
 	b.ReportMetric(float64(spent(b)-before)/float64(b.N*batch), "cpu-ns/request")
 }
 
-// spent is the processor time that this process has used.
+// spent returns the processor time that this process has used.
 func spent(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

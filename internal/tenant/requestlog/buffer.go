@@ -8,31 +8,33 @@ import (
 )
 
 const (
-	// blockSize is how many entries are taken, kept and dropped together.
+	// blockSize is the number of entries of a block, the unit in which entries are taken, kept and dropped.
 	blockSize = 1024
-	// maxBlocks bounds the memory while the database is away: the entries that wait in the buffer, and again those that left it.
+	// maxBlocks bounds the memory while the database is away: the blocks in the buffer, and also those in
+	// Journal.unsent.
 	maxBlocks = 128
-	// maxSpare is how many empty blocks are kept for later.
+	// maxSpare is how many empty blocks are kept for reuse.
 	maxSpare = 16
-	// maxRefused is how many calls over a limit are noted of one org between two flushes. Whoever ignores a 429 calls as fast as it
-	// can, and would fill the log with nothing else.
+	// maxRefused is how many calls over a limit are logged per org between two flushes. A client that ignores 429 calls
+	// as fast as it can and would fill the log.
 	maxRefused = 100
 )
 
-// block is a run of entries. Its memory does not move while entries are added.
+// block holds up to blockSize entries. It never grows beyond its capacity, so adding does not copy entries.
 type block []Entry
 
-// buffer gathers entries until they are taken.
+// buffer collects entries until takeAll.
 type buffer struct {
 	mu      sync.Mutex
 	full    []block
 	current block
 	spare   []block
-	// refused are the calls over a limit since the last take.
+	// refused counts the calls over a limit since the last takeAll.
 	refused map[id.Org]int
 }
 
-// add keeps an entry, unless it is one refusal too many. Where there is no room it drops the oldest block.
+// add adds an entry. It reports refused if the org has too many entries of calls over a limit, and how many old entries
+// it dropped to make room.
 func (b *buffer) add(e *Entry) (refused bool, dropped int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,20 +45,20 @@ func (b *buffer) add(e *Entry) (refused bool, dropped int) {
 		b.refused[e.Org]++
 	}
 	if len(b.current) == cap(b.current) {
-		dropped = b.turn()
+		dropped = b.startBlock()
 	}
 	b.current = append(b.current, *e)
 	return false, dropped
 }
 
-// turn begins a new block.
-func (b *buffer) turn() (dropped int) {
+// startBlock starts a new block and drops the oldest if there are too many. The caller holds b.mu.
+func (b *buffer) startBlock() (dropped int) {
 	if len(b.current) > 0 {
 		b.full = append(b.full, b.current)
 	}
 	if len(b.full) >= maxBlocks {
 		dropped = len(b.full[0])
-		b.keep(b.full[0])
+		b.keepSpare(b.full[0])
 		b.full = append(b.full[:0], b.full[1:]...)
 	}
 	if n := len(b.spare); n > 0 {
@@ -67,8 +69,8 @@ func (b *buffer) turn() (dropped int) {
 	return dropped
 }
 
-// take empties the buffer; the oldest are first.
-func (b *buffer) take() []block {
+// takeAll empties the buffer and returns its blocks, oldest first.
+func (b *buffer) takeAll() []block {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := b.full
@@ -81,18 +83,19 @@ func (b *buffer) take() []block {
 	return taken
 }
 
-// give returns blocks whose entries nobody needs any more.
-func (b *buffer) give(blocks []block) {
+// recycle takes back blocks whose entries are no longer needed.
+func (b *buffer) recycle(blocks []block) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, used := range blocks {
-		b.keep(used)
+		b.keepSpare(used)
 	}
 }
 
-func (b *buffer) keep(used block) {
+// keepSpare keeps a block for reuse if there is room. The caller holds b.mu.
+func (b *buffer) keepSpare(used block) {
 	if len(b.spare) < maxSpare {
-		clear(used) // the texts of its entries are not held on to
+		clear(used) // release the strings of its entries
 		b.spare = append(b.spare, used[:0])
 	}
 }

@@ -24,7 +24,8 @@ const (
 	crashOrg      = "JOURNAL_CRASH_ORG"
 )
 
-// TestAsAProcess is the other half of TestAKilledNodeLosesAboutASecond: a node that notes requests and tells of each, until it is killed.
+// TestAsAProcess is the other half of TestAKilledNodeLosesAboutASecond: a node that adds requests and prints each of
+// them, until it is killed.
 func TestAsAProcess(t *testing.T) {
 	t.Parallel()
 	address := os.Getenv(crashDatabase)
@@ -40,15 +41,15 @@ func TestAsAProcess(t *testing.T) {
 	tick, stop := clock.Ticker(time.Millisecond)
 	defer stop()
 	for n := 0; ; n++ {
-		e := plain(id.Org(os.Getenv(crashOrg)), clock.Now())
+		e := success(id.Org(os.Getenv(crashOrg)), clock.Now())
 		e.Request = id.Request("r" + strconv.Itoa(n))
 		j.Add(e)
-		fmt.Println("noted", n, e.At.UnixMicro())
+		fmt.Println("added", n, e.At.UnixMicro())
 		<-tick
 	}
 }
 
-// A node that is killed loses what it noted in the last second or so: never what is older, nor anything in between.
+// A killed node loses the requests of about its last second. It does not lose older ones, and leaves no gaps.
 func TestAKilledNodeLosesAboutASecond(t *testing.T) {
 	t.Parallel()
 	address := testenv.DatabaseURL(t)
@@ -67,44 +68,44 @@ func TestAKilledNodeLosesAboutASecond(t *testing.T) {
 	if err := node.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var noted []time.Time
+	var added []time.Time
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
-		if len(fields) != 3 || fields[0] != "noted" {
+		if len(fields) != 3 || fields[0] != "added" {
 			continue
 		}
 		micros, err := strconv.ParseInt(fields[2], 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		noted = append(noted, time.UnixMicro(micros))
-		// Shortly before a flush, after some of them.
-		if noted[len(noted)-1].Sub(noted[0]) > 3900*time.Millisecond {
+		added = append(added, time.UnixMicro(micros))
+		// Kill it after several flushes, shortly before the next one.
+		if added[len(added)-1].Sub(added[0]) > 3900*time.Millisecond {
 			break
 		}
 	}
 	if err := node.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = node.Wait() // it says that it was killed
-	if len(noted) == 0 {
-		t.Fatal("the node noted nothing")
+	_ = node.Wait() // always an error, because the process was killed
+	if len(added) == 0 {
+		t.Fatal("the node added nothing")
 	}
-	killed := noted[len(noted)-1]
-	kept := rows(t, db, "org_id = $1", owner)
-	if kept == 0 || kept > len(noted)+1000 {
-		t.Fatalf("%d rows of %d", kept, len(noted))
+	killed := added[len(added)-1]
+	kept := countRows(t, db, "org_id = $1", owner)
+	if kept == 0 || kept > len(added)+1000 {
+		t.Fatalf("%d rows of %d", kept, len(added))
 	}
-	// The kept ones are the first, without a gap.
-	if n := rows(t, db, "org_id = $1 AND substr(request_id, 2)::int < $2", owner, kept); n != kept {
-		t.Errorf("%d of the first %d are there", n, kept)
+	// The kept requests are the first ones, without a gap.
+	if n := countRows(t, db, "org_id = $1 AND substr(request_id, 2)::int < $2", owner, kept); n != kept {
+		t.Errorf("%d of the first %d were kept", n, kept)
 	}
-	if kept < len(noted) {
-		// A flush takes a while itself on a busy machine.
-		lost := killed.Sub(noted[kept])
-		t.Logf("%d noted, the last %d lost: %s", len(noted), len(noted)-kept, lost)
+	if kept < len(added) {
+		// On a busy machine the flush itself takes a while.
+		lost := killed.Sub(added[kept])
+		t.Logf("%d added, the last %d lost: %s", len(added), len(added)-kept, lost)
 		if lost > 3*time.Second {
-			t.Errorf("%s are lost", lost)
+			t.Errorf("the last %s are lost", lost)
 		}
 	}
 }

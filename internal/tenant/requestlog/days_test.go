@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
-// partitions are the days that the table has, in order.
+// partitions returns the names of the table's partitions, in order.
 func partitions(t testing.TB, db *postgres.DB) []string {
 	t.Helper()
 	found, err := db.Pool().Query(t.Context(), `SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -36,24 +36,24 @@ func names(from, to time.Time) (list []string) {
 	return list
 }
 
-// Many nodes make and drop days at once, day after day, while they write: every day is there before it begins and two days ahead, those
-// that nobody may read are gone, nothing fails, and no row is lost that may be read.
-func TestManyNodesKeepTheDays(t *testing.T) {
+// Several nodes write and maintain the partitions concurrently, day after day. Partitions exist two days ahead, those
+// that can no longer be read are dropped, nothing fails, and no readable row is lost.
+func TestConcurrentNodesMaintainPartitions(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	c := newClock()
 	owner := id.New[id.Org]()
 	var nodes []*requestlog.Journal
 	for range 6 {
-		nodes = append(nodes, idle(db, c))
+		nodes = append(nodes, newJournal(db, c))
 	}
 	const days = 36
 	for n := range days {
 		var wait sync.WaitGroup
 		for i, j := range nodes {
 			wait.Go(func() {
-				j.Add(plain(owner, c.now()))
-				if i%2 == 0 { // some write before anybody has made the day
+				j.Add(success(owner, c.now()))
+				if i%2 == 0 { // some write before the partition exists
 					if err := j.Flush(t.Context()); err != nil {
 						t.Error(err)
 					}
@@ -73,45 +73,45 @@ func TestManyNodesKeepTheDays(t *testing.T) {
 		}
 		c.move(24 * time.Hour)
 	}
-	if n, want := rows(t, db, "org_id = $1", owner), (requestlog.MaxDays+1)*len(nodes); n != want {
+	if n, want := countRows(t, db, "org_id = $1", owner), (requestlog.MaxDays+1)*len(nodes); n != want {
 		t.Errorf("%d rows, want %d", n, want)
 	}
 }
 
-// A day that somebody has dropped by hand is made again, and entries of a time that no clock should show, or with texts that the
-// database does not take, stand in nobody's way.
-func TestNothingStandsInTheWay(t *testing.T) {
+// A partition that was dropped by hand is created again. Entries with impossible times or with texts that the database
+// does not accept do not block others.
+func TestBadEntriesDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	c := newClock()
-	j := idle(db, c)
+	j := newJournal(db, c)
 	owner := id.New[id.Org]()
 	if err := j.Upkeep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, at := range []time.Time{{}, time.Unix(0, 0), noon.AddDate(0, 0, -31), noon.AddDate(0, 0, 3), noon.AddDate(8000, 0, 0)} {
-		j.Add(plain(owner, at))
+		j.Add(success(owner, at))
 	}
 	for _, text := range []string{"a\x00b", "\xff\xfe", string(slices.Repeat([]byte{'x'}, 5000)), "é" + string(slices.Repeat([]byte("ü"), 300))} {
-		e := plain(owner, noon)
+		e := success(owner, noon)
 		e.Operation, e.Verb = text, text
 		j.Add(e)
 	}
-	late := plain(owner, noon.AddDate(0, 0, -12)) // of a day that nobody has made
+	late := success(owner, noon.AddDate(0, 0, -12)) // of a day without a partition
 	j.Add(late)
 	if _, err := db.Pool().Exec(t.Context(), "DROP TABLE request_log_20261115"); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Flush(t.Context()); err == nil {
-		t.Error("a row went into a day that is not there")
+		t.Error("a row was written without a partition")
 	}
 	if err := j.Flush(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if n := rows(t, db, "org_id = $1", owner); n != 5 {
+	if n := countRows(t, db, "org_id = $1", owner); n != 5 {
 		t.Errorf("%d rows", n)
 	}
-	if n := rows(t, db, "operation = 'ab'"); n != 1 {
+	if n := countRows(t, db, "operation = 'ab'"); n != 1 {
 		t.Errorf("%d rows with a cleaned text", n)
 	}
 	if lost := metric(t, j, "stagedoor_request_log_lost_total", "misdated"); lost != 5 {
@@ -122,12 +122,12 @@ func TestNothingStandsInTheWay(t *testing.T) {
 	}
 }
 
-// Dropping a day waits for a reader for a moment only, so that nobody stands behind it for long, and is done the next time.
-func TestDroppingADayIsPatient(t *testing.T) {
+// Dropping a partition waits only briefly for a reader, so that it does not hold up others, and succeeds the next time.
+func TestDropOfPartitionWaitsBriefly(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	c := newClock()
-	j := idle(db, c)
+	j := newJournal(db, c)
 	if err := j.Upkeep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestDroppingADayIsPatient(t *testing.T) {
 		t.Fatal(err)
 	}
 	if j.Upkeep(t.Context()) == nil {
-		t.Error("a day was dropped under a reader")
+		t.Error("a partition was dropped while it was being read")
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestWrongClockDropsNoRequests(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	c := newClock()
-	j := idle(db, c)
+	j := newJournal(db, c)
 	for range requestlog.MaxDays {
 		if err := j.Upkeep(t.Context()); err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestWrongClockDropsNoRequests(t *testing.T) {
 	}
 	before := partitions(t, db)
 	wrong := requestlog.New(requestlog.Deps{SettleTimeout: time.Minute,
-		DB: db.WithClock(c.now), Ticker: silent, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now().AddDate(0, 0, 34) },
+		DB: db.WithClock(c.now), Ticker: noTicker, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now().AddDate(0, 0, 34) },
 	})
 	if err := wrong.Upkeep(t.Context()); err != nil {
 		t.Fatal(err)

@@ -6,22 +6,22 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// Fields are the fields of a request that its problem pointed at: a code and a pointer per line, as the table has them. They never hold a
-// value, nor a problem's words about one.
+// Fields are the fields of a request that its problem names, in the form in which they are stored: one code and pointer
+// per line. They never contain a value, nor the problem's text, which may quote one.
 type Fields string
 
-// Field is one of them.
+// Field is one entry of Fields.
 type Field struct{ Pointer, Code string }
 
 const (
-	// maxFields and maxPointer bound what is kept of a request that is wrong in many places or far down.
+	// maxFields bounds the number of fields, maxPointer the length of a pointer in bytes.
 	maxFields, maxPointer = 16, 128
-	// maxName bounds one name in a pointer.
+	// maxName bounds one name in a pointer, in bytes.
 	maxName = 64
 )
 
-// FieldsOf keeps where a request was wrong. Names in pointers are the caller's where the service knows none of them, so a name that does
-// not look like one is not kept.
+// FieldsOf returns the codes and pointers of a problem's fields. A pointer can contain names that the caller chose,
+// which may be sensitive, so FieldsOf replaces every name that does not look like an identifier.
 func FieldsOf(wrong []problem.Field) Fields {
 	if len(wrong) == 0 {
 		return ""
@@ -36,7 +36,7 @@ func FieldsOf(wrong []problem.Field) Fields {
 	return Fields(b.String())
 }
 
-// All lists the fields.
+// All returns the fields, an empty list if there are none.
 func (f Fields) All() []Field {
 	list := []Field{}
 	if f == "" {
@@ -49,7 +49,7 @@ func (f Fields) All() []Field {
 	return list
 }
 
-// plainPointer writes * for names that do not look like one.
+// plainPointer replaces names that do not look like identifiers with *.
 func plainPointer(pointer string) string {
 	names := strings.Split(pointer, "/")
 	for i, name := range names {

@@ -8,82 +8,83 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// blocksPerCopy bounds one COPY, so that a slow database gets on with a backlog bit by bit.
+// blocksPerCopy bounds one COPY, so that a slow database can work off a backlog in steps.
 const blocksPerCopy = 8
 
-// Flush writes what has gathered. What cannot be written is kept for the next time.
+// Flush writes all collected entries. Entries that cannot be written are kept for the next flush; an entry is never
+// written twice.
 func (j *Journal) Flush(ctx context.Context) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
-	j.collect(j.buffer.take())
-	defer func() { j.metrics.waiting.Set(float64(count(j.unsent))) }()
-	if err := j.settleDoubt(ctx); err != nil {
+	j.collect(j.buffer.takeAll())
+	defer func() { j.metrics.waiting.Set(float64(countEntries(j.unsent))) }()
+	if err := j.resolveUncertain(ctx); err != nil {
 		return err
 	}
 	for len(j.unsent) > 0 {
 		n := min(len(j.unsent), blocksPerCopy)
-		if err := j.write(ctx, j.unsent[:n]); err != nil {
-			if unanswered(err) {
-				j.doubt = n
+		if err := j.writeBlocks(ctx, j.unsent[:n]); err != nil {
+			if isOutcomeUnknown(err) {
+				j.uncertain = n
 			}
 			return err
 		}
-		j.done(n)
+		j.drop(n)
 	}
 	return nil
 }
 
-// collect puts fresh blocks behind those that wait, and drops the oldest beyond the bound.
+// collect appends fresh blocks to the unsent ones and drops the oldest beyond maxBlocks.
 func (j *Journal) collect(fresh []block) {
 	for _, b := range fresh {
 		last := len(j.unsent) - 1
-		if last >= j.doubt && len(j.unsent[last])+len(b) <= cap(j.unsent[last]) {
-			j.unsent[last] = append(j.unsent[last], b...) // blocks that are hardly filled would use up the bound
-			j.buffer.give([]block{b})
+		if last >= j.uncertain && len(j.unsent[last])+len(b) <= cap(j.unsent[last]) {
+			j.unsent[last] = append(j.unsent[last], b...) // merge, or nearly empty blocks would use up maxBlocks
+			j.buffer.recycle([]block{b})
 			continue
 		}
 		j.unsent = append(j.unsent, b)
 	}
 	if over := len(j.unsent) - maxBlocks; over > 0 {
-		j.metrics.lost.WithLabelValues("full").Add(float64(count(j.unsent[:over])))
-		j.done(over)
+		j.metrics.lost.WithLabelValues("full").Add(float64(countEntries(j.unsent[:over])))
+		j.drop(over)
 	}
 }
 
-// settleDoubt finds out about a COPY whose end was not heard of: it may have been carried out, and must not be twice.
-func (j *Journal) settleDoubt(ctx context.Context) error {
-	if j.doubt == 0 {
+// resolveUncertain finds out whether a COPY with an unknown outcome was carried out, so that it is not repeated.
+func (j *Journal) resolveUncertain(ctx context.Context) error {
+	if j.uncertain == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, flushAtMost)
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	// A COPY is carried out whole or not at all, so any of its entries tells.
-	b := j.unsent[j.doubt-1]
-	is, err := written(ctx, j.DB.Pool(), &b[len(b)-1])
+	// A COPY is atomic, so it is enough to look for one of its entries.
+	b := j.unsent[j.uncertain-1]
+	is, err := isWritten(ctx, j.DB.Pool(), &b[len(b)-1])
 	if err != nil {
 		return err
 	}
 	if is {
-		j.metrics.written.Add(float64(count(j.unsent[:j.doubt])))
-		j.done(j.doubt)
+		j.metrics.written.Add(float64(countEntries(j.unsent[:j.uncertain])))
+		j.drop(j.uncertain)
 	}
-	j.doubt = 0
+	j.uncertain = 0
 	return nil
 }
 
-// done forgets the first n blocks.
-func (j *Journal) done(n int) {
-	j.buffer.give(j.unsent[:n])
+// drop removes the first n unsent blocks.
+func (j *Journal) drop(n int) {
+	j.buffer.recycle(j.unsent[:n])
 	j.unsent = append(j.unsent[:0], j.unsent[n:]...)
-	j.doubt = max(j.doubt-n, 0)
+	j.uncertain = max(j.uncertain-n, 0)
 }
 
-// write copies blocks into the table.
-func (j *Journal) write(ctx context.Context, blocks []block) error {
-	ctx, cancel := context.WithTimeout(ctx, flushAtMost)
+// writeBlocks copies blocks into the table. It skips entries whose day is outside the kept days.
+func (j *Journal) writeBlocks(ctx context.Context, blocks []block) error {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	first, last := readable(j.Now())
-	if err := j.prepare(ctx, blocks, first, last); err != nil {
+	first, last := keptDays(j.Now())
+	if err := j.makeMissingDays(ctx, blocks, first, last); err != nil {
 		return err
 	}
 	j.rows.Reset()
@@ -98,10 +99,10 @@ func (j *Journal) write(ctx context.Context, blocks []block) error {
 	err := copyRows(ctx, j.DB.Pool(), &j.rows)
 	switch {
 	case postgres.MissingDay(err):
-		clear(j.made) // somebody dropped it; the next try makes it
+		clear(j.knownDays) // a partition was dropped by hand; the next attempt creates it
 		return fmt.Errorf("write %d requests: %w", rows, err)
-	case unfit(err):
-		// It would stand in the way of all that follow, for good.
+	case isRejected(err):
+		// Drop the batch, because a repeat would fail in the same way and block all later entries.
 		j.metrics.lost.WithLabelValues("unfit").Add(float64(rows))
 		j.Log.LogAttrs(ctx, slog.LevelError, "requests cannot be logged", slog.Int("requests", rows), slog.Any("error", err))
 		return nil
@@ -109,17 +110,18 @@ func (j *Journal) write(ctx context.Context, blocks []block) error {
 		return fmt.Errorf("write %d requests: %w", rows, err)
 	}
 	j.metrics.written.Add(float64(rows))
-	j.metrics.lost.WithLabelValues("misdated").Add(float64(count(blocks) - rows))
+	j.metrics.lost.WithLabelValues("misdated").Add(float64(countEntries(blocks) - rows))
 	return nil
 }
 
-// prepare makes the days that the entries are of. There are always some ahead, so it seldom has to.
-func (j *Journal) prepare(ctx context.Context, blocks []block, first, last postgres.Day) error {
+// makeMissingDays creates the partitions that the entries need. Upkeep creates them ahead of time, so there are rarely
+// any.
+func (j *Journal) makeMissingDays(ctx context.Context, blocks []block, first, last postgres.Day) error {
 	var missing []postgres.Day
 	for _, b := range blocks {
 		for i := range b {
-			if d := postgres.DayOf(b[i].At); !j.made[d] && d >= first && d <= last {
-				j.made[d] = true
+			if d := postgres.DayOf(b[i].At); !j.knownDays[d] && d >= first && d <= last {
+				j.knownDays[d] = true
 				missing = append(missing, d)
 			}
 		}
@@ -130,35 +132,36 @@ func (j *Journal) prepare(ctx context.Context, blocks []block, first, last postg
 	err := j.days.Make(ctx, missing...)
 	if err != nil {
 		for _, d := range missing {
-			delete(j.made, d)
+			delete(j.knownDays, d)
 		}
 	}
 	return err
 }
 
-// Upkeep makes the days to come and drops those that nobody may read any more. Any number of nodes may do it at once.
+// Upkeep creates the partitions of the coming days and drops those that can no longer be read. Any number of nodes may
+// run it concurrently.
 func (j *Journal) Upkeep(ctx context.Context) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 2*flushAtMost)
+	ctx, cancel := context.WithTimeout(ctx, 2*flushTimeout)
 	defer cancel()
 	today, err := j.days.Upkeep(ctx, daysBack, daysAhead, MaxDays)
 	if err != nil {
 		return err
 	}
-	first, last := readable(today.Start())
+	first, last := keptDays(today.Start())
 	for d := today - daysBack; d <= last; d++ {
-		j.made[d] = true
+		j.knownDays[d] = true
 	}
-	for d := range j.made {
+	for d := range j.knownDays {
 		if d < first {
-			delete(j.made, d)
+			delete(j.knownDays, d)
 		}
 	}
 	return nil
 }
 
-func count(blocks []block) (entries int) {
+func countEntries(blocks []block) (entries int) {
 	for _, b := range blocks {
 		entries += len(b)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// What is noted is written with the next tick and once more at the end, and nothing is written twice.
+// Entries are written at the next tick and when Run ends, and none is written twice.
 func TestRunWritesEverySecondAndAtTheEnd(t *testing.T) {
 	t.Parallel()
 	db := database(t)
@@ -37,39 +37,39 @@ func TestRunWritesEverySecondAndAtTheEnd(t *testing.T) {
 	owner := id.New[id.Org]()
 	for n := 1; n <= 3; n++ {
 		for range 2000 {
-			j.Add(plain(owner, noon))
+			j.Add(success(owner, noon))
 		}
 		ticks <- noon
-		ticks <- noon // taken when the first is done with
-		if found := rows(t, db, "org_id = $1", owner); found != n*2000 {
+		ticks <- noon // received when the first flush has ended
+		if found := countRows(t, db, "org_id = $1", owner); found != n*2000 {
 			t.Errorf("%d rows after %d ticks", found, n)
 		}
 	}
-	j.Add(plain(owner, noon))
+	j.Add(success(owner, noon))
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if found := rows(t, db, "org_id = $1", owner); found != 6001 {
+	if found := countRows(t, db, "org_id = $1", owner); found != 6001 {
 		t.Errorf("%d rows at the end", found)
 	}
 	if every := <-asked; every != time.Second {
-		t.Errorf("ticks every %s", every)
+		t.Errorf("flushes every %s", every)
 	}
 }
 
-// While the database is away the newest requests are kept and the oldest dropped, and counted; when it is back all that are kept are
-// written, once.
-func TestTheDatabaseAwayAndBack(t *testing.T) {
+// While the database is away, the newest requests are kept and the oldest are dropped and counted. When it is back, all
+// kept requests are written once.
+func TestNewestRequestsSurviveDatabaseOutage(t *testing.T) {
 	t.Parallel()
-	db, link := linked(t, testenv.DatabaseURL(t))
+	db, link := openThroughLink(t, testenv.DatabaseURL(t))
 	c := newClock()
-	j := idle(db, c)
+	j := newJournal(db, c)
 	owner := id.New[id.Org]()
 	n := 0
 	add := func(count int) {
 		for range count {
-			e := plain(owner, noon)
+			e := success(owner, noon)
 			e.Request, e.Out = id.Request(fmt.Sprint("r", n)), int64(n)
 			j.Add(e)
 			n++
@@ -80,7 +80,7 @@ func TestTheDatabaseAwayAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	link.setCut(true)
-	for range 20 { // few at a time do not use up the room
+	for range 20 { // many small flushes do not use up the room
 		add(500)
 		if j.Flush(t.Context()) == nil {
 			t.Fatal("written without a database")
@@ -98,7 +98,7 @@ func TestTheDatabaseAwayAndBack(t *testing.T) {
 	}
 	add(20_000)
 	link.setCut(false)
-	for tries := 0; ; tries++ { // the pool finds out about each of its dead connections
+	for tries := 0; ; tries++ { // the pool detects its dead connections one by one
 		if err := j.Flush(t.Context()); err == nil {
 			break
 		} else if tries == 10 {
@@ -106,46 +106,46 @@ func TestTheDatabaseAwayAndBack(t *testing.T) {
 		}
 	}
 	lost := metric(t, j, "stagedoor_request_log_lost_total", "full")
-	found := rows(t, db, "org_id = $1", owner)
+	found := countRows(t, db, "org_id = $1", owner)
 	if lost == 0 || found+int(lost) != n || found < 128*1024-20_000 {
 		t.Errorf("%d written, %v lost of %d", found, lost, n)
 	}
-	// Those that are lost are the oldest; the first ten were written before.
-	if newest := rows(t, db, "org_id = $1 AND bytes_out >= $2", owner, n-(found-10)); newest != found-10 {
+	// The lost requests are the oldest, except for the first ten, which were written before.
+	if newest := countRows(t, db, "org_id = $1 AND bytes_out >= $2", owner, n-(found-10)); newest != found-10 {
 		t.Errorf("%d of the newest %d", newest, found-10)
 	}
-	if twice := rows(t, db, "org_id = $1 AND request_id IN (SELECT request_id FROM request_log GROUP BY 1 HAVING count(*) > 1)", owner); twice != 0 {
-		t.Errorf("%d rows are there twice", twice)
+	if twice := countRows(t, db, "org_id = $1 AND request_id IN (SELECT request_id FROM request_log GROUP BY 1 HAVING count(*) > 1)", owner); twice != 0 {
+		t.Errorf("%d rows were written twice", twice)
 	}
 }
 
-// A COPY that was carried out although nobody heard of it is not sent again.
-func TestACopyWhoseEndWasNotHeardIsNotRepeated(t *testing.T) {
+// A COPY that was carried out but whose confirmation was lost is not repeated.
+func TestUnconfirmedCopyIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	db, link := linked(t, testenv.DatabaseURL(t))
+	db, link := openThroughLink(t, testenv.DatabaseURL(t))
 	c := newClock()
-	j := idle(db, c)
+	j := newJournal(db, c)
 	owner := id.New[id.Org]()
 	if err := j.Upkeep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for range 3000 {
-		j.Add(plain(owner, noon))
+		j.Add(success(owner, noon))
 	}
 	link.swallow.Store(true)
 	if j.Flush(t.Context()) == nil {
-		t.Fatal("the end was heard")
+		t.Fatal("the COPY was confirmed")
 	}
 	<-link.swallowed
-	for range 50 { // go behind those in doubt, not among them, although there is room
-		j.Add(plain(owner, noon))
+	for range 50 { // these must not be merged into the uncertain blocks, although there is room
+		j.Add(success(owner, noon))
 	}
 	for tries := 0; j.Flush(t.Context()) != nil; tries++ {
 		if tries == 10 {
 			t.Fatal("not written")
 		}
 	}
-	if n := rows(t, db, "org_id = $1", owner); n != 3050 {
+	if n := countRows(t, db, "org_id = $1", owner); n != 3050 {
 		t.Errorf("%d rows", n)
 	}
 	if written := metric(t, j, "stagedoor_request_log_written_total", ""); written != 3050 {
@@ -153,20 +153,21 @@ func TestACopyWhoseEndWasNotHeardIsNotRepeated(t *testing.T) {
 	}
 }
 
-// Whoever goes on calling over a limit does not fill the log: some of it is noted, and everything else of everybody.
-func TestRefusalsDoNotFillTheLog(t *testing.T) {
+// An org that keeps calling over a limit does not fill the log: only some of these calls are logged, and all others
+// are.
+func TestCallsOverALimitDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	c := newClock()
-	j := idle(db, c)
+	j := newJournal(db, c)
 	loud, quiet := id.New[id.Org](), id.New[id.Org]()
 	for round := 1; round <= 2; round++ {
 		for i := range 5000 {
-			e := plain(loud, noon)
+			e := success(loud, noon)
 			e.Status, e.Problem = 429, "quota-exceeded"
 			j.Add(e)
 			if i%50 == 0 {
-				j.Add(plain(loud, noon))
+				j.Add(success(loud, noon))
 				e.Org = quiet
 				if i%100 == 0 {
 					j.Add(e)
@@ -181,7 +182,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 			org   id.Org
 			rows  int
 		}{{"org_id = $1 AND problem <> ''", loud, 100 * round}, {"org_id = $1 AND problem = ''", loud, 100 * round}, {"org_id = $1", quiet, 50 * round}} {
-			if n := rows(t, db, want.where, want.org); n != want.rows {
+			if n := countRows(t, db, want.where, want.org); n != want.rows {
 				t.Errorf("%d rows, want %d", n, want.rows)
 			}
 		}
@@ -191,26 +192,26 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	}
 }
 
-// Readers that come all at once take turns: a few ask the database, and one that cannot wait is told to come back.
-func TestReadersTakeTurns(t *testing.T) {
+// At most four readers use the database concurrently. One that cannot wait for a permit gets service-unavailable.
+func TestConcurrentReadersAreLimited(t *testing.T) {
 	t.Parallel()
 	address, err := url.Parse(testenv.DatabaseURL(t).Reveal())
 	if err != nil {
 		t.Fatal(err)
 	}
-	patient := address.Query()
-	patient.Set("lock_timeout", "0")
-	patient.Set("statement_timeout", "0")
-	address.RawQuery = patient.Encode()
+	params := address.Query()
+	params.Set("lock_timeout", "0")
+	params.Set("statement_timeout", "0")
+	address.RawQuery = params.Encode()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New(address.String()), MaxConns: 20, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	j := running(t, db, newClock())
+	j := startJournal(t, db, newClock())
 	owner := id.New[id.Org]()
 	read := func(ctx context.Context) error {
-		_, _, err := j.Page(ctx, everything(owner), requestlog.Filter{}, requestlog.Position{}, 10)
+		_, _, err := j.Page(ctx, unlimited(owner), requestlog.Filter{}, requestlog.Position{}, 10)
 		return err
 	}
 	if err := read(t.Context()); err != nil {
@@ -233,9 +234,9 @@ func TestReadersTakeTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := read(hurried); !errors.Is(err, problem.ServiceUnavailable.New("")) {
+	if err := read(short); !errors.Is(err, problem.ServiceUnavailable.New("")) {
 		t.Errorf("one reader too many: %v", err)
 	}
 	if err := held.Rollback(t.Context()); err != nil {
@@ -251,12 +252,12 @@ func TestReadersTakeTurns(t *testing.T) {
 	}
 }
 
-// Noting a request makes no garbage.
+// Add does not allocate.
 //
 //nolint:paralleltest // it counts the allocations of the whole process
 func TestAddAllocatesNothing(t *testing.T) {
-	j := idle(nil, newClock())
-	e := plain(id.New[id.Org](), noon)
+	j := newJournal(nil, newClock())
+	e := success(id.New[id.Org](), noon)
 	if n := testing.AllocsPerRun(200_000, func() { j.Add(e) }); n > 0 {
 		t.Errorf("%v allocations per request", n)
 	}

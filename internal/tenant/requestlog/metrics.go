@@ -2,7 +2,7 @@ package requestlog
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics is how operators see the log.
+// Metrics holds the metrics of the request log.
 type Metrics struct {
 	written prometheus.Counter
 	lost    *prometheus.CounterVec
@@ -16,8 +16,8 @@ func newMetrics() Metrics {
 		}),
 		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_request_log_lost_total",
-			Help: "Requests that are not in the request log: there was no room while the database was away (full), " +
-				"their org goes on calling over its limit (refused), their date is wrong (misdated), or the database will not have them (unfit).",
+			Help: "Requests missing from the request log: no room while the database was away (full), " +
+				"too many calls over a limit (refused), a wrong date (misdated), or rejected by the database (unfit).",
 		}, []string{"why"}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "stagedoor_request_log_waiting", Help: "Requests that the last flush could not write.",
@@ -25,7 +25,7 @@ func newMetrics() Metrics {
 	}
 }
 
-// Collectors are to be registered.
+// Collectors returns the metrics to register.
 func (j *Journal) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{j.metrics.written, j.metrics.lost, j.metrics.waiting}
 }

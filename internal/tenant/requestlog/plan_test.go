@@ -19,13 +19,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// spy keeps the last query.
-type spy struct {
+// queryTracer records the last named query.
+type queryTracer struct {
 	mu   sync.Mutex
 	last pgx.TraceQueryStartData
 }
 
-func (s *spy) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+func (s *queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if strings.Contains(q.SQL, "-- name:") {
@@ -34,9 +34,9 @@ func (s *spy) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQuery
 	return ctx
 }
 
-func (*spy) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (*queryTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-func (s *spy) query() (sql string, args []any) {
+func (s *queryTracer) query() (sql string, args []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last.SQL, s.last.Args
@@ -49,9 +49,9 @@ var (
 	sequential = regexp.MustCompile(`Seq Scan on request_log_(\d{8})[^\n]*\(actual[^\n]*rows=(\d+)`)
 )
 
-// plan is how the database carries out a query: with the plan that it makes for any arguments, which is what it settles on for a statement
-// that it gets often, or for these alone.
-func plan(t *testing.T, conn *pgx.Conn, sql string, args []any, generic bool) string {
+// explain runs a query with EXPLAIN ANALYZE, with a generic plan, which the database chooses for frequent statements,
+// or with a plan for these arguments.
+func explain(t *testing.T, conn *pgx.Conn, sql string, args []any, generic bool) string {
 	t.Helper()
 	mode := map[bool]string{true: "force_generic_plan", false: "force_custom_plan"}[generic]
 	literals := make([]string, len(args))
@@ -87,7 +87,7 @@ func literal(arg any) string {
 	}
 }
 
-// fill makes so many requests over ten days, of a large org and some others, as a busy fleet would.
+// fill writes n requests over ten days, most of them of one org, and returns an account with few requests.
 func fill(t *testing.T, conn *pgx.Conn, j *requestlog.Journal, owner id.Org, n int) (quiet id.Account) {
 	t.Helper()
 	var accounts []id.Account
@@ -98,7 +98,7 @@ func fill(t *testing.T, conn *pgx.Conn, j *requestlog.Journal, owner id.Org, n i
 	others := []id.Org{id.New[id.Org](), id.New[id.Org]()}
 	step := 10 * 24 * time.Hour / time.Duration(n)
 	for i := range n {
-		e := plain(owner, noon.Add(-time.Duration(i)*step))
+		e := success(owner, noon.Add(-time.Duration(i)*step))
 		e.Operation, e.Account = "messages.list", accounts[1+i%499]
 		if i%10 == 0 {
 			e.Org = others[i%20/10]
@@ -128,15 +128,15 @@ func fill(t *testing.T, conn *pgx.Conn, j *requestlog.Journal, owner id.Org, n i
 	return quiet
 }
 
-// Every question is answered from an index, from the days that it is about alone, and fast, also from among a million requests of ten
-// days (JOURNAL_ROWS=1000000; fewer by default).
+// Every query uses an index and reads only the days that it needs, also among a million requests of ten days
+// (JOURNAL_ROWS=1000000; fewer by default).
 func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 	t.Parallel()
 	n := 40_000
 	if given, err := strconv.Atoi(os.Getenv("JOURNAL_ROWS")); err == nil {
 		n = given
 	}
-	watch := &spy{}
+	watch := &queryTracer{}
 	address := testenv.DatabaseURL(t)
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: address, MaxConns: 4, Name: "test", Tracer: watch})
 	if err != nil {
@@ -149,36 +149,36 @@ func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	c := newClock()
-	j := running(t, db, c)
+	j := startJournal(t, db, c)
 	owner := id.New[id.Org]()
 	began := time.Now()
 	quiet := fill(t, conn, j, owner, n)
 	t.Logf("%d rows in %s", n, time.Since(began).Round(time.Millisecond))
-	r := everything(owner)
-	page := func(f requestlog.Filter, behind requestlog.Position) func() error {
+	r := unlimited(owner)
+	page := func(f requestlog.Filter, after requestlog.Position) func() error {
 		return func() error {
-			_, _, err := j.Page(t.Context(), r, f, behind, 50)
+			_, _, err := j.Page(t.Context(), r, f, after, 50)
 			return err
 		}
 	}
 	hoursAgo := func(n int) time.Time { return noon.Add(-time.Duration(n) * time.Hour) }
-	for _, question := range []struct {
+	for _, query := range []struct {
 		name string
 		ask  func() error
-		// days is how many days at most may be read, of those that have requests.
+		// days bounds how many partitions may be read.
 		days  int
 		index string
 	}{
 		{"newest", page(requestlog.Filter{}, requestlog.Position{}), 1, "org_id_at_request_id"},
 		{"far behind", page(requestlog.Filter{}, requestlog.Position{At: hoursAgo(8 * 24), Request: "x"}), 1, "org_id_at_request_id"},
 		{"within an hour, long ago", page(requestlog.Filter{Since: hoursAgo(100), Until: hoursAgo(99)}, requestlog.Position{}), 1, "org_id_at_request_id"},
-		// Of so few failures it may well sort those of all days.
+		// There are so few failures that the database may sort those of all days.
 		{"failed", page(requestlog.Filter{StatusFrom: 500, StatusTo: 599}, requestlog.Position{}), 11, "org_id_at_request_id"},
 		{"a rare problem", page(requestlog.Filter{Problem: "internal", Since: hoursAgo(60)}, requestlog.Position{}), 4, "org_id_at_request_id"},
 		{"from the dashboard", page(requestlog.Filter{Source: requestlog.SourceDashboard, Since: hoursAgo(60)}, requestlog.Position{}), 4, "org_id_source_at_request_id"},
 		{"a quiet account", page(requestlog.Filter{Account: quiet}, requestlog.Position{}), 12, "org_id_account_id_at_request_id"},
 		{"one request", func() error {
-			_, err := j.Get(t.Context(), requestlog.Reader{Org: owner, Days: 30}, "nobodys")
+			_, err := j.Get(t.Context(), requestlog.Reader{Org: owner, Days: 30}, "unknown")
 			if isNoLog(err) {
 				return nil
 			}
@@ -189,17 +189,17 @@ func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 			return err
 		}, 2, "org_id_at_request_id"},
 	} {
-		if err := question.ask(); err != nil { // prepares it
+		if err := query.ask(); err != nil { // prepares it
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if err := question.ask(); err != nil {
+		if err := query.ask(); err != nil {
 			t.Fatal(err)
 		}
 		took := time.Since(began)
 		sql, args := watch.query()
 		for _, generic := range []bool{false, true} {
-			text := plan(t, conn, sql, args, generic)
+			text := explain(t, conn, sql, args, generic)
 			ran := neverRun.ReplaceAllString(text, "")
 			days := map[string]bool{}
 			for _, m := range daysRead.FindAllStringSubmatch(ran, -1) {
@@ -207,17 +207,17 @@ func TestQuestionsReadWhatTheyAreAbout(t *testing.T) {
 			}
 			for _, m := range sequential.FindAllStringSubmatch(ran, -1) {
 				if m[2] != "0" {
-					t.Errorf("%s (generic %v): all of %s is read\n%s", question.name, generic, m[1], text)
+					t.Errorf("%s (generic %v): all of %s is read\n%s", query.name, generic, m[1], text)
 				}
 			}
 			used := map[string]bool{}
 			for _, m := range indexUsed.FindAllStringSubmatch(ran, -1) {
 				used[strings.TrimRight(m[1], "0123456789")] = true
 			}
-			if len(days) > question.days || !used[question.index] {
-				t.Errorf("%s (generic %v): reads %d days by %v\n%s", question.name, generic, len(days), used, text)
+			if len(days) > query.days || !used[query.index] {
+				t.Errorf("%s (generic %v): reads %d days by %v\n%s", query.name, generic, len(days), used, text)
 			}
-			t.Logf("%-26s generic %-5v %2d days by %v, asked in %s; %s", question.name, generic, len(days), used, took.Round(10*time.Microsecond), text[strings.LastIndex(text, "Execution"):])
+			t.Logf("%-26s generic %-5v %2d days by %v, asked in %s; %s", query.name, generic, len(days), used, took.Round(10*time.Microsecond), text[strings.LastIndex(text, "Execution"):])
 		}
 	}
 }

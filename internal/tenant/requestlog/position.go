@@ -9,19 +9,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// Position is a place in the log: behind one request. The zero value is the newest end.
+// Position is a position in the log, right after one request in the order of Page. The zero value is the start, before
+// the newest request.
 type Position struct {
 	At      time.Time
 	Request id.Request
 }
 
-// String is the form for callers, who have no business reading it.
+// String returns the position as an opaque cursor.
 func (p Position) String() string {
 	text := strconv.FormatInt(p.At.UnixMicro(), 36) + "." + string(p.Request)
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-// ParsePosition reads what String made.
+// ParsePosition parses a cursor of String.
 func ParsePosition(text string) (p Position, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
@@ -35,13 +36,13 @@ func ParsePosition(text string) (p Position, ok bool) {
 	return Position{time.UnixMicro(n).UTC(), id.Request(request)}, true
 }
 
-// maxMicros is in the year 9999, up to which every part of the system can write a time.
+// maxMicros is the start of the year 9999. Every part of the system can represent times up to it.
 const maxMicros = 253_370_764_800_000_000
 
-// maxRequest is the longest id that a caller may choose.
+// maxRequest is the maximum length of a request id, which callers can choose, in bytes.
 const maxRequest = 128
 
-// isRequest says whether a request can have this id.
+// isRequest reports whether the text can be a request id.
 func isRequest(text string) bool {
 	for i := range len(text) {
 		c := text[i]

@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
-// Whatever a caller sends as a cursor is refused, or is a place that means the same when it is written again.
+// FuzzParsePosition checks that any text is either rejected or parsed into a position that survives a round trip.
 func FuzzParsePosition(f *testing.F) {
 	f.Add(requestlog.Position{At: noon, Request: id.New[id.Request]()}.String())
 	f.Add(requestlog.Position{At: time.UnixMicro(1), Request: "a:b"}.String())

@@ -9,82 +9,85 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// Reader is who reads: they see requests of their org, for as many days as it pays for, and if Accounts is not nil only those of
-// these accounts.
+// Reader says what a caller may read: requests of Org of the last Days days, and if Accounts is not nil, only requests
+// on these accounts.
 type Reader struct {
 	Org      id.Org
-	Days     int
+	Days     int // negative for no limit
 	Accounts []id.Account
 }
 
-// sees says whether requests of an account are shown at all.
-func (r Reader) sees(account id.Account) bool {
+// canSee reports whether the reader may see requests on an account.
+func (r Reader) canSee(account id.Account) bool {
 	return r.Accounts == nil || slices.Contains(r.Accounts, account)
 }
 
-// Filter chooses requests. What is empty does not matter.
+// Filter selects requests. A zero field does not filter.
 type Filter struct {
 	Account   id.Account
 	Key       id.Key
 	Operation string
 	Problem   string
 	Source    Source
-	// StatusFrom and StatusTo are the lowest and the highest status; 0 and 0 for any.
+	// StatusFrom and StatusTo are the lowest and the highest status, both inclusive. StatusTo 0 means no upper bound.
 	StatusFrom, StatusTo int
-	// Since is the first moment, Until the first after the last.
+	// Since is inclusive, Until exclusive.
 	Since, Until time.Time
 }
 
-// failedOnly says whether only requests with a problem can match.
-func (f Filter) failedOnly() bool { return f.Problem != "" || f.StatusFrom >= 400 }
+// isFailedOnly reports whether only requests with a problem can match, which have their own index.
+func (f Filter) isFailedOnly() bool { return f.Problem != "" || f.StatusFrom >= 400 }
 
-// elsewhere says whether only requests can match that came from somewhere else than most do.
-func (f Filter) elsewhere() bool { return f.Source != "" && f.Source != SourceAPI }
+// isNotFromAPI reports whether only requests from the dashboard or the command line can match, which have their own
+// index.
+func (f Filter) isNotFromAPI() bool { return f.Source != "" && f.Source != SourceAPI }
 
-// FailureFilter chooses failures. What is empty does not matter.
+// FailureFilter selects failed requests. A zero field does not filter.
 type FailureFilter struct {
-	Source       Source
+	Source Source
+	// Since is inclusive, Until exclusive.
 	Since, Until time.Time
 }
 
-// Failure is a kind of trouble: requests of one operation that ended with one status and one problem, for one reason.
+// Failure is a group of failed requests with the same problem, reason, operation and status.
 type Failure struct {
 	Problem, Reason, Operation string
 	Status                     int
 	Count                      int64
 	First, Last                time.Time
-	// Accounts is how many accounts had it.
+	// Accounts is the number of accounts with such requests.
 	Accounts int64
-	// LastRequest is the newest of them, and Retryable what it said.
+	// LastRequest is the newest request of the group, and Retryable that of its problem.
 	LastRequest id.Request
 	Retryable   bool
 }
 
 const (
-	// readersAtOnce keeps connections of the database free for what matters more.
-	readersAtOnce = 4
-	// queueAtMost is how long a reader waits for its turn.
-	queueAtMost = 2 * time.Second
+	// maxReaders bounds concurrent readers, to keep database connections free for calls.
+	maxReaders = 4
+	// queueTimeout bounds how long a reader waits for a permit.
+	queueTimeout = 2 * time.Second
 	// skew is how far the clocks of other nodes may be ahead.
 	skew = time.Hour
 )
 
-// Page lists requests from the newest, behind a position. The position it returns is where to go on; zero if that was all.
-func (j *Journal) Page(ctx context.Context, r Reader, f Filter, behind Position, limit int) ([]Entry, Position, error) {
-	if f.Account != "" && !r.sees(f.Account) {
+// Page returns up to limit requests after a position, newest first, and the position for the next page; that is zero if
+// there are no more. Requests that are added while a caller reads pages are neither repeated nor do they hide others.
+func (j *Journal) Page(ctx context.Context, r Reader, f Filter, after Position, limit int) ([]Entry, Position, error) {
+	if f.Account != "" && !r.canSee(f.Account) {
 		return nil, Position{}, nil
 	}
-	f.Since, f.Until = j.span(r, f.Since, f.Until)
-	if behind.At.IsZero() || behind.At.After(f.Until) {
-		behind = Position{At: f.Until}
+	f.Since, f.Until = j.clampSpan(r, f.Since, f.Until)
+	if after.At.IsZero() || after.At.After(f.Until) {
+		after = Position{At: f.Until}
 	}
-	leave, err := j.enter(ctx)
+	release, err := j.startRead(ctx)
 	if err != nil {
 		return nil, Position{}, err
 	}
-	defer leave()
-	// One more than is wanted tells whether there is another page.
-	found, err := page(ctx, j.DB.Pool(), r, f, behind, limit+1)
+	defer release()
+	// Read one more than wanted to find out whether there is another page.
+	found, err := readPage(ctx, j.DB.Pool(), r, f, after, limit+1)
 	if err != nil || len(found) <= limit {
 		return found, Position{}, err
 	}
@@ -92,34 +95,35 @@ func (j *Journal) Page(ctx context.Context, r Reader, f Filter, behind Position,
 	return found[:limit], Position{last.At, last.Request}, nil
 }
 
-// Get finds a request; of several with the id that a caller chose, the newest.
+// Get reads one request, or returns the problem log-not-found. Callers can choose the id of a request; if several
+// requests have the same, Get returns the newest.
 func (j *Journal) Get(ctx context.Context, r Reader, request string) (Entry, error) {
 	if !isRequest(request) {
-		return Entry{}, errNoLog()
+		return Entry{}, logNotFound()
 	}
-	leave, err := j.enter(ctx)
+	release, err := j.startRead(ctx)
 	if err != nil {
 		return Entry{}, err
 	}
-	defer leave()
-	return get(ctx, j.DB.Pool(), r, id.Request(request), kept(j.Now(), r.Days))
+	defer release()
+	return readRequest(ctx, j.DB.Pool(), r, id.Request(request), readableSince(j.Now(), r.Days))
 }
 
-// Failures lists what went wrong within a time, the most frequent first.
+// Failures groups the failed requests of a period and returns up to limit groups, most frequent first.
 func (j *Journal) Failures(ctx context.Context, r Reader, f FailureFilter, limit int) ([]Failure, error) {
-	f.Since, f.Until = j.span(r, f.Since, f.Until)
-	leave, err := j.enter(ctx)
+	f.Since, f.Until = j.clampSpan(r, f.Since, f.Until)
+	release, err := j.startRead(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	return failures(ctx, j.DB.Pool(), r, f, limit)
+	defer release()
+	return readFailures(ctx, j.DB.Pool(), r, f, limit)
 }
 
-// span is the part of a time that the reader may see. Without an end it goes on to now.
-func (j *Journal) span(r Reader, since, until time.Time) (from, to time.Time) {
+// clampSpan limits a period to what the reader may see. Without an end it extends to now, plus skew.
+func (j *Journal) clampSpan(r Reader, since, until time.Time) (from, to time.Time) {
 	now := j.Now()
-	if first := kept(now, r.Days); since.Before(first) {
+	if first := readableSince(now, r.Days); since.Before(first) {
 		since = first
 	}
 	if last := now.Add(skew); until.IsZero() || until.After(last) {
@@ -128,26 +132,27 @@ func (j *Journal) span(r Reader, since, until time.Time) (from, to time.Time) {
 	return since, until
 }
 
-// enter waits for a reader's turn, and for what this node knows already to be in the table: who has just made a call and asks the same
-// node finds it.
-func (j *Journal) enter(ctx context.Context) (leave func(), err error) {
-	queue, cancel := context.WithTimeout(ctx, queueAtMost)
+// startRead waits for a read permit and then for the entries in this node's memory to be written, so that a caller
+// finds its own last call if it asks the same node. The caller must call release.
+func (j *Journal) startRead(ctx context.Context) (release func(), err error) {
+	queue, cancel := context.WithTimeout(ctx, queueTimeout)
 	defer cancel()
 	select {
-	case j.reads <- struct{}{}:
+	case j.readPermits <- struct{}{}:
 	case <-queue.Done():
-		return nil, problem.ServiceUnavailable.New("Too many logs are being read at once.").After(1)
+		return nil, problem.ServiceUnavailable.New("Too many logs are being read concurrently.").After(1)
 	}
-	j.settle(ctx)
-	return func() { <-j.reads }, nil
+	j.awaitFlush(ctx)
+	return func() { <-j.readPermits }, nil
 }
 
-func (j *Journal) settle(ctx context.Context) {
+// awaitFlush makes Run flush and waits for it, for up to SettleTimeout. The read continues in any case.
+func (j *Journal) awaitFlush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, j.SettleTimeout)
 	defer cancel()
 	done := make(chan struct{})
 	select {
-	case j.asked <- done:
+	case j.flushRequests <- done:
 	case <-ctx.Done():
 		return
 	}
@@ -157,4 +162,6 @@ func (j *Journal) settle(ctx context.Context) {
 	}
 }
 
-func errNoLog() error { return problem.LogNotFound.New("There is no log of a request with this id.") }
+func logNotFound() error {
+	return problem.LogNotFound.New("There is no log of a request with this id.")
+}

@@ -1,9 +1,10 @@
-// Package requestlog owns the log of requests that an org can read: who called what on which account, how it ended and how long it took.
-// It never holds a payload, an argument, or a path with one in it.
+// Package requestlog owns the log of requests that an org can read: which key called what on which account, how the
+// request ended and how long it took. It never contains a payload, an argument, or a path with an argument in it.
 //
-// Add puts an entry into memory (buffer.go); once a second a node writes what has gathered with one COPY (flush.go). A node that is
-// killed loses what it has not written, about a second; while the database is away the newest entries are kept. The table has a
-// partition per day (days.go), made ahead and dropped by whichever node comes first. Reading starts in read.go.
+// Add puts an entry into memory (buffer.go); once a second Run writes the collected entries with one COPY (flush.go). A
+// killed node loses what it has not written, about a second. While the database is away, a node keeps the newest
+// entries. The table has one partition per day, which any node creates ahead of time and drops later (days.go). read.go
+// reads.
 package requestlog
 
 import (
@@ -22,30 +23,30 @@ type Entry struct {
 	At      time.Time
 	Request id.Request
 	Key     id.Key
-	// Account is empty if the request concerned none.
+	// Account is empty for a request that is not about an account.
 	Account id.Account
-	// Operation is the SDK method, such as messages.send, or our own operation's id. Verb is the HTTP method.
+	// Operation is the called method, such as messages.send, or the id of an API operation. Verb is the HTTP method.
 	Operation, Verb string
 	Status          int
-	// Took is the whole, Upstream what the platform and the way to it took.
+	// Took is the total duration, Upstream the part of the platform including the network; 0 if it was not called.
 	Took, Upstream time.Duration
-	// Problem is the code of the problem it ended with; empty for none.
+	// Problem is the code of the problem in the response; empty for none.
 	Problem   string
 	Retryable bool
-	// Reason is which limit refused it, such as org_rpm; empty if none did.
+	// Reason is the limit that denied the request, such as org_rpm; empty for none.
 	Reason string
-	// Fields are those that its problem pointed at.
+	// Fields are the fields that the problem names.
 	Fields Fields
-	// UpstreamCode is the platform's own; 0 for none.
+	// UpstreamCode is the platform's own error code; 0 for none.
 	UpstreamCode int
-	// In and Out are the bytes of the request's body and of the answer's.
+	// In and Out are the sizes of the request body and the response body, in bytes.
 	In, Out          int64
 	Replayed, DryRun bool
-	// Source is where it came from; empty counts as SourceAPI.
+	// Source defaults to SourceAPI.
 	Source Source
 }
 
-// Source is where a request came from.
+// Source says what sent a request.
 type Source string
 
 // The sources: a program with a key, a person in the dashboard, and the command line.
@@ -55,55 +56,56 @@ const (
 	SourceCLI       Source = "cli"
 )
 
-// Deps is what the service needs.
+// Deps are the dependencies of a Journal.
 type Deps struct {
 	DB *postgres.DB
-	// Ticker is a clock's: it ticks every d until it is stopped.
+	// Ticker returns a channel that ticks every d until stop is called, like clock.Ticker.
 	Ticker func(d time.Duration) (tick <-chan time.Time, stop func())
 	Log    *slog.Logger
 	Now    func() time.Time
-	// SettleTimeout bounds how long a reader waits until the requests in this node's memory are written.
+	// SettleTimeout bounds how long a reader waits for the entries in this node's memory to be written.
 	SettleTimeout time.Duration
 }
 
-// Journal is the service.
+// Journal writes and reads the request log. Its methods are safe for concurrent use.
 type Journal struct {
 	Deps
 	buffer  buffer
 	metrics Metrics
 	days    *postgres.Days
-	// asked is by which readers have Run write what is in memory.
-	asked chan chan struct{}
-	// reads has a place for each reader that the database is let have at once.
-	reads chan struct{}
+	// flushRequests makes Run flush; Run closes the sent channel afterwards.
+	flushRequests chan chan struct{}
+	// readPermits limits concurrent readers.
+	readPermits chan struct{}
 
-	// writing guards what follows: one COPY at a time.
+	// writing guards the following fields and serialises COPY statements.
 	writing sync.Mutex
-	// unsent are blocks that left the buffer and are not known to be written; doubt is how many of the first may be.
-	unsent []block
-	doubt  int
-	// made are the days that have their partition.
-	made map[postgres.Day]bool
-	// rows are those of the last COPY, to be overwritten.
+	// unsent are blocks that were taken from the buffer and are not known to be written, oldest first. The first
+	// uncertain of them were in a COPY whose outcome is unknown.
+	unsent    []block
+	uncertain int
+	// knownDays are the days that are known to have a partition.
+	knownDays map[postgres.Day]bool
+	// rows is the buffer of the last COPY, kept for reuse.
 	rows postgres.Rows
 }
 
-// New makes the service.
+// New returns a Journal. Run must be running for entries to be written.
 func New(d Deps) *Journal {
 	return &Journal{
-		Deps: d, metrics: newMetrics(), buffer: buffer{refused: map[id.Org]int{}}, made: map[postgres.Day]bool{}, days: postgres.NewDays(d.DB, "request_log", d.Log),
-		asked: make(chan chan struct{}), reads: make(chan struct{}, readersAtOnce),
+		Deps: d, metrics: newMetrics(), buffer: buffer{refused: map[id.Org]int{}}, knownDays: map[postgres.Day]bool{}, days: postgres.NewDays(d.DB, "request_log", d.Log),
+		flushRequests: make(chan chan struct{}), readPermits: make(chan struct{}, maxReaders),
 	}
 }
 
 const (
-	flushEvery  = time.Second
-	upkeepEvery = 10 * time.Minute
-	// flushAtMost bounds how long a database that hangs is waited for.
-	flushAtMost = 5 * time.Second
+	flushInterval  = time.Second
+	upkeepInterval = 10 * time.Minute
+	// flushTimeout bounds each statement of a flush.
+	flushTimeout = 5 * time.Second
 )
 
-// Add takes note of a request. It does not wait for anything.
+// Add adds an entry. It does not block and does not allocate.
 func (j *Journal) Add(e Entry) {
 	refused, dropped := j.buffer.add(&e)
 	if refused {
@@ -114,39 +116,39 @@ func (j *Journal) Add(e Entry) {
 	}
 }
 
-// Run writes and keeps the days until the context ends, and writes once more then.
+// Run flushes every second and maintains the partitions until ctx ends, and then flushes once more.
 func (j *Journal) Run(ctx context.Context) error {
-	flushes, stopFlushes := j.Ticker(flushEvery)
+	flushes, stopFlushes := j.Ticker(flushInterval)
 	defer stopFlushes()
-	rounds, stopRounds := j.Ticker(upkeepEvery)
+	rounds, stopRounds := j.Ticker(upkeepInterval)
 	defer stopRounds()
-	j.upkeep(ctx)
+	j.upkeepLogged(ctx)
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushAtMost)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 			defer cancel()
-			j.flush(last)
+			j.flushLogged(last)
 			return nil
 		case <-flushes:
-			j.flush(ctx)
-		case done := <-j.asked:
-			j.flush(ctx)
+			j.flushLogged(ctx)
+		case done := <-j.flushRequests:
+			j.flushLogged(ctx)
 			close(done)
 		case <-rounds:
-			j.upkeep(ctx)
+			j.upkeepLogged(ctx)
 		}
 	}
 }
 
-func (j *Journal) flush(ctx context.Context) {
+func (j *Journal) flushLogged(ctx context.Context) {
 	if err := j.Flush(ctx); err != nil && ctx.Err() == nil {
-		j.Log.LogAttrs(ctx, slog.LevelWarn, "request log not written", slog.Any("error", err))
+		j.Log.LogAttrs(ctx, slog.LevelWarn, "cannot write request log", slog.Any("error", err))
 	}
 }
 
-func (j *Journal) upkeep(ctx context.Context) {
+func (j *Journal) upkeepLogged(ctx context.Context) {
 	if err := j.Upkeep(ctx); err != nil && ctx.Err() == nil {
-		j.Log.LogAttrs(ctx, slog.LevelWarn, "days of the request log not kept", slog.Any("error", err))
+		j.Log.LogAttrs(ctx, slog.LevelWarn, "cannot maintain partitions of request log", slog.Any("error", err))
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog"
 )
 
-// What is noted is what is read, to the last field, and a reader of the same node finds it at once.
-func TestEveryFieldComesBack(t *testing.T) {
+// Every field of an entry is read back, immediately after Add on the same node.
+func TestEveryFieldIsReadBack(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	j := running(t, database(t), c)
+	j := startJournal(t, database(t), c)
 	owner := id.New[id.Org]()
 	full := requestlog.Entry{
 		Org: owner, At: noon.Add(123456789 * time.Nanosecond), Request: "mine:1_a.b-c", Key: id.New[id.Key](), Account: id.New[id.Account](),
@@ -30,10 +30,10 @@ func TestEveryFieldComesBack(t *testing.T) {
 		j.Add(e)
 	}
 	full.At = full.At.Truncate(time.Microsecond)
-	quick.Upstream = time.Microsecond // not "was not asked"
+	quick.Upstream = time.Microsecond // 0 would mean that the platform was not called
 	empty.Source, quick.Source = requestlog.SourceAPI, requestlog.SourceAPI
 	for _, want := range []requestlog.Entry{full, empty, quick} {
-		got, err := j.Get(t.Context(), everything(owner), string(want.Request))
+		got, err := j.Get(t.Context(), unlimited(owner), string(want.Request))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,12 +41,12 @@ func TestEveryFieldComesBack(t *testing.T) {
 			t.Errorf("\n%+v\n%+v", got, want)
 		}
 	}
-	if all := pages(t, j, everything(owner), requestlog.Filter{}, 10); len(all) != 3 || all[0].Request != full.Request {
+	if all := allPages(t, j, unlimited(owner), requestlog.Filter{}, 10); len(all) != 3 || all[0].Request != full.Request {
 		t.Errorf("%+v", all)
 	}
 }
 
-// mixed are requests that differ in everything that can be filtered by.
+// mixed returns n requests that differ in everything that a filter can select.
 func mixed(owner id.Org, n int) (entries []requestlog.Entry, accounts []id.Account, keys []id.Key) {
 	accounts = []id.Account{"", id.New[id.Account](), id.New[id.Account](), id.New[id.Account]()}
 	keys = []id.Key{id.New[id.Key](), id.New[id.Key]()}
@@ -56,7 +56,7 @@ func mixed(owner id.Org, n int) (entries []requestlog.Entry, accounts []id.Accou
 	}{{200, ""}, {201, ""}, {404, "account-not-found"}, {429, "quota-exceeded"}, {502, "upstream/error"}, {503, "service-unavailable"}, {304, ""}}
 	operations := []string{"getMe", "messages.send", "chats.list"}
 	for i := range n {
-		e := plain(owner, noon.Add(-time.Duration(i/3)*time.Hour)) // three at a time
+		e := success(owner, noon.Add(-time.Duration(i/3)*time.Hour)) // three with the same time
 		outcome := outcomes[i%len(outcomes)]
 		e.Status, e.Problem = outcome.status, outcome.problem
 		e.Account, e.Key, e.Operation = accounts[(i/2)%len(accounts)], keys[(i/5)%len(keys)], operations[(i/7)%len(operations)]
@@ -66,7 +66,7 @@ func mixed(owner id.Org, n int) (entries []requestlog.Entry, accounts []id.Accou
 	return entries, accounts, keys
 }
 
-// matches is what a filter means, in plain words.
+// matches is a straightforward implementation of filters.
 func matches(e requestlog.Entry, r requestlog.Reader, f requestlog.Filter) bool {
 	return (r.Accounts == nil || slices.Contains(r.Accounts, e.Account)) &&
 		(f.Account == "" || e.Account == f.Account) && (f.Key == "" || e.Key == f.Key) && (f.Operation == "" || e.Operation == f.Operation) &&
@@ -74,11 +74,12 @@ func matches(e requestlog.Entry, r requestlog.Reader, f requestlog.Filter) bool 
 		!e.At.Before(f.Since) && (f.Until.IsZero() || e.At.Before(f.Until))
 }
 
-// Every filter, and every two of them together, chooses what it says: for all keys, and for those of some accounts.
-func TestFiltersChooseWhatTheySay(t *testing.T) {
+// Every filter and every pair of filters selects what matches says, for unlimited readers and for readers of some
+// accounts.
+func TestFiltersSelectMatchingRequests(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	j := running(t, database(t), c)
+	j := startJournal(t, database(t), c)
 	owner := id.New[id.Org]()
 	entries, accounts, keys := mixed(owner, 420)
 	for _, e := range entries {
@@ -108,7 +109,7 @@ func TestFiltersChooseWhatTheySay(t *testing.T) {
 	}
 	cases := 0
 	for _, r := range []requestlog.Reader{
-		everything(owner), {Org: owner, Days: 30, Accounts: accounts[2:]}, {Org: owner, Days: 30, Accounts: []id.Account{}},
+		unlimited(owner), {Org: owner, Days: 30, Accounts: accounts[2:]}, {Org: owner, Days: 30, Accounts: []id.Account{}},
 	} {
 		for i, one := range filters {
 			for k, two := range filters[i:] {
@@ -122,7 +123,7 @@ func TestFiltersChooseWhatTheySay(t *testing.T) {
 					}
 				}
 				cases++
-				if got := requests(pages(t, j, r, f, 100)); !slices.Equal(got, want) {
+				if got := requests(allPages(t, j, r, f, 100)); !slices.Equal(got, want) {
 					t.Errorf("filters %d and %d (accounts %v): %d requests, want %d", i, i+k, r.Accounts != nil, len(got), len(want))
 				}
 			}
@@ -146,53 +147,53 @@ func requests(entries []requestlog.Entry) []id.Request {
 	return list
 }
 
-// While requests arrive, also such that began long ago, pages show everything once that was there when they began, in order, whatever the
-// size of a page; many requests may have begun in the same moment.
+// While requests are added, including some with older times, pages of any size return every request that existed at the
+// start exactly once and in order, even if many requests have the same time.
 func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 2, 7, 50, 100} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			t.Parallel()
 			c := newClock()
-			j := running(t, database(t), c)
+			j := startJournal(t, database(t), c)
 			owner := id.New[id.Org]()
 			first := map[id.Request]bool{}
 			for i := range 120 {
-				e := plain(owner, noon.Add(-time.Duration(i/20)*7*time.Hour)) // over two days, twenty at a time
+				e := success(owner, noon.Add(-time.Duration(i/20)*7*time.Hour)) // over two days, twenty with the same time
 				first[e.Request] = true
 				j.Add(e)
 			}
 			var (
-				behind requestlog.Position
-				last   requestlog.Entry
-				seen   = map[id.Request]bool{}
+				after requestlog.Position
+				last  requestlog.Entry
+				seen  = map[id.Request]bool{}
 			)
 			for {
-				found, next, err := j.Page(t.Context(), everything(owner), requestlog.Filter{}, behind, limit)
+				found, next, err := j.Page(t.Context(), unlimited(owner), requestlog.Filter{}, after, limit)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, e := range found {
 					if seen[e.Request] {
-						t.Fatalf("%s comes twice", e.Request)
+						t.Fatalf("%s is repeated", e.Request)
 					}
 					if last.Request != "" && (e.At.After(last.At) || e.At.Equal(last.At) && e.Request > last.Request) {
-						t.Fatalf("%s comes after %s", e.Request, last.Request)
+						t.Fatalf("%s is out of order after %s", e.Request, last.Request)
 					}
 					seen[e.Request], last = true, e
 				}
 				if next.At.IsZero() {
 					break
 				}
-				// What a caller sends back is text.
+				// A caller sends the position back as text.
 				parsed, ok := requestlog.ParsePosition(next.String())
 				if !ok || parsed != next {
 					t.Fatalf("%v became %v", next, parsed)
 				}
-				behind = parsed
+				after = parsed
 				c.move(time.Second)
-				j.Add(plain(owner, c.now()))
-				j.Add(plain(owner, last.At))
+				j.Add(success(owner, c.now()))
+				j.Add(success(owner, last.At))
 			}
 			for request := range first {
 				if !seen[request] {
@@ -203,37 +204,37 @@ func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 	}
 }
 
-// An org sees nothing of another's, also if both have chosen the same ids.
-func TestAnOrgSeesItsOwn(t *testing.T) {
+// An org sees only its own requests, even if another org has chosen the same request ids.
+func TestOrgSeesOnlyItsOwnRequests(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	j := running(t, database(t), c)
+	j := startJournal(t, database(t), c)
 	mine, theirs := id.New[id.Org](), id.New[id.Org]()
 	for _, owner := range []id.Org{mine, theirs} {
-		e := plain(owner, noon)
+		e := success(owner, noon)
 		e.Request, e.Status, e.Problem, e.Operation = "same", 500, "internal", "of."+string(owner)
 		j.Add(e)
 	}
-	hidden := plain(theirs, noon)
+	hidden := success(theirs, noon)
 	j.Add(hidden)
 	if err := j.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, owner := range []id.Org{mine, theirs} {
-		e, err := j.Get(t.Context(), everything(owner), "same")
+		e, err := j.Get(t.Context(), unlimited(owner), "same")
 		if err != nil || e.Org != owner || e.Operation != "of."+string(owner) {
 			t.Errorf("%+v %v", e, err)
 		}
-		found, err := j.Failures(t.Context(), everything(owner), requestlog.FailureFilter{Since: noon.Add(-time.Hour)}, 10)
+		found, err := j.Failures(t.Context(), unlimited(owner), requestlog.FailureFilter{Since: noon.Add(-time.Hour)}, 10)
 		if err != nil || len(found) != 1 || found[0].Operation != "of."+string(owner) || found[0].Count != 1 {
 			t.Errorf("%+v %v", found, err)
 		}
 	}
-	if got := requests(pages(t, j, everything(mine), requestlog.Filter{}, 10)); !slices.Equal(got, []id.Request{"same"}) {
+	if got := requests(allPages(t, j, unlimited(mine), requestlog.Filter{}, 10)); !slices.Equal(got, []id.Request{"same"}) {
 		t.Errorf("%v", got)
 	}
 	for _, request := range []string{string(hidden.Request), "", "x", "\x00", "' OR 1=1", "ü", string(make([]byte, 200))} {
-		if _, err := j.Get(t.Context(), everything(mine), request); !isNoLog(err) {
+		if _, err := j.Get(t.Context(), unlimited(mine), request); !isNoLog(err) {
 			t.Errorf("%q: %v", request, err)
 		}
 	}
@@ -244,16 +245,16 @@ func isNoLog(err error) bool {
 	return err != nil && p.Kind.Code == problem.LogNotFound.Code
 }
 
-// Failures are grouped by problem, operation and status, the most frequent first, with the newest as the example; a key of some accounts
-// sees those of its accounts.
+// Failures are grouped by problem, reason, operation and status, most frequent first, with the newest request as the
+// example. A reader of some accounts sees only theirs.
 func TestFailuresAreGrouped(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	j := running(t, database(t), c)
+	j := startJournal(t, database(t), c)
 	owner := id.New[id.Org]()
 	a, b := id.New[id.Account](), id.New[id.Account]()
 	fail := func(ago time.Duration, account id.Account, operation, code string, retryable bool) id.Request {
-		e := plain(owner, noon.Add(-ago))
+		e := success(owner, noon.Add(-ago))
 		e.Account, e.Operation, e.Problem, e.Retryable, e.Status = account, operation, code, retryable, 502
 		if code == "internal" {
 			e.Status = 500
@@ -266,10 +267,10 @@ func TestFailuresAreGrouped(t *testing.T) {
 	newest := fail(time.Hour, a, "messages.send", "upstream/error", true)
 	other := fail(time.Hour, b, "chats.list", "upstream/error", true)
 	ours := fail(time.Minute, "", "getMe", "internal", false)
-	fail(25*time.Hour, a, "getMe", "internal", true) // before the time asked for
-	j.Add(plain(owner, noon))                        // went well
+	fail(25*time.Hour, a, "getMe", "internal", true) // before the requested period
+	j.Add(success(owner, noon))                      // successful
 	limited := func(reason string) id.Request {
-		e := plain(owner, noon.Add(-30*time.Hour))
+		e := success(owner, noon.Add(-30*time.Hour))
 		e.Operation, e.Problem, e.Reason, e.Retryable, e.Status, e.Source = "getMe", "quota-exceeded", reason, true, 429, requestlog.SourceCLI
 		j.Add(e)
 		return e.Request
@@ -283,15 +284,15 @@ func TestFailuresAreGrouped(t *testing.T) {
 		limit int
 		want  []requestlog.Failure
 	}{
-		"all": {everything(owner), time.Time{}, 10, []requestlog.Failure{
+		"all": {unlimited(owner), time.Time{}, 10, []requestlog.Failure{
 			{"upstream/error", "", "messages.send", 502, 3, at(3 * time.Hour), at(time.Hour), 2, newest, true},
 			{"internal", "", "getMe", 500, 1, at(time.Minute), at(time.Minute), 0, ours, false},
 			{"upstream/error", "", "chats.list", 502, 1, at(time.Hour), at(time.Hour), 1, other, true},
 		}},
-		"the first": {everything(owner), time.Time{}, 1, []requestlog.Failure{
+		"the first": {unlimited(owner), time.Time{}, 1, []requestlog.Failure{
 			{"upstream/error", "", "messages.send", 502, 3, at(3 * time.Hour), at(time.Hour), 2, newest, true},
 		}},
-		"until": {everything(owner), noon.Add(-150 * time.Minute), 10, nil},
+		"until": {unlimited(owner), noon.Add(-150 * time.Minute), 10, nil},
 		"of an account": {requestlog.Reader{Org: owner, Days: 30, Accounts: []id.Account{b}}, time.Time{}, 10, []requestlog.Failure{
 			{"upstream/error", "", "chats.list", 502, 1, at(time.Hour), at(time.Hour), 1, other, true},
 			{"upstream/error", "", "messages.send", 502, 1, at(2 * time.Hour), at(2 * time.Hour), 1, "", true},
@@ -315,7 +316,7 @@ func TestFailuresAreGrouped(t *testing.T) {
 			t.Errorf("%s:\n%+v\n%+v", name, got, c.want)
 		}
 	}
-	got, err := j.Failures(t.Context(), everything(owner), requestlog.FailureFilter{Source: requestlog.SourceCLI, Since: noon.Add(-48 * time.Hour)}, 10)
+	got, err := j.Failures(t.Context(), unlimited(owner), requestlog.FailureFilter{Source: requestlog.SourceCLI, Since: noon.Add(-48 * time.Hour)}, 10)
 	if want := []requestlog.Failure{
 		{"quota-exceeded", "org_monthly", "getMe", 429, 1, at(30 * time.Hour), at(30 * time.Hour), 0, month, true},
 		{"quota-exceeded", "org_rpm", "getMe", 429, 1, at(30 * time.Hour), at(30 * time.Hour), 0, minute, true},
@@ -324,23 +325,23 @@ func TestFailuresAreGrouped(t *testing.T) {
 	}
 }
 
-// An org reads back as far as its plan says and not a moment further, at most 30 days.
-func TestAPlanSaysHowFarBackAnOrgReads(t *testing.T) {
+// An org can read back exactly as many days as its plan says, at most 30.
+func TestPlanLimitsHowFarBackAnOrgReads(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	j := running(t, database(t), c)
+	j := startJournal(t, database(t), c)
 	owner := id.New[id.Org]()
 	day := 24 * time.Hour
 	for _, days := range []int{3, 7, 14, 30} {
 		for i, at := range []time.Time{noon.Add(-time.Duration(days) * day), noon.Add(-time.Duration(days)*day - time.Microsecond)} {
-			e := plain(owner, at)
+			e := success(owner, at)
 			e.Request, e.Problem, e.Status = id.Request(fmt.Sprint(days, "-", i)), "internal", 500
 			j.Add(e)
 		}
 	}
 	for days, want := range map[int]int{0: 0, 3: 1, 7: 3, 14: 5, 30: 7, -1: 7, 365: 7} {
 		r := requestlog.Reader{Org: owner, Days: days}
-		if got := pages(t, j, r, requestlog.Filter{Since: noon.Add(-400 * day)}, 3); len(got) != want {
+		if got := allPages(t, j, r, requestlog.Filter{Since: noon.Add(-400 * day)}, 3); len(got) != want {
 			t.Errorf("%d days: %v", days, requests(got))
 		}
 		found, err := j.Failures(t.Context(), r, requestlog.FailureFilter{Since: noon.Add(-400 * day)}, 10)

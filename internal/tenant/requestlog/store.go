@@ -14,12 +14,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/requestlog/internal/db"
 )
 
-func page(ctx context.Context, q db.DBTX, r Reader, f Filter, behind Position, limit int) ([]Entry, error) {
+// readPage chooses the query by the most selective index for the filter.
+func readPage(ctx context.Context, q db.DBTX, r Reader, f Filter, after Position, limit int) ([]Entry, error) {
 	if f.StatusTo == 0 {
 		f.StatusTo = 999
 	}
 	p := db.PageParams{
-		OrgID: r.Org, Since: f.Since, BeforeAt: behind.At, BeforeRequest: string(behind.Request), EveryAccount: r.Accounts == nil,
+		OrgID: r.Org, Since: f.Since, BeforeAt: after.At, BeforeRequest: string(after.Request), EveryAccount: r.Accounts == nil,
 		Accounts: id.Texts(r.Accounts), Operation: f.Operation, Problem: f.Problem, KeyID: string(f.Key), Source: string(f.Source),
 		StatusFrom: int16(f.StatusFrom), StatusTo: int16(f.StatusTo), MaxRows: int32(limit),
 	}
@@ -33,9 +34,9 @@ func page(ctx context.Context, q db.DBTX, r Reader, f Filter, behind Position, l
 			OrgID: p.OrgID, AccountID: string(f.Account), Since: p.Since, BeforeAt: p.BeforeAt, BeforeRequest: p.BeforeRequest,
 			Operation: p.Operation, Problem: p.Problem, KeyID: p.KeyID, Source: p.Source, StatusFrom: p.StatusFrom, StatusTo: p.StatusTo, MaxRows: p.MaxRows,
 		})
-	case f.elsewhere():
+	case f.isNotFromAPI():
 		rows, err = db.New(q).PageElsewhere(ctx, db.PageElsewhereParams(p))
-	case f.failedOnly():
+	case f.isFailedOnly():
 		rows, err = db.New(q).PageFailed(ctx, db.PageFailedParams(p))
 	default:
 		rows, err = db.New(q).Page(ctx, p)
@@ -50,12 +51,12 @@ func page(ctx context.Context, q db.DBTX, r Reader, f Filter, behind Position, l
 	return entries, nil
 }
 
-func get(ctx context.Context, q db.DBTX, r Reader, request id.Request, since time.Time) (Entry, error) {
+func readRequest(ctx context.Context, q db.DBTX, r Reader, request id.Request, since time.Time) (Entry, error) {
 	row, err := db.New(q).Get(ctx, db.GetParams{
 		OrgID: r.Org, RequestID: string(request), Since: since, EveryAccount: r.Accounts == nil, Accounts: id.Texts(r.Accounts),
 	})
 	if errors.Is(err, postgres.ErrNoRows) {
-		return Entry{}, errNoLog()
+		return Entry{}, logNotFound()
 	}
 	if err != nil {
 		return Entry{}, fmt.Errorf("read a request of %s: %w", r.Org, err)
@@ -63,7 +64,7 @@ func get(ctx context.Context, q db.DBTX, r Reader, request id.Request, since tim
 	return fromRow(&row), nil
 }
 
-func failures(ctx context.Context, q db.DBTX, r Reader, f FailureFilter, limit int) ([]Failure, error) {
+func readFailures(ctx context.Context, q db.DBTX, r Reader, f FailureFilter, limit int) ([]Failure, error) {
 	rows, err := db.New(q).Failures(ctx, db.FailuresParams{
 		OrgID: r.Org, EveryAccount: r.Accounts == nil, Accounts: id.Texts(r.Accounts), Source: string(f.Source),
 		Since: f.Since, Until: f.Until, MaxRows: int32(limit),
@@ -81,11 +82,11 @@ func failures(ctx context.Context, q db.DBTX, r Reader, f FailureFilter, limit i
 	return found, nil
 }
 
-// written says whether an entry is in the table.
-func written(ctx context.Context, q db.DBTX, e *Entry) (bool, error) {
+// isWritten reports whether an entry is in the table.
+func isWritten(ctx context.Context, q db.DBTX, e *Entry) (bool, error) {
 	is, err := db.New(q).Written(ctx, db.WrittenParams{OrgID: e.Org, RequestID: string(e.Request), At: e.At})
 	if err != nil {
-		return false, fmt.Errorf("look for what was written: %w", err)
+		return false, fmt.Errorf("look up a written request: %w", err)
 	}
 	return is, nil
 }
@@ -100,14 +101,15 @@ func fromRow(r *db.RequestLog) Entry {
 	}
 }
 
-// unanswered says that the database did not tell how a statement ended.
-func unanswered(err error) bool {
+// isOutcomeUnknown reports whether a statement may have been carried out although it returned err.
+func isOutcomeUnknown(err error) bool {
 	_, answered := errors.AsType[*pgconn.PgError](err)
 	return !answered && !pgconn.SafeToRetry(err)
 }
 
-// unfit says that the database understood a row and will never have it.
-func unfit(err error) bool {
+// isRejected reports whether the database rejected the data of a row (SQLSTATE classes 22 and 23), so that a repeat
+// fails in the same way.
+func isRejected(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && !postgres.MissingDay(err) && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23"))
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// copyStatement names the columns in the order of addRow.
+// copyStatement lists the columns in the order of addRow.
 const copyStatement = `COPY request_log (at, took_us, upstream_us, bytes_in, bytes_out, upstream_code, status, retryable, replayed, dry_run,
 	org_id, request_id, key_id, account_id, operation, verb, problem, source, reason, fields) FROM STDIN (FORMAT binary)`
 
 const columns = 20
 
-// copyRows writes rows together or not at all.
+// copyRows writes all rows or none.
 func copyRows(ctx context.Context, pool *pgxpool.Pool, rows *postgres.Rows) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -46,10 +46,10 @@ func addRow(rows *postgres.Rows, e *Entry) {
 	rows.Text(string(e.Fields))
 }
 
-// maxText bounds a column. Nothing that we name is as long.
+// maxText is the maximum length of a text column in bytes. All names in the service are shorter.
 const maxText = 256
 
-// upstreamMicros is not 0 if there was an answer, however quick.
+// upstreamMicros returns at least 1 for a call of the platform, because 0 means that there was none.
 func upstreamMicros(d time.Duration) int64 {
 	if d > 0 {
 		return max(d.Microseconds(), 1)

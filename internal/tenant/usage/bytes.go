@@ -10,51 +10,51 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-type loadKey struct {
+type trafficKey struct {
 	org    id.Org
 	region string
 	hour   time.Time
 }
 
-// load is what traffic weighs, in bytes.
-type load struct{ sent, received int64 }
+// traffic is in bytes.
+type traffic struct{ sent, received int64 }
 
-// Carried adds what was sent to a platform and received from it through a region. It does not wait for anything.
+// Carried adds the bytes that were sent to a platform and received from it through a region. It does not block.
 func (u *Usage) Carried(org id.Org, region string, sent, received int64) {
-	key := loadKey{org, region, u.Now().Truncate(time.Hour)}
+	key := trafficKey{org, region, u.Now().Truncate(time.Hour)}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.carry(key, load{sent, received})
+	u.addTraffic(key, traffic{sent, received})
 }
 
-// carry is called with the lock held.
-func (u *Usage) carry(key loadKey, more load) {
-	sum, ok := u.loads[key]
-	if ok || len(u.loads) < maxSums {
-		u.loads[key] = load{sum.sent + more.sent, sum.received + more.received}
+// addTraffic adds to the sums. The caller holds u.mu.
+func (u *Usage) addTraffic(key trafficKey, more traffic) {
+	sum, ok := u.traffic[key]
+	if ok || len(u.traffic) < maxSums {
+		u.traffic[key] = traffic{sum.sent + more.sent, sum.received + more.received}
 	}
 }
 
 func (u *Usage) flushBytes(ctx context.Context) error {
 	u.mu.Lock()
-	loads := u.loads
-	u.loads = map[loadKey]load{}
+	sums := u.traffic
+	u.traffic = map[trafficKey]traffic{}
 	u.mu.Unlock()
-	if len(loads) == 0 {
+	if len(sums) == 0 {
 		return nil
 	}
-	// All nodes take the rows' locks in one order.
-	keys := slices.SortedFunc(maps.Keys(loads), func(a, b loadKey) int {
+	// All nodes lock the rows in the same order.
+	keys := slices.SortedFunc(maps.Keys(sums), func(a, b trafficKey) int {
 		return cmp.Or(a.hour.Compare(b.hour), cmp.Compare(a.org, b.org), cmp.Compare(a.region, b.region))
 	})
-	ctx, cancel := context.WithTimeout(ctx, flushAtMost)
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	err := addBytes(ctx, u.DB.Pool(), keys, loads)
+	err := addBytes(ctx, u.DB.Pool(), keys, sums)
 	if err != nil {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		for k, l := range loads {
-			u.carry(k, l)
+		for k, l := range sums {
+			u.addTraffic(k, l)
 		}
 	}
 	return err

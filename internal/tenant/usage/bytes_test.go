@@ -13,8 +13,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// What many callers on several nodes carry adds up by region, both directions together, and a flush that fails loses nothing and counts
-// nothing twice.
+// Bytes of concurrent callers on several nodes add up by region, both directions together. A failed flush loses nothing
+// and counts nothing twice.
 func TestBytesAddUp(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
@@ -36,7 +36,7 @@ func TestBytesAddUp(t *testing.T) {
 					u.Carried(other, "us", 7, 7)
 					switch i % 20 {
 					case 5:
-						_ = u.Flush(cancelled) // another may have taken what there was
+						_ = u.Flush(cancelled) // succeeds if a concurrent flush has taken all sums
 					case 15:
 						if err := u.Flush(t.Context()); err != nil {
 							t.Error(err)

@@ -15,9 +15,10 @@ type eventKey struct {
 	hour time.Time
 }
 
-// Events are what became of events.
+// Events counts events by what happened to them.
 type Events struct {
-	// Received were stored, Streamed sent to readers of streams and pulls, Delivered accepted by webhooks. DeliveryFailed counts attempts.
+	// Received were stored, Streamed were sent to readers of streams and pulls, Delivered were accepted by webhooks.
+	// DeliveryFailed counts failed attempts, of which one event can have several.
 	Received, Streamed, Delivered, DeliveryFailed int64
 }
 
@@ -27,26 +28,26 @@ func (e Events) plus(more Events) Events {
 	}
 }
 
-// Received adds events that were stored. Like the others it does not wait for anything.
-func (u *Usage) Received(org id.Org, events int64) { u.happened(org, Events{Received: events}) }
+// Received adds events that were stored. Like Streamed and Delivered it does not block.
+func (u *Usage) Received(org id.Org, events int64) { u.countEvents(org, Events{Received: events}) }
 
 // Streamed adds events that were sent to a reader.
-func (u *Usage) Streamed(org id.Org, events int64) { u.happened(org, Events{Streamed: events}) }
+func (u *Usage) Streamed(org id.Org, events int64) { u.countEvents(org, Events{Streamed: events}) }
 
-// Delivered adds attempts to deliver to a webhook, accepted and failed.
+// Delivered adds accepted and failed attempts to deliver to a webhook.
 func (u *Usage) Delivered(org id.Org, accepted, failed int64) {
-	u.happened(org, Events{Delivered: accepted, DeliveryFailed: failed})
+	u.countEvents(org, Events{Delivered: accepted, DeliveryFailed: failed})
 }
 
-func (u *Usage) happened(org id.Org, more Events) {
+func (u *Usage) countEvents(org id.Org, more Events) {
 	key := eventKey{org, u.Now().Truncate(time.Hour)}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.add(key, more)
+	u.addEventSums(key, more)
 }
 
-// add is called with the lock held.
-func (u *Usage) add(key eventKey, more Events) {
+// addEventSums adds to the sums. The caller holds u.mu.
+func (u *Usage) addEventSums(key eventKey, more Events) {
 	sum, ok := u.events[key]
 	if ok || len(u.events) < maxSums {
 		u.events[key] = sum.plus(more)
@@ -61,18 +62,18 @@ func (u *Usage) flushEvents(ctx context.Context) error {
 	if len(events) == 0 {
 		return nil
 	}
-	// All nodes take the rows' locks in one order.
+	// All nodes lock the rows in the same order.
 	keys := slices.SortedFunc(maps.Keys(events), func(a, b eventKey) int {
 		return cmp.Or(a.hour.Compare(b.hour), cmp.Compare(a.org, b.org))
 	})
-	ctx, cancel := context.WithTimeout(ctx, flushAtMost)
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	err := addEvents(ctx, u.DB.Pool(), keys, events)
 	if err != nil {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		for k, e := range events {
-			u.add(k, e)
+			u.addEventSums(k, e)
 		}
 	}
 	return err

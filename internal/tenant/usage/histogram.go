@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// histogram counts calls by how long they took.
+// histogram counts calls by duration, in the classes of classEnds.
 type histogram [classes]int64
 
 func (h *histogram) add(took time.Duration) {
@@ -15,13 +15,14 @@ func (h *histogram) add(took time.Duration) {
 	h[at]++
 }
 
+// plus adds stored counts, which may have fewer classes than h if an older version wrote them.
 func (h *histogram) plus(more []int64) {
 	for i := range min(len(h), len(more)) {
 		h[i] += more[i]
 	}
 }
 
-// text is the form in which PostgreSQL reads an array.
+// text returns the counts as the text of a PostgreSQL array.
 func (h *histogram) text() string {
 	to := append(make([]byte, 0, 3*classes), '{')
 	for i, n := range h {
@@ -33,8 +34,9 @@ func (h *histogram) text() string {
 	return string(append(to, '}'))
 }
 
-// quantile is the time in milliseconds that a share of the calls kept within; false if there were none. Within a class calls are taken to
-// be spread evenly, so it is off by less than the class is wide. What is in the last class is told as its lower end.
+// quantile returns the duration in milliseconds within which the given share of the calls ended; ok is false if there
+// are none. It assumes that calls are spread evenly within a class, so its error is less than the width of the class.
+// For the last class, which has no upper end, it returns the lower end.
 func (h *histogram) quantile(share float64) (ms float64, ok bool) {
 	var all int64
 	for _, n := range h {

@@ -11,14 +11,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// seriesKey is an hour of an account, or of the whole org if the account is empty.
+// seriesKey identifies an hour of an account, or of the whole org if the account is empty.
 type seriesKey struct {
 	org     id.Org
 	account id.Account
 	hour    time.Time
 }
 
-// tally is what was called within it.
+// tally holds the counts of one seriesKey.
 type tally struct {
 	calls, limited, clientErrors, failed int64
 	took                                 histogram
@@ -34,7 +34,7 @@ func (t *tally) count(c *Call) {
 	case c.Outcome == Failed:
 		t.clientErrors++
 	}
-	if c.Took > 0 && c.Outcome != RateLimited { // a refusal is quick, and would make the rest look so
+	if c.Took > 0 && c.Outcome != RateLimited { // refusals are fast and would distort the quantiles
 		t.took.add(c.Took)
 	}
 }
@@ -47,8 +47,8 @@ func (t *tally) plus(more *tally) {
 	t.took.plus(more.took[:])
 }
 
-// tallyOf finds a tally to add to; nil if there are too many. It is called with the lock held.
-func (u *Usage) tallyOf(key seriesKey) *tally {
+// tallyFor returns the tally of a key, creating it if necessary, or nil if there are too many. The caller holds u.mu.
+func (u *Usage) tallyFor(key seriesKey) *tally {
 	t := u.series[key]
 	if t == nil && len(u.series) < maxSums {
 		t = &tally{}
@@ -57,15 +57,15 @@ func (u *Usage) tallyOf(key seriesKey) *tally {
 	return t
 }
 
-// chart counts a call towards the org's series and its account's. It is called with the lock held.
-func (u *Usage) chart(c *Call, hour time.Time) {
-	if t := u.tallyOf(seriesKey{org: c.Org, hour: hour}); t != nil {
+// countSeries counts a call in the series of its org and of its account. The caller holds u.mu.
+func (u *Usage) countSeries(c *Call, hour time.Time) {
+	if t := u.tallyFor(seriesKey{org: c.Org, hour: hour}); t != nil {
 		t.count(c)
 	}
 	if c.Account == "" {
 		return
 	}
-	if t := u.tallyOf(seriesKey{c.Org, c.Account, hour}); t != nil {
+	if t := u.tallyFor(seriesKey{c.Org, c.Account, hour}); t != nil {
 		t.count(c)
 	}
 }
@@ -78,18 +78,18 @@ func (u *Usage) flushSeries(ctx context.Context) error {
 	if len(series) == 0 {
 		return nil
 	}
-	// All nodes take the rows' locks in one order.
+	// All nodes lock the rows in the same order.
 	keys := slices.SortedFunc(maps.Keys(series), func(a, b seriesKey) int {
 		return cmp.Or(cmp.Compare(a.org, b.org), cmp.Compare(a.account, b.account), a.hour.Compare(b.hour))
 	})
-	ctx, cancel := context.WithTimeout(ctx, flushAtMost)
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	err := addSeries(ctx, u.DB.Pool(), keys, series)
 	if err != nil {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		for k, more := range series {
-			if t := u.tallyOf(k); t != nil {
+			if t := u.tallyFor(k); t != nil {
 				t.plus(more)
 			}
 		}
@@ -97,21 +97,22 @@ func (u *Usage) flushSeries(ctx context.Context) error {
 	return err
 }
 
-// Figures are what happened in a stretch of time.
+// Figures are the counts of a period.
 type Figures struct {
-	// Calls are all of them: Succeeded, Limited (refused because of a limit), ClientErrors (other 4xx) and Failed (5xx).
+	// Calls is the number of all calls: Succeeded, Limited (refused by a limit), ClientErrors (other 4xx) and Failed
+	// (5xx).
 	Calls, Limited, ClientErrors, Failed int64
-	// Events are the whole org's; they are not counted by account.
+	// Events are those of the whole org; they are not counted by account.
 	Events Events
 
 	took histogram
 }
 
-// Succeeded are the calls that were answered with what was asked for.
+// Succeeded returns the number of calls that were neither refused nor failed.
 func (f *Figures) Succeeded() int64 { return f.Calls - f.Limited - f.ClientErrors - f.Failed }
 
-// Quantile is the time in milliseconds that a share of the calls kept within; false if there is none whose time counts. Calls that hold
-// their answer, and refused ones, do not.
+// Quantile returns the duration in milliseconds within which the given share of the calls ended. ok is false if there
+// were no calls with a duration. Streams and calls refused by a limit are not included.
 func (f *Figures) Quantile(share float64) (ms float64, ok bool) { return f.took.quantile(share) }
 
 func (f *Figures) add(t *tally) {
@@ -122,7 +123,7 @@ func (f *Figures) add(t *tally) {
 	f.took.plus(t.took[:])
 }
 
-// Plus adds others.
+// Plus adds more to f.
 func (f *Figures) Plus(more *Figures) {
 	f.Calls += more.Calls
 	f.Limited += more.Limited
@@ -132,53 +133,54 @@ func (f *Figures) Plus(more *Figures) {
 	f.took.plus(more.took[:])
 }
 
-// Point is a stretch of time in a series.
+// Point is one step of a series, starting at At.
 type Point struct {
 	At time.Time
 	Figures
 }
 
-// Want chooses a series.
+// Want selects a series.
 type Want struct {
 	Org id.Org
-	// Accounts are those whose calls are added up; nil for the whole org.
+	// Accounts selects the accounts whose calls are added up; nil selects the whole org.
 	Accounts []id.Account
-	// Since is the first moment and Until the first after the last. Both are at the beginning of a step.
+	// Since is inclusive, Until exclusive. Both must be at the start of a step.
 	Since, Until time.Time
-	// Step is an hour, or a day in UTC.
+	// Step is an hour or a day in UTC.
 	Step time.Duration
 }
 
-// Series is one point for each step, also where nothing happened.
+// Series returns one point for each step, including steps without calls.
 func (u *Usage) Series(ctx context.Context, w Want) ([]Point, error) {
 	points := make([]Point, 0, int(w.Until.Sub(w.Since)/w.Step))
 	for at := w.Since; at.Before(w.Until); at = at.Add(w.Step) {
 		points = append(points, Point{At: at})
 	}
-	of := func(hour time.Time) *Figures {
+	figuresAt := func(hour time.Time) *Figures {
 		if i := int(hour.Sub(w.Since) / w.Step); i >= 0 && i < len(points) {
 			return &points[i].Figures
 		}
-		return &Figures{} // not asked for
+		return &Figures{} // outside the period; discarded
 	}
 	accounts := []string{""}
 	if w.Accounts != nil {
 		accounts = id.Texts(w.Accounts)
 	}
-	err := readSeries(ctx, u.DB.Pool(), w, accounts, func(hour time.Time, t *tally) { of(hour).add(t) })
+	err := readSeries(ctx, u.DB.Pool(), w, accounts, func(hour time.Time, t *tally) { figuresAt(hour).add(t) })
 	if err == nil && w.Accounts == nil {
 		err = readEvents(ctx, u.DB.Pool(), w, func(hour time.Time, e Events) {
-			f := of(hour)
+			f := figuresAt(hour)
 			f.Events = f.Events.plus(e)
 		})
 	}
 	return points, err
 }
 
-// ActivityHours is how many hours Activity tells of.
+// ActivityHours is how many hours Activity covers.
 const ActivityHours = 24
 
-// Activity is how often accounts were called in each of the last hours, the current one last. Accounts that were not called are left out.
+// Activity returns the number of calls of each account in each of the last ActivityHours hours, the current hour last.
+// Accounts without calls are not in the map.
 func (u *Usage) Activity(ctx context.Context, org id.Org, accounts []id.Account) (map[id.Account][]int64, error) {
 	first := u.Now().UTC().Truncate(time.Hour).Add(-(ActivityHours - 1) * time.Hour)
 	found := map[id.Account][]int64{}

@@ -12,7 +12,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// Calls of several nodes add up by hour, for the org and for each account; a flush that fails loses none; nothing is another's.
+// Calls of several nodes add up by hour, for the org and for each account. A failed flush loses none, and no org sees
+// another's.
 func TestSeriesAddUp(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
@@ -60,7 +61,7 @@ func TestSeriesAddUp(t *testing.T) {
 		}
 		if i == 0 {
 			if _, ok := p.Quantile(0.5); p.Calls != 0 || ok {
-				t.Errorf("before anything happened: %+v", p)
+				t.Errorf("hour without calls: %+v", p)
 			}
 			continue
 		}
@@ -80,12 +81,12 @@ func TestSeriesAddUp(t *testing.T) {
 		t.Errorf("%+v %v", both, err)
 	}
 	if ms, _ := both[0].Quantile(0.99); ms < 5000 || ms > 10_000 {
-		t.Errorf("the slowest: %g", ms)
+		t.Errorf("99th percentile: %g ms", ms)
 	}
 }
 
-// How often accounts were called is told hour by hour, the current one last, of those that were.
-func TestActivityOfAccounts(t *testing.T) {
+// Activity returns calls by hour, the current hour last, and no accounts without calls.
+func TestActivityCountsCallsByHour(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	owner := insertOrg(t, db)

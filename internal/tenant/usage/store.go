@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/usage/internal/db"
 )
 
-func add(ctx context.Context, q db.DBTX, keys []sumKey, sums map[sumKey]int64) error {
+func addCalls(ctx context.Context, q db.DBTX, keys []sumKey, sums map[sumKey]int64) error {
 	var p db.AddParams
 	for _, k := range keys {
 		p.OrgIds = append(p.OrgIds, string(k.call.Org))
@@ -33,7 +33,7 @@ type row struct {
 	calls     int64
 }
 
-func sum(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time) ([]row, error) {
+func sumCalls(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time) ([]row, error) {
 	found, err := db.New(q).Sum(ctx, db.SumParams{OrgID: org, Since: since, Until: until})
 	if err != nil {
 		return nil, fmt.Errorf("sum usage of %s: %w", org, err)
@@ -45,14 +45,14 @@ func sum(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time) ([]
 	return rows, nil
 }
 
-func addBytes(ctx context.Context, q db.DBTX, keys []loadKey, loads map[loadKey]load) error {
+func addBytes(ctx context.Context, q db.DBTX, keys []trafficKey, sums map[trafficKey]traffic) error {
 	var p db.AddBytesParams
 	for _, k := range keys {
 		p.OrgIds = append(p.OrgIds, string(k.org))
 		p.Hours = append(p.Hours, k.hour)
 		p.Regions = append(p.Regions, k.region)
-		p.SentSums = append(p.SentSums, loads[k].sent)
-		p.ReceivedSums = append(p.ReceivedSums, loads[k].received)
+		p.SentSums = append(p.SentSums, sums[k].sent)
+		p.ReceivedSums = append(p.ReceivedSums, sums[k].received)
 	}
 	if err := db.New(q).AddBytes(ctx, p); err != nil {
 		return fmt.Errorf("add bytes: %w", err)
@@ -81,7 +81,7 @@ func addEvents(ctx context.Context, q db.DBTX, keys []eventKey, sums map[eventKe
 		p.Delivered, p.Failed = append(p.Delivered, e.Delivered), append(p.Failed, e.DeliveryFailed)
 	}
 	if err := db.New(q).AddEvents(ctx, p); err != nil {
-		return fmt.Errorf("add counts of events: %w", err)
+		return fmt.Errorf("add event counts: %w", err)
 	}
 	return nil
 }

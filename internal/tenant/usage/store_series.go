@@ -19,7 +19,7 @@ func addSeries(ctx context.Context, q db.DBTX, keys []seriesKey, series map[seri
 		p.Took = append(p.Took, t.took.text())
 	}
 	if err := db.New(q).AddSeries(ctx, p); err != nil {
-		return fmt.Errorf("add to the series of calls: %w", err)
+		return fmt.Errorf("add to usage series: %w", err)
 	}
 	return nil
 }
@@ -27,7 +27,7 @@ func addSeries(ctx context.Context, q db.DBTX, keys []seriesKey, series map[seri
 func readSeries(ctx context.Context, q db.DBTX, w Want, accounts []string, each func(hour time.Time, t *tally)) error {
 	rows, err := db.New(q).Series(ctx, db.SeriesParams{OrgID: w.Org, AccountIds: accounts, Since: w.Since, Until: w.Until})
 	if err != nil {
-		return fmt.Errorf("read the series of %s: %w", w.Org, err)
+		return fmt.Errorf("read usage series of %s: %w", w.Org, err)
 	}
 	for _, r := range rows {
 		t := tally{calls: r.Calls, limited: r.Limited, clientErrors: r.ClientErrors, failed: r.Failed}
@@ -40,7 +40,7 @@ func readSeries(ctx context.Context, q db.DBTX, w Want, accounts []string, each 
 func readEvents(ctx context.Context, q db.DBTX, w Want, each func(hour time.Time, e Events)) error {
 	rows, err := db.New(q).EventsByHour(ctx, db.EventsByHourParams{OrgID: w.Org, Since: w.Since, Until: w.Until})
 	if err != nil {
-		return fmt.Errorf("read the events by hour of %s: %w", w.Org, err)
+		return fmt.Errorf("read events by hour of %s: %w", w.Org, err)
 	}
 	for _, r := range rows {
 		each(r.Hour, Events{r.Received, r.Streamed, r.Delivered, r.Failed})
@@ -51,7 +51,7 @@ func readEvents(ctx context.Context, q db.DBTX, w Want, each func(hour time.Time
 func readActivity(ctx context.Context, q db.DBTX, org id.Org, accounts []id.Account, since time.Time, each func(id.Account, time.Time, int64)) error {
 	rows, err := db.New(q).Activity(ctx, db.ActivityParams{OrgID: org, AccountIds: id.Texts(accounts), Since: since})
 	if err != nil {
-		return fmt.Errorf("read the activity of accounts of %s: %w", org, err)
+		return fmt.Errorf("read account activity of %s: %w", org, err)
 	}
 	for _, r := range rows {
 		each(id.Account(r.AccountID), r.Hour, r.Calls)

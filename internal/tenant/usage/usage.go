@@ -1,8 +1,9 @@
-// Package usage owns the breakdown of what an org calls: by account, operation and outcome, of what its traffic weighs: by region, and
-// of what becomes of its events. All are hourly sums; series.go has those that charts are drawn from.
+// Package usage owns the breakdown of an org's usage, as hourly sums: calls by account, operation and outcome; bytes by
+// region; events by what happened to them. series.go has the sums from which charts are drawn. The month's total, which
+// limits an org, is not counted here but by package admission, and is exact.
 //
-// Counting adds to a map in memory; once a second the sums go to the database. A node that is killed loses at most that
-// second of the breakdown. The month's total is not counted here but by admission (package limit), and is exact.
+// Counting adds to a map in memory; Run writes the sums to the database once a second. A killed node loses at most the
+// counts of its last second. If the outcome of a write is unknown, its counts may be added twice.
 package usage
 
 import (
@@ -19,17 +20,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// Access is what a call does to the account.
+// Access is the kind of access of a call to its account.
 type Access string
 
-// The accesses.
+// The kinds of access. Plain calls use no limit of an account.
 const (
 	Plain Access = "plain"
 	Read  Access = "read"
 	Write Access = "write"
 )
 
-// Outcome is how a call ended, as seen by the caller.
+// Outcome is the result of a call, as the caller sees it.
 type Outcome string
 
 // The outcomes.
@@ -46,7 +47,8 @@ type Call struct {
 	Operation string
 	Access    Access
 	Outcome   Outcome
-	// Status is what was answered, and Took how long that took; 0 if it is the caller's choice, as with a stream.
+	// Status is the HTTP status of the response. Took is the duration of the call; 0 if the caller decides how long it
+	// lasts, as with a stream.
 	Status int
 	Took   time.Duration
 }
@@ -56,19 +58,19 @@ type sumKey struct {
 	hour time.Time
 }
 
-// Deps is what the service needs.
+// Deps are the dependencies of Usage.
 type Deps struct {
 	DB  *postgres.DB
 	Log *slog.Logger
 	Now func() time.Time
 }
 
-// Usage is the service.
+// Usage counts usage and reads the sums. Its methods are safe for concurrent use.
 type Usage struct {
 	Deps
-	mu        sync.Mutex
+	mu        sync.Mutex // guards the maps of sums that are not yet written
 	sums      map[sumKey]int64
-	loads     map[loadKey]load
+	traffic   map[trafficKey]traffic
 	events    map[eventKey]Events
 	series    map[seriesKey]*tally
 	summaries cache.Cache[summaryKey, Summary]
@@ -79,40 +81,40 @@ type summaryKey struct {
 	since, until time.Time
 }
 
-// New makes the service.
+// New returns a Usage. Run must be running for counts to reach the database.
 func New(d Deps) *Usage {
 	return &Usage{
-		Deps: d, sums: map[sumKey]int64{}, loads: map[loadKey]load{}, events: map[eventKey]Events{}, series: map[seriesKey]*tally{},
-		summaries: cache.NewFor[summaryKey, Summary](10_000, summaryFor),
+		Deps: d, sums: map[sumKey]int64{}, traffic: map[trafficKey]traffic{}, events: map[eventKey]Events{}, series: map[seriesKey]*tally{},
+		summaries: cache.NewFor[summaryKey, Summary](10_000, summaryTTL),
 	}
 }
 
 const (
-	flushEvery = time.Second
-	// flushAtMost bounds how long a database that hangs is waited for.
-	flushAtMost = 5 * time.Second
-	// summaryFor is how long a summary serves: reading it is free to callers, and adding it up is not to us.
-	summaryFor = time.Second
-	// maxSums bounds the memory while the database is away. Beyond it, calls of new kinds are not broken down.
+	flushInterval = time.Second
+	// flushTimeout bounds each write of a flush.
+	flushTimeout = 5 * time.Second
+	// summaryTTL is how long a summary is cached. Requests for it are not limited, but computing it is expensive.
+	summaryTTL = time.Second
+	// maxSums bounds the entries of each map while the database is away. Beyond it, only existing entries are counted.
 	maxSums = 100_000
 )
 
-// Count adds a call. It does not wait for anything.
+// Count adds a call. It does not block.
 func (u *Usage) Count(c Call) {
 	hour := u.Now().UTC().Truncate(time.Hour)
 	key := sumKey{c, hour}
-	key.call.Status, key.call.Took = 0, 0
+	key.call.Status, key.call.Took = 0, 0 // only the series count these
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.chart(&c, hour)
+	u.countSeries(&c, hour)
 	if _, ok := u.sums[key]; ok || len(u.sums) < maxSums {
 		u.sums[key]++
 	}
 }
 
-// Run flushes until the context ends, and once more then.
+// Run flushes every second until ctx ends, and then once more.
 func (u *Usage) Run(ctx context.Context) error {
-	ticker := time.NewTicker(flushEvery)
+	ticker := time.NewTicker(flushInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -122,13 +124,13 @@ func (u *Usage) Run(ctx context.Context) error {
 			return u.Flush(last)
 		case <-ticker.C:
 			if err := u.Flush(ctx); err != nil {
-				u.Log.LogAttrs(ctx, slog.LevelWarn, "usage not flushed", slog.Any("error", err))
+				u.Log.LogAttrs(ctx, slog.LevelWarn, "cannot flush usage", slog.Any("error", err))
 			}
 		}
 	}
 }
 
-// Flush writes the sums. What cannot be written is kept for the next time.
+// Flush writes the sums. Sums that cannot be written are kept for the next flush.
 func (u *Usage) Flush(ctx context.Context) error {
 	return errors.Join(u.flushCalls(ctx), u.flushBytes(ctx), u.flushEvents(ctx), u.flushSeries(ctx))
 }
@@ -145,10 +147,10 @@ func (u *Usage) flushCalls(ctx context.Context) error {
 	for k := range sums {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, compare) // all nodes take the rows' locks in one order
-	ctx, cancel := context.WithTimeout(ctx, flushAtMost)
+	slices.SortFunc(keys, compareSumKeys) // all nodes lock the rows in the same order
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	err := add(ctx, u.DB.Pool(), keys, sums)
+	err := addCalls(ctx, u.DB.Pool(), keys, sums)
 	if err != nil {
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -159,7 +161,7 @@ func (u *Usage) flushCalls(ctx context.Context) error {
 	return err
 }
 
-func compare(a, b sumKey) int {
+func compareSumKeys(a, b sumKey) int {
 	if c := a.hour.Compare(b.hour); c != 0 {
 		return c
 	}
@@ -174,17 +176,17 @@ func compare(a, b sumKey) int {
 	return strings.Compare(string(a.call.Outcome), string(b.call.Outcome))
 }
 
-// Summary is a period's breakdown.
+// Summary is the breakdown of one org's usage in a period.
 type Summary struct {
 	Read, Write, Failed, RateLimited int64
-	// ByResource counts calls of the SDK by the first part of their method's name.
+	// ByResource counts calls of methods by their resource.
 	ByResource map[string]int64
-	// Bytes is what traffic with platforms weighed in both directions, by region.
+	// Bytes is the traffic with platforms by region, both directions together.
 	Bytes  map[string]int64
 	Events Events
 }
 
-// Summarise adds up a period. The result may be a second old, and is shared: it must not be changed.
+// Summarise returns the breakdown of a period. The result may be a second old; it is shared and must not be modified.
 func (u *Usage) Summarise(ctx context.Context, org id.Org, since, until time.Time) (Summary, error) {
 	return u.summaries.Load(ctx, summaryKey{org, since, until}, func(ctx context.Context, k summaryKey) (Summary, error) {
 		return u.summarise(ctx, k.org, k.since, k.until)
@@ -192,7 +194,7 @@ func (u *Usage) Summarise(ctx context.Context, org id.Org, since, until time.Tim
 }
 
 func (u *Usage) summarise(ctx context.Context, org id.Org, since, until time.Time) (Summary, error) {
-	rows, err := sum(ctx, u.DB.Pool(), org, since, until)
+	rows, err := sumCalls(ctx, u.DB.Pool(), org, since, until)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -209,7 +211,7 @@ func (u *Usage) summarise(ctx context.Context, org id.Org, since, until time.Tim
 		switch r.outcome {
 		case RateLimited:
 			s.RateLimited += r.calls
-			continue // refused: neither a read nor a write happened
+			continue // the call was refused, so it neither read nor wrote
 		case Failed:
 			s.Failed += r.calls
 		case OK:
@@ -222,7 +224,7 @@ func (u *Usage) summarise(ctx context.Context, org id.Org, since, until time.Tim
 		case Plain:
 			continue
 		}
-		if resource, _, method := strings.Cut(r.operation, "."); method { // an operation of our own has no resource
+		if resource, _, method := strings.Cut(r.operation, "."); method { // operations of the API itself have no resource
 			s.ByResource[resource] += r.calls
 		}
 	}

@@ -25,7 +25,7 @@ func insertOrg(t *testing.T, db *postgres.DB) id.Org {
 	return owner
 }
 
-// Counts of many callers on several nodes add up, and a flush that fails loses none.
+// Counts of concurrent callers on several nodes add up. A failed flush loses none.
 func TestCountsAddUp(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)

@@ -21,10 +21,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// noon is when the tests' clocks start.
+// noon is the start time of the tests' clocks.
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
-// handClock is moved by hand.
+// handClock is a clock that a test moves.
 type handClock struct{ nanos atomic.Int64 }
 
 func newClock() *handClock {
@@ -37,21 +37,21 @@ func (c *handClock) now() time.Time       { return time.Unix(0, c.nanos.Load()).
 func (c *handClock) set(at time.Time)     { c.nanos.Store(at.UnixNano()) }
 func (c *handClock) move(d time.Duration) { c.nanos.Add(int64(d)) }
 
-// silent never ticks.
-func silent(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
+// noTicker never ticks.
+func noTicker(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
 
-// idle makes a journal that writes when it is told to.
-func idle(db *postgres.DB, c *handClock) *requestlog.Journal {
+// newJournal returns a journal that writes only when the test calls Flush.
+func newJournal(db *postgres.DB, c *handClock) *requestlog.Journal {
 	if db != nil {
 		db = db.WithClock(c.now)
 	}
-	return requestlog.New(requestlog.Deps{DB: db, Ticker: silent, Log: slog.New(slog.DiscardHandler), Now: c.now, SettleTimeout: time.Minute})
+	return requestlog.New(requestlog.Deps{DB: db, Ticker: noTicker, Log: slog.New(slog.DiscardHandler), Now: c.now, SettleTimeout: time.Minute})
 }
 
-// running makes a journal that runs until the test ends, and writes when it is read.
-func running(t testing.TB, db *postgres.DB, c *handClock) *requestlog.Journal {
+// startJournal returns a journal that runs until the test ends. It writes when it is read.
+func startJournal(t testing.TB, db *postgres.DB, c *handClock) *requestlog.Journal {
 	t.Helper()
-	j := idle(db, c)
+	j := newJournal(db, c)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- j.Run(ctx) }()
@@ -64,25 +64,25 @@ func running(t testing.TB, db *postgres.DB, c *handClock) *requestlog.Journal {
 	return j
 }
 
-// plain is a request that went well.
-func plain(org id.Org, at time.Time) requestlog.Entry {
+// success returns a successful request.
+func success(org id.Org, at time.Time) requestlog.Entry {
 	return requestlog.Entry{
 		Org: org, At: at, Request: id.New[id.Request](), Key: "key_1", Operation: "getMe", Verb: "GET", Status: 200, Took: time.Millisecond,
 	}
 }
 
-// everything is a reader without any limit.
-func everything(org id.Org) requestlog.Reader { return requestlog.Reader{Org: org, Days: -1} }
+// unlimited returns a reader without limits.
+func unlimited(org id.Org) requestlog.Reader { return requestlog.Reader{Org: org, Days: -1} }
 
-// pages reads a whole list.
-func pages(t testing.TB, j *requestlog.Journal, r requestlog.Reader, f requestlog.Filter, limit int) []requestlog.Entry {
+// allPages reads all pages.
+func allPages(t testing.TB, j *requestlog.Journal, r requestlog.Reader, f requestlog.Filter, limit int) []requestlog.Entry {
 	t.Helper()
 	var (
-		all    []requestlog.Entry
-		behind requestlog.Position
+		all   []requestlog.Entry
+		after requestlog.Position
 	)
 	for {
-		found, next, err := j.Page(t.Context(), r, f, behind, limit)
+		found, next, err := j.Page(t.Context(), r, f, after, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,11 +90,11 @@ func pages(t testing.TB, j *requestlog.Journal, r requestlog.Reader, f requestlo
 		if next.At.IsZero() {
 			return all
 		}
-		behind = next
+		after = next
 	}
 }
 
-func rows(t testing.TB, db *postgres.DB, where string, args ...any) (n int) {
+func countRows(t testing.TB, db *postgres.DB, where string, args ...any) (n int) {
 	t.Helper()
 	if err := db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM request_log WHERE "+where, args...).Scan(&n); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func rows(t testing.TB, db *postgres.DB, where string, args ...any) (n int) {
 	return n
 }
 
-// metric is the value of a counter or a gauge.
+// metric returns the value of a counter or a gauge.
 func metric(t testing.TB, j *requestlog.Journal, name, why string) float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -121,19 +121,19 @@ func metric(t testing.TB, j *requestlog.Journal, name, why string) float64 {
 	return 0
 }
 
-// link is a way to a database that can be cut.
-type link struct {
+// faultyLink forwards connections to a database and can be cut.
+type faultyLink struct {
 	to    string
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 	cut   bool
-	// swallow breaks the connection, once, instead of telling that a COPY has been carried out.
+	// swallow breaks the connection once instead of forwarding the confirmation of a COPY.
 	swallow   atomic.Bool
 	swallowed chan struct{}
 }
 
-// linked opens a database by way of a link.
-func linked(t testing.TB, database secret.String) (*postgres.DB, *link) {
+// openThroughLink opens a database through a faultyLink.
+func openThroughLink(t testing.TB, database secret.String) (*postgres.DB, *faultyLink) {
 	t.Helper()
 	address, err := url.Parse(database.Reveal())
 	if err != nil {
@@ -143,7 +143,7 @@ func linked(t testing.TB, database secret.String) (*postgres.DB, *link) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &link{to: address.Host, conns: map[net.Conn]bool{}, swallowed: make(chan struct{})}
+	l := &faultyLink{to: address.Host, conns: map[net.Conn]bool{}, swallowed: make(chan struct{})}
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -166,8 +166,8 @@ func linked(t testing.TB, database secret.String) (*postgres.DB, *link) {
 	return db, l
 }
 
-// setCut cuts the link, or mends it.
-func (l *link) setCut(cut bool) {
+// setCut cuts or restores the link. Either way it closes all connections.
+func (l *faultyLink) setCut(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = cut
@@ -177,7 +177,7 @@ func (l *link) setCut(cut bool) {
 	clear(l.conns)
 }
 
-func (l *link) serve(near net.Conn) {
+func (l *faultyLink) serve(near net.Conn) {
 	defer near.Close()
 	far, err := net.Dial("tcp", l.to)
 	if err != nil {
