@@ -1,0 +1,1 @@
+export const text = "Sends it at once"
