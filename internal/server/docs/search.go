@@ -80,7 +80,7 @@ func (t *site) index() *index {
 }
 
 func passagesOf(p *page) (list []passage) {
-	bonus := map[string]float64{"Start": 1.3, "Recipes": 1.2, "Guides": 1.2, "Reference": 1.1, "For engineers": 0.5, "Operations": 0.8}[p.group]
+	bonus := map[string]float64{"Start": 1.3, "Recipes": 1.2, "Guides": 1.2, "Reference": 1.1, "Specification": 0.5, "For engineers": 0.5, "Operations": 0.8}[p.group]
 	if bonus == 0 {
 		bonus = 1
 	}
