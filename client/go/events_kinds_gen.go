@@ -115,47 +115,47 @@ const (
 	KindToast EventKind = "toast"
 	// A frame of the platform's that has no mapping.
 	KindUnknown EventKind = "unknown"
-	// Sent by the webhook test; not part of the log.
+	// Sent by the webhook test. It is not stored.
 	KindTest EventKind = "test"
 	// The account works for the first time.
 	KindAccountConnected EventKind = "account.connected"
 	// The account works again after it was down.
 	KindAccountReconnected EventKind = "account.reconnected"
-	// Its session ended; a new one is being fetched with the remembered credentials.
+	// The session has ended. The account is being signed in again with the remembered credentials.
 	KindAccountReauthenticating EventKind = "account.reauthenticating"
-	// The platform, the way to it or the listener fails.
+	// The platform, the network path to it or the listener fails.
 	KindAccountDegraded EventKind = "account.degraded"
-	// That is over.
+	// A degraded or restricted account works again.
 	KindAccountRecovered EventKind = "account.recovered"
-	// The session is gone; its creator must connect it again.
+	// The session has ended, and the creator must connect the account again.
 	KindAccountReconnectRequired EventKind = "account.reconnect_required"
-	// While it signs in again, a person must answer a challenge.
+	// The account is being signed in again, and a person must answer a challenge.
 	KindAccountChallengeRequired EventKind = "account.challenge_required"
 	// The session ends in 7 days, or in 24 hours.
 	KindAccountSessionExpiring EventKind = "account.session_expiring"
 	// The platform has locked or limited the account.
 	KindAccountRestricted EventKind = "account.restricted"
-	// Calls are refused until it is resumed.
+	// The account was paused. Calls are refused until it is resumed.
 	KindAccountPaused EventKind = "account.paused"
-	// It is no longer paused.
+	// The account is no longer paused.
 	KindAccountResumed EventKind = "account.resumed"
-	// Its label, region or metadata changed.
+	// The label, region or metadata of the account changed.
 	KindAccountUpdated EventKind = "account.updated"
-	// The last event of an account: its session is destroyed.
+	// The last event of an account. Its session and credentials have been destroyed.
 	KindAccountDisconnected EventKind = "account.disconnected"
 	// Events may be missing between two times.
 	KindListenerGap EventKind = "listener.gap"
-	// A sign-in moved on.
+	// The state of a connect attempt changed.
 	KindConnectAttemptUpdated EventKind = "connect.attempt_updated"
-	// A sign-in ended.
+	// A connect attempt ended.
 	KindConnectAttemptCompleted EventKind = "connect.attempt_completed"
-	// A hosted page ended.
+	// A connect session ended.
 	KindConnectSessionFinished EventKind = "connect.session_finished"
-	// A webhook failed for too long, or its receiver said that it is gone.
+	// A webhook failed for too long, or its receiver answered 410 Gone.
 	KindWebhookDisabled EventKind = "webhook.disabled"
 	// A failing webhook works again.
 	KindWebhookRecovered EventKind = "webhook.recovered"
-	// An API key was minted.
+	// An API key was created.
 	KindKeyCreated EventKind = "key.created"
 	// An API key was revoked.
 	KindKeyRevoked EventKind = "key.revoked"

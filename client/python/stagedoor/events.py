@@ -683,7 +683,7 @@ class UnknownEvent(TypedDict):
 
 
 class TestEvent(TypedDict):
-    """Sent by the webhook test; not part of the log."""
+    """Sent by the webhook test. It is not stored."""
 
     accountId: str
     data: TestData
@@ -716,7 +716,7 @@ class AccountReconnectedEvent(TypedDict):
 
 
 class AccountReauthenticatingEvent(TypedDict):
-    """Its session ended; a new one is being fetched with the remembered credentials."""
+    """The session has ended. The account is being signed in again with the remembered credentials."""
 
     accountId: str
     data: AccountReauthenticatingData
@@ -727,7 +727,7 @@ class AccountReauthenticatingEvent(TypedDict):
 
 
 class AccountDegradedEvent(TypedDict):
-    """The platform, the way to it or the listener fails."""
+    """The platform, the network path to it or the listener fails."""
 
     accountId: str
     data: AccountDegradedData
@@ -738,7 +738,7 @@ class AccountDegradedEvent(TypedDict):
 
 
 class AccountRecoveredEvent(TypedDict):
-    """That is over."""
+    """A degraded or restricted account works again."""
 
     accountId: str
     data: AccountRecoveredData
@@ -749,7 +749,7 @@ class AccountRecoveredEvent(TypedDict):
 
 
 class AccountReconnectRequiredEvent(TypedDict):
-    """The session is gone; its creator must connect it again."""
+    """The session has ended, and the creator must connect the account again."""
 
     accountId: str
     data: AccountReconnectRequiredData
@@ -760,7 +760,7 @@ class AccountReconnectRequiredEvent(TypedDict):
 
 
 class AccountChallengeRequiredEvent(TypedDict):
-    """While it signs in again, a person must answer a challenge."""
+    """The account is being signed in again, and a person must answer a challenge."""
 
     accountId: str
     data: AccountChallengeRequiredData
@@ -793,7 +793,7 @@ class AccountRestrictedEvent(TypedDict):
 
 
 class AccountPausedEvent(TypedDict):
-    """Calls are refused until it is resumed."""
+    """The account was paused. Calls are refused until it is resumed."""
 
     accountId: str
     data: AccountPausedData
@@ -804,7 +804,7 @@ class AccountPausedEvent(TypedDict):
 
 
 class AccountResumedEvent(TypedDict):
-    """It is no longer paused."""
+    """The account is no longer paused."""
 
     accountId: str
     data: AccountResumedData
@@ -815,7 +815,7 @@ class AccountResumedEvent(TypedDict):
 
 
 class AccountUpdatedEvent(TypedDict):
-    """Its label, region or metadata changed."""
+    """The label, region or metadata of the account changed."""
 
     accountId: str
     data: AccountUpdatedData
@@ -826,7 +826,7 @@ class AccountUpdatedEvent(TypedDict):
 
 
 class AccountDisconnectedEvent(TypedDict):
-    """The last event of an account: its session is destroyed."""
+    """The last event of an account. Its session and credentials have been destroyed."""
 
     accountId: str
     data: AccountDisconnectedData
@@ -848,7 +848,7 @@ class ListenerGapEvent(TypedDict):
 
 
 class ConnectAttemptUpdatedEvent(TypedDict):
-    """A sign-in moved on."""
+    """The state of a connect attempt changed."""
 
     accountId: str | None
     data: Attempt
@@ -859,7 +859,7 @@ class ConnectAttemptUpdatedEvent(TypedDict):
 
 
 class ConnectAttemptCompletedEvent(TypedDict):
-    """A sign-in ended."""
+    """A connect attempt ended."""
 
     accountId: str | None
     data: Attempt
@@ -870,7 +870,7 @@ class ConnectAttemptCompletedEvent(TypedDict):
 
 
 class ConnectSessionFinishedEvent(TypedDict):
-    """A hosted page ended."""
+    """A connect session ended."""
 
     accountId: str | None
     data: ConnectSessionFinishedData
@@ -881,7 +881,7 @@ class ConnectSessionFinishedEvent(TypedDict):
 
 
 class WebhookDisabledEvent(TypedDict):
-    """A webhook failed for too long, or its receiver said that it is gone."""
+    """A webhook failed for too long, or its receiver answered 410 Gone."""
 
     accountId: str
     data: WebhookDisabledData
@@ -903,7 +903,7 @@ class WebhookRecoveredEvent(TypedDict):
 
 
 class KeyCreatedEvent(TypedDict):
-    """An API key was minted."""
+    """An API key was created."""
 
     accountId: str | None
     data: KeyCreatedData

@@ -1,8 +1,9 @@
-// Package account owns connected accounts: their states, their sealed sessions and credentials, and how they end.
+// Package account owns connected accounts: their state, their sealed session and credentials, and their deletion. It
+// does not sign in (package connect), does not probe (package health) and opens no sockets (package events/listen).
 //
-// The states are a table (machine.go); whatever changes one goes through it. A finished sign-in becomes an account in connect.go, a call
-// gets its session from session.go, and disconnect.go destroys it all. What is due when is arithmetic without a clock (schedule.go).
-// It does not sign in (package connect) and does not probe (package health).
+// Start with machine.go, the table of states and edges. Every change of state goes through Trigger or TriggerIn
+// (trigger.go). connect.go turns a finished sign-in into an account. session.go and ready.go open its session for
+// calls, and disconnect.go deletes it. schedule.go computes when probes, new sign-ins and warnings are due.
 package account
 
 import (
@@ -27,7 +28,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// Account is a connected account as it was when it was read. It is never changed in place.
+// Account is a snapshot of a connected account. It does not change after it was read.
 type Account struct {
 	Org         id.Org
 	ID          id.Account
@@ -41,7 +42,7 @@ type Account struct {
 
 	Username, DisplayName, AvatarURL string
 
-	// Region is where the account's traffic leaves.
+	// Region names the proxies that the account's traffic to the platform goes through.
 	Region              string
 	ReferenceID         string
 	Metadata            map[string]string
@@ -49,46 +50,50 @@ type Account struct {
 	CreatedAt           time.Time
 	// LastSeenAt is when the platform last accepted the session, LastCheckedAt when it was last probed.
 	LastSeenAt, LastCheckedAt, SessionExpiresAt *time.Time
-	// SessionVersion grows with everything that a node which remembers the account must notice.
+	// SessionVersion increases with every change that a node with a cached copy of the account must notice.
 	SessionVersion int64
-	// PendingAttempt is the attempt under way; empty if there is none.
+	// PendingAttempt is the sign-in attempt in progress; empty if there is none.
 	PendingAttempt id.Attempt
-	// Attempt connected the account last, in the way of AttemptKind.
+	// Attempt is the sign-in attempt that last connected the account, and AttemptKind its flow.
 	Attempt     id.Attempt
 	AttemptKind string
-	// Health is what the prober goes by.
+	// Health holds what the prober has recorded.
 	Health Health
-	// Listener is how the live connection stands.
+	// Listener is the state of the account's socket.
 	Listener Listener
 
 	inner
 }
 
-// inner is what nobody outside needs.
+// inner holds the fields that only this package uses.
 type inner struct {
 	firstActiveAt, downSince *time.Time
-	sealedVersion, signIn    int64
-	sessionDead              bool
-	warnAt                   *time.Time
-	reauth                   lease
-	// hungUp means that the listener is to be off when the account is saved.
-	hungUp bool
+	// sealedVersion is the version that the stored session is sealed for; every rotation and every sign-in increases it.
+	// signIn counts sign-ins, so it stays the same when cookies rotate.
+	sealedVersion, signIn int64
+	// sessionDead means that the session is known to be dead. A paused account stays paused, so its state cannot tell.
+	sessionDead bool
+	// warnAt is when to warn next that the session ends; nil for no warning.
+	warnAt *time.Time
+	reauth lease
+	// resetListener makes saveAccount write the listener as off.
+	resetListener bool
 }
 
-// Health is how an account fared lately.
+// Health is the recent probe history of an account.
 type Health struct {
 	// ProbeAt is when the next probe is due; nil for none.
 	ProbeAt *time.Time
-	// Troubles counts failures in a row since TroubledAt, Goods successes in a row.
-	Troubles   int
-	TroubledAt *time.Time
-	Goods      int
+	// Failures counts consecutive failures since FailingSince, Successes consecutive good probes.
+	Failures     int
+	FailingSince *time.Time
+	Successes    int
 }
 
-// Via is how the account's traffic leaves.
+// Via returns the route that requests for the account take to the platform.
 func (a Account) Via() driver.Via { return driver.Via{Region: a.Region, Account: string(a.ID)} }
 
-// UserAction is what a person must do.
+// UserAction returns what a person must do in this state, as the API reports it.
 func (a Account) UserAction() string {
 	switch a.State {
 	case Degraded:
@@ -111,7 +116,7 @@ func (a Account) UserAction() string {
 	return "none"
 }
 
-// Why an account is in its state. The set is open for callers.
+// Reasons why an account is in its state. The API documents the set as open, so it may grow.
 const (
 	ReasonSessionExpired      = "session_expired"
 	ReasonLoggedOut           = "logged_out"
@@ -129,7 +134,7 @@ const (
 	ReasonOperator            = "operator"
 )
 
-// sealer keeps secrets; *seal.Sealer does.
+// sealer encrypts an account's secrets; implemented by *seal.Sealer.
 type sealer interface {
 	Prepare(ctx context.Context, org id.Org, holder string) error
 	Seal(ctx context.Context, at seal.Address, text secret.String) ([]byte, error)
@@ -138,22 +143,22 @@ type sealer interface {
 	SignReceipt(ctx context.Context, r seal.Receipt) ([]byte, error)
 }
 
-// limiter tells every node of a new version of a session; *admission.Limiter does.
+// limiter stores the newest session version where every admission reads it; implemented by *admission.Limiter.
 type limiter interface {
 	SessionChanged(ctx context.Context, org id.Org, account id.Account, version uint32) error
 }
 
-// Config are the settings.
+// Config holds the settings.
 type Config struct {
-	// Regions are those that traffic can leave by.
+	// Regions lists the regions that have proxies.
 	Regions []string
-	// Listens means that nodes listen to accounts, so that one without a listener is not in order.
+	// Listens means that nodes open sockets for accounts: an account without an open socket is not healthy.
 	Listens bool
-	// SignOutTimeout is how long a platform may take to end a session when an account is disconnected.
+	// SignOutTimeout bounds the request that ends the session on the platform when an account is disconnected.
 	SignOutTimeout time.Duration
 }
 
-// Deps is what the service needs.
+// Deps holds the dependencies of Accounts.
 type Deps struct {
 	Config Config
 	DB     *postgres.DB
@@ -163,113 +168,115 @@ type Deps struct {
 	Seal   sealer
 	Limits limiter
 	Bus    *pubsub.Bus
-	// Catalogs and Drivers are the platform of an environment; an org is of one environment.
+	// Catalogs and Drivers give the platform of an environment. An org belongs to one environment.
 	Catalogs map[org.Environment]*catalog.Catalog
 	Drivers  func(org.Environment) (driver.Driver, bool)
-	// ReconnectURL is where a key makes a link by which a person connects an account again.
+	// ReconnectURL returns the URL at which an API key creates a link to connect the account again.
 	ReconnectURL func(id.Org, id.Account) string
 	Log          *slog.Logger
 	Now          func() time.Time
 }
 
-// Accounts is the service.
+// Accounts stores accounts and applies their changes of state. It is safe for concurrent use.
 type Accounts struct {
 	Deps
-	// environments of orgs, which never change.
+	// environments caches the environment of orgs, which never changes.
 	environments cache.Cache[id.Org, org.Environment]
-	// seen are the accounts whose last success was written down within the minute.
-	seen cache.Cache[id.Account, time.Time]
-	// kept are the accounts that were called lately.
-	kept    cache.Cache[id.Account, *kept]
-	reading singleflight.Group
-	left    func(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error
-	// purge destroys what others have of an account, covers is what a receipt calls that.
-	purge  func(ctx context.Context, a Account, most int) (done bool, err error)
-	covers []string
+	// seenWritten holds when RecordSeen last wrote a success of an account, by this node's clock.
+	seenWritten cache.Cache[id.Account, time.Time]
+	// cached holds accounts with their sealed sessions, for calls.
+	cached cache.Cache[id.Account, *cachedAccount]
+	// reads merges concurrent reads of the same account.
+	reads        singleflight.Group
+	onDisconnect func(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error
+	// purge deletes an account's data in other packages; purgeCovers names that data in the receipt.
+	purge       func(ctx context.Context, a Account, most int) (done bool, err error)
+	purgeCovers []string
 }
 
-// remembered bounds what a node remembers of orgs and of accounts.
-const remembered = 100_000
+// maxCached bounds the caches of environments and of written successes, in entries.
+const maxCached = 100_000
 
-// New makes the service.
+// New returns the service. Hooks, if any, are set right afterwards with OnDisconnect and OnPurge.
 func New(d Deps) *Accounts {
 	return &Accounts{
 		Deps:         d,
-		environments: cache.New[id.Org, org.Environment](remembered),
-		seen:         cache.New[id.Account, time.Time](remembered),
-		kept:         newKept(),
-		left:         func(context.Context, postgres.Tx, id.Org, id.Account) error { return nil },
+		environments: cache.New[id.Org, org.Environment](maxCached),
+		seenWritten:  cache.New[id.Account, time.Time](maxCached),
+		cached:       newAccountCache(),
+		onDisconnect: func(context.Context, postgres.Tx, id.Org, id.Account) error { return nil },
 		purge:        func(context.Context, Account, int) (bool, error) { return true, nil },
 	}
 }
 
-// OnDisconnect sets what else is done in the transaction that takes an account out of use, such as cancelling its attempts. It is
-// called while the process is wired, before anything else.
+// OnDisconnect sets a hook that runs in the transaction that takes an account out of use, such as cancelling its
+// attempts. Call it before any other method; it is not safe for concurrent use.
 func (s *Accounts) OnDisconnect(do func(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) error) {
-	s.left = do
+	s.onDisconnect = do
 }
 
-// OnPurge sets what else is destroyed with an account, and what its receipt calls that. do destroys about as many rows as most says, and
-// reports whether all are gone; it is called again until they are. It is set while the process is wired, before anything else.
+// OnPurge sets the hook that deletes an account's data in other packages. covers names that data in the receipt. do
+// deletes about most rows and reports whether none are left; it is called again until it does. Call OnPurge before any
+// other method; it is not safe for concurrent use.
 func (s *Accounts) OnPurge(covers []string, do func(ctx context.Context, a Account, most int) (done bool, err error)) {
-	s.covers, s.purge = covers, do
+	s.purgeCovers, s.purge = covers, do
 }
 
-// Get reads an account.
+// Get reads an account. An account of another org, or one that is being disconnected, is not found.
 func (s *Accounts) Get(ctx context.Context, owner id.Org, account id.Account) (Account, error) {
-	a, err := get(ctx, s.DB.Pool(), owner, account)
+	a, err := getAccount(ctx, s.DB.Pool(), owner, account)
 	if err != nil {
 		return Account{}, err
 	}
-	return s.placed(ctx, a)
+	return s.withEnvironment(ctx, a)
 }
 
-// Filter chooses accounts. Empty fields choose all.
+// Filter selects accounts. Empty fields do not filter.
 type Filter struct {
-	// States are those that an account may be in; empty for all.
 	States      []State
 	ReferenceID string
 	Label       string
-	// Query is looked for in labels, names and ids, whatever its case.
+	// Query is a substring of a label, name or id; case is ignored.
 	Query string
-	// Among are the accounts to choose from; nil for all.
+	// Among restricts the result to these accounts; nil for all.
 	Among []id.Account
 	Order Order
-	// After is the last account of the page before.
-	After Mark
-	// Limit is how many at most; 0 for all.
+	// After is the key of the last account of the previous page.
+	After PageKey
+	// Limit bounds the number of accounts; 0 for no limit.
 	Limit int
 }
 
-// Order is how accounts are listed. The zero value is that of their ids, which is the order in which they were connected first.
+// Order is the sort order of a list. The zero value sorts by id, which is the order of creation.
 type Order int
 
-// The other orders: by label whatever its case, and the last seen first.
+// The other orders: by label, ignoring case, and by last success, newest first.
 const (
 	ByLabel Order = iota + 1
 	ByLastSeen
 )
 
-// Mark is a place in a list: behind an account as it was listed.
-type Mark struct {
+// PageKey is a position in a list: after the account that had these values when it was listed.
+type PageKey struct {
 	ID    id.Account
 	Label string
 	Seen  time.Time
 }
 
-// Mark is the place behind the account.
-func (a Account) Mark() Mark {
-	m := Mark{ID: a.ID, Label: a.Label}
+// PageKey returns the position after the account, in any order.
+func (a Account) PageKey() PageKey {
+	k := PageKey{ID: a.ID, Label: a.Label}
 	if a.LastSeenAt != nil {
-		m.Seen = *a.LastSeenAt
+		k.Seen = *a.LastSeenAt
 	}
-	return m
+	return k
 }
 
-// pageRows is how many accounts are read at a time: a slow reader holds no snapshot and no connection.
+// pageRows is how many accounts List reads per query, so that a slow reader holds neither a snapshot nor a connection.
 const pageRows = 500
 
-// List gives accounts one by one. It ends when each fails.
+// List calls each for every account that matches. It stops at the first error and returns it. It reads in pages, so an
+// account that changes during the call may appear with either value.
 func (s *Accounts) List(ctx context.Context, owner id.Org, f Filter, each func(Account) error) error {
 	env, err := s.environment(ctx, owner)
 	if err != nil {
@@ -280,7 +287,7 @@ func (s *Accounts) List(ctx context.Context, owner id.Org, f Filter, each func(A
 		if f.Limit > 0 {
 			rows = min(rows, left)
 		}
-		list, err := page(ctx, s.DB.Pool(), owner, f, rows)
+		list, err := listPage(ctx, s.DB.Pool(), owner, f, rows)
 		if err != nil {
 			return err
 		}
@@ -289,7 +296,7 @@ func (s *Accounts) List(ctx context.Context, owner id.Org, f Filter, each func(A
 			if err := each(a); err != nil {
 				return err
 			}
-			f.After = a.Mark()
+			f.After = a.PageKey()
 		}
 		if len(list) < rows {
 			break
@@ -299,8 +306,8 @@ func (s *Accounts) List(ctx context.Context, owner id.Org, f Filter, each func(A
 	return nil
 }
 
-// placed adds the environment of the account's org.
-func (s *Accounts) placed(ctx context.Context, a Account) (Account, error) {
+// withEnvironment returns the account with the environment of its org.
+func (s *Accounts) withEnvironment(ctx context.Context, a Account) (Account, error) {
 	env, err := s.environment(ctx, a.Org)
 	a.Environment = env
 	return a, err
@@ -318,25 +325,29 @@ func (s *Accounts) environment(ctx context.Context, owner id.Org) (org.Environme
 	return o.Environment, nil
 }
 
-// Time is what the database's clock says. When accounts are due, and how long leases on them hold, goes by it on all nodes.
+// Time returns the time of the database's clock, which all nodes use for due times and leases of accounts.
 func (s *Accounts) Time(ctx context.Context) (time.Time, error) { return s.DB.Now(ctx, s.DB.Pool()) }
 
-// tell makes every node notice that an account is another than it remembers. The change is committed: that its caller has gone must
-// not keep it from the others. A node that is not reached reads the row before it calls.
-func (s *Accounts) tell(ctx context.Context, a Account) {
+// publishVersion makes every node notice that its cached copy of an account is out of date. Call it after the commit.
+// It ignores the cancellation of ctx, because the change is there whether or not its caller waits. Every admission
+// reads the version from Redis; the NATS message only makes nodes drop their copy sooner. If both fail, a node misses
+// the change for at most cacheTTL.
+func (s *Accounts) publishVersion(ctx context.Context, a Account) {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.Limits.SessionChanged(ctx, a.Org, a.ID, uint32(a.SessionVersion)); err != nil {
-		s.Log.LogAttrs(ctx, slog.LevelWarn, "session version not told", slog.String("account", string(a.ID)), slog.Any("error", err))
+		s.Log.LogAttrs(ctx, slog.LevelWarn, "cannot publish session version",
+			slog.String("account", string(a.ID)), slog.Any("error", err))
 	}
-	if subject, err := pubsub.Subject("inv", pokeSession, string(a.ID)); err == nil {
-		_ = s.Bus.Poke(subject, fmt.Append(nil, a.SessionVersion)) // it only makes them notice sooner
+	if subject, err := pubsub.Subject("inv", sessionSubject, string(a.ID)); err == nil {
+		_ = s.Bus.Poke(subject, fmt.Append(nil, a.SessionVersion)) // best effort: nodes only notice sooner
 	}
 }
 
-const pokeSession = "session"
+const sessionSubject = "session"
 
-// SessionPattern is what a node listens on that remembers accounts: the account's id, and its newest session version as text.
-const SessionPattern = "inv." + pokeSession + ".*"
+// SessionPattern is the subject pattern of the messages that publishVersion sends: the last token is the account's id,
+// the payload its newest session version in decimal. Heard handles them.
+const SessionPattern = "inv." + sessionSubject + ".*"
 
 func notFound() error {
 	return problem.AccountNotFound.New("The organisation has no account with this id.")

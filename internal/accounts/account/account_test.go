@@ -20,7 +20,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-func newRig(t testing.TB, change ...func(*account.Deps)) *accounttest.Rig {
+func newFixture(t testing.TB, change ...func(*account.Deps)) *accounttest.Rig {
 	t.Helper()
 	engines := accounttest.Engines{DB: testenv.Postgres(t), Redis: testenv.Redis(t), NATS: testenv.NATS(t)}
 	return accounttest.New(t, engines, func(d *account.Deps) {
@@ -32,16 +32,14 @@ func newRig(t testing.TB, change ...func(*account.Deps)) *accounttest.Rig {
 
 var system = audit.By{Kind: audit.ActorSystem, ID: "test"}
 
-// is fails unless an error is of a kind.
-func is(t testing.TB, err error, kind problem.Kind) {
+func wantProblem(t testing.TB, err error, kind problem.Kind) {
 	t.Helper()
 	if !errors.Is(err, kind.New("")) {
 		t.Fatalf("want %s, got %v", kind.Code, err)
 	}
 }
 
-// put takes an account along an edge.
-func put(t testing.TB, r *accounttest.Rig, a account.Account, c account.Cause) account.Account {
+func trigger(t testing.TB, r *accounttest.Rig, a account.Account, c account.Cause) account.Account {
 	t.Helper()
 	next, err := r.Accounts.Trigger(t.Context(), system, a.Org, a.ID, c)
 	if err != nil {
@@ -50,14 +48,14 @@ func put(t testing.TB, r *accounttest.Rig, a account.Account, c account.Cause) a
 	return next
 }
 
-func active(t testing.TB, r *accounttest.Rig, creator string) account.Account {
+func connectActive(t testing.TB, r *accounttest.Rig, creator string) account.Account {
 	t.Helper()
-	return put(t, r, r.Connect(r.Connected(r.Org(), creator)), account.Cause{On: account.Proved})
+	return trigger(t, r, r.Connect(r.Connected(r.Org(), creator)), account.Cause{On: account.ProbePassed})
 }
 
-func TestASignInBecomesAnAccountWithItsSessionSealed(t *testing.T) {
+func TestSignInBecomesAnAccountWithItsSessionSealed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	c := r.Connected(r.Org(), "90210")
 	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("luna@sandbox.test"), Password: secret.New("planted-password")}
 	c.Session, c.ReferenceID, c.Metadata = r.Session("auth_id=90210; sess=planted-cookie"), "user_456", map[string]string{"team": "a"}
@@ -78,7 +76,7 @@ func TestASignInBecomesAnAccountWithItsSessionSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(kept, []byte("planted")) {
-		t.Fatal("a secret is stored as it is")
+		t.Fatal("a secret is stored in plain text")
 	}
 	agreed, err := r.Accounts.Consents(t.Context(), a.Org, a.ID)
 	if err != nil || len(agreed) != 1 || agreed[0].Who != "caller" || agreed[0].Attempt != c.Attempt || agreed[0].TextHash != "abc" {
@@ -89,7 +87,7 @@ func TestASignInBecomesAnAccountWithItsSessionSealed(t *testing.T) {
 		t.Fatalf("%+v, %v", entries, err)
 	}
 	if kinds := r.Kinds(a); len(kinds) != 0 {
-		t.Fatalf("events before the session is proved: %v", kinds)
+		t.Fatalf("events before the session is verified: %v", kinds)
 	}
 	view := r.Get(a).View()
 	if view.OfUserID != "90210" || !view.Sandbox || view.UserAction != "none" || view.StateReason != nil || *view.ReferenceID != "user_456" ||
@@ -98,19 +96,19 @@ func TestASignInBecomesAnAccountWithItsSessionSealed(t *testing.T) {
 	}
 }
 
-func TestAProvedAccountIsConnectedOnceAndReconnectedAfterwards(t *testing.T) {
+func TestVerifiedAccountIsConnectedOnceAndReconnectedAfterwards(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	c := r.Connected(r.Org(), "1")
-	a := put(t, r, r.Connect(c), account.Cause{On: account.Proved})
-	put(t, r, a, account.Cause{On: account.Proved}) // a repeat says nothing
-	put(t, r, a, account.Cause{On: account.SessionLost, Reason: account.ReasonSessionExpired})
+	a := trigger(t, r, r.Connect(c), account.Cause{On: account.ProbePassed})
+	trigger(t, r, a, account.Cause{On: account.ProbePassed}) // a repeat writes no event
+	trigger(t, r, a, account.Cause{On: account.SessionLost, Reason: account.ReasonSessionExpired})
 	r.Clock.Advance(90 * time.Second)
 	again := r.Connected(a.Org, "1")
 	if a = r.Connect(again); a.State != account.Connecting {
 		t.Fatal(a.State)
 	}
-	put(t, r, a, account.Cause{On: account.Proved})
+	trigger(t, r, a, account.Cause{On: account.ProbePassed})
 	events := r.Events(a)
 	if kinds := r.Kinds(a); !slices.Equal(kinds, []string{"account.connected", "account.reconnect_required", "account.reconnected"}) {
 		t.Fatal(kinds)
@@ -144,7 +142,7 @@ func TestAProvedAccountIsConnectedOnceAndReconnectedAfterwards(t *testing.T) {
 
 func TestReconnectKeepsSettingsThatItDoesNotName(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	c := r.Connected(r.Org(), "7")
 	c.Region, c.Metadata, c.Remember = "uk", map[string]string{"team": "a"}, true
 	c.Credentials = &account.Credentials{Email: secret.New("e"), Password: secret.New("old")}
@@ -159,7 +157,7 @@ func TestReconnectKeepsSettingsThatItDoesNotName(t *testing.T) {
 			t.Fatalf("%s: %+v", what, b)
 		}
 		if known, err := r.Accounts.Credentials(t.Context(), a.Org, a.ID); err != nil || known.Password.Reveal() != password {
-			t.Fatalf("%s: other credentials are kept: %v", what, err)
+			t.Fatalf("%s: the wrong credentials are stored: %v", what, err)
 		}
 	}
 	keeps("a copied session", "old", func(c *account.Connected) { c.Kind = "cookie" })
@@ -174,12 +172,12 @@ func TestReconnectKeepsSettingsThatItDoesNotName(t *testing.T) {
 		t.Fatalf("%+v", b)
 	}
 	_, err := r.Accounts.Credentials(t.Context(), a.Org, a.ID)
-	is(t, err, problem.CredentialsMissing)
+	wantProblem(t, err, problem.CredentialsMissing)
 }
 
-func TestTheSameCreatorIsTheSameAccount(t *testing.T) {
+func TestSameCreatorIsTheSameAccount(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	c := r.Connected(r.Org(), "7")
 	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
 	a := r.Connect(c)
@@ -194,7 +192,7 @@ func TestTheSameCreatorIsTheSameAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := r.Accounts.Credentials(t.Context(), a.Org, a.ID)
-	is(t, err, problem.CredentialsMissing)
+	wantProblem(t, err, problem.CredentialsMissing)
 
 	other := r.Connected(a.Org, "8")
 	other.Account = a.ID
@@ -203,7 +201,7 @@ func TestTheSameCreatorIsTheSameAccount(t *testing.T) {
 	}
 	other.Account = id.New[id.Account]()
 	_, err = r.Accounts.Prepare(t.Context(), other)
-	is(t, err, problem.AccountNotFound)
+	wantProblem(t, err, problem.AccountNotFound)
 	other.Account, other.MaxAccounts = "", 1
 	if _, err := r.Accounts.Prepare(t.Context(), other); !errors.Is(err, account.ErrLimit) {
 		t.Fatal(err)
@@ -213,9 +211,9 @@ func TestTheSameCreatorIsTheSameAccount(t *testing.T) {
 	}
 }
 
-func TestManySignInsAtOnceMakeOneAccountPerCreatorAndKeepTheLimit(t *testing.T) {
+func TestConcurrentSignInsMakeOneAccountPerCreatorAndKeepTheLimit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	owner := r.Org()
 	nodes := []*account.Accounts{r.Node(nil), r.Node(nil), r.Node(nil)}
 	var (
@@ -255,9 +253,9 @@ func TestManySignInsAtOnceMakeOneAccountPerCreatorAndKeepTheLimit(t *testing.T) 
 	}
 }
 
-func TestEachStateAnswersACallAsTheContractSays(t *testing.T) {
+func TestCallFailsAsTheStateDemands(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	owner := r.Org()
 	for _, test := range []struct {
 		name   string
@@ -266,8 +264,9 @@ func TestEachStateAnswersACallAsTheContractSays(t *testing.T) {
 		has    string
 	}{
 		{"connecting", nil, nil, ""},
-		{"active", []account.Cause{{On: account.Proved}}, nil, ""},
-		{"degraded", []account.Cause{{On: account.Proved}, {On: account.Troubled, Reason: account.ReasonEgressDown}}, nil, ""},
+		{"active", []account.Cause{{On: account.ProbePassed}}, nil, ""},
+		{"degraded", []account.Cause{{On: account.ProbePassed}, {On: account.Failing, Reason: account.ReasonEgressDown}},
+			nil, ""},
 		{"reconnect_required", []account.Cause{{On: account.LoggedOut, Reason: account.ReasonLoggedOut}}, &problem.AccountDisconnected, `"accountId":"acct_`},
 		{"restricted", []account.Cause{{On: account.Banned, Reason: account.ReasonBanned}}, &problem.UpstreamAccountRestricted, `"upstreamCode":null`},
 		{"paused", []account.Cause{{On: account.Pause, Reason: account.ReasonPausedByCaller}}, &problem.AccountPaused, `"retryable":false`},
@@ -277,7 +276,7 @@ func TestEachStateAnswersACallAsTheContractSays(t *testing.T) {
 		c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
 		a := r.Connect(c)
 		for _, cause := range test.causes {
-			a = put(t, r, a, cause)
+			a = trigger(t, r, a, cause)
 		}
 		if string(a.State) != test.name {
 			t.Fatalf("%s is %s", test.name, a.State)
@@ -289,7 +288,7 @@ func TestEachStateAnswersACallAsTheContractSays(t *testing.T) {
 			}
 			continue
 		}
-		is(t, err, *test.kind)
+		wantProblem(t, err, *test.kind)
 		document, failed := problem.Of(err).Document(problem.Place{ProblemsURL: "https://p.test", Instance: "urn:request:1"})
 		if failed != nil || !bytes.Contains(document, []byte(test.has)) {
 			t.Errorf("%s: %s lacks %s", test.name, document, test.has)
@@ -297,10 +296,10 @@ func TestEachStateAnswersACallAsTheContractSays(t *testing.T) {
 	}
 }
 
-func TestAPausedAccountWaitsForItsOwner(t *testing.T) {
+func TestPausedAccountStaysPausedUntilResumed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a := active(t, r, "1")
+	r := newFixture(t)
+	a := connectActive(t, r, "1")
 	pause := func() account.Account {
 		t.Helper()
 		p, err := r.Accounts.Pause(t.Context(), accounttest.By("account.pause"), a.Org, a.ID, account.ReasonPausedByCaller)
@@ -311,11 +310,11 @@ func TestAPausedAccountWaitsForItsOwner(t *testing.T) {
 	}
 	pause()
 	pause()
-	// Neither a connect nor late news start it.
+	// Neither a connect nor a late observation starts it.
 	if b := r.Connect(r.Connected(a.Org, "1")); b.State != account.Paused {
 		t.Fatal(b.State)
 	}
-	put(t, r, a, account.Cause{On: account.Banned, Reason: account.ReasonBanned})
+	trigger(t, r, a, account.Cause{On: account.Banned, Reason: account.ReasonBanned})
 	b, err := r.Accounts.Resume(t.Context(), accounttest.By("account.resume"), a.Org, a.ID)
 	if err != nil || b.State != account.Connecting || b.Health.ProbeAt.After(r.Clock.Now()) {
 		t.Fatalf("%+v, %v", b, err)
@@ -324,7 +323,7 @@ func TestAPausedAccountWaitsForItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	pause()
-	put(t, r, a, account.Cause{On: account.SessionLost, Reason: account.ReasonSessionExpired})
+	trigger(t, r, a, account.Cause{On: account.SessionLost, Reason: account.ReasonSessionExpired})
 	if b, err := r.Accounts.Resume(t.Context(), accounttest.By("account.resume"), a.Org, a.ID); err != nil || b.State != account.ReconnectRequired {
 		t.Fatalf("the session died while paused: %+v, %v", b, err)
 	}
@@ -338,12 +337,12 @@ func TestAPausedAccountWaitsForItsOwner(t *testing.T) {
 	}
 }
 
-func TestAnUpdateChangesWhatItNamesAndTellsIt(t *testing.T) {
+func TestUpdateChangesNamedFieldsAndWritesAnEvent(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	c := r.Connected(r.Org(), "1")
 	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
-	a := put(t, r, r.Connect(c), account.Cause{On: account.Proved})
+	a := trigger(t, r, r.Connect(c), account.Cause{On: account.ProbePassed})
 	by := accounttest.By("account.update")
 	label, region, metadata := "Mia", "uk", map[string]string{"team": "b"}
 	change := account.Change{Label: &label, Region: &region, Metadata: &metadata, ForgetCredentials: true}
@@ -352,7 +351,7 @@ func TestAnUpdateChangesWhatItNamesAndTellsIt(t *testing.T) {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	if at := r.Get(a).Health.ProbeAt; at.After(r.Clock.Now()) {
-		t.Fatalf("another region is probed at once, not at %s", at)
+		t.Fatalf("the new region is probed at %s, not immediately", at)
 	}
 	if _, err := r.Accounts.Credentials(t.Context(), a.Org, a.ID); err == nil {
 		t.Fatal("the credentials are still there")
@@ -374,19 +373,19 @@ func TestAnUpdateChangesWhatItNamesAndTellsIt(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	_, err = r.Accounts.Update(t.Context(), by, a.Org, a.ID, account.Change{})
-	is(t, err, problem.ValidationFailed)
+	wantProblem(t, err, problem.ValidationFailed)
 }
 
-func TestAnotherOrgsAccountIsNotThere(t *testing.T) {
+func TestAccountOfAnotherOrgIsNotFound(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a := active(t, r, "1")
+	r := newFixture(t)
+	a := connectActive(t, r, "1")
 	other, by, ctx, label := r.Org(), accounttest.By("x"), t.Context(), "x"
 	inTx := func(do func(tx postgres.Tx) error) error { return r.DB.Tx(ctx, do) }
 	for name, err := range map[string]error{
 		"get":         second(r.Accounts.Get(ctx, other, a.ID)),
 		"session":     third(r.Accounts.Session(ctx, other, a.ID)),
-		"stored":      third(r.Accounts.Stored(ctx, other, a.ID)),
+		"stored":      third(r.Accounts.StoredSession(ctx, other, a.ID)),
 		"credentials": second(r.Accounts.Credentials(ctx, other, a.ID)),
 		"update":      second(r.Accounts.Update(ctx, by, other, a.ID, account.Change{Label: &label})),
 		"pause":       second(r.Accounts.Pause(ctx, by, other, a.ID, "")),
@@ -397,7 +396,7 @@ func TestAnotherOrgsAccountIsNotThere(t *testing.T) {
 		"begin": inTx(func(tx postgres.Tx) error {
 			return second(r.Accounts.BeginReauth(ctx, tx, by, other, a.ID, id.New[id.Attempt]()))
 		}),
-		"challenged": inTx(func(tx postgres.Tx) error { return r.Accounts.Challenged(ctx, tx, other, a.ID, nil) }),
+		"challenged": inTx(func(tx postgres.Tx) error { return r.Accounts.RecordChallenge(ctx, tx, other, a.ID, nil) }),
 	} {
 		if !errors.Is(err, problem.AccountNotFound.New("")) {
 			t.Errorf("%s: %v", name, err)
@@ -414,7 +413,7 @@ func TestAnotherOrgsAccountIsNotThere(t *testing.T) {
 	}
 	foreign := a
 	foreign.Org = other
-	if err := r.Accounts.Seen(ctx, foreign); err != nil {
+	if err := r.Accounts.RecordSeen(ctx, foreign); err != nil {
 		t.Error(err)
 	}
 	if got := r.Get(a); got.State != account.Active || got.Label != "Luna" || got.SessionVersion != a.SessionVersion {
@@ -427,9 +426,9 @@ func third[A, B any](_ A, _ B, err error) error { return err }
 
 func TestFiveThousandAccountsAreStreamedInOrder(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	owner := r.Org()
-	fillFrom(t, r, string(owner), 0, 5000)
+	insertAccounts(t, r, string(owner), 0, 5000)
 	last, n := id.Account(""), 0
 	err := r.Accounts.List(t.Context(), owner, account.Filter{}, func(a account.Account) error {
 		if a.ID <= last {
@@ -450,7 +449,7 @@ func TestFiveThousandAccountsAreStreamedInOrder(t *testing.T) {
 	}
 	seen, after := 0, id.Account("")
 	for {
-		n, end := count(account.Filter{Limit: 700, After: account.Mark{ID: after}})
+		n, end := count(account.Filter{Limit: 700, After: account.PageKey{ID: after}})
 		seen, after = seen+n, end
 		if n < 700 {
 			break
@@ -477,19 +476,18 @@ func TestFiveThousandAccountsAreStreamedInOrder(t *testing.T) {
 	}
 }
 
-// What is looked for is found in names and ids whatever its case, characters of patterns mean themselves, and in every order pages show
-// each account once.
+// A query matches names and ids in any case and contains no wildcards. In every order, paging lists each account once.
 func TestAccountsAreFoundAndSorted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	owner := r.Org()
-	fillFrom(t, r, string(owner), 0, 300)
+	insertAccounts(t, r, string(owner), 0, 300)
 	for _, sql := range []string{
 		`UPDATE account SET label = 'Äpfel 100% _x' WHERE org_id = $1 AND upstream_id = '7'`,
 		`UPDATE account SET username = 'LunaLux', state = 'degraded' WHERE org_id = $1 AND upstream_id = '8'`,
 		`UPDATE account_health SET last_seen_at = now() - (substr(account_id, 28)::int % 50) * interval '1 minute' WHERE org_id = $1 AND account_id < 'acct_' || lpad('250', 26, '0')`,
 	} {
-		patient(t, r, sql, string(owner))
+		execSlow(t, r, sql, string(owner))
 	}
 	find := func(f account.Filter) (found []account.Account) {
 		t.Helper()
@@ -520,7 +518,7 @@ func TestAccountsAreFoundAndSorted(t *testing.T) {
 			if len(page) < f.Limit {
 				break
 			}
-			f.After = page[len(page)-1].Mark()
+			f.After = page[len(page)-1].PageKey()
 		}
 		if len(seen) != 300 {
 			t.Errorf("order %d has %d accounts", order, len(seen))
@@ -538,7 +536,7 @@ func TestAccountsAreFoundAndSorted(t *testing.T) {
 
 func inOrder(order account.Order, a, b account.Account) bool {
 	if order == account.ByLabel {
-		return true // the database's own rules of letters
+		return true // the database's collation decides
 	}
 	switch {
 	case a.LastSeenAt == nil:
@@ -549,18 +547,18 @@ func inOrder(order account.Order, a, b account.Account) bool {
 	return a.LastSeenAt.After(*b.LastSeenAt) || a.LastSeenAt.Equal(*b.LastSeenAt) && a.ID < b.ID
 }
 
-// A probe that one node has claimed is not claimed by another whose clock is an hour fast or slow, and what such a node connects is due
-// for all of them at the same time.
+// A probe that one node has claimed is not claimed by another whose clock is an hour fast or slow, and the probe of an
+// account that such a node connects is due on all nodes at the same time.
 func TestProbeIsClaimedOnceWhenClocksDiffer(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{20 * time.Second, time.Hour, -time.Hour} {
-		r := newRig(t)
+		r := newFixture(t)
 		other := r.Node(func(d *account.Deps) { d.Now = func() time.Time { return r.Clock.Now().Add(ahead) } })
 		claim := func(s *account.Accounts) (list []account.Ref) {
 			t.Helper()
 			shards, err := s.DueShards(t.Context())
 			for _, shard := range shards {
-				some, failed := s.Due(t.Context(), shard, 10, 5*time.Second)
+				some, failed := s.ClaimProbes(t.Context(), shard, 10, 5*time.Second)
 				list, err = append(list, some...), errors.Join(err, failed)
 			}
 			if err != nil {
@@ -581,14 +579,14 @@ func TestProbeIsClaimedOnceWhenClocksDiffer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := claim(nodes[0]); len(got) != 1 || got[0].Account != p.AccountID() {
-				t.Errorf("%s: %v is claimed, not the account that was just connected", ahead, got)
+				t.Errorf("%s: claimed %v, want the account that was just connected", ahead, got)
 			}
 			if got := claim(nodes[1]); len(got) != 0 {
-				t.Errorf("%s: %v is claimed twice", ahead, got)
+				t.Errorf("%s: %v was claimed twice", ahead, got)
 			}
 			r.Clock.Advance(time.Minute)
 			if got := claim(nodes[1]); len(got) != i+1 {
-				t.Errorf("%s: %v is claimed after the leases, not %d accounts", ahead, got, i+1)
+				t.Errorf("%s: claimed %v after the leases expired, want %d accounts", ahead, got, i+1)
 			}
 		}
 	}

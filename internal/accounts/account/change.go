@@ -16,7 +16,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// Bounds of what callers give an account, in characters and entries.
+// Limits of what callers can set: MaxMetadata in entries, the others in characters.
 const (
 	MaxLabel         = 120
 	MaxReference     = 255
@@ -29,13 +29,14 @@ const (
 type Change struct {
 	Label  *string
 	Region *string
-	// Metadata replaces all of it.
+	// Metadata replaces all of the account's metadata.
 	Metadata *map[string]string
-	// ForgetCredentials wipes the sealed credentials.
+	// ForgetCredentials deletes the sealed credentials.
 	ForgetCredentials bool
 }
 
-// Update changes an account. A change of region is probed at once.
+// Update applies a change, writes account.updated and an audit entry, and makes a probe due now if the region changed.
+// A change that sets every field to its present value writes nothing.
 func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, account id.Account, c Change) (Account, error) {
 	if err := s.validate(c); err != nil {
 		return Account{}, err
@@ -45,7 +46,7 @@ func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, accoun
 		changed bool
 	)
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		before, err := s.locked(ctx, tx, Ref{owner, account})
+		before, err := s.lockAccount(ctx, tx, Ref{owner, account})
 		if err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, accoun
 			return err
 		}
 		var changes audit.Changes
-		a, changes = apply(before, c, now)
+		a, changes = applyChange(before, c, now)
 		if changed = len(changes) > 0; !changed {
 			return nil
 		}
@@ -63,10 +64,10 @@ func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, accoun
 				return err
 			}
 		}
-		if err := save(ctx, tx, a); err != nil {
+		if err := saveAccount(ctx, tx, a); err != nil {
 			return err
 		}
-		data := transition(a.State, a)
+		data := transitionData(a.State, a)
 		data["changes"] = slices.Sorted(maps.Keys(changes))
 		if err := s.Outbox.Add(ctx, tx, a.event(EventUpdated, data)); err != nil {
 			return err
@@ -77,13 +78,13 @@ func (s *Accounts) Update(ctx context.Context, by audit.By, owner id.Org, accoun
 		return Account{}, err
 	}
 	if changed {
-		s.tell(ctx, a)
+		s.publishVersion(ctx, a)
 	}
 	return a, nil
 }
 
-// apply makes the wanted account and says what differs.
-func apply(a Account, c Change, now time.Time) (Account, audit.Changes) {
+// applyChange returns the changed account and the differences. It writes nothing.
+func applyChange(a Account, c Change, now time.Time) (Account, audit.Changes) {
 	before := a
 	if c.Label != nil {
 		a.Label = *c.Label
@@ -103,7 +104,7 @@ func apply(a Account, c Change, now time.Time) (Account, audit.Changes) {
 		a.SessionVersion++
 	}
 	if before.Region != a.Region && a.Health.ProbeAt != nil {
-		// The way out is another one: whether the platform likes it is known when it was tried.
+		// Only a probe can tell whether the platform accepts the session from the new region.
 		a.Health.ProbeAt = &now
 	}
 	return a, changes
@@ -133,11 +134,11 @@ func checkText(bad *problem.Error, pointer, text string, most int) {
 	if utf8.RuneCountInString(text) > most {
 		bad.At(pointer, "length", "is too long")
 	} else if strings.ContainsFunc(text, unicode.IsControl) {
-		bad.At(pointer, "character", "must not hold control characters")
+		bad.At(pointer, "character", "must not contain control characters")
 	}
 }
 
-// CheckMetadata adds what is wrong with metadata to a problem.
+// CheckMetadata adds a field error to bad, at pointer, for everything that is wrong with metadata.
 func CheckMetadata(bad *problem.Error, pointer string, metadata map[string]string) {
 	if len(metadata) > MaxMetadata {
 		bad.At(pointer, "maxProperties", "must have at most 16 keys")
@@ -150,17 +151,17 @@ func CheckMetadata(bad *problem.Error, pointer string, metadata map[string]strin
 		case utf8.RuneCountInString(metadata[key]) > MaxMetadataValue:
 			bad.At(pointer, "length", "must have values of at most 500 characters")
 		case strings.ContainsRune(key, 0) || strings.ContainsRune(metadata[key], 0):
-			bad.At(pointer, "character", "must not hold null characters")
+			bad.At(pointer, "character", "must not contain null characters")
 		}
 	}
 }
 
-// Pause stops an account. Pausing it again changes nothing.
+// Pause stops calls, probes and the listener of an account. Pausing it again changes nothing.
 func (s *Accounts) Pause(ctx context.Context, by audit.By, owner id.Org, account id.Account, reason string) (Account, error) {
 	return s.Trigger(ctx, by, owner, account, Cause{On: Pause, Reason: reason})
 }
 
-// Resume starts an account that is paused; of another one it changes nothing.
+// Resume starts a paused account again. On an account that is not paused it changes nothing.
 func (s *Accounts) Resume(ctx context.Context, by audit.By, owner id.Org, account id.Account) (Account, error) {
 	return s.Trigger(ctx, by, owner, account, Cause{On: Resume})
 }

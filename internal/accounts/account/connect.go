@@ -16,85 +16,88 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// How a finished sign-in can fail to become an account.
+// Errors of Prepare and Connect.
 var (
-	// ErrMismatch means that the sign-in is of another creator than the account is.
-	ErrMismatch = errors.New("the sign-in is of another creator than the account")
-	// ErrLimit means that the org has as many accounts as it may have.
+	// ErrMismatch means that the creator who signed in is not the creator of the account.
+	ErrMismatch = errors.New("the creator who signed in is not the creator of the account")
+	// ErrLimit means that the org has as many accounts as its plan allows.
 	ErrLimit = errors.New("the org has as many accounts as its plan allows")
-	// ErrRaced means that the account changed since it was prepared: roll back, prepare again, repeat.
-	ErrRaced = errors.New("the account has changed meanwhile")
-	// ErrFenced means that a sign-in with remembered credentials has lost its lease: another one has taken over, or the account moved on.
-	ErrFenced = errors.New("another sign-in has taken over")
+	// ErrRaced means that the account changed after Prepare. Roll back, prepare again and retry.
+	ErrRaced = errors.New("the account has changed since the sign-in was prepared")
+	// ErrFenced means that a sign-in with remembered credentials has lost its lease: another attempt holds it, or the
+	// account has left reauthenticating.
+	ErrFenced = errors.New("the sign-in has lost its lease")
 )
 
 // KindReauth is the kind of an attempt that signs in with remembered credentials.
 const KindReauth = "reauth"
 
-// Connected is what a finished sign-in knows.
+// Connected is the result of a finished sign-in.
 type Connected struct {
 	Org id.Org
-	// Account is the one that is to be connected again; empty to go by the creator alone.
+	// Account is the account to connect again. If it is empty, the creator decides which account the sign-in is for.
 	Account id.Account
-	// Attempt is the sign-in and Kind its flow: credentials, mobile_app, cookie, curl, reauth.
+	// Attempt is the attempt that signed in and Kind its flow: credentials, mobile_app, cookie, curl, reauth.
 	Attempt  id.Attempt
 	Kind     string
 	Identity driver.Identity
 	Session  driver.Session
-	// Credentials are those that signed in; nil if there were none. They are kept only by an account that remembers credentials.
+	// Credentials are what was used to sign in; nil for a flow without. They are stored only if the account remembers
+	// credentials.
 	Credentials *Credentials
-	// Region, Label, Metadata and Remember are for a new account. One that is there already takes those that Named says and keeps its
-	// own for the rest.
+	// Region, Label, Metadata and Remember are the settings of a new account. An existing account takes only those that
+	// Named marks.
 	Region, Label string
 	Metadata      map[string]string
 	Remember      bool
 	Named         Named
-	// ReferenceID is empty to leave that of an account that is there already.
+	// ReferenceID replaces that of an existing account unless it is empty.
 	ReferenceID string
 	// MaxAccounts is the org's limit; negative for none.
 	MaxAccounts int
-	// SessionExpiresAt is zero if the platform does not say.
+	// SessionExpiresAt is zero if the platform does not report it.
 	SessionExpiresAt time.Time
-	// Consent is without Who only for a reauth.
+	// Consent is recorded if it has a Who; only a reauth has none.
 	Consent Consent
 }
 
-// Named says which settings of an account the caller of a sign-in has named.
+// Named marks the settings that the caller of a sign-in has given explicitly.
 type Named struct{ Region, Label, Metadata, Remember bool }
 
 // Credentials are what a creator signs in with.
 type Credentials struct{ Email, Password secret.String }
 
-// Consent is who agreed to a connect, and to which text.
+// Consent records who agreed to a connect, and to which text.
 type Consent struct {
-	// Kind is the flow, as that of the attempt.
+	// Kind is the flow of the attempt.
 	Kind string
 	// TextHash and TextVersion name the text that was shown or attested.
 	TextHash, TextVersion string
-	// Who is creator, on the hosted page, or caller, who attests it.
+	// Who is "creator" for a consent given on a connect page, or "caller" for one that an API caller attests.
 	Who    string
 	IPHash string
 	At     time.Time
-	// Attempt is filled in when it is read.
+	// Attempt is set only by Consents.
 	Attempt id.Attempt
 }
 
-// Prepared is a finished sign-in with everything sealed, ready to be written in one transaction.
+// Prepared is a finished sign-in with its secrets sealed. Connect writes it in one transaction.
 type Prepared struct {
 	Connected
 	account id.Account
-	fresh   bool
+	isNew   bool
 	env     org.Environment
-	// version is the one that the session is sealed for.
+	// version is the sealed version that session and credentials are sealed for.
 	version              int64
 	session, credentials []byte
 }
 
-// AccountID is the account that the sign-in becomes.
+// AccountID returns the account that Connect will write: an existing one, or the id chosen for a new one.
 func (p Prepared) AccountID() id.Account { return p.account }
 
-// Prepare finds the account that a sign-in belongs to, or chooses an id for a new one, makes its data key and seals. It writes nothing
-// to the accounts. It fails with ErrMismatch, ErrLimit, or account-not-found.
+// Prepare finds the account that a sign-in belongs to, or chooses an id for a new one, creates its data key and seals
+// the secrets. Sealing may call the KMS, so it happens here and not in Connect's transaction. Prepare does not write to
+// the account. It fails with ErrMismatch, ErrLimit or account-not-found.
 func (s *Accounts) Prepare(ctx context.Context, c Connected) (Prepared, error) {
 	env, err := s.environment(ctx, c.Org)
 	if err != nil {
@@ -102,22 +105,23 @@ func (s *Accounts) Prepare(ctx context.Context, c Connected) (Prepared, error) {
 	}
 	p := Prepared{Connected: c, env: env, version: 1}
 	if c.Identity.ID == "" {
-		return Prepared{}, errors.New("a sign-in without a creator")
+		return Prepared{}, errors.New("sign-in without a creator")
 	}
-	// Asked before the creator is looked for: who then finds none has not been outrun by a sign-in that took the last place.
-	full := roomFor(ctx, s.DB.Pool(), c)
+	// Check the limit before looking for the creator. In the other order, a concurrent sign-in of the same creator could
+	// create the account in between and use up the limit, and this one would fail although its account exists.
+	full := checkAccountLimit(ctx, s.DB.Pool(), c)
 	if p.account = c.Account; p.account == "" {
-		if p.account, err = byUpstream(ctx, s.DB.Pool(), c.Org, c.Identity.ID); err != nil {
+		if p.account, err = findByUpstream(ctx, s.DB.Pool(), c.Org, c.Identity.ID); err != nil {
 			return Prepared{}, err
 		}
 	}
 	if p.account == "" {
-		p.account, p.fresh = id.New[id.Account](), true
+		p.account, p.isNew = id.New[id.Account](), true
 		if full != nil {
 			return Prepared{}, full
 		}
 	} else {
-		a, err := get(ctx, s.DB.Pool(), c.Org, p.account)
+		a, err := getAccount(ctx, s.DB.Pool(), c.Org, p.account)
 		if err != nil {
 			return Prepared{}, err
 		}
@@ -129,13 +133,13 @@ func (s *Accounts) Prepare(ctx context.Context, c Connected) (Prepared, error) {
 			p.Remember = a.RememberCredentials
 		}
 	}
-	return s.sealed(ctx, p)
+	return s.sealSecrets(ctx, p)
 }
 
-// sealed adds what the account keeps, sealed.
-func (s *Accounts) sealed(ctx context.Context, p Prepared) (Prepared, error) {
+// sealSecrets returns p with its sealed session and, if the account remembers them, its sealed credentials.
+func (s *Accounts) sealSecrets(ctx context.Context, p Prepared) (Prepared, error) {
 	if err := s.Seal.Prepare(ctx, p.Org, string(p.account)); err != nil {
-		return Prepared{}, fmt.Errorf("make the data key of %s: %w", p.account, err)
+		return Prepared{}, fmt.Errorf("create the data key of %s: %w", p.account, err)
 	}
 	var err error
 	if p.session, err = s.Seal.Seal(ctx, p.address(seal.PurposeSession), p.Session.Encode()); err != nil {
@@ -154,23 +158,24 @@ func (p Prepared) address(purpose seal.Purpose) seal.Address {
 	return seal.Address{Org: p.Org, Holder: string(p.account), Purpose: purpose, Version: p.version}
 }
 
-// Connect writes a prepared sign-in within a transaction: a new account, or a new session of one that is there. It fails with ErrRaced,
-// ErrLimit or ErrFenced, and then the transaction must be rolled back. Call after once it is committed.
-func (s *Accounts) Connect(ctx context.Context, tx postgres.Tx, by audit.By, p Prepared) (Account, After, error) {
+// Connect writes a prepared sign-in in the caller's transaction: a new account, or a new session of an existing one. If
+// it fails, with ErrRaced, ErrLimit or ErrFenced among others, the caller must roll back. Call the returned AfterCommit
+// once the transaction is committed.
+func (s *Accounts) Connect(ctx context.Context, tx postgres.Tx, by audit.By, p Prepared) (Account, AfterCommit, error) {
 	var (
 		a       Account
 		changes audit.Changes
 		err     error
 	)
-	if p.fresh {
-		a, changes, err = s.create(ctx, tx, p)
+	if p.isNew {
+		a, changes, err = s.createAccount(ctx, tx, p)
 	} else {
-		a, changes, err = s.renew(ctx, tx, by, p)
+		a, changes, err = s.renewSession(ctx, tx, by, p)
 	}
 	if err != nil {
 		return Account{}, nil, err
 	}
-	if err := s.keep(ctx, tx, a, p); err != nil {
+	if err := s.storeSecrets(ctx, tx, a, p); err != nil {
 		return Account{}, nil, err
 	}
 	if p.Consent.Who != "" {
@@ -181,22 +186,21 @@ func (s *Accounts) Connect(ctx context.Context, tx postgres.Tx, by audit.By, p P
 	if err := s.Audit.Record(ctx, tx, a.Org, by, string(a.ID), changes); err != nil {
 		return Account{}, nil, err
 	}
-	return a, s.after(a), nil
+	return a, s.publishAfter(a), nil
 }
 
-// create makes a new account.
-func (s *Accounts) create(ctx context.Context, tx postgres.Tx, p Prepared) (Account, audit.Changes, error) {
-	// Locks the org's row, so that two sign-ins at once cannot both be the last one allowed.
+func (s *Accounts) createAccount(ctx context.Context, tx postgres.Tx, p Prepared) (Account, audit.Changes, error) {
+	// Lock the org's row, so that two concurrent sign-ins cannot both take the last account of the limit.
 	if _, err := s.Orgs.Lock(ctx, tx, p.Org); err != nil {
 		return Account{}, nil, err
 	}
-	// Another sign-in of the same creator may have been faster; that is no question of room.
-	if known, err := byUpstream(ctx, tx, p.Org, p.Identity.ID); err != nil {
+	// A concurrent sign-in of the same creator may have created the account. Then the limit does not apply.
+	if known, err := findByUpstream(ctx, tx, p.Org, p.Identity.ID); err != nil {
 		return Account{}, nil, err
 	} else if known != "" {
 		return Account{}, nil, ErrRaced
 	}
-	if err := roomFor(ctx, tx, p.Connected); err != nil {
+	if err := checkAccountLimit(ctx, tx, p.Connected); err != nil {
 		return Account{}, nil, err
 	}
 	step, err := Next(Unborn, SignedIn, Facts{})
@@ -209,21 +213,24 @@ func (s *Accounts) create(ctx context.Context, tx postgres.Tx, p Prepared) (Acco
 	}
 	a := Account{
 		Org: p.Org, ID: p.account, Environment: p.env, UpstreamID: p.Identity.ID, State: step.To, StateChangedAt: now, CreatedAt: now,
-		LastSeenAt: &now, LastCheckedAt: &now, SessionVersion: 1, Health: s.signedIn(now), inner: inner{sealedVersion: 1, signIn: 1},
+		LastSeenAt: &now, LastCheckedAt: &now, SessionVersion: 1, Health: s.healthAfterSignIn(now),
+		inner: inner{sealedVersion: 1, signIn: 1},
 	}
-	p.fill(&a, now)
+	p.applyTo(&a, now)
 	return a, audit.Changes{
 		"state": {To: a.State}, "ofUserId": {To: a.UpstreamID}, "label": {To: a.Label}, "kind": {To: p.Kind}, "attemptId": {To: p.Attempt},
 		"rememberCredentials": {To: a.RememberCredentials},
-	}, insert(ctx, tx, a)
+	}, insertAccount(ctx, tx, a)
 }
 
-// renew gives an account that is there a new session.
-func (s *Accounts) renew(ctx context.Context, tx postgres.Tx, by audit.By, p Prepared) (Account, audit.Changes, error) {
-	a, err := s.locked(ctx, tx, Ref{p.Org, p.account})
+// renewSession gives an existing account a new session.
+func (s *Accounts) renewSession(ctx context.Context, tx postgres.Tx, by audit.By, p Prepared) (Account, audit.Changes,
+	error) {
+	a, err := s.lockAccount(ctx, tx, Ref{p.Org, p.account})
 	if err != nil {
 		return Account{}, nil, err
 	}
+	// Pausing ended the lease (enterState), but the new session is still good for when the account is resumed.
 	if p.Kind == KindReauth && p.Attempt != a.reauth.owner && a.State != Paused {
 		return Account{}, nil, ErrFenced
 	}
@@ -237,36 +244,38 @@ func (s *Accounts) renew(ctx context.Context, tx postgres.Tx, by audit.By, p Pre
 	before := a
 	a.sealedVersion, a.signIn = p.version, a.signIn+1
 	a.SessionVersion++
-	p.fill(&a, now)
+	p.applyTo(&a, now)
 	cause := Cause{On: SignedIn, Attempt: p.Attempt}
 	if p.Kind == KindReauth && a.State == Reauthenticating {
 		cause.On = SignInSucceeded
 	}
-	step, err := s.move(ctx, tx, by, &a, cause)
+	step, err := s.applyTrigger(ctx, tx, by, &a, cause)
 	if err != nil {
 		return Account{}, nil, err
 	}
 	if a.State == Connecting {
-		a.Health = s.signedIn(now)
-		a.hungUp = a.hungUp || !step.Changed()
+		a.Health = s.healthAfterSignIn(now)
+		// The account was connecting already, so enterState did not run: its socket still belongs to the old session.
+		a.resetListener = a.resetListener || !step.Changed()
 	}
 	changes := changesOf(before, a)
 	changes["kind"], changes["attemptId"] = audit.Change{To: p.Kind}, audit.Change{To: p.Attempt}
-	return a, changes, save(ctx, tx, a)
+	return a, changes, saveAccount(ctx, tx, a)
 }
 
-// signedIn is the health of an account in connecting whose session a sign-in has just proved. That was its first probe. It needs no other
-// unless its listener does not come up; an account without a listener becomes active by a probe.
-func (s *Accounts) signedIn(now time.Time) Health {
+// healthAfterSignIn returns the health of a connecting account. The sign-in has just used the session, which counts as
+// its first probe. If listeners run, the account becomes active when its listener is up, and a probe is due only when
+// that takes too long. Without listeners a probe is due immediately.
+func (s *Accounts) healthAfterSignIn(now time.Time) Health {
 	if !s.Config.Listens {
 		return Health{ProbeAt: &now}
 	}
 	until := now.Add(listenerWait)
-	return Health{Goods: GoodsNeeded(Connecting), ProbeAt: &until}
+	return Health{Successes: SuccessesNeeded(Connecting), ProbeAt: &until}
 }
 
-// fill puts what the sign-in says into the account.
-func (p Prepared) fill(a *Account, now time.Time) {
+// applyTo copies the result of the sign-in into the account.
+func (p Prepared) applyTo(a *Account, now time.Time) {
 	a.Username, a.DisplayName, a.AvatarURL = p.Identity.Username, p.Identity.Name, ""
 	if p.Identity.AvatarURL != nil {
 		a.AvatarURL = *p.Identity.AvatarURL
@@ -275,19 +284,19 @@ func (p Prepared) fill(a *Account, now time.Time) {
 	if a.PendingAttempt == p.Attempt {
 		a.PendingAttempt = ""
 	}
-	if p.fresh || p.Named.Region {
+	if p.isNew || p.Named.Region {
 		a.Region = p.Region
 	}
-	if p.fresh || p.Named.Label {
+	if p.isNew || p.Named.Label {
 		a.Label = p.Label
 	}
-	if p.fresh || p.Named.Metadata {
+	if p.isNew || p.Named.Metadata {
 		a.Metadata = p.Metadata
 	}
 	if p.ReferenceID != "" {
 		a.ReferenceID = p.ReferenceID
 	}
-	if p.fresh || p.Named.Remember {
+	if p.isNew || p.Named.Remember {
 		a.RememberCredentials = p.Remember && p.credentials != nil
 	}
 	a.SessionExpiresAt = nil
@@ -298,8 +307,8 @@ func (p Prepared) fill(a *Account, now time.Time) {
 	a.warnAt = nextWarning(a.SessionExpiresAt, now)
 }
 
-// keep stores what was sealed, and forgets credentials that are not to be remembered any more.
-func (s *Accounts) keep(ctx context.Context, tx postgres.Tx, a Account, p Prepared) error {
+// storeSecrets stores the sealed session and credentials, and deletes credentials that the account no longer remembers.
+func (s *Accounts) storeSecrets(ctx context.Context, tx postgres.Tx, a Account, p Prepared) error {
 	if err := putSecret(ctx, tx, p.address(seal.PurposeSession), p.session); err != nil {
 		return err
 	}
@@ -312,12 +321,12 @@ func (s *Accounts) keep(ctx context.Context, tx postgres.Tx, a Account, p Prepar
 	return nil
 }
 
-// Consents lists who agreed to the account's connects, oldest first. They outlive the account.
+// Consents lists the consents to the account's connects, oldest first. They outlive the account.
 func (s *Accounts) Consents(ctx context.Context, owner id.Org, account id.Account) ([]Consent, error) {
-	return consents(ctx, s.DB.Pool(), owner, account)
+	return listConsents(ctx, s.DB.Pool(), owner, account)
 }
 
-// storedCredentials is the form that is sealed.
+// storedCredentials is the JSON form of credentials that is sealed.
 type storedCredentials struct {
 	Email    string `json:"email"`
 	Password string `json:"password"`
@@ -326,7 +335,7 @@ type storedCredentials struct {
 func (c Credentials) encode() secret.String {
 	text, err := json.Marshal(storedCredentials{c.Email.Reveal(), c.Password.Reveal()})
 	if err != nil {
-		panic("credentials are texts: " + err.Error())
+		panic("encode credentials: " + err.Error())
 	}
 	return secret.New(string(text))
 }
@@ -334,7 +343,7 @@ func (c Credentials) encode() secret.String {
 func decodeCredentials(text secret.String) (Credentials, error) {
 	var c storedCredentials
 	if json.Unmarshal([]byte(text.Reveal()), &c) != nil {
-		return Credentials{}, errors.New("what was stored are no credentials")
+		return Credentials{}, errors.New("stored credentials cannot be decoded")
 	}
 	return Credentials{secret.New(c.Email), secret.New(c.Password)}, nil
 }

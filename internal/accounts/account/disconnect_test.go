@@ -20,7 +20,7 @@ import (
 
 func contains(text []byte, part string) bool { return bytes.Contains(text, []byte(part)) }
 
-// platform is one that can sign out; the rest of a driver is not needed here.
+// platform is a driver that can only sign out.
 type platform struct {
 	driver.Driver
 	signOut func(ctx context.Context, s driver.Session) error
@@ -30,7 +30,7 @@ func (p platform) SignOut(ctx context.Context, _ driver.Via, s driver.Session) e
 	return p.signOut(ctx, s)
 }
 
-func with(p platform) func(*account.Deps) {
+func withPlatform(p platform) func(*account.Deps) {
 	return func(d *account.Deps) {
 		d.Drivers = func(org.Environment) (driver.Driver, bool) { return p, true }
 	}
@@ -41,16 +41,17 @@ func connectWithSecrets(t testing.TB, r *accounttest.Rig, creator string) accoun
 	c := r.Connected(r.Org(), creator)
 	c.Label, c.ReferenceID = "planted-label", "planted-reference"
 	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
-	return put(t, r, r.Connect(c), account.Cause{On: account.Proved})
+	return trigger(t, r, r.Connect(c), account.Cause{On: account.ProbePassed})
 }
 
-// buried fails unless nothing is left of an account but its tombstone, a receipt that verifies, one entry and one event.
-func buried(t testing.TB, r *accounttest.Rig, a account.Account) {
+// checkTombstone fails unless all that is left of an account is its tombstone, a valid receipt, one audit entry and one
+// event.
+func checkTombstone(t testing.TB, r *accounttest.Rig, a account.Account) {
 	t.Helper()
 	ctx := t.Context()
 	_, err := r.Accounts.Get(ctx, a.Org, a.ID)
-	is(t, err, problem.AccountNotFound)
-	is(t, r.Accounts.Disconnect(ctx, accounttest.By("account.disconnect"), a.Org, a.ID), problem.AccountNotFound)
+	wantProblem(t, err, problem.AccountNotFound)
+	wantProblem(t, r.Accounts.Disconnect(ctx, accounttest.By("account.disconnect"), a.Org, a.ID), problem.AccountNotFound)
 	var rows int
 	var rest string
 	err = r.DB.Pool().QueryRow(ctx, `SELECT (SELECT count(*) FROM account_secret WHERE account_id = $1) + (SELECT count(*) FROM account_health WHERE account_id = $1),
@@ -72,17 +73,18 @@ func buried(t testing.TB, r *accounttest.Rig, a account.Account) {
 	}
 	at := seal.Address{Org: a.Org, Holder: string(a.ID), Purpose: seal.PurposeSession, Version: 1}
 	if _, err := r.Seal.Seal(ctx, at, secret.New("x")); !errors.Is(err, seal.ErrShredded) {
-		t.Fatalf("the data key is still there: %v", err)
+		t.Fatalf("the data key still exists: %v", err)
 	}
-	events, told := r.Events(a), 0
+	events, count := r.Events(a), 0
 	for _, e := range events {
 		if e.Kind == "account.disconnected" {
-			told++
+			count++
 		}
 	}
 	last := events[len(events)-1]
-	if told != 1 || last.Kind != "account.disconnected" || !contains(last.Data, a.UpstreamID) || !contains(last.Data, `"purgedAt"`) || !contains(last.Data, `"id": "key_1"`) {
-		t.Fatalf("%d events, the last %s %s", told, last.Kind, last.Data)
+	if count != 1 || last.Kind != "account.disconnected" || !contains(last.Data, a.UpstreamID) ||
+		!contains(last.Data, `"purgedAt"`) || !contains(last.Data, `"id": "key_1"`) {
+		t.Fatalf("%d events, the last %s %s", count, last.Kind, last.Data)
 	}
 	entries, err := r.Audit.PageOf(ctx, a.Org, string(a.ID), 0, 10)
 	if err != nil || entries[0].By.Action != "account.disconnect" || entries[0].By.ID != "key_1" || entries[1].By.Action == "account.disconnect" {
@@ -93,9 +95,9 @@ func buried(t testing.TB, r *accounttest.Rig, a account.Account) {
 func TestADisconnectedAccountLeavesNothingAndCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	var out []string
-	r := newRig(t, with(platform{signOut: func(_ context.Context, s driver.Session) error {
+	r := newFixture(t, withPlatform(platform{signOut: func(_ context.Context, s driver.Session) error {
 		out = append(out, s.Cookie("sess").Reveal())
-		return errors.New("the platform is away")
+		return errors.New("the platform is unavailable")
 	}}))
 	a := connectWithSecrets(t, r, "9021099")
 	elsewhere := r.Node(nil)
@@ -107,30 +109,30 @@ func TestADisconnectedAccountLeavesNothingAndCannotBeUsed(t *testing.T) {
 		cancelled = account
 		return nil
 	})
-	before := announced(t, r, a)
+	before := publishedVersion(t, r, a)
 	if err := r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := elsewhere.Session(t.Context(), a.Org, a.ID)
-	is(t, err, problem.AccountNotFound)
-	if now := announced(t, r, a); now <= before {
-		t.Fatalf("nodes that remember it are not told: version %d, then %d", before, now)
+	wantProblem(t, err, problem.AccountNotFound)
+	if now := publishedVersion(t, r, a); now <= before {
+		t.Fatalf("nodes with a cached copy are not notified: version %d, then %d", before, now)
 	}
 	if len(out) != 1 || out[0] != "first" || cancelled != a.ID {
 		t.Fatalf("signed out %v, attempts of %q cancelled", out, cancelled)
 	}
-	buried(t, r, a)
-	// The creator may come back, as somebody new.
+	checkTombstone(t, r, a)
+	// The same creator can connect again and gets a new account.
 	if b := r.Connect(r.Connected(a.Org, "9021099")); b.ID == a.ID {
 		t.Fatal("the same account came back")
 	}
 }
 
-// An account with more rows than one call destroys is out of use at once. Its receipt and its last event come when all is gone, and the
-// receipt says what it covers.
+// An account with more rows than one call purges is out of use immediately. Its receipt and its last event are written
+// when everything is purged, and the receipt lists what it covers.
 func TestReceiptIsGivenWhenEverythingItCoversIsPurged(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := connectWithSecrets(t, r, "9021099")
 	calls := 0
 	r.Accounts.OnPurge([]string{"events", "deliveries"}, func(_ context.Context, leaving account.Account, most int) (bool, error) {
@@ -144,33 +146,33 @@ func TestReceiptIsGivenWhenEverythingItCoversIsPurged(t *testing.T) {
 	}
 	for range 2 {
 		_, err := r.Accounts.Get(t.Context(), a.Org, a.ID)
-		is(t, err, problem.AccountNotFound)
+		wantProblem(t, err, problem.AccountNotFound)
 		_, err = r.Accounts.Receipt(t.Context(), a.Org, a.ID)
-		is(t, err, problem.AccountNotFound)
+		wantProblem(t, err, problem.AccountNotFound)
 		r.Clock.Advance(2 * time.Minute)
 		if _, err := r.Accounts.FinishDisconnects(t.Context(), time.Minute, 10); err != nil {
 			t.Fatal(err)
 		}
 	}
-	buried(t, r, a)
+	checkTombstone(t, r, a)
 	text, err := r.Accounts.Receipt(t.Context(), a.Org, a.ID)
 	if err != nil || !contains(text, `"covers":["session","credentials","events","deliveries"]`) {
 		t.Fatalf("%s, %v", text, err)
 	}
 }
 
-// brittle is a sealer that ends the process, so to speak, at one of its steps.
-type brittle struct {
+// failingSealer is a sealer that fails at one of its steps, as if the process had crashed.
+type failingSealer struct {
 	*seal.Sealer
 	shred func(do func() (seal.Shredded, error)) (seal.Shredded, error)
 	sign  func() error
 }
 
-func (b brittle) Shred(ctx context.Context, org id.Org, holder string) (seal.Shredded, error) {
+func (b failingSealer) Shred(ctx context.Context, org id.Org, holder string) (seal.Shredded, error) {
 	return b.shred(func() (seal.Shredded, error) { return b.Sealer.Shred(ctx, org, holder) })
 }
 
-func (b brittle) SignReceipt(ctx context.Context, r seal.Receipt) ([]byte, error) {
+func (b failingSealer) SignReceipt(ctx context.Context, r seal.Receipt) ([]byte, error) {
 	if err := b.sign(); err != nil {
 		return nil, err
 	}
@@ -179,7 +181,7 @@ func (b brittle) SignReceipt(ctx context.Context, r seal.Receipt) ([]byte, error
 
 var errCrash = errors.New("crashed here")
 
-// Wherever a disconnect breaks off: the account is out of use at once, and the sweeper of another node finishes it.
+// Wherever a disconnect crashes, the account is out of use immediately and the sweeper of another node finishes it.
 func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
 	t.Parallel()
 	steps := map[string]func(r *accounttest.Rig, d *account.Deps){
@@ -187,10 +189,13 @@ func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
 			d.Drivers = func(org.Environment) (driver.Driver, bool) { panic(errCrash) }
 		},
 		"before the shredding": func(r *accounttest.Rig, d *account.Deps) {
-			d.Seal = brittle{r.Seal, func(func() (seal.Shredded, error)) (seal.Shredded, error) { return seal.Shredded{}, errCrash }, nil}
+			d.Seal = failingSealer{r.Seal, func(func() (seal.Shredded, error)) (seal.Shredded, error) {
+				return seal.Shredded{},
+					errCrash
+			}, nil}
 		},
 		"after the shredding": func(r *accounttest.Rig, d *account.Deps) {
-			d.Seal = brittle{r.Seal, func(do func() (seal.Shredded, error)) (seal.Shredded, error) {
+			d.Seal = failingSealer{r.Seal, func(do func() (seal.Shredded, error)) (seal.Shredded, error) {
 				if _, err := do(); err != nil {
 					return seal.Shredded{}, err
 				}
@@ -198,13 +203,14 @@ func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
 			}, nil}
 		},
 		"before the receipt": func(r *accounttest.Rig, d *account.Deps) {
-			d.Seal = brittle{r.Seal, func(do func() (seal.Shredded, error)) (seal.Shredded, error) { return do() }, func() error { return errCrash }}
+			d.Seal = failingSealer{r.Seal, func(do func() (seal.Shredded, error)) (seal.Shredded, error) { return do() },
+				func() error { return errCrash }}
 		},
 	}
 	for name, step := range steps {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
+			r := newFixture(t)
 			a := connectWithSecrets(t, r, "9021099")
 			node := r.Node(func(d *account.Deps) { step(r, d) })
 			if err := crash(func() error {
@@ -213,16 +219,17 @@ func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
 				t.Fatal("it did not crash")
 			}
 			_, _, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
-			is(t, err, problem.AccountNotFound)
-			is(t, r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID), problem.AccountNotFound)
+			wantProblem(t, err, problem.AccountNotFound)
+			wantProblem(t, r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID),
+				problem.AccountNotFound)
 			if n, err := r.Accounts.FinishDisconnects(t.Context(), time.Minute, 10); n != 0 || err != nil {
-				t.Fatalf("whoever began it may still be at it: %d, %v", n, err)
+				t.Fatalf("finished too early, its caller may still be working on it: %d, %v", n, err)
 			}
 			r.Clock.Advance(2 * time.Minute)
 			if n, err := r.Accounts.FinishDisconnects(t.Context(), time.Minute, 10); n != 1 || err != nil {
 				t.Fatalf("%d finished, %v", n, err)
 			}
-			buried(t, r, a)
+			checkTombstone(t, r, a)
 			if n, err := r.Accounts.FinishDisconnects(t.Context(), time.Minute, 10); n != 0 || err != nil {
 				t.Fatalf("finished again: %d, %v", n, err)
 			}
@@ -230,7 +237,7 @@ func TestADisconnectThatCrashesAtAnyStepIsFinishedByTheSweeper(t *testing.T) {
 	}
 }
 
-// crash runs do until it fails or panics.
+// crash runs do and turns a panic into an error.
 func crash(do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -240,18 +247,18 @@ func crash(do func() error) (err error) {
 	return do()
 }
 
-// A key store that is away is said so, and nothing else of the account can be had meanwhile.
-func TestADisconnectThatCannotDestroyTheKeySaysSo(t *testing.T) {
+// If the key store is unavailable, the caller gets a 503 that says not to retry.
+func TestDisconnectReportsAnUnavailableKeyStore(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := connectWithSecrets(t, r, "9021099")
 	node := r.Node(func(d *account.Deps) {
-		d.Seal = brittle{r.Seal, func(func() (seal.Shredded, error)) (seal.Shredded, error) {
+		d.Seal = failingSealer{r.Seal, func(func() (seal.Shredded, error)) (seal.Shredded, error) {
 			return seal.Shredded{}, seal.ErrUnavailable
 		}, nil}
 	})
 	err := node.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID)
-	is(t, err, problem.ServiceUnavailable)
+	wantProblem(t, err, problem.ServiceUnavailable)
 	document, failed := problem.Of(err).Document(problem.Place{})
 	if failed != nil || !contains(document, `"retryable":false`) {
 		t.Fatalf("%s", document)

@@ -11,8 +11,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// Known is what operators see of an account: what it is and how it is, and nothing that is in it.
-type Known struct {
+// Summary is what operators see of an account: its identity and state, but none of its contents.
+type Summary struct {
 	Org                         id.Org
 	ID                          id.Account
 	UpstreamID, Username, Label string
@@ -27,19 +27,20 @@ type Known struct {
 	Shard                       int
 }
 
-// Find chooses accounts of all orgs, for operators. Empty fields choose all.
+// Find selects accounts of all orgs, for operators. Empty fields do not filter.
 type Find struct {
-	// Text is an id, the platform's id of the creator, or the beginning of the name or the label, in whatever case.
+	// Text is an account id, the platform's id of the creator, or a prefix of the username or label; case is ignored in
+	// prefixes.
 	Text   string
 	Org    id.Org
 	State  State
 	Region string
-	// Before is the last id of the page before.
+	// Before is the last id of the previous page.
 	Before id.Account
 }
 
-// Find lists accounts from the newest.
-func (s *Accounts) Find(ctx context.Context, f Find, limit int) ([]Known, error) {
+// Find lists at most limit accounts, newest first.
+func (s *Accounts) Find(ctx context.Context, f Find, limit int) ([]Summary, error) {
 	q, text := db.New(s.DB.Pool()), strings.TrimSpace(f.Text)
 	last := cmp.Or(f.Before, "acct_~")
 	if text == "" {
@@ -49,9 +50,9 @@ func (s *Accounts) Find(ctx context.Context, f Find, limit int) ([]Known, error)
 		if err != nil {
 			return nil, fmt.Errorf("list accounts of all orgs: %w", err)
 		}
-		list := make([]Known, len(rows))
+		list := make([]Summary, len(rows))
 		for i := range rows {
-			list[i] = known(db.FindRow(rows[i]))
+			list[i] = summaryFromRow(db.FindRow(rows[i]))
 		}
 		return list, nil
 	}
@@ -62,15 +63,15 @@ func (s *Accounts) Find(ctx context.Context, f Find, limit int) ([]Known, error)
 	if err != nil {
 		return nil, fmt.Errorf("find accounts of all orgs: %w", err)
 	}
-	list := make([]Known, len(rows))
+	list := make([]Summary, len(rows))
 	for i := range rows {
-		list[i] = known(rows[i])
+		list[i] = summaryFromRow(rows[i])
 	}
 	return list, nil
 }
 
-func known(r db.FindRow) Known {
-	return Known{
+func summaryFromRow(r db.FindRow) Summary {
+	return Summary{
 		Org: r.OrgID, ID: r.ID, UpstreamID: r.UpstreamID, Username: r.Username, Label: r.Label, State: State(r.State), Reason: r.StateReason,
 		StateChangedAt: r.StateChangedAt, Region: r.Region, CreatedAt: r.CreatedAt, LastSeenAt: r.LastSeenAt, LastCheckedAt: r.LastCheckedAt,
 		Listener: ListenerState(r.ListenerState), ListenerSince: r.ListenerSince, Shard: int(r.Shard),

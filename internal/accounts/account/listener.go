@@ -13,10 +13,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// ListenerState is how an account's live connection stands.
+// ListenerState is the state of an account's socket to the platform.
 type ListenerState string
 
-// The states of a listener. One that was up and is being opened again is down.
+// The states of a listener. A listener that was up and is reconnecting is down, not connecting.
 const (
 	ListenerOff        ListenerState = "off"
 	ListenerConnecting ListenerState = "connecting"
@@ -24,29 +24,29 @@ const (
 	ListenerDown       ListenerState = "down"
 )
 
-// Listener is an account's live connection.
+// Listener describes an account's socket to the platform.
 type Listener struct {
 	State ListenerState
-	// Since is when it came to its state; nil if nobody has listened yet.
+	// Since is when the state began; nil if no listener has run yet.
 	Since       *time.Time
 	LastEventAt *time.Time
 }
 
 const (
-	// listenerWait is how long a new session waits for its listener before it is called active without one.
+	// listenerWait bounds how long a connecting account waits for its listener before it becomes active without one.
 	listenerWait = 30 * time.Second
-	// ListenerPatience is how long a listener may be down before the account is degraded.
+	// ListenerPatience bounds how long a listener may be down before the account becomes degraded.
 	ListenerPatience = time.Minute
 )
 
-// Listenable says whether somebody should listen to the account.
+// Listenable reports whether the account should have a listener.
 func (a Account) Listenable() bool { return slices.Contains(working, a.State) }
 
-// SameWay says whether a connection that was opened for one account serves the other: the same session, by the same way.
-func (a Account) SameWay(b Account) bool { return a.signIn == b.signIn && a.Region == b.Region }
+// SameConnection reports whether a socket that was opened for a also serves b: both have the same sign-in and region.
+func (a Account) SameConnection(b Account) bool { return a.signIn == b.signIn && a.Region == b.Region }
 
-// AwaitsListener says whether the account cannot be called active yet although its session is good, and until when at most; the zero
-// time is as long as it takes.
+// AwaitsListener reports whether only the listener keeps an account with a good session from becoming active, and until
+// when it waits at most. A zero time means no limit.
 func (s *Accounts) AwaitsListener(a Account, now time.Time) (until time.Time, awaits bool) {
 	if !s.Config.Listens || a.Listener.State == ListenerUp {
 		return time.Time{}, false
@@ -62,18 +62,19 @@ func (s *Accounts) AwaitsListener(a Account, now time.Time) (until time.Time, aw
 	return time.Time{}, false
 }
 
-// GoodsNeeded is how many good probes in a row make an account in a state active.
-func GoodsNeeded(s State) int {
+// SuccessesNeeded returns how many consecutive good probes make an account in a state active.
+func SuccessesNeeded(s State) int {
 	if s == Degraded {
 		return 2
 	}
 	return 1
 }
 
-// ShardOf is the shard of an account.
+// ShardOf returns the shard of an account, from 0 to Shards-1.
 func ShardOf(account id.Account) int { return int(shardOf(account)) }
 
-// TakeShard tells that whoever has this epoch listens to a shard from now on: what others say of its accounts is not written any more.
+// TakeShard records the lease epoch under which a shard's listeners write. Afterwards RecordListener ignores writers
+// with an older epoch. An older epoch never replaces a newer one.
 func (s *Accounts) TakeShard(ctx context.Context, shard int, epoch int64) error {
 	if err := db.New(s.DB.Pool()).TakeShard(ctx, db.TakeShardParams{Shard: int16(shard), Epoch: epoch}); err != nil {
 		return fmt.Errorf("take shard %d: %w", shard, err)
@@ -81,26 +82,27 @@ func (s *Accounts) TakeShard(ctx context.Context, shard int, epoch int64) error 
 	return nil
 }
 
-// Listed is an account that somebody should listen to.
-type Listed struct {
+// ShardAccount is an account that should have a listener.
+type ShardAccount struct {
 	Ref
 	SessionVersion int64
 }
 
-// InShard lists the accounts of a shard that somebody should listen to, in the order of their ids.
-func (s *Accounts) InShard(ctx context.Context, shard int, after id.Account, limit int) ([]Listed, error) {
+// InShard lists at most limit accounts of a shard that should have a listener, by id, starting after the id after.
+func (s *Accounts) InShard(ctx context.Context, shard int, after id.Account, limit int) ([]ShardAccount, error) {
 	rows, err := db.New(s.DB.Pool()).Listenable(ctx, db.ListenableParams{Shard: int16(shard), After: after, MaxRows: int32(limit)})
 	if err != nil {
 		return nil, fmt.Errorf("list the accounts of shard %d: %w", shard, err)
 	}
-	list := make([]Listed, len(rows))
+	list := make([]ShardAccount, len(rows))
 	for i, row := range rows {
-		list[i] = Listed{Ref{row.OrgID, row.ID}, row.SessionVersion}
+		list[i] = ShardAccount{Ref{row.OrgID, row.ID}, row.SessionVersion}
 	}
 	return list, nil
 }
 
-// Owner finds the org of an account that a poke named; empty if there is none.
+// Owner returns the org of an account, for messages that name only the account. It is empty if there is no such
+// account. It does not check who asks, so never call it for an API caller.
 func (s *Accounts) Owner(ctx context.Context, account id.Account) (id.Org, error) {
 	owner, err := db.New(s.DB.Pool()).OwnerIn(ctx, db.OwnerInParams{Shard: shardOf(account), AccountID: account})
 	if errors.Is(err, postgres.ErrNoRows) {
@@ -112,28 +114,28 @@ func (s *Accounts) Owner(ctx context.Context, account id.Account) (id.Org, error
 	return owner, nil
 }
 
-// listener is who acts when a listener has come up.
-var listener = audit.By{Kind: audit.ActorSystem, ID: "listener", Label: "listener"}
+// listenerActor is the actor of changes that a listener causes.
+var listenerActor = audit.By{Kind: audit.ActorSystem, ID: "listener", Label: "listener"}
 
-// Listened writes down how an account's listener stands, for whoever holds its shard with this epoch. One that has come up may be what
-// the account was waiting for.
-func (s *Accounts) Listened(ctx context.Context, ref Ref, epoch int64, state ListenerState) error {
+// RecordListener writes the state of an account's listener. It does nothing if the shard has been taken with a newer
+// epoch. A listener that came up may make the account active.
+func (s *Accounts) RecordListener(ctx context.Context, ref Ref, epoch int64, state ListenerState) error {
 	after := func(context.Context) {}
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
 		if state != ListenerUp {
-			_, _, err := s.listened(ctx, tx, ref, epoch, state)
+			_, _, err := s.writeListenerState(ctx, tx, ref, epoch, state)
 			return err
 		}
-		// The account first, like everybody who changes both.
-		a, err := s.locked(ctx, tx, ref)
+		// Lock the account before its health row, as everywhere else, to avoid deadlocks.
+		a, err := s.lockAccount(ctx, tx, ref)
 		if err != nil || !a.Listenable() {
 			return err
 		}
-		goods, mine, err := s.listened(ctx, tx, ref, epoch, state)
+		successes, mine, err := s.writeListenerState(ctx, tx, ref, epoch, state)
 		if err != nil || !mine || !s.Config.Listens {
 			return err
 		}
-		after, err = s.cameUp(ctx, tx, a, goods)
+		after, err = s.activateOrProbe(ctx, tx, a, successes)
 		return err
 	})
 	if err != nil {
@@ -143,28 +145,31 @@ func (s *Accounts) Listened(ctx context.Context, ref Ref, epoch int64, state Lis
 	return nil
 }
 
-// cameUp makes an account active that has only waited for its listener, and has one that needs probes as well probed now.
-func (s *Accounts) cameUp(ctx context.Context, tx postgres.Tx, a Account, goods int) (After, error) {
-	on := Proved
+// activateOrProbe makes an account active that was only waiting for its listener. If it still needs good probes, the
+// next one is due now.
+func (s *Accounts) activateOrProbe(ctx context.Context, tx postgres.Tx, a Account, successes int) (AfterCommit, error) {
+	on := ProbePassed
 	if a.State == Degraded {
-		on = Steadied
+		on = Recovered
 	}
 	if a.State == Active {
 		return func(context.Context) {}, nil
 	}
-	if goods < GoodsNeeded(a.State) {
+	if successes < SuccessesNeeded(a.State) {
 		now, err := s.DB.Now(ctx, tx)
 		if err != nil {
 			return nil, err
 		}
 		return func(context.Context) {}, scheduleProbe(ctx, tx, Ref{a.Org, a.ID}, &now)
 	}
-	_, after, err := s.TriggerIn(ctx, tx, listener, Ref{a.Org, a.ID}, Cause{On: on})
+	_, after, err := s.TriggerIn(ctx, tx, listenerActor, Ref{a.Org, a.ID}, Cause{On: on})
 	return after, err
 }
 
-// listened writes the state; mine is false if the shard is another's by now.
-func (s *Accounts) listened(ctx context.Context, tx postgres.Tx, ref Ref, epoch int64, state ListenerState) (goods int, mine bool, err error) {
+// writeListenerState writes the state and returns the number of consecutive good probes. mine is false, and nothing is
+// written, if the shard has been taken with a newer epoch.
+func (s *Accounts) writeListenerState(ctx context.Context, tx postgres.Tx, ref Ref, epoch int64,
+	state ListenerState) (successes int, mine bool, err error) {
 	now, err := s.DB.Now(ctx, tx)
 	if err != nil {
 		return 0, false, err
@@ -176,25 +181,25 @@ func (s *Accounts) listened(ctx context.Context, tx postgres.Tx, ref Ref, epoch 
 		return 0, false, nil
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("write down the listener of %s: %w", ref.Account, err)
+		return 0, false, fmt.Errorf("write the listener state of %s: %w", ref.Account, err)
 	}
 	return int(n), true, nil
 }
 
-// Eventful is an account that an event came for.
-type Eventful struct {
+// EventTime is when the last event of an account arrived.
+type EventTime struct {
 	Ref
 	At time.Time
 }
 
-// Eventful writes down when events came last, for many accounts at once.
-func (s *Accounts) Eventful(ctx context.Context, list []Eventful) error {
+// RecordEventTimes writes when the last event arrived, for many accounts in one statement.
+func (s *Accounts) RecordEventTimes(ctx context.Context, list []EventTime) error {
 	p := db.EventfulParams{}
 	for _, e := range list {
 		p.Orgs, p.Accounts, p.Ats = append(p.Orgs, string(e.Org)), append(p.Accounts, string(e.Account)), append(p.Ats, e.At)
 	}
 	if err := db.New(s.DB.Pool()).Eventful(ctx, p); err != nil {
-		return fmt.Errorf("write down when events came: %w", err)
+		return fmt.Errorf("write event times: %w", err)
 	}
 	return nil
 }

@@ -12,47 +12,49 @@ import (
 
 func listening(d *account.Deps) { d.Config.Listens = true }
 
-func listened(t testing.TB, r *accounttest.Rig, a account.Account, epoch int64, s account.ListenerState) account.Account {
+func recordListener(t testing.TB, r *accounttest.Rig, a account.Account, epoch int64,
+	s account.ListenerState) account.Account {
 	t.Helper()
-	if err := r.Accounts.Listened(t.Context(), account.Ref{Org: a.Org, Account: a.ID}, epoch, s); err != nil {
+	if err := r.Accounts.RecordListener(t.Context(), account.Ref{Org: a.Org, Account: a.ID}, epoch, s); err != nil {
 		t.Fatal(err)
 	}
 	return r.Get(a)
 }
 
-func take(t testing.TB, r *accounttest.Rig, a account.Account, epoch int64) {
+func takeShard(t testing.TB, r *accounttest.Rig, a account.Account, epoch int64) {
 	t.Helper()
 	if err := r.Accounts.TakeShard(t.Context(), account.ShardOf(a.ID), epoch); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestOnlyWhoHasTheShardSaysHowAListenerStands(t *testing.T) {
+func TestListenerStateIsWrittenOnlyByTheHolderOfTheShard(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a := active(t, r, "1")
-	if a = listened(t, r, a, 1, account.ListenerUp); a.Listener.State != account.ListenerOff {
-		t.Fatal("nobody has taken the shard")
+	r := newFixture(t)
+	a := connectActive(t, r, "1")
+	if a = recordListener(t, r, a, 1, account.ListenerUp); a.Listener.State != account.ListenerOff {
+		t.Fatal("the state was written although no epoch was recorded for the shard")
 	}
-	take(t, r, a, 3)
-	a = listened(t, r, a, 3, account.ListenerUp)
+	takeShard(t, r, a, 3)
+	a = recordListener(t, r, a, 3, account.ListenerUp)
 	began := r.Clock.Now()
 	if a.Listener.State != account.ListenerUp || a.Listener.Since == nil || !a.Listener.Since.Equal(began) {
 		t.Fatalf("%+v", a.Listener)
 	}
 	r.Clock.Advance(time.Minute)
-	take(t, r, a, 4)
-	if a = listened(t, r, a, 3, account.ListenerDown); a.Listener.State != account.ListenerUp {
-		t.Fatal("who had the shard before is still heard")
+	takeShard(t, r, a, 4)
+	if a = recordListener(t, r, a, 3, account.ListenerDown); a.Listener.State != account.ListenerUp {
+		t.Fatal("the previous holder of the shard can still write")
 	}
-	take(t, r, a, 3) // one that was late
-	if a = listened(t, r, a, 3, account.ListenerDown); a.Listener.State != account.ListenerUp {
-		t.Fatal("an old epoch came back")
+	takeShard(t, r, a, 3) // late: the newer epoch stays
+	if a = recordListener(t, r, a, 3, account.ListenerDown); a.Listener.State != account.ListenerUp {
+		t.Fatal("an older epoch replaced a newer one")
 	}
-	if a = listened(t, r, a, 4, account.ListenerUp); !a.Listener.Since.Equal(began) {
-		t.Fatal("a repeat is no change")
+	if a = recordListener(t, r, a, 4, account.ListenerUp); !a.Listener.Since.Equal(began) {
+		t.Fatal("a repeat changed the time")
 	}
-	if a = listened(t, r, a, 4, account.ListenerDown); a.Listener.State != account.ListenerDown || !a.Listener.Since.Equal(r.Clock.Now()) {
+	if a = recordListener(t, r, a, 4, account.ListenerDown); a.Listener.State != account.ListenerDown ||
+		!a.Listener.Since.Equal(r.Clock.Now()) {
 		t.Fatalf("%+v", a.Listener)
 	}
 	if v := a.View().Listener; v.State != "down" || v.Since == nil {
@@ -60,48 +62,49 @@ func TestOnlyWhoHasTheShardSaysHowAListenerStands(t *testing.T) {
 	}
 }
 
-func TestAnAccountThatOnlyWaitsForItsListenerIsActiveWithIt(t *testing.T) {
+func TestAccountBecomesActiveWhenItsListenerIsUp(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, listening)
+	r := newFixture(t, listening)
 	a := r.Connect(r.Connected(r.Org(), "1"))
-	take(t, r, a, 1)
+	takeShard(t, r, a, 1)
 	if until, awaits := r.Accounts.AwaitsListener(a, r.Clock.Now()); !awaits || until.Sub(r.Clock.Now()) != 30*time.Second {
 		t.Fatalf("%s %t", until, awaits)
 	}
 	if _, awaits := r.Accounts.AwaitsListener(a, r.Clock.Now().Add(30*time.Second)); awaits {
-		t.Fatal("it waits for ever")
+		t.Fatal("it waits for its listener without end")
 	}
-	// Its sign-in read who it is, which counts as its first good probe. Without it the listener alone proves nothing.
-	a.Health.Goods = 0
-	if err := r.Accounts.Checked(t.Context(), a, true); err != nil {
+	// The sign-in read the profile, which counts as the first good probe. Without it the listener alone is not enough.
+	a.Health.Successes = 0
+	if err := r.Accounts.RecordProbe(t.Context(), a, true); err != nil {
 		t.Fatal(err)
 	}
-	if a = listened(t, r, a, 1, account.ListenerUp); a.State != account.Connecting || a.Health.ProbeAt.After(r.Clock.Now()) {
+	if a = recordListener(t, r, a, 1, account.ListenerUp); a.State != account.Connecting ||
+		a.Health.ProbeAt.After(r.Clock.Now()) {
 		t.Fatalf("%s, probed at %s", a.State, a.Health.ProbeAt)
 	}
 	b := r.Connect(r.Connected(r.Org(), "2"))
-	take(t, r, b, 1)
-	if b = listened(t, r, b, 1, account.ListenerUp); b.State != account.Active {
+	takeShard(t, r, b, 1)
+	if b = recordListener(t, r, b, 1, account.ListenerUp); b.State != account.Active {
 		t.Fatal(b.State)
 	}
-	listened(t, r, a, 1, account.ListenerDown)
-	a.Health.Goods = 1
-	if err := r.Accounts.Checked(t.Context(), a, true); err != nil {
+	recordListener(t, r, a, 1, account.ListenerDown)
+	a.Health.Successes = 1
+	if err := r.Accounts.RecordProbe(t.Context(), a, true); err != nil {
 		t.Fatal(err)
 	}
-	if a = listened(t, r, a, 1, account.ListenerUp); a.State != account.Active {
+	if a = recordListener(t, r, a, 1, account.ListenerUp); a.State != account.Active {
 		t.Fatal(a.State)
 	}
 	if kinds := r.Kinds(a); !slices.Equal(kinds, []string{"account.connected"}) {
 		t.Fatal(kinds)
 	}
-	a = put(t, r, a, account.Cause{On: account.Troubled, Reason: account.ReasonListenerDown})
-	a = listened(t, r, a, 1, account.ListenerDown)
-	a.Health.Goods = 2
-	if err := r.Accounts.Checked(t.Context(), a, true); err != nil {
+	a = trigger(t, r, a, account.Cause{On: account.Failing, Reason: account.ReasonListenerDown})
+	a = recordListener(t, r, a, 1, account.ListenerDown)
+	a.Health.Successes = 2
+	if err := r.Accounts.RecordProbe(t.Context(), a, true); err != nil {
 		t.Fatal(err)
 	}
-	if a = listened(t, r, a, 1, account.ListenerUp); a.State != account.Active || a.Reason != "" {
+	if a = recordListener(t, r, a, 1, account.ListenerUp); a.State != account.Active || a.Reason != "" {
 		t.Fatal(a.State)
 	}
 	if kinds := r.Kinds(a); !slices.Equal(kinds, []string{"account.connected", "account.degraded", "account.recovered"}) {
@@ -109,12 +112,12 @@ func TestAnAccountThatOnlyWaitsForItsListenerIsActiveWithIt(t *testing.T) {
 	}
 }
 
-func TestAnAccountThatStopsOrHasAnotherSessionHasNoListener(t *testing.T) {
+func TestListenerIsOffAfterAPauseOrANewSession(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a := active(t, r, "1")
-	take(t, r, a, 1)
-	a = listened(t, r, a, 1, account.ListenerUp)
+	r := newFixture(t)
+	a := connectActive(t, r, "1")
+	takeShard(t, r, a, 1)
+	a = recordListener(t, r, a, 1, account.ListenerUp)
 	r.Clock.Advance(time.Minute)
 	if _, err := r.Accounts.Pause(t.Context(), accounttest.By("account.pause"), a.Org, a.ID, account.ReasonPausedByCaller); err != nil {
 		t.Fatal(err)
@@ -122,37 +125,38 @@ func TestAnAccountThatStopsOrHasAnotherSessionHasNoListener(t *testing.T) {
 	if a = r.Get(a); a.Listener.State != account.ListenerOff || !a.Listener.Since.Equal(r.Clock.Now()) || a.Listenable() {
 		t.Fatalf("%+v", a.Listener)
 	}
-	if a = listened(t, r, a, 1, account.ListenerUp); a.Listener.State != account.ListenerOff {
-		t.Fatal("a late listener of a paused account counts")
+	if a = recordListener(t, r, a, 1, account.ListenerUp); a.Listener.State != account.ListenerOff {
+		t.Fatal("a late listener of a paused account was recorded")
 	}
 	if _, err := r.Accounts.Resume(t.Context(), accounttest.By("account.resume"), a.Org, a.ID); err != nil {
 		t.Fatal(err)
 	}
-	put(t, r, a, account.Cause{On: account.Proved})
-	before := listened(t, r, a, 1, account.ListenerUp)
+	trigger(t, r, a, account.Cause{On: account.ProbePassed})
+	before := recordListener(t, r, a, 1, account.ListenerUp)
 	again := r.Connect(r.Connected(a.Org, "1"))
-	if again.SameWay(before) || r.Get(a).Listener.State != account.ListenerOff {
-		t.Fatal("the listener of a session that was replaced counts")
+	if again.SameConnection(before) || r.Get(a).Listener.State != account.ListenerOff {
+		t.Fatal("the listener of a replaced session is still recorded")
 	}
 	label := "Nova"
 	after, err := r.Accounts.Update(t.Context(), accounttest.By("account.update"), a.Org, a.ID, account.Change{Label: &label})
-	if err != nil || !after.SameWay(again) {
+	if err != nil || !after.SameConnection(again) {
 		t.Fatal("a label needs no other socket", err)
 	}
 	region := "uk"
-	if after, err = r.Accounts.Update(t.Context(), accounttest.By("account.update"), a.Org, a.ID, account.Change{Region: &region}); err != nil || after.SameWay(again) {
+	if after, err = r.Accounts.Update(t.Context(), accounttest.By("account.update"), a.Org, a.ID,
+		account.Change{Region: &region}); err != nil || after.SameConnection(again) {
 		t.Fatal("another region needs another socket", err)
 	}
 }
 
-func TestAShardListsWhoIsToBeListenedTo(t *testing.T) {
+func TestInShardListsAccountsThatNeedAListener(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	owner, want := r.Org(), map[int][]id.Account{}
 	for n := range 24 {
 		a := r.Connect(r.Connected(owner, string(rune('a'+n))))
 		if n%4 == 0 {
-			put(t, r, a, account.Cause{On: account.Pause, Reason: account.ReasonPausedByCaller})
+			trigger(t, r, a, account.Cause{On: account.Pause, Reason: account.ReasonPausedByCaller})
 			continue
 		}
 		shard := account.ShardOf(a.ID)
@@ -188,14 +192,15 @@ func TestAShardListsWhoIsToBeListenedTo(t *testing.T) {
 	}
 }
 
-func TestWhenEventsCameIsWrittenDownForManyAtOnce(t *testing.T) {
+func TestEventTimesAreRecordedForManyAccounts(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, b := active(t, r, "1"), active(t, r, "2")
+	r := newFixture(t)
+	a, b := connectActive(t, r, "1"), connectActive(t, r, "2")
 	at := r.Clock.Now().Add(time.Minute)
-	list := []account.Eventful{{Ref: account.Ref{Org: a.Org, Account: a.ID}, At: at}, {Ref: account.Ref{Org: b.Org, Account: b.ID}, At: at.Add(-time.Hour)}}
+	list := []account.EventTime{{Ref: account.Ref{Org: a.Org, Account: a.ID}, At: at},
+		{Ref: account.Ref{Org: b.Org, Account: b.ID}, At: at.Add(-time.Hour)}}
 	for range 2 {
-		if err := r.Accounts.Eventful(t.Context(), list); err != nil {
+		if err := r.Accounts.RecordEventTimes(t.Context(), list); err != nil {
 			t.Fatal(err)
 		}
 	}

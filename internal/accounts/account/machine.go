@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// State is where an account stands. The set is closed within /v1.
+// State is the state of an account. The set is closed within /v1.
 type State string
 
-// The states. Disconnected is what is left after a disconnect: no caller sees it.
+// The states. Disconnected is the tombstone that a disconnect leaves; no caller sees it.
 const (
 	Connecting        State = "connecting"
 	Active            State = "active"
@@ -21,7 +21,7 @@ const (
 	Paused            State = "paused"
 	Disconnected      State = "disconnected"
 
-	// Unborn is where an account comes from.
+	// Unborn is the state before an account exists, where its first edge starts.
 	Unborn State = ""
 )
 
@@ -30,74 +30,76 @@ func States() []State {
 	return []State{Connecting, Active, Degraded, Reauthenticating, ReconnectRequired, Restricted, Paused}
 }
 
-// NeedAttention lists the states in which the account does not work and a person has to act.
+// NeedAttention lists the states that the API counts as needing attention.
 func NeedAttention() []State { return []State{ReconnectRequired, Restricted, Degraded} }
 
-// Trigger is something that happens to an account.
+// Trigger is an observation or a request that may move an account along an edge. Its text labels the edge in the
+// diagram of docs/accounts.md.
 type Trigger string
 
 // The triggers.
 const (
-	// SignedIn is a connect that succeeded: of a new creator, by account id, or as a creator who is connected already.
+	// SignedIn is a successful connect: of a new creator, of an account named by its id, or of a creator who is already
+	// connected.
 	SignedIn Trigger = "signed in"
-	// Proved is a good probe.
-	Proved Trigger = "probe ok"
-	// Steadied is the second good probe in a row after trouble.
-	Steadied Trigger = "2 good probes"
-	// Troubled is the third failure within a minute of the platform or the way to it.
-	Troubled Trigger = "3 failures in 60 s"
+	// ProbePassed is a good probe.
+	ProbePassed Trigger = "probe ok"
+	// Recovered is the second good probe in a row after failures.
+	Recovered Trigger = "2 good probes"
+	// Failing is the third failure within a minute of the platform or of the network path to it.
+	Failing Trigger = "3 failures in 60 s"
 	// SessionLost is a session that two probes found dead.
 	SessionLost Trigger = "session dead, confirmed"
-	// LoggedOut is a session that was seen to be ended.
+	// LoggedOut is a logout that was observed.
 	LoggedOut Trigger = "logout seen"
-	// Asked is a caller's wish for a new sign-in with the remembered credentials.
-	Asked Trigger = "POST reauthenticate"
-	// SignInSucceeded and SignInFailed are how a sign-in with remembered credentials ends.
+	// ReauthRequested is a caller's request to sign in again with the remembered credentials.
+	ReauthRequested Trigger = "POST reauthenticate"
+	// SignInSucceeded and SignInFailed end a sign-in with remembered credentials.
 	SignInSucceeded Trigger = "sign-in succeeded"
 	SignInFailed    Trigger = "sign-in failed"
-	// Banned is a platform that has locked, limited or banned the account.
+	// Banned means that the platform has locked, limited or banned the account.
 	Banned Trigger = "locked or banned"
-	// Pause and Resume are the caller's, the plan's or the operator's.
+	// Pause and Resume come from a caller, the plan or an operator.
 	Pause  Trigger = "pause"
 	Resume Trigger = "resume"
-	// Leave is the disconnect.
-	Leave Trigger = "disconnect"
+	// Disconnect is the end of the account.
+	Disconnect Trigger = "disconnect"
 )
 
-// guard is what must hold besides for an edge to be taken.
+// guard is an additional condition of an edge. Its text appears in the diagram.
 type guard string
 
 const (
-	always      guard = ""
-	first       guard = "first time"
-	again       guard = "not the first time"
-	canReauth   guard = "credentials and a try left"
-	cannot      guard = "no credentials or no try left"
-	sessionLive guard = "session alive"
-	sessionDead guard = "session dead"
+	always       guard = ""
+	firstTime    guard = "first time"
+	notFirstTime guard = "not the first time"
+	canReauth    guard = "credentials and a try left"
+	cannotReauth guard = "no credentials or no try left"
+	sessionAlive guard = "session alive"
+	sessionDead  guard = "session dead"
 )
 
-// Facts are what guards ask for.
+// Facts are the inputs of the guards.
 type Facts struct {
 	// WasActive means that the account has been active before.
 	WasActive bool
-	// CanReauth means that credentials are remembered and a try is left.
+	// CanReauth means that credentials are remembered and the retry limit allows another sign-in.
 	CanReauth bool
 	// SessionDead means that the session is known to be dead.
 	SessionDead bool
 }
 
-func (f Facts) hold(g guard) bool {
+func (f Facts) satisfy(g guard) bool {
 	switch g {
-	case first:
+	case firstTime:
 		return !f.WasActive
-	case again:
+	case notFirstTime:
 		return f.WasActive
 	case canReauth:
 		return f.CanReauth
-	case cannot:
+	case cannotReauth:
 		return !f.CanReauth
-	case sessionLive:
+	case sessionAlive:
 		return !f.SessionDead
 	case sessionDead:
 		return f.SessionDead
@@ -106,7 +108,7 @@ func (f Facts) hold(g guard) bool {
 	return true
 }
 
-// The events of edges.
+// Events that edges write.
 const (
 	EventConnected         = "account.connected"
 	EventReconnected       = "account.reconnected"
@@ -120,15 +122,15 @@ const (
 	EventDisconnected      = "account.disconnected"
 )
 
-// Events that are no change of state.
+// Events that accompany no change of state.
 const (
 	EventChallengeRequired = "account.challenge_required"
 	EventSessionExpiring   = "account.session_expiring"
 	EventUpdated           = "account.updated"
 )
 
-// row is one line of the table: the same trigger takes all of From to one state.
-type row struct {
+// edge is one line of the table: a trigger moves an account from any of the states in from to one state.
+type edge struct {
 	from  []State
 	on    Trigger
 	when  guard
@@ -136,43 +138,44 @@ type row struct {
 	event string
 }
 
-// working are the states in which the session is believed to be good.
+// working lists the states in which the session is believed to be good.
 var working = []State{Connecting, Active, Degraded}
 
-// edges is the whole machine (contract §4): 41 pairs of states. A paused account stays paused whatever is learned of it, so
-// that only who paused it can start it again; what was learned shows when it is resumed.
-var edges = []row{
+// edges is the complete state machine: 41 pairs of states, drawn in docs/accounts.md. A paused account stays paused
+// whatever is observed, so that only a resume starts it again; what was observed takes effect then.
+var edges = []edge{
 	{[]State{Unborn}, SignedIn, always, Connecting, ""},
-	{[]State{Connecting}, Proved, first, Active, EventConnected},
-	{[]State{Connecting}, Proved, again, Active, EventReconnected},
-	{[]State{Connecting, Active}, Troubled, always, Degraded, EventDegraded},
-	{[]State{Degraded}, Steadied, always, Active, EventRecovered},
+	{[]State{Connecting}, ProbePassed, firstTime, Active, EventConnected},
+	{[]State{Connecting}, ProbePassed, notFirstTime, Active, EventReconnected},
+	{[]State{Connecting, Active}, Failing, always, Degraded, EventDegraded},
+	{[]State{Degraded}, Recovered, always, Active, EventRecovered},
 	{working, SessionLost, canReauth, Reauthenticating, EventReauthenticating},
-	{working, SessionLost, cannot, ReconnectRequired, EventReconnectRequired},
+	{working, SessionLost, cannotReauth, ReconnectRequired, EventReconnectRequired},
 	{working, LoggedOut, always, ReconnectRequired, EventReconnectRequired},
 	{[]State{Reauthenticating}, SignInSucceeded, always, Active, EventReconnected},
 	{[]State{Reauthenticating}, SignInFailed, always, ReconnectRequired, EventReconnectRequired},
-	{[]State{Active, Degraded, ReconnectRequired}, Asked, always, Reauthenticating, EventReauthenticating},
-	// No event: whoever listens hears account.reconnected when the session is proved.
+	{[]State{Active, Degraded, ReconnectRequired}, ReauthRequested, always, Reauthenticating, EventReauthenticating},
+	// No event: account.reconnected follows when the session has passed a probe.
 	{[]State{Active, Degraded, Reauthenticating, ReconnectRequired, Restricted}, SignedIn, always, Connecting, ""},
 	{[]State{Connecting, Active, Degraded, Reauthenticating, ReconnectRequired}, Banned, always, Restricted, EventRestricted},
-	{[]State{Restricted}, Proved, always, Active, EventRecovered},
+	{[]State{Restricted}, ProbePassed, always, Active, EventRecovered},
 	{[]State{Restricted}, SessionLost, always, ReconnectRequired, EventReconnectRequired},
 	{[]State{Connecting, Active, Degraded, Reauthenticating, ReconnectRequired, Restricted}, Pause, always, Paused, EventPaused},
-	{[]State{Paused}, Resume, sessionLive, Connecting, EventResumed},
+	{[]State{Paused}, Resume, sessionAlive, Connecting, EventResumed},
 	{[]State{Paused}, Resume, sessionDead, ReconnectRequired, EventResumed},
-	{States(), Leave, always, Disconnected, EventDisconnected},
+	{States(), Disconnect, always, Disconnected, EventDisconnected},
 }
 
-// stays are repeats and late news: allowed, without a change and without an event.
-var stays = map[Trigger][]State{
+// noops lists the states in which a trigger is legal but changes nothing and writes no event: repeats, and
+// observations that arrive late.
+var noops = map[Trigger][]State{
 	SignedIn:        {Connecting, Paused},
-	Proved:          {Active, Degraded},
-	Steadied:        {Active},
-	Troubled:        {Degraded, Restricted},
+	ProbePassed:     {Active, Degraded},
+	Recovered:       {Active},
+	Failing:         {Degraded, Restricted},
 	SessionLost:     {Reauthenticating, ReconnectRequired, Paused},
 	LoggedOut:       {Reauthenticating, ReconnectRequired, Restricted, Paused},
-	Asked:           {Reauthenticating},
+	ReauthRequested: {Reauthenticating},
 	SignInSucceeded: {Paused},
 	SignInFailed:    {ReconnectRequired, Paused},
 	Banned:          {Restricted, Paused},
@@ -180,60 +183,61 @@ var stays = map[Trigger][]State{
 	Resume:          {Connecting, Active, Degraded, Reauthenticating, ReconnectRequired, Restricted},
 }
 
-// ErrIllegal means that a trigger cannot happen in a state.
-var ErrIllegal = errors.New("this cannot happen to an account in its state")
+// ErrIllegal means that the machine has no edge for a trigger in a state.
+var ErrIllegal = errors.New("illegal trigger for the state of the account")
 
-// Step is where a trigger takes an account.
+// Step is the result of a trigger.
 type Step struct {
 	From, To State
-	// Event is empty where nothing is to be told.
+	// Event is the kind of event to write; empty for none.
 	Event string
 }
 
-// Changed says whether the state is another one.
+// Changed reports whether the step changes the state.
 func (s Step) Changed() bool { return s.From != s.To }
 
-// Next is the machine: what a trigger does to an account in a state. It is ErrIllegal if nothing is listed.
+// Next returns what a trigger does to an account in a state. It fails with ErrIllegal if neither edges nor noops list
+// the pair.
 func Next(from State, on Trigger, f Facts) (Step, error) {
 	for _, e := range edges {
-		if e.on == on && slices.Contains(e.from, from) && f.hold(e.when) {
+		if e.on == on && slices.Contains(e.from, from) && f.satisfy(e.when) {
 			return Step{from, e.to, e.event}, nil
 		}
 	}
-	if slices.Contains(stays[on], from) {
+	if slices.Contains(noops[on], from) {
 		return Step{From: from, To: from}, nil
 	}
-	return Step{}, fmt.Errorf("%w: %s in %s", ErrIllegal, on, name(from))
+	return Step{}, fmt.Errorf("%w: %s in %s", ErrIllegal, on, stateName(from))
 }
 
-func name(s State) string {
+func stateName(s State) string {
 	if s == Unborn {
 		return "no state"
 	}
 	return string(s)
 }
 
-// Diagram draws the machine for the documents.
+// Diagram renders the machine as the Mermaid diagram of docs/accounts.md.
 func Diagram() string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
 	for _, e := range edges {
 		for _, from := range e.from {
-			fmt.Fprintf(&b, "  %s --> %s: %s\n", node(from), node(e.to), e.label())
+			fmt.Fprintf(&b, "  %s --> %s: %s\n", diagramName(from), diagramName(e.to), e.label())
 		}
 	}
 	return b.String()
 }
 
-// node is a state's name in a diagram, where the beginning and the end have none.
-func node(s State) string {
+// diagramName returns a state's name in the diagram; Mermaid writes both the start and the end as [*].
+func diagramName(s State) string {
 	if s == Unborn || s == Disconnected {
 		return "[*]"
 	}
 	return string(s)
 }
 
-func (e row) label() string {
+func (e edge) label() string {
 	if e.when == always {
 		return string(e.on)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// short names, so that the list below reads like the contract's table.
+// Short names, so that the list below reads like a table.
 const (
 	none = account.Unborn
 	conn = account.Connecting
@@ -26,7 +26,7 @@ const (
 	gone = account.Disconnected
 )
 
-// edge is one line of contract §4, written down a second time by hand.
+// edge is one line of the API contract's table of states, written by hand as an independent copy of the machine.
 type edge struct {
 	from  account.State
 	on    account.Trigger
@@ -43,11 +43,11 @@ var (
 
 var contract = []edge{
 	{none, account.SignedIn, account.Facts{}, conn, ""},
-	{conn, account.Proved, account.Facts{}, actv, "account.connected"},
-	{conn, account.Proved, was, actv, "account.reconnected"},
-	{conn, account.Troubled, was, degr, "account.degraded"},
-	{actv, account.Troubled, was, degr, "account.degraded"},
-	{degr, account.Steadied, was, actv, "account.recovered"},
+	{conn, account.ProbePassed, account.Facts{}, actv, "account.connected"},
+	{conn, account.ProbePassed, was, actv, "account.reconnected"},
+	{conn, account.Failing, was, degr, "account.degraded"},
+	{actv, account.Failing, was, degr, "account.degraded"},
+	{degr, account.Recovered, was, actv, "account.recovered"},
 	{conn, account.SessionLost, can, reau, "account.reauthenticating"},
 	{actv, account.SessionLost, can, reau, "account.reauthenticating"},
 	{degr, account.SessionLost, can, reau, "account.reauthenticating"},
@@ -60,9 +60,9 @@ var contract = []edge{
 	{reau, account.SignInSucceeded, can, actv, "account.reconnected"},
 	{reau, account.SignInFailed, can, reco, "account.reconnect_required"},
 	{reau, account.Banned, can, rest, "account.restricted"},
-	{actv, account.Asked, can, reau, "account.reauthenticating"},
-	{degr, account.Asked, can, reau, "account.reauthenticating"},
-	{reco, account.Asked, can, reau, "account.reauthenticating"},
+	{actv, account.ReauthRequested, can, reau, "account.reauthenticating"},
+	{degr, account.ReauthRequested, can, reau, "account.reauthenticating"},
+	{reco, account.ReauthRequested, can, reau, "account.reauthenticating"},
 	{actv, account.SignedIn, was, conn, ""},
 	{degr, account.SignedIn, was, conn, ""},
 	{reau, account.SignedIn, was, conn, ""},
@@ -72,7 +72,7 @@ var contract = []edge{
 	{actv, account.Banned, was, rest, "account.restricted"},
 	{degr, account.Banned, was, rest, "account.restricted"},
 	{reco, account.Banned, was, rest, "account.restricted"},
-	{rest, account.Proved, was, actv, "account.recovered"},
+	{rest, account.ProbePassed, was, actv, "account.recovered"},
 	{rest, account.SessionLost, can, reco, "account.reconnect_required"},
 	{conn, account.Pause, was, paus, "account.paused"},
 	{actv, account.Pause, was, paus, "account.paused"},
@@ -82,16 +82,16 @@ var contract = []edge{
 	{rest, account.Pause, was, paus, "account.paused"},
 	{paus, account.Resume, was, conn, "account.resumed"},
 	{paus, account.Resume, die, reco, "account.resumed"},
-	{conn, account.Leave, was, gone, "account.disconnected"},
-	{actv, account.Leave, was, gone, "account.disconnected"},
-	{degr, account.Leave, was, gone, "account.disconnected"},
-	{reau, account.Leave, was, gone, "account.disconnected"},
-	{reco, account.Leave, was, gone, "account.disconnected"},
-	{rest, account.Leave, was, gone, "account.disconnected"},
-	{paus, account.Leave, was, gone, "account.disconnected"},
+	{conn, account.Disconnect, was, gone, "account.disconnected"},
+	{actv, account.Disconnect, was, gone, "account.disconnected"},
+	{degr, account.Disconnect, was, gone, "account.disconnected"},
+	{reau, account.Disconnect, was, gone, "account.disconnected"},
+	{reco, account.Disconnect, was, gone, "account.disconnected"},
+	{rest, account.Disconnect, was, gone, "account.disconnected"},
+	{paus, account.Disconnect, was, gone, "account.disconnected"},
 }
 
-func TestEveryEdgeOfTheContractLeadsWhereItSays(t *testing.T) {
+func TestEveryEdgeOfTheContractIsInTheMachine(t *testing.T) {
 	t.Parallel()
 	for _, e := range contract {
 		step, err := account.Next(e.from, e.on, e.facts)
@@ -102,8 +102,9 @@ func TestEveryEdgeOfTheContractLeadsWhereItSays(t *testing.T) {
 }
 
 var triggers = []account.Trigger{
-	account.SignedIn, account.Proved, account.Steadied, account.Troubled, account.SessionLost, account.LoggedOut, account.Asked,
-	account.SignInSucceeded, account.SignInFailed, account.Banned, account.Pause, account.Resume, account.Leave,
+	account.SignedIn, account.ProbePassed, account.Recovered, account.Failing, account.SessionLost, account.LoggedOut,
+	account.ReauthRequested,
+	account.SignInSucceeded, account.SignInFailed, account.Banned, account.Pause, account.Resume, account.Disconnect,
 }
 
 func allFacts() []account.Facts {
@@ -116,7 +117,7 @@ func allFacts() []account.Facts {
 
 type pair struct{ from, to account.State }
 
-// pairs are all changes of state that the machine allows.
+// pairs returns all changes of state that the machine allows.
 func pairs() map[pair]bool {
 	found := map[pair]bool{}
 	for _, from := range append(account.States(), none, gone) {
@@ -131,7 +132,7 @@ func pairs() map[pair]bool {
 	return found
 }
 
-func TestTheMachineHasFortyOneEdgesAndNoneThatTheContractLacks(t *testing.T) {
+func TestMachineHasExactlyTheFortyOneEdgesOfTheContract(t *testing.T) {
 	t.Parallel()
 	listed := map[pair]bool{}
 	for _, e := range contract {
@@ -164,13 +165,13 @@ func TestEveryLiveStateCanReturnToActiveAndNothingLeavesTheEnd(t *testing.T) {
 	}
 	for _, s := range account.States() {
 		if !reaches[s] {
-			t.Errorf("%s never comes back", s)
+			t.Errorf("%s never returns to active", s)
 		}
 	}
 }
 
-// Whatever happens in whatever order: the account only takes listed edges, repeats say nothing, a paused account waits for its owner, and
-// an account that is gone stays so.
+// Whatever happens in whatever order, an account takes only listed edges, repeats write no event, a paused account
+// leaves its state only by a resume or a disconnect, and a disconnected account stays disconnected.
 func TestRandomHistoriesTakeListedEdgesOnly(t *testing.T) {
 	t.Parallel()
 	listed := pairs()
@@ -189,7 +190,7 @@ func TestRandomHistoriesTakeListedEdgesOnly(t *testing.T) {
 				continue
 			case step.From != at, step.Changed() && !listed[pair{at, step.To}], !step.Changed() && step.Event != "":
 				return false
-			case at == paus && step.Changed() && on != account.Resume && on != account.Leave:
+			case at == paus && step.Changed() && on != account.Resume && on != account.Disconnect:
 				return false
 			case at == gone:
 				return false
@@ -206,8 +207,8 @@ func TestRandomHistoriesTakeListedEdgesOnly(t *testing.T) {
 	}
 }
 
-// The diagram in the documents is what the table renders.
-func TestTheDocumentShowsTheMachineAsItIs(t *testing.T) {
+// docs/accounts.md contains exactly the diagram that the table renders.
+func TestDocumentHasTheCurrentDiagram(t *testing.T) {
 	t.Parallel()
 	root, err := testenv.Root()
 	if err != nil {
@@ -219,6 +220,6 @@ func TestTheDocumentShowsTheMachineAsItIs(t *testing.T) {
 	}
 	want := "```mermaid\n" + account.Diagram() + "```\n"
 	if strings.Count(string(text), "```mermaid") != 1 || !strings.Contains(string(text), want) {
-		t.Fatalf("docs/accounts.md must hold exactly this:\n%s", want)
+		t.Fatalf("docs/accounts.md must contain exactly this diagram:\n%s", want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/accounts/account/accounttest"
 )
 
-// accountsInPlan is how many accounts the plan is made for. PLAN_ACCOUNTS=1000000 is what docs/accounts.md shows.
+// accountsInPlan returns how many accounts the query plan is made for. docs/accounts.md shows PLAN_ACCOUNTS=1000000.
 func accountsInPlan(t *testing.T) int {
 	t.Helper()
 	if testing.Short() {
@@ -27,7 +27,7 @@ func accountsInPlan(t *testing.T) int {
 	return n
 }
 
-// query is one of the package's by its name.
+// query returns the text of a query of queries.sql.
 func query(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("queries.sql")
@@ -43,7 +43,7 @@ func query(t *testing.T, name string) string {
 	return sql
 }
 
-// claimSQL is the query that takes due accounts, as of now and for one shard.
+// claimSQL returns the query that claims due probes, for the current time and one shard.
 func claimSQL(t *testing.T) string {
 	t.Helper()
 	sql := query(t, "Claim")
@@ -53,37 +53,37 @@ func claimSQL(t *testing.T) string {
 	return sql
 }
 
-// Finding the due accounts reads an index from its beginning, however many accounts there are.
+// Claiming due probes reads an index from its beginning, however many accounts there are.
 func TestDueAccountsAreFoundByTheIndex(t *testing.T) {
 	t.Parallel()
 	n := accountsInPlan(t)
-	r := newRig(t)
+	r := newFixture(t)
 	owner := r.Org()
 	for from := 0; from < n; from += 50_000 {
-		fillFrom(t, r, string(owner), from, min(50_000, n-from))
+		insertAccounts(t, r, string(owner), from, min(50_000, n-from))
 	}
-	settle(t, r)
+	vacuumTables(t, r)
 	plan := explain(t, r, claimSQL(t))
 	t.Log("\n" + plan)
 	if !strings.Contains(plan, "account_health_due") || strings.Contains(plan, "Seq Scan on account_health") {
 		t.Fatal("the index is not used")
 	}
-	// At most some pages a row: the index from its beginning, the rows, and what an update writes.
+	// A few pages per row: the index from its beginning, the rows, and what the update writes.
 	if buffers := sharedBuffers(t, plan); buffers > 64*40 {
 		t.Fatalf("%d pages for 64 rows", buffers)
 	}
 	t.Log(claimTimes(t, r))
 }
 
-// settle brings the tables into the state that autovacuum keeps them in.
-func settle(t *testing.T, r *accounttest.Rig) {
+// vacuumTables brings the tables into the state in which autovacuum keeps them.
+func vacuumTables(t *testing.T, r *accounttest.Rig) {
 	t.Helper()
-	patient(t, r, `VACUUM ANALYZE account_health`)
-	patient(t, r, `ANALYZE account`)
+	execSlow(t, r, `VACUUM ANALYZE account_health`)
+	execSlow(t, r, `ANALYZE account`)
 }
 
-// patient runs a statement that may take longer than one of the product's.
-func patient(t testing.TB, r *accounttest.Rig, sql string, args ...any) {
+// execSlow runs a statement without the statement timeout of the product.
+func execSlow(t testing.TB, r *accounttest.Rig, sql string, args ...any) {
 	t.Helper()
 	conn, err := r.DB.Pool().Acquire(t.Context())
 	if err != nil {
@@ -101,7 +101,7 @@ func patient(t testing.TB, r *accounttest.Rig, sql string, args ...any) {
 	}
 }
 
-// claimTimes takes due accounts again and again, as workers do, and says how long that takes.
+// claimTimes claims due probes repeatedly, as workers do, and reports how long that takes.
 func claimTimes(t *testing.T, r *accounttest.Rig) string {
 	t.Helper()
 	r.Clock.Advance(5 * time.Minute)
@@ -109,13 +109,13 @@ func claimTimes(t *testing.T, r *accounttest.Rig) string {
 	taken := 0
 	for i := range 400 {
 		began := time.Now()
-		list, err := r.Accounts.Due(t.Context(), i%account.Shards, 64, 15*time.Minute)
+		list, err := r.Accounts.ClaimProbes(t.Context(), i%account.Shards, 64, 15*time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
 		times, taken = append(times, time.Since(began)), taken+len(list)
 	}
-	return fmt.Sprintf("%d accounts taken, 64 at a time, in the median of each hundred times: %s, %s, %s, %s", taken,
+	return fmt.Sprintf("%d accounts claimed, 64 at a time; median of each hundred claims: %s, %s, %s, %s", taken,
 		median(times[:100]), median(times[100:200]), median(times[200:300]), median(times[300:]))
 }
 
@@ -154,7 +154,7 @@ func explain(t *testing.T, r *accounttest.Rig, sql string) string {
 
 var buffersHit = regexp.MustCompile(`shared hit=(\d+)(?: read=(\d+))?`)
 
-// sharedBuffers is how many pages the whole plan touched: its first line has the sum.
+// sharedBuffers returns how many pages the whole plan touched; its first line has the sum.
 func sharedBuffers(t *testing.T, plan string) int {
 	t.Helper()
 	m := buffersHit.FindStringSubmatch(plan)
@@ -166,8 +166,9 @@ func sharedBuffers(t *testing.T, plan string) int {
 	return hit + read
 }
 
-// fillFrom makes accounts without secrets, every tenth of them paused, due from a minute ago to 14 minutes from now.
-func fillFrom(t testing.TB, r *accounttest.Rig, owner string, from, n int) {
+// insertAccounts inserts n accounts without secrets. Every tenth is paused. Their probes are due from a minute ago to
+// 14 minutes from now.
+func insertAccounts(t testing.TB, r *accounttest.Rig, owner string, from, n int) {
 	t.Helper()
 	for _, sql := range []string{
 		`INSERT INTO account (org_id, id, upstream_id, label, state, state_changed_at, username, display_name, avatar_url, region, reference_id,
@@ -177,6 +178,6 @@ func fillFrom(t testing.TB, r *accounttest.Rig, owner string, from, n int) {
 		`INSERT INTO account_health (org_id, account_id, shard, probe_at)
 		SELECT $1, 'acct_' || lpad(i::text, 26, '0'), i % 8, now() + (random() * 15 - 1) * interval '1 minute' FROM generate_series($2::int + 1, $2::int + $3::int) i`,
 	} {
-		patient(t, r, sql, owner, from, n)
+		execSlow(t, r, sql, owner, from, n)
 	}
 }

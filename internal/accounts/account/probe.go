@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// DueShards lists the shards that have accounts which are due for a probe.
+// DueShards lists the shards that have probes due.
 func (s *Accounts) DueShards(ctx context.Context) ([]int, error) {
 	now, err := s.Time(ctx)
 	if err != nil {
@@ -20,40 +20,41 @@ func (s *Accounts) DueShards(ctx context.Context) ([]int, error) {
 	return dueShards(ctx, s.DB.Pool(), now)
 }
 
-// Due takes up to most accounts of a shard that are due for a probe. They are the caller's for the time of the lease; whoever does not
-// say by then how it went (Checked, Trigger, Probe) loses them to others.
-func (s *Accounts) Due(ctx context.Context, shard, most int, lease time.Duration) ([]Ref, error) {
+// ClaimProbes claims up to most accounts of a shard whose probe is due. It moves their next probe to the end of the
+// lease, so they are due again if the caller does not record a result by then (RecordProbe, Trigger, ScheduleProbe).
+func (s *Accounts) ClaimProbes(ctx context.Context, shard, most int, lease time.Duration) ([]Ref, error) {
 	var list []Ref
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
 		now, err := s.DB.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
-		list, err = claim(ctx, tx, shard, most, now, now.Add(lease))
+		list, err = claimProbes(ctx, tx, shard, most, now, now.Add(lease))
 		return err
 	})
 	return list, err
 }
 
-// Checked writes down a probe that changed no state: what a.Health says now, and whether the platform accepted the session.
-func (s *Accounts) Checked(ctx context.Context, a Account, good bool) error {
+// RecordProbe writes a probe that did not change the state: a.Health, and whether the platform accepted the session.
+func (s *Accounts) RecordProbe(ctx context.Context, a Account, good bool) error {
 	now, err := s.Time(ctx)
 	if err != nil {
 		return err
 	}
-	return checked(ctx, s.DB.Pool(), a, now, good)
+	return recordProbe(ctx, s.DB.Pool(), a, now, good)
 }
 
-// Probe sets when an account is looked at next; nil for never.
-func (s *Accounts) Probe(ctx context.Context, ref Ref, at *time.Time) error {
+// ScheduleProbe sets the time of an account's next probe; nil for none.
+func (s *Accounts) ScheduleProbe(ctx context.Context, ref Ref, at *time.Time) error {
 	return scheduleProbe(ctx, s.DB.Pool(), ref, at)
 }
 
-// Warn tells orgs of sessions that end within a week, and again within a day, up to so many, and says how many it told.
-func (s *Accounts) Warn(ctx context.Context, most int) (int, error) {
-	told := 0
+// WarnExpiring writes account.session_expiring for up to most sessions that end within a week, and again within a day.
+// It returns how many accounts it handled.
+func (s *Accounts) WarnExpiring(ctx context.Context, most int) (int, error) {
+	handled := 0
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		told = 0
+		handled = 0
 		now, err := s.DB.Now(ctx, tx)
 		if err != nil {
 			return err
@@ -63,32 +64,32 @@ func (s *Accounts) Warn(ctx context.Context, most int) (int, error) {
 			return err
 		}
 		for _, ref := range list {
-			if err := s.warn(ctx, tx, ref, now); err != nil {
+			if err := s.warnOne(ctx, tx, ref, now); err != nil {
 				return err
 			}
-			told++
+			handled++
 		}
 		return nil
 	})
-	return told, err
+	return handled, err
 }
 
-func (s *Accounts) warn(ctx context.Context, tx postgres.Tx, ref Ref, now time.Time) error {
-	a, err := s.locked(ctx, tx, ref)
+func (s *Accounts) warnOne(ctx context.Context, tx postgres.Tx, ref Ref, now time.Time) error {
+	a, err := s.lockAccount(ctx, tx, ref)
 	if errors.Is(err, problem.AccountNotFound.New("")) {
-		return nil // it left between two looks
+		return nil // disconnected in the meantime
 	}
 	if err != nil {
 		return err
 	}
 	a.warnAt = nextWarning(a.SessionExpiresAt, now)
-	if err := save(ctx, tx, a); err != nil {
+	if err := saveAccount(ctx, tx, a); err != nil {
 		return err
 	}
 	if a.SessionExpiresAt == nil || a.sessionDead {
-		return nil // there is no session any more that could end
+		return nil // there is no session left that could expire
 	}
-	data := transition(a.State, a)
+	data := transitionData(a.State, a)
 	data["sessionExpiresAt"] = stamp.Time(*a.SessionExpiresAt)
 	data["daysLeft"] = int(math.Ceil(max(a.SessionExpiresAt.Sub(now), 0).Hours() / 24))
 	return s.Outbox.Add(ctx, tx, a.event(EventSessionExpiring, data))

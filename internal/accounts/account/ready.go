@@ -11,73 +11,79 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// kept is what a node remembers of an account. The session stays sealed: it is opened for each call and for nothing else.
-type kept struct {
+// cachedAccount is a node's copy of an account. The session stays sealed in memory; it is opened for each call.
+type cachedAccount struct {
 	account Account
 	sealed  []byte
 	readAt  time.Time
 }
 
 const (
-	// keptFor bounds how long a node may miss a change if neither the shared server nor the bus could be told of it.
-	keptFor = 30 * time.Second
-	// keptBytes bounds the memory; about 170,000 accounts.
-	keptBytes = 512 << 20
-	// keptSize is what an account takes besides its sealed session.
-	keptSize = 1200
+	// cacheTTL bounds how long a node may miss a change that could be published neither on Redis nor on NATS.
+	cacheTTL = 30 * time.Second
+	// cacheBytes bounds the memory of the cache. It holds about 170,000 accounts.
+	cacheBytes = 512 << 20
+	// entrySize is the approximate size of an entry in bytes, without the sealed session.
+	entrySize = 1200
 )
 
-func newKept() cache.Cache[id.Account, *kept] {
-	return cache.NewBytes(keptBytes, keptFor, func(_ id.Account, k *kept) uint32 { return uint32(keptSize + len(k.sealed)) })
+func newAccountCache() cache.Cache[id.Account, *cachedAccount] {
+	return cache.NewBytes(cacheBytes, cacheTTL, func(_ id.Account,
+		k *cachedAccount) uint32 {
+		return uint32(entrySize + len(k.sealed))
+	})
 }
 
-// Ready opens an account's session for a call that was admitted, or refuses as the account's state demands. It asks the database only if
-// the admission says that the account has changed since this node read it, or cannot say.
+// Ready opens an account's session for a call that was admitted, or returns the problem that the account's state
+// demands (Refusal). It reads the database only if d.SessionVersion is newer than the cached copy, or 0 for unknown.
 func (s *Accounts) Ready(ctx context.Context, owner id.Org, at id.Account, d admission.Decision) (Account, driver.Session, error) {
-	k, err := s.current(ctx, owner, at, d)
+	k, err := s.cachedOrRead(ctx, owner, at, d)
 	if err != nil {
 		return Account{}, driver.Session{}, err
 	}
 	if err := s.Refusal(k.account); err != nil {
 		return k.account, driver.Session{}, err
 	}
-	session, err := s.open(ctx, k.account, k.sealed)
+	session, err := s.openSession(ctx, k.account, k.sealed)
 	return k.account, session, err
 }
 
-// Remembered is an account as this node last read it, which may be a moment ago; false if it did not lately.
+// Remembered returns an account from the cache, which may be out of date; false if the cache does not hold it.
 func (s *Accounts) Remembered(owner id.Org, at id.Account) (Account, bool) {
-	k, ok := s.kept.Get(at)
+	k, ok := s.cached.Get(at)
 	if !ok || k.account.Org != owner {
 		return Account{}, false
 	}
 	return k.account, true
 }
 
-// current is the account as the admission knows it.
-func (s *Accounts) current(ctx context.Context, owner id.Org, at id.Account, d admission.Decision) (*kept, error) {
-	k, ok := s.kept.Get(at)
-	if ok && k.account.Org == owner && d.SessionVersion > 0 && uint32(k.account.SessionVersion) >= d.SessionVersion && s.Now().Sub(k.readAt) < keptFor {
+// cachedOrRead returns the account in at least the version that the admission knows, from the cache if possible.
+func (s *Accounts) cachedOrRead(ctx context.Context, owner id.Org, at id.Account,
+	d admission.Decision) (*cachedAccount, error) {
+	k, ok := s.cached.Get(at)
+	if ok && k.account.Org == owner && d.SessionVersion > 0 && uint32(k.account.SessionVersion) >= d.SessionVersion &&
+		s.Now().Sub(k.readAt) < cacheTTL {
 		return k, nil
 	}
-	k, err := s.reload(ctx, owner, at, d.SessionVersion)
+	k, err := s.readShared(ctx, owner, at, d.SessionVersion)
 	if err != nil {
-		s.kept.Drop(at)
+		s.cached.Drop(at)
 		return nil, err
 	}
 	if d.SessionVersion == 0 && !d.Degraded {
-		// The shared server has lost the version, or never had it. That it is not told costs the next call the same reading.
+		// Redis has lost the version or never had it. Restore it; if that fails, the next call reads the row as well.
 		_ = s.Limits.SessionChanged(context.WithoutCancel(ctx), owner, at, uint32(k.account.SessionVersion))
 	}
 	return k, nil
 }
 
-// reload reads an account once for all calls that wait for it. A reading that others have begun may be older than the change that this
-// call was told of; then it reads again.
-func (s *Accounts) reload(ctx context.Context, owner id.Org, at id.Account, version uint32) (*kept, error) {
+// readShared reads an account once for all concurrent calls that need it. A read that was already in progress may have
+// missed the change that this call must see; then it reads a second time.
+func (s *Accounts) readShared(ctx context.Context, owner id.Org, at id.Account, version uint32) (*cachedAccount,
+	error) {
 	flight := string(owner) + " " + string(at)
 	for first := true; ; first = false {
-		done := s.reading.DoChan(flight, func() (any, error) { return s.read(context.WithoutCancel(ctx), owner, at) })
+		done := s.reads.DoChan(flight, func() (any, error) { return s.readAccount(context.WithoutCancel(ctx), owner, at) })
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -85,7 +91,7 @@ func (s *Accounts) reload(ctx context.Context, owner id.Org, at id.Account, vers
 			if r.Err != nil {
 				return nil, r.Err
 			}
-			k, _ := r.Val.(*kept)
+			k, _ := r.Val.(*cachedAccount)
 			if !first || !r.Shared || uint32(k.account.SessionVersion) >= version && version > 0 {
 				return k, nil
 			}
@@ -93,19 +99,19 @@ func (s *Accounts) reload(ctx context.Context, owner id.Org, at id.Account, vers
 	}
 }
 
-func (s *Accounts) read(ctx context.Context, owner id.Org, at id.Account) (*kept, error) {
-	ctx, cancel := context.WithTimeout(ctx, readAtMost)
+func (s *Accounts) readAccount(ctx context.Context, owner id.Org, at id.Account) (*cachedAccount, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	began := s.Now()
-	a, sealed, err := withSession(ctx, s.DB.Pool(), owner, at)
+	a, sealed, err := getWithSession(ctx, s.DB.Pool(), owner, at)
 	if err != nil {
 		return nil, err
 	}
-	if a, err = s.placed(ctx, a); err != nil {
+	if a, err = s.withEnvironment(ctx, a); err != nil {
 		return nil, err
 	}
-	k := &kept{account: a, sealed: sealed, readAt: began}
-	s.kept.Change(at, func(old *kept, found bool) (*kept, cache.Outcome) {
+	k := &cachedAccount{account: a, sealed: sealed, readAt: began}
+	s.cached.Change(at, func(old *cachedAccount, found bool) (*cachedAccount, cache.Outcome) {
 		if found && old.account.Org == owner && old.account.SessionVersion > a.SessionVersion {
 			return old, cache.Keep
 		}
@@ -114,17 +120,18 @@ func (s *Accounts) read(ctx context.Context, owner id.Org, at id.Account) (*kept
 	return k, nil
 }
 
-// readAtMost is how long a reading may take that several calls may wait for.
-const readAtMost = 5 * time.Second
+// readTimeout bounds a shared read. It does not end with the call that started it, because others may wait for it.
+const readTimeout = 5 * time.Second
 
-// Heard takes a poke: an account has a newer version than this node may remember.
+// Heard handles a message of SessionPattern: it drops the cached copy of the account if that is older than the version
+// in the payload.
 func (s *Accounts) Heard(last string, payload []byte) {
 	version, err := strconv.ParseInt(string(payload), 10, 64)
 	if err != nil {
 		return
 	}
 	at := id.Account(last)
-	if k, ok := s.kept.Get(at); ok && k.account.SessionVersion < version {
-		s.kept.Drop(at)
+	if k, ok := s.cached.Get(at); ok && k.account.SessionVersion < version {
+		s.cached.Drop(at)
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// memory is a node whose own connections to the database a test can take away.
-type memory struct {
+// cacheFixture has a node with its own database connections, which a test can close.
+type cacheFixture struct {
 	*accounttest.Rig
 	node *account.Accounts
 	db   *postgres.DB
 }
 
-func newMemory(t *testing.T) memory {
+func newCacheFixture(t *testing.T) cacheFixture {
 	t.Helper()
 	url := testenv.DatabaseURL(t)
 	open := func() *postgres.DB {
@@ -33,17 +33,18 @@ func newMemory(t *testing.T) memory {
 	}
 	shared, own := open(), open()
 	t.Cleanup(shared.Close)
-	m := memory{Rig: accounttest.New(t, accounttest.Engines{DB: shared, Redis: testenv.Redis(t), NATS: testenv.NATS(t)}, nil), db: own}
+	m := cacheFixture{Rig: accounttest.New(t, accounttest.Engines{DB: shared, Redis: testenv.Redis(t),
+		NATS: testenv.NATS(t)}, nil), db: own}
 	m.node = m.Node(func(d *account.Deps) { d.DB = own })
 	return m
 }
 
 func at(version int64) admission.Decision { return admission.Decision{SessionVersion: uint32(version)} }
 
-// A node that remembers an account asks the database only when the admission says that there is something new, or cannot say.
-func TestReadyAsksOnlyWhenSomethingIsNew(t *testing.T) {
+// A node with a cached account reads the database only if the admission reports a newer version, or does not know it.
+func TestReadyReadsTheDatabaseOnlyForANewVersion(t *testing.T) {
 	t.Parallel()
-	m := newMemory(t)
+	m := newCacheFixture(t)
 	owner := m.Org()
 	a := m.Connect(m.Connected(owner, "1"))
 	ready := func(d admission.Decision) (string, error) {
@@ -58,10 +59,10 @@ func TestReadyAsksOnlyWhenSomethingIsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := ready(at(a.SessionVersion)); err != nil || got != "first" {
-		t.Errorf("nothing new was said, and it has %q, %v", got, err)
+		t.Errorf("same version: %q, %v", got, err)
 	}
 	if got, err := ready(at(next.SessionVersion)); err != nil || got != "second" {
-		t.Errorf("a newer version was said, and it has %q, %v", got, err)
+		t.Errorf("newer version: %q, %v", got, err)
 	}
 	m.db.Close()
 	if got, err := ready(at(next.SessionVersion)); err != nil || got != "second" {
@@ -80,10 +81,10 @@ func TestReadyAsksOnlyWhenSomethingIsNew(t *testing.T) {
 	}
 }
 
-// What is remembered of an account belongs to its org, and follows its state and its end.
-func TestReadyRefusesAsTheAccountStands(t *testing.T) {
+// A cached account is visible only to its org, and follows changes of its state and its disconnect.
+func TestReadyFollowsOrgStateAndDisconnect(t *testing.T) {
 	t.Parallel()
-	m := newMemory(t)
+	m := newCacheFixture(t)
 	defer m.db.Close()
 	owner, other := m.Org(), m.Org()
 	a := m.Connect(m.Connected(owner, "1"))
@@ -94,7 +95,7 @@ func TestReadyRefusesAsTheAccountStands(t *testing.T) {
 		t.Errorf("another org: %v", err)
 	}
 	if _, ok := m.node.Remembered(other, a.ID); ok {
-		t.Error("another org is told what is remembered")
+		t.Error("another org sees the cached account")
 	}
 	paused, err := m.Accounts.Pause(t.Context(), accounttest.By("account.pause"), owner, a.ID, account.ReasonPausedByCaller)
 	if err != nil {
@@ -110,14 +111,14 @@ func TestReadyRefusesAsTheAccountStands(t *testing.T) {
 		t.Errorf("disconnected: %v", err)
 	}
 	if _, ok := m.node.Remembered(owner, a.ID); ok {
-		t.Error("a disconnected account is remembered")
+		t.Error("a disconnected account is still cached")
 	}
 }
 
-// A version that the shared server has lost is told to it again, so that the next call needs no reading.
-func TestReadyTellsAVersionThatWasLost(t *testing.T) {
+// A version that Redis has lost is written again, so that the next call needs no read.
+func TestReadyRestoresALostVersion(t *testing.T) {
 	t.Parallel()
-	m := newMemory(t)
+	m := newCacheFixture(t)
 	defer m.db.Close()
 	owner := m.Org()
 	a := m.Connect(m.Connected(owner, "1"))
@@ -134,7 +135,7 @@ func TestReadyTellsAVersionThatWasLost(t *testing.T) {
 	if got := admit().SessionVersion; int64(got) != a.SessionVersion {
 		t.Fatalf("version %d, want %d", got, a.SessionVersion)
 	}
-	lost := admission.Decision{} // as after the server's memory was wiped
+	lost := admission.Decision{} // as after Redis was flushed
 	if _, _, err := m.node.Ready(t.Context(), owner, a.ID, lost); err != nil {
 		t.Fatal(err)
 	}
@@ -143,10 +144,10 @@ func TestReadyTellsAVersionThatWasLost(t *testing.T) {
 	}
 }
 
-// A poke of a newer version makes a node forget; one of a version that it has does not.
-func TestReadyHearsOfNewVersions(t *testing.T) {
+// A message with a newer version drops the cached account; one with the same or an older version does not.
+func TestHeardDropsOlderCopies(t *testing.T) {
 	t.Parallel()
-	m := newMemory(t)
+	m := newCacheFixture(t)
 	defer m.db.Close()
 	owner := m.Org()
 	a := m.Connect(m.Connected(owner, "1"))
@@ -161,6 +162,6 @@ func TestReadyHearsOfNewVersions(t *testing.T) {
 	}
 	m.node.Heard(string(a.ID), []byte("99"))
 	if _, ok := m.node.Remembered(owner, a.ID); ok {
-		t.Error("a newer version was heard of, and the old one is remembered")
+		t.Error("the cached account was kept after a message with a newer version")
 	}
 }

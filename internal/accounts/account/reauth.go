@@ -12,18 +12,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// ErrNoTry means that the account may not be signed in by itself now: too often already, or too soon.
-var ErrNoTry = errors.New("the account has been signed in too often lately")
+// ErrReauthLimit means that the account must not be signed in automatically now: too many tries in the last day, or the
+// wait since the last one is not over.
+var ErrReauthLimit = errors.New("too many automatic sign-ins")
 
-// reauthLease is longer than any attempt: it only ends one whose end was never written.
+// reauthLease is longer than any attempt. It only expires if the end of an attempt was never written.
 const reauthLease = 35 * time.Minute
 
-// BeginReauth takes the lease on signing an account in with its remembered credentials, counts the try, and puts the account into
-// reauthenticating, within the transaction that starts the attempt. A caller may always ask for it; by itself the system keeps to the
-// tries that are left. It fails with credentials-missing, attempt-in-progress, ErrNoTry, or what the state demands. Call after once the
-// transaction is committed.
-func (s *Accounts) BeginReauth(ctx context.Context, tx postgres.Tx, by audit.By, owner id.Org, account id.Account, attempt id.Attempt) (After, error) {
-	a, err := s.locked(ctx, tx, Ref{owner, account})
+// BeginReauth acquires the lease on signing an account in with its remembered credentials, counts the try and moves the
+// account to reauthenticating, in the transaction that starts the attempt. The limit on tries binds only the system; a
+// caller may always ask. It fails with credentials-missing, attempt-in-progress, ErrReauthLimit or the problem of the
+// account's state. Call the returned AfterCommit once the transaction is committed.
+func (s *Accounts) BeginReauth(ctx context.Context, tx postgres.Tx, by audit.By, owner id.Org, account id.Account,
+	attempt id.Attempt) (AfterCommit, error) {
+	a, err := s.lockAccount(ctx, tx, Ref{owner, account})
 	if err != nil {
 		return nil, err
 	}
@@ -32,29 +34,30 @@ func (s *Accounts) BeginReauth(ctx context.Context, tx postgres.Tx, by audit.By,
 		return nil, err
 	}
 	asked := by.Kind != audit.ActorSystem
-	if err := a.mayReauth(asked, now); err != nil {
+	if err := a.checkReauth(asked, now); err != nil {
 		return nil, err
 	}
 	before := a
 	if a.State != Reauthenticating {
 		cause := Cause{On: SessionLost, Reason: ReasonSessionExpired, Attempt: attempt}
 		if asked {
-			cause = Cause{On: Asked, Attempt: attempt}
+			cause = Cause{On: ReauthRequested, Attempt: attempt}
 			if a.State == Connecting {
-				// The sign-in that connected it has proved the session; the prober just has not come by yet.
-				if _, err := s.move(ctx, tx, by, &a, Cause{On: Proved}); err != nil {
+				// The machine has no edge from connecting. The sign-in has already verified the session, so take the
+				// step to active that the prober would take.
+				if _, err := s.applyTrigger(ctx, tx, by, &a, Cause{On: ProbePassed}); err != nil {
 					return nil, err
 				}
 			}
 		}
-		if _, err := s.move(ctx, tx, by, &a, cause); err != nil {
+		if _, err := s.applyTrigger(ctx, tx, by, &a, cause); err != nil {
 			return nil, cmp.Or(s.Refusal(a), err) // a state without this edge is one that refuses calls too
 		}
 	}
 	until := now.Add(reauthLease)
-	a.reauth = lease{owner: attempt, until: &until, tries: append(a.reauth.recent(now), now)}
+	a.reauth = lease{owner: attempt, until: &until, tries: append(a.reauth.recentTries(now), now)}
 	a.PendingAttempt, a.Health.ProbeAt = attempt, &until
-	if err := save(ctx, tx, a); err != nil {
+	if err := saveAccount(ctx, tx, a); err != nil {
 		return nil, err
 	}
 	if asked {
@@ -64,63 +67,67 @@ func (s *Accounts) BeginReauth(ctx context.Context, tx postgres.Tx, by audit.By,
 			return nil, err
 		}
 	}
-	return s.after(a), nil
+	return s.publishAfter(a), nil
 }
 
-// mayReauth says why not.
-func (a Account) mayReauth(asked bool, now time.Time) error {
+// checkReauth returns why the account must not be signed in now, or nil. asked means that a caller requested it.
+func (a Account) checkReauth(asked bool, now time.Time) error {
 	switch {
 	case !a.RememberCredentials:
 		return credentialsMissing()
-	case a.reauth.held(now):
-		return problem.AttemptInProgress.New("The account is being signed in already.").With("attemptId", a.reauth.owner)
+	case a.reauth.isHeld(now):
+		return problem.AttemptInProgress.New("The account is already being signed in.").With("attemptId", a.reauth.owner)
 	case asked:
 		return nil
 	}
-	if at, ok := a.reauth.next(now); !ok || at.After(now) {
-		return ErrNoTry
+	if at, ok := a.reauth.nextTry(now); !ok || at.After(now) {
+		return ErrReauthLimit
 	}
 	return nil
 }
 
-// ReauthOutcome is how a sign-in with remembered credentials ended without a session. A success is written by Connect.
+// ReauthOutcome describes how a sign-in with remembered credentials failed. Connect writes a success.
 type ReauthOutcome struct {
 	on     Trigger
 	reason string
-	again  bool
-	data   map[string]any
+	// again means that the system tries again while the limit on tries allows it.
+	again bool
+	data  map[string]any
 }
 
 // The outcomes.
 var (
 	// ReauthRefused means that the credentials are no longer right.
 	ReauthRefused = ReauthOutcome{on: SignInFailed, reason: ReasonCredentialsChanged}
-	// ReauthUnanswered means that the platform asked for a person and none came, or somebody broke it off.
+	// ReauthUnanswered means that the platform asked for a code or another action and got none, or that the attempt was
+	// cancelled.
 	ReauthUnanswered = ReauthOutcome{on: SignInFailed, reason: ReasonChallengePending}
 	// ReauthRestricted means that the platform has locked or banned the account.
 	ReauthRestricted = ReauthOutcome{on: Banned, reason: ReasonLocked}
-	// ReauthFailed means that nothing was learned, as of a platform that is away: it is tried again as long as a try is left.
+	// ReauthFailed means that the credentials were not tested, for example because the platform was unavailable. The
+	// system tries again while the limit on tries allows it.
 	ReauthFailed = ReauthOutcome{on: SignInFailed, reason: ReasonSessionExpired, again: true}
 )
 
-// Said adds what the platform said.
-func (o ReauthOutcome) Said(code int, message string) ReauthOutcome {
+// WithUpstream adds the platform's error to the event.
+func (o ReauthOutcome) WithUpstream(code int, message string) ReauthOutcome {
 	o.data = map[string]any{"upstreamCode": code, "upstreamMessage": message}
 	return o
 }
 
-// As replaces the reason.
-func (o ReauthOutcome) As(reason string) ReauthOutcome {
+// WithReason replaces the reason.
+func (o ReauthOutcome) WithReason(reason string) ReauthOutcome {
 	o.reason = reason
 	return o
 }
 
-// EndReauth gives an attempt's lease back and takes the account where the outcome leads. An attempt that has no lease any more changes
-// nothing. Call after once the transaction is committed.
-func (s *Accounts) EndReauth(ctx context.Context, tx postgres.Tx, owner id.Org, account id.Account, attempt id.Attempt, o ReauthOutcome) (After, error) {
-	a, err := s.locked(ctx, tx, Ref{owner, account})
+// EndReauth releases an attempt's lease and moves the account as the outcome demands. An attempt that no longer holds
+// the lease does not change the state. Call the returned AfterCommit once the transaction is committed.
+func (s *Accounts) EndReauth(ctx context.Context, tx postgres.Tx, owner id.Org, account id.Account, attempt id.Attempt,
+	o ReauthOutcome) (AfterCommit, error) {
+	a, err := s.lockAccount(ctx, tx, Ref{owner, account})
 	if errors.Is(err, problem.AccountNotFound.New("")) {
-		return func(context.Context) {}, nil // it was disconnected meanwhile
+		return func(context.Context) {}, nil // disconnected in the meantime
 	}
 	if err != nil {
 		return nil, err
@@ -129,7 +136,7 @@ func (s *Accounts) EndReauth(ctx context.Context, tx postgres.Tx, owner id.Org, 
 		a.PendingAttempt = ""
 	}
 	if a.reauth.owner != attempt || a.State != Reauthenticating {
-		return s.after(a), save(ctx, tx, a)
+		return s.publishAfter(a), saveAccount(ctx, tx, a)
 	}
 	a.reauth.owner, a.reauth.until = "", nil
 	now, err := s.DB.Now(ctx, tx)
@@ -138,52 +145,57 @@ func (s *Accounts) EndReauth(ctx context.Context, tx postgres.Tx, owner id.Org, 
 	}
 	if next, can := a.NextReauth(now); o.again && can {
 		a.Reason, a.Health.ProbeAt = o.reason, &next
-		return s.after(a), save(ctx, tx, a)
+		return s.publishAfter(a), saveAccount(ctx, tx, a)
 	}
 	by := audit.By{Kind: audit.ActorSystem, ID: string(attempt)}
-	if _, err := s.move(ctx, tx, by, &a, Cause{On: o.on, Reason: o.reason, Attempt: attempt, Data: o.data}); err != nil {
+	if _, err := s.applyTrigger(ctx, tx, by, &a, Cause{On: o.on, Reason: o.reason, Attempt: attempt,
+		Data: o.data}); err != nil {
 		return nil, err
 	}
-	return s.after(a), save(ctx, tx, a)
+	return s.publishAfter(a), saveAccount(ctx, tx, a)
 }
 
-func (s *Accounts) after(a Account) After {
-	return func(ctx context.Context) { s.tell(ctx, a) }
+// publishAfter returns the AfterCommit of a change to a.
+func (s *Accounts) publishAfter(a Account) AfterCommit {
+	return func(ctx context.Context) { s.publishVersion(ctx, a) }
 }
 
-// Challenged tells that a sign-in with remembered credentials waits for a person. Data is what they need to know, as
-// account.challenge_required lists it.
-func (s *Accounts) Challenged(ctx context.Context, tx postgres.Tx, owner id.Org, account id.Account, data map[string]any) error {
-	a, err := s.locked(ctx, tx, Ref{owner, account})
+// RecordChallenge writes account.challenge_required: a sign-in with remembered credentials waits for a person. data
+// holds the fields of that event that belong to the challenge.
+func (s *Accounts) RecordChallenge(ctx context.Context, tx postgres.Tx, owner id.Org, account id.Account,
+	data map[string]any) error {
+	a, err := s.lockAccount(ctx, tx, Ref{owner, account})
 	if err != nil {
 		return err
 	}
 	if a.State == Reauthenticating {
 		a.Reason = ReasonChallengePending
-		if err := save(ctx, tx, a); err != nil {
+		if err := saveAccount(ctx, tx, a); err != nil {
 			return err
 		}
 	}
-	told := transition(a.State, a)
+	fields := transitionData(a.State, a)
 	for name, value := range data {
-		told[name] = value
+		fields[name] = value
 	}
-	return s.Outbox.Add(ctx, tx, a.event(EventChallengeRequired, told))
+	return s.Outbox.Add(ctx, tx, a.event(EventChallengeRequired, fields))
 }
 
-// Began notes that an attempt is under way for an account, Ended that it is not any more. An account that is gone is no error.
-func (s *Accounts) Began(ctx context.Context, tx postgres.Tx, owner id.Org, account id.Account, attempt id.Attempt) error {
-	return notePending(ctx, tx, Ref{owner, account}, "", attempt)
+// SetPendingAttempt records that an attempt is in progress for an account. A disconnected account is not an error.
+func (s *Accounts) SetPendingAttempt(ctx context.Context, tx postgres.Tx, owner id.Org, account id.Account,
+	attempt id.Attempt) error {
+	return setPendingAttempt(ctx, tx, Ref{owner, account}, "", attempt)
 }
 
-// Ended undoes Began, unless another attempt has begun since.
-func (s *Accounts) Ended(ctx context.Context, tx postgres.Tx, owner id.Org, account id.Account, attempt id.Attempt) error {
-	return notePending(ctx, tx, Ref{owner, account}, attempt, "")
+// ClearPendingAttempt undoes SetPendingAttempt, unless another attempt has been set since.
+func (s *Accounts) ClearPendingAttempt(ctx context.Context, tx postgres.Tx, owner id.Org, account id.Account,
+	attempt id.Attempt) error {
+	return setPendingAttempt(ctx, tx, Ref{owner, account}, attempt, "")
 }
 
-// ReauthUntil is how long a sign-in with remembered credentials may still be under way; not held if none is.
+// ReauthUntil returns when the lease of a sign-in with remembered credentials expires; held is false if there is none.
 func (a Account) ReauthUntil(now time.Time) (until time.Time, held bool) {
-	if !a.reauth.held(now) {
+	if !a.reauth.isHeld(now) {
 		return time.Time{}, false
 	}
 	return *a.reauth.until, true

@@ -8,50 +8,51 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// How often an account is looked at.
+// Intervals between probes, by state.
 const (
-	// idleFor is how long an active account may go without a call before it is probed.
-	idleFor = 15 * time.Minute
-	// troubledFirst doubles with every probe of an account in trouble, up to troubledMost.
-	troubledFirst = 30 * time.Second
-	troubledMost  = 5 * time.Minute
-	restrictedFor = 6 * time.Hour
+	// activeInterval is how long an active account may go without a call before it is probed.
+	activeInterval = 15 * time.Minute
+	// degradedMin doubles with every failed probe of a degraded account, up to degradedMax.
+	degradedMin        = 30 * time.Second
+	degradedMax        = 5 * time.Minute
+	restrictedInterval = 6 * time.Hour
 )
 
-// jitter spreads probes, so that accounts connected together are not probed together.
+// jitter is the fraction by which intervals vary, so that accounts connected together are not probed together.
 const jitter = 0.1
 
-// ProbeAfter is how long after now an account in a state is probed next; troubles is how many failures in a row it had. None for a
-// state without probes.
-func ProbeAfter(s State, troubles int) (after time.Duration, probed bool) {
+// ProbeAfter returns the time until the next probe of an account in a state after a number of consecutive failures.
+// probed is false for a state without probes.
+func ProbeAfter(s State, failures int) (after time.Duration, probed bool) {
 	switch s {
 	case Connecting:
-		if troubles == 0 {
+		if failures == 0 {
 			return 0, true
 		}
-		return spread(suspectAfter), true
+		return addJitter(retryInterval), true
 	case Active:
-		if troubles == 0 {
-			return spread(idleFor), true
+		if failures == 0 {
+			return addJitter(activeInterval), true
 		}
-		return spread(suspectAfter), true
+		return addJitter(retryInterval), true
 	case Degraded:
-		return spread(min(troubledFirst<<min(troubles, 8), troubledMost)), true
+		return addJitter(min(degradedMin<<min(failures, 8), degradedMax)), true
 	case Restricted:
-		return spread(restrictedFor), true
+		return addJitter(restrictedInterval), true
 	case Reauthenticating, ReconnectRequired, Paused, Disconnected, Unborn:
 	}
 	return 0, false
 }
 
-// suspectAfter is how soon a failure is looked at again: three of them fit into a minute, so that trouble shows within it.
-const suspectAfter = 10 * time.Second
+// retryInterval is the time between probes after a failure. Three of them fit into a minute, so that an outage makes
+// the account degraded within it.
+const retryInterval = 10 * time.Second
 
-func spread(d time.Duration) time.Duration {
+func addJitter(d time.Duration) time.Duration {
 	return d + time.Duration((2*rand.Float64()-1)*jitter*float64(d))
 }
 
-// probeAt is when an account that has just come to a state is probed.
+// probeAt returns the time of the first probe in a state; nil for a state without probes.
 func probeAt(s State, now time.Time) *time.Time {
 	after, probed := ProbeAfter(s, 0)
 	if !probed {
@@ -61,35 +62,38 @@ func probeAt(s State, now time.Time) *time.Time {
 	return &at
 }
 
-// Shards is into how many parts accounts are divided, for those who probe them and those who listen to them: as many nodes can share
+// Shards is the number of partitions of accounts for probing and listening, and so the number of nodes that can share
 // that work. It divides the number of buckets.
 const Shards = 64
 
 func shardOf(account id.Account) int16 { return int16(id.Bucket(string(account)) % Shards) }
 
-// Sign-ins with remembered credentials: the n-th within a day waits so long after the one before. A creator must never be locked out
-// because we kept trying a password.
+// reauthWaits[n] is the minimum time between the n-th automatic sign-in of a day and the one before. Its length is the
+// maximum per reauthWindow. A creator must never be locked out because we kept trying a password.
 var reauthWaits = []time.Duration{0, 15 * time.Minute, 2 * time.Hour}
 
 const reauthWindow = 24 * time.Hour
 
-// lease is who signs in again for an account, and how often that was tried.
+// lease grants one attempt at a time the right to sign an account in with its remembered credentials.
 type lease struct {
 	owner id.Attempt
 	until *time.Time
+	// tries holds when sign-ins began, oldest first; those of more than reauthWindow ago do not count.
 	tries []time.Time
 }
 
-func (l lease) held(now time.Time) bool { return l.owner != "" && l.until != nil && l.until.After(now) }
+func (l lease) isHeld(now time.Time) bool {
+	return l.owner != "" && l.until != nil && l.until.After(now)
+}
 
-// recent are the tries of the last day.
-func (l lease) recent(now time.Time) []time.Time {
+// recentTries returns the tries within reauthWindow, in a new slice.
+func (l lease) recentTries(now time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(l.tries), func(t time.Time) bool { return !t.After(now.Add(-reauthWindow)) })
 }
 
-// next is when the account may be signed in again; not ok if the tries are used up.
-func (l lease) next(now time.Time) (at time.Time, ok bool) {
-	recent := l.recent(now)
+// nextTry returns when the account may be signed in automatically; ok is false if the tries are used up.
+func (l lease) nextTry(now time.Time) (at time.Time, ok bool) {
+	recent := l.recentTries(now)
 	if len(recent) >= len(reauthWaits) {
 		return time.Time{}, false
 	}
@@ -106,24 +110,25 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// NextReauth is when the account may be signed in with its remembered credentials; not ok without credentials or without a try left.
+// NextReauth returns when the account may be signed in automatically with its remembered credentials; ok is false
+// without credentials or if the tries are used up.
 func (a Account) NextReauth(now time.Time) (at time.Time, ok bool) {
 	if !a.RememberCredentials {
 		return time.Time{}, false
 	}
-	return a.reauth.next(now)
+	return a.reauth.nextTry(now)
 }
 
-// warnings are how long before a session's end its org is told.
-var warnings = []time.Duration{7 * 24 * time.Hour, 24 * time.Hour}
+// warnBefore lists how long before the end of a session its org is warned.
+var warnBefore = []time.Duration{7 * 24 * time.Hour, 24 * time.Hour}
 
-// nextWarning is when an org is told next that a session ends; nil if it has been told all. A session that is always prolonged to just a
-// week is no news every time, so the moment must be some way off.
+// nextWarning returns when to warn next that a session ends; nil if no warning is left. The time must be some way off:
+// a platform that extends the session to just over a week with every response must not cause a warning each time.
 func nextWarning(ends *time.Time, now time.Time) *time.Time {
 	if ends == nil {
 		return nil
 	}
-	for _, before := range warnings {
+	for _, before := range warnBefore {
 		if at := ends.Add(-before); at.After(now.Add(before / 10)) {
 			return &at
 		}

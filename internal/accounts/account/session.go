@@ -14,47 +14,50 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// Session opens an account's session for a call, or refuses as the account's state demands.
+// Session reads and opens an account's session for a call, or returns the problem that the account's state demands.
+// Ready does the same with a cache.
 func (s *Accounts) Session(ctx context.Context, owner id.Org, account id.Account) (Account, driver.Session, error) {
-	a, sealed, err := withSession(ctx, s.DB.Pool(), owner, account)
+	a, sealed, err := getWithSession(ctx, s.DB.Pool(), owner, account)
 	if err != nil {
 		return Account{}, driver.Session{}, err
 	}
-	if a, err = s.placed(ctx, a); err != nil {
+	if a, err = s.withEnvironment(ctx, a); err != nil {
 		return Account{}, driver.Session{}, err
 	}
 	if err := s.Refusal(a); err != nil {
 		return a, driver.Session{}, err
 	}
-	session, err := s.open(ctx, a, sealed)
+	session, err := s.openSession(ctx, a, sealed)
 	return a, session, err
 }
 
-// Stored opens an account's session whatever its state, for a probe.
-func (s *Accounts) Stored(ctx context.Context, owner id.Org, account id.Account) (Account, driver.Session, error) {
-	a, sealed, err := withSession(ctx, s.DB.Pool(), owner, account)
+// StoredSession opens an account's session whatever its state, for a probe.
+func (s *Accounts) StoredSession(ctx context.Context, owner id.Org, account id.Account) (Account, driver.Session,
+	error) {
+	a, sealed, err := getWithSession(ctx, s.DB.Pool(), owner, account)
 	if err != nil {
 		return Account{}, driver.Session{}, err
 	}
-	if a, err = s.placed(ctx, a); err != nil {
+	if a, err = s.withEnvironment(ctx, a); err != nil {
 		return Account{}, driver.Session{}, err
 	}
-	session, err := s.open(ctx, a, sealed)
+	session, err := s.openSession(ctx, a, sealed)
 	return a, session, err
 }
 
-// reauthRetry is how many seconds a caller waits while the account signs in again.
+// reauthRetry is the Retry-After, in seconds, while the account signs in again.
 const reauthRetry = 5
 
-// Refusal is why no call can be made in the account's state; nil if one can.
+// Refusal returns the problem with which calls fail in the account's state; nil if calls can run.
 func (s *Accounts) Refusal(a Account) error {
 	switch a.State {
 	case Connecting, Active, Degraded:
 		return nil
 	case Reauthenticating:
-		return problem.AccountReauthenticating.New("The account's session ended and a new one is being fetched.").After(reauthRetry)
+		return problem.AccountReauthenticating.New(
+			"The account's session has ended. We are signing in again automatically.").After(reauthRetry)
 	case ReconnectRequired:
-		return disconnected(a)
+		return disconnectedProblem(a)
 	case Restricted:
 		return problem.UpstreamAccountRestricted.New("The platform has locked or limited this account.")
 	case Paused:
@@ -64,13 +67,14 @@ func (s *Accounts) Refusal(a Account) error {
 	return notFound()
 }
 
-// disconnected reports that a person must connect the account again. Where they can is added for callers who may know.
-func disconnected(a Account) error {
+// disconnectedProblem says that a person must connect the account again. The server adds the link for keys that may
+// see it.
+func disconnectedProblem(a Account) error {
 	return problem.AccountDisconnected.New("The account has no session that the platform accepts. Its creator must connect it again.").
 		With("accountId", a.ID)
 }
 
-// SameSession says whether both have the very same session, cookies and all.
+// SameSession reports whether both snapshots have the same session, including its cookies.
 func (a Account) SameSession(b Account) bool {
 	return a.signIn == b.signIn && a.sealedVersion == b.sealedVersion
 }
@@ -79,9 +83,9 @@ func sessionAddress(a Account) seal.Address {
 	return seal.Address{Org: a.Org, Holder: string(a.ID), Purpose: seal.PurposeSession, Version: a.sealedVersion}
 }
 
-func (s *Accounts) open(ctx context.Context, a Account, sealed []byte) (driver.Session, error) {
+func (s *Accounts) openSession(ctx context.Context, a Account, sealed []byte) (driver.Session, error) {
 	if sealed == nil {
-		return driver.Session{}, disconnected(a)
+		return driver.Session{}, disconnectedProblem(a)
 	}
 	text, err := s.Seal.Open(ctx, sessionAddress(a), sealed)
 	if err != nil {
@@ -94,52 +98,53 @@ func (s *Accounts) open(ctx context.Context, a Account, sealed []byte) (driver.S
 	return session, nil
 }
 
-// sealProblem is what a caller is told when the seal does not open.
+// sealProblem converts an error of the sealer for the caller.
 func sealProblem(a Account, err error) error {
 	switch {
-	case errors.Is(err, seal.ErrShredded): // it is being disconnected
+	case errors.Is(err, seal.ErrShredded): // the account is being disconnected
 		return notFound()
 	case errors.Is(err, seal.ErrUnavailable):
 		return problem.ServiceUnavailable.New("The keys of this account cannot be read now.").After(reauthRetry).Because(err)
 	}
-	return fmt.Errorf("open what is sealed of %s: %w", a.ID, err)
+	return fmt.Errorf("unseal a secret of %s: %w", a.ID, err)
 }
 
-// rotateTries is how often a rotation is merged into what another node has stored meanwhile.
+// rotateTries bounds how often Rotate merges its cookies into a session that another node has stored in between.
 const rotateTries = 3
 
-// Rotate stores the cookies that an answer of the platform changed. Names are those that changed, session has their new values, and a
-// is the account whose session was sent. Another node may have stored other cookies meanwhile: both count. A session that was opened
-// by another sign-in since is left alone.
+// Rotate stores the cookies that a response of the platform changed, and returns the account as it is stored. a is the
+// account whose session was sent, names are the cookies that changed, and session holds their new values. If another
+// node has stored other cookies since, both sets are kept. If another sign-in has replaced the session since, the
+// cookies are dropped.
 func (s *Accounts) Rotate(ctx context.Context, a Account, names []string, session driver.Session) (Account, error) {
 	if len(names) == 0 {
 		return a, nil
 	}
 	next := session
 	for range rotateTries {
-		stored, err := s.rotateOnce(ctx, a, next)
+		stored, err := s.tryRotate(ctx, a, next)
 		if err != nil {
 			return a, err
 		}
 		if stored != nil {
-			s.tell(ctx, *stored)
+			s.publishVersion(ctx, *stored)
 			return *stored, nil
 		}
-		current, theirs, err := s.Stored(ctx, a.Org, a.ID)
+		current, theirs, err := s.StoredSession(ctx, a.Org, a.ID)
 		if err != nil {
 			return a, err
 		}
 		if current.signIn != a.signIn {
-			return current, nil // these cookies belong to a session that is gone
+			return current, nil // the cookies belong to a session that was replaced
 		}
-		// Where both changed the same cookie ours came in later, as far as anybody can tell.
+		// If both changed the same cookie, ours wins: as far as this node can tell, it is the later one.
 		a, next = current, theirs.Merge(session, names)
 	}
-	return a, fmt.Errorf("the session of %s changes too fast to store a rotation", a.ID)
+	return a, fmt.Errorf("store rotated cookies of %s: too many concurrent rotations", a.ID)
 }
 
-// rotateOnce stores the next version of a session; nil if the account has another version than a.
-func (s *Accounts) rotateOnce(ctx context.Context, a Account, session driver.Session) (*Account, error) {
+// tryRotate stores the next version of a session and returns the new account; nil if the stored version is not a's.
+func (s *Accounts) tryRotate(ctx context.Context, a Account, session driver.Session) (*Account, error) {
 	a.sealedVersion++
 	if c := s.Catalogs[a.Environment]; c != nil {
 		if ends := session.ExpiresAt(c).UTC().Truncate(time.Microsecond); !ends.IsZero() {
@@ -156,7 +161,7 @@ func (s *Accounts) rotateOnce(ctx context.Context, a Account, session driver.Ses
 	}
 	var changed bool
 	err = s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		changed, err = rotate(ctx, tx, &a, sealed)
+		changed, err = storeRotation(ctx, tx, &a, sealed)
 		return err
 	})
 	if err != nil || !changed {
@@ -165,9 +170,9 @@ func (s *Accounts) rotateOnce(ctx context.Context, a Account, session driver.Ses
 	return &a, nil
 }
 
-// Credentials opens the credentials that are remembered.
+// Credentials opens the remembered credentials. It fails with credentials-missing if there are none.
 func (s *Accounts) Credentials(ctx context.Context, owner id.Org, account id.Account) (Credentials, error) {
-	a, err := get(ctx, s.DB.Pool(), owner, account)
+	a, err := getAccount(ctx, s.DB.Pool(), owner, account)
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -186,21 +191,22 @@ func (s *Accounts) Credentials(ctx context.Context, owner id.Org, account id.Acc
 }
 
 func credentialsMissing() error {
-	return problem.CredentialsMissing.New("The account's credentials are not remembered, so it cannot sign in by itself.")
+	return problem.CredentialsMissing.New(
+		"The account's credentials are not remembered, so it cannot be signed in automatically.")
 }
 
-// seenEvery is how often a success of one account is written down.
+// seenEvery is the minimum time between two writes of an account's last success.
 const seenEvery = time.Minute
 
-// Seen notes that the platform accepted the session. It costs nothing more than once a minute. An active account that is used is not
-// probed.
-func (s *Accounts) Seen(ctx context.Context, a Account) error {
-	now := s.Now() // only for how much this node writes
-	if last, ok := s.seen.Get(a.ID); ok && now.Sub(last) < seenEvery {
+// RecordSeen records that the platform accepted the session, and postpones the next probe of an active account. It
+// writes at most once a minute per account and node, and otherwise costs one cache lookup.
+func (s *Accounts) RecordSeen(ctx context.Context, a Account) error {
+	now := s.Now() // this node's clock only limits its writes
+	if last, ok := s.seenWritten.Get(a.ID); ok && now.Sub(last) < seenEvery {
 		return nil
 	}
 	fresh := false
-	s.seen.Change(a.ID, func(last time.Time, found bool) (time.Time, cache.Outcome) {
+	s.seenWritten.Change(a.ID, func(last time.Time, found bool) (time.Time, cache.Outcome) {
 		if found && now.Sub(last) < seenEvery {
 			return last, cache.Keep
 		}
@@ -218,5 +224,5 @@ func (s *Accounts) Seen(ctx context.Context, a Account) error {
 	if a.State == Active {
 		next = probeAt(Active, now)
 	}
-	return seenAt(ctx, s.DB.Pool(), a, now, next)
+	return recordSeen(ctx, s.DB.Pool(), a, now, next)
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// Two nodes call at once and each is given another cookie: both are kept.
-func TestTwoNodesRotateAtOnceAndBothCookiesAreKept(t *testing.T) {
+// Two nodes call concurrently and the platform changes a different cookie for each: both are kept.
+func TestConcurrentRotationsKeepBothCookies(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a := active(t, r, "1")
+	r := newFixture(t)
+	a := connectActive(t, r, "1")
 	nodes := []*account.Accounts{r.Node(nil), r.Node(nil)}
 	for round := range 10 {
 		cookies := []string{
@@ -56,13 +56,13 @@ func TestTwoNodesRotateAtOnceAndBothCookiesAreKept(t *testing.T) {
 			t.Fatalf("version %d after %d", now.SessionVersion, seen.SessionVersion)
 		}
 	}
-	if v := announced(t, r, a); v != uint32(r.Get(a).SessionVersion) {
-		t.Fatalf("nodes are told version %d", v)
+	if v := publishedVersion(t, r, a); v != uint32(r.Get(a).SessionVersion) {
+		t.Fatalf("the published version is %d", v)
 	}
 }
 
-// announced is the session version that every node learns with its next call.
-func announced(t testing.TB, r *accounttest.Rig, a account.Account) uint32 {
+// publishedVersion returns the session version that every node gets with its next admission.
+func publishedVersion(t testing.TB, r *accounttest.Rig, a account.Account) uint32 {
 	t.Helper()
 	o, err := r.Orgs.Get(t.Context(), a.Org)
 	if err != nil {
@@ -77,8 +77,8 @@ func announced(t testing.TB, r *accounttest.Rig, a account.Account) uint32 {
 
 func TestARotationOfASessionThatWasReplacedIsDropped(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	old := active(t, r, "1")
+	r := newFixture(t)
+	old := connectActive(t, r, "1")
 	again := r.Connected(old.Org, "1")
 	again.Session = r.Session("auth_id=1; sess=fresh")
 	r.Connect(again)
@@ -88,17 +88,18 @@ func TestARotationOfASessionThatWasReplacedIsDropped(t *testing.T) {
 	if _, session, err := r.Accounts.Session(t.Context(), old.Org, old.ID); err != nil || session.Cookie("sess").Reveal() != "fresh" {
 		t.Fatal("the late cookie of an old session was stored", err)
 	}
-	// Nor is its death believed.
-	_, err := r.Accounts.Trigger(t.Context(), system, old.Org, old.ID, account.Cause{On: account.SessionLost, About: &old})
+	// An observation that it is dead is ignored as well.
+	_, err := r.Accounts.Trigger(t.Context(), system, old.Org, old.ID,
+		account.Cause{On: account.SessionLost, Observed: &old})
 	if !errors.Is(err, account.ErrStale) {
 		t.Fatal(err)
 	}
 }
 
-func TestNodesHearOfANewVersion(t *testing.T) {
+func TestNewVersionIsPublished(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a := active(t, r, "1")
+	r := newFixture(t)
+	a := connectActive(t, r, "1")
 	whose, heard := string(a.ID), make(chan int64, 16)
 	ctx, stop := context.WithCancel(t.Context())
 	listening := make(chan error, 1)
@@ -109,7 +110,7 @@ func TestNodesHearOfANewVersion(t *testing.T) {
 			}
 		})
 	}()
-	// The subscription may need a moment: rotate until one is heard.
+	// The subscription may need a moment: rotate until a message arrives.
 	for {
 		next, err := r.Accounts.Rotate(t.Context(), a, []string{"lang"}, r.Session("auth_id=1; sess=first; lang=x"))
 		if err != nil {
@@ -124,7 +125,7 @@ func TestNodesHearOfANewVersion(t *testing.T) {
 		select {
 		case version := <-heard:
 			if version < 2 || version > a.SessionVersion {
-				t.Fatalf("heard %d at %d", version, a.SessionVersion)
+				t.Fatalf("received version %d at %d", version, a.SessionVersion)
 			}
 			stop()
 			if err := <-listening; err != nil {
@@ -138,8 +139,8 @@ func TestNodesHearOfANewVersion(t *testing.T) {
 
 func TestASealedSessionOpensAtItsOwnAccountOnly(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, b := active(t, r, "1"), active(t, r, "2")
+	r := newFixture(t)
+	a, b := connectActive(t, r, "1"), connectActive(t, r, "2")
 	_, err := r.DB.Pool().Exec(t.Context(), `UPDATE account_secret SET sealed = (SELECT sealed FROM account_secret WHERE account_id = $1) WHERE account_id = $2`, a.ID, b.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -149,14 +150,14 @@ func TestASealedSessionOpensAtItsOwnAccountOnly(t *testing.T) {
 	}
 }
 
-// A call that succeeded puts the next probe off, and a thousand within a minute are written down once.
-func TestASuccessIsWrittenDownOnceAMinuteAndPutsTheProbeOff(t *testing.T) {
+// A successful call postpones the next probe, and a thousand of them within a minute are written once.
+func TestSuccessIsRecordedOnceAMinuteAndPostponesTheProbe(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a := active(t, r, "1")
+	r := newFixture(t)
+	a := connectActive(t, r, "1")
 	r.Clock.Advance(10 * time.Minute)
 	for range 1000 {
-		if err := r.Accounts.Seen(t.Context(), a); err != nil {
+		if err := r.Accounts.RecordSeen(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,22 +166,22 @@ func TestASuccessIsWrittenDownOnceAMinuteAndPutsTheProbeOff(t *testing.T) {
 		t.Fatalf("%+v", first.Health)
 	}
 	r.Clock.Advance(30 * time.Second)
-	if err := r.Accounts.Seen(t.Context(), a); err != nil {
+	if err := r.Accounts.RecordSeen(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.Get(a); !got.LastSeenAt.Equal(*first.LastSeenAt) {
 		t.Fatal("written twice within a minute")
 	}
 	r.Clock.Advance(31 * time.Second)
-	if err := r.Accounts.Seen(t.Context(), a); err != nil {
+	if err := r.Accounts.RecordSeen(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.Get(a); !got.LastSeenAt.Equal(r.Clock.Now()) {
 		t.Fatal("not written after a minute")
 	}
-	b := put(t, r, a, account.Cause{On: account.Pause, Reason: account.ReasonPausedByCaller})
+	b := trigger(t, r, a, account.Cause{On: account.Pause, Reason: account.ReasonPausedByCaller})
 	r.Clock.Advance(2 * time.Minute)
-	if err := r.Accounts.Seen(t.Context(), b); err != nil {
+	if err := r.Accounts.RecordSeen(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.Get(a); got.Health.ProbeAt != nil {
@@ -188,27 +189,27 @@ func TestASuccessIsWrittenDownOnceAMinuteAndPutsTheProbeOff(t *testing.T) {
 	}
 }
 
-func TestSignInsByTheSystemKeepTheirDistance(t *testing.T) {
+func TestAutomaticSignInsAreLimited(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	c := r.Connected(r.Org(), "1")
 	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
-	a := put(t, r, r.Connect(c), account.Cause{On: account.Proved})
+	a := trigger(t, r, r.Connect(c), account.Cause{On: account.ProbePassed})
 	begin := func() (id.Attempt, error) {
 		attempt := id.New[id.Attempt]()
-		return attempt, inTx(t, r, func(tx postgres.Tx) (account.After, error) {
+		return attempt, inTx(t, r, func(tx postgres.Tx) (account.AfterCommit, error) {
 			return r.Accounts.BeginReauth(t.Context(), tx, system, a.Org, a.ID, attempt)
 		})
 	}
 	end := func(attempt id.Attempt, o account.ReauthOutcome) error {
-		return inTx(t, r, func(tx postgres.Tx) (account.After, error) {
+		return inTx(t, r, func(tx postgres.Tx) (account.AfterCommit, error) {
 			return r.Accounts.EndReauth(t.Context(), tx, a.Org, a.ID, attempt, o)
 		})
 	}
 	for i, wait := range []time.Duration{0, 15 * time.Minute, 2 * time.Hour} {
 		if i > 0 {
 			r.Clock.Advance(wait - time.Second)
-			if _, err := begin(); !errors.Is(err, account.ErrNoTry) {
+			if _, err := begin(); !errors.Is(err, account.ErrReauthLimit) {
 				t.Fatalf("try %d too soon: %v", i, err)
 			}
 			r.Clock.Advance(time.Second)
@@ -221,7 +222,7 @@ func TestSignInsByTheSystemKeepTheirDistance(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		_, err = begin()
-		is(t, err, problem.AttemptInProgress)
+		wantProblem(t, err, problem.AttemptInProgress)
 		if err := end(attempt, account.ReauthFailed); err != nil {
 			t.Fatal(err)
 		}
@@ -242,9 +243,9 @@ func TestSignInsByTheSystemKeepTheirDistance(t *testing.T) {
 	}
 }
 
-func inTx(t testing.TB, r *accounttest.Rig, do func(tx postgres.Tx) (account.After, error)) error {
+func inTx(t testing.TB, r *accounttest.Rig, do func(tx postgres.Tx) (account.AfterCommit, error)) error {
 	t.Helper()
-	var after account.After
+	var after account.AfterCommit
 	err := r.DB.Tx(t.Context(), func(tx postgres.Tx) (err error) {
 		after, err = do(tx)
 		return err
@@ -255,18 +256,18 @@ func inTx(t testing.TB, r *accounttest.Rig, do func(tx postgres.Tx) (account.Aft
 	return err
 }
 
-// Of two sign-ins for one account only the one with the lease is believed.
+// Of two sign-ins for one account only the one that holds the lease is accepted.
 func TestALateSignInIsFencedOff(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	c := r.Connected(r.Org(), "1")
 	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
-	a := put(t, r, r.Connect(c), account.Cause{On: account.Proved})
+	a := trigger(t, r, r.Connect(c), account.Cause{On: account.ProbePassed})
 	by := accounttest.By("account.reauthenticate")
 	begin := func() id.Attempt {
 		t.Helper()
 		attempt := id.New[id.Attempt]()
-		err := inTx(t, r, func(tx postgres.Tx) (account.After, error) {
+		err := inTx(t, r, func(tx postgres.Tx) (account.AfterCommit, error) {
 			return r.Accounts.BeginReauth(t.Context(), tx, by, a.Org, a.ID, attempt)
 		})
 		if err != nil {
@@ -285,7 +286,7 @@ func TestALateSignInIsFencedOff(t *testing.T) {
 	if _, err := finish(lost, "late"); !errors.Is(err, account.ErrFenced) {
 		t.Fatal(err)
 	}
-	if err := inTx(t, r, func(tx postgres.Tx) (account.After, error) {
+	if err := inTx(t, r, func(tx postgres.Tx) (account.AfterCommit, error) {
 		return r.Accounts.EndReauth(t.Context(), tx, a.Org, a.ID, lost, account.ReauthRefused)
 	}); err != nil {
 		t.Fatal(err)
@@ -305,15 +306,15 @@ func TestALateSignInIsFencedOff(t *testing.T) {
 	}
 }
 
-func TestAnAccountIsSignedInAgainOnlyWhereTheMachineAllowsIt(t *testing.T) {
+func TestReauthIsAllowedOnlyWhereTheMachineHasAnEdge(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for name, test := range map[string]struct {
 		causes []account.Cause
 		forget bool
 		kind   problem.Kind
 	}{
-		"without credentials": {[]account.Cause{{On: account.Proved}}, true, problem.CredentialsMissing},
+		"without credentials": {[]account.Cause{{On: account.ProbePassed}}, true, problem.CredentialsMissing},
 		"paused":              {[]account.Cause{{On: account.Pause}}, false, problem.AccountPaused},
 		"restricted":          {[]account.Cause{{On: account.Banned}}, false, problem.UpstreamAccountRestricted},
 	} {
@@ -323,9 +324,9 @@ func TestAnAccountIsSignedInAgainOnlyWhereTheMachineAllowsIt(t *testing.T) {
 		}
 		a := r.Connect(c)
 		for _, cause := range test.causes {
-			a = put(t, r, a, cause)
+			a = trigger(t, r, a, cause)
 		}
-		err := inTx(t, r, func(tx postgres.Tx) (account.After, error) {
+		err := inTx(t, r, func(tx postgres.Tx) (account.AfterCommit, error) {
 			return r.Accounts.BeginReauth(t.Context(), tx, accounttest.By("account.reauthenticate"), a.Org, a.ID, id.New[id.Attempt]())
 		})
 		if !errors.Is(err, test.kind.New("")) {
@@ -337,14 +338,14 @@ func TestAnAccountIsSignedInAgainOnlyWhereTheMachineAllowsIt(t *testing.T) {
 	}
 }
 
-// A caller who asks before the prober came by need not wait for it: the connect has proved the session.
+// A caller can ask before the first probe: the connect has already verified the session.
 func TestAConnectingAccountCanBeSignedInAgain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	c := r.Connected(r.Org(), "1")
 	c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New("e"), Password: secret.New("p")}
 	a := r.Connect(c)
-	err := inTx(t, r, func(tx postgres.Tx) (account.After, error) {
+	err := inTx(t, r, func(tx postgres.Tx) (account.AfterCommit, error) {
 		return r.Accounts.BeginReauth(t.Context(), tx, accounttest.By("account.reauthenticate"), a.Org, a.ID, id.New[id.Attempt]())
 	})
 	if got := r.Get(a); err != nil || got.State != account.Reauthenticating {
@@ -357,23 +358,23 @@ func TestAConnectingAccountCanBeSignedInAgain(t *testing.T) {
 
 func TestAnOrgIsWarnedTwiceThatASessionEnds(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a := active(t, r, "1") // its session lives 30 days
+	r := newFixture(t)
+	a := connectActive(t, r, "1") // its session lives 30 days
 	warn := func() int {
 		t.Helper()
-		n, err := r.Accounts.Warn(t.Context(), 10)
+		n, err := r.Accounts.WarnExpiring(t.Context(), 10)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
 	for i, step := range []struct {
-		pass time.Duration
-		told int
+		pass   time.Duration
+		warned int
 	}{{0, 0}, {22 * 24 * time.Hour, 0}, {25 * time.Hour, 1}, {time.Hour, 0}, {6 * 24 * time.Hour, 1}, {48 * time.Hour, 0}} {
 		r.Clock.Advance(step.pass)
-		if n := warn(); n != step.told {
-			t.Fatalf("step %d: told %d", i, n)
+		if n := warn(); n != step.warned {
+			t.Fatalf("step %d: warned %d", i, n)
 		}
 	}
 	events := r.Events(a)
@@ -388,22 +389,22 @@ func TestAnOrgIsWarnedTwiceThatASessionEnds(t *testing.T) {
 	}
 }
 
-// Of many workers each takes other accounts, and takes none twice within a lease.
-func TestDueAccountsAreTakenByOneWorkerEach(t *testing.T) {
+// No two workers claim the same probe, and none claims a probe twice within a lease.
+func TestDueProbeIsClaimedByOneWorker(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	owner := r.Org()
-	fillFrom(t, r, string(owner), 0, 2000)
+	insertAccounts(t, r, string(owner), 0, 2000)
 	r.Clock.Advance(20 * time.Minute)
 	var (
-		wait  sync.WaitGroup
-		mu    sync.Mutex
-		taken = map[id.Account]int{}
+		wait    sync.WaitGroup
+		mu      sync.Mutex
+		claimed = map[id.Account]int{}
 	)
-	take := func(node *account.Accounts) {
+	claimAll := func(node *account.Accounts) {
 		for shard := range account.Shards {
 			for {
-				list, err := node.Due(t.Context(), shard, 50, time.Minute)
+				list, err := node.ClaimProbes(t.Context(), shard, 50, time.Minute)
 				if err != nil {
 					t.Error(err)
 					return
@@ -413,30 +414,30 @@ func TestDueAccountsAreTakenByOneWorkerEach(t *testing.T) {
 				}
 				mu.Lock()
 				for _, ref := range list {
-					taken[ref.Account]++
+					claimed[ref.Account]++
 				}
 				mu.Unlock()
 			}
 		}
 	}
 	for range 4 {
-		wait.Go(func() { take(r.Node(nil)) })
+		wait.Go(func() { claimAll(r.Node(nil)) })
 	}
 	wait.Wait()
-	if len(taken) != 2000 {
-		t.Fatalf("%d taken", len(taken))
+	if len(claimed) != 2000 {
+		t.Fatalf("%d claimed", len(claimed))
 	}
-	for ref, times := range taken {
+	for ref, times := range claimed {
 		if times != 1 {
-			t.Fatalf("%s taken %d times", ref, times)
+			t.Fatalf("%s claimed %d times", ref, times)
 		}
 	}
-	// Whoever took them died: when the leases end, they are due again.
+	// The workers died: when their leases expire, the probes are due again.
 	r.Clock.Advance(61 * time.Second)
-	take(r.Accounts)
-	for ref, times := range taken {
+	claimAll(r.Accounts)
+	for ref, times := range claimed {
 		if times != 2 {
-			t.Fatalf("%s taken %d times", ref, times)
+			t.Fatalf("%s claimed %d times", ref, times)
 		}
 	}
 }

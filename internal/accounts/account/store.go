@@ -13,7 +13,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-func get(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (Account, error) {
+// getAccount reads an account without its environment.
+func getAccount(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (Account, error) {
 	row, err := db.New(q).Get(ctx, db.GetParams{OrgID: org, ID: account})
 	if err != nil {
 		return Account{}, fmt.Errorf("read account %s: %w", account, orNotFound(err))
@@ -21,8 +22,8 @@ func get(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (Accoun
 	return fromRow(row.Account, row.AccountHealth)
 }
 
-// lock reads an account and keeps it from being changed until the transaction ends.
-func lock(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) (Account, error) {
+// lockRow reads an account and locks its row until the transaction ends.
+func lockRow(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) (Account, error) {
 	row, err := db.New(tx).Lock(ctx, db.LockParams{OrgID: org, ID: account})
 	if err != nil {
 		return Account{}, fmt.Errorf("lock account %s: %w", account, orNotFound(err))
@@ -30,8 +31,8 @@ func lock(ctx context.Context, tx postgres.Tx, org id.Org, account id.Account) (
 	return fromRow(row.Account, row.AccountHealth)
 }
 
-// withSession reads an account with its sealed session, which is nil if there is none.
-func withSession(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (Account, []byte, error) {
+// getWithSession reads an account with its sealed session; sealed is nil if there is none.
+func getWithSession(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (Account, []byte, error) {
 	row, err := db.New(q).WithSession(ctx, db.WithSessionParams{OrgID: org, ID: account})
 	if err != nil {
 		return Account{}, nil, fmt.Errorf("read session of %s: %w", account, orNotFound(err))
@@ -40,7 +41,7 @@ func withSession(ctx context.Context, q db.DBTX, org id.Org, account id.Account)
 	return a, row.Sealed, err
 }
 
-// orNotFound hides whether an id is another's, never existed, or is gone.
+// orNotFound makes an id of another org, an unknown id and a disconnected account indistinguishable.
 func orNotFound(err error) error {
 	if errors.Is(err, postgres.ErrNoRows) {
 		return notFound()
@@ -48,8 +49,8 @@ func orNotFound(err error) error {
 	return err
 }
 
-// byUpstream finds the account of a creator; empty if there is none.
-func byUpstream(ctx context.Context, q db.DBTX, org id.Org, upstreamID string) (id.Account, error) {
+// findByUpstream returns the account of a creator in an org; empty if there is none.
+func findByUpstream(ctx context.Context, q db.DBTX, org id.Org, upstreamID string) (id.Account, error) {
 	account, err := db.New(q).ByUpstream(ctx, db.ByUpstreamParams{OrgID: org, UpstreamID: upstreamID})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return "", nil
@@ -60,9 +61,9 @@ func byUpstream(ctx context.Context, q db.DBTX, org id.Org, upstreamID string) (
 	return account, nil
 }
 
-func page(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
+func listPage(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
 	if f.Order != 0 {
-		return sorted(ctx, q, org, f, rows)
+		return listSorted(ctx, q, org, f, rows)
 	}
 	found, err := db.New(q).Page(ctx, db.PageParams{
 		OrgID: org, After: f.After.ID, States: id.Texts(f.States), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
@@ -80,16 +81,16 @@ func page(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Acc
 	return list, nil
 }
 
-// neverEnds is after everything that was seen.
-var neverEnds = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+// afterAllTimes sorts after every LastSeenAt; lists by last success start there.
+var afterAllTimes = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func sorted(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
+func listSorted(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]Account, error) {
 	p := db.SortedParams{
 		OrgID: org, States: id.Texts(f.States), ReferenceID: f.ReferenceID, Label: f.Label, Query: f.Query, Among: id.Texts(f.Among),
 		ByLabel: f.Order == ByLabel, AfterLabel: f.After.Label, AfterSeen: f.After.Seen, After: string(f.After.ID), MaxRows: int32(rows),
 	}
 	if f.After.ID == "" {
-		p.AfterSeen = neverEnds
+		p.AfterSeen = afterAllTimes
 	}
 	found, err := db.New(q).Sorted(ctx, p)
 	if err != nil {
@@ -104,8 +105,8 @@ func sorted(ctx context.Context, q db.DBTX, org id.Org, f Filter, rows int) ([]A
 	return list, nil
 }
 
-// roomFor says whether an org may have one account more.
-func roomFor(ctx context.Context, q db.DBTX, c Connected) error {
+// checkAccountLimit fails with ErrLimit if the org cannot have another account.
+func checkAccountLimit(ctx context.Context, q db.DBTX, c Connected) error {
 	if c.MaxAccounts < 0 {
 		return nil
 	}
@@ -119,8 +120,8 @@ func roomFor(ctx context.Context, q db.DBTX, c Connected) error {
 	return nil
 }
 
-// insert makes an account. It is ErrRaced if another transaction has made one of the same creator.
-func insert(ctx context.Context, tx postgres.Tx, a Account) error {
+// insertAccount fails with ErrRaced if another transaction has inserted an account of the same creator.
+func insertAccount(ctx context.Context, tx postgres.Tx, a Account) error {
 	metadata, err := encodeMetadata(a.Metadata)
 	if err != nil {
 		return err
@@ -140,7 +141,7 @@ func insert(ctx context.Context, tx postgres.Tx, a Account) error {
 	}
 	err = q.InsertHealth(ctx, db.InsertHealthParams{
 		OrgID: a.Org, AccountID: a.ID, Shard: shardOf(a.ID), ProbeAt: a.Health.ProbeAt, LastSeenAt: a.LastSeenAt,
-		LastCheckedAt: a.LastCheckedAt, Goods: int32(a.Health.Goods),
+		LastCheckedAt: a.LastCheckedAt, Goods: int32(a.Health.Successes),
 	})
 	if err != nil {
 		return fmt.Errorf("insert health of %s: %w", a.ID, err)
@@ -148,8 +149,9 @@ func insert(ctx context.Context, tx postgres.Tx, a Account) error {
 	return nil
 }
 
-// save writes an account that the transaction has locked.
-func save(ctx context.Context, tx postgres.Tx, a Account) error {
+// saveAccount writes all fields of an account and its health. The transaction must have locked the row, or it would
+// overwrite other changes.
+func saveAccount(ctx context.Context, tx postgres.Tx, a Account) error {
 	metadata, err := encodeMetadata(a.Metadata)
 	if err != nil {
 		return err
@@ -172,8 +174,8 @@ func save(ctx context.Context, tx postgres.Tx, a Account) error {
 	}
 	err = q.SaveHealth(ctx, db.SaveHealthParams{
 		OrgID: a.Org, AccountID: a.ID, ProbeAt: a.Health.ProbeAt, SeenAt: a.LastSeenAt, CheckedAt: a.LastCheckedAt,
-		Troubles: int32(a.Health.Troubles), TroubledAt: a.Health.TroubledAt, Goods: int32(a.Health.Goods),
-		HungUp: a.hungUp, ChangedAt: &a.StateChangedAt,
+		Troubles: int32(a.Health.Failures), TroubledAt: a.Health.FailingSince, Goods: int32(a.Health.Successes),
+		HungUp: a.resetListener, ChangedAt: &a.StateChangedAt,
 	})
 	if err != nil {
 		return fmt.Errorf("save health of %s: %w", a.ID, err)
@@ -181,11 +183,11 @@ func save(ctx context.Context, tx postgres.Tx, a Account) error {
 	return nil
 }
 
-// notePending notes which attempt is under way; seen is the one that must have been noted before, empty for any.
-func notePending(ctx context.Context, tx postgres.Tx, ref Ref, seen, attempt id.Attempt) error {
+// setPendingAttempt sets the pending attempt if the stored one is seen; an empty seen matches any.
+func setPendingAttempt(ctx context.Context, tx postgres.Tx, ref Ref, seen, attempt id.Attempt) error {
 	err := db.New(tx).Pending(ctx, db.PendingParams{OrgID: ref.Org, ID: ref.Account, Pending: string(attempt), Seen: string(seen)})
 	if err != nil {
-		return fmt.Errorf("note the attempt of %s: %w", ref.Account, err)
+		return fmt.Errorf("set the pending attempt of %s: %w", ref.Account, err)
 	}
 	return nil
 }
@@ -200,7 +202,7 @@ func putSecret(ctx context.Context, tx postgres.Tx, at seal.Address, sealed []by
 	return nil
 }
 
-// getSecret reads what is sealed for a purpose; sealed is nil if there is nothing.
+// getSecret reads a sealed secret and the address that it was sealed for; sealed is nil if there is none.
 func getSecret(ctx context.Context, q db.DBTX, a Account, purpose seal.Purpose) (at seal.Address, sealed []byte, err error) {
 	row, err := db.New(q).Secret(ctx, db.SecretParams{OrgID: a.Org, AccountID: a.ID, Purpose: string(purpose)})
 	if err != nil && !errors.Is(err, postgres.ErrNoRows) {
@@ -212,13 +214,14 @@ func getSecret(ctx context.Context, q db.DBTX, a Account, purpose seal.Purpose) 
 func dropSecret(ctx context.Context, tx postgres.Tx, a Account, purpose seal.Purpose) error {
 	err := db.New(tx).DropSecret(ctx, db.DropSecretParams{OrgID: a.Org, AccountID: a.ID, Purpose: string(purpose)})
 	if err != nil {
-		return fmt.Errorf("forget %s of %s: %w", purpose, a.ID, err)
+		return fmt.Errorf("delete %s of %s: %w", purpose, a.ID, err)
 	}
 	return nil
 }
 
-// rotate stores the next version of a session if the account still has the one that it was made from; changed is false if not.
-func rotate(ctx context.Context, tx postgres.Tx, a *Account, sealed []byte) (changed bool, err error) {
+// storeRotation is a compare-and-set: it stores a.sealedVersion if the account still has the version before it, and
+// sets a.SessionVersion. changed is false if the account has another version or sign-in.
+func storeRotation(ctx context.Context, tx postgres.Tx, a *Account, sealed []byte) (changed bool, err error) {
 	version, err := db.New(tx).Rotate(ctx, db.RotateParams{
 		OrgID: a.Org, ID: a.ID, Seen: a.sealedVersion - 1, SignIn: a.signIn, SessionExpiresAt: a.SessionExpiresAt, WarnAt: a.warnAt,
 	})
@@ -232,7 +235,9 @@ func rotate(ctx context.Context, tx postgres.Tx, a *Account, sealed []byte) (cha
 	return true, putSecret(ctx, tx, sessionAddress(*a), sealed)
 }
 
-func seenAt(ctx context.Context, q db.DBTX, a Account, now time.Time, next *time.Time) error {
+// recordSeen writes a success unless another node has written one within half of seenEvery. next, if not nil, is the
+// time of the next probe; it does not start the probes of an account that has none.
+func recordSeen(ctx context.Context, q db.DBTX, a Account, now time.Time, next *time.Time) error {
 	before := now.Add(-seenEvery / 2)
 	p := db.SeenParams{OrgID: a.Org, AccountID: a.ID, Now: &now, Calm: next != nil, Before: &before}
 	if next != nil {
@@ -244,16 +249,16 @@ func seenAt(ctx context.Context, q db.DBTX, a Account, now time.Time, next *time
 	return nil
 }
 
-func checked(ctx context.Context, q db.DBTX, a Account, now time.Time, good bool) error {
+func recordProbe(ctx context.Context, q db.DBTX, a Account, now time.Time, good bool) error {
 	p := db.CheckedParams{
-		OrgID: a.Org, AccountID: a.ID, ProbeAt: a.Health.ProbeAt, CheckedAt: &now, Troubles: int32(a.Health.Troubles),
-		TroubledAt: a.Health.TroubledAt, Goods: int32(a.Health.Goods),
+		OrgID: a.Org, AccountID: a.ID, ProbeAt: a.Health.ProbeAt, CheckedAt: &now, Troubles: int32(a.Health.Failures),
+		TroubledAt: a.Health.FailingSince, Goods: int32(a.Health.Successes),
 	}
 	if good {
 		p.SeenAt = &now
 	}
 	if err := db.New(q).Checked(ctx, p); err != nil {
-		return fmt.Errorf("write down a probe of %s: %w", a.ID, err)
+		return fmt.Errorf("record a probe of %s: %w", a.ID, err)
 	}
 	return nil
 }
@@ -276,7 +281,7 @@ func shards() []int32 {
 func dueShards(ctx context.Context, q db.DBTX, now time.Time) ([]int, error) {
 	found, err := db.New(q).DueShards(ctx, db.DueShardsParams{Shards: shards(), Now: &now})
 	if err != nil {
-		return nil, fmt.Errorf("look for due probes: %w", err)
+		return nil, fmt.Errorf("list shards with due probes: %w", err)
 	}
 	list := make([]int, len(found))
 	for i, shard := range found {
@@ -285,14 +290,16 @@ func dueShards(ctx context.Context, q db.DBTX, now time.Time) ([]int, error) {
 	return list, nil
 }
 
-func claim(ctx context.Context, tx postgres.Tx, shard, rows int, now, until time.Time) ([]Ref, error) {
+// claimProbes leases due probes of a shard until until. InOrder forces an index scan in the order of the due time; the
+// planner would otherwise sort all overdue rows for every claim.
+func claimProbes(ctx context.Context, tx postgres.Tx, shard, rows int, now, until time.Time) ([]Ref, error) {
 	q := db.New(tx)
 	if err := q.InOrder(ctx); err != nil {
-		return nil, fmt.Errorf("prepare to take due probes: %w", err)
+		return nil, fmt.Errorf("set the plan for claiming probes: %w", err)
 	}
 	found, err := q.Claim(ctx, db.ClaimParams{LeasedUntil: &until, Shard: int16(shard), Now: &now, MaxRows: int32(rows)})
 	if err != nil {
-		return nil, fmt.Errorf("take the due probes of shard %d: %w", shard, err)
+		return nil, fmt.Errorf("claim the due probes of shard %d: %w", shard, err)
 	}
 	list := make([]Ref, len(found))
 	for i, row := range found {
@@ -325,7 +332,8 @@ func fromRow(row db.Account, health db.AccountHealth) (Account, error) {
 		SessionExpiresAt: row.SessionExpiresAt, SessionVersion: row.SessionVersion, PendingAttempt: id.Attempt(row.PendingAttemptID),
 		Attempt: id.Attempt(row.AttemptID), AttemptKind: row.AttemptKind,
 		Health: Health{
-			ProbeAt: health.ProbeAt, Troubles: int(health.Troubles), TroubledAt: health.TroubledAt, Goods: int(health.Goods),
+			ProbeAt: health.ProbeAt, Failures: int(health.Troubles), FailingSince: health.TroubledAt,
+			Successes: int(health.Goods),
 		},
 		Listener: Listener{ListenerState(health.ListenerState), health.ListenerSince, health.LastEventAt},
 		inner: inner{

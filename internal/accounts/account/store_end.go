@@ -23,7 +23,7 @@ func insertConsent(ctx context.Context, tx postgres.Tx, a Account, attempt id.At
 	return nil
 }
 
-func consents(ctx context.Context, q db.DBTX, org id.Org, account id.Account) ([]Consent, error) {
+func listConsents(ctx context.Context, q db.DBTX, org id.Org, account id.Account) ([]Consent, error) {
 	rows, err := db.New(q).Consents(ctx, db.ConsentsParams{OrgID: org, AccountID: account})
 	if err != nil {
 		return nil, fmt.Errorf("read the consents to %s: %w", account, err)
@@ -38,7 +38,7 @@ func consents(ctx context.Context, q db.DBTX, org id.Org, account id.Account) ([
 	return list, nil
 }
 
-// markDisconnecting takes an account out of everybody's sight.
+// markDisconnecting hides an account from every lookup by callers. It is not found if it is marked already.
 func markDisconnecting(ctx context.Context, tx postgres.Tx, ref Ref, by json.RawMessage, now time.Time) error {
 	_, err := db.New(tx).MarkDisconnecting(ctx, db.MarkDisconnectingParams{OrgID: ref.Org, ID: ref.Account, Now: &now, By: by})
 	if err != nil {
@@ -47,19 +47,19 @@ func markDisconnecting(ctx context.Context, tx postgres.Tx, ref Ref, by json.Raw
 	return nil
 }
 
-// leaving reads an account whose disconnect has begun and not ended.
-func leaving(ctx context.Context, q db.DBTX, ref Ref) (Account, error) {
+// getDisconnecting reads an account whose disconnect has begun and not finished.
+func getDisconnecting(ctx context.Context, q db.DBTX, ref Ref) (Account, error) {
 	row, err := db.New(q).Leaving(ctx, db.LeavingParams{OrgID: ref.Org, ID: ref.Account})
 	if err != nil {
-		return Account{}, fmt.Errorf("read leaving account %s: %w", ref.Account, err)
+		return Account{}, fmt.Errorf("read disconnecting account %s: %w", ref.Account, err)
 	}
 	return fromRow(row, db.AccountHealth{})
 }
 
-func unfinished(ctx context.Context, q db.DBTX, before time.Time, most int) ([]Ref, error) {
+func listUnfinished(ctx context.Context, q db.DBTX, before time.Time, most int) ([]Ref, error) {
 	rows, err := db.New(q).Unfinished(ctx, db.UnfinishedParams{Before: &before, MaxRows: int32(most)})
 	if err != nil {
-		return nil, fmt.Errorf("find unfinished disconnects: %w", err)
+		return nil, fmt.Errorf("list unfinished disconnects: %w", err)
 	}
 	list := make([]Ref, len(rows))
 	for i, row := range rows {
@@ -71,20 +71,22 @@ func unfinished(ctx context.Context, q db.DBTX, before time.Time, most int) ([]R
 func countSecrets(ctx context.Context, q db.DBTX, a Account) (int, error) {
 	n, err := db.New(q).CountSecrets(ctx, db.CountSecretsParams{OrgID: a.Org, AccountID: a.ID})
 	if err != nil {
-		return 0, fmt.Errorf("count what is sealed of %s: %w", a.ID, err)
+		return 0, fmt.Errorf("count the secrets of %s: %w", a.ID, err)
 	}
 	return int(n), nil
 }
 
-// buryRows removes an account's data, leaves the tombstone and the receipt, and says who disconnected it.
-func buryRows(ctx context.Context, tx postgres.Tx, a Account, receipt json.RawMessage, now time.Time) (by audit.By, err error) {
+// writeTombstoneRows deletes an account's rows except for the tombstone, writes the receipt, and returns who
+// disconnected the account. It fails with postgres.ErrNoRows if another node has done so.
+func writeTombstoneRows(ctx context.Context, tx postgres.Tx, a Account, receipt json.RawMessage,
+	now time.Time) (by audit.By, err error) {
 	q := db.New(tx)
 	row, err := q.LockLeaving(ctx, db.LockLeavingParams{OrgID: a.Org, ID: a.ID})
 	if err != nil {
-		return by, fmt.Errorf("lock leaving account %s: %w", a.ID, err)
+		return by, fmt.Errorf("lock disconnecting account %s: %w", a.ID, err)
 	}
 	if err := json.Unmarshal(row.DisconnectingBy, &by); err != nil {
-		return by, fmt.Errorf("read who disconnects %s: %w", a.ID, err)
+		return by, fmt.Errorf("decode the actor of the disconnect of %s: %w", a.ID, err)
 	}
 	for _, step := range []func() error{
 		func() error { return q.DropSecrets(ctx, db.DropSecretsParams{OrgID: a.Org, AccountID: a.ID}) },
@@ -95,13 +97,13 @@ func buryRows(ctx context.Context, tx postgres.Tx, a Account, receipt json.RawMe
 		},
 	} {
 		if err := step(); err != nil {
-			return by, fmt.Errorf("bury account %s: %w", a.ID, err)
+			return by, fmt.Errorf("write the tombstone of %s: %w", a.ID, err)
 		}
 	}
 	return by, nil
 }
 
-func receipt(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (json.RawMessage, error) {
+func getReceipt(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (json.RawMessage, error) {
 	text, err := db.New(q).Receipt(ctx, db.ReceiptParams{OrgID: org, AccountID: account})
 	if err != nil {
 		return nil, fmt.Errorf("read the receipt of %s: %w", account, orNotFound(err))
@@ -109,10 +111,11 @@ func receipt(ctx context.Context, q db.DBTX, org id.Org, account id.Account) (js
 	return text, nil
 }
 
+// lockWarnings locks accounts whose warning is due and skips those that another worker has locked.
 func lockWarnings(ctx context.Context, tx postgres.Tx, now time.Time, most int) ([]Ref, error) {
 	rows, err := db.New(tx).LockWarnings(ctx, db.LockWarningsParams{Now: &now, MaxRows: int32(most)})
 	if err != nil {
-		return nil, fmt.Errorf("find sessions that end soon: %w", err)
+		return nil, fmt.Errorf("list sessions that end soon: %w", err)
 	}
 	list := make([]Ref, len(rows))
 	for i, row := range rows {

@@ -12,35 +12,36 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/audit"
 )
 
-// Cause is what happened to an account.
+// Cause is a trigger with its context.
 type Cause struct {
 	On     Trigger
 	Reason string
-	// About is the account as whoever brings the news has read it: news of a session that was replaced since are ErrStale. Nil for news
-	// that hold whatever the session.
-	About *Account
-	// Attempt is the sign-in that is the cause, if one is.
+	// Observed is the account that the observation was made with. If its session has been replaced since, the trigger
+	// fails with ErrStale. Nil for a cause that does not depend on the session.
+	Observed *Account
+	// Attempt is the sign-in attempt that is the cause; empty for none.
 	Attempt id.Attempt
-	// Data is added to the event, such as upstreamCode and upstreamMessage of a ban.
+	// Data holds additional fields of the event, such as upstreamCode and upstreamMessage of a ban.
 	Data map[string]any
-	// ProbeAt replaces when the account is looked at next.
+	// ProbeAt, if not nil, replaces the time of the next probe that the new state would have.
 	ProbeAt *time.Time
-	// Probed means that the news come from a probe, TroubledAt when its trouble began.
-	Probed     bool
-	TroubledAt *time.Time
+	// Probed means that the observation comes from a probe. FailingSince is when the failures began.
+	Probed       bool
+	FailingSince *time.Time
 }
 
-// ErrStale means that the news are about a session that the account no longer has.
-var ErrStale = errors.New("the account has another session by now")
+// ErrStale means that an observation is about a session that the account no longer has.
+var ErrStale = errors.New("the session of the account has been replaced")
 
-// After makes a committed change known to the other nodes.
-type After func(ctx context.Context)
+// AfterCommit notifies the other nodes of a change. Call it after the transaction is committed, and only then.
+type AfterCommit func(ctx context.Context)
 
-// Trigger takes an account along an edge of the machine, in a transaction of its own.
+// Trigger moves an account along an edge of the machine, in its own transaction, and notifies the other nodes. A
+// trigger that changes nothing in this state is not an error. It fails with ErrIllegal, ErrStale or account-not-found.
 func (s *Accounts) Trigger(ctx context.Context, by audit.By, owner id.Org, account id.Account, c Cause) (Account, error) {
 	var (
 		a     Account
-		after After
+		after AfterCommit
 	)
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var err error
@@ -54,30 +55,32 @@ func (s *Accounts) Trigger(ctx context.Context, by audit.By, owner id.Org, accou
 	return a, nil
 }
 
-// Ref names an account.
+// Ref identifies an account.
 type Ref struct {
 	Org     id.Org
 	Account id.Account
 }
 
-// TriggerIn is Trigger within a transaction. Call after once it is committed.
-func (s *Accounts) TriggerIn(ctx context.Context, tx postgres.Tx, by audit.By, ref Ref, c Cause) (Account, After, error) {
-	a, err := s.locked(ctx, tx, ref)
+// TriggerIn is Trigger within the caller's transaction. Call the returned AfterCommit once it is committed.
+func (s *Accounts) TriggerIn(ctx context.Context, tx postgres.Tx, by audit.By, ref Ref, c Cause) (Account, AfterCommit,
+	error) {
+	a, err := s.lockAccount(ctx, tx, ref)
 	if err != nil {
 		return Account{}, nil, err
 	}
-	if c.About != nil && (a.signIn != c.About.signIn || c.On == SessionLost && a.sealedVersion != c.About.sealedVersion) {
+	if c.Observed != nil && (a.signIn != c.Observed.signIn || c.On == SessionLost &&
+		a.sealedVersion != c.Observed.sealedVersion) {
 		return Account{}, nil, ErrStale
 	}
 	before := a
-	step, err := s.move(ctx, tx, by, &a, c)
+	step, err := s.applyTrigger(ctx, tx, by, &a, c)
 	if err != nil {
 		return Account{}, nil, err
 	}
 	if !step.Changed() && !c.Probed && a.sessionDead == before.sessionDead {
-		return a, func(context.Context) {}, nil // a repeat
+		return a, func(context.Context) {}, nil // a repeat: nothing to save
 	}
-	if err := save(ctx, tx, a); err != nil {
+	if err := saveAccount(ctx, tx, a); err != nil {
 		return Account{}, nil, err
 	}
 	if step.Changed() && by.Kind != audit.ActorSystem {
@@ -85,21 +88,23 @@ func (s *Accounts) TriggerIn(ctx context.Context, tx postgres.Tx, by audit.By, r
 			return Account{}, nil, err
 		}
 	}
-	return a, s.after(a), nil
+	return a, s.publishAfter(a), nil
 }
 
-func (s *Accounts) locked(ctx context.Context, tx postgres.Tx, ref Ref) (Account, error) {
+// lockAccount reads an account with its environment and locks it until the transaction ends.
+func (s *Accounts) lockAccount(ctx context.Context, tx postgres.Tx, ref Ref) (Account, error) {
 	env, err := s.environment(ctx, ref.Org)
 	if err != nil {
 		return Account{}, err
 	}
-	a, err := lock(ctx, tx, ref.Org, ref.Account)
+	a, err := lockRow(ctx, tx, ref.Org, ref.Account)
 	a.Environment = env
 	return a, err
 }
 
-// move changes the account as the machine says and writes the event. The caller saves it.
-func (s *Accounts) move(ctx context.Context, tx postgres.Tx, by audit.By, a *Account, c Cause) (Step, error) {
+// applyTrigger changes a as the machine demands and writes the event of the edge. The caller must hold the lock and
+// save a.
+func (s *Accounts) applyTrigger(ctx context.Context, tx postgres.Tx, by audit.By, a *Account, c Cause) (Step, error) {
 	now, err := s.DB.Now(ctx, tx)
 	if err != nil {
 		return Step{}, err
@@ -110,49 +115,50 @@ func (s *Accounts) move(ctx context.Context, tx postgres.Tx, by audit.By, a *Acc
 		return step, err
 	}
 	before := *a
-	a.note(c, now)
+	a.recordFacts(c, now)
 	if !step.Changed() {
 		return step, nil
 	}
-	a.enter(step.To, c, now)
+	a.enterState(step.To, c, now)
 	if step.Event == "" {
 		return step, nil
 	}
 	return step, s.Outbox.Add(ctx, tx, a.event(step.Event, s.eventData(before, *a, by, step, c)))
 }
 
-// event is one of the account's own.
+// event returns an event of the account.
 func (a Account) event(kind string, data map[string]any) outbox.Event {
 	return outbox.Event{Org: a.Org, Account: a.ID, Kind: kind, OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Data: data}
 }
 
-// note keeps what the news tell, also where the state stays.
-func (a *Account) note(c Cause, now time.Time) {
+// recordFacts updates the fields that an observation determines even if the state does not change.
+func (a *Account) recordFacts(c Cause, now time.Time) {
 	switch c.On {
 	case SessionLost, LoggedOut, SignInFailed:
 		a.sessionDead = true
 	case SignedIn, SignInSucceeded:
 		a.sessionDead = false
 		a.LastSeenAt, a.LastCheckedAt = &now, &now
-	case Proved, Steadied:
+	case ProbePassed, Recovered:
 		a.LastSeenAt = &now
-	case Troubled, Asked, Banned, Pause, Resume, Leave:
+	case Failing, ReauthRequested, Banned, Pause, Resume, Disconnect:
 	}
 	if c.Probed {
 		a.LastCheckedAt = &now
 	}
 }
 
-// enter puts the account into another state.
-func (a *Account) enter(to State, c Cause, now time.Time) {
+// enterState moves the account to another state and resets what depends on the state: its health, a reauth lease, its
+// listener.
+func (a *Account) enterState(to State, c Cause, now time.Time) {
 	if a.State == Reauthenticating {
-		// Whoever still signs in for it is late.
+		// An attempt that still runs loses its lease, so its result will be ignored.
 		a.reauth.owner, a.reauth.until = "", nil
 	}
 	a.State, a.Reason, a.StateChangedAt = to, c.Reason, now
 	a.SessionVersion++
-	// Whoever listens to it stops, or begins anew.
-	a.hungUp = a.hungUp || to == Connecting || !slices.Contains(working, to)
+	// In these states the account has no listener, or needs a new socket.
+	a.resetListener = a.resetListener || to == Connecting || !slices.Contains(working, to)
 	a.Health = Health{ProbeAt: probeAt(to, now)}
 	if c.ProbeAt != nil {
 		a.Health.ProbeAt = c.ProbeAt
@@ -171,25 +177,26 @@ func (a *Account) enter(to State, c Cause, now time.Time) {
 	}
 }
 
-// eventData is what an event tells (catalog §4.2): from, to, reason and userAction, and what belongs to its kind.
+// eventData returns the payload of an event: the fields of every transition, and those of its kind.
 func (s *Accounts) eventData(before, a Account, by audit.By, step Step, c Cause) map[string]any {
-	data := transition(step.From, a)
+	data := transitionData(step.From, a)
 	now := a.StateChangedAt
 	switch step.Event {
 	case EventConnected:
-		data["account"], data["attemptId"], data["kind"] = a.View(), some(string(a.Attempt)), a.AttemptKind
+		data["account"], data["attemptId"], data["kind"] = a.View(), nilIfEmpty(string(a.Attempt)), a.AttemptKind
 	case EventReconnected:
-		data["account"], data["attemptId"], data["downForSec"] = a.View(), some(string(a.Attempt)), secondsSince(before.downSince, now)
+		data["account"], data["attemptId"] = a.View(), nilIfEmpty(string(a.Attempt))
+		data["downForSec"] = secondsSince(before.downSince, now)
 	case EventReauthenticating:
-		data["attemptId"] = some(string(c.Attempt))
+		data["attemptId"] = nilIfEmpty(string(c.Attempt))
 	case EventDegraded:
-		data["sinceSec"] = secondsSince(c.TroubledAt, now)
+		data["sinceSec"] = secondsSince(c.FailingSince, now)
 	case EventRecovered:
 		data["sinceSec"] = secondsSince(&before.StateChangedAt, now)
 	case EventReconnectRequired:
-		data["connectUrl"] = some(s.ReconnectURL(a.Org, a.ID))
+		data["connectUrl"] = nilIfEmpty(s.ReconnectURL(a.Org, a.ID))
 	case EventPaused, EventResumed:
-		data["by"] = actor(by)
+		data["by"] = actorData(by)
 	}
 	for name, value := range c.Data {
 		data[name] = value
@@ -197,12 +204,12 @@ func (s *Accounts) eventData(before, a Account, by audit.By, step Step, c Cause)
 	return data
 }
 
-// transition is what every event of an account has.
-func transition(from State, a Account) map[string]any {
-	return map[string]any{"from": from, "to": a.State, "reason": some(a.Reason), "userAction": a.UserAction()}
+// transitionData returns the fields that every event of an account has.
+func transitionData(from State, a Account) map[string]any {
+	return map[string]any{"from": from, "to": a.State, "reason": nilIfEmpty(a.Reason), "userAction": a.UserAction()}
 }
 
-func actor(by audit.By) map[string]any {
+func actorData(by audit.By) map[string]any {
 	return map[string]any{"kind": by.Kind, "id": by.ID, "label": by.Label}
 }
 
@@ -213,7 +220,7 @@ func secondsSince(at *time.Time, now time.Time) int {
 	return int(max(now.Sub(*at), 0).Seconds())
 }
 
-// changesOf is how two versions of an account differ, for the audit log.
+// changesOf returns the differences between two versions of an account for the audit log.
 func changesOf(before, after Account) audit.Changes {
 	changes := audit.Changes{}
 	changes.Note("state", before.State, after.State)

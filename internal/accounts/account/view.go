@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// View is an account as callers see it: in answers, and in events.
+// View is an account as callers see it, in responses and events.
 type View struct {
 	ID                  string            `json:"id"`
 	OfUserID            string            `json:"ofUserId" doc:"The platform's id of the creator."`
@@ -32,25 +32,26 @@ type View struct {
 	Sandbox             bool              `json:"sandbox"`
 }
 
-// ListenerView is how the account's live connection stands.
+// ListenerView is the state of the account's socket as callers see it.
 type ListenerView struct {
 	State       string      `json:"state" enum:"off,connecting,up,down"`
 	Since       *stamp.Time `json:"since"`
 	LastEventAt *stamp.Time `json:"lastEventAt"`
 }
 
-// View shows the account.
+// View returns the account as callers see it.
 func (a Account) View() View {
 	metadata := a.Metadata
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
 	return View{
-		ID: string(a.ID), OfUserID: a.UpstreamID, Label: a.Label, State: string(a.State), StateReason: some(a.Reason),
+		ID: string(a.ID), OfUserID: a.UpstreamID, Label: a.Label, State: string(a.State), StateReason: nilIfEmpty(a.Reason),
 		StateChangedAt: stamp.Time(a.StateChangedAt), UserAction: a.UserAction(), Username: a.Username, DisplayName: a.DisplayName,
-		AvatarURL: some(a.AvatarURL), ProxyCountry: a.Region, ReferenceID: some(a.ReferenceID), Metadata: metadata,
+		AvatarURL: nilIfEmpty(a.AvatarURL), ProxyCountry: a.Region, ReferenceID: nilIfEmpty(a.ReferenceID),
+		Metadata:            metadata,
 		RememberCredentials: a.RememberCredentials, CreatedAt: stamp.Time(a.CreatedAt), LastSeenAt: (*stamp.Time)(a.LastSeenAt), LastCheckedAt: (*stamp.Time)(a.LastCheckedAt),
-		SessionExpiresAt: (*stamp.Time)(a.SessionExpiresAt), PendingAttemptID: some(string(a.PendingAttempt)),
+		SessionExpiresAt: (*stamp.Time)(a.SessionExpiresAt), PendingAttemptID: nilIfEmpty(string(a.PendingAttempt)),
 		Listener: a.listenerView(), Sandbox: a.Environment == org.EnvSandbox,
 	}
 }
@@ -59,7 +60,8 @@ func (l Listener) view() ListenerView {
 	return ListenerView{State: string(cmp.Or(l.State, ListenerOff)), Since: (*stamp.Time)(l.Since), LastEventAt: (*stamp.Time)(l.LastEventAt)}
 }
 
-// listenerView shows a listener as up only once the account is known to work: whoever waits for it misses nothing that came of it.
+// listenerView reports a listener as connecting while the account is. A client that waits for "up" has then also
+// received account.connected.
 func (a Account) listenerView() ListenerView {
 	v := a.Listener.view()
 	if a.State == Connecting && v.State == string(ListenerUp) {
@@ -68,8 +70,8 @@ func (a Account) listenerView() ListenerView {
 	return v
 }
 
-// some is nil for nothing.
-func some(text string) *string {
+// nilIfEmpty makes an empty string a JSON null.
+func nilIfEmpty(text string) *string {
 	if text == "" {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // signIns counts how often the platform got the password of a login.
-func (r *rig) signIns(email string) (n int) {
+func (r *fixture) signIns(email string) (n int) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.platform.URL+"/control/requests?login="+url.QueryEscape(email), nil)
 	must(r.t, err)
@@ -30,24 +30,24 @@ func (r *rig) signIns(email string) (n int) {
 	return n
 }
 
-// The clocks of two nodes are far apart, and each takes the steps of attempts that the other one started. The platform takes longer for a
-// sign-in than a node waits before it looks for lost steps; all the same it gets every password once.
+// The clocks of two nodes differ, and each node runs steps of attempts that the other one started. A sign-in takes
+// longer than the nodes wait between two looks for lost steps. The platform still gets every password exactly once.
 func TestPasswordIsSentOnceWhenClocksDiffer(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{20 * time.Second, time.Hour, -time.Hour} {
 		t.Run(ahead.String(), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, options{slow: 2 * time.Second})
-			other := newRig(t, options{beside: r, ahead: ahead})
+			r := newFixture(t, options{slow: 2 * time.Second})
+			other := newFixture(t, options{beside: r, ahead: ahead})
 			attempts := map[string]id.Attempt{}
 			for range 3 {
-				for _, node := range []*rig{r, other} {
+				for _, node := range []*fixture{r, other} {
 					email := login("slow")
 					attempts[email] = node.start(email, "good", nil).ID
 				}
 			}
 			for email, at := range attempts {
-				r.until(at, attempt.Success)
+				r.waitFor(at, attempt.Success)
 				if n := r.signIns(email); n != 1 {
 					t.Errorf("the platform got the password of %s %d times", email, n)
 				}

@@ -8,8 +8,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// What people put between the characters of a code does not matter; what is no code is refused.
-func TestCodesAreTakenAsPeopleWriteThem(t *testing.T) {
+// Spaces and dashes in a code are ignored; a text that cannot be a code is refused.
+func TestCodesAreNormalised(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
 		"123456": "123456", "123 456": "123456", " 12-34-56\n": "123456", "123\u2011456": "123456", "１２３４５６": "123456", "aB3\u200b-9": "aB39",
@@ -26,7 +26,7 @@ func TestCodesAreTakenAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
-// A code that is taken has 1 to 16 digits or letters, and is the same when it is taken again.
+// A normalised code has 1 to 16 digits or letters, and normalising it again does not change it.
 func FuzzNormaliseCode(f *testing.F) {
 	for _, seed := range []string{"123456", "12 34-56", "１２", "\u200b", strings.Repeat("9", 17), "\xff"} {
 		f.Add(seed)

@@ -1,12 +1,14 @@
-// Package connect brings an account to the service: it signs a creator in step by step, or proves a session that was copied, and hands
-// what comes of it to package account, sealed.
+// Package connect connects accounts: it signs a creator in step by step, or verifies a session that was copied from a
+// browser, and passes the result to package account. It does not keep accounts (package account) or links and pages for
+// creators (package link).
 //
-// An attempt is a row, and the row is the only truth. Starting one writes the row and a job in one transaction (start.go); each step is
-// a job that any worker takes, under a lease in the row (step.go); what people do changes the row (submit.go); what time does is found
-// by its wake_at (due.go). The rules are in package attempt, which is pure. A worker may vanish at any point: what it had not written is
-// taken again by another one, unless it must not be repeated.
+// The row of an attempt is the only source of truth. Start writes the row and a job in one transaction (start.go). Each
+// step is a job that any worker runs under a lease in the row (step.go). Callers and creators change the row with
+// Submit and others (submit.go), and timers are its column wake_at (due.go). The rules are in package attempt, which
+// is pure. A worker may die at any point: another worker repeats what it had not written, unless it must not be
+// repeated.
 //
-// Secrets are sealed under a data key of the attempt's own, which is destroyed when the attempt ends.
+// Secrets are sealed under a data key that belongs to the attempt and is destroyed when the attempt ends.
 package connect
 
 import (
@@ -30,33 +32,34 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// Config are the settings.
+// Config holds the settings.
 type Config struct {
-	// PublicURL is where callers reach the API, ConnectURL where creators reach the pages; without a slash at the end.
+	// PublicURL is the base URL of the API, ConnectURL that of the connect pages, both without a trailing slash.
 	PublicURL, ConnectURL string
-	// Process is unique to this start of this node.
+	// Process identifies this run of this node; it is the holder of leases.
 	Process string
-	// Guards keep people from trying passwords through us, by the platform's environment. One that is missing guards nothing.
+	// Guards limit password guessing, per environment. An environment without a guard has no limits.
 	Guards map[org.Environment]Guard
 }
 
-// Guard bounds sign-ins with a password.
+// Guard limits sign-ins with a password.
 type Guard struct {
-	// PerLogin is how many sign-ins one login may have in an hour, from all orgs together; 0 for any number.
+	// PerLogin limits the sign-ins of one login per hour, over all orgs together; 0 for no limit.
 	PerLogin int
-	// Refused is how many sign-ins of an org may be refused for a wrong password within an hour, when they are half of all or more.
+	// Refused limits how many sign-ins of an org may fail with a wrong password within an hour. It applies only if they
+	// are at least half of the org's sign-ins. 0 for no limit.
 	Refused int
 }
 
-// Platform is what accounts of an environment live on.
+// Platform is the creator platform of an environment.
 type Platform struct {
 	Driver  driver.Driver
 	Catalog *catalog.Catalog
-	// Hosts are the platform's, as name or name:port, for what is copied from a browser.
+	// Hosts are the platform's hosts, as name or name:port. Only cookies of these hosts are imported.
 	Hosts []string
 }
 
-// Deps is what the flow needs.
+// Deps holds the dependencies of Connects.
 type Deps struct {
 	Config   Config
 	DB       *postgres.DB
@@ -70,31 +73,32 @@ type Deps struct {
 	Bus      *pubsub.Bus
 	Egress   *egress.Egress
 	Hosted   *link.Sessions
-	// Events remembers from where on an account's events are wanted.
+	// Events stores the event after which an account's events are wanted.
 	Events events
-	// Switches say whether new attempts are taken; nil for always.
+	// Switches can refuse new attempts; nil never does.
 	Switches *switches.Control
-	// Platforms are by environment; one that is missing has none.
+	// Platforms maps environments to their platform; an environment may have none.
 	Platforms map[org.Environment]Platform
 	Log       *slog.Logger
 	Now       func() time.Time
 }
 
-// events remembers the platform's event after which an account's events are stored; *event.Store does. An account that has one keeps it.
+// events stores the platform's event after which an account's events are stored; implemented by *event.Store. An
+// account that already has one keeps it.
 type events interface {
 	SetWatermarkIn(ctx context.Context, tx postgres.Tx, org id.Org, source, watermark string) error
 }
 
-// Connects is the flow.
+// Connects runs connect attempts. It is safe for concurrent use.
 type Connects struct {
 	Deps
-	waiting waiting
+	waiters waiters
 }
 
-// New makes the flow.
-func New(d Deps) *Connects { return &Connects{Deps: d, waiting: newWaiting()} }
+// New returns a Connects. Run and the workers of Register do the work.
+func New(d Deps) *Connects { return &Connects{Deps: d, waiters: newWaiters()} }
 
-// starter is who started an attempt, for the audit entry of what comes of it.
+// starter is who started an attempt. It is stored in the row, for the audit entry of the connected account.
 type starter struct {
 	Kind    audit.ActorKind `json:"kind"`
 	ID      string          `json:"id"`

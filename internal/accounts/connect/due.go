@@ -13,17 +13,19 @@ import (
 )
 
 const (
-	// dueEvery is how often a worker looks for attempts whose time has come.
+	// dueEvery is how often a worker looks for attempts that are due.
 	dueEvery = 500 * time.Millisecond
-	// cleanEvery is how often it looks for what is left over.
+	// cleanEvery is how often a worker runs Clean.
 	cleanEvery = 15 * time.Second
-	// readable is how long an attempt can be read after its end.
-	readable = 7 * 24 * time.Hour
-	cleaned  = 500
+	// retention is how long an attempt is kept after its end.
+	retention = 7 * 24 * time.Hour
+	// cleanRows bounds the rows per run of Clean.
+	cleanRows = 500
 )
 
-// Run does what becomes due, until the context ends. Every worker runs it; a row is dealt with by one. What is due, and whose lease has
-// ended, goes by the database's clock: by their own, nodes would take each other's steps, and the platform would get a password twice.
+// Run handles due attempts and cleans up until ctx ends. Every worker runs it, and each row is handled by one of them.
+// Timers and leases use the database's clock: with their own clocks, nodes could take each other's steps, and the
+// platform would get a password twice.
 func (c *Connects) Run(ctx context.Context) error {
 	due, clean := time.NewTicker(dueEvery), time.NewTicker(cleanEvery)
 	defer due.Stop()
@@ -39,15 +41,15 @@ func (c *Connects) Run(ctx context.Context) error {
 			err = c.Clean(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			c.Log.LogAttrs(ctx, slog.LevelWarn, "attempts not looked after", slog.Any("error", err))
+			c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot handle due attempts", slog.Any("error", err))
 		}
 	}
 }
 
-// Due deals with every attempt whose time has come.
+// Due handles every attempt that is due now.
 func (c *Connects) Due(ctx context.Context) error {
 	for ctx.Err() == nil {
-		more, err := c.dueOne(ctx)
+		more, err := c.runOneDue(ctx)
 		if err != nil || !more {
 			return err
 		}
@@ -55,7 +57,8 @@ func (c *Connects) Due(ctx context.Context) error {
 	return nil
 }
 
-func (c *Connects) dueOne(ctx context.Context) (more bool, err error) {
+// runOneDue handles one due attempt; more is false if there was none.
+func (c *Connects) runOneDue(ctx context.Context) (more bool, err error) {
 	var r record
 	var version int64
 	err = c.DB.Tx(ctx, func(tx postgres.Tx) error {
@@ -69,10 +72,10 @@ func (c *Connects) dueOne(ctx context.Context) (more bool, err error) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("look for due attempts: %w", err)
+			return fmt.Errorf("find due attempts: %w", err)
 		}
 		more = true
-		if r, err = read(row); err != nil {
+		if r, err = decodeRow(row); err != nil {
 			return err
 		}
 		version = r.Version
@@ -80,7 +83,7 @@ func (c *Connects) dueOne(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return fmt.Errorf("attempt %s: %w", r.ID, err)
 		}
-		if err := c.save(ctx, tx, &r, version); err != nil {
+		if err := c.saveChange(ctx, tx, &r, version); err != nil {
 			return err
 		}
 		if run {
@@ -89,12 +92,12 @@ func (c *Connects) dueOne(ctx context.Context) (more bool, err error) {
 		return nil
 	})
 	if err == nil && more && r.Version != version {
-		c.settled(ctx, r)
+		c.afterCommit(ctx, r)
 	}
 	return more, err
 }
 
-// Clean removes what ended attempts leave: their keys, and in the end they themselves.
+// Clean destroys data keys of ended attempts that remained, and deletes old attempts, guards and outcomes.
 func (c *Connects) Clean(ctx context.Context) error {
 	now, err := c.DB.Now(ctx, c.DB.Pool())
 	if err != nil {
@@ -102,16 +105,16 @@ func (c *Connects) Clean(ctx context.Context) error {
 	}
 	q := db.New(c.DB.Pool())
 	before := now.Add(-attempt.Lease)
-	rows, err := q.Unshredded(ctx, db.UnshreddedParams{Before: &before, MaxRows: cleaned})
+	rows, err := q.Unshredded(ctx, db.UnshreddedParams{Before: &before, MaxRows: cleanRows})
 	if err != nil {
-		return fmt.Errorf("look for keys of ended attempts: %w", err)
+		return fmt.Errorf("find keys of ended attempts: %w", err)
 	}
 	for _, row := range rows {
-		c.wipe(ctx, row.OrgID, row.ID)
+		c.destroyKey(ctx, row.OrgID, row.ID)
 	}
-	old := now.Add(-readable)
-	if _, err := q.Forget(ctx, db.ForgetParams{Before: &old, MaxRows: cleaned}); err != nil {
-		return fmt.Errorf("forget old attempts: %w", err)
+	old := now.Add(-retention)
+	if _, err := q.Forget(ctx, db.ForgetParams{Before: &old, MaxRows: cleanRows}); err != nil {
+		return fmt.Errorf("delete old attempts: %w", err)
 	}
 	return errors.Join(q.ForgetGuards(ctx, now.Add(-2*time.Hour)), q.ForgetOutcomes(ctx, now.Add(-48*time.Hour)))
 }

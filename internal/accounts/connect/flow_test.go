@@ -15,10 +15,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// Each persona of the contract ends, or waits, as the contract says.
-func TestPersonasEndAsTheyShould(t *testing.T) {
+// An attempt with each persona of the sandbox ends as the documents say.
+func TestPersonasEndAsDocumented(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	for persona, code := range map[string]string{
 		"locked": "account_locked", "banned": "account_banned", "terms": "terms_required", "captcha": "captcha_required", "fan": "not_a_creator",
 		"down": "upstream_unavailable", "changed": "upstream_changed",
@@ -27,7 +27,7 @@ func TestPersonasEndAsTheyShould(t *testing.T) {
 			t.Parallel()
 			r := *r
 			r.t = t
-			r.failed(r.start(login(persona), "good", nil).ID, code)
+			r.wantFailure(r.start(login(persona), "good", nil).ID, code)
 		})
 	}
 	for _, persona := range []string{"ok", "slow", "flaky", "expires60", "logout", "mismatch"} {
@@ -35,7 +35,7 @@ func TestPersonasEndAsTheyShould(t *testing.T) {
 			t.Parallel()
 			r := *r
 			r.t = t
-			if f := r.until(r.start(login(persona), "good", nil).ID, attempt.Success); f.AccountID == nil {
+			if f := r.waitFor(r.start(login(persona), "good", nil).ID, attempt.Success); f.AccountID == nil {
 				t.Error("no account")
 			}
 		})
@@ -44,17 +44,17 @@ func TestPersonasEndAsTheyShould(t *testing.T) {
 		t.Parallel()
 		r := *r
 		r.t = t
-		r.failed(r.start(login("ok"), "bad", nil).ID, "invalid_credentials")
+		r.wantFailure(r.start(login("ok"), "bad", nil).ID, "invalid_credentials")
 	})
 }
 
-// A challenge is answered wrongly, then rightly; a chain of three is walked; the fifth wrong code ends it.
+// A wrong code can be corrected, the fifth wrong code ends the attempt, and so does a code that locks the account.
 func TestChallenges(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	for persona, state := range map[string]attempt.State{"sms": attempt.NeedsOTP, "app": attempt.NeedsApp, "email": attempt.NeedsEmail} {
 		at := r.start(login(persona), "good", nil).ID
-		f := r.until(at, state)
+		f := r.waitFor(at, state)
 		if slices.Contains(f.NextActions, "send_email") {
 			_, err := r.connects.SendEmail(t.Context(), r.org.ID, at)
 			must(t, err)
@@ -73,34 +73,34 @@ func TestChallenges(t *testing.T) {
 		}
 	}
 	at := r.start(login("sms"), "good", nil).ID
-	r.until(at, attempt.NeedsOTP)
+	r.waitFor(at, attempt.NeedsOTP)
 	for range 4 {
 		if f := r.submit(at, "000000"); f.State != string(attempt.WrongCode) {
 			t.Fatal(f.State)
 		}
 	}
 	r.submit(at, "000000")
-	r.failed(at, "two_factor_failed")
+	r.wantFailure(at, "two_factor_failed")
 
 	at = r.start(login("sms"), "good", nil).ID
-	r.until(at, attempt.NeedsOTP)
+	r.waitFor(at, attempt.NeedsOTP)
 	r.submit(at, "999999")
-	r.failed(at, "two_factor_locked")
+	r.wantFailure(at, "two_factor_locked")
 }
 
 // A second attempt for a login is refused, or ends the first.
 func TestOneOpenAttemptPerLogin(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	email := login("sms")
 	first := r.start(email, "good", nil).ID
-	r.until(first, attempt.NeedsOTP)
+	r.waitFor(first, attempt.NeedsOTP)
 	_, err := r.tryStart(email, "good", nil)
 	if !errors.Is(err, problem.AttemptInProgress.New("")) {
 		t.Fatalf("second start: %v", err)
 	}
 	second := r.start(email, "good", func(s *connect.Start) { s.Supersede = true }).ID
-	r.failed(first, "superseded")
+	r.wantFailure(first, "superseded")
 	f, err := r.connects.Cancel(t.Context(), r.org.ID, by, second)
 	if err != nil || f.Failure.Code != "cancelled" {
 		t.Fatalf("cancel: %+v %v", f.Failure, err)
@@ -114,13 +114,13 @@ func TestOneOpenAttemptPerLogin(t *testing.T) {
 	}
 }
 
-// The phone approves, or denies.
+// The creator approves or denies the sign-in on the phone.
 func TestMobile(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	for what, want := range map[string]attempt.State{"approve": attempt.Success, "deny": attempt.Failed} {
 		at := r.start("", "", func(s *connect.Start) { s.Kind = attempt.Mobile }).ID
-		f := r.until(at, attempt.AwaitingMobile)
+		f := r.waitFor(at, attempt.AwaitingMobile)
 		if f.PhoneURL == nil || *f.Channel != "mobile" {
 			t.Fatalf("%+v", f.Attempt)
 		}
@@ -129,19 +129,19 @@ func TestMobile(t *testing.T) {
 			t.Fatal(kind, err)
 		}
 		r.control("/control/qr/"+handle+"/"+what, `{}`)
-		f = r.until(at, want)
+		f = r.waitFor(at, want)
 		if want == attempt.Failed && f.Failure.Code != "mobile_denied" {
 			t.Errorf("%+v", f.Failure)
 		}
 	}
 }
 
-// A selfie counts when the platform says so, not when the caller does; and nobody has to say anything.
+// A selfie counts when the platform has accepted it, whatever the caller says, and without a call of the caller.
 func TestSelfie(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	at := r.start(login("face"), "good", nil).ID
-	r.until(at, attempt.NeedsFace)
+	r.waitFor(at, attempt.NeedsFace)
 	_, err := r.connects.Submit(t.Context(), r.org.ID, at, connect.Submission{Selfie: true})
 	must(t, err)
 	if f, err := r.connects.Verdict(t.Context(), r.org.ID, at, 5*time.Second); err != nil || f.State != string(attempt.NeedsFace) {
@@ -150,87 +150,91 @@ func TestSelfie(t *testing.T) {
 	_, handle, err := r.connects.SandboxHandle(t.Context(), r.org.ID, at)
 	must(t, err)
 	r.control("/control/selfies/"+handle, `{"passed":true}`)
-	r.until(at, attempt.Success)
+	r.waitFor(at, attempt.Success)
 }
 
-// The same creator again is the same account; another creator does not become it.
+// A second connect of the same creator keeps the account; a sign-in of another creator does not replace it.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	email := login("ok")
-	first := r.until(r.start(email, "good", func(s *connect.Start) { s.Remember = new(true) }).ID, attempt.Success)
-	again := r.until(r.start(email, "good", func(s *connect.Start) { s.Remember = new(true) }).ID, attempt.Success)
+	first := r.waitFor(r.start(email, "good", func(s *connect.Start) { s.Remember = new(true) }).ID, attempt.Success)
+	again := r.waitFor(r.start(email, "good", func(s *connect.Start) { s.Remember = new(true) }).ID, attempt.Success)
 	if *first.AccountID != *again.AccountID {
 		t.Fatal("two accounts of one creator")
 	}
 	account := id.Account(*first.AccountID)
-	r.failed(r.start(login("ok"), "good", func(s *connect.Start) { s.Account = account }).ID, "account_mismatch")
+	r.wantFailure(r.start(login("ok"), "good", func(s *connect.Start) { s.Account = account }).ID, "account_mismatch")
 	f, err := r.connects.Reauthenticate(t.Context(), r.org, by, account, false)
 	must(t, err)
-	if f = r.until(f.ID, attempt.Success); *f.AccountID != *first.AccountID || f.Kind != "reauth" {
+	if f = r.waitFor(f.ID, attempt.Success); *f.AccountID != *first.AccountID || f.Kind != "reauth" {
 		t.Errorf("%+v", f.Attempt)
 	}
-	plain := r.until(r.start(login("ok"), "good", nil).ID, attempt.Success)
+	plain := r.waitFor(r.start(login("ok"), "good", nil).ID, attempt.Success)
 	if _, err := r.connects.Reauthenticate(t.Context(), r.org, by, id.Account(*plain.AccountID), false); !errors.Is(err, problem.CredentialsMissing.New("")) {
 		t.Error(err)
 	}
 }
 
-// A reconnect of a named account leaves through the account's own region; one that is recognised afterwards does not move it.
+// A reconnect of a given account uses the account's region. A connect that turns out to be of an existing account does
+// not change the account's region.
 func TestReconnectKeepsTheRegionOfTheAccount(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	email := login("ok")
-	made := r.until(r.start(email, "good", func(s *connect.Start) { s.Region, s.Label = "uk", new("Luna") }).ID, attempt.Success)
+	made := r.waitFor(r.start(email, "good", func(s *connect.Start) { s.Region, s.Label = "uk", new("Luna") }).ID,
+		attempt.Success)
 	at := id.Account(*made.AccountID)
 	for name, account := range map[string]id.Account{"named": at, "recognised": ""} {
-		again := r.until(r.start(email, "good", func(s *connect.Start) { s.Account = account }).ID, attempt.Success)
+		again := r.waitFor(r.start(email, "good", func(s *connect.Start) { s.Account = account }).ID, attempt.Success)
 		if account != "" && again.Region != "uk" {
-			t.Errorf("%s: the sign-in left through %s", name, again.Region)
+			t.Errorf("%s: the sign-in used the region %s", name, again.Region)
 		}
 		a, err := r.accounts.Get(t.Context(), r.org.ID, at)
 		if err != nil || *again.AccountID != string(at) || a.Region != "uk" || a.Label != "Luna" {
 			t.Errorf("%s: %+v %v", name, a, err)
 		}
 	}
-	again := r.until(r.start(email, "good", func(s *connect.Start) { s.Region, s.Label = "us", new("") }).ID, attempt.Success)
+	again := r.waitFor(r.start(email, "good", func(s *connect.Start) { s.Region, s.Label = "us", new("") }).ID,
+		attempt.Success)
 	if a, err := r.accounts.Get(t.Context(), r.org.ID, at); err != nil || *again.AccountID != string(at) || a.Region != "us" || a.Label != "" {
 		t.Errorf("%+v %v", a, err)
 	}
 }
 
-// An attempt has an account when it has one: a reconnect names its account apart, also when it fails.
+// An attempt has an account_id only after success. A reconnect has its account in another field, also if it fails.
 func TestAttemptHasNoAccountBeforeSuccess(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	email := login("sms")
 	at := r.start(email, "good", nil).ID
-	r.until(at, attempt.NeedsOTP)
+	r.waitFor(at, attempt.NeedsOTP)
 	made := r.submit(at, "123456")
 	if made.State != string(attempt.Success) || made.AccountID == nil || made.Reconnects != nil {
 		t.Fatalf("%+v", made.Attempt)
 	}
 	again := r.start(email, "good", func(s *connect.Start) { s.Account = id.Account(*made.AccountID) })
-	waiting := r.until(again.ID, attempt.NeedsOTP)
+	waiting := r.waitFor(again.ID, attempt.NeedsOTP)
 	if waiting.AccountID != nil || waiting.Reconnects == nil || *waiting.Reconnects != *made.AccountID || waiting.About() != id.Account(*made.AccountID) {
 		t.Errorf("%+v", waiting.Attempt)
 	}
 	if done := r.submit(again.ID, "123456"); done.AccountID == nil || *done.AccountID != *made.AccountID || *done.Reconnects != *made.AccountID {
 		t.Errorf("%+v", done.Attempt)
 	}
-	bad := r.until(r.start(email, "bad", func(s *connect.Start) { s.Account = id.Account(*made.AccountID) }).ID, attempt.Failed)
+	bad := r.waitFor(r.start(email, "bad", func(s *connect.Start) { s.Account = id.Account(*made.AccountID) }).ID,
+		attempt.Failed)
 	if bad.AccountID != nil || *bad.Reconnects != *made.AccountID {
 		t.Errorf("%+v", bad.Attempt)
 	}
 }
 
-// What is published about an attempt never has the links that act: events are kept, and read by keys that may only read.
+// Events of an attempt never contain its links: events are stored, and keys that may only read can read them.
 func TestEventsOfAttemptsCarryNoLinks(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	email := login("face")
 	at := r.start(email, "good", nil).ID
-	waiting := r.until(at, attempt.NeedsFace)
+	waiting := r.waitFor(at, attempt.NeedsFace)
 	if waiting.PageURL == nil || waiting.PhoneURL == nil || waiting.EmbedURL == nil {
 		t.Fatalf("%+v", waiting.Attempt)
 	}
@@ -254,24 +258,24 @@ func TestEventsOfAttemptsCarryNoLinks(t *testing.T) {
 	}
 }
 
-// A login is guarded over all orgs, and an org that only guesses is stopped.
-func TestNobodyTriesPasswordsThroughUs(t *testing.T) {
+// Sign-ins of a login are limited over all orgs, and an org with mostly wrong passwords is stopped.
+func TestPasswordGuessingIsLimited(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{guards: map[org.Environment]connect.Guard{org.EnvSandbox: {PerLogin: 3, Refused: 4}}})
+	r := newFixture(t, options{guards: map[org.Environment]connect.Guard{org.EnvSandbox: {PerLogin: 3, Refused: 4}}})
 	email := login("ok")
 	for range 3 {
-		r.until(r.start(email, "good", nil).ID, attempt.Success)
+		r.waitFor(r.start(email, "good", nil).ID, attempt.Success)
 	}
 	r.org = r.newOrg()
 	if _, err := r.tryStart(email, "good", nil); !errors.Is(err, problem.QuotaExceeded.New("")) {
-		t.Errorf("a login's fourth sign-in, from another org: %v", err)
+		t.Errorf("fourth sign-in of a login, from another org: %v", err)
 	}
 	for range 4 {
-		r.failed(r.start(login("ok"), "bad", nil).ID, "invalid_credentials")
+		r.wantFailure(r.start(login("ok"), "bad", nil).ID, "invalid_credentials")
 	}
 	if _, err := r.tryStart(login("ok"), "good", nil); !errors.Is(err, problem.QuotaExceeded.New("")) {
-		t.Errorf("after four wrong passwords of four: %v", err)
+		t.Errorf("after four wrong passwords in four sign-ins: %v", err)
 	}
-	// By phone the creator is at their own device.
-	r.until(r.start("", "", func(s *connect.Start) { s.Kind = attempt.Mobile }).ID, attempt.AwaitingMobile)
+	// Signing in by phone needs no password, so it still works.
+	r.waitFor(r.start("", "", func(s *connect.Start) { s.Kind = attempt.Mobile }).ID, attempt.AwaitingMobile)
 }

@@ -9,34 +9,35 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// FunnelWithin is how far back funnels can look: about as long as attempts are kept.
-const FunnelWithin = readable
+// FunnelWithin is how far back a funnel can reach: as long as attempts are kept.
+const FunnelWithin = retention
 
-// Way is how far creators came on one way to connect. All attempts of one link are one creator's.
-type Way struct {
-	// Begun are those who gave credentials or a session, or opened a QR code; Linked those of them who came by a link.
+// MethodCounts counts how far creators got with one connect method. All attempts of one link count as one creator.
+type MethodCounts struct {
+	// Begun counts creators who gave credentials or a session, or opened a QR code; Linked those of them with a link.
 	Begun, Linked, Challenged, Connected, Failed int64
 }
 
-func (w Way) plus(more Way) Way {
-	return Way{w.Begun + more.Begun, w.Linked + more.Linked, w.Challenged + more.Challenged, w.Connected + more.Connected, w.Failed + more.Failed}
+func (m MethodCounts) add(more MethodCounts) MethodCounts {
+	return MethodCounts{m.Begun + more.Begun, m.Linked + more.Linked, m.Challenged + more.Challenged,
+		m.Connected + more.Connected, m.Failed + more.Failed}
 }
 
-// Reason is why attempts failed, and how many.
+// Reason is a failure code and the number of attempts that failed with it.
 type Reason struct {
 	Code  string
 	Count int64
 }
 
-// Funnel is how far creators came.
+// Funnel counts how far creators got.
 type Funnel struct {
-	All      Way
-	ByKind   map[string]Way
+	All      MethodCounts
+	ByKind   map[string]MethodCounts
 	Failures []Reason
 }
 
-// Funnel counts what began within a time. Signing in again with remembered credentials is none of it. accounts are those that are to be
-// counted; nil for all.
+// Funnel counts the attempts that began between since and until, without reauths. accounts restricts it to attempts for
+// these accounts; nil for all.
 func (c *Connects) Funnel(ctx context.Context, org id.Org, since, until time.Time, accounts []id.Account) (Funnel, error) {
 	first, last := string(id.Earliest[id.Attempt](since)), string(id.Earliest[id.Attempt](until))
 	q := db.New(c.DB.Pool())
@@ -44,11 +45,11 @@ func (c *Connects) Funnel(ctx context.Context, org id.Org, since, until time.Tim
 	if err != nil {
 		return Funnel{}, fmt.Errorf("count attempts of %s: %w", org, err)
 	}
-	f := Funnel{ByKind: make(map[string]Way, len(rows)), Failures: []Reason{}}
+	f := Funnel{ByKind: make(map[string]MethodCounts, len(rows)), Failures: []Reason{}}
 	for _, r := range rows {
-		way := Way{r.Begun, r.Linked, r.Challenged, r.Connected, r.Failed}
-		f.ByKind[r.Kind] = way
-		f.All = f.All.plus(way)
+		counts := MethodCounts{r.Begun, r.Linked, r.Challenged, r.Connected, r.Failed}
+		f.ByKind[r.Kind] = counts
+		f.All = f.All.add(counts)
 	}
 	reasons, err := q.FailureReasons(ctx, db.FailureReasonsParams{OrgID: org, First: first, Last: last, Accounts: id.Texts(accounts)})
 	if err != nil {

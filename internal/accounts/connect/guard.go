@@ -12,14 +12,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// Reasons of refusals that keep people from trying passwords through us.
+// Values of the field reason of refusals by a guard.
 const (
 	reasonLogin   = "login_hourly"
 	reasonRefused = "connect_refused"
 )
 
-// guard refuses a sign-in with a password when the login, or the org, has had too many.
-func (c *Connects) guard(ctx context.Context, tx postgres.Tx, s Start, login []byte) error {
+// checkGuards refuses a sign-in with a password if the login has had too many, or if too many of the org's were
+// refused. It counts the sign-in. The limit per login is a leaky bucket that drains PerLogin sign-ins per hour; the
+// row's lock makes it exact.
+func (c *Connects) checkGuards(ctx context.Context, tx postgres.Tx, s Start, login []byte) error {
 	g := c.Config.Guards[s.Org.Environment]
 	if s.Kind != attempt.Credentials {
 		return nil
@@ -31,11 +33,12 @@ func (c *Connects) guard(ctx context.Context, tx postgres.Tx, s Start, login []b
 	if g.Refused > 0 {
 		row, err := db.New(tx).Outcomes(ctx, db.OutcomesParams{OrgID: s.Org.ID, Since: now.Add(-time.Hour).Truncate(time.Hour)})
 		if err != nil {
-			return fmt.Errorf("read how sign-ins ended: %w", err)
+			return fmt.Errorf("read outcomes of sign-ins: %w", err)
 		}
 		if row.Refused >= int64(g.Refused) && 2*row.Refused >= row.Tried {
 			wait := now.Truncate(time.Hour).Add(2 * time.Hour).Sub(now)
-			return problem.QuotaExceeded.New("Too many sign-ins of this organisation were refused for a wrong password. Signing in by phone still works.").
+			return problem.QuotaExceeded.New(
+				"Too many sign-ins of this organisation were refused for a wrong password. Signing in by phone still works.").
 				After(int(wait.Seconds())).With("reason", reasonRefused).With("limit", g.Refused).With("current", row.Refused)
 		}
 	}
@@ -49,7 +52,8 @@ func (c *Connects) guard(ctx context.Context, tx postgres.Tx, s Start, login []b
 	drained := math.Max(0, row.Level-now.Sub(row.At).Hours()*float64(g.PerLogin))
 	if drained+1 > float64(g.PerLogin) {
 		wait := time.Duration((drained + 1 - float64(g.PerLogin)) / float64(g.PerLogin) * float64(time.Hour))
-		return problem.QuotaExceeded.New("This login was tried too often within an hour. Let the creator sign in on their own phone.").
+		return problem.QuotaExceeded.New(
+			"Too many sign-ins with this login within an hour. Let the creator sign in on their own phone.").
 			After(int(math.Ceil(wait.Seconds()))).With("reason", reasonLogin).With("limit", g.PerLogin).With("current", int(math.Ceil(drained)))
 	}
 	if err := db.New(tx).SetGuard(ctx, db.SetGuardParams{Login: login, Level: drained + 1, Now: now}); err != nil {
@@ -58,7 +62,7 @@ func (c *Connects) guard(ctx context.Context, tx postgres.Tx, s Start, login []b
 	return nil
 }
 
-// countOutcome notes how a sign-in with a password ended.
+// countOutcome counts how a sign-in with a password ended, for the guard per org.
 func (c *Connects) countOutcome(ctx context.Context, tx postgres.Tx, r record) error {
 	if r.Kind != attempt.Credentials || !r.State.Final() {
 		return nil

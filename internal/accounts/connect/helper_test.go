@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// control tells the sandbox to do something.
-func (r *rig) control(path, body string) {
+// control calls the sandbox's control API.
+func (r *fixture) control(path, body string) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.platform.URL+path, bytes.NewReader([]byte(body)))
 	must(r.t, err)

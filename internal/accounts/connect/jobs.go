@@ -14,26 +14,26 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// enqueuer adds a job in a transaction; *river.Client[pgx.Tx] has it.
+// enqueuer adds a job in a transaction; implemented by *river.Client[pgx.Tx].
 type enqueuer interface {
 	InsertTx(ctx context.Context, tx postgres.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 }
 
-// Queue is where steps wait.
+// Queue is the River queue of steps.
 const Queue = "connect"
 
-// stepArgs name a step. A job for a step that is no longer the one to take does nothing.
+// stepArgs identify a step. A job for a step that is no longer the current one does nothing.
 type stepArgs struct {
 	Org     id.Org     `json:"org"`
 	Attempt id.Attempt `json:"attempt"`
 	Step    int64      `json:"step"`
 }
 
-// Kind names the job in the queue.
+// Kind returns the job's name in the queue.
 func (stepArgs) Kind() string { return "connect_step" }
 
 func (c *Connects) enqueue(ctx context.Context, tx postgres.Tx, r record) error {
-	// Once: if it is lost, the row's lease or deadline brings the attempt back.
+	// One try: if the job is lost, the row's timers enqueue the step again (Due).
 	_, err := c.Jobs.InsertTx(ctx, tx, stepArgs{r.Org, r.ID, r.StepSeq}, &river.InsertOpts{Queue: Queue, MaxAttempts: 1})
 	if err != nil {
 		return fmt.Errorf("enqueue a step: %w", err)
@@ -46,18 +46,19 @@ type stepWorker struct {
 	connects *Connects
 }
 
-// Timeout is longer than any step, which bounds itself.
+// Timeout is longer than any step may take; takeStep has its own timeout.
 func (*stepWorker) Timeout(*river.Job[stepArgs]) time.Duration {
 	return attempt.StepLimit + 30*time.Second
 }
 
-// Work takes one step.
+// Work runs one step.
 func (w *stepWorker) Work(ctx context.Context, job *river.Job[stepArgs]) error {
-	err := w.connects.step(ctx, job.Args)
+	err := w.connects.takeStep(ctx, job.Args)
 	if err != nil {
-		w.connects.Log.LogAttrs(ctx, slog.LevelWarn, "step of an attempt not taken", slog.String("attempt_id", string(job.Args.Attempt)), slog.Any("error", err))
+		w.connects.Log.LogAttrs(ctx, slog.LevelWarn, "cannot run step of attempt",
+			slog.String("attempt_id", string(job.Args.Attempt)), slog.Any("error", err))
 	}
-	return nil // the row says what is next, not the queue
+	return nil // the row decides what happens next, not the queue
 }
 
 // Register adds this package's workers.

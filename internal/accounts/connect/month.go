@@ -13,10 +13,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// Month is what became of an org's attempts in a calendar month. Signing in again with remembered credentials is none of them.
+// Month counts an org's attempts in a calendar month, without reauths.
 type Month struct{ Started, Succeeded, Failed int64 }
 
-// Month reads the month that begins at start. An attempt's end is counted when its secrets are destroyed.
+// Month reads the counts of the month that begins at start. The end of an attempt counts when its data key is
+// destroyed.
 func (c *Connects) Month(ctx context.Context, org id.Org, start time.Time) (Month, error) {
 	row, err := db.New(c.DB.Pool()).Month(ctx, db.MonthParams{OrgID: org, Month: start})
 	if err != nil && !errors.Is(err, postgres.ErrNoRows) {

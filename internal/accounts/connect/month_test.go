@@ -11,11 +11,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/admission"
 )
 
-// The month counts every attempt once at its start and once at its end, however it ends and however often it is tidied up. Signing in
-// again with remembered credentials is not counted.
-func TestTheMonthCountsEveryAttemptOnce(t *testing.T) {
+// The month counts every attempt once at its start and once at its end, however it ends and however often Clean runs.
+// Reauths do not count.
+func TestMonthCountsEveryAttemptOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	month := admission.MonthStart(time.Now())
 	read := func(of id.Org) connect.Month {
 		t.Helper()
@@ -24,23 +24,23 @@ func TestTheMonthCountsEveryAttemptOnce(t *testing.T) {
 		return m
 	}
 	if m := read(r.org.ID); m != (connect.Month{}) {
-		t.Errorf("an org without attempts has %+v", m)
+		t.Errorf("org without attempts: %+v", m)
 	}
 	good := r.start(login("ok"), "good", func(s *connect.Start) { s.Remember = new(true) })
-	made := r.until(good.ID, attempt.Success)
+	made := r.waitFor(good.ID, attempt.Success)
 	wrong := r.start(login("ok"), "bad", nil)
-	r.until(wrong.ID, attempt.Failed)
+	r.waitFor(wrong.ID, attempt.Failed)
 	waiting := r.start(login("sms"), "good", nil)
-	r.until(waiting.ID, attempt.NeedsOTP)
+	r.waitFor(waiting.ID, attempt.NeedsOTP)
 	for range 2 {
 		_, err := r.connects.Cancel(t.Context(), r.org.ID, by, waiting.ID)
 		must(t, err)
 	}
 	open := r.start(login("sms"), "good", nil)
-	r.until(open.ID, attempt.NeedsOTP)
+	r.waitFor(open.ID, attempt.NeedsOTP)
 	again, err := r.connects.Reauthenticate(t.Context(), r.org, by, id.Account(*made.AccountID), false)
 	must(t, err)
-	r.until(again.ID, attempt.Success)
+	r.waitFor(again.ID, attempt.Success)
 
 	_, err = r.db.Pool().Exec(t.Context(), "UPDATE attempt SET finished_at = finished_at - interval '1 minute'")
 	must(t, err)
@@ -51,18 +51,18 @@ func TestTheMonthCountsEveryAttemptOnce(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	if m := read(r.newOrg().ID); m != (connect.Month{}) {
-		t.Errorf("another org has %+v", m)
+		t.Errorf("another org: %+v", m)
 	}
 }
 
-// Attempts can be chosen by the accounts that they are about; one that has come to no account is nobody's.
-func TestListChoosesByAccount(t *testing.T) {
+// List can filter attempts by their accounts. An attempt without an account matches no account.
+func TestListFiltersByAccount(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
-	first := r.until(r.start(login("ok"), "good", nil).ID, attempt.Success)
-	second := r.until(r.start(login("ok"), "good", nil).ID, attempt.Success)
+	r := newFixture(t, options{})
+	first := r.waitFor(r.start(login("ok"), "good", nil).ID, attempt.Success)
+	second := r.waitFor(r.start(login("ok"), "good", nil).ID, attempt.Success)
 	open := r.start(login("sms"), "good", nil)
-	r.until(open.ID, attempt.NeedsOTP)
+	r.waitFor(open.ID, attempt.NeedsOTP)
 	back := r.start(login("sms"), "good", func(s *connect.Start) { s.Account = id.Account(*second.AccountID) })
 	list := func(accounts []id.Account) (found []id.Attempt) {
 		t.Helper()

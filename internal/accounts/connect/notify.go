@@ -9,18 +9,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/pubsub"
 )
 
-// Pattern is where nodes tell each other that an attempt has changed.
+// Pattern is the subject pattern of messages about changed attempts: the last token is the attempt's id. Heard handles
+// them.
 const Pattern = "connect.attempt.*"
 
-// waiting are those on this node who wait for an attempt to change.
-type waiting struct {
+// waiters holds the channels of requests on this node that wait for an attempt to change.
+type waiters struct {
 	mu   sync.Mutex
 	byID map[id.Attempt]map[chan struct{}]struct{}
 }
 
-func newWaiting() waiting { return waiting{byID: map[id.Attempt]map[chan struct{}]struct{}{}} }
+func newWaiters() waiters { return waiters{byID: map[id.Attempt]map[chan struct{}]struct{}{}} }
 
-func (w *waiting) join(at id.Attempt) (changed chan struct{}, leave func()) {
+// add registers a waiter. changed has room for one signal, so that a signal is never lost and never blocks.
+func (w *waiters) add(at id.Attempt) (changed chan struct{}, leave func()) {
 	changed = make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -38,11 +40,11 @@ func (w *waiting) join(at id.Attempt) (changed chan struct{}, leave func()) {
 	}
 }
 
-// Heard wakes those who wait for an attempt; the bus calls it.
+// Heard handles a message of Pattern: it wakes the waiters for an attempt on this node.
 func (c *Connects) Heard(at string, _ []byte) {
-	c.waiting.mu.Lock()
-	defer c.waiting.mu.Unlock()
-	for one := range c.waiting.byID[id.Attempt(at)] {
+	c.waiters.mu.Lock()
+	defer c.waiters.mu.Unlock()
+	for one := range c.waiters.byID[id.Attempt(at)] {
 		select {
 		case one <- struct{}{}:
 		default:
@@ -50,29 +52,32 @@ func (c *Connects) Heard(at string, _ []byte) {
 	}
 }
 
-// tell says on all nodes that an attempt has changed. Who misses it finds out by itself a moment later.
-func (c *Connects) tell(at id.Attempt) {
+// publishChange wakes the waiters for an attempt on all nodes. It is best effort: waiters also poll.
+func (c *Connects) publishChange(at id.Attempt) {
 	c.Heard(string(at), nil)
 	if subject, err := pubsub.Subject("connect", "attempt", string(at)); err == nil {
 		_ = c.Bus.Poke(subject, nil)
 	}
 }
 
-// lookAgain is how often somebody who waits looks for themselves.
-const lookAgain = time.Second
+// pollEvery is how often a waiter reads the row without a message.
+const pollEvery = time.Second
 
-// Changed waits until an attempt has another version than the one known, has ended, or the time is over, and gives it as it is then.
+// Changed waits until the attempt has a version other than known, has ended, or within is over, and returns it as it is
+// then.
 func (c *Connects) Changed(ctx context.Context, org id.Org, at id.Attempt, known int64, within time.Duration) (Found, error) {
-	r, err := c.changed(ctx, org, at, func(r record) bool { return r.Version != known || r.State.Final() }, within)
+	r, err := c.waitUntil(ctx, org, at, func(r record) bool { return r.Version != known || r.State.Final() }, within)
 	if err != nil {
 		return Found{}, err
 	}
-	return c.show(ctx, r)
+	return c.present(ctx, r)
 }
 
-// changed waits until a row is as wanted, at most so long.
-func (c *Connects) changed(ctx context.Context, org id.Org, at id.Attempt, wanted func(record) bool, within time.Duration) (record, error) {
-	poked, leave := c.waiting.join(at)
+// waitUntil waits at most within until wanted accepts the attempt, and returns it as it is then. The end of ctx is not
+// an error: the caller gets what is known.
+func (c *Connects) waitUntil(ctx context.Context, org id.Org, at id.Attempt, wanted func(record) bool,
+	within time.Duration) (record, error) {
+	woken, leave := c.waiters.add(at)
 	defer leave()
 	over := time.NewTimer(within)
 	defer over.Stop()
@@ -81,9 +86,9 @@ func (c *Connects) changed(ctx context.Context, org id.Org, at id.Attempt, wante
 		if err != nil || within <= 0 || wanted(r) {
 			return r, err
 		}
-		again := time.NewTimer(lookAgain)
+		again := time.NewTimer(pollEvery)
 		select {
-		case <-poked:
+		case <-woken:
 		case <-again.C:
 		case <-over.C:
 			within = 0
@@ -92,7 +97,7 @@ func (c *Connects) changed(ctx context.Context, org id.Org, at id.Attempt, wante
 		}
 		again.Stop()
 		if ctx.Err() != nil {
-			return r, nil // who asked has gone, or the server is stopping: what is known is an answer
+			return r, nil // the client has gone or the server is stopping
 		}
 	}
 }

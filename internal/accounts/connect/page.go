@@ -13,32 +13,33 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Paged is an attempt as the creator's pages need it.
+// Paged is an attempt as the connect pages need it.
 type Paged struct {
 	attempt.Attempt
 	// Token opens the attempt's pages.
 	Token secret.String
-	// PhoneURL is our page for the phone; PlatformURL is the platform's own, where the creator approves or takes the selfie.
+	// PhoneURL is our page for the phone. PlatformURL is the platform's page, where the creator approves the sign-in or
+	// takes the selfie.
 	PhoneURL    string
 	PlatformURL secret.String
 	ReturnURL   string
 }
 
-// ByToken finds the attempt that a link opens.
+// ByToken returns the attempt that a link opens. It fails with session-not-found.
 func (c *Connects) ByToken(ctx context.Context, link secret.String) (Paged, error) {
-	r, err := c.byToken(ctx, link)
+	r, err := c.findByToken(ctx, link)
 	if err != nil {
 		return Paged{}, err
 	}
-	return c.paged(ctx, r)
+	return c.pageView(ctx, r)
 }
 
-func (c *Connects) paged(ctx context.Context, r record) (Paged, error) {
+func (c *Connects) pageView(ctx context.Context, r record) (Paged, error) {
 	key, err := c.linkKey(ctx)
 	if err != nil {
 		return Paged{}, err
 	}
-	v, err := c.shown(ctx, r)
+	v, err := c.viewWithLinks(ctx, r)
 	if err != nil {
 		return Paged{}, err
 	}
@@ -50,7 +51,7 @@ func (c *Connects) paged(ctx context.Context, r record) (Paged, error) {
 	return out, err
 }
 
-// platformURL is where the platform itself asks the creator; empty if it does not.
+// platformURL returns the platform's page on which the creator must act; empty if there is none now.
 func (c *Connects) platformURL(ctx context.Context, r record) (secret.String, error) {
 	if r.State != attempt.AwaitingMobile && r.State != attempt.NeedsFace {
 		return secret.String{}, nil
@@ -65,20 +66,20 @@ func (c *Connects) platformURL(ctx context.Context, r record) (secret.String, er
 	return s.page, nil
 }
 
-// ChangedPage waits until the attempt of a link has another version, at most so long.
+// ChangedPage is Changed for the attempt of a link.
 func (c *Connects) ChangedPage(ctx context.Context, link secret.String, known int64, within time.Duration) (Paged, error) {
-	r, err := c.byToken(ctx, link)
+	r, err := c.findByToken(ctx, link)
 	if err != nil {
 		return Paged{}, err
 	}
-	r, err = c.changed(ctx, r.Org, r.ID, func(r record) bool { return r.Version != known || r.State.Final() }, within)
+	r, err = c.waitUntil(ctx, r.Org, r.ID, func(r record) bool { return r.Version != known || r.State.Final() }, within)
 	if err != nil {
 		return Paged{}, err
 	}
-	return c.paged(ctx, r)
+	return c.pageView(ctx, r)
 }
 
-// PageToken is the token of an attempt's pages.
+// PageToken returns the token of an attempt's page.
 func (c *Connects) PageToken(ctx context.Context, org id.Org, at id.Attempt) (secret.String, error) {
 	key, err := c.linkKey(ctx)
 	if err != nil {
@@ -91,7 +92,8 @@ func (c *Connects) PageToken(ctx context.Context, org id.Org, at id.Attempt) (se
 	return token(key, r, forPage, 0), nil
 }
 
-// SandboxHandle is what the sandbox knows an attempt's QR or selfie by: the end of the address that the creator would open.
+// SandboxHandle returns the id that the sandbox uses for an attempt's QR code or selfie: the end of the URL that the
+// creator would open. kind is "qr" or "selfie".
 func (c *Connects) SandboxHandle(ctx context.Context, org id.Org, at id.Attempt) (kind, handle string, err error) {
 	r, err := c.get(ctx, org, at)
 	if err != nil {
@@ -103,13 +105,13 @@ func (c *Connects) SandboxHandle(ctx context.Context, org id.Org, at id.Attempt)
 	}
 	u, bad := url.Parse(address.Reveal())
 	if address.Empty() || bad != nil {
-		return "", "", problem.AttemptStateConflict.New("The attempt waits for nothing that the creator does on the platform.").
+		return "", "", problem.AttemptStateConflict.New("The attempt does not wait for the creator to act on the platform.").
 			With("attemptId", r.ID).With("state", r.State).With("nextActions", r.NextActions())
 	}
 	handle = path.Base(u.Path)
 	if r.State == attempt.NeedsFace {
 		return "selfie", handle, nil
 	}
-	handle, _, _ = strings.Cut(handle, ".") // what follows changes every minute
+	handle, _, _ = strings.Cut(handle, ".") // the rest changes every minute
 	return "qr", handle, nil
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
-// copied is a session as a creator would copy it from a browser.
+// copied is a session as a creator copies it from a browser.
 type copied struct {
 	Cookie    string            `json:"cookie"`
 	UserAgent string            `json:"user_agent"`
 	Headers   map[string]string `json:"headers"`
 }
 
-func (r *rig) copySession(email string) copied {
+func (r *fixture) copySession(email string) copied {
 	r.t.Helper()
 	body, err := json.Marshal(map[string]string{"login": email})
 	must(r.t, err)
@@ -40,8 +40,8 @@ func (r *rig) copySession(email string) copied {
 	return out
 }
 
-// imported is the session that comes of what was copied: as cookies, or as a cURL command.
-func (r *rig) imported(c copied, asCurl bool) driver.Session {
+// importSession imports a copied session, as cookies or as a cURL command.
+func (r *fixture) importSession(c copied, asCurl bool) driver.Session {
 	r.t.Helper()
 	sandboxed, err := catalog.Sandbox()
 	must(r.t, err)
@@ -71,11 +71,12 @@ func (r *rig) imported(c copied, asCurl bool) driver.Session {
 	return s
 }
 
-// Every persona comes in by every way: who is signed in already is asked for nothing more, whatever their password would have met, and who
-// is no creator stays out whichever way they come.
-func TestEveryPersonaByEveryWay(t *testing.T) {
+// Every persona can be connected by cookie, cURL command and phone: a creator who is signed in already gets no
+// challenge, whatever would have followed their password. An account that is not a creator's is refused by every
+// method.
+func TestEveryPersonaConnectsByEveryMethod(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	for _, persona := range []string{
 		"ok", "sms", "app", "email", "face", "sms-email", "app-face", "sms-email-face", "locked", "banned", "terms", "captcha", "fan", "slow", "flaky", "down",
 		"changed", "expires60", "logout", "mismatch", "restricted",
@@ -85,8 +86,8 @@ func TestEveryPersonaByEveryWay(t *testing.T) {
 				t.Parallel()
 				r := *r
 				r.t = t
-				at := r.comeIn(login(persona), kind)
-				f := r.until(at.ID, attempt.Success, attempt.Failed)
+				at := r.connectBy(login(persona), kind)
+				f := r.waitFor(at.ID, attempt.Success, attempt.Failed)
 				switch {
 				case persona != "fan" && f.State != string(attempt.Success):
 					t.Errorf("%+v", f.Failure)
@@ -98,14 +99,14 @@ func TestEveryPersonaByEveryWay(t *testing.T) {
 	}
 }
 
-func (r *rig) comeIn(email string, kind attempt.Kind) connect.Found {
+func (r *fixture) connectBy(email string, kind attempt.Kind) connect.Found {
 	r.t.Helper()
 	if kind != attempt.Mobile {
-		s := r.imported(r.copySession(email), kind == attempt.Curl)
+		s := r.importSession(r.copySession(email), kind == attempt.Curl)
 		return r.start("", "", func(st *connect.Start) { st.Kind, st.Imported = kind, &s })
 	}
 	f := r.start("", "", func(st *connect.Start) { st.Kind = attempt.Mobile })
-	r.until(f.ID, attempt.AwaitingMobile)
+	r.waitFor(f.ID, attempt.AwaitingMobile)
 	_, handle, err := r.connects.SandboxHandle(r.t.Context(), r.org.ID, f.ID)
 	must(r.t, err)
 	body, err := json.Marshal(map[string]string{"login": email})

@@ -13,18 +13,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// secrets are what an attempt must not show: what signs in, and where the sign-in stands.
+// secrets holds what an attempt must not reveal: the credentials, and the state of the sign-in on the platform.
 type secrets struct {
 	email, password secret.String
-	// session is encoded: a signed-in creator.
+	// session is the encoded session of the signed-in creator; empty before.
 	session secret.String
-	// next goes on with the sign-in.
+	// next continues the sign-in on the platform.
 	next driver.Continuation
-	// qr and page are addresses of the platform's: what the phone opens, and where the selfie is taken.
+	// qr and page are URLs of the platform: the one that the phone opens, and the page where the selfie is taken.
 	qr, page secret.String
 }
 
-// storedSecrets is the text that is sealed.
+// storedSecrets is the JSON form of secrets that is sealed.
 type storedSecrets struct {
 	Email    string `json:"email,omitempty"`
 	Password string `json:"password,omitempty"`
@@ -39,12 +39,12 @@ func (s secrets) encode() secret.String {
 		s.email.Reveal(), s.password.Reveal(), s.session.Reveal(), s.next.Encode().Reveal(), s.qr.Reveal(), s.page.Reveal(),
 	})
 	if err != nil {
-		panic("secrets are made of texts: " + err.Error())
+		panic("encode secrets: " + err.Error())
 	}
 	return secret.New(string(text))
 }
 
-var errSecrets = errors.New("what was unsealed is not what an attempt seals")
+var errSecrets = errors.New("unsealed secrets of an attempt cannot be decoded")
 
 func decodeSecrets(text secret.String) (secrets, error) {
 	var st storedSecrets
@@ -57,14 +57,15 @@ func decodeSecrets(text secret.String) (secrets, error) {
 	}, nil
 }
 
+// holder returns the name of the data key of an attempt.
 func holder(at id.Attempt) string { return string(at) }
 
-// sealSecrets seals them as the next version of the row's.
+// sealSecrets seals s as the next version of the row's secrets and sets it in r.
 func (c *Connects) sealSecrets(ctx context.Context, r *record, s secrets) error {
 	r.sealedVersion++
 	sealed, err := c.Seal.Seal(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeAttempt, Version: r.sealedVersion}, s.encode())
 	if err != nil {
-		return sealing(err)
+		return sealProblem(err)
 	}
 	r.sealed = sealed
 	return nil
@@ -73,28 +74,29 @@ func (c *Connects) sealSecrets(ctx context.Context, r *record, s secrets) error 
 func (c *Connects) openSecrets(ctx context.Context, r record) (secrets, error) {
 	text, err := c.Seal.Open(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeAttempt, Version: r.sealedVersion}, r.sealed)
 	if err != nil {
-		return secrets{}, sealing(err)
+		return secrets{}, sealProblem(err)
 	}
 	return decodeSecrets(text)
 }
 
 func (c *Connects) sealInput(ctx context.Context, r record, step int64, input secret.String) ([]byte, error) {
 	sealed, err := c.Seal.Seal(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeInput, Version: step}, input)
-	return sealed, sealing(err)
+	return sealed, sealProblem(err)
 }
 
 func (c *Connects) openInput(ctx context.Context, r record) (secret.String, error) {
 	text, err := c.Seal.Open(ctx, seal.Address{Org: r.Org, Holder: holder(r.ID), Purpose: seal.PurposeInput, Version: r.StepSeq}, r.input)
-	return text, sealing(err)
+	return text, sealProblem(err)
 }
 
-// sealing is what the caller of an operation is told when nothing can be sealed.
-func sealing(err error) error {
+// sealProblem converts an error of the sealer for the caller; nil stays nil.
+func sealProblem(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, seal.ErrUnavailable):
-		return problem.ConnectUnavailable.New("Secrets cannot be sealed right now, so no account can be connected.").After(5).Because(err)
+		return problem.ConnectUnavailable.New(
+			"Secrets cannot be encrypted right now, so no account can be connected.").After(5).Because(err)
 	}
 	return fmt.Errorf("seal an attempt: %w", err)
 }

@@ -22,100 +22,105 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// Regions are the egress regions an account can have, the usual one first.
+// Regions lists the egress regions that an account can have; the first is the default.
 var Regions = []string{"us", "uk"}
 
-// Start is what an attempt begins with.
+// Start holds the inputs of a new attempt.
 type Start struct {
 	Org  org.Org
 	By   audit.By
 	Kind attempt.Kind
-	// Email and Password are for credentials.
+	// Email and Password are set for the kinds credentials and reauth.
 	Email, Password secret.String
-	// Imported is for cookie and curl: a session that was copied.
+	// Imported is a session that was copied from a browser, for the kinds cookie and curl.
 	Imported *driver.Session
-	// Label, Region, Metadata and Remember are nil or empty if the caller does not name them: an account that is connected already
-	// keeps its own then, and a new one gets the defaults.
+	// Label, Region, Metadata and Remember are nil or empty if the caller did not give them. Then an existing account
+	// keeps its own, and a new account gets the defaults.
 	Label     *string
 	Region    string
 	Metadata  map[string]string
 	Remember  *bool
 	Reference string
-	// Account is the one to reconnect; empty for whichever signs in.
-	Account   id.Account
+	// Account is the account to reconnect; empty to connect whichever creator signs in.
+	Account id.Account
+	// Supersede ends an open attempt for the same login or account instead of failing.
 	Supersede bool
 	ReturnURL string
-	// Hosted is the session of the pages in which it is started.
+	// Hosted is the link session that the attempt is started in; empty for none.
 	Hosted id.Session
-	// Reason is why the session is thought to be dead, for a reauth that nobody asked for.
+	// Reason is not read; every reauth has the reason that account.BeginReauth sets.
 	Reason  string
 	Consent Consent
 }
 
-// Consent is who agreed that the account is connected, and to which words.
+// Consent records who agreed to the connect, and to which text. It is stored as JSON.
 type Consent struct {
-	// Who is creator on our own pages, or caller for what the caller's key started.
+	// Who is "creator" on our own pages, or "caller" for an attempt that an API key started.
 	Who string `json:"who,omitempty"`
-	// TextVersion and TextHash name the words that were shown; empty if they were not ours.
+	// TextVersion and TextHash identify the text that was shown; empty if it was not ours.
 	TextVersion string    `json:"textVersion,omitempty"`
 	TextHash    string    `json:"textHash,omitempty"`
 	IPHash      string    `json:"ipHash,omitempty"`
 	At          time.Time `json:"at,omitzero"`
 }
 
-// Found is an attempt and the version it has.
+// Found is an attempt as callers see it, and its version.
 type Found struct {
 	Attempt
 	Key
 }
 
-func (c *Connects) show(ctx context.Context, r record) (Found, error) {
-	v, err := c.shown(ctx, r)
+// present returns the attempt as callers see it, with its links.
+func (c *Connects) present(ctx context.Context, r record) (Found, error) {
+	v, err := c.viewWithLinks(ctx, r)
 	return Found{v, Key{r.ID, r.Version}}, err
 }
 
-// Start begins an attempt. It answers at once; a worker signs in.
+// Start starts an attempt and returns immediately; a worker signs in. It fails with attempt-in-progress if the login or
+// account has an open attempt and s.Supersede is not set.
 func (c *Connects) Start(ctx context.Context, s Start) (Found, error) {
 	if err := c.Switches.Refuse(switches.Connects); err != nil {
 		return Found{}, err
 	}
-	r, secrets, err := c.draft(ctx, s)
+	r, secrets, err := c.newRecord(ctx, s)
 	if err != nil {
 		return Found{}, err
 	}
-	// The data key first: whatever happens next, nothing is stored that is not sealed.
+	// Create the data key first, so that nothing is ever stored unsealed.
 	if err := c.Seal.Prepare(ctx, r.Org, holder(r.ID)); err != nil {
-		return Found{}, sealing(err)
+		return Found{}, sealProblem(err)
 	}
 	err = c.sealSecrets(ctx, &r, secrets)
 	if err == nil {
-		if err = c.create(ctx, &r, s); postgres.IsUnique(err, "attempt_login") {
-			// Somebody was faster by a moment; now that one is found.
-			err = c.create(ctx, &r, s)
+		if err = c.insertAttempt(ctx, &r, s); postgres.IsUnique(err, "attempt_login") {
+			// A concurrent start for the same login has just committed. The second try finds its attempt.
+			err = c.insertAttempt(ctx, &r, s)
 		}
 	}
 	if err != nil {
-		// Its key opens nothing that was kept.
+		// The row was not stored, so its data key is useless.
 		if _, failed := c.Seal.Shred(context.WithoutCancel(ctx), r.Org, holder(r.ID)); failed != nil {
-			c.Log.LogAttrs(ctx, slog.LevelWarn, "key of an attempt that never was is left over", slog.String("attempt_id", string(r.ID)), slog.Any("error", failed))
+			c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot destroy key of attempt that was not stored",
+				slog.String("attempt_id", string(r.ID)), slog.Any("error", failed))
 		}
 		return Found{}, err
 	}
-	c.tell(r.ID)
-	return c.show(ctx, r)
+	c.publishChange(r.ID)
+	return c.present(ctx, r)
 }
 
-// Platform is the one that accounts of an environment live on. Where there is none, waiting does not help: an operator has to configure one.
+// Platform returns the platform of an environment. It fails with a problem that is not retryable if none is configured.
 func (c *Connects) Platform(env org.Environment) (Platform, error) {
 	p, ok := c.Platforms[env]
 	if !ok {
-		return Platform{}, problem.ConnectUnavailable.Newf("There is no platform for %s organisations here.", env).Retry(false)
+		return Platform{}, problem.ConnectUnavailable.Newf("There is no platform for %s organisations on this server.",
+			env).Retry(false)
 	}
 	return p, nil
 }
 
-// draft judges a start and makes the row of it.
-func (c *Connects) draft(ctx context.Context, s Start) (record, secrets, error) {
+// newRecord checks a start and returns the row for it, and its secrets, not sealed yet. It writes nothing.
+func (c *Connects) newRecord(ctx context.Context, s Start) (record, secrets, error) {
 	platform, err := c.Platform(s.Org.Environment)
 	if err != nil {
 		return record{}, secrets{}, err
@@ -141,13 +146,15 @@ func (c *Connects) draft(ctx context.Context, s Start) (record, secrets, error) 
 		region = Regions[0]
 	}
 	if !slices.Contains(Regions, region) {
-		return record{}, secrets{}, problem.ValidationFailed.New("The region is not known.").At("/proxy_country", "enum", "must be us or uk")
+		return record{}, secrets{}, problem.ValidationFailed.New("The region is unknown.").At("/proxy_country", "enum",
+			"must be us or uk")
 	}
 	if err := c.Switches.Refuse(switches.Region(region)); err != nil {
 		return record{}, secrets{}, err
 	}
 	if !c.Egress.Available(region) {
-		return record{}, secrets{}, problem.ConnectUnavailable.Newf("No proxy of the region %s works right now, and no other way is taken.", region).After(5)
+		return record{}, secrets{}, problem.ConnectUnavailable.Newf(
+			"No proxy of the region %s works right now, and other regions are not used.", region).After(5)
 	}
 	now, err := c.DB.Now(ctx, c.DB.Pool())
 	if err != nil {
@@ -177,33 +184,33 @@ func (c *Connects) draft(ctx context.Context, s Start) (record, secrets, error) 
 	return r, keep, err
 }
 
-// create writes the row and its first job, and counts the attempt.
-func (c *Connects) create(ctx context.Context, r *record, s Start) error {
+// insertAttempt writes the row and its first job, and counts the attempt against the limits, in one transaction.
+func (c *Connects) insertAttempt(ctx context.Context, r *record, s Start) error {
 	var ended []record
 	err := c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
-		ended, err = c.admit(ctx, tx, *r, s)
+		ended, err = c.checkLimits(ctx, tx, *r, s)
 		if err != nil {
 			return err
 		}
-		if err := c.claim(ctx, tx, r, s); err != nil {
+		if err := c.claimAccount(ctx, tx, r, s); err != nil {
 			return err
 		}
-		if err := insert(ctx, tx, *r); err != nil {
+		if err := insertRow(ctx, tx, *r); err != nil {
 			return err
 		}
 		if err := c.enqueue(ctx, tx, *r); err != nil {
 			return err
 		}
 		if r.Session != "" {
-			if err := c.Hosted.Begin(ctx, tx, r.Org, r.Session, r.ID); err != nil {
+			if err := c.Hosted.AttemptStarted(ctx, tx, r.Org, r.Session, r.ID); err != nil {
 				return err
 			}
 		}
-		if err := c.publish(ctx, tx, *r); err != nil {
+		if err := c.writeEvents(ctx, tx, *r); err != nil {
 			return err
 		}
 		if s.Kind == attempt.Reauth {
-			return nil // the account has it in its own log
+			return nil // BeginReauth has written the audit entry
 		}
 		return c.Audit.Record(ctx, tx, s.Org.ID, s.By, string(r.ID), audit.Changes{"kind": {To: r.Kind}, "region": {To: r.Region}, "accountId": {To: r.Account}})
 	})
@@ -211,44 +218,46 @@ func (c *Connects) create(ctx context.Context, r *record, s Start) error {
 		return err
 	}
 	for _, old := range ended {
-		c.settled(ctx, old)
+		c.afterCommit(ctx, old)
 	}
-	c.settled(ctx, *r)
+	c.afterCommit(ctx, *r)
 	return nil
 }
 
-// admit refuses an attempt that is one too many, and ends those that it takes the place of. Signing a known account in again is free.
-func (c *Connects) admit(ctx context.Context, tx postgres.Tx, r record, s Start) (ended []record, err error) {
+// checkLimits refuses an attempt beyond the limits, and returns the open attempts that it ended in its favour. A reauth
+// does not count against the limits.
+func (c *Connects) checkLimits(ctx context.Context, tx postgres.Tx, r record, s Start) (ended []record, err error) {
 	if s.Kind == attempt.Reauth {
-		return c.makeRoom(ctx, tx, r, s.Supersede)
+		return c.endOpenAttempts(ctx, tx, r, s.Supersede)
 	}
-	if err := c.guard(ctx, tx, s, r.login); err != nil {
+	if err := c.checkGuards(ctx, tx, s, r.login); err != nil {
 		return nil, err
 	}
-	if ended, err = c.makeRoom(ctx, tx, r, s.Supersede); err != nil {
+	if ended, err = c.endOpenAttempts(ctx, tx, r, s.Supersede); err != nil {
 		return nil, err
 	}
 	return ended, c.Limits.TakeConnect(ctx, tx, s.Org.ID, s.Org.Limits.ConnectAttemptsPerHour)
 }
 
-// claim notes on the account that it is being connected again, and takes the lease of a sign-in with remembered credentials.
-func (c *Connects) claim(ctx context.Context, tx postgres.Tx, r *record, s Start) error {
+// claimAccount records the attempt on the account that it reconnects. For a reauth it acquires the account's lease.
+func (c *Connects) claimAccount(ctx context.Context, tx postgres.Tx, r *record, s Start) error {
 	switch {
 	case r.Account == "":
 		return nil
 	case r.Kind != attempt.Reauth:
-		return c.Accounts.Began(ctx, tx, r.Org, r.Account, r.ID)
+		return c.Accounts.SetPendingAttempt(ctx, tx, r.Org, r.Account, r.ID)
 	}
 	after, err := c.Accounts.BeginReauth(ctx, tx, s.By, r.Org, r.Account, r.ID)
 	if err != nil {
 		return err
 	}
-	r.after = []account.After{after}
+	r.after = []account.AfterCommit{after}
 	return nil
 }
 
-// makeRoom sees to it that a login has one open attempt: the new one ends the old one, or is refused.
-func (c *Connects) makeRoom(ctx context.Context, tx postgres.Tx, r record, supersede bool) ([]record, error) {
+// endOpenAttempts ensures that a login and an account have one open attempt: it ends the old ones and returns them, or,
+// without supersede, refuses the new one.
+func (c *Connects) endOpenAttempts(ctx context.Context, tx postgres.Tx, r record, supersede bool) ([]record, error) {
 	rows := []db.Attempt{}
 	if r.login != nil {
 		row, err := db.New(tx).Open(ctx, db.OpenParams{OrgID: r.Org, Login: r.login})
@@ -256,13 +265,13 @@ func (c *Connects) makeRoom(ctx context.Context, tx postgres.Tx, r record, super
 		case err == nil:
 			rows = append(rows, row)
 		case !errors.Is(err, postgres.ErrNoRows):
-			return nil, fmt.Errorf("look for an open attempt: %w", err)
+			return nil, fmt.Errorf("find an open attempt: %w", err)
 		}
 	}
 	if r.Account != "" {
 		more, err := db.New(tx).OpenOfAccount(ctx, db.OpenOfAccountParams{OrgID: r.Org, AccountID: r.Account})
 		if err != nil {
-			return nil, fmt.Errorf("look for an open attempt of the account: %w", err)
+			return nil, fmt.Errorf("find open attempts of the account: %w", err)
 		}
 		for _, row := range more {
 			if !slices.ContainsFunc(rows, func(one db.Attempt) bool { return one.ID == row.ID }) {
@@ -272,12 +281,13 @@ func (c *Connects) makeRoom(ctx context.Context, tx postgres.Tx, r record, super
 	}
 	var ended []record
 	for _, row := range rows {
-		old, err := read(row)
+		old, err := decodeRow(row)
 		if err != nil {
 			return nil, err
 		}
 		if !supersede {
-			return nil, problem.AttemptInProgress.New("An attempt for this login is under way. Two at once would make each other's codes useless.").
+			return nil, problem.AttemptInProgress.New(
+				"An attempt for this login is in progress. Two concurrent attempts would invalidate each other's codes.").
 				With("attemptId", old.ID).With("state", old.State).With("nextActions", old.NextActions())
 		}
 		now, err := c.DB.Now(ctx, tx)
@@ -287,7 +297,7 @@ func (c *Connects) makeRoom(ctx context.Context, tx postgres.Tx, r record, super
 		if err := old.Stop(attempt.CodeSuperseded, now); err != nil {
 			return nil, err
 		}
-		if err := c.write(ctx, tx, &old); err != nil {
+		if err := c.writeChange(ctx, tx, &old); err != nil {
 			return nil, err
 		}
 		ended = append(ended, old)
@@ -295,7 +305,7 @@ func (c *Connects) makeRoom(ctx context.Context, tx postgres.Tx, r record, super
 	return ended, nil
 }
 
-// Reauthenticate signs an account in again from its sealed credentials.
+// Reauthenticate starts an attempt that signs an account in again with its remembered credentials.
 func (c *Connects) Reauthenticate(ctx context.Context, o org.Org, by audit.By, at id.Account, supersede bool) (Found, error) {
 	known, err := c.Accounts.Get(ctx, o.ID, at)
 	if err != nil {
@@ -311,8 +321,8 @@ func (c *Connects) Reauthenticate(ctx context.Context, o org.Org, by audit.By, a
 	})
 }
 
-// publish tells the org's event stream.
-func (c *Connects) publish(ctx context.Context, tx postgres.Tx, r record) error {
+// writeEvents writes the events of a change to the outbox, in its transaction.
+func (c *Connects) writeEvents(ctx context.Context, tx postgres.Tx, r record) error {
 	kind := "connect.attempt_updated"
 	if r.State.Final() {
 		kind = "connect.attempt_completed"
@@ -324,7 +334,7 @@ func (c *Connects) publish(ctx context.Context, tx postgres.Tx, r record) error 
 	if !r.Reconnect || !r.State.Challenge() {
 		return nil
 	}
-	err := c.Accounts.Challenged(ctx, tx, r.Org, r.Account, map[string]any{
+	err := c.Accounts.RecordChallenge(ctx, tx, r.Org, r.Account, map[string]any{
 		"attemptId": r.ID, "state": r.State, "otp_channel": v.Channel, "email_mask": v.EmailMask, "phone_mask": v.PhoneMask, "expires_at": v.ChallengeEnds,
 	})
 	if errors.Is(err, problem.AccountNotFound.New("")) {
@@ -333,13 +343,14 @@ func (c *Connects) publish(ctx context.Context, tx postgres.Tx, r record) error 
 	return err
 }
 
-// write stores a change, with all that hangs on it.
-func (c *Connects) write(ctx context.Context, tx postgres.Tx, r *record) error {
-	if err := update(ctx, tx, *r); err != nil {
+// writeChange stores a visible change with everything that follows from it: the account's lease, the link session, the
+// counters and the events.
+func (c *Connects) writeChange(ctx context.Context, tx postgres.Tx, r *record) error {
+	if err := updateRow(ctx, tx, *r); err != nil {
 		return err
 	}
 	if r.State == attempt.Failed && r.Account != "" {
-		if err := c.release(ctx, tx, r); err != nil {
+		if err := c.releaseAccount(ctx, tx, r); err != nil {
 			return err
 		}
 	}
@@ -348,22 +359,22 @@ func (c *Connects) write(ctx context.Context, tx postgres.Tx, r *record) error {
 		if r.State == attempt.Success {
 			made = r.Account
 		}
-		if err := c.Hosted.Ended(ctx, tx, r.Org, r.Session, r.ID, made); err != nil {
+		if err := c.Hosted.AttemptEnded(ctx, tx, r.Org, r.Session, r.ID, made); err != nil {
 			return err
 		}
 	}
 	if err := c.countOutcome(ctx, tx, *r); err != nil {
 		return err
 	}
-	return c.publish(ctx, tx, *r)
+	return c.writeEvents(ctx, tx, *r)
 }
 
-// release tells the account that its attempt has failed.
-func (c *Connects) release(ctx context.Context, tx postgres.Tx, r *record) error {
+// releaseAccount records on the account that its attempt has failed.
+func (c *Connects) releaseAccount(ctx context.Context, tx postgres.Tx, r *record) error {
 	if r.Kind != attempt.Reauth {
-		return c.Accounts.Ended(ctx, tx, r.Org, r.Account, r.ID)
+		return c.Accounts.ClearPendingAttempt(ctx, tx, r.Org, r.Account, r.ID)
 	}
-	after, err := c.Accounts.EndReauth(ctx, tx, r.Org, r.Account, r.ID, outcome(*r))
+	after, err := c.Accounts.EndReauth(ctx, tx, r.Org, r.Account, r.ID, reauthOutcome(*r))
 	if err != nil {
 		return err
 	}
@@ -371,23 +382,23 @@ func (c *Connects) release(ctx context.Context, tx postgres.Tx, r *record) error
 	return nil
 }
 
-// outcome says what a failed sign-in with remembered credentials means for its account.
-func outcome(r record) account.ReauthOutcome {
+// reauthOutcome returns what a failed sign-in with remembered credentials means for its account.
+func reauthOutcome(r record) account.ReauthOutcome {
 	o := account.ReauthUnanswered
 	switch r.Failure.Code {
 	case "account_locked":
 		o = account.ReauthRestricted
 	case "account_banned":
-		o = account.ReauthRestricted.As(account.ReasonBanned)
+		o = account.ReauthRestricted.WithReason(account.ReasonBanned)
 	case "terms_required":
-		o = account.ReauthRestricted.As(account.ReasonTermsRequired)
+		o = account.ReauthRestricted.WithReason(account.ReasonTermsRequired)
 	case attempt.CodeCredentials:
 		o = account.ReauthRefused
 	case driver.FailUnavailable, driver.FailTimeout, driver.FailEgress, attempt.CodeInterrupted, attempt.CodeInternal:
 		o = account.ReauthFailed
 	}
 	if r.Failure.UpstreamCode != 0 {
-		o = o.Said(r.Failure.UpstreamCode, r.Failure.UpstreamMessage)
+		o = o.WithUpstream(r.Failure.UpstreamCode, r.Failure.UpstreamMessage)
 	}
 	return o
 }

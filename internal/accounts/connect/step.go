@@ -15,42 +15,43 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// errNotOurs means that the step was ended, or is another worker's now.
-var errNotOurs = errors.New("the step is not this worker's any more")
+// errLostStep means that the step has ended or another worker has leased it.
+var errLostStep = errors.New("the worker has lost the step")
 
-// step takes the step that a job names, if it is still to be taken.
-func (c *Connects) step(ctx context.Context, job stepArgs) error {
-	r, o, ok, err := c.take(ctx, job)
+// takeStep runs the step that a job names, unless it is no longer the current one.
+func (c *Connects) takeStep(ctx context.Context, job stepArgs) error {
+	r, o, ok, err := c.leaseStep(ctx, job)
 	if err != nil || !ok {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, attempt.StepLimit, errors.New("the step took too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, attempt.StepLimit, errors.New("the step has timed out"))
 	defer cancel()
-	stop := c.keep(ctx, r, cancel)
+	stop := c.renewWhileRunning(ctx, r, cancel)
 	defer stop()
 	s, err := c.openSecrets(ctx, r)
 	if err != nil {
-		return c.giveBack(ctx, r, err)
+		return c.releaseStep(ctx, r, err)
 	}
 	if r.Step == attempt.StepVerify {
-		return c.verify(ctx, r, o, s)
+		return c.verifyStep(ctx, r, o, s)
 	}
-	answer, err := c.drive(ctx, r, o, s)
+	answer, err := c.runStep(ctx, r, o, s)
 	if err != nil {
-		return c.giveBack(ctx, r, err)
+		return c.releaseStep(ctx, r, err)
 	}
-	return c.apply(ctx, r, s, answer)
+	return c.recordAnswer(ctx, r, s, answer)
 }
 
-// take leases the step to this worker.
-func (c *Connects) take(ctx context.Context, job stepArgs) (r record, o org.Org, ok bool, err error) {
+// leaseStep leases the step to this worker; ok is false if it is no longer the current one or is leased already. An
+// attempt of a suspended org ends instead.
+func (c *Connects) leaseStep(ctx context.Context, job stepArgs) (r record, o org.Org, ok bool, err error) {
 	if o, err = c.Orgs.Get(ctx, job.Org); err != nil {
 		return r, o, false, err
 	}
 	var ended bool
 	err = c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
 		ended = false
-		if r, err = lock(ctx, tx, job.Org, job.Attempt); err != nil {
+		if r, err = lockAttempt(ctx, tx, job.Org, job.Attempt); err != nil {
 			return err
 		}
 		now, err := c.DB.Now(ctx, tx)
@@ -62,25 +63,26 @@ func (c *Connects) take(ctx context.Context, job stepArgs) (r record, o org.Org,
 			if err := r.Stop(attempt.CodeSuspended, now); err != nil {
 				return err
 			}
-			return c.write(ctx, tx, &r)
+			return c.writeChange(ctx, tx, &r)
 		}
 		version := r.Version
-		if ok = r.Take(c.Config.Process, job.Step, now); !ok {
+		if ok = r.LeaseStep(c.Config.Process, job.Step, now); !ok {
 			return nil
 		}
-		return c.save(ctx, tx, &r, version)
+		return c.saveChange(ctx, tx, &r, version)
 	})
 	if err == nil && ended {
-		c.settled(ctx, r)
+		c.afterCommit(ctx, r)
 	}
 	return r, o, ok && err == nil, err
 }
 
-// renewEvery is how often a worker says that it is still at a step.
+// renewEvery is how often a worker renews the lease of its step.
 const renewEvery = 2 * time.Second
 
-// keep renews the lease until the step is over, and ends the step when somebody else has it.
-func (c *Connects) keep(ctx context.Context, r record, lost context.CancelFunc) (stop func()) {
+// renewWhileRunning renews the lease until stop is called, and calls lost when another worker has the step. Failures to
+// renew are ignored; the lease covers a few of them.
+func (c *Connects) renewWhileRunning(ctx context.Context, r record, lost context.CancelFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -103,7 +105,7 @@ func (c *Connects) keep(ctx context.Context, r record, lost context.CancelFunc) 
 	return func() { cancel(); <-done }
 }
 
-// renewLease makes the lease of a step end a while from now, and says whether this worker still has it.
+// renewLease sets the lease of a step to end after last, and reports whether this worker still holds it.
 func (c *Connects) renewLease(ctx context.Context, r record, last time.Duration) (held bool, err error) {
 	now, err := c.DB.Now(ctx, c.DB.Pool())
 	if err != nil {
@@ -117,7 +119,7 @@ func (c *Connects) renewLease(ctx context.Context, r record, last time.Duration)
 	return n > 0, nil
 }
 
-// via is the way out for an attempt.
+// via returns the route to the platform: that of the account to reconnect, or one of the attempt's own.
 func via(r record) driver.Via {
 	who := string(r.ID)
 	if r.Account != "" {
@@ -126,11 +128,11 @@ func via(r record) driver.Via {
 	return driver.Via{Region: r.Region, Account: who}
 }
 
-// drive does the step on the platform.
-func (c *Connects) drive(ctx context.Context, r record, o org.Org, s secrets) (driver.Step, error) {
+// runStep makes the step's request to the platform.
+func (c *Connects) runStep(ctx context.Context, r record, o org.Org, s secrets) (driver.Step, error) {
 	platform, ok := c.Platforms[o.Environment]
 	if !ok {
-		return driver.Step{}, fmt.Errorf("there is no platform for %s", o.Environment)
+		return driver.Step{}, fmt.Errorf("no platform for %s", o.Environment)
 	}
 	d := platform.Driver
 	switch r.Step {
@@ -141,25 +143,26 @@ func (c *Connects) drive(ctx context.Context, r record, o org.Org, s secrets) (d
 	case attempt.StepCheck:
 		return d.Continue(ctx, via(r), s.next, driver.Input{Check: true})
 	case attempt.StepCode, attempt.StepResend, attempt.StepSwitch:
-		in, err := c.input(ctx, r)
+		in, err := c.stepInput(ctx, r)
 		if err != nil {
 			return driver.Step{}, err
 		}
-		// From here on nobody knows whether the platform has had it, until it has answered.
+		// From here until the response is recorded, the platform may or may not have received it: if this worker dies,
+		// the step must not be repeated.
 		n, err := db.New(c.DB.Pool()).MarkSent(ctx, db.MarkSentParams{OrgID: r.Org, ID: r.ID, Lease: r.Lease, StepSeq: r.StepSeq})
 		if err != nil {
 			return driver.Step{}, fmt.Errorf("mark a step as sent: %w", err)
 		}
 		if n == 0 {
-			return driver.Step{}, errNotOurs
+			return driver.Step{}, errLostStep
 		}
 		return d.Continue(ctx, via(r), s.next, in)
 	case attempt.StepNone, attempt.StepVerify:
 	}
-	return driver.Step{}, fmt.Errorf("no step of a sign-in: %q", r.Step)
+	return driver.Step{}, fmt.Errorf("not a step of a sign-in: %q", r.Step)
 }
 
-func (c *Connects) input(ctx context.Context, r record) (driver.Input, error) {
+func (c *Connects) stepInput(ctx context.Context, r record) (driver.Input, error) {
 	switch r.Step {
 	case attempt.StepResend:
 		return driver.Input{Resend: true}, nil
@@ -171,8 +174,8 @@ func (c *Connects) input(ctx context.Context, r record) (driver.Input, error) {
 	return driver.Input{Code: code}, err
 }
 
-// apply writes what the platform answered.
-func (c *Connects) apply(ctx context.Context, r record, s secrets, answer driver.Step) error {
+// recordAnswer writes the platform's response: the new secrets, and the state that follows.
+func (c *Connects) recordAnswer(ctx context.Context, r record, s secrets, answer driver.Step) error {
 	changed := s
 	if answer.Next.Encode().Reveal() != "" {
 		changed.next = answer.Next
@@ -186,61 +189,62 @@ func (c *Connects) apply(ctx context.Context, r record, s secrets, answer driver
 		changed.page = answer.Challenge.Page
 	}
 	if changed.encode().Reveal() != s.encode().Reveal() {
-		// Sealed before the transaction: it may ask the keyring.
+		// Seal before the transaction, because it may have to read keys.
 		if err := c.sealSecrets(ctx, &r, changed); err != nil {
-			return c.giveBack(ctx, r, err)
+			return c.releaseStep(ctx, r, err)
 		}
 	}
-	err := c.finish(ctx, r, func(now *record, at time.Time) error {
+	err := c.finishStep(ctx, r, func(now *record, at time.Time) error {
 		now.sealed, now.sealedVersion = r.sealed, r.sealedVersion
 		if now.Step == attempt.StepCode {
 			now.input = nil
 		}
-		return transition(now, answer, at)
+		return applyAnswer(now, answer, at)
 	})
-	if errors.Is(err, errNotOurs) && answer.Session != nil {
+	if errors.Is(err, errLostStep) && answer.Session != nil {
 		c.signOut(ctx, r, *answer.Session)
 	}
 	return err
 }
 
-// transition is the edge that an answer stands for.
-func transition(r *record, answer driver.Step, now time.Time) error {
+// applyAnswer applies a response of the platform to the attempt.
+func applyAnswer(r *record, answer driver.Step, now time.Time) error {
 	switch {
 	case answer.Session != nil:
-		return r.Captured(now)
+		return r.SignedIn(now)
 	case answer.QR != nil:
-		return r.Open(answer.QR.ExpiresAt, answer.QR.EndsAt, answer.QR.Scanned, now)
+		return r.ShowQR(answer.QR.ExpiresAt, answer.QR.EndsAt, answer.QR.Scanned, now)
 	case answer.WrongCode:
-		return r.Wrong(now)
+		return r.RejectCode(now)
 	case answer.Challenge != nil:
-		return asked(r, challengeOf(answer.Challenge), now)
+		return applyChallenge(r, challengeOf(answer.Challenge), now)
 	case answer.Failure != nil && !answer.Over():
-		return r.NotTaken(failureOf(answer.Failure), now)
+		return r.StepNotAccepted(failureOf(answer.Failure), now)
 	case answer.Failure != nil:
-		return ended(r, failureOf(answer.Failure), now)
+		return applyFailure(r, failureOf(answer.Failure), now)
 	}
 	return r.Fail(attempt.Failure{Code: attempt.CodeInternal}, now)
 }
 
-// ended is a failure of the platform's. A platform that was not there for the first step is asked again.
-func ended(r *record, f attempt.Failure, now time.Time) error {
+// applyFailure applies a failure that ends the sign-in. If the platform was unavailable for the first step, the step is
+// retried instead.
+func applyFailure(r *record, f attempt.Failure, now time.Time) error {
 	if (r.Step == attempt.StepSignIn || r.Step == attempt.StepOpenQR) && f.Code == driver.FailUnavailable {
-		return r.NotTaken(f, now)
+		return r.StepNotAccepted(f, now)
 	}
 	return r.Fail(f, now)
 }
 
-func asked(r *record, ch attempt.Challenge, now time.Time) error {
+func applyChallenge(r *record, ch attempt.Challenge, now time.Time) error {
 	switch {
 	case r.Step == attempt.StepResend:
-		return r.Resending(ch, now)
+		return r.CodeResent(ch, now)
 	case r.Step == attempt.StepSwitch:
-		return r.Switch(ch, now)
+		return r.ChannelSwitched(ch, now)
 	case r.Step == attempt.StepCheck && r.State != attempt.Pending:
-		return r.StillAsked(now)
+		return r.SelfiePending(now)
 	}
-	return r.Ask(ch, now)
+	return r.SetChallenge(ch, now)
 }
 
 func challengeOf(ch *catalog.Challenge) attempt.Challenge {
@@ -255,28 +259,30 @@ func failureOf(f *driver.Failure) attempt.Failure {
 	return attempt.Failure{Code: f.Code, RetryAfter: f.RetryAfter, UpstreamCode: f.UpstreamCode, UpstreamMessage: f.UpstreamMessage}
 }
 
-// finish writes the end of a step, if it is still this worker's, and has the next one taken.
-func (c *Connects) finish(ctx context.Context, mine record, do func(*record, time.Time) error) error {
+// finishStep applies do to the attempt and ends the step, in one transaction, and enqueues the next step. It fails with
+// errLostStep if the worker has lost the step. It runs even if ctx has ended, because the platform has responded.
+func (c *Connects) finishStep(ctx context.Context, mine record, do func(*record, time.Time) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	var r record
 	err := c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
-		if r, err = lock(ctx, tx, mine.Org, mine.ID); err != nil {
+		if r, err = lockAttempt(ctx, tx, mine.Org, mine.ID); err != nil {
 			return err
 		}
-		return c.settle(ctx, tx, mine, &r, do)
+		return c.finishStepIn(ctx, tx, mine, &r, do)
 	})
 	if err != nil {
 		return err
 	}
-	c.settled(ctx, r)
+	c.afterCommit(ctx, r)
 	return nil
 }
 
-// settle applies the end of a step within a transaction.
-func (c *Connects) settle(ctx context.Context, tx postgres.Tx, mine record, r *record, do func(*record, time.Time) error) error {
+// finishStepIn is finishStep within the caller's transaction; r is the locked row.
+func (c *Connects) finishStepIn(ctx context.Context, tx postgres.Tx, mine record, r *record,
+	do func(*record, time.Time) error) error {
 	if r.Lease != mine.Lease || r.StepSeq != mine.StepSeq {
-		return errNotOurs
+		return errLostStep
 	}
 	version := r.Version
 	now, err := c.DB.Now(ctx, tx)
@@ -286,7 +292,7 @@ func (c *Connects) settle(ctx context.Context, tx postgres.Tx, mine record, r *r
 	if err := do(r, now); err != nil {
 		return err
 	}
-	if err := c.save(ctx, tx, r, version); err != nil {
+	if err := c.saveChange(ctx, tx, r, version); err != nil {
 		return err
 	}
 	if r.Step != attempt.StepNone && r.StepSeq != mine.StepSeq {
@@ -295,28 +301,29 @@ func (c *Connects) settle(ctx context.Context, tx postgres.Tx, mine record, r *r
 	return nil
 }
 
-// save stores a change; one that nobody can see is only stored.
-func (c *Connects) save(ctx context.Context, tx postgres.Tx, r *record, version int64) error {
+// saveChange stores a change. Only a change that callers can see, with a version other than version, writes events.
+func (c *Connects) saveChange(ctx context.Context, tx postgres.Tx, r *record, version int64) error {
 	if r.Version == version {
-		return update(ctx, tx, *r)
+		return updateRow(ctx, tx, *r)
 	}
-	return c.write(ctx, tx, r)
+	return c.writeChange(ctx, tx, r)
 }
 
-// settled does what follows the commit.
-func (c *Connects) settled(ctx context.Context, r record) {
+// afterCommit notifies waiters and other nodes of a committed change, and destroys the data key of an ended attempt.
+func (c *Connects) afterCommit(ctx context.Context, r record) {
 	for _, do := range r.after {
 		do(ctx)
 	}
-	c.tell(r.ID)
+	c.publishChange(r.ID)
 	if r.State.Final() {
-		c.wipe(ctx, r.Org, r.ID)
+		c.destroyKey(ctx, r.Org, r.ID)
 	}
 }
 
-// giveBack ends a step that could not be taken for a reason of ours: another worker takes it at once, unless it must not be repeated.
-func (c *Connects) giveBack(ctx context.Context, r record, why error) error {
-	if errors.Is(why, errNotOurs) {
+// releaseStep ends the lease of a step that failed for a reason of ours, so that a worker takes it again immediately,
+// unless it must not be repeated. It returns why.
+func (c *Connects) releaseStep(ctx context.Context, r record, why error) error {
+	if errors.Is(why, errLostStep) {
 		return why
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -325,7 +332,7 @@ func (c *Connects) giveBack(ctx context.Context, r record, why error) error {
 	return errors.Join(why, err)
 }
 
-// signOut ends a session that nobody will use.
+// signOut ends a session that will not be used. A failure is only logged.
 func (c *Connects) signOut(ctx context.Context, r record, s driver.Session) {
 	o, err := c.Orgs.Get(ctx, r.Org)
 	if err != nil {
@@ -334,6 +341,7 @@ func (c *Connects) signOut(ctx context.Context, r record, s driver.Session) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := c.Platforms[o.Environment].Driver.SignOut(ctx, via(r), s); err != nil {
-		c.Log.LogAttrs(ctx, slog.LevelWarn, "session of an ended attempt not signed out", slog.String("attempt_id", string(r.ID)), slog.Any("error", err))
+		c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot sign out session of ended attempt",
+			slog.String("attempt_id", string(r.ID)), slog.Any("error", err))
 	}
 }

@@ -16,25 +16,26 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// record is a row: the attempt, and what is sealed or kept beside it.
+// record is a row of the table attempt: the attempt, and what is stored with it.
 type record struct {
 	attempt.Attempt
-	// login is a keyed hash; nil if it is not known.
+	// login is a keyed hash of the login (loginHash); nil if it is unknown.
 	login     []byte
 	returnURL string
-	// sealed and input are secrets under the attempt's data key.
+	// sealed holds secrets and input a submitted code, both sealed under the attempt's data key. sealedVersion is the
+	// version that sealed was sealed for.
 	sealed        []byte
 	sealedVersion int64
 	input         []byte
 	consent       Consent
 	starter       starter
-	// named is what the caller named of the account's settings.
+	// named marks the account settings that the caller gave.
 	named account.Named
-	// after is done once the change is committed.
-	after []account.After
+	// after runs once the change is committed.
+	after []account.AfterCommit
 }
 
-func insert(ctx context.Context, tx postgres.Tx, r record) error {
+func insertRow(ctx context.Context, tx postgres.Tx, r record) error {
 	metadata, consent, by, err := r.documents()
 	if err != nil {
 		return err
@@ -42,9 +43,10 @@ func insert(ctx context.Context, tx postgres.Tx, r record) error {
 	err = db.New(tx).Insert(ctx, db.InsertParams{
 		OrgID: r.Org, ID: r.ID, Version: r.Version, Kind: string(r.Kind), State: string(r.State), Progress: string(r.Progress), Login: r.login,
 		AccountID: r.Account, Reconnect: r.Reconnect, SessionID: r.Session, Label: r.Label, Region: r.Region, Reference: r.Reference,
-		Metadata: metadata, Remember: r.Remember, Named: namedTexts(r.named), ReturnUrl: r.returnURL, Step: string(r.Step), StepSeq: r.StepSeq, StepAt: pointer(r.StepAt), Secrets: r.sealed,
+		Metadata: metadata, Remember: r.Remember, Named: namedTexts(r.named), ReturnUrl: r.returnURL, Step: string(r.Step),
+		StepSeq: r.StepSeq, StepAt: timePointer(r.StepAt), Secrets: r.sealed,
 		SecretsVersion: r.sealedVersion, Consent: consent, StartedBy: by, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
-		Deadline: pointer(r.Deadline), ExpiresAt: r.ExpiresAt, WakeAt: pointer(r.Wake()),
+		Deadline: timePointer(r.Deadline), ExpiresAt: r.ExpiresAt, WakeAt: timePointer(r.Wake()),
 	})
 	if err != nil {
 		return fmt.Errorf("insert attempt: %w", err)
@@ -52,6 +54,7 @@ func insert(ctx context.Context, tx postgres.Tx, r record) error {
 	return countStarted(ctx, tx, r)
 }
 
+// documents encodes the JSON columns.
 func (r record) documents() (metadata, consent, by json.RawMessage, err error) {
 	if r.Metadata == nil {
 		r.Metadata = map[string]string{}
@@ -69,7 +72,8 @@ func (r record) documents() (metadata, consent, by json.RawMessage, err error) {
 	return metadata, consent, by, nil
 }
 
-func update(ctx context.Context, tx postgres.Tx, r record) error {
+// updateRow writes all columns that can change. An ended attempt loses its secrets here.
+func updateRow(ctx context.Context, tx postgres.Tx, r record) error {
 	failure := attempt.Failure{}
 	if r.Failure != nil {
 		failure = *r.Failure
@@ -83,13 +87,18 @@ func update(ctx context.Context, tx postgres.Tx, r record) error {
 	}
 	err := db.New(tx).Update(ctx, db.UpdateParams{
 		OrgID: r.Org, ID: r.ID, Version: r.Version, State: string(r.State), Progress: string(r.Progress), AccountID: r.Account,
-		Channel: r.Channel, Available: available, Mask: r.Mask, ChallengeSent: r.Challenge.Sent, ChallengeExpiresAt: pointer(r.Challenge.ExpiresAt),
-		Challenges: int32(r.Challenges), Submissions: int32(r.Submissions), Resends: int32(r.Resends), ResendAt: pointer(r.ResendAt),
-		QrExpiresAt: pointer(r.QRExpiresAt), Step: string(r.Step), StepSeq: r.StepSeq, StepAt: pointer(r.StepAt), Target: r.Target, Tries: int32(r.Tries),
-		RetryAt: pointer(r.RetryAt), PollAt: pointer(r.PollAt), Lease: r.Lease, LeaseEnd: pointer(r.LeaseEnd), Sent: r.Sent,
+		Channel: r.Channel, Available: available, Mask: r.Mask, ChallengeSent: r.Challenge.Sent,
+		ChallengeExpiresAt: timePointer(r.Challenge.ExpiresAt),
+		Challenges:         int32(r.Challenges), Submissions: int32(r.Submissions), Resends: int32(r.Resends),
+		ResendAt:    timePointer(r.ResendAt),
+		QrExpiresAt: timePointer(r.QRExpiresAt), Step: string(r.Step), StepSeq: r.StepSeq, StepAt: timePointer(r.StepAt),
+		Target: r.Target, Tries: int32(r.Tries),
+		RetryAt: timePointer(r.RetryAt), PollAt: timePointer(r.PollAt), Lease: r.Lease, LeaseEnd: timePointer(r.LeaseEnd),
+		Sent:    r.Sent,
 		Secrets: r.sealed, SecretsVersion: r.sealedVersion, Input: r.input, FailureCode: failure.Code,
 		FailureAfter: int64(failure.RetryAfter), UpstreamCode: int32(failure.UpstreamCode), UpstreamMessage: failure.UpstreamMessage,
-		UpdatedAt: r.UpdatedAt, Deadline: pointer(r.Deadline), FinishedAt: pointer(r.FinishedAt), WakeAt: pointer(r.Wake()),
+		UpdatedAt: r.UpdatedAt, Deadline: timePointer(r.Deadline), FinishedAt: timePointer(r.FinishedAt),
+		WakeAt: timePointer(r.Wake()),
 	})
 	if err != nil {
 		return fmt.Errorf("update attempt: %w", err)
@@ -99,26 +108,26 @@ func update(ctx context.Context, tx postgres.Tx, r record) error {
 
 func (c *Connects) get(ctx context.Context, org id.Org, at id.Attempt) (record, error) {
 	row, err := db.New(c.DB.Pool()).Get(ctx, db.GetParams{OrgID: org, ID: at})
-	return found(row, err)
+	return fromRow(row, err)
 }
 
-func lock(ctx context.Context, tx postgres.Tx, org id.Org, at id.Attempt) (record, error) {
+func lockAttempt(ctx context.Context, tx postgres.Tx, org id.Org, at id.Attempt) (record, error) {
 	row, err := db.New(tx).Lock(ctx, db.LockParams{OrgID: org, ID: at})
-	return found(row, err)
+	return fromRow(row, err)
 }
 
-// found is the row, or the same answer for one that is another's, old, or was never there.
-func found(row db.Attempt, err error) (record, error) {
+// fromRow decodes a query's row. An attempt of another org, an old one and an unknown id are all not found.
+func fromRow(row db.Attempt, err error) (record, error) {
 	if errors.Is(err, postgres.ErrNoRows) {
 		return record{}, problem.AttemptNotFound.New("There is no connect attempt with this id.")
 	}
 	if err != nil {
 		return record{}, fmt.Errorf("read attempt: %w", err)
 	}
-	return read(row)
+	return decodeRow(row)
 }
 
-func read(row db.Attempt) (record, error) {
+func decodeRow(row db.Attempt) (record, error) {
 	r := record{
 		login: row.Login, returnURL: row.ReturnUrl, sealed: row.Secrets, sealedVersion: row.SecretsVersion, input: row.Input, named: namedFrom(row.Named),
 		Attempt: attempt.Attempt{
@@ -126,13 +135,17 @@ func read(row db.Attempt) (record, error) {
 			Progress: attempt.Progress(row.Progress), Account: row.AccountID, Reconnect: row.Reconnect, Session: row.SessionID, Label: row.Label,
 			Region: row.Region, Reference: row.Reference, Remember: row.Remember,
 			Challenge: attempt.Challenge{
-				Channel: row.Channel, Available: row.Available, Mask: row.Mask, ExpiresAt: value(row.ChallengeExpiresAt), Sent: row.ChallengeSent,
+				Channel: row.Channel, Available: row.Available, Mask: row.Mask, ExpiresAt: timeValue(row.ChallengeExpiresAt),
+				Sent: row.ChallengeSent,
 			},
-			Challenges: int(row.Challenges), Submissions: int(row.Submissions), Resends: int(row.Resends), ResendAt: value(row.ResendAt),
-			QRExpiresAt: value(row.QrExpiresAt), Step: attempt.Step(row.Step), StepSeq: row.StepSeq, StepAt: value(row.StepAt), Target: row.Target, Tries: int(row.Tries),
-			RetryAt: value(row.RetryAt), PollAt: value(row.PollAt), Lease: row.Lease, LeaseEnd: value(row.LeaseEnd), Sent: row.Sent,
-			CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Deadline: value(row.Deadline), ExpiresAt: row.ExpiresAt,
-			FinishedAt: value(row.FinishedAt),
+			Challenges: int(row.Challenges), Submissions: int(row.Submissions), Resends: int(row.Resends),
+			ResendAt:    timeValue(row.ResendAt),
+			QRExpiresAt: timeValue(row.QrExpiresAt), Step: attempt.Step(row.Step), StepSeq: row.StepSeq,
+			StepAt: timeValue(row.StepAt), Target: row.Target, Tries: int(row.Tries),
+			RetryAt: timeValue(row.RetryAt), PollAt: timeValue(row.PollAt), Lease: row.Lease, LeaseEnd: timeValue(row.LeaseEnd),
+			Sent:      row.Sent,
+			CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Deadline: timeValue(row.Deadline), ExpiresAt: row.ExpiresAt,
+			FinishedAt: timeValue(row.FinishedAt),
 		},
 	}
 	if row.FailureCode != "" {
@@ -148,7 +161,7 @@ func read(row db.Attempt) (record, error) {
 	return r, nil
 }
 
-// The names of account.Named as they are stored.
+// Names of the fields of account.Named in the column named.
 const (
 	namedRegion   = "proxy_country"
 	namedLabel    = "label"
@@ -176,14 +189,14 @@ func namedFrom(list []string) account.Named {
 	}
 }
 
-func pointer(t time.Time) *time.Time {
+func timePointer(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
 	return &t
 }
 
-func value(t *time.Time) time.Time {
+func timeValue(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}
 	}

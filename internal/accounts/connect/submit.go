@@ -25,23 +25,23 @@ func (c *Connects) Get(ctx context.Context, org id.Org, at id.Attempt) (Found, e
 	if err != nil {
 		return Found{}, err
 	}
-	return c.show(ctx, r)
+	return c.present(ctx, r)
 }
 
-// Filter chooses attempts; what is empty chooses all.
+// Filter selects attempts. Empty fields do not filter.
 type Filter struct {
 	State, Kind, Reference string
-	// Accounts are those whose attempts are chosen; nil for all, and for attempts that have come to none.
+	// Accounts restricts the result to attempts for these accounts; nil also includes attempts without an account.
 	Accounts []id.Account
-	// Before is the id that the page before ended with.
+	// Before is the last id of the previous page.
 	Before id.Attempt
 	Limit  int
 }
 
-// List reads attempts, the newest first.
+// List returns attempts, newest first.
 func (c *Connects) List(ctx context.Context, org id.Org, f Filter) ([]Found, error) {
 	if f.Before == "" {
-		f.Before = "att_~" // behind every id
+		f.Before = "att_~" // sorts after every id
 	}
 	rows, err := db.New(c.DB.Pool()).List(ctx, db.ListParams{
 		OrgID: org, Before: f.Before, State: f.State, Kind: f.Kind, Reference: f.Reference, Accounts: id.Texts(f.Accounts), MaxRows: int32(f.Limit),
@@ -51,30 +51,31 @@ func (c *Connects) List(ctx context.Context, org id.Org, f Filter) ([]Found, err
 	}
 	list := make([]Found, len(rows))
 	for i, row := range rows {
-		r, err := read(row)
+		r, err := decodeRow(row)
 		if err != nil {
 			return nil, err
 		}
-		if list[i], err = c.show(ctx, r); err != nil {
+		if list[i], err = c.present(ctx, r); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
 }
 
-// Submission is what somebody gives to an attempt; exactly one of it.
+// Submission is an input of an attempt. Exactly one of Code, Selfie and Channel is set.
 type Submission struct {
 	Code    secret.String
 	Selfie  bool
 	Channel string
-	// Expected is the state that the caller believes in; empty for whichever.
+	// Expected is the state that the attempt must have; empty for any.
 	Expected attempt.State
 }
 
 // maxCode bounds a code, in characters.
 const maxCode = 16
 
-// NormaliseCode drops what people put between the characters of a code. It says no to what no code can be.
+// NormaliseCode removes spaces and dashes from a code and converts full-width digits. It returns false for a text that
+// cannot be a code.
 func NormaliseCode(code secret.String) (secret.String, bool) {
 	var kept strings.Builder
 	for _, r := range code.Reveal() {
@@ -82,7 +83,7 @@ func NormaliseCode(code secret.String) (secret.String, bool) {
 		case r == '-' || unicode.IsSpace(r) || r == '\u2010' || r == '\u2011' || r == '\u2013' || r == '\u2014' || r == '\u200b':
 		case r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z':
 			kept.WriteRune(r)
-		case r >= '０' && r <= '９': // what an East Asian keyboard writes
+		case r >= '０' && r <= '９': // full-width digits of East Asian keyboards
 			kept.WriteRune('0' + r - '０')
 		default:
 			return secret.String{}, false
@@ -94,16 +95,18 @@ func NormaliseCode(code secret.String) (secret.String, bool) {
 	return secret.New(kept.String()), kept.Len() > 0
 }
 
-// Submit gives an attempt what it waits for.
+// Submit passes an input to an attempt that waits for it and starts the step that sends it to the platform. Use Verdict
+// to wait for the result.
 func (c *Connects) Submit(ctx context.Context, org id.Org, at id.Attempt, s Submission) (Found, error) {
 	var code secret.String
 	if !s.Code.Empty() {
 		var ok bool
 		if code, ok = NormaliseCode(s.Code); !ok {
-			return Found{}, problem.ValidationFailed.New("This is no code.").At("/code", "format", "must have 1 to 16 digits or letters; spaces and dashes do not count")
+			return Found{}, problem.ValidationFailed.New("This is not a code.").At("/code", "format",
+				"must have 1 to 16 digits or letters; spaces and dashes do not count")
 		}
 	}
-	return c.act(ctx, org, at, s.Expected, func(r *record, now time.Time) error {
+	return c.change(ctx, org, at, s.Expected, func(r *record, now time.Time) error {
 		switch {
 		case !code.Empty():
 			if err := r.Submit(now); err != nil {
@@ -113,23 +116,23 @@ func (c *Connects) Submit(ctx context.Context, org id.Org, at id.Attempt, s Subm
 			r.input, err = c.sealInput(ctx, *r, r.StepSeq, code)
 			return err
 		case s.Channel != "":
-			return r.GoTo(s.Channel, now)
+			return r.RequestChannel(s.Channel, now)
 		}
 		if r.State != attempt.NeedsFace {
 			return attempt.ErrState
 		}
-		return r.Selfie(now)
+		return r.ConfirmSelfie(now)
 	})
 }
 
-// Resend has the platform send its code again.
+// Resend starts the step that makes the platform send its code again.
 func (c *Connects) Resend(ctx context.Context, org id.Org, at id.Attempt) (Found, error) {
-	return c.act(ctx, org, at, "", func(r *record, now time.Time) error { return r.Resend(now) })
+	return c.change(ctx, org, at, "", func(r *record, now time.Time) error { return r.Resend(now) })
 }
 
-// SendEmail has the platform send its mail to the creator, for the first time or again.
+// SendEmail starts the step that makes the platform send its email to the creator, for the first time or again.
 func (c *Connects) SendEmail(ctx context.Context, org id.Org, at id.Attempt) (Found, error) {
-	return c.act(ctx, org, at, "", func(r *record, now time.Time) error {
+	return c.change(ctx, org, at, "", func(r *record, now time.Time) error {
 		if r.Channel != "email" {
 			return attempt.ErrState
 		}
@@ -137,38 +140,41 @@ func (c *Connects) SendEmail(ctx context.Context, org id.Org, at id.Attempt) (Fo
 	})
 }
 
-// busyFor is how long somebody waits for a step under way before they are told so.
-const busyFor = 8 * time.Second
+// busyWait bounds how long a request waits for another step before it fails with attempt-state-conflict.
+const busyWait = 8 * time.Second
 
-// act changes an attempt by what somebody wants, and has the step taken that comes of it.
-func (c *Connects) act(ctx context.Context, org id.Org, at id.Attempt, expected attempt.State, do func(*record, time.Time) error) (Found, error) {
-	until := c.Now().Add(busyFor)
+// change applies do to an attempt on behalf of a caller and enqueues the step that follows. While another step runs, it
+// waits and tries again.
+func (c *Connects) change(ctx context.Context, org id.Org, at id.Attempt, expected attempt.State,
+	do func(*record, time.Time) error) (Found, error) {
+	until := c.Now().Add(busyWait)
 	for {
-		r, now, err := c.try(ctx, org, at, expected, do)
+		r, now, err := c.tryChange(ctx, org, at, expected, do)
 		if err == nil {
-			c.settled(ctx, r)
-			return c.show(ctx, r)
+			c.afterCommit(ctx, r)
+			return c.present(ctx, r)
 		}
-		// The background look at a selfie or a message being sent is over in a moment.
+		// A poll for a selfie, or a message being sent, is over in a moment.
 		left := until.Sub(c.Now())
 		if !errors.Is(err, attempt.ErrBusy) || left <= 0 || ctx.Err() != nil {
-			return Found{}, refusal(r, err, now)
+			return Found{}, refusalProblem(r, err, now)
 		}
-		if r, err = c.changed(ctx, org, at, func(r record) bool { return r.Step == attempt.StepNone || r.State.Final() }, left); err != nil {
+		if r, err = c.waitUntil(ctx, org, at, func(r record) bool { return r.Step == attempt.StepNone || r.State.Final() },
+			left); err != nil {
 			return Found{}, err
 		}
 		if r.Step != attempt.StepNone && !r.State.Final() {
-			return Found{}, refusal(r, attempt.ErrBusy, now)
+			return Found{}, refusalProblem(r, attempt.ErrBusy, now)
 		}
 	}
 }
 
-// try is one try of act. It returns the time at which the attempt was judged.
-func (c *Connects) try(
+// tryChange is one try of change. It returns the attempt as it was, also with an error, and the time of the try.
+func (c *Connects) tryChange(
 	ctx context.Context, org id.Org, at id.Attempt, expected attempt.State, do func(*record, time.Time) error,
 ) (r record, now time.Time, err error) {
 	err = c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
-		if r, err = lock(ctx, tx, org, at); err != nil {
+		if r, err = lockAttempt(ctx, tx, org, at); err != nil {
 			return err
 		}
 		if now, err = c.DB.Now(ctx, tx); err != nil {
@@ -186,7 +192,7 @@ func (c *Connects) try(
 		if err := do(&r, now); err != nil {
 			return err
 		}
-		if err := c.write(ctx, tx, &r); err != nil {
+		if err := c.writeChange(ctx, tx, &r); err != nil {
 			return err
 		}
 		if r.StepSeq == seq || r.Step == attempt.StepNone {
@@ -197,50 +203,51 @@ func (c *Connects) try(
 	return r, now, err
 }
 
-// refusal says why somebody's wish was not taken.
-func refusal(r record, err error, now time.Time) error {
+// refusalProblem converts an error of change for the caller.
+func refusalProblem(r record, err error, now time.Time) error {
 	conflict := func(kind problem.Kind, detail string) *problem.Error {
 		return kind.New(detail).With("attemptId", r.ID).With("state", r.State).With("nextActions", r.NextActions())
 	}
 	switch {
 	case errors.Is(err, attempt.ErrFinished):
-		e := conflict(problem.AttemptCompleted, "The attempt has ended and takes nothing more.")
+		e := conflict(problem.AttemptCompleted, "The attempt has ended and accepts no more input.")
 		if r.Failure != nil {
 			e = e.With("failureCode", r.Failure.Code)
 		}
 		return e
 	case errors.Is(err, attempt.ErrTooSoon):
 		wait := max(1, int(math.Ceil(r.ResendAt.Sub(now).Seconds())))
-		return problem.ResendTooSoon.Newf("The last code was sent a moment ago. Another one can be sent in %d s.", wait).After(wait)
+		return problem.ResendTooSoon.Newf("The last code was just sent. Another one can be sent in %d s.", wait).After(wait)
 	case errors.Is(err, attempt.ErrTooMany):
 		return conflict(problem.AttemptStateConflict, "No more codes can be sent in this attempt.")
 	case errors.Is(err, attempt.ErrNoSuch):
 		return problem.ValidationFailed.New("The platform does not offer this channel now.").At("/otp_channel", "enum", "must be one of "+strings.Join(r.Available, ", "))
 	case errors.Is(err, attempt.ErrBusy):
-		return conflict(problem.AttemptStateConflict, "A step is under way. Repeat this in a moment.").After(1)
+		return conflict(problem.AttemptStateConflict, "Another step is in progress. Try again in a moment.").After(1)
 	case errors.Is(err, attempt.ErrState):
-		return conflict(problem.AttemptStateConflict, fmt.Sprintf("The attempt is in %s and does not wait for this.", r.State))
+		return conflict(problem.AttemptStateConflict, fmt.Sprintf(
+			"The attempt is in state %s and does not accept this input.", r.State))
 	}
 	return err
 }
 
-// Verdict waits until a step that was just begun is over, at most so long.
+// Verdict waits at most within until the step that was just started has ended, and returns the attempt as it is then.
 func (c *Connects) Verdict(ctx context.Context, org id.Org, at id.Attempt, within time.Duration) (Found, error) {
 	over := func(r record) bool {
 		return r.State != attempt.Pending && r.Step == attempt.StepNone || r.State == attempt.AwaitingMobile || r.State.Final()
 	}
-	r, err := c.changed(ctx, org, at, over, within)
+	r, err := c.waitUntil(ctx, org, at, over, within)
 	if err != nil {
 		return Found{}, err
 	}
-	return c.show(ctx, r)
+	return c.present(ctx, r)
 }
 
-// Cancel ends an attempt by the wish of the caller or the creator. One that was cancelled stays so.
+// Cancel ends an attempt on request of the caller or the creator. Cancelling it again is not an error.
 func (c *Connects) Cancel(ctx context.Context, org id.Org, by audit.By, at id.Attempt) (Found, error) {
 	var r record
 	err := c.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
-		if r, err = lock(ctx, tx, org, at); err != nil {
+		if r, err = lockAttempt(ctx, tx, org, at); err != nil {
 			return err
 		}
 		if r.Failure != nil && r.Failure.Code == attempt.CodeCancelled {
@@ -256,27 +263,27 @@ func (c *Connects) Cancel(ctx context.Context, org id.Org, by audit.By, at id.At
 		if err := r.Cancel(now); err != nil {
 			return err
 		}
-		if err := c.write(ctx, tx, &r); err != nil {
+		if err := c.writeChange(ctx, tx, &r); err != nil {
 			return err
 		}
 		return c.Audit.Record(ctx, tx, org, by, string(at), nil)
 	})
 	if err != nil {
-		return Found{}, refusal(r, err, r.UpdatedAt)
+		return Found{}, refusalProblem(r, err, r.UpdatedAt)
 	}
-	c.settled(ctx, r)
-	return c.show(ctx, r)
+	c.afterCommit(ctx, r)
+	return c.present(ctx, r)
 }
 
-// Leave ends the open attempts of an account that is being disconnected, in the transaction that takes it out of use. Whoever waits for
-// them finds out a moment later.
+// Leave ends the open attempts of an account that is being disconnected, in the transaction that takes it out of use.
+// It notifies no waiters; they notice by polling.
 func (c *Connects) Leave(ctx context.Context, tx postgres.Tx, org id.Org, at id.Account) error {
 	rows, err := db.New(tx).OpenOfAccount(ctx, db.OpenOfAccountParams{OrgID: org, AccountID: at})
 	if err != nil {
-		return fmt.Errorf("look for open attempts of an account: %w", err)
+		return fmt.Errorf("find open attempts of an account: %w", err)
 	}
 	for _, row := range rows {
-		r, err := read(row)
+		r, err := decodeRow(row)
 		if err != nil {
 			return err
 		}
@@ -287,25 +294,26 @@ func (c *Connects) Leave(ctx context.Context, tx postgres.Tx, org id.Org, at id.
 		if err := r.Stop(attempt.CodeDeleted, now); err != nil {
 			return err
 		}
-		// Not by write: the account's own row is being changed by who called.
-		if err := update(ctx, tx, r); err != nil {
+		// Not writeChange: the caller is changing the account's row in this transaction.
+		if err := updateRow(ctx, tx, r); err != nil {
 			return err
 		}
-		if err := c.publish(ctx, tx, r); err != nil {
+		if err := c.writeEvents(ctx, tx, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// wipe destroys the data key of an attempt that has ended. What fails here is done by the sweep.
-func (c *Connects) wipe(ctx context.Context, org id.Org, at id.Attempt) {
+// destroyKey destroys the data key of an ended attempt. If that fails, Clean tries again.
+func (c *Connects) destroyKey(ctx context.Context, org id.Org, at id.Attempt) {
 	ctx = context.WithoutCancel(ctx)
 	_, err := c.Seal.Shred(ctx, org, holder(at))
 	if err == nil {
 		err = db.New(c.DB.Pool()).Shredded(ctx, db.ShreddedParams{OrgID: org, ID: at})
 	}
 	if err != nil {
-		c.Log.LogAttrs(ctx, slog.LevelWarn, "key of an ended attempt not destroyed yet", slog.String("attempt_id", string(at)), slog.Any("error", err))
+		c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot destroy key of ended attempt", slog.String("attempt_id", string(at)),
+			slog.Any("error", err))
 	}
 }

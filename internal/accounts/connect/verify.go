@@ -14,25 +14,27 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// proof is what a session was found to be good for.
-type proof struct {
+// verifiedSession is a session that the platform has accepted.
+type verifiedSession struct {
 	who     driver.Identity
 	session driver.Session
-	// newest is the platform's newest event at that time; empty if it lists none.
+	// newest is the platform's newest event at that time; empty if the platform lists no events.
 	newest string
 }
 
-// prove asks the platform whose session it is, and for its newest event. The account's listener fetches everything that
-// happens after that event, however late it starts. So no event is lost once the attempt has reported success.
-func prove(ctx context.Context, d driver.Driver, via driver.Via, session driver.Session) (proof, error) {
+// verifySession asks the platform whose session it is, and for its newest event. The account's listener fetches
+// everything that happens after that event, however late it starts. So no event is lost once the attempt has reported
+// success.
+func verifySession(ctx context.Context, d driver.Driver, via driver.Via, session driver.Session) (verifiedSession,
+	error) {
 	who, answer, err := d.Probe(ctx, via, session)
 	if err != nil {
-		return proof{}, err
+		return verifiedSession{}, err
 	}
 	if len(answer.Changed) > 0 {
 		session = answer.Session
 	}
-	p := proof{who: who, session: session}
+	p := verifiedSession{who: who, session: session}
 	if !who.IsCreator {
 		return p, nil
 	}
@@ -41,33 +43,33 @@ func prove(ctx context.Context, d driver.Driver, via driver.Via, session driver.
 	return p, err
 }
 
-// verify proves a session and makes an account of it.
-func (c *Connects) verify(ctx context.Context, r record, o org.Org, s secrets) error {
+// verifyStep verifies a session and connects its account. It is the last step of every attempt.
+func (c *Connects) verifyStep(ctx context.Context, r record, o org.Org, s secrets) error {
 	session, err := driver.DecodeSession(s.session)
 	if err != nil {
-		return c.giveBack(ctx, r, err)
+		return c.releaseStep(ctx, r, err)
 	}
 	platform, ok := c.Platforms[o.Environment]
 	if !ok {
-		return c.giveBack(ctx, r, errors.New("there is no platform for the org's environment"))
+		return c.releaseStep(ctx, r, errors.New("no platform for the org's environment"))
 	}
-	p, err := prove(ctx, platform.Driver, via(r), session)
+	p, err := verifySession(ctx, platform.Driver, via(r), session)
 	if err != nil {
 		if ctx.Err() != nil {
-			return c.giveBack(ctx, r, err)
+			return c.releaseStep(ctx, r, err)
 		}
 		f, transient := probeFailure(err)
-		return c.finish(ctx, r, func(now *record, at time.Time) error {
+		return c.finishStep(ctx, r, func(now *record, at time.Time) error {
 			if transient {
-				return now.NotTaken(f, at)
+				return now.StepNotAccepted(f, at)
 			}
 			return now.Fail(f, at)
 		})
 	}
 	if !p.who.IsCreator {
-		return c.refuse(ctx, r, p.session, attempt.CodeNotCreator)
+		return c.rejectSession(ctx, r, p.session, attempt.CodeNotCreator)
 	}
-	return c.settleAccount(ctx, r, account.Connected{
+	return c.connectAccount(ctx, r, account.Connected{
 		Org: r.Org, Account: r.Account, Identity: p.who, Session: p.session, Credentials: s.credentials(), Remember: r.Remember, Region: r.Region, Label: r.Label,
 		ReferenceID: r.Reference, Metadata: r.Metadata, Named: r.named, MaxAccounts: o.Limits.MaxAccounts, SessionExpiresAt: p.session.ExpiresAt(platform.Catalog),
 		Attempt: r.ID, Kind: string(r.Kind), Consent: account.Consent{
@@ -76,7 +78,7 @@ func (c *Connects) verify(ctx context.Context, r record, o org.Org, s secrets) e
 	}, p)
 }
 
-// credentials are those that signed in; nil if it was a copied session or a phone.
+// credentials returns what was used to sign in; nil for a copied session or a phone.
 func (s secrets) credentials() *account.Credentials {
 	if s.email.Empty() {
 		return nil
@@ -84,60 +86,60 @@ func (s secrets) credentials() *account.Credentials {
 	return &account.Credentials{Email: s.email, Password: s.password}
 }
 
-// refuse ends an attempt whose session is good but not wanted. A session that we signed in is signed out; one that was copied is the
-// creator's own and stays.
-func (c *Connects) refuse(ctx context.Context, r record, session driver.Session, code string) error {
-	err := c.finish(ctx, r, func(now *record, at time.Time) error { return now.Fail(attempt.Failure{Code: code}, at) })
+// rejectSession fails an attempt whose session is good but cannot be used. It signs out a session that we opened; a
+// copied session is the creator's own and stays signed in.
+func (c *Connects) rejectSession(ctx context.Context, r record, session driver.Session, code string) error {
+	err := c.finishStep(ctx, r, func(now *record, at time.Time) error { return now.Fail(attempt.Failure{Code: code}, at) })
 	if err == nil && r.Kind != attempt.Cookie && r.Kind != attempt.Curl {
 		c.signOut(ctx, r, session)
 	}
 	return err
 }
 
-// races bounds how often two attempts for the same creator step aside for each other.
-const races = 4
+// maxRaces bounds how often connectAccount retries because another attempt for the same creator was faster.
+const maxRaces = 4
 
-// settleAccount makes or refreshes the account and ends the attempt, both or neither.
-func (c *Connects) settleAccount(ctx context.Context, mine record, done account.Connected, p proof) error {
+// connectAccount creates or renews the account and ends the attempt with success, in one transaction.
+func (c *Connects) connectAccount(ctx context.Context, mine record, done account.Connected, p verifiedSession) error {
 	ctx = context.WithoutCancel(ctx)
-	for range races {
+	for range maxRaces {
 		prepared, err := c.Accounts.Prepare(ctx, done)
 		switch {
 		case errors.Is(err, account.ErrMismatch):
-			return c.refuse(ctx, mine, p.session, attempt.CodeMismatch)
+			return c.rejectSession(ctx, mine, p.session, attempt.CodeMismatch)
 		case errors.Is(err, account.ErrLimit):
-			return c.refuse(ctx, mine, p.session, attempt.CodeLimit)
+			return c.rejectSession(ctx, mine, p.session, attempt.CodeLimit)
 		case errors.Is(err, problem.AccountNotFound.New("")):
-			return c.refuse(ctx, mine, p.session, attempt.CodeDeleted)
+			return c.rejectSession(ctx, mine, p.session, attempt.CodeDeleted)
 		case err != nil:
-			return c.giveBack(ctx, mine, err)
+			return c.releaseStep(ctx, mine, err)
 		}
-		err = c.commit(ctx, mine, prepared, p.newest)
+		err = c.commitAccount(ctx, mine, prepared, p.newest)
 		switch {
 		case errors.Is(err, account.ErrRaced):
 			continue
 		case errors.Is(err, account.ErrLimit):
-			return c.refuse(ctx, mine, p.session, attempt.CodeLimit)
+			return c.rejectSession(ctx, mine, p.session, attempt.CodeLimit)
 		case errors.Is(err, account.ErrFenced):
-			return c.refuse(ctx, mine, p.session, attempt.CodeSuperseded)
-		case errors.Is(err, errNotOurs) && mine.Kind != attempt.Cookie && mine.Kind != attempt.Curl:
+			return c.rejectSession(ctx, mine, p.session, attempt.CodeSuperseded)
+		case errors.Is(err, errLostStep) && mine.Kind != attempt.Cookie && mine.Kind != attempt.Curl:
 			c.signOut(ctx, mine, p.session)
 		}
 		return err
 	}
-	return c.giveBack(ctx, mine, account.ErrRaced)
+	return c.releaseStep(ctx, mine, account.ErrRaced)
 }
 
-func (c *Connects) commit(ctx context.Context, mine record, prepared account.Prepared, newest string) error {
+func (c *Connects) commitAccount(ctx context.Context, mine record, prepared account.Prepared, newest string) error {
 	ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
 	defer cancel()
 	var r record
 	err := c.DB.Tx(ctx, func(tx postgres.Tx) error {
 		var err error
-		if r, err = lock(ctx, tx, mine.Org, mine.ID); err != nil {
+		if r, err = lockAttempt(ctx, tx, mine.Org, mine.ID); err != nil {
 			return err
 		}
-		return c.settle(ctx, tx, mine, &r, func(r *record, now time.Time) error {
+		return c.finishStepIn(ctx, tx, mine, &r, func(r *record, now time.Time) error {
 			made, done, err := c.Accounts.Connect(ctx, tx, mine.starter.by("account.connect"), prepared)
 			if err != nil {
 				return err
@@ -154,11 +156,11 @@ func (c *Connects) commit(ctx context.Context, mine record, prepared account.Pre
 	if err != nil {
 		return err
 	}
-	c.settled(ctx, r)
+	c.afterCommit(ctx, r)
 	return nil
 }
 
-// probeFailure says what it means that a session could not be proven, and whether to ask again.
+// probeFailure converts the error of a verification to a failure, and reports whether to try again.
 func probeFailure(err error) (f attempt.Failure, transient bool) {
 	if refused, ok := errors.AsType[*driver.Refused](err); ok {
 		f = attempt.Failure{UpstreamCode: refused.Code, UpstreamMessage: refused.Message, RetryAfter: refused.RetryAfter}

@@ -45,7 +45,7 @@ type Attempt struct {
 	ExpiresAt     string   `json:"expires_at" format:"date-time"`
 }
 
-// Metadata are the caller's own words.
+// Metadata holds the caller's own keys and values.
 type Metadata = map[string]string
 
 // Failure is why an attempt failed, as callers see it.
@@ -58,7 +58,7 @@ type Failure struct {
 	UpstreamMessage *string `json:"upstream_message"`
 }
 
-func text[T ~string](s T) *string {
+func textOrNil[T ~string](s T) *string {
 	if s == "" {
 		return nil
 	}
@@ -66,7 +66,7 @@ func text[T ~string](s T) *string {
 	return &out
 }
 
-func when(t time.Time) *string {
+func timeOrNil(t time.Time) *string {
 	if t.IsZero() {
 		return nil
 	}
@@ -74,15 +74,19 @@ func when(t time.Time) *string {
 	return &out
 }
 
-func number(n int) *int { return &n }
+func pointerTo(n int) *int { return &n }
 
-// view shows an attempt without its links, which open pages: what is stored or sent on must not hold them.
+// view returns an attempt without its links. Links act on the attempt, so events, which are stored, must not contain
+// them.
 func (c *Connects) view(r record, now time.Time) Attempt {
 	v := Attempt{
 		AttemptID: string(r.ID), Kind: string(r.Kind), State: string(r.State), Progress: string(r.Progress),
-		PollingURL: text(c.Config.PublicURL + "/v1/connect/login/" + string(r.ID)), Channel: text(r.Channel), Channels: r.Available,
-		NextActions: r.NextActions(), Label: r.Label, Region: r.Region, Reference: text(r.Reference), Metadata: r.Metadata,
-		Session: text(r.Session), Reconnect: r.Reconnect, CreatedAt: *when(r.CreatedAt), UpdatedAt: *when(r.UpdatedAt), ExpiresAt: *when(r.ExpiresAt),
+		PollingURL: textOrNil(c.Config.PublicURL + "/v1/connect/login/" + string(r.ID)), Channel: textOrNil(r.Channel),
+		Channels:    r.Available,
+		NextActions: r.NextActions(), Label: r.Label, Region: r.Region, Reference: textOrNil(r.Reference),
+		Metadata: r.Metadata,
+		Session:  textOrNil(r.Session), Reconnect: r.Reconnect, CreatedAt: *timeOrNil(r.CreatedAt),
+		UpdatedAt: *timeOrNil(r.UpdatedAt), ExpiresAt: *timeOrNil(r.ExpiresAt),
 	}
 	if v.Channels == nil {
 		v.Channels = []string{}
@@ -92,44 +96,45 @@ func (c *Connects) view(r record, now time.Time) Attempt {
 	}
 	switch {
 	case r.State.Challenge():
-		v.ChallengeEnds = when(r.Deadline)
+		v.ChallengeEnds = timeOrNil(r.Deadline)
 		if r.State.TakesCode() {
-			v.Submissions, v.Resends = number(attempt.MaxSubmissions-r.Submissions), number(attempt.MaxResends-r.Resends)
-			v.ResendAfter = number(max(0, int(math.Ceil(r.ResendAt.Sub(now).Seconds()))))
+			v.Submissions, v.Resends = pointerTo(attempt.MaxSubmissions-r.Submissions), pointerTo(attempt.MaxResends-r.Resends)
+			v.ResendAfter = pointerTo(max(0, int(math.Ceil(r.ResendAt.Sub(now).Seconds()))))
 		}
 		switch r.Channel {
 		case "email":
-			v.EmailMask = text(r.Mask)
+			v.EmailMask = textOrNil(r.Mask)
 		case "sms":
-			v.PhoneMask = text(r.Mask)
+			v.PhoneMask = textOrNil(r.Mask)
 		}
 	case r.State == attempt.Pending:
-		v.PollAfter = number(2)
+		v.PollAfter = pointerTo(2)
 	case r.State == attempt.AwaitingMobile:
-		v.PollAfter, v.PhoneExpires = number(2), when(r.QRExpiresAt)
+		v.PollAfter, v.PhoneExpires = pointerTo(2), timeOrNil(r.QRExpiresAt)
 	}
 	if f := r.Failure; f != nil {
-		v.Failure = &Failure{Code: f.Code, Message: f.Message(), Retryable: f.Retryable(), UpstreamMessage: text(f.UpstreamMessage)}
+		v.Failure = &Failure{Code: f.Code, Message: f.Message(), Retryable: f.Retryable(),
+			UpstreamMessage: textOrNil(f.UpstreamMessage)}
 		if f.RetryAfter > 0 {
-			v.Failure.RetryAfter = number(int(math.Ceil(f.RetryAfter.Seconds())))
+			v.Failure.RetryAfter = pointerTo(int(math.Ceil(f.RetryAfter.Seconds())))
 		}
 		if f.UpstreamCode != 0 {
-			v.Failure.UpstreamCode = number(f.UpstreamCode)
+			v.Failure.UpstreamCode = pointerTo(f.UpstreamCode)
 		}
 	}
 	if r.State == attempt.Success {
-		v.AccountID = text(r.Account)
+		v.AccountID = textOrNil(r.Account)
 	}
 	if r.Reconnect {
-		v.Reconnects = text(r.Account)
+		v.Reconnects = textOrNil(r.Account)
 	}
 	return v
 }
 
-// shown is a view with its links, for whoever may open them.
-func (c *Connects) shown(ctx context.Context, r record) (Attempt, error) {
+// viewWithLinks is view with links, for callers who may use them.
+func (c *Connects) viewWithLinks(ctx context.Context, r record) (Attempt, error) {
 	now := r.UpdatedAt
-	if r.State.TakesCode() { // it tells how long to wait
+	if r.State.TakesCode() { // for resend_after_sec
 		var err error
 		if now, err = c.DB.Now(ctx, c.DB.Pool()); err != nil {
 			return Attempt{}, err
@@ -145,23 +150,23 @@ func (c *Connects) shown(ctx context.Context, r record) (Attempt, error) {
 	}
 	base := c.Config.ConnectURL + "/a/"
 	page := base + token(key, r, forPage, 0).Reveal()
-	v.EmbedURL = text(page + "/embed")
+	v.EmbedURL = textOrNil(page + "/embed")
 	if r.State.Challenge() {
 		v.PageURL = &page
 	}
 	if r.State == attempt.AwaitingMobile || r.State == attempt.NeedsFace {
-		v.PhoneURL = text(base + token(key, r, forPhone, turn(r)).Reveal() + "/phone")
+		v.PhoneURL = textOrNil(base + token(key, r, forPhone, qrTurn(r)).Reveal() + "/phone")
 	}
 	return v, nil
 }
 
-// WithoutLinks returns the attempt for a caller who may only read: a link is enough to finish or cancel the attempt.
+// WithoutLinks returns the attempt for a caller who may only read. A link is enough to finish or cancel the attempt.
 func (a Attempt) WithoutLinks() Attempt {
 	a.PageURL, a.PhoneURL, a.EmbedURL = nil, nil, nil
 	return a
 }
 
-// About is the account that the attempt concerns: the one that it connected or reconnects. Empty if it is not known yet.
+// About returns the account that the attempt connected or reconnects; empty if it is not known yet.
 func (a Attempt) About() id.Account {
 	for _, at := range []*string{a.AccountID, a.Reconnects} {
 		if at != nil {
@@ -171,7 +176,7 @@ func (a Attempt) About() id.Account {
 	return ""
 }
 
-// Key names the version of an attempt that a view shows, for ETags.
+// Key identifies the version of an attempt that a view shows, for ETags.
 type Key struct {
 	ID      id.Attempt
 	Version int64

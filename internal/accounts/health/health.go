@@ -1,8 +1,11 @@
-// Package health keeps accounts as they are said to be: it probes sessions, confirms that one is dead before anybody acts on it, starts
-// the sign-in that replaces it, warns of sessions that end soon, and finishes disconnects that a crash left behind.
+// Package health keeps the state of accounts current: it probes sessions, confirms that a session is dead before
+// anything acts on it, starts the sign-in that replaces it, warns of sessions that end soon, and finishes disconnects
+// that a crash interrupted. It does not own the states (package account) and does not sign in (package connect).
 //
-// All of it is work in rows that any node takes (account.Due): a node that dies loses its part to the others when its lease ends. What a
-// probe means is decided without I/O (judge.go). Profile is the same look at an account, for a caller who waits for it.
+// Due probes are rows that any node claims with a lease (account.ClaimProbes), so other nodes take over from one that
+// dies. Start with Run; probe.go probes one account, and outcome.go decides without I/O what a result means. Calls
+// report what they observed through Learn and Confirm (learn.go). Profile is a live read of an account for an API
+// caller.
 package health
 
 import (
@@ -23,23 +26,23 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// limiter pauses an account that the platform wants left alone; *admission.Limiter does.
+// limiter pauses the calls of an account that the platform rate-limits; implemented by *admission.Limiter.
 type limiter interface {
 	Cool(ctx context.Context, org id.Org, account id.Account, pause time.Duration) error
 }
 
-// Config are the settings. Zero values are good ones.
+// Config holds the settings. Zero values mean the defaults.
 type Config struct {
-	// Concurrency is how many probes a node runs at once; 64.
+	// Concurrency is the maximum number of concurrent probes of a node. Default: 64.
 	Concurrency int
-	// ProbeTimeout is how long one may take; 15 s.
+	// ProbeTimeout bounds one request of a probe. Default: 15 s.
 	ProbeTimeout time.Duration
-	// Settle is how long a session that was refused may still turn out to have been replaced: a call under way elsewhere may be about to
-	// store the cookie that it was given; 1.5 s.
+	// Settle is how long to wait for a new cookie before a refused session is probed again: a call in progress elsewhere
+	// may be about to store one. Default: 1.5 s.
 	Settle time.Duration
 }
 
-// Deps is what the flow needs.
+// Deps holds the dependencies of Health.
 type Deps struct {
 	Config   Config
 	Accounts *account.Accounts
@@ -47,41 +50,43 @@ type Deps struct {
 	Limits   limiter
 	Catalogs map[org.Environment]*catalog.Catalog
 	Drivers  func(org.Environment) (driver.Driver, bool)
-	// Reauthenticate starts a sign-in with remembered credentials, as the system; it does not wait for its end.
+	// Reauthenticate starts a sign-in with remembered credentials, as the system, and does not wait for its end.
 	Reauthenticate func(ctx context.Context, org id.Org, account id.Account) error
-	// Ticker is a clock's: it ticks every d until it is stopped.
+	// Ticker returns a channel that ticks every d until stop is called.
 	Ticker func(d time.Duration) (tick <-chan time.Time, stop func())
 	Log    *slog.Logger
 	Now    func() time.Time
 }
 
-// Health is the flow.
+// Health probes accounts and records what probes and calls find. It is safe for concurrent use.
 type Health struct {
 	Deps
+	// slots limits concurrent probes; a running probe holds one element.
 	slots  chan struct{}
 	orgs   cache.Cache[id.Org, org.Org]
 	probes *prometheus.CounterVec
-	// told is how much was written down lately of what calls tell, looks are those under way.
-	told  cache.Cache[id.Account, tally]
-	looks singleflight.Group
+	// learned counts what Learn has recorded per account lately.
+	learned cache.Cache[id.Account, tally]
+	// confirms merges concurrent checks of the same account.
+	confirms singleflight.Group
 }
 
 const (
-	// roundEvery is how often a node looks for due accounts, sweepEvery for what is rarer.
+	// roundEvery is how often a node looks for due probes, sweepEvery how often it sweeps.
 	roundEvery = 500 * time.Millisecond
 	sweepEvery = 30 * time.Second
-	// lease is longer than the longest probe with its confirmation.
+	// lease is longer than a probe and its confirmation can take.
 	lease = time.Minute
-	// leftBehind is when a disconnect is no longer being finished by who began it.
-	leftBehind = time.Minute
-	// sweepRows bounds one sweep.
+	// finishAfter is the age at which a disconnect counts as interrupted.
+	finishAfter = time.Minute
+	// sweepRows bounds the accounts per query of a sweep.
 	sweepRows = 100
-	// orgFor is how long a node goes by what it has read of an org.
-	orgFor  = 30 * time.Second
-	orgsMax = 10_000
+	// orgTTL is how long a node caches an org, and so how late it may notice a suspension.
+	orgTTL  = 30 * time.Second
+	maxOrgs = 10_000
 )
 
-// New makes the flow.
+// New returns a Health that does nothing until Run.
 func New(d Deps) *Health {
 	if d.Config.Concurrency == 0 {
 		d.Config.Concurrency = 64
@@ -94,18 +99,19 @@ func New(d Deps) *Health {
 	}
 	return &Health{
 		Deps: d, slots: make(chan struct{}, d.Config.Concurrency),
-		orgs: cache.NewFor[id.Org, org.Org](orgsMax, orgFor),
-		told: cache.New[id.Account, tally](100_000),
+		orgs:    cache.NewFor[id.Org, org.Org](maxOrgs, orgTTL),
+		learned: cache.New[id.Account, tally](100_000),
 		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stagedoor_account_probes_total", Help: "Probes of accounts, by what they found.",
 		}, []string{"found"}),
 	}
 }
 
-// Collectors are the flow's metrics.
+// Collectors returns the metrics.
 func (h *Health) Collectors() []prometheus.Collector { return []prometheus.Collector{h.probes} }
 
-// Run works until the context ends; probes under way are broken off and given back.
+// Run probes and sweeps until ctx ends. Then it aborts running probes, makes them due again for other nodes, and
+// returns nil when all have ended.
 func (h *Health) Run(ctx context.Context) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -118,7 +124,7 @@ func (h *Health) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-rounds:
-			h.take(ctx, &wait)
+			h.startDueProbes(ctx, &wait)
 		case <-sweeps:
 			// A platform that is slow to sign out must not keep the probes waiting.
 			wait.Go(func() { h.Sweep(ctx) })
@@ -126,15 +132,16 @@ func (h *Health) Run(ctx context.Context) error {
 	}
 }
 
-// Round takes the accounts that are due, as many as this node has room for, waits until they are done, and says how many they were.
+// Round claims and runs due probes, as many as this node has free slots, waits for them and returns their number.
 func (h *Health) Round(ctx context.Context) int {
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	return h.take(ctx, &wait)
+	return h.startDueProbes(ctx, &wait)
 }
 
-// take starts the probes that are due. It takes the shards in any order, so that nodes seldom meet at one.
-func (h *Health) take(ctx context.Context, wait *sync.WaitGroup) int {
+// startDueProbes claims and starts due probes and returns their number. It visits shards in random order, so that nodes
+// seldom compete for the same one.
+func (h *Health) startDueProbes(ctx context.Context, wait *sync.WaitGroup) int {
 	taken := 0
 	shards, err := h.Accounts.DueShards(ctx)
 	rand.Shuffle(len(shards), func(i, j int) { shards[i], shards[j] = shards[j], shards[i] })
@@ -144,45 +151,45 @@ func (h *Health) take(ctx context.Context, wait *sync.WaitGroup) int {
 			break
 		}
 		var list []account.Ref
-		if list, err = h.Accounts.Due(ctx, shard, free, lease); err != nil {
+		if list, err = h.Accounts.ClaimProbes(ctx, shard, free, lease); err != nil {
 			break
 		}
 		taken += len(list)
 		for _, ref := range list {
-			h.slots <- struct{}{} // there is room: only this goroutine fills it
+			h.slots <- struct{}{} // does not block: only this goroutine acquires slots
 			wait.Go(func() {
 				defer func() { <-h.slots }()
-				h.work(ctx, ref)
+				h.runProbe(ctx, ref)
 			})
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "due accounts not taken", slog.Any("error", err))
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim due probes", slog.Any("error", err))
 	}
 	return taken
 }
 
-// Sweep does what is seldom due: warnings, and disconnects that were left behind.
+// Sweep warns of sessions that end soon and finishes interrupted disconnects.
 func (h *Health) Sweep(ctx context.Context) {
 	for {
-		told, err := h.Accounts.Warn(ctx, sweepRows)
+		warned, err := h.Accounts.WarnExpiring(ctx, sweepRows)
 		if err != nil && ctx.Err() == nil {
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "orgs not warned of sessions that end", slog.Any("error", err))
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot warn of expiring sessions", slog.Any("error", err))
 		}
-		if err != nil || told < sweepRows {
+		if err != nil || warned < sweepRows {
 			break
 		}
 	}
-	done, err := h.Accounts.FinishDisconnects(ctx, leftBehind, sweepRows)
+	done, err := h.Accounts.FinishDisconnects(ctx, finishAfter, sweepRows)
 	if err != nil && ctx.Err() == nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "disconnects not finished", slog.Any("error", err))
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot finish disconnects", slog.Any("error", err))
 	}
 	if done > 0 {
 		h.Log.LogAttrs(ctx, slog.LevelInfo, "disconnects finished", slog.Int("accounts", done))
 	}
 }
 
-// org reads an org, which may be as old as orgFor.
+// org returns an org, possibly as it was up to orgTTL ago.
 func (h *Health) org(ctx context.Context, owner id.Org) (org.Org, error) {
 	if o, ok := h.orgs.Get(owner); ok {
 		return o, nil

@@ -18,111 +18,113 @@ import (
 
 func TestTheFirstGoodProbeMakesAnAccountActive(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a, login := r.connect("ok", false)
-	r.round(1)
-	a = r.state(a, account.Active, "")
-	if a.LastCheckedAt == nil || !a.LastCheckedAt.Equal(r.Clock.Now()) || r.asked(login) != 1 {
-		t.Fatalf("%v, asked %d times", a.LastCheckedAt, r.asked(login))
+	r.runRound(1)
+	a = r.wantState(a, account.Active, "")
+	if a.LastCheckedAt == nil || !a.LastCheckedAt.Equal(r.Clock.Now()) || r.requestCount(login) != 1 {
+		t.Fatalf("%v, %d requests", a.LastCheckedAt, r.requestCount(login))
 	}
-	r.event(a, "account.connected")
-	r.round(0)
+	r.wantLastEvent(a, "account.connected")
+	r.runRound(0)
 }
 
-// An account that nobody uses is probed every quarter of an hour, one that is used is not.
+// An idle account is probed every quarter of an hour; an account in use is not.
 func TestOnlyIdleAccountsAreProbed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, login := r.active(false)
+	r := newFixture(t)
+	a, login := r.connectActive(false)
 	r.Clock.Advance(13 * time.Minute)
-	r.round(0)
-	if err := r.Accounts.Seen(t.Context(), a); err != nil {
+	r.runRound(0)
+	if err := r.Accounts.RecordSeen(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	r.Clock.Advance(13 * time.Minute)
-	r.round(0)
-	if n := r.asked(login); n != 0 {
-		t.Fatalf("asked %d times", n)
+	r.runRound(0)
+	if n := r.requestCount(login); n != 0 {
+		t.Fatalf("%d requests", n)
 	}
 	r.Clock.Advance(4 * time.Minute)
-	r.round(1)
-	a = r.state(a, account.Active, "")
-	if n := r.asked(login); n != 1 || !a.LastSeenAt.Equal(r.Clock.Now()) {
-		t.Fatalf("asked %d times", n)
+	r.runRound(1)
+	a = r.wantState(a, account.Active, "")
+	if n := r.requestCount(login); n != 1 || !a.LastSeenAt.Equal(r.Clock.Now()) {
+		t.Fatalf("%d requests", n)
 	}
 	if kinds := r.Kinds(a); !slices.Equal(kinds, []string{"account.connected"}) {
 		t.Fatal(kinds)
 	}
 }
 
-func TestOneRefusalIsNoDeadSession(t *testing.T) {
+func TestOneRefusalDoesNotMakeASessionDead(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, login := r.active(false)
-	r.fault(login, "error", 401, 1)
+	r := newFixture(t)
+	a, login := r.connectActive(false)
+	r.addFault(login, "error", 401, 1)
 	r.Clock.Advance(17 * time.Minute)
-	r.round(1)
-	r.state(a, account.Active, "")
-	if n := r.asked(login); n != 2 {
-		t.Fatalf("asked %d times", n)
+	r.runRound(1)
+	r.wantState(a, account.Active, "")
+	if n := r.requestCount(login); n != 2 {
+		t.Fatalf("%d requests", n)
 	}
 }
 
-func TestADeadSessionWithoutCredentialsNeedsAPerson(t *testing.T) {
+func TestDeadSessionWithoutCredentialsNeedsAReconnect(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, login := r.active(false)
+	r := newFixture(t)
+	a, login := r.connectActive(false)
 	r.endSessions(login)
 	r.Clock.Advance(17 * time.Minute)
-	r.round(1)
-	a = r.state(a, account.ReconnectRequired, "session_expired")
-	data := r.event(a, "account.reconnect_required")
-	if data["from"] != "active" || data["userAction"] != "reconnect" || data["connectUrl"] == nil || r.asked("") != 2 {
-		t.Fatalf("%v, asked %d times", data, r.asked(""))
+	r.runRound(1)
+	a = r.wantState(a, account.ReconnectRequired, "session_expired")
+	data := r.wantLastEvent(a, "account.reconnect_required")
+	if data["from"] != "active" || data["userAction"] != "reconnect" || data["connectUrl"] == nil ||
+		r.requestCount("") != 2 {
+		t.Fatalf("%v, %d requests", data, r.requestCount(""))
 	}
 	r.Clock.Advance(24 * time.Hour)
-	r.round(0) // nobody asks a platform for a session that is dead
+	r.runRound(0) // a dead session is not probed
 }
 
 func TestADeadSessionWithCredentialsIsReplaced(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, login := r.active(true)
+	r := newFixture(t)
+	a, login := r.connectActive(true)
 	r.endSessions(login)
 	r.Clock.Advance(17 * time.Minute)
-	r.round(1)
-	a = r.state(a, account.Reauthenticating, "session_expired")
-	if len(r.signIns.began) != 1 || r.event(a, "account.reauthenticating")["attemptId"] != string(r.signIns.began[0]) || a.PendingAttempt != r.signIns.began[0] {
+	r.runRound(1)
+	a = r.wantState(a, account.Reauthenticating, "session_expired")
+	if len(r.signIns.began) != 1 || r.wantLastEvent(a,
+		"account.reauthenticating")["attemptId"] != string(r.signIns.began[0]) || a.PendingAttempt != r.signIns.began[0] {
 		t.Fatalf("%v", r.signIns.began)
 	}
 	r.Clock.Advance(10 * time.Minute)
-	r.round(0) // it is being signed in
-	// Its worker is never heard of again: the next try comes by itself, and then no more than three a day.
+	r.runRound(0) // it is being signed in
+	// The worker of the attempt died: the next try starts automatically, and there are at most three a day.
 	for range 40 {
 		r.Clock.Advance(30 * time.Minute)
 		r.health.Round(t.Context())
 	}
-	r.state(a, account.ReconnectRequired, "session_expired")
+	r.wantState(a, account.ReconnectRequired, "session_expired")
 	if len(r.signIns.began) != 3 {
 		t.Fatalf("%d sign-ins", len(r.signIns.began))
 	}
 }
 
-func TestASignInThatCannotBeStartedIsStartedLater(t *testing.T) {
+func TestSignInThatCannotStartIsRetried(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, login := r.active(true)
+	r := newFixture(t)
+	a, login := r.connectActive(true)
 	r.endSessions(login)
 	r.signIns.fails = problem.ConnectUnavailable.New("not now")
 	r.Clock.Advance(17 * time.Minute)
-	r.round(1)
-	r.state(a, account.Reauthenticating, "session_expired")
-	if r.event(a, "account.reauthenticating")["attemptId"] != nil {
-		t.Fatal("an attempt that is not there")
+	r.runRound(1)
+	r.wantState(a, account.Reauthenticating, "session_expired")
+	if r.wantLastEvent(a, "account.reauthenticating")["attemptId"] != nil {
+		t.Fatal("the event names an attempt that does not exist")
 	}
 	r.signIns.fails = nil
 	r.Clock.Advance(61 * time.Second)
-	r.round(1)
+	r.runRound(1)
 	if got := r.Get(a); len(r.signIns.began) != 1 || got.PendingAttempt != r.signIns.began[0] {
 		t.Fatalf("%+v", got)
 	}
@@ -133,107 +135,107 @@ func TestASignInThatCannotBeStartedIsStartedLater(t *testing.T) {
 
 func TestABannedAccountIsRestricted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a, login := r.connect("restricted", false)
 	r.control("POST", "clock", map[string]any{"advance_sec": 6})
-	r.round(1)
-	a = r.state(a, account.Restricted, "locked")
-	data := r.event(a, "account.restricted")
+	r.runRound(1)
+	a = r.wantState(a, account.Restricted, "locked")
+	data := r.wantLastEvent(a, "account.restricted")
 	if data["upstreamCode"] != float64(1024) || data["upstreamMessage"] == "" || data["userAction"] != "open_native" {
 		t.Fatalf("%v", data)
 	}
-	r.forget()
+	r.clearRequests()
 	r.Clock.Advance(5 * time.Hour)
-	r.round(0)
+	r.runRound(0)
 	r.Clock.Advance(2 * time.Hour)
-	r.round(1)
-	r.state(a, account.Restricted, "locked")
-	if kinds := r.Kinds(a); len(kinds) != 1 || r.asked(login) != 1 {
+	r.runRound(1)
+	r.wantState(a, account.Restricted, "locked")
+	if kinds := r.Kinds(a); len(kinds) != 1 || r.requestCount(login) != 1 {
 		t.Fatal(kinds)
 	}
 }
 
-// Three failures within a minute are told, two successes end it, and the platform is asked less and less meanwhile.
-func TestTroubleOfThePlatformDegradesAndPasses(t *testing.T) {
+// Three failures within a minute degrade the account, two successes end that, and probes become rarer in between.
+func TestFailuresOfThePlatformDegradeTheAccountUntilTheyEnd(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, login := r.active(false)
-	r.fault(login, "error", 503, 0)
+	r := newFixture(t)
+	a, login := r.connectActive(false)
+	r.addFault(login, "error", 503, 0)
 	r.Clock.Advance(17 * time.Minute)
 	for range 2 {
-		r.round(1)
-		r.state(a, account.Active, "")
+		r.runRound(1)
+		r.wantState(a, account.Active, "")
 		r.Clock.Advance(11 * time.Second)
 	}
-	r.round(1)
-	a = r.state(a, account.Degraded, "upstream_unavailable")
-	if data := r.event(a, "account.degraded"); data["sinceSec"] != float64(22) || data["userAction"] != "wait" {
+	r.runRound(1)
+	a = r.wantState(a, account.Degraded, "upstream_unavailable")
+	if data := r.wantLastEvent(a, "account.degraded"); data["sinceSec"] != float64(22) || data["userAction"] != "wait" {
 		t.Fatalf("%v", data)
 	}
 	if _, _, err := r.Accounts.Session(t.Context(), a.Org, a.ID); err != nil {
-		t.Fatalf("calls run on: %v", err)
+		t.Fatalf("a call failed while degraded: %v", err)
 	}
 	var waits []time.Duration
 	for range 6 {
 		wait := r.Get(a).Health.ProbeAt.Sub(r.Clock.Now())
 		waits = append(waits, wait)
 		r.Clock.Advance(wait)
-		r.round(1)
+		r.runRound(1)
 	}
 	if waits[0] > 33*time.Second || waits[0] < 27*time.Second || waits[5] < 270*time.Second || waits[5] > 330*time.Second {
-		t.Fatalf("the platform is asked after %v", waits)
+		t.Fatalf("the waits between probes are %v", waits)
 	}
 	r.control("DELETE", "faults", nil)
 	for range 2 {
-		r.state(a, account.Degraded, "upstream_unavailable")
+		r.wantState(a, account.Degraded, "upstream_unavailable")
 		r.Clock.Advance(r.Get(a).Health.ProbeAt.Sub(r.Clock.Now()))
-		r.round(1)
+		r.runRound(1)
 	}
-	a = r.state(a, account.Active, "")
-	r.event(a, "account.recovered")
+	a = r.wantState(a, account.Active, "")
+	r.wantLastEvent(a, "account.recovered")
 	if kinds := r.Kinds(a); !slices.Equal(kinds, []string{"account.connected", "account.degraded", "account.recovered"}) {
 		t.Fatal(kinds)
 	}
 }
 
-func TestFailuresThatAreFarApartAreNoTrouble(t *testing.T) {
+func TestFailuresThatAreFarApartDoNotDegradeTheAccount(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, login := r.active(false)
+	r := newFixture(t)
+	a, login := r.connectActive(false)
 	for range 4 {
-		r.fault(login, "error", 500, 1)
+		r.addFault(login, "error", 500, 1)
 		r.Clock.Advance(17 * time.Minute)
-		r.round(1) // fails
+		r.runRound(1) // fails
 		r.Clock.Advance(11 * time.Second)
-		r.round(1) // is fine again
-		r.state(a, account.Active, "")
+		r.runRound(1) // is fine again
+		r.wantState(a, account.Active, "")
 	}
 }
 
-func TestAWayOutThatIsGoneIsSaid(t *testing.T) {
+func TestAccountIsDegradedWithEgressDownWhenItsProxyIsDown(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, _ := r.active(false)
+	r := newFixture(t)
+	a, _ := r.connectActive(false)
 	for _, p := range r.proxies {
 		p.Kill()
 	}
 	r.Clock.Advance(17 * time.Minute)
 	for range 3 {
-		r.round(1)
+		r.runRound(1)
 		r.Clock.Advance(11 * time.Second)
 	}
-	r.state(a, account.Degraded, "egress_down")
+	r.wantState(a, account.Degraded, "egress_down")
 }
 
-func TestAPlatformThatWantsToBeLeftAloneIs(t *testing.T) {
+func TestRateLimitPostponesProbesAndPausesCalls(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, login := r.active(false)
-	r.fault(login, "rate_limit", 600, 1)
+	r := newFixture(t)
+	a, login := r.connectActive(false)
+	r.addFault(login, "rate_limit", 600, 1)
 	r.Clock.Advance(17 * time.Minute)
-	r.round(1)
-	if a = r.state(a, account.Active, ""); a.Health.ProbeAt.Before(r.Clock.Now().Add(10 * time.Minute)) {
-		t.Fatalf("asked again at %s", a.Health.ProbeAt)
+	r.runRound(1)
+	if a = r.wantState(a, account.Active, ""); a.Health.ProbeAt.Before(r.Clock.Now().Add(10 * time.Minute)) {
+		t.Fatalf("the next probe is at %s", a.Health.ProbeAt)
 	}
 	o, err := r.Orgs.Get(t.Context(), a.Org)
 	if err != nil {
@@ -245,46 +247,46 @@ func TestAPlatformThatWantsToBeLeftAloneIs(t *testing.T) {
 	}
 }
 
-// The platform gives a new cookie now and then; whoever comes next uses it.
-func TestACookieThatAProbeWasGivenIsKept(t *testing.T) {
+// The platform sometimes changes a cookie in a response; the next request uses the new one.
+func TestCookieFromAProbeIsStored(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, _ := r.active(false)
+	r := newFixture(t)
+	a, _ := r.connectActive(false)
 	_, before, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.control("POST", "clock", map[string]any{"advance_sec": 31 * 60})
 	r.Clock.Advance(17 * time.Minute)
-	r.round(1)
+	r.runRound(1)
 	_, after, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
 	if err != nil || after.Cookie("sess").Equal(before.Cookie("sess")) {
 		t.Fatal("the session did not rotate", err)
 	}
-	r.control("POST", "clock", map[string]any{"advance_sec": 5 * 60}) // the old one is dead by now
+	r.control("POST", "clock", map[string]any{"advance_sec": 5 * 60}) // the old cookie has expired
 	r.Clock.Advance(17 * time.Minute)
-	r.round(1)
-	r.state(a, account.Active, "")
+	r.runRound(1)
+	r.wantState(a, account.Active, "")
 }
 
 func TestAPausedAccountIsNotProbed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, login := r.active(false)
+	r := newFixture(t)
+	a, login := r.connectActive(false)
 	if _, err := r.Accounts.Pause(t.Context(), accounttest.By("account.pause"), a.Org, a.ID, account.ReasonPausedByCaller); err != nil {
 		t.Fatal(err)
 	}
 	r.Clock.Advance(time.Hour)
-	r.round(0)
+	r.runRound(0)
 	_, err := r.health.Profile(t.Context(), a.Org, a.ID)
-	if !errors.Is(err, problem.AccountPaused.New("")) || r.asked(login) != 0 {
+	if !errors.Is(err, problem.AccountPaused.New("")) || r.requestCount(login) != 0 {
 		t.Fatal(err)
 	}
 	if _, err := r.Accounts.Resume(t.Context(), accounttest.By("account.resume"), a.Org, a.ID); err != nil {
 		t.Fatal(err)
 	}
-	r.round(1)
-	r.state(a, account.Active, "")
+	r.runRound(1)
+	r.wantState(a, account.Active, "")
 	if kinds := r.Kinds(a); !slices.Equal(kinds, []string{"account.connected", "account.paused", "account.resumed", "account.reconnected"}) {
 		t.Fatal(kinds)
 	}
@@ -292,26 +294,26 @@ func TestAPausedAccountIsNotProbed(t *testing.T) {
 
 func TestTheSessionsOfASuspendedOrgAreNotUsed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a, login := r.connect("ok", false)
 	if _, err := r.DB.Pool().Exec(t.Context(), `UPDATE org SET suspended_at = now() WHERE id = $1`, a.Org); err != nil {
 		t.Fatal(err)
 	}
-	r.round(1)
-	r.state(a, account.Connecting, "")
-	if n := r.asked(login); n != 0 {
-		t.Fatalf("asked %d times", n)
+	r.runRound(1)
+	r.wantState(a, account.Connecting, "")
+	if n := r.requestCount(login); n != 0 {
+		t.Fatalf("%d requests", n)
 	}
 }
 
-// A worker takes a probe and dies: another one has it when the lease ends.
-func TestAProbeOfADeadWorkerIsTakenByAnother(t *testing.T) {
+// If a worker claims a probe and dies, another worker gets it when the lease expires.
+func TestProbeOfADeadWorkerIsClaimedByAnother(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a, _ := r.connect("ok", false)
 	taken := 0
 	for shard := range account.Shards {
-		list, err := r.Node(nil).Due(t.Context(), shard, 10, time.Minute)
+		list, err := r.Node(nil).ClaimProbes(t.Context(), shard, 10, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,13 +322,13 @@ func TestAProbeOfADeadWorkerIsTakenByAnother(t *testing.T) {
 	if taken != 1 {
 		t.Fatal(taken)
 	}
-	r.round(0)
+	r.runRound(0)
 	r.Clock.Advance(61 * time.Second)
-	r.round(1)
-	r.state(a, account.Active, "")
+	r.runRound(1)
+	r.wantState(a, account.Active, "")
 }
 
-// scripted is a driver whose probes find what a test says.
+// scripted is a driver whose probes return what a test decides.
 type scripted struct {
 	driver.Driver
 	probe func(ctx context.Context) (driver.Identity, error)
@@ -341,7 +343,7 @@ func refusal(kind catalog.RefusalKind) error {
 	return &driver.Refused{Refusal: catalog.Refusal{Kind: kind}, Status: 403}
 }
 
-func TestARestrictedAccountComesBackOrNeedsAPerson(t *testing.T) {
+func TestRestrictedAccountRecoversOrNeedsAReconnect(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		err   error
@@ -353,45 +355,45 @@ func TestARestrictedAccountComesBackOrNeedsAPerson(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
-			a, _ := r.active(true)
+			r := newFixture(t)
+			a, _ := r.connectActive(true)
 			answer := refusal(catalog.RefusedRestricted)
 			r.driver = scripted{r.driver, func(context.Context) (driver.Identity, error) { return driver.Identity{ID: a.UpstreamID}, answer }}
 			r.Clock.Advance(17 * time.Minute)
-			r.round(1)
-			a = r.state(a, account.Restricted, "locked")
+			r.runRound(1)
+			a = r.wantState(a, account.Restricted, "locked")
 			answer = test.err
 			r.Clock.Advance(7 * time.Hour)
-			r.round(1)
+			r.runRound(1)
 			if got := r.Get(a); got.State != test.state {
 				t.Fatal(got.State)
 			}
-			r.event(a, test.event)
+			r.wantLastEvent(a, test.event)
 		})
 	}
 }
 
-func TestASessionOfSomebodyElseIsNotTheAccounts(t *testing.T) {
+func TestSessionOfAnotherCreatorIsDead(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, _ := r.active(false)
+	r := newFixture(t)
+	a, _ := r.connectActive(false)
 	r.driver = scripted{r.driver, func(context.Context) (driver.Identity, error) { return driver.Identity{ID: "another"}, nil }}
 	r.Clock.Advance(17 * time.Minute)
-	r.round(1)
-	r.state(a, account.ReconnectRequired, "logged_out")
+	r.runRound(1)
+	r.wantState(a, account.ReconnectRequired, "logged_out")
 }
 
-// ticks are tickers in a test's hand.
-type ticks struct {
+// manualTickers are tickers that a test fires.
+type manualTickers struct {
 	rounds, sweeps chan time.Time
 	stopped        chan struct{}
 }
 
-func newTicks() *ticks {
-	return &ticks{make(chan time.Time), make(chan time.Time), make(chan struct{}, 2)}
+func newManualTickers() *manualTickers {
+	return &manualTickers{make(chan time.Time), make(chan time.Time), make(chan struct{}, 2)}
 }
 
-func (k *ticks) ticker(d time.Duration) (<-chan time.Time, func()) {
+func (k *manualTickers) ticker(d time.Duration) (<-chan time.Time, func()) {
 	stop := func() { k.stopped <- struct{}{} }
 	if d < time.Second {
 		return k.rounds, stop
@@ -399,11 +401,11 @@ func (k *ticks) ticker(d time.Duration) (<-chan time.Time, func()) {
 	return k.sweeps, stop
 }
 
-// A node that is stopped in the middle of a probe gives it back at once, and leaves nothing running.
-func TestAStoppedNodeGivesItsProbesBack(t *testing.T) {
+// A node that is stopped during a probe releases it immediately and leaves nothing running.
+func TestStoppedNodeReleasesItsProbes(t *testing.T) {
 	t.Parallel()
-	k := newTicks()
-	r := newRig(t, func(d *health.Deps) { d.Ticker = k.ticker })
+	k := newManualTickers()
+	r := newFixture(t, func(d *health.Deps) { d.Ticker = k.ticker })
 	a, _ := r.connect("ok", false)
 	real, began := r.driver, make(chan struct{})
 	r.driver = scripted{r.driver, func(ctx context.Context) (driver.Identity, error) {
@@ -423,16 +425,16 @@ func TestAStoppedNodeGivesItsProbesBack(t *testing.T) {
 	<-k.stopped
 	<-k.stopped
 	r.driver = real
-	r.round(1)
-	r.state(a, account.Active, "")
+	r.runRound(1)
+	r.wantState(a, account.Active, "")
 }
 
-func TestASweepFinishesWhatIsLeftAndWarns(t *testing.T) {
+func TestSweepFinishesDisconnectsAndWarns(t *testing.T) {
 	t.Parallel()
-	k := newTicks()
-	r := newRig(t, func(d *health.Deps) { d.Ticker = k.ticker })
-	a, _ := r.active(false) // its session lives 30 days
-	b, _ := r.active(false)
+	k := newManualTickers()
+	r := newFixture(t, func(d *health.Deps) { d.Ticker = k.ticker })
+	a, _ := r.connectActive(false) // its session lives 30 days
+	b, _ := r.connectActive(false)
 	if _, err := r.DB.Pool().Exec(t.Context(), `UPDATE account SET disconnecting_at = $2, disconnecting_by = '{}' WHERE id = $1`, b.ID, r.Clock.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -458,11 +460,11 @@ func TestASweepFinishesWhatIsLeftAndWarns(t *testing.T) {
 	}
 }
 
-// A disconnect ends the session on the platform too.
+// A disconnect also ends the session on the platform.
 func TestADisconnectSignsOutUpstream(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, _ := r.active(false)
+	r := newFixture(t)
+	a, _ := r.connectActive(false)
 	_, session, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -475,14 +477,14 @@ func TestADisconnectSignsOutUpstream(t *testing.T) {
 		t.Fatalf("the session still works: %v", err)
 	}
 	r.Clock.Advance(time.Hour)
-	r.round(0)
+	r.runRound(0)
 }
 
-// A probe that ends after a new sign-in says nothing about it.
+// A probe that ends after a new sign-in is ignored.
 func TestALateProbeOfAnOldSessionChangesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, _ := r.active(false)
+	r := newFixture(t)
+	a, _ := r.connectActive(false)
 	calls := 0
 	r.driver = scripted{r.driver, func(context.Context) (driver.Identity, error) {
 		if calls++; calls == 2 {
@@ -494,6 +496,6 @@ func TestALateProbeOfAnOldSessionChangesNothing(t *testing.T) {
 		return driver.Identity{}, refusal(catalog.RefusedSession)
 	}}
 	r.Clock.Advance(17 * time.Minute)
-	r.round(1)
-	r.state(a, account.Connecting, "")
+	r.runRound(1)
+	r.wantState(a, account.Connecting, "")
 }

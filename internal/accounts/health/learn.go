@@ -11,69 +11,71 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// Of what calls tell of one account no more than this is written down, unless they tell that all is well: calls may be many, and three
-// failures in a minute are enough to know.
+// Learn records at most maxLearned results of an account per learnWindow and node, except for successes of an active
+// account. Calls may be many, and three failures within a minute are enough to make the account degraded.
 const (
-	learnEvery = 5 * time.Second
-	learnTimes = troublesMax
+	learnWindow = 5 * time.Second
+	maxLearned  = maxFailures
 )
 
-// tally counts an account's news since a moment.
+// tally counts the recorded results of an account since a time.
 type tally struct {
 	since time.Time
-	news  int
+	count int
 }
 
-// Learn writes down what a call tells of the account: err is the call's, nil if the platform accepted the session. One that refused it is
-// for Confirm. A success of an
-// active account costs nothing more than once a minute. That it cannot be written down is no fault of the call.
+// Learn records the result of a call: err is the call's error, nil if the platform accepted the session. Use Confirm
+// instead if the platform refused it. A success of an active account writes to the database at most once a minute. If
+// recording fails, Learn only logs it: the call is not affected.
 func (h *Health) Learn(ctx context.Context, a account.Account, err error) {
 	if failure := h.learn(context.WithoutCancel(ctx), a, err); failure != nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "account not updated", slog.String("account", string(a.ID)), slog.Any("error", failure))
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record result of call", slog.String("account", string(a.ID)),
+			slog.Any("error", failure))
 	}
 }
 
 func (h *Health) learn(ctx context.Context, a account.Account, err error) error {
-	f := classify(err)
+	f := classifyError(err)
 	if f.reason == account.ReasonUpstreamRateLimited {
-		// The platform is there, and busy: a caller's haste is no trouble of the account's.
-		h.cool(ctx, a, f.wait)
+		// Rate limiting is the caller's doing and not a failure of the account.
+		h.pauseCalls(ctx, a, f.wait)
 		return nil
 	}
-	if f.found == good && a.State == account.Active {
-		return h.Accounts.Seen(ctx, a)
+	if f.result == good && a.State == account.Active {
+		return h.Accounts.RecordSeen(ctx, a)
 	}
-	if !h.due(a.ID) {
+	if !h.mayRecord(a.ID) {
 		return nil
 	}
-	// How the account fared is not among what makes a node read it again, so what the caller has may be old.
+	// Health does not increase the session version, so the caller's cached copy may have an old one.
 	fresh, err := h.Accounts.Get(ctx, a.Org, a.ID)
 	if err != nil {
 		return err
 	}
-	return h.settle(ctx, fresh, f)
+	return h.recordResult(ctx, fresh, f)
 }
 
-// due says whether the account's news are still to be written down.
-func (h *Health) due(at id.Account) bool {
+// mayRecord reports whether Learn may record another result of the account now, and counts it.
+func (h *Health) mayRecord(at id.Account) bool {
 	now, due := h.Now(), false
-	h.told.Change(at, func(t tally, found bool) (tally, cache.Outcome) {
-		if !found || now.Sub(t.since) >= learnEvery {
+	h.learned.Change(at, func(t tally, found bool) (tally, cache.Outcome) {
+		if !found || now.Sub(t.since) >= learnWindow {
 			t = tally{since: now}
 		}
-		if due = t.news < learnTimes; !due {
+		if due = t.count < maxLearned; !due {
 			return t, cache.Keep
 		}
-		t.news++
+		t.count++
 		return t, cache.Replace
 	})
 	return due
 }
 
-// Confirm looks once more at an account whose session the platform has just refused, and acts if it is dead: a sign-in with the
-// remembered credentials, or a person. It says whether a call may be tried again. All calls that meet the same refusal share one look.
+// Confirm probes an account whose session the platform has just refused. If the session is dead, it starts a sign-in or
+// moves the account to reconnect_required; if the account is restricted, it records that. alive means that the call may
+// be retried. Concurrent calls for the same account share one probe.
 func (h *Health) Confirm(ctx context.Context, a account.Account) (alive bool, err error) {
-	done := h.looks.DoChan(string(a.ID), func() (any, error) {
+	done := h.confirms.DoChan(string(a.ID), func() (any, error) {
 		looked, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*h.Config.ProbeTimeout)
 		defer cancel()
 		return h.confirm(looked, a)
@@ -93,28 +95,29 @@ func (h *Health) confirm(ctx context.Context, refused account.Account) (bool, er
 		return false, err
 	}
 	if !a.SameSession(refused) {
-		return true, nil // another session, or another cookie, by now
+		return true, nil // the session or a cookie has been replaced since
 	}
 	drv, ok := h.Drivers(a.Environment)
 	if !ok {
-		return false, problem.UpstreamUnavailable.New("This server has no way to the account's platform.").After(5)
+		return false, problem.UpstreamUnavailable.New("This server is not connected to the account's platform.").After(5)
 	}
-	a, f, err := h.lookAgain(ctx, drv, a)
+	a, f, err := h.reprobe(ctx, drv, a)
 	if err != nil {
 		return false, err
 	}
-	h.probes.WithLabelValues(string(f.found)).Inc()
-	switch f.found {
+	h.probes.WithLabelValues(string(f.result)).Inc()
+	switch f.result {
 	case good:
 		return true, nil
 	case dead, restricted:
-		return false, h.settle(ctx, a, f)
-	case trouble:
+		return false, h.recordResult(ctx, a, f)
+	case failed:
 	}
-	return false, problem.UpstreamUnavailable.New("The platform refused the account's session, and cannot be asked again right now.").After(5)
+	return false, problem.UpstreamUnavailable.New(
+		"The platform refused the account's session and cannot be reached to confirm it.").After(5)
 }
 
-// Gone is what a caller is told whose session was found dead.
+// Gone returns the problem for a caller whose session Confirm found dead.
 func (h *Health) Gone(ctx context.Context, owner id.Org, at id.Account) error {
 	a, err := h.Accounts.Get(ctx, owner, at)
 	if err != nil {
@@ -123,6 +126,6 @@ func (h *Health) Gone(ctx context.Context, owner id.Org, at id.Account) error {
 	if refusal := h.Accounts.Refusal(a); refusal != nil {
 		return refusal
 	}
-	// It was connected again while we looked, or the next probe has the last word.
+	// The account was connected again in the meantime, or only the next probe can tell.
 	return problem.AccountReauthenticating.New("The account's session has just changed.").After(1)
 }

@@ -13,18 +13,19 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
-// Profile fetches the creator's own profile from the platform: the catalog's Me, as JSON. It is a live call, so it proves the session; a
-// session that the platform refuses is asked for twice, and then the caller is told where the account stands.
+// Profile fetches the creator's own profile from the platform: the catalog's Me, as JSON. It is a live call, so a
+// success counts as a probe. If the platform refuses the session twice, Profile returns the problem of the account's
+// state.
 func (h *Health) Profile(ctx context.Context, owner id.Org, at id.Account) (json.RawMessage, error) {
 	a, session, err := h.Accounts.Session(ctx, owner, at)
 	if err != nil {
 		return nil, err
 	}
-	drv, method, err := h.me(a)
+	drv, method, err := h.profileMethod(a)
 	if err != nil {
 		return nil, err
 	}
-	a, result, err := h.call(ctx, drv, method, a, session)
+	a, result, err := h.callMethod(ctx, drv, method, a, session)
 	if refusedSession(err) {
 		alive, failure := h.Confirm(ctx, a)
 		if failure != nil {
@@ -36,13 +37,13 @@ func (h *Health) Profile(ctx context.Context, owner id.Org, at id.Account) (json
 		if a, session, err = h.Accounts.Session(ctx, owner, at); err != nil {
 			return nil, err
 		}
-		a, result, err = h.call(ctx, drv, method, a, session)
+		a, result, err = h.callMethod(ctx, drv, method, a, session)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	refused, ok := errors.AsType[*driver.Refused](err)
-	if refusedSession(err) { // it is not steady enough to be called; the next probe has the last word
+	if refusedSession(err) { // confirmed alive, then refused again: the next probe decides
 		return nil, h.Gone(ctx, owner, at)
 	}
 	h.Learn(ctx, a, err)
@@ -60,12 +61,12 @@ func refusedSession(err error) bool {
 	return ok && refused.Kind == catalog.RefusedSession
 }
 
-// me finds the method of the account's platform.
-func (h *Health) me(a account.Account) (driver.Driver, *catalog.Method, error) {
+// profileMethod returns the driver of the account's platform and its method me.get.
+func (h *Health) profileMethod(a account.Account) (driver.Driver, *catalog.Method, error) {
 	drv, ok := h.Drivers(a.Environment)
 	c := h.Catalogs[a.Environment]
 	if !ok || c == nil {
-		return nil, nil, problem.UpstreamUnavailable.New("This server has no way to the account's platform.").After(5)
+		return nil, nil, problem.UpstreamUnavailable.New("This server is not connected to the account's platform.").After(5)
 	}
 	method, ok := c.Method("me", "get")
 	if !ok {
@@ -74,13 +75,14 @@ func (h *Health) me(a account.Account) (driver.Driver, *catalog.Method, error) {
 	return drv, method, nil
 }
 
-func (h *Health) call(
+// callMethod calls a method without arguments and stores the cookies that the response changed.
+func (h *Health) callMethod(
 	ctx context.Context, drv driver.Driver, m *catalog.Method, a account.Account, session driver.Session,
 ) (account.Account, json.RawMessage, error) {
 	args, err := m.FromObject([]byte("{}"), false)
 	if err != nil {
-		return a, nil, fmt.Errorf("ask for the profile: %w", err)
+		return a, nil, fmt.Errorf("prepare me.get: %w", err)
 	}
 	answer, err := drv.Call(ctx, a.Via(), session, m, args)
-	return h.rotated(ctx, a, answer), answer.Result, err
+	return h.storeRotation(ctx, a, answer), answer.Result, err
 }

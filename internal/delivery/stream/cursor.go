@@ -8,12 +8,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// badCursor is what a cursor is refused with that this service never gave out.
+// badCursor returns the problem for an invalid cursor.
 func badCursor() error {
-	return problem.InvalidRequest.New("The cursor is not one that this stream gave out. Use the id of an event of the same stream, or 0 for the oldest.")
+	return problem.InvalidRequest.New(
+		"The cursor does not belong to this stream. Use the id of an event of the same stream, or 0 for the oldest.")
 }
 
-// Check says whether a text can be a cursor of an account's stream, or of an org's.
+// Check fails with a problem if a string cannot be a cursor of an account's stream, or of an org's.
 func Check(cursor string, ofOrg bool) error {
 	var err error
 	if ofOrg {
@@ -27,46 +28,47 @@ func Check(cursor string, ofOrg bool) error {
 	return nil
 }
 
-// resume is the place of the cursor that was given, or as near to it as can be read; gap says that there is something in between.
-func (r *Reader) resume(ctx context.Context) (at place, gap bool, err error) {
-	if err := Check(r.want.After, r.feed.whole()); err != nil {
-		return place{}, false, err
+// resume returns the offset of the given cursor, or the nearest one that can be read. gap reports whether events in
+// between can no longer be read.
+func (r *Reader) resume(ctx context.Context) (at offset, gap bool, err error) {
+	if err := Check(r.want.After, r.feed.isOrg()); err != nil {
+		return offset{}, false, err
 	}
-	if r.feed.whole() {
+	if r.feed.isOrg() {
 		return r.resumeOrg(ctx)
 	}
 	return r.resumeAccount(ctx)
 }
 
-func (r *Reader) resumeAccount(ctx context.Context) (at place, gap bool, err error) {
+func (r *Reader) resumeAccount(ctx context.Context) (at offset, gap bool, err error) {
 	seq, err := event.ParseCursor(r.want.After)
 	if err != nil {
-		return place{}, false, badCursor()
+		return offset{}, false, badCursor()
 	}
 	oldest, err := r.feed.hub.Store.Oldest(ctx, r.want.Org, string(r.want.Account), r.since())
 	if err != nil {
-		return place{}, false, err
+		return offset{}, false, err
 	}
 	if seq < oldest-1 {
-		return numbered(oldest - 1), seq > 0, nil
+		return seqOffset(oldest - 1), seq > 0, nil
 	}
-	return r.notAhead(ctx, numbered(seq))
+	return r.clampToHead(ctx, seqOffset(seq))
 }
 
-func (r *Reader) resumeOrg(ctx context.Context) (at place, gap bool, err error) {
+func (r *Reader) resumeOrg(ctx context.Context) (at offset, gap bool, err error) {
 	p, err := event.ParsePosition(r.want.After)
 	if err != nil {
-		return place{}, false, badCursor()
+		return offset{}, false, badCursor()
 	}
 	if p.ID != "" && id.MadeAt(p.ID).Before(r.since()) {
-		return place(p), true, nil
+		return offset(p), true, nil
 	}
-	return r.notAhead(ctx, place(p))
+	return r.clampToHead(ctx, offset(p))
 }
 
-// notAhead keeps a place from being one that is yet to come, such as after the store was restored from an older copy: whoever reads
-// behind it would see nothing for long.
-func (r *Reader) notAhead(ctx context.Context, at place) (place, bool, error) {
+// clampToHead replaces an offset after the head of the store by the head. Such a cursor exists after the store was
+// restored from an older backup; a reader after it would see nothing for a long time.
+func (r *Reader) clampToHead(ctx context.Context, at offset) (offset, bool, error) {
 	r.feed.mu.Lock()
 	known := r.feed.reached
 	r.feed.mu.Unlock()

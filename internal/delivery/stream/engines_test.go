@@ -26,7 +26,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
-// engines are real ones, shared by the nodes of a test.
+// engines are real engines, shared by the nodes of a test.
 type engines struct {
 	db    *postgres.DB
 	redis *redis.Client
@@ -59,7 +59,7 @@ func (e *engines) open(t *testing.T) *pubsub.Bus {
 	return b
 }
 
-// node is one of several that share engines.
+// node starts a node on the engines.
 func (e *engines) node(t *testing.T) *stream.Streams {
 	t.Helper()
 	b := e.open(t)
@@ -86,7 +86,7 @@ func (e *engines) org(t *testing.T) id.Org {
 	return made
 }
 
-// commit stores events of a source and tells of them, as ingest does.
+// commit stores events of a source and publishes them, as ingest does.
 func (e *engines) commit(t *testing.T, of id.Org, source string, n int) {
 	t.Helper()
 	b := event.Batch{}
@@ -106,11 +106,11 @@ func (e *engines) commit(t *testing.T, of id.Org, source string, n int) {
 		b.Events[i].Tx = tx
 		payload = event.AppendLive(payload, &b.Events[i].Stored)
 	}
-	_ = e.bus.Poke(event.LiveSubject(of, source), payload) // nodes find out without it
+	_ = e.bus.Poke(event.LiveSubject(of, source), payload) // best effort
 }
 
-// Readers on two nodes, of an account and of its org, each see every event once and in order, also when they go from one node to the
-// other in between.
+// Readers of an account and of its org, on two nodes, see every event once and in order, also when they switch
+// between the nodes.
 func TestEventsArriveOnEveryNode(t *testing.T) {
 	t.Parallel()
 	e := newEngines(t, testenv.NATS(t), testenv.Redis(t))
@@ -133,7 +133,7 @@ func TestEventsArriveOnEveryNode(t *testing.T) {
 					return
 				}
 				for range 5 {
-					for _, one := range read(t, r, min(17, total-len(seen))) {
+					for _, one := range readSome(t, r, min(17, total-len(seen))) {
 						seen, w.After = append(seen, one.Kind+string(one.Body)), one.Cursor
 					}
 				}
@@ -152,8 +152,8 @@ func TestEventsArriveOnEveryNode(t *testing.T) {
 	}
 }
 
-// read takes up to a number of events, at least one if any is wanted.
-func read(t *testing.T, r *stream.Reader, most int) []stream.Event {
+// readSome reads up to most events, and at least one unless most is 0.
+func readSome(t *testing.T, r *stream.Reader, most int) []stream.Event {
 	t.Helper()
 	for most > 0 {
 		list, more, err := r.Read(t.Context(), nil, most)
@@ -170,14 +170,14 @@ func read(t *testing.T, r *stream.Reader, most int) []stream.Event {
 		select {
 		case <-more:
 		case <-time.After(time.Minute):
-			t.Error("nothing came")
+			t.Error("no event arrived")
 			return nil
 		}
 	}
 	return nil
 }
 
-// An event reaches a reader in milliseconds, and in seconds while the bus is away.
+// An event reaches a reader within milliseconds, and within seconds while NATS is unavailable.
 func TestEventsArriveWithoutTheBus(t *testing.T) {
 	t.Parallel()
 	server, url := testenv.PrivateNATS(t)
@@ -193,11 +193,11 @@ func TestEventsArriveWithoutTheBus(t *testing.T) {
 		t.Helper()
 		began := time.Now()
 		e.commit(t, owner, string(account), 1)
-		if list := read(t, r, 1); len(list) != 1 || proof.Running() && time.Since(began) > limit {
+		if list := readSome(t, r, 1); len(list) != 1 || proof.Running() && time.Since(began) > limit {
 			t.Errorf("%d events after %v", len(list), time.Since(began))
 		}
 	}
-	within(10 * time.Second) // a reader that no message reaches looks for itself after half a minute
+	within(10 * time.Second) // without a message the feed would check only after half a minute
 	within(10 * time.Second)
 	server.Kill()
 	within(10 * time.Second)
@@ -206,9 +206,9 @@ func TestEventsArriveWithoutTheBus(t *testing.T) {
 	within(10 * time.Second)
 }
 
-// A key has as many streams of an account as its plan says, over all nodes; whoever leaves makes room, and while Redis is away each node
-// counts by itself.
-func TestPlacesAreCountedOverAllNodes(t *testing.T) {
+// The streams of a key on an account are limited over all nodes. A stream that ends frees its slot. While Redis is
+// unavailable, each node counts its own.
+func TestStreamsAreLimitedOverAllNodes(t *testing.T) {
 	t.Parallel()
 	server, url := testenv.PrivateRedis(t)
 	e := newEngines(t, testenv.NATS(t), url)
@@ -218,7 +218,7 @@ func TestPlacesAreCountedOverAllNodes(t *testing.T) {
 		t.Helper()
 		leave, err := h.Enter(t.Context(), owner, key, at, 2)
 		if (err == nil) != ok {
-			t.Fatalf("entered: %v", err)
+			t.Fatalf("want success %v, got %v", ok, err)
 		}
 		if err != nil && (!errors.Is(err, problem.QuotaExceeded.New("")) || problem.Of(err).RetryAfter == 0) {
 			t.Fatal(err)
@@ -235,7 +235,7 @@ func TestPlacesAreCountedOverAllNodes(t *testing.T) {
 	enter(b, account, true)
 	enter(a, account, false)
 	server.Kill()
-	enter(a, account, true) // it has none of its own
+	enter(a, account, true) // this node has no streams of its own
 	enter(a, account, true)
 	enter(a, account, false)
 	if leave, err := a.Enter(t.Context(), owner, id.New[id.Key](), account, -1); err != nil {
@@ -245,7 +245,7 @@ func TestPlacesAreCountedOverAllNodes(t *testing.T) {
 	}
 }
 
-// holders are whom tokens stand for.
+// holders returns the holders of keys, and counts failed guesses.
 type holders struct{ guesses atomic.Int64 }
 
 func (*holders) Holder(_ context.Context, of id.Org, key id.Key) (*apikey.Principal, error) {
@@ -261,8 +261,8 @@ func (h *holders) Guess(string) error {
 
 func (h *holders) Missed(string) { h.guesses.Add(1) }
 
-// A token opens one stream, of its account, within a minute, on any node; of many who come with it at once one gets in.
-func TestTokensAreGoodForOneUse(t *testing.T) {
+// A token opens one stream of its account, within a minute, on any node. Of concurrent uses only one succeeds.
+func TestTokenCanBeRedeemedOnce(t *testing.T) {
 	t.Parallel()
 	e := newEngines(t, testenv.NATS(t), testenv.Redis(t))
 	now := time.Now()
@@ -318,6 +318,6 @@ func TestTokensAreGoodForOneUse(t *testing.T) {
 		_, err = b.Redeem(t.Context(), "sdt_"+strings.Repeat("A", 43), account, "x")
 	}
 	if !errors.Is(err, problem.QuotaExceeded.New("")) {
-		t.Errorf("somebody may guess for ever: %v", err)
+		t.Errorf("guesses are not limited: %v", err)
 	}
 }

@@ -1,5 +1,5 @@
--- Takes a place among the streams of a key unless all are taken. Places of nodes that died run out.
--- KEYS: the places. ARGV: how many there are (-1 for any number), for how long in ms, the stream.
+-- Acquires a slot for a stream of a key unless all are taken. Slots of nodes that died expire.
+-- KEYS: the set of slots. ARGV: the maximum (-1 for no limit), the lifetime in ms, the stream.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)

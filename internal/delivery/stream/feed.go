@@ -10,56 +10,61 @@ import (
 )
 
 const (
-	// What a feed holds for its readers: enough for one that was busy for a moment.
-	maxHeld      = 64
-	maxHeldBytes = 256 << 10
-	heldFor      = 5 * time.Second
-	// pageRows is how much is read from the store at a time.
+	// Limits of a feed's ring: enough for a reader that was busy for a moment.
+	maxRing      = 64
+	maxRingBytes = 256 << 10
+	ringTTL      = 5 * time.Second
+	// pageRows is the number of events in one read of the store.
 	pageRows = 100
-	// fullPages is after how many full pages a feed leaves the rest to its readers.
-	fullPages = 20
-	// A subscription takes a moment to be known to every server of the bus. What was missed in it is looked for after these times.
+	// maxFillPages is the number of full pages after which a feed jumps to the end and leaves the rest to its readers.
+	maxFillPages = 20
+	// A subscription takes a moment to reach every NATS server. Feeds check for events missed in that time after these
+	// waits.
 	firstCheck, secondCheck = 100 * time.Millisecond, time.Second
-	// An event can be told before older transactions have ended, which it must wait for. Meanwhile it is asked for this often.
-	askAgainMin, askAgainMax = 2 * time.Millisecond, 200 * time.Millisecond
-	// recent is how far back a feed reads, which keeps it to the newest partitions of the store.
-	recent = 24 * time.Hour
+	// A live message can arrive before older transactions have ended, which hide its event from the org's stream. Until
+	// then the feed reads the store in these intervals.
+	retryMin, retryMax = 2 * time.Millisecond, 200 * time.Millisecond
+	// fillWindow bounds how far back a feed reads, so that it touches only the newest partitions.
+	fillWindow = 24 * time.Hour
 )
 
-// held is an event that a feed has ready.
-type held struct {
+// entry is an event in a feed's ring.
+type entry struct {
 	event.Stored
-	at place // zero for an ephemeral event
-	// cursor is the place as readers see it, since when the feed has the event.
+	at offset // zero for an ephemeral event
+	// cursor is the offset as readers see it.
 	cursor string
-	since  time.Time
+	// since is when the entry was added.
+	since time.Time
 }
 
-// feed is what a node knows of the newest events of one topic.
+// feed holds the newest events of one topic for all readers on this node.
 type feed struct {
 	hub  *Streams
 	at   topic
 	stop context.CancelFunc
-	// opened is closed when the feed hears, or has a fault.
+	// opened is closed when the feed is open or has failed; err is set before.
 	opened chan struct{}
-	fault  error
+	err    error
 
-	// The hub's lock guards who uses the feed.
+	// The hub's lock guards these.
 	users  int
 	leftAt time.Time
 
 	mu sync.Mutex
-	// Everything behind base and up to reached is in the ring. Its first element has the number first.
-	base, reached place
-	ring          []held
+	// All stored events after base and up to reached are in the ring. Its first element has the number first; numbers
+	// count all elements that the ring ever had.
+	base, reached offset
+	ring          []entry
 	first         uint64
 	bytes         int
-	// changed is closed when there is something new.
+	// changed is closed and replaced when the ring has something new.
 	changed chan struct{}
-	// filling means that the store is being read; again that it must be read once more. wanted is a transaction that must be reached.
-	filling, again bool
-	wanted         int64
-	checkedAt      time.Time
+	// filling means that a goroutine reads the store, refill that it must read once more. wanted is a transaction that
+	// must be reached (orgs only).
+	filling, refill bool
+	wanted          int64
+	checkedAt       time.Time
 }
 
 func newFeed(h *Streams, at topic) *feed {
@@ -67,13 +72,13 @@ func newFeed(h *Streams, at topic) *feed {
 	return &feed{hub: h, at: at, stop: func() {}, leftAt: now, opened: make(chan struct{}), changed: make(chan struct{}), filling: true, checkedAt: now}
 }
 
-// open listens, and then finds out where the topic stands: what is stored in between is heard of.
+// open subscribes first and then reads the head of the topic, so that no event falls in between.
 func (f *feed) open(ctx context.Context) {
 	go f.listen(ctx)
 	head, err := f.head(ctx)
 	if err != nil {
-		f.fault = err
-		f.hub.drop(f)
+		f.err = err
+		f.hub.removeFeed(f)
 		f.stop()
 		close(f.opened)
 		return
@@ -82,7 +87,7 @@ func (f *feed) open(ctx context.Context) {
 	f.base, f.reached = head, head
 	f.mu.Unlock()
 	close(f.opened)
-	f.fill(ctx) // filling is set: nothing was taken from messages yet
+	f.fill(ctx) // newFeed has set filling, so no message was added before
 	for _, wait := range [...]time.Duration{firstCheck, secondCheck} {
 		select {
 		case <-ctx.Done():
@@ -95,117 +100,119 @@ func (f *feed) open(ctx context.Context) {
 
 func (f *feed) listen(ctx context.Context) {
 	pattern := event.LiveSubject(f.at.org, f.at.source)
-	if f.whole() {
+	if f.isOrg() {
 		pattern = event.LivePattern(f.at.org)
 	}
-	err := f.hub.Wire.Listen(ctx, pattern, func(_ string, payload []byte) { f.hear(ctx, payload) })
+	err := f.hub.Wire.Listen(ctx, pattern, func(_ string, payload []byte) { f.onMessage(ctx, payload) })
 	if err != nil && ctx.Err() == nil {
-		f.hub.Log.WarnContext(ctx, "a feed does not hear of events", slog.Any("error", err)) // it still looks
+		f.hub.Log.WarnContext(ctx, "cannot subscribe feed to events", slog.Any("error", err)) // it still polls
 	}
 }
 
-// whole says whether the feed is that of an org.
-func (f *feed) whole() bool { return f.at.source == "" }
+// isOrg reports whether the feed is that of a whole org.
+func (f *feed) isOrg() bool { return f.at.source == "" }
 
-func (f *feed) head(ctx context.Context) (place, error) {
-	ctx, cancel := context.WithTimeout(ctx, readAtMost)
+// head returns the offset of the newest event in the store.
+func (f *feed) head(ctx context.Context) (offset, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	if f.whole() {
+	if f.isOrg() {
 		p, err := f.hub.Store.OrgHead(ctx, f.at.org)
-		return place(p), err
+		return offset(p), err
 	}
 	head, err := f.hub.Store.Head(ctx, f.at.org, f.at.source)
-	return numbered(head.LastSeq), err
+	return seqOffset(head.LastSeq), err
 }
 
-// read reads a page of the store behind a place.
-func (f *feed) read(ctx context.Context, behind place, since time.Time, rows int) ([]held, error) {
-	ctx, cancel := context.WithTimeout(ctx, readAtMost)
+// readStore reads a page of the store after an offset.
+func (f *feed) readStore(ctx context.Context, after offset, since time.Time, rows int) ([]entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var (
 		found []event.Stored
 		err   error
 	)
 	f.hub.metrics.reads.Inc()
-	if f.whole() {
-		found, _, err = f.hub.Store.OrgAfter(ctx, f.at.org, event.Position(behind), since, rows)
+	if f.isOrg() {
+		found, _, err = f.hub.Store.OrgAfter(ctx, f.at.org, event.Position(after), since, rows)
 	} else {
-		found, err = f.hub.Store.After(ctx, f.at.org, f.at.source, behind.Tx, since, rows)
+		found, err = f.hub.Store.After(ctx, f.at.org, f.at.source, after.Tx, since, rows)
 	}
 	if err != nil {
 		return nil, err
 	}
-	list := make([]held, len(found))
+	list := make([]entry, len(found))
 	for i := range found {
-		at := f.placeOf(&found[i])
-		list[i] = held{Stored: found[i], at: at, cursor: f.cursor(at)}
+		at := f.offsetOf(&found[i])
+		list[i] = entry{Stored: found[i], at: at, cursor: f.cursor(at)}
 	}
 	return list, nil
 }
 
-func (f *feed) placeOf(s *event.Stored) place {
-	if f.whole() {
-		return place(s.Position())
+func (f *feed) offsetOf(s *event.Stored) offset {
+	if f.isOrg() {
+		return offset(s.Position())
 	}
-	return numbered(s.Seq)
+	return seqOffset(s.Seq)
 }
 
-func (f *feed) cursor(at place) string {
-	if f.whole() {
+func (f *feed) cursor(at offset) string {
+	if f.isOrg() {
 		return event.Position(at).String()
 	}
 	return event.FormatCursor(at.Tx)
 }
 
-// hear takes a live message.
-func (f *feed) hear(ctx context.Context, payload []byte) {
+// onMessage handles a live message: it adds the events that come next, and reads the store if some are missing.
+func (f *feed) onMessage(ctx context.Context, payload []byte) {
 	now := f.hub.Now()
 	f.mu.Lock()
-	news, missing := false, false
+	added, missing := false, false
 	for s, err := range event.ReadLive(payload) {
-		if err != nil || s.Org != f.at.org || (!f.whole() && s.Source != f.at.source) {
-			missing = true // whatever it was, the store knows
+		if err != nil || s.Org != f.at.org || (!f.isOrg() && s.Source != f.at.source) {
+			missing = true // unreadable or of another topic: read the store instead
 			break
 		}
-		took, behind := f.take(s, now)
-		news, missing = news || took, missing || behind
+		ok, gap := f.addLive(s, now)
+		added, missing = added || ok, missing || gap
 	}
-	f.settle(news)
-	fill := missing && f.claim()
+	f.trimAndNotify(added)
+	fill := missing && f.claimFill()
 	f.mu.Unlock()
 	if fill {
 		go f.fill(ctx)
 	}
 }
 
-// take adds an event to the ring if it is the next one; otherwise missing says whether the store must be asked.
-func (f *feed) take(s event.Stored, now time.Time) (took, missing bool) {
-	e := held{Stored: s, since: now}
+// addLive adds an event to the ring if it is the next one; otherwise missing reports whether the store must be read.
+// Events of an org always come from the store, because messages arrive in another order.
+func (f *feed) addLive(s event.Stored, now time.Time) (added, missing bool) {
+	e := entry{Stored: s, since: now}
 	switch {
 	case s.Seq == 0:
-	case f.whole(): // told in the order of sources, wanted in that of the store
+	case f.isOrg():
 		f.wanted = max(f.wanted, s.Tx)
-		return false, f.reached.before(f.placeOf(&s))
+		return false, f.reached.before(f.offsetOf(&s))
 	case f.filling:
-		f.again = true // where the feed stands is known when the store was read
+		f.refill = true // the head is known only after the fill
 		return false, false
 	case s.Seq <= f.reached.Tx:
 		return false, false
 	case s.Seq != f.reached.Tx+1:
 		return false, true
 	default:
-		e.at = numbered(s.Seq)
+		e.at = seqOffset(s.Seq)
 		e.cursor = f.cursor(e.at)
 	}
-	e.Body = append(make([]byte, 0, len(s.Body)), s.Body...) // the message is not kept for it
+	e.Body = append(make([]byte, 0, len(s.Body)), s.Body...) // a copy, so that the whole message can be freed
 	f.add(e)
 	return true, false
 }
 
-// add puts an event into the ring.
-func (f *feed) add(e held) {
+// add appends an event to the ring.
+func (f *feed) add(e entry) {
 	if e.Kind == event.KindDisconnected {
-		f.trim(len(f.ring)) // what the account's events said is deleted; the store knows what is left
+		f.trim(len(f.ring)) // the data of the account's events is being purged; readers must use the store
 	}
 	f.ring = append(f.ring, e)
 	f.bytes += len(e.Body)
@@ -214,20 +221,20 @@ func (f *feed) add(e held) {
 	}
 }
 
-// settle trims the ring, and tells readers if there is something new.
-func (f *feed) settle(news bool) {
+// trimAndNotify trims the ring to its limits, and wakes readers if there is something new.
+func (f *feed) trimAndNotify(added bool) {
 	n := 0
-	for size := f.bytes; len(f.ring)-n > maxHeld || (size > maxHeldBytes && len(f.ring)-n > 1); n++ {
+	for size := f.bytes; len(f.ring)-n > maxRing || (size > maxRingBytes && len(f.ring)-n > 1); n++ {
 		size -= len(f.ring[n].Body)
 	}
 	f.trim(n)
-	if news {
+	if added {
 		close(f.changed)
 		f.changed = make(chan struct{})
 	}
 }
 
-// trim forgets the oldest events. Readers that have not seen them find them in the store.
+// trim drops the n oldest events. Readers that have not seen them read the store.
 func (f *feed) trim(n int) {
 	for i := range n {
 		f.bytes -= len(f.ring[i].Body)
@@ -243,54 +250,55 @@ func (f *feed) trim(n int) {
 	}
 }
 
-// claim reserves the reading of the store for one goroutine; whoever is at it already reads once more.
-func (f *feed) claim() bool {
+// claimFill reports whether the caller may fill. If another goroutine is filling, that one reads once more.
+func (f *feed) claimFill() bool {
 	if f.filling {
-		f.again = true
+		f.refill = true
 		return false
 	}
 	f.filling = true
 	return true
 }
 
-// fill reads from the store what the feed does not have, until there is nothing more. It must have been claimed.
+// fill reads from the store what the feed does not have, until there is nothing more. The caller must have claimed it.
 func (f *feed) fill(ctx context.Context) {
-	wait := askAgainMin
+	wait := retryMin
 	for pages := 0; ; pages++ {
-		rows, err := f.next(ctx, pages)
+		rows, err := f.fillPage(ctx, pages)
 		f.mu.Lock()
 		if err != nil {
-			f.filling = false // the next look tries again
+			f.filling = false // the next check tries again
 			f.mu.Unlock()
 			if ctx.Err() == nil {
 				f.hub.metrics.faults.Inc()
 			}
 			return
 		}
-		early := f.whole() && f.reached.Tx < f.wanted
-		if rows < pageRows && !f.again && !early {
+		early := f.isOrg() && f.reached.Tx < f.wanted
+		if rows < pageRows && !f.refill && !early {
 			f.filling = false
 			f.mu.Unlock()
 			return
 		}
-		f.again = false
+		f.refill = false
 		f.mu.Unlock()
 		if rows > 0 {
-			wait = askAgainMin
+			wait = retryMin
 		}
 		if rows < pageRows && early {
 			select {
 			case <-ctx.Done():
 			case <-time.After(wait):
 			}
-			wait = min(2*wait, askAgainMax)
+			wait = min(2*wait, retryMax)
 		}
 	}
 }
 
-// next reads one page into the ring. A feed that is far behind jumps to the end: its readers read the rest, each at its pace.
-func (f *feed) next(ctx context.Context, pages int) (rows int, err error) {
-	if pages == fullPages {
+// fillPage reads one page into the ring and returns its size. A feed that is far behind jumps to the end; its readers
+// read the rest at their own pace.
+func (f *feed) fillPage(ctx context.Context, pages int) (rows int, err error) {
+	if pages == maxFillPages {
 		head, err := f.head(ctx)
 		if err != nil {
 			return 0, err
@@ -299,15 +307,15 @@ func (f *feed) next(ctx context.Context, pages int) (rows int, err error) {
 		defer f.mu.Unlock()
 		f.trim(len(f.ring))
 		f.base, f.reached = later(f.base, head), later(f.reached, head)
-		f.settle(true)
+		f.trimAndNotify(true)
 		return pageRows, nil
 	}
 	f.mu.Lock()
-	behind := f.reached
-	f.again = false
+	after := f.reached
+	f.refill = false
 	f.checkedAt = f.hub.Now()
 	f.mu.Unlock()
-	list, err := f.read(ctx, behind, f.hub.Now().Add(-recent), pageRows)
+	list, err := f.readStore(ctx, after, f.hub.Now().Add(-fillWindow), pageRows)
 	if err != nil {
 		return 0, err
 	}
@@ -318,13 +326,13 @@ func (f *feed) next(ctx context.Context, pages int) (rows int, err error) {
 		e.since = now
 		f.add(e)
 	}
-	f.settle(len(list) > 0)
+	f.trimAndNotify(len(list) > 0)
 	return len(list), nil
 }
 
-// check looks whether something was missed.
+// check compares the feed with the store and fills it if something is missing.
 func (f *feed) check(ctx context.Context) {
-	if !f.whole() {
+	if !f.isOrg() {
 		head, err := f.head(ctx)
 		f.mu.Lock()
 		f.checkedAt = f.hub.Now()
@@ -335,24 +343,24 @@ func (f *feed) check(ctx context.Context) {
 		}
 	}
 	f.mu.Lock()
-	fill := f.claim()
+	fill := f.claimFill()
 	f.mu.Unlock()
 	if fill {
 		f.fill(ctx)
 	}
 }
 
-// what a look at a feed finds.
-type finding int
+// feedState is the result of maintain.
+type feedState int
 
 const (
-	feedFine finding = iota
+	feedFine feedState = iota
 	feedDue
 	feedIdle
 )
 
-// look trims a feed and says what is to be done with it. The hub is locked.
-func (f *feed) look(now time.Time, every, linger time.Duration, all bool) finding {
+// maintain drops old entries and returns what to do with the feed. The caller holds the hub's lock.
+func (f *feed) maintain(now time.Time, every, linger time.Duration, all bool) feedState {
 	select {
 	case <-f.opened:
 	default:
@@ -364,7 +372,7 @@ func (f *feed) look(now time.Time, every, linger time.Duration, all bool) findin
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
-	for n < len(f.ring) && now.Sub(f.ring[n].since) > heldFor {
+	for n < len(f.ring) && now.Sub(f.ring[n].since) > ringTTL {
 		n++
 	}
 	f.trim(n)

@@ -1,3 +1,3 @@
--- Gives a place back.
+-- Releases a slot.
 redis.call('ZREM', KEYS[1], ARGV[1])
 return 'ok'

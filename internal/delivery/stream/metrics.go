@@ -9,14 +9,16 @@ type metrics struct {
 
 func newMetrics() metrics {
 	return metrics{
-		feeds:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_stream_feeds", Help: "Accounts and orgs whose events are watched here."}),
-		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_streams_open", Help: "Event streams that are open here."}),
-		reads:   prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_stream_store_reads_total", Help: "Pages read from the event store."}),
-		faults:  prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_stream_store_faults_total", Help: "Reads of the event store that failed."}),
+		feeds: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_stream_feeds",
+			Help: "Accounts and orgs whose events are watched on this node."}),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stagedoor_streams_open",
+			Help: "Event streams that are open on this node."}),
+		reads:  prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_stream_store_reads_total", Help: "Pages read from the event store."}),
+		faults: prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_stream_store_faults_total", Help: "Reads of the event store that failed."}),
 	}
 }
 
-// Collectors are to be registered.
+// Collectors returns the metrics.
 func (h *Streams) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{h.metrics.feeds, h.metrics.streams, h.metrics.reads, h.metrics.faults}
 }

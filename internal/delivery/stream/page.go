@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// scanPages bounds how much a pull looks through for a filter that matches little. The caller goes on behind what was seen.
+	// scanPages bounds how many pages a pull scans for a filter that matches little. The caller continues after them.
 	scanPages = 20
-	// pageBytes is about how large a page may get.
+	// pageBytes is the approximate maximum size of a page, in bytes.
 	pageBytes = 1 << 20
 )
 
-// Page is what a pull gives.
+// Page is the result of Pull.
 type Page struct {
 	Events []Event
-	// Next is the place up to which everything was read.
+	// Next is the cursor up to which everything was read.
 	Next string
-	// Gap means that events behind the cursor can no longer be read.
+	// Gap means that events after the cursor can no longer be read.
 	Gap bool
 }
 
-// Pull reads up to a number of events behind a cursor, from the oldest on if there is none.
+// Pull reads up to most events after a cursor, or from the oldest if there is none. It always reads the store.
 func (h *Streams) Pull(ctx context.Context, w Want, most int) (Page, error) {
 	if w.After == "" {
 		w.After = "0"
 	}
-	r := &Reader{feed: newFeed(h, topic{w.Org, string(w.Account)}), want: w} // a feed that nobody else has, and that holds nothing
+	r := &Reader{feed: newFeed(h, topic{w.Org, string(w.Account)}), want: w} // a private, empty feed
 	var (
 		page Page
 		err  error
@@ -38,10 +38,11 @@ func (h *Streams) Pull(ctx context.Context, w Want, most int) (Page, error) {
 	size := 0
 	for range scanPages {
 		from, seen := r.at, len(page.Events)
-		if page.Events, err = r.fromStore(ctx, page.Events, most-seen, place{}); err != nil {
+		if page.Events, err = r.fromStore(ctx, page.Events, most-seen, offset{}); err != nil {
 			return Page{}, err
 		}
-		page.Events = slices.DeleteFunc(page.Events, func(e Event) bool { return e.Body == nil }) // it only ends streams
+		// An event without a body only ends streams.
+		page.Events = slices.DeleteFunc(page.Events, func(e Event) bool { return e.Body == nil })
 		for _, e := range page.Events[seen:] {
 			size += len(e.Body)
 		}
@@ -53,15 +54,15 @@ func (h *Streams) Pull(ctx context.Context, w Want, most int) (Page, error) {
 	return page, nil
 }
 
-// Await waits until there may be events behind a cursor that are wanted, at most for a time, or until stop says so, which is asked every
-// second.
+// Await waits at most atMost until there are matching events after a cursor, or until stop returns true. It calls stop
+// about every second.
 func (h *Streams) Await(ctx context.Context, w Want, atMost time.Duration, stop func() bool) error {
 	r, _, err := h.Watch(ctx, w)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	end, look := time.NewTimer(atMost), time.NewTicker(lookEvery)
+	end, look := time.NewTimer(atMost), time.NewTicker(maintainEvery)
 	defer end.Stop()
 	defer look.Stop()
 	for !stop() {
@@ -73,7 +74,7 @@ func (h *Streams) Await(ctx context.Context, w Want, atMost time.Duration, stop 
 			return nil
 		}
 		if len(list) > 0 {
-			continue // an ephemeral one: nobody can pull it
+			continue // ephemeral events cannot be pulled
 		}
 		select {
 		case <-more:

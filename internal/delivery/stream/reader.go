@@ -9,58 +9,58 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// Want is what a reader wants to read.
+// Want selects what a reader reads.
 type Want struct {
 	Org id.Org
-	// Account is empty for all of the org's, and what concerns none of them.
+	// Account is empty for all events of the org, including those that concern no account.
 	Account id.Account
 	Filter  event.Filter
-	// Among are the accounts that an org's reader may see; nil for everything.
+	// Among restricts a reader of an org to these accounts; nil for everything.
 	Among []id.Account
-	// Days is how long the org's plan lets events be read.
+	// Days is how many days back the org's plan allows reading.
 	Days int
-	// After is the cursor to read behind; empty for what comes from now on.
+	// After is the cursor to start after; empty for events from now on.
 	After string
 }
 
-// Start is where a reader begins.
+// Start describes where a reader starts.
 type Start struct {
 	Cursor string
-	// Resumed means that a cursor was given; Gap that events behind it can no longer be read.
+	// Resumed means that a cursor was given, Gap that events after it can no longer be read.
 	Resumed, Gap bool
-	// Oldest is the oldest event of an account that can be read.
+	// Oldest is the cursor of the oldest event of an account that can be read.
 	Oldest string
 }
 
-// Event is one that was read.
+// Event is an event as a reader returns it.
 type Event struct {
 	Kind string
-	// Cursor is the place behind it; empty for an ephemeral event.
+	// Cursor is the cursor after the event; empty for an ephemeral event.
 	Cursor string
 	Body   []byte
-	// Last means that nothing follows: the account was disconnected.
+	// Last means that no event follows, because the account was disconnected.
 	Last bool
 }
 
-// Reader is a cursor over the events of an account or an org. It is used by one goroutine.
+// Reader is a cursor over the events of an account or an org. It is not safe for concurrent use.
 type Reader struct {
 	feed *feed
 	want Want
-	// at is the place up to which everything was read, next the number in the feed's ring of what comes next.
-	at   place
+	// at is the offset up to which everything was read, next the number of the next element in the feed's ring.
+	at   offset
 	next uint64
-	// live means that the reader has come to the end of the ring: ephemeral events are for those only.
+	// live means that the reader has reached the end of the ring. Only live readers get ephemeral events.
 	live bool
 }
 
-// Watch opens a reader. Errors are problems where the caller is at fault.
+// Watch opens a reader; the caller must close it. An invalid cursor is a problem for the API caller.
 func (h *Streams) Watch(ctx context.Context, w Want) (*Reader, Start, error) {
 	f, err := h.watch(ctx, topic{w.Org, string(w.Account)})
 	if err != nil {
 		return nil, Start{}, err
 	}
 	r := &Reader{feed: f, want: w}
-	start, err := r.begin(ctx)
+	start, err := r.findStart(ctx)
 	if err != nil {
 		r.Close()
 		return nil, Start{}, err
@@ -68,8 +68,8 @@ func (h *Streams) Watch(ctx context.Context, w Want) (*Reader, Start, error) {
 	return r, start, nil
 }
 
-// begin finds the place to read from.
-func (r *Reader) begin(ctx context.Context) (Start, error) {
+// findStart determines the offset to read from.
+func (r *Reader) findStart(ctx context.Context) (Start, error) {
 	f := r.feed
 	f.mu.Lock()
 	if r.at = f.reached; r.want.After == "" {
@@ -78,7 +78,7 @@ func (r *Reader) begin(ctx context.Context) (Start, error) {
 	f.mu.Unlock()
 	start := Start{Resumed: r.want.After != ""}
 	var err error
-	if !f.whole() {
+	if !f.isOrg() {
 		var oldest int64
 		if oldest, err = f.hub.Store.Oldest(ctx, r.want.Org, string(r.want.Account), r.since()); err != nil {
 			return start, err
@@ -97,12 +97,13 @@ func (r *Reader) begin(ctx context.Context) (Start, error) {
 // Close ends the reader.
 func (r *Reader) Close() { r.feed.hub.leave(r.feed) }
 
-// Cursor is the place up to which everything was read.
+// Cursor returns the cursor up to which everything was read.
 func (r *Reader) Cursor() string { return r.feed.cursor(r.at) }
 
 func (r *Reader) since() time.Time { return event.Since(r.feed.hub.Now(), r.want.Days) }
 
-// Read adds the next events that are wanted, up to a number of them. If there are none, it returns what to wait for before reading again.
+// Read appends up to most matching events to into. If there are none, it returns a channel that is closed when there
+// may be more.
 func (r *Reader) Read(ctx context.Context, into []Event, most int) ([]Event, <-chan struct{}, error) {
 	for {
 		list, more, base := r.fromRing(into, most)
@@ -116,8 +117,9 @@ func (r *Reader) Read(ctx context.Context, into []Event, most int) ([]Event, <-c
 	}
 }
 
-// fromRing takes what the feed has. Without an event and a channel the reader is behind the base of what the feed has.
-func (r *Reader) fromRing(into []Event, most int) (list []Event, more <-chan struct{}, base place) {
+// fromRing reads from the feed's ring. If it returns neither an event nor a channel, the reader is behind the ring,
+// which starts after base, and must read the store.
+func (r *Reader) fromRing(into []Event, most int) (list []Event, more <-chan struct{}, base offset) {
 	f := r.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +137,7 @@ func (r *Reader) fromRing(into []Event, most int) (list []Event, more <-chan str
 		if e.Seq == 0 && !r.live || e.Seq != 0 && !r.at.before(e.at) {
 			continue
 		}
-		if r.at = later(r.at, e.at); r.wants(e) {
+		if r.at = later(r.at, e.at); r.matches(e) {
 			list = append(list, r.event(e))
 		}
 	}
@@ -146,10 +148,10 @@ func (r *Reader) fromRing(into []Event, most int) (list []Event, more <-chan str
 	return list, f.changed, f.base
 }
 
-// fromStore reads a page behind the reader's place. Up to base everything was stored before.
-func (r *Reader) fromStore(ctx context.Context, into []Event, most int, base place) ([]Event, error) {
+// fromStore reads a page after the reader's offset. The store has all events up to base that are still kept.
+func (r *Reader) fromStore(ctx context.Context, into []Event, most int, base offset) ([]Event, error) {
 	f := r.feed
-	found, err := f.read(ctx, r.at, r.since(), pageRows)
+	found, err := f.readStore(ctx, r.at, r.since(), pageRows)
 	if err != nil {
 		return into, err
 	}
@@ -159,28 +161,29 @@ func (r *Reader) fromStore(ctx context.Context, into []Event, most int, base pla
 			return list, nil
 		}
 		r.at = found[i].at
-		if r.wants(&found[i]) {
+		if r.matches(&found[i]) {
 			list = append(list, r.event(&found[i]))
 		}
 	}
 	if len(found) < pageRows {
-		r.at = later(r.at, base) // what is missing up to there is no longer kept
+		r.at = later(r.at, base) // events missing up to there have expired
 	}
 	return list, nil
 }
 
-// wants says whether an event is for this reader. The last event of an account is, whatever its filter: the stream ends with it.
-func (r *Reader) wants(e *held) bool {
-	if r.feed.whole() && r.want.Among != nil && !slices.Contains(r.want.Among, id.Account(e.Source)) {
+// matches reports whether an event is for this reader. The last event of an account always is, whatever the filter,
+// because the stream ends with it.
+func (r *Reader) matches(e *entry) bool {
+	if r.feed.isOrg() && r.want.Among != nil && !slices.Contains(r.want.Among, id.Account(e.Source)) {
 		return false
 	}
-	return r.want.Filter.Match(e.Kind) || r.last(e)
+	return r.want.Filter.Match(e.Kind) || r.isLast(e)
 }
 
-func (r *Reader) last(e *held) bool { return !r.feed.whole() && e.Kind == event.KindDisconnected }
+func (r *Reader) isLast(e *entry) bool { return !r.feed.isOrg() && e.Kind == event.KindDisconnected }
 
-func (r *Reader) event(e *held) Event {
-	out := Event{Kind: e.Kind, Cursor: e.cursor, Body: e.Body, Last: r.last(e)}
+func (r *Reader) event(e *entry) Event {
+	out := Event{Kind: e.Kind, Cursor: e.cursor, Body: e.Body, Last: r.isLast(e)}
 	if out.Last && !r.want.Filter.Match(e.Kind) {
 		out.Body = nil // it only ends the stream
 	}

@@ -1,5 +1,5 @@
--- Keeps places, also such as were taken while this server was away.
--- KEYS: the places. ARGV: for how long in ms, the streams.
+-- Renews slots, and adds those that were acquired while Redis was unavailable.
+-- KEYS: the set of slots. ARGV: the lifetime in ms, the streams.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 for i = 2, #ARGV do

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// token is what is known of a token.
+// token is a stored token without its secret.
 type token struct {
 	org     id.Org
 	account id.Account
@@ -27,21 +27,22 @@ func saveToken(ctx context.Context, to *postgres.DB, hash []byte, t token) error
 	return nil
 }
 
-// takeToken takes a token that can be used, so that nobody else can.
-func takeToken(ctx context.Context, from *postgres.DB, hash []byte, account id.Account, now time.Time) (t token, found bool, err error) {
+// redeemToken deletes a valid token and returns it. Of concurrent calls only one finds it.
+func redeemToken(ctx context.Context, from *postgres.DB, hash []byte, account id.Account, now time.Time) (t token,
+	found bool, err error) {
 	row, err := db.New(from.Pool()).TakeToken(ctx, db.TakeTokenParams{Hash: hash, AccountID: string(account), Now: now})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return token{}, false, nil
 	}
 	if err != nil {
-		return token{}, false, fmt.Errorf("take a token: %w", err)
+		return token{}, false, fmt.Errorf("redeem a token: %w", err)
 	}
 	return token{row.OrgID, id.Account(row.AccountID), id.Key(row.KeyID), row.ExpiresAt}, true, nil
 }
 
-func forgetTokens(ctx context.Context, in *postgres.DB, now time.Time) error {
+func deleteExpiredTokens(ctx context.Context, in *postgres.DB, now time.Time) error {
 	if err := db.New(in.Pool()).ForgetTokens(ctx, now); err != nil {
-		return fmt.Errorf("forget tokens: %w", err)
+		return fmt.Errorf("delete expired tokens: %w", err)
 	}
 	return nil
 }

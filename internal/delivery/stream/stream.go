@@ -1,12 +1,11 @@
-// Package stream lets callers read events: as they come, or page by page.
+// Package stream lets callers read events, as they arrive (Watch) or page by page (Pull). It does not speak HTTP (group
+// server).
 //
-// Every reader is a cursor over the event store (reader.go). So that a thousand readers of one account do not each ask the store, a node
-// has one feed per watched account and one per watched org (feed.go), which hears of new events by live messages, holds the last few,
-// and asks the store itself where a message was missed. A reader that is behind its feed reads the store at its own pace: being slow
-// costs nobody else anything, and no memory. How many streams a key may have is counted over all nodes (places.go); browsers open
-// streams with tokens (token.go).
-//
-// Start reading at Account and Org.
+// Every reader is a cursor over the event store (reader.go). So that a thousand readers of one account do not each
+// query the store, a node has one feed per watched account and per watched org (feed.go). A feed receives new events
+// by live messages, keeps the last few in a ring, and reads the store after a missed message. A reader that falls
+// behind its feed reads the store at its own pace, so a slow reader costs other readers nothing and uses no memory.
+// The number of streams per key is limited over all nodes (slots.go). Browsers open streams with tokens (token.go).
 package stream
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/apikey"
 )
 
-// store has the events; *event.Store has it.
+// store reads events; implemented by *event.Store.
 type store interface {
 	After(ctx context.Context, org id.Org, source string, seq int64, since time.Time, limit int) ([]event.Stored, error)
 	OrgAfter(ctx context.Context, org id.Org, p event.Position, since time.Time, limit int) ([]event.Stored, event.Position, error)
@@ -33,33 +32,34 @@ type store interface {
 	Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error)
 }
 
-// wire carries live messages; *pubsub.Bus has it.
+// wire delivers live messages; implemented by *pubsub.Bus.
 type wire interface {
 	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
 	Ping(ctx context.Context) error
 }
 
-// scripts counts streams over all nodes; *redis.Client has it.
+// scripts runs Redis scripts; implemented by *redis.Client.
 type scripts interface {
 	Run(ctx context.Context, s *redis.Script, keys, args []string) (string, error)
 }
 
-// keys finds who made a token; *apikey.Keys has it.
+// keys returns the holder of a key and limits guesses of tokens; implemented by *apikey.Keys.
 type keys interface {
 	Holder(ctx context.Context, org id.Org, key id.Key) (*apikey.Principal, error)
 	Guess(source string) error
 	Missed(source string)
 }
 
-// Config are the settings. Zero values are replaced by what is right in production.
+// Config holds the settings. Zero values mean the defaults.
 type Config struct {
-	// Backstop is how often a feed looks whether it missed something; AwayEvery how often while live messages do not come.
+	// Backstop is how often a feed checks whether it missed something. Default: 30 s. AwayEvery is how often it does so
+	// while NATS is unavailable. Default: 2 s.
 	Backstop, AwayEvery time.Duration
-	// Linger is how long a feed stays that nobody watches: whoever polls comes back.
+	// Linger is how long a feed is kept after its last reader left, for clients that poll. Default: 10 s.
 	Linger time.Duration
 }
 
-func (c Config) complete() Config {
+func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		value  *time.Duration
 		unless time.Duration
@@ -71,58 +71,61 @@ func (c Config) complete() Config {
 	return c
 }
 
-// Deps is what the service needs.
+// Deps holds the dependencies of Streams.
 type Deps struct {
 	Config Config
 	Store  store
 	Wire   wire
 	Redis  scripts
-	// DB has the tokens, Keys who made them. Without a database there are none.
+	// DB stores tokens, and Keys finds the keys that made them. Without a database there are no tokens.
 	DB   *postgres.DB
 	Keys keys
 	Log  *slog.Logger
 	Now  func() time.Time
 }
 
-// Streams is the service.
+// Streams gives readers access to events. It is safe for concurrent use. Run must be running.
 type Streams struct {
 	Deps
-	places  places
+	slots   streamSlots
 	metrics metrics
 
 	mu    sync.Mutex
 	feeds map[topic]*feed
-	// away means that live messages do not come.
-	away bool
-	// checkAll makes every feed look at once.
+	// disconnected means that live messages do not arrive.
+	disconnected bool
+	// checkAll makes every feed check the store in the next round.
 	checkAll bool
 	wake     chan struct{}
-	// forgotten is when tokens were last tidied up.
-	forgotten time.Time
-	// starts are feeds to be opened.
-	starts chan *feed
+	// tokensDeletedAt is when expired tokens were last deleted; only Run uses it.
+	tokensDeletedAt time.Time
+	// toOpen carries new feeds to Run, so that they live as long as Run and not only as long as their first reader.
+	toOpen chan *feed
 }
 
-// New makes the service.
+// New returns a Streams.
 func New(d Deps) *Streams {
-	d.Config = d.Config.complete()
-	return &Streams{Deps: d, places: newPlaces(d), metrics: newMetrics(), feeds: map[topic]*feed{}, wake: make(chan struct{}, 1), starts: make(chan *feed)}
+	d.Config = d.Config.withDefaults()
+	return &Streams{
+		Deps: d, slots: newStreamSlots(d), metrics: newMetrics(), feeds: map[topic]*feed{}, wake: make(chan struct{}, 1),
+		toOpen: make(chan *feed),
+	}
 }
 
 const (
-	// lookEvery is how often the feeds are looked after.
-	lookEvery = time.Second
-	// checksAtOnce bounds how much of the database the checks take.
-	checksAtOnce = 8
-	// readAtMost bounds one read of the store, pingAtMost a question to the bus.
-	readAtMost = 5 * time.Second
-	pingAtMost = time.Second
+	// maintainEvery is how often feeds are maintained.
+	maintainEvery = time.Second
+	// maxChecks bounds the concurrent checks of the store.
+	maxChecks = 8
+	// readTimeout bounds a read of the store, pingTimeout a ping of NATS.
+	readTimeout = 5 * time.Second
+	pingTimeout = time.Second
 )
 
-// Run opens feeds and looks after them until the context ends. Nothing can be watched without it.
+// Run opens and maintains feeds until ctx ends. Watch blocks without it.
 func (h *Streams) Run(ctx context.Context) error {
-	go h.start(ctx)
-	look := time.NewTicker(lookEvery)
+	go h.openFeeds(ctx)
+	look := time.NewTicker(maintainEvery)
 	defer look.Stop()
 	for {
 		select {
@@ -131,20 +134,20 @@ func (h *Streams) Run(ctx context.Context) error {
 		case <-look.C:
 		case <-h.wake:
 		}
-		h.listening(ctx)
-		h.lookAfter(ctx)
-		h.places.renew(ctx)
-		h.forgetTokens(ctx)
+		h.checkConnection(ctx)
+		h.maintainFeeds(ctx)
+		h.slots.renew(ctx)
+		h.deleteExpiredTokens(ctx)
 	}
 }
 
-// start opens feeds as they are asked for.
-func (h *Streams) start(ctx context.Context) {
+// openFeeds opens feeds as they are requested.
+func (h *Streams) openFeeds(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case f := <-h.starts:
+		case f := <-h.toOpen:
 			own, stop := context.WithCancel(ctx)
 			f.stop = stop
 			go f.open(own)
@@ -152,7 +155,7 @@ func (h *Streams) start(ctx context.Context) {
 	}
 }
 
-// Missed makes every feed ask the store now, because live messages may have been lost. It returns at once.
+// Missed makes every feed read the store now, because live messages may have been lost. It returns immediately.
 func (h *Streams) Missed() {
 	h.mu.Lock()
 	h.checkAll = true
@@ -163,33 +166,33 @@ func (h *Streams) Missed() {
 	}
 }
 
-// listening finds out whether live messages can come.
-func (h *Streams) listening(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, pingAtMost)
+// checkConnection finds out whether live messages can arrive. When they can again, every feed checks the store.
+func (h *Streams) checkConnection(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	away := h.Wire.Ping(ctx) != nil
+	down := h.Wire.Ping(ctx) != nil
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.away && !away {
+	if h.disconnected && !down {
 		h.checkAll = true
 	}
-	if h.away != away {
-		h.Log.InfoContext(ctx, "streams hear of events", slog.Bool("live", !away))
+	if h.disconnected != down {
+		h.Log.InfoContext(ctx, "live messages for streams", slog.Bool("live", !down))
 	}
-	h.away = away
+	h.disconnected = down
 }
 
-// lookAfter trims feeds, closes those that nobody watches, and checks those that are due.
-func (h *Streams) lookAfter(ctx context.Context) {
+// maintainFeeds trims feeds, closes those without readers, and checks those that are due.
+func (h *Streams) maintainFeeds(ctx context.Context) {
 	now := h.Now()
 	h.mu.Lock()
 	all, every := h.checkAll, h.Config.Backstop
-	if h.checkAll = false; h.away {
+	if h.checkAll = false; h.disconnected {
 		every = h.Config.AwayEvery
 	}
 	var due []*feed
 	for at, f := range h.feeds {
-		switch f.look(now, every, h.Config.Linger, all) {
+		switch f.maintain(now, every, h.Config.Linger, all) {
 		case feedIdle:
 			delete(h.feeds, at)
 			f.stop()
@@ -201,28 +204,28 @@ func (h *Streams) lookAfter(ctx context.Context) {
 	h.metrics.feeds.Set(float64(len(h.feeds)))
 	h.mu.Unlock()
 	var checks errgroup.Group
-	checks.SetLimit(checksAtOnce)
+	checks.SetLimit(maxChecks)
 	for _, f := range due {
 		checks.Go(func() error { f.check(ctx); return nil })
 	}
-	_ = checks.Wait() // checks tell of their own failures
+	_ = checks.Wait() // checks count their failures themselves
 }
 
-// topic is what a feed is about: a source, or all of an org if that is empty.
+// topic is what a feed is about: one source, or everything of an org if source is empty.
 type topic struct {
 	org    id.Org
 	source string
 }
 
-// watch finds or makes the feed of a topic, and waits until it hears. The caller must leave it.
+// watch returns the feed of a topic and waits until it is open. The caller must call leave.
 func (h *Streams) watch(ctx context.Context, at topic) (*feed, error) {
-	f, made := h.find(at)
+	f, made := h.findOrCreate(at)
 	if made {
 		select {
-		case h.starts <- f:
+		case h.toOpen <- f:
 		case <-ctx.Done():
-			f.fault = ctx.Err()
-			h.drop(f)
+			f.err = ctx.Err()
+			h.removeFeed(f)
 			close(f.opened)
 		}
 	}
@@ -232,14 +235,14 @@ func (h *Streams) watch(ctx context.Context, at topic) (*feed, error) {
 		h.leave(f)
 		return nil, ctx.Err()
 	}
-	if f.fault != nil {
+	if f.err != nil {
 		h.leave(f)
-		return nil, f.fault
+		return nil, f.err
 	}
 	return f, nil
 }
 
-func (h *Streams) find(at topic) (f *feed, made bool) {
+func (h *Streams) findOrCreate(at topic) (f *feed, made bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if f = h.feeds[at]; f == nil {
@@ -257,8 +260,8 @@ func (h *Streams) leave(f *feed) {
 	f.leftAt = h.Now()
 }
 
-// drop forgets a feed that could not be opened; the next one to ask tries again.
-func (h *Streams) drop(f *feed) {
+// removeFeed removes a feed that could not be opened, so that the next reader tries again.
+func (h *Streams) removeFeed(f *feed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.feeds[f.at] == f {

@@ -18,15 +18,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// rig is a node on a memory.
-type rig struct {
+// fixture is a node with a store and a wire in memory.
+type fixture struct {
 	*testing.T
 	h *stream.Streams
 	m *streamtest.Memory
 }
 
-// bubble runs a test with a node of its own on a memory, in time of its own.
-func bubble(t *testing.T, test func(c *rig)) {
+// withFixture runs a test with its own node and store, and in its own time (package synctest).
+func withFixture(t *testing.T, test func(c *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := streamtest.New(time.Now)
@@ -37,14 +37,14 @@ func bubble(t *testing.T, test func(c *rig)) {
 			defer close(done)
 			_ = h.Run(ctx)
 		}()
-		test(&rig{t, h, m})
+		test(&fixture{t, h, m})
 		stop()
 		<-done
 	})
 }
 
-// take reads a number of events, and fails if they do not come.
-func take(t *testing.T, r *stream.Reader, n int) (list []stream.Event) {
+// readEvents reads n events, and fails if they do not arrive.
+func readEvents(t *testing.T, r *stream.Reader, n int) (list []stream.Event) {
 	t.Helper()
 	for end := time.After(time.Hour); len(list) < n; {
 		got, more, err := r.Read(t.Context(), nil, n-len(list))
@@ -57,14 +57,14 @@ func take(t *testing.T, r *stream.Reader, n int) (list []stream.Event) {
 		select {
 		case <-more:
 		case <-end:
-			t.Fatalf("%d of %d events came", len(list), n)
+			t.Fatalf("only %d of %d events arrived", len(list), n)
 		}
 	}
 	return list
 }
 
-// nothing fails if there is something to read.
-func nothing(t *testing.T, r *stream.Reader) {
+// wantNothing fails if there is something to read.
+func wantNothing(t *testing.T, r *stream.Reader) {
 	t.Helper()
 	synctest.Wait()
 	if list, more, err := r.Read(t.Context(), nil, 100); err != nil || len(list) > 0 || more == nil {
@@ -81,7 +81,7 @@ func watch(t *testing.T, h *stream.Streams, w stream.Want) (*stream.Reader, stre
 	return r, start
 }
 
-func everything(t *testing.T, names ...string) event.Filter {
+func filter(t *testing.T, names ...string) event.Filter {
 	t.Helper()
 	f, err := event.NewKinds(nil).Filter("sandbox", names)
 	if err != nil {
@@ -95,7 +95,7 @@ var (
 	acct = id.New[id.Account]()
 )
 
-// idOf is the id of an event that was made at a time.
+// idOf returns the id of an event that was created at a time.
 func idOf(at time.Time) id.Event {
 	const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 	text := []byte("evt_0000000000" + "0000000000000000")
@@ -113,10 +113,11 @@ func messages(n int) []string {
 	return list
 }
 
-// A reader without a cursor gets what comes from now on, at once; one with a cursor gets what is behind it, once, and then the rest.
-func TestReadersBeginWhereTheyAreAskedTo(t *testing.T) {
+// A reader without a cursor gets new events immediately. A reader with a cursor gets the events after it once, and then
+// new ones.
+func TestReadersStartAtTheirCursor(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *rig) {
+	withFixture(t, func(c *fixture) {
 		t, h, m := c.T, c.h, c.m
 		m.Add(mine, string(acct), true, messages(10)...)
 		now, start := watch(t, h, stream.Want{Org: mine, Account: acct, Days: 7})
@@ -129,17 +130,17 @@ func TestReadersBeginWhereTheyAreAskedTo(t *testing.T) {
 		if start != (stream.Start{Cursor: "00000000000007", Resumed: true, Oldest: "00000000000001"}) {
 			t.Errorf("%+v", start)
 		}
-		nothing(t, now)
+		wantNothing(t, now)
 		m.Add(mine, string(acct), true, messages(1)...)
-		if got := take(t, now, 1); got[0].Cursor != "00000000000011" || now.Cursor() != got[0].Cursor {
+		if got := readEvents(t, now, 1); got[0].Cursor != "00000000000011" || now.Cursor() != got[0].Cursor {
 			t.Errorf("%+v", got)
 		}
-		for i, e := range take(t, old, 4) {
+		for i, e := range readEvents(t, old, 4) {
 			if want := fmt.Sprintf("%014d", 8+i); e.Cursor != want {
-				t.Errorf("%s, not %s", e.Cursor, want)
+				t.Errorf("cursor %s, want %s", e.Cursor, want)
 			}
 		}
-		nothing(t, old)
+		wantNothing(t, old)
 		m.Lock()
 		if reads := m.Reads; reads > 20 {
 			t.Errorf("%d reads of the store", reads)
@@ -148,11 +149,11 @@ func TestReadersBeginWhereTheyAreAskedTo(t *testing.T) {
 	})
 }
 
-// A cursor that is older than what is kept begins with the oldest and says that there is a gap; so does one that is yet to come. The
-// beginning has none. What is no cursor is refused.
-func TestGapsAreTold(t *testing.T) {
+// A cursor that is older than the kept events starts with the oldest and reports a gap. A cursor after the head also
+// reports one; the cursor 0 does not. An invalid cursor is refused.
+func TestGapsAreReported(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *rig) {
+	withFixture(t, func(c *fixture) {
 		t, h, m := c.T, c.h, c.m
 		m.Add(mine, string(acct), true, messages(5)...)
 		for i := range m.Events {
@@ -167,7 +168,7 @@ func TestGapsAreTold(t *testing.T) {
 		} {
 			r, start := watch(t, h, stream.Want{Org: mine, Account: acct, Days: 7, After: after})
 			if start != want {
-				t.Errorf("behind %s: %+v", after, start)
+				t.Errorf("after %s: %+v", after, start)
 			}
 			r.Close()
 		}
@@ -183,27 +184,28 @@ func TestGapsAreTold(t *testing.T) {
 		} {
 			r, start := watch(t, h, stream.Want{Org: mine, Days: 7, After: after})
 			if start.Gap != gap || !start.Resumed {
-				t.Errorf("org behind %s: %+v", after, start)
+				t.Errorf("org after %s: %+v", after, start)
 			}
 			r.Close()
 		}
 	})
 }
 
-// Whatever messages are lost, however a reader dawdles and whenever it comes back: each sees every event once and in order.
-func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
+// Whatever messages are lost, however slow a reader is and however often it reconnects, it sees every event once and in
+// order.
+func TestReadersSeeEveryEventOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(c *rig) {
+			withFixture(t, func(c *fixture) {
 				t, h, m := c.T, c.h, c.m
 				dice := rand.New(rand.NewPCG(seed, 1))
 				var readers sync.WaitGroup
 				const total = 700
 				for i := range 6 {
 					dawdle := time.Duration(dice.IntN(40)) * time.Millisecond
-					readers.Go(func() { follow(t, h, m, i%2 == 0, dawdle, total) })
+					readers.Go(func() { readAll(t, h, m, i%2 == 0, dawdle, total) })
 				}
 				for made := 0; made < total; {
 					n := min(1+dice.IntN(30), total-made)
@@ -219,8 +221,8 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 	}
 }
 
-// follow reads from the beginning to the end, and reconnects every now and then.
-func follow(t *testing.T, h *stream.Streams, m *streamtest.Memory, org bool, dawdle time.Duration, total int) {
+// readAll reads all events from the beginning, and reconnects from time to time.
+func readAll(t *testing.T, h *stream.Streams, m *streamtest.Memory, org bool, dawdle time.Duration, total int) {
 	t.Helper()
 	w := stream.Want{Org: mine, Days: 7, After: "0"}
 	if !org {
@@ -233,7 +235,7 @@ func follow(t *testing.T, h *stream.Streams, m *streamtest.Memory, org bool, daw
 			if len(seen) == total {
 				break
 			}
-			for _, e := range take(t, r, 1+rand.IntN(min(20, total-len(seen)))) {
+			for _, e := range readEvents(t, r, 1+rand.IntN(min(20, total-len(seen)))) {
 				seen = append(seen, id.Event(e.Body[7:37]))
 				w.After = e.Cursor
 			}
@@ -245,16 +247,17 @@ func follow(t *testing.T, h *stream.Streams, m *streamtest.Memory, org bool, daw
 	defer m.Unlock()
 	for i, one := range seen {
 		if one != m.Events[i].ID {
-			t.Errorf("event %d is not the one that was stored (org: %v)", i, org)
+			t.Errorf("event %d is not the stored one (org: %v)", i, org)
 			return
 		}
 	}
 }
 
-// An event whose transaction others may still commit before is not shown on an org's stream until they have, and then at once.
-func TestAnOrgSeesEventsInTheOrderOfTheStore(t *testing.T) {
+// An event is hidden from an org's stream while older transactions are running, and is delivered immediately
+// afterwards.
+func TestOrgReaderSeesEventsInTheOrderOfTheStore(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *rig) {
+	withFixture(t, func(c *fixture) {
 		t, h, m := c.T, c.h, c.m
 		r, _ := watch(t, h, stream.Want{Org: mine, Days: 7})
 		defer r.Close()
@@ -265,87 +268,87 @@ func TestAnOrgSeesEventsInTheOrderOfTheStore(t *testing.T) {
 		m.Add(mine, string(acct), true, messages(1)...)
 		m.Add(mine, other, true, messages(2)...)
 		m.Add(id.New[id.Org](), "x", true, messages(2)...)
-		nothing(t, r)
+		wantNothing(t, r)
 		m.Lock()
 		m.Horizon = 0
 		m.Unlock()
 		began := time.Now()
-		if got := take(t, r, 3); got[2].Cursor != m.Events[2].Position().String() || time.Since(began) > time.Second {
+		if got := readEvents(t, r, 3); got[2].Cursor != m.Events[2].Position().String() || time.Since(began) > time.Second {
 			t.Errorf("%+v after %v", got, time.Since(began))
 		}
-		nothing(t, r)
+		wantNothing(t, r)
 	})
 }
 
-// A reader of an org that is limited to accounts sees theirs only, and nothing of the org's own.
-func TestAReaderSeesOnlyItsAccounts(t *testing.T) {
+// A reader of an org that is restricted to accounts sees only their events, and none of the org itself.
+func TestReaderSeesOnlyItsAccounts(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *rig) {
+	withFixture(t, func(c *fixture) {
 		t, h, m := c.T, c.h, c.m
 		r, _ := watch(t, h, stream.Want{Org: mine, Days: 7, Among: []id.Account{acct}})
 		defer r.Close()
 		m.Add(mine, string(mine), true, "key.created")
 		m.Add(mine, string(id.New[id.Account]()), true, messages(3)...)
 		m.Add(mine, string(acct), true, messages(1)...)
-		if got := take(t, r, 1); got[0].Cursor != m.Events[4].Position().String() {
+		if got := readEvents(t, r, 1); got[0].Cursor != m.Events[4].Position().String() {
 			t.Errorf("%+v", got)
 		}
-		nothing(t, r)
+		wantNothing(t, r)
 	})
 }
 
-// A filter leaves out what is not wanted. The end of an account ends its stream whatever the filter.
-func TestFiltersAndTheEnd(t *testing.T) {
+// A filter drops events that do not match. The last event of an account ends its stream whatever the filter.
+func TestFiltersAndTheLastEvent(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *rig) {
+	withFixture(t, func(c *fixture) {
 		t, h, m := c.T, c.h, c.m
-		r, _ := watch(t, h, stream.Want{Org: mine, Account: acct, Days: 7, Filter: everything(t, "account.paused")})
+		r, _ := watch(t, h, stream.Want{Org: mine, Account: acct, Days: 7, Filter: filter(t, "account.paused")})
 		defer r.Close()
 		m.Add(mine, string(acct), true, "account.updated", "account.paused", "account.updated")
-		if got := take(t, r, 1); got[0].Kind != "account.paused" || got[0].Cursor != "00000000000002" || got[0].Last {
+		if got := readEvents(t, r, 1); got[0].Kind != "account.paused" || got[0].Cursor != "00000000000002" || got[0].Last {
 			t.Errorf("%+v", got)
 		}
 		m.Add(mine, string(acct), true, "account.disconnected")
-		if got := take(t, r, 1); !got[0].Last || got[0].Body != nil {
+		if got := readEvents(t, r, 1); !got[0].Last || got[0].Body != nil {
 			t.Errorf("%+v", got)
 		}
 	})
 }
 
-// Ephemeral events come without a cursor, to those who are there, and are not kept for those who are behind.
-func TestEphemeralEventsAreForWhoIsThere(t *testing.T) {
+// Ephemeral events have no cursor, reach live readers, and are not kept for readers that are behind.
+func TestEphemeralEventsAreOnlyForLiveReaders(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *rig) {
+	withFixture(t, func(c *fixture) {
 		t, h, m := c.T, c.h, c.m
 		m.Add(mine, string(acct), true, messages(200)...)
 		for _, account := range []id.Account{acct, ""} {
 			live, _ := watch(t, h, stream.Want{Org: mine, Account: account, Days: 7})
 			behind, _ := watch(t, h, stream.Want{Org: mine, Account: account, Days: 7, After: "0"})
-			synctest.Wait() // until the feed listens
+			synctest.Wait() // until the feed has subscribed
 			m.Tell(event.Stored{Org: mine, Source: string(acct), Kind: "typing", ID: id.New[id.Event](), Body: []byte(`{}`)})
-			if got := take(t, live, 1); got[0].Kind != "typing" || got[0].Cursor != "" {
+			if got := readEvents(t, live, 1); got[0].Kind != "typing" || got[0].Cursor != "" {
 				t.Errorf("%+v", got)
 			}
-			nothing(t, live)
-			for _, e := range take(t, behind, 200) {
+			wantNothing(t, live)
+			for _, e := range readEvents(t, behind, 200) {
 				if e.Cursor == "" {
-					t.Error("an old reader was sent an ephemeral event")
+					t.Error("a reader that was behind got an ephemeral event")
 				}
 			}
-			nothing(t, behind)
+			wantNothing(t, behind)
 			m.Tell(event.Stored{Org: mine, Source: string(acct), Kind: "typing", ID: id.New[id.Event](), Body: []byte(`{}`)})
-			take(t, behind, 1)
+			readEvents(t, behind, 1)
 			live.Close()
 			behind.Close()
 		}
 	})
 }
 
-// While live messages do not come, feeds ask the store every two seconds; when they come again, at once. A message that was lost without
-// anybody's notice is found within half a minute.
+// While live messages do not arrive, feeds read the store every two seconds, and immediately when they arrive again. An
+// event whose message was lost unnoticed is found within half a minute.
 func TestFeedsDoNotRelyOnMessages(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *rig) {
+	withFixture(t, func(c *fixture) {
 		t, h, m := c.T, c.h, c.m
 		for _, account := range []id.Account{acct, ""} {
 			r, _ := watch(t, h, stream.Want{Org: mine, Account: account, Days: 7})
@@ -357,8 +360,8 @@ func TestFeedsDoNotRelyOnMessages(t *testing.T) {
 			within := func(limit time.Duration) {
 				t.Helper()
 				began := time.Now()
-				if take(t, r, 1); time.Since(began) > limit {
-					t.Errorf("it took %v, not %v", time.Since(began), limit)
+				if readEvents(t, r, 1); time.Since(began) > limit {
+					t.Errorf("it took %v, want at most %v", time.Since(began), limit)
 				}
 			}
 			time.Sleep(time.Minute)
@@ -379,10 +382,10 @@ func TestFeedsDoNotRelyOnMessages(t *testing.T) {
 	})
 }
 
-// A store that is away delays events and loses none. A stream that is to begin meanwhile fails, and the next one works.
-func TestFeedsOutliveTheStore(t *testing.T) {
+// An outage of the store delays events but loses none. A stream that starts during it fails, and the next one works.
+func TestFeedsSurviveAnOutageOfTheStore(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *rig) {
+	withFixture(t, func(c *fixture) {
 		t, h, m := c.T, c.h, c.m
 		r, _ := watch(t, h, stream.Want{Org: mine, Account: acct, Days: 7})
 		defer r.Close()
@@ -399,19 +402,19 @@ func TestFeedsOutliveTheStore(t *testing.T) {
 		m.Add(mine, string(acct), true, messages(1)...)
 		time.Sleep(time.Minute)
 		set(false)
-		took := len(take(t, r, 151))
+		took := len(readEvents(t, r, 151))
 		whole, _ := watch(t, h, stream.Want{Org: mine, Days: 7, After: "0"})
 		defer whole.Close()
-		if took != 151 || len(take(t, whole, 151)) != 151 {
+		if took != 151 || len(readEvents(t, whole, 151)) != 151 {
 			t.Error(took)
 		}
 	})
 }
 
-// A reader that is far behind reads the store itself and holds nothing; the feed does not read for it.
-func TestSlowReadersCostNobodyElse(t *testing.T) {
+// A reader that is far behind reads the store itself, and the feed does not read for it.
+func TestSlowReadersDoNotAffectOthers(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *rig) {
+	withFixture(t, func(c *fixture) {
 		t, h, m := c.T, c.h, c.m
 		slow, _ := watch(t, h, stream.Want{Org: mine, Account: acct, Days: 7})
 		defer slow.Close()
@@ -423,25 +426,26 @@ func TestSlowReadersCostNobodyElse(t *testing.T) {
 		m.Unlock()
 		for range 1000 {
 			m.Add(mine, string(acct), true, messages(1)...)
-			take(t, fast, 1)
+			readEvents(t, fast, 1)
 		}
 		m.Lock()
 		if m.Reads != before {
 			t.Errorf("%d reads of the store for a reader that keeps up", m.Reads-before)
 		}
 		m.Unlock()
-		for i, e := range take(t, slow, 1000) {
+		for i, e := range readEvents(t, slow, 1000) {
 			if want := event.FormatCursor(int64(i + 1)); e.Cursor != want {
-				t.Fatalf("%s, not %s", e.Cursor, want)
+				t.Fatalf("cursor %s, want %s", e.Cursor, want)
 			}
 		}
 	})
 }
 
-// Pages hold what is asked for, go on where the last one ended, and are complete; a filter that matches nothing still moves on.
+// Pages have the requested size, continue where the last one ended and are complete. A filter that matches nothing
+// still advances.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *rig) {
+	withFixture(t, func(c *fixture) {
 		t, h, m := c.T, c.h, c.m
 		m.Add(mine, string(acct), true, messages(250)...)
 		m.Add(mine, string(acct), true, "account.paused")
@@ -459,11 +463,11 @@ func TestPages(t *testing.T) {
 			if fmt.Sprint(sizes) != "[100 100 51]" {
 				t.Error(sizes)
 			}
-			w.After, w.Filter = "", everything(t, "account.paused")
+			w.After, w.Filter = "", filter(t, "account.paused")
 			if page, err := h.Pull(t.Context(), w, 100); err != nil || len(page.Events) != 1 {
 				t.Errorf("%+v %v", page, err)
 			}
-			w.Filter = everything(t, "account.resumed")
+			w.Filter = filter(t, "account.resumed")
 			page, err := h.Pull(t.Context(), w, 100)
 			if last := m.Events[250]; err != nil || len(page.Events) != 0 || (page.Next != event.FormatCursor(251) && page.Next != last.Position().String()) {
 				t.Errorf("%+v %v", page, err)
@@ -472,12 +476,12 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// A wait ends when there is something that can be pulled, when its time is over, and when the node is about to stop.
+// Await ends when there is something to pull, when its time is over, and when the node is about to stop.
 func TestWaits(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *rig) {
+	withFixture(t, func(c *fixture) {
 		t, h, m := c.T, c.h, c.m
-		w := stream.Want{Org: mine, Account: acct, Days: 7, After: "0", Filter: everything(t, "account.paused")}
+		w := stream.Want{Org: mine, Account: acct, Days: 7, After: "0", Filter: filter(t, "account.paused")}
 		go func() {
 			time.Sleep(3 * time.Second)
 			m.Tell(event.Stored{Org: mine, Source: string(acct), Kind: "account.paused", ID: id.New[id.Event](), Body: []byte(`{}`)})

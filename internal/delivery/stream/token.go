@@ -19,20 +19,20 @@ import (
 const (
 	tokenPrefix = "sdt_"
 	tokenBytes  = 32
-	// tokenFor is how long a token can be used, once. It goes to a browser, which opens its stream at once.
-	tokenFor = 60 * time.Second
-	// forgetEvery is how often tokens are thrown away that nobody used.
-	forgetEvery = 5 * time.Minute
+	// tokenTTL is how long a token can be redeemed. A browser redeems it immediately.
+	tokenTTL = 60 * time.Second
+	// deleteEvery is how often expired tokens are deleted.
+	deleteEvery = 5 * time.Minute
 )
 
-// Token makes a token for one stream of an account. It stands for the key: what ends that ends its streams.
+// Token creates a token for one stream of an account. It acts for the key p: what ends the key ends the stream.
 func (h *Streams) Token(ctx context.Context, p *apikey.Principal, account id.Account) (secret.String, time.Time, error) {
 	var noise [tokenBytes]byte
 	if _, err := rand.Read(noise[:]); err != nil {
-		return secret.String{}, time.Time{}, fmt.Errorf("make a token: %w", err)
+		return secret.String{}, time.Time{}, fmt.Errorf("create a token: %w", err)
 	}
 	text := tokenPrefix + base64.RawURLEncoding.EncodeToString(noise[:])
-	expires := h.Now().Add(tokenFor).Truncate(time.Millisecond)
+	expires := h.Now().Add(tokenTTL).Truncate(time.Millisecond)
 	hash := sha256.Sum256([]byte(text))
 	if err := saveToken(ctx, h.DB, hash[:], token{p.Org.ID, account, p.Key.ID, expires}); err != nil {
 		return secret.String{}, time.Time{}, err
@@ -40,16 +40,16 @@ func (h *Streams) Token(ctx context.Context, p *apikey.Principal, account id.Acc
 	return secret.New(text), expires, nil
 }
 
-// Redeem finds out whose token it is, and makes it worthless. source is where the request comes from.
+// Redeem returns the holder of a token and invalidates the token. source identifies the client, to limit guesses.
 func (h *Streams) Redeem(ctx context.Context, text string, account id.Account, source string) (*apikey.Principal, error) {
-	if !soundToken(text) {
+	if !isWellFormed(text) {
 		return nil, badToken()
 	}
 	if err := h.Keys.Guess(source); err != nil {
 		return nil, err
 	}
 	hash := sha256.Sum256([]byte(text))
-	t, found, err := takeToken(ctx, h.DB, hash[:], account, h.Now())
+	t, found, err := redeemToken(ctx, h.DB, hash[:], account, h.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (h *Streams) Redeem(ctx context.Context, text string, account id.Account, s
 	return h.Keys.Holder(ctx, t.org, t.key)
 }
 
-func soundToken(text string) bool {
+func isWellFormed(text string) bool {
 	rest, ok := strings.CutPrefix(text, tokenPrefix)
 	if !ok || len(rest) != base64.RawURLEncoding.EncodedLen(tokenBytes) {
 		return false
@@ -70,19 +70,20 @@ func soundToken(text string) bool {
 }
 
 func badToken() error {
-	return problem.KeyInvalid.New("The token is not one for this account, was used before, or is older than 60 seconds. Make a new one for every stream.")
+	return problem.KeyInvalid.New(
+		"The token is for another account, was already used, or is older than 60 seconds. Make a new one for every stream.")
 }
 
-// forgetTokens throws away what nobody used, when it is time to.
-func (h *Streams) forgetTokens(ctx context.Context) {
+// deleteExpiredTokens deletes expired tokens, at most once per deleteEvery.
+func (h *Streams) deleteExpiredTokens(ctx context.Context) {
 	now := h.Now()
-	if h.DB == nil || now.Sub(h.forgotten) < forgetEvery {
+	if h.DB == nil || now.Sub(h.tokensDeletedAt) < deleteEvery {
 		return
 	}
-	h.forgotten = now
-	ctx, cancel := context.WithTimeout(ctx, readAtMost)
+	h.tokensDeletedAt = now
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	if err := forgetTokens(ctx, h.DB, now); err != nil {
-		h.Log.WarnContext(ctx, "tokens of streams not tidied up", slog.Any("error", err))
+	if err := deleteExpiredTokens(ctx, h.DB, now); err != nil {
+		h.Log.WarnContext(ctx, "cannot delete expired stream tokens", slog.Any("error", err))
 	}
 }

@@ -10,16 +10,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// cursorWidth makes cursors of one source sort as texts. At a thousand events a second it lasts 3,000 years.
+// cursorWidth is the number of digits of a cursor, so that cursors of one source sort as strings. At a thousand
+// events a second it lasts 3,000 years.
 const cursorWidth = 14
 
-// ErrCursor means that a text is no cursor of ours.
-var ErrCursor = errors.New("this is no cursor")
+// ErrCursor means that a string is not a valid cursor.
+var ErrCursor = errors.New("invalid cursor")
 
-// FormatCursor is the place behind an event of one source, as callers see it.
+// FormatCursor returns the cursor after the event with a sequence number, as callers see it.
 func FormatCursor(seq int64) string { return fmt.Sprintf("%0*d", cursorWidth, seq) }
 
-// ParseCursor reads one; 0 is the place before everything.
+// ParseCursor returns the sequence number of a cursor; 0 is before the first event. It fails with ErrCursor.
 func ParseCursor(text string) (int64, error) {
 	if text == "" || len(text) > cursorWidth || strings.Trim(text, "0123456789") != "" {
 		return 0, ErrCursor
@@ -31,19 +32,19 @@ func ParseCursor(text string) (int64, error) {
 	return seq, nil
 }
 
-// Position is a place in the stream of an org: behind an event.
+// Position is a position in the stream of an org: after an event.
 type Position struct {
 	Tx int64
-	// ID is the event's, empty for the place before all of the transaction.
+	// ID is the id of the event; empty for the position before all events of the transaction.
 	ID id.Event
 }
 
-// String is the position as callers see it: opaque to them, the number of the transaction and the id to us.
+// String returns the position as callers see it, who must treat it as opaque: the number of the transaction and the id.
 func (p Position) String() string { return fmt.Sprintf("%0*x.%s", positionWidth, p.Tx, p.ID) }
 
 const positionWidth = 12
 
-// ParsePosition reads one; "0" is the place before everything.
+// ParsePosition parses a position; "0" is before the first event. It fails with ErrCursor.
 func ParsePosition(text string) (Position, error) {
 	if text == "0" {
 		return Position{}, nil

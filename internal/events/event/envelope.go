@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// Envelope is an event in full: what callers receive, over whichever way.
+// Envelope is a complete event as callers receive it, by stream, page or webhook.
 type Envelope struct {
 	ID   id.Event
 	Kind string
@@ -23,25 +23,25 @@ type Envelope struct {
 	Meta Meta
 }
 
-// Meta is what an envelope tells besides.
+// Meta holds the fields of an envelope's meta object.
 type Meta struct {
 	OfUserID, ReferenceID string
 	Sandbox               bool
-	// UpstreamAt is when it happened by the platform's clock, zero if unknown.
+	// UpstreamAt is when the event happened by the platform's clock; zero if unknown.
 	UpstreamAt time.Time
-	// Purged means that the account was deleted: the envelope has no data.
+	// Purged means that the account was deleted and the envelope has no data.
 	Purged bool
 }
 
 const (
-	// MaxData bounds what an event tells, in bytes. Of a larger one only its size is told; the platform still has the rest.
+	// MaxData bounds the data of an event, in bytes. A larger event only contains the size of its data.
 	MaxData = 240 << 10
-	// AroundData is about as much as an envelope has besides.
+	// AroundData is the approximate size of an envelope without its data, in bytes.
 	AroundData = 400
 )
 
-// AppendEnvelope writes an envelope. It is written by hand because every event goes through here, and its bytes are a promise: the same
-// bytes are stored, signed and sent.
+// AppendEnvelope appends the JSON of an envelope. It does not use encoding/json because it is on the path of every
+// event, and because the exact bytes matter: the same bytes are stored, signed and sent.
 func AppendEnvelope(to []byte, e *Envelope) []byte {
 	to = append(to, `{"id":"`...)
 	to = append(to, e.ID...)
@@ -100,7 +100,7 @@ func appendNullable(to []byte, text string) []byte {
 	return appendQuoted(to, text)
 }
 
-// appendQuoted writes a text as JSON; nearly all are plain.
+// appendQuoted appends a string as JSON. Nearly all strings are plain ASCII and need no escaping.
 func appendQuoted(to []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {

@@ -1,9 +1,11 @@
-// Package event owns the events of accounts and orgs: their names (kinds.go), their final form (envelope.go), and the store that gives
-// each a place in the sequence of its source (store.go).
+// Package event owns the events of accounts and orgs: their kinds (kinds.go), their final bytes (envelope.go), and the
+// store that keeps them in one sequence per source (store.go). It does not fill the store (package ingest) and does not
+// deliver events (group delivery).
 //
-// A source is an account, or the org itself for what concerns no account; each has a sequence without holes. Everything that tells
-// others of events (streams, webhooks, replays) is a cursor over the store. Records come from the log (record.go) and are committed by
-// package ingest; what happens right after a commit is told by live messages (live.go).
+// A source is an account, or the org itself for events that concern no account. Its sequence numbers start at 1 and
+// have no holes. Streams, webhooks and replays are cursors over the store. Listeners write records to the event log
+// (record.go), ingest commits them as events (store_commit.go), and after a commit live messages carry the events to
+// streams (live.go).
 package event
 
 import (
@@ -15,75 +17,79 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// Buckets is what sources are spread over. It never changes: it is in every row and subject.
+// Buckets is the number of partitions of sources. It never changes, because buckets are stored in rows and are part of
+// subjects.
 const Buckets = id.Buckets
 
-// Bucket is where a source belongs.
+// Bucket returns the bucket of a source, from 0 to Buckets-1.
 func Bucket(source string) int { return id.Bucket(source) }
 
 // Stored is an event in the store.
 type Stored struct {
 	Org id.Org
-	// Source is the account's id, or the org's.
+	// Source is the id of the account or of the org.
 	Source string
 	// Seq counts the source's events from 1, without holes. It is 0 for an ephemeral event, which is not stored.
 	Seq int64
 	At  time.Time
-	// Tx is the transaction that stored it.
+	// Tx is the number of the transaction that stored it; it orders an org's events.
 	Tx   int64
 	ID   id.Event
 	Kind string
-	// Body is the envelope: what is signed and sent.
+	// Body is the envelope: the bytes that are signed and sent.
 	Body []byte
 }
 
-// Position is where the event stands in its org's stream.
+// Position returns the event's position in its org's stream.
 func (s *Stored) Position() Position { return Position{s.Tx, s.ID} }
 
-// Head is where a source stands.
+// Head is the state of a source.
 type Head struct {
 	LastSeq int64
 	LastAt  time.Time
-	// Watermark is the platform's id up to which all frames are stored. Known means that it was set once, though it may be empty.
+	// Watermark is the platform's id of a frame up to which all frames are stored. Known means that it has been set; it
+	// may still be empty.
 	Watermark string
 	Known     bool
-	// Epoch is the newest lease of a listener whose records were stored.
+	// Epoch is the newest lease epoch of a listener whose records were stored.
 	Epoch int64
-	// Closed means that the account was disconnected: nothing follows.
+	// Closed means that the account was disconnected: no event follows.
 	Closed bool
-	// Purged means that the account was deleted: what its events said is gone, and nothing of the platform's is stored any more.
+	// Purged means that the data of the account's events is being or has been deleted. Frames of the platform are no
+	// longer stored.
 	Purged bool
 }
 
-// HeadRow is a head and whose it is.
+// HeadRow is a head with its source.
 type HeadRow struct {
 	Org    id.Org
 	Source string
 	Head
 }
 
-// Deps is what the store needs.
+// Deps holds the dependencies of Store.
 type Deps struct {
 	DB  *postgres.DB
 	Log *slog.Logger
 	Now func() time.Time
 }
 
-// Store is the service.
+// Store reads and writes events. It is safe for concurrent use.
 type Store struct {
 	Deps
 	days *postgres.Days
-	// used has rows of earlier commits, whose memory is used again.
-	used sync.Pool
+	// rowBuffers holds *postgres.Rows of earlier commits for reuse.
+	rowBuffers sync.Pool
 }
 
-// New makes the service.
+// New returns a store.
 func New(d Deps) *Store { return &Store{Deps: d, days: postgres.NewDays(d.DB, "event", d.Log)} }
 
-// MaxDays is the longest that an event can be read; the plans allow as long or shorter.
+// MaxDays is how long events are kept, in days. Plans allow reading as long or shorter.
 const MaxDays = 30
 
-// Since is from when on an org may read, by the limit of its plan. A limit that is not enforced is that of the longest plan.
+// Since returns the time from which an org may read events, given the limit of its plan in days. A negative limit means
+// MaxDays.
 func Since(now time.Time, days int) time.Time {
 	if days < 0 || days > MaxDays {
 		days = MaxDays

@@ -15,8 +15,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// The envelope is a promise: these bytes are stored, signed and sent.
-func TestAnEnvelopeHasTheseBytes(t *testing.T) {
+// These bytes are stored, signed and sent, so they must not change.
+func TestEnvelopeHasExactlyTheseBytes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 14, 22, 50, 0, 123_456_000, time.UTC)
 	got := event.AppendEnvelope(nil, &event.Envelope{
@@ -31,7 +31,7 @@ func TestAnEnvelopeHasTheseBytes(t *testing.T) {
 		`"meta":{"seq":null,"class":"ephemeral","ofUserId":null,"referenceId":null,"sandbox":false,"upstreamAt":null,"schema":1}}`, string(got))
 
 	got = event.AppendEnvelope(nil, &event.Envelope{ID: "evt_03", Kind: "message", At: at, Seq: 1, Data: json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), 300<<10)) + `"`)})
-	holds(t, string(got), `"data":{"truncated":true,"sizeBytes":307202}`, true)
+	wantContains(t, string(got), `"data":{"truncated":true,"sizeBytes":307202}`, true)
 	equal(t, true, json.Valid(got))
 }
 
@@ -49,16 +49,16 @@ func FuzzEnvelope(f *testing.F) {
 			} `json:"meta"`
 		}
 		if err := json.Unmarshal(got, &back); err != nil {
-			t.Fatalf("no JSON: %v: %q", err, got)
+			t.Fatalf("invalid JSON: %v: %q", err, got)
 		}
-		// What is no text in a name becomes what JSON has for it; our names all are.
+		// JSON replaces invalid UTF-8; all our kinds are valid.
 		if utf8.ValidString(kind) && back.Event != kind {
 			t.Fatalf("kind %q became %q", kind, back.Event)
 		}
 	})
 }
 
-func TestARecordComesBackAsItWas(t *testing.T) {
+func TestRecordRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, r := range []event.Record{
 		{},
@@ -113,7 +113,7 @@ func FuzzReadLive(f *testing.F) {
 			i++
 		}
 		if i != len(list) {
-			t.Fatalf("%d of %d events came back", i, len(list))
+			t.Fatalf("read %d of %d events", i, len(list))
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestCursors(t *testing.T) {
 	}
 	for _, text := range []string{"", "-1", "1 ", "a", "000000000047110", "１"} {
 		_, err := event.ParseCursor(text)
-		fails(t, err, event.ErrCursor)
+		wantError(t, err, event.ErrCursor)
 	}
 	p := event.Position{Tx: 74_562, ID: id.New[id.Event]()}
 	back, err := event.ParsePosition(p.String())
@@ -139,7 +139,7 @@ func TestCursors(t *testing.T) {
 	equal(t, event.Position{Tx: 5}, back)
 	for _, text := range []string{"", "1", "00000000004711", "zzzzzzzzzzzz.", "000000000001.evt_x", "000000000001.acct_01h2xcejqtf2nbrexx3vqjhp41"} {
 		_, err := event.ParsePosition(text)
-		fails(t, err, event.ErrCursor)
+		wantError(t, err, event.ErrCursor)
 	}
 }
 
@@ -163,7 +163,7 @@ func kinds(t testing.TB) *event.Kinds {
 	return event.NewKinds(map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandbox})
 }
 
-func TestEveryKindOfTheCatalogueIsThere(t *testing.T) {
+func TestKindsIncludeTheWholeCatalogue(t *testing.T) {
 	t.Parallel()
 	k := kinds(t)
 	list := k.List(org.EnvSandbox)
@@ -191,26 +191,26 @@ func TestFilters(t *testing.T) {
 		equal(t, c.names, f.Names())
 		for _, kind := range c.in {
 			if !f.Match(kind) {
-				t.Errorf("%v should choose %s", c.names, kind)
+				t.Errorf("%v should match %s", c.names, kind)
 			}
 		}
 		for _, kind := range c.out {
 			if f.Match(kind) {
-				t.Errorf("%v should not choose %s", c.names, kind)
+				t.Errorf("%v should not match %s", c.names, kind)
 			}
 		}
 	}
 	_, err := k.Filter(org.EnvSandbox, []string{"message", "mesage", "cows"})
-	fails(t, err, problem.UnknownEvent.New(""))
+	wantError(t, err, problem.UnknownEvent.New(""))
 	text, err := problem.Of(err).Document(problem.Place{})
 	must(t, err)
-	holds(t, string(text), "message", true)
-	holds(t, string(text), "cows", false) // what the caller sent is not repeated
+	wantContains(t, string(text), "message", true)
+	wantContains(t, string(text), "cows", false) // what the caller sent is not repeated
 	_, err = k.Filter(org.EnvSandbox, slices.Repeat([]string{"message"}, 65))
-	fails(t, err, problem.ValidationFailed.New(""))
+	wantError(t, err, problem.ValidationFailed.New(""))
 	for _, name := range []string{"", "!", "messages*", "**"} {
 		_, err := k.Filter(org.EnvSandbox, []string{name})
-		fails(t, err, problem.UnknownEvent.New(""))
+		wantError(t, err, problem.UnknownEvent.New(""))
 	}
 }
 
@@ -229,14 +229,14 @@ func FuzzFilter(f *testing.F) {
 				chosen++
 			}
 		}
-		// A filter that is accepted changes something, or says everything.
+		// Every accepted filter matches at least one kind, except for !*.
 		if chosen == 0 && name != "!*" {
-			t.Fatalf("%q chooses nothing", name)
+			t.Fatalf("%q matches nothing", name)
 		}
 	})
 }
 
-// The bucket is in rows and subjects: it never changes.
+// Buckets are stored in rows and are part of subjects, so they must never change.
 func TestBucketsNeverChange(t *testing.T) {
 	t.Parallel()
 	equal(t, 197, event.Bucket(""))

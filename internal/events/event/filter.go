@@ -10,23 +10,23 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// maxNames bounds a filter.
+// maxNames bounds the names of a filter.
 const maxNames = 64
 
-// Filter chooses events by kind: exact names, families such as message* and account.*, and !name for what to leave out. Without a name
-// that includes, it includes everything. The zero value is everything.
+// Filter selects events by kind: exact names, prefixes such as message* and account.*, and !name to exclude. Without
+// a name that includes, it includes everything. The zero value matches everything.
 type Filter struct {
 	names            []string
 	include, exclude []string
 }
 
-// Everything says whether the filter lets everything through.
+// Everything reports whether the filter matches every kind.
 func (f Filter) Everything() bool { return len(f.names) == 0 }
 
-// Names are the filter as it was given; nil for everything.
+// Names returns the filter as it was given; nil for everything.
 func (f Filter) Names() []string { return f.names }
 
-// Match says whether a kind is chosen.
+// Match reports whether a kind matches.
 func (f Filter) Match(kind string) bool {
 	for _, pattern := range f.exclude {
 		if matches(pattern, kind) {
@@ -44,7 +44,8 @@ func (f Filter) Match(kind string) bool {
 	return false
 }
 
-// StoredFilter is a filter that was checked when it was stored. Names that no kind has any more choose nothing.
+// StoredFilter returns a filter from names that were checked when they were stored. Names of kinds that no longer exist
+// match nothing.
 func StoredFilter(names []string) Filter {
 	f := Filter{names: names}
 	for _, name := range names {
@@ -57,14 +58,14 @@ func StoredFilter(names []string) Filter {
 	return f
 }
 
-// Filter makes a filter of names. A name that no kind has is the problem unknown-event, which suggests others.
+// Filter checks names and returns a filter. It fails with unknown-event, with suggestions, if a name matches no kind.
 func (k *Kinds) Filter(env org.Environment, names []string) (Filter, error) {
 	if len(names) > maxNames {
-		detail := fmt.Sprintf("A filter has at most %d names.", maxNames)
+		detail := fmt.Sprintf("A filter can have at most %d names.", maxNames)
 		return Filter{}, problem.ValidationFailed.New(detail).At("/events", "too_many", detail)
 	}
-	kinds := k.of(env).names
-	refused := problem.UnknownEvent.New("The filter has names that no event has.")
+	kinds := k.kindsOf(env).names
+	refused := problem.UnknownEvent.New("The filter contains names that match no event.")
 	bad := false
 	for i, name := range names {
 		pattern := strings.TrimPrefix(name, "!")
@@ -80,11 +81,11 @@ func (k *Kinds) Filter(env org.Environment, names []string) (Filter, error) {
 	return StoredFilter(names), nil
 }
 
-// unknownName tells what may have been meant. The name itself is not repeated: it is whatever the caller sent.
+// unknownName suggests names that the caller may have meant. It does not repeat the name, which is unchecked input.
 func unknownName(pattern string, kinds []string) string {
 	near := catalog.Closest(strings.TrimSuffix(pattern, "*"), kinds)
 	if len(near) == 0 {
-		return "No event has this name; the events are listed in the documentation."
+		return "No event has this name. The documentation lists all events."
 	}
-	return "No event has this name; near it are " + strings.Join(near, ", ") + "."
+	return "No event has this name. Similar names: " + strings.Join(near, ", ") + "."
 }

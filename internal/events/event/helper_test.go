@@ -10,7 +10,7 @@ import (
 func equal[T any](t testing.TB, want, got T) {
 	t.Helper()
 	if !reflect.DeepEqual(want, got) {
-		t.Fatalf("got\n%+v\nwanted\n%+v", got, want)
+		t.Fatalf("got\n%+v\nwant\n%+v", got, want)
 	}
 }
 
@@ -21,16 +21,16 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func fails(t testing.TB, err, with error) {
+func wantError(t testing.TB, err, with error) {
 	t.Helper()
 	if !errors.Is(err, with) {
-		t.Fatalf("got %v, wanted %v", err, with)
+		t.Fatalf("got %v, want %v", err, with)
 	}
 }
 
-func holds(t testing.TB, text, part string, wanted bool) {
+func wantContains(t testing.TB, text, part string, wanted bool) {
 	t.Helper()
 	if strings.Contains(text, part) != wanted {
-		t.Fatalf("whether %q is in it should be %v:\n%s", part, wanted, text)
+		t.Fatalf("contains %q: want %v, in:\n%s", part, wanted, text)
 	}
 }

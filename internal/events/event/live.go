@@ -10,28 +10,29 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// LiveSubject is where events of a source are told right after they were stored, and its ephemeral ones as they come.
+// LiveSubject returns the subject on which events of a source are published: stored ones right after their commit, and
+// ephemeral ones as they arrive.
 func LiveSubject(org id.Org, source string) string { return "live." + string(org) + "." + source }
 
-// LivePattern is where all events of an org are told.
+// LivePattern returns the pattern of the live subjects of all sources of an org.
 func LivePattern(org id.Org) string { return "live." + string(org) + ".*" }
 
-// EphemeralSubject is where ephemeral events of a source are told to whoever sends its webhooks.
+// EphemeralSubject returns the subject on which ephemeral events of a source are published for its webhooks.
 func EphemeralSubject(source string) string {
 	return "eph." + strconv.Itoa(Bucket(source)) + "." + source
 }
 
-// EphemeralPattern is where ephemeral events of a bucket's sources are told.
+// EphemeralPattern returns the pattern of the ephemeral subjects of a bucket's sources.
 func EphemeralPattern(bucket int) string { return "eph." + strconv.Itoa(bucket) + ".*" }
 
-var errLive = errors.New("a live message that cannot be read")
+var errLive = errors.New("invalid live message")
 
-// aroundBody is about as much as a live message has of an event besides its body.
-const aroundBody = 192
+// liveOverhead is the approximate size of an event in a live message without its body, in bytes.
+const liveOverhead = 192
 
-// AppendLive adds an event to a live message, which may hold several of one source.
+// AppendLive appends an event to a live message, which may contain several events of one source.
 func AppendLive(to []byte, s *Stored) []byte {
-	to = slices.Grow(to, len(s.Body)+aroundBody)
+	to = slices.Grow(to, len(s.Body)+liveOverhead)
 	to = binary.AppendVarint(to, s.Seq)
 	to = binary.AppendVarint(to, s.Tx)
 	to = binary.AppendVarint(to, s.At.UnixMicro())
@@ -42,7 +43,7 @@ func AppendLive(to []byte, s *Stored) []byte {
 	return append(to, s.Body...)
 }
 
-// ReadLive reads the events of a live message. Their bodies are part of it.
+// ReadLive returns the events of a live message. Their bodies alias data.
 func ReadLive(data []byte) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
 		for len(data) > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// fill commits events of several sources in turn, with a kind for each.
-func (r *rig) fill(org id.Org, sources []string, rounds int, kind func(n int) string) (all []event.Stored) {
+// commitEvents commits three events in each round, for the sources in turn; kind returns the kind of the n-th event.
+func (r *fixture) commitEvents(org id.Org, sources []string, rounds int, kind func(n int) string) (all []event.Stored) {
 	r.t.Helper()
 	for n := range rounds {
 		source := sources[n%len(sources)]
@@ -34,8 +34,9 @@ func (r *rig) fill(org id.Org, sources []string, rounds int, kind func(n int) st
 	return all
 }
 
-// settle waits until events are listed: as long as a transaction runs that began before them, another test's too, they are not.
-func (r *rig) settle(all []event.Stored) {
+// waitUntilListed waits until the events are listed. They are hidden while an older transaction runs, including those
+// of other tests.
+func (r *fixture) waitUntilListed(all []event.Stored) {
 	r.t.Helper()
 	for {
 		head, err := r.OrgHead(r.t.Context(), r.org)
@@ -46,17 +47,18 @@ func (r *rig) settle(all []event.Stored) {
 	}
 }
 
-// The newest events come first, of all sources or of some, of all kinds or of some, page by page, each once, and never another org's.
+// Newest lists each matching event once, newest first, page by page, filtered by sources and kinds, and never those of
+// another org.
 func TestNewestEventsComeFirst(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	other := id.New[id.Org]()
 	r.makeOrg(other)
 	sources := []string{string(id.New[id.Account]()), string(id.New[id.Account]()), string(r.org)}
 	kinds := []string{"message", "tips", "account.updated"}
-	r.fill(other, []string{string(id.New[id.Account]())}, 3, func(int) string { return "message" })
-	all := r.fill(r.org, sources, 12, func(n int) string { return kinds[n%7%3] })
-	r.settle(all)
+	r.commitEvents(other, []string{string(id.New[id.Account]())}, 3, func(int) string { return "message" })
+	all := r.commitEvents(r.org, sources, 12, func(n int) string { return kinds[n%7%3] })
+	r.waitUntilListed(all)
 	slices.Reverse(all)
 	for _, c := range []struct {
 		name    string
@@ -92,17 +94,18 @@ func TestNewestEventsComeFirst(t *testing.T) {
 		}
 	}
 	if list, _, err := r.Newest(t.Context(), event.Newest{Org: r.org, Since: now().Add(time.Hour), Limit: 5}); err != nil || len(list) != 0 {
-		t.Errorf("what may not be read any more: %d %v", len(list), err)
+		t.Errorf("events that may no longer be read: %d %v", len(list), err)
 	}
 }
 
-// An event is found by its id alone, of whichever source, and only by its org.
+// An event of any source is found by its id, but only by its org.
 func TestEventsAreFoundByTheirIds(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	other := id.New[id.Org]()
 	r.makeOrg(other)
-	all := r.fill(r.org, []string{string(id.New[id.Account]()), string(r.org)}, 4, func(int) string { return "message" })
+	all := r.commitEvents(r.org, []string{string(id.New[id.Account]()), string(r.org)}, 4,
+		func(int) string { return "message" })
 	for _, e := range all {
 		found, err := r.FindOne(t.Context(), r.org, e.ID)
 		must(t, err)
@@ -121,13 +124,13 @@ func isKind(err error, k problem.Kind) bool {
 	return ok && p.Kind.Code == k.Code
 }
 
-// With a hundred thousand events of an org in a day, the newest and one by its id are read by an index.
+// With a hundred thousand events of an org in a day, the newest events and an event by its id are read with an index.
 func TestLookingUpEventsUsesAnIndex(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("fills a table")
 	}
-	r := newRig(t)
+	r := newFixture(t)
 	conn, err := r.DB.Pool().Acquire(t.Context())
 	must(t, err)
 	defer conn.Release()
@@ -161,7 +164,7 @@ func TestLookingUpEventsUsesAnIndex(t *testing.T) {
 		text := strings.Join(plan, "\n")
 		t.Log(name, plan[len(plan)-1])
 		if !strings.Contains(text, c.index) {
-			t.Errorf("%s is not read by its index:\n%s", name, text)
+			t.Errorf("%s does not use its index:\n%s", name, text)
 		}
 	}
 }

@@ -9,36 +9,36 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// Record is an event on its way to the store, as the log carries it.
+// Record is a frame of the platform as the event log carries it.
 type Record struct {
 	Org id.Org
 	// Source is the account's id.
 	Source string
 	Kind   string
-	// UpstreamID is the platform's id of the frame, empty if it gives none.
+	// UpstreamID is the platform's id of the frame; empty if it has none.
 	UpstreamID string
-	// UpstreamAt is when it happened by the platform's clock, zero if it does not say.
+	// UpstreamAt is when it happened by the platform's clock; zero if unknown.
 	UpstreamAt            time.Time
 	OfUserID, ReferenceID string
-	// Watermark is a frame of the platform's up to which all had come when this was published; empty if the platform cannot be asked
-	// for those that were missed. The store takes it over when it commits.
+	// Watermark is a frame of the platform up to which all had been confirmed when this record was published; empty if
+	// the platform cannot list missed frames. The commit of the record writes it to the source's head.
 	Watermark string
-	// LogEpoch says for which log it was published: one that turns up in another was published before its listener knew that the first
-	// was lost. Empty for a log that cannot be lost.
+	// LogEpoch identifies the log that the record was published for. If it is found in another log, its listener had not
+	// yet noticed that the first log was lost. Empty for a log that cannot be lost.
 	LogEpoch string
-	// Epoch is that of the listener's lease.
+	// Epoch is the epoch of the listener's lease.
 	Epoch int64
 	Data  json.RawMessage
 }
 
-// recordForm tells this form from a later one.
-const recordForm = 1
+// recordVersion is the first byte of every record, so that the format can change.
+const recordVersion = 1
 
-var errRecord = errors.New("a record of the log that cannot be read")
+var errRecord = errors.New("invalid record in the event log")
 
-// Append writes the record.
+// Append appends the encoded record.
 func (r *Record) Append(to []byte) []byte {
-	to = append(to, recordForm)
+	to = append(to, recordVersion)
 	for _, text := range [...]string{string(r.Org), r.Source, r.Kind, r.UpstreamID, r.OfUserID, r.ReferenceID, r.Watermark, r.LogEpoch} {
 		to = appendText(to, text)
 	}
@@ -51,9 +51,9 @@ func (r *Record) Append(to []byte) []byte {
 	return append(to, r.Data...)
 }
 
-// ReadRecord reads one. Its data is part of what was given.
+// ReadRecord decodes a record. Its data aliases the argument.
 func ReadRecord(data []byte) (Record, error) {
-	if len(data) == 0 || data[0] != recordForm {
+	if len(data) == 0 || data[0] != recordVersion {
 		return Record{}, errRecord
 	}
 	var (

@@ -14,7 +14,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event/internal/db"
 )
 
-// After lists a source's events behind a sequence number, oldest first. since is from when on the org may read.
+// After lists at most limit events of a source after a sequence number, oldest first. since is the time from which the
+// org may read. Most calls need one query over exactly the next limit numbers; only if that returns fewer although the
+// source has more, because the oldest have expired or new ones have just arrived, a second query follows.
 func (s *Store) After(ctx context.Context, org id.Org, source string, seq int64, since time.Time, limit int) ([]Stored, error) {
 	q := db.New(s.DB.Pool())
 	near, err := q.Next(ctx, db.NextParams{OrgID: org, Source: source, After: seq, Until: seq + int64(limit), Since: since})
@@ -23,7 +25,7 @@ func (s *Store) After(ctx context.Context, org id.Org, source string, seq int64,
 	}
 	list := make([]Stored, 0, len(near))
 	for _, r := range near {
-		list = append(list, storedOf(db.AfterRow(r)))
+		list = append(list, storedFromRow(db.AfterRow(r)))
 	}
 	if len(list) == limit {
 		return list, nil
@@ -32,24 +34,24 @@ func (s *Store) After(ctx context.Context, org id.Org, source string, seq int64,
 	if err != nil || head.LastSeq <= seq+int64(len(list)) {
 		return list, err
 	}
-	// The oldest may not be read any more, or others have come just now.
 	rows, err := q.After(ctx, db.AfterParams{OrgID: org, Source: source, After: seq, Since: since, MaxRows: int32(limit)})
 	if err != nil {
 		return nil, fmt.Errorf("read events of %s: %w", source, err)
 	}
 	list = list[:0]
 	for _, r := range rows {
-		list = append(list, storedOf(r))
+		list = append(list, storedFromRow(r))
 	}
 	return list, nil
 }
 
-func storedOf(r db.AfterRow) Stored {
+func storedFromRow(r db.AfterRow) Stored {
 	return Stored{Org: r.OrgID, Source: r.Source, Seq: r.Seq, At: r.At, Tx: r.Tx, ID: id.Event(r.ID), Kind: r.Kind, Body: r.Body}
 }
 
-// OrgAfter lists an org's events behind a position, in the order in which they were stored; those of one source are in its order. What
-// is stored later is never before what was listed. reached is where the next page begins.
+// OrgAfter lists an org's events after a position, in the order in which they were stored; events of one source are in
+// the order of its sequence. An event that is stored later never sorts before one that was listed: events of a
+// transaction are hidden until no older transaction is running. reached is the position for the next page.
 func (s *Store) OrgAfter(ctx context.Context, org id.Org, p Position, since time.Time, limit int) (list []Stored, reached Position, err error) {
 	rows, err := db.New(s.DB.Pool()).OrgAfter(ctx, db.OrgAfterParams{OrgID: org, AfterTx: p.Tx, AfterID: string(p.ID), Since: since, MaxRows: int32(limit)})
 	if err != nil {
@@ -57,7 +59,7 @@ func (s *Store) OrgAfter(ctx context.Context, org id.Org, p Position, since time
 	}
 	list = make([]Stored, len(rows))
 	for i, r := range rows {
-		list[i] = storedOf(db.AfterRow(r))
+		list[i] = storedFromRow(db.AfterRow(r))
 	}
 	if len(list) > 0 {
 		p = list[len(list)-1].Position()
@@ -65,42 +67,42 @@ func (s *Store) OrgAfter(ctx context.Context, org id.Org, p Position, since time
 	return list, p, nil
 }
 
-// OrgHead is a position behind everything that OrgAfter would list now.
+// OrgHead returns the position after everything that OrgAfter would list now.
 func (s *Store) OrgHead(ctx context.Context, _ id.Org) (Position, error) {
 	horizon, err := db.New(s.DB.Pool()).Horizon(ctx)
 	if err != nil {
-		return Position{}, fmt.Errorf("read where events end: %w", err)
+		return Position{}, fmt.Errorf("read the head of the events: %w", err)
 	}
 	return Position{Tx: horizon}, nil
 }
 
-// Head is where a source stands; zero if it has no event yet.
+// Head returns the state of a source; zero if it has no row yet.
 func (s *Store) Head(ctx context.Context, org id.Org, source string) (Head, error) {
 	row, err := db.New(s.DB.Pool()).Head(ctx, db.HeadParams{OrgID: org, Source: source})
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Head{}, nil
 	}
 	if err != nil {
-		return Head{}, fmt.Errorf("read where %s stands: %w", source, err)
+		return Head{}, fmt.Errorf("read the head of %s: %w", source, err)
 	}
-	return headOf(&row).Head, nil
+	return headFromRow(&row).Head, nil
 }
 
-// HeadsAmong is where sources of an org stand. Those without an event are left out.
+// HeadsAmong returns the heads of sources of an org. Sources without a row are not in the result.
 func (s *Store) HeadsAmong(ctx context.Context, org id.Org, sources []string) (map[string]Head, error) {
 	rows, err := db.New(s.DB.Pool()).HeadsAmong(ctx, db.HeadsAmongParams{OrgID: org, Sources: sources})
 	if err != nil {
-		return nil, fmt.Errorf("read where %d sources of %s stand: %w", len(sources), org, err)
+		return nil, fmt.Errorf("read the heads of %d sources of %s: %w", len(sources), org, err)
 	}
 	heads := make(map[string]Head, len(rows))
-	for _, row := range headsOf(rows) {
+	for _, row := range headsFromRows(rows) {
 		heads[row.Source] = row.Head
 	}
 	return heads, nil
 }
 
-// OldestBehind is when the first event behind a place of each source was stored. behind has the sequence numbers, since is from when on
-// events are looked for. A source without such an event is left out.
+// OldestBehind returns, for each source, when the first event after a sequence number was stored. behind maps sources
+// to sequence numbers. Events before since are ignored, and sources without a matching event are not in the result.
 func (s *Store) OldestBehind(ctx context.Context, org id.Org, behind map[string]int64, since time.Time) (map[string]time.Time, error) {
 	if len(behind) == 0 {
 		return map[string]time.Time{}, nil
@@ -120,35 +122,35 @@ func (s *Store) OldestBehind(ctx context.Context, org id.Org, behind map[string]
 	return oldest, nil
 }
 
-// Heads lists the sources of a bucket that have events newer than a time.
+// Heads lists the sources of a bucket that have events newer than changedAfter.
 func (s *Store) Heads(ctx context.Context, bucket int, changedAfter time.Time) ([]HeadRow, error) {
 	rows, err := db.New(s.DB.Pool()).HeadsChanged(ctx, db.HeadsChangedParams{Bucket: int16(bucket), ChangedAfter: changedAfter})
 	if err != nil {
-		return nil, fmt.Errorf("read where bucket %d stands: %w", bucket, err)
+		return nil, fmt.Errorf("read the heads of bucket %d: %w", bucket, err)
 	}
-	return headsOf(rows), nil
+	return headsFromRows(rows), nil
 }
 
-func headsOf(rows []db.EventSource) []HeadRow {
+func headsFromRows(rows []db.EventSource) []HeadRow {
 	list := make([]HeadRow, len(rows))
 	for i := range rows {
-		list[i] = headOf(&rows[i])
+		list[i] = headFromRow(&rows[i])
 	}
 	return list
 }
 
-func headOf(r *db.EventSource) HeadRow {
+func headFromRow(r *db.EventSource) HeadRow {
 	return HeadRow{r.OrgID, r.Source, Head{
 		LastSeq: r.LastSeq, LastAt: r.LastAt, Watermark: platformID(r.Watermark.String), Known: r.Watermark.Valid, Epoch: r.Epoch, Closed: r.Closed, Purged: r.PurgedSeq.Valid,
 	}}
 }
 
-// SetWatermark says from where on a source's frames are wanted. One that has a watermark keeps it.
+// SetWatermark sets the frame after which a source's frames are wanted. A source that has a watermark keeps it.
 func (s *Store) SetWatermark(ctx context.Context, org id.Org, source, watermark string) error {
 	return s.setWatermark(ctx, s.DB.Pool(), org, source, watermark)
 }
 
-// SetWatermarkIn is SetWatermark within a transaction.
+// SetWatermarkIn is SetWatermark within the caller's transaction.
 func (s *Store) SetWatermarkIn(ctx context.Context, tx postgres.Tx, org id.Org, source, watermark string) error {
 	return s.setWatermark(ctx, tx, org, source, watermark)
 }
@@ -158,12 +160,12 @@ func (s *Store) setWatermark(ctx context.Context, q db.DBTX, org id.Org, source,
 		OrgID: org, Source: source, Bucket: int16(Bucket(source)), At: s.Now(), Watermark: pgtype.Text{String: storable(watermark), Valid: true},
 	})
 	if err != nil {
-		return fmt.Errorf("set where %s begins: %w", source, err)
+		return fmt.Errorf("set the watermark of %s: %w", source, err)
 	}
 	return nil
 }
 
-// Oldest is the lowest sequence number of a source that is still there; one more than its last if none is.
+// Oldest returns the lowest sequence number of a source that can still be read, or one more than its last if none can.
 func (s *Store) Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error) {
 	seq, err := db.New(s.DB.Pool()).Oldest(ctx, db.OldestParams{OrgID: org, Source: source, Since: since})
 	if err != nil {
@@ -172,10 +174,11 @@ func (s *Store) Oldest(ctx context.Context, org id.Org, source string, since tim
 	return seq, nil
 }
 
-// idSpread is how far the time in an event's id may be from when it was stored.
+// idSpread bounds how far the time in an event's id may be from the time at which it was stored. It limits a lookup
+// by id to one or two partitions.
 const idSpread = 10 * time.Minute
 
-// Find reads one event of a source, or says event-not-found.
+// Find reads one event of a source. It fails with event-not-found.
 func (s *Store) Find(ctx context.Context, org id.Org, source string, event id.Event) (Stored, error) {
 	made := id.MadeAt(event)
 	r, err := db.New(s.DB.Pool()).Find(ctx, db.FindParams{
@@ -187,28 +190,28 @@ func (s *Store) Find(ctx context.Context, org id.Org, source string, event id.Ev
 	if err != nil {
 		return Stored{}, fmt.Errorf("read an event of %s: %w", source, err)
 	}
-	return storedOf(db.AfterRow(r)), nil
+	return storedFromRow(db.AfterRow(r)), nil
 }
 
-// SeqAt is the last sequence number that a source had at a time; 0 if none that is still there.
+// SeqAt returns the last sequence number that a source had at a time; 0 if it had none that is still stored.
 func (s *Store) SeqAt(ctx context.Context, org id.Org, source string, at time.Time) (int64, error) {
 	seq, err := db.New(s.DB.Pool()).SeqAt(ctx, db.SeqAtParams{OrgID: org, Source: source, At: at})
 	if err != nil {
-		return 0, fmt.Errorf("read where %s stood: %w", source, err)
+		return 0, fmt.Errorf("read the sequence of %s at a time: %w", source, err)
 	}
 	return seq, nil
 }
 
-// Time is what the database's clock says. Events are dated by it.
+// Time returns the time of the database's clock, which dates events.
 func (s *Store) Time(ctx context.Context) (time.Time, error) { return s.DB.Now(ctx, s.DB.Pool()) }
 
-// Days that partitions are made back and ahead: a node may be down at midnight.
+// How many days back and ahead Upkeep creates partitions, so that a node that is down at midnight does no harm.
 const (
 	daysBack  = 1
 	daysAhead = 2
 )
 
-// Upkeep makes and drops partitions.
+// Upkeep creates partitions for the coming days and drops expired ones.
 func (s *Store) Upkeep(ctx context.Context) error {
 	_, err := s.days.Upkeep(ctx, daysBack, daysAhead, MaxDays+1)
 	return err

@@ -10,25 +10,28 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event/internal/db"
 )
 
-// ErrFenced means that a newer lease has a bucket: whoever is told must let go of it, and has committed nothing.
-var ErrFenced = errors.New("another node has the bucket by now")
+// ErrFenced means that a bucket has been claimed with a newer lease. The caller must give the bucket up. Nothing was
+// committed.
+var ErrFenced = errors.New("another node has claimed the bucket")
 
-// errPurgeBegan means that the events of a source are being purged since its head was loaded. Nothing was committed; the head must be
-// loaded again.
-var errPurgeBegan = errors.New("a source is being purged; load its head again")
+// errPurgeStarted means that a purge of a source has started after its head was loaded. Nothing was committed; load the
+// head again.
+var errPurgeStarted = errors.New("a source is being purged; load its head again")
 
-// Progress is how far a bucket of the log was taken over, under which lease.
+// Progress is how far a bucket of the log has been committed, and under which lease.
 type Progress struct {
 	Bucket int
 	Epoch  int64
-	// LogEpoch says which log the position belongs to.
-	LogEpoch  string
+	// LogEpoch identifies the log that Committed is a position in.
+	LogEpoch string
+	// Committed is the position of the last entry whose records are in the store.
 	Committed uint64
-	// LastAt is the newest time of an event in the bucket. Those that follow must not be older.
+	// LastAt is the newest time of an event in the bucket. Later events must not be older.
 	LastAt time.Time
 }
 
-// Claim takes a bucket for a lease, and says where to read on. From now on older leases commit nothing to it.
+// Claim claims a bucket for a lease and returns where to continue reading. Afterwards holders of older leases cannot
+// commit to it. It fails with ErrFenced if a newer lease has claimed it.
 func (s *Store) Claim(ctx context.Context, bucket int, epoch int64) (Progress, error) {
 	row, err := db.New(s.DB.Pool()).Claim(ctx, db.ClaimParams{Bucket: int16(bucket), Epoch: epoch})
 	if errors.Is(err, postgres.ErrNoRows) {
@@ -40,48 +43,48 @@ func (s *Store) Claim(ctx context.Context, bucket int, epoch int64) (Progress, e
 	return Progress{bucket, epoch, row.LogEpoch, uint64(row.Committed), row.LastAt}, nil
 }
 
-// Progress is how far a bucket of the log was taken over; nothing if it never was.
+// Progress returns how far a bucket of the log has been committed; zero if it never was.
 func (s *Store) Progress(ctx context.Context, bucket int) (Progress, error) {
 	row, err := db.New(s.DB.Pool()).Progress(ctx, int16(bucket))
 	if errors.Is(err, postgres.ErrNoRows) {
 		return Progress{Bucket: bucket}, nil
 	}
 	if err != nil {
-		return Progress{}, fmt.Errorf("read how far bucket %d is: %w", bucket, err)
+		return Progress{}, fmt.Errorf("read the progress of bucket %d: %w", bucket, err)
 	}
 	return Progress{Bucket: bucket, LogEpoch: row.LogEpoch, Committed: uint64(row.Committed)}, nil
 }
 
-// Recent are marks of a source's last events, oldest first.
+// Recent is a head with the dedup keys of the source's last events, oldest first.
 type Recent struct {
 	HeadRow
-	Marks []string
+	DedupKeys []string
 }
 
-// How far back the marks of a source go, in events and in time. What is not within both cannot come again: a repeat is of a frame behind
-// the watermark, which is seconds old when the last one is stored.
+// MaxDedupKeys and dedupWindow bound how far back dedup keys go, in events and in time before the last event. A repeat
+// is always of a frame after the watermark, and the watermark is only seconds old when the last event is stored.
 const (
-	MaxMarks   = 1024
-	marksSince = time.Hour
+	MaxDedupKeys = 1024
+	dedupWindow  = time.Hour
 )
 
-// Load reads where sources stand, with what tells repeats of their last events. A source that has no row is not among them.
+// Load reads the heads of sources with their dedup keys. Sources without a row are not in the result.
 func (s *Store) Load(ctx context.Context, sources []string) ([]Recent, error) {
 	q := db.New(s.DB.Pool())
 	rows, err := q.HeadsOf(ctx, sources)
 	if err != nil {
-		return nil, fmt.Errorf("read where %d sources stand: %w", len(sources), err)
+		return nil, fmt.Errorf("read the heads of %d sources: %w", len(sources), err)
 	}
 	p, at := db.RecentParams{}, map[string]int{}
 	list := make([]Recent, len(rows))
-	for i, row := range headsOf(rows) {
+	for i, row := range headsFromRows(rows) {
 		list[i], at[row.Source] = Recent{HeadRow: row}, i
 		if row.LastSeq == 0 {
 			continue
 		}
 		p.Sources = append(p.Sources, row.Source)
-		p.Seqs = append(p.Seqs, row.LastSeq-MaxMarks)
-		p.Since = append(p.Since, row.LastAt.Add(-marksSince))
+		p.Seqs = append(p.Seqs, row.LastSeq-MaxDedupKeys)
+		p.Since = append(p.Since, row.LastAt.Add(-dedupWindow))
 	}
 	if len(p.Sources) == 0 {
 		return list, nil
@@ -92,24 +95,25 @@ func (s *Store) Load(ctx context.Context, sources []string) ([]Recent, error) {
 	}
 	for _, m := range marks {
 		i := at[m.Source]
-		list[i].Marks = append(list[i].Marks, platformID(m.UpstreamID))
+		list[i].DedupKeys = append(list[i].DedupKeys, platformID(m.UpstreamID))
 	}
 	return list, nil
 }
 
-// NewEvent is an event to be stored. Its sequence number and its envelope are made.
+// NewEvent is an event to store, with its sequence number and envelope.
 type NewEvent struct {
 	Stored
-	// Mark tells a repeat of it; empty for an event of our own.
-	Mark string
+	// DedupKey identifies repeats of the same frame; empty for an event of the service itself.
+	DedupKey string
 }
 
-// Batch is what is committed together: events of many sources, where their heads are then, how far their buckets' log is taken over.
+// Batch is committed in one transaction: events of many sources, the new heads of the sources, and the progress of the
+// buckets.
 type Batch struct {
 	Events  []NewEvent
 	Heads   []HeadRow
 	Buckets []Progress
-	// Also is done in the same transaction; nil for nothing.
+	// Also runs in the same transaction; may be nil.
 	Also func(ctx context.Context, tx postgres.Tx) error
 }
 
@@ -118,10 +122,11 @@ const (
 	copyColumns   = 8
 )
 
-// Commit stores a batch, all or nothing, and says in which transaction. It fails with ErrFenced if one of the buckets has a newer lease.
-// After postgres.ErrOutcomeUnknown whoever called must Claim its buckets again to learn what holds.
+// Commit stores a batch atomically and returns the number of its transaction. It fails with ErrFenced if one of the
+// buckets has a newer lease. After postgres.ErrOutcomeUnknown the caller must Claim its buckets again to learn
+// whether the batch was committed.
 func (s *Store) Commit(ctx context.Context, b *Batch) (stored int64, err error) {
-	rows, ok := s.used.Get().(*postgres.Rows)
+	rows, ok := s.rowBuffers.Get().(*postgres.Rows)
 	if !ok {
 		rows = &postgres.Rows{}
 	}
@@ -135,7 +140,7 @@ func (s *Store) Commit(ctx context.Context, b *Batch) (stored int64, err error) 
 		rows.Text(e.Source)
 		rows.Text(string(e.ID))
 		rows.Text(e.Kind)
-		rows.Text(storable(e.Mark))
+		rows.Text(storable(e.DedupKey))
 		rows.Bytes(e.Body)
 	}
 	err = s.commit(ctx, b, rows, &stored)
@@ -149,8 +154,8 @@ func (s *Store) Commit(ctx context.Context, b *Batch) (stored int64, err error) 
 		}
 		err = s.commit(ctx, b, rows, &stored)
 	}
-	if err == nil { // otherwise somebody may still be sending them
-		s.used.Put(rows)
+	if err == nil { // after a failure the buffer may still be in use
+		s.rowBuffers.Put(rows)
 	}
 	return stored, err
 }
@@ -158,7 +163,7 @@ func (s *Store) Commit(ctx context.Context, b *Batch) (stored int64, err error) 
 func (s *Store) commit(ctx context.Context, b *Batch, rows *postgres.Rows, stored *int64) error {
 	return s.DB.Tx(ctx, func(tx postgres.Tx) error {
 		q := db.New(tx)
-		if err := advance(ctx, q, b.Buckets); err != nil {
+		if err := advanceBuckets(ctx, q, b.Buckets); err != nil {
 			return err
 		}
 		if b.Also != nil {
@@ -172,7 +177,7 @@ func (s *Store) commit(ctx context.Context, b *Batch, rows *postgres.Rows, store
 				return fmt.Errorf("save heads: %w", err)
 			}
 			if int(saved) != len(b.Heads) {
-				return errPurgeBegan
+				return errPurgeStarted
 			}
 		}
 		if rows.Len() == 0 {
@@ -187,7 +192,9 @@ func (s *Store) commit(ctx context.Context, b *Batch, rows *postgres.Rows, store
 	})
 }
 
-func advance(ctx context.Context, q *db.Queries, buckets []Progress) error {
+// advanceBuckets writes the progress of buckets. The update matches only rows with the same lease epoch, which fences
+// off older leases.
+func advanceBuckets(ctx context.Context, q *db.Queries, buckets []Progress) error {
 	p := db.AdvanceParams{At: time.Unix(0, 0)}
 	for _, b := range buckets {
 		if b.LastAt.After(p.At) {

@@ -13,28 +13,29 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event/internal/db"
 )
 
-// Newest chooses events of an org from the newest on.
+// Newest selects events of an org for Store.Newest.
 type Newest struct {
 	Org id.Org
 	// Sources are accounts, or the org itself; nil for all.
 	Sources []string
-	// Kinds are those that are wanted; nil for all.
+	// Kinds restricts the result to these kinds; nil for all.
 	Kinds []string
-	// Before is the place to begin behind; zero for the newest end.
+	// Before is the position to start before; zero for the newest event.
 	Before Position
-	// Since is from when on the org may read.
+	// Since is the time from which the org may read.
 	Since time.Time
 	Limit int
 }
 
 const (
-	// scanRows is how many events are looked through at a time, and scanRounds how often, where few match: what is rare is not looked for
-	// in all that an org has, and the caller goes on from where the look ended.
+	// scanRows and scanRounds bound how many events one call scans when few of them match: scanRounds queries of at least
+	// scanRows events. Then the caller continues from where the scan ended.
 	scanRows   = 1000
 	scanRounds = 20
 )
 
-// Newest lists events, newest first. next is where to go on; zero if there are no more.
+// Newest lists at most n.Limit events, newest first. next is the position for the next call; zero if there are no
+// more. A page may have fewer events, or none, although next is set.
 func (s *Store) Newest(ctx context.Context, n Newest) (list []Stored, next Position, err error) {
 	at := n.Before
 	if at.Tx == 0 {
@@ -45,7 +46,7 @@ func (s *Store) Newest(ctx context.Context, n Newest) (list []Stored, next Posit
 		rows = max(rows, scanRows)
 	}
 	for range scanRounds {
-		page, err := s.before(ctx, n, at, rows)
+		page, err := s.scanBefore(ctx, n, at, rows)
 		if err != nil {
 			return nil, Position{}, err
 		}
@@ -66,8 +67,8 @@ func (s *Store) Newest(ctx context.Context, n Newest) (list []Stored, next Posit
 	return list, at, nil
 }
 
-// before reads a run of events, matching or not; those that do not match have no body.
-func (s *Store) before(ctx context.Context, n Newest, at Position, rows int) ([]Stored, error) {
+// scanBefore reads consecutive events. Events of other kinds than n.Kinds are included, without their body.
+func (s *Store) scanBefore(ctx context.Context, n Newest, at Position, rows int) ([]Stored, error) {
 	p := db.OrgBeforeParams{
 		OrgID: n.Org, BeforeTx: at.Tx, BeforeID: string(at.ID), Since: n.Since, Every: n.Kinds == nil, Kinds: n.Kinds, MaxRows: int32(rows),
 	}
@@ -91,12 +92,12 @@ func (s *Store) before(ctx context.Context, n Newest, at Position, rows int) ([]
 	}
 	list := make([]Stored, len(found))
 	for i, r := range found {
-		list[i] = storedOf(db.AfterRow(r))
+		list[i] = storedFromRow(db.AfterRow(r))
 	}
 	return list, nil
 }
 
-// FindAny reads events by their ids alone, whichever source they are of. Those that are not there are left out; the order is that of ids.
+// FindAny reads events of any source by their ids, in the order of ids. Unknown ids are ignored.
 func (s *Store) FindAny(ctx context.Context, org id.Org, events []id.Event) ([]Stored, error) {
 	if len(events) == 0 {
 		return nil, nil
@@ -110,13 +111,13 @@ func (s *Store) FindAny(ctx context.Context, org id.Org, events []id.Event) ([]S
 	}
 	list := make([]Stored, len(rows))
 	for i, r := range rows {
-		list[i] = storedOf(db.AfterRow(r))
+		list[i] = storedFromRow(db.AfterRow(r))
 	}
 	slices.SortFunc(list, func(a, b Stored) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return list, nil
 }
 
-// FindOne reads one event by its id alone, or says event-not-found.
+// FindOne reads one event of any source by its id. It fails with event-not-found.
 func (s *Store) FindOne(ctx context.Context, org id.Org, event id.Event) (Stored, error) {
 	found, err := s.FindAny(ctx, org, []id.Event{event})
 	if err == nil && len(found) == 0 {

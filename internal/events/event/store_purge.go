@@ -11,17 +11,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event/internal/db"
 )
 
-// purgeBatch is how many events one transaction empties.
+// purgeBatch is the number of events that one transaction purges.
 const purgeBatch = 500
 
-// Purge empties the events of a deleted account, oldest first: their ids, kinds, times and places stay. It empties about as many as most
-// says and reports whether all are; the next call goes on from there. From its first call on, records of the account's that are still in
-// the log are dropped.
+// Purge deletes the data of a deleted account's events, oldest first; their ids, kinds, times and sequence numbers
+// stay. It purges about most events and reports whether all are purged; the next call continues. After the first
+// call, records of the account that are still in the log are dropped when they are read.
 func (s *Store) Purge(ctx context.Context, org id.Org, account id.Account, sandbox bool, most int) (done bool, err error) {
 	source := string(account)
 	began, err := db.New(s.DB.Pool()).BeginPurge(ctx, db.BeginPurgeParams{OrgID: org, Source: source, Bucket: int16(Bucket(source)), At: s.Now()})
 	if err != nil {
-		return false, fmt.Errorf("begin to purge the events of %s: %w", account, err)
+		return false, fmt.Errorf("begin the purge of %s: %w", account, err)
 	}
 	after := began.Int64
 	for purged := 0; ; {
@@ -36,14 +36,15 @@ func (s *Store) Purge(ctx context.Context, org id.Org, account id.Account, sandb
 			return false, nil
 		}
 		after = rows[len(rows)-1].Seq
-		if err := s.purge(ctx, org, source, sandbox, rows, after); err != nil {
+		if err := s.purgeBatchRows(ctx, org, source, sandbox, rows, after); err != nil {
 			return false, err
 		}
 		purged += len(rows)
 	}
 }
 
-func (s *Store) purge(ctx context.Context, org id.Org, source string, sandbox bool, rows []db.ToPurgeRow, upTo int64) error {
+func (s *Store) purgeBatchRows(ctx context.Context, org id.Org, source string, sandbox bool, rows []db.ToPurgeRow,
+	upTo int64) error {
 	p := db.PurgeEventsParams{OrgID: org, Source: source}
 	for _, row := range rows {
 		p.Seqs, p.Ats = append(p.Seqs, row.Seq), append(p.Ats, row.At)
@@ -57,7 +58,7 @@ func (s *Store) purge(ctx context.Context, org id.Org, source string, sandbox bo
 			return fmt.Errorf("purge events of %s: %w", source, err)
 		}
 		if err := q.MovePurge(ctx, db.MovePurgeParams{OrgID: org, Source: source, PurgedSeq: pgtype.Int8{Int64: upTo, Valid: true}}); err != nil {
-			return fmt.Errorf("note how far the events of %s are purged: %w", source, err)
+			return fmt.Errorf("write the progress of the purge of %s: %w", source, err)
 		}
 		return nil
 	})

@@ -16,43 +16,44 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// rig is a store on a database of its own.
-type rig struct {
+// fixture is a store on its own database.
+type fixture struct {
 	*event.Store
 	t   *testing.T
 	org id.Org
 }
 
-func newRig(t *testing.T) *rig {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	db := testenv.Postgres(t)
-	r := &rig{t: t, org: id.New[id.Org](), Store: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().UTC() }})}
+	r := &fixture{t: t, org: id.New[id.Org](), Store: event.New(event.Deps{DB: db, Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.Now().UTC() }})}
 	r.makeOrg(r.org)
 	must(t, r.Upkeep(t.Context()))
 	return r
 }
 
-func (r *rig) makeOrg(o id.Org) {
+func (r *fixture) makeOrg(o id.Org) {
 	r.t.Helper()
 	_, err := r.DB.Pool().Exec(r.t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at) VALUES ($1, 'x', 'scale', 'sandbox', 'a@b.test', now(), now())`, string(o))
 	must(r.t, err)
 }
 
-// claim takes the bucket of a source.
-func (r *rig) claim(source string, epoch int64) event.Progress {
+// claim claims the bucket of a source.
+func (r *fixture) claim(source string, epoch int64) event.Progress {
 	r.t.Helper()
 	p, err := r.Claim(r.t.Context(), event.Bucket(source), epoch)
 	must(r.t, err)
 	return p
 }
 
-// events makes events of a source from a sequence number on, with the head behind them.
-func (r *rig) events(o id.Org, source string, from, n int64, at time.Time) event.Batch {
+// events returns a batch of n events of a source, starting at a sequence number, with the head after them.
+func (r *fixture) events(o id.Org, source string, from, n int64, at time.Time) event.Batch {
 	var b event.Batch
 	for i := range n {
 		e := event.Stored{Org: o, Source: source, Seq: from + i, At: at, ID: id.New[id.Event](), Kind: "message"}
 		e.Body = event.AppendEnvelope(nil, &event.Envelope{ID: e.ID, Kind: e.Kind, Account: source, At: at, Seq: e.Seq})
-		b.Events = append(b.Events, event.NewEvent{Stored: e, Mark: fmt.Sprint("u", e.Seq)})
+		b.Events = append(b.Events, event.NewEvent{Stored: e, DedupKey: fmt.Sprint("u", e.Seq)})
 	}
 	b.Heads = []event.HeadRow{{Org: o, Source: source, Head: event.Head{LastSeq: from + n - 1, LastAt: at, Watermark: fmt.Sprint("u", from+n-2)}}}
 	return b
@@ -60,10 +61,11 @@ func (r *rig) events(o id.Org, source string, from, n int64, at time.Time) event
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// The oldest event of a source that has none yet is its first, also while that is being committed: whoever began behind it would miss it.
-func TestTheOldestIsNeverBehindTheFirst(t *testing.T) {
+// The oldest sequence number of a source without events is 1, also while its first event is being committed: a reader
+// that started after it would miss it.
+func TestOldestIsOneWhileTheFirstEventIsCommitted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for range 50 {
 		source := string(id.New[id.Account]())
 		b := r.events(r.org, source, 1, 2, now())
@@ -87,10 +89,10 @@ func TestTheOldestIsNeverBehindTheFirst(t *testing.T) {
 	}
 }
 
-// What is committed can be read by its source, and the next who claims the bucket goes on behind it.
-func TestWhatIsCommittedIsThere(t *testing.T) {
+// Committed events can be read by their source, and the next claim of the bucket continues after them.
+func TestCommittedEventsCanBeRead(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	source := string(id.New[id.Account]())
 	p := r.claim(source, 1)
 	equal(t, event.Progress{Bucket: event.Bucket(source), Epoch: 1, LastAt: time.Unix(0, 0).UTC()}, p)
@@ -115,7 +117,7 @@ func TestWhatIsCommittedIsThere(t *testing.T) {
 	loaded, err := r.Load(t.Context(), []string{source, "acct_none"})
 	must(t, err)
 	equal(t, 1, len(loaded))
-	equal(t, []string{"u1", "u2", "u3", "u4", "u5"}, loaded[0].Marks)
+	equal(t, []string{"u1", "u2", "u3", "u4", "u5"}, loaded[0].DedupKeys)
 
 	found, err := r.Find(t.Context(), r.org, source, want.ID)
 	must(t, err)
@@ -128,10 +130,10 @@ func TestWhatIsCommittedIsThere(t *testing.T) {
 	equal(t, 1, oldest)
 }
 
-// Another org reads nothing of it, whatever it asks for.
-func TestEventsOfAnotherOrgAreNotThere(t *testing.T) {
+// Another org cannot read the events by any method.
+func TestEventsOfAnotherOrgAreNotFound(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	other := id.New[id.Org]()
 	r.makeOrg(other)
 	source := string(id.New[id.Account]())
@@ -146,7 +148,7 @@ func TestEventsOfAnotherOrgAreNotThere(t *testing.T) {
 	must(t, err)
 	equal(t, 0, len(list))
 	_, err = r.Find(t.Context(), other, source, b.Events[0].ID)
-	fails(t, err, problem.EventNotFound.New(""))
+	wantError(t, err, problem.EventNotFound.New(""))
 	head, err := r.Head(t.Context(), other, source)
 	must(t, err)
 	equal(t, event.Head{}, head)
@@ -156,35 +158,35 @@ func TestEventsOfAnotherOrgAreNotThere(t *testing.T) {
 	equal(t, "u2", head.Watermark)
 }
 
-// A writer whose lease was taken over commits nothing, and neither does one that comes with an older lease.
-func TestAnOldLeaseIsFencedOff(t *testing.T) {
+// A writer whose bucket was claimed with a newer lease commits nothing, and an older lease cannot claim it.
+func TestOldLeaseIsFencedOff(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	source := string(id.New[id.Account]())
 	old := r.claim(source, 1)
 	r.claim(source, 2)
 	b := r.events(r.org, source, 1, 1, now())
 	b.Buckets = []event.Progress{old}
 	_, err := r.Commit(t.Context(), &b)
-	fails(t, err, event.ErrFenced)
+	wantError(t, err, event.ErrFenced)
 	list, err := r.After(t.Context(), r.org, source, 0, now().Add(-time.Hour), 10)
 	must(t, err)
 	equal(t, 0, len(list))
 	_, err = r.Claim(t.Context(), old.Bucket, 1)
-	fails(t, err, event.ErrFenced)
+	wantError(t, err, event.ErrFenced)
 }
 
-// A reader of an org's stream never passes over an event whose transaction commits late.
-func TestTheOrgStreamWaitsForThoseWhoCommitLate(t *testing.T) {
+// A reader of an org's stream never skips an event whose transaction commits late.
+func TestOrgStreamWaitsForOlderTransactions(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	slow, fast := string(id.New[id.Account]()), string(id.New[id.Account]())
 	inside, finish := make(chan struct{}), make(chan struct{})
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		b := r.events(r.org, slow, 1, 1, now())
 		b.Also = func(ctx context.Context, tx postgres.Tx) error {
-			// It has a number from here on.
+			// From here on the transaction has a number.
 			if _, err := tx.Exec(ctx, "SELECT pg_current_xact_id()"); err != nil {
 				return err
 			}
@@ -203,10 +205,10 @@ func TestTheOrgStreamWaitsForThoseWhoCommitLate(t *testing.T) {
 	since := now().Add(-time.Hour)
 	list, _, err := r.OrgAfter(t.Context(), r.org, event.Position{}, since, 10)
 	must(t, err)
-	equal(t, 0, len(list)) // the fast one has the higher number
+	equal(t, 0, len(list)) // the fast transaction has the higher number
 	close(finish)
 	wait.Wait()
-	for len(list) < 2 && t.Context().Err() == nil { // transactions of other tests hold it up too
+	for len(list) < 2 && t.Context().Err() == nil { // transactions of other tests delay it, too
 		list, _, err = r.OrgAfter(t.Context(), r.org, event.Position{}, since, 10)
 		must(t, err)
 	}
@@ -222,10 +224,10 @@ func TestTheOrgStreamWaitsForThoseWhoCommitLate(t *testing.T) {
 	equal(t, 0, len(list))
 }
 
-// Pages of an org's stream are complete and in order per source, however many writers there are.
+// Pages of an org's stream are complete and in order per source, with any number of concurrent writers.
 func TestPagesOfTheOrgStreamMissNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	const writers, batches = 4, 25
 	var wait sync.WaitGroup
 	for range writers {
@@ -241,7 +243,7 @@ func TestPagesOfTheOrgStreamMissNothing(t *testing.T) {
 	}
 	defer wait.Wait()
 	last, total, at := map[string]int64{}, 0, event.Position{}
-	// Transactions of other tests hold it up too: all databases of a server share their numbers.
+	// Transactions of other tests delay it, too: all databases of a server share transaction numbers.
 	for total < writers*batches*3 && t.Context().Err() == nil {
 		list, reached, err := r.OrgAfter(t.Context(), r.org, at, now().Add(-time.Hour), 7)
 		must(t, err)
@@ -254,10 +256,10 @@ func TestPagesOfTheOrgStreamMissNothing(t *testing.T) {
 	}
 }
 
-// A day without a partition is made when the first event of it comes.
-func TestADayIsMadeWhenItIsNeeded(t *testing.T) {
+// Commit creates the partition of a day that has none.
+func TestMissingPartitionIsCreatedByCommit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	source := string(id.New[id.Account]())
 	_, err := r.DB.Pool().Exec(t.Context(), "DROP TABLE event_"+now().Format("20060102"))
 	must(t, err)
@@ -266,10 +268,10 @@ func TestADayIsMadeWhenItIsNeeded(t *testing.T) {
 	must(t, err)
 }
 
-// What an org may not read any more is passed over, and a page is as full as it can be.
-func TestAPageBeginsWhereReadingIsAllowed(t *testing.T) {
+// Events that an org may no longer read are skipped, and a page is as full as possible.
+func TestPageSkipsEventsThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	source := string(id.New[id.Account]())
 	for _, b := range []event.Batch{r.events(r.org, source, 1, 5, now().Add(-2*time.Hour)), r.events(r.org, source, 6, 5, now())} {
 		_, err := r.Commit(t.Context(), &b)
@@ -291,11 +293,11 @@ func TestAPageBeginsWhereReadingIsAllowed(t *testing.T) {
 	}
 }
 
-// One account's events are found without looking at others': by its key, in the partitions that are not ruled out. What is behind the
-// page is not looked at either, also on a day of which the planner knows nothing yet.
+// Reading a source uses the primary key and touches neither events of other sources nor events after the page, also
+// on a day without statistics.
 func TestReadingASourceUsesItsKey(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	source := string(id.New[id.Account]())
 	b := r.events(r.org, source, 1, 5000, now())
 	_, err := r.Commit(t.Context(), &b)
@@ -310,17 +312,17 @@ func TestReadingASourceUsesItsKey(t *testing.T) {
 		plan = append(plan, line)
 	}
 	must(t, rows.Err())
-	holds(t, strings.Join(plan, "\n"), "Index", true)
-	holds(t, strings.Join(plan, "\n"), "Seq Scan", false)
-	holds(t, strings.Join(plan, "\n"), "rows=100 ", true)
-	holds(t, strings.Join(plan, "\n"), "rows=4995 ", false)
+	wantContains(t, strings.Join(plan, "\n"), "Index", true)
+	wantContains(t, strings.Join(plan, "\n"), "Seq Scan", false)
+	wantContains(t, strings.Join(plan, "\n"), "rows=100 ", true)
+	wantContains(t, strings.Join(plan, "\n"), "rows=4995 ", false)
 }
 
-// A node whose clock is more than a month ahead drops nothing and makes no days of its own; what it stores by its own clock all the same
-// finds a place.
+// A node whose clock is more than a month ahead neither drops nor creates partitions in Upkeep. Events with its time
+// can still be stored.
 func TestWrongClockDropsNoEvents(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	today := postgres.DayOf(time.Now())
 	days := postgres.NewDays(r.DB, "event", slog.New(slog.DiscardHandler))
 	for n := range postgres.Day(event.MaxDays) {
@@ -336,7 +338,7 @@ func TestWrongClockDropsNoEvents(t *testing.T) {
 	wrong := event.New(event.Deps{DB: r.DB, Log: slog.New(slog.DiscardHandler), Now: ahead})
 	must(t, wrong.Upkeep(t.Context()))
 	if after := count(); after != before {
-		t.Errorf("%d days became %d", before, after)
+		t.Errorf("%d partitions became %d", before, after)
 	}
 	source := string(id.New[id.Account]())
 	b := r.events(r.org, source, 1, 2, ahead().Truncate(time.Microsecond))

@@ -9,8 +9,8 @@ import (
 // encodedPrefix marks a platform's id that is stored in an encoded form.
 const encodedPrefix = "base64:"
 
-// storable is the form in which a platform's id is kept in a text column. PostgreSQL refuses a NUL character and invalid UTF-8 there, so
-// such an id is encoded; so is one that looks encoded. All others are stored as they are.
+// storable returns the form in which a platform's id is stored in a text column. PostgreSQL refuses NUL and invalid
+// UTF-8 there, so such an id is encoded, and so is one that looks encoded. All others are stored as they are.
 func storable(platformID string) string {
 	if validText(platformID) && !strings.HasPrefix(platformID, encodedPrefix) {
 		return platformID
@@ -31,5 +31,5 @@ func platformID(stored string) string {
 	return string(text)
 }
 
-// validText reports whether PostgreSQL can keep a string as text.
+// validText reports whether PostgreSQL can store a string as text.
 func validText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }

@@ -12,18 +12,19 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// arrival is a record on its way into the store.
-type arrival struct {
+// pendingRecord is a record that will be stored.
+type pendingRecord struct {
 	event.Record
-	// own is its number in the outbox; 0 for one of the log.
+	// own is its number in the outbox; 0 for a record of the log.
 	own int64
 }
 
-// batch is what goes into one transaction.
+// batch collects the records of one transaction.
 type batch struct {
 	g       *Ingest
-	arrived []arrival
-	// reached is how far buckets were read, by entries in this batch; quiet by others.
+	records []pendingRecord
+	// reached is how far buckets were read whose entries are in this batch. quiet is how far buckets were read without
+	// any entry of theirs.
 	reached, quiet map[int]uint64
 }
 
@@ -31,34 +32,35 @@ func (g *Ingest) newBatch() *batch {
 	return &batch{g: g, reached: map[int]uint64{}, quiet: map[int]uint64{}}
 }
 
-// ownMost is how many events of our own are taken at once.
-const ownMost = 500
+// maxOutbox bounds the events of the outbox in one batch.
+const maxOutbox = 500
 
-// takeOwn stores what waits in the outbox for buckets.
-func (g *Ingest) takeOwn(ctx context.Context, slots []int16) error {
+// storeOutbox stores the events of some buckets that wait in the outbox.
+func (g *Ingest) storeOutbox(ctx context.Context, slots []int16) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	waiting, err := g.Outbox.Waiting(ctx, slots, ownMost)
+	waiting, err := g.Outbox.Waiting(ctx, slots, maxOutbox)
 	if err != nil || len(waiting) == 0 {
 		return err
 	}
 	w := g.newBatch()
 	for i := range waiting {
 		o := &waiting[i]
-		w.arrived = append(w.arrived, arrival{own: o.Seq, Record: event.Record{
+		w.records = append(w.records, pendingRecord{own: o.Seq, Record: event.Record{
 			Org: o.Org, Source: o.Source(), Kind: o.Kind, OfUserID: o.OfUserID, ReferenceID: o.ReferenceID, Data: o.Data,
 		}})
 	}
 	return w.store(ctx)
 }
 
-// store commits the batch and tells of it.
+// store commits the batch and publishes its events.
 func (w *batch) store(ctx context.Context) error {
-	begun, err := w.g.load(ctx, w)
-	if err == nil && len(begun) > 0 {
-		// The first event of an account is that it was connected, whatever the platform has sent meanwhile.
-		if err = w.g.takeOwn(ctx, begun); err == nil {
+	fresh, err := w.g.load(ctx, w)
+	if err == nil && len(fresh) > 0 {
+		// The first event of an account must be account.connected, even if the platform sent frames before it was
+		// stored. It is in the outbox, so store that first, and load the heads again.
+		if err = w.g.storeOutbox(ctx, fresh); err == nil {
 			_, err = w.g.load(ctx, w)
 		}
 	}
@@ -70,76 +72,77 @@ func (w *batch) store(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b, err := w.make(ctx, w.at(now))
+	b, err := w.build(ctx, w.eventTime(now))
 	if err != nil {
 		return err
 	}
 	if len(b.Buckets) > 0 || b.Also != nil || len(b.Events) > 0 {
 		tx, err := w.g.Store.Commit(ctx, b)
 		if errors.Is(err, postgres.ErrOutcomeUnknown) {
-			w.g.doubt = b
+			w.g.uncertain = b
 		}
 		if err != nil {
 			return err
 		}
-		w.g.wrote(b)
+		w.g.markWritten(b)
 		for i := range b.Events {
 			b.Events[i].Tx = tx
 		}
 	}
 	for slot, seq := range w.quiet {
-		w.g.owned[slot].Committed = seq // written down with the next of the bucket, or when all are moved on
+		w.g.owned[slot].Committed = seq // written with the bucket's next batch or by advanceQuiet
 	}
 	w.g.metrics.lag.Set(w.g.Now().Sub(began).Seconds())
-	w.g.tell(b)
+	w.g.publishBatch(b)
 	return nil
 }
 
-// at is the time of the batch's events: now, and later than everything in their buckets.
-func (w *batch) at(now time.Time) time.Time {
+// eventTime returns the time of the batch's events: now, but later than every event in their buckets.
+func (w *batch) eventTime(now time.Time) time.Time {
 	at := now.UTC().Truncate(time.Microsecond)
-	for i := range w.arrived {
-		if b := w.g.owned[event.Bucket(w.arrived[i].Source)]; b != nil && !at.After(b.LastAt) {
+	for i := range w.records {
+		if b := w.g.owned[event.Bucket(w.records[i].Source)]; b != nil && !at.After(b.LastAt) {
 			at = b.LastAt.Add(time.Microsecond)
 		}
 	}
 	return at
 }
 
-// make gives every record that is new its place and its final form. The heads of the loop move with it: if it is not committed, they are
-// all forgotten (recover).
-func (w *batch) make(ctx context.Context, at time.Time) (*event.Batch, error) {
+// build gives every new record its sequence number and its final bytes. It changes the heads of the loop: if the
+// batch is not committed, resync drops them all.
+func (w *batch) build(ctx context.Context, at time.Time) (*event.Batch, error) {
 	var (
 		b       event.Batch
 		owned   []int64
 		touched = map[string]*head{}
-		bodies  = make([]byte, 0, w.room())
+		bodies  = make([]byte, 0, w.envelopeBytes())
 	)
-	b.Events = make([]event.NewEvent, 0, len(w.arrived))
-	for i := range w.arrived {
-		r := &w.arrived[i]
+	b.Events = make([]event.NewEvent, 0, len(w.records))
+	for i := range w.records {
+		r := &w.records[i]
 		if r.own != 0 {
 			owned = append(owned, r.own)
 		}
-		h, mark := w.g.heads[r.Source], ""
+		h, key := w.g.heads[r.Source], ""
 		if r.own == 0 {
-			mark = markOf(&r.Record)
+			key = dedupKeyOf(&r.Record)
 		}
-		if h.late(r, mark) || w.stray(r, h.bucket) {
+		if h.isLate(r, key) || w.isStray(r, h.bucket) {
 			w.g.metrics.repeated.Inc()
 			continue
 		}
 		sandbox, err := w.g.isSandbox(ctx, r.Org)
 		if err != nil && errors.Is(err, problem.OrgNotFound.New("")) {
-			w.g.metrics.unreadable.Inc() // of a database that is no more; it must not stand in the way of others
+			w.g.metrics.unreadable.Inc() // the org no longer exists; do not block other records
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		h.advance(r, mark, at)
+		h.advance(r, key, at)
 		touched[r.Source] = h
-		e := event.NewEvent{Mark: mark, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at, ID: id.New[id.Event](), Kind: r.Kind}}
+		e := event.NewEvent{DedupKey: key, Stored: event.Stored{Org: r.Org, Source: r.Source, Seq: h.LastSeq, At: at,
+			ID: id.New[id.Event](), Kind: r.Kind}}
 		start := len(bodies)
 		bodies = event.AppendEnvelope(bodies, envelope(&e.Stored, r, sandbox, h.Purged))
 		e.Body = bodies[start:len(bodies):len(bodies)]
@@ -149,29 +152,31 @@ func (w *batch) make(ctx context.Context, at time.Time) (*event.Batch, error) {
 		b.Heads = append(b.Heads, h.HeadRow)
 		w.g.owned[h.bucket].LastAt = at
 	}
-	w.progress(&b, touched)
+	w.addProgress(&b, touched)
 	if len(owned) > 0 {
 		b.Also = func(ctx context.Context, tx postgres.Tx) error { return w.g.Outbox.Take(ctx, tx, owned) }
 	}
 	return &b, nil
 }
 
-// room is about as much as the envelopes need.
-func (w *batch) room() (n int) {
-	for i := range w.arrived {
-		n += min(len(w.arrived[i].Data), event.MaxData) + event.AroundData
+// envelopeBytes estimates the size of the batch's envelopes, so that one allocation holds them all.
+func (w *batch) envelopeBytes() (n int) {
+	for i := range w.records {
+		n += min(len(w.records[i].Data), event.MaxData) + event.AroundData
 	}
 	return n
 }
 
-// stray says whether a record was published by a listener that does not know yet that the log was lost. What came before it may be gone
-// with that log; the listener fetches all of it again.
-func (w *batch) stray(r *arrival, slot int) bool {
+// isStray reports whether a record was published by a listener that had not yet noticed that the log was lost. Records
+// before it may have been lost with the old log, so storing it would create a gap. The listener fetches all of them
+// again.
+func (w *batch) isStray(r *pendingRecord, slot int) bool {
 	return r.Watermark != "" && r.LogEpoch != "" && !strings.Contains(r.LogEpoch, w.g.owned[slot].LogEpoch)
 }
 
-// progress adds the buckets that the batch touches. Those of our own events are fenced by it as well.
-func (w *batch) progress(b *event.Batch, touched map[string]*head) {
+// addProgress adds the buckets that the batch touches, including those that only have events of the outbox, so that the
+// commit is fenced for all of them.
+func (w *batch) addProgress(b *event.Batch, touched map[string]*head) {
 	slots := map[int]bool{}
 	for slot, seq := range w.reached {
 		w.g.owned[slot].Committed = max(seq, w.quiet[slot])
@@ -185,22 +190,22 @@ func (w *batch) progress(b *event.Batch, touched map[string]*head) {
 	}
 }
 
-// advance moves the head behind a record.
-func (h *head) advance(r *arrival, mark string, at time.Time) {
+// advance moves the head past a record.
+func (h *head) advance(r *pendingRecord, key string, at time.Time) {
 	h.LastSeq++
 	h.LastAt = at
 	h.Epoch = max(h.Epoch, r.Epoch)
 	if r.Watermark != "" {
 		h.Watermark, h.Known = r.Watermark, true
 	}
-	if mark != "" {
-		h.marks.add(hashMark(mark))
+	if key != "" {
+		h.keys.add(hashKey(key))
 	}
 	h.Closed = r.Kind == event.KindDisconnected
 }
 
-// envelope is an event in full. Of a deleted account's events only the last one, that it was deleted, says more than that it happened.
-func envelope(s *event.Stored, r *arrival, sandbox, purged bool) *event.Envelope {
+// envelope returns the complete event. Events of a purged account have no data, except for account.disconnected.
+func envelope(s *event.Stored, r *pendingRecord, sandbox, purged bool) *event.Envelope {
 	account := s.Source
 	if !strings.HasPrefix(account, "acct_") {
 		account = ""
@@ -225,11 +230,11 @@ func (g *Ingest) isSandbox(ctx context.Context, org id.Org) (bool, error) {
 	return is, err
 }
 
-// liveMost bounds one live message, in bytes; NATS takes a megabyte.
-const liveMost = 512 << 10
+// maxLiveMessage bounds a live message, in bytes. NATS accepts a megabyte.
+const maxLiveMessage = 512 << 10
 
-// tell hands on what was committed: to streams on any node, and to webhooks on this one.
-func (g *Ingest) tell(b *event.Batch) {
+// publishBatch passes committed events on: to streams on all nodes, and to webhooks on this one.
+func (g *Ingest) publishBatch(b *event.Batch) {
 	if len(b.Events) == 0 {
 		return
 	}
@@ -241,15 +246,15 @@ func (g *Ingest) tell(b *event.Batch) {
 		list[i] = *s
 		received[s.Org]++
 		m := messages[s.Source]
-		if len(m) > 0 && len(m)+len(s.Body) > liveMost {
-			g.publish(s, m)
+		if len(m) > 0 && len(m)+len(s.Body) > maxLiveMessage {
+			g.publishLive(s, m)
 			m = nil
 		}
 		messages[s.Source] = event.AppendLive(m, s)
 	}
 	for i := range list {
 		if m := messages[list[i].Source]; m != nil {
-			g.publish(&list[i], m)
+			g.publishLive(&list[i], m)
 			delete(messages, list[i].Source)
 		}
 	}
@@ -261,7 +266,7 @@ func (g *Ingest) tell(b *event.Batch) {
 	g.Committed(list)
 }
 
-func (g *Ingest) publish(s *event.Stored, message []byte) {
-	// Streams that miss it read the store.
+func (g *Ingest) publishLive(s *event.Stored, message []byte) {
+	// Best effort: streams that miss it read the store.
 	_ = g.Bus.Poke(event.LiveSubject(s.Org, s.Source), message)
 }

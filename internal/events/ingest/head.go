@@ -9,45 +9,45 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// head is where a source stands, and what tells repeats of its last events.
+// head is the state of a source with the dedup keys of its last events.
 type head struct {
 	event.HeadRow
 	bucket int
-	marks  marks
+	keys   recentKeys
 }
 
-// marks are hashes of the last events' marks: a ring that grows to its bound.
-type marks struct {
+// recentKeys holds hashes of the last dedup keys, in a ring that grows up to event.MaxDedupKeys.
+type recentKeys struct {
 	ring []uint64
 	next int
 }
 
-func (m *marks) has(mark uint64) bool {
+func (m *recentKeys) has(key uint64) bool {
 	for _, one := range m.ring {
-		if one == mark {
+		if one == key {
 			return true
 		}
 	}
 	return false
 }
 
-func (m *marks) add(mark uint64) {
-	if len(m.ring) < event.MaxMarks {
-		m.ring = append(m.ring, mark)
+func (m *recentKeys) add(key uint64) {
+	if len(m.ring) < event.MaxDedupKeys {
+		m.ring = append(m.ring, key)
 		return
 	}
-	m.ring[m.next] = mark
-	m.next = (m.next + 1) % event.MaxMarks
+	m.ring[m.next] = key
+	m.next = (m.next + 1) % event.MaxDedupKeys
 }
 
-func hashMark(mark string) uint64 {
+func hashKey(key string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(mark)) // it never fails
+	_, _ = h.Write([]byte(key)) // never fails
 	return h.Sum64()
 }
 
-// markOf tells a record from others of its source: by the platform's id, or by all that it says.
-func markOf(r *event.Record) string {
+// dedupKeyOf returns what identifies a record within its source: the platform's id, or a hash of its contents.
+func dedupKeyOf(r *event.Record) string {
 	if r.UpstreamID != "" {
 		return r.UpstreamID
 	}
@@ -57,22 +57,23 @@ func markOf(r *event.Record) string {
 	return "#" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// maxHeads bounds what is remembered; a source that was forgotten is read again.
+// maxHeads bounds the cached heads. An evicted source is loaded again.
 const maxHeads = 200_000
 
-// load makes sure that the heads of sources are known. It returns the buckets of those that begin with a record of the log.
-func (g *Ingest) load(ctx context.Context, w *batch) (begun []int16, err error) {
+// load loads missing heads of the batch's sources. It returns the buckets of sources without events whose first record
+// comes from the log.
+func (g *Ingest) load(ctx context.Context, w *batch) (fresh []int16, err error) {
 	if len(g.heads) > maxHeads {
-		for source := range g.heads { // any will do
+		for source := range g.heads { // any order
 			if delete(g.heads, source); len(g.heads) <= maxHeads*3/4 {
 				break
 			}
 		}
 	}
 	var missing []string
-	asked := map[string]*arrival{}
-	for i := range w.arrived {
-		r := &w.arrived[i]
+	asked := map[string]*pendingRecord{}
+	for i := range w.records {
+		r := &w.records[i]
 		if g.heads[r.Source] == nil && asked[r.Source] == nil {
 			asked[r.Source] = r
 			missing = append(missing, r.Source)
@@ -87,8 +88,8 @@ func (g *Ingest) load(ctx context.Context, w *batch) (begun []int16, err error) 
 	}
 	for _, f := range found {
 		h := &head{HeadRow: f.HeadRow, bucket: event.Bucket(f.Source)}
-		for _, mark := range f.Marks {
-			h.marks.add(hashMark(mark))
+		for _, key := range f.DedupKeys {
+			h.keys.add(hashKey(key))
 		}
 		g.heads[f.Source] = h
 	}
@@ -98,28 +99,29 @@ func (g *Ingest) load(ctx context.Context, w *batch) (begun []int16, err error) 
 			h = &head{HeadRow: event.HeadRow{Org: r.Org, Source: source}, bucket: event.Bucket(source)}
 			g.heads[source] = h
 		}
-		// A listener may have written where it begins before anything came.
+		// Not h == nil: a watermark creates a row before the first event.
 		if h.LastSeq == 0 && r.own == 0 {
-			begun = append(begun, int16(h.bucket))
+			fresh = append(fresh, int16(h.bucket))
 		}
 	}
-	return begun, nil
+	return fresh, nil
 }
 
-// late says whether a record is a repeat, or of a listener that another has taken over from.
-func (h *head) late(r *arrival, mark string) bool {
+// isLate reports whether a record must be dropped: it is a repeat, the source has ended, or it comes from a listener
+// that has been replaced.
+func (h *head) isLate(r *pendingRecord, key string) bool {
 	if h.Closed {
 		return true
 	}
 	if r.own != 0 {
-		return false // the outbox gives each once
+		return false // the outbox returns each event once
 	}
 	if h.Purged {
 		return true // the account was deleted while the record was in the log
 	}
-	// One that cannot be asked for again is taken whoever brings it.
+	// A record without a watermark cannot be fetched again, so it is accepted from any listener.
 	if r.Epoch < h.Epoch && r.Watermark != "" {
 		return true
 	}
-	return h.marks.has(hashMark(mark))
+	return h.keys.has(hashKey(key))
 }

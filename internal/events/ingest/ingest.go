@@ -1,10 +1,13 @@
-// Package ingest takes events from the log into the store: it gives each its place in its source's sequence and its final form, and
-// tells the rest of the house once it is committed.
+// Package ingest moves records from the event log into the store: it gives each its sequence number and its final
+// bytes, and publishes the events after the commit. It does not talk to platforms (package listen) and does not
+// deliver events (group delivery).
 //
-// A bucket has one writer at a time, by lease: Hold begins with a claim in the store that fences older leases off. One loop (Run) serves
-// all buckets of a node, because one transaction for many costs as much as one for a few. What is read of the log and what is committed
-// of it move together in one transaction, so an event is stored once however often it is read; repeats by the platform or by listeners
-// are told by their upstream ids (head.go). Events of our own come from the outbox, out of which the same transaction takes them.
+// A bucket has one writer at a time, by lease: Hold starts with a claim in the store that fences off older leases. One
+// loop (Run) serves all buckets of a node, because one transaction for many costs as much as one for a few. The events
+// and the position in the log are committed in one transaction, so an event is stored exactly once however often it is
+// read. Repeats by the platform or by listeners are recognised by their dedup keys (head.go). Events of the service
+// itself come from the outbox, and the same transaction removes them there. Start with Run; read.go reads the log,
+// batch.go builds a transaction.
 package ingest
 
 import (
@@ -22,96 +25,102 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// publisher tells other nodes; *pubsub.Bus does.
+// publisher publishes live messages; implemented by *pubsub.Bus.
 type publisher interface {
 	Poke(subject string, payload []byte) error
 }
 
-// meter counts events; *usage.Usage does.
+// meter counts events for usage; implemented by *usage.Usage.
 type meter interface {
 	Received(org id.Org, events int64)
 }
 
-// Deps is what the flow needs.
+// Deps holds the dependencies of Ingest.
 type Deps struct {
 	Store  *event.Store
 	Events eventlog.Log
 	Outbox *outbox.Outbox
 	Bus    publisher
 	Meter  meter
-	// Sandbox says whether an org lives on the sandbox. It is asked once for each.
+	// Sandbox reports whether an org is in the sandbox environment. The result is cached.
 	Sandbox func(ctx context.Context, org id.Org) (bool, error)
-	// Committed is given all that was stored of the buckets that this node holds, in order. It must not block.
+	// Committed receives all events that this node has stored, in order per source. It must not block.
 	Committed func(list []event.Stored)
 	Log       *slog.Logger
 	Now       func() time.Time
 }
 
-// Ingest is the service.
+// Ingest writes the buckets that this node holds.
 type Ingest struct {
 	Deps
-	orders  chan order
+	// changes carries acquired and released buckets from Hold to the loop.
+	changes chan bucketChange
 	metrics metrics
 
-	// Only the loop uses what follows.
+	// Only the loop uses the fields below.
+
 	owned   map[int]*bucket
 	heads   map[string]*head
 	sandbox map[id.Org]bool
-	reading *reading
-	// dirty means that other buckets are to be read than those that are.
+	// reader reads the log; nil if no bucket is held or the log is unavailable.
+	reader *logReader
+	// dirty means that the set of buckets has changed, so the reader must be opened again.
 	dirty bool
-	// unsure means that a batch failed, and what the store has is not known until all buckets were claimed again. doubt is one that may
-	// have been committed all the same.
-	unsure      bool
-	doubt       *event.Batch
+	// mustResync means that a batch failed, and the state of the store is unknown until all buckets have been claimed
+	// again. uncertain is a failed batch that may have been committed.
+	mustResync bool
+	uncertain  *event.Batch
+	// openAfter is the earliest time of the next try to open the reader.
 	openAfter   time.Time
-	openTrouble backoff
+	openBackoff backoff
 }
 
-// bucket is one that this node writes.
+// bucket is a bucket that this node holds. Progress is how far it has been read and processed.
 type bucket struct {
 	event.Progress
-	// written is the position that the store has.
+	// written is the position that is in the store.
 	written uint64
 }
 
-// order is a change of what the node holds.
-type order struct {
+// bucketChange adds the bucket take, or, if that is nil, removes the bucket drop. The loop closes done when it is
+// applied.
+type bucketChange struct {
 	take *event.Progress
 	drop int
 	done chan struct{}
 }
 
-// New makes the service.
+// New returns an Ingest that holds no buckets.
 func New(d Deps) *Ingest {
 	return &Ingest{
-		Deps: d, orders: make(chan order), metrics: newMetrics(),
+		Deps: d, changes: make(chan bucketChange), metrics: newMetrics(),
 		owned: map[int]*bucket{}, heads: map[string]*head{}, sandbox: map[id.Org]bool{},
 	}
 }
 
-// Collectors are to be registered.
+// Collectors returns the metrics.
 func (g *Ingest) Collectors() []prometheus.Collector { return g.metrics.all() }
 
-// claimRetry is how long a claim that could not be made waits.
+// claimRetry is the time between two tries to claim a bucket.
 const claimRetry = 200 * time.Millisecond
 
-// Hold writes a bucket until the context ends: it is over when the last batch is.
+// Hold writes a bucket until ctx ends, and returns when its last batch is done. It returns early if a newer lease has
+// claimed the bucket. Run must be running.
 func (g *Ingest) Hold(ctx context.Context, slot int, epoch int64) {
 	p, ok := g.claim(ctx, slot, epoch)
 	if !ok {
 		return
 	}
-	take := order{take: &p, done: make(chan struct{})}
+	take := bucketChange{take: &p, done: make(chan struct{})}
 	select {
-	case g.orders <- take:
+	case g.changes <- take:
 		<-take.done
 	case <-ctx.Done():
 		return
 	}
 	<-ctx.Done()
-	drop := order{drop: slot, done: make(chan struct{})}
-	g.orders <- drop // the loop outlives every hold
+	drop := bucketChange{drop: slot, done: make(chan struct{})}
+	g.changes <- drop // does not block forever: Run outlives every Hold
 	<-drop.done
 }
 
@@ -124,48 +133,50 @@ func (g *Ingest) claim(ctx context.Context, slot int, epoch int64) (event.Progre
 		case errors.Is(err, event.ErrFenced), ctx.Err() != nil:
 			return p, false
 		}
-		g.Log.LogAttrs(ctx, slog.LevelWarn, "bucket not claimed", slog.Int("bucket", slot), slog.Any("error", err))
+		g.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim bucket", slog.Int("bucket", slot), slog.Any("error", err))
 		if !clock.Pause(ctx, claimRetry) {
 			return p, false
 		}
 	}
 }
 
-// Times of the loop.
+// Intervals of the loop.
 const (
-	// outboxEvery is how long an event of our own waits at most to be noticed.
+	// outboxEvery is how often the outbox is read, and so the longest time that an event of the service waits.
 	outboxEvery = 100 * time.Millisecond
-	// quietEvery is how often buckets without events are moved on, so that whoever takes over need not read old entries of others.
+	// quietEvery is how often the position of buckets without events is written, so that the next holder does not have
+	// to read old entries of other buckets.
 	quietEvery = time.Second
-	// settleEvery is how often old rows of the outbox are looked for.
-	settleEvery = 30 * time.Second
-	// retryFirst and retryMost are what is waited after a failure.
+	// upkeepEvery is how often the outbox and the partitions of the store are maintained.
+	upkeepEvery = 30 * time.Second
+	// retryFirst and retryMax bound the wait after a failure.
 	retryFirst = 50 * time.Millisecond
-	retryMost  = 2 * time.Second
+	retryMax   = 2 * time.Second
 )
 
-// Run writes until the context ends. It must be ended after all holds.
+// Run is the loop that writes all buckets. It returns nil when ctx ends. End ctx only after all calls of Hold have
+// returned.
 func (g *Ingest) Run(ctx context.Context) error {
-	poll, quiet, settle := time.NewTicker(outboxEvery), time.NewTicker(quietEvery), time.NewTicker(settleEvery)
+	poll, quiet, settle := time.NewTicker(outboxEvery), time.NewTicker(quietEvery), time.NewTicker(upkeepEvery)
 	defer poll.Stop()
 	defer quiet.Stop()
 	defer settle.Stop()
-	defer g.close()
+	defer g.closeReader()
 	var trouble backoff
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return nil
-		case o := <-g.orders:
-			g.obey(o)
+		case o := <-g.changes:
+			g.apply(o)
 			continue
 		case got := <-g.chunks():
-			err = g.take(ctx, got)
+			err = g.storeChunks(ctx, got)
 		case <-poll.C:
-			err = g.round(ctx)
+			err = g.pollOnce(ctx)
 		case <-quiet.C:
-			err = g.moveOn(ctx)
+			err = g.advanceQuiet(ctx)
 		case <-settle.C:
 			err = g.upkeep(ctx)
 		}
@@ -173,37 +184,37 @@ func (g *Ingest) Run(ctx context.Context) error {
 			trouble = backoff{}
 			continue
 		}
-		g.Log.LogAttrs(ctx, slog.LevelWarn, "events not stored", slog.Any("error", err))
+		g.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store events", slog.Any("error", err))
 		g.metrics.failures.Inc()
-		for g.unsure = true; g.unsure && ctx.Err() == nil; {
+		for g.mustResync = true; g.mustResync && ctx.Err() == nil; {
 			g.wait(ctx, trouble.next())
-			g.recover(ctx)
+			g.resync(ctx)
 		}
 	}
 }
 
-// round opens what is to be read, and takes what waits in the outbox.
-func (g *Ingest) round(ctx context.Context) error {
+// pollOnce opens the reader if necessary and stores the events that wait in the outbox.
+func (g *Ingest) pollOnce(ctx context.Context) error {
 	g.reopen(ctx)
 	slots := make([]int16, 0, len(g.owned))
 	for slot := range g.owned {
 		slots = append(slots, int16(slot))
 	}
-	return g.takeOwn(ctx, slots)
+	return g.storeOutbox(ctx, slots)
 }
 
-// obey takes or drops a bucket. It is called between batches, so a bucket that is dropped has nothing under way.
-func (g *Ingest) obey(o order) {
+// apply adds or removes a bucket. It runs between batches, so a removed bucket has no batch in progress.
+func (g *Ingest) apply(o bucketChange) {
 	defer close(o.done)
 	g.dirty = true
 	if o.take != nil {
 		g.owned[o.take.Bucket] = &bucket{*o.take, o.take.Committed}
 		return
 	}
-	g.forget(o.drop)
+	g.dropBucket(o.drop)
 }
 
-func (g *Ingest) forget(slot int) {
+func (g *Ingest) dropBucket(slot int) {
 	delete(g.owned, slot)
 	for source, h := range g.heads {
 		if h.bucket == slot {
@@ -212,7 +223,7 @@ func (g *Ingest) forget(slot int) {
 	}
 }
 
-// wait pauses, but for orders: a bucket must be given up at once.
+// wait pauses for d, but still applies changes, because a bucket must be given up immediately.
 func (g *Ingest) wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -222,15 +233,16 @@ func (g *Ingest) wait(ctx context.Context, d time.Duration) {
 			return
 		case <-timer.C:
 			return
-		case o := <-g.orders:
-			g.obey(o)
+		case o := <-g.changes:
+			g.apply(o)
 		}
 	}
 }
 
-// recover finds out what holds after a failure: the batch may have been committed, or another node may have a bucket.
-func (g *Ingest) recover(ctx context.Context) {
-	g.close()
+// resync reads the state of the store after a failure: the batch may have been committed, or another node may have
+// claimed a bucket. It leaves mustResync set if the store cannot be read.
+func (g *Ingest) resync(ctx context.Context) {
+	g.closeReader()
 	clear(g.heads)
 	g.dirty = true
 	for slot, b := range g.owned {
@@ -238,27 +250,27 @@ func (g *Ingest) recover(ctx context.Context) {
 		switch {
 		case errors.Is(err, event.ErrFenced):
 			g.metrics.fenced.Inc()
-			g.forget(slot)
+			g.dropBucket(slot)
 		case err == nil:
 			b.Progress, b.written = p, p.Committed
 		default:
 			return
 		}
 	}
-	if g.doubt != nil {
-		committed, err := g.wasCommitted(ctx, g.doubt)
+	if g.uncertain != nil {
+		committed, err := g.wasCommitted(ctx, g.uncertain)
 		if err != nil {
 			return
 		}
 		if committed {
-			g.tell(g.doubt)
+			g.publishBatch(g.uncertain)
 		}
-		g.doubt = nil
+		g.uncertain = nil
 	}
-	g.unsure = false
+	g.mustResync = false
 }
 
-// wasCommitted says whether a batch is in the store, by one of its events.
+// wasCommitted reports whether a batch is in the store, by looking for its first event, and sets Tx of its events.
 func (g *Ingest) wasCommitted(ctx context.Context, b *event.Batch) (bool, error) {
 	if len(b.Events) == 0 {
 		return false, nil
@@ -274,8 +286,8 @@ func (g *Ingest) wasCommitted(ctx context.Context, b *event.Batch) (bool, error)
 	return true, nil
 }
 
-// moveOn writes down how far quiet buckets have been read.
-func (g *Ingest) moveOn(ctx context.Context) error {
+// advanceQuiet writes the position of buckets that have been read further without new events.
+func (g *Ingest) advanceQuiet(ctx context.Context) error {
 	var batch event.Batch
 	for _, b := range g.owned {
 		if b.LogEpoch != "" && b.Committed != b.written {
@@ -288,11 +300,11 @@ func (g *Ingest) moveOn(ctx context.Context) error {
 	if _, err := g.Store.Commit(ctx, &batch); err != nil {
 		return err
 	}
-	g.wrote(&batch)
+	g.markWritten(&batch)
 	return nil
 }
 
-func (g *Ingest) wrote(b *event.Batch) {
+func (g *Ingest) markWritten(b *event.Batch) {
 	for _, p := range b.Buckets {
 		g.owned[p.Bucket].written = p.Committed
 	}
@@ -302,15 +314,14 @@ func (g *Ingest) upkeep(ctx context.Context) error {
 	return errors.Join(g.Outbox.Settle(ctx), g.Store.Upkeep(ctx))
 }
 
-// backoff doubles what is waited.
+// backoff doubles the wait with every call of next.
 type backoff struct{ last time.Duration }
 
 func (b *backoff) next() time.Duration {
-	b.last = min(max(2*b.last, retryFirst), retryMost)
+	b.last = min(max(2*b.last, retryFirst), retryMax)
 	return b.last
 }
 
-// metrics are what operators watch.
 type metrics struct {
 	stored, repeated, failures, fenced, lost, unreadable prometheus.Counter
 	batch                                                prometheus.Histogram
@@ -323,10 +334,10 @@ func newMetrics() metrics {
 	}
 	return metrics{
 		stored:     counter("stored_total", "Events stored."),
-		repeated:   counter("repeated_total", "Records that were stored before, or came too late."),
-		failures:   counter("failures_total", "Batches that were not stored and are tried again."),
-		fenced:     counter("fenced_total", "Buckets that another node had taken over."),
-		lost:       counter("log_lost_total", "Times that the log was found to be another than before."),
+		repeated:   counter("repeated_total", "Records that were already stored or came from an old lease."),
+		failures:   counter("failures_total", "Batches that could not be stored and are retried."),
+		fenced:     counter("fenced_total", "Buckets that another node had claimed."),
+		lost:       counter("log_lost_total", "Times that the log was found to have been replaced."),
 		unreadable: counter("unreadable_total", "Records that could not be read."),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "stagedoor_ingest_batch_events", Help: "Events per transaction.", Buckets: prometheus.ExponentialBuckets(1, 4, 7),

@@ -21,8 +21,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// rig is a database with a log in it, on which nodes take turns.
-type rig struct {
+// fixture is a database with an event log, used by several nodes in turn.
+type fixture struct {
 	t      *testing.T
 	db     *postgres.DB
 	org    id.Org
@@ -33,19 +33,19 @@ type rig struct {
 	mu        sync.Mutex
 	live      map[string]int
 	committed []event.Stored
-	news      chan struct{}
+	changed   chan struct{}
 }
 
-func newRig(t *testing.T) *rig {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	db := testenv.Postgres(t)
-	return newRigOn(t, db, eventlog.NewPostgres(db, eventlog.Config{}))
+	return newFixtureOn(t, db, eventlog.NewPostgres(db, eventlog.Config{}))
 }
 
-func newRigOn(t *testing.T, db *postgres.DB, log eventlog.Log) *rig {
+func newFixtureOn(t *testing.T, db *postgres.DB, log eventlog.Log) *fixture {
 	t.Helper()
-	r := &rig{
-		t: t, db: db, org: id.New[id.Org](), live: map[string]int{}, news: make(chan struct{}, 1), log: log,
+	r := &fixture{
+		t: t, db: db, org: id.New[id.Org](), live: map[string]int{}, changed: make(chan struct{}, 1), log: log,
 		store: event.New(event.Deps{DB: db, Log: quiet(), Now: now}), outbox: outbox.New(db, now),
 	}
 	_, err := db.Pool().Exec(t.Context(), `INSERT INTO org (id, name, plan, environment, contact_email, created_at, updated_at)
@@ -58,7 +58,7 @@ func newRigOn(t *testing.T, db *postgres.DB, log eventlog.Log) *rig {
 func now() time.Time      { return time.Now().UTC() }
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func (r *rig) must(err error) {
+func (r *fixture) must(err error) {
 	r.t.Helper()
 	if err != nil {
 		r.t.Fatal(err)
@@ -66,7 +66,7 @@ func (r *rig) must(err error) {
 }
 
 // Poke counts live messages.
-func (r *rig) Poke(subject string, payload []byte) error {
+func (r *fixture) Poke(subject string, payload []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, err := range event.ReadLive(payload) {
@@ -78,22 +78,22 @@ func (r *rig) Poke(subject string, payload []byte) error {
 	return nil
 }
 
-func (r *rig) Received(id.Org, int64) {}
+func (r *fixture) Received(id.Org, int64) {}
 
-func (r *rig) took(list []event.Stored) {
+func (r *fixture) recordCommitted(list []event.Stored) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.committed = append(r.committed, list...)
 	select {
-	case r.news <- struct{}{}:
+	case r.changed <- struct{}{}:
 	default:
 	}
 }
 
-// node runs an ingest that holds buckets under an epoch, until it is stopped.
-func (r *rig) node(epoch int64, buckets ...int) (stop func()) {
+// node runs an Ingest that holds buckets under an epoch until stop is called.
+func (r *fixture) node(epoch int64, buckets ...int) (stop func()) {
 	g := ingest.New(ingest.Deps{
-		Store: r.store, Events: r.log, Outbox: r.outbox, Bus: r, Meter: r, Committed: r.took, Log: quiet(), Now: now,
+		Store: r.store, Events: r.log, Outbox: r.outbox, Bus: r, Meter: r, Committed: r.recordCommitted, Log: quiet(), Now: now,
 		Sandbox: func(_ context.Context, o id.Org) (bool, error) { return o == r.org, nil },
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
@@ -111,14 +111,14 @@ func (r *rig) node(epoch int64, buckets ...int) (stop func()) {
 	})
 }
 
-func (r *rig) record(source string, n int) *event.Record {
+func (r *fixture) record(source string, n int) *event.Record {
 	return &event.Record{
 		Org: r.org, Source: source, Kind: "message", UpstreamID: fmt.Sprint("u", n), OfUserID: "7", Watermark: fmt.Sprint("u", n-1), Epoch: 1,
 		Data: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n)),
 	}
 }
 
-func (r *rig) publish(entry string, records ...*event.Record) {
+func (r *fixture) publish(entry string, records ...*event.Record) {
 	r.t.Helper()
 	var batch []byte // as a Batcher writes it
 	for _, one := range records {
@@ -128,8 +128,8 @@ func (r *rig) publish(entry string, records ...*event.Record) {
 	r.must(r.log.Publish(r.t.Context(), event.Bucket(records[0].Source), entry, batch))
 }
 
-// await waits until a source has so many events, and lists them.
-func (r *rig) await(source string, n int) []event.Stored {
+// waitForEvents waits until a source has at least n events and lists them.
+func (r *fixture) waitForEvents(source string, n int) []event.Stored {
 	r.t.Helper()
 	for {
 		list, err := r.store.After(r.t.Context(), r.org, source, 0, now().Add(-time.Hour), 100_000)
@@ -138,7 +138,7 @@ func (r *rig) await(source string, n int) []event.Stored {
 			return list
 		}
 		select {
-		case <-r.news:
+		case <-r.changed:
 		case <-r.t.Context().Done():
 			r.t.Fatalf("%s has %d events of %d", source, len(list), n)
 		case <-time.After(2 * time.Minute):
@@ -147,11 +147,11 @@ func (r *rig) await(source string, n int) []event.Stored {
 	}
 }
 
-// contiguous says that a source's events are numbered from 1 without holes, and are these, in this order.
-func contiguous(t *testing.T, list []event.Stored, want []int) {
+// wantContiguous fails unless the events are numbered from 1 without holes and have these contents, in this order.
+func wantContiguous(t *testing.T, list []event.Stored, want []int) {
 	t.Helper()
 	if len(list) != len(want) {
-		t.Fatalf("%d events, wanted %d", len(list), len(want))
+		t.Fatalf("%d events, want %d", len(list), len(want))
 	}
 	for i, e := range list {
 		var body struct {
@@ -162,30 +162,30 @@ func contiguous(t *testing.T, list []event.Stored, want []int) {
 			t.Fatal(err)
 		}
 		if e.Seq != int64(i+1) || body.Meta.Seq != e.Seq || body.Data.N != want[i] {
-			t.Fatalf("event %d has the number %d and the content %d, wanted %d", i, e.Seq, body.Data.N, want[i])
+			t.Fatalf("event %d has the number %d and the content %d, want %d", i, e.Seq, body.Data.N, want[i])
 		}
 	}
 }
 
-func count(from, to int) (list []int) {
+func numbers(from, to int) (list []int) {
 	for n := from; n <= to; n++ {
 		list = append(list, n)
 	}
 	return list
 }
 
-// Records become events with a contiguous sequence, and everybody is told once they are committed.
+// Records become events with contiguous sequence numbers, which are published after the commit.
 func TestRecordsBecomeEvents(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a, b := string(id.New[id.Account]()), string(id.New[id.Account]())
 	stop := r.node(1, event.Bucket(a), event.Bucket(b))
 	defer stop()
 	r.publish("1", r.record(a, 1), r.record(a, 2), r.record(a, 3))
 	r.publish("2", r.record(b, 1))
 	r.publish("3", r.record(a, 4))
-	contiguous(t, r.await(a, 4), count(1, 4))
-	contiguous(t, r.await(b, 1), count(1, 1))
+	wantContiguous(t, r.waitForEvents(a, 4), numbers(1, 4))
+	wantContiguous(t, r.waitForEvents(b, 1), numbers(1, 1))
 	stop()
 	head, err := r.store.Head(t.Context(), r.org, a)
 	r.must(err)
@@ -193,22 +193,22 @@ func TestRecordsBecomeEvents(t *testing.T) {
 		t.Fatalf("%+v", head)
 	}
 	if got := r.live[event.LiveSubject(r.org, a)]; got != 4 {
-		t.Fatalf("%d events told live, wanted 4", got)
+		t.Fatalf("%d events published, want 4", got)
 	}
 	if len(r.committed) != 5 {
-		t.Fatalf("%d events handed on, wanted 5", len(r.committed))
+		t.Fatalf("%d events passed to Committed, want 5", len(r.committed))
 	}
 }
 
-// What the platform or a listener says twice is stored once, also by a node that has just taken over; a listener that was taken over from
-// comes too late.
+// A frame that the platform or a listener sends twice is stored once, also by a node that has just taken over.
+// Records of a listener that has been replaced are dropped.
 func TestRepeatsAreDropped(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := string(id.New[id.Account]())
 	stop := r.node(1, event.Bucket(a))
 	r.publish("1", r.record(a, 1), r.record(a, 2), r.record(a, 2))
-	r.await(a, 2)
+	r.waitForEvents(a, 2)
 	stop()
 	stop = r.node(2, event.Bucket(a))
 	defer stop()
@@ -221,26 +221,26 @@ func TestRepeatsAreDropped(t *testing.T) {
 	unnamed := r.record(a, 6)
 	unnamed.UpstreamID, unnamed.Epoch = "", 2
 	r.publish("4", newest, unnamed, unnamed)
-	contiguous(t, r.await(a, 5), []int{1, 2, 3, 5, 6})
+	wantContiguous(t, r.waitForEvents(a, 5), []int{1, 2, 3, 5, 6})
 }
 
-// late is a log whose entries are read only when something else has been done.
-type late struct {
+// delayedLog is a log that calls first before it returns entries.
+type delayedLog struct {
 	eventlog.Log
 	first func()
 }
 
-func (l *late) Read(ctx context.Context, after map[int]uint64) (eventlog.Reader, error) {
+func (l *delayedLog) Read(ctx context.Context, after map[int]uint64) (eventlog.Reader, error) {
 	reader, err := l.Log.Read(ctx, after)
-	return &lateReader{reader, l.first}, err
+	return &delayedReader{reader, l.first}, err
 }
 
-type lateReader struct {
+type delayedReader struct {
 	eventlog.Reader
 	first func()
 }
 
-func (l *lateReader) Next(ctx context.Context) ([]eventlog.Entry, error) {
+func (l *delayedReader) Next(ctx context.Context) ([]eventlog.Entry, error) {
 	entries, err := l.Reader.Next(ctx)
 	if len(entries) > 0 {
 		l.first()
@@ -248,15 +248,15 @@ func (l *lateReader) Next(ctx context.Context) ([]eventlog.Entry, error) {
 	return entries, err
 }
 
-// Whatever is read first, an account's first event is that it was connected; also when its listener has told where it begins.
-func TestAnAccountBeginsWithItsConnection(t *testing.T) {
+// The first event of an account is account.connected, whatever is read first, with and without a watermark.
+func TestFirstEventOfAnAccountIsConnected(t *testing.T) {
 	t.Parallel()
 	for name, watermark := range map[string]string{"listened to from the first frame": "", "listened to from a later frame": "w0"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := testenv.Postgres(t)
-			log := &late{Log: eventlog.NewPostgres(db, eventlog.Config{})}
-			r := newRigOn(t, db, log)
+			log := &delayedLog{Log: eventlog.NewPostgres(db, eventlog.Config{})}
+			r := newFixtureOn(t, db, log)
 			a := id.New[id.Account]()
 			if watermark != "" {
 				if err := r.store.SetWatermark(t.Context(), r.org, string(a), watermark); err != nil {
@@ -273,15 +273,15 @@ func TestAnAccountBeginsWithItsConnection(t *testing.T) {
 			})
 			defer r.node(1, event.Bucket(string(a)))()
 			r.publish("1", r.record(string(a), 2), r.record(string(a), 3))
-			contiguous(t, r.await(string(a), 3), count(1, 3))
+			wantContiguous(t, r.waitForEvents(string(a), 3), numbers(1, 3))
 		})
 	}
 }
 
-// Events of our own are taken out of the outbox in the transaction that stores them, and nothing follows account.disconnected.
+// Events of the outbox are removed in the transaction that stores them, and no event follows account.disconnected.
 func TestOwnEventsAreStoredOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a := id.New[id.Account]()
 	add := func(account id.Account, kind string, n int) {
 		t.Helper()
@@ -293,9 +293,9 @@ func TestOwnEventsAreStoredOnce(t *testing.T) {
 	add("", "key.created", 1)
 	stop := r.node(1, event.Bucket(string(a)), event.Bucket(string(r.org)))
 	defer stop()
-	contiguous(t, r.await(string(a), 1), count(1, 1))
-	own := r.await(string(r.org), 1)
-	contiguous(t, own, count(1, 1))
+	wantContiguous(t, r.waitForEvents(string(a), 1), numbers(1, 1))
+	own := r.waitForEvents(string(r.org), 1)
+	wantContiguous(t, own, numbers(1, 1))
 	var body struct {
 		AccountID *string `json:"accountId"`
 	}
@@ -304,24 +304,24 @@ func TestOwnEventsAreStoredOnce(t *testing.T) {
 		t.Fatalf("an event of the org names the account %s", *body.AccountID)
 	}
 	add(a, event.KindDisconnected, 2)
-	r.await(string(a), 2)
+	r.waitForEvents(string(a), 2)
 	r.publish("late", r.record(string(a), 3))
 	add(a, "account.updated", 4)
 	add("", "key.created", 2)
-	contiguous(t, r.await(string(r.org), 2), count(1, 2))
+	wantContiguous(t, r.waitForEvents(string(r.org), 2), numbers(1, 2))
 	stop()
-	contiguous(t, r.await(string(a), 2), count(1, 2))
+	wantContiguous(t, r.waitForEvents(string(a), 2), numbers(1, 2))
 	left, err := r.outbox.After(t.Context(), r.org, 0, 10)
 	r.must(err)
 	if len(left) != 0 {
-		t.Fatalf("%d events are left in the outbox", len(left))
+		t.Fatalf("%d events remain in the outbox", len(left))
 	}
 }
 
-// However often the buckets change hands, and whoever dies in the middle, every record is stored once and in order.
-func TestTakeOversLoseNothing(t *testing.T) {
+// However often other nodes take over the buckets, every record is stored once and in order.
+func TestTakeoversLoseNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -344,63 +344,63 @@ func TestTakeOversLoseNothing(t *testing.T) {
 	go func() { writers.Wait(); close(written) }()
 	var stops []func()
 	for epoch := int64(1); epoch <= 8; epoch++ {
-		// The one before is not asked to let go: it finds out.
+		// The previous node is not stopped: it must notice that it is fenced off.
 		stops = append(stops, r.node(epoch, buckets...))
 		for range random.IntN(3) {
 			select {
-			case <-r.news:
+			case <-r.changed:
 			case <-written:
 			}
 		}
 	}
 	<-written
 	for _, source := range sources {
-		contiguous(t, r.await(source, each), count(1, each))
+		wantContiguous(t, r.waitForEvents(source, each), numbers(1, each))
 	}
 	for _, stop := range stops {
 		stop()
 	}
 }
 
-// away is a log that fails now and then.
-type away struct {
+// failingLog is a log that fails at random.
+type failingLog struct {
 	eventlog.Log
 	random *rand.Rand
 }
 
-func (a *away) Read(ctx context.Context, after map[int]uint64) (eventlog.Reader, error) {
+func (a *failingLog) Read(ctx context.Context, after map[int]uint64) (eventlog.Reader, error) {
 	if a.random.IntN(2) == 0 {
-		return nil, errors.New("away")
+		return nil, errors.New("unavailable")
 	}
 	reader, err := a.Log.Read(ctx, after)
-	return &breaking{reader, a.random}, err
+	return &failingReader{reader, a.random}, err
 }
 
-type breaking struct {
+type failingReader struct {
 	eventlog.Reader
 	random *rand.Rand
 }
 
-func (b *breaking) Next(ctx context.Context) ([]eventlog.Entry, error) {
+func (b *failingReader) Next(ctx context.Context) ([]eventlog.Entry, error) {
 	if b.random.IntN(4) == 0 {
 		return nil, eventlog.ErrLost
 	}
 	return b.Reader.Next(ctx)
 }
 
-// A log that comes and goes is read on from where the store has it.
-func TestALogThatBreaksIsReadOn(t *testing.T) {
+// After a failure of the log, reading continues from the position in the store.
+func TestReadingContinuesAfterTheLogFailed(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
-	r := newRigOn(t, db, &away{eventlog.NewPostgres(db, eventlog.Config{}), rand.New(rand.NewPCG(1, 2))})
+	r := newFixtureOn(t, db, &failingLog{eventlog.NewPostgres(db, eventlog.Config{}), rand.New(rand.NewPCG(1, 2))})
 	a := string(id.New[id.Account]())
 	stop := r.node(1, event.Bucket(a))
 	defer stop()
 	for n := 1; n <= 40; n++ {
 		r.publish(fmt.Sprint(n), r.record(a, n))
 		if n%10 == 0 {
-			r.await(a, n)
+			r.waitForEvents(a, n)
 		}
 	}
-	contiguous(t, r.await(a, 40), count(1, 40))
+	wantContiguous(t, r.waitForEvents(a, 40), numbers(1, 40))
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// What the events of a deleted account said is gone, in as many steps as it takes; ids, kinds, times and places stay. Records that were
-// still in the log bring nothing back, on a node that knew the account before as on any other, and the last event is told in full.
-func TestPurgedAccountKeepsOnlyThatItsEventsHappened(t *testing.T) {
+// A purge deletes the data of an account's events, in several steps; ids, kinds, times and sequence numbers stay.
+// Records that are still in the log are dropped, on a node that has cached the head and on any other. The last event
+// keeps its data.
+func TestPurgedEventsKeepNoData(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	a, other := id.New[id.Account](), string(id.New[id.Account]())
 	source := string(a)
 	stop := r.node(1, event.Bucket(source), event.Bucket(other))
@@ -27,11 +28,11 @@ func TestPurgedAccountKeepsOnlyThatItsEventsHappened(t *testing.T) {
 		records = append(records, r.record(source, i+1))
 	}
 	r.publish("1", records...)
-	before := r.await(source, n)
+	before := r.waitForEvents(source, n)
 	done, err := r.store.Purge(t.Context(), r.org, a, true, 1)
 	r.must(err)
 	if done {
-		t.Fatal("all was purged at once")
+		t.Fatal("everything was purged in one call")
 	}
 	for !done {
 		done, err = r.store.Purge(t.Context(), r.org, a, true, 500)
@@ -40,18 +41,18 @@ func TestPurgedAccountKeepsOnlyThatItsEventsHappened(t *testing.T) {
 
 	r.publish("2", r.record(source, n+1), r.record(source, n+2))
 	r.publish("3", r.record(other, 1))
-	contiguous(t, r.await(other, 1), count(1, 1))
+	wantContiguous(t, r.waitForEvents(other, 1), numbers(1, 1))
 	stop()
 	stop = r.node(2, event.Bucket(source), event.Bucket(other))
 	r.publish("4", r.record(source, n+3))
 	r.publish("5", r.record(other, 2))
-	r.await(other, 2)
+	r.waitForEvents(other, 2)
 	for _, kind := range []string{"account.updated", event.KindDisconnected} {
 		r.must(r.db.Tx(t.Context(), func(tx postgres.Tx) error {
 			return r.outbox.Add(t.Context(), tx, outbox.Event{Org: r.org, Account: a, Kind: kind, OfUserID: "7", Data: map[string]string{"label": "Luna"}})
 		}))
 	}
-	after := r.await(source, n+2)
+	after := r.waitForEvents(source, n+2)
 	if len(after) != n+2 {
 		t.Fatalf("%d events, want %d", len(after), n+2)
 	}
@@ -84,9 +85,9 @@ func TestPurgedAccountKeepsOnlyThatItsEventsHappened(t *testing.T) {
 	r.must(r.db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM event WHERE source = $1 AND upstream_id <> ''),
 		(SELECT count(*) FROM event_source WHERE source = $1 AND watermark IS NOT NULL)`, source).Scan(&marks, &watermarks))
 	if marks+watermarks != 0 {
-		t.Errorf("%d ids of the platform's and %d watermarks are left", marks, watermarks)
+		t.Errorf("%d platform ids and %d watermarks remain", marks, watermarks)
 	}
 	kept, err := r.store.After(t.Context(), r.org, other, 0, now().Add(-time.Hour), 10)
 	r.must(err)
-	contiguous(t, kept, count(1, 2))
+	wantContiguous(t, kept, numbers(1, 2))
 }

@@ -13,56 +13,57 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// chunk is what was read of the log at once.
+// chunk is the result of one read of the log.
 type chunk struct {
 	entries []eventlog.Entry
-	// reached is how far each bucket was read, quiet ones too.
+	// reached is how far each bucket was read, including buckets without entries.
 	reached map[int]uint64
 	err     error
 }
 
-// ahead is how many chunks are read before they are stored.
-const ahead = 4
+// readAhead is how many chunks are read before they are stored.
+const readAhead = 4
 
-// reading is a reader at work.
-type reading struct {
-	reader eventlog.Reader
+// logReader reads the log in its own goroutine.
+type logReader struct {
+	source eventlog.Reader
 	chunks chan chunk
 	stop   context.CancelFunc
 	done   chan struct{}
 }
 
-// chunks is where the reader's chunks come; nothing while there is none.
+// chunks returns the reader's channel; nil, which blocks forever, if there is no reader.
 func (g *Ingest) chunks() <-chan chunk {
-	if g.reading == nil {
+	if g.reader == nil {
 		return nil
 	}
-	return g.reading.chunks
+	return g.reader.chunks
 }
 
-// openPatience bounds how long the loop does nothing else than ask for the log.
-const openPatience = 5 * time.Second
+// openTimeout bounds how long opening the log may block the loop.
+const openTimeout = 5 * time.Second
 
-// reopen opens what is to be read, unless that has failed just now. That the log is away keeps nothing else from being stored.
+// reopen opens the reader if it is dirty and the wait after the last failure is over. A failure is only logged, because
+// events of the outbox can be stored without the log.
 func (g *Ingest) reopen(ctx context.Context) {
 	if !g.dirty || g.Now().Before(g.openAfter) {
 		return
 	}
-	err := g.open(ctx)
+	err := g.openReader(ctx)
 	if err == nil {
-		g.openTrouble = backoff{}
+		g.openBackoff = backoff{}
 		return
 	}
-	g.openAfter = g.Now().Add(g.openTrouble.next())
+	g.openAfter = g.Now().Add(g.openBackoff.next())
 	if ctx.Err() == nil {
-		g.Log.LogAttrs(ctx, slog.LevelWarn, "the log cannot be read", slog.Any("error", err))
+		g.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read the event log", slog.Any("error", err))
 	}
 }
 
-// open reads the buckets that the node holds, each from where the store has it.
-func (g *Ingest) open(ctx context.Context) error {
-	g.close()
-	ctx, cancel := context.WithTimeout(ctx, openPatience)
+// openReader starts reading the buckets that the node holds, each from its committed position.
+func (g *Ingest) openReader(ctx context.Context) error {
+	g.closeReader()
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	slots := slices.Collect(maps.Keys(g.owned))
 	if len(slots) == 0 {
@@ -71,11 +72,11 @@ func (g *Ingest) open(ctx context.Context) error {
 	}
 	states, err := g.Events.States(ctx, slots)
 	if err != nil {
-		return fmt.Errorf("ask for the state of the log: %w", err)
+		return fmt.Errorf("read the state of the log: %w", err)
 	}
 	after := make(map[int]uint64, len(slots))
 	for slot, b := range g.owned {
-		g.settle(ctx, b, states[slot])
+		g.compareLog(ctx, b, states[slot])
 		after[slot] = b.Committed
 	}
 	g.dirty = false
@@ -84,7 +85,7 @@ func (g *Ingest) open(ctx context.Context) error {
 		g.dirty = true
 		return fmt.Errorf("read the log: %w", err)
 	}
-	// The positions are good only if the log is still the one that was asked.
+	// The positions are valid only if the log was not replaced in between.
 	again, err := g.Events.States(ctx, slots)
 	for slot, state := range states {
 		if err != nil || again[slot].Epoch != state.Epoch {
@@ -93,24 +94,24 @@ func (g *Ingest) open(ctx context.Context) error {
 			return errors.Join(eventlog.ErrLost, err)
 		}
 	}
-	reading := &reading{reader: reader, chunks: make(chan chunk, ahead), done: make(chan struct{})}
+	r := &logReader{source: reader, chunks: make(chan chunk, readAhead), done: make(chan struct{})}
 	living, stop := context.WithCancel(context.WithoutCancel(ctx))
-	reading.stop = stop
-	g.reading = reading
-	go reading.run(living)
+	r.stop = stop
+	g.reader = r
+	go r.readLoop(living)
 	return nil
 }
 
-// settle compares what is known of a bucket's log with what is there. A log that was lost is read from its beginning: its listeners fill
-// it again from what the store has.
-func (g *Ingest) settle(ctx context.Context, b *bucket, state eventlog.State) {
+// compareLog compares the recorded position of a bucket with the log. A log that was lost is read from its beginning:
+// listeners publish everything after their watermarks again.
+func (g *Ingest) compareLog(ctx context.Context, b *bucket, state eventlog.State) {
 	switch {
 	case b.LogEpoch == state.Epoch && b.Committed <= state.Last:
 		return
 	case b.LogEpoch == "":
 	default:
 		g.metrics.lost.Inc()
-		g.Log.LogAttrs(ctx, slog.LevelError, "the event log was lost; listeners fill it again", slog.Int("bucket", b.Bucket),
+		g.Log.LogAttrs(ctx, slog.LevelError, "event log was lost, listeners fill it again", slog.Int("bucket", b.Bucket),
 			slog.Uint64("committed", b.Committed), slog.Uint64("last", state.Last))
 	}
 	if b.LogEpoch != state.Epoch {
@@ -119,13 +120,14 @@ func (g *Ingest) settle(ctx context.Context, b *bucket, state eventlog.State) {
 	b.LogEpoch, b.Committed = state.Epoch, min(b.Committed, state.Last)
 }
 
-func (r *reading) run(ctx context.Context) {
+// readLoop sends chunks until ctx ends or a read fails; the failure is its last chunk.
+func (r *logReader) readLoop(ctx context.Context) {
 	defer close(r.done)
 	for {
-		entries, err := r.reader.Next(ctx)
+		entries, err := r.source.Next(ctx)
 		c := chunk{entries: entries, err: err}
 		if err == nil {
-			c.reached = r.reader.Reached()
+			c.reached = r.source.Reached()
 		}
 		select {
 		case <-ctx.Done():
@@ -138,36 +140,36 @@ func (r *reading) run(ctx context.Context) {
 	}
 }
 
-// close stops reading. What was read and not stored is read again.
-func (g *Ingest) close() {
-	if g.reading == nil {
+// closeReader stops reading. What was read but not stored will be read again.
+func (g *Ingest) closeReader() {
+	if g.reader == nil {
 		return
 	}
-	g.reading.stop()
-	<-g.reading.done
-	g.reading.reader.Close()
-	g.reading = nil
+	g.reader.stop()
+	<-g.reader.done
+	g.reader.source.Close()
+	g.reader = nil
 }
 
-// batchMost is how many records go into one transaction.
-const batchMost = 1000
+// maxBatch is the number of records after which a transaction takes no more chunks.
+const maxBatch = 1000
 
-// take stores what was read, together with what has been read meanwhile.
-func (g *Ingest) take(ctx context.Context, first chunk) error {
+// storeChunks stores a chunk, together with further chunks that are already waiting.
+func (g *Ingest) storeChunks(ctx context.Context, first chunk) error {
 	w := g.newBatch()
 	for c := first; ; {
 		if c.err != nil {
-			// Store what there is, and read on from there.
+			// Store what there is, then open a new reader.
 			g.dirty = true
 			g.Log.LogAttrs(ctx, slog.LevelWarn, "reading the log ended", slog.Any("error", c.err))
 			break
 		}
-		w.arrive(ctx, c)
-		if len(w.arrived) >= batchMost {
+		w.addChunk(ctx, c)
+		if len(w.records) >= maxBatch {
 			break
 		}
 		select {
-		case more := <-g.reading.chunks:
+		case more := <-g.reader.chunks:
 			c = more
 			continue
 		default:
@@ -177,21 +179,21 @@ func (g *Ingest) take(ctx context.Context, first chunk) error {
 	return w.store(ctx)
 }
 
-// arrive adds a chunk's records, and how far it has read.
-func (w *batch) arrive(ctx context.Context, c chunk) {
+// addChunk adds the records of a chunk, and how far buckets were read.
+func (w *batch) addChunk(ctx context.Context, c chunk) {
 	for _, e := range c.entries {
 		if w.g.owned[e.Bucket] == nil {
-			continue // given up meanwhile
+			continue // released in the meantime
 		}
 		for text := range eventlog.SplitBatch(e.Data) {
 			r, err := event.ReadRecord(text)
 			if err != nil || event.Bucket(r.Source) != e.Bucket {
 				w.g.metrics.unreadable.Inc()
-				w.g.Log.LogAttrs(ctx, slog.LevelError, "record of the event log skipped: it cannot be read",
+				w.g.Log.LogAttrs(ctx, slog.LevelError, "skipped unreadable record of the event log",
 					slog.Int("bucket", e.Bucket), slog.Uint64("position", e.Seq), slog.Any("error", err))
 				continue
 			}
-			w.arrived = append(w.arrived, arrival{Record: r})
+			w.records = append(w.records, pendingRecord{Record: r})
 		}
 		w.reached[e.Bucket] = e.Seq
 	}

@@ -8,18 +8,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// Settling says when the store has what the log held. A listener that takes over waits for it: before that, the watermark is old, and
-// all that it would fetch again is in the log already.
+// Settling tells when the store has everything that the log contained. A listener that takes over a shard waits for it:
+// before that the watermark is old, and the listener would fetch frames again that are already in the log. It is safe
+// for concurrent use.
 type Settling struct {
 	Store  *event.Store
 	Events eventlog.Log
 
 	mu sync.Mutex
-	// wanted is what the log held when it was asked for first, by bucket.
+	// wanted is the state of the log at the first call for a bucket.
 	wanted map[int]eventlog.State
 }
 
-// Settled says whether the store has all that the log held of a bucket when it was first asked for.
+// Settled reports whether the store has everything that the log contained of a bucket at the first call. Once it has
+// returned true, the next call starts over.
 func (s *Settling) Settled(ctx context.Context, bucket int) (bool, error) {
 	s.mu.Lock()
 	want, asked := s.wanted[bucket]
@@ -35,7 +37,7 @@ func (s *Settling) Settled(ctx context.Context, bucket int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if asked && p.LogEpoch != want.Epoch { // that log is gone; what is wanted of the new one is asked for next time
+	if asked && p.LogEpoch != want.Epoch { // the log was replaced: the next call reads the state of the new one
 		s.mu.Lock()
 		delete(s.wanted, bucket)
 		s.mu.Unlock()

@@ -6,55 +6,57 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// coalesceEvery is how far apart ephemeral events of one kind and account are told, unless the kind wants more; of those in between the
-// last one counts.
+// coalesceEvery is the minimum interval between two ephemeral events of one kind and account, unless the kind has a
+// longer one. Of the events in between, only the last one is published.
 const coalesceEvery = 250 * time.Millisecond
 
-// coalescer thins out an account's ephemeral events, without I/O.
+// coalescer limits the rate of an account's ephemeral events per kind, without I/O. It is not safe for concurrent use.
 type coalescer struct {
-	kinds map[string]*held
+	kinds map[string]*kindState
 }
 
-// held is what is known of a kind.
-type held struct {
-	free    time.Time
+// kindState is the state of one kind: when the next event may be published, and the event that waits for it.
+type kindState struct {
+	nextAt  time.Time
 	waiting *catalog.Event
 }
 
-// came takes an event: true if it is to be told now. Otherwise it waits until due.
-func (c *coalescer) came(e *catalog.Event, now time.Time) bool {
+// add adds an event. It returns true if the event can be published now; otherwise the event waits and replaces the
+// one that waited before.
+func (c *coalescer) add(e *catalog.Event, now time.Time) bool {
 	h := c.kinds[e.Kind]
 	if h == nil {
 		if c.kinds == nil {
-			c.kinds = map[string]*held{}
+			c.kinds = map[string]*kindState{}
 		}
-		h = &held{}
+		h = &kindState{}
 		c.kinds[e.Kind] = h
 	}
-	if h.waiting != nil || now.Before(h.free) {
+	if h.waiting != nil || now.Before(h.nextAt) {
 		copied := *e
 		h.waiting = &copied
 		return false
 	}
-	h.free = now.Add(apart(e))
+	h.nextAt = now.Add(interval(e))
 	return true
 }
 
-func apart(e *catalog.Event) time.Duration { return max(e.Every, coalesceEvery) }
+func interval(e *catalog.Event) time.Duration { return max(e.Every, coalesceEvery) }
 
-// due are the events whose time has come, and when the next one's does; the zero time if none waits.
+// due returns and removes the waiting events that can be published now, and returns when the next one can; zero if none
+// waits.
 func (c *coalescer) due(now time.Time) (list []catalog.Event, next time.Time) {
 	for _, h := range c.kinds {
 		switch {
 		case h.waiting == nil:
 			continue
-		case now.Before(h.free):
-			if next.IsZero() || h.free.Before(next) {
-				next = h.free
+		case now.Before(h.nextAt):
+			if next.IsZero() || h.nextAt.Before(next) {
+				next = h.nextAt
 			}
 		default:
 			list = append(list, *h.waiting)
-			h.waiting, h.free = nil, now.Add(apart(h.waiting))
+			h.waiting, h.nextAt = nil, now.Add(interval(h.waiting))
 		}
 	}
 	return list, next

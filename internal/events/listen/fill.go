@@ -13,70 +13,70 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/driver"
 )
 
-// from is the frame after which frames are wanted; empty if the platform cannot be asked. An account begins at the frame that was the
-// newest when it was connected. For an account that was connected without one, it is the platform's newest frame now, which is read
-// before the socket is opened: nothing falls between the two.
-func (s *session) from(ctx context.Context) (string, error) {
-	n := s.n
-	if n.reached != "" && n.epoch == s.epoch {
-		return n.reached, nil // the log has all up to there
+// startFrame returns the frame after which frames are wanted; empty if the platform cannot list frames. An account
+// starts at the frame that was the newest when it was connected. For an account that was connected without one, it is
+// the platform's newest frame now, read before the socket is opened, so that no frame falls in between.
+func (s *session) startFrame(ctx context.Context) (string, error) {
+	n := s.listener
+	if n.resumeFrom != "" && n.epoch == s.epoch {
+		return n.resumeFrom, nil // the log has everything up to there
 	}
-	if err := n.slot.awaitStore(ctx, s.bucket); err != nil {
+	if err := n.shard.awaitStore(ctx, s.bucket); err != nil {
 		return "", err
 	}
-	from, known, err := s.stored(ctx)
+	from, known, err := s.storedWatermark(ctx)
 	if err != nil || known {
 		return from, err
 	}
-	newest, err := s.newest(ctx)
+	newest, err := s.newestFrame(ctx)
 	if err != nil || newest == "" {
 		return "", err
 	}
-	limited, cancel := context.WithTimeout(ctx, ownTimeout)
+	limited, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
 	if err := n.l.Store.SetWatermark(limited, n.ref.Org, string(n.ref.Account), newest); err != nil {
-		return "", unable{err}
+		return "", internalError{err}
 	}
 	return newest, nil
 }
 
-// stored is the frame up to which the store has all.
-func (s *session) stored(ctx context.Context) (watermark string, known bool, err error) {
-	limited, cancel := context.WithTimeout(ctx, ownTimeout)
+// storedWatermark returns the watermark in the store: the frame up to which it has everything.
+func (s *session) storedWatermark(ctx context.Context) (watermark string, known bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
-	head, err := s.n.l.Store.Head(limited, s.n.ref.Org, string(s.n.ref.Account))
+	head, err := s.listener.l.Store.Head(limited, s.listener.ref.Org, string(s.listener.ref.Account))
 	if err != nil {
-		return "", false, unable{err}
+		return "", false, internalError{err}
 	}
 	return head.Watermark, head.Known, nil
 }
 
-// newest asks the platform for its newest frame; empty if it cannot be asked.
-func (s *session) newest(ctx context.Context) (string, error) {
-	a, access, err := s.access(ctx)
+// newestFrame asks the platform for its newest frame; empty if the platform cannot list frames.
+func (s *session) newestFrame(ctx context.Context) (string, error) {
+	a, access, err := s.loadSession(ctx)
 	if err != nil {
 		return "", err
 	}
-	limited, cancel := context.WithTimeout(ctx, s.n.l.Config.DialTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.listener.l.Config.DialTimeout)
 	defer cancel()
 	newest, answer, err := driver.Newest(limited, s.driver, a.Via(), access)
-	s.rotated(ctx, a, answer.Changed, answer.Session)
+	s.storeRotation(ctx, a, answer.Changed, answer.Session)
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
 	return newest, err
 }
 
-// since asks the platform for frames behind one.
-func (s *session) since(ctx context.Context, after string) (driver.Missed, error) {
-	a, access, err := s.access(ctx)
+// framesAfter asks the platform for a page of frames after one.
+func (s *session) framesAfter(ctx context.Context, after string) (driver.Missed, error) {
+	a, access, err := s.loadSession(ctx)
 	if err != nil {
 		return driver.Missed{}, err
 	}
-	limited, cancel := context.WithTimeout(ctx, s.n.l.Config.DialTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.listener.l.Config.DialTimeout)
 	defer cancel()
 	m, err := s.driver.Since(limited, a.Via(), access, after)
-	s.rotated(ctx, a, m.Changed, m.Session)
+	s.storeRotation(ctx, a, m.Changed, m.Session)
 	m.Session = driver.Session{}
 	if ctx.Err() != nil {
 		return m, context.Cause(ctx)
@@ -84,99 +84,102 @@ func (s *session) since(ctx context.Context, after string) (driver.Missed, error
 	return m, err
 }
 
-// begin makes the socket's frames wait.
-func (s *session) begin(after string) {
-	s.order.Lock()
-	defer s.order.Unlock()
+// beginFill makes the socket's frames wait until the fill has ended.
+func (s *session) beginFill(after string) {
+	s.publishMu.Lock()
+	defer s.publishMu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.flow.begin(after)
+	s.flow.beginFill(after)
 }
 
-// fill publishes what came behind a frame, then what has come by the socket meanwhile, and lets the rest go on as it comes.
+// fill fetches and publishes the frames after a frame, then the frames that the socket received in the meantime.
+// After that the reader publishes frames directly. If too many frames had to wait, it fetches again.
 func (s *session) fill(ctx context.Context, after string) error {
-	s.n.l.metrics.fills.Inc()
+	s.listener.l.metrics.fills.Inc()
 	for first := true; ; first = false {
 		var err error
-		if after, err = s.fetch(ctx, after, first); err != nil {
+		if after, err = s.fetchMissed(ctx, after, first); err != nil {
 			return err
 		}
-		if done, err := s.release(ctx, after); done || err != nil {
+		if done, err := s.publishWaiting(ctx, after); done || err != nil {
 			return err
 		}
 	}
 }
 
-// release publishes what waits. It is not done if so much came that it must be fetched instead.
-func (s *session) release(ctx context.Context, after string) (done bool, err error) {
+// publishWaiting publishes the frames that wait. done is false if so many arrived that they must be fetched instead.
+func (s *session) publishWaiting(ctx context.Context, after string) (done bool, err error) {
 	for {
 		s.mu.Lock()
-		list, spilled := s.flow.next()
+		list, spilled := s.flow.takeWaiting()
 		if spilled {
-			s.flow.again()
+			s.flow.discardWaiting()
 		}
 		s.mu.Unlock()
 		switch {
-		case spilled && after == "": // they came, and there is no way to get them again
-			return false, s.gap(ctx, s.n.l.Now(), "")
+		case spilled && after == "": // the platform cannot list them again
+			return false, s.publishGap(ctx, s.listener.l.Now(), "")
 		case spilled:
 			return false, nil
 		case len(list) == 0:
 			return true, nil
 		}
 		for i := range list {
-			if err := s.publish(ctx, &list[i], s.n.l.Now()); err != nil {
+			if err := s.publish(ctx, &list[i], s.listener.l.Now()); err != nil {
 				return false, err
 			}
 		}
 	}
 }
 
-// refill fetches again what a log that was lost may have held, while the socket stays open. Until then records are still those of the
-// lost log: what the flow believes to be confirmed may be gone.
+// refill fetches again what a lost log may have contained, while the socket stays open. Records carry the epoch of the
+// lost log until the fill begins, and ingest drops them: what the flow counts as confirmed may have been lost.
 func (s *session) refill(ctx context.Context) error {
-	if !clock.Pause(ctx, jitter(s.n.l.Config.Spread)) {
+	if !clock.Pause(ctx, randomUpTo(s.listener.l.Config.Spread)) {
 		return context.Cause(ctx)
 	}
-	epoch, err := s.n.l.logEpoch(ctx)
+	epoch, err := s.listener.l.logEpoch(ctx)
 	if err != nil {
 		return err
 	}
-	from, known, err := s.stored(ctx)
+	from, known, err := s.storedWatermark(ctx)
 	if err != nil {
 		return err
 	}
-	s.begin(from)
+	s.beginFill(from)
 	s.mu.Lock()
 	s.epoch = epoch
 	s.mu.Unlock()
 	if !known || from == "" {
-		if err := s.gap(ctx, s.n.l.Now().Add(-s.n.l.Config.LogCheck-s.n.l.Config.Spread), ""); err != nil {
+		if err := s.publishGap(ctx, s.listener.l.Now().Add(-s.listener.l.Config.LogCheck-s.listener.l.Config.Spread),
+			""); err != nil {
 			return err
 		}
 	}
 	return s.fill(ctx, from)
 }
 
-// fetch publishes what the platform lists behind a frame, and gives the last one. Empty means that it cannot be asked.
-func (s *session) fetch(ctx context.Context, after string, first bool) (last string, err error) {
+// fetchMissed publishes what the platform lists after a frame, and returns the last frame; empty if the platform cannot
+// list frames. first is true for the first fetch of a fill, which reports a gap.
+func (s *session) fetchMissed(ctx context.Context, after string, first bool) (last string, err error) {
 	if after == "" {
-		if first && !s.n.lost.IsZero() {
-			err = s.gap(ctx, s.n.lost, "")
+		if first && !s.listener.gapFrom.IsZero() {
+			err = s.publishGap(ctx, s.listener.gapFrom, "")
 		}
 		return "", err
 	}
 	for {
-		m, err := s.since(ctx, after)
+		m, err := s.framesAfter(ctx, after)
 		switch {
 		case driver.CannotList(err) && first:
-			return "", s.gap(ctx, s.n.lost, "")
+			return "", s.publishGap(ctx, s.listener.gapFrom, "")
 		case driver.CannotList(err):
 			return "", nil
 		case err != nil:
 			return after, err
 		}
-		if err := s.page(ctx, &m, first); err != nil {
+		if err := s.publishPage(ctx, &m, first); err != nil {
 			return after, err
 		}
 		if m.Last != "" {
@@ -189,32 +192,32 @@ func (s *session) fetch(ctx context.Context, after string, first bool) (last str
 	}
 }
 
-// page publishes a page of what was missed. That the platform has forgotten some shows in the first one.
-func (s *session) page(ctx context.Context, m *driver.Missed, first bool) error {
+// publishPage publishes a page of missed frames. If the platform has dropped some, the first page says so.
+func (s *session) publishPage(ctx context.Context, m *driver.Missed, first bool) error {
 	if m.Skipped > 0 {
-		s.n.l.metrics.skipped.WithLabelValues("listed").Add(float64(m.Skipped))
+		s.listener.l.metrics.skipped.WithLabelValues("listed").Add(float64(m.Skipped))
 	}
 	if m.Gap && first {
 		watermark := ""
 		if len(m.Events) == 0 {
-			watermark = m.Newest // or every socket would find the same gap
+			watermark = m.Newest // otherwise every new socket would report the same gap
 		}
-		if err := s.gap(ctx, s.n.lost, watermark); err != nil {
+		if err := s.publishGap(ctx, s.listener.gapFrom, watermark); err != nil {
 			return err
 		}
 	}
-	var came time.Time // others follow: these have settled
+	var came time.Time // zero: newer frames follow, so these have settled
 	if !m.More {
-		came = s.n.l.Now()
+		came = s.listener.l.Now()
 	}
 	for i := range m.Events {
 		e := &m.Events[i]
-		s.n.l.metrics.frames.WithLabelValues(string(e.Class), "list").Inc()
+		s.listener.l.metrics.frames.WithLabelValues(string(e.Class), "list").Inc()
 		if e.Class == catalog.Ephemeral {
-			continue // it was for whoever listened then
+			continue // ephemeral events are only for the moment
 		}
 		s.mu.Lock()
-		s.flow.fetched(e.UpstreamID)
+		s.flow.recordFetched(e.UpstreamID)
 		s.mu.Unlock()
 		if err := s.publish(ctx, e, came); err != nil {
 			return err
@@ -223,11 +226,12 @@ func (s *session) page(ctx context.Context, m *driver.Missed, first bool) error 
 	return nil
 }
 
-// gap publishes that events since a time may be missing.
-func (s *session) gap(ctx context.Context, from time.Time, watermark string) error {
-	s.n.l.metrics.gaps.Inc()
-	now := s.n.l.Now().UTC()
-	told := struct {
+// publishGap publishes listener.gap: events since from may be missing. A watermark, if not empty, becomes the new
+// start.
+func (s *session) publishGap(ctx context.Context, from time.Time, watermark string) error {
+	s.listener.l.metrics.gaps.Inc()
+	now := s.listener.l.Now().UTC()
+	payload := struct {
 		FromSeq    *int64      `json:"fromSeq"`
 		ToSeq      *int64      `json:"toSeq"`
 		From       *stamp.Time `json:"from"`
@@ -235,22 +239,22 @@ func (s *session) gap(ctx context.Context, from time.Time, watermark string) err
 		Backfilled bool        `json:"backfilled"`
 	}{To: stamp.Time(now)}
 	if !from.IsZero() {
-		told.From = (*stamp.Time)(&from)
+		payload.From = (*stamp.Time)(&from)
 	}
-	data, err := json.Marshal(told)
+	data, err := json.Marshal(payload)
 	if err != nil {
-		return unable{err}
+		return internalError{err}
 	}
 	s.mu.Lock()
 	if watermark != "" {
-		s.flow.base = watermark
+		s.flow.watermark = watermark
 	}
 	s.mu.Unlock()
 	return s.publish(ctx, &catalog.Event{Kind: event.KindGap, Class: catalog.Durable, Data: data}, now)
 }
 
-// bounded is what of an event's data goes into the log: of more than can be told later only the size.
-func bounded(data json.RawMessage) json.RawMessage {
+// truncateData returns data, or only its size if it is too large for an event.
+func truncateData(data json.RawMessage) json.RawMessage {
 	if len(data) <= event.MaxData {
 		return data
 	}

@@ -6,69 +6,74 @@ import (
 	"github.com/stagedoor/stagedoor/internal/platform/catalog"
 )
 
-// bounds are what one account may hold in memory, and when a frame counts as settled.
+// bounds limits what one account may hold in memory, and defines when a frame counts as settled.
 type bounds struct {
-	// waitFrames and waitBytes bound the frames that wait while missed ones are fetched.
+	// waitFrames and waitBytes bound the frames that wait during a fill.
 	waitFrames, waitBytes int
-	// unackedFrames and unackedBytes bound what the log has not confirmed yet.
+	// unackedFrames and unackedBytes bound what the log has not confirmed.
 	unackedFrames, unackedBytes int
-	// A frame is settled when it is so old, or so many came behind it: one that the platform sent out of order has come by then. The
-	// number keeps what is fetched again after a crash within what the store can tell apart (event.MaxMarks).
+	// A frame is settled when it is settle old, or when settleFrames frames were sent after it: by then frames that the
+	// platform sent out of order have arrived. The number keeps what is fetched again after a crash within what the store
+	// recognises as repeats (event.MaxDedupKeys).
 	settle       time.Duration
 	settleFrames uint64
 }
 
-// usual are the bounds in earnest.
-var usual = bounds{
+// defaultBounds are the bounds in production; tests use smaller ones.
+var defaultBounds = bounds{
 	waitFrames: 4096, waitBytes: 8 << 20, unackedFrames: 512, unackedBytes: 4 << 20, settle: 2 * time.Second, settleFrames: 256,
 }
 
 const (
-	// markEvery and markFrames are how far apart frames are remembered for the watermark.
-	markEvery  = 100 * time.Millisecond
-	markFrames = 32
-	// filledMost is how many of the frames that were fetched are remembered, to drop those that came by the socket as well.
-	filledMost = 8192
+	// candidateEvery and candidateFrames are the distance between watermark candidates, in time and in frames. Not every
+	// frame needs to be one.
+	candidateEvery  = 100 * time.Millisecond
+	candidateFrames = 32
+	// maxFetched bounds the ids of fetched frames that are kept, to drop frames that the socket received as well.
+	maxFetched = 8192
 )
 
-// flow is where an account's frames stand between the socket and the log, without I/O: which wait while missed ones are fetched, what
-// the log has confirmed, and up to which frame all is there.
+// flow tracks an account's frames between the socket and the log, without I/O: which frames wait during a fill, what
+// the log has confirmed, and the watermark. It is not safe for concurrent use.
 type flow struct {
 	bounds
+	// filling means that frames must wait. spilled means that too many arrived, so that all of them must be fetched.
 	filling, spilled bool
 	waiting          []catalog.Event
 	waitingBytes     int
-	filled           map[string]struct{}
+	fetched          map[string]struct{}
 
-	// base is the frame up to which all was there when the flow began, and later that up to which all is confirmed and settled.
-	base        string
-	marks       []mark
+	// watermark is the frame up to which everything is confirmed and settled; at first, the frame that the fill started
+	// from.
+	watermark  string
+	candidates []candidate
+	// sent and acked count frames; unacked is in bytes.
 	sent, acked uint64
 	unacked     int
 }
 
-// mark is a frame that may become the watermark.
-type mark struct {
+// candidate is a frame that may become the watermark.
+type candidate struct {
 	id string
-	// number is that of the frame among those that were sent, first that of the first frame that the mark stands for.
+	// number is the number of the frame among those sent, first that of the first frame that the candidate stands for.
 	number, first uint64
 	came, began   time.Time
 }
 
-// begin makes frames wait until end. after is the frame behind which missed ones are fetched.
-func (f *flow) begin(after string) {
-	f.filling, f.base, f.marks = true, after, nil
-	f.again()
+// beginFill makes frames wait until takeWaiting finds none. after is the frame after which missed ones are fetched.
+func (f *flow) beginFill(after string) {
+	f.filling, f.watermark, f.candidates = true, after, nil
+	f.discardWaiting()
 }
 
-// again forgets what waits: it will be fetched.
-func (f *flow) again() {
+// discardWaiting drops the waiting frames, because they will be fetched.
+func (f *flow) discardWaiting() {
 	f.spilled, f.waiting, f.waitingBytes = false, nil, 0
-	f.filled = map[string]struct{}{}
+	f.fetched = map[string]struct{}{}
 }
 
-// wait keeps a frame for later if missed ones are being fetched; false if it can go on.
-func (f *flow) wait(e *catalog.Event) bool {
+// buffer keeps a frame for later during a fill; false means that the frame can be published.
+func (f *flow) buffer(e *catalog.Event) bool {
 	if !f.filling {
 		return false
 	}
@@ -76,7 +81,7 @@ func (f *flow) wait(e *catalog.Event) bool {
 		return true
 	}
 	if len(f.waiting) >= f.waitFrames || f.waitingBytes+len(e.Data) > f.waitBytes {
-		// All of it can be fetched again, and has to be.
+		// The platform lists all of them, so fetch them instead.
 		f.spilled, f.waiting, f.waitingBytes = true, nil, 0
 		return true
 	}
@@ -84,25 +89,26 @@ func (f *flow) wait(e *catalog.Event) bool {
 	return true
 }
 
-// fetched notes a frame that was fetched.
-func (f *flow) fetched(id string) {
-	if id != "" && len(f.filled) < filledMost {
-		f.filled[id] = struct{}{}
+// recordFetched records the id of a fetched frame.
+func (f *flow) recordFetched(id string) {
+	if id != "" && len(f.fetched) < maxFetched {
+		f.fetched[id] = struct{}{}
 	}
 }
 
-// next are waiting frames that were not fetched. None and not spilled means that nothing waits any more: frames go on as they come.
-func (f *flow) next() (list []catalog.Event, spilled bool) {
+// takeWaiting returns and removes the waiting frames that were not fetched. If it returns none and not spilled, the
+// fill has ended and frames no longer wait.
+func (f *flow) takeWaiting() (list []catalog.Event, spilled bool) {
 	for {
 		if f.spilled {
 			return nil, true
 		}
 		if len(f.waiting) == 0 {
-			f.filling, f.filled = false, nil
+			f.filling, f.fetched = false, nil
 			return nil, false
 		}
 		for i := range f.waiting {
-			if _, known := f.filled[f.waiting[i].UpstreamID]; !known {
+			if _, known := f.fetched[f.waiting[i].UpstreamID]; !known {
 				list = append(list, f.waiting[i])
 			}
 		}
@@ -113,61 +119,62 @@ func (f *flow) next() (list []catalog.Event, spilled bool) {
 	}
 }
 
-// full says whether the log must confirm something before more is sent.
-func (f *flow) full() bool {
+// isFull reports whether the log must confirm something before more is sent.
+func (f *flow) isFull() bool {
 	return f.sent-f.acked >= uint64(f.unackedFrames) || f.unacked >= f.unackedBytes
 }
 
-// send notes a frame that goes to the log, and gives the watermark that goes with it. came is when it came; the zero time for one that
-// others follow which are known to be newer.
+// send records a frame that is sent to the log, and returns the watermark for its record. came is when the frame
+// arrived; zero for a listed frame that newer frames follow, which is settled immediately.
 func (f *flow) send(id string, size int, came, now time.Time) (watermark string) {
-	f.settleAt(now)
+	f.advanceWatermark(now)
 	f.sent++
 	f.unacked += size
 	if id == "" {
-		return f.base
+		return f.watermark
 	}
-	if n := len(f.marks); n > 0 && came.Sub(f.marks[n-1].began) < markEvery && f.sent-f.marks[n-1].first < markFrames {
-		m := &f.marks[n-1]
+	if n := len(f.candidates); n > 0 && came.Sub(f.candidates[n-1].began) < candidateEvery &&
+		f.sent-f.candidates[n-1].first < candidateFrames {
+		m := &f.candidates[n-1]
 		m.id, m.number, m.came = id, f.sent, came
 	} else {
-		f.marks = append(f.marks, mark{id: id, number: f.sent, first: f.sent, came: came, began: came})
+		f.candidates = append(f.candidates, candidate{id: id, number: f.sent, first: f.sent, came: came, began: came})
 	}
-	return f.base
+	return f.watermark
 }
 
-// unsend takes back the frame that was noted last: it did not go. Nothing is sent after it.
-func (f *flow) unsend(size int) {
-	if n := len(f.marks); n > 0 && f.marks[n-1].number == f.sent {
-		f.marks = f.marks[:n-1]
+// undoSend undoes the last send, because the frame could not be appended. Nothing is sent after it.
+func (f *flow) undoSend(size int) {
+	if n := len(f.candidates); n > 0 && f.candidates[n-1].number == f.sent {
+		f.candidates = f.candidates[:n-1]
 	}
 	f.sent--
 	f.unacked -= size
 }
 
-// ack notes that the log has the oldest frame that was not confirmed.
+// ack records that the log has confirmed the oldest unconfirmed frame.
 func (f *flow) ack(size int) {
 	f.acked++
 	f.unacked -= size
 }
 
-// settleAt moves the watermark.
-func (f *flow) settleAt(now time.Time) {
+// advanceWatermark moves the watermark to the newest candidate that is confirmed and settled at now.
+func (f *flow) advanceWatermark(now time.Time) {
 	n := 0
-	for _, m := range f.marks {
+	for _, m := range f.candidates {
 		if m.number > f.acked || now.Sub(m.came) < f.settle && f.sent-m.number < f.settleFrames {
 			break
 		}
-		f.base = m.id
+		f.watermark = m.id
 		n++
 	}
 	if n > 0 {
-		f.marks = append(f.marks[:0], f.marks[n:]...)
+		f.candidates = append(f.candidates[:0], f.candidates[n:]...)
 	}
 }
 
-// reached is the frame up to which all is in the log; empty if nothing is known.
-func (f *flow) reached(now time.Time) string {
-	f.settleAt(now)
-	return f.base
+// watermarkAt returns the watermark at a time; empty if unknown.
+func (f *flow) watermarkAt(now time.Time) string {
+	f.advanceWatermark(now)
+	return f.watermark
 }

@@ -21,58 +21,58 @@ func frame(n int) *catalog.Event {
 func TestFramesWaitWhileMissedOnesAreFetched(t *testing.T) {
 	t.Parallel()
 	f := listen.NewFlow(3, 10, time.Second, 100)
-	if f.Wait(frame(1)) {
-		t.Fatal("a frame waits for nothing")
+	if f.Buffer(frame(1)) {
+		t.Fatal("a frame waits without a fill")
 	}
-	f.Begin("1")
+	f.BeginFill("1")
 	for n := 2; n <= 4; n++ {
-		if !f.Wait(frame(n)) {
+		if !f.Buffer(frame(n)) {
 			t.Fatal(n)
 		}
 	}
-	f.Fetched("2")
-	f.Fetched("3")
-	list, spilled := f.Next()
+	f.RecordFetched("2")
+	f.RecordFetched("3")
+	list, spilled := f.TakeWaiting()
 	if spilled || len(list) != 1 || list[0].UpstreamID != "4" {
 		t.Fatalf("%v %t", list, spilled)
 	}
-	f.Wait(frame(5))
-	if list, _ = f.Next(); len(list) != 1 || list[0].UpstreamID != "5" {
+	f.Buffer(frame(5))
+	if list, _ = f.TakeWaiting(); len(list) != 1 || list[0].UpstreamID != "5" {
 		t.Fatalf("%v", list)
 	}
-	if list, spilled = f.Next(); len(list) != 0 || spilled || f.Wait(frame(6)) {
-		t.Fatal("frames still wait")
+	if list, spilled = f.TakeWaiting(); len(list) != 0 || spilled || f.Buffer(frame(6)) {
+		t.Fatal("frames wait after the fill")
 	}
 }
 
 func TestTooManyWaitingFramesAreFetchedInstead(t *testing.T) {
 	t.Parallel()
 	f := listen.NewFlow(3, 10, time.Second, 100)
-	f.Begin("0")
+	f.BeginFill("0")
 	for n := 1; n <= 5; n++ {
-		f.Wait(frame(n))
+		f.Buffer(frame(n))
 	}
-	if list, spilled := f.Next(); len(list) != 0 || !spilled {
+	if list, spilled := f.TakeWaiting(); len(list) != 0 || !spilled {
 		t.Fatalf("%v %t", list, spilled)
 	}
-	f.Again()
-	f.Wait(frame(6))
-	if list, spilled := f.Next(); len(list) != 1 || spilled {
+	f.DiscardWaiting()
+	f.Buffer(frame(6))
+	if list, spilled := f.TakeWaiting(); len(list) != 1 || spilled {
 		t.Fatalf("%v %t", list, spilled)
 	}
 }
 
-func TestTheWatermarkIsConfirmedAndSettled(t *testing.T) {
+func TestWatermarkIsConfirmedAndSettled(t *testing.T) {
 	t.Parallel()
 	f := listen.NewFlow(10, 1000, 2*time.Second, 100)
-	f.Begin("0")
-	f.Next()
+	f.BeginFill("0")
+	f.TakeWaiting()
 	send := func(n int, at time.Time) string { return f.Send(strconv.Itoa(n), 1, at, at) }
 	if w := send(1, noon); w != "0" {
 		t.Fatal(w)
 	}
 	if w := send(2, noon.Add(3*time.Second)); w != "0" {
-		t.Fatalf("%s: the log has not confirmed it", w)
+		t.Fatalf("%s is not confirmed by the log", w)
 	}
 	f.Ack(1)
 	if w := send(3, noon.Add(4*time.Second)); w != "1" {
@@ -80,75 +80,76 @@ func TestTheWatermarkIsConfirmedAndSettled(t *testing.T) {
 	}
 	f.Ack(1)
 	f.Ack(1)
-	if w := f.Reached(noon.Add(4 * time.Second)); w != "1" {
-		t.Fatalf("%s: one that was sent before it may still come", w)
+	if w := f.Watermark(noon.Add(4 * time.Second)); w != "1" {
+		t.Fatalf("%s is not settled", w)
 	}
-	if w := f.Reached(noon.Add(5 * time.Second)); w != "2" {
+	if w := f.Watermark(noon.Add(5 * time.Second)); w != "2" {
 		t.Fatal(w)
 	}
-	if w := f.Reached(noon.Add(time.Minute)); w != "3" || f.Marks() != 0 {
+	if w := f.Watermark(noon.Add(time.Minute)); w != "3" || f.Candidates() != 0 {
 		t.Fatal(w)
 	}
 }
 
-// Frames that come fast settle by their number, so that what is repeated after a crash stays few; and little is remembered of them.
-func TestAFloodSettlesByNumber(t *testing.T) {
+// Frames that arrive fast settle by their number, so that few are fetched again after a crash, with few candidates in
+// memory.
+func TestFloodSettlesByNumber(t *testing.T) {
 	t.Parallel()
 	const settle = 64
 	f := listen.NewFlow(10, 1<<20, time.Hour, settle)
-	f.Begin("0")
-	f.Next()
+	f.BeginFill("0")
+	f.TakeWaiting()
 	for n := 1; n <= 10_000; n++ {
 		w, err := strconv.Atoi(f.Send(strconv.Itoa(n), 1, noon, noon))
 		f.Ack(1)
 		if err != nil || n-w > settle+34 || n > settle && n-w < settle {
 			t.Fatalf("frame %d has the watermark %d", n, w)
 		}
-		if f.Marks() > 8 {
-			t.Fatalf("%d marks", f.Marks())
+		if f.Candidates() > 8 {
+			t.Fatalf("%d candidates", f.Candidates())
 		}
 	}
 }
 
-func TestAFrameThatDidNotGoIsNoWatermark(t *testing.T) {
+func TestFrameThatWasNotAppendedIsNoWatermark(t *testing.T) {
 	t.Parallel()
 	f := listen.NewFlow(10, 10, time.Second, 100)
-	f.Begin("0")
-	f.Next()
+	f.BeginFill("0")
+	f.TakeWaiting()
 	f.Send("1", 1, noon, noon)
 	f.Ack(1)
 	f.Send("2", 1, noon.Add(time.Minute), noon.Add(time.Minute))
-	f.Unsend(1)
-	if w := f.Reached(noon.Add(time.Hour)); w != "1" {
+	f.UndoSend(1)
+	if w := f.Watermark(noon.Add(time.Hour)); w != "1" {
 		t.Fatal(w)
 	}
 }
 
-func TestTheLogMayOnlyBeSoFarBehind(t *testing.T) {
+func TestUnconfirmedFramesAreLimited(t *testing.T) {
 	t.Parallel()
 	f := listen.NewFlow(10, 3, time.Second, 100)
 	for n := range 3 {
-		if f.Full() {
+		if f.IsFull() {
 			t.Fatal(n)
 		}
 		f.Send("", 1, noon, noon)
 	}
-	if !f.Full() {
-		t.Fatal("four frames are not confirmed")
+	if !f.IsFull() {
+		t.Fatal("three unconfirmed frames must be the limit")
 	}
 	f.Ack(1)
-	if f.Full() {
-		t.Fatal("there is room")
+	if f.IsFull() {
+		t.Fatal("full although a frame was confirmed")
 	}
 }
 
-// world is a platform, a log and a store in one: frames are numbered from 1, what is listed is complete, sockets may swap neighbours,
-// repeat frames, and end at any time.
+// world simulates a platform, a log and a store: frames are numbered from 1, lists are complete, and sockets may swap
+// neighbours, repeat frames and end at any time.
 type world struct {
 	r      *rand.Rand
 	now    time.Time
 	newest int
-	// log are records that are confirmed, in order; stored is how many of them the store has taken.
+	// log holds the confirmed records that are not stored yet, in order; stored the frames in the store.
 	log       []logged
 	stored    []int
 	known     map[int]bool
@@ -168,7 +169,7 @@ func (w *world) emit() {
 		w.socket = append(w.socket, w.newest, w.held)
 		w.held = 0
 	case w.r.IntN(8) == 0:
-		w.held = w.newest // it comes after the next one
+		w.held = w.newest // arrives after the next one
 	default:
 		w.socket = append(w.socket, w.newest)
 	}
@@ -182,7 +183,7 @@ func (w *world) send(f *listen.Flow, id int, came time.Time) {
 	w.unacked = append(w.unacked, logged{id, mark})
 }
 
-// confirm is the log taking some of what was sent.
+// confirm makes the log confirm up to n frames.
 func (w *world) confirm(f *listen.Flow, n int) {
 	for range min(n, len(w.unacked)) {
 		w.log = append(w.log, w.unacked[0])
@@ -191,8 +192,8 @@ func (w *world) confirm(f *listen.Flow, n int) {
 	}
 }
 
-// take is the store taking some of the log.
-func (w *world) take(n int) {
+// storeRecords makes the store take up to n records from the log.
+func (w *world) storeRecords(n int) {
 	for range min(n, len(w.log)) {
 		one := w.log[0]
 		w.log = w.log[1:]
@@ -204,11 +205,11 @@ func (w *world) take(n int) {
 	}
 }
 
-// life is one socket, from its opening to its end.
-func (w *world) life(from int) {
+// runSocket simulates one socket, from its opening to its end.
+func (w *world) runSocket(from int) {
 	f := listen.NewFlow(1+w.r.IntN(20), 5+w.r.IntN(20), 2*time.Second, 1000)
 	w.socket, w.held = nil, 0
-	f.Begin(strconv.Itoa(from))
+	f.BeginFill(strconv.Itoa(from))
 	at, filling := from, true
 	for steps := w.r.IntN(200); steps > 0; steps-- {
 		switch w.r.IntN(6) {
@@ -217,12 +218,12 @@ func (w *world) life(from int) {
 		case 2:
 			w.confirm(f, w.r.IntN(5))
 		case 3:
-			w.take(w.r.IntN(8))
+			w.storeRecords(w.r.IntN(8))
 		case 4:
-			if len(w.socket) > 0 && !f.Full() {
+			if len(w.socket) > 0 && !f.IsFull() {
 				id := w.socket[0]
 				w.socket = w.socket[1:]
-				if !f.Wait(frame(id)) {
+				if !f.Buffer(frame(id)) {
 					w.send(f, id, w.now)
 				}
 			}
@@ -232,7 +233,7 @@ func (w *world) life(from int) {
 			}
 		}
 	}
-	for _, one := range w.unacked { // some of it got through
+	for _, one := range w.unacked { // the log may have received some of them
 		if w.r.IntN(2) == 0 {
 			break
 		}
@@ -241,9 +242,10 @@ func (w *world) life(from int) {
 	w.unacked = nil
 }
 
-// fetch is a page of what was missed, or what waited if there is nothing more; more is false when that is all.
+// fetch fetches a page of missed frames, or publishes the waiting ones if there are no more; more is false when the
+// fill has ended.
 func (w *world) fetch(f *listen.Flow, at int) (reached int, more bool) {
-	if f.Full() {
+	if f.IsFull() {
 		return at, true
 	}
 	until := min(at+1+w.r.IntN(4), w.newest)
@@ -252,15 +254,15 @@ func (w *world) fetch(f *listen.Flow, at int) (reached int, more bool) {
 		if until < w.newest {
 			came = time.Time{}
 		}
-		f.Fetched(strconv.Itoa(id))
+		f.RecordFetched(strconv.Itoa(id))
 		w.send(f, id, came)
 	}
 	if until < w.newest {
 		return until, true
 	}
-	list, spilled := f.Next()
+	list, spilled := f.TakeWaiting()
 	if spilled {
-		f.Again()
+		f.DiscardWaiting()
 	}
 	for i := range list {
 		id, _ := strconv.Atoi(list[i].UpstreamID)
@@ -269,26 +271,26 @@ func (w *world) fetch(f *listen.Flow, at int) (reached int, more bool) {
 	return until, spilled || len(list) > 0
 }
 
-// Whatever happens to sockets, log and store, every frame is stored in the end.
-func TestNoFrameIsLostWhateverEnds(t *testing.T) {
+// Whatever happens to sockets, the log and the store, every frame is stored in the end.
+func TestNoFrameIsLostWhateverFails(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
 		w := &world{r: rand.New(rand.NewPCG(seed, 7)), now: noon, known: map[int]bool{}}
 		for range 1 + w.r.IntN(6) {
 			if w.r.IntN(3) == 0 {
-				w.log = nil // the log is lost
+				w.log = nil // the log was lost
 			}
-			w.life(w.watermark)
+			w.runSocket(w.watermark)
 		}
 		w.log = nil
-		// The last one has all the time it needs.
+		// The last socket is not cut.
 		f := listen.NewFlow(1000, 1<<20, 2*time.Second, 1000)
-		f.Begin(strconv.Itoa(w.watermark))
+		f.BeginFill(strconv.Itoa(w.watermark))
 		for at, more := w.watermark, true; more; {
 			at, more = w.fetch(f, at)
 		}
 		w.confirm(f, len(w.unacked))
-		w.take(len(w.log))
+		w.storeRecords(len(w.log))
 		slices.Sort(w.stored)
 		for i, id := range w.stored {
 			if id != i+1 {
@@ -301,29 +303,29 @@ func TestNoFrameIsLostWhateverEnds(t *testing.T) {
 	}
 }
 
-func TestTheFirstEphemeralEventIsToldAtOnceAndThenTheLastOfEachMoment(t *testing.T) {
+func TestFirstEphemeralEventIsPublishedImmediatelyAndThenTheLastOfEachInterval(t *testing.T) {
 	t.Parallel()
 	var c listen.Coalescer
 	typing := func(n int) *catalog.Event { return &catalog.Event{Kind: "typing", UpstreamID: strconv.Itoa(n)} }
-	var told []string
-	tell := func(now time.Time, list ...catalog.Event) {
+	var published []string
+	record := func(now time.Time, list ...catalog.Event) {
 		for i := range list {
-			told = append(told, fmt.Sprintf("%s@%d", list[i].UpstreamID, now.Sub(noon).Milliseconds()))
+			published = append(published, fmt.Sprintf("%s@%d", list[i].UpstreamID, now.Sub(noon).Milliseconds()))
 		}
 	}
 	for ms := 0; ms < 1000; ms += 10 {
 		now := noon.Add(time.Duration(ms) * time.Millisecond)
 		if list, _ := c.Due(now); len(list) > 0 {
-			tell(now, list...)
+			record(now, list...)
 		}
-		if e := typing(ms); ms <= 600 && c.Came(e, now) {
-			tell(now, *e)
+		if e := typing(ms); ms <= 600 && c.Add(e, now) {
+			record(now, *e)
 		}
 	}
-	if want := []string{"0@0", "240@250", "490@500", "600@750"}; !slices.Equal(told, want) {
-		t.Fatalf("%v, want %v", told, want)
+	if want := []string{"0@0", "240@250", "490@500", "600@750"}; !slices.Equal(published, want) {
+		t.Fatalf("%v, want %v", published, want)
 	}
-	if !c.Came(&catalog.Event{Kind: "online"}, noon.Add(time.Millisecond)) {
+	if !c.Add(&catalog.Event{Kind: "online"}, noon.Add(time.Millisecond)) {
 		t.Fatal("another kind waits")
 	}
 	if list, next := c.Due(noon.Add(2 * time.Second)); len(list) != 0 || !next.IsZero() {
@@ -331,12 +333,12 @@ func TestTheFirstEphemeralEventIsToldAtOnceAndThenTheLastOfEachMoment(t *testing
 	}
 }
 
-func TestAKindThatWantsMoreIsToldLessOften(t *testing.T) {
+func TestKindWithALongerIntervalIsPublishedLessOften(t *testing.T) {
 	t.Parallel()
 	var c listen.Coalescer
 	clicked := &catalog.Event{Kind: "linkClicked", Every: 10 * time.Second}
-	if !c.Came(clicked, noon) || c.Came(clicked, noon.Add(time.Second)) {
-		t.Fatal("the first is told at once, the next waits")
+	if !c.Add(clicked, noon) || c.Add(clicked, noon.Add(time.Second)) {
+		t.Fatal("the first event must be published immediately and the next must wait")
 	}
 	if list, next := c.Due(noon.Add(9 * time.Second)); len(list) != 0 || !next.Equal(noon.Add(10*time.Second)) {
 		t.Fatalf("%v, next at %s", list, next)
@@ -344,18 +346,18 @@ func TestAKindThatWantsMoreIsToldLessOften(t *testing.T) {
 	if list, _ := c.Due(noon.Add(10 * time.Second)); len(list) != 1 {
 		t.Fatalf("%v", list)
 	}
-	if c.Came(clicked, noon.Add(19*time.Second)) {
-		t.Fatal("one that waited counts as told")
+	if c.Add(clicked, noon.Add(19*time.Second)) {
+		t.Fatal("a published event that had waited must start a new interval")
 	}
 }
 
-func TestRetriesSpreadAndGrowUpToAMinute(t *testing.T) {
+func TestRetriesAreRandomAndGrowUpToAMinute(t *testing.T) {
 	t.Parallel()
 	for n := range 100 {
 		most := min(time.Second<<min(n, 10), time.Minute)
 		for range 50 {
 			if d := (listen.Config{}).Backoff(n); d < 0 || d >= most {
-				t.Fatalf("try %d waits %s, not less than %s", n, d, most)
+				t.Fatalf("try %d waits %s, want less than %s", n, d, most)
 			}
 		}
 	}

@@ -1,10 +1,12 @@
-// Package listen hears what happens to accounts: one socket for each, through its region, and every durable frame into the log.
+// Package listen keeps one WebSocket per account open to the account's platform, through the account's region, and
+// writes every durable frame to the event log. It does not store events (package ingest).
 //
-// Accounts are spread over nodes by leases on their shards (slot.go). An account has a line (line.go) that opens its socket again and
-// again, tells how it stands, and stops when the account does. While a socket lasts it is a session (session.go): the socket is opened
-// first, then what was missed is fetched from behind the frame up to which the store has all (fill.go), then frames go on as they come.
-// What can be decided without I/O is in flow.go and coalesce.go. A frame that was read and not stored is read again by whoever comes
-// next; where the platform cannot be asked for it, an event says so.
+// Leases on shards distribute accounts over nodes (shard.go). Each account has a listener (listener.go) that reopens
+// its socket, writes its state to the account, and stops when the account stops. A session (session.go) is one
+// socket: it opens the socket first, then fetches the frames that were missed since the watermark (fill.go), then
+// passes frames on as they arrive. flow.go and coalesce.go decide without I/O. A frame that was read but not
+// confirmed by the log is fetched again; if the platform cannot list it, the event listener.gap says so. Start with
+// Run.
 package listen
 
 import (
@@ -26,59 +28,62 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// health acts on what a socket tells of an account; *health.Health does.
+// health acts on what a socket reveals about an account; implemented by *health.Health.
 type health interface {
 	Learn(ctx context.Context, a account.Account, err error)
 	Confirm(ctx context.Context, a account.Account) (alive bool, err error)
 }
 
-// store knows up to where frames are stored; *event.Store does.
+// store holds the watermark of each account; implemented by *event.Store.
 type store interface {
 	Head(ctx context.Context, org id.Org, source string) (event.Head, error)
 	SetWatermark(ctx context.Context, org id.Org, source, watermark string) error
 }
 
-// log takes records, in order within a bucket; *eventlog.Batcher does.
+// log appends records, in order within a bucket. done is called when the log has confirmed or refused the record.
+// Implemented by *eventlog.Batcher.
 type log interface {
 	Add(ctx context.Context, bucket int, record []byte, done func(error)) error
 }
 
-// leases spread shards over nodes; *lease.Leases does.
+// leases assigns shards to nodes; implemented by *lease.Leases.
 type leases interface {
 	Run(ctx context.Context, hold func(ctx context.Context, h lease.Held)) error
 }
 
-// bus carries pokes and ephemeral events; *pubsub.Bus does.
+// bus carries wake-up messages and ephemeral events; implemented by *pubsub.Bus.
 type bus interface {
 	Poke(subject string, payload []byte) error
 	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
 }
 
-// orgs says which orgs are suspended; *org.Orgs does.
+// orgs reads orgs, to find suspended ones; implemented by *org.Orgs.
 type orgs interface {
 	Get(ctx context.Context, org id.Org) (org.Org, error)
 }
 
-// Config are the settings. Zero values are good ones.
+// Config holds the settings. Zero values mean the defaults.
 type Config struct {
-	// Dials is how many sockets are opened, with what they missed, at once for each region; 64.
+	// Dials bounds the sockets per region that are being opened concurrently, including the fetch of missed frames.
+	// Default: 64.
 	Dials int
-	// DialTimeout is how long the platform may take for each request of it; 15 s.
+	// DialTimeout bounds each request to the platform. Default: 15 s.
 	DialTimeout time.Duration
-	// Sweep is how often accounts are looked for that no poke told of; 30 s.
+	// Sweep is how often a shard's accounts are listed, in case a message was lost. Default: 30 s.
 	Sweep time.Duration
-	// LogCheck is how often the log is asked whether it was lost; 3 s. Spread is over how long accounts then fetch what it may have lost.
+	// LogCheck is how often the log is checked for being lost. Default: 3 s. After a loss, accounts fetch their frames
+	// again within Spread. Default: 5 s.
 	LogCheck, Spread time.Duration
-	// FirstRetry and LastRetry bound how long a socket that was lost waits to be opened again; 1 s and 60 s. Steady is how long one must
-	// have been up to start from the first again; 60 s.
+	// FirstRetry and LastRetry bound the wait before a lost socket is reopened. Defaults: 1 s and 60 s. A socket that was
+	// up for Steady resets the wait. Default: 60 s.
 	FirstRetry, LastRetry, Steady time.Duration
-	// Drain is how long a line that stops waits for the log to confirm what it has read; 3 s.
+	// Drain bounds how long a session that ends waits for the log to confirm what it has read. Default: 3 s.
 	Drain time.Duration
-	// Settle is how long a line that takes over waits for the store to have all that the log holds; 30 s.
+	// Settle bounds how long a listener that takes over waits for the store to catch up with the log. Default: 30 s.
 	Settle time.Duration
 }
 
-func (c Config) filled() Config {
+func (c Config) withDefaults() Config {
 	for _, one := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -97,7 +102,7 @@ func (c Config) filled() Config {
 	return c
 }
 
-// Deps is what the flow needs.
+// Deps holds the dependencies of Listeners.
 type Deps struct {
 	Config   Config
 	Accounts *account.Accounts
@@ -105,11 +110,12 @@ type Deps struct {
 	Orgs     orgs
 	Store    store
 	Events   log
-	// LogEpoch says which log it is: it changes when the log was lost or made anew.
+	// LogEpoch identifies the log: it changes when the log was lost or recreated.
 	LogEpoch func(ctx context.Context) (string, error)
-	// Settled says whether the store has all that the log holds of a bucket; nil for a log that never holds much.
+	// Settled reports whether the store has everything that the log contains of a bucket; nil if there is no need to
+	// wait.
 	Settled func(ctx context.Context, bucket int) (bool, error)
-	// Leases are those of kind Kind, with as many slots as there are shards.
+	// Leases are the leases of kind Kind, with one slot per shard.
 	Leases  leases
 	Bus     bus
 	Drivers func(org.Environment) (driver.Driver, bool)
@@ -117,63 +123,64 @@ type Deps struct {
 	Now     func() time.Time
 }
 
-// Kind is the kind of the leases, Slots how many there are.
+// Kind is the kind of the leases and Slots their number.
 const (
 	Kind  = "listen"
 	Slots = account.Shards
 )
 
-// Listeners is the flow.
+// Listeners runs the listeners of this node.
 type Listeners struct {
 	Deps
-	metrics   metrics
-	suspended cache.Cache[id.Org, bool]
-	touches   touches
+	metrics    metrics
+	suspended  cache.Cache[id.Org, bool]
+	eventTimes eventTimes
 
-	mu    sync.Mutex
-	slots map[int]*slot
-	gates map[string]chan struct{}
-	// epoch is the log's, empty for one that cannot be lost; known is closed when it was asked for.
-	epoch string
-	asked bool
-	known chan struct{}
+	mu     sync.Mutex
+	shards map[int]*shardListener
+	gates  map[string]chan struct{}
+	// epoch is the epoch of the log; empty for a log that cannot be lost. epochReady is closed when epoch is known.
+	epoch      string
+	epochKnown bool
+	epochReady chan struct{}
 }
 
 const (
-	orgsMax = 10_000
-	// orgFor is how long a node goes by what it has read of an org.
-	orgFor = 30 * time.Second
+	maxOrgs = 10_000
+	// orgTTL is how long a node caches whether an org is suspended.
+	orgTTL = 30 * time.Second
 )
 
-// New makes the flow.
+// New returns a Listeners that does nothing until Run.
 func New(d Deps) *Listeners {
-	d.Config = d.Config.filled()
+	d.Config = d.Config.withDefaults()
 	return &Listeners{
-		Deps: d, metrics: newMetrics(), slots: map[int]*slot{}, gates: map[string]chan struct{}{}, known: make(chan struct{}),
-		suspended: cache.NewFor[id.Org, bool](orgsMax, orgFor),
+		Deps: d, metrics: newMetrics(), shards: map[int]*shardListener{}, gates: map[string]chan struct{}{},
+		epochReady: make(chan struct{}),
+		suspended:  cache.NewFor[id.Org, bool](maxOrgs, orgTTL),
 	}
 }
 
-// Collectors are the flow's metrics.
+// Collectors returns the metrics.
 func (l *Listeners) Collectors() []prometheus.Collector { return l.metrics.all() }
 
-// Run listens until the context ends, and returns when everything that was read is confirmed or given up.
+// Run listens until ctx ends. It returns when everything that was read is confirmed or given up.
 func (l *Listeners) Run(ctx context.Context) error {
-	// What lines need to end well lasts until they have ended.
+	// Listeners need these until they have ended, so they run longer than ctx.
 	living, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var work errgroup.Group
-	work.Go(func() error { return l.Bus.Listen(living, account.SessionPattern, l.heard) })
+	work.Go(func() error { return l.Bus.Listen(living, account.SessionPattern, l.onSessionChange) })
 	work.Go(func() error { l.watchLog(living); return nil })
-	work.Go(func() error { l.touches.run(living, l); return nil })
+	work.Go(func() error { l.eventTimes.run(living, l); return nil })
 	work.Go(func() error {
 		defer stop()
-		return l.Leases.Run(ctx, l.hold)
+		return l.Leases.Run(ctx, l.holdShard)
 	})
 	return work.Wait()
 }
 
-// watchLog notices when the log was lost: what it held and the store has not taken is fetched again.
+// watchLog checks regularly whether the log was lost.
 func (l *Listeners) watchLog(ctx context.Context) {
 	tick := time.NewTicker(l.Config.LogCheck)
 	defer tick.Stop()
@@ -187,60 +194,63 @@ func (l *Listeners) watchLog(ctx context.Context) {
 	}
 }
 
+// checkLog reads the epoch of the log. If it has changed, the log was lost, and all listeners fetch again what the
+// store does not have.
 func (l *Listeners) checkLog(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, l.Config.DialTimeout)
 	defer cancel()
 	epoch, err := l.LogEpoch(limited)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.Log.LogAttrs(ctx, slog.LevelWarn, "the log does not say which one it is", slog.Any("error", err))
+			l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read the epoch of the event log", slog.Any("error", err))
 		}
 		return
 	}
 	l.mu.Lock()
-	before, first := l.epoch, !l.asked
-	l.epoch, l.asked = epoch, true
+	before, first := l.epoch, !l.epochKnown
+	l.epoch, l.epochKnown = epoch, true
 	if first {
-		close(l.known)
+		close(l.epochReady)
 	}
-	slots := make([]*slot, 0, len(l.slots))
-	for _, s := range l.slots {
+	slots := make([]*shardListener, 0, len(l.shards))
+	for _, s := range l.shards {
 		slots = append(slots, s)
 	}
 	l.mu.Unlock()
 	if first || before == epoch {
 		return
 	}
-	l.Log.LogAttrs(ctx, slog.LevelError, "the event log was lost; accounts are asked again for what the store does not have")
+	l.Log.LogAttrs(ctx, slog.LevelError, "event log was lost, fetching frames again")
 	for _, s := range slots {
-		s.refill()
+		s.requestRefill()
 	}
 }
 
-// logEpoch waits until it is known which log there is.
+// logEpoch returns the epoch of the log and waits until it is known.
 func (l *Listeners) logEpoch(ctx context.Context) (string, error) {
 	select {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
-	case <-l.known:
+	case <-l.epochReady:
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.epoch, nil
 }
 
-// heard takes a poke: an account is new, or another than it was.
-func (l *Listeners) heard(last string, payload []byte) {
+// onSessionChange handles a message of account.SessionPattern: an account is new or has changed.
+func (l *Listeners) onSessionChange(last string, payload []byte) {
 	at := id.Account(last)
 	l.mu.Lock()
-	s := l.slots[account.ShardOf(at)]
+	s := l.shards[account.ShardOf(at)]
 	l.mu.Unlock()
 	if s != nil {
-		s.heard(at, payload)
+		s.onSessionChange(at, payload)
 	}
 }
 
-// gate bounds what is opened at once by a region, so that one whose proxies hang holds up nobody else.
+// gate returns the semaphore for opening sockets of a region. Each region has its own, so that hanging proxies of one
+// region do not hold up others.
 func (l *Listeners) gate(region string) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,7 +262,7 @@ func (l *Listeners) gate(region string) chan struct{} {
 	return g
 }
 
-// isSuspended says whether an org's sessions must not be used. If it cannot be told, they are not.
+// isSuspended reports whether an org's sessions must not be used. If the org cannot be read, it reports true.
 func (l *Listeners) isSuspended(ctx context.Context, owner id.Org) bool {
 	if is, known := l.suspended.Get(owner); known {
 		return is
@@ -265,7 +275,7 @@ func (l *Listeners) isSuspended(ctx context.Context, owner id.Org) bool {
 	return o.SuspendedAt != nil
 }
 
-// backoff is how long to wait before the n-th try, counted from 0: anything up to a bound that doubles.
+// backoff returns the wait before the n-th try, counted from 0: a random time up to a limit that doubles.
 func (c Config) backoff(n int) time.Duration {
 	most := c.LastRetry
 	if n < 16 {

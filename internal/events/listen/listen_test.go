@@ -19,17 +19,21 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
-func TestWhatHappensIsStoredInOrder(t *testing.T) {
+func TestFramesAreStoredInOrder(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	r.node("a")
 	a, login := r.connect()
-	if a = r.up(a); a.State != account.Active || a.Listener.Since == nil {
+	if a = r.waitUp(a); a.State != account.Active || a.Listener.Since == nil {
 		t.Fatalf("%s %+v", a.State, a.Listener)
 	}
-	r.happen(login, 30)
-	r.same(a, login, true)
-	r.until("our own event is among them", func() bool { kinds, _ := r.stored(a); return slices.Contains(kinds, "account.connected") })
+	r.sendMessages(login, 30)
+	r.wantAllStored(a, login, true)
+	r.waitFor("our own event is among them", func() bool {
+		kinds,
+			_ := r.stored(a)
+		return slices.Contains(kinds, "account.connected")
+	})
 	list, err := r.store.After(t.Context(), a.Org, string(a.ID), 0, time.Time{}, 100)
 	if err != nil {
 		t.Fatal(err)
@@ -43,86 +47,89 @@ func TestWhatHappensIsStoredInOrder(t *testing.T) {
 	}
 }
 
-// What happened before an account was connected is its past, and not told.
-func TestANewAccountBeginsWhereThePlatformStands(t *testing.T) {
+// Frames from before an account was connected are not reported.
+func TestNewAccountStartsAtThePlatformsNewestFrame(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
-	r.happen("ok+past@sandbox.test", 20)
-	past := r.sent("ok+past@sandbox.test")
+	r := newFixture(t, options{})
+	r.sendMessages("ok+past@sandbox.test", 20)
+	past := r.sentFrames("ok+past@sandbox.test")
 	r.node("a")
 	a := r.connectAs("ok+past@sandbox.test")
-	r.up(a)
-	r.happen("ok+past@sandbox.test", 5)
-	r.until("the new ones are stored", func() bool { _, ids := r.stored(a); return len(ids) >= 5 })
+	r.waitUp(a)
+	r.sendMessages("ok+past@sandbox.test", 5)
+	r.waitFor("the new ones are stored", func() bool { _, ids := r.stored(a); return len(ids) >= 5 })
 	_, ids := r.stored(a)
-	if want := r.sent("ok+past@sandbox.test")[len(past):]; !slices.Equal(ids, want) {
+	if want := r.sentFrames("ok+past@sandbox.test")[len(past):]; !slices.Equal(ids, want) {
 		t.Fatalf("%v, want %v", ids, want)
 	}
 }
 
-func TestWhatHappensWhileNobodyListensIsFetched(t *testing.T) {
+func TestFramesMissedWithoutAListenerAreFetched(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	first := r.node("a")
 	a, login := r.connect()
-	r.up(a)
-	r.happen(login, 5)
-	r.same(a, login, true)
+	r.waitUp(a)
+	r.sendMessages(login, 5)
+	r.wantAllStored(a, login, true)
 	first.stop()
-	r.happen(login, 40)
+	r.sendMessages(login, 40)
 	r.node("b")
-	r.same(a, login, true)
+	r.wantAllStored(a, login, true)
 	if kinds, _ := r.stored(a); slices.Contains(kinds, "listener.gap") {
-		t.Fatal("nothing is missing")
+		t.Fatal("a gap was reported although nothing is missing")
 	}
 }
 
-// Sockets are cut at any frame, while frames come.
-func TestSocketsThatAreCutLoseNothing(t *testing.T) {
+// Sockets are cut at any point while frames arrive.
+func TestCutSocketsLoseNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	n := r.node("a")
 	a, login := r.connect()
-	r.up(a)
+	r.waitUp(a)
 	r.generate(200, login)
 	for cuts := range 10 {
-		r.fault(login, "drop_socket", 1)
-		r.until("a socket is cut", func() bool { return count(t, n, "stagedoor_listener_reconnects_total") > float64(cuts) })
+		r.addFault(login, "drop_socket", 1)
+		r.waitFor("a socket is cut", func() bool {
+			return counterValue(t, n,
+				"stagedoor_listener_reconnects_total") > float64(cuts)
+		})
 	}
-	r.happened(500, login)
-	r.same(a, login, true)
+	r.waitForFrames(500, login)
+	r.wantAllStored(a, login, true)
 }
 
 func TestRepeatedAndSwappedFramesAreStoredOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	r.node("a")
 	a, login := r.connect()
-	r.up(a)
-	r.fault(login, "duplicate", 0)
-	r.fault(login, "reorder", 0)
+	r.waitUp(a)
+	r.addFault(login, "duplicate", 0)
+	r.addFault(login, "reorder", 0)
 	r.generate(200, login)
-	r.happened(340, login)
+	r.waitForFrames(340, login)
 	r.control(http.MethodDelete, "faults", nil)
-	r.happen(login, 2)
-	r.same(a, login, false)
+	r.sendMessages(login, 2)
+	r.wantAllStored(a, login, false)
 }
 
-func TestAFloodIsStoredInOrder(t *testing.T) {
+func TestFloodIsStoredInOrder(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	r.node("a")
 	a, login := r.connect()
-	r.up(a)
+	r.waitUp(a)
 	r.generate(2000, login)
-	r.happened(proof.Scale(1200, 3600), login)
-	r.same(a, login, true)
+	r.waitForFrames(proof.Scale(1200, 3600), login)
+	r.wantAllStored(a, login, true)
 }
 
-// Two nodes share the accounts; one stops, then the other one listens to all.
-func TestAnotherNodeGoesOn(t *testing.T) {
+// Two nodes share the accounts. When one stops, the other one takes over all of them.
+func TestAnotherNodeTakesOver(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	first := r.node("a")
 	second := r.node("b")
 	type one struct {
@@ -136,41 +143,41 @@ func TestAnotherNodeGoesOn(t *testing.T) {
 		all, logins = append(all, one{a, login}), append(logins, login)
 	}
 	for _, o := range all {
-		r.up(o.Account)
+		r.waitUp(o.Account)
 	}
-	up := func(n *node) float64 { return gauge(t, n, "up") }
-	r.until("both listen", func() bool { return up(first) > 0 && up(second) > 0 && up(first)+up(second) == 12 })
+	up := func(n *node) float64 { return socketCount(t, n, "up") }
+	r.waitFor("both listen", func() bool { return up(first) > 0 && up(second) > 0 && up(first)+up(second) == 12 })
 	r.generate(20, logins...)
-	r.until("events come", func() bool { _, ids := r.stored(all[0].Account); return len(ids) > 10 })
+	r.waitFor("events come", func() bool { _, ids := r.stored(all[0].Account); return len(ids) > 10 })
 	first.stop()
-	r.until("one listens to all", func() bool { return up(second) == 12 })
-	r.happened(60, logins...)
+	r.waitFor("one listens to all", func() bool { return up(second) == 12 })
+	r.waitForFrames(60, logins...)
 	for _, o := range all {
-		r.same(o.Account, o.login, true)
+		r.wantAllStored(o.Account, o.login, true)
 		if r.sockets(o.login) != 1 {
 			t.Errorf("%d sockets", r.sockets(o.login))
 		}
 	}
 }
 
-// A platform that cannot list what was missed: the account says that something may be missing, and from when on.
-func TestAGapThatCannotBeFilledIsTold(t *testing.T) {
+// If the platform cannot list missed frames, an event reports from when on events may be missing.
+func TestGapIsReportedIfThePlatformCannotListFrames(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{noSince: true})
+	r := newFixture(t, options{noSince: true})
 	first := r.node("a")
 	a, login := r.connect()
-	r.up(a)
-	r.happen(login, 3)
-	r.until("they are stored", func() bool { _, ids := r.stored(a); return len(ids) == 3 })
+	r.waitUp(a)
+	r.sendMessages(login, 3)
+	r.waitFor("they are stored", func() bool { _, ids := r.stored(a); return len(ids) == 3 })
 	if kinds, _ := r.stored(a); slices.Contains(kinds, "listener.gap") {
 		t.Fatal("a new account has no gap")
 	}
 	first.stop()
-	r.happen(login, 2)
+	r.sendMessages(login, 2)
 	r.node("b")
-	r.until("the gap is told", func() bool { kinds, _ := r.stored(a); return slices.Contains(kinds, "listener.gap") })
-	r.happen(login, 1)
-	r.until("it goes on", func() bool { _, ids := r.stored(a); return len(ids) == 4 })
+	r.waitFor("the gap is reported", func() bool { kinds, _ := r.stored(a); return slices.Contains(kinds, "listener.gap") })
+	r.sendMessages(login, 1)
+	r.waitFor("the next event is stored", func() bool { _, ids := r.stored(a); return len(ids) == 4 })
 	list, err := r.store.After(t.Context(), a.Org, string(a.ID), 0, time.Time{}, 100)
 	if err != nil {
 		t.Fatal(err)
@@ -192,25 +199,25 @@ func TestAGapThatCannotBeFilledIsTold(t *testing.T) {
 	}
 }
 
-// The platform has forgotten some of what was missed.
-func TestAGapInWhatIsListedIsToldOnce(t *testing.T) {
+// The platform has dropped some of the missed frames.
+func TestGapInListedFramesIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	first := r.node("a")
 	a, login := r.connect()
-	r.up(a)
+	r.waitUp(a)
 	r.generate(2000, login)
-	r.happened(600, login) // so many that some have settled
-	r.same(a, login, true)
+	r.waitForFrames(600, login) // enough that some have settled
+	r.wantAllStored(a, login, true)
 	_, before := r.stored(a)
 	first.stop()
-	r.control(http.MethodPost, "seed", nil) // a platform that lost everything
+	r.control(http.MethodPost, "seed", nil) // the platform loses everything
 	session := r.connectAs(login, func(c *account.Connected) { c.Org = a.Org })
 	if session.ID != a.ID {
 		t.Fatal("another account")
 	}
 	second := r.node("b")
-	r.up(a)
+	r.waitUp(a)
 	gaps := func() (n int) {
 		kinds, _ := r.stored(a)
 		for _, k := range kinds {
@@ -220,157 +227,159 @@ func TestAGapInWhatIsListedIsToldOnce(t *testing.T) {
 		}
 		return n
 	}
-	r.until("the gap is told", func() bool { return gaps() == 1 })
+	r.waitFor("the gap is reported", func() bool { return gaps() == 1 })
 	second.stop()
 	r.node("c")
-	r.until("it is up again", func() bool { return r.sockets(login) == 1 })
-	r.happen(login, 3)
-	r.until("the new ones are stored", func() bool { _, ids := r.stored(a); return len(ids) == len(before)+3 })
+	r.waitFor("it is up again", func() bool { return r.sockets(login) == 1 })
+	r.sendMessages(login, 3)
+	r.waitFor("the new ones are stored", func() bool { _, ids := r.stored(a); return len(ids) == len(before)+3 })
 	if gaps() != 1 {
 		t.Fatalf("%d gaps", gaps())
 	}
 }
 
-func TestASessionThatEndsIsConfirmedAndNobodyListensOn(t *testing.T) {
+func TestDeadSessionIsConfirmedAndItsListenerStops(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	n := r.node("a")
 	a, login := r.connect()
-	r.up(a)
+	r.waitUp(a)
 	r.control(http.MethodPost, "sessions/end", map[string]any{"login": login})
-	r.until("a person is needed", func() bool { return r.Get(a).State == account.ReconnectRequired })
-	r.until("nobody listens", func() bool { return gauge(t, n, "up")+gauge(t, n, "down")+gauge(t, n, "connecting") == 0 })
+	r.waitFor("a person is needed", func() bool { return r.Get(a).State == account.ReconnectRequired })
+	r.waitFor("no listener runs", func() bool {
+		return socketCount(t, n, "up")+socketCount(t, n, "down")+socketCount(t, n, "connecting") == 0
+	})
 	if got := r.Get(a); got.Listener.State != account.ListenerOff || got.Reason != account.ReasonSessionExpired {
 		t.Fatalf("%+v", got.Listener)
 	}
-	// Connected again, it goes on where it was.
-	r.happen(login, 4)
+	// After a reconnect it continues where it stopped.
+	r.sendMessages(login, 4)
 	r.connectAs(login, func(c *account.Connected) { c.Org = a.Org })
-	r.up(a)
-	r.same(a, login, true)
+	r.waitUp(a)
+	r.wantAllStored(a, login, true)
 }
 
-func TestAPausedAccountIsNotListenedToAndMissesNothing(t *testing.T) {
+func TestPausedAccountHasNoListenerAndMissesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	r.node("a", slowSweep)
 	a, login := r.connect()
-	r.up(a)
-	r.happen(login, 2)
-	r.same(a, login, true)
+	r.waitUp(a)
+	r.sendMessages(login, 2)
+	r.wantAllStored(a, login, true)
 	if _, err := r.Accounts.Pause(t.Context(), accounttest.By("account.pause"), a.Org, a.ID, account.ReasonPausedByCaller); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the socket is closed", func() bool { return r.sockets(login) == 0 })
-	r.happen(login, 7)
+	r.waitFor("the socket is closed", func() bool { return r.sockets(login) == 0 })
+	r.sendMessages(login, 7)
 	if _, err := r.Accounts.Resume(t.Context(), accounttest.By("account.resume"), a.Org, a.ID); err != nil {
 		t.Fatal(err)
 	}
-	r.same(a, login, true)
+	r.wantAllStored(a, login, true)
 	if err := r.Accounts.Disconnect(t.Context(), accounttest.By("account.disconnect"), a.Org, a.ID); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the socket is closed for good", func() bool { return r.sockets(login) == 0 })
+	r.waitFor("the socket is closed for good", func() bool { return r.sockets(login) == 0 })
 }
 
-func TestAnAccountThatMovesIsListenedToFromThere(t *testing.T) {
+func TestSocketIsReopenedFromTheNewRegion(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	r.node("a", slowSweep)
 	a, login := r.connect()
-	r.up(a)
-	r.happen(login, 2)
+	r.waitUp(a)
+	r.sendMessages(login, 2)
 	region := "uk"
 	if _, err := r.Accounts.Update(t.Context(), accounttest.By("account.update"), a.Org, a.ID, account.Change{Region: &region}); err != nil {
 		t.Fatal(err)
 	}
-	r.until("it listens from there", func() bool {
-		return slices.Contains(r.dials(login), "uk")
+	r.waitFor("it listens from there", func() bool {
+		return slices.Contains(r.dialRegions(login), "uk")
 	})
-	r.happen(login, 2)
-	r.same(a, login, true)
+	r.sendMessages(login, 2)
+	r.wantAllStored(a, login, true)
 }
 
-func TestTheAccountsOfASuspendedOrgAreNotListenedTo(t *testing.T) {
+func TestAccountsOfASuspendedOrgHaveNoListener(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	a, login := r.connect()
 	if _, err := r.DB.Pool().Exec(t.Context(), `UPDATE org SET suspended_at = now() WHERE id = $1`, a.Org); err != nil {
 		t.Fatal(err)
 	}
 	r.node("a")
 	b, _ := r.connect()
-	r.up(b) // the node has looked at all of them
+	r.waitUp(b) // by now the node has listed all accounts
 	if r.sockets(login) != 0 || r.Get(a).Listener.State != account.ListenerOff {
 		t.Fatal("a suspended org's session is used")
 	}
 }
 
-// The platform does not take sockets for more than a minute.
-func TestAnAccountWithoutAListenerIsDegraded(t *testing.T) {
+// The platform refuses sockets for more than a minute.
+func TestAccountWithoutAListenerIsDegraded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	r.node("a")
 	a, login := r.connect()
-	a = r.up(a)
+	a = r.waitUp(a)
 	r.control(http.MethodPost, "faults", map[string]any{"scope": login, "kind": "error", "value": 404})
-	r.fault(login, "drop_socket", 1)
-	r.until("the listener is down", func() bool { return r.Get(a).Listener.State == account.ListenerDown })
+	r.addFault(login, "drop_socket", 1)
+	r.waitFor("the listener is down", func() bool { return r.Get(a).Listener.State == account.ListenerDown })
 	if got := r.Get(a); got.State != account.Active {
 		t.Fatal(got.State)
 	}
 	r.ahead.Store(int64(account.ListenerPatience))
-	r.until("it is degraded", func() bool { return r.Get(a).State == account.Degraded })
+	r.waitFor("it is degraded", func() bool { return r.Get(a).State == account.Degraded })
 	r.control(http.MethodDelete, "faults", nil)
-	r.until("the listener is up", func() bool { return r.Get(a).Listener.State == account.ListenerUp })
+	r.waitFor("the listener is up", func() bool { return r.Get(a).Listener.State == account.ListenerUp })
 }
 
-// The log refuses: what it has not taken is fetched again.
-func TestWhatTheLogRefusesComesAgain(t *testing.T) {
+// Frames that the log refuses are fetched again.
+func TestFramesThatTheLogRefusesAreFetchedAgain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	n := r.node("a")
 	a, login := r.connect()
-	r.up(a)
+	r.waitUp(a)
 	r.generate(100, login)
 	for range 3 {
-		r.until("something is stored", func() bool { _, ids := r.stored(a); return len(ids) > 10 })
+		r.waitFor("something is stored", func() bool { _, ids := r.stored(a); return len(ids) > 10 })
 		n.log.fails.Store(true)
-		r.until("it fails", func() bool { return r.Get(a).Listener.State == account.ListenerDown })
+		r.waitFor("it fails", func() bool { return r.Get(a).Listener.State == account.ListenerDown })
 		n.log.fails.Store(false)
-		r.up(a)
+		r.waitUp(a)
 	}
-	r.happened(260, login)
-	r.same(a, login, true)
+	r.waitForFrames(260, login)
+	r.wantAllStored(a, login, true)
 }
 
-// NATS is away for a while: sockets are not read, and nothing is lost.
-func TestNothingIsLostWhileTheLogIsAway(t *testing.T) {
+// While NATS is unavailable, sockets are not read, and nothing is lost.
+func TestNothingIsLostWhileTheLogIsUnavailable(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	r.node("a")
 	a, login := r.connect()
-	r.up(a)
+	r.waitUp(a)
 	r.generate(300, login)
-	r.until("events come", func() bool { _, ids := r.stored(a); return len(ids) > 50 })
+	r.waitFor("events come", func() bool { _, ids := r.stored(a); return len(ids) > 50 })
 	r.nats.Kill()
-	before := len(r.sent(login))
-	r.until("much happens", func() bool { return len(r.sent(login)) > before+800 })
+	before := len(r.sentFrames(login))
+	r.waitFor("much happens", func() bool { return len(r.sentFrames(login)) > before+800 })
 	r.nats.Start()
-	r.happened(1600, login)
-	r.same(a, login, true)
+	r.waitForFrames(1600, login)
+	r.wantAllStored(a, login, true)
 }
 
-// Ephemeral events are told at once and thinned out, and never stored.
-func TestEphemeralEventsAreToldAndNotStored(t *testing.T) {
+// Ephemeral events are published immediately, at a limited rate, and never stored.
+func TestEphemeralEventsArePublishedAndNotStored(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	r.node("a")
 	a, login := r.connect()
-	r.up(a)
+	r.waitUp(a)
 	var (
-		mu   sync.Mutex
-		told []event.Stored
+		mu       sync.Mutex
+		received []event.Stored
 	)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -385,7 +394,7 @@ func TestEphemeralEventsAreToldAndNotStored(t *testing.T) {
 					t.Error(err)
 				}
 				s.Body = slices.Clone(s.Body)
-				told = append(told, s)
+				received = append(received, s)
 			}
 		})
 	}()
@@ -398,15 +407,15 @@ func TestEphemeralEventsAreToldAndNotStored(t *testing.T) {
 	for range 60 {
 		r.control(http.MethodPost, "happen", map[string]any{"login": login, "what": "chat.typing"})
 	}
-	r.happen(login, 1)
-	r.same(a, login, true)
+	r.sendMessages(login, 1)
+	r.wantAllStored(a, login, true)
 	mu.Lock()
 	defer mu.Unlock()
-	typing := slices.DeleteFunc(slices.Clone(told), func(s event.Stored) bool { return s.Kind != "typing" })
+	typing := slices.DeleteFunc(slices.Clone(received), func(s event.Stored) bool { return s.Kind != "typing" })
 	if len(typing) == 0 || len(typing) > 20 {
-		t.Fatalf("%d of 60 were told", len(typing))
+		t.Fatalf("%d of 60 were published", len(typing))
 	}
-	for _, s := range told {
+	for _, s := range received {
 		if s.Seq != 0 || s.Org != a.Org || !strings.Contains(string(s.Body), `"class":"ephemeral"`) {
 			t.Fatalf("%s %d %s", s.Kind, s.Seq, s.Body)
 		}
@@ -416,74 +425,74 @@ func TestEphemeralEventsAreToldAndNotStored(t *testing.T) {
 	}
 }
 
-// deaf is a bus that brings no pokes.
-type deaf struct{ *pubsub.Bus }
+// silentBus is a bus that delivers no messages.
+type silentBus struct{ *pubsub.Bus }
 
-func (deaf) Listen(ctx context.Context, _ string, _ func(string, []byte)) error {
+func (silentBus) Listen(ctx context.Context, _ string, _ func(string, []byte)) error {
 	<-ctx.Done()
 	return nil
 }
 
-func TestASweepFindsWhatNoPokeTold(t *testing.T) {
+func TestSweepFindsChangesWithoutMessages(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
-	r.node("a", func(d *listen.Deps) { d.Bus, d.Config.Sweep = deaf{r.Bus}, 50*time.Millisecond })
+	r := newFixture(t, options{})
+	r.node("a", func(d *listen.Deps) { d.Bus, d.Config.Sweep = silentBus{r.Bus}, 50*time.Millisecond })
 	a, login := r.connect()
-	r.up(a)
+	r.waitUp(a)
 	if _, err := r.Accounts.Pause(t.Context(), accounttest.By("account.pause"), a.Org, a.ID, account.ReasonPausedByCaller); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the socket is closed", func() bool { return r.sockets(login) == 0 })
+	r.waitFor("the socket is closed", func() bool { return r.sockets(login) == 0 })
 	if _, err := r.Accounts.Resume(t.Context(), accounttest.By("account.resume"), a.Org, a.ID); err != nil {
 		t.Fatal(err)
 	}
-	r.up(a)
+	r.waitUp(a)
 	if _, err := r.DB.Pool().Exec(t.Context(), `UPDATE org SET suspended_at = now() WHERE id = $1`, a.Org); err != nil {
 		t.Fatal(err)
 	}
 	b, other := r.connect()
-	r.up(b)
+	r.waitUp(b)
 	if r.sockets(other) != 1 {
 		t.Fatal("the other org is not listened to")
 	}
 }
 
-// The platform gives another cookie with every answer, also when a socket is opened or missed frames are asked for.
-func TestCookiesThatComeWithTheSocketAreKept(t *testing.T) {
+// The platform changes a cookie in every response, also when a socket is opened or missed frames are fetched.
+func TestCookiesFromTheSocketAreStored(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{})
+	r := newFixture(t, options{})
 	r.node("a")
 	a, login := r.connect()
-	r.up(a)
+	r.waitUp(a)
 	r.control(http.MethodPost, "faults", map[string]any{"scope": login, "kind": "rotate", "value": 1})
 	for range 4 {
-		sockets := len(r.dials(login))
-		r.fault(login, "drop_socket", 1)
-		r.until("it is opened again", func() bool { return len(r.dials(login)) > sockets && r.sockets(login) == 1 })
-		r.happen(login, 1)
-		r.same(a, login, true)
+		sockets := len(r.dialRegions(login))
+		r.addFault(login, "drop_socket", 1)
+		r.waitFor("it is opened again", func() bool { return len(r.dialRegions(login)) > sockets && r.sockets(login) == 1 })
+		r.sendMessages(login, 1)
+		r.wantAllStored(a, login, true)
 	}
 	r.control(http.MethodDelete, "faults", nil)
-	r.control(http.MethodPost, "clock", map[string]any{"advance_sec": 120}) // tokens that were replaced are dead by now
+	r.control(http.MethodPost, "clock", map[string]any{"advance_sec": 120}) // replaced tokens have expired by now
 	a, session, err := r.Accounts.Session(t.Context(), a.Org, a.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if who, _, err := r.driver.Probe(t.Context(), a.Via(), session); err != nil || who.ID != a.UpstreamID {
-		t.Fatalf("the session that is stored is dead: %v", err)
+		t.Fatalf("the stored session is dead: %v", err)
 	}
 }
 
-// cutOff are leases that are held on to although nobody renews them, like those of a process that was stopped and goes on later.
-type cutOff struct {
+// frozenLeases keeps leases although they are not renewed, like a process that was suspended and continues later.
+type frozenLeases struct {
 	real interface {
 		Run(ctx context.Context, hold func(ctx context.Context, h lease.Held)) error
 	}
-	// frozen is closed when the node is cut off: it notices nothing of what becomes of its leases.
+	// frozen is closed when the node is cut off: afterwards it does not notice that it loses its leases.
 	frozen chan struct{}
 }
 
-func (c *cutOff) Run(ctx context.Context, hold func(ctx context.Context, h lease.Held)) error {
+func (c *frozenLeases) Run(ctx context.Context, hold func(ctx context.Context, h lease.Held)) error {
 	leasing, stop := context.WithCancel(ctx)
 	go func() {
 		select {
@@ -502,7 +511,7 @@ func (c *cutOff) Run(ctx context.Context, hold func(ctx context.Context, h lease
 		<-held.Done()
 		select {
 		case <-c.frozen:
-			context.AfterFunc(ctx, end) // the slot is given back, and the work goes on
+			context.AfterFunc(ctx, end) // the slot is released, but the work continues
 		default:
 			end()
 			<-done

@@ -17,12 +17,16 @@ func newMetrics() metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "stagedoor_listener_" + name, Help: help})
 	}
 	m := metrics{
-		sockets: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "stagedoor_listener_sockets", Help: "Accounts that this node listens to, by how their socket stands."}, []string{"state"}),
-		frames:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stagedoor_listener_frames_total", Help: "Frames of platforms, by class and by how they came."}, []string{"class", "by"}),
-		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stagedoor_listener_skipped_total", Help: "Frames that could not be understood, by why."}, []string{"why"}),
-		gaps:    counter("gaps_total", "Times that events may be missing because the platform could not list them."),
-		fills:   counter("fills_total", "Times that missed frames were asked for."), reconnects: counter("reconnects_total", "Sockets that were lost and opened again."),
-		held: counter("held_total", "Times that a socket was not read because the log was behind."),
+		sockets: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "stagedoor_listener_sockets",
+			Help: "Accounts that this node listens to, by the state of their socket."}, []string{"state"}),
+		frames: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stagedoor_listener_frames_total",
+			Help: "Frames of platforms, by class and by source: socket or list."}, []string{"class", "by"}),
+		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stagedoor_listener_skipped_total",
+			Help: "Frames that were skipped because they do not match the manifest, by reason."}, []string{"why"}),
+		gaps:       counter("gaps_total", "Times that events may be missing because the platform could not list them."),
+		fills:      counter("fills_total", "Times that missed frames were fetched."),
+		reconnects: counter("reconnects_total", "Sockets that were lost."),
+		held:       counter("held_total", "Times that a socket was not read because the log lagged."),
 	}
 	for _, state := range []account.ListenerState{account.ListenerConnecting, account.ListenerUp, account.ListenerDown} {
 		m.sockets.WithLabelValues(string(state))

@@ -18,171 +18,182 @@ import (
 
 // session is one socket of an account, from its opening to its end.
 type session struct {
-	n      *line
-	driver driver.Driver
-	bucket int
-	// fail ends it.
+	listener *listener
+	driver   driver.Driver
+	bucket   int
+	// fail ends the session.
 	fail context.CancelCauseFunc
-	// account is what records tell of the account; replaced when it is read again.
-	mu      sync.Mutex
+	// mu guards account, epoch and flow.
+	mu sync.Mutex
+	// account is the source of the account's fields in records.
 	account account.Account
-	// epoch is the log's that the records are for.
+	// epoch is the epoch of the log that records are published for.
 	epoch string
 	flow  flow
-	// room is signalled when the log has confirmed something.
-	room chan struct{}
-	// order is held by the reader from deciding that a frame goes on until it is handed to the log.
-	order sync.Mutex
-	// text is where whoever publishes writes its record.
-	text []byte
-	// touched is when it was last noted that events come; only the reader uses it.
-	touched time.Time
+	// ackSignal is signalled when the log has confirmed or refused a record.
+	ackSignal chan struct{}
+	// publishMu is held by the reader from the decision to publish a frame until the log has it, so that a fill cannot
+	// begin in between.
+	publishMu sync.Mutex
+	// buffer is reused for encoding records. Only the reader or the fill publishes, never both.
+	buffer []byte
+	// recordedAt is when the time of the last event was last recorded; only the reader uses it.
+	recordedAt time.Time
 
-	soft      sync.Mutex
-	coalescer coalescer
-	timer     *time.Timer
+	// ephemeralMu guards coalescer and timer.
+	ephemeralMu sync.Mutex
+	coalescer   coalescer
+	timer       *time.Timer
 }
 
-// session opens a socket and listens to it until one side has enough. up says whether it was open.
-func (n *line) session(ctx context.Context) (up bool, err error) {
-	opened, err := n.enter(ctx)
+// session opens a socket and listens to it until it ends. up reports whether the socket was open. The order matters:
+// the frame to start from is determined before the socket is opened, so that no frame falls in between.
+func (n *listener) session(ctx context.Context) (up bool, err error) {
+	release, err := n.acquireDialSlot(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer opened()
+	defer release()
 	drv, ok := n.l.Drivers(n.a.Environment)
 	if !ok {
-		return false, unable{errors.New("there is no way to the account's platform")}
+		return false, internalError{errors.New("no driver for the account's platform")}
 	}
-	if n.shown == account.ListenerOff {
-		n.show(ctx, account.ListenerConnecting)
+	if n.written == account.ListenerOff {
+		n.writeState(ctx, account.ListenerConnecting)
 	}
 	living, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	s := &session{n: n, driver: drv, bucket: event.Bucket(string(n.ref.Account)), fail: fail, room: make(chan struct{}, 1), flow: flow{bounds: usual}}
+	s := &session{
+		listener: n, driver: drv, bucket: event.Bucket(string(n.ref.Account)), fail: fail, ackSignal: make(chan struct{}, 1),
+		flow: flow{bounds: defaultBounds},
+	}
 	select {
-	case <-n.refill: // the log that was lost is not the one that this session begins with
+	case <-n.refill: // a loss before this session does not concern it
 	default:
 	}
 	if s.epoch, err = n.l.logEpoch(ctx); err != nil {
 		return false, err
 	}
-	from, err := s.from(living)
+	from, err := s.startFrame(living)
 	if err != nil {
 		return false, err
 	}
-	socket, err := s.open(living)
+	socket, err := s.openSocket(living)
 	if err != nil {
 		return false, err
 	}
 	defer socket.Close()
-	n.stand(account.ListenerUp)
-	n.show(ctx, account.ListenerUp)
-	err = s.listen(living, socket, from, opened)
-	n.a = s.account // everything has ended
+	n.setState(account.ListenerUp)
+	n.writeState(ctx, account.ListenerUp)
+	err = s.run(living, socket, from, release)
+	n.a = s.account // no lock: all goroutines of the session have ended
 	return true, err
 }
 
-// enter waits for a place among those who open their sockets, and reads the account. Call left when it is open.
-func (n *line) enter(ctx context.Context) (left func(), err error) {
+// acquireDialSlot waits for its turn to open a socket in the account's region, and reads the account. Call release when
+// missed frames have been fetched.
+func (n *listener) acquireDialSlot(ctx context.Context) (release func(), err error) {
 	for {
 		region := n.a.Region
 		gate := n.l.gate(region)
 		select {
 		case gate <- struct{}{}:
-			left = sync.OnceFunc(func() { <-gate })
+			release = sync.OnceFunc(func() { <-gate })
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		if err := n.look(ctx); err != nil {
-			left()
+		if err := n.reload(ctx); err != nil {
+			release()
 			return nil, err
 		}
-		n.took(n.a)
+		n.initFrom(n.a)
 		if n.a.Region == region {
-			return left, nil
+			return release, nil
 		}
-		left() // the place is for another region
+		release() // this slot is of another region
 	}
 }
 
-// access reads the account and its session, for as long as it takes to use it.
-func (s *session) access(ctx context.Context) (account.Account, driver.Session, error) {
-	n := s.n
-	limited, cancel := context.WithTimeout(ctx, ownTimeout)
+// loadSession reads the account and opens its session. Callers keep the session only as long as they need it.
+func (s *session) loadSession(ctx context.Context) (account.Account, driver.Session, error) {
+	n := s.listener
+	limited, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
 	a, session, err := n.l.Accounts.Session(limited, n.ref.Org, n.ref.Account)
 	switch {
 	case errors.Is(err, problem.AccountNotFound.New("")), err != nil && a.ID != "" && !a.Listenable():
 		return a, session, errStop
 	case err != nil:
-		return a, session, unable{err}
+		return a, session, internalError{err}
 	}
-	s.know(a)
+	s.setAccount(a)
 	return a, session, nil
 }
 
-// know takes over the account as it is now.
-func (s *session) know(a account.Account) {
+// setAccount replaces the account.
+func (s *session) setAccount(a account.Account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.account = a
 }
 
-// open opens the socket. Frames wait until it is known what was missed.
-func (s *session) open(ctx context.Context) (*driver.Socket, error) {
-	a, access, err := s.access(ctx)
+// openSocket opens the socket and stores the cookies that the response changed.
+func (s *session) openSocket(ctx context.Context) (*driver.Socket, error) {
+	a, access, err := s.loadSession(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.n.know(a)
-	limited, cancel := context.WithTimeout(ctx, s.n.l.Config.DialTimeout)
+	s.listener.setAccount(a)
+	limited, cancel := context.WithTimeout(ctx, s.listener.l.Config.DialTimeout)
 	defer cancel()
 	socket, err := s.driver.Listen(limited, a.Via(), access)
 	if err != nil {
 		return nil, err
 	}
-	s.rotated(ctx, a, socket.Changed, socket.Session)
+	s.storeRotation(ctx, a, socket.Changed, socket.Session)
 	socket.Session = driver.Session{}
 	return socket, nil
 }
 
-// rotated stores the cookies that an answer changed. That it failed costs the next call a sign-in at worst.
-func (s *session) rotated(ctx context.Context, a account.Account, changed []string, access driver.Session) {
+// storeRotation stores the cookies that a response changed. A failure is only logged; at worst the next call needs a
+// new sign-in.
+func (s *session) storeRotation(ctx context.Context, a account.Account, changed []string, access driver.Session) {
 	if len(changed) == 0 {
 		return
 	}
-	next, err := s.n.l.Accounts.Rotate(context.WithoutCancel(ctx), a, changed, access)
+	next, err := s.listener.l.Accounts.Rotate(context.WithoutCancel(ctx), a, changed, access)
 	if err != nil {
-		s.n.l.Log.LogAttrs(ctx, slog.LevelWarn, "rotation not stored", slog.String("account", string(s.n.ref.Account)), slog.Any("error", err))
+		s.listener.l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot store rotated cookies",
+			slog.String("account", string(s.listener.ref.Account)), slog.Any("error", err))
 		return
 	}
-	s.know(next)
+	s.setAccount(next)
 }
 
-// listen reads the socket, fetches what was missed, and minds what happens to the account meanwhile. opened is called when the first
-// fetching is over.
-func (s *session) listen(ctx context.Context, socket *driver.Socket, from string, opened func()) error {
+// run reads the socket, fetches what was missed and reacts to changes of the account, until one of them ends the
+// session. opened is called when the first fetch has ended.
+func (s *session) run(ctx context.Context, socket *driver.Socket, from string, opened func()) error {
 	var work sync.WaitGroup
-	s.begin(from)
+	s.beginFill(from)
 	read, filled := make(chan error, 1), make(chan error, 1)
-	work.Go(func() { read <- s.read(ctx, socket) })
+	work.Go(func() { read <- s.readSocket(ctx, socket) })
 	work.Go(func() { filled <- s.fill(ctx, from) })
-	err := s.mind(ctx, read, filled, opened, &work)
+	err := s.supervise(ctx, read, filled, opened, &work)
 	s.fail(err)
 	work.Wait()
-	s.drain(ctx)
+	s.drainLog(ctx)
 	return err
 }
 
-// mind waits for what ends the session.
-func (s *session) mind(ctx context.Context, read <-chan error, filled chan error, opened func(), work *sync.WaitGroup) error {
-	n := s.n
+// supervise waits for what ends the session, and starts a refill when the log was lost.
+func (s *session) supervise(ctx context.Context, read <-chan error, filled chan error, opened func(),
+	work *sync.WaitGroup) error {
+	n := s.listener
 	filling := true
 	for {
 		refill := n.refill
 		if filling {
-			refill = nil // one after the other
+			refill = nil // one fill at a time
 		}
 		select {
 		case <-ctx.Done():
@@ -194,8 +205,8 @@ func (s *session) mind(ctx context.Context, read <-chan error, filled chan error
 			if filling = false; err != nil {
 				return err
 			}
-		case <-n.poked:
-			if err := s.again(ctx); err != nil {
+		case <-n.changed:
+			if err := s.onAccountChange(ctx); err != nil {
 				return err
 			}
 		case <-refill:
@@ -205,57 +216,58 @@ func (s *session) mind(ctx context.Context, read <-chan error, filled chan error
 	}
 }
 
-// again looks at an account that may have changed.
-func (s *session) again(ctx context.Context) error {
-	n := s.n
+// onAccountChange reads an account that may have changed. It fails with errStop or errReopen if the session must end.
+func (s *session) onAccountChange(ctx context.Context) error {
+	n := s.listener
 	before := n.a
-	err := n.look(ctx)
-	if _, ours := errors.AsType[unable](err); ours {
-		n.version.Store(0) // the sweep asks again
+	err := n.reload(ctx)
+	if _, ours := errors.AsType[internalError](err); ours {
+		n.version.Store(0) // the next sweep notifies us again
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if !n.a.SameWay(before) {
+	if !n.a.SameConnection(before) {
 		return errReopen
 	}
-	s.know(n.a)
-	n.show(ctx, account.ListenerUp)
+	s.setAccount(n.a)
+	n.writeState(ctx, account.ListenerUp)
 	return nil
 }
 
-// read hands on what the socket brings.
-func (s *session) read(ctx context.Context, socket *driver.Socket) error {
-	m := &s.n.l.metrics
+// readSocket passes on the frames of the socket. It skips frames that do not match the manifest.
+func (s *session) readSocket(ctx context.Context, socket *driver.Socket) error {
+	m := &s.listener.l.metrics
 	for {
 		e, err := socket.Next(ctx)
 		if err != nil {
-			if why := unread(err); why != "" {
+			if why := skipReason(err); why != "" {
 				m.skipped.WithLabelValues(why).Inc()
-				s.n.l.Log.LogAttrs(ctx, slog.LevelDebug, "frame not understood", slog.String("account", string(s.n.ref.Account)), slog.String("kind", e.Kind), slog.Any("error", err))
+				s.listener.l.Log.LogAttrs(ctx, slog.LevelDebug, "skipped frame that does not match the manifest",
+					slog.String("account", string(s.listener.ref.Account)), slog.String("kind", e.Kind), slog.Any("error", err))
 				continue
 			}
 			return err
 		}
 		m.frames.WithLabelValues(string(e.Class), "socket").Inc()
-		now := s.n.l.Now()
-		if now.Sub(s.touched) >= touchEvery {
-			s.touched = now
-			s.n.l.touches.add(s.n.ref, now)
+		now := s.listener.l.Now()
+		if now.Sub(s.recordedAt) >= recordEvery {
+			s.recordedAt = now
+			s.listener.l.eventTimes.add(s.listener.ref, now)
 		}
 		if e.Class == catalog.Ephemeral {
-			s.ephemeral(&e, now)
+			s.handleEphemeral(&e, now)
 			continue
 		}
-		if err := s.came(ctx, &e); err != nil {
+		if err := s.handleFrame(ctx, &e); err != nil {
 			return err
 		}
 	}
 }
 
-// unread is why a frame was not understood; empty for an error that is about more than one.
-func unread(err error) string {
+// skipReason returns why a single frame is skipped; empty for an error that ends the socket.
+func skipReason(err error) string {
 	for why, known := range map[string]error{"invalid": catalog.ErrInvalid, "changed": catalog.ErrChanged, "unknown": catalog.ErrUnknownFrame} {
 		if _, closed := errors.AsType[*driver.Closed](err); !closed && errors.Is(err, known) {
 			return why
@@ -264,38 +276,39 @@ func unread(err error) string {
 	return ""
 }
 
-// came takes a frame of the socket: it waits, or it goes on.
-func (s *session) came(ctx context.Context, e *catalog.Event) error {
-	if s.waits(e) {
+// handleFrame buffers a frame while missed frames are being fetched, or publishes it.
+func (s *session) handleFrame(ctx context.Context, e *catalog.Event) error {
+	if s.bufferFrame(e) {
 		return nil
 	}
-	s.order.Lock()
-	defer s.order.Unlock()
-	if s.waits(e) { // fetching has begun meanwhile
+	s.publishMu.Lock()
+	defer s.publishMu.Unlock()
+	if s.bufferFrame(e) { // a fill has begun in the meantime
 		return nil
 	}
-	return s.publish(ctx, e, s.n.l.Now())
+	return s.publish(ctx, e, s.listener.l.Now())
 }
 
-func (s *session) waits(e *catalog.Event) bool {
+func (s *session) bufferFrame(e *catalog.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.flow.wait(e)
+	return s.flow.buffer(e)
 }
 
-// publish hands an event to the log. It waits while the log is behind, and then the socket is not read.
+// publish appends an event to the log. While too much is unconfirmed it waits, and the socket is not read. came is when
+// the frame arrived; see flow.send.
 func (s *session) publish(ctx context.Context, e *catalog.Event, came time.Time) error {
 	s.mu.Lock()
-	for held := false; s.flow.full(); {
+	for held := false; s.flow.isFull(); {
 		s.mu.Unlock()
 		if !held {
 			held = true
-			s.n.l.metrics.held.Inc()
+			s.listener.l.metrics.held.Inc()
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-s.room:
+		case <-s.ackSignal:
 		}
 		s.mu.Lock()
 	}
@@ -303,110 +316,112 @@ func (s *session) publish(ctx context.Context, e *catalog.Event, came time.Time)
 	a := &s.account
 	record := event.Record{
 		Org: a.Org, Source: string(a.ID), Kind: e.Kind, UpstreamID: e.UpstreamID, UpstreamAt: e.At, OfUserID: a.UpstreamID,
-		ReferenceID: a.ReferenceID, LogEpoch: s.epoch, Epoch: s.n.slot.epoch, Data: bounded(e.Data), Watermark: flow.send(e.UpstreamID, size, came, s.n.l.Now()),
+		ReferenceID: a.ReferenceID, LogEpoch: s.epoch, Epoch: s.listener.shard.epoch, Data: truncateData(e.Data),
+		Watermark: flow.send(e.UpstreamID, size, came, s.listener.l.Now()),
 	}
 	s.mu.Unlock()
 	return s.add(ctx, &record, size)
 }
 
-// keptText bounds the memory for records that a session keeps.
-const keptText = 16 << 10
+// maxBuffer bounds the buffer that a session keeps, in bytes.
+const maxBuffer = 16 << 10
 
-// add hands a record to the log.
+// add appends a record to the log. A refusal by the log ends the session, which then fetches the record again.
 func (s *session) add(ctx context.Context, record *event.Record, size int) error {
-	text := record.Append(s.text[:0])
-	if s.text = text; cap(text) > keptText {
-		s.text = nil
+	text := record.Append(s.buffer[:0])
+	if s.buffer = text; cap(text) > maxBuffer {
+		s.buffer = nil
 	}
-	err := s.n.l.Events.Add(ctx, s.bucket, text, func(err error) {
+	err := s.listener.l.Events.Add(ctx, s.bucket, text, func(err error) {
 		s.mu.Lock()
 		if err == nil {
 			s.flow.ack(size)
 		}
 		s.mu.Unlock()
 		if err != nil {
-			s.fail(unable{err})
+			s.fail(internalError{err})
 		}
-		signal(s.room)
+		signal(s.ackSignal)
 	})
 	if err == nil {
 		return nil
 	}
 	s.mu.Lock()
-	s.flow.unsend(size)
+	s.flow.undoSend(size)
 	s.mu.Unlock()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return unable{err}
+	return internalError{err}
 }
 
-// drain waits until the log has confirmed what was read, within bounds, and keeps what the next session can go on from.
-func (s *session) drain(ctx context.Context) {
-	s.soft.Lock()
+// drainLog waits, at most Config.Drain, until the log has confirmed what was read, and stores where the next session
+// can continue.
+func (s *session) drainLog(ctx context.Context) {
+	s.ephemeralMu.Lock()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	s.soft.Unlock()
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.n.l.Config.Drain)
+	s.ephemeralMu.Unlock()
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.listener.l.Config.Drain)
 	defer cancel()
 	for {
 		s.mu.Lock()
 		done := s.flow.sent == s.flow.acked
-		s.n.reached, s.n.epoch = s.flow.reached(s.n.l.Now()), s.epoch
+		s.listener.resumeFrom, s.listener.epoch = s.flow.watermarkAt(s.listener.l.Now()), s.epoch
 		s.mu.Unlock()
-		if _, failed := errors.AsType[unable](context.Cause(ctx)); done || failed {
+		if _, failed := errors.AsType[internalError](context.Cause(ctx)); done || failed {
 			return
 		}
 		select {
 		case <-limited.Done():
 			return
-		case <-s.room:
+		case <-s.ackSignal:
 		}
 	}
 }
 
-// ephemeral tells an event that is not stored, or keeps it for a moment if one of its kind was told just now.
-func (s *session) ephemeral(e *catalog.Event, now time.Time) {
-	s.soft.Lock()
-	defer s.soft.Unlock()
-	if s.coalescer.came(e, now) {
-		s.flash(e, now)
+// handleEphemeral publishes an ephemeral event, or holds it back if one of its kind has just been published.
+func (s *session) handleEphemeral(e *catalog.Event, now time.Time) {
+	s.ephemeralMu.Lock()
+	defer s.ephemeralMu.Unlock()
+	if s.coalescer.add(e, now) {
+		s.publishEphemeral(e, now)
 	}
-	s.plan(now)
+	s.flushDue(now)
 }
 
-// plan sets the timer for what waits.
-func (s *session) plan(now time.Time) {
+// flushDue publishes held events that are due, and sets the timer for the others. The caller holds ephemeralMu.
+func (s *session) flushDue(now time.Time) {
 	list, next := s.coalescer.due(now)
 	for i := range list {
-		s.flash(&list[i], now)
+		s.publishEphemeral(&list[i], now)
 	}
 	if next.IsZero() {
 		return
 	}
 	if s.timer == nil {
 		s.timer = time.AfterFunc(next.Sub(now), func() {
-			s.soft.Lock()
-			defer s.soft.Unlock()
-			s.plan(s.n.l.Now())
+			s.ephemeralMu.Lock()
+			defer s.ephemeralMu.Unlock()
+			s.flushDue(s.listener.l.Now())
 		})
 		return
 	}
 	s.timer.Reset(next.Sub(now))
 }
 
-// flash tells an event to whoever listens now. That nobody hears it is no loss.
-func (s *session) flash(e *catalog.Event, now time.Time) {
+// publishEphemeral publishes an ephemeral event for streams and webhooks. It is best effort.
+func (s *session) publishEphemeral(e *catalog.Event, now time.Time) {
 	s.mu.Lock()
 	a := s.account
 	s.mu.Unlock()
-	told := event.Stored{Org: a.Org, Source: string(a.ID), At: now, ID: id.New[id.Event](), Kind: e.Kind}
-	told.Body = event.AppendEnvelope(nil, &event.Envelope{
-		ID: told.ID, Kind: e.Kind, Account: told.Source, At: now, Data: e.Data,
+	stored := event.Stored{Org: a.Org, Source: string(a.ID), At: now, ID: id.New[id.Event](), Kind: e.Kind}
+	stored.Body = event.AppendEnvelope(nil, &event.Envelope{
+		ID: stored.ID, Kind: e.Kind, Account: stored.Source, At: now, Data: e.Data,
 		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment == org.EnvSandbox, UpstreamAt: e.At},
 	})
-	message := event.AppendLive(nil, &told)
-	_ = s.n.l.Bus.Poke(event.LiveSubject(a.Org, told.Source), message)
-	_ = s.n.l.Bus.Poke(event.EphemeralSubject(told.Source), message)
+	message := event.AppendLive(nil, &stored)
+	_ = s.listener.l.Bus.Poke(event.LiveSubject(a.Org, stored.Source), message)
+	_ = s.listener.l.Bus.Poke(event.EphemeralSubject(stored.Source), message)
 }

@@ -912,47 +912,47 @@ export interface EventData {
   toast: ToastData;
   /** A frame of the platform's that has no mapping. */
   unknown: UnknownData;
-  /** Sent by the webhook test; not part of the log. */
+  /** Sent by the webhook test. It is not stored. */
   test: TestData;
   /** The account works for the first time. */
   "account.connected": AccountConnectedData;
   /** The account works again after it was down. */
   "account.reconnected": AccountReconnectedData;
-  /** Its session ended; a new one is being fetched with the remembered credentials. */
+  /** The session has ended. The account is being signed in again with the remembered credentials. */
   "account.reauthenticating": AccountReauthenticatingData;
-  /** The platform, the way to it or the listener fails. */
+  /** The platform, the network path to it or the listener fails. */
   "account.degraded": AccountDegradedData;
-  /** That is over. */
+  /** A degraded or restricted account works again. */
   "account.recovered": AccountRecoveredData;
-  /** The session is gone; its creator must connect it again. */
+  /** The session has ended, and the creator must connect the account again. */
   "account.reconnect_required": AccountReconnectRequiredData;
-  /** While it signs in again, a person must answer a challenge. */
+  /** The account is being signed in again, and a person must answer a challenge. */
   "account.challenge_required": AccountChallengeRequiredData;
   /** The session ends in 7 days, or in 24 hours. */
   "account.session_expiring": AccountSessionExpiringData;
   /** The platform has locked or limited the account. */
   "account.restricted": AccountRestrictedData;
-  /** Calls are refused until it is resumed. */
+  /** The account was paused. Calls are refused until it is resumed. */
   "account.paused": AccountPausedData;
-  /** It is no longer paused. */
+  /** The account is no longer paused. */
   "account.resumed": AccountResumedData;
-  /** Its label, region or metadata changed. */
+  /** The label, region or metadata of the account changed. */
   "account.updated": AccountUpdatedData;
-  /** The last event of an account: its session is destroyed. */
+  /** The last event of an account. Its session and credentials have been destroyed. */
   "account.disconnected": AccountDisconnectedData;
   /** Events may be missing between two times. */
   "listener.gap": ListenerGapData;
-  /** A sign-in moved on. */
+  /** The state of a connect attempt changed. */
   "connect.attempt_updated": Attempt;
-  /** A sign-in ended. */
+  /** A connect attempt ended. */
   "connect.attempt_completed": Attempt;
-  /** A hosted page ended. */
+  /** A connect session ended. */
   "connect.session_finished": ConnectSessionFinishedData;
-  /** A webhook failed for too long, or its receiver said that it is gone. */
+  /** A webhook failed for too long, or its receiver answered 410 Gone. */
   "webhook.disabled": WebhookDisabledData;
   /** A failing webhook works again. */
   "webhook.recovered": WebhookRecoveredData;
-  /** An API key was minted. */
+  /** An API key was created. */
   "key.created": KeyCreatedData;
   /** An API key was revoked. */
   "key.revoked": KeyRevokedData;

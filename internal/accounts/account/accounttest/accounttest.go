@@ -1,4 +1,5 @@
-// Package accounttest gives tests a service of accounts on real engines, and connected accounts.
+// Package accounttest provides tests with an account service on real engines, and with connected accounts. Start with
+// New, then Org, Connected and Connect. Time stands still until a test advances Clock.
 package accounttest
 
 import (
@@ -28,33 +29,33 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
-// Engines are what a rig stands on.
+// Engines holds the database and the addresses of the other engines.
 type Engines struct {
 	DB          *postgres.DB
 	Redis, NATS secret.String
 }
 
-// Clock is time that a test moves.
+// Clock is a clock that moves only when a test advances it.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// Now is the time.
+// Now returns the clock's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Advance moves it.
+// Advance moves the clock forward.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
 
-// Rig is a service with everything around it.
+// Rig is an account service with its dependencies.
 type Rig struct {
 	t testing.TB
 	Engines
@@ -69,7 +70,7 @@ type Rig struct {
 	Accounts *account.Accounts
 }
 
-// alone is a fleet of one.
+// alone is a fleet of one node.
 type alone struct{}
 
 func (alone) LiveAPI() int         { return 1 }
@@ -79,11 +80,11 @@ type silent struct{}
 
 func (silent) Announce(context.Context, id.Org, int64) error { return nil }
 
-// New makes a rig. There is no way to a platform unless change gives one.
+// New returns a fixture. It has no platform driver unless change sets one.
 func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
 	t.Helper()
 	moved := &Clock{now: clock.Now().Truncate(time.Microsecond)}
-	e.DB = e.DB.WithClock(moved.Now) // the clock of all nodes
+	e.DB = e.DB.WithClock(moved.Now) // stands in for the database's clock, which all nodes use
 	r := &Rig{t: t, Engines: e, Clock: moved}
 	var err error
 	if r.Catalog, err = catalog.Sandbox(); err != nil {
@@ -110,7 +111,7 @@ func New(t testing.TB, e Engines, change func(*account.Deps)) *Rig {
 	return r
 }
 
-// Node makes another node's service on the same engines; change may be nil.
+// Node returns the service of another node on the same engines; change may be nil.
 func (r *Rig) Node(change func(*account.Deps)) *account.Accounts {
 	d := account.Deps{
 		Config: account.Config{Regions: []string{"us", "uk"}, SignOutTimeout: 5 * time.Second},
@@ -126,12 +127,12 @@ func (r *Rig) Node(change func(*account.Deps)) *account.Accounts {
 	return account.New(d)
 }
 
-// By is a caller.
+// By returns an API key as the actor of an action.
 func By(action string) audit.By {
 	return audit.By{Kind: audit.ActorKey, ID: "key_1", Label: "ci", Action: action, Request: "req_1", IPHash: "ab"}
 }
 
-// Org makes an org of the sandbox.
+// Org creates an org in the sandbox environment.
 func (r *Rig) Org() id.Org {
 	r.t.Helper()
 	var made org.Org
@@ -147,7 +148,7 @@ func (r *Rig) Org() id.Org {
 	return made.ID
 }
 
-// Session makes a session of cookies, as "auth_id=1; sess=2".
+// Session returns a session with these cookies, for example "auth_id=1; sess=2".
 func (r *Rig) Session(cookies string) driver.Session {
 	r.t.Helper()
 	jar := map[string]secret.String{}
@@ -157,12 +158,12 @@ func (r *Rig) Session(cookies string) driver.Session {
 	}
 	s, missing := driver.NewSession(r.Catalog, jar, map[string]secret.String{"x-device": secret.New("test")}, "test")
 	if len(missing) > 0 {
-		r.t.Fatalf("a session without %v", missing)
+		r.t.Fatalf("the session lacks %v", missing)
 	}
 	return s
 }
 
-// Connected is a finished sign-in of a creator.
+// Connected returns a finished sign-in of a creator.
 func (r *Rig) Connected(owner id.Org, creator string) account.Connected {
 	return account.Connected{
 		Org: owner, Attempt: id.New[id.Attempt](), Kind: "credentials", Region: "us", Label: "Luna", MaxAccounts: -1,
@@ -172,7 +173,7 @@ func (r *Rig) Connected(owner id.Org, creator string) account.Connected {
 	}
 }
 
-// Connect writes a finished sign-in, and again when it raced.
+// Connect writes a finished sign-in and retries after account.ErrRaced.
 func (r *Rig) Connect(c account.Connected) account.Account {
 	r.t.Helper()
 	a, err := r.TryConnect(r.Accounts, c)
@@ -182,7 +183,7 @@ func (r *Rig) Connect(c account.Connected) account.Account {
 	return a
 }
 
-// TryConnect is Connect on one node, with the error.
+// TryConnect is Connect on a given node; it returns the error.
 func (r *Rig) TryConnect(on *account.Accounts, c account.Connected) (account.Account, error) {
 	r.t.Helper()
 	for {
@@ -192,7 +193,7 @@ func (r *Rig) TryConnect(on *account.Accounts, c account.Connected) (account.Acc
 		}
 		var (
 			a     account.Account
-			after account.After
+			after account.AfterCommit
 		)
 		err = r.DB.Tx(r.t.Context(), func(tx postgres.Tx) error {
 			a, after, err = on.Connect(r.t.Context(), tx, By("account.connect"), p)
@@ -218,7 +219,7 @@ func (r *Rig) Get(a account.Account) account.Account {
 	return got
 }
 
-// Kinds lists the events of an account, oldest first.
+// Kinds lists the kinds of an account's events, oldest first.
 func (r *Rig) Kinds(a account.Account) []string {
 	r.t.Helper()
 	kinds := []string{}

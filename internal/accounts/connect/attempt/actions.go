@@ -1,6 +1,6 @@
 package attempt
 
-// What a caller can do next.
+// Values of NextActions.
 const (
 	ActPoll     = "poll"
 	ActCode     = "submit_code"
@@ -15,7 +15,7 @@ const (
 	channelMail = "email"
 )
 
-// NextActions lists what can be done now, the most useful first.
+// NextActions lists what a caller can do now, the most useful first.
 func (a *Attempt) NextActions() []string {
 	list := []string{}
 	add := func(when bool, action string) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// Kind is how an account is connected.
+// Kind is the flow by which an account is connected.
 type Kind string
 
 // The kinds.
@@ -24,7 +24,7 @@ const (
 // Progress is what happens within a state. Callers must not depend on its values.
 type Progress string
 
-// The steps of progress.
+// The values of Progress.
 const (
 	Queued         Progress = "queued"
 	SigningIn      Progress = "signing_in"
@@ -37,7 +37,7 @@ const (
 	Done           Progress = "done"
 )
 
-// Step is work that a worker has to do on the platform.
+// Step is a request to the platform that a worker has to make.
 type Step string
 
 // The steps.
@@ -52,7 +52,7 @@ const (
 	StepVerify Step = "verify"
 )
 
-// The deadlines and bounds of the contract.
+// Deadlines and limits of an attempt.
 const (
 	PendingTotal   = 180 * time.Second
 	StepLimit      = 90 * time.Second
@@ -68,33 +68,38 @@ const (
 	ResendPause    = 30 * time.Second
 	FaceEvery      = 5 * time.Second
 	ScanEvery      = 2 * time.Second
-	// MaxTries is how often a step is taken that the platform did not take.
+	// MaxTries bounds how often a step is tried that the platform did not accept.
 	MaxTries = 4
-	// TakenWithin is how long a step may wait for a worker before it is put into the queue again: whoever took it from there may have
-	// vanished before they could say so.
-	TakenWithin = 15 * time.Second
-	// Lease is how long a worker holds a step without a sign of life.
+	// RequeueAfter is how long a step may wait for a worker before it is put into the queue again. The worker that got
+	// the job may have died before it could lease the step.
+	RequeueAfter = 15 * time.Second
+	// Lease is how long a worker holds a step without renewing its lease.
 	Lease = 6 * time.Second
 )
 
-// Challenge is what the platform asks for.
+// Challenge is what the platform asks of the creator.
 type Challenge struct {
+	// Channel is sms, app, email or face; Available lists the channels that the creator can switch to.
 	Channel   string
 	Available []string
+	// Mask is the masked phone number or email address.
 	Mask      string
 	ExpiresAt time.Time
-	Sent      bool
+	// Sent means that the platform has sent the code. It may send an email only on request.
+	Sent bool
 }
 
-// Attempt is one, as its row has it. The secrets are elsewhere.
+// Attempt is the state of one connect attempt, without its secrets. It is not safe for concurrent use; package connect
+// changes it under a lock of its row.
 type Attempt struct {
-	Org     id.Org
-	ID      id.Attempt
+	Org id.Org
+	ID  id.Attempt
+	// Version increases with every change that a caller can see.
 	Version int64
 	Kind    Kind
 	State   State
 	Progress
-	// Account is the one to refresh, and in the end the one that was made.
+	// Account is the account to reconnect, or, after success, the account that was connected.
 	Account   id.Account
 	Reconnect bool
 	Label     string
@@ -102,26 +107,30 @@ type Attempt struct {
 	Reference string
 	Metadata  map[string]string
 	Remember  bool
-	// Session is the hosted session it was started in.
+	// Session is the link session that the attempt was started in; empty if it was started through the API.
 	Session id.Session
 
 	Challenge
 	Challenges, Submissions, Resends int
 	ResendAt                         time.Time
-	// QRExpiresAt is when the QR shown now changes.
+	// QRExpiresAt is when the current QR code is replaced.
 	QRExpiresAt time.Time
 
+	// Step is the step that is waiting or running; StepSeq identifies it, so that a late result is recognised.
 	Step    Step
 	StepSeq int64
-	// StepAt is when it was last put into the queue.
-	StepAt   time.Time
-	Target   string // the channel that a switch goes to
-	Tries    int
-	RetryAt  time.Time
-	PollAt   time.Time
+	// StepAt is when the step was last put into the queue.
+	StepAt time.Time
+	Target string // the channel that StepSwitch requests
+	// Tries counts how often the step was leased. RetryAt, if set, is when it may be leased again.
+	Tries   int
+	RetryAt time.Time
+	// PollAt is when to ask the platform next, while no step is running.
+	PollAt time.Time
+	// Lease names the worker that runs the step; empty if none does.
 	Lease    string
 	LeaseEnd time.Time
-	// Sent means that a step that must not be repeated is on its way.
+	// Sent means that a step that must not be repeated may have reached the platform.
 	Sent bool
 
 	Failure    *Failure
@@ -135,8 +144,8 @@ type Attempt struct {
 // ErrState means that the attempt's state does not allow what was tried.
 var ErrState = errors.New("the attempt's state does not allow that")
 
-// move takes an edge of the table.
-func (a *Attempt) move(t Trigger, to State, now time.Time) error {
+// transition moves the attempt along an edge of the table.
+func (a *Attempt) transition(t Trigger, to State, now time.Time) error {
 	if !edges[Edge{a.State, t, to}] {
 		return fmt.Errorf("%w: %s in %s", ErrState, t, a.State)
 	}
@@ -145,18 +154,18 @@ func (a *Attempt) move(t Trigger, to State, now time.Time) error {
 	return nil
 }
 
-// begin gives the attempt a step to take.
-func (a *Attempt) begin(s Step, now time.Time) {
+// startStep replaces the current step by a new one that waits for a worker.
+func (a *Attempt) startStep(s Step, now time.Time) {
 	a.Step, a.Target, a.StepAt = s, "", now
 	a.StepSeq++
 	a.Tries, a.Sent, a.Lease = 0, false, ""
 	a.RetryAt, a.PollAt, a.LeaseEnd = time.Time{}, time.Time{}, time.Time{}
 }
 
-// rest ends the step.
-func (a *Attempt) rest() { a.begin(StepNone, time.Time{}) }
+// endStep ends the current step. StepSeq increases, so a worker that still runs it cannot write its result.
+func (a *Attempt) endStep() { a.startStep(StepNone, time.Time{}) }
 
-// New makes an attempt that is about to take its first step.
+// New returns an attempt that waits for its first step.
 func New(a Attempt, now time.Time) Attempt {
 	a.State, a.Version, a.Progress = none, 0, Queued
 	a.CreatedAt, a.ExpiresAt, a.Deadline = now, now.Add(WholeLife), now.Add(PendingTotal)
@@ -168,17 +177,19 @@ func New(a Attempt, now time.Time) Attempt {
 		first = StepVerify
 	case Credentials, Reauth:
 	}
-	if err := a.move(trigger, Pending, now); err != nil {
-		panic(err) // the table has both starts
+	if err := a.transition(trigger, Pending, now); err != nil {
+		panic(err) // unreachable: the table has both triggers
 	}
-	a.begin(first, now)
+	a.startStep(first, now)
 	return a
 }
 
-func (a *Attempt) within(now time.Time, d time.Duration) {
+// setDeadline sets the deadline to d from now, but not after the end of the whole attempt.
+func (a *Attempt) setDeadline(now time.Time, d time.Duration) {
 	a.Deadline = earliest(now.Add(d), a.ExpiresAt)
 }
 
+// earliest returns the earlier time; a zero time counts as never.
 func earliest(a, b time.Time) time.Time {
 	if b.IsZero() || !a.IsZero() && a.Before(b) {
 		return a
@@ -186,9 +197,10 @@ func earliest(a, b time.Time) time.Time {
 	return b
 }
 
-// Ask is the platform's challenge: the first, the next, or the same again when a step was not taken.
-func (a *Attempt) Ask(c Challenge, now time.Time) error {
-	to, ok := ofChannel[c.Channel]
+// SetChallenge applies a challenge of the platform: the first, the next, or the same one again after a step that the
+// platform did not accept. After MaxChallenges the attempt fails.
+func (a *Attempt) SetChallenge(c Challenge, now time.Time) error {
+	to, ok := stateOfChannel[c.Channel]
 	if !ok {
 		return a.Fail(Failure{Code: CodeChanged}, now)
 	}
@@ -197,20 +209,20 @@ func (a *Attempt) Ask(c Challenge, now time.Time) error {
 		if a.Challenges++; a.Challenges > MaxChallenges {
 			return a.Fail(Failure{Code: CodeChanged}, now)
 		}
-		// A new question has tries and messages of its own.
+		// A new challenge has its own limits on codes and resends.
 		a.Submissions, a.Resends, a.ResendAt = 0, 0, time.Time{}
 	}
-	if err := a.move(Asked, to, now); err != nil {
+	if err := a.transition(Challenged, to, now); err != nil {
 		return err
 	}
-	a.asked(c, now)
+	a.applyChallenge(c, now)
 	return nil
 }
 
-// asked notes a challenge and its times.
-func (a *Attempt) asked(c Challenge, now time.Time) {
+// applyChallenge stores a challenge, ends the step and sets the deadlines of the state.
+func (a *Attempt) applyChallenge(c Challenge, now time.Time) {
 	a.Challenge = c
-	a.rest()
+	a.endStep()
 	life := CodeLife
 	a.Progress = AwaitingCode
 	switch a.State {
@@ -221,15 +233,15 @@ func (a *Attempt) asked(c Challenge, now time.Time) {
 		a.PollAt = now.Add(FaceEvery)
 	case Pending, AwaitingMobile, NeedsOTP, NeedsApp, WrongCode, Success, Failed, none:
 	}
-	a.within(now, life)
+	a.setDeadline(now, life)
 	a.Deadline = earliest(a.Deadline, c.ExpiresAt)
 	if c.Sent && a.ResendAt.IsZero() {
 		a.ResendAt = now.Add(ResendPause)
 	}
 }
 
-// Wrong is a code that the platform did not accept.
-func (a *Attempt) Wrong(now time.Time) error {
+// RejectCode applies that the platform rejected the code. The creator has at least RetryLife to try again.
+func (a *Attempt) RejectCode(now time.Time) error {
 	if a.Submissions >= MaxSubmissions {
 		return a.Fail(Failure{Code: CodeTwoFactor}, now)
 	}
@@ -237,11 +249,11 @@ func (a *Attempt) Wrong(now time.Time) error {
 	if !a.Challenge.ExpiresAt.IsZero() {
 		challengeEnds = earliest(a.Challenge.ExpiresAt, a.ExpiresAt)
 	}
-	if err := a.move(Mistaken, WrongCode, now); err != nil {
+	if err := a.transition(Rejected, WrongCode, now); err != nil {
 		return err
 	}
 	a.Progress = AwaitingCode
-	a.rest()
+	a.endStep()
 	a.Deadline = challengeEnds
 	if least := now.Add(RetryLife); a.Deadline.Before(least) {
 		a.Deadline = earliest(least, a.ExpiresAt)
@@ -249,66 +261,67 @@ func (a *Attempt) Wrong(now time.Time) error {
 	return nil
 }
 
-// Resending notes that the platform sent its code again.
-func (a *Attempt) Resending(c Challenge, now time.Time) error {
-	to, ok := ofChannel[c.Channel]
+// CodeResent applies that the platform has sent a code again.
+func (a *Attempt) CodeResent(c Challenge, now time.Time) error {
+	to, ok := stateOfChannel[c.Channel]
 	if !ok {
 		to = a.State
 	}
-	if err := a.move(Resent, to, now); err != nil {
+	if err := a.transition(Resent, to, now); err != nil {
 		return err
 	}
-	// The pause begins now, not when it was asked for.
+	// The pause starts now, not when the resend was requested.
 	a.ResendAt = now.Add(ResendPause)
 	c.Sent = true
-	a.asked(c, now)
+	a.applyChallenge(c, now)
 	return nil
 }
 
-// Switch notes that the platform asks by another channel now.
-func (a *Attempt) Switch(c Challenge, now time.Time) error {
-	to, ok := ofChannel[c.Channel]
+// ChannelSwitched applies that the platform now uses another channel.
+func (a *Attempt) ChannelSwitched(c Challenge, now time.Time) error {
+	to, ok := stateOfChannel[c.Channel]
 	if !ok {
 		return a.Fail(Failure{Code: CodeChanged}, now)
 	}
-	if to == a.State { // the platform did not follow
-		a.again()
+	if to == a.State { // the platform did not switch
+		a.endStepUnchanged()
 		return nil
 	}
-	if err := a.move(Switched, to, now); err != nil {
+	if err := a.transition(Switched, to, now); err != nil {
 		return err
 	}
 	a.ResendAt = time.Time{}
-	a.asked(c, now)
+	a.applyChallenge(c, now)
 	return nil
 }
 
-// StillAsked notes that the platform, asked how a selfie stands, has not decided.
-func (a *Attempt) StillAsked(now time.Time) error {
-	a.rest()
+// SelfiePending applies that the platform has not decided about the selfie yet.
+func (a *Attempt) SelfiePending(now time.Time) error {
+	a.endStep()
 	a.PollAt = now.Add(FaceEvery)
 	return nil
 }
 
-// again ends a step that changed nothing.
-func (a *Attempt) again() {
-	a.rest()
+// endStepUnchanged ends a step that did not change the challenge; callers see that the step is over.
+func (a *Attempt) endStepUnchanged() {
+	a.endStep()
 	a.Version++
 }
 
-// Open notes the QR that the platform opened, or shows now. scanned means that the phone has seen it.
-func (a *Attempt) Open(expires, ends time.Time, scanned bool, now time.Time) error {
-	trigger := Opened
+// ShowQR applies the QR code that the platform shows: the first one, or its replacement. scanned means that the phone
+// has scanned it. expires is when this QR code is replaced, ends when the platform ends the whole sign-in.
+func (a *Attempt) ShowQR(expires, ends time.Time, scanned bool, now time.Time) error {
+	trigger := QROpened
 	if a.State == AwaitingMobile {
-		trigger = Rotated
+		trigger = QRRotated
 		if !expires.After(a.QRExpiresAt) && scanned == (a.Progress == Scanned) {
-			// Nothing that a caller could see.
-			a.rest()
+			// Nothing changed that a caller could see.
+			a.endStep()
 			a.PollAt = now.Add(ScanEvery)
 			return nil
 		}
 	}
-	if err := a.move(trigger, AwaitingMobile, now); err != nil {
+	if err := a.transition(trigger, AwaitingMobile, now); err != nil {
 		return err
 	}
 	a.Progress = AwaitingScan
@@ -316,23 +329,23 @@ func (a *Attempt) Open(expires, ends time.Time, scanned bool, now time.Time) err
 		a.Progress = Scanned
 	}
 	a.Channel, a.QRExpiresAt = "mobile", expires
-	if trigger == Opened {
-		a.within(now, MobileLife)
+	if trigger == QROpened {
+		a.setDeadline(now, MobileLife)
 		a.Deadline = earliest(a.Deadline, ends)
 	}
-	a.rest()
+	a.endStep()
 	a.PollAt = now.Add(ScanEvery)
 	return nil
 }
 
-// Captured notes that the platform has signed the creator in: what is left is to prove the session and keep it.
-func (a *Attempt) Captured(now time.Time) error {
+// SignedIn applies that the platform has signed the creator in. The session still has to be verified.
+func (a *Attempt) SignedIn(now time.Time) error {
 	var err error
 	switch a.State {
 	case NeedsFace:
-		err = a.move(Passed, Pending, now)
+		err = a.transition(SelfiePassed, Pending, now)
 	case AwaitingMobile:
-		err = a.move(Approved, Pending, now)
+		err = a.transition(Approved, Pending, now)
 	case Pending:
 		a.Version++
 	case NeedsOTP, NeedsApp, NeedsEmail, WrongCode, Success, Failed, none:
@@ -342,47 +355,47 @@ func (a *Attempt) Captured(now time.Time) error {
 		return err
 	}
 	a.Progress, a.UpdatedAt = Verifying, now
-	a.within(now, PendingTotal)
-	a.begin(StepVerify, now)
+	a.setDeadline(now, PendingTotal)
+	a.startStep(StepVerify, now)
 	return nil
 }
 
-// Submit takes a code. It is counted before anybody looks at it.
+// Submit accepts a code and starts the step that sends it. The code counts before the platform has checked it.
 func (a *Attempt) Submit(now time.Time) error {
 	if a.State == NeedsEmail && !a.Challenge.Sent || a.Step != StepNone {
 		return ErrState
 	}
-	if err := a.move(Code, Pending, now); err != nil {
+	if err := a.transition(Submitted, Pending, now); err != nil {
 		return err
 	}
 	a.Submissions++
 	a.Progress = CheckingCode
-	a.within(now, PendingTotal)
-	a.begin(StepCode, now)
+	a.setDeadline(now, PendingTotal)
+	a.startStep(StepCode, now)
 	return nil
 }
 
-// Selfie takes the word of somebody that the selfie is done; the platform is asked.
-func (a *Attempt) Selfie(now time.Time) error {
-	if err := a.move(SelfieDone, Pending, now); err != nil {
+// ConfirmSelfie starts a check on the platform after a caller said that the selfie is done.
+func (a *Attempt) ConfirmSelfie(now time.Time) error {
+	if err := a.transition(SelfieDone, Pending, now); err != nil {
 		return err
 	}
 	a.Progress = AwaitingSelfie
-	a.within(now, PendingTotal)
-	a.begin(StepCheck, now)
+	a.setDeadline(now, PendingTotal)
+	a.startStep(StepCheck, now)
 	return nil
 }
 
-// Errors of wishes that come too early or too often.
+// Errors of requests by callers.
 var (
 	ErrTooSoon  = errors.New("the last code was sent a moment ago")
 	ErrTooMany  = errors.New("no more codes can be sent")
 	ErrNoSuch   = errors.New("the challenge has no such channel")
-	ErrBusy     = errors.New("another step is under way")
+	ErrBusy     = errors.New("another step is in progress")
 	ErrFinished = errors.New("the attempt has ended")
 )
 
-// Resend asks for the code to be sent, for the first time or again.
+// Resend starts the step that makes the platform send the code, for the first time or again.
 func (a *Attempt) Resend(now time.Time) error {
 	switch {
 	case a.State.Final():
@@ -399,12 +412,12 @@ func (a *Attempt) Resend(now time.Time) error {
 	a.Resends++
 	a.Version++
 	a.UpdatedAt = now
-	a.begin(StepResend, now)
+	a.startStep(StepResend, now)
 	return nil
 }
 
-// GoTo asks for another channel.
-func (a *Attempt) GoTo(channel string, now time.Time) error {
+// RequestChannel starts the step that switches to another channel. The current channel is not an error.
+func (a *Attempt) RequestChannel(channel string, now time.Time) error {
 	switch {
 	case a.State.Final():
 		return ErrFinished
@@ -419,14 +432,14 @@ func (a *Attempt) GoTo(channel string, now time.Time) error {
 	}
 	a.Version++
 	a.UpdatedAt = now
-	a.begin(StepSwitch, now)
+	a.startStep(StepSwitch, now)
 	a.Target = channel
 	return nil
 }
 
-// Succeed ends it well.
+// Succeed ends the attempt with the connected account.
 func (a *Attempt) Succeed(account id.Account, now time.Time) error {
-	if err := a.move(Proven, Success, now); err != nil {
+	if err := a.transition(Verified, Success, now); err != nil {
 		return err
 	}
 	a.Account, a.Progress = account, Done
@@ -434,26 +447,26 @@ func (a *Attempt) Succeed(account id.Account, now time.Time) error {
 	return nil
 }
 
-// Fail ends it with what the platform said.
+// Fail ends the attempt with a failure of the platform or of ours.
 func (a *Attempt) Fail(f Failure, now time.Time) error {
-	t := Ended
+	t := FatalResponse
 	if a.State == AwaitingMobile {
 		t = Denied
 	}
-	return a.end(t, f, now)
+	return a.endFailed(t, f, now)
 }
 
-// Cancel ends it by the wish of the caller or the creator.
+// Cancel ends the attempt on request of the caller or the creator.
 func (a *Attempt) Cancel(now time.Time) error {
-	return a.end(Cancel, Failure{Code: CodeCancelled}, now)
+	return a.endFailed(Cancel, Failure{Code: CodeCancelled}, now)
 }
 
-// Stop ends it because something else happened: superseded, suspended, account deleted.
+// Stop ends the attempt for an external reason: superseded, org suspended, account deleted.
 func (a *Attempt) Stop(code string, now time.Time) error {
-	return a.end(Stop, Failure{Code: code}, now)
+	return a.endFailed(Stop, Failure{Code: code}, now)
 }
 
-// expire ends it because its time is over.
+// expire ends the attempt because a deadline has passed.
 func (a *Attempt) expire(now time.Time) error {
 	code := CodeExpired
 	switch {
@@ -463,11 +476,11 @@ func (a *Attempt) expire(now time.Time) error {
 	case a.State.TakesCode():
 		code = CodeCodeExpired
 	}
-	return a.end(Deadline, Failure{Code: code}, now)
+	return a.endFailed(Deadline, Failure{Code: code}, now)
 }
 
-func (a *Attempt) end(t Trigger, f Failure, now time.Time) error {
-	if err := a.move(t, Failed, now); err != nil {
+func (a *Attempt) endFailed(t Trigger, f Failure, now time.Time) error {
+	if err := a.transition(t, Failed, now); err != nil {
 		return err
 	}
 	known := f.Known()
@@ -477,7 +490,7 @@ func (a *Attempt) end(t Trigger, f Failure, now time.Time) error {
 }
 
 func (a *Attempt) finish(now time.Time) {
-	a.rest()
+	a.endStep()
 	a.FinishedAt, a.Deadline = now, time.Time{}
 	a.QRExpiresAt, a.ResendAt = time.Time{}, time.Time{}
 }

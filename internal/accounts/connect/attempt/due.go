@@ -2,7 +2,7 @@ package attempt
 
 import "time"
 
-// Wake is when somebody must look at the attempt although nobody asks; zero if never.
+// Wake returns when Due must be called next; zero if the attempt has ended.
 func (a *Attempt) Wake() time.Time {
 	if a.State.Final() {
 		return time.Time{}
@@ -15,64 +15,65 @@ func (a *Attempt) Wake() time.Time {
 		case !a.RetryAt.IsZero():
 			return earliest(a.RetryAt, wake)
 		}
-		return earliest(a.StepAt.Add(TakenWithin), wake)
+		return earliest(a.StepAt.Add(RequeueAfter), wake)
 	}
 	return earliest(a.PollAt, wake)
 }
 
-// Due does what the time has come for, and says whether a step is to be taken now.
+// Due applies what is due at now: a lost worker, a deadline, a retry, a poll. run means that the current step must be
+// put into the queue.
 func (a *Attempt) Due(now time.Time) (run bool, err error) {
 	switch {
 	case a.State.Final():
 		return false, nil
 	case a.Step != StepNone && a.Lease != "" && !now.Before(a.LeaseEnd):
-		// Before the deadline: a step that was lost is told as what it was.
-		return a.lost(now)
+		// This comes before the deadline, so that a lost step is reported as such and not as expired.
+		return a.recoverStep(now)
 	case !now.Before(a.Deadline):
 		return false, a.expire(now)
 	case a.Step != StepNone && a.Lease == "" && !a.RetryAt.IsZero() && !now.Before(a.RetryAt):
 		a.RetryAt, a.StepAt = time.Time{}, now
 		return true, nil
-	case a.Step != StepNone && a.Lease == "" && a.RetryAt.IsZero() && !now.Before(a.StepAt.Add(TakenWithin)):
+	case a.Step != StepNone && a.Lease == "" && a.RetryAt.IsZero() && !now.Before(a.StepAt.Add(RequeueAfter)):
 		a.StepAt = now
 		return true, nil
 	case a.Step == StepNone && !a.PollAt.IsZero() && !now.Before(a.PollAt):
-		a.begin(StepCheck, now)
+		a.startStep(StepCheck, now)
 		return true, nil
 	}
 	return false, nil
 }
 
-// maxLost is how many workers may vanish over one step: after that it is the step that makes them vanish.
-const maxLost = 12
+// maxLostWorkers bounds how many workers may die during one step. Beyond that, the step itself is the likely cause.
+const maxLostWorkers = 12
 
-// lost deals with a step whose worker gave no more sign of life.
-func (a *Attempt) lost(now time.Time) (run bool, err error) {
+// recoverStep handles a step whose worker has lost its lease: it repeats the step if that is safe.
+func (a *Attempt) recoverStep(now time.Time) (run bool, err error) {
 	switch {
 	case a.Sent && a.Step == StepCode:
-		// The platform may have taken the code: it must not get it twice.
+		// The platform may have received the code and must not get it twice.
 		return false, a.Fail(Failure{Code: CodeInterrupted}, now)
 	case a.Sent:
-		// A message may be on its way to the creator. The challenge stands; they can ask again.
-		a.again()
+		// The platform may have sent a message. The challenge stays, and the creator can request another one.
+		a.endStepUnchanged()
 		return false, nil
 	case a.State == Pending:
-		if err := a.move(Retake, Pending, now); err != nil {
+		if err := a.transition(StepRetried, Pending, now); err != nil {
 			return false, err
 		}
 	}
-	if a.Tries >= maxLost {
+	if a.Tries >= maxLostWorkers {
 		return false, a.Fail(Failure{Code: CodeInternal}, now)
 	}
 	tries := a.Tries
 	step, target := a.Step, a.Target
-	a.begin(step, now)
+	a.startStep(step, now)
 	a.Tries, a.Target = tries, target
 	return true, nil
 }
 
-// Take gives the step to a worker and says whether it got it.
-func (a *Attempt) Take(worker string, seq int64, now time.Time) bool {
+// LeaseStep leases the step with number seq to a worker and reports whether the worker got it.
+func (a *Attempt) LeaseStep(worker string, seq int64, now time.Time) bool {
 	if a.Step == StepNone || a.StepSeq != seq || a.Lease != "" || !a.RetryAt.IsZero() {
 		return false
 	}
@@ -88,12 +89,13 @@ func (a *Attempt) Take(worker string, seq int64, now time.Time) bool {
 	return true
 }
 
-// NotTaken deals with a step that the platform did nothing with: it is taken again in a while, or given up.
-func (a *Attempt) NotTaken(f Failure, now time.Time) error {
+// StepNotAccepted handles a step that had no effect on the platform: it is retried later, or the attempt falls back to
+// its challenge, or fails.
+func (a *Attempt) StepNotAccepted(f Failure, now time.Time) error {
 	polled := a.Step == StepCheck && a.State != Pending
 	switch {
-	case polled: // it comes round by itself
-		a.rest()
+	case polled: // the next poll repeats it
+		a.endStep()
 		a.PollAt = now.Add(FaceEvery)
 		return nil
 	case f.Known().Code == f.Code && f.Retryable() && a.Tries < MaxTries:
@@ -104,11 +106,11 @@ func (a *Attempt) NotTaken(f Failure, now time.Time) error {
 		}
 		return nil
 	case a.Step == StepResend || a.Step == StepSwitch:
-		a.again()
+		a.endStepUnchanged()
 		return nil
 	case a.Channel != "" && a.State == Pending && (a.Step == StepCode || a.Step == StepCheck):
-		// The challenge stands as it stood.
-		return a.Ask(a.Challenge, now)
+		// Back to the challenge, as it was before the step.
+		return a.SetChallenge(a.Challenge, now)
 	}
 	return a.Fail(f, now)
 }

@@ -13,7 +13,7 @@ type Failure struct {
 	UpstreamMessage string
 }
 
-// Codes of failures that are decided here and not by the platform.
+// Codes of failures that this code refers to by name. Others come from the platform's driver; see meanings.
 const (
 	CodeCancelled     = "cancelled"
 	CodeExpired       = "expired"
@@ -33,14 +33,14 @@ const (
 	CodeCredentials   = "invalid_credentials"
 )
 
-// meaning is what a failure's code tells people, and what they can do.
+// meaning is what a failure code means to people, and what they can do next.
 type meaning struct {
 	message   string
 	retryable bool
 	action    string
 }
 
-// Actions beside a failure.
+// Values of NextActions for failures.
 const (
 	actRetry  = "retry_attempt"
 	actFix    = "fix_input"
@@ -49,37 +49,39 @@ const (
 	actHelp   = "contact_support"
 )
 
+// meanings lists all failure codes of the API.
 var meanings = map[string]meaning{
 	CodeCredentials:        {"The platform did not accept this email and password.", false, actFix},
 	"account_locked":       {"The platform has locked sign-in for this account. The creator must unlock it on the platform.", false, actNative},
 	"account_banned":       {"The platform has banned this account.", false, actNative},
-	"terms_required":       {"The platform wants the creator to accept its terms first.", false, actNative},
+	"terms_required":       {"The platform requires the creator to accept its terms first.", false, actNative},
 	"captcha_required":     {"The platform asks for a captcha, which only the creator can solve. Let them sign in on their own phone.", false, actMobile},
 	CodeTwoFactor:          {"Too many wrong codes.", false, actMobile},
-	"two_factor_locked":    {"The platform takes no more codes for this account for now.", false, actMobile},
+	"two_factor_locked":    {"The platform does not accept any more codes for this account for now.", false, actMobile},
 	CodeCodeExpired:        {"The code was not entered in time.", true, actRetry},
 	"face_rejected":        {"The platform did not accept the selfie.", false, actMobile},
 	"mobile_denied":        {"The creator declined on the phone.", false, actFix},
-	CodeMobileExpired:      {"Nobody approved on the phone in time.", true, actRetry},
-	CodeInvalid:            {"The platform does not accept this session. Copy it anew while signed in.", false, actFix},
+	CodeMobileExpired:      {"The sign-in was not approved on the phone in time.", true, actRetry},
+	CodeInvalid:            {"The platform does not accept this session. Copy it again while signed in.", false, actFix},
 	"session_incomplete":   {"The session lacks something that the platform needs.", false, actFix},
-	CodeNotCreator:         {"This is no creator's account.", false, actFix},
-	CodeMismatch:           {"This sign-in belongs to another account than the one to reconnect. The old session was not touched.", false, actFix},
+	CodeNotCreator:         {"This is not a creator's account.", false, actFix},
+	CodeMismatch:           {"This sign-in belongs to a different account than the one to reconnect. The existing session was not changed.", false, actFix},
 	"egress_unavailable":   {"No proxy of the account's region works right now.", true, actRetry},
 	"upstream_unavailable": {"The platform is not answering right now.", true, actRetry},
 	"upstream_timeout":     {"The platform took too long to answer.", true, actRetry},
-	CodeChanged:            {"The platform answered in a way we do not know yet. We have been told.", false, actHelp},
-	CodeExpired:            {"The attempt was not finished in time.", true, actRetry},
-	CodeCancelled:          {"The attempt was cancelled.", false, ""},
-	CodeSuperseded:         {"A newer attempt for the same login replaced this one.", false, ""},
-	CodeInterrupted:        {"A server stopped in the middle of a step that must not be repeated by itself.", true, actRetry},
-	CodeDeleted:            {"The account was disconnected while it was being reconnected.", false, ""},
-	CodeLimit:              {"The plan allows no more accounts.", false, actHelp},
-	CodeSuspended:          {"The organisation was suspended.", false, actHelp},
-	CodeInternal:           {"Something failed on our side.", true, actRetry},
+	CodeChanged: {"The platform sent a response that we do not support yet. We have been notified.", false,
+		actHelp},
+	CodeExpired:     {"The attempt was not finished in time.", true, actRetry},
+	CodeCancelled:   {"The attempt was cancelled.", false, ""},
+	CodeSuperseded:  {"A newer attempt for the same login replaced this one.", false, ""},
+	CodeInterrupted: {"A server stopped during a step that must not be repeated automatically.", true, actRetry},
+	CodeDeleted:     {"The account was disconnected while it was being reconnected.", false, ""},
+	CodeLimit:       {"The plan allows no more accounts.", false, actHelp},
+	CodeSuspended:   {"The organisation was suspended.", false, actHelp},
+	CodeInternal:    {"Something failed on our side.", true, actRetry},
 }
 
-// Known brings a platform's failure into the contract's list: what is not in it is a change of the platform.
+// Known replaces a code that the API does not list by upstream_changed.
 func (f Failure) Known() Failure {
 	if _, ok := meanings[f.Code]; !ok {
 		f.Code = CodeChanged
@@ -87,13 +89,13 @@ func (f Failure) Known() Failure {
 	return f
 }
 
-// Message says it in words.
+// Message returns the failure in words, for people.
 func (f Failure) Message() string { return meanings[f.Code].message }
 
-// Retryable says whether the same input may succeed later.
+// Retryable reports whether the same input may succeed later.
 func (f Failure) Retryable() bool { return meanings[f.Code].retryable }
 
-// Codes lists the failures there are, for documents and tests.
+// Codes lists all failure codes, sorted, for documents and tests.
 func Codes() []string {
 	list := make([]string, 0, len(meanings))
 	for code := range meanings {

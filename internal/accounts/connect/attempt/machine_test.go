@@ -16,54 +16,56 @@ import (
 
 var start = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
-func begun(kind attempt.Kind) attempt.Attempt {
+// newLeased returns a new attempt whose first step is leased to a worker.
+func newLeased(kind attempt.Kind) attempt.Attempt {
 	a := attempt.New(attempt.Attempt{ID: "att_x", Kind: kind}, start)
-	a.Take("w", a.StepSeq, start)
+	a.LeaseStep("w", a.StepSeq, start)
 	return a
 }
 
-var ofState = map[attempt.State]string{attempt.NeedsOTP: "sms", attempt.NeedsApp: "app", attempt.NeedsEmail: "email", attempt.NeedsFace: "face"}
+var channelOf = map[attempt.State]string{attempt.NeedsOTP: "sms", attempt.NeedsApp: "app", attempt.NeedsEmail: "email",
+	attempt.NeedsFace: "face"}
 
 func challenge(channel string) attempt.Challenge {
 	return attempt.Challenge{Channel: channel, Available: []string{"sms", "app", "email", "face"}, Mask: "••42", Sent: true}
 }
 
-// in brings an attempt into a state, by the edges that lead there.
-func in(t *testing.T, s attempt.State) attempt.Attempt {
+// inState returns an attempt that took the edges to a state.
+func inState(t *testing.T, s attempt.State) attempt.Attempt {
 	t.Helper()
-	a := begun(attempt.Credentials)
+	a := newLeased(attempt.Credentials)
 	var err error
 	switch s {
 	case attempt.Pending:
 	case attempt.AwaitingMobile:
-		a = begun(attempt.Mobile)
-		err = a.Open(start.Add(time.Minute), start.Add(10*time.Minute), false, start)
+		a = newLeased(attempt.Mobile)
+		err = a.ShowQR(start.Add(time.Minute), start.Add(10*time.Minute), false, start)
 	case attempt.NeedsOTP, attempt.NeedsApp, attempt.NeedsEmail, attempt.NeedsFace:
-		err = a.Ask(challenge(ofState[s]), start)
+		err = a.SetChallenge(challenge(channelOf[s]), start)
 	case attempt.WrongCode:
-		err = errors.Join(a.Ask(challenge("sms"), start), a.Submit(start), a.Wrong(start))
+		err = errors.Join(a.SetChallenge(challenge("sms"), start), a.Submit(start), a.RejectCode(start))
 	case attempt.Success:
-		err = errors.Join(a.Captured(start), a.Succeed("acct_1", start))
+		err = errors.Join(a.SignedIn(start), a.Succeed("acct_1", start))
 	case attempt.Failed:
 		err = a.Cancel(start)
 	}
 	if err != nil || a.State != s {
-		t.Fatalf("no way into %s: %s, %v", s, a.State, err)
+		t.Fatalf("cannot reach %s: %s, %v", s, a.State, err)
 	}
 	return a
 }
 
-// taken brings an attempt into a state with a step under way.
-func taken(t *testing.T, s attempt.State, step attempt.Step) attempt.Attempt {
+// withStep returns an attempt in a state with a step in progress.
+func withStep(t *testing.T, s attempt.State, step attempt.Step) attempt.Attempt {
 	t.Helper()
-	a := in(t, s)
+	a := inState(t, s)
 	var err error
 	now := start.Add(time.Minute)
 	if step == attempt.StepResend {
 		err = a.Resend(now)
 	} else {
 		others := slices.DeleteFunc([]string{"sms", "app", "email", "face"}, func(one string) bool { return one == a.Channel })
-		err = a.GoTo(others[0], now)
+		err = a.RequestChannel(others[0], now)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -71,42 +73,42 @@ func taken(t *testing.T, s attempt.State, step attempt.Step) attempt.Attempt {
 	return a
 }
 
-// walk takes an edge by the method that stands for it.
-func walk(t *testing.T, e attempt.Edge) (attempt.Attempt, error) {
+// takeEdge takes an edge by calling the method that it belongs to.
+func takeEdge(t *testing.T, e attempt.Edge) (attempt.Attempt, error) {
 	t.Helper()
 	now := start.Add(time.Minute)
 	if e.From == "" {
 		kind := map[attempt.Trigger]attempt.Kind{attempt.Start: attempt.Credentials, attempt.StartMobile: attempt.Mobile}[e.Trigger]
 		return attempt.New(attempt.Attempt{Kind: kind}, start), nil
 	}
-	a := in(t, e.From)
+	a := inState(t, e.From)
 	var err error
 	switch e.Trigger { //nolint:exhaustive // the starts are above
-	case attempt.Opened, attempt.Rotated:
-		err = a.Open(now.Add(time.Minute), now.Add(9*time.Minute), false, now)
-	case attempt.Asked:
-		err = a.Ask(challenge(ofState[e.To]), now)
-	case attempt.Mistaken:
-		a = in(t, attempt.NeedsOTP)
-		err = errors.Join(a.Submit(now), a.Wrong(now))
-	case attempt.Proven:
-		err = errors.Join(a.Captured(now), a.Succeed("acct_1", now))
-	case attempt.Ended:
+	case attempt.QROpened, attempt.QRRotated:
+		err = a.ShowQR(now.Add(time.Minute), now.Add(9*time.Minute), false, now)
+	case attempt.Challenged:
+		err = a.SetChallenge(challenge(channelOf[e.To]), now)
+	case attempt.Rejected:
+		a = inState(t, attempt.NeedsOTP)
+		err = errors.Join(a.Submit(now), a.RejectCode(now))
+	case attempt.Verified:
+		err = errors.Join(a.SignedIn(now), a.Succeed("acct_1", now))
+	case attempt.FatalResponse:
 		err = a.Fail(attempt.Failure{Code: "account_locked"}, now)
 	case attempt.Denied:
 		err = a.Fail(attempt.Failure{Code: "mobile_denied"}, now)
 	case attempt.Resent:
-		a = taken(t, e.From, attempt.StepResend)
-		err = a.Resending(challenge(ofState[e.To]), now)
+		a = withStep(t, e.From, attempt.StepResend)
+		err = a.CodeResent(challenge(channelOf[e.To]), now)
 	case attempt.Switched:
-		a = taken(t, e.From, attempt.StepSwitch)
-		err = a.Switch(challenge(ofState[e.To]), now)
-	case attempt.Passed, attempt.Approved:
-		err = a.Captured(now)
-	case attempt.Code:
+		a = withStep(t, e.From, attempt.StepSwitch)
+		err = a.ChannelSwitched(challenge(channelOf[e.To]), now)
+	case attempt.SelfiePassed, attempt.Approved:
+		err = a.SignedIn(now)
+	case attempt.Submitted:
 		err = a.Submit(now)
 	case attempt.SelfieDone:
-		err = a.Selfie(now)
+		err = a.ConfirmSelfie(now)
 	case attempt.Cancel:
 		err = a.Cancel(now)
 	case attempt.Deadline:
@@ -114,28 +116,28 @@ func walk(t *testing.T, e attempt.Edge) (attempt.Attempt, error) {
 		_, err = a.Due(start.Add(time.Hour))
 	case attempt.Stop:
 		err = a.Stop(attempt.CodeSuperseded, now)
-	case attempt.Retake:
+	case attempt.StepRetried:
 		_, err = a.Due(start.Add(attempt.Lease))
 	default:
-		t.Fatalf("no way to take %v", e)
+		t.Fatalf("no method takes %v", e)
 	}
 	return a, err
 }
 
-// Every edge of the table can be taken, and leads where it says.
-func TestEveryEdgeIsWalked(t *testing.T) {
+// Every edge of the table can be taken and leads to its state.
+func TestEveryEdgeCanBeTaken(t *testing.T) {
 	t.Parallel()
 	seen := map[attempt.Edge]bool{}
 	for _, e := range attempt.Edges() {
 		if seen[e] {
-			t.Errorf("%v is there twice", e)
+			t.Errorf("%v is listed twice", e)
 		}
 		seen[e] = true
 		t.Run(fmt.Sprintf("%s by %s to %s", e.From, e.Trigger, e.To), func(t *testing.T) {
 			t.Parallel()
-			a, err := walk(t, e)
+			a, err := takeEdge(t, e)
 			if err != nil || a.State != e.To {
-				t.Errorf("came to %q: %v", a.State, err)
+				t.Errorf("state %q: %v", a.State, err)
 			}
 			if a.State.Final() != a.Wake().IsZero() {
 				t.Errorf("wakes at %s in %s", a.Wake(), a.State)
@@ -144,7 +146,8 @@ func TestEveryEdgeIsWalked(t *testing.T) {
 	}
 }
 
-// Every state is reached, every one that is not the end can come to a good end and has a deadline, and the ends are ends.
+// Every state can be reached. Every state that is not final can lead to success and has a deadline. Final states have
+// no edges.
 func TestTheTableIsSound(t *testing.T) {
 	t.Parallel()
 	next := map[attempt.State][]attempt.State{}
@@ -166,18 +169,18 @@ func TestTheTableIsSound(t *testing.T) {
 	for _, s := range attempt.States() {
 		switch {
 		case !reach("")[s]:
-			t.Errorf("%s is never reached", s)
+			t.Errorf("%s cannot be reached", s)
 		case s.Final() && len(next[s]) > 0:
-			t.Errorf("%s has a way out", s)
+			t.Errorf("%s is final but has edges", s)
 		case !s.Final() && !reach(s)[attempt.Success]:
-			t.Errorf("%s cannot end well", s)
+			t.Errorf("%s cannot lead to success", s)
 		case !s.Final() && !slices.Contains(attempt.Edges(), attempt.Edge{From: s, Trigger: attempt.Deadline, To: attempt.Failed}):
 			t.Errorf("%s has no deadline", s)
 		}
 	}
 }
 
-// The documents show the table as it is.
+// docs/connect.md contains exactly the diagram that the table renders.
 func TestTheDiagramIsCurrent(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../../docs/connect.md")
@@ -185,21 +188,22 @@ func TestTheDiagramIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), "```mermaid\n"+attempt.Diagram()+"```") {
-		t.Errorf("docs/connect.md does not show the machine as it is. Put this into it:\n```mermaid\n%s```", attempt.Diagram())
+		t.Errorf("docs/connect.md does not contain the current diagram:\n```mermaid\n%s```", attempt.Diagram())
 	}
 }
 
-// Whatever happens, in whatever order: only edges of the table are taken, an end is an end, no more than five codes go out for one
-// question, versions grow with what can be seen, and every attempt that is not at its end wakes by itself until it is.
+// Whatever happens in whatever order: only edges of the table are taken, final states stay final, at most five codes
+// are sent for one challenge, versions increase with every visible change, and every attempt wakes up until it has
+// ended.
 func TestRandomSequencesKeepTheRules(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, keepsTheRules())
+	rapid.Check(t, checkRules())
 }
 
-// The same, led by the fuzzer.
-func FuzzSequencesKeepTheRules(f *testing.F) { f.Fuzz(rapid.MakeFuzz(keepsTheRules())) }
+// FuzzSequencesKeepTheRules is TestRandomSequencesKeepTheRules with the fuzzer's input.
+func FuzzSequencesKeepTheRules(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkRules())) }
 
-func keepsTheRules() func(*rapid.T) {
+func checkRules() func(*rapid.T) {
 	table := map[[2]attempt.State]bool{}
 	for _, e := range attempt.Edges() {
 		table[[2]attempt.State{e.From, e.To}] = true
@@ -216,8 +220,9 @@ func keepsTheRules() func(*rapid.T) {
 			now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
 			what := rapid.IntRange(0, 15).Draw(t, "what")
 			ch := attempt.Challenge{Channel: channel.Draw(t, "channel"), Available: []string{"sms", "email"}, Sent: rapid.Bool().Draw(t, "sent")}
-			err := poke(&a, what, ch, now)
-			if before.State != a.State && !table[[2]attempt.State{before.State, a.State}] && !through(table, before.State, a.State) {
+			err := apply(&a, what, ch, now)
+			if before.State != a.State && !table[[2]attempt.State{before.State, a.State}] &&
+				!reachableInTwo(table, before.State, a.State) {
 				t.Fatalf("from %s to %s by %d", before.State, a.State, what)
 			}
 			if before.State.Final() && (a.State != before.State || a.Version != before.Version) {
@@ -228,7 +233,7 @@ func keepsTheRules() func(*rapid.T) {
 			}
 			if what == 5 && err == nil {
 				if codes++; codes > attempt.MaxSubmissions {
-					t.Fatalf("%d codes for one question", codes)
+					t.Fatalf("%d codes for one challenge", codes)
 				}
 			}
 			if a.State != before.State && a.Version == before.Version || a.Version < before.Version {
@@ -246,15 +251,15 @@ func keepsTheRules() func(*rapid.T) {
 				now = a.Wake()
 			}
 			if _, err := a.Due(now); err != nil || n > 2000 {
-				t.Fatalf("does not come to an end by itself: %s, %v", a.State, err)
+				t.Fatalf("the attempt does not end: %s, %v", a.State, err)
 			}
-			a.Take("w", a.StepSeq, now) // a worker that never answers
+			a.LeaseStep("w", a.StepSeq, now) // a worker that never answers
 		}
 	}
 }
 
-// through says whether two edges at once lead from one state to another: an answer may end what it first had to bring back.
-func through(table map[[2]attempt.State]bool, from, to attempt.State) bool {
+// reachableInTwo reports whether two edges lead from one state to another: one call may take two edges.
+func reachableInTwo(table map[[2]attempt.State]bool, from, to attempt.State) bool {
 	for _, middle := range attempt.States() {
 		if table[[2]attempt.State{from, middle}] && table[[2]attempt.State{middle, to}] {
 			return true
@@ -263,17 +268,18 @@ func through(table map[[2]attempt.State]bool, from, to attempt.State) bool {
 	return false
 }
 
-func poke(a *attempt.Attempt, what int, ch attempt.Challenge, now time.Time) error {
+// apply calls the method with the number what.
+func apply(a *attempt.Attempt, what int, ch attempt.Challenge, now time.Time) error {
 	switch what {
 	case 0:
-		a.Take("w", a.StepSeq, now)
+		a.LeaseStep("w", a.StepSeq, now)
 		return nil
 	case 1:
-		return a.Ask(ch, now)
+		return a.SetChallenge(ch, now)
 	case 2:
-		return a.Wrong(now)
+		return a.RejectCode(now)
 	case 3:
-		return a.Captured(now)
+		return a.SignedIn(now)
 	case 4:
 		return a.Fail(attempt.Failure{Code: "account_locked"}, now)
 	case 5:
@@ -281,11 +287,11 @@ func poke(a *attempt.Attempt, what int, ch attempt.Challenge, now time.Time) err
 	case 6:
 		return a.Resend(now)
 	case 7:
-		return a.GoTo(ch.Channel, now)
+		return a.RequestChannel(ch.Channel, now)
 	case 8:
-		return a.Selfie(now)
+		return a.ConfirmSelfie(now)
 	case 9:
-		return a.Open(now.Add(time.Minute), now.Add(10*time.Minute), ch.Sent, now)
+		return a.ShowQR(now.Add(time.Minute), now.Add(10*time.Minute), ch.Sent, now)
 	case 10, 11:
 		_, err := a.Due(now)
 		return err
@@ -293,17 +299,17 @@ func poke(a *attempt.Attempt, what int, ch attempt.Challenge, now time.Time) err
 		if a.Step == attempt.StepNone || a.Lease == "" {
 			return nil
 		}
-		return a.NotTaken(attempt.Failure{Code: "upstream_unavailable"}, now)
+		return a.StepNotAccepted(attempt.Failure{Code: "upstream_unavailable"}, now)
 	case 13:
 		if a.Step != attempt.StepResend {
 			return nil
 		}
-		return a.Resending(ch, now)
+		return a.CodeResent(ch, now)
 	case 14:
 		if a.Step != attempt.StepSwitch {
 			return nil
 		}
-		return a.Switch(ch, now)
+		return a.ChannelSwitched(ch, now)
 	}
 	if a.Step != attempt.StepVerify {
 		return nil
@@ -311,18 +317,18 @@ func poke(a *attempt.Attempt, what int, ch attempt.Challenge, now time.Time) err
 	return a.Succeed("acct_1", now)
 }
 
-// A step that nobody takes is put into the queue again, and goes on being the same step.
-func TestAStepThatNobodyTakesIsAskedForAgain(t *testing.T) {
+// A step that no worker leases is put into the queue again and stays the same step.
+func TestStepThatNoWorkerLeasesIsQueuedAgain(t *testing.T) {
 	t.Parallel()
 	a := attempt.New(attempt.Attempt{Kind: attempt.Credentials}, start)
 	seq := a.StepSeq
-	if run, err := a.Due(start.Add(attempt.TakenWithin - time.Second)); run || err != nil {
+	if run, err := a.Due(start.Add(attempt.RequeueAfter - time.Second)); run || err != nil {
 		t.Errorf("too early: %v %v", run, err)
 	}
-	if run, err := a.Due(start.Add(attempt.TakenWithin)); !run || err != nil || a.StepSeq != seq {
+	if run, err := a.Due(start.Add(attempt.RequeueAfter)); !run || err != nil || a.StepSeq != seq {
 		t.Errorf("%v %v, step %d after %d", run, err, a.StepSeq, seq)
 	}
-	if !a.Take("w", seq, start.Add(attempt.TakenWithin)) || a.Take("v", seq, start.Add(attempt.TakenWithin)) {
-		t.Error("a step is taken once")
+	if !a.LeaseStep("w", seq, start.Add(attempt.RequeueAfter)) || a.LeaseStep("v", seq, start.Add(attempt.RequeueAfter)) {
+		t.Error("a step must be leased exactly once")
 	}
 }

@@ -1,10 +1,12 @@
-// Package attempt is the machine of a connect attempt: its states, what moves it from one to another, its deadlines, and what a caller
-// can do next. It is pure: it knows no database, no platform and no clock of its own.
+// Package attempt is the state machine of a connect attempt: its states, what moves it from one to another, its
+// deadlines, and what a caller can do next. It is pure: it uses no database, no platform and no clock of its own.
+// Package connect stores attempts and talks to the platform.
 //
-// Edges is the whole table. Attempt.move is the only way from one state to another, and refuses what is not in it.
+// Start with Edges, the complete table. Every change of state goes through Attempt.transition, which rejects what is
+// not in the table.
 package attempt
 
-// State is where an attempt stands.
+// State is the state of an attempt, as callers see it.
 type State string
 
 // The states.
@@ -18,53 +20,53 @@ const (
 	WrongCode      State = "wrong_2fa_code_retry"
 	Success        State = "completed_success"
 	Failed         State = "completed_failed"
-	// none is where an attempt comes from.
+	// none is the state before an attempt exists.
 	none State = ""
 )
 
-// States lists all of them.
+// States lists all states.
 func States() []State {
 	return []State{Pending, AwaitingMobile, NeedsOTP, NeedsApp, NeedsEmail, NeedsFace, WrongCode, Success, Failed}
 }
 
-// Final says whether nothing can happen any more.
+// Final reports whether the attempt has ended.
 func (s State) Final() bool { return s == Success || s == Failed }
 
-// TakesCode says whether a code is waited for.
+// TakesCode reports whether the attempt waits for a code.
 func (s State) TakesCode() bool {
 	return s == NeedsOTP || s == NeedsApp || s == NeedsEmail || s == WrongCode
 }
 
-// Challenge says whether the creator is asked for something by a channel.
+// Challenge reports whether the platform waits for a code or a selfie of the creator.
 func (s State) Challenge() bool { return s.TakesCode() || s == NeedsFace }
 
-// Trigger is what moves an attempt.
+// Trigger is what moves an attempt. Its text labels the edge in the diagram of docs/connect.md.
 type Trigger string
 
 // The triggers.
 const (
 	Start       Trigger = "start"
 	StartMobile Trigger = "start mobile"
-	// The platform's answers.
-	Opened   Trigger = "QR session opened"
-	Asked    Trigger = "challenge asked"
-	Mistaken Trigger = "code wrong, tries left"
-	Proven   Trigger = "session captured, verified, sealed"
-	Ended    Trigger = "fatal answer"
-	Resent   Trigger = "code sent again"
-	Switched Trigger = "channel switched"
-	Passed   Trigger = "selfie passed"
-	Approved Trigger = "approved on the phone"
-	Denied   Trigger = "denied on the phone"
-	Rotated  Trigger = "QR rotated"
-	// What people do.
-	Code       Trigger = "code submitted"
+	// Responses of the platform.
+	QROpened      Trigger = "QR session opened"
+	Challenged    Trigger = "challenge asked"
+	Rejected      Trigger = "code wrong, tries left"
+	Verified      Trigger = "session captured, verified, sealed"
+	FatalResponse Trigger = "fatal answer"
+	Resent        Trigger = "code sent again"
+	Switched      Trigger = "channel switched"
+	SelfiePassed  Trigger = "selfie passed"
+	Approved      Trigger = "approved on the phone"
+	Denied        Trigger = "denied on the phone"
+	QRRotated     Trigger = "QR rotated"
+	// Actions of callers and creators.
+	Submitted  Trigger = "code submitted"
 	SelfieDone Trigger = "selfie said to be done"
 	Cancel     Trigger = "cancelled"
 	// Time and the system.
-	Deadline Trigger = "deadline"
-	Stop     Trigger = "superseded, suspended or deleted"
-	Retake   Trigger = "worker lost, step taken again"
+	Deadline    Trigger = "deadline"
+	Stop        Trigger = "superseded, suspended or deleted"
+	StepRetried Trigger = "worker lost, step taken again"
 )
 
 // Edge is one row of the table.
@@ -74,24 +76,26 @@ type Edge struct {
 	To      State
 }
 
-// ofChannel is the state that asks for a channel's proof.
-var ofChannel = map[string]State{"sms": NeedsOTP, "app": NeedsApp, "email": NeedsEmail, "face": NeedsFace}
+// stateOfChannel maps a channel of a challenge to the state in which the attempt waits for it.
+var stateOfChannel = map[string]State{"sms": NeedsOTP, "app": NeedsApp, "email": NeedsEmail, "face": NeedsFace}
 
-// Edges is the table: every move that there is.
+// Edges returns the table: every transition that is allowed.
 func Edges() []Edge {
 	list := []Edge{
 		{none, Start, Pending},
 		{none, StartMobile, Pending},
-		{Pending, Opened, AwaitingMobile},
-		{Pending, Asked, NeedsOTP}, {Pending, Asked, NeedsApp}, {Pending, Asked, NeedsEmail}, {Pending, Asked, NeedsFace},
-		{Pending, Mistaken, WrongCode},
-		{Pending, Proven, Success},
-		{Pending, Ended, Failed},
-		{Pending, Retake, Pending},
-		{NeedsOTP, Code, Pending}, {NeedsApp, Code, Pending}, {NeedsEmail, Code, Pending}, {WrongCode, Code, Pending},
-		{NeedsFace, SelfieDone, Pending}, {NeedsFace, Passed, Pending},
+		{Pending, QROpened, AwaitingMobile},
+		{Pending, Challenged, NeedsOTP}, {Pending, Challenged, NeedsApp}, {Pending, Challenged, NeedsEmail},
+		{Pending, Challenged, NeedsFace},
+		{Pending, Rejected, WrongCode},
+		{Pending, Verified, Success},
+		{Pending, FatalResponse, Failed},
+		{Pending, StepRetried, Pending},
+		{NeedsOTP, Submitted, Pending}, {NeedsApp, Submitted, Pending}, {NeedsEmail, Submitted, Pending},
+		{WrongCode, Submitted, Pending},
+		{NeedsFace, SelfieDone, Pending}, {NeedsFace, SelfiePassed, Pending},
 		{NeedsOTP, Resent, NeedsOTP}, {NeedsEmail, Resent, NeedsEmail}, {WrongCode, Resent, NeedsOTP}, {WrongCode, Resent, NeedsEmail},
-		{AwaitingMobile, Rotated, AwaitingMobile},
+		{AwaitingMobile, QRRotated, AwaitingMobile},
 		{AwaitingMobile, Approved, Pending},
 		{AwaitingMobile, Denied, Failed},
 	}
@@ -102,8 +106,8 @@ func Edges() []Edge {
 				list = append(list, Edge{from, Switched, to})
 			}
 		}
-		// What the platform says when a step beside the code (another channel, a new code) ends the sign-in.
-		list = append(list, Edge{from, Ended, Failed})
+		// Resending the code or switching the channel can make the platform end the sign-in.
+		list = append(list, Edge{from, FatalResponse, Failed})
 	}
 	for _, from := range States() {
 		if from.Final() {
@@ -116,7 +120,7 @@ func Edges() []Edge {
 	return list
 }
 
-// edges finds them.
+// edges is Edges as a set.
 var edges = func() map[Edge]bool {
 	all := map[Edge]bool{}
 	for _, e := range Edges() {
@@ -125,7 +129,7 @@ var edges = func() map[Edge]bool {
 	return all
 }()
 
-// Diagram draws the table for the documents, as Mermaid.
+// Diagram renders the table as the Mermaid diagram of docs/connect.md.
 func Diagram() string {
 	name := func(s State) string {
 		if s == none {

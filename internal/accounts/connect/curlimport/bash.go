@@ -9,8 +9,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// bashWords splits one simple command into its words. Whatever a shell would have to work out, such as $(...) or a variable, is
-// refused: a browser writes none of it.
+// bashWords splits one simple command into its words. It refuses everything that a shell would have to evaluate, such
+// as $(...) or a variable; browsers write none of it.
 func bashWords(text string) ([]string, error) {
 	if err := bashPlain(text); err != nil {
 		return nil, err
@@ -20,8 +20,8 @@ func bashWords(text string) ([]string, error) {
 	case err != nil && syntax.IsIncomplete(err):
 		return nil, unparseable("syntax", notClosed)
 	case err != nil:
-		// The parser's own words quote the text.
-		return nil, unparseable("syntax", "The command is not written as a shell reads it.")
+		// Do not use the parser's error, which quotes the text.
+		return nil, unparseable("syntax", "The command is not valid shell syntax.")
 	case len(file.Stmts) != 1:
 		return nil, unparseable("syntax", notOne)
 	}
@@ -48,16 +48,16 @@ func bashWords(text string) ([]string, error) {
 
 const (
 	notClosed = "A quote is not closed. Copy the whole command."
-	notOne    = "The text holds more than one command."
+	notOne    = "The text contains more than one command."
 	redirects = "The command reads from or writes to a file. Remove the redirect."
-	notPlain  = "The command holds something that a shell would have to work out, such as a variable or another command."
+	notPlain  = "The command contains something that a shell would have to evaluate, such as a variable or another command."
 )
 
-// bashPlain refuses what is no simple command, at its first sign outside of quotes. The parser would see it as well, but it calls
-// itself for what is nested: 64 KiB of $[ take it a second and 256 MB.
+// bashPlain refuses everything but a simple command, before it is parsed. The parser would refuse it as well, but it is
+// recursive: 64 KiB of $[ would take it a second and 256 MB.
 func bashPlain(text string) error {
-	quote := byte(0) // a $ stands for $'...'
-	dollar := false  // whether a $ that counts is just before
+	quote := byte(0) // the open quote; '$' stands for $'...'
+	dollar := false  // whether the previous character is a $ that is not escaped
 	for i := 0; i < len(text); i++ {
 		c, after := text[i], dollar
 		dollar = c == '$' && !after
@@ -87,7 +87,7 @@ func bashPlain(text string) error {
 	return nil
 }
 
-// bashOperator refuses a character outside of quotes that does not belong to a word.
+// bashOperator refuses a character outside of quotes that cannot be part of a word.
 func bashOperator(text string, at int) error {
 	switch text[at] {
 	case '(':
@@ -101,7 +101,7 @@ func bashOperator(text string, at int) error {
 		return unparseable("syntax", redirects)
 	case '#':
 		if at == 0 || strings.IndexByte(" \t\n", text[at-1]) >= 0 {
-			return unparseable("syntax", "The command holds a comment. Remove it.")
+			return unparseable("syntax", "The command contains a comment. Remove it.")
 		}
 	}
 	return nil
@@ -141,7 +141,8 @@ func bashDouble(out *strings.Builder, quoted *syntax.DblQuoted) error {
 	return nil
 }
 
-// unescape drops backslashes: before every character, or only before the given ones. A line's end behind one goes with it.
+// unescape removes backslashes before every character, or only before the given ones. A backslash at the end of a line
+// removes the newline as well.
 func unescape(text, only string) string {
 	var out strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -156,8 +157,8 @@ func unescape(text, only string) string {
 	return out.String()
 }
 
-// simple are the escapes of $'...' that stand for one character.
-func simple(c byte) (byte, bool) {
+// simpleEscape returns the character of an escape of $'...' with one letter.
+func simpleEscape(c byte) (byte, bool) {
 	const from, to = `abeEfnrtv\'"?`, "\a\b\x1b\x1b\f\n\r\t\v\\'\"?"
 	at := strings.IndexByte(from, c)
 	if at < 0 {
@@ -166,13 +167,13 @@ func simple(c byte) (byte, bool) {
 	return to[at], true
 }
 
-// ansiC decodes the inside of $'...'. Browsers write half a surrogate pair per \u, and Firefox writes \xe9 for U+00E9, so
-// pairs are joined and bytes that are no UTF-8 are taken as code points.
+// ansiC decodes the contents of $'...'. Browsers write half a surrogate pair per \u, and Firefox writes \xe9 for
+// U+00E9, so pairs are joined, and bytes that are not UTF-8 are taken as code points.
 func ansiC(text string) string {
 	var out []byte
 	var half rune
 	for i := 0; i < len(text); {
-		r, width, raw := escape(text[i:])
+		r, width, raw := readEscape(text[i:])
 		i += width
 		if half != 0 {
 			joined := utf16.DecodeRune(half, r)
@@ -198,7 +199,7 @@ func ansiC(text string) string {
 	return latin1(out)
 }
 
-// latin1 reads each byte that is no UTF-8 as the code point of its number.
+// latin1 converts each byte that is not UTF-8 to the code point with its number.
 func latin1(text []byte) string {
 	if utf8.Valid(text) {
 		return string(text)
@@ -215,33 +216,33 @@ func latin1(text []byte) string {
 	return out.String()
 }
 
-// escape reads one character of $'...', or one escape. Raw means a byte rather than a code point.
-func escape(text string) (r rune, width int, raw bool) {
+// readEscape reads one character of $'...', or one escape. raw means that r is a byte and not a code point.
+func readEscape(text string) (r rune, width int, raw bool) {
 	if text[0] != '\\' || len(text) == 1 {
 		return rune(text[0]), 1, true
 	}
-	if c, ok := simple(text[1]); ok {
+	if c, ok := simpleEscape(text[1]); ok {
 		return rune(c), 2, true
 	}
 	switch text[1] {
 	case 'x':
-		return number(text, 2, 2, 16, true)
+		return readNumber(text, 2, 2, 16, true)
 	case 'u':
-		return number(text, 2, 4, 16, false)
+		return readNumber(text, 2, 4, 16, false)
 	case 'U':
-		return number(text, 2, 8, 16, false)
+		return readNumber(text, 2, 8, 16, false)
 	case 'c':
 		if len(text) > 2 {
 			return rune(text[2] & 0x1f), 3, true
 		}
 	case '0', '1', '2', '3', '4', '5', '6', '7':
-		return number(text, 1, 3, 8, true)
+		return readNumber(text, 1, 3, 8, true)
 	}
 	return '\\', 1, true
 }
 
-// number reads up to so many digits behind an escape's start; without any, the backslash stands for itself.
-func number(text string, start, most, base int, raw bool) (rune, int, bool) {
+// readNumber reads up to most digits from start; without any, the backslash is literal.
+func readNumber(text string, start, most, base int, raw bool) (rune, int, bool) {
 	end := start
 	for end < len(text) && end < start+most {
 		if _, err := strconv.ParseUint(text[end:end+1], base, 8); err != nil {

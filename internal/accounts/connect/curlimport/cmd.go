@@ -2,7 +2,7 @@ package curlimport
 
 import "strings"
 
-// cmdWords splits a command as Windows does it: cmd takes its carets out, then the program splits what is left.
+// cmdWords splits a command as Windows does: cmd removes its carets, then the program splits the line.
 func cmdWords(text string) ([]string, error) {
 	line, err := cmdLine(text)
 	if err != nil {
@@ -11,7 +11,7 @@ func cmdWords(text string) ([]string, error) {
 	return splitArguments(line)
 }
 
-// cmdLine undoes the carets. Inside of quotes cmd knows none; %NAME% stays as it is, as it does for a name that is not set.
+// cmdLine removes carets, which have no meaning inside of quotes. %NAME% stays, as it does in cmd if NAME is not set.
 func cmdLine(text string) (string, error) {
 	var out strings.Builder
 	quoted := false
@@ -28,10 +28,10 @@ func cmdLine(text string) (string, error) {
 		case c == '^' && !quoted:
 			i++
 			if i < len(text) && text[i] == '\n' {
-				i++ // the end of a line goes, and what follows it is taken as it is
+				i++ // the newline is removed, and the next character is literal
 			}
 			if i >= len(text) {
-				return "", unparseable("syntax", "The command ends in the middle. Copy the whole command.")
+				return "", unparseable("syntax", "The command is incomplete. Copy the whole command.")
 			}
 			out.WriteByte(text[i])
 		case !quoted && strings.IndexByte("&|<>", c) >= 0:
@@ -43,9 +43,9 @@ func cmdLine(text string) (string, error) {
 	return out.String(), nil
 }
 
-// splitArguments is the rule of Microsoft's C runtime, by which curl.exe gets its arguments: a backslash before a quote escapes
-// it, and a doubled quote inside of quotes is one. Other than there, pairs of backslashes count as one everywhere, because
-// browsers double all of them.
+// splitArguments follows the rules of Microsoft's C runtime, which splits the arguments of curl.exe: a backslash
+// before a quote escapes it, and a doubled quote inside of quotes is one quote. Unlike there, a pair of backslashes
+// is always one backslash, because browsers double all of them.
 func splitArguments(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder

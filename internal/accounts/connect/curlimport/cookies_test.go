@@ -22,12 +22,12 @@ const (
 		"stage.example\tFALSE\t/\tTRUE\t0\tauth_id\t42\n.other.example\tTRUE\t/\tFALSE\t0\t_ga\tGA1\n"
 )
 
-func TestCookiesReadsEveryForm(t *testing.T) {
+func TestCookiesReadsEveryFormat(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string][2]string{
 		"a header":                       {"auth_id=42; sess=a1b2; fp=77", "auth_id=42; fp=77; sess=a1b2"},
 		"a header with its name":         {"Cookie: auth_id=42; sess=a=b==", "auth_id=42; sess=a=b=="},
-		"no spaces, one too many signs":  {"auth_id=42;sess=a1b2;;\n", "auth_id=42; sess=a1b2"},
+		"no spaces, extra semicolons":    {"auth_id=42;sess=a1b2;;\n", "auth_id=42; sess=a1b2"},
 		"quotes stay":                    {`sess="a b"`, `sess="a b"`},
 		"an empty value":                 {"sess=; fp=1", "fp=1; sess="},
 		"a value without a name":         {"odd; sess=1; =x", "sess=1"},
@@ -39,14 +39,14 @@ func TestCookiesReadsEveryForm(t *testing.T) {
 		"the longest path":               {`[{"name":"sess","value":"1","path":"/api"},{"name":"sess","value":"2","path":"/"}]`, "sess=1"},
 		"the last of equal paths":        {`[{"name":"sess","value":"1","path":"/"},{"name":"sess","value":"2","path":"/"}]`, "sess=2"},
 		"a port does not matter":         {`[{"name":"sess","value":"1","domain":"127.0.0.1"}]`, "sess=1"},
-		"hosts below are others":         {`[{"name":"sess","value":"1","domain":"www.stage.example"}]`, ""},
-		"a top domain is nobody's":       {`[{"name":"sess","value":"1","domain":".example"}]`, ""},
+		"subdomains are other hosts":     {`[{"name":"sess","value":"1","domain":"www.stage.example"}]`, ""},
+		"a top-level domain":             {`[{"name":"sess","value":"1","domain":".example"}]`, ""},
 		"a name that only ends the same": {`[{"name":"sess","value":"1","domain":"age.example"}]`, ""},
 		"cookies.txt":                    {cookiesTxt, "auth_id=42; sess=a1b2"},
-		"cookies.txt of Windows":         {strings.ReplaceAll(cookiesTxt, "\n", "\r\n"), "auth_id=42; sess=a1b2"},
-		"cookies.txt without a head":     {"stage.example\tFALSE\t/\tTRUE\t0\tsess\t1", "sess=1"},
+		"cookies.txt with CRLF":          {strings.ReplaceAll(cookiesTxt, "\n", "\r\n"), "auth_id=42; sess=a1b2"},
+		"cookies.txt without a header":   {"stage.example\tFALSE\t/\tTRUE\t0\tsess\t1", "sess=1"},
 		"cookies.txt, an empty value":    {"# x\nstage.example\tFALSE\t/\tTRUE\t0\tsess", "sess="},
-		"a mark of byte order":           {"\ufeffsess=1", "sess=1"},
+		"a byte order mark":              {"\ufeffsess=1", "sess=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +61,7 @@ func TestCookiesReadsEveryForm(t *testing.T) {
 	}
 }
 
-func TestACookieOfTheDomainAboveGoesToAHostBelow(t *testing.T) {
+func TestCookieOfAParentDomainIsSentToSubdomains(t *testing.T) {
 	t.Parallel()
 	const list = `[{"name":"a","value":"1","domain":".stage.example"},{"name":"b","value":"2","domain":"stage.example","hostOnly":true}]`
 	got, err := curlimport.Cookies(secret.New(list), []string{"www.stage.example"})
@@ -83,7 +83,7 @@ func TestCookiesRefusesTheRestAndRepeatsNothing(t *testing.T) {
 		"a control character":    "sess=" + canary + "\x01",
 		"no UTF-8":               "sess=" + canary + "\xff",
 		"half of JSON":           `[{"name":"sess","value":"` + canary,
-		"more behind JSON":       `[{"name":"sess","value":"` + canary + `"}] x`,
+		"text after JSON":        `[{"name":"sess","value":"` + canary + `"}] x`,
 		"an empty list":          `[]`,
 		"an object of something": `{"sess":"` + canary + `"}`,
 		"texts in a list":        `["` + canary + `"]`,
@@ -118,7 +118,7 @@ func TestCookiesRefusesTheRestAndRepeatsNothing(t *testing.T) {
 	}
 }
 
-func TestListPointsAtEachCookieThatCannotBe(t *testing.T) {
+func TestListReportsEachInvalidCookie(t *testing.T) {
 	t.Parallel()
 	good := curlimport.Cookie{Name: "sess", Value: secret.New("1"), Domain: "stage.example"}
 	bad := curlimport.Cookie{Name: "fp", Value: secret.New(canary + "\n")}
@@ -135,6 +135,6 @@ func TestListPointsAtEachCookieThatCannotBe(t *testing.T) {
 		t.Error("the error repeats the value")
 	}
 	if _, err := curlimport.List(make([]curlimport.Cookie, 1001), hosts()); err == nil {
-		t.Error("1001 cookies were taken")
+		t.Error("1001 cookies were accepted")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 func hosts() []string { return []string{"stage.example", "127.0.0.1:18443"} }
 
-// flat is a session in one line, so that a table can tell it.
+// flat renders a session in one line, for tables.
 func flat(p curlimport.Pasted) string {
 	return strings.Join([]string{p.Host, pairs(p.Cookies), pairs(p.Headers), p.UserAgent}, " | ")
 }
@@ -82,8 +82,8 @@ func goodCommands() map[string][2]string {
 		"joined quotes in bash":          {`curl https://stage.example/ -b 'sess='\''1'\'''`, "stage.example | sess='1' |  | "},
 		"options that share a word":      {`curl -skL -XPOST -bsess=1 -H'x-a: b' https://stage.example/`, "stage.example | sess=1 | x-a=b | "},
 		"--url, --data and the like":     {`curl --url https://stage.example/ --cookie 'sess=1' --request POST -d a=1 --data b --data-raw '@c' --data-binary d --data-ascii e --data-urlencode 'f=@g' -k -L -s`, plain},
-		"a port that is the usual one":   {`curl https://STAGE.example.:443/ -b sess=1`, plain},
-		"a port of its own":              {`curl https://127.0.0.1:18443/ -b sess=1`, "127.0.0.1:18443 | sess=1 |  | "},
+		"the default port":               {`curl https://STAGE.example.:443/ -b sess=1`, plain},
+		"another port":                   {`curl https://127.0.0.1:18443/ -b sess=1`, "127.0.0.1:18443 | sess=1 |  | "},
 		"http":                           {`curl http://stage.example/ -b sess=1`, plain},
 		"the header beats the option":    {`curl https://stage.example/ -b sess=1 -H 'User-Agent: b' -A a`, "stage.example | sess=1 |  | b"},
 		"headers without a value":        {`curl https://stage.example/ -b sess=1 -H 'x-a;' -H 'x-b:' -H ':authority: stage.example'`, "stage.example | sess=1 | x-a=; x-b= | "},
@@ -92,7 +92,7 @@ func goodCommands() map[string][2]string {
 		"a dollar that is escaped":       {`curl https://stage.example/ -b "sess=\$(1" -H x-a:\$'b\'`, `stage.example | sess=$(1 | x-a=$b\ | `},
 		"no cookies":                     {`curl https://stage.example/`, "stage.example |  |  | "},
 		"a Host header":                  {`curl https://stage.example/ -b sess=1 -H 'Host: stage.example'`, "stage.example | sess=1 | host=stage.example | "},
-		"a mark of byte order":           {"\ufeff curl https://stage.example/ -b sess=1 \n", plain},
+		"a byte order mark":              {"\ufeff curl https://stage.example/ -b sess=1 \n", plain},
 	}
 }
 
@@ -112,7 +112,7 @@ func TestCurlReadsWhatBrowsersCopy(t *testing.T) {
 	}
 }
 
-// canary stands where a secret would; no error may show it.
+// canary is in the place of a secret; no error may contain it.
 const canary = "c4n4rys3cr3t"
 
 type badCommand struct {
@@ -129,8 +129,8 @@ func badCommands() []badCommand {
 		{"fetch('https://stage.example/', {headers: {cookie: '" + canary + "'}})", unparseable, "start with curl"},
 		{"https://stage.example/" + canary, unparseable, "start with curl"},
 		{"wget https://stage.example/" + canary, unparseable, "start with curl"},
-		{"curl", unparseable, "one address"},
-		{ok + "https://stage.example/", unparseable, "one address"},
+		{"curl", unparseable, "one URL"},
+		{ok + "https://stage.example/", unparseable, "one URL"},
 		{ok + strings.Repeat("x", 64<<10), unparseable, "64 KiB"},
 		{ok + "\xff", unparseable, "UTF-8"},
 		{ok + "\x00.", unparseable, "NUL"},
@@ -142,24 +142,24 @@ func badCommands() []badCommand {
 		{ok + "> /tmp/" + canary, unparseable, "redirect"},
 		{ok + "< /etc/passwd", unparseable, "redirect"},
 		{ok + "<<< " + canary, unparseable, "redirect"},
-		{ok + "-H \"x: $(cat " + canary + ")\"", unparseable, "work out"},
-		{ok + "-H \"x: `cat " + canary + "`\"", unparseable, "work out"},
-		{ok + "-H $HOME", unparseable, "work out"},
-		{ok + "-H \"x: ${" + canary + "}\"", unparseable, "work out"},
-		{ok + "-H $((1+1))", unparseable, "work out"},
-		{ok + "-d <(cat " + canary + ")", unparseable, "work out"},
-		{ok + strings.Repeat("$(", 20000), unparseable, "work out"},
-		{ok + "-H \"$('\"'" + strings.Repeat("$[", 20000), unparseable, "work out"},
+		{ok + "-H \"x: $(cat " + canary + ")\"", unparseable, "evaluate"},
+		{ok + "-H \"x: `cat " + canary + "`\"", unparseable, "evaluate"},
+		{ok + "-H $HOME", unparseable, "evaluate"},
+		{ok + "-H \"x: ${" + canary + "}\"", unparseable, "evaluate"},
+		{ok + "-H $((1+1))", unparseable, "evaluate"},
+		{ok + "-d <(cat " + canary + ")", unparseable, "evaluate"},
+		{ok + strings.Repeat("$(", 20000), unparseable, "evaluate"},
+		{ok + "-H \"$('\"'" + strings.Repeat("$[", 20000), unparseable, "evaluate"},
 		{ok + "# '\n" + strings.Repeat("$[", 20000), unparseable, "comment"},
 		{ok + "; " + strings.Repeat("if ", 20000), unparseable, "more than one"},
-		{ok + `-H \$'a\' ` + strings.Repeat("$[", 20000), unparseable, "work out"},
-		{ok + `-H $$'a\' ` + strings.Repeat("$[", 20000), unparseable, "work out"},
-		{ok + "-H \"" + strings.Repeat("$\\\n[", 10000), unparseable, "work out"},
-		{ok + "(" + canary, unparseable, "work out"},
-		{ok + "-H $\"x: " + canary + "\"", unparseable, "work out"},
+		{ok + `-H \$'a\' ` + strings.Repeat("$[", 20000), unparseable, "evaluate"},
+		{ok + `-H $$'a\' ` + strings.Repeat("$[", 20000), unparseable, "evaluate"},
+		{ok + "-H \"" + strings.Repeat("$\\\n[", 10000), unparseable, "evaluate"},
+		{ok + "(" + canary, unparseable, "evaluate"},
+		{ok + "-H $\"x: " + canary + "\"", unparseable, "evaluate"},
 		{"curl 'https://stage.example/' -b 'sess=" + canary, unparseable, "not closed"},
 		{"curl \"https://stage.example/" + canary, unparseable, "not closed"},
-		{ok + ")" + canary, unparseable, "shell reads"},
+		{ok + ")" + canary, unparseable, "shell syntax"},
 		{ok + "-H", unparseable, "has no value"},
 		{ok + "--header", unparseable, "has no value"},
 		{ok + "-H " + canary, unparseable, "colon"},
@@ -178,10 +178,10 @@ func badCommands() []badCommand {
 		{ok + "--header=x:" + canary, unsupported, "--header with an equals"},
 		{ok + "--next", unsupported, "--next "},
 		{ok + "--config " + canary, unsupported, "--config "},
-		{ok + "--" + canary, unsupported, "does not know"},
+		{ok + "--" + canary, unsupported, "unknown"},
 		{ok + "-- " + canary, unsupported, "-- "},
 		{ok + "- ", unsupported, "- "},
-		{ok + "-é" + canary, unsupported, "no letter"},
+		{ok + "-é" + canary, unsupported, "not a letter"},
 		{ok + "-d @" + canary, unsupported, "@file"},
 		{ok + "--data-binary @" + canary, unsupported, "@file"},
 		{ok + "--data-urlencode a@" + canary, unsupported, "@file"},
@@ -198,31 +198,31 @@ func badCommands() []badCommand {
 		{"curl ^\"https://stage.example/^\" ^\n -b ^\"sess=" + canary + "^\" & calc", unparseable, "more than one"},
 		{"curl ^\"https://stage.example/^\" -b ^\"sess=" + canary + "^\"\ncalc", unparseable, "more than one"},
 		{"curl ^\"https://stage.example/^\" -b ^\"sess=" + canary, unparseable, "not closed"},
-		{"curl ^\"https://stage.example/^\" -b ^\"sess=" + canary + "^\" ^", unparseable, "in the middle"},
+		{"curl ^\"https://stage.example/^\" -b ^\"sess=" + canary + "^\" ^", unparseable, "incomplete"},
 		{"curl \"https://stage.example/\" ^\n -b \"sess=" + canary + "\n\"", unparseable, "not closed"},
 		{"curl ^\"https://stage.example/^\" -o ^\"" + canary + "^\"", unsupported, "-o "},
 		{"curl.exe 'https://stage.example/' `\n -b 'sess=" + canary, unparseable, "not closed"},
-		{"curl.exe 'https://stage.example/' -b \"$" + canary + "\"", unparseable, "work out"},
-		{"curl.exe 'https://stage.example/' -b $" + canary, unparseable, "work out"},
-		{"curl.exe 'https://stage.example/' (" + canary + ")", unparseable, "work out"},
+		{"curl.exe 'https://stage.example/' -b \"$" + canary + "\"", unparseable, "evaluate"},
+		{"curl.exe 'https://stage.example/' -b $" + canary, unparseable, "evaluate"},
+		{"curl.exe 'https://stage.example/' (" + canary + ")", unparseable, "evaluate"},
 		{"curl.exe 'https://stage.example/'; " + canary, unparseable, "more than one"},
 		{"curl.exe 'https://stage.example/' | " + canary, unparseable, "more than one"},
-		{"curl.exe 'https://stage.example/'" + canary, unparseable, "work out"},
+		{"curl.exe 'https://stage.example/'" + canary, unparseable, "evaluate"},
 		{invoke + "-OutFile " + canary, unsupported, "-OutFile "},
 		{invoke + "-proxy \"" + canary + "\"", unsupported, "-Proxy "},
-		{invoke + "-" + canary, unsupported, "does not know"},
+		{invoke + "-" + canary, unsupported, "unknown"},
 		{invoke + "; " + canary, unparseable, "more than one"},
 		{invoke + "| " + canary, unparseable, "more than one"},
-		{invoke + "-Body \"$(" + canary + ")\"", unparseable, "work out"},
-		{invoke + "-Body \"$([char]" + canary + ")\"", unparseable, "work out"},
+		{invoke + "-Body \"$(" + canary + ")\"", unparseable, "evaluate"},
+		{invoke + "-Body \"$([char]" + canary + ")\"", unparseable, "evaluate"},
 		{invoke + "-Body \"" + canary, unparseable, "not closed"},
-		{invoke + canary, unparseable, "as Chrome writes"},
-		{"Invoke-WebRequest -Uri \"https://stage.example/\" -Headers @{\"a\"=\"" + canary + "\"", unparseable, "as Chrome writes"},
+		{invoke + canary, unparseable, "Copy as PowerShell"},
+		{"Invoke-WebRequest -Uri \"https://stage.example/\" -Headers @{\"a\"=\"" + canary + "\"", unparseable, "Copy as PowerShell"},
 		{"Invoke-WebRequest -Uri \"https://stage.example/\" -Headers @{\"a\"=\"`n" + canary + "\"}", unparseable, "control"},
-		{"$session = New-Object " + canary, unparseable, "as Chrome writes"},
+		{"$session = New-Object " + canary, unparseable, "Copy as PowerShell"},
 		{"$session = New-Object Microsoft.PowerShell.Commands.WebRequestSession", unparseable, "no Invoke-WebRequest"},
 		{"$session.Cookies.Add((New-Object System.Net.Cookie(\"a\", \"" + canary + ";\", \"/\", \"stage.example\")))", unparseable, "semicolon"},
-		{"$session.Cookies.Add((New-Object System.Net.Cookie(\"a\", \"" + canary + "\")))", unparseable, "as Chrome writes"},
+		{"$session.Cookies.Add((New-Object System.Net.Cookie(\"a\", \"" + canary + "\")))", unparseable, "Copy as PowerShell"},
 		{"Invoke-WebRequest -Uri \"https://" + canary + ".net/\"", host, "does not belong"},
 	}
 }
@@ -251,7 +251,7 @@ func TestCurlRefusesEverythingElseAndRepeatsNothing(t *testing.T) {
 				t.Errorf("%.200q: the error repeats the text: %s", c.text, document)
 			}
 			if len(got.Cookies)+len(got.Headers) != 0 {
-				t.Errorf("%.200q: something came out beside the error", c.text)
+				t.Errorf("%.200q: a result in addition to the error", c.text)
 			}
 		})
 	}

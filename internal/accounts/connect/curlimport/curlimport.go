@@ -1,9 +1,10 @@
-// Package curlimport reads what a creator copied from a browser: a cURL command in one of its dialects, or cookies in one of their
-// forms. Its functions are pure: nothing is executed, fetched or stored, and no error repeats a value of what was pasted.
+// Package curlimport reads what a creator copied from a browser: a cURL command in one of several shell dialects, or
+// cookies in one of several formats. Its functions are pure: they execute, fetch and store nothing, and no error
+// repeats a value of the pasted text.
 //
-// Start with Curl and Cookies. A command becomes words (bash.go, cmd.go, powershell.go), the words become a request
-// (flags.go, invoke.go), and the request is judged here. What comes out goes into driver.NewSession, which keeps the cookies
-// and headers that the manifest names.
+// Start with Curl and Cookies. A command is split into words (bash.go, cmd.go, powershell.go), the words become a
+// request (flags.go, invoke.go), and the request is checked here. The result goes into driver.NewSession, which keeps
+// the cookies and headers that the manifest names.
 package curlimport
 
 import (
@@ -19,21 +20,22 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// maxCurl is how long a command may be, in bytes.
+// maxCurl bounds the length of a command, in bytes.
 const maxCurl = 64 << 10
 
-// Pasted is what a command tells of a session.
+// Pasted is what a command contains of a session.
 type Pasted struct {
 	Cookies map[string]secret.String
-	// Headers are all that the command sends, by name in lower case, without the cookies and the browser's name.
+	// Headers holds all headers of the command except Cookie and User-Agent, by their name in lower case.
 	Headers   map[string]secret.String
 	UserAgent string
-	// Host is that of the command, as one of the hosts asked for.
+	// Host is the host of the command, in the spelling of Curl's argument hosts.
 	Host string
 }
 
-// Curl reads a browser's "Copy as cURL" or "Copy as PowerShell". The hosts are those of the platform, each with a port if it
-// is not the usual one of the command's scheme.
+// Curl reads a browser's "Copy as cURL" or "Copy as PowerShell". hosts are the platform's hosts, each with a port if
+// it is not the default port of the command's scheme. It fails with curl-unparseable, curl-unsupported or
+// curl-wrong-host.
 func Curl(text secret.String, hosts []string) (Pasted, error) {
 	plain := strings.TrimSpace(strings.TrimPrefix(text.Reveal(), "\ufeff"))
 	switch {
@@ -44,17 +46,17 @@ func Curl(text secret.String, hosts []string) (Pasted, error) {
 	case !utf8.ValidString(plain):
 		return Pasted{}, unparseable("encoding", "The command is not UTF-8 text.")
 	case strings.ContainsRune(plain, 0):
-		return Pasted{}, unparseable("character", "The command holds the character NUL.")
+		return Pasted{}, unparseable("character", "The command contains the character NUL.")
 	}
-	r, err := read(strings.ReplaceAll(plain, "\r\n", "\n"))
+	r, err := parseCommand(strings.ReplaceAll(plain, "\r\n", "\n"))
 	if err != nil {
 		return Pasted{}, err
 	}
-	return r.judge(hosts)
+	return r.toPasted(hosts)
 }
 
-func read(text string) (*request, error) {
-	switch dialectOf(text) {
+func parseCommand(text string) (*request, error) {
+	switch detectDialect(text) {
 	case dialectInvoke:
 		return readInvoke(text)
 	case dialectBash:
@@ -78,8 +80,8 @@ const (
 	dialectInvoke
 )
 
-// dialectOf tells the shells apart by how they continue a line, and if there is one line only, by how it quotes.
-func dialectOf(text string) dialect {
+// detectDialect tells the shells apart by how they continue a line, or, for a single line, by its quotes.
+func detectDialect(text string) dialect {
 	first := text
 	if end := strings.IndexAny(text, " \t\n"); end >= 0 {
 		first = text[:end]
@@ -105,10 +107,10 @@ func dialectOf(text string) dialect {
 			return dialectPowerShell
 		}
 	}
-	return dialectOfQuotes(name, rest)
+	return detectByQuotes(name, rest)
 }
 
-func dialectOfQuotes(name, rest string) dialect {
+func detectByQuotes(name, rest string) dialect {
 	at := strings.IndexAny(rest, `"'`)
 	single := at >= 0 && rest[at] == '\''
 	switch {
@@ -116,14 +118,15 @@ func dialectOfQuotes(name, rest string) dialect {
 		return dialectPowerShell
 	case name == "curl.exe":
 		return dialectCmd
-	case !single && doubled(rest):
+	case !single && hasCmdQuotes(rest):
 		return dialectCmd
 	}
 	return dialectBash
 }
 
-// doubled says whether quotes are escaped or percent signs are fenced as only cmd needs it. An empty "" argument is not that.
-func doubled(text string) bool {
+// hasCmdQuotes reports whether the text escapes quotes by doubling them, or puts quotes around percent signs, as only
+// cmd needs it. An empty argument "" does not count.
+func hasCmdQuotes(text string) bool {
 	if strings.Contains(text, `"%"`) {
 		return true
 	}
@@ -135,27 +138,28 @@ func doubled(text string) bool {
 	return false
 }
 
-// request is what a command asks for, before it is judged.
+// request is a parsed command, before its host is checked.
 type request struct {
 	urls    []string
-	agent   string            // by an option
+	agent   string            // from an option
 	headers map[string]string // by name in lower case
-	cookies []string          // texts of Cookie headers, in order
-	jar     []Cookie
+	cookies []string          // values of Cookie headers, in order
+	jar     []Cookie          // cookies with a domain, from PowerShell
 }
 
 func newRequest() *request { return &request{headers: map[string]string{}} }
 
-// header takes one in; the last of a name counts. A name starting with a colon is HTTP/2's own and not a header.
-func (r *request) header(name, value string) error {
+// addHeader adds a header; the last one of a name counts. A name that starts with a colon is a pseudo-header of
+// HTTP/2 and is ignored.
+func (r *request) addHeader(name, value string) error {
 	name, value = strings.ToLower(strings.Trim(name, " \t")), strings.Trim(value, " \t")
 	switch {
 	case strings.HasPrefix(name, ":") && httpguts.ValidHeaderFieldName(name[1:]):
 		return nil
 	case !httpguts.ValidHeaderFieldName(name):
-		return unparseable("syntax", "A header's name holds a character that names cannot have.")
+		return unparseable("syntax", "A header name contains an invalid character.")
 	case !httpguts.ValidHeaderFieldValue(value):
-		return unparseable("character", "A header holds a control character.")
+		return unparseable("character", "A header contains a control character.")
 	case name == "cookie":
 		r.cookies = append(r.cookies, value)
 	default:
@@ -164,15 +168,17 @@ func (r *request) header(name, value string) error {
 	return nil
 }
 
-func (r *request) judge(hosts []string) (Pasted, error) {
+// toPasted checks the request's host and returns its session. Cookies with a domain win over those of Cookie headers.
+func (r *request) toPasted(hosts []string) (Pasted, error) {
 	if len(r.urls) != 1 {
-		return Pasted{}, unparseable("syntax", "The command must have one address, and only one.")
+		return Pasted{}, unparseable("syntax", "The command must have exactly one URL.")
 	}
 	host, err := r.host(hosts)
 	if err != nil {
 		return Pasted{}, err
 	}
-	out := Pasted{Cookies: choose(r.jar, []string{host}), Headers: map[string]secret.String{}, UserAgent: r.agent, Host: host}
+	out := Pasted{Cookies: selectCookies(r.jar, []string{host}), Headers: map[string]secret.String{}, UserAgent: r.agent,
+		Host: host}
 	for _, text := range r.cookies {
 		for name, value := range headerCookies(text) {
 			if _, ok := out.Cookies[name]; !ok {
@@ -182,18 +188,18 @@ func (r *request) judge(hosts []string) (Pasted, error) {
 	}
 	for name, value := range r.headers {
 		if name == "user-agent" {
-			out.UserAgent = value // curl sends the header, not the option, if there are both
+			out.UserAgent = value // if there are both, curl sends the header
 			continue
 		}
 		out.Headers[name] = secret.New(value)
 	}
 	if !httpguts.ValidHeaderFieldValue(out.UserAgent) {
-		return Pasted{}, unparseable("character", "The browser's name holds a control character.")
+		return Pasted{}, unparseable("character", "The user agent contains a control character.")
 	}
 	return out, nil
 }
 
-// host finds which of the hosts the address has. A Host header must be one of them too.
+// host returns which of the hosts the URL has. A Host header must be one of them, too.
 func (r *request) host(hosts []string) (string, error) {
 	u, err := url.Parse(r.urls[0])
 	if err != nil {
@@ -202,31 +208,31 @@ func (r *request) host(hosts []string) (string, error) {
 	u.Scheme = strings.ToLower(u.Scheme)
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "", wrongHost("The command's address must start with https:// or http://.")
+		return "", wrongHost("The command's URL must start with https:// or http://.")
 	case u.User != nil:
-		return "", unparseable("url", "The command's address holds a user name. Remove it.")
+		return "", unparseable("url", "The command's URL contains a user name. Remove it.")
 	}
-	found, ok := match(u.Scheme, u.Host, hosts)
+	found, ok := matchHost(u.Scheme, u.Host, hosts)
 	if !ok {
 		return "", wrongHost("The command goes to a host that does not belong to the platform.")
 	}
 	if given, sent := r.headers["host"]; sent {
-		if _, ok := match(u.Scheme, given, hosts); !ok {
+		if _, ok := matchHost(u.Scheme, given, hosts); !ok {
 			return "", wrongHost("The command's Host header names a host that does not belong to the platform.")
 		}
 	}
 	return found, nil
 }
 
-// match finds a host among several. A port that is not written is the scheme's.
-func match(scheme, host string, hosts []string) (string, bool) {
+// matchHost finds a host in a list. A missing port is the default port of the scheme.
+func matchHost(scheme, host string, hosts []string) (string, bool) {
 	usual := "443"
 	if scheme == "http" {
 		usual = "80"
 	}
-	name, port := split(host, usual)
+	name, port := splitHostPort(host, usual)
 	at := slices.IndexFunc(hosts, func(one string) bool {
-		n, p := split(one, usual)
+		n, p := splitHostPort(one, usual)
 		return n != "" && n == name && p == port
 	})
 	if at < 0 {
@@ -235,8 +241,8 @@ func match(scheme, host string, hosts []string) (string, bool) {
 	return hosts[at], true
 }
 
-// split separates a host's name, in lower case and without a last dot, from its port.
-func split(host, usual string) (name, port string) {
+// splitHostPort returns a host's name, in lower case and without a trailing dot, and its port, or usual if it has none.
+func splitHostPort(host, usual string) (name, port string) {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil {
 		name, port = strings.Trim(host, "[]"), ""

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// What an option does to the request. The list is that of the contract, and nothing else is accepted.
+// option is an option of curl that is accepted. apply changes the request; value is empty unless takesValue.
 type option struct {
 	takesValue bool
 	apply      func(r *request, value string) error
 }
 
+// optionOf returns an accepted option by its name. All others are refused.
 func optionOf(name string) (option, bool) {
 	switch name {
 	case "-H", "--header":
@@ -35,7 +36,7 @@ func optionOf(name string) (option, bool) {
 
 func ignore(*request, string) error { return nil }
 
-// readsFile is curl's rule for --data-urlencode: an @ before any = names a file.
+// readsFile is curl's rule for --data-urlencode: an @ before any = means that the value is a file name.
 func readsFile(value string) bool {
 	at := strings.IndexAny(value, "@=")
 	return at >= 0 && value[at] == '@'
@@ -53,32 +54,33 @@ func headerOption(r *request, value string) error {
 		return noFile("-H", true)
 	}
 	if rest, ok := strings.CutSuffix(value, ";"); ok && !strings.Contains(value, ":") {
-		return r.header(rest, "") // how curl writes a header without a value
+		return r.addHeader(rest, "") // curl's syntax for a header without a value
 	}
 	at := strings.IndexByte(strings.TrimPrefix(value, ":"), ':')
 	if at < 0 {
-		return unparseable("syntax", "A header has no colon behind its name.")
+		return unparseable("syntax", "A header has no colon after its name.")
 	}
 	at += len(value) - len(strings.TrimPrefix(value, ":"))
-	return r.header(value[:at], value[at+1:])
+	return r.addHeader(value[:at], value[at+1:])
 }
 
-// cookieOption follows curl: without an equals sign the value names a file.
+// cookieOption follows curl: a value without an equals sign is a file name.
 func cookieOption(r *request, value string) error {
 	if value != "" && !strings.Contains(value, "=") {
 		return unsupported("The option -b with a file is not supported.")
 	}
-	return r.header("cookie", value)
+	return r.addHeader("cookie", value)
 }
 
-// readWords reads the words of a curl command, the first of which is curl itself.
+// readWords reads the words of a curl command; the first one is curl itself. It passes err on, so that it can be called
+// with the results of a splitter.
 func readWords(words []string, err error) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
 	r := newRequest()
 	for at := 1; at < len(words); {
-		used, err := r.word(words[at:])
+		used, err := r.readOption(words[at:])
 		if err != nil {
 			return nil, err
 		}
@@ -87,8 +89,8 @@ func readWords(words []string, err error) (*request, error) {
 	return r, nil
 }
 
-// word reads an option with its value, or an address, and says how many words that took.
-func (r *request) word(words []string) (int, error) {
+// readOption reads an option with its value, or a URL, and returns how many words it used.
+func (r *request) readOption(words []string) (int, error) {
 	word := words[0]
 	switch {
 	case !strings.HasPrefix(word, "-"):
@@ -97,12 +99,12 @@ func (r *request) word(words []string) (int, error) {
 	case word == "-" || word == "--":
 		return 0, unsupported("The option " + word + " is not supported.")
 	case !strings.HasPrefix(word, "--"):
-		return r.short(words)
+		return r.readShort(words)
 	}
 	o, ok := optionOf(word)
 	switch {
 	case !ok:
-		return 0, unsupported("The option " + known(word) + " is not supported.")
+		return 0, unsupported("The option " + optionName(word) + " is not supported.")
 	case !o.takesValue:
 		return 1, o.apply(r, "")
 	case len(words) < 2:
@@ -111,14 +113,14 @@ func (r *request) word(words []string) (int, error) {
 	return 2, o.apply(r, words[1])
 }
 
-// short reads options of one letter, which may share a word; the value of the last may be in it, too.
-func (r *request) short(words []string) (int, error) {
+// readShort reads a word with one-letter options. Several may share a word, and the value of the last may follow in it.
+func (r *request) readShort(words []string) (int, error) {
 	for i, letter := range words[0][1:] {
 		name := "-" + string(letter)
 		o, ok := optionOf(name)
 		switch {
 		case !ok && (letter <= ' ' || letter > '~'):
-			return 0, unsupported("An option that is no letter is not supported.")
+			return 0, unsupported("An option that is not a letter is not supported.")
 		case !ok:
 			return 0, unsupported("The option " + name + " is not supported.")
 		case !o.takesValue:
@@ -138,9 +140,9 @@ func (r *request) short(words []string) (int, error) {
 	return 1, nil
 }
 
-// known names an option that is not accepted. A word that is no option of curl's may be a secret that lost its quotes, and is
-// not repeated.
-func known(word string) string {
+// optionName returns the name of a refused option for an error. A word that is not an option of curl may be a secret
+// that lost its quotes, so it is not repeated.
+func optionName(word string) string {
 	name, _, _ := strings.Cut(word, "=")
 	if slices.Contains(strings.Fields(curlOptions), strings.TrimPrefix(name, "--")) {
 		return name
@@ -148,10 +150,10 @@ func known(word string) string {
 	if _, ok := optionOf(name); ok {
 		return name + " with an equals sign"
 	}
-	return "that curl does not know either"
+	return "that is unknown to curl"
 }
 
-// curlOptions are the long options of curl that people write and we refuse.
+// curlOptions lists the long options of curl that are refused by name.
 const curlOptions = `abstract-unix-socket alt-svc anyauth append aws-sigv4 basic ca-native cacert capath cert cert-status
 cert-type ciphers compressed-ssh config connect-timeout connect-to continue-at cookie-jar create-dirs crlf crlfile curves
 delegation digest disable disable-eprt disable-epsv dns-interface dns-servers doh-url dump-header ech egd-file engine

@@ -14,8 +14,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// judge holds an error against what every error must be: a problem whose text is one of ours.
-func judge(t *testing.T, err error, pointer string, kinds ...string) {
+// checkProblem fails unless err is a problem of one of the kinds that repeats nothing of the text.
+func checkProblem(t *testing.T, err error, pointer string, kinds ...string) {
 	t.Helper()
 	e, ok := errors.AsType[*problem.Error](err)
 	if !ok || len(e.Fields) == 0 || e.Unwrap() != nil {
@@ -29,7 +29,7 @@ func judge(t *testing.T, err error, pointer string, kinds ...string) {
 	}
 }
 
-func soundCookies(t *testing.T, cookies map[string]secret.String) {
+func checkCookies(t *testing.T, cookies map[string]secret.String) {
 	t.Helper()
 	for name, value := range cookies {
 		header := http.Header{"Cookie": {name + "=" + value.Reveal()}}
@@ -39,7 +39,7 @@ func soundCookies(t *testing.T, cookies map[string]secret.String) {
 	}
 }
 
-// Whatever is pasted, the result can be sent and the error shows nothing of it.
+// Whatever is pasted, the result can be sent, and an error repeats nothing of it.
 func FuzzCurl(f *testing.F) {
 	for _, c := range goodCommands() {
 		f.Add(c[0])
@@ -52,13 +52,13 @@ func FuzzCurl(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := curlimport.Curl(secret.New(text), hosts())
 		if err != nil {
-			judge(t, err, "/curl", "curl-unparseable", "curl-unsupported", "curl-wrong-host")
+			checkProblem(t, err, "/curl", "curl-unparseable", "curl-unsupported", "curl-wrong-host")
 			return
 		}
 		if got.Host != hosts()[0] && got.Host != hosts()[1] {
 			t.Fatalf("host %q", got.Host)
 		}
-		soundCookies(t, got.Cookies)
+		checkCookies(t, got.Cookies)
 		for name, value := range got.Headers {
 			if !httpguts.ValidHeaderFieldName(name) || name != strings.ToLower(name) || !httpguts.ValidHeaderFieldValue(value.Reveal()) || !utf8.ValidString(value.Reveal()) {
 				t.Fatalf("header %q: %q", name, value.Reveal())
@@ -70,7 +70,7 @@ func FuzzCurl(f *testing.F) {
 	})
 }
 
-// Whatever is pasted, the cookies can be sent and the error shows nothing of it.
+// Whatever is pasted, the cookies can be sent, and an error repeats nothing of it.
 func FuzzCookies(f *testing.F) {
 	for _, text := range []string{"auth_id=42; sess=" + canary, "Cookie: a=b", editThisCookie, playwright, cookiesTxt, "a\tb\tc\td\te\tf\tg", "[", "{}", "#", canary} {
 		f.Add(text)
@@ -78,9 +78,9 @@ func FuzzCookies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := curlimport.Cookies(secret.New(text), hosts())
 		if err != nil {
-			judge(t, err, "/cookie", "validation-failed")
+			checkProblem(t, err, "/cookie", "validation-failed")
 			return
 		}
-		soundCookies(t, got)
+		checkCookies(t, got)
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// invocation reads Chrome's "Copy as PowerShell": a few lines that fill $session, then Invoke-WebRequest.
+// invocation parses Chrome's "Copy as PowerShell": a few lines that fill $session, then Invoke-WebRequest.
 type invocation struct {
 	tokens []token
 	r      *request
@@ -21,10 +21,10 @@ func readInvoke(text string) (*request, error) {
 	}
 	in := &invocation{tokens: tokens, r: newRequest()}
 	for len(in.tokens) > 0 {
-		if err := in.statement(); err != nil {
+		if err := in.readStatement(); err != nil {
 			return nil, err
 		}
-		if len(in.tokens) > 0 && !in.takes(tokenEnd, "") {
+		if len(in.tokens) > 0 && !in.accept(tokenEnd, "") {
 			return nil, errInvoke()
 		}
 	}
@@ -35,11 +35,11 @@ func readInvoke(text string) (*request, error) {
 }
 
 func errInvoke() error {
-	return unparseable("syntax", "The text is not written as Chrome writes Copy as PowerShell.")
+	return unparseable("syntax", "The text does not have the form of Chrome's Copy as PowerShell.")
 }
 
-// takes moves on if the next token is this one. The case of bare words does not matter to PowerShell.
-func (in *invocation) takes(kind tokenKind, text string) bool {
+// accept consumes the next token if it is this one. PowerShell ignores the case of bare words.
+func (in *invocation) accept(kind tokenKind, text string) bool {
 	if len(in.tokens) == 0 || in.tokens[0].kind != kind || kind != tokenQuoted && !strings.EqualFold(in.tokens[0].text, text) {
 		return false
 	}
@@ -47,17 +47,17 @@ func (in *invocation) takes(kind tokenKind, text string) bool {
 	return true
 }
 
-// sequence moves on over bare words and marks, all or an error.
-func (in *invocation) sequence(texts ...string) error {
+// expect consumes bare words and marks, or fails.
+func (in *invocation) expect(texts ...string) error {
 	for _, text := range texts {
-		if !in.takes(tokenBare, text) && !in.takes(tokenMark, text) {
+		if !in.accept(tokenBare, text) && !in.accept(tokenMark, text) {
 			return errInvoke()
 		}
 	}
 	return nil
 }
 
-func (in *invocation) quoted() (string, error) {
+func (in *invocation) expectQuoted() (string, error) {
 	if len(in.tokens) == 0 || in.tokens[0].kind != tokenQuoted {
 		return "", errInvoke()
 	}
@@ -66,155 +66,155 @@ func (in *invocation) quoted() (string, error) {
 	return text, nil
 }
 
-func (in *invocation) statement() error {
+func (in *invocation) readStatement() error {
 	switch {
 	case in.called:
 		return unparseable("syntax", notOne)
-	case in.takes(tokenBare, "$session"):
-		return in.sequence("=", "New-Object", "Microsoft.PowerShell.Commands.WebRequestSession")
-	case in.takes(tokenBare, "$session.UserAgent"):
-		if err := in.sequence("="); err != nil {
+	case in.accept(tokenBare, "$session"):
+		return in.expect("=", "New-Object", "Microsoft.PowerShell.Commands.WebRequestSession")
+	case in.accept(tokenBare, "$session.UserAgent"):
+		if err := in.expect("="); err != nil {
 			return err
 		}
-		agent, err := in.quoted()
+		agent, err := in.expectQuoted()
 		in.r.agent = agent
 		return err
-	case in.takes(tokenBare, "$session.Cookies.Add"):
-		return in.cookie()
-	case in.takes(tokenBare, "Invoke-WebRequest"), in.takes(tokenBare, "Invoke-RestMethod"):
+	case in.accept(tokenBare, "$session.Cookies.Add"):
+		return in.readCookie()
+	case in.accept(tokenBare, "Invoke-WebRequest"), in.accept(tokenBare, "Invoke-RestMethod"):
 		in.called = true
-		return in.parameters()
+		return in.readParameters()
 	}
 	return errInvoke()
 }
 
-// cookie reads ((New-Object System.Net.Cookie("name", "value", "path", "domain"))).
-func (in *invocation) cookie() error {
-	if err := in.sequence("(", "(", "New-Object", "System.Net.Cookie", "("); err != nil {
+// readCookie reads ((New-Object System.Net.Cookie("name", "value", "path", "domain"))).
+func (in *invocation) readCookie() error {
+	if err := in.expect("(", "(", "New-Object", "System.Net.Cookie", "("); err != nil {
 		return err
 	}
 	var parts [4]string
 	for i := range parts {
 		if i > 0 {
-			if err := in.sequence(","); err != nil {
+			if err := in.expect(","); err != nil {
 				return err
 			}
 		}
-		part, err := in.quoted()
+		part, err := in.expectQuoted()
 		if err != nil {
 			return err
 		}
 		parts[i] = part
 	}
 	one := Cookie{Name: parts[0], Value: secret.New(parts[1]), Path: parts[2], Domain: parts[3]}
-	if fault := one.fault(); fault != "" {
+	if fault := one.invalidReason(); fault != "" {
 		return unparseable("character", "A cookie "+fault+".")
 	}
 	in.r.jar = append(in.r.jar, one)
-	return in.sequence(")", ")", ")")
+	return in.expect(")", ")", ")")
 }
 
-func (in *invocation) parameters() error {
+func (in *invocation) readParameters() error {
 	for len(in.tokens) > 0 && in.tokens[0].kind != tokenEnd {
 		name := in.tokens[0]
 		if name.kind != tokenBare || !strings.HasPrefix(name.text, "-") {
 			return errInvoke()
 		}
 		in.tokens = in.tokens[1:]
-		if err := in.parameter(name.text); err != nil {
+		if err := in.readParameter(name.text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (in *invocation) parameter(name string) error {
+func (in *invocation) readParameter(name string) error {
 	switch strings.ToLower(name) {
 	case "-usebasicparsing":
 		return nil
 	case "-websession":
-		return in.sequence("$session")
+		return in.expect("$session")
 	case "-headers":
-		return in.headers()
+		return in.readHeaders()
 	case "-method", "-contenttype":
-		_, err := in.quoted()
+		_, err := in.expectQuoted()
 		return err
 	case "-body":
-		return in.body()
+		return in.skipBody()
 	case "-uri":
-		uri, err := in.quoted()
+		uri, err := in.expectQuoted()
 		in.r.urls = append(in.r.urls, uri)
 		return err
 	case "-useragent":
-		agent, err := in.quoted()
+		agent, err := in.expectQuoted()
 		in.r.agent = agent
 		return err
 	}
-	return unsupported("The option " + knownParameter(name) + " is not supported.")
+	return unsupported("The option " + parameterName(name) + " is not supported.")
 }
 
-// body passes over the text that is sent, in either of Chrome's forms.
-func (in *invocation) body() error {
-	bytes := in.takes(tokenMark, "(")
+// skipBody skips the request body, in either of Chrome's forms.
+func (in *invocation) skipBody() error {
+	bytes := in.accept(tokenMark, "(")
 	if bytes {
-		if err := in.sequence("[System.Text.Encoding]::UTF8.GetBytes", "("); err != nil {
+		if err := in.expect("[System.Text.Encoding]::UTF8.GetBytes", "("); err != nil {
 			return err
 		}
 	}
-	if _, err := in.quoted(); err != nil {
+	if _, err := in.expectQuoted(); err != nil {
 		return err
 	}
 	if bytes {
-		return in.sequence(")", ")")
+		return in.expect(")", ")")
 	}
 	return nil
 }
 
-// headers reads @{ "name"="value" ... }, one per line or behind semicolons.
-func (in *invocation) headers() error {
-	if err := in.sequence("@{"); err != nil {
+// readHeaders reads @{ "name"="value" ... }, one per line or separated by semicolons.
+func (in *invocation) readHeaders() error {
+	if err := in.expect("@{"); err != nil {
 		return err
 	}
-	for !in.takes(tokenMark, "}") {
-		if in.takes(tokenEnd, "") {
+	for !in.accept(tokenMark, "}") {
+		if in.accept(tokenEnd, "") {
 			continue
 		}
-		name, err := in.quoted()
+		name, err := in.expectQuoted()
 		if err != nil {
 			return err
 		}
-		if err := in.sequence("="); err != nil {
+		if err := in.expect("="); err != nil {
 			return err
 		}
-		value, err := in.quoted()
+		value, err := in.expectQuoted()
 		if err != nil {
 			return err
 		}
-		if slices.Contains(pseudo(), strings.ToLower(name)) {
+		if slices.Contains(pseudoHeaders(), strings.ToLower(name)) {
 			continue
 		}
-		if err := in.r.header(name, value); err != nil {
+		if err := in.r.addHeader(name, value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pseudo are the names of HTTP/2's own that Chrome lists among the headers, without their colon.
-func pseudo() []string { return []string{"authority", "method", "path", "scheme"} }
+// pseudoHeaders returns the pseudo-headers of HTTP/2 that Chrome lists among the headers, without their colon.
+func pseudoHeaders() []string { return []string{"authority", "method", "path", "scheme"} }
 
-// knownParameter names a parameter, if PowerShell knows it; see known.
-func knownParameter(name string) string {
-	for _, one := range strings.Fields(parameters) {
+// parameterName returns the name of a refused parameter for an error, if it is one of PowerShell's; see optionName.
+func parameterName(name string) string {
+	for _, one := range strings.Fields(refusedParameters) {
 		if strings.EqualFold(name, "-"+one) {
 			return "-" + one
 		}
 	}
-	return "that PowerShell does not know either"
+	return "that is unknown to PowerShell"
 }
 
-// parameters are those of Invoke-WebRequest that we refuse.
-const parameters = `AllowInsecureRedirect AllowUnencryptedAuthentication Authentication Certificate CertificateThumbprint
+// refusedParameters lists the parameters of Invoke-WebRequest that are refused by name.
+const refusedParameters = `AllowInsecureRedirect AllowUnencryptedAuthentication Authentication Certificate CertificateThumbprint
 ConnectionTimeoutSeconds Credential CustomMethod DisableKeepAlive FollowRelLink Form HttpVersion InFile MaximumFollowRelLink
 MaximumRedirection MaximumRetryCount NoProxy OperationTimeoutSeconds OutFile PassThru PreserveAuthorizationOnRedirect
 PreserveHttpMethodOnRedirect Proxy ProxyCredential ProxyUseDefaultCredentials Resume RetryIntervalSec SessionVariable

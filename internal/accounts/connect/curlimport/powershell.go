@@ -6,7 +6,7 @@ import (
 	"unicode/utf16"
 )
 
-// token is a piece of PowerShell: a quoted text, a bare word, a mark such as "(", or the end of a statement.
+// token is a token of PowerShell: a quoted string, a bare word, a mark such as "(", or the end of a statement.
 type token struct {
 	kind tokenKind
 	text string
@@ -21,7 +21,7 @@ const (
 	tokenEnd
 )
 
-// powerShellWords splits a curl.exe command as PowerShell does it.
+// powerShellWords splits a curl.exe command as PowerShell does.
 func powerShellWords(text string) ([]string, error) {
 	tokens, err := tokenize(text)
 	if err != nil {
@@ -46,13 +46,13 @@ func powerShellWords(text string) ([]string, error) {
 	return words, nil
 }
 
-// tokenize splits the few forms of PowerShell that browsers write, and refuses the rest. Ends of statements come one at a time,
-// never first or last.
+// tokenize splits the small subset of PowerShell that browsers write, and refuses the rest. Consecutive ends of
+// statements are one token, and there is none at the beginning or the end.
 func tokenize(text string) ([]token, error) {
 	var tokens []token
-	joined := false // whether the last token was a word and nothing has come between
+	joined := false // whether the last token was a word and no space followed it
 	for i := 0; i < len(text); {
-		next, width, err := scan(text[i:])
+		next, width, err := scanToken(text[i:])
 		if err != nil {
 			return nil, err
 		}
@@ -77,8 +77,8 @@ func tokenize(text string) ([]token, error) {
 	return tokens, nil
 }
 
-// scan reads one token, or none where there is only space.
-func scan(text string) (*token, int, error) {
+// scanToken reads one token and returns its length in bytes; the token is nil for space.
+func scanToken(text string) (*token, int, error) {
 	switch c := text[0]; c {
 	case ' ', '\t':
 		return nil, 1, nil
@@ -136,16 +136,16 @@ func scanDouble(text string) (*token, int, error) {
 		case c == '"':
 			return &token{tokenQuoted, out.String()}, i + 1, nil
 		case c == '`' && i+1 < len(text):
-			out.WriteString(backtick(text[i+1]))
+			out.WriteString(unescapeBacktick(text[i+1]))
 			i += 2
 		case c == '$' && strings.HasPrefix(text[i:], charStart):
-			decoded, width, ok := chars(text[i:])
+			decoded, width, ok := decodeChars(text[i:])
 			if !ok {
 				return nil, 0, unparseable("syntax", notPlain)
 			}
 			out.WriteString(decoded)
 			i += width
-		case c == '$' && i+1 < len(text) && expands(text[i+1]):
+		case c == '$' && i+1 < len(text) && startsExpansion(text[i+1]):
 			return nil, 0, unparseable("syntax", notPlain)
 		default:
 			out.WriteByte(c)
@@ -155,8 +155,8 @@ func scanDouble(text string) (*token, int, error) {
 	return nil, 0, unparseable("syntax", notClosed)
 }
 
-// backtick is what an escape stands for.
-func backtick(c byte) string {
+// unescapeBacktick returns the character of an escape.
+func unescapeBacktick(c byte) string {
 	const from, to = "0abefnrtv", "\x00\a\b\x1b\f\n\r\t\v"
 	if at := strings.IndexByte(from, c); at >= 0 {
 		return to[at : at+1]
@@ -164,16 +164,17 @@ func backtick(c byte) string {
 	return string([]byte{c})
 }
 
-// expands says whether a dollar before this character starts something to work out.
-func expands(c byte) bool {
+// startsExpansion reports whether a dollar sign before this character starts an expression.
+func startsExpansion(c byte) bool {
 	return c == '_' || c == '{' || c == '(' || c == '$' || c == '?' || c == '^' || c == ':' || c >= 0x80 ||
 		c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 const charStart = "$([char]"
 
-// chars decodes $([char]233), as Chrome writes all but ASCII, one unit of UTF-16 each. It is the one expression we accept.
-func chars(text string) (decoded string, width int, ok bool) {
+// decodeChars decodes $([char]233), Chrome's form of every UTF-16 unit outside of ASCII. It is the only expression
+// that is accepted.
+func decodeChars(text string) (decoded string, width int, ok bool) {
 	var units []uint16
 	for strings.HasPrefix(text[width:], charStart) {
 		digits, _, closed := strings.Cut(text[width+len(charStart):], ")")

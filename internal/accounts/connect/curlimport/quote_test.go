@@ -17,7 +17,7 @@ var (
 	percent = regexp.MustCompile(`%([a-zA-Z0-9_])`)
 )
 
-// shells are the ways browsers quote, each as a whole command that sends x-a with a value.
+// shells returns the quoting styles of browsers, each as a whole command that sends the header x-a with a value.
 func shells() map[string]func(value string) string {
 	return map[string]func(string) string{
 		"bash, plain": func(v string) string {
@@ -69,8 +69,8 @@ func shells() map[string]func(value string) string {
 	}
 }
 
-// value is a random one, rich in what shells care about.
-func value(r *rand.Rand) string {
+// randomValue returns a random value with many characters that are special in shells.
+func randomValue(r *rand.Rand) string {
 	const special = "\\\\\\\"\"\"''`$%%^^&|<>(){}[]!;:=,#@~*? \t"
 	runes := []rune(special + "abcXYZ019é€😀")
 	out := make([]rune, r.IntN(40))
@@ -80,17 +80,17 @@ func value(r *rand.Rand) string {
 	return strings.Trim(string(out), " \t")
 }
 
-func TestAValueQuotedForAnyShellIsReadBack(t *testing.T) {
+func TestValueQuotedForAnyShellIsReadBack(t *testing.T) {
 	t.Parallel()
 	for name, quote := range shells() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(1, 2))
 			for range 3000 {
-				want := value(r)
+				want := randomValue(r)
 				got, err := curlimport.Curl(secret.New(quote(want)), hosts())
 				if err != nil || got.Headers["x-a"].Reveal() != want {
-					t.Fatalf("%q came back as %q, %v, from\n%s", want, got.Headers["x-a"].Reveal(), err, quote(want))
+					t.Fatalf("%q was read as %q, %v, from\n%s", want, got.Headers["x-a"].Reveal(), err, quote(want))
 				}
 			}
 		})

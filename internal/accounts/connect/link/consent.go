@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Consent is what a creator agreed to. It goes with the start of an attempt, into the account that comes of it and into the audit log.
+// Consent is what a creator agreed to. It is passed to the attempt and stored with the account that is connected.
 type Consent struct {
-	// Flow is where it was given: "hosted" on our page, "attested" by the org that sent what signs in.
+	// Flow is FlowHosted for a consent given on our page, FlowAttested for one that the org attests.
 	Flow string `json:"flow"`
-	// Version names the wording, TextHash the very text, with the org's name in it, that was on the page.
+	// Version identifies the wording, TextHash the exact text on the page, which contains the org's name.
 	Version  string    `json:"version"`
 	Locale   string    `json:"locale"`
 	TextHash string    `json:"textHash"`
 	At       time.Time `json:"at"`
 	IPHash   string    `json:"ipHash,omitempty"`
-	// AgentHash is a hash of the browser's name.
+	// AgentHash is a hash of the browser's User-Agent.
 	AgentHash string `json:"agentHash,omitempty"`
 }
 
@@ -26,7 +26,7 @@ const (
 	FlowAttested = "attested"
 )
 
-// HashText is the hash of a text as consents have it.
+// HashText returns the hash of a text in the form that consents use.
 func HashText(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256:" + hex.EncodeToString(sum[:])

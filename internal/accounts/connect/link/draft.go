@@ -13,13 +13,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// The ways to connect that a page offers.
+// The connect methods that a page can offer.
 const (
 	Credentials = "credentials"
 	MobileApp   = "mobile_app"
 )
 
-// What becomes of a creator's password.
+// Whether to remember a creator's credentials: RememberAsk lets the creator decide.
 const (
 	RememberAsk    = "ask"
 	RememberAlways = "always"
@@ -29,7 +29,7 @@ const (
 // Locales lists the languages of the pages.
 func Locales() []string { return []string{"en", "es"} }
 
-// Draft is a session to be made. What is empty gets its default.
+// Draft holds the settings of a new session. Empty fields get their defaults.
 type Draft struct {
 	Kinds                      []string
 	ReferenceID, Label, Region string
@@ -39,11 +39,11 @@ type Draft struct {
 	ExpiresIn                  time.Duration
 	Locale                     string
 	Remember                   string
-	// DeliverEmail is where the link is to be sent. It is refused: this service sends no mail.
+	// DeliverEmail is always refused: this service sends no mail.
 	DeliverEmail string
 }
 
-// Bounds of the contract.
+// Limits of a draft. maxLabel and maxRef are in characters, maxURL in bytes.
 const (
 	minLife     = time.Minute
 	maxLife     = 7 * 24 * time.Hour
@@ -70,12 +70,12 @@ func (d Draft) withDefaults() Draft {
 	return d
 }
 
-// validate reports everything that is wrong with a draft at once. It never repeats a value.
+// validate reports everything that is wrong with a draft in one problem, and never repeats a value of the caller.
 func (d Draft) validate(env org.Environment, regions []string) error {
 	bad := problem.ValidationFailed.New("The session has values that are not allowed.")
 	for _, kind := range d.Kinds {
 		if kind != Credentials && kind != MobileApp {
-			bad.At("/kinds", "enum", "must be of credentials and mobile_app")
+			bad.At("/kinds", "enum", "must only contain credentials and mobile_app")
 			break
 		}
 	}
@@ -136,44 +136,46 @@ func loopbackRule(env org.Environment) string {
 	return ""
 }
 
-// CheckReturn refuses an address that no browser may be sent to at the end.
+// CheckReturn refuses a return URL that a creator's browser must not be sent to.
 func CheckReturn(text string, env org.Environment) error {
 	if text == "" || validURL(text, env) {
 		return nil
 	}
-	return problem.ValidationFailed.New("A creator's browser cannot be sent there.").At("/return_url", "format", urlRule(env))
+	return problem.ValidationFailed.New("A creator's browser cannot be sent to this URL.").At("/return_url", "format",
+		urlRule(env))
 }
 
-// validURL says whether a browser may be sent to an address at the end.
+// validURL reports whether a creator's browser may be sent to a URL.
 func validURL(text string, env org.Environment) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= maxURL && u.User == nil && u.Fragment == "" && !strings.HasSuffix(text, "#") && u.Opaque == "" &&
-		safeScheme(u, env) && safeHost(u)
+		isSafeScheme(u, env) && isSafeHost(u)
 }
 
-// ValidOrigin says whether a text is an origin in the one form that browsers send. It becomes part of a header, so nothing
-// else may pass: no wildcard, no path, no space.
+// ValidOrigin reports whether a text is an origin in exactly the form that browsers send. It becomes part of a
+// header, so nothing else may pass: no wildcard, no path, no space.
 func ValidOrigin(text string, env org.Environment) bool {
 	u, err := url.Parse(text)
-	return err == nil && len(text) <= maxURL && u.Scheme+"://"+u.Host == text && safeScheme(u, env) && safeHost(u) && !defaultPort(u)
+	return err == nil && len(text) <= maxURL && u.Scheme+"://"+u.Host == text && isSafeScheme(u, env) && isSafeHost(u) &&
+		!hasDefaultPort(u)
 }
 
-// defaultPort says whether a port is written that browsers leave out.
-func defaultPort(u *url.URL) bool {
+// hasDefaultPort reports whether a URL contains a port that browsers omit.
+func hasDefaultPort(u *url.URL) bool {
 	return u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80"
 }
 
-func safeScheme(u *url.URL, env org.Environment) bool {
-	return u.Scheme == "https" || u.Scheme == "http" && env == org.EnvSandbox && loopback(u.Hostname())
+func isSafeScheme(u *url.URL, env org.Environment) bool {
+	return u.Scheme == "https" || u.Scheme == "http" && env == org.EnvSandbox && isLoopback(u.Hostname())
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// safeHost allows names and IPv4 addresses in lower case; a content security policy cannot name an IPv6 address.
-func safeHost(u *url.URL) bool {
+// isSafeHost allows names and IPv4 addresses in lower case. A content security policy cannot contain an IPv6 address.
+func isSafeHost(u *url.URL) bool {
 	host, port := u.Hostname(), u.Port()
 	if host == "" || len(host) > 253 || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || strings.Contains(host, "..") ||
 		strings.HasPrefix(host, ".") || strings.HasPrefix(host, "-") || strings.HasSuffix(host, "-") {

@@ -28,7 +28,7 @@ func TestOnlyExactOriginsMayFrame(t *testing.T) {
 		{"https://app.example.com/path", false, false},
 		{"https://app.example.com?x", false, false},
 		{"https://app.example.com#x", false, false},
-		{"https://app.example.com:443", false, false}, // browsers leave it out, so it would never match
+		{"https://app.example.com:443", false, false}, // browsers omit the default port, so it would never match
 		{"https://app.example.com:", false, false},
 		{"https://app.example.com:0", false, false},
 		{"https://app.example.com:99999999", false, false},
@@ -62,7 +62,7 @@ func TestOnlyExactOriginsMayFrame(t *testing.T) {
 	}
 }
 
-// Whatever passes may be put into a header between spaces.
+// An accepted origin is safe in a header with space-separated values.
 func FuzzOrigin(f *testing.F) {
 	f.Add("https://app.example.com:8443")
 	f.Add("https://a.example;script-src *")
@@ -73,9 +73,9 @@ func FuzzOrigin(f *testing.F) {
 	})
 }
 
-func TestADraftIsToldAllThatIsWrongWithItAndNoneOfItsValues(t *testing.T) {
+func TestDraftProblemListsAllErrorsAndNoValues(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	_, _, err := r.Create(t.Context(), by("connect.session_create"), r.org, link.Draft{
 		Kinds: []string{"cookie-canary"}, ReferenceID: strings.Repeat("é", 256), Label: strings.Repeat("é", 121), Region: "canary",
 		ReturnURL: "ftp://canary.example", AllowedOrigins: []string{"https://*.canary.example"}, ExpiresIn: 59 * time.Second, Locale: "canary",
@@ -99,9 +99,9 @@ func TestADraftIsToldAllThatIsWrongWithItAndNoneOfItsValues(t *testing.T) {
 	}
 }
 
-func TestReturnAddressesAreSafe(t *testing.T) {
+func TestReturnURLsAreChecked(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	live := r.org
 	live.Environment = org.EnvLive
 	for _, one := range []struct {
@@ -130,7 +130,7 @@ func TestReturnAddressesAreSafe(t *testing.T) {
 
 func TestAtMostTenOriginsAndNoKindTwice(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	for _, d := range []link.Draft{
 		{AllowedOrigins: strings.Split(strings.Repeat("https://a.example ", 10)+"https://a.example", " ")},
 		{Kinds: []string{"credentials", "credentials"}},
@@ -142,9 +142,9 @@ func TestAtMostTenOriginsAndNoKindTwice(t *testing.T) {
 	}
 }
 
-func TestAnOrgsPageIsKeptAndChecked(t *testing.T) {
+func TestPageIsStoredAndChecked(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	if p, err := r.Page(t.Context(), r.org.ID); err != nil || p.Scheme != "system" || p.BrandLight != "" {
 		t.Fatalf("%+v, %v", p, err)
 	}

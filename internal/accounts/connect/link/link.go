@@ -1,9 +1,10 @@
-// Package link owns hosted connect sessions: one link for one creator, until one account is connected (session.go), what the
-// creator agrees to (consent.go), the link by which a creator sees and ends a connection (manage.go), the one by which an account is connected again (reconnect.go), and how an org's pages look and
-// who may frame them (page.go).
+// Package link owns link sessions: one link for one creator, until one account is connected (Sessions). It also owns
+// the links with which a creator manages a connection (manage.go) or connects an account again (reconnect.go), what
+// the creator agrees to (consent.go), and the appearance of an org's connect pages (page.go).
 //
-// It does not own attempts. Package connect tells it, in the transactions of an attempt, that one has begun or ended. A session's
-// timers are rows: Sweep ends what has run out.
+// It does not own attempts: package connect reports the start and the end of an attempt in the attempt's transactions
+// (AttemptStarted, AttemptEnded). It does not render pages either (package server/connectpages). state.go is the state
+// machine of a session. Timers are rows, and Sweep ends the sessions that are due.
 package link
 
 import (
@@ -25,37 +26,39 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// Session is one.
+// Session is one link and what became of it.
 type Session struct {
 	ID     id.Session
 	Org    id.Org
 	Status Status
-	// Kinds are the ways to connect that the creator may choose from.
+	// Kinds are the connect methods that the creator may choose from.
 	Kinds                      []string
 	ReferenceID, Label, Region string
-	// Account is the one to connect again; empty for any.
+	// Account is the account to connect again; empty for any.
 	Account        id.Account
 	ReturnURL      string
 	AllowedOrigins []string
-	// Locale is empty when the creator's browser decides.
-	Locale   string
+	// Locale is empty if the creator's browser decides.
+	Locale string
+	// Remember is one of RememberAsk, RememberAlways and RememberNever.
 	Remember string
-	// Attempts are listed from the oldest. Active is the one under way.
+	// Attempts lists the attempts, oldest first. Active is the one in progress; empty for none.
 	Attempts []id.Attempt
 	Active   id.Attempt
-	// Connected is the account that came of it.
+	// Connected is the account that was connected.
 	Connected            id.Account
 	CreatedAt, UpdatedAt time.Time
 	ExpiresAt            time.Time
-	// OpenedAt is when the link was first opened, by whoever or whatever.
+	// OpenedAt is when the link was first opened, possibly by a mail scanner.
 	OpenedAt, FinishedAt *time.Time
 
+	// due is when Sweep must handle the session.
 	due time.Time
-	// hash is that of the token in the link.
+	// hash is the hash of the token in the link.
 	hash []byte
 }
 
-// Last is the newest attempt, or empty.
+// Last returns the newest attempt; empty if there is none.
 func (s Session) Last() id.Attempt {
 	if len(s.Attempts) == 0 {
 		return ""
@@ -63,43 +66,45 @@ func (s Session) Last() id.Attempt {
 	return s.Attempts[len(s.Attempts)-1]
 }
 
-// Offers says whether a creator may connect in this way.
+// Offers reports whether the creator may use a connect method.
 func (s Session) Offers(kind string) bool { return slices.Contains(s.Kinds, kind) }
 
-// Deps is what the service needs.
+// Deps holds the dependencies of Sessions.
 type Deps struct {
 	DB     *postgres.DB
 	Audit  *audit.Log
 	Outbox *outbox.Outbox
-	// Keys makes the tokens of sessions that can be found again.
+	// Keys derives the tokens of sessions that Reconnecting returns again.
 	Keys deriver
-	// Regions are those that an account may have.
+	// Regions lists the regions that an account may have.
 	Regions []string
 	Now     func() time.Time
 }
 
-// Sessions is the service.
+// Sessions stores link sessions and applies their changes of state. It is safe for concurrent use.
 type Sessions struct{ Deps }
 
-// New makes the service.
+// New returns the service.
 func New(d Deps) *Sessions { return &Sessions{d} }
 
-// tokenPrefix marks the token of a session's link; 32 random bytes follow.
+// tokenPrefix starts the token of a session's link; 32 bytes in base64url follow.
 const tokenPrefix = "cst_"
 
-// ErrOver means that nothing more can be started in a session.
+// ErrOver means that no more attempts can be started in a session.
 var ErrOver = errors.New("the connect session is over")
 
-// Create makes a session. The token is in the link and is given out this once; only its hash is kept.
+// Create creates a session and returns the token of its link. Only the hash of the token is stored, so it cannot be
+// returned again.
 func (s *Sessions) Create(ctx context.Context, by audit.By, o org.Org, d Draft) (Session, secret.String, error) {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // never fails
 	token := secret.New(tokenPrefix + base64.RawURLEncoding.EncodeToString(raw))
-	made, err := s.create(ctx, by, o, id.New[id.Session](), token, d)
+	made, err := s.createSession(ctx, by, o, id.New[id.Session](), token, d)
 	return made, token, err
 }
 
-func (s *Sessions) create(ctx context.Context, by audit.By, o org.Org, at id.Session, token secret.String, d Draft) (Session, error) {
+func (s *Sessions) createSession(ctx context.Context, by audit.By, o org.Org, at id.Session, token secret.String,
+	d Draft) (Session, error) {
 	d = d.withDefaults()
 	if err := d.validate(o.Environment, s.Regions); err != nil {
 		return Session{}, err
@@ -111,7 +116,7 @@ func (s *Sessions) create(ctx context.Context, by audit.By, o org.Org, at id.Ses
 		CreatedAt: now, UpdatedAt: now, ExpiresAt: now.Add(d.ExpiresIn),
 	}
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		if err := insert(ctx, tx, made, hashToken(token.Reveal())); err != nil {
+		if err := insertSession(ctx, tx, made, hashToken(token.Reveal())); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, o.ID, by, string(made.ID), audit.Changes{
@@ -121,110 +126,116 @@ func (s *Sessions) create(ctx context.Context, by audit.By, o org.Org, at id.Ses
 	return made, err
 }
 
-// Get reads a session of an org's.
+// Get reads a session.
 func (s *Sessions) Get(ctx context.Context, org id.Org, session id.Session) (Session, error) {
-	found, err := get(ctx, s.DB.Pool(), org, session)
-	return s.asOf(found), err
+	found, err := getSession(ctx, s.DB.Pool(), org, session)
+	return s.withExpiry(found), err
 }
 
-// ByToken finds the session of a link. It changes nothing: whatever opens a link, such as a mail scanner, does not use it up.
+// ByToken returns the session of a link. It changes nothing, so a mail scanner that opens a link does not use it up.
 func (s *Sessions) ByToken(ctx context.Context, token string) (Session, error) {
 	raw, ok := strings.CutPrefix(token, tokenPrefix)
 	if bytes, err := base64.RawURLEncoding.Strict().DecodeString(raw); !ok || err != nil || len(bytes) != 32 {
 		return Session{}, notFound(postgres.ErrNoRows)
 	}
-	found, err := byToken(ctx, s.DB.Pool(), hashToken(token))
-	return s.asOf(found), err
+	found, err := findByToken(ctx, s.DB.Pool(), hashToken(token))
+	return s.withExpiry(found), err
 }
 
-// Opened notes that the link was opened. It uses nothing up.
+// Opened records that the link was opened. It does not affect the session.
 func (s *Sessions) Opened(ctx context.Context, it Session) error {
 	if it.OpenedAt != nil {
 		return nil
 	}
-	return opened(ctx, s.DB.Pool(), it.Org, it.ID, s.Now().Truncate(time.Microsecond))
+	return recordOpened(ctx, s.DB.Pool(), it.Org, it.ID, s.Now().Truncate(time.Microsecond))
 }
 
-// Filter chooses sessions. What is empty does not matter.
+// Filter selects sessions. Empty fields do not filter.
 type Filter struct {
 	Status      Status
 	ReferenceID string
-	// Accounts are those that are to be connected again; nil for all sessions.
+	// Accounts restricts the result to sessions that connect these accounts again; nil for all sessions.
 	Accounts []id.Account
-	// Before is the last of the page before.
+	// Before is the last id of the previous page.
 	Before id.Session
 	Limit  int
 }
 
-// List lists sessions, newest first.
+// List returns sessions, newest first.
 func (s *Sessions) List(ctx context.Context, org id.Org, f Filter) ([]Session, error) {
-	found, err := list(ctx, s.DB.Pool(), org, f, s.Now())
+	found, err := listSessions(ctx, s.DB.Pool(), org, f, s.Now())
 	for i := range found {
-		found[i] = s.asOf(found[i])
+		found[i] = s.withExpiry(found[i])
 	}
 	return found, err
 }
 
-// Made is how many links were made, and how many of them opened.
-type Made struct{ All, Opened int64 }
+// LinkCounts counts links and how many of them were opened.
+type LinkCounts struct{ All, Opened int64 }
 
-// CountLinks counts the links that were made within a time.
-func (s *Sessions) CountLinks(ctx context.Context, org id.Org, since, until time.Time, accounts []id.Account) (Made, error) {
+// CountLinks counts the links that were created between since and until. accounts restricts it as in Filter.
+func (s *Sessions) CountLinks(ctx context.Context, org id.Org, since, until time.Time,
+	accounts []id.Account) (LinkCounts, error) {
 	return countLinks(ctx, s.DB.Pool(), org, since, until, accounts)
 }
 
-// asOf shows a session as expired from that very moment, not from the sweep that follows.
-func (s *Sessions) asOf(found Session) Session {
+// withExpiry returns the session as expired from the moment it expires, not only after the next sweep.
+func (s *Sessions) withExpiry(found Session) Session {
 	if found.Active == "" && !s.Now().Before(found.ExpiresAt) {
-		if to, ok := found.Status.next(ranOut); ok {
+		if to, ok := found.Status.next(timedOut); ok {
 			found.Status = to
 		}
 	}
 	return found
 }
 
-// maxAttempts bounds how often a creator may try within one session.
+// maxAttempts bounds the attempts in one session.
 const maxAttempts = 20
 
-// Begin notes, in the transaction that makes an attempt, that it was started in a session.
-func (s *Sessions) Begin(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session, attempt id.Attempt) error {
-	return s.change(ctx, tx, org, session, func(it *Session, now time.Time) error {
-		to, ok := it.Status.next(begun)
+// AttemptStarted records that an attempt was started in a session, in the transaction that starts it. It fails with
+// ErrOver, or with attempt-in-progress if another attempt is in progress.
+func (s *Sessions) AttemptStarted(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session,
+	attempt id.Attempt) error {
+	return s.changeSession(ctx, tx, org, session, func(it *Session, now time.Time) error {
+		to, ok := it.Status.next(attemptStarted)
 		switch {
 		case !ok || !now.Before(it.ExpiresAt) || len(it.Attempts) >= maxAttempts:
 			return ErrOver
 		case it.Active != "":
-			return problem.AttemptInProgress.New("Another attempt is under way in this session.").With("attemptId", it.Active)
+			return problem.AttemptInProgress.New("Another attempt is in progress in this session.").With("attemptId", it.Active)
 		}
 		it.Status, it.Active = to, attempt
 		it.Attempts = append(it.Attempts, attempt)
-		it.due = now.Add(longest)
+		it.due = now.Add(attemptTimeout)
 		return nil
 	})
 }
 
-// Ended notes, in the transaction that ends an attempt, how it went. account is empty unless one was connected.
-func (s *Sessions) Ended(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session, attempt id.Attempt, account id.Account) error {
-	return s.change(ctx, tx, org, session, func(it *Session, now time.Time) error {
+// AttemptEnded records the end of an attempt, in the transaction that ends it. account is the account that was
+// connected; empty if the attempt failed. Repeating it changes nothing.
+func (s *Sessions) AttemptEnded(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session,
+	attempt id.Attempt, account id.Account) error {
+	return s.changeSession(ctx, tx, org, session, func(it *Session, now time.Time) error {
 		if it.Active == attempt {
 			it.Active = ""
 		}
 		if account != "" && slices.Contains(it.Attempts, attempt) {
-			return s.finish(ctx, tx, it, succeeded, account)
+			return s.endSession(ctx, tx, it, attemptSucceeded, account)
 		}
 		if it.FinishedAt == nil && it.Active == "" {
-			it.due = earlier(it.ExpiresAt, now.Add(idle))
+			it.due = earlier(it.ExpiresAt, now.Add(idleTimeout))
 		}
 		return nil
 	})
 }
 
-// Exit ends a session because the creator said so. The attempt under way is the caller's to cancel first. What is over stays as it is.
+// Exit ends a session because the creator left. Cancel an attempt in progress first. Exit does not change a session
+// that has ended.
 func (s *Sessions) Exit(ctx context.Context, org id.Org, session id.Session) (Session, error) {
 	var left Session
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
-		return s.change(ctx, tx, org, session, func(it *Session, _ time.Time) error {
-			err := s.finish(ctx, tx, it, exited, "")
+		return s.changeSession(ctx, tx, org, session, func(it *Session, _ time.Time) error {
+			err := s.endSession(ctx, tx, it, creatorLeft, "")
 			left = *it
 			return err
 		})
@@ -232,9 +243,10 @@ func (s *Sessions) Exit(ctx context.Context, org id.Org, session id.Session) (Se
 	return left, err
 }
 
-// change locks a session, changes it and writes it.
-func (s *Sessions) change(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session, do func(it *Session, now time.Time) error) error {
-	it, err := lock(ctx, tx, org, session)
+// changeSession applies do to a session under a lock of its row, and saves it.
+func (s *Sessions) changeSession(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session,
+	do func(it *Session, now time.Time) error) error {
+	it, err := lockSession(ctx, tx, org, session)
 	if err != nil {
 		return err
 	}
@@ -243,10 +255,10 @@ func (s *Sessions) change(ctx context.Context, tx postgres.Tx, org id.Org, sessi
 		return err
 	}
 	it.UpdatedAt = now
-	return save(ctx, tx, it)
+	return saveSession(ctx, tx, it)
 }
 
-// Finished is the data of the event that tells the end of a session.
+// Finished is the data of the event connect.session_finished.
 type Finished struct {
 	SessionID   id.Session   `json:"sessionId"`
 	Status      Status       `json:"status"`
@@ -255,14 +267,14 @@ type Finished struct {
 	ReferenceID string       `json:"referenceId,omitempty"`
 }
 
-// finish takes a session to its end and tells it. A session that has ended is left alone.
-func (s *Sessions) finish(ctx context.Context, tx postgres.Tx, it *Session, t trigger, account id.Account) error {
+// endSession ends a session and writes the event. It does nothing if the trigger is not allowed in the session's state.
+func (s *Sessions) endSession(ctx context.Context, tx postgres.Tx, it *Session, t trigger, account id.Account) error {
 	to, ok := it.Status.next(t)
 	if !ok {
 		return nil
 	}
 	now := s.Now().Truncate(time.Microsecond)
-	it.Status, it.Connected, it.FinishedAt, it.due = to, account, &now, now.Add(kept)
+	it.Status, it.Connected, it.FinishedAt, it.due = to, account, &now, now.Add(retention)
 	attempts := it.Attempts
 	if attempts == nil {
 		attempts = []id.Attempt{}
@@ -272,18 +284,18 @@ func (s *Sessions) finish(ctx context.Context, tx postgres.Tx, it *Session, t tr
 	}})
 }
 
-// Sweep ends the sessions that have run out or been left, forgets old ones, and says how many it dealt with. Many nodes may sweep at
-// once: each takes others' rows. Call it again while it finds some.
+// Sweep ends sessions that have expired or were abandoned, deletes old ones, and returns how many it handled. Several
+// nodes may sweep concurrently: each locks different rows. Call it again until it returns 0.
 func (s *Sessions) Sweep(ctx context.Context) (int, error) {
 	var n int
 	err := s.DB.Tx(ctx, func(tx postgres.Tx) error {
 		now := s.Now().Truncate(time.Microsecond)
-		list, err := due(ctx, tx, now, sweepAtMost)
+		list, err := lockDue(ctx, tx, now, sweepRows)
 		if err != nil {
 			return err
 		}
 		for _, it := range list {
-			if err := s.sweep(ctx, tx, it, now); err != nil {
+			if err := s.sweepOne(ctx, tx, it, now); err != nil {
 				return err
 			}
 		}
@@ -293,19 +305,19 @@ func (s *Sessions) Sweep(ctx context.Context) (int, error) {
 	return n, err
 }
 
-func (s *Sessions) sweep(ctx context.Context, tx postgres.Tx, it Session, now time.Time) error {
+func (s *Sessions) sweepOne(ctx context.Context, tx postgres.Tx, it Session, now time.Time) error {
 	if it.FinishedAt != nil {
-		return forget(ctx, tx, it.Org, it.ID)
+		return deleteSession(ctx, tx, it.Org, it.ID)
 	}
-	why := walkedAway
+	why := idleTooLong
 	if it.Active == "" && !now.Before(it.ExpiresAt) {
-		why = ranOut
+		why = timedOut
 	}
-	if err := s.finish(ctx, tx, &it, why, ""); err != nil {
+	if err := s.endSession(ctx, tx, &it, why, ""); err != nil {
 		return err
 	}
 	it.Active, it.UpdatedAt = "", now
-	return save(ctx, tx, it)
+	return saveSession(ctx, tx, it)
 }
 
 func hashToken(token string) []byte {
@@ -320,7 +332,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// notFound hides whether a session is another's, never existed, or has the wrong form.
+// notFound makes a session of another org, an unknown one and a malformed token indistinguishable.
 func notFound(err error) error {
 	if errors.Is(err, postgres.ErrNoRows) {
 		return problem.SessionNotFound.New("There is no connect session with this id.")

@@ -19,8 +19,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// room is the service on a database of its own, at a time that only moves when told.
-type room struct {
+// fixture is the service on its own database, with a clock that only advance moves.
+type fixture struct {
 	*testing.T
 	*link.Sessions
 	db     *postgres.DB
@@ -31,28 +31,28 @@ type room struct {
 	at     time.Time
 }
 
-func (r *room) now() time.Time {
+func (r *fixture) now() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.at
 }
 
-func (r *room) wait(d time.Duration) {
+func (r *fixture) advance(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.at = r.at.Add(d)
 }
 
-func newRoom(t *testing.T) *room {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	r := &room{T: t, db: testenv.Postgres(t), at: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
+	r := &fixture{T: t, db: testenv.Postgres(t), at: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
 	r.outbox, r.audit = outbox.New(r.db, r.now), audit.New(r.db, r.now)
 	r.Sessions = link.New(link.Deps{DB: r.db, Audit: r.audit, Outbox: r.outbox, Keys: keys{key: "one key for all nodes, 32 bytes."}, Regions: []string{"us", "uk"}, Now: r.now})
 	r.org = r.addOrg("Northlight")
 	return r
 }
 
-func (r *room) addOrg(name string) org.Org {
+func (r *fixture) addOrg(name string) org.Org {
 	r.Helper()
 	orgs := org.New(org.Deps{DB: r.db, Audit: r.audit, Jobs: nil, Announce: nil, Now: r.now})
 	var made org.Org
@@ -70,8 +70,8 @@ func (r *room) addOrg(name string) org.Org {
 
 func by(action string) audit.By { return audit.By{Kind: audit.ActorSystem, ID: "test", Action: action} }
 
-// open makes a session and gives it with its token.
-func (r *room) open(d link.Draft) (link.Session, string) {
+// createSession creates a session and returns it with its token.
+func (r *fixture) createSession(d link.Draft) (link.Session, string) {
 	r.Helper()
 	s, token, err := r.Create(r.Context(), by("connect.session_create"), r.org, d)
 	if err != nil {
@@ -80,29 +80,35 @@ func (r *room) open(d link.Draft) (link.Session, string) {
 	return s, token.Reveal()
 }
 
-func (r *room) begin(s link.Session) (id.Attempt, error) {
+func (r *fixture) tryStartAttempt(s link.Session) (id.Attempt, error) {
 	attempt := id.New[id.Attempt]()
-	return attempt, r.db.Tx(r.Context(), func(tx postgres.Tx) error { return r.Begin(r.Context(), tx, s.Org, s.ID, attempt) })
+	return attempt, r.db.Tx(r.Context(), func(tx postgres.Tx) error {
+		return r.AttemptStarted(r.Context(), tx, s.Org,
+			s.ID, attempt)
+	})
 }
 
-func (r *room) mustBegin(s link.Session) id.Attempt {
+func (r *fixture) startAttempt(s link.Session) id.Attempt {
 	r.Helper()
-	attempt, err := r.begin(s)
+	attempt, err := r.tryStartAttempt(s)
 	if err != nil {
 		r.Fatal(err)
 	}
 	return attempt
 }
 
-func (r *room) end(s link.Session, attempt id.Attempt, account id.Account) {
+func (r *fixture) endAttempt(s link.Session, attempt id.Attempt, account id.Account) {
 	r.Helper()
-	err := r.db.Tx(r.Context(), func(tx postgres.Tx) error { return r.Ended(r.Context(), tx, s.Org, s.ID, attempt, account) })
+	err := r.db.Tx(r.Context(), func(tx postgres.Tx) error {
+		return r.AttemptEnded(r.Context(), tx, s.Org, s.ID, attempt,
+			account)
+	})
 	if err != nil {
 		r.Fatal(err)
 	}
 }
 
-func (r *room) sweep() int {
+func (r *fixture) sweep() int {
 	r.Helper()
 	n, err := r.Sweep(r.Context())
 	if err != nil {
@@ -111,8 +117,8 @@ func (r *room) sweep() int {
 	return n
 }
 
-// is checks a session's status and that it was told exactly the given ends.
-func (r *room) is(s link.Session, want link.Status, told ...link.Status) link.Session {
+// wantStatus checks a session's status, and that its events are exactly those of the given ends.
+func (r *fixture) wantStatus(s link.Session, want link.Status, ends ...link.Status) link.Session {
 	r.Helper()
 	got, err := r.Get(r.Context(), s.Org, s.ID)
 	if err != nil {
@@ -121,17 +127,17 @@ func (r *room) is(s link.Session, want link.Status, told ...link.Status) link.Se
 	if got.Status != want {
 		r.Fatalf("the session is %s, want %s", got.Status, want)
 	}
-	var heard []link.Status
+	var statuses []link.Status
 	for _, e := range r.events(s) {
-		heard = append(heard, e.Status)
+		statuses = append(statuses, e.Status)
 	}
-	if !slices.Equal(heard, told) {
-		r.Fatalf("told %v, want %v", heard, told)
+	if !slices.Equal(statuses, ends) {
+		r.Fatalf("events %v, want %v", statuses, ends)
 	}
 	return got
 }
 
-func (r *room) events(s link.Session) []link.Finished {
+func (r *fixture) events(s link.Session) []link.Finished {
 	r.Helper()
 	stored, err := r.outbox.After(r.Context(), s.Org, 0, 100)
 	if err != nil {
@@ -150,10 +156,10 @@ func (r *room) events(s link.Session) []link.Finished {
 	return list
 }
 
-func TestALinkFindsItsSessionAndIsStoredNowhere(t *testing.T) {
+func TestLinkFindsItsSessionAndTokenIsNotStored(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	made, token := r.open(link.Draft{ReferenceID: "user_456", Label: "Luna"})
+	r := newFixture(t)
+	made, token := r.createSession(link.Draft{ReferenceID: "user_456", Label: "Luna"})
 	if made.Status != link.Open || made.Remember != "ask" || made.ExpiresAt.Sub(made.CreatedAt) != 30*time.Minute || len(made.Kinds) != 2 {
 		t.Fatalf("%+v", made)
 	}
@@ -164,7 +170,7 @@ func TestALinkFindsItsSessionAndIsStoredNowhere(t *testing.T) {
 	var rows string
 	err = r.db.Pool().QueryRow(t.Context(), `SELECT string_agg(s::text, '') || (SELECT string_agg(a::text, '') FROM audit_entry a) FROM connect_session s`).Scan(&rows)
 	if err != nil || !strings.Contains(rows, string(made.ID)) || strings.Contains(rows, strings.TrimPrefix(token, "cst_")) {
-		t.Fatalf("the rows hold the token, or not the session: %v", err)
+		t.Fatalf("the rows contain the token, or lack the session: %v", err)
 	}
 	other := r.addOrg("Other")
 	if _, err := r.Get(t.Context(), other.ID, made.ID); !errors.Is(err, problem.SessionNotFound.New("")) {
@@ -172,10 +178,10 @@ func TestALinkFindsItsSessionAndIsStoredNowhere(t *testing.T) {
 	}
 }
 
-func TestATokenThatWasNotMadeFindsNothing(t *testing.T) {
+func TestUnknownTokenIsNotFound(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	_, token := r.open(link.Draft{})
+	r := newFixture(t)
+	_, token := r.createSession(link.Draft{})
 	changed := []byte(token)
 	changed[10] ^= 1
 	for _, bad := range []string{"", "cst_", token[:len(token)-1], token + "A", strings.TrimPrefix(token, "cst_"), "at_" + token[4:], string(changed), strings.Repeat("x", 5000)} {
@@ -185,175 +191,175 @@ func TestATokenThatWasNotMadeFindsNothing(t *testing.T) {
 	}
 }
 
-func TestASessionSucceedsOnce(t *testing.T) {
+func TestSessionSucceedsOnce(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, _ := r.open(link.Draft{ReferenceID: "user_456"})
-	first := r.mustBegin(s)
-	if got := r.is(s, link.InProgress); got.Active != first {
+	r := newFixture(t)
+	s, _ := r.createSession(link.Draft{ReferenceID: "user_456"})
+	first := r.startAttempt(s)
+	if got := r.wantStatus(s, link.InProgress); got.Active != first {
 		t.Fatalf("%+v", got)
 	}
-	if _, err := r.begin(s); !errors.Is(err, problem.AttemptInProgress.New("")) {
-		t.Fatalf("a second attempt beside the first: %v", err)
+	if _, err := r.tryStartAttempt(s); !errors.Is(err, problem.AttemptInProgress.New("")) {
+		t.Fatalf("a second concurrent attempt: %v", err)
 	}
-	r.end(s, first, "")
-	r.is(s, link.InProgress) // a failure is not the end
-	second := r.mustBegin(s)
+	r.endAttempt(s, first, "")
+	r.wantStatus(s, link.InProgress) // a failure is not the end
+	second := r.startAttempt(s)
 	account := id.New[id.Account]()
-	r.end(s, second, account)
-	got := r.is(s, link.Success, link.Success)
+	r.endAttempt(s, second, account)
+	got := r.wantStatus(s, link.Success, link.Success)
 	if got.Connected != account || got.Active != "" || got.FinishedAt == nil || !slices.Equal(got.Attempts, []id.Attempt{first, second}) {
 		t.Fatalf("%+v", got)
 	}
 	if e := r.events(s)[0]; e.AccountID != account || e.ReferenceID != "user_456" || len(e.Attempts) != 2 {
 		t.Fatalf("%+v", e)
 	}
-	if _, err := r.begin(s); !errors.Is(err, link.ErrOver) {
+	if _, err := r.tryStartAttempt(s); !errors.Is(err, link.ErrOver) {
 		t.Fatalf("an attempt after success: %v", err)
 	}
-	r.end(s, second, account) // told twice by a step that was repeated
-	r.is(s, link.Success, link.Success)
+	r.endAttempt(s, second, account) // reported twice by a repeated step
+	r.wantStatus(s, link.Success, link.Success)
 }
 
-func TestOnlyOneOfTwoStartsAtOnceIsTaken(t *testing.T) {
+func TestOnlyOneOfTwoConcurrentAttemptsStarts(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, _ := r.open(link.Draft{})
+	r := newFixture(t)
+	s, _ := r.createSession(link.Draft{})
 	failures := make(chan error, 2)
 	for range 2 {
-		go func() { _, err := r.begin(s); failures <- err }()
+		go func() { _, err := r.tryStartAttempt(s); failures <- err }()
 	}
 	a, b := <-failures, <-failures
 	if (a == nil) == (b == nil) || !errors.Is(errors.Join(a, b), problem.AttemptInProgress.New("")) {
 		t.Fatalf("%v, %v", a, b)
 	}
-	if got := r.is(s, link.InProgress); len(got.Attempts) != 1 {
+	if got := r.wantStatus(s, link.InProgress); len(got.Attempts) != 1 {
 		t.Fatalf("%+v", got)
 	}
 }
 
-func TestALinkThatWasOnlyOpenedStaysGoodUntilItExpires(t *testing.T) {
+func TestOpenedLinkWorksUntilItExpires(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, token := r.open(link.Draft{ExpiresIn: time.Hour})
+	r := newFixture(t)
+	s, token := r.createSession(link.Draft{ExpiresIn: time.Hour})
 	for range 3 {
 		if _, err := r.ByToken(t.Context(), token); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.wait(59 * time.Minute)
+	r.advance(59 * time.Minute)
 	if n := r.sweep(); n != 0 {
 		t.Fatalf("swept %d", n)
 	}
-	r.is(s, link.Open)
-	r.wait(time.Minute)
-	// To a reader it is over at once; the sweep only tells.
+	r.wantStatus(s, link.Open)
+	r.advance(time.Minute)
+	// For readers it has expired immediately; the sweep only writes the event.
 	if got, err := r.ByToken(t.Context(), token); err != nil || got.Status != link.Expired {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := r.begin(s); !errors.Is(err, link.ErrOver) {
+	if _, err := r.tryStartAttempt(s); !errors.Is(err, link.ErrOver) {
 		t.Fatalf("an attempt in an expired session: %v", err)
 	}
 	r.sweep()
-	r.is(s, link.Expired, link.Expired)
+	r.wantStatus(s, link.Expired, link.Expired)
 	r.sweep()
-	r.is(s, link.Expired, link.Expired)
+	r.wantStatus(s, link.Expired, link.Expired)
 }
 
-func TestACreatorWhoWalksAwayIsToldAfterTenMinutes(t *testing.T) {
+func TestIdleSessionEndsAfterTenMinutes(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, _ := r.open(link.Draft{ExpiresIn: 2 * time.Hour})
-	attempt := r.mustBegin(s)
-	r.wait(29 * time.Minute) // an attempt may take long; that is not walking away
+	r := newFixture(t)
+	s, _ := r.createSession(link.Draft{ExpiresIn: 2 * time.Hour})
+	attempt := r.startAttempt(s)
+	r.advance(29 * time.Minute) // a long attempt is not idle time
 	r.sweep()
-	r.is(s, link.InProgress)
-	r.end(s, attempt, "")
-	r.wait(10*time.Minute - time.Second)
+	r.wantStatus(s, link.InProgress)
+	r.endAttempt(s, attempt, "")
+	r.advance(10*time.Minute - time.Second)
 	r.sweep()
-	r.is(s, link.InProgress)
-	r.wait(time.Second)
+	r.wantStatus(s, link.InProgress)
+	r.advance(time.Second)
 	r.sweep()
-	if got := r.is(s, link.Exited, link.Exited); got.FinishedAt == nil {
+	if got := r.wantStatus(s, link.Exited, link.Exited); got.FinishedAt == nil {
 		t.Fatalf("%+v", got)
 	}
 }
 
-func TestAnAttemptUnderWayMayFinishAfterTheLinkExpired(t *testing.T) {
+func TestAttemptMayFinishAfterTheLinkExpired(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, token := r.open(link.Draft{ExpiresIn: time.Minute})
-	attempt := r.mustBegin(s)
-	r.wait(5 * time.Minute)
+	r := newFixture(t)
+	s, token := r.createSession(link.Draft{ExpiresIn: time.Minute})
+	attempt := r.startAttempt(s)
+	r.advance(5 * time.Minute)
 	r.sweep()
 	if got, err := r.ByToken(t.Context(), token); err != nil || got.Status != link.InProgress {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	r.end(s, attempt, id.New[id.Account]())
-	r.is(s, link.Success, link.Success)
+	r.endAttempt(s, attempt, id.New[id.Account]())
+	r.wantStatus(s, link.Success, link.Success)
 }
 
-func TestASessionWhoseAttemptNeverEndsIsEndedAllTheSame(t *testing.T) {
+func TestSessionEndsIfItsAttemptNeverDoes(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, _ := r.open(link.Draft{ExpiresIn: 2 * time.Hour})
-	r.mustBegin(s)
-	r.wait(45 * time.Minute)
+	r := newFixture(t)
+	s, _ := r.createSession(link.Draft{ExpiresIn: 2 * time.Hour})
+	r.startAttempt(s)
+	r.advance(45 * time.Minute)
 	r.sweep()
-	if got := r.is(s, link.Exited, link.Exited); got.Active != "" {
+	if got := r.wantStatus(s, link.Exited, link.Exited); got.Active != "" {
 		t.Fatalf("%+v", got)
 	}
 }
 
-func TestACreatorMayLeave(t *testing.T) {
+func TestExitEndsASessionOnce(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, _ := r.open(link.Draft{})
-	for range 2 { // pressed twice
+	r := newFixture(t)
+	s, _ := r.createSession(link.Draft{})
+	for range 2 { // clicked twice
 		if left, err := r.Exit(t.Context(), s.Org, s.ID); err != nil || left.Status != link.Exited {
 			t.Fatalf("%+v, %v", left, err)
 		}
 	}
-	r.is(s, link.Exited, link.Exited)
+	r.wantStatus(s, link.Exited, link.Exited)
 }
 
-func TestTriesInOneSessionAreBounded(t *testing.T) {
+func TestAttemptsInOneSessionAreLimited(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, _ := r.open(link.Draft{})
+	r := newFixture(t)
+	s, _ := r.createSession(link.Draft{})
 	for range 20 {
-		r.end(s, r.mustBegin(s), "")
+		r.endAttempt(s, r.startAttempt(s), "")
 	}
-	if _, err := r.begin(s); !errors.Is(err, link.ErrOver) {
+	if _, err := r.tryStartAttempt(s); !errors.Is(err, link.ErrOver) {
 		t.Fatalf("the 21st: %v", err)
 	}
 }
 
-func TestAnEndedSessionIsForgottenAfterThirtyDays(t *testing.T) {
+func TestEndedSessionIsDeletedAfterThirtyDays(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, _ := r.open(link.Draft{})
+	r := newFixture(t)
+	s, _ := r.createSession(link.Draft{})
 	if _, err := r.Exit(t.Context(), s.Org, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	r.wait(30*24*time.Hour - time.Second)
+	r.advance(30*24*time.Hour - time.Second)
 	if n := r.sweep(); n != 0 {
 		t.Fatalf("swept %d", n)
 	}
-	r.wait(time.Second)
+	r.advance(time.Second)
 	r.sweep()
 	if _, err := r.Get(t.Context(), s.Org, s.ID); !errors.Is(err, problem.SessionNotFound.New("")) {
 		t.Fatalf("%v", err)
 	}
 }
 
-func TestManySweepersTellEachEndOnce(t *testing.T) {
+func TestConcurrentSweepersWriteOneEventPerSession(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	for range 30 {
-		r.open(link.Draft{ExpiresIn: time.Minute})
+		r.createSession(link.Draft{ExpiresIn: time.Minute})
 	}
-	r.wait(time.Hour)
+	r.advance(time.Hour)
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
@@ -372,8 +378,8 @@ func TestManySweepersTellEachEndOnce(t *testing.T) {
 
 func TestCreatingASessionIsAudited(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, _ := r.open(link.Draft{})
+	r := newFixture(t)
+	s, _ := r.createSession(link.Draft{})
 	entries, err := r.audit.Page(t.Context(), r.org.ID, 0, 10)
 	if err != nil || len(entries) != 2 || entries[0].Target != string(s.ID) || entries[0].By.Action != "connect.session_create" {
 		t.Fatalf("%+v, %v", entries, err)

@@ -14,45 +14,45 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// deriver makes keys that are the same on all nodes; *seal.Sealer has it.
+// deriver derives keys that are the same on all nodes; implemented by *seal.Sealer.
 type deriver interface {
 	Derive(ctx context.Context, purpose string) ([]byte, error)
 }
 
-// Links makes and reads the tokens by which a creator sees and ends a connection, or connects an account again. Nothing of them is
-// stored: a token names the org and the account, and carries a keyed hash of both.
+// Links makes and reads the tokens with which a creator manages a connection or connects an account again. Tokens are
+// not stored: a token contains the ids of the org and the account, and a keyed hash of both.
 type Links struct{ keys deriver }
 
-// NewLinks makes it.
+// NewLinks returns a Links with the keys of keys.
 func NewLinks(keys deriver) *Links { return &Links{keys} }
 
 const (
 	managePrefix  = "mng_"
 	managePurpose = "creator manage link"
-	// idLength is that of an identifier without its prefix.
+	// idLength is the length of an id without its prefix, in bytes.
 	idLength = 26
 )
 
-// Make is the token of one account.
+// Make returns the manage token of an account. It is always the same.
 func (l *Links) Make(ctx context.Context, org id.Org, account id.Account) (secret.String, error) {
-	sum, err := l.sum(ctx, managePurpose, string(org)+" "+string(account))
+	sum, err := l.hash(ctx, managePurpose, string(org)+" "+string(account))
 	if err != nil {
 		return secret.String{}, err
 	}
-	return secret.New(managePrefix + names(org, account) + base64.RawURLEncoding.EncodeToString(sum)), nil
+	return secret.New(managePrefix + tokenIDs(org, account) + base64.RawURLEncoding.EncodeToString(sum)), nil
 }
 
-func names(org id.Org, account id.Account) string {
+func tokenIDs(org id.Org, account id.Account) string {
 	return strings.TrimPrefix(string(org), "org_") + strings.TrimPrefix(string(account), "acct_")
 }
 
-// Read says whose a token is. A token that we did not make is not found.
+// Read returns the org and account of a manage token. A token that we did not make is not found.
 func (l *Links) Read(ctx context.Context, token string) (id.Org, id.Account, error) {
-	org, account, given, err := parse(token, managePrefix)
+	org, account, given, err := parseToken(token, managePrefix)
 	if err != nil {
 		return "", "", err
 	}
-	sum, err := l.sum(ctx, managePurpose, string(org)+" "+string(account))
+	sum, err := l.hash(ctx, managePurpose, string(org)+" "+string(account))
 	if err != nil {
 		return "", "", err
 	}
@@ -62,8 +62,8 @@ func (l *Links) Read(ctx context.Context, token string) (id.Org, id.Account, err
 	return org, account, nil
 }
 
-// parse reads a token without judging it: whose it is, and the bytes at its end.
-func parse(token, prefix string) (id.Org, id.Account, []byte, error) {
+// parseToken splits a token into its ids and the bytes at its end. It does not verify the hash.
+func parseToken(token, prefix string) (id.Org, id.Account, []byte, error) {
 	rest, ok := strings.CutPrefix(token, prefix)
 	if !ok || len(rest) <= 2*idLength {
 		return "", "", nil, noLink()
@@ -77,7 +77,7 @@ func parse(token, prefix string) (id.Org, id.Account, []byte, error) {
 	return org, account, given, nil
 }
 
-func (l *Links) sum(ctx context.Context, purpose, text string) ([]byte, error) {
+func (l *Links) hash(ctx context.Context, purpose, text string) ([]byte, error) {
 	return keyedHash(ctx, l.keys, purpose, text)
 }
 

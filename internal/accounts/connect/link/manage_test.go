@@ -18,7 +18,7 @@ type keys struct {
 
 func (k keys) Derive(context.Context, string) ([]byte, error) { return []byte(k.key), k.err }
 
-func TestAManageLinkNamesItsAccountAndCannotBeMade(t *testing.T) {
+func TestManageTokenIdentifiesItsAccountAndCannotBeForged(t *testing.T) {
 	t.Parallel()
 	links := link.NewLinks(keys{key: "one key for all nodes, 32 bytes."})
 	org, account := id.New[id.Org](), id.New[id.Account]()
@@ -51,7 +51,7 @@ func TestAManageLinkNamesItsAccountAndCannotBeMade(t *testing.T) {
 	if _, _, err := link.NewLinks(keys{key: "another key"}).Read(t.Context(), text); !errors.Is(err, problem.AccountNotFound.New("")) {
 		t.Errorf("another key: %v", err)
 	}
-	down := errors.New("keyring away")
+	down := errors.New("keyring unavailable")
 	if _, _, err := link.NewLinks(keys{err: down}).Read(t.Context(), text); !errors.Is(err, down) {
 		t.Errorf("no key: %v", err)
 	}

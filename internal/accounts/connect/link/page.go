@@ -13,15 +13,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// Page is how an org's connect pages look, and which sites may frame them.
+// Page holds the appearance of an org's connect pages, and which sites may frame them.
 type Page struct {
-	// BrandLight and BrandDark are colours as #rrggbb; empty means ours, and a dark one alone follows from the light one.
+	// BrandLight and BrandDark are colours as #rrggbb. Empty means our own colour; an empty BrandDark follows from
+	// BrandLight.
 	BrandLight, BrandDark string
 	// Scheme is system, light or dark.
 	Scheme string
-	// AllowedOrigins may frame the pages of attempts, and of sessions that name none themselves.
+	// AllowedOrigins may frame the pages of attempts, and of sessions without their own list.
 	AllowedOrigins []string
-	// HelpURL is where creators find help; empty for nowhere.
+	// HelpURL is the org's help page for creators; empty for none.
 	HelpURL string
 }
 
@@ -34,15 +35,15 @@ const (
 
 func defaultPage() Page { return Page{Scheme: SchemeSystem, AllowedOrigins: []string{}} }
 
-// colour is the one form of a colour that is taken.
+// colour matches the only form of a colour that is accepted.
 var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
-// Page reads an org's; one that was never set has the defaults.
+// Page reads an org's page settings; defaults if they were never set.
 func (s *Sessions) Page(ctx context.Context, org id.Org) (Page, error) {
 	return getPage(ctx, s.DB.Pool(), org)
 }
 
-// SetPage replaces it.
+// SetPage validates and replaces an org's page settings, and writes an audit entry.
 func (s *Sessions) SetPage(ctx context.Context, by audit.By, o org.Org, p Page) (Page, error) {
 	if p.Scheme == "" {
 		p.Scheme = SchemeSystem

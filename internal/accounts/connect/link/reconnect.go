@@ -14,41 +14,43 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/org"
 )
 
-// A reconnect link is part of every answer that an account needs its creator, so making one costs no more than a hash. It leads to a
-// session only when the creator submits the form on its page, and then to the open session, if there is one.
+// A reconnect link is part of every response that says that an account needs its creator, so making one costs only a
+// hash. A session exists only after the creator submits the form on the link's page; an open session is used again.
 
 const (
 	reconnectPrefix  = "rcn_"
 	reconnectPurpose = "reconnect link"
 	sessionPurpose   = "reconnect session"
-	// linkDays is until the end of which day a link works, counted from the one on which it was made: for 24 to 48 hours. All links
-	// of an account that were made on one day are the same.
+	// linkDays is how many days, in UTC, a link works, including the day on which it was made: for 24 to 48 hours. All
+	// links of an account that are made on the same day are identical.
 	linkDays = 2
 	day      = 24 * time.Hour
-	// ReconnectLife is how long a session to connect an account again is open.
+	// ReconnectLife is how long a session of Reconnecting stays open.
 	ReconnectLife = day
-	// reusable is how much of its time a session must have left to be used for another visit.
-	reusable = 10 * time.Minute
+	// minReuse is the time that an open session must have left to be used again.
+	minReuse = 10 * time.Minute
 )
 
-// MakeReconnect is the token of a page on which an account is connected again.
+// MakeReconnect returns the token of a page on which an account is connected again.
 func (l *Links) MakeReconnect(ctx context.Context, org id.Org, account id.Account, now time.Time) (secret.String, error) {
 	end := binary.BigEndian.AppendUint32(nil, uint32(now.UTC().Unix()/int64(day.Seconds())+linkDays))
-	sum, err := l.sum(ctx, reconnectPurpose, reconnectText(org, account, end))
+	sum, err := l.hash(ctx, reconnectPurpose, reconnectText(org, account, end))
 	if err != nil {
 		return secret.String{}, err
 	}
-	return secret.New(reconnectPrefix + names(org, account) + base64.RawURLEncoding.EncodeToString(append(end, sum...))), nil
+	return secret.New(reconnectPrefix + tokenIDs(org,
+		account) + base64.RawURLEncoding.EncodeToString(append(end, sum...))), nil
 }
 
-// ReadReconnect says which account a token connects again. One that is too old, or that we did not make, is not found.
+// ReadReconnect returns the org and account of a reconnect token. A token that has expired or that we did not make is
+// not found.
 func (l *Links) ReadReconnect(ctx context.Context, token string, now time.Time) (id.Org, id.Account, error) {
-	org, account, given, err := parse(token, reconnectPrefix)
+	org, account, given, err := parseToken(token, reconnectPrefix)
 	if err != nil || len(given) < 4 {
 		return "", "", noLink()
 	}
 	end := given[:4]
-	sum, err := l.sum(ctx, reconnectPurpose, reconnectText(org, account, end))
+	sum, err := l.hash(ctx, reconnectPurpose, reconnectText(org, account, end))
 	if err != nil {
 		return "", "", err
 	}
@@ -62,14 +64,15 @@ func reconnectText(org id.Org, account id.Account, end []byte) string {
 	return string(org) + " " + string(account) + " " + string(end)
 }
 
-// Reconnecting is the session in which a creator connects an account again: one that is open, or a new one.
+// Reconnecting returns a session in which a creator connects an account again, and its token: an open session that
+// Reconnecting made earlier, or a new one.
 func (s *Sessions) Reconnecting(ctx context.Context, by audit.By, o org.Org, account id.Account) (Session, secret.String, error) {
-	open, err := openOfAccount(ctx, s.DB.Pool(), o.ID, account, s.Now().Add(reusable))
+	open, err := listOpenOfAccount(ctx, s.DB.Pool(), o.ID, account, s.Now().Add(minReuse))
 	if err != nil {
 		return Session{}, secret.String{}, err
 	}
 	for _, one := range open {
-		// Only what was made here has a token that can be made again.
+		// Only a session that Reconnecting made has a token that can be derived.
 		token, err := s.reconnectToken(ctx, o.ID, one.ID)
 		if err != nil {
 			return Session{}, secret.String{}, err
@@ -83,16 +86,16 @@ func (s *Sessions) Reconnecting(ctx context.Context, by audit.By, o org.Org, acc
 	if err != nil {
 		return Session{}, secret.String{}, err
 	}
-	made, err := s.create(ctx, by, o, at, token, ReconnectDraft(account))
+	made, err := s.createSession(ctx, by, o, at, token, ReconnectDraft(account))
 	return made, token, err
 }
 
-// ReconnectDraft is a session to connect an account again.
+// ReconnectDraft returns the draft of a session that connects an account again.
 func ReconnectDraft(account id.Account) Draft {
 	return Draft{Account: account, ExpiresIn: ReconnectLife}
 }
 
-// Preview is what such a session looks like before there is one.
+// Preview returns a session that Reconnecting would create, without storing it.
 func Preview(org id.Org, account id.Account) Session {
 	d := ReconnectDraft(account).withDefaults()
 	return Session{Org: org, Account: account, Status: Open, Kinds: d.Kinds, Remember: d.Remember}

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-func TestReconnectLinkIsStableForADayAndEndsAfterTheNext(t *testing.T) {
+func TestReconnectLinkIsStableForADayAndExpiresAfterTheNext(t *testing.T) {
 	t.Parallel()
 	links := link.NewLinks(keys{key: "one key for all nodes, 32 bytes."})
 	org, account := id.New[id.Org](), id.New[id.Account]()
@@ -26,7 +26,7 @@ func TestReconnectLinkIsStableForADayAndEndsAfterTheNext(t *testing.T) {
 	}
 	text := made(morning)
 	if text != made(morning.Add(24*time.Hour-time.Second)) || text == made(morning.Add(24*time.Hour)) {
-		t.Error("a link changes other than once a day")
+		t.Error("the link must change exactly once a day")
 	}
 	for _, after := range []time.Duration{0, 24 * time.Hour, 48*time.Hour - time.Second} {
 		if o, a, err := links.ReadReconnect(t.Context(), text, morning.Add(after)); err != nil || o != org || a != account {
@@ -54,12 +54,12 @@ func TestReconnectLinkIsStableForADayAndEndsAfterTheNext(t *testing.T) {
 			missing("changed", string(changed), morning)
 		}
 	}
-	missing("cut off", text[:58], morning)
+	missing("truncated", text[:58], morning)
 }
 
-func TestReconnectingUsesTheSessionThatIsOpen(t *testing.T) {
+func TestReconnectingReusesAnOpenSession(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	account := id.New[id.Account]()
 	// A link that a key made has a random token, which cannot be derived again.
 	if _, _, err := r.Create(t.Context(), by("connect.session"), r.org, link.Draft{Account: account}); err != nil {
@@ -79,9 +79,9 @@ func TestReconnectingUsesTheSessionThatIsOpen(t *testing.T) {
 	}
 	first, token := reconnect()
 	if again, same := reconnect(); again.ID != first.ID || same != token {
-		t.Error("a second session was made while one is open")
+		t.Error("a second session was created while one is open")
 	}
-	r.wait(link.ReconnectLife - 5*time.Minute)
+	r.advance(link.ReconnectLife - 5*time.Minute)
 	second, other := reconnect()
 	if second.ID == first.ID || other == token {
 		t.Error("a session that is about to end was used")

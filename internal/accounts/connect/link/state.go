@@ -2,10 +2,10 @@ package link
 
 import "time"
 
-// Status is where a session stands.
+// Status is the state of a session.
 type Status string
 
-// The statuses. The last three are the end.
+// The statuses. The last three are final.
 const (
 	Open       Status = "open"
 	InProgress Status = "in_progress"
@@ -18,35 +18,37 @@ const (
 type trigger string
 
 const (
-	begun      trigger = "an attempt begins"
-	succeeded  trigger = "an attempt succeeds"
-	exited     trigger = "the creator leaves"
-	walkedAway trigger = "nothing happens for long"
-	ranOut     trigger = "its time is over"
+	attemptStarted   trigger = "an attempt begins"
+	attemptSucceeded trigger = "an attempt succeeds"
+	creatorLeft      trigger = "the creator leaves"
+	idleTooLong      trigger = "nothing happens for long"
+	timedOut         trigger = "its time is over"
 )
 
-// moves is the whole machine; what is not listed is refused. An attempt that fails leaves its session in progress: the creator may try
-// again. A session that nobody has begun cannot be walked away from, so that a link opened by a mail scanner stays good until it expires.
-var moves = map[Status]map[trigger]Status{
-	Open:       {begun: InProgress, exited: Exited, ranOut: Expired},
-	InProgress: {begun: InProgress, succeeded: Success, exited: Exited, walkedAway: Exited, ranOut: Expired},
+// transitions is the complete state machine; what is not listed is not allowed. A failed attempt leaves its session in
+// progress, because the creator may try again. A session without an attempt cannot become idle, so a link that only a
+// mail scanner has opened works until it expires.
+var transitions = map[Status]map[trigger]Status{
+	Open: {attemptStarted: InProgress, creatorLeft: Exited, timedOut: Expired},
+	InProgress: {attemptStarted: InProgress, attemptSucceeded: Success, creatorLeft: Exited, idleTooLong: Exited,
+		timedOut: Expired},
 }
 
 func (s Status) next(t trigger) (Status, bool) {
-	to, ok := moves[s][t]
+	to, ok := transitions[s][t]
 	return to, ok
 }
 
-// Over says whether a session has ended.
-func (s Status) Over() bool { return moves[s] == nil }
+// Over reports whether a session has ended.
+func (s Status) Over() bool { return transitions[s] == nil }
 
 const (
-	// idle is how long nothing may happen between two attempts before the creator is thought to have left.
-	idle = 10 * time.Minute
-	// longest is more than any attempt takes, which tells of its end itself; it bounds what a bug could leave behind.
-	longest = 45 * time.Minute
-	// kept is how long an ended session can be read.
-	kept = 30 * 24 * time.Hour
-	// sweepAtMost bounds the rows of one sweep.
-	sweepAtMost = 200
+	// idleTimeout is the time after an attempt without a new one after which the creator is assumed to have left.
+	idleTimeout = 10 * time.Minute
+	// attemptTimeout is longer than any attempt. Attempts report their end, so it only matters if one never does.
+	attemptTimeout = 45 * time.Minute
+	// retention is how long an ended session is kept.
+	retention = 30 * 24 * time.Hour
+	// sweepRows bounds the rows of one sweep.
+	sweepRows = 200
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-func insert(ctx context.Context, tx postgres.Tx, s Session, hash []byte) error {
+func insertSession(ctx context.Context, tx postgres.Tx, s Session, hash []byte) error {
 	err := db.New(tx).Insert(ctx, db.InsertParams{
 		OrgID: s.Org, ID: s.ID, TokenHash: hash, Kinds: s.Kinds, ReferenceID: s.ReferenceID, Label: s.Label, Region: s.Region,
 		AccountID: string(s.Account), ReturnUrl: s.ReturnURL, AllowedOrigins: s.AllowedOrigins, Locale: s.Locale, Remember: s.Remember,
@@ -23,7 +23,7 @@ func insert(ctx context.Context, tx postgres.Tx, s Session, hash []byte) error {
 	return nil
 }
 
-func get(ctx context.Context, q db.DBTX, org id.Org, session id.Session) (Session, error) {
+func getSession(ctx context.Context, q db.DBTX, org id.Org, session id.Session) (Session, error) {
 	row, err := db.New(q).Get(ctx, db.GetParams{OrgID: org, ID: session})
 	if err != nil {
 		return Session{}, fmt.Errorf("read connect session: %w", notFound(err))
@@ -31,7 +31,7 @@ func get(ctx context.Context, q db.DBTX, org id.Org, session id.Session) (Sessio
 	return fromRow(row), nil
 }
 
-func lock(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session) (Session, error) {
+func lockSession(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session) (Session, error) {
 	row, err := db.New(tx).Lock(ctx, db.LockParams{OrgID: org, ID: session})
 	if err != nil {
 		return Session{}, fmt.Errorf("lock connect session: %w", notFound(err))
@@ -39,7 +39,7 @@ func lock(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session) (
 	return fromRow(row), nil
 }
 
-func byToken(ctx context.Context, q db.DBTX, hash []byte) (Session, error) {
+func findByToken(ctx context.Context, q db.DBTX, hash []byte) (Session, error) {
 	row, err := db.New(q).ByToken(ctx, hash)
 	if err != nil {
 		return Session{}, fmt.Errorf("read connect session of a link: %w", notFound(err))
@@ -47,7 +47,7 @@ func byToken(ctx context.Context, q db.DBTX, hash []byte) (Session, error) {
 	return fromRow(row), nil
 }
 
-func save(ctx context.Context, tx postgres.Tx, s Session) error {
+func saveSession(ctx context.Context, tx postgres.Tx, s Session) error {
 	err := db.New(tx).Save(ctx, db.SaveParams{
 		OrgID: s.Org, ID: s.ID, Status: string(s.Status), Attempts: texts(s.Attempts), ActiveAttempt: string(s.Active),
 		ConnectedAccount: string(s.Connected), UpdatedAt: s.UpdatedAt, FinishedAt: s.FinishedAt, DueAt: s.due,
@@ -58,19 +58,19 @@ func save(ctx context.Context, tx postgres.Tx, s Session) error {
 	return nil
 }
 
-func opened(ctx context.Context, q db.DBTX, org id.Org, session id.Session, now time.Time) error {
+func recordOpened(ctx context.Context, q db.DBTX, org id.Org, session id.Session, now time.Time) error {
 	if err := db.New(q).Open(ctx, db.OpenParams{OrgID: org, ID: session, Now: now}); err != nil {
-		return fmt.Errorf("note that %s was opened: %w", session, err)
+		return fmt.Errorf("record that %s was opened: %w", session, err)
 	}
 	return nil
 }
 
-func list(ctx context.Context, q db.DBTX, org id.Org, f Filter, now time.Time) ([]Session, error) {
+func listSessions(ctx context.Context, q db.DBTX, org id.Org, f Filter, now time.Time) ([]Session, error) {
 	p := db.ListParams{
 		OrgID: org, Before: f.Before, Status: string(f.Status), ReferenceID: f.ReferenceID, Accounts: id.Texts(f.Accounts), Now: now, MaxRows: int32(f.Limit),
 	}
 	if p.Before == "" {
-		p.Before = "cs_~" // behind every id
+		p.Before = "cs_~" // sorts after every id
 	}
 	rows, err := db.New(q).List(ctx, p)
 	if err != nil {
@@ -83,11 +83,12 @@ func list(ctx context.Context, q db.DBTX, org id.Org, f Filter, now time.Time) (
 	return found, nil
 }
 
-// openOfAccount lists the newest sessions that connect an account again and are open beyond a time.
-func openOfAccount(ctx context.Context, q db.DBTX, org id.Org, account id.Account, after time.Time) ([]Session, error) {
+// listOpenOfAccount lists the newest sessions that connect an account again and stay open beyond after.
+func listOpenOfAccount(ctx context.Context, q db.DBTX, org id.Org, account id.Account, after time.Time) ([]Session,
+	error) {
 	rows, err := db.New(q).OpenOfAccount(ctx, db.OpenOfAccountParams{OrgID: org, AccountID: string(account), After: after})
 	if err != nil {
-		return nil, fmt.Errorf("look for an open session of %s: %w", account, err)
+		return nil, fmt.Errorf("find open sessions of %s: %w", account, err)
 	}
 	found := make([]Session, len(rows))
 	for i, row := range rows {
@@ -96,20 +97,21 @@ func openOfAccount(ctx context.Context, q db.DBTX, org id.Org, account id.Accoun
 	return found, nil
 }
 
-func countLinks(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time, accounts []id.Account) (Made, error) {
+func countLinks(ctx context.Context, q db.DBTX, org id.Org, since, until time.Time, accounts []id.Account) (LinkCounts,
+	error) {
 	row, err := db.New(q).CountOpened(ctx, db.CountOpenedParams{
 		OrgID: org, First: string(id.Earliest[id.Session](since)), Last: string(id.Earliest[id.Session](until)), Accounts: id.Texts(accounts),
 	})
 	if err != nil {
-		return Made{}, fmt.Errorf("count connect sessions of %s: %w", org, err)
+		return LinkCounts{}, fmt.Errorf("count connect sessions of %s: %w", org, err)
 	}
-	return Made{row.Made, row.Opened}, nil
+	return LinkCounts{row.Made, row.Opened}, nil
 }
 
-func due(ctx context.Context, tx postgres.Tx, now time.Time, limit int) ([]Session, error) {
+func lockDue(ctx context.Context, tx postgres.Tx, now time.Time, limit int) ([]Session, error) {
 	rows, err := db.New(tx).Due(ctx, db.DueParams{Now: now, MaxRows: int32(limit)})
 	if err != nil {
-		return nil, fmt.Errorf("find connect sessions that are due: %w", err)
+		return nil, fmt.Errorf("lock due connect sessions: %w", err)
 	}
 	list := make([]Session, len(rows))
 	for i, row := range rows {
@@ -118,9 +120,9 @@ func due(ctx context.Context, tx postgres.Tx, now time.Time, limit int) ([]Sessi
 	return list, nil
 }
 
-func forget(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session) error {
+func deleteSession(ctx context.Context, tx postgres.Tx, org id.Org, session id.Session) error {
 	if err := db.New(tx).Forget(ctx, db.ForgetParams{OrgID: org, ID: session}); err != nil {
-		return fmt.Errorf("forget connect session %s: %w", session, err)
+		return fmt.Errorf("delete connect session %s: %w", session, err)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package streamtest has a store of events in memory, and the wire that tells of them, for tests of streams: both as unreliable as a test
-// wants.
+// Package streamtest provides an event store in memory and the wire that carries its live messages, for tests of
+// streams. Both can be made to fail.
 package streamtest
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/events/event"
 )
 
-// ErrAway is what everything fails with that is away.
-var ErrAway = errors.New("away")
+// ErrAway is the error of a store or wire that was made to fail.
+var ErrAway = errors.New("unavailable")
 
-// Memory is the store and the wire. Its fields may be changed by whoever holds its lock.
+// Memory is the store and the wire. Hold its lock to change its fields.
 type Memory struct {
 	sync.Mutex
 	Now    func() time.Time
 	Events []event.Stored
-	// Horizon is the transaction from which on an org's reader sees nothing yet; 0 for none.
+	// Horizon is the first transaction that readers of an org cannot see yet; 0 for none.
 	Horizon int64
 	// Down makes the store fail, Mute the wire.
 	Down, Mute bool
@@ -43,13 +43,13 @@ type listener struct {
 	heard   func(string, []byte)
 }
 
-// New makes an empty one.
+// New returns an empty Memory.
 func New(now func() time.Time) *Memory {
 	return &Memory{Now: now, seqs: map[string]int64{}, listening: map[int]listener{}}
 }
 
-// Add stores events of a source in one transaction, and tells of them unless they are to be missed.
-func (m *Memory) Add(org id.Org, source string, told bool, kinds ...string) []event.Stored {
+// Add stores events of a source in one transaction, and publishes them if publish is set.
+func (m *Memory) Add(org id.Org, source string, publish bool, kinds ...string) []event.Stored {
 	m.Lock()
 	m.Tx++
 	var made []event.Stored
@@ -61,13 +61,13 @@ func (m *Memory) Add(org id.Org, source string, told bool, kinds ...string) []ev
 	}
 	m.Events = append(m.Events, made...)
 	m.Unlock()
-	if told {
+	if publish {
 		m.Tell(made...)
 	}
 	return made
 }
 
-// Tell sends a live message.
+// Tell publishes a live message.
 func (m *Memory) Tell(list ...event.Stored) {
 	var payload []byte
 	for i := range list {
@@ -83,7 +83,7 @@ func (m *Memory) Tell(list ...event.Stored) {
 	}
 }
 
-// Listen is the wire's.
+// Listen implements the wire.
 func (m *Memory) Listen(ctx context.Context, pattern string, heard func(string, []byte)) error {
 	m.Lock()
 	m.listeners++
@@ -97,7 +97,7 @@ func (m *Memory) Listen(ctx context.Context, pattern string, heard func(string, 
 	return nil
 }
 
-// Ping is the wire's.
+// Ping implements the wire.
 func (m *Memory) Ping(context.Context) error {
 	m.Lock()
 	defer m.Unlock()
@@ -107,7 +107,7 @@ func (m *Memory) Ping(context.Context) error {
 	return nil
 }
 
-// read runs a read of the store.
+// read returns up to limit events for which do returns true.
 func (m *Memory) read(do func(event.Stored) bool, limit int) (list []event.Stored, err error) {
 	m.Lock()
 	defer m.Unlock()
@@ -123,18 +123,18 @@ func (m *Memory) read(do func(event.Stored) bool, limit int) (list []event.Store
 	return list, nil
 }
 
-// After is the store's.
+// After implements the store.
 func (m *Memory) After(_ context.Context, org id.Org, source string, seq int64, since time.Time, limit int) ([]event.Stored, error) {
 	return m.read(func(e event.Stored) bool {
 		return e.Org == org && e.Source == source && e.Seq > seq && !e.At.Before(since)
 	}, limit)
 }
 
-// OrgAfter is the store's.
+// OrgAfter implements the store.
 func (m *Memory) OrgAfter(_ context.Context, org id.Org, p event.Position, since time.Time, limit int) ([]event.Stored, event.Position, error) {
 	list, err := m.read(func(e event.Stored) bool {
-		behind := e.Tx > p.Tx || e.Tx == p.Tx && e.ID > p.ID
-		return e.Org == org && behind && !e.At.Before(since) && (m.Horizon == 0 || e.Tx < m.Horizon)
+		after := e.Tx > p.Tx || e.Tx == p.Tx && e.ID > p.ID
+		return e.Org == org && after && !e.At.Before(since) && (m.Horizon == 0 || e.Tx < m.Horizon)
 	}, limit)
 	if len(list) > 0 {
 		p = list[len(list)-1].Position()
@@ -142,7 +142,7 @@ func (m *Memory) OrgAfter(_ context.Context, org id.Org, p event.Position, since
 	return list, p, err
 }
 
-// OrgHead is the store's.
+// OrgHead implements the store.
 func (m *Memory) OrgHead(context.Context, id.Org) (event.Position, error) {
 	m.Lock()
 	defer m.Unlock()
@@ -155,7 +155,7 @@ func (m *Memory) OrgHead(context.Context, id.Org) (event.Position, error) {
 	return event.Position{Tx: m.Tx + 1}, nil
 }
 
-// Head is the store's.
+// Head implements the store.
 func (m *Memory) Head(_ context.Context, _ id.Org, source string) (event.Head, error) {
 	m.Lock()
 	defer m.Unlock()
@@ -165,7 +165,7 @@ func (m *Memory) Head(_ context.Context, _ id.Org, source string) (event.Head, e
 	return event.Head{LastSeq: m.seqs[source]}, nil
 }
 
-// Oldest is the store's.
+// Oldest implements the store.
 func (m *Memory) Oldest(ctx context.Context, org id.Org, source string, since time.Time) (int64, error) {
 	list, err := m.After(ctx, org, source, 0, since, 1)
 	if err != nil {
@@ -179,15 +179,15 @@ func (m *Memory) Oldest(ctx context.Context, org id.Org, source string, since ti
 	return m.seqs[source] + 1, nil
 }
 
-// NoRedis is a shared server that is away.
+// NoRedis is a Redis that is unavailable.
 type NoRedis struct{}
 
-// Run fails.
+// Run always fails.
 func (NoRedis) Run(context.Context, *redis.Script, []string, []string) (string, error) {
 	return "", redis.ErrUnavailable
 }
 
-// Find is the store's.
+// Find implements the store.
 func (m *Memory) Find(_ context.Context, org id.Org, source string, wanted id.Event) (event.Stored, error) {
 	m.Lock()
 	defer m.Unlock()
@@ -199,7 +199,7 @@ func (m *Memory) Find(_ context.Context, org id.Org, source string, wanted id.Ev
 	return event.Stored{}, problem.EventNotFound.New("The account has no event with this id.")
 }
 
-// FindOne is the store's.
+// FindOne implements the store.
 func (m *Memory) FindOne(_ context.Context, org id.Org, wanted id.Event) (event.Stored, error) {
 	m.Lock()
 	defer m.Unlock()
@@ -211,7 +211,7 @@ func (m *Memory) FindOne(_ context.Context, org id.Org, wanted id.Event) (event.
 	return event.Stored{}, problem.EventNotFound.New("The organisation has no event with this id.")
 }
 
-// Newest is the store's.
+// Newest implements the store.
 func (m *Memory) Newest(_ context.Context, n event.Newest) (list []event.Stored, next event.Position, err error) {
 	m.Lock()
 	defer m.Unlock()

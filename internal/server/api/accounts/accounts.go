@@ -162,7 +162,7 @@ func (in *listInput) filter() (account.Filter, error) {
 }
 
 // cursor is the place behind an account, as callers see it: its id, and in another order what that goes by.
-func cursor(m account.Mark, order account.Order) string {
+func cursor(m account.PageKey, order account.Order) string {
 	switch order {
 	case account.ByLabel:
 		return base64.RawURLEncoding.EncodeToString([]byte(string(m.ID) + "." + m.Label))
@@ -173,28 +173,28 @@ func cursor(m account.Mark, order account.Order) string {
 }
 
 // parseCursor reads what cursor made.
-func parseCursor(text string, order account.Order) (account.Mark, bool) {
+func parseCursor(text string, order account.Order) (account.PageKey, bool) {
 	if order == 0 {
 		at, err := id.Parse[id.Account](text)
-		return account.Mark{ID: at}, err == nil
+		return account.PageKey{ID: at}, err == nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return account.Mark{}, false
+		return account.PageKey{}, false
 	}
 	name, rest, found := strings.Cut(string(raw), ".")
 	at, err := id.Parse[id.Account](name)
 	if err != nil || !found {
-		return account.Mark{}, false
+		return account.PageKey{}, false
 	}
 	if order == account.ByLabel {
-		return account.Mark{ID: at, Label: rest}, utf8.ValidString(rest) && !strings.ContainsRune(rest, 0)
+		return account.PageKey{ID: at, Label: rest}, utf8.ValidString(rest) && !strings.ContainsRune(rest, 0)
 	}
 	micros, err := strconv.ParseInt(rest, 36, 64)
 	if err != nil || micros > maxMicros || micros < minMicros {
-		return account.Mark{}, false
+		return account.PageKey{}, false
 	}
-	return account.Mark{ID: at, Seen: time.UnixMicro(micros).UTC()}, true
+	return account.PageKey{ID: at, Seen: time.UnixMicro(micros).UTC()}, true
 }
 
 // The years 1 and 9999, within which every part of the system can write a time.

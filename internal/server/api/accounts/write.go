@@ -36,7 +36,7 @@ type pages struct {
 
 	waiting []account.Account
 	count   int
-	last    account.Mark
+	last    account.PageKey
 	more    bool
 }
 
@@ -46,7 +46,7 @@ func (p *pages) add(ctx context.Context, one account.Account) error {
 		return nil
 	}
 	p.count++
-	p.last = one.Mark()
+	p.last = one.PageKey()
 	if p.waiting = append(p.waiting, one); len(p.waiting) < atOnce {
 		return nil
 	}

@@ -39,8 +39,8 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// rig is listeners between a real platform, with proxies before it, and a real log and store.
-type rig struct {
+// fixture has a sandbox platform behind proxies, and a real event log and store, for nodes that listen.
+type fixture struct {
 	*accounttest.Rig
 	t        testing.TB
 	platform *sandboxtest.Platform
@@ -51,18 +51,18 @@ type rig struct {
 	drivers  func(org.Environment) (driver.Driver, bool)
 	driver   driver.Driver
 	logins   atomic.Int64
-	// ahead is what listeners' clocks are ahead by.
+	// ahead is how far the clocks of listeners are ahead.
 	ahead atomic.Int64
 }
 
-// options are how a rig differs from the usual one.
+// options change a fixture. noSince makes a platform that cannot list missed frames.
 type options struct {
 	noSince bool
 }
 
-func newRig(t testing.TB, o options) *rig {
+func newFixture(t testing.TB, o options) *fixture {
 	t.Helper()
-	r := &rig{t: t}
+	r := &fixture{t: t}
 	r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) {
 		cfg.Regions, cfg.NoSince = map[string]string{"127.0.1.1": "us", "127.0.2.1": "uk"}, o.noSince
 	})
@@ -71,13 +71,15 @@ func newRig(t testing.TB, o options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	t.Cleanup(way.Close)
+	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler),
+		Now: time.Now})
+	t.Cleanup(out.Close)
 	platform, err := catalog.Sandbox()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.driver, err = driver.New(driver.Deps{Catalog: platform, Egress: way, Origin: r.platform.URL, Now: time.Now}); err != nil {
+	if r.driver, err = driver.New(driver.Deps{Catalog: platform, Egress: out, Origin: r.platform.URL,
+		Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}
 	r.drivers = func(org.Environment) (driver.Driver, bool) { return r.driver, true }
@@ -86,9 +88,11 @@ func newRig(t testing.TB, o options) *rig {
 	r.Rig = accounttest.New(t, engines, func(d *account.Deps) { d.Drivers, d.Config.Listens = r.drivers, true })
 	r.health = health.New(health.Deps{
 		Config: health.Config{Settle: time.Millisecond}, Accounts: r.Accounts, Orgs: r.Orgs, Limits: r.Limits, Drivers: r.drivers,
-		Catalogs:       map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform},
-		Reauthenticate: func(context.Context, id.Org, id.Account) error { return errors.New("nobody signs in here") },
-		Log:            slog.New(slog.DiscardHandler), Now: r.Clock.Now,
+		Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: platform},
+		Reauthenticate: func(context.Context, id.Org, id.Account) error {
+			return errors.New("sign-ins are not supported in this test")
+		},
+		Log: slog.New(slog.DiscardHandler), Now: r.Clock.Now,
 	})
 	if r.events, err = eventlog.Open(eventlog.Config{URL: r.nats.URL, Name: "test", Patience: 5 * time.Second}); err != nil {
 		t.Fatal(err)
@@ -102,8 +106,8 @@ type unmetered struct{}
 
 func (unmetered) Received(id.Org, int64) {}
 
-// ingest stores what comes, until the test ends.
-func (r *rig) ingest() {
+// ingest stores records of the log until the test ends.
+func (r *fixture) ingest() {
 	r.t.Helper()
 	r.store = event.New(event.Deps{DB: r.DB, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err := r.store.Upkeep(r.t.Context()); err != nil {
@@ -134,8 +138,8 @@ func (r *rig) ingest() {
 	})
 }
 
-// until waits for something to be so. It looks rarely enough that looking does not load the machine.
-func (r *rig) until(what string, is func() bool) {
+// waitFor waits until is returns true. It checks rarely enough not to load the machine.
+func (r *fixture) waitFor(what string, is func() bool) {
 	r.t.Helper()
 	over := time.After(3 * time.Minute)
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -144,7 +148,7 @@ func (r *rig) until(what string, is func() bool) {
 		select {
 		case <-tick.C:
 		case <-over:
-			r.t.Fatalf("it never came to this: %s", what)
+			r.t.Fatalf("timeout while waiting for: %s", what)
 		}
 	}
 }
@@ -153,31 +157,32 @@ func (r *rig) until(what string, is func() bool) {
 type node struct {
 	*listen.Listeners
 	stop func()
-	log  *tamper
+	log  *failingLog
 }
 
-// tamper is a log that can be made to fail.
-type tamper struct {
+// failingLog is a log that can be made to fail.
+type failingLog struct {
 	*eventlog.Batcher
 	fails atomic.Bool
 }
 
-func (l *tamper) Add(ctx context.Context, bucket int, record []byte, done func(error)) error {
+func (l *failingLog) Add(ctx context.Context, bucket int, record []byte, done func(error)) error {
 	return l.Batcher.Add(ctx, bucket, record, func(err error) {
 		if err == nil && l.fails.Load() {
-			err = errors.New("the log would not have it")
+			err = errors.New("refused by the log")
 		}
 		done(err)
 	})
 }
 
-// node starts one.
-func (r *rig) node(name string, change ...func(*listen.Deps)) *node {
+// node starts a node.
+func (r *fixture) node(name string, change ...func(*listen.Deps)) *node {
 	r.t.Helper()
-	batcher := &tamper{Batcher: eventlog.NewBatcher(r.events)}
+	batcher := &failingLog{Batcher: eventlog.NewBatcher(r.events)}
 	d := listen.Deps{
 		Config:   listen.Config{FirstRetry: 20 * time.Millisecond, LastRetry: 200 * time.Millisecond, LogCheck: 100 * time.Millisecond, Spread: 50 * time.Millisecond, Sweep: time.Second, Drain: time.Second},
-		Accounts: r.Accounts, Health: r.health, Orgs: r.Orgs, Store: r.store, Events: batcher, LogEpoch: r.epoch, Settled: r.settled,
+		Accounts: r.Accounts, Health: r.health, Orgs: r.Orgs, Store: r.store, Events: batcher, LogEpoch: r.epoch,
+		Settled: r.isSettled,
 		Leases: lease.New(lease.Deps{
 			DB: r.DB, Kind: listen.Kind, Slots: listen.Slots, Node: name, Config: lease.Config{TTL: 3 * time.Second, Beat: 300 * time.Millisecond},
 			Bus: r.Bus, Log: slog.New(slog.DiscardHandler), Now: time.Now,
@@ -208,12 +213,12 @@ func (r *rig) node(name string, change ...func(*listen.Deps)) *node {
 	return n
 }
 
-func (r *rig) epoch(ctx context.Context) (string, error) {
+func (r *fixture) epoch(ctx context.Context) (string, error) {
 	state, err := r.events.State(ctx, 0)
 	return state.Epoch, err
 }
 
-func (r *rig) settled(ctx context.Context, bucket int) (bool, error) {
+func (r *fixture) isSettled(ctx context.Context, bucket int) (bool, error) {
 	state, err := r.events.State(ctx, bucket)
 	if err != nil {
 		return false, err
@@ -223,14 +228,14 @@ func (r *rig) settled(ctx context.Context, bucket int) (bool, error) {
 	return err == nil && committed >= state.Last || state.Last == 0, nil
 }
 
-// connect signs a creator in, on the platform itself, and makes an active account of it.
-func (r *rig) connect(change ...func(*account.Connected)) (account.Account, string) {
+// connect signs a new creator in on the platform and connects an active account. It returns the login.
+func (r *fixture) connect(change ...func(*account.Connected)) (account.Account, string) {
 	r.t.Helper()
 	login := fmt.Sprintf("ok+%d@sandbox.test", r.logins.Add(1))
 	return r.connectAs(login, change...), login
 }
 
-func (r *rig) connectAs(login string, change ...func(*account.Connected)) account.Account {
+func (r *fixture) connectAs(login string, change ...func(*account.Connected)) account.Account {
 	r.t.Helper()
 	via := driver.Via{Region: "us", Account: string(id.New[id.Attempt]())}
 	step, err := r.driver.SignIn(r.t.Context(), via, secret.New(login), secret.New("good"))
@@ -251,15 +256,15 @@ func (r *rig) connectAs(login string, change ...func(*account.Connected)) accoun
 	return a
 }
 
-// up waits until an account's listener is up.
-func (r *rig) up(a account.Account) account.Account {
+// waitUp waits until an account's listener is up.
+func (r *fixture) waitUp(a account.Account) account.Account {
 	r.t.Helper()
-	r.until("the listener is up", func() bool { return r.Get(a).Listener.State == account.ListenerUp })
+	r.waitFor("the listener is up", func() bool { return r.Get(a).Listener.State == account.ListenerUp })
 	return r.Get(a)
 }
 
-// control orders something of the sandbox.
-func (r *rig) control(method, path string, body any) map[string]any {
+// control calls the sandbox's control API.
+func (r *fixture) control(method, path string, body any) map[string]any {
 	r.t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -287,36 +292,36 @@ func (r *rig) control(method, path string, body any) map[string]any {
 	return out
 }
 
-func (r *rig) fault(login, kind string, count int) {
+func (r *fixture) addFault(login, kind string, count int) {
 	r.t.Helper()
 	r.control(http.MethodPost, "faults", map[string]any{"scope": login, "kind": kind, "count": count})
 }
 
-// happen makes fans write to a creator.
-func (r *rig) happen(login string, times int) {
+// sendMessages makes fans write to a creator.
+func (r *fixture) sendMessages(login string, times int) {
 	r.t.Helper()
 	for range times {
 		r.control(http.MethodPost, "happen", map[string]any{"login": login, "what": "chat.message"})
 	}
 }
 
-// generate makes things happen until happened ends it: however slow this machine is, there is something to come.
-func (r *rig) generate(perSecond float64, logins ...string) {
+// generate makes the platform send frames until waitForFrames ends it, so that a slow machine never runs out of frames.
+func (r *fixture) generate(perSecond float64, logins ...string) {
 	r.t.Helper()
 	r.control(http.MethodPost, "generate", map[string]any{"logins": logins, "events_per_sec": perSecond, "for_sec": time.Hour.Seconds()})
 }
 
-// happened waits until each creator has had so many frames, and lets no more come.
-func (r *rig) happened(frames int, logins ...string) {
+// waitForFrames waits until each creator has at least that many frames, then ends generate.
+func (r *fixture) waitForFrames(frames int, logins ...string) {
 	r.t.Helper()
-	r.until("enough has happened", func() bool {
-		return !slices.ContainsFunc(logins, func(login string) bool { return len(r.sent(login)) < frames })
+	r.waitFor("enough has happened", func() bool {
+		return !slices.ContainsFunc(logins, func(login string) bool { return len(r.sentFrames(login)) < frames })
 	})
 	r.control(http.MethodDelete, "generate", nil)
 }
 
-// sockets counts a creator's.
-func (r *rig) sockets(login string) int {
+// sockets returns the number of a creator's open sockets.
+func (r *fixture) sockets(login string) int {
 	r.t.Helper()
 	list, _ := r.control(http.MethodGet, "creators?login="+url.QueryEscape(login), nil)["creators"].([]any)
 	one, _ := list[0].(map[string]any)
@@ -327,8 +332,8 @@ func (r *rig) sockets(login string) int {
 	return n
 }
 
-// dials are the regions that a creator's sockets were opened from, one after the other.
-func (r *rig) dials(login string) (regions []string) {
+// dialRegions returns the regions that a creator's sockets were opened from, in order.
+func (r *fixture) dialRegions(login string) (regions []string) {
 	r.t.Helper()
 	list, _ := r.control(http.MethodGet, "requests?login="+url.QueryEscape(login), nil)["requests"].([]any)
 	for _, one := range list {
@@ -340,8 +345,8 @@ func (r *rig) dials(login string) (regions []string) {
 	return regions
 }
 
-// sent are the ids of the frames that the platform has sent a creator and kept.
-func (r *rig) sent(login string) []string {
+// sentFrames returns the ids of the frames that the platform has sent to a creator and still lists.
+func (r *fixture) sentFrames(login string) []string {
 	r.t.Helper()
 	list, _ := r.control(http.MethodGet, "frames?login="+url.QueryEscape(login), nil)["frames"].([]any)
 	ids := make([]string, len(list))
@@ -352,8 +357,8 @@ func (r *rig) sent(login string) []string {
 	return ids
 }
 
-// stored is an account's events: kinds, and upstream ids of those that are the platform's.
-func (r *rig) stored(a account.Account) (kinds, ids []string) {
+// stored returns the kinds of an account's events, and the ids of those that are frames of the platform.
+func (r *fixture) stored(a account.Account) (kinds, ids []string) {
 	r.t.Helper()
 	rows, err := r.DB.Pool().Query(r.t.Context(), `SELECT kind, upstream_id FROM event WHERE source = $1 ORDER BY seq`, a.ID)
 	if err != nil {
@@ -373,12 +378,13 @@ func (r *rig) stored(a account.Account) (kinds, ids []string) {
 	return kinds, ids
 }
 
-// same waits until all that the platform has sent is stored, and fails unless it is stored once and in order.
-func (r *rig) same(a account.Account, login string, ordered bool) {
+// wantAllStored waits until everything that the platform has sent is stored, and fails unless it is stored once and, if
+// ordered, in order.
+func (r *fixture) wantAllStored(a account.Account, login string, ordered bool) {
 	r.t.Helper()
 	var want, got []string
-	r.until(login+": everything is stored", func() bool {
-		want = r.sent(login)
+	r.waitFor(login+": everything is stored", func() bool {
+		want = r.sentFrames(login)
 		_, got = r.stored(a)
 		return len(got) >= len(want) && len(want) > 0 && slices.Contains(got, want[len(want)-1])
 	})
@@ -391,7 +397,7 @@ func (r *rig) same(a account.Account, login string, ordered bool) {
 	}
 }
 
-// difference is where two lists part.
+// difference describes the first difference of two lists.
 func difference(want, got []string) string {
 	for i := range min(len(want), len(got)) {
 		if want[i] != got[i] {
@@ -401,8 +407,8 @@ func difference(want, got []string) string {
 	return "one is longer"
 }
 
-// count reads a counter of a node.
-func count(t testing.TB, n *node, name string) float64 {
+// counterValue reads a counter of a node.
+func counterValue(t testing.TB, n *node, name string) float64 {
 	t.Helper()
 	all := prometheus.NewPedanticRegistry()
 	all.MustRegister(n.Collectors()...)
@@ -415,12 +421,12 @@ func count(t testing.TB, n *node, name string) float64 {
 			return f.GetMetric()[0].GetCounter().GetValue()
 		}
 	}
-	t.Fatalf("there is no %s", name)
+	t.Fatalf("no metric %s", name)
 	return 0
 }
 
-// gauge is how many accounts a node listens to that stand so.
-func gauge(t testing.TB, n *node, state string) float64 {
+// socketCount returns how many listeners of a node are in a state.
+func socketCount(t testing.TB, n *node, state string) float64 {
 	t.Helper()
 	all := prometheus.NewPedanticRegistry()
 	all.MustRegister(n.Collectors()...)
@@ -438,5 +444,5 @@ func gauge(t testing.TB, n *node, state string) float64 {
 	return 0
 }
 
-// slowSweep leaves all to pokes.
+// slowSweep effectively disables sweeps, so that only messages trigger changes.
 func slowSweep(d *listen.Deps) { d.Config.Sweep = time.Hour }

@@ -30,8 +30,8 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// rig is a prober between a real database and a real platform.
-type rig struct {
+// fixture is a Health on a real database and a sandbox platform.
+type fixture struct {
 	*accounttest.Rig
 	t        testing.TB
 	platform *sandboxtest.Platform
@@ -42,7 +42,7 @@ type rig struct {
 	logins   atomic.Int64
 }
 
-// signIns stands for the flow that signs in: it takes the lease like it, and notes for whom.
+// signIns replaces package connect: it acquires the reauth lease as connect does and records the attempts.
 type signIns struct {
 	mu    sync.Mutex
 	fails error
@@ -51,9 +51,9 @@ type signIns struct {
 
 var system = audit.By{Kind: audit.ActorSystem, ID: "test"}
 
-func newRig(t testing.TB, change ...func(*health.Deps)) *rig {
+func newFixture(t testing.TB, change ...func(*health.Deps)) *fixture {
 	t.Helper()
-	r := &rig{t: t, signIns: &signIns{}}
+	r := &fixture{t: t, signIns: &signIns{}}
 	r.platform = sandboxtest.New(t, func(cfg *sandbox.Config) { cfg.Regions = map[string]string{"127.0.1.1": "us"} })
 	proxy := testenv.NewProxy(t, "127.0.1.1")
 	r.proxies = []*testenv.Proxy{proxy}
@@ -61,13 +61,14 @@ func newRig(t testing.TB, change ...func(*health.Deps)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	t.Cleanup(way.Close)
+	out := egress.New(egress.Deps{Config: egress.Config{Regions: regions}, Log: slog.New(slog.DiscardHandler),
+		Now: time.Now})
+	t.Cleanup(out.Close)
 	platform, err := catalog.Sandbox()
 	if err != nil {
 		t.Fatal(err)
 	}
-	drv, err := driver.New(driver.Deps{Catalog: platform, Egress: way, Origin: r.platform.URL, Patience: 0, Now: time.Now})
+	drv, err := driver.New(driver.Deps{Catalog: platform, Egress: out, Origin: r.platform.URL, Patience: 0, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,14 +88,14 @@ func newRig(t testing.TB, change ...func(*health.Deps)) *rig {
 	return r
 }
 
-func (r *rig) reauthenticate(ctx context.Context, owner id.Org, at id.Account) error {
+func (r *fixture) reauthenticate(ctx context.Context, owner id.Org, at id.Account) error {
 	r.signIns.mu.Lock()
 	defer r.signIns.mu.Unlock()
 	if r.signIns.fails != nil {
 		return r.signIns.fails
 	}
 	attempt := id.New[id.Attempt]()
-	var after account.After
+	var after account.AfterCommit
 	err := r.DB.Tx(ctx, func(tx postgres.Tx) (err error) {
 		after, err = r.Accounts.BeginReauth(ctx, tx, system, owner, at, attempt)
 		return err
@@ -107,8 +108,8 @@ func (r *rig) reauthenticate(ctx context.Context, owner id.Org, at id.Account) e
 	return nil
 }
 
-// connect signs a creator of a persona in, on the platform itself.
-func (r *rig) connect(persona string, remember bool) (account.Account, string) {
+// connect signs a new creator of a persona in on the platform and connects the account. It returns the login.
+func (r *fixture) connect(persona string, remember bool) (account.Account, string) {
 	r.t.Helper()
 	login := fmt.Sprintf("%s+%d@sandbox.test", persona, r.logins.Add(1))
 	via := driver.Via{Region: "us", Account: string(id.New[id.Attempt]())}
@@ -126,42 +127,41 @@ func (r *rig) connect(persona string, remember bool) (account.Account, string) {
 		c.Remember, c.Credentials = true, &account.Credentials{Email: secret.New(login), Password: secret.New("good")}
 	}
 	a := r.Connect(c)
-	r.forget()
+	r.clearRequests()
 	return a, login
 }
 
-// active is an account whose first probe has been.
-func (r *rig) active(remember bool) (account.Account, string) {
+// connectActive connects an account and makes it active by its first probe.
+func (r *fixture) connectActive(remember bool) (account.Account, string) {
 	r.t.Helper()
 	a, login := r.connect("ok", remember)
-	r.round(1)
+	r.runRound(1)
 	if a = r.Get(a); a.State != account.Active {
 		r.t.Fatal(a.State)
 	}
-	r.forget()
+	r.clearRequests()
 	return a, login
 }
 
-// round probes what is due, which must be so many.
-func (r *rig) round(due int) {
+// runRound runs the due probes and fails unless there were due of them.
+func (r *fixture) runRound(due int) {
 	r.t.Helper()
 	if n := r.health.Round(r.t.Context()); n != due {
-		r.t.Fatalf("%d accounts were due, not %d", n, due)
+		r.t.Fatalf("%d probes were due, want %d", n, due)
 	}
 }
 
-// state fails unless an account is where it should be.
-func (r *rig) state(a account.Account, want account.State, reason string) account.Account {
+func (r *fixture) wantState(a account.Account, want account.State, reason string) account.Account {
 	r.t.Helper()
 	got := r.Get(a)
 	if got.State != want || got.Reason != reason {
-		r.t.Fatalf("%s because of %q, not %s because of %q", got.State, got.Reason, want, reason)
+		r.t.Fatalf("state %s (%q), want %s (%q)", got.State, got.Reason, want, reason)
 	}
 	return got
 }
 
-// event is the newest one of an account.
-func (r *rig) event(a account.Account, kind string) map[string]any {
+// wantLastEvent fails unless the account's newest event has this kind, and returns its data.
+func (r *fixture) wantLastEvent(a account.Account, kind string) map[string]any {
 	r.t.Helper()
 	events := r.Events(a)
 	last := events[len(events)-1]
@@ -175,8 +175,8 @@ func (r *rig) event(a account.Account, kind string) map[string]any {
 	return data
 }
 
-// control orders something of the sandbox.
-func (r *rig) control(method, path string, body any) map[string]any {
+// control calls the sandbox's control API.
+func (r *fixture) control(method, path string, body any) map[string]any {
 	r.t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -202,24 +202,25 @@ func (r *rig) control(method, path string, body any) map[string]any {
 	return out
 }
 
-func (r *rig) fault(login, kind string, value, count int) {
+func (r *fixture) addFault(login, kind string, value, count int) {
 	r.t.Helper()
 	r.control(http.MethodPost, "faults", map[string]any{"scope": login, "kind": kind, "value": value, "count": count})
 }
 
-func (r *rig) endSessions(login string) {
+func (r *fixture) endSessions(login string) {
 	r.t.Helper()
 	r.control(http.MethodPost, "sessions/end", map[string]any{"login": login})
 }
 
-// forget empties the platform's record of requests.
-func (r *rig) forget() {
+// clearRequests empties the platform's record of requests.
+func (r *fixture) clearRequests() {
 	r.t.Helper()
 	r.control(http.MethodDelete, "requests", nil)
 }
 
-// asked is how often the platform was asked by a login; empty for all, because of a session that it refuses it does not know whose it is.
-func (r *rig) asked(login string) int {
+// requestCount returns how many requests the platform got from a login; an empty login counts all, because the platform
+// cannot tell whose session it is that it refuses.
+func (r *fixture) requestCount(login string) int {
 	r.t.Helper()
 	path := "requests"
 	if login != "" {

@@ -39,8 +39,8 @@ import (
 	"github.com/stagedoor/stagedoor/sandbox/sandboxtest"
 )
 
-// rig is the flow with real engines and the real sandbox around it, and a worker.
-type rig struct {
+// fixture is a Connects on real engines and the sandbox platform, with a worker.
+type fixture struct {
 	t        *testing.T
 	db       *postgres.DB
 	platform *sandboxtest.Platform
@@ -55,19 +55,19 @@ type rig struct {
 
 var by = audit.By{Kind: audit.ActorKey, ID: "key_1", Label: "test", Action: "connect.start", Request: "req_1", IPHash: "ab"}
 
-// options change a rig before it is built.
+// options change a fixture before it is built.
 type options struct {
-	idle   bool // no worker
+	idle   bool // do not start a worker
 	guards map[org.Environment]connect.Guard
 	slow   time.Duration
-	// beside is another node; this one shares its database and platform. ahead is how far this node's clock is ahead.
-	beside *rig
+	// beside is another node, whose database and platform this one shares. ahead is how far this node's clock is ahead.
+	beside *fixture
 	ahead  time.Duration
 }
 
-func newRig(t *testing.T, o options) *rig {
+func newFixture(t *testing.T, o options) *fixture {
 	t.Helper()
-	r := &rig{t: t}
+	r := &fixture{t: t}
 	now := func() time.Time { return time.Now().UTC().Add(o.ahead) }
 	if o.slow == 0 {
 		o.slow = 300 * time.Millisecond
@@ -91,9 +91,9 @@ func newRig(t *testing.T, o options) *rig {
 	must(t, err)
 	drv, err := driver.New(driver.Deps{Catalog: sandboxed, Egress: out, Origin: r.platform.URL, Now: time.Now})
 	must(t, err)
-	pokes, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
+	bus, err := pubsub.Open(pubsub.Config{URL: testenv.NATS(t), Name: "test"})
 	must(t, err)
-	t.Cleanup(pokes.Close)
+	t.Cleanup(bus.Close)
 	client, err := redis.Open(redis.Config{URL: testenv.Redis(t), Name: "test"})
 	must(t, err)
 	t.Cleanup(client.Close)
@@ -101,18 +101,19 @@ func newRig(t *testing.T, o options) *rig {
 	if o.beside != nil {
 		r.seal = o.beside.seal
 	} else {
-		r.seal = sealtest.New(t, r.db, pokes)
+		r.seal = sealtest.New(t, r.db, bus)
 	}
 	r.outbox = outbox.New(r.db, now)
 	nodes := fleet.New(fleet.Deps{DB: r.db, Log: log, Now: now, Self: fleet.Node{ID: process, Name: process}})
-	limits := admission.New(admission.Deps{Config: admission.Config{Timeout: time.Second, Process: process}, Redis: client, DB: r.db, Bus: pokes, Fleet: nodes, Log: log, Now: now})
+	limits := admission.New(admission.Deps{Config: admission.Config{Timeout: time.Second, Process: process},
+		Redis: client, DB: r.db, Bus: bus, Fleet: nodes, Log: log, Now: now})
 	jobs, err := river.NewClient(riverpgxv5.New(r.db.Pool()), &river.Config{Logger: log})
 	must(t, err)
 	r.orgs = org.New(org.Deps{DB: r.db, Audit: auditLog, Jobs: jobs, Announce: limits, Now: now})
 	limits.SetEpochs(r.orgs)
 	r.accounts = account.New(account.Deps{
 		Config: account.Config{Regions: connect.Regions, SignOutTimeout: time.Second}, DB: r.db, Orgs: r.orgs, Audit: auditLog, Outbox: r.outbox,
-		Seal: r.seal, Limits: limits, Bus: pokes, Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandboxed},
+		Seal: r.seal, Limits: limits, Bus: bus, Catalogs: map[org.Environment]*catalog.Catalog{org.EnvSandbox: sandboxed},
 		Drivers:      func(env org.Environment) (driver.Driver, bool) { return drv, env == org.EnvSandbox },
 		ReconnectURL: func(_ id.Org, a id.Account) string { return "https://api.test/reconnect/" + string(a) }, Log: log, Now: now,
 	})
@@ -121,7 +122,8 @@ func newRig(t *testing.T, o options) *rig {
 	must(t, err)
 	r.connects = connect.New(connect.Deps{
 		Config: connect.Config{PublicURL: "https://api.test", ConnectURL: "https://connect.test", Process: process, Guards: o.guards},
-		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox, Jobs: jobs, Bus: pokes,
+		DB:     r.db, Orgs: r.orgs, Accounts: r.accounts, Seal: r.seal, Limits: limits, Audit: auditLog, Outbox: r.outbox,
+		Jobs: jobs, Bus: bus,
 		Egress: out, Hosted: r.hosted, Events: event.New(event.Deps{DB: r.db, Log: log, Now: now}), Platforms: map[org.Environment]connect.Platform{org.EnvSandbox: {Driver: drv, Catalog: sandboxed, Hosts: []string{host.Host}}},
 		Log: log, Now: now,
 	})
@@ -132,12 +134,12 @@ func newRig(t *testing.T, o options) *rig {
 		r.org = r.newOrg()
 	}
 	if !o.idle {
-		r.work(jobs)
+		r.startWorker(jobs)
 	}
 	return r
 }
 
-func (r *rig) newOrg() org.Org {
+func (r *fixture) newOrg() org.Org {
 	r.t.Helper()
 	var made org.Org
 	must(r.t, r.db.Tx(r.t.Context(), func(tx postgres.Tx) (err error) {
@@ -147,8 +149,8 @@ func (r *rig) newOrg() org.Org {
 	return made
 }
 
-// work runs a worker until the test ends.
-func (r *rig) work(_ *river.Client[pgx.Tx]) {
+// startWorker runs a worker until the test ends.
+func (r *fixture) startWorker(_ *river.Client[pgx.Tx]) {
 	r.t.Helper()
 	workers := river.NewWorkers()
 	connect.Register(workers, r.connects)
@@ -181,14 +183,14 @@ var logins atomic.Int64
 
 func login(persona string) string { return fmt.Sprintf("%s+%d@sandbox.test", persona, logins.Add(1)) }
 
-func (r *rig) start(email, password string, change func(*connect.Start)) connect.Found {
+func (r *fixture) start(email, password string, change func(*connect.Start)) connect.Found {
 	r.t.Helper()
 	f, err := r.tryStart(email, password, change)
 	must(r.t, err)
 	return f
 }
 
-func (r *rig) tryStart(email, password string, change func(*connect.Start)) (connect.Found, error) {
+func (r *fixture) tryStart(email, password string, change func(*connect.Start)) (connect.Found, error) {
 	s := connect.Start{Org: r.org, By: by, Kind: attempt.Credentials, Email: secret.New(email), Password: secret.New(password)}
 	if change != nil {
 		change(&s)
@@ -196,8 +198,8 @@ func (r *rig) tryStart(email, password string, change func(*connect.Start)) (con
 	return r.connects.Start(r.t.Context(), s)
 }
 
-// until waits for one of some states.
-func (r *rig) until(at id.Attempt, states ...attempt.State) connect.Found {
+// waitFor waits until the attempt has one of the states. It fails if the attempt ends in another one.
+func (r *fixture) waitFor(at id.Attempt, states ...attempt.State) connect.Found {
 	r.t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	f, err := r.connects.Get(r.t.Context(), r.org.ID, at)
@@ -209,13 +211,13 @@ func (r *rig) until(at id.Attempt, states ...attempt.State) connect.Found {
 			}
 		}
 		if time.Now().After(deadline) || strings.HasPrefix(f.State, "completed_") {
-			r.t.Fatalf("attempt is %s (%+v), not %v", f.State, f.Failure, states)
+			r.t.Fatalf("attempt is %s (%+v), want %v", f.State, f.Failure, states)
 		}
 		f, err = r.connects.Changed(r.t.Context(), r.org.ID, at, f.Version, time.Second)
 	}
 }
 
-func (r *rig) submit(at id.Attempt, code string) connect.Found {
+func (r *fixture) submit(at id.Attempt, code string) connect.Found {
 	r.t.Helper()
 	_, err := r.connects.Submit(r.t.Context(), r.org.ID, at, connect.Submission{Code: secret.New(code)})
 	must(r.t, err)
@@ -224,9 +226,9 @@ func (r *rig) submit(at id.Attempt, code string) connect.Found {
 	return f
 }
 
-func (r *rig) failed(at id.Attempt, code string) {
+func (r *fixture) wantFailure(at id.Attempt, code string) {
 	r.t.Helper()
-	if f := r.until(at, attempt.Failed); f.Failure.Code != code {
-		r.t.Errorf("failed with %s, not %s", f.Failure.Code, code)
+	if f := r.waitFor(at, attempt.Failed); f.Failure.Code != code {
+		r.t.Errorf("failed with %s, want %s", f.Failure.Code, code)
 	}
 }
