@@ -89,7 +89,7 @@ func (r *sseRig) commit(b *testing.B, sources []string) {
 			batch.Events[i+j].Tx = tx
 			payload = event.AppendLive(payload, &batch.Events[i+j].Stored)
 		}
-		if err := r.bus.Poke(event.LiveSubject(r.org, batch.Events[i].Source), payload); err != nil {
+		if err := r.bus.Publish(event.LiveSubject(r.org, batch.Events[i].Source), payload); err != nil {
 			b.Fatal(err)
 		}
 	}

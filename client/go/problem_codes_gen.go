@@ -8,9 +8,9 @@ type ProblemCode string
 // Codes of problems. New ones may come.
 const (
 	// CodeAccountDisconnected: Reconnect required (410). Have the creator connect the account again: send them
-	// reconnect.url, or a link of POST /v1/accounts/{id}/reconnect-link.
+	// reconnect.url, or a link from POST /v1/accounts/{id}/reconnect-link.
 	CodeAccountDisconnected ProblemCode = "account-disconnected"
-	// CodeAccountNotAllowedForKey: Account not allowed for this key (403). Use a key whose allow-list has the account.
+	// CodeAccountNotAllowedForKey: Account not allowed for this key (403). Use a key whose allow-list includes the account.
 	CodeAccountNotAllowedForKey ProblemCode = "account-not-allowed-for-key"
 	// CodeAccountNotFound: No such account (404). Check the id against GET /v1/accounts.
 	CodeAccountNotFound ProblemCode = "account-not-found"
@@ -22,8 +22,8 @@ const (
 	CodeAlreadyMember ProblemCode = "already-member"
 	// CodeAttemptCompleted: The attempt has ended (409). Start a new attempt.
 	CodeAttemptCompleted ProblemCode = "attempt-completed"
-	// CodeAttemptInProgress: An attempt is already in progress (409). Go on with attemptId, or start again with supersede:
-	// true.
+	// CodeAttemptInProgress: An attempt is already in progress (409). Continue with attemptId, or start again with
+	// supersede: true.
 	CodeAttemptInProgress ProblemCode = "attempt-in-progress"
 	// CodeAttemptNotFound: No such attempt (404). Check the id; attempts can be read for 7 days after they end.
 	CodeAttemptNotFound ProblemCode = "attempt-not-found"
@@ -37,8 +37,8 @@ const (
 	// CodeCredentialsMissing: No credentials remembered (412). Connect the account again; set remember_credentials to allow
 	// this next time.
 	CodeCredentialsMissing ProblemCode = "credentials-missing"
-	// CodeCrossOriginRefused: Request from another site refused (403). Call from the dashboard's own pages, or with an API
-	// key in place of the cookie.
+	// CodeCrossOriginRefused: Request from another site refused (403). Call from the dashboard's own pages, or use an API
+	// key instead of the cookie.
 	CodeCrossOriginRefused ProblemCode = "cross-origin-refused"
 	// CodeCurlUnparseable: cURL command not understood (422). Copy the command again with the browser's Copy as cURL.
 	CodeCurlUnparseable ProblemCode = "curl-unparseable"
@@ -58,7 +58,8 @@ const (
 	CodeIdempotencyInProgress ProblemCode = "idempotency-in-progress"
 	// CodeIdempotencyMismatch: Idempotency key used for another request (409). Use a new Idempotency-Key for a new request.
 	CodeIdempotencyMismatch ProblemCode = "idempotency-mismatch"
-	// CodeInternal: Internal error (500). Try again; if it stays, report the request id in instance. It may be tried again.
+	// CodeInternal: Internal error (500). Try again; if it persists, report the request id in instance. It may be tried
+	// again.
 	CodeInternal ProblemCode = "internal"
 	// CodeInvalidRequest: Invalid request (400). Correct the header, query parameter or cursor that the detail names.
 	CodeInvalidRequest ProblemCode = "invalid-request"
@@ -67,19 +68,19 @@ const (
 	CodeInvitationNotFound ProblemCode = "invitation-not-found"
 	// CodeJobNotFound: No such job (404). Check the id; operators list jobs with GET /admin/v1/jobs.
 	CodeJobNotFound ProblemCode = "job-not-found"
-	// CodeKeyExpired: API key expired (401). Mint a new key.
+	// CodeKeyExpired: API key expired (401). Create a new key.
 	CodeKeyExpired ProblemCode = "key-expired"
-	// CodeKeyInvalid: API key invalid (401). Check that the whole key was copied, and that it belongs to this service.
+	// CodeKeyInvalid: API key invalid (401). Check that you copied the whole key, and that it belongs to this service.
 	CodeKeyInvalid ProblemCode = "key-invalid"
 	// CodeKeyMissing: API key missing (401). Send the header Authorization: Bearer <API_KEY>.
 	CodeKeyMissing ProblemCode = "key-missing"
 	// CodeKeyNotFound: No such API key (404). Check the id against GET /v1/me/keys.
 	CodeKeyNotFound ProblemCode = "key-not-found"
-	// CodeKeyRevoked: API key revoked (401). Use another key of the organisation, or mint a new one.
+	// CodeKeyRevoked: API key revoked (401). Use another key of the organisation, or create a new one.
 	CodeKeyRevoked ProblemCode = "key-revoked"
 	// CodeKeySelfRevoke: A key cannot revoke itself (409). Revoke it with another key of the organisation.
 	CodeKeySelfRevoke ProblemCode = "key-self-revoke"
-	// CodeLastOwner: The last owner cannot go (409). Make somebody else an owner first.
+	// CodeLastOwner: The last owner cannot go (409). Make another member an owner first.
 	CodeLastOwner ProblemCode = "last-owner"
 	// CodeLogNotFound: No such log (404). Check the id; how long requests are kept depends on the plan.
 	CodeLogNotFound ProblemCode = "log-not-found"
@@ -87,13 +88,13 @@ const (
 	CodeMalformedJSON ProblemCode = "malformed-json"
 	// CodeMemberNotFound: No such member (404). Check the id against GET /v1/org/members.
 	CodeMemberNotFound ProblemCode = "member-not-found"
-	// CodeMembershipMissing: Not a member (403). Name an organisation in Stagedoor-Org that the person belongs to.
+	// CodeMembershipMissing: Not a member (403). Set Stagedoor-Org to an organisation that the person belongs to.
 	CodeMembershipMissing ProblemCode = "membership-missing"
 	// CodeMethodNotAllowed: Method not allowed (405). Use one of the methods in the Allow header.
 	CodeMethodNotAllowed ProblemCode = "method-not-allowed"
-	// CodeMethodNotAllowedForKey: Method not allowed for this key (403). Use a key whose allow-list has the method.
+	// CodeMethodNotAllowedForKey: Method not allowed for this key (403). Use a key whose allow-list includes the method.
 	CodeMethodNotAllowedForKey ProblemCode = "method-not-allowed-for-key"
-	// CodeMethodNotFound: No such SDK method (404). Use one of suggestions, or list them with GET /v1/sdk/methods.
+	// CodeMethodNotFound: No such SDK method (404). Use one of suggestions, or list the methods with GET /v1/sdk/methods.
 	CodeMethodNotFound ProblemCode = "method-not-found"
 	// CodeNotAcceptable: Not acceptable (406). Ask for a media type that the operation offers, or send no Accept header.
 	CodeNotAcceptable ProblemCode = "not-acceptable"
@@ -106,37 +107,39 @@ const (
 	CodePayloadTooLarge ProblemCode = "payload-too-large"
 	// CodePlanRequired: Not included in the plan (402). Change the plan, or stay within what it includes.
 	CodePlanRequired ProblemCode = "plan-required"
-	// CodePreconditionFailed: Precondition failed (412). Read the resource again and repeat the change on what it is now.
+	// CodePreconditionFailed: Precondition failed (412). Read the resource again and apply the change to its current
+	// version.
 	CodePreconditionFailed ProblemCode = "precondition-failed"
 	// CodeProxyNotFound: No such proxy (404). Check region and place; operators list proxies with GET /admin/v1/egress.
 	CodeProxyNotFound ProblemCode = "proxy-not-found"
 	// CodeQuotaExceeded: Rate limit reached (429). Wait retryAfterSec; reason names the limit. It may be tried again.
 	CodeQuotaExceeded ProblemCode = "quota-exceeded"
-	// CodeRequestTimeout: Request took too long to arrive (408). Send the whole request within 15 seconds of its first
-	// byte. It may be tried again.
+	// CodeRequestTimeout: Request took too long to arrive (408). Send a JSON body within 10 seconds and without a pause of
+	// 3 seconds; do not pause an upload for 30 seconds. It may be tried again.
 	CodeRequestTimeout ProblemCode = "request-timeout"
 	// CodeResendTooSoon: Too soon to send another code (429). Wait retryAfterSec. It may be tried again.
 	CodeResendTooSoon ProblemCode = "resend-too-soon"
-	// CodeRoleRequired: Role required (403). Ask somebody who has requiredRole.
+	// CodeRoleRequired: Role required (403). Ask a member who has requiredRole.
 	CodeRoleRequired ProblemCode = "role-required"
 	// CodeRouteNotFound: No such route (404). Check the path against /v1/openapi.json.
 	CodeRouteNotFound ProblemCode = "route-not-found"
-	// CodeScopeEscalation: Scope escalation refused (403). Ask only for scopes that the calling key holds itself.
+	// CodeScopeEscalation: Scope escalation refused (403). Request only scopes that the calling key has.
 	CodeScopeEscalation ProblemCode = "scope-escalation"
-	// CodeScopeMissing: Scope missing (403). Use a key that holds missingScope.
+	// CodeScopeMissing: Scope missing (403). Use a key that has missingScope.
 	CodeScopeMissing ProblemCode = "scope-missing"
-	// CodeServerDraining: Server is restarting (503). Reconnect; another server takes over. It may be tried again.
+	// CodeServerDraining: Server is restarting (503). Reconnect; another server will answer. It may be tried again.
 	CodeServerDraining ProblemCode = "server-draining"
 	// CodeServiceUnavailable: Service unavailable (503). Try again after retryAfterSec. It may be tried again.
 	CodeServiceUnavailable ProblemCode = "service-unavailable"
 	// CodeSessionIncomplete: Session incomplete (422). Add the cookies or headers in missing; copy them while signed in.
 	CodeSessionIncomplete ProblemCode = "session-incomplete"
-	// CodeSessionNotFound: No such connect session (404). Check the id; make a new session with POST /v1/connect/sessions.
+	// CodeSessionNotFound: No such connect session (404). Check the id; create a new session with POST
+	// /v1/connect/sessions.
 	CodeSessionNotFound ProblemCode = "session-not-found"
 	// CodeSignedOut: Signed out (401). Sign in again at /app/sign-in.
 	CodeSignedOut ProblemCode = "signed-out"
-	// CodeSlowConsumer: Stream closed: reader too slow (503). Reconnect with the last event id; nothing is lost. It may be
-	// tried again.
+	// CodeSlowConsumer: Stream closed: reader too slow (503). Reconnect with the last event id; no stored event is lost. It
+	// may be tried again.
 	CodeSlowConsumer ProblemCode = "slow-consumer"
 	// CodeUnknownEvent: Unknown event name (422). Use names from the event catalogue.
 	CodeUnknownEvent ProblemCode = "unknown-event"
@@ -145,9 +148,9 @@ const (
 	// CodeUnsupportedMediaType: Unsupported media type (415). Send the body as application/json, without a content
 	// encoding.
 	CodeUnsupportedMediaType ProblemCode = "unsupported-media-type"
-	// CodeUpstreamAccountRestricted: Account restricted by the platform (403). The creator must settle it on the platform.
+	// CodeUpstreamAccountRestricted: Account restricted by the platform (403). The creator must resolve it on the platform.
 	CodeUpstreamAccountRestricted ProblemCode = "upstream/account-restricted"
-	// CodeUpstreamChanged: Platform interface changed (502). Nothing to do; we are told and update the driver.
+	// CodeUpstreamChanged: Platform interface changed (502). No action needed; we are notified and update the driver.
 	CodeUpstreamChanged ProblemCode = "upstream/changed"
 	// CodeUpstreamConflict: Conflict on the platform (409). Read the current state and repeat what still applies.
 	CodeUpstreamConflict ProblemCode = "upstream/conflict"

@@ -103,14 +103,14 @@ func (n *Node) runServices(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return n.usage.Run(ctx) })
 	work.Go(func() error { return n.fleet.Run(ctx) })
 	work.Go(func() error { return n.egress.Run(ctx) })
-	work.Go(func() error { return n.bus.Listen(ctx, admission.EpochPattern, n.heardEpoch) })
+	work.Go(func() error { return n.bus.Subscribe(ctx, admission.EpochPattern, n.heardEpoch) })
 	work.Go(func() error {
-		return n.bus.Listen(ctx, admission.AccountPattern, func(account string, _ []byte) { n.limits.ForgetAccount(id.Account(account)) })
+		return n.bus.Subscribe(ctx, admission.AccountPattern, func(account string, _ []byte) { n.limits.ForgetAccount(id.Account(account)) })
 	})
 	work.Go(func() error { return n.sealer.Run(ctx) })
 	work.Go(func() error { return n.journal.Run(ctx) })
-	work.Go(func() error { return n.bus.Listen(ctx, account.SessionPattern, n.accounts.Heard) })
-	work.Go(func() error { return n.bus.Listen(ctx, connect.Pattern, n.connects.Heard) })
+	work.Go(func() error { return n.bus.Subscribe(ctx, account.SessionPattern, n.accounts.Heard) })
+	work.Go(func() error { return n.bus.Subscribe(ctx, connect.Pattern, n.connects.Heard) })
 	if n.jobs != nil {
 		work.Go(func() error { return n.work(ctx) })
 		work.Go(func() error { return n.connects.Run(ctx) })

@@ -339,7 +339,7 @@ func (s *Accounts) publishVersion(ctx context.Context, a Account) {
 			slog.String("account", string(a.ID)), slog.Any("error", err))
 	}
 	if subject, err := pubsub.Subject("inv", sessionSubject, string(a.ID)); err == nil {
-		_ = s.Bus.Poke(subject, fmt.Append(nil, a.SessionVersion)) // best effort: nodes only notice sooner
+		_ = s.Bus.Publish(subject, fmt.Append(nil, a.SessionVersion)) // best effort: nodes only notice sooner
 	}
 }
 

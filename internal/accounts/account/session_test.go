@@ -104,7 +104,7 @@ func TestNewVersionIsPublished(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	listening := make(chan error, 1)
 	go func() {
-		listening <- r.Bus.Listen(ctx, account.SessionPattern, func(last string, payload []byte) {
+		listening <- r.Bus.Subscribe(ctx, account.SessionPattern, func(last string, payload []byte) {
 			if version, err := strconv.ParseInt(string(payload), 10, 64); err == nil && last == whose {
 				heard <- version
 			}

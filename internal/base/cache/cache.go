@@ -1,8 +1,8 @@
-// Package cache holds values in memory, so many or so much of them, and for a time.
+// Package cache keeps values in memory, bounded by their number or size, and optionally by age.
 //
-// It is otter, behind an interface. Otter's types are generic, and Go compiles all methods of such a type again in every package that can
-// see it, even deep inside of another type: with otter's own types in our structs that was most of what a build did. This way only the
-// package that makes a cache compiles it.
+// It wraps otter in an interface. Otter's types are generic, and Go compiles all methods of a generic type again in
+// every package that can see it, even inside another type. With otter's own types in our structs, that was most of
+// the build time. With the interface, only the package that creates a cache compiles it.
 package cache
 
 import (
@@ -12,11 +12,12 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// Cache holds values by keys. It is made by one of the functions below, and may be used by many at once.
-type Cache[K comparable, V any] struct{ held held[K, V] }
+// Cache maps keys to values. Create it with New, NewFor, NewUsed or NewBytes; the zero value is not usable.
+// It is safe for concurrent use, and copies share their values.
+type Cache[K comparable, V any] struct{ store store[K, V] }
 
-// held is what is used of otter.
-type held[K comparable, V any] interface {
+// store is the part of otter.Cache that this package uses.
+type store[K comparable, V any] interface {
 	GetIfPresent(key K) (V, bool)
 	Get(ctx context.Context, key K, loader otter.Loader[K, V]) (V, error)
 	Set(key K, value V) (V, bool)
@@ -25,63 +26,70 @@ type held[K comparable, V any] interface {
 	Invalidate(key K) (V, bool)
 }
 
-// New makes a cache of so many values, for as long as there is room.
+// New makes a cache of at most size values. It evicts values only when it is full.
 func New[K comparable, V any](size int) Cache[K, V] {
-	return of(&otter.Options[K, V]{MaximumSize: size})
+	return newCache(&otter.Options[K, V]{MaximumSize: size})
 }
 
-// NewFor makes a cache that forgets a value so long after it was written.
+// NewFor makes a cache of at most size values that drops a value when age has passed since it was written.
 func NewFor[K comparable, V any](size int, age time.Duration) Cache[K, V] {
-	return of(&otter.Options[K, V]{MaximumSize: size, ExpiryCalculator: otter.ExpiryWriting[K, V](age)})
+	return newCache(&otter.Options[K, V]{MaximumSize: size, ExpiryCalculator: otter.ExpiryWriting[K, V](age)})
 }
 
-// NewUsed makes a cache that forgets a value which nobody has asked for so long.
+// NewUsed makes a cache of at most size values that drops a value when it was not read or written for idle.
 func NewUsed[K comparable, V any](size int, idle time.Duration) Cache[K, V] {
-	return of(&otter.Options[K, V]{MaximumSize: size, ExpiryCalculator: otter.ExpiryAccessing[K, V](idle)})
+	return newCache(&otter.Options[K, V]{MaximumSize: size, ExpiryCalculator: otter.ExpiryAccessing[K, V](idle)})
 }
 
-// NewBytes makes a cache of so many bytes, which forgets a value so long after it was written; never with an age of 0.
+// NewBytes makes a cache whose values weigh at most bytes in total, as weigh counts them. It drops a value when age has
+// passed since it was written; with an age of 0, values do not expire.
 func NewBytes[K comparable, V any](bytes uint64, age time.Duration, weigh func(K, V) uint32) Cache[K, V] {
 	o := &otter.Options[K, V]{MaximumWeight: bytes, Weigher: weigh}
 	if age > 0 {
 		o.ExpiryCalculator = otter.ExpiryWriting[K, V](age)
 	}
-	return of(o)
+	return newCache(o)
 }
 
-func of[K comparable, V any](o *otter.Options[K, V]) Cache[K, V] { return Cache[K, V]{otter.Must(o)} }
+func newCache[K comparable, V any](o *otter.Options[K, V]) Cache[K, V] {
+	return Cache[K, V]{otter.Must(o)}
+}
 
-// Get finds a value.
-func (c Cache[K, V]) Get(key K) (V, bool) { return c.held.GetIfPresent(key) }
+// Get returns the value of a key, and whether there is one. It never loads.
+func (c Cache[K, V]) Get(key K) (V, bool) { return c.store.GetIfPresent(key) }
 
-// Load finds a value, or reads it, once for all who wait for it. One that failed is not held.
+// Load returns the value of a key and calls read if there is none. Concurrent callers for the same key wait for a
+// single read and get its result. An error is returned to all of them and is not cached.
 func (c Cache[K, V]) Load(ctx context.Context, key K, read func(context.Context, K) (V, error)) (V, error) {
-	return c.held.Get(ctx, key, otter.LoaderFunc[K, V](read))
+	return c.store.Get(ctx, key, otter.LoaderFunc[K, V](read))
 }
 
-// GetOrMake finds a value, or makes it; where two make one at once, both have the same.
+// GetOrMake returns the value of a key and stores the result of value if there is none. Concurrent callers for the same
+// key get the same value.
 func (c Cache[K, V]) GetOrMake(key K, value func() V) V {
-	v, _ := c.held.ComputeIfAbsent(key, func() (V, bool) { return value(), false })
+	v, _ := c.store.ComputeIfAbsent(key, func() (V, bool) { return value(), false })
 	return v
 }
 
-// Put holds a value.
-func (c Cache[K, V]) Put(key K, value V) { c.held.Set(key, value) }
+// Put stores a value, replacing any previous one.
+func (c Cache[K, V]) Put(key K, value V) { c.store.Set(key, value) }
 
-// Drop forgets a value.
-func (c Cache[K, V]) Drop(key K) { c.held.Invalidate(key) }
+// Drop removes a value.
+func (c Cache[K, V]) Drop(key K) { c.store.Invalidate(key) }
 
-// Outcome is what becomes of a value.
+// Outcome is the decision of a function passed to Change.
 type Outcome = otter.ComputeOp
 
-// The outcomes of a change.
+// Keep leaves the entry, or its absence, as it is and ignores the returned value. Replace stores the returned value.
+// Forget removes the entry.
 const (
 	Keep    = otter.CancelOp
 	Replace = otter.WriteOp
 	Forget  = otter.InvalidateOp
 )
 
-// Change decides about a value, while nobody else changes it.
+// Change calls decide with the current value and applies its outcome. The two are one atomic step for the key: other
+// changes of the key wait, so decide must be short and must not use the cache.
 func (c Cache[K, V]) Change(key K, decide func(old V, found bool) (V, Outcome)) {
-	c.held.Compute(key, decide)
+	c.store.Compute(key, decide)
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 )
 
-func TestAValueIsHeldUntilItIsDropped(t *testing.T) {
+func TestAValueIsKeptUntilItIsDropped(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]cache.Cache[string, int]{
-		"as long as there is room": cache.New[string, int](10),
-		"for a time":               cache.NewFor[string, int](10, time.Hour),
-		"while it is used":         cache.NewUsed[string, int](10, time.Hour),
-		"so many bytes":            cache.NewBytes(1000, 0, func(string, int) uint32 { return 8 }),
+		"New":      cache.New[string, int](10),
+		"NewFor":   cache.NewFor[string, int](10, time.Hour),
+		"NewUsed":  cache.NewUsed[string, int](10, time.Hour),
+		"NewBytes": cache.NewBytes(1000, 0, func(string, int) uint32 { return 8 }),
 	} {
 		if _, found := c.Get("a"); found {
 			t.Errorf("%s: found before it was put", name)
@@ -25,7 +25,7 @@ func TestAValueIsHeldUntilItIsDropped(t *testing.T) {
 		c.Put("a", 1)
 		c.Put("a", 2)
 		if v, found := c.Get("a"); !found || v != 2 {
-			t.Errorf("%s: %d, %t", name, v, found)
+			t.Errorf("%s: Get = %d, %t; want 2, true", name, v, found)
 		}
 		c.Drop("a")
 		if _, found := c.Get("a"); found {
@@ -34,14 +34,14 @@ func TestAValueIsHeldUntilItIsDropped(t *testing.T) {
 	}
 }
 
-func TestAChangeDecides(t *testing.T) {
+func TestChangeAppliesTheOutcome(t *testing.T) {
 	t.Parallel()
 	c := cache.New[string, int](10)
 	for _, one := range []struct {
 		outcome cache.Outcome
 		old     int
 		found   bool
-		held    bool
+		stored  bool
 		value   int
 	}{
 		{cache.Keep, 0, false, false, 0},
@@ -51,31 +51,31 @@ func TestAChangeDecides(t *testing.T) {
 	} {
 		c.Change("a", func(old int, found bool) (int, cache.Outcome) {
 			if old != one.old || found != one.found {
-				t.Errorf("%v: told %d, %t", one, old, found)
+				t.Errorf("%v: decide got %d, %t", one, old, found)
 			}
 			return 7, one.outcome
 		})
-		if v, found := c.Get("a"); found != one.held || v != one.value {
-			t.Errorf("%v: %d, %t", one, v, found)
+		if v, found := c.Get("a"); found != one.stored || v != one.value {
+			t.Errorf("%v: Get = %d, %t", one, v, found)
 		}
 	}
 }
 
-func TestManyWaitForOneReading(t *testing.T) {
+func TestConcurrentLoadsShareOneRead(t *testing.T) {
 	t.Parallel()
 	c := cache.New[string, int](10)
-	fault := errors.New("away")
+	fault := errors.New("unavailable")
 	if _, err := c.Load(t.Context(), "a", func(context.Context, string) (int, error) { return 0, fault }); !errors.Is(err, fault) {
 		t.Fatal(err)
 	}
 	var reads atomic.Int32
-	let := make(chan struct{})
+	release := make(chan struct{})
 	var all sync.WaitGroup
 	for range 10 {
 		all.Go(func() {
 			v, err := c.Load(t.Context(), "a", func(context.Context, string) (int, error) {
 				reads.Add(1)
-				<-let
+				<-release
 				return 5, nil
 			})
 			if v != 5 || err != nil {
@@ -83,20 +83,20 @@ func TestManyWaitForOneReading(t *testing.T) {
 			}
 		})
 	}
-	close(let)
+	close(release)
 	all.Wait()
 	if n := reads.Load(); n != 1 {
 		t.Errorf("read %d times", n)
 	}
 	if v := c.GetOrMake("a", func() int { return 6 }); v != 5 {
-		t.Errorf("made %d though there was one", v)
+		t.Errorf("GetOrMake = %d, want the stored 5", v)
 	}
 	if v := c.GetOrMake("b", func() int { return 6 }); v != 6 {
-		t.Errorf("made %d", v)
+		t.Errorf("GetOrMake = %d, want 6", v)
 	}
 }
 
-// What does not fit is forgotten, also while nobody looks.
+// Values that do not fit are evicted.
 func TestTheSizeIsBounded(t *testing.T) {
 	t.Parallel()
 	c := cache.NewBytes(100, 0, func(int, []byte) uint32 { return 10 })
@@ -104,7 +104,7 @@ func TestTheSizeIsBounded(t *testing.T) {
 		c.Put(i, nil)
 	}
 	held := 0
-	for range 100 { // it clears up beside
+	for range 100 { // eviction runs in the background
 		held = 0
 		for i := range 10_000 {
 			if _, found := c.Get(i); found {
@@ -115,5 +115,5 @@ func TestTheSizeIsBounded(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%d values are held where 10 fit", held)
+	t.Errorf("%d values are in the cache, where 10 fit", held)
 }

@@ -1,5 +1,5 @@
-// Package clock is where time comes from: the only package that reads the machine's clock, so that
-// everything else can be given another one.
+// Package clock is the only package that reads the machine's clock. Everything else gets its time from a dependency
+// (usually Deps.Now), so that tests can move it.
 package clock
 
 import (
@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// Now returns the time in UTC, with the monotonic reading that durations need.
+// Now returns the current time in UTC. It keeps the monotonic reading, so that durations are correct if the wall clock
+// jumps.
 func Now() time.Time { return time.Now().UTC() }
 
-// Ticker ticks every d until it is stopped.
+// Ticker sends the time on tick every d until stop is called. Like time.Ticker, it skips ticks for a slow reader.
 func Ticker(d time.Duration) (tick <-chan time.Time, stop func()) {
 	t := time.NewTicker(d)
 	return t.C, t.Stop
 }
 
-// Pause waits; false if the context ends first.
+// Pause waits for d. It returns false if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

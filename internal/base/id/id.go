@@ -1,8 +1,9 @@
-// Package id makes and parses the identifiers callers see.
+// Package id creates and parses the identifiers that callers see.
 //
 // An identifier is a prefix that names its kind, an underscore, and a UUIDv7 in 26 characters of
-// lower-case Crockford base32 (the TypeID text form), so identifiers sort by the time they were made.
-// Every kind is a Go type of its own: an org cannot be passed where an account is wanted.
+// lower-case Crockford base32 (the TypeID text form), so identifiers sort by the time they were created.
+// Every kind is a separate Go type: the compiler rejects an org where an account is expected.
+// Start with New and Parse. Bucket assigns identifiers to the partitions of background work.
 package id
 
 import (
@@ -34,7 +35,7 @@ type (
 	Request string
 	// Audit names one entry of the audit log.
 	Audit string
-	// Person names somebody who signs in.
+	// Person names a user who signs in to the dashboard.
 	Person string
 	// Invitation names an invitation to join an org.
 	Invitation string
@@ -62,48 +63,49 @@ func (Person) prefix() string         { return "usr_" }
 func (Invitation) prefix() string     { return "inv_" }
 func (BrowserSession) prefix() string { return "bs_" }
 
-// ErrMalformed is returned for text that no identifier of the wanted kind can have.
+// ErrMalformed is returned for text that is not an identifier of the requested kind.
 var ErrMalformed = errors.New("malformed identifier")
 
 const (
 	alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 	length   = 26
-	// padding makes 16 bytes a multiple of five bits by putting zero bits in front, as TypeID does:
-	// 130 bits in 26 characters, the first of which is therefore never above 7.
+	// padding is the number of zero bytes in front of the 16 bytes of the UUID. Base32 encodes groups of five bytes,
+	// so 20 bytes give 32 characters. The last 26 hold 130 bits: two zero bits, as in TypeID, and the 128 of the UUID.
+	// The first of them is therefore never above 7.
 	padding = 4
 )
 
-// New makes an identifier of the current time. It fails only where the system has no randomness,
-// and then the process cannot go on.
+// New creates an identifier for the current time. It panics if the system has no randomness.
 func New[K Kind]() K {
 	u, err := uuid.NewV7()
 	if err != nil {
 		panic("no randomness for a new identifier: " + err.Error())
 	}
-	return from[K](u)
+	return fromUUID[K](u)
 }
 
-func from[K Kind](u uuid.UUID) K {
+// fromUUID does not check the version or the variant of the UUID: Earliest passes neither.
+func fromUUID[K Kind](u uuid.UUID) K {
 	var kind K
 	prefix := kind.prefix()
 	text := make([]byte, 0, len(prefix)+length)
 	text = append(text, prefix...)
-	return K(encode(text, u))
+	return K(appendUUID(text, u))
 }
 
-func encode(text []byte, u uuid.UUID) []byte {
+func appendUUID(text []byte, u uuid.UUID) []byte {
 	var padded [20]byte
 	copy(padded[padding:], u[:])
 	var out [32]byte
 	encoding.Encode(out[:], padded[:])
-	// 20 bytes encode to 32 characters; the first six hold nothing but padding.
+	// The first six of the 32 characters hold nothing but padding.
 	return append(text, out[len(out)-length:]...)
 }
 
-// encoding is immutable after its construction.
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
-// Parse reads an identifier of kind K. Only the canonical form is accepted, so one thing has one name.
+// Parse reads an identifier of kind K. It accepts only the canonical form, so that one object never has two names. It
+// does not check that the text is a UUIDv7, nor that the object exists.
 func Parse[K Kind](text string) (K, error) {
 	var kind K
 	rest, ok := strings.CutPrefix(text, kind.prefix())
@@ -118,13 +120,13 @@ func Parse[K Kind](text string) (K, error) {
 	return K(text), nil
 }
 
-// MadeAt is when an identifier was made, to the millisecond; zero for a malformed one.
+// MadeAt returns when an identifier was created, in milliseconds; the zero time if its length is wrong.
 func MadeAt[K Kind](one K) time.Time {
 	text := strings.TrimPrefix(string(one), one.prefix())
 	if len(text) != length {
 		return time.Time{}
 	}
-	// The first 50 bits are two of padding and the 48 of the time.
+	// The first ten characters are 50 bits: two of padding and the 48-bit time.
 	var ms uint64
 	for i := range 10 {
 		ms = ms<<5 | uint64(max(strings.IndexByte(alphabet, text[i]), 0))
@@ -132,17 +134,18 @@ func MadeAt[K Kind](one K) time.Time {
 	return time.UnixMilli(int64(ms)).UTC()
 }
 
-// Earliest is the least identifier that could have been made at a time. Nothing is called so; it bounds a search.
+// Earliest returns the smallest text that an identifier created at a time can have. New never returns it; use it as the
+// bound of a search by time.
 func Earliest[K Kind](at time.Time) K {
 	var u uuid.UUID
 	ms := uint64(max(at.UnixMilli(), 0))
 	for i := range 6 {
 		u[i] = byte(ms >> (40 - 8*i))
 	}
-	return from[K](u)
+	return fromUUID[K](u)
 }
 
-// Texts are ids as texts; nil stays nil, which is not the same as none.
+// Texts converts identifiers to strings. Nil stays nil: a nil list means no restriction, an empty one means none.
 func Texts[T ~string](ids []T) []string {
 	if ids == nil {
 		return nil
@@ -154,10 +157,11 @@ func Texts[T ~string](ids []T) []string {
 	return list
 }
 
-// Buckets is what ids are spread over where work on them is shared out. It is part of what is stored and never changes.
+// Buckets is the number of partitions into which background work is divided. Stored rows and event log subjects contain
+// bucket numbers, so it never changes.
 const Buckets = 256
 
-// Bucket is where an id belongs, whatever its kind: FNV-1a of its text.
+// Bucket returns the partition of an identifier of any kind: the 32-bit FNV-1a hash of its text modulo Buckets.
 func Bucket(text string) int {
 	const (
 		offset = 2166136261

@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/id"
 )
 
-// An identifier is its prefix and 26 characters, parses as its own kind and as no other.
+// An identifier is its prefix and 26 characters. It parses as its own kind and as no other.
 func TestNewParsesAsItsOwnKindOnly(t *testing.T) {
 	t.Parallel()
 	form := regexp.MustCompile(`^org_[0-7][0-9a-hjkmnp-tv-z]{25}$`)
@@ -24,7 +24,7 @@ func TestNewParsesAsItsOwnKindOnly(t *testing.T) {
 	}
 }
 
-// Identifiers sort by the time they were made, so an index on them stays narrow at its right edge.
+// Identifiers sort by the time they were created, so inserts into an index on them stay at its right edge.
 func TestNewSortsByTime(t *testing.T) {
 	t.Parallel()
 	made := make([]id.Event, 1000)
@@ -32,14 +32,14 @@ func TestNewSortsByTime(t *testing.T) {
 		made[i] = id.New[id.Event]()
 	}
 	if !slices.IsSorted(made) {
-		t.Fatal("identifiers made one after the other are not in order")
+		t.Fatal("consecutive identifiers are not in order")
 	}
 	if len(slices.Compact(made)) != 1000 {
-		t.Fatal("two identifiers are the same")
+		t.Fatal("two identifiers are equal")
 	}
 }
 
-func TestParseRefusesWhatIsNotCanonical(t *testing.T) {
+func TestParseRejectsEveryOtherForm(t *testing.T) {
 	t.Parallel()
 	good := string(id.New[id.Org]())
 	for _, bad := range []string{
@@ -52,7 +52,7 @@ func TestParseRefusesWhatIsNotCanonical(t *testing.T) {
 	}
 }
 
-// Whatever text arrives, Parse accepts only the text it would have made itself.
+// Parse returns exactly the text that it accepts.
 func FuzzParse(f *testing.F) {
 	f.Add(string(id.New[id.Account]()))
 	f.Add("acct_")

@@ -2,7 +2,8 @@ package problem
 
 import "net/http"
 
-// catalogue holds every kind in the order of declaration; add fills it while the package is initialised.
+// catalogue holds every kind in the order of declaration. Calls of add in this file fill it while the package is
+// initialised; it does not change afterwards.
 var catalogue []Kind
 
 func add(k Kind) Kind {
@@ -10,7 +11,7 @@ func add(k Kind) Kind {
 	return k
 }
 
-// All lists the catalogue. The slice is the caller's own.
+// All returns a copy of the catalogue.
 func All() []Kind { return append([]Kind(nil), catalogue...) }
 
 // Lookup finds a kind by its code.
@@ -23,50 +24,50 @@ func Lookup(code string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// What is wrong with the request itself.
+// The request itself is wrong.
 var (
 	MalformedJSON        = add(Kind{"malformed-json", http.StatusBadRequest, "Malformed JSON", false, "Send one well-formed JSON value, in UTF-8, without repeated names."})
 	InvalidRequest       = add(Kind{"invalid-request", http.StatusBadRequest, "Invalid request", false, "Correct the header, query parameter or cursor that the detail names."})
-	RequestTimeout       = add(Kind{"request-timeout", http.StatusRequestTimeout, "Request took too long to arrive", true, "Send the whole request within 15 seconds of its first byte."})
+	RequestTimeout       = add(Kind{"request-timeout", http.StatusRequestTimeout, "Request took too long to arrive", true, "Send a JSON body within 10 seconds and without a pause of 3 seconds; do not pause an upload for 30 seconds."})
 	RouteNotFound        = add(Kind{"route-not-found", http.StatusNotFound, "No such route", false, "Check the path against /v1/openapi.json."})
 	MethodNotAllowed     = add(Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed", false, "Use one of the methods in the Allow header."})
 	NotAcceptable        = add(Kind{"not-acceptable", http.StatusNotAcceptable, "Not acceptable", false, "Ask for a media type that the operation offers, or send no Accept header."})
 	PayloadTooLarge      = add(Kind{"payload-too-large", http.StatusRequestEntityTooLarge, "Payload too large", false, "Send a body of at most limit bytes."})
 	UnsupportedMediaType = add(Kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type", false, "Send the body as application/json, without a content encoding."})
 	ValidationFailed     = add(Kind{"validation-failed", http.StatusUnprocessableEntity, "Validation failed", false, "Correct the fields that errors points at."})
-	PreconditionFailed   = add(Kind{"precondition-failed", http.StatusPreconditionFailed, "Precondition failed", false, "Read the resource again and repeat the change on what it is now."})
+	PreconditionFailed   = add(Kind{"precondition-failed", http.StatusPreconditionFailed, "Precondition failed", false, "Read the resource again and apply the change to its current version."})
 )
 
-// Who is calling, and what they may do.
+// The caller is unknown, or may not do this.
 var (
 	KeyMissing              = add(Kind{"key-missing", http.StatusUnauthorized, "API key missing", false, "Send the header Authorization: Bearer <API_KEY>."})
-	KeyInvalid              = add(Kind{"key-invalid", http.StatusUnauthorized, "API key invalid", false, "Check that the whole key was copied, and that it belongs to this service."})
-	KeyRevoked              = add(Kind{"key-revoked", http.StatusUnauthorized, "API key revoked", false, "Use another key of the organisation, or mint a new one."})
-	KeyExpired              = add(Kind{"key-expired", http.StatusUnauthorized, "API key expired", false, "Mint a new key."})
+	KeyInvalid              = add(Kind{"key-invalid", http.StatusUnauthorized, "API key invalid", false, "Check that you copied the whole key, and that it belongs to this service."})
+	KeyRevoked              = add(Kind{"key-revoked", http.StatusUnauthorized, "API key revoked", false, "Use another key of the organisation, or create a new one."})
+	KeyExpired              = add(Kind{"key-expired", http.StatusUnauthorized, "API key expired", false, "Create a new key."})
 	PlanRequired            = add(Kind{"plan-required", http.StatusPaymentRequired, "Not included in the plan", false, "Change the plan, or stay within what it includes."})
-	ScopeMissing            = add(Kind{"scope-missing", http.StatusForbidden, "Scope missing", false, "Use a key that holds missingScope."})
-	ScopeEscalation         = add(Kind{"scope-escalation", http.StatusForbidden, "Scope escalation refused", false, "Ask only for scopes that the calling key holds itself."})
-	MethodNotAllowedForKey  = add(Kind{"method-not-allowed-for-key", http.StatusForbidden, "Method not allowed for this key", false, "Use a key whose allow-list has the method."})
-	AccountNotAllowedForKey = add(Kind{"account-not-allowed-for-key", http.StatusForbidden, "Account not allowed for this key", false, "Use a key whose allow-list has the account."})
+	ScopeMissing            = add(Kind{"scope-missing", http.StatusForbidden, "Scope missing", false, "Use a key that has missingScope."})
+	ScopeEscalation         = add(Kind{"scope-escalation", http.StatusForbidden, "Scope escalation refused", false, "Request only scopes that the calling key has."})
+	MethodNotAllowedForKey  = add(Kind{"method-not-allowed-for-key", http.StatusForbidden, "Method not allowed for this key", false, "Use a key whose allow-list includes the method."})
+	AccountNotAllowedForKey = add(Kind{"account-not-allowed-for-key", http.StatusForbidden, "Account not allowed for this key", false, "Use a key whose allow-list includes the account."})
 	OrgSuspended            = add(Kind{"org-suspended", http.StatusForbidden, "Organisation suspended", false, "Ask the operator of the service why. Keys and sessions are kept, and work again when the suspension ends."})
 	SignedOut               = add(Kind{"signed-out", http.StatusUnauthorized, "Signed out", false, "Sign in again at /app/sign-in."})
-	MembershipMissing       = add(Kind{"membership-missing", http.StatusForbidden, "Not a member", false, "Name an organisation in Stagedoor-Org that the person belongs to."})
-	CrossOriginRefused      = add(Kind{"cross-origin-refused", http.StatusForbidden, "Request from another site refused", false, "Call from the dashboard's own pages, or with an API key in place of the cookie."})
-	RoleRequired            = add(Kind{"role-required", http.StatusForbidden, "Role required", false, "Ask somebody who has requiredRole."})
+	MembershipMissing       = add(Kind{"membership-missing", http.StatusForbidden, "Not a member", false, "Set Stagedoor-Org to an organisation that the person belongs to."})
+	CrossOriginRefused      = add(Kind{"cross-origin-refused", http.StatusForbidden, "Request from another site refused", false, "Call from the dashboard's own pages, or use an API key instead of the cookie."})
+	RoleRequired            = add(Kind{"role-required", http.StatusForbidden, "Role required", false, "Ask a member who has requiredRole."})
 	KeySelfRevoke           = add(Kind{"key-self-revoke", http.StatusConflict, "A key cannot revoke itself", false, "Revoke it with another key of the organisation."})
 )
 
-// What is not there, or looks so because it is another organisation's.
+// The object does not exist, or belongs to another organisation, which looks the same.
 var (
 	OrgNotFound      = add(Kind{"org-not-found", http.StatusNotFound, "No such organisation", false, "Check the id; operators list them with GET /admin/v1/orgs."})
 	AccountNotFound  = add(Kind{"account-not-found", http.StatusNotFound, "No such account", false, "Check the id against GET /v1/accounts."})
 	AttemptNotFound  = add(Kind{"attempt-not-found", http.StatusNotFound, "No such attempt", false, "Check the id; attempts can be read for 7 days after they end."})
-	SessionNotFound  = add(Kind{"session-not-found", http.StatusNotFound, "No such connect session", false, "Check the id; make a new session with POST /v1/connect/sessions."})
+	SessionNotFound  = add(Kind{"session-not-found", http.StatusNotFound, "No such connect session", false, "Check the id; create a new session with POST /v1/connect/sessions."})
 	KeyNotFound      = add(Kind{"key-not-found", http.StatusNotFound, "No such API key", false, "Check the id against GET /v1/me/keys."})
 	WebhookNotFound  = add(Kind{"webhook-not-found", http.StatusNotFound, "No webhook registered", false, "Register one with PUT /v1/accounts/{id}/webhook."})
 	DeliveryNotFound = add(Kind{"delivery-not-found", http.StatusNotFound, "No such delivery", false, "Check the id; deliveries are kept for 30 days."})
 	EventNotFound    = add(Kind{"event-not-found", http.StatusNotFound, "No such event", false, "Check the id; how long events are kept depends on the plan."})
-	MethodNotFound   = add(Kind{"method-not-found", http.StatusNotFound, "No such SDK method", false, "Use one of suggestions, or list them with GET /v1/sdk/methods."})
+	MethodNotFound   = add(Kind{"method-not-found", http.StatusNotFound, "No such SDK method", false, "Use one of suggestions, or list the methods with GET /v1/sdk/methods."})
 	MemberNotFound   = add(Kind{"member-not-found", http.StatusNotFound, "No such member", false, "Check the id against GET /v1/org/members."})
 	InvitationGone   = add(Kind{"invitation-not-found", http.StatusNotFound, "No such invitation", false, "Check the id against GET /v1/org/members; invite again if it was used or has expired."})
 	BrowserNotFound  = add(Kind{"browser-session-not-found", http.StatusNotFound, "No such browser session", false, "Check the id against GET /v1/me/sessions."})
@@ -75,15 +76,15 @@ var (
 	LogNotFound      = add(Kind{"log-not-found", http.StatusNotFound, "No such log", false, "Check the id; how long requests are kept depends on the plan."})
 )
 
-// The team of an organisation.
+// Changes to the team of an organisation.
 var (
-	LastOwner     = add(Kind{"last-owner", http.StatusConflict, "The last owner cannot go", false, "Make somebody else an owner first."})
+	LastOwner     = add(Kind{"last-owner", http.StatusConflict, "The last owner cannot go", false, "Make another member an owner first."})
 	AlreadyMember = add(Kind{"already-member", http.StatusConflict, "Already a member", false, "Change the member's role instead."})
 )
 
 // Connecting an account.
 var (
-	AttemptInProgress    = add(Kind{"attempt-in-progress", http.StatusConflict, "An attempt is already in progress", false, "Go on with attemptId, or start again with supersede: true."})
+	AttemptInProgress    = add(Kind{"attempt-in-progress", http.StatusConflict, "An attempt is already in progress", false, "Continue with attemptId, or start again with supersede: true."})
 	AttemptCompleted     = add(Kind{"attempt-completed", http.StatusConflict, "The attempt has ended", false, "Start a new attempt."})
 	AttemptStateConflict = add(Kind{"attempt-state-conflict", http.StatusConflict, "The attempt waits for something else", false, "Do one of nextActions."})
 	CredentialsMissing   = add(Kind{"credentials-missing", http.StatusPreconditionFailed, "No credentials remembered", false, "Connect the account again; set remember_credentials to allow this next time."})
@@ -95,39 +96,39 @@ var (
 	ConnectUnavailable   = add(Kind{"connect-unavailable", http.StatusServiceUnavailable, "Connecting is not possible right now", true, "Try again after retryAfterSec; if retryable is false, the organisation has no platform to connect to."})
 )
 
-// Acting on a connected account.
+// Calls and events of a connected account.
 var (
 	AccountPaused           = add(Kind{"account-paused", http.StatusConflict, "Account paused", false, "Resume it with POST /v1/accounts/{id}/resume."})
-	AccountDisconnected     = add(Kind{"account-disconnected", http.StatusGone, "Reconnect required", false, "Have the creator connect the account again: send them reconnect.url, or a link of POST /v1/accounts/{id}/reconnect-link."})
+	AccountDisconnected     = add(Kind{"account-disconnected", http.StatusGone, "Reconnect required", false, "Have the creator connect the account again: send them reconnect.url, or a link from POST /v1/accounts/{id}/reconnect-link."})
 	AccountReauthenticating = add(Kind{"account-reauthenticating", http.StatusServiceUnavailable, "Account is signing in again", true, "Try again after retryAfterSec."})
 	UnknownEvent            = add(Kind{"unknown-event", http.StatusUnprocessableEntity, "Unknown event name", false, "Use names from the event catalogue."})
 	UnsafeURL               = add(Kind{"unsafe-url", http.StatusUnprocessableEntity, "URL not allowed", false, "Use an https URL on a public host, without credentials in it."})
 	IdempotencyMismatch     = add(Kind{"idempotency-mismatch", http.StatusConflict, "Idempotency key used for another request", false, "Use a new Idempotency-Key for a new request."})
 	IdempotencyInProgress   = add(Kind{"idempotency-in-progress", http.StatusConflict, "The first request with this key is still running", true, "Repeat the same request after retryAfterSec."})
-	SlowConsumer            = add(Kind{"slow-consumer", http.StatusServiceUnavailable, "Stream closed: reader too slow", true, "Reconnect with the last event id; nothing is lost."})
+	SlowConsumer            = add(Kind{"slow-consumer", http.StatusServiceUnavailable, "Stream closed: reader too slow", true, "Reconnect with the last event id; no stored event is lost."})
 )
 
-// Limits, and what is down.
+// Limits and outages of this service.
 var (
 	QuotaExceeded      = add(Kind{"quota-exceeded", http.StatusTooManyRequests, "Rate limit reached", true, "Wait retryAfterSec; reason names the limit."})
-	Internal           = add(Kind{"internal", http.StatusInternalServerError, "Internal error", true, "Try again; if it stays, report the request id in instance."})
+	Internal           = add(Kind{"internal", http.StatusInternalServerError, "Internal error", true, "Try again; if it persists, report the request id in instance."})
 	ServiceUnavailable = add(Kind{"service-unavailable", http.StatusServiceUnavailable, "Service unavailable", true, "Try again after retryAfterSec."})
-	ServerDraining     = add(Kind{"server-draining", http.StatusServiceUnavailable, "Server is restarting", true, "Reconnect; another server takes over."})
+	ServerDraining     = add(Kind{"server-draining", http.StatusServiceUnavailable, "Server is restarting", true, "Reconnect; another server will answer."})
 	EgressUnavailable  = add(Kind{"egress-unavailable", http.StatusServiceUnavailable, "No egress in the account's region", true, "Try again after retryAfterSec; traffic never leaves through another region."})
 )
 
-// What the upstream platform said.
+// Failures of the platform.
 var (
 	UpstreamForbidden         = add(Kind{"upstream/forbidden", http.StatusForbidden, "Refused by the platform", false, "The account may not do this on the platform."})
 	UpstreamCreatorOnly       = add(Kind{"upstream/creator-only", http.StatusForbidden, "For creators only", false, "Connect a creator's account."})
-	UpstreamAccountRestricted = add(Kind{"upstream/account-restricted", http.StatusForbidden, "Account restricted by the platform", false, "The creator must settle it on the platform."})
+	UpstreamAccountRestricted = add(Kind{"upstream/account-restricted", http.StatusForbidden, "Account restricted by the platform", false, "The creator must resolve it on the platform."})
 	UpstreamNotFound          = add(Kind{"upstream/not-found", http.StatusNotFound, "Not found on the platform", false, "Check the platform ids in the arguments."})
 	UpstreamConflict          = add(Kind{"upstream/conflict", http.StatusConflict, "Conflict on the platform", false, "Read the current state and repeat what still applies."})
 	UpstreamRejected          = add(Kind{"upstream/rejected", http.StatusUnprocessableEntity, "Rejected by the platform", false, "Correct the arguments as upstreamMessage says."})
 	UpstreamRateLimited       = add(Kind{"upstream/rate-limited", http.StatusTooManyRequests, "Rate limited by the platform", true, "Wait retryAfterSec; other accounts are not affected."})
 	UpstreamError             = add(Kind{"upstream/error", http.StatusBadGateway, "Platform error", true, "Try again with back-off."})
 	UpstreamInvalidResponse   = add(Kind{"upstream/invalid-response", http.StatusBadGateway, "Platform answer not understood", false, "Report the request id in instance."})
-	UpstreamChanged           = add(Kind{"upstream/changed", http.StatusBadGateway, "Platform interface changed", false, "Nothing to do; we are told and update the driver."})
+	UpstreamChanged           = add(Kind{"upstream/changed", http.StatusBadGateway, "Platform interface changed", false, "No action needed; we are notified and update the driver."})
 	UpstreamUnavailable       = add(Kind{"upstream/unavailable", http.StatusServiceUnavailable, "Platform unavailable", true, "Try again after retryAfterSec."})
 	UpstreamTimeout           = add(Kind{"upstream/timeout", http.StatusGatewayTimeout, "Platform did not answer in time", true, "Repeat a read. Before repeating a write whose outcome is unknown, read what happened."})
 )

@@ -1,8 +1,8 @@
-// Package problem is the vocabulary of failures that a caller can see.
+// Package problem defines the failures that a caller can see.
 //
-// Each is a Kind, declared once in kinds.go with its code, status, title and whether a retry can help.
-// The domain returns a kind with a detail; one writer turns it into an RFC 9457 document. Any other error
-// is a fault of ours: its text goes to the log, and the caller sees Internal.
+// Each is a Kind, declared once in kinds.go with its code, status, title and whether a retry can help. Domain
+// packages return Kind.New with a detail, and package endpoint writes it as an RFC 9457 document. Any other error is
+// a fault of this service: Of turns it into Internal, so its text goes to the log and never to the caller.
 package problem
 
 import (
@@ -16,20 +16,20 @@ import (
 // ContentType is the media type of a problem document.
 const ContentType = "application/problem+json"
 
-// Kind is one row of the catalogue. Its code never changes its meaning within /v1.
+// Kind is one entry of the catalogue. A code never changes its meaning within /v1.
 type Kind struct {
 	Code      string
 	Status    int
 	Title     string
 	Retryable bool
-	// Fix tells the caller in one sentence what to do.
+	// Fix says in one or two sentences what the caller can do.
 	Fix string
 }
 
-// Upstream says whether the platform, not this service, is the cause.
+// Upstream reports whether the platform, not this service, is the cause.
 func (k Kind) Upstream() bool { return strings.HasPrefix(k.Code, "upstream/") }
 
-// New makes a problem of this kind. The detail is shown to the caller: no secret and no rejected value in it.
+// New makes a problem of this kind. Callers see the detail: it must not contain a secret or a rejected value.
 func (k Kind) New(detail string) *Error {
 	return &Error{Kind: k, Detail: detail, retryable: k.Retryable}
 }
@@ -37,36 +37,38 @@ func (k Kind) New(detail string) *Error {
 // Newf is New with a format.
 func (k Kind) Newf(format string, args ...any) *Error { return k.New(fmt.Sprintf(format, args...)) }
 
-// Error is one occurrence of a kind. Its builder methods change and return the same value.
+// Error is one occurrence of a kind. Its builder methods change and return the same value, except Plus. After it was
+// returned to several requests, for example by a shared load, only Plus and the methods that read are safe.
 type Error struct {
 	Kind   Kind
 	Detail string
-	// RetryAfter is in whole seconds; 0 leaves it out.
+	// RetryAfter is in whole seconds; 0 means that the document does not name a time.
 	RetryAfter int
-	// Fields points at what is wrong in the request.
+	// Fields points at the invalid parts of the request.
 	Fields []Field
 
-	members         []member
+	members         []extraMember
 	retryable       bool
 	upstreamCode    *int
 	upstreamMessage *string
 	cause           error
 }
 
-// Field is one error of validation.
+// Field is one validation error.
 type Field struct {
-	// Pointer is a JSON pointer into the body, or the name of a parameter behind "query", "header" or "path".
+	// Pointer is a JSON pointer into the body, or the name of a parameter after "query/", "header/" or "path/".
 	Pointer string `json:"pointer"`
 	Code    string `json:"code"`
 	Detail  string `json:"detail"`
 }
 
-type member struct {
+// extraMember is a member of the document beyond those that every problem has.
+type extraMember struct {
 	name  string
 	value any
 }
 
-// Error is the text for logs.
+// Error returns the text for logs, including the cause.
 func (e *Error) Error() string {
 	text := e.Kind.Code + ": " + e.Detail
 	if e.cause != nil {
@@ -75,7 +77,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap gives the cause, which callers never see.
+// Unwrap returns the cause, which callers of the API never see.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is matches by kind, so that errors.Is(err, problem.KeyRevoked.New("")) holds for every revoked key.
@@ -84,48 +86,50 @@ func (e *Error) Is(target error) bool {
 	return ok && other.Kind.Code == e.Kind.Code
 }
 
-// With adds a member to the document.
+// With adds a member to the document. The name must not be one that every problem has.
 func (e *Error) With(name string, value any) *Error {
-	e.members = append(e.members, member{name, value})
+	e.members = append(e.members, extraMember{name, value})
 	return e
 }
 
-// Plus is a copy with another member. It leaves the problem alone, which several requests may have met with together.
+// Plus returns a copy with another member. Unlike With, it does not change the problem, which several requests may
+// share.
 func (e *Error) Plus(name string, value any) *Error {
 	more := *e
-	more.members = append(slices.Clone(e.members), member{name, value})
+	more.members = append(slices.Clone(e.members), extraMember{name, value})
 	return &more
 }
 
-// After sets how many seconds the caller must wait, at least one.
+// After sets how many seconds the caller should wait, at least one.
 func (e *Error) After(seconds int) *Error {
 	e.RetryAfter = max(seconds, 1)
 	return e
 }
 
-// Retry overrides the kind's default, for a failure that is safe to repeat in one place and not in another.
+// Retry overrides the kind's default, for a kind that can be retried in some situations and not in others.
 func (e *Error) Retry(retryable bool) *Error {
 	e.retryable = retryable
 	return e
 }
 
-// Retryable says whether the same request may succeed later.
+// Retryable reports whether the same request may succeed later.
 func (e *Error) Retryable() bool { return e.retryable }
 
-// InDoubt says that the change may have been carried out although it failed. Such a problem is never retryable.
+// InDoubt marks a change that failed but may have been carried out: the document gets "outcome": "unknown". Such a
+// problem is never retryable.
 func (e *Error) InDoubt() *Error {
 	e.retryable, e.RetryAfter = false, 0
 	return e.With("outcome", "unknown")
 }
 
-// Unknown says whether nobody knows if what was asked for was carried out.
-func (e *Error) Unknown() bool { return e.text("outcome") == "unknown" }
+// Unknown reports whether the problem was marked by InDoubt.
+func (e *Error) Unknown() bool { return e.textMember("outcome") == "unknown" }
 
-// Reason is which limit refused; empty if none did.
-func (e *Error) Reason() string { return e.text("reason") }
+// Reason returns the limit that refused the request; empty if none did.
+func (e *Error) Reason() string { return e.textMember("reason") }
 
-// text is a member's value; empty if there is none, or it is no text.
-func (e *Error) text(name string) string {
+// textMember returns the value of an extra member; empty if there is none or it is not a string.
+func (e *Error) textMember(name string) string {
 	for _, m := range e.members {
 		if m.name == name {
 			text, _ := m.value.(string)
@@ -135,33 +139,33 @@ func (e *Error) text(name string) string {
 	return ""
 }
 
-// At adds an error of one field.
+// At adds a validation error of one field.
 func (e *Error) At(pointer, code, detail string) *Error {
 	e.Fields = append(e.Fields, Field{pointer, code, detail})
 	return e
 }
 
-// Because keeps the cause for the log.
+// Because sets the cause, which is logged.
 func (e *Error) Because(cause error) *Error {
 	e.cause = cause
 	return e
 }
 
-// From keeps what the platform said. The message must already be free of secrets.
+// From sets the code and message of the platform. The message must not contain secrets.
 func (e *Error) From(code int, message string) *Error {
 	e.upstreamCode, e.upstreamMessage = &code, &message
 	return e
 }
 
-// Of finds the problem in an error, or makes it an internal one with the error as its cause.
+// Of returns the problem that err wraps. If there is none, it returns an Internal with err as its cause.
 func Of(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	return Internal.New("The request could not be handled. Nothing about it is your fault.").Because(err)
+	return Internal.New("The request failed because of an internal error. It is not your fault.").Because(err)
 }
 
-// document is the wire form; members follow behind its fields.
+// document has the members of every problem. Extra members follow it.
 type document struct {
 	Type          string  `json:"type"`
 	Title         string  `json:"title"`
@@ -175,24 +179,24 @@ type document struct {
 	Errors        []Field `json:"errors,omitempty"`
 }
 
-// upstream is always present on problems of the platform's, with null for what it did not say.
+// upstream is part of every problem of the platform. A value is null if the platform gave none.
 type upstream struct {
 	Code    *int    `json:"upstreamCode"`
 	Message *string `json:"upstreamMessage"`
 }
 
-// TypeURL is the address of the page about a kind.
+// TypeURL returns the address of the documentation page of a kind.
 func TypeURL(problemsURL string, k Kind) string { return problemsURL + "/" + k.Code }
 
-// Place is where a problem happened.
+// Place holds what a document says about the request that failed.
 type Place struct {
-	// ProblemsURL is where the pages about problems are.
+	// ProblemsURL is the base address of the documentation pages.
 	ProblemsURL string
-	// Instance is the URN of the request, LogURL where its log can be read; empty for none.
+	// Instance is the URN of the request, LogURL the address of its entry in the request log. Both may be empty.
 	Instance, LogURL string
 }
 
-// Document renders the problem. It may be rendered for several requests that met with it together.
+// Document renders the problem as JSON. It only reads the problem, so several requests may render it concurrently.
 func (e *Error) Document(at Place) ([]byte, error) {
 	parts := []any{document{
 		Type: TypeURL(at.ProblemsURL, e.Kind), Title: e.Kind.Title, Status: e.Kind.Status, Detail: e.Detail,
@@ -207,7 +211,8 @@ func (e *Error) Document(at Place) ([]byte, error) {
 	return joinObjects(parts)
 }
 
-// joinObjects writes several objects as one, in order.
+// joinObjects encodes several objects as one. Unlike a map, it keeps the order of the members. Each part must have at
+// least one.
 func joinObjects(parts []any) ([]byte, error) {
 	out := []byte{'{'}
 	for _, part := range parts {

@@ -10,14 +10,14 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// Every kind is complete, and its code is a stable slug that names one kind only.
+// Every kind is complete, and its code is a unique slug.
 func TestCatalogueIsWellFormed(t *testing.T) {
 	t.Parallel()
 	slug := regexp.MustCompile(`^(upstream/)?[a-z]+(-[a-z]+)*$`)
 	seen := map[string]bool{}
 	for _, k := range problem.All() {
 		if !slug.MatchString(k.Code) || seen[k.Code] {
-			t.Errorf("%q is no unique slug", k.Code)
+			t.Errorf("%q is not a unique slug", k.Code)
 		}
 		seen[k.Code] = true
 		if k.Status < 400 || k.Status > 599 || k.Title == "" || k.Fix == "" {
@@ -32,7 +32,7 @@ func TestCatalogueIsWellFormed(t *testing.T) {
 	}
 }
 
-// The document has the seed's members, then the extra ones, and its type ends in its code.
+// The document has the members of every problem, then the extra ones, and its type ends with its code.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	e := problem.QuotaExceeded.New("slow down").After(12).With("reason", "org_rpm").With("limit", 600)
@@ -61,7 +61,7 @@ func TestOfHidesUnexpectedErrors(t *testing.T) {
 		t.Fatalf("Of = %v", e)
 	}
 	if doc := render(t, e); regexp.MustCompile("bob|load key").MatchString(doc) {
-		t.Errorf("the cause is shown: %s", doc)
+		t.Errorf("the document contains the cause: %s", doc)
 	}
 	kept := problem.KeyRevoked.New("gone")
 	if problem.Of(fmt.Errorf("verify: %w", kept)) != kept || !errors.Is(kept, problem.KeyRevoked.New("")) {
@@ -78,7 +78,7 @@ func render(t *testing.T, e *problem.Error) string {
 	return string(doc)
 }
 
-// Whatever the detail and the members hold, the document stays one valid JSON object.
+// Whatever the detail and the members contain, the document is one valid JSON object.
 func FuzzDocument(f *testing.F) {
 	f.Add("plain", "name", "value")
 	f.Add("\xff\x00\"\\\u2028</script>", "a\"b", "\x1f")

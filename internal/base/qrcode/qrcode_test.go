@@ -10,7 +10,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/qrcode"
 )
 
-// All three forms are of one size and show the three corners by which a reader finds a code.
+// All three forms have the same size, and the image has the border and the three corners that scanners look for.
 func TestFormsAgree(t *testing.T) {
 	t.Parallel()
 	code, err := qrcode.New("https://connect.test/a/at_" + strings.Repeat("x", 70) + "/phone")
@@ -28,7 +28,7 @@ func TestFormsAgree(t *testing.T) {
 	modules := picture.Bounds().Dx() / 8
 	lines := strings.Split(strings.TrimSuffix(code.Text(), "\n"), "\n")
 	if len(lines) != (modules+1)/2 || len([]rune(lines[0])) != modules {
-		t.Errorf("the text has %d lines of %d, the picture %d modules", len(lines), len([]rune(lines[0])), modules)
+		t.Errorf("the text has %d lines of %d characters, the image %d modules", len(lines), len([]rune(lines[0])), modules)
 	}
 	dark := func(x, y int) bool { r, _, _, _ := picture.At(x*8+4, y*8+4).RGBA(); return r == 0 }
 	for _, corner := range [][2]int{{4, 4}, {modules - 11, 4}, {4, modules - 11}} {
@@ -47,7 +47,7 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
-// What is too long is refused, and not repeated.
+// The error for a text that is too long does not contain the text.
 func TestErrorsDoNotRepeatTheText(t *testing.T) {
 	t.Parallel()
 	_, err := qrcode.New(strings.Repeat("secret", 2000))

@@ -1,5 +1,5 @@
-// Package ratelimit bounds how often each of many does something, as far as one node sees it: networks that try, attempts that are polled.
-// What is counted over all nodes is in package limit.
+// Package ratelimit limits how often each key, such as a network address or a connect attempt, may do something on this
+// node. Nodes do not share their counts: package admission holds the limits that all nodes enforce together.
 package ratelimit
 
 import (
@@ -10,36 +10,37 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/cache"
 )
 
-// known is of how many it is remembered what they did. Beyond it those that were not seen for long begin anew.
-const known = 100_000
+// maxKeys limits how many keys are tracked. An evicted key starts with a full bucket.
+const maxKeys = 100_000
 
-// Pace is a bound that each has for itself. It may be used by many at once.
+// Pace holds a token bucket per key. It is safe for concurrent use; copies share their buckets.
 type Pace struct {
-	times int
-	every time.Duration
-	by    cache.Cache[string, *rate.Limiter]
-	now   func() time.Time
+	burst   int
+	refill  time.Duration // time until one token is added
+	buckets cache.Cache[string, *rate.Limiter]
+	now     func() time.Time
 }
 
-// New lets each do something so many times within a time, all at once if it likes.
+// New allows each key a burst of times actions. An empty bucket is full again after within.
 func New(times int, within time.Duration, now func() time.Time) Pace {
-	// Whoever has done nothing for that time has all of it again, and need not be remembered.
-	return Pace{times, within / time.Duration(times), cache.NewUsed[string, *rate.Limiter](known, within), now}
+	// After that time without use a bucket is full anyway, so it can be forgotten.
+	return Pace{times, within / time.Duration(times), cache.NewUsed[string, *rate.Limiter](maxKeys, within), now}
 }
 
-// Take says whether one may go on, and counts it.
-func (p Pace) Take(one string) bool {
-	return p.by.GetOrMake(one, func() *rate.Limiter { return rate.NewLimiter(rate.Every(p.every), p.times) }).AllowN(p.now(), 1)
+// Take takes a token from the key's bucket and reports whether there was one.
+func (p Pace) Take(key string) bool {
+	newBucket := func() *rate.Limiter { return rate.NewLimiter(rate.Every(p.refill), p.burst) }
+	return p.buckets.GetOrMake(key, newBucket).AllowN(p.now(), 1)
 }
 
-// Unused reports whether a key has used nothing lately: its bucket is full.
-func (p Pace) Unused(one string) bool {
-	l, ok := p.by.Get(one)
-	return !ok || l.TokensAt(p.now()) >= float64(p.times)
+// Unused reports whether the key's bucket is full: the key has used nothing lately.
+func (p Pace) Unused(key string) bool {
+	l, ok := p.buckets.Get(key)
+	return !ok || l.TokensAt(p.now()) >= float64(p.burst)
 }
 
-// Spent says whether one has nothing left, without counting.
-func (p Pace) Spent(one string) bool {
-	l, ok := p.by.Get(one)
+// Spent reports whether the key's bucket is empty, without taking a token.
+func (p Pace) Spent(key string) bool {
+	l, ok := p.buckets.Get(key)
 	return ok && l.TokensAt(p.now()) < 1
 }

@@ -7,23 +7,23 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/ratelimit"
 )
 
-func TestEachHasItsOwnPace(t *testing.T) {
+func TestEachKeyHasItsOwnBucket(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	p := ratelimit.New(3, time.Minute, func() time.Time { return now })
-	take := func(one string, want bool) {
+	take := func(key string, want bool) {
 		t.Helper()
-		if got := p.Take(one); got != want {
-			t.Errorf("%s may go on: %t", one, got)
+		if got := p.Take(key); got != want {
+			t.Errorf("Take(%s) = %t", key, got)
 		}
 	}
-	spent := func(one string, want bool) {
+	spent := func(key string, want bool) {
 		t.Helper()
-		if got := p.Spent(one); got != want {
-			t.Errorf("%s has nothing left: %t", one, got)
+		if got := p.Spent(key); got != want {
+			t.Errorf("Spent(%s) = %t", key, got)
 		}
 	}
-	spent("a", false) // whoever has done nothing
+	spent("a", false) // an unknown key has a full bucket
 	for range 3 {
 		take("a", true)
 	}
@@ -32,16 +32,16 @@ func TestEachHasItsOwnPace(t *testing.T) {
 	take("b", true)
 	spent("b", false)
 	if p.Unused("a") || p.Unused("b") || !p.Unused("c") {
-		t.Error("what a and b did is forgotten, or c did something")
+		t.Error("a or b counts as unused, or c as used")
 	}
 	now = now.Add(20 * time.Second)
-	spent("a", false) // asking costs nothing
+	spent("a", false) // Spent takes no token
 	spent("a", false)
 	take("a", true)
 	take("a", false)
 	now = now.Add(time.Minute)
 	if !p.Unused("a") {
-		t.Error("a minute later a has not all of its bound")
+		t.Error("the bucket of a is not full again after a minute")
 	}
 	for range 3 {
 		take("a", true)

@@ -1,4 +1,6 @@
-// Package scope names what a key may do.
+// Package scope defines the permissions of API keys and of the operators' token. A Scope is one permission, a Set is
+// what a key has. Which operation needs which scope is declared with the operation, in package server/api and its
+// subpackages.
 package scope
 
 import (
@@ -7,10 +9,11 @@ import (
 	"strings"
 )
 
-// Scope is one permission; its text is what callers see.
+// Scope is one permission. Its numeric value is never stored; its name is, and callers see it.
 type Scope uint8
 
-// The customer scopes, then the internal ones. The zero value means that any authenticated key will do.
+// The customer scopes come first, then the internal ones; Parse depends on this order. The zero value, Any, means that
+// any authenticated key will do.
 const (
 	Any Scope = iota
 	AccountsRead
@@ -25,28 +28,28 @@ const (
 	end
 )
 
-// names is the whole vocabulary; a scope's place is its value.
+// names holds the name of each scope, indexed by its value.
 var names = [end]string{
 	"", "accounts:read", "accounts:write", "sdk:call", "webhooks:read", "webhooks:write",
 	"me:read", "me:write", "usage:read", "admin:orgs",
 }
 
-// adminPrefix starts every scope that only internal tokens carry.
+// adminPrefix starts the name of every internal scope.
 const adminPrefix = "admin:"
 
 // Errors of Parse.
 var (
-	// ErrUnknown is returned for a name that is in no list.
+	// ErrUnknown is returned for a name that is not a scope.
 	ErrUnknown = errors.New("unknown scope")
-	// ErrInternal is returned for a name that only internal tokens carry, whether it exists or not:
-	// a customer learns nothing about which ones do.
+	// ErrInternal is returned for every name with the prefix admin:, whether the scope exists or not, so that
+	// customers cannot find out which ones do.
 	ErrInternal = errors.New("internal scope")
 )
 
-// String returns the name callers know the scope by.
+// String returns the name of the scope; empty for Any.
 func (s Scope) String() string { return names[s] }
 
-// Parse reads the name of a customer scope.
+// Parse reads the name of a customer scope. It never returns an internal one.
 func Parse(name string) (Scope, error) {
 	if strings.HasPrefix(name, adminPrefix) {
 		return Any, ErrInternal
@@ -59,10 +62,10 @@ func Parse(name string) (Scope, error) {
 	return Any, ErrUnknown
 }
 
-// Set is a set of scopes; the zero value is empty.
+// Set is a set of scopes, one bit each; the zero value is empty.
 type Set uint64
 
-// Of makes a set.
+// Of returns the set of the given scopes.
 func Of(scopes ...Scope) Set {
 	var set Set
 	for _, s := range scopes {
@@ -71,16 +74,16 @@ func Of(scopes ...Scope) Set {
 	return set
 }
 
-// Everyday is the set a customer key has when its mint names none: every customer scope.
+// Everyday returns every customer scope. A key gets it if no scopes are named when it is created.
 func Everyday() Set {
 	return Of(AccountsRead, AccountsWrite, SDKCall, WebhooksRead, WebhooksWrite, MeRead, MeWrite, UsageRead)
 }
 
-// Internal is the set of an operator's token, written admin:*.
+// Internal returns the scopes of an operator's token, which is written as admin:*.
 func Internal() Set { return Of(AdminOrgs) }
 
-// FromNames rebuilds a set from stored names. Names that this version does not know are left out:
-// a key never gains a power by being read by an older or a newer server.
+// FromNames rebuilds a set from stored names. It ignores names that this version does not know and internal ones, so a
+// key never gains a permission because an older or newer server reads it.
 func FromNames(stored []string) Set {
 	var set Set
 	for _, name := range stored {
@@ -91,13 +94,13 @@ func FromNames(stored []string) Set {
 	return set
 }
 
-// Has says whether the set grants a scope. Every set grants Any.
+// Has reports whether the set contains a scope. Every set contains Any.
 func (set Set) Has(s Scope) bool { return s == Any || set&(1<<s) != 0 }
 
 // Without returns the scopes of the set that other does not have.
 func (set Set) Without(other Set) Set { return set &^ other }
 
-// Scopes lists the set in the order of the vocabulary.
+// Scopes lists the set in the order of declaration.
 func (set Set) Scopes() []Scope {
 	list := make([]Scope, 0, bits.OnesCount64(uint64(set)))
 	for s := AccountsRead; s < end; s++ {
@@ -108,7 +111,7 @@ func (set Set) Scopes() []Scope {
 	return list
 }
 
-// Names lists the set's names in the order of the vocabulary.
+// Names lists the names of the set in the order of declaration.
 func (set Set) Names() []string {
 	list := make([]string, 0, bits.OnesCount64(uint64(set)))
 	for _, s := range set.Scopes() {

@@ -8,8 +8,8 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/scope"
 )
 
-// The everyday set is the seed's, name by name.
-func TestEverydayIsTheSeedsDefaultSet(t *testing.T) {
+// The default set of a key is part of the API.
+func TestEverydayHasEveryCustomerScope(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		"accounts:read", "accounts:write", "sdk:call", "webhooks:read", "webhooks:write",
@@ -20,7 +20,7 @@ func TestEverydayIsTheSeedsDefaultSet(t *testing.T) {
 	}
 }
 
-// No spelling of an admin scope can be parsed into a customer's set.
+// No spelling of an admin scope gets into a customer's set.
 func TestParseNeverYieldsAnInternalScope(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"admin:orgs", "admin:*", "admin:", "admin:anything"} {
@@ -37,7 +37,7 @@ func TestParseNeverYieldsAnInternalScope(t *testing.T) {
 		t.Errorf("FromNames kept %v", got.Names())
 	}
 	if scope.Everyday().Without(scope.Internal()) != scope.Everyday() {
-		t.Error("the everyday set holds an internal scope")
+		t.Error("the everyday set contains an internal scope")
 	}
 }
 
@@ -52,7 +52,7 @@ func TestSetArithmetic(t *testing.T) {
 	}
 	for _, s := range all.Scopes() {
 		if back, err := scope.Parse(s.String()); err != nil || back != s {
-			t.Errorf("%v does not survive its own name", s)
+			t.Errorf("%v does not parse from its own name", s)
 		}
 	}
 }

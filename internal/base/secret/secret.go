@@ -1,4 +1,5 @@
-// Package secret holds values that must never be printed: passwords, cookies, codes, keys.
+// Package secret wraps values that must never be printed: passwords, cookies, codes and keys. It prevents accidental
+// output only. It does not encrypt, and does not erase memory; package seal encrypts what is stored.
 package secret
 
 import (
@@ -11,10 +12,10 @@ import (
 const mask = "[secret]"
 
 // String is a text that prints as [secret] in fmt, slog and JSON, at any depth of any struct.
-// The zero value is the empty secret.
+// The zero value is the empty secret. Values are not comparable; use Equal.
 //
-// The text hides behind a closure: fmt and slog reach into unexported fields by reflection and print
-// what they find there without asking the value's own methods, but they cannot look into a function.
+// A closure holds the text: fmt and slog read unexported fields by reflection and print them without calling the
+// value's methods, but they cannot look into a function.
 type String struct {
 	reveal func() string
 }
@@ -24,7 +25,7 @@ func New(text string) String {
 	return String{reveal: func() string { return text }}
 }
 
-// Reveal returns the text. Call it only where the text is used, and keep the result in no field.
+// Reveal returns the text. Call it only where the text is used, and do not store the result in a field.
 func (s String) Reveal() string {
 	if s.reveal == nil {
 		return ""
@@ -32,10 +33,10 @@ func (s String) Reveal() string {
 	return s.reveal()
 }
 
-// Empty says whether there is no text.
+// Empty reports whether the text is empty.
 func (s String) Empty() bool { return s.Reveal() == "" }
 
-// Equal compares two secrets without telling by its duration where they differ.
+// Equal compares two secrets in a time that does not depend on where they differ. It may reveal their lengths.
 func (s String) Equal(other String) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
 }
@@ -55,10 +56,11 @@ func (String) Format(f fmt.State, _ rune) {
 // LogValue masks the text in log lines.
 func (String) LogValue() slog.Value { return slog.StringValue(mask) }
 
-// MarshalText masks the text in JSON, YAML and whatever else asks for text.
+// MarshalText masks the text in JSON, YAML and every other encoding that uses it. A secret therefore cannot be
+// marshalled and read back.
 func (String) MarshalText() ([]byte, error) { return []byte(mask), nil }
 
-// UnmarshalText takes a text in, so that a request body or a variable can be read straight into a secret.
+// UnmarshalText sets the text, so that a request body or a setting can be decoded directly into a secret.
 func (s *String) UnmarshalText(text []byte) error {
 	*s = New(string(text))
 	return nil

@@ -20,7 +20,7 @@ type nested struct {
 	table   map[string]secret.String
 }
 
-// A secret shows itself in no verb, log line or document, however deep it is buried.
+// No verb, log line or document prints a secret, however deeply it is nested.
 func TestStringNeverPrints(t *testing.T) {
 	t.Parallel()
 	const text = "hunter2"

@@ -27,13 +27,13 @@ func TestTimesAreUTCWithExactlyThreeDecimals(t *testing.T) {
 			At   stamp.Time  `json:"at"`
 			Also *stamp.Time `json:"also"`
 			None *stamp.Time `json:"none"`
-			Left stamp.Time  `json:"left,omitzero"`
+			Zero stamp.Time  `json:"zero,omitzero"`
 		}{At: stamp.Time(at), Also: (*stamp.Time)(&at)})
 		if whole := `{"at":"` + want + `","also":"` + want + `","none":null}`; err != nil || string(text) != whole {
 			t.Errorf("%s: %s, %v; want %s", given, text, err, whole)
 		}
 		if got := stamp.Text(at); got != want {
-			t.Errorf("%s: Text gives %s; want %s", given, got, want)
+			t.Errorf("%s: Text = %s, want %s", given, got, want)
 		}
 		var back stamp.Time
 		if err := json.Unmarshal([]byte(`"`+given+`"`), &back); err != nil || !time.Time(back).Equal(at) {

@@ -106,7 +106,7 @@ func (e *engines) commit(t *testing.T, of id.Org, source string, n int) {
 		b.Events[i].Tx = tx
 		payload = event.AppendLive(payload, &b.Events[i].Stored)
 	}
-	_ = e.bus.Poke(event.LiveSubject(of, source), payload) // best effort
+	_ = e.bus.Publish(event.LiveSubject(of, source), payload) // best effort
 }
 
 // Readers of an account and of its org, on two nodes, see every event once and in order, also when they switch

@@ -103,7 +103,7 @@ func (f *feed) listen(ctx context.Context) {
 	if f.isOrg() {
 		pattern = event.LivePattern(f.at.org)
 	}
-	err := f.hub.Wire.Listen(ctx, pattern, func(_ string, payload []byte) { f.onMessage(ctx, payload) })
+	err := f.hub.Wire.Subscribe(ctx, pattern, func(_ string, payload []byte) { f.onMessage(ctx, payload) })
 	if err != nil && ctx.Err() == nil {
 		f.hub.Log.WarnContext(ctx, "cannot subscribe feed to events", slog.Any("error", err)) // it still polls
 	}

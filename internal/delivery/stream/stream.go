@@ -34,7 +34,7 @@ type store interface {
 
 // wire delivers live messages; implemented by *pubsub.Bus.
 type wire interface {
-	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
+	Subscribe(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
 	Ping(ctx context.Context) error
 }
 

@@ -30,7 +30,7 @@ func TestEphemeralEventsAreCoalesced(t *testing.T) {
 	tell := func(kind, text string) {
 		e := event.Stored{Org: a.Org, Source: string(a.ID), At: time.Now(), ID: id.New[id.Event](), Kind: kind}
 		e.Body = event.AppendEnvelope(nil, &event.Envelope{ID: e.ID, Kind: kind, Account: e.Source, At: e.At, Data: []byte(`"` + text + `"`)})
-		must(t, r.Bus.Poke(event.EphemeralSubject(e.Source), event.AppendLive(nil, &e)))
+		must(t, r.Bus.Publish(event.EphemeralSubject(e.Source), event.AppendLive(nil, &e)))
 	}
 	of := func(kind string) (list []got) {
 		for _, g := range rec.on("/a") {

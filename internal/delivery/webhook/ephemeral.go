@@ -78,7 +78,7 @@ func (c *coalescer) due(now time.Time) []*event.Stored {
 
 // hear listens for events of a bucket that are not stored.
 func (w *Webhooks) hear(ctx context.Context, bucket int) {
-	err := w.Bus.Listen(ctx, event.EphemeralPattern(bucket), func(_ string, payload []byte) {
+	err := w.Bus.Subscribe(ctx, event.EphemeralPattern(bucket), func(_ string, payload []byte) {
 		for e, err := range event.ReadLive(payload) {
 			if err != nil || event.Bucket(e.Source) != bucket {
 				return

@@ -77,8 +77,8 @@ type sealer interface {
 
 // poker tells other nodes; *pubsub.Bus does.
 type poker interface {
-	Poke(subject string, payload []byte) error
-	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
+	Publish(subject string, payload []byte) error
+	Subscribe(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
 }
 
 // counter counts deliveries; *usage.Usage does.
@@ -238,14 +238,14 @@ const pattern = "ctl.webhook.*"
 
 // tell has the owner of the account's bucket look at it. It only makes sooner what would happen anyway.
 func (w *Webhooks) tell(ctx context.Context, org id.Org, account id.Account) {
-	if err := w.Bus.Poke(subject(account), []byte(org)); err != nil {
+	if err := w.Bus.Publish(subject(account), []byte(org)); err != nil {
 		w.Log.LogAttrs(ctx, slog.LevelDebug, "webhook change not told", slog.Any("error", err))
 	}
 	w.changed(org, string(account))
 }
 
 func (w *Webhooks) listen(ctx context.Context) {
-	err := w.Bus.Listen(ctx, pattern, func(account string, payload []byte) {
+	err := w.Bus.Subscribe(ctx, pattern, func(account string, payload []byte) {
 		if org, err := id.Parse[id.Org](string(payload)); err == nil {
 			w.changed(org, account)
 		}

@@ -5,22 +5,21 @@ import (
 	"iter"
 )
 
-// A batch is records one behind the other, each with its length before it.
+// A batch is a sequence of records, each preceded by its length as an unsigned varint.
 
-// maxHead is the longest that the length before a record can be.
-const maxHead = binary.MaxVarintLen32
+// maxLengthPrefix is the maximum size of that length, in bytes.
+const maxLengthPrefix = binary.MaxVarintLen32
 
-// MaxRecord is the longest that a record can be.
-const MaxRecord = MaxData - maxHead
+// MaxRecord is the maximum length of a record.
+const MaxRecord = MaxData - maxLengthPrefix
 
-// appendRecord adds a record to a batch.
 func appendRecord(batch, record []byte) []byte {
 	batch = binary.AppendUvarint(batch, uint64(len(record)))
 	return append(batch, record...)
 }
 
-// SplitBatch gives the records of an entry that a Batcher has published, in order. They are parts of data, not copies. It ends before
-// what is no record.
+// SplitBatch yields the records of an entry that a Batcher has published, in order. They are slices of data, not
+// copies. If data is malformed, it stops before the first invalid record.
 func SplitBatch(data []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for len(data) > 0 {

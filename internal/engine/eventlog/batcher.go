@@ -9,69 +9,77 @@ import (
 	"time"
 )
 
-// Bounds of what a Batcher keeps.
+// Limits of a Batcher. Sizes are in bytes.
 const (
-	// maxBatch is when a batch is full.
+	// maxBatch is the size of a full batch. A single larger record gets its own batch.
 	maxBatch = 512 << 10
-	// maxWaiting is how much of one bucket waits before Add does, and maxTotal how much of all.
+	// maxWaiting limits the unpublished records of one bucket, maxTotal those of all buckets. Beyond it, Add waits.
 	maxWaiting = 4 << 20
 	maxTotal   = 128 << 20
-	// coolOff is for how long a bucket takes nothing after a failure. Whoever was about to add the next record when it came hears of it.
+	// coolOff is how long a bucket rejects records after a failed publish. A caller that was about to add the next
+	// record thereby learns of the failure instead of publishing after a gap.
 	coolOff = time.Second
 )
 
-// Batcher groups records into one entry per bucket. One publish per bucket is under way at a time; what comes meanwhile goes with the
-// next one, so that few records wait for nothing and many cost little.
+// Batcher groups records into one entry per bucket. It publishes one entry per bucket at a time. Records that arrive
+// during a publish go into the next entry: under low load no record waits, and under high load entries are large. It is
+// safe for concurrent use.
 //
-// When a publish fails for good, everything that waits behind it in its bucket fails as well, before anything later is published: a
-// record that is stored never stands behind a gap, as long as whoever hears of a failure starts over before the failed record.
+// When a publish finally fails, all records that wait in its bucket fail as well, before anything later is published.
+// Therefore no stored record follows a gap, provided that a caller that learns of a failure resumes with the failed
+// record.
 type Batcher struct {
 	log Log
-	// name begins the ids of all entries.
+	// name is the random prefix of the ids of all entries.
 	name string
 	wait sync.WaitGroup
-	// used has batches to fill again.
-	used sync.Pool
+	// free holds batches for reuse.
+	free sync.Pool
 
 	mu     sync.Mutex
 	queues map[int]*queue
-	// total is the length of all that waits or is under way; roomy is closed when it has become less.
-	total  int
-	roomy  chan struct{}
-	closed bool
+	// total is the size of all records that wait or are being published. totalRoom is closed and replaced when it falls
+	// to maxTotal.
+	total     int
+	totalRoom chan struct{}
+	closed    bool
 }
 
-// queue is what waits in one bucket.
+// queue holds the records of one bucket. Batcher.mu guards it.
 type queue struct {
 	bucket int
-	// batches wait; the last one is not full.
+	// batches wait to be published. Records are added to the last one.
 	batches []*batch
-	// bytes is the length of those and of the one under way; room is closed when that has become less.
+	// bytes is the size of these and of the batch that is being published. room is closed and replaced when it shrinks.
 	bytes int
 	room  chan struct{}
-	// running says that somebody publishes; cancel makes that fail.
+	// running means that a goroutine publishes the batches; cancel makes its publish fail.
 	running bool
 	cancel  context.CancelFunc
-	// count is of the entries, for their ids.
+	// count numbers the entries, for their ids.
 	count uint64
-	// failure is why nothing is taken right now, and failures counts them.
-	failure  error
+	// failure is the reason why the bucket rejects records at the moment; nil if it accepts them.
+	failure error
+	// failures counts failed publishes, so that a caller that waits for room notices one.
 	failures int
 }
 
+// batch is an entry in the making: encoded records, and their callbacks in the same order.
 type batch struct {
 	data []byte
 	done []func(error)
 }
 
-// NewBatcher makes a Batcher.
+// NewBatcher makes a Batcher for a log. Close it to flush it.
 func NewBatcher(log Log) *Batcher {
-	return &Batcher{log: log, name: rand.Text(), queues: map[int]*queue{}, roomy: make(chan struct{})}
+	return &Batcher{log: log, name: rand.Text(), queues: map[int]*queue{}, totalRoom: make(chan struct{})}
 }
 
-// Add puts a record behind those of its bucket, and returns once there is room: it waits while more than 4 MB of the bucket do. done
-// is called once, when the record is in the log or will not be, in the order of Add, and should return soon. If Add returns an error,
-// the record is not taken and done is not called. The record may be overwritten once Add has returned.
+// Add appends a record to its bucket. It waits while the bucket has more than 4 MiB of unpublished records, or all
+// buckets together have more than 128 MiB. It calls done exactly once, with nil when the record is in the log, or
+// with an error when publishing has failed. Calls of done for a bucket are made one at a time and in the order of
+// Add; they hold up the bucket, so done must return quickly. If Add returns an error, the record was not added and
+// done is not called. The caller may reuse record after Add has returned.
 func (b *Batcher) Add(ctx context.Context, bucket int, record []byte, done func(error)) error {
 	if len(record) > MaxRecord {
 		return ErrTooBig
@@ -83,26 +91,27 @@ func (b *Batcher) Add(ctx context.Context, bucket int, record []byte, done func(
 		q = &queue{bucket: bucket, room: make(chan struct{})}
 		b.queues[bucket] = q
 	}
-	if err := b.await(ctx, q); err != nil {
+	if err := b.waitForRoom(ctx, q); err != nil {
 		return err
 	}
-	length := b.push(q, record, done)
+	length := b.appendToBatch(q, record, done)
 	q.bytes += length
 	b.total += length
 	if !q.running {
 		q.running = true
+		// The goroutine also publishes records of other callers, so it must not end with this caller's context.
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		q.cancel = cancel
 		b.wait.Go(func() {
 			defer cancel()
-			b.publish(ctx, q)
+			b.publishBatches(ctx, q)
 		})
 	}
 	return nil
 }
 
-// await waits until there is room. The lock is held before and after, not meanwhile.
-func (b *Batcher) await(ctx context.Context, q *queue) error {
+// waitForRoom waits until the bucket accepts another record. The caller holds b.mu; it is released during the wait.
+func (b *Batcher) waitForRoom(ctx context.Context, q *queue) error {
 	for failures := q.failures; ; {
 		var change chan struct{}
 		switch {
@@ -111,11 +120,12 @@ func (b *Batcher) await(ctx context.Context, q *queue) error {
 		case q.failure != nil:
 			return q.failure
 		case failures != q.failures:
+			// A failure came and its cool-off passed during the wait. The caller must not add after the gap.
 			return fmt.Errorf("%w while a record waited for room", errFailed)
 		case q.bytes > maxWaiting:
 			change = q.room
 		case b.total > maxTotal:
-			change = b.roomy
+			change = b.totalRoom
 		default:
 			return nil
 		}
@@ -133,11 +143,12 @@ func (b *Batcher) await(ctx context.Context, q *queue) error {
 	}
 }
 
-// push adds a record to the last batch or to another one.
-func (b *Batcher) push(q *queue, record []byte, done func(error)) (length int) {
+// appendToBatch adds a record to the last waiting batch, or to a new one if it does not fit, and returns its encoded
+// size.
+func (b *Batcher) appendToBatch(q *queue, record []byte, done func(error)) (length int) {
 	last := len(q.batches) - 1
-	if last < 0 || len(q.batches[last].data)+maxHead+len(record) > maxBatch {
-		empty, ok := b.used.Get().(*batch)
+	if last < 0 || len(q.batches[last].data)+maxLengthPrefix+len(record) > maxBatch {
+		empty, ok := b.free.Get().(*batch)
 		if !ok {
 			empty = &batch{}
 		}
@@ -150,8 +161,8 @@ func (b *Batcher) push(q *queue, record []byte, done func(error)) (length int) {
 	return len(to.data) - before
 }
 
-// publish publishes until nothing waits any more.
-func (b *Batcher) publish(ctx context.Context, q *queue) {
+// publishBatches publishes the batches of a queue one after the other until none is left, and calls their callbacks.
+func (b *Batcher) publishBatches(ctx context.Context, q *queue) {
 	for {
 		b.mu.Lock()
 		if len(q.batches) == 0 {
@@ -165,22 +176,23 @@ func (b *Batcher) publish(ctx context.Context, q *queue) {
 		id := b.name + "-" + strconv.Itoa(q.bucket) + "-" + strconv.FormatUint(q.count, 10)
 		b.mu.Unlock()
 		err := b.log.Publish(ctx, q.bucket, id, first.data)
-		for _, ended := range b.ended(q, first, err) {
-			for _, done := range ended.done {
+		for _, finished := range b.recordResult(q, first, err) {
+			for _, done := range finished.done {
 				done(err)
 			}
-			clear(ended.done)
-			ended.data, ended.done = ended.data[:0], ended.done[:0]
-			b.used.Put(ended)
+			clear(finished.done) // drop the references to the callbacks
+			finished.data, finished.done = finished.data[:0], finished.done[:0]
+			b.free.Put(finished)
 		}
 	}
 }
 
-// errFailed is for records that were not published because one before them was not.
-var errFailed = fmt.Errorf("publishing to the event log has failed")
+// errFailed is returned for a record that was rejected because an earlier record of its bucket failed.
+var errFailed = fmt.Errorf("publishing to the event log failed")
 
-// ended takes note of how a publish went, and lists the batches that have come to their end with it.
-func (b *Batcher) ended(q *queue, first *batch, err error) []*batch {
+// recordResult updates the queue after a publish and returns the batches that are finished: the published one, and
+// after a failure all others of the queue.
+func (b *Batcher) recordResult(q *queue, first *batch, err error) []*batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := []*batch{first}
@@ -196,25 +208,26 @@ func (b *Batcher) ended(q *queue, first *batch, err error) []*batch {
 		})
 	}
 	over := b.total > maxTotal
-	for _, e := range list {
-		q.bytes -= len(e.data)
-		b.total -= len(e.data)
+	for _, finished := range list {
+		q.bytes -= len(finished.data)
+		b.total -= len(finished.data)
 	}
 	close(q.room)
 	q.room = make(chan struct{})
 	if over && b.total <= maxTotal {
-		close(b.roomy)
-		b.roomy = make(chan struct{})
+		close(b.totalRoom)
+		b.totalRoom = make(chan struct{})
 	}
 	return list
 }
 
-// Close takes no more records, and waits until those that wait are published. When the context ends they fail.
+// Close rejects further records and waits until those that were added are published. If ctx ends first, it makes them
+// fail, waits for their callbacks and returns an error.
 func (b *Batcher) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.closed = true
-	close(b.roomy)
-	b.roomy = make(chan struct{})
+	close(b.totalRoom)
+	b.totalRoom = make(chan struct{})
 	for _, q := range b.queues {
 		close(q.room)
 		q.room = make(chan struct{})
@@ -238,5 +251,5 @@ func (b *Batcher) Close(ctx context.Context) error {
 	}
 	b.mu.Unlock()
 	<-idle
-	return fmt.Errorf("close the batcher: %w", ctx.Err())
+	return fmt.Errorf("close batcher: %w", ctx.Err())
 }

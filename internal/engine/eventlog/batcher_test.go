@@ -16,18 +16,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 )
 
-// slowLog is a log whose publishes end when the test lets them.
+// slowLog is a log whose publishes end when the test allows it.
 type slowLog struct {
 	eventlog.Log
-	// under gets each publish as it begins, and answers has what it returns.
-	under   chan []byte
-	answers chan error
+	// started receives the data of each publish as it starts, and results has what it returns.
+	started chan []byte
+	results chan error
 	mu      sync.Mutex
 	ids     []string
 }
 
 func newSlowLog() *slowLog {
-	return &slowLog{under: make(chan []byte), answers: make(chan error)}
+	return &slowLog{started: make(chan []byte), results: make(chan error)}
 }
 
 func (l *slowLog) Publish(ctx context.Context, _ int, id string, data []byte) error {
@@ -35,12 +35,12 @@ func (l *slowLog) Publish(ctx context.Context, _ int, id string, data []byte) er
 	l.ids = append(l.ids, id)
 	l.mu.Unlock()
 	select {
-	case l.under <- bytes.Clone(data):
+	case l.started <- bytes.Clone(data):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	select {
-	case err := <-l.answers:
+	case err := <-l.results:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -54,8 +54,8 @@ func records(data []byte) (list []string) {
 	return list
 }
 
-// What comes while a publish is under way goes with the next one, in order, and nobody is told before it is stored.
-func TestRecordsGatherWhileOthersArePublished(t *testing.T) {
+// Records that arrive during a publish go into the next entry, in order. No callback runs before its record is stored.
+func TestRecordsAreGroupedWhileOthersArePublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := newSlowLog()
@@ -69,7 +69,7 @@ func TestRecordsGatherWhileOthersArePublished(t *testing.T) {
 			clear(record) // Add has taken a copy
 		}
 		add("a")
-		if got := records(<-log.under); !slices.Equal(got, []string{"a"}) {
+		if got := records(<-log.started); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("%q", got)
 		}
 		add("b")
@@ -79,14 +79,14 @@ func TestRecordsGatherWhileOthersArePublished(t *testing.T) {
 		if done != nil {
 			t.Errorf("done too early: %v", done)
 		}
-		log.answers <- nil
-		if got := records(<-log.under); !slices.Equal(got, []string{"b", "", "c"}) {
+		log.results <- nil
+		if got := records(<-log.started); !slices.Equal(got, []string{"b", "", "c"}) {
 			t.Errorf("%q", got)
 		}
 		if !slices.Equal(done, []string{"a<nil>"}) {
 			t.Errorf("%v", done)
 		}
-		log.answers <- nil
+		log.results <- nil
 		if err := b.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -102,15 +102,16 @@ func TestRecordsGatherWhileOthersArePublished(t *testing.T) {
 	})
 }
 
-// When a publish fails, all that was added behind it fails too, in order, and so does what is added in the next moment; then it goes on.
-func TestNothingIsStoredBehindAFailure(t *testing.T) {
+// When a publish fails, all waiting records of the bucket fail too, in order, and so does the next Add. Later the
+// bucket accepts records again. Other buckets are not affected.
+func TestNothingIsStoredAfterAFailedRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := newSlowLog()
 		b := eventlog.NewBatcher(log)
 		broken := errors.New("broken")
 		var failed []int
-		big := make([]byte, 400<<10) // each in a batch of its own
+		big := make([]byte, 400<<10) // one per batch
 		for i := range 5 {
 			if err := b.Add(t.Context(), 1, big, func(err error) {
 				if errors.Is(err, broken) {
@@ -120,38 +121,39 @@ func TestNothingIsStoredBehindAFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		<-log.under
-		log.answers <- broken
+		<-log.started
+		log.results <- broken
 		synctest.Wait()
 		if !slices.Equal(failed, []int{0, 1, 2, 3, 4}) {
 			t.Errorf("%v", failed)
 		}
 		if err := b.Add(t.Context(), 1, nil, nil); !errors.Is(err, broken) {
-			t.Errorf("right after: %v", err)
+			t.Errorf("immediately after the failure: %v", err)
 		}
 		other := make(chan error, 1)
 		if err := b.Add(t.Context(), 2, nil, func(err error) { other <- err }); err != nil {
 			t.Errorf("another bucket: %v", err)
 		}
-		<-log.under
-		log.answers <- nil
+		<-log.started
+		log.results <- nil
 		if err := <-other; err != nil {
 			t.Error(err)
 		}
 		<-time.After(time.Second)
 		synctest.Wait()
 		if err := b.Add(t.Context(), 1, []byte("x"), func(err error) { other <- err }); err != nil {
-			t.Errorf("later: %v", err)
+			t.Errorf("after the cool-off: %v", err)
 		}
-		<-log.under
-		log.answers <- nil
+		<-log.started
+		log.results <- nil
 		if err := <-other; err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// While more than 4 MB of a bucket wait, Add does: until there is room, until its context ends, or until what waits has failed.
+// Add waits while more than 4 MiB of a bucket are unpublished: until there is room, its context ends, or a publish
+// fails.
 func TestAddWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +178,7 @@ func TestAddWaitsForRoom(t *testing.T) {
 		}
 		first := fill(t.Context(), 20)
 		if n := added.Load(); n != 16 {
-			t.Errorf("%d records of 256 KB were taken", n)
+			t.Errorf("%d records of 256 KiB were accepted, want 16", n)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		second := fill(ctx, 1)
@@ -184,29 +186,29 @@ func TestAddWaitsForRoom(t *testing.T) {
 		if err := <-second; !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
-		for range 4 { // a batch each, because two records do not fit with what stands before them
-			<-log.under
-			log.answers <- nil
+		for range 4 { // one record per batch: two do not fit with their length prefixes
+			<-log.started
+			log.results <- nil
 			synctest.Wait()
 		}
 		if err := <-first; err != nil {
 			t.Error(err)
 		}
 		third := fill(t.Context(), 100)
-		<-log.under
-		log.answers <- errors.New("broken")
+		<-log.started
+		log.results <- errors.New("broken")
 		if err := <-third; err == nil {
-			t.Error("whoever waited behind a failure was let in")
+			t.Error("a record that waited during a failure was accepted")
 		}
 	})
 }
 
-// Closing in a hurry fails what waits.
-func TestCloseDoesNotWaitForEver(t *testing.T) {
+// When the context of Close ends, all unpublished records fail.
+func TestCloseDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := eventlog.NewBatcher(newSlowLog())
-		var failed atomic.Int32 // three buckets, each with a publisher of its own
+		var failed atomic.Int32 // three buckets, each with its own goroutine
 		for i := range 30 {
 			if err := b.Add(t.Context(), i%3, []byte("x"), func(err error) {
 				if err != nil {
@@ -228,8 +230,8 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 	})
 }
 
-// Records that do not fit are refused; those that just fit are an entry.
-func TestTheBiggestRecordFits(t *testing.T) {
+// A record of the maximum size fits into an entry; a longer one is rejected.
+func TestTheLargestRecordFits(t *testing.T) {
 	t.Parallel()
 	log := newSlowLog()
 	b := eventlog.NewBatcher(log)
@@ -239,16 +241,16 @@ func TestTheBiggestRecordFits(t *testing.T) {
 	if err := b.Add(t.Context(), 1, make([]byte, eventlog.MaxRecord), func(error) {}); err != nil {
 		t.Fatal(err)
 	}
-	if data := <-log.under; len(data) > eventlog.MaxData || len(records(data)[0]) != eventlog.MaxRecord {
+	if data := <-log.started; len(data) > eventlog.MaxData || len(records(data)[0]) != eventlog.MaxRecord {
 		t.Errorf("%d bytes", len(data))
 	}
-	log.answers <- nil
+	log.results <- nil
 	if err := b.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-// Any bytes can be split; what a Batcher made is split as it was put together.
+// SplitBatch accepts any bytes, and returns the records of a batch unchanged.
 func FuzzSplitBatch(f *testing.F) {
 	f.Add([]byte("\x01a\x00\x02bc"))
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
@@ -258,7 +260,7 @@ func FuzzSplitBatch(f *testing.F) {
 			sum += len(r) + 1
 		}
 		if sum > len(data)*2 {
-			t.Errorf("%d bytes of %d", sum, len(data))
+			t.Errorf("%d bytes of records in %d bytes of data", sum, len(data))
 		}
 		var want []string
 		for i := 0; i < len(data); i += 1 + i%7 {

@@ -14,10 +14,10 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// publishers is how many accounts have something to say at once.
+// publishers is the number of concurrent publishers.
 const publishers = 256
 
-// share has b.N done by many at once.
+// share distributes b.N operations over concurrent publishers.
 func share(b *testing.B, do func(i int) error) {
 	b.Helper()
 	var next atomic.Int64
@@ -38,7 +38,8 @@ func share(b *testing.B, do func(i int) error) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 }
 
-// Records of 600 bytes, of 256 at a time: each in a message of its own, without us and with us, and by a Batcher.
+// Records of 600 bytes from 256 concurrent publishers: one message each, with the bare client and with the log, and
+// through a Batcher.
 func BenchmarkPublish(b *testing.B) {
 	record := make([]byte, 600)
 	for i := range record {
@@ -79,7 +80,7 @@ func BenchmarkPublish(b *testing.B) {
 	})
 }
 
-// counting counts entries.
+// counting counts the published entries.
 type counting struct {
 	eventlog.Log
 	entries atomic.Int64
@@ -111,7 +112,7 @@ func benchBatcher(b *testing.B, log eventlog.Log, record []byte) {
 	b.ReportMetric(float64(counted.entries.Load())/b.Elapsed().Seconds(), "entries/s")
 }
 
-// benchRead reads the batches that the benchmark before it has left, from the beginning, as often as it takes.
+// benchRead reads the batches of the previous benchmark, from the start and as often as needed for b.N records.
 func benchRead(b *testing.B, log eventlog.Log) {
 	b.Helper()
 	count, entries := 0, 0

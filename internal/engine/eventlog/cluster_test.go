@@ -20,12 +20,12 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
-// writers publish numbered records by a Batcher, each writer in order, until they are told to stop.
+// writers publish numbered records through a Batcher, each writer in order, until stop is closed.
 type writers struct {
 	batcher *eventlog.Batcher
 	wait    sync.WaitGroup
 	stop    chan struct{}
-	acked   []atomic.Int64 // how many of each writer's
+	acked   []atomic.Int64 // number of acknowledged records per writer
 }
 
 const buckets = 8
@@ -36,7 +36,7 @@ func startWriters(t *testing.T, log eventlog.Log, n int) *writers {
 	w := &writers{batcher: b, stop: make(chan struct{}), acked: make([]atomic.Int64, n)}
 	for i := range n {
 		w.wait.Go(func() {
-			slots := make(chan struct{}, 20) // how much may be on its way
+			slots := make(chan struct{}, 20) // limits unacknowledged records
 			for k := 0; ; k++ {
 				select {
 				case <-w.stop:
@@ -60,8 +60,8 @@ func startWriters(t *testing.T, log eventlog.Log, n int) *writers {
 	return w
 }
 
-// end waits until everything is acknowledged, and says how many records there are.
-func (w *writers) end(t *testing.T) (sum int) {
+// finish stops the writers, waits until everything is acknowledged, and returns the number of records.
+func (w *writers) finish(t *testing.T) (sum int) {
 	t.Helper()
 	close(w.stop)
 	w.wait.Wait()
@@ -78,7 +78,7 @@ func (w *writers) sum() (sum int) {
 	return sum
 }
 
-// follow reads records until it has seen all of n, and fails for one that is out of order, twice there, or missing.
+// follow reads records until it has seen n of them. It fails for a record that is out of order, duplicate or missing.
 func follow(t *testing.T, r eventlog.Reader, writers int, n func() int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
@@ -89,7 +89,7 @@ func follow(t *testing.T, r eventlog.Reader, writers int, n func() int) {
 		list, err := r.Next(look)
 		stop()
 		if err != nil && (ctx.Err() != nil || look.Err() == nil) {
-			t.Errorf("after %d of %d: %v", seen, n(), err)
+			t.Errorf("after %d of %d records: %v", seen, n(), err)
 			return
 		}
 		for _, e := range list {
@@ -107,6 +107,7 @@ func follow(t *testing.T, r eventlog.Reader, writers int, n func() int) {
 	}
 }
 
+// all returns the start positions of n buckets.
 func all(n int) map[int]uint64 {
 	after := map[int]uint64{}
 	for i := range n {
@@ -115,15 +116,16 @@ func all(n int) map[int]uint64 {
 	return after
 }
 
-// A cluster loses its leader by kill -9 again and again while records are published: none that was acknowledged is lost, none is there
-// twice, all are in order, for one who follows all the time and for one who reads later.
+// A cluster loses its leader to kill -9 repeatedly while records are published. No acknowledged record is lost or
+// duplicated, and all are in order, both for a reader that follows the whole time and for one that reads later.
 func TestAClusterLosesNothingWithItsLeader(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes most of a minute")
 	}
 	cluster := testenv.NATSCluster(t, 3)
-	config := eventlog.Config{URL: cluster.URL, Replicas: 3, Patience: 40 * time.Second} // a machine of two cores chooses slowly
+	// An election is slow on a machine with two cores.
+	config := eventlog.Config{URL: cluster.URL, Replicas: 3, Patience: 40 * time.Second}
 	log := open(t, config)
 	js := admin(t, cluster.URL)
 	if _, err := log.State(t.Context(), 0); err != nil {
@@ -154,7 +156,7 @@ func TestAClusterLosesNothingWithItsLeader(t *testing.T) {
 		leader.Start()
 		cluster.Ready(at)
 	}
-	sum := w.end(t)
+	sum := w.finish(t)
 	total.Store(int64(sum))
 	<-followed
 	later, err := log.Read(t.Context(), all(buckets))
@@ -183,7 +185,7 @@ func leaderOf(t *testing.T, js jetstream.JetStream) string {
 	}
 }
 
-// advance waits until so many records are acknowledged.
+// advance waits until a number of records is acknowledged.
 func advance(t *testing.T, w *writers, to int) {
 	t.Helper()
 	over, look := time.After(time.Minute), time.NewTicker(5*time.Millisecond)
@@ -197,7 +199,7 @@ func advance(t *testing.T, w *writers, to int) {
 	}
 }
 
-// A single server is killed again and again, and readers and writers go on as if nothing had been.
+// A single server is killed repeatedly, and readers and writers lose nothing.
 func TestAServerThatRestartsLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateJetStream(t)
@@ -222,12 +224,12 @@ func TestAServerThatRestartsLosesNothing(t *testing.T) {
 		server.Start()
 	}
 	advance(t, w, w.sum()+1000)
-	total.Store(int64(w.end(t)))
+	total.Store(int64(w.finish(t)))
 	<-followed
 }
 
-// Entries that the server has sent and that did not arrive are asked for again, also if they were the last ones.
-func TestEntriesLostOnTheWayAreReadAgain(t *testing.T) {
+// Entries that the server sent but that did not arrive are read again, even if they were the last ones.
+func TestEntriesLostInTransitAreReadAgain(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateJetStream(t)
 	log := open(t, eventlog.Config{URL: server.URL})
@@ -240,7 +242,7 @@ func TestEntriesLostOnTheWayAreReadAgain(t *testing.T) {
 	if err := log.Publish(t.Context(), 1, "first", []byte("0")); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := r.Next(t.Context()); err != nil || len(list) != 1 { // now there is a consumer
+	if list, err := r.Next(t.Context()); err != nil || len(list) != 1 { // now the reader has a consumer
 		t.Fatalf("%v, %v", list, err)
 	}
 	stream, err := js.Stream(t.Context(), "EVT_00")
@@ -256,7 +258,7 @@ func TestEntriesLostOnTheWayAreReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n = 150 // more than the reader asks for at once: the rest goes to the thief
+	const n = 150 // more than one fetch of the reader: the rest goes to the thief
 	for i := 1; i <= n; i++ {
 		if err := log.Publish(t.Context(), 1, strconv.Itoa(i), []byte(strconv.Itoa(i))); err != nil {
 			t.Fatal(err)
@@ -270,7 +272,7 @@ func TestEntriesLostOnTheWayAreReadAgain(t *testing.T) {
 	for next := 1; next <= n; {
 		list, err := r.Next(ctx)
 		if err != nil {
-			t.Fatalf("after %d: %v", next-1, err)
+			t.Fatalf("after entry %d: %v", next-1, err)
 		}
 		for _, e := range list {
 			if string(e.Data) != strconv.Itoa(next) {
@@ -281,8 +283,9 @@ func TestEntriesLostOnTheWayAreReadAgain(t *testing.T) {
 	}
 }
 
-// A disk that was put back to an earlier day is noticed, though it is the same log: whatever was read beyond its end is not there.
-func TestALogThatWentBackIsNoticed(t *testing.T) {
+// A disk that was restored from an old backup is noticed although the log has the same epoch: it ends before what was
+// read.
+func TestALogRestoredFromABackupIsNoticed(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateJetStream(t)
 	log := open(t, eventlog.Config{URL: server.URL})
@@ -295,8 +298,8 @@ func TestALogThatWentBackIsNoticed(t *testing.T) {
 	}
 	publish(0, 5)
 	server.Kill()
-	old := t.TempDir()
-	if err := os.CopyFS(old, os.DirFS(server.Dir)); err != nil {
+	backup := t.TempDir()
+	if err := os.CopyFS(backup, os.DirFS(server.Dir)); err != nil {
 		t.Fatal(err)
 	}
 	server.Start()
@@ -317,7 +320,7 @@ func TestALogThatWentBackIsNoticed(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(server.Dir, "jetstream")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(server.Dir, os.DirFS(old)); err != nil {
+	if err := os.CopyFS(server.Dir, os.DirFS(backup)); err != nil {
 		t.Fatal(err)
 	}
 	server.Start()
@@ -328,7 +331,7 @@ func TestALogThatWentBackIsNoticed(t *testing.T) {
 	}
 }
 
-// While there is no server, Publish gives up after its patience, and not before; Read and State say so.
+// Without a server, Publish fails after Patience and not before. Read and State fail, and Open succeeds.
 func TestWithoutAServer(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateJetStream(t)
@@ -339,24 +342,24 @@ func TestWithoutAServer(t *testing.T) {
 	server.Kill()
 	start := time.Now()
 	if err := log.Publish(t.Context(), 1, "b", []byte("b")); err == nil {
-		t.Error("published to nobody")
+		t.Error("Publish succeeded")
 	}
 	if took := time.Since(start); took < 600*time.Millisecond || proof.Running() && took > 10*time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("Publish took %v", took)
 	}
 	if _, err := log.State(t.Context(), 1); err == nil {
-		t.Error("the state of nothing")
+		t.Error("State succeeded")
 	}
 	if _, err := log.Read(t.Context(), map[int]uint64{1: 0}); err == nil {
-		t.Error("read of nothing")
+		t.Error("Read succeeded")
 	}
 	if _, err := eventlog.Open(eventlog.Config{URL: server.URL, Name: "another"}); err != nil {
-		t.Errorf("a node does not start without the server: %v", err)
+		t.Errorf("Open fails without the server: %v", err)
 	}
 }
 
-// A stream that is there is adjusted to the settings, and what an operator has set beyond them stays.
-func TestAStreamIsAdjusted(t *testing.T) {
+// An existing stream is adjusted to the settings. Other settings of an operator are kept.
+func TestAnExistingStreamIsAdjusted(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateJetStream(t)
 	js := admin(t, server.URL)
@@ -387,8 +390,8 @@ func TestAStreamIsAdjusted(t *testing.T) {
 	}
 }
 
-// The log in PostgreSQL drops what is too old, and readers that stand before that go on behind it.
-func TestPostgresDropsWhatIsTooOld(t *testing.T) {
+// The log in PostgreSQL drops old entries, and readers with an older position continue after them.
+func TestPostgresDropsOldEntries(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
 	log := eventlog.NewPostgres(db, eventlog.Config{MaxAge: time.Hour})

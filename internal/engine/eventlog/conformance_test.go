@@ -23,7 +23,7 @@ func open(t testing.TB, c eventlog.Config) *eventlog.JetStream {
 	return log
 }
 
-// admin is a way to the server beside the log.
+// admin returns a separate connection to the server.
 func admin(t testing.TB, url secret.String) jetstream.JetStream {
 	t.Helper()
 	conn, err := nats.Connect(url.Reveal(), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
@@ -38,11 +38,11 @@ func admin(t testing.TB, url secret.String) jetstream.JetStream {
 	return js
 }
 
-func onJetStream(streams int) func(t *testing.T) eventlogtest.Kit {
-	return func(t *testing.T) eventlogtest.Kit {
+func onJetStream(streams int) func(t *testing.T) eventlogtest.Fixture {
+	return func(t *testing.T) eventlogtest.Fixture {
 		t.Helper()
 		server := testenv.PrivateJetStream(t)
-		return eventlogtest.Kit{
+		return eventlogtest.Fixture{
 			Open: func() eventlog.Log { return open(t, eventlog.Config{URL: server.URL, Streams: streams}) },
 			Lose: func() {
 				js := admin(t, server.URL)
@@ -60,22 +60,22 @@ func onJetStream(streams int) func(t *testing.T) eventlogtest.Kit {
 	}
 }
 
-func TestJetStreamDoesWhatALogDoes(t *testing.T) {
+func TestJetStreamPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	eventlogtest.Run(t, onJetStream(1))
 }
 
-func TestSeveralStreamsDoWhatALogDoes(t *testing.T) {
+func TestSeveralStreamsPassTheSuite(t *testing.T) {
 	t.Parallel()
 	eventlogtest.Run(t, onJetStream(4))
 }
 
-func TestPostgresDoesWhatALogDoes(t *testing.T) {
+func TestPostgresPassesTheSuite(t *testing.T) {
 	t.Parallel()
-	eventlogtest.Run(t, func(t *testing.T) eventlogtest.Kit {
+	eventlogtest.Run(t, func(t *testing.T) eventlogtest.Fixture {
 		t.Helper()
 		db := testenv.Postgres(t)
-		return eventlogtest.Kit{
+		return eventlogtest.Fixture{
 			Open: func() eventlog.Log { return eventlog.NewPostgres(db, eventlog.Config{}) },
 			Lose: func() {
 				if _, err := db.Pool().Exec(t.Context(), "TRUNCATE eventlog_bucket, eventlog_entry"); err != nil {
@@ -86,8 +86,8 @@ func TestPostgresDoesWhatALogDoes(t *testing.T) {
 	})
 }
 
-// A node that takes over all buckets learns the state of the log with one question per stream, not one per bucket.
-func TestStatesAskEachStreamOnce(t *testing.T) {
+// A node that takes over all buckets reads the state of the log with one request per stream, not one per bucket.
+func TestStatesRequestsEachStreamOnce(t *testing.T) {
 	t.Parallel()
 	const streams = 4
 	server := testenv.PrivateJetStream(t)
@@ -96,7 +96,7 @@ func TestStatesAskEachStreamOnce(t *testing.T) {
 	for i := range all {
 		all[i] = i
 	}
-	if _, err := log.States(t.Context(), all); err != nil { // makes the streams
+	if _, err := log.States(t.Context(), all); err != nil { // creates the streams
 		t.Fatal(err)
 	}
 	observer, err := nats.Connect(server.URL.Reveal())
@@ -104,7 +104,7 @@ func TestStatesAskEachStreamOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(observer.Close)
-	asked, err := observer.SubscribeSync("$JS.API.STREAM.INFO.>")
+	requests, err := observer.SubscribeSync("$JS.API.STREAM.INFO.>")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestStatesAskEachStreamOnce(t *testing.T) {
 	if err := observer.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if n, _, err := asked.Pending(); err != nil || n != streams {
-		t.Fatalf("%d questions for %d streams (%v)", n, streams, err)
+	if n, _, err := requests.Pending(); err != nil || n != streams {
+		t.Fatalf("%d requests for %d streams (%v)", n, streams, err)
 	}
 }

@@ -1,11 +1,14 @@
-// Package eventlog is a durable log in buckets, between those who hear of something and those who store it for good.
+// Package eventlog is a durable log, divided into buckets, between the listeners that receive frames and the workers
+// that store events.
 //
-// What Publish has acknowledged survives the loss of any process and, with three replicas, of any one machine. Readers follow buckets
-// from positions of their own and acknowledge nothing. The log forgets after some days, and its promise ends with its disks: State
-// has an epoch by which everybody notices that a log is not the one it was.
+// An entry that Publish has acknowledged survives the loss of any process and, with three replicas, of any one
+// machine. Readers follow buckets from positions that they keep themselves; they acknowledge nothing. The log drops
+// entries after some days. If its disks are lost, its entries are too: State has an epoch that changes then, so that
+// readers and writers notice.
 //
-// There are two: one on JetStream (jetstream.go), and one in PostgreSQL for a single box without JetStream (store.go). Both pass the
-// suite of eventlogtest. A Batcher (batcher.go) puts many small records into few entries.
+// There are two implementations: JetStream (jetstream.go), and PostgreSQL for a single machine without JetStream
+// (store.go). Both pass the suite of package eventlogtest. A Batcher (batcher.go) groups many small records into few
+// entries. Start with the interface Log.
 package eventlog
 
 import (
@@ -17,79 +20,84 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Entry is what was published at once.
+// Entry is the data of one call of Publish.
 type Entry struct {
 	Bucket int
-	// Seq is its position. Positions of one bucket grow, with holes.
+	// Seq is the position of the entry. Positions grow within a bucket, with gaps.
 	Seq  uint64
 	Data []byte
 }
 
-// State is what a log has.
+// State describes the part of a log that a bucket is in.
 type State struct {
-	// Epoch changes when the log was lost or made anew: positions of another epoch mean nothing.
+	// Epoch identifies the log. It changes when the log was lost or recreated; positions of another epoch are
+	// meaningless.
 	Epoch string
-	// First and Last bound the positions that are there; First is Last+1 if nothing is. A reader that stands before First-1 may have
-	// missed entries that were too old.
+	// First and Last are the lowest and the highest position; First is Last+1 if the log is empty. A reader whose
+	// position is below First-1 may have missed entries that were dropped because of their age.
 	First, Last uint64
 }
 
-// Log is a log in buckets.
+// Log is a log that is divided into buckets. It is safe for concurrent use.
 type Log interface {
-	// Publish appends an entry to a bucket. When it returns nil the entry is on disk; with several replicas, on most of them. If it
-	// returns an error the entry may be there all the same. An id is of one entry, in whichever bucket: the same id is stored once,
-	// within two minutes. The data may be overwritten once Publish has returned.
+	// Publish appends an entry to a bucket. If it returns nil, the entry is on disk; with several replicas, on a
+	// majority of them. If it returns an error, the entry may still have been stored. The id must be unique over all
+	// buckets: an id that is published again within two minutes is stored once. The caller may reuse data after
+	// Publish has returned.
 	Publish(ctx context.Context, bucket int, id string, data []byte) error
-	// Read gives the entries of buckets, of each those behind a position, and in order. To be sure that these are positions of this
-	// log, compare the epoch of State after Read with that under which they were noted.
+	// Read follows the given buckets, each from the entry after its position, in order. To make sure that the positions
+	// are of this log, call State after Read and compare its epoch with the one that was stored with the positions.
 	Read(ctx context.Context, after map[int]uint64) (Reader, error)
-	// State is asked of the part of the log that a bucket is in, and makes that part if it is not there.
+	// State returns the state of the part of the log that a bucket is in, and creates that part if it does not exist.
 	State(ctx context.Context, bucket int) (State, error)
-	// States is State for many buckets, in as few questions as the log needs.
+	// States is State for many buckets, with as few requests as possible.
 	States(ctx context.Context, buckets []int) (map[int]State, error)
 }
 
-// Reader follows buckets. It is for one goroutine.
+// Reader follows buckets. It is not safe for concurrent use.
 type Reader interface {
-	// Next waits for entries and returns some; none if only Reached has moved. It goes on by itself after any trouble that passes. ErrLost means that
-	// the log has gone, or has gone back behind what was read: there is nothing more to read here. When the context ends nothing is
-	// lost, and Next can be called again.
+	// Next waits for entries and returns them. It returns no entries and no error if only Reached has advanced. It
+	// recovers from transient errors itself. ErrLost means that the log does not exist any more or ends before what
+	// was read; the reader is then useless. If ctx ends, nothing is lost, and Next can be called again.
 	Next(ctx context.Context) ([]Entry, error)
-	// Reached is up to where Next has given everything there is, for each bucket, also for quiet ones.
+	// Reached returns, for each bucket, the position up to which Next has returned all entries. It also advances for
+	// buckets without new entries.
 	Reached() map[int]uint64
-	// Close ends the reader. Next must not be under way.
+	// Close ends the reader. It must not be called during Next.
 	Close()
 }
 
 var (
-	// ErrLost means that a log is not the one it was.
-	ErrLost = errors.New("the event log has lost entries or was made anew; take up from what its writers can give again")
-	// ErrTooBig means that an entry or a record does not fit.
+	// ErrLost means that entries which were read before are not in the log any more, or that the log was recreated.
+	ErrLost = errors.New("the event log lost entries or was recreated; its writers must send what was not stored")
+	// ErrTooBig means that an entry or a record is longer than MaxData or MaxRecord.
 	ErrTooBig = errors.New("too big for the event log")
 	// ErrClosed means that a Batcher or a Reader was closed.
 	ErrClosed = errors.New("closed")
 )
 
-// MaxData is the longest that an entry can be.
+// MaxData is the maximum length of an entry: the message size of the server, 1 MiB, less room for the headers.
 const MaxData = 1<<20 - 8<<10
 
-// Config says where and how the log is kept. What is zero has a default.
+// Config holds the settings of a log.
 type Config struct {
+	// URL names the NATS servers.
 	URL secret.String
-	// Name shows up in the server's list of connections.
+	// Name identifies the connection in the server's list of connections.
 	Name string
-	// Buckets is how many there are, from 0; 256.
+	// Buckets is the number of buckets, which are numbered from 0. Default: 256.
 	Buckets int
-	// Streams is over how many streams the buckets are spread; 1. More make sense on more machines only. A bucket that moves to
-	// another stream starts with an empty log of another epoch.
+	// Streams is the number of streams that the buckets are distributed over. Default: 1. More streams help only on
+	// more machines. If this number changes, buckets that move to another stream start with an empty log of another
+	// epoch.
 	Streams int
-	// Replicas is on how many servers an entry is kept, 1 or 3; 1.
+	// Replicas is the number of servers that store an entry, 1 or 3. Default: 1.
 	Replicas int
-	// MaxBytes is what one stream may take of the disk before it drops the oldest; 1 GiB.
+	// MaxBytes limits the size of one stream on disk; beyond it the oldest entries are dropped. Default: 1 GiB.
 	MaxBytes int64
-	// MaxAge is how long entries are kept; 72 h.
+	// MaxAge is how long entries are kept. Default: 72 h.
 	MaxAge time.Duration
-	// Patience is how long Publish tries; 15 s, because the choice of another leader takes up to 9.
+	// Patience is how long Publish retries. Default: 15 s, because the election of a leader takes up to 9 s.
 	Patience time.Duration
 	// Log may be nil.
 	Log *slog.Logger
@@ -116,18 +124,18 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// duplicates is how long an id is remembered.
-const duplicates = 2 * time.Minute
+// duplicateWindow is how long JetStream remembers ids.
+const duplicateWindow = 2 * time.Minute
 
-// pauses between tries grow from the first to the last.
+// The pauses between attempts double from minBackoff to maxBackoff.
 const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = time.Second
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = time.Second
 )
 
-// pause waits a little longer each time. It says false if the context ended.
-func pause(ctx context.Context, last time.Duration) (time.Duration, bool) {
-	next := min(max(2*last, firstPause), lastPause)
+// backOff waits twice as long as the last time, and returns that time. It returns false if ctx ended first.
+func backOff(ctx context.Context, last time.Duration) (time.Duration, bool) {
+	next := min(max(2*last, minBackoff), maxBackoff)
 	timer := time.NewTimer(next)
 	defer timer.Stop()
 	select {
@@ -138,20 +146,20 @@ func pause(ctx context.Context, last time.Duration) (time.Duration, bool) {
 	}
 }
 
-// patiently tries until it works, fails for good, or has taken too long. Each try has a time of its own.
-func patiently(ctx context.Context, patience time.Duration, try func(ctx context.Context) (final bool, err error)) error {
+// retry calls attempt until it succeeds, fails with final set, or patience is over. Each attempt has its own timeout.
+func retry(ctx context.Context, patience time.Duration, attempt func(ctx context.Context) (final bool, err error)) error {
 	over, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var waited time.Duration
 	for {
-		once, stop := context.WithTimeout(over, tryAtMost)
-		final, err := try(once)
+		once, stop := context.WithTimeout(over, attemptTimeout)
+		final, err := attempt(once)
 		stop()
 		if err == nil || final {
 			return err
 		}
 		var again bool
-		if waited, again = pause(over, waited); !again {
+		if waited, again = backOff(over, waited); !again {
 			if ctx.Err() != nil {
 				return errors.Join(ctx.Err(), err)
 			}
@@ -160,5 +168,5 @@ func patiently(ctx context.Context, patience time.Duration, try func(ctx context
 	}
 }
 
-// tryAtMost bounds one try of anything.
-const tryAtMost = 3 * time.Second
+// attemptTimeout bounds one request to the server.
+const attemptTimeout = 3 * time.Second

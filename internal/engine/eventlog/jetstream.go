@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// JetStream is the log on NATS. Streams are called EVT_00, EVT_01 and so on, and the subject of a bucket is evt.<bucket>.
+// JetStream is the log on NATS. Its streams are named EVT_00, EVT_01 and so on, and the subject of a bucket is
+// evt.<bucket>. Bucket b is in stream b modulo Streams.
 type JetStream struct {
 	Config
 	conn    *nats.Conn
@@ -24,21 +25,24 @@ type JetStream struct {
 	streams []*stream
 
 	mu sync.Mutex
-	// reconnected is closed when the connection was lost and is there again.
+	// reconnected is closed and replaced whenever the connection was re-established.
 	reconnected chan struct{}
 }
 
-// stream is one of those that make up the log.
+// stream is one of the streams of the log.
 type stream struct {
 	name string
-	// lock is held, by having put something in, while the stream is looked for; ready says that it was there.
-	lock  chan struct{}
+	// lock guards ready. It is a channel with room for one value, so that waiting for it can end with a context.
+	lock chan struct{}
+	// ready means that the stream exists and has the wanted settings, as far as is known.
 	ready bool
-	// tick is a subject that no bucket has. What is published there tells readers of quiet buckets how far they are.
+	// tick is a subject that belongs to no bucket. A message there tells the readers of quiet buckets how far they are;
+	// see follower.checkStream.
 	tick string
 }
 
-// Open prepares the connection. It does not wait for the server; the streams are made or adjusted at first use.
+// Open prepares the connection. It does not wait for the server. Streams are created, or adjusted to the settings, at
+// first use.
 func Open(c Config) (*JetStream, error) {
 	c = c.withDefaults()
 	l := &JetStream{Config: c, reconnected: make(chan struct{})}
@@ -47,11 +51,11 @@ func Open(c Config) (*JetStream, error) {
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(250*time.Millisecond),
-		nats.ReconnectBufSize(-1), // Publish itself tries again, and knows when it did
+		nats.ReconnectBufSize(-1), // fail while disconnected: Publish retries itself
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.ReconnectHandler(func(*nats.Conn) { l.haveReconnected() }),
-		// Without one it prints. Whoever uses the connection gets the error as well.
+		nats.ReconnectHandler(func(*nats.Conn) { l.signalReconnected() }),
+		// Without a handler the client prints to stderr. The callers get the errors anyway.
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	)
 	if err != nil {
@@ -70,17 +74,18 @@ func Open(c Config) (*JetStream, error) {
 	return l, nil
 }
 
-// Close ends the connection. Readers are closed before.
+// Close closes the connection. Close all readers first.
 func (l *JetStream) Close() { l.conn.Close() }
 
-func (l *JetStream) haveReconnected() {
+func (l *JetStream) signalReconnected() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	close(l.reconnected)
 	l.reconnected = make(chan struct{})
 }
 
-func (l *JetStream) reconnection() <-chan struct{} {
+// nextReconnect returns a channel that is closed at the next reconnect.
+func (l *JetStream) nextReconnect() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reconnected
@@ -90,7 +95,7 @@ func (l *JetStream) streamOf(bucket int) *stream { return l.streams[bucket%len(l
 
 func subject(bucket int) string { return "evt." + strconv.Itoa(bucket) }
 
-// bucketOf reads a subject; false for a tick.
+// bucketOf returns the bucket of a subject; false for a tick.
 func bucketOf(subject string) (int, bool) {
 	text, _ := strings.CutPrefix(subject, "evt.")
 	n, err := strconv.Atoi(text)
@@ -103,17 +108,17 @@ func (l *JetStream) Publish(ctx context.Context, bucket int, id string, data []b
 		return ErrTooBig
 	}
 	if bucket < 0 || bucket >= l.Buckets {
-		return fmt.Errorf("publish to the event log: there is no bucket %d", bucket)
+		return fmt.Errorf("publish to the event log: bucket %d does not exist", bucket)
 	}
 	s := l.streamOf(bucket)
-	err := patiently(ctx, l.Patience, func(ctx context.Context) (bool, error) {
-		if err := l.ensure(ctx, s); err != nil {
+	err := retry(ctx, l.Patience, func(ctx context.Context) (bool, error) {
+		if err := l.ensureStream(ctx, s); err != nil {
 			return false, err
 		}
 		_, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: subject(bucket), Data: data},
 			jetstream.WithMsgID(id), jetstream.WithExpectStream(s.name), jetstream.WithRetryAttempts(0))
 		if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
-			l.doubt(s) // it has no leader, or it has gone
+			l.markUnverified(s) // it has no leader, or it was deleted
 		}
 		return errors.Is(err, nats.ErrMaxPayload), err
 	})
@@ -125,28 +130,28 @@ func (l *JetStream) Publish(ctx context.Context, bucket int, id string, data []b
 
 // State is part of Log.
 func (l *JetStream) State(ctx context.Context, bucket int) (State, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryAtMost)
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	s := l.streamOf(bucket)
-	info, err := l.info(ctx, s)
+	info, err := l.streamInfo(ctx, s)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		l.doubt(s)
-		if err = l.ensure(ctx, s); err == nil {
-			info, err = l.info(ctx, s)
+		l.markUnverified(s)
+		if err = l.ensureStream(ctx, s); err == nil {
+			info, err = l.streamInfo(ctx, s)
 		}
 	}
 	if err != nil {
-		return State{}, fmt.Errorf("state of the event log: %w", err)
+		return State{}, fmt.Errorf("read the state of the event log: %w", err)
 	}
 	return State{Epoch: epochOf(info), First: max(info.State.FirstSeq, 1), Last: info.State.LastSeq}, nil
 }
 
-// statesAtOnce bounds how many streams are asked for their state at the same time.
-const statesAtOnce = 16
+// concurrentStates limits how many streams States queries concurrently.
+const concurrentStates = 16
 
-// States is part of Log. Buckets of one stream share its state, so each stream is asked once.
+// States is part of Log. Buckets of a stream share its state, so there is one request per stream.
 func (l *JetStream) States(ctx context.Context, buckets []int) (map[int]State, error) {
-	first := map[*stream]int{}
+	first := map[*stream]int{} // one bucket of each stream
 	for _, bucket := range buckets {
 		if _, asked := first[l.streamOf(bucket)]; !asked {
 			first[l.streamOf(bucket)] = bucket
@@ -157,7 +162,7 @@ func (l *JetStream) States(ctx context.Context, buckets []int) (map[int]State, e
 		mu     sync.Mutex
 		found  = make(map[*stream]State, len(first))
 	)
-	asking.SetLimit(statesAtOnce)
+	asking.SetLimit(concurrentStates)
 	for s, bucket := range first {
 		asking.Go(func() error {
 			state, err := l.State(ctx, bucket)
@@ -177,31 +182,31 @@ func (l *JetStream) States(ctx context.Context, buckets []int) (map[int]State, e
 	return states, nil
 }
 
-func (l *JetStream) info(ctx context.Context, s *stream) (*jetstream.StreamInfo, error) {
+func (l *JetStream) streamInfo(ctx context.Context, s *stream) (*jetstream.StreamInfo, error) {
 	found, err := l.js.Stream(ctx, s.name)
 	if err != nil {
 		return nil, err
 	}
-	return found.CachedInfo(), nil // it has just been asked for
+	return found.CachedInfo(), nil // as of the request above
 }
 
-// epochOf is when the stream was made: another one of the same name was made later.
+// epochOf returns the creation time of the stream: a stream of the same name that replaced it is younger.
 func epochOf(info *jetstream.StreamInfo) string {
 	return info.Created.UTC().Format(time.RFC3339Nano)
 }
 
-// doubt has the stream looked for before the next use.
-func (l *JetStream) doubt(s *stream) {
+// markUnverified makes the next use check whether the stream exists. It does not block.
+func (l *JetStream) markUnverified(s *stream) {
 	select {
 	case s.lock <- struct{}{}:
 		s.ready = false
 		<-s.lock
-	default: // somebody looks for it right now
+	default: // it is being checked at the moment
 	}
 }
 
-// ensure makes the stream, or adjusts it to the settings.
-func (l *JetStream) ensure(ctx context.Context, s *stream) error {
+// ensureStream creates the stream, or adjusts it to the settings, unless that was done before.
+func (l *JetStream) ensureStream(ctx context.Context, s *stream) error {
 	select {
 	case s.lock <- struct{}{}:
 		defer func() { <-s.lock }()
@@ -211,40 +216,41 @@ func (l *JetStream) ensure(ctx context.Context, s *stream) error {
 	if s.ready {
 		return nil
 	}
-	info, err := l.info(ctx, s)
+	info, err := l.streamInfo(ctx, s)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		made, err := l.js.CreateStream(ctx, l.wanted(s, jetstream.StreamConfig{}))
+		created, err := l.js.CreateStream(ctx, l.streamConfig(s, jetstream.StreamConfig{}))
 		if err != nil {
-			return fmt.Errorf("make stream %s: %w", s.name, err)
+			return fmt.Errorf("create stream %s: %w", s.name, err)
 		}
-		l.Log.LogAttrs(ctx, slog.LevelInfo, "stream made", slog.String("stream", s.name), slog.Time("epoch", made.CachedInfo().Created))
+		l.Log.LogAttrs(ctx, slog.LevelInfo, "stream created", slog.String("stream", s.name), slog.Time("epoch", created.CachedInfo().Created))
 	case err != nil:
-		return fmt.Errorf("look for stream %s: %w", s.name, err)
+		return fmt.Errorf("read stream %s: %w", s.name, err)
 	default:
-		l.adjust(ctx, s, info.Config)
+		l.adjustStream(ctx, s, info.Config)
 	}
 	s.ready = true
 	return nil
 }
 
-// adjust brings a stream to the settings. If the server will not have that, the stream still does its work.
-func (l *JetStream) adjust(ctx context.Context, s *stream, has jetstream.StreamConfig) {
-	want := l.wanted(s, has)
+// adjustStream updates a stream to the settings. A failure is only logged, because the stream works with its old
+// settings as well.
+func (l *JetStream) adjustStream(ctx context.Context, s *stream, has jetstream.StreamConfig) {
+	want := l.streamConfig(s, has)
 	same := slices.Equal(has.Subjects, want.Subjects) && has.MaxBytes == want.MaxBytes && has.MaxAge == want.MaxAge && has.Replicas == want.Replicas &&
 		has.Duplicates == want.Duplicates && has.MaxMsgSize == want.MaxMsgSize && has.Compression == want.Compression && has.AllowDirect
 	if same {
 		return
 	}
 	if _, err := l.js.UpdateStream(ctx, want); err != nil {
-		l.Log.LogAttrs(ctx, slog.LevelError, "stream not adjusted to the settings", slog.String("stream", s.name), slog.Any("error", err))
+		l.Log.LogAttrs(ctx, slog.LevelError, "cannot adjust stream to the settings", slog.String("stream", s.name), slog.Any("error", err))
 		return
 	}
 	l.Log.LogAttrs(ctx, slog.LevelInfo, "stream adjusted to the settings", slog.String("stream", s.name))
 }
 
-// wanted is the configuration of a stream, on top of what an operator may have set.
-func (l *JetStream) wanted(s *stream, c jetstream.StreamConfig) jetstream.StreamConfig {
+// streamConfig returns c with our settings applied. Settings of an operator that we do not use are kept.
+func (l *JetStream) streamConfig(s *stream, c jetstream.StreamConfig) jetstream.StreamConfig {
 	c.Name, c.Description = s.name, "events on their way to the store"
 	c.Subjects = []string{"evt.>"}
 	if len(l.streams) > 1 {
@@ -252,12 +258,13 @@ func (l *JetStream) wanted(s *stream, c jetstream.StreamConfig) jetstream.Stream
 	}
 	c.Storage, c.Retention, c.Discard = jetstream.FileStorage, jetstream.LimitsPolicy, jetstream.DiscardOld
 	c.Replicas, c.MaxBytes, c.MaxAge, c.MaxMsgSize = l.Replicas, l.MaxBytes, l.MaxAge, 1<<20
-	// Not compressed: a server of 2.15.2 that is killed cannot always read the end of a compressed stream again, and then its copy is lost.
-	c.Duplicates, c.Compression, c.AllowDirect = min(duplicates, l.MaxAge), jetstream.NoCompression, true
+	// Compression is off: after a kill, a server of version 2.15.2 sometimes cannot read the end of a compressed
+	// stream, and its copy is lost.
+	c.Duplicates, c.Compression, c.AllowDirect = min(duplicateWindow, l.MaxAge), jetstream.NoCompression, true
 	return c
 }
 
-// subjects are those of all buckets of a stream.
+// subjects returns the subjects of all buckets of a stream.
 func (l *JetStream) subjects(s *stream) (list []string) {
 	for bucket := range l.Buckets {
 		if l.streamOf(bucket) == s {

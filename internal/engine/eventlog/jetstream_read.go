@@ -14,43 +14,43 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Bounds of what is read at once.
+// Limits of a read.
 const (
-	// fetchAtOnce is how many entries are asked for at a time.
-	fetchAtOnce = 64
-	// parts is how many such portions wait to be taken.
-	parts = 4
-	// nextEntries and nextBytes are when Next returns though there is more.
+	// fetchSize is the number of entries in one fetch.
+	fetchSize = 64
+	// chunkBuffer is the number of chunks that are read ahead.
+	chunkBuffer = 4
+	// Next returns when it has nextEntries entries or nextBytes bytes, even if more are ready.
 	nextEntries = 512
 	nextBytes   = 8 << 20
 )
 
-// How a reader notices that something is wrong.
+// Intervals at which a reader notices failures.
 const (
-	// checkEvery is how often it looks whether the stream is still the one it was.
+	// checkEvery is how often a follower checks that the stream is still the same.
 	checkEvery = time.Second
-	// fetchWait is how long one question stands, during which the server gives a sign of life every fetchBeat.
+	// fetchWait is how long one fetch waits for entries. During it, the server sends a heartbeat every fetchBeat.
 	fetchWait = 2 * time.Second
 	fetchBeat = time.Second
-	// forgottenAfter is when the server drops a consumer that nobody asks any more.
-	forgottenAfter = 30 * time.Second
+	// consumerTTL is when the server drops a consumer without fetches.
+	consumerTTL = 30 * time.Second
 )
 
-// reader gathers what the followers of the streams have read.
+// reader merges what the followers of the streams have read. There is one follower, in its own goroutine, per stream.
 type reader struct {
-	log   *JetStream
-	after map[int]uint64
-	parts chan part
-	stop  context.CancelFunc
-	wait  sync.WaitGroup
+	log    *JetStream
+	after  map[int]uint64
+	chunks chan chunk
+	stop   context.CancelFunc
+	wait   sync.WaitGroup
 
 	mu      sync.Mutex
 	reached map[*stream]uint64
-	err     error
+	err     error // final
 }
 
-// part is some entries of a stream in order, and how far the stream was read with them.
-type part struct {
+// chunk is a number of entries of a stream in order, possibly none, and the position that the stream was read to.
+type chunk struct {
 	of      *stream
 	entries []Entry
 	bytes   int
@@ -61,10 +61,10 @@ type part struct {
 // Read is part of Log.
 func (l *JetStream) Read(ctx context.Context, after map[int]uint64) (Reader, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	r := &reader{log: l, after: maps.Clone(after), parts: make(chan part, parts), stop: stop, reached: map[*stream]uint64{}}
+	r := &reader{log: l, after: maps.Clone(after), chunks: make(chan chunk, chunkBuffer), stop: stop, reached: map[*stream]uint64{}}
 	var followers []*follower
 	for _, s := range l.streams {
-		f, err := r.follower(ctx, s)
+		f, err := r.newFollower(ctx, s)
 		if err != nil {
 			stop()
 			return nil, fmt.Errorf("read the event log: %w", err)
@@ -79,10 +79,11 @@ func (l *JetStream) Read(ctx context.Context, after map[int]uint64) (Reader, err
 	return r, nil
 }
 
-// follower makes the one that reads a stream.
-func (r *reader) follower(ctx context.Context, s *stream) (*follower, error) {
+// newFollower makes the follower of a stream. It has no buckets if the reader wants none of the stream.
+func (r *reader) newFollower(ctx context.Context, s *stream) (*follower, error) {
 	f := &follower{reader: r, stream: s, buckets: map[int]uint64{}}
 	first := true
+	// The stream is read from the lowest position of its buckets; each bucket's earlier entries are skipped.
 	for bucket, at := range r.after {
 		if r.log.streamOf(bucket) != s {
 			continue
@@ -91,25 +92,25 @@ func (r *reader) follower(ctx context.Context, s *stream) (*follower, error) {
 		if first || at < f.pos {
 			f.pos = at
 		}
-		f.known = max(f.known, at)
+		f.highest = max(f.highest, at)
 		first = false
 	}
 	if first {
 		return f, nil
 	}
-	state, err := r.log.State(ctx, firstKey(f.buckets))
+	state, err := r.log.State(ctx, anyKey(f.buckets))
 	if err != nil {
 		return nil, err
 	}
 	f.epoch = state.Epoch
 	if f.pos > 0 && state.First > f.pos+1 {
-		r.log.Log.LogAttrs(ctx, slog.LevelWarn, "the event log has dropped entries before they may have been read", slog.String("stream", s.name),
+		r.log.Log.LogAttrs(ctx, slog.LevelWarn, "the event log may have dropped unread entries", slog.String("stream", s.name),
 			slog.Uint64("read", f.pos), slog.Uint64("first", state.First))
 	}
 	return f, nil
 }
 
-func firstKey(m map[int]uint64) int {
+func anyKey(m map[int]uint64) int {
 	for k := range m {
 		return k
 	}
@@ -130,14 +131,14 @@ func (r *reader) Next(ctx context.Context) ([]Entry, error) {
 		if err != nil {
 			break
 		}
-		p, ok := r.part(ctx, len(list) == 0)
+		c, ok := r.nextChunk(ctx, len(list) == 0)
 		if !ok {
 			break
 		}
-		r.note(p)
-		list, bytes, moved = append(list, p.entries...), bytes+p.bytes, true
+		r.recordChunk(c)
+		list, bytes, moved = append(list, c.entries...), bytes+c.bytes, true
 		if len(list) == 0 {
-			break // whoever reads quiet buckets wants to know how far they are
+			break // let the caller see that Reached has advanced
 		}
 	}
 	if len(list) > 0 {
@@ -149,37 +150,37 @@ func (r *reader) Next(ctx context.Context) ([]Entry, error) {
 		return nil, r.err
 	}
 	if moved {
-		return nil, nil // nothing came, and Reached has moved
+		return nil, nil // no entries, but Reached has advanced
 	}
 	return nil, ctx.Err()
 }
 
-// part takes the next portion, waiting for it or not.
-func (r *reader) part(ctx context.Context, wait bool) (part, bool) {
+// nextChunk returns the next chunk. With wait it waits until there is one or ctx ends.
+func (r *reader) nextChunk(ctx context.Context, wait bool) (chunk, bool) {
 	if wait {
 		select {
-		case p := <-r.parts:
-			return p, true
+		case c := <-r.chunks:
+			return c, true
 		case <-ctx.Done():
-			return part{}, false
+			return chunk{}, false
 		}
 	}
 	select {
-	case p := <-r.parts:
-		return p, true
+	case c := <-r.chunks:
+		return c, true
 	default:
-		return part{}, false
+		return chunk{}, false
 	}
 }
 
-func (r *reader) note(p part) {
+func (r *reader) recordChunk(c chunk) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p.err != nil {
-		r.err = p.err
+	if c.err != nil {
+		r.err = c.err
 		return
 	}
-	r.reached[p.of] = max(r.reached[p.of], p.reached)
+	r.reached[c.of] = max(r.reached[c.of], c.reached)
 }
 
 // Reached is part of Reader.
@@ -197,39 +198,43 @@ func (r *reader) Reached() map[int]uint64 {
 func (r *reader) Close() {
 	r.stop()
 	r.wait.Wait()
-	r.note(part{err: ErrClosed})
+	r.recordChunk(chunk{err: ErrClosed})
 }
 
-// follower reads one stream, by one consumer after the other: a consumer that may have lost something is replaced by one that starts
-// behind what was read.
+// follower reads one stream with one consumer after the other. Consumers do not require acknowledgements, so messages
+// can get lost between server and client. A consumer that may have lost something is replaced by one that starts
+// after what was read.
 type follower struct {
 	*reader
 	stream *stream
 	epoch  string
-	// buckets are those that are wanted, with where each was read to before.
+	// buckets are the wanted buckets, each with the position up to which it was read before.
 	buckets map[int]uint64
-	// pos is up to where all of them are read, and known the highest position that was ever heard of.
-	pos, known uint64
-	// moved says that something came since the last check.
+	// pos is the position up to which all buckets were read.
+	pos uint64
+	// highest is the highest position that is known to have existed.
+	highest uint64
+	// moved means that a message arrived since the last check.
 	moved bool
-	// short is how often in a row the stream was said to end before what is known of it.
-	short int
-	// consumed is the count of what this consumer has sent.
-	consumed uint64
+	// shortReports counts in a row how often the server said that the stream ends before highest.
+	shortReports int
+	// received counts the messages of the current consumer. The server numbers them, so a difference shows a lost one.
+	received uint64
 }
 
-var errGap = errors.New("the consumer has sent something that did not arrive")
+var errGap = errors.New("a message of the consumer did not arrive")
 
+// run follows the stream until ctx ends or the stream is lost. It replaces the consumer after every other failure.
 func (f *follower) run(ctx context.Context) {
 	var waited time.Duration
 	for {
 		from := f.pos
-		err := f.follow(ctx)
+		err := f.followOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if errors.Is(err, ErrLost) {
-			f.send(ctx, part{of: f.stream, err: err})
+			f.sendChunk(ctx, chunk{of: f.stream, err: err})
 			return
 		}
 		f.log.Log.LogAttrs(ctx, slog.LevelInfo, "reading the event log was interrupted", slog.String("stream", f.stream.name), slog.Any("error", err))
@@ -237,41 +242,41 @@ func (f *follower) run(ctx context.Context) {
 			waited = 0
 		}
 		var again bool
-		if waited, again = pause(ctx, waited); !again {
+		if waited, again = backOff(ctx, waited); !again {
 			return
 		}
 	}
 }
 
-// follow reads with one consumer until something is wrong with it.
-func (f *follower) follow(ctx context.Context) error {
-	reconnected := f.log.reconnection()
-	f.moved = true // whatever there is comes soon
-	if err := f.check(ctx); err != nil {
+// followOnce reads with one consumer until something fails.
+func (f *follower) followOnce(ctx context.Context) error {
+	reconnected := f.log.nextReconnect()
+	f.moved = true // no tick is needed yet: what is in the stream will arrive soon
+	if err := f.checkStream(ctx); err != nil {
 		return err
 	}
-	consumer, err := f.consumer(ctx)
+	consumer, err := f.newConsumer(ctx)
 	if err != nil {
 		return err
 	}
-	defer f.forget(ctx, consumer.CachedInfo().Name)
+	defer f.deleteConsumer(ctx, consumer.CachedInfo().Name)
 	checks := time.NewTicker(checkEvery)
 	defer checks.Stop()
 	for {
-		batch, err := consumer.Fetch(fetchAtOnce, jetstream.FetchMaxWait(fetchWait), jetstream.FetchHeartbeat(fetchBeat))
+		batch, err := consumer.Fetch(fetchSize, jetstream.FetchMaxWait(fetchWait), jetstream.FetchHeartbeat(fetchBeat))
 		if err != nil {
-			return fmt.Errorf("ask for entries: %w", err)
+			return fmt.Errorf("fetch entries: %w", err)
 		}
 		for open := true; open; {
 			select {
 			case m, ok := <-batch.Messages():
 				if open = ok; ok {
-					err = f.gather(ctx, m, batch.Messages())
+					err = f.forwardMessages(ctx, m, batch.Messages())
 				}
 			case <-checks.C:
-				err = f.check(ctx)
+				err = f.checkStream(ctx)
 			case <-reconnected:
-				err = errGap
+				err = errGap // messages may have been lost with the old connection
 			case <-ctx.Done():
 				err = ctx.Err()
 			}
@@ -285,12 +290,14 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-func (f *follower) consumer(ctx context.Context) (jetstream.Consumer, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryAtMost)
+// newConsumer makes an ephemeral consumer that starts after pos. If not all buckets of the stream are wanted, it
+// filters for their subjects and for ticks.
+func (f *follower) newConsumer(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	c := jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.pos + 1, AckPolicy: jetstream.AckNonePolicy,
-		MemoryStorage: true, Replicas: 1, InactiveThreshold: forgottenAfter,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: consumerTTL,
 	}
 	if all := f.log.subjects(f.stream); len(f.buckets) < len(all) {
 		for bucket := range f.buckets {
@@ -300,89 +307,96 @@ func (f *follower) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	}
 	consumer, err := f.log.js.CreateConsumer(ctx, f.stream.name, c)
 	if err != nil {
-		return nil, fmt.Errorf("make a consumer: %w", err)
+		return nil, fmt.Errorf("create consumer: %w", err)
 	}
-	f.consumed = 0
+	f.received = 0
 	return consumer, nil
 }
 
-// forget drops a consumer; if that fails the server does it later.
-func (f *follower) forget(ctx context.Context, name string) {
+// deleteConsumer deletes a consumer. If that fails, the server drops it after consumerTTL.
+func (f *follower) deleteConsumer(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkEvery)
 	defer cancel()
 	_ = f.log.js.DeleteConsumer(ctx, f.stream.name, name)
 }
 
-// gather makes a part of a message and of those that are there as well.
-func (f *follower) gather(ctx context.Context, m jetstream.Msg, more <-chan jetstream.Msg) error {
-	p := part{of: f.stream}
-	err := f.add(&p, m)
+// forwardMessages sends m, and the messages that have arrived in the meantime, to the reader as one chunk. If one of
+// them reveals a gap, it still sends those before it.
+func (f *follower) forwardMessages(ctx context.Context, m jetstream.Msg, more <-chan jetstream.Msg) error {
+	c := chunk{of: f.stream}
+	err := f.addMessage(&c, m)
 	for ready := true; ready && err == nil; {
 		select {
 		case m, ready = <-more:
 			if ready {
-				err = f.add(&p, m)
+				err = f.addMessage(&c, m)
 			}
 		default:
 			ready = false
 		}
 	}
-	p.reached = f.pos
-	f.send(ctx, p)
+	c.reached = f.pos
+	f.sendChunk(ctx, c)
 	return err
 }
 
-func (f *follower) add(p *part, m jetstream.Msg) error {
+// addMessage advances pos and adds the message to the chunk, unless it is a tick or was read before.
+func (f *follower) addMessage(c *chunk, m jetstream.Msg) error {
 	at, err := m.Metadata()
 	if err != nil {
 		return fmt.Errorf("read an entry: %w", err)
 	}
-	if f.consumed++; at.Sequence.Consumer != f.consumed {
+	if f.received++; at.Sequence.Consumer != f.received {
 		return errGap
 	}
 	f.pos, f.moved = at.Sequence.Stream, true
-	f.known = max(f.known, f.pos)
+	f.highest = max(f.highest, f.pos)
 	bucket, ok := bucketOf(m.Subject())
 	if after, wanted := f.buckets[bucket]; ok && wanted && f.pos > after {
-		p.entries, p.bytes = append(p.entries, Entry{bucket, f.pos, m.Data()}), p.bytes+len(m.Data())
+		c.entries, c.bytes = append(c.entries, Entry{bucket, f.pos, m.Data()}), c.bytes+len(m.Data())
 	}
 	return nil
 }
 
-func (f *follower) send(ctx context.Context, p part) {
+func (f *follower) sendChunk(ctx context.Context, c chunk) {
 	select {
-	case f.parts <- p:
+	case f.chunks <- c:
 	case <-ctx.Done():
 	}
 }
 
-// shortTimes is how often in a row, seconds in all, a stream must be said to have become shorter until that is believed: a server that is
-// behind, or broken, may say so once, and to believe it means to read days of entries again.
-const shortTimes = 6
+// maxShortReports is how often in a row, over several seconds, the server must report a shorter stream before the
+// follower believes it. A server that lags or is broken may report it once, and believing it means to read days of
+// entries again.
+const maxShortReports = 6
 
-// check looks whether the stream is still the one it was. If there is more in it than was read though nothing comes, then only others'
-// entries are new, or some have been lost on the way: a tick, which comes in order like everything else, tells which.
-func (f *follower) check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, tryAtMost)
+// checkStream checks that the stream is still the same: it exists, has the same epoch and does not end before what was
+// read.
+//
+// It also detects lost messages at the end of the stream. If the stream is longer than what was read but nothing
+// arrives, either only other buckets have new entries, or messages were lost. A tick decides: it arrives in order
+// like every other message, so if it arrives with the expected number, nothing was lost, and pos advances to it.
+func (f *follower) checkStream(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	info, err := f.log.info(ctx, f.stream)
+	info, err := f.log.streamInfo(ctx, f.stream)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return fmt.Errorf("%w: stream %s has gone", ErrLost, f.stream.name)
+		return fmt.Errorf("%w: stream %s does not exist", ErrLost, f.stream.name)
 	case err != nil:
-		return fmt.Errorf("look for the stream: %w", err)
+		return fmt.Errorf("read the stream: %w", err)
 	case epochOf(info) != f.epoch:
-		return fmt.Errorf("%w: stream %s was made anew", ErrLost, f.stream.name)
-	case info.State.LastSeq < f.known:
-		if f.short++; f.short < shortTimes {
-			return fmt.Errorf("stream %s is said to end at %d and was read up to %d", f.stream.name, info.State.LastSeq, f.known)
+		return fmt.Errorf("%w: stream %s was recreated", ErrLost, f.stream.name)
+	case info.State.LastSeq < f.highest:
+		if f.shortReports++; f.shortReports < maxShortReports {
+			return fmt.Errorf("stream %s seems to end at %d but was read up to %d", f.stream.name, info.State.LastSeq, f.highest)
 		}
-		return fmt.Errorf("%w: stream %s ends at %d and was read up to %d", ErrLost, f.stream.name, info.State.LastSeq, f.known)
+		return fmt.Errorf("%w: stream %s ends at %d but was read up to %d", ErrLost, f.stream.name, info.State.LastSeq, f.highest)
 	}
-	f.short = 0
+	f.shortReports = 0
 	last := info.State.LastSeq
 	if !f.moved && last > f.pos {
-		// Readers that see the same need one tick between them. That it fails is noticed with the next check.
+		// The id makes all readers that see the same end share one tick. If it fails, the next check retries.
 		_, _ = f.log.js.PublishMsg(ctx, &nats.Msg{Subject: f.stream.tick},
 			jetstream.WithMsgID("tick-"+strconv.FormatUint(last, 10)), jetstream.WithExpectStream(f.stream.name), jetstream.WithRetryAttempts(0))
 	}

@@ -1,5 +1,6 @@
 -- name: Publish :execrows
--- The row of the bucket is locked until the commit. An id that is there already leaves a hole in the positions.
+-- The row of the bucket is locked until the commit, so positions become visible in order.
+-- A duplicate id is not stored but uses up a position.
 WITH place AS (
     INSERT INTO eventlog_bucket AS b (bucket, last) VALUES (@bucket, 1)
     ON CONFLICT (bucket) DO UPDATE SET last = b.last + 1
@@ -23,7 +24,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- name: Read :many
--- Buckets take turns: a busy one does not keep the others waiting.
+-- Takes entries of all buckets in turn, so that a busy bucket does not delay the others.
 SELECT found.bucket, found.seq, found.data
 FROM (
     SELECT e.bucket, e.seq, e.data, e.seq - wanted.behind AS turn,

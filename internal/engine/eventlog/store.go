@@ -16,14 +16,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// Postgres is the log of a single box: entries are rows, each bucket has an epoch and positions of its own, and readers look every now
-// and then.
+// Postgres is the log for a single machine without JetStream. Entries are rows, each bucket has its own epoch and
+// positions, and readers poll.
 type Postgres struct {
 	Config
 	db *postgres.DB
 }
 
-// NewPostgres makes the log; of the settings it needs MaxAge, Patience and Log. Run must be running for old entries to be dropped.
+// NewPostgres makes the log. It uses only MaxAge, Patience and Log of the settings. Old entries are dropped only while
+// Run is running.
 func NewPostgres(d *postgres.DB, c Config) *Postgres {
 	return &Postgres{Config: c.withDefaults(), db: d}
 }
@@ -35,8 +36,8 @@ func (p *Postgres) Publish(ctx context.Context, bucket int, id string, data []by
 	if len(data) > MaxData {
 		return ErrTooBig
 	}
-	err := patiently(ctx, p.Patience, func(ctx context.Context) (bool, error) {
-		// No row means that an earlier try, or somebody else, has stored it.
+	err := retry(ctx, p.Patience, func(ctx context.Context) (bool, error) {
+		// If no row was inserted, the id is already stored, for example by an attempt whose response was lost.
 		_, err := p.queries().Publish(ctx, db.PublishParams{Bucket: int32(bucket), ID: id, Data: data})
 		return !postgres.Unavailable(err), err
 	})
@@ -68,7 +69,7 @@ func (p *Postgres) States(ctx context.Context, buckets []int) (map[int]State, er
 	}
 	firsts, err := p.queries().Firsts(ctx, numbers)
 	if err != nil {
-		return nil, fmt.Errorf("state of the event log: %w", err)
+		return nil, fmt.Errorf("read the state of the event log: %w", err)
 	}
 	for _, f := range firsts {
 		state := states[int(f.Bucket)]
@@ -78,43 +79,43 @@ func (p *Postgres) States(ctx context.Context, buckets []int) (map[int]State, er
 	return states, nil
 }
 
-// head is the end of a bucket.
-type head struct {
+// bucketHead is the last position and the epoch of a bucket.
+type bucketHead struct {
 	last  uint64
 	epoch string
 }
 
-// heads asks for the ends of buckets. Those that are not there are left out, or made.
-func (p *Postgres) heads(ctx context.Context, buckets []int32, prepare bool) (map[int]head, error) {
+// heads reads the heads of buckets. With prepare it creates those that do not exist; otherwise the result lacks them.
+func (p *Postgres) heads(ctx context.Context, buckets []int32, prepare bool) (map[int]bucketHead, error) {
 	if prepare {
 		if err := p.queries().Prepare(ctx, buckets); err != nil {
-			return nil, fmt.Errorf("make buckets of the event log: %w", err)
+			return nil, fmt.Errorf("create buckets of the event log: %w", err)
 		}
 	}
 	rows, err := p.queries().Heads(ctx, buckets)
 	if err != nil {
-		return nil, fmt.Errorf("state of the event log: %w", err)
+		return nil, fmt.Errorf("read the state of the event log: %w", err)
 	}
-	heads := make(map[int]head, len(rows))
+	heads := make(map[int]bucketHead, len(rows))
 	for _, r := range rows {
-		heads[int(r.Bucket)] = head{uint64(r.Last), r.Epoch}
+		heads[int(r.Bucket)] = bucketHead{uint64(r.Last), r.Epoch}
 	}
 	return heads, nil
 }
 
-// How old entries are dropped.
+// Old entries are dropped every trimEvery, in statements of at most trimRows rows.
 const (
-	trimEvery  = time.Minute
-	trimAtOnce = 1000
+	trimEvery = time.Minute
+	trimRows  = 1000
 )
 
-// Run drops what is too old, until the context ends.
+// Run drops old entries once a minute until ctx ends.
 func (p *Postgres) Run(ctx context.Context) error {
 	ticker := time.NewTicker(trimEvery)
 	defer ticker.Stop()
 	for {
 		if err := p.Trim(ctx); err != nil && ctx.Err() == nil {
-			p.Log.LogAttrs(ctx, slog.LevelWarn, "the event log was not trimmed", slog.Any("error", err))
+			p.Log.LogAttrs(ctx, slog.LevelWarn, "cannot trim the event log", slog.Any("error", err))
 		}
 		select {
 		case <-ticker.C:
@@ -124,29 +125,29 @@ func (p *Postgres) Run(ctx context.Context) error {
 	}
 }
 
-// Trim drops what is too old.
+// Trim drops all entries older than MaxAge.
 func (p *Postgres) Trim(ctx context.Context) error {
 	kept := pgtype.Interval{Microseconds: p.MaxAge.Microseconds(), Days: 0, Months: 0, Valid: true}
 	for {
-		n, err := p.queries().Trim(ctx, db.TrimParams{Kept: kept, MaxRows: trimAtOnce})
+		n, err := p.queries().Trim(ctx, db.TrimParams{Kept: kept, MaxRows: trimRows})
 		if err != nil {
 			return fmt.Errorf("trim the event log: %w", err)
 		}
-		if n < trimAtOnce {
+		if n < trimRows {
 			return nil
 		}
 	}
 }
 
-// lookEvery is how long a reader waits before it looks again.
-const lookEvery = 50 * time.Millisecond
+// pollEvery is how often a reader checks for new entries.
+const pollEvery = 50 * time.Millisecond
 
-// rowReader follows buckets by asking again and again.
+// rowReader follows buckets by polling.
 type rowReader struct {
 	log     *Postgres
 	buckets []int32
-	pos     map[int]uint64
-	epochs  map[int]string
+	pos     map[int]uint64 // position up to which each bucket was read
+	epochs  map[int]string // epoch of each bucket when the reader was made
 	closed  atomic.Bool
 }
 
@@ -168,13 +169,13 @@ func (p *Postgres) Read(ctx context.Context, after map[int]uint64) (Reader, erro
 
 // Next is part of Reader.
 func (r *rowReader) Next(ctx context.Context) ([]Entry, error) {
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
 		if r.closed.Load() {
 			return nil, ErrClosed
 		}
-		list, err := r.look(ctx)
+		list, err := r.poll(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -191,8 +192,9 @@ func (r *rowReader) Next(ctx context.Context) ([]Entry, error) {
 	}
 }
 
-// look reads what has been added.
-func (r *rowReader) look(ctx context.Context) ([]Entry, error) {
+// poll returns entries that were added since the last poll, at most nextEntries of them and about nextBytes. It fails
+// with ErrLost if a bucket is missing, was recreated, or ends before what was read.
+func (r *rowReader) poll(ctx context.Context) ([]Entry, error) {
 	heads, err := r.log.heads(ctx, r.buckets, false)
 	if err != nil {
 		return nil, err
@@ -200,8 +202,8 @@ func (r *rowReader) look(ctx context.Context) ([]Entry, error) {
 	p := db.ReadParams{MaxRows: nextEntries, MaxBytes: nextBytes}
 	for _, bucket := range r.buckets {
 		b := int(bucket)
-		h, there := heads[b]
-		if !there || h.epoch != r.epochs[b] || h.last < r.pos[b] {
+		h, exists := heads[b]
+		if !exists || h.epoch != r.epochs[b] || h.last < r.pos[b] {
 			return nil, fmt.Errorf("%w: bucket %d", ErrLost, b)
 		}
 		if h.last > r.pos[b] {
@@ -221,7 +223,8 @@ func (r *rowReader) look(ctx context.Context) ([]Entry, error) {
 		r.pos[list[i].Bucket] = list[i].Seq
 		bytes += len(row.Data)
 	}
-	if len(rows) < nextEntries && bytes < nextBytes { // that was all
+	// That was everything up to the heads, so positions can also skip the gaps that duplicate ids left at the end.
+	if len(rows) < nextEntries && bytes < nextBytes {
 		for _, bucket := range p.Buckets {
 			r.pos[int(bucket)] = max(r.pos[int(bucket)], heads[int(bucket)].last)
 		}

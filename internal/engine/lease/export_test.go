@@ -1,4 +1,4 @@
 package lease
 
-// Place is place, for tests.
-var Place = place
+// PreferredNode is preferredNode, for tests.
+var PreferredNode = preferredNode

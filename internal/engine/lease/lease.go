@@ -1,12 +1,15 @@
-// Package lease spreads slots of work over the nodes that live, so that each slot is worked on by one of them.
+// Package lease assigns slots of work to the live nodes, so that at most one node works on a slot.
 //
-// A node renews one row per kind of work, every few seconds (run.go). Rendezvous hashing over the live nodes says whose a slot should
-// be (place.go): a node gives up what belongs to another, and takes what is its own as soon as nobody has it. Whether a node lives is
-// judged by the database's clock alone; a node that cannot renew its row stops by its own monotonic clock before the database lets
-// others have its slots.
+// A node renews one row per kind of work every few seconds (run.go). Rendezvous hashing over the live nodes decides
+// which node should have a slot (place.go): a node releases slots that belong to another node, and takes its own as
+// soon as they are free. Only the database's clock decides whether a node is live. A node that cannot renew its row
+// stops, by its own monotonic clock, before the database gives its slots to others.
 //
-// A lease alone cannot keep a node that was frozen from going on for a moment. Every time a slot changes hands its epoch grows, and
-// whoever writes on behalf of a slot does so only if no higher epoch has written.
+// A lease alone does not stop a process that was frozen and continues for a moment after its lease expired. Therefore
+// the epoch of a slot grows whenever it changes hands, and writers for a slot must check, in the same transaction as
+// their write, that no higher epoch has written. That check (fencing) is the caller's.
+//
+// Start with Leases.Run.
 package lease
 
 import (
@@ -20,19 +23,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// Config is how fast a dead node is noticed.
+// Config sets how fast a dead node is noticed.
 type Config struct {
-	// TTL is how long a node holds its slots after it last renewed its row; 6 s if zero.
+	// TTL is how long a node keeps its slots after its last renewal. Default: 6 s.
 	TTL time.Duration
-	// Beat is how often it does so; 2 s if zero.
+	// Beat is the time between renewals. Default: 2 s.
 	Beat time.Duration
 }
 
 const (
 	defaultTTL  = 6 * time.Second
 	defaultBeat = 2 * time.Second
-	// margins is which part of its time a node leaves unused: it stops that much before the others may take over.
-	margins = 6
+	// marginDivisor sets the safety margin: a node that cannot renew stops its work TTL/marginDivisor before others may
+	// take over. With the default TTL it stops after 5 s and loses its slots after 6 s.
+	marginDivisor = 6
 )
 
 func (c Config) withDefaults() Config {
@@ -45,43 +49,44 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// poker tells other nodes that something has changed; *pubsub.Bus has it.
-type poker interface {
-	Poke(subject string, payload []byte) error
-	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
+// bus wakes other nodes when slots become free; *pubsub.Bus implements it.
+type bus interface {
+	Publish(subject string, payload []byte) error
+	Subscribe(ctx context.Context, pattern string, handle func(last string, payload []byte)) error
 }
 
-// Deps is what the leases need.
+// Deps holds the dependencies and settings of Leases.
 type Deps struct {
 	DB *postgres.DB
-	// Kind names the work. It has Slots slots, from 0.
+	// Kind names the work. Its slots are numbered from 0 to Slots-1. All nodes must agree on Slots.
 	Kind  string
 	Slots int
-	// Node is this process, and no other one before or after it.
+	// Node identifies this process. It must be unique, also over restarts: a new process must not inherit the slots of
+	// an old one that may still be running.
 	Node   string
 	Config Config
-	// Bus may be nil: then a slot that was given up is noticed with the next beat.
-	Bus poker
+	// Bus may be nil. Other nodes then notice a free slot at their next beat instead of immediately.
+	Bus bus
 	Log *slog.Logger
 	Now func() time.Time
 }
 
-// Held is a slot that this node has.
+// Held is a slot that this node holds.
 type Held struct {
 	Slot int
-	// Epoch is higher than that of everybody who had it before.
+	// Epoch is higher than the epoch of every earlier holder of the slot.
 	Epoch int64
 }
 
-// Why a slot has to be given up: the cause of its context.
+// Causes of the context of a hold (context.Cause).
 var (
-	// ErrMoved means that it belongs to another node now, which waits for it.
+	// ErrMoved means that the slot now belongs to another live node, which waits until this one releases it.
 	ErrMoved = errors.New("the slot belongs to another node now")
-	// ErrLapsed means that the lease could not be renewed, or that it is known to be another node's already.
-	ErrLapsed = errors.New("the lease has run out")
+	// ErrLapsed means that the lease could not be renewed in time, or that another node already has the slot.
+	ErrLapsed = errors.New("the lease has expired")
 )
 
-// Leases are the slots of one kind.
+// Leases manages the slots of one kind on this node.
 type Leases struct {
 	Deps
 	held   prometheus.Gauge
@@ -89,7 +94,7 @@ type Leases struct {
 	lapses prometheus.Counter
 }
 
-// New makes the leases of a kind.
+// New makes the Leases of a kind. Run starts them.
 func New(d Deps) *Leases {
 	d.Config = d.Config.withDefaults()
 	kind := prometheus.Labels{"kind": d.Kind}
@@ -107,58 +112,60 @@ func New(d Deps) *Leases {
 	}
 }
 
-// Collectors are to be registered.
+// Collectors returns the metrics to register.
 func (l *Leases) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{l.held, l.beat, l.lapses}
 }
 
-// Run calls hold, each time in a goroutine of its own, for every slot that this node gets, until the context ends. The context of a
-// hold ends when the slot must be given up; the slot is free for others when hold has returned. A hold that returns early gets its
-// slot again with a later beat. Run returns when all holds have.
+// Run acquires slots until ctx ends, and calls hold in a new goroutine for each slot that this node gets. The context
+// of hold ends when the slot must be released, with the reason as its cause. The slot stays assigned to this node
+// until hold returns, unless the lease expires first. If hold returns early, the node acquires the slot again, with a
+// higher epoch, at a later beat. Run returns after all holds have returned. Its error is always nil.
 func (l *Leases) Run(ctx context.Context, hold func(ctx context.Context, h Held)) error {
-	r := &run{Leases: l, hold: hold, held: map[int]*holding{}, returned: make(chan *holding)}
-	pokes, stopListening := l.listen(ctx)
-	defer stopListening()
-	r.loop(ctx, pokes)
+	r := &run{Leases: l, hold: hold, held: map[int]*heldSlot{}, returned: make(chan *heldSlot)}
+	wakeUps, unsubscribe := l.subscribe(ctx)
+	defer unsubscribe()
+	r.loop(ctx, wakeUps)
 	return nil
 }
 
 func (l *Leases) subject() string { return "ctl.lease." + l.Kind }
 
-// listen hears of what other nodes have given up.
-func (l *Leases) listen(ctx context.Context) (pokes <-chan struct{}, stop func()) {
+// subscribe receives a wake-up whenever another node joins, leaves or releases slots. Several messages may be merged
+// into one wake-up. Without a bus, the channel is nil and never ready.
+func (l *Leases) subscribe(ctx context.Context) (wakeUps <-chan struct{}, stop func()) {
 	if l.Bus == nil {
 		return nil, func() {}
 	}
-	heard, done := make(chan struct{}, 1), make(chan struct{})
+	received, done := make(chan struct{}, 1), make(chan struct{})
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer close(done)
-		err := l.Bus.Listen(ctx, l.subject(), func(_ string, payload []byte) {
+		err := l.Bus.Subscribe(ctx, l.subject(), func(_ string, payload []byte) {
 			if string(payload) == l.Node {
-				return
+				return // sent by this node
 			}
 			select {
-			case heard <- struct{}{}:
+			case received <- struct{}{}:
 			default:
 			}
 		})
 		if err != nil {
-			l.Log.LogAttrs(ctx, slog.LevelWarn, "leases are not listened for on the bus", slog.String("kind", l.Kind), slog.Any("error", err))
+			l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot subscribe to lease changes", slog.String("kind", l.Kind), slog.Any("error", err))
 		}
 	}()
-	return heard, func() {
+	return received, func() {
 		cancel()
 		<-done
 	}
 }
 
-// poke has the other nodes look.
-func (l *Leases) poke(ctx context.Context) {
+// wakeOthers makes the other nodes beat immediately. If it fails, they notice at their next beat.
+func (l *Leases) wakeOthers(ctx context.Context) {
 	if l.Bus == nil {
 		return
 	}
-	if err := l.Bus.Poke(l.subject(), []byte(l.Node)); err != nil {
-		l.Log.LogAttrs(ctx, slog.LevelDebug, "nobody was told of leases", slog.String("kind", l.Kind), slog.Any("error", err))
+	if err := l.Bus.Publish(l.subject(), []byte(l.Node)); err != nil {
+		l.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish lease change", slog.String("kind", l.Kind), slog.Any("error", err))
 	}
 }

@@ -14,62 +14,63 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv/proof"
 )
 
-// The referee in kit_test.go fails any of these tests when two nodes have a slot at once, or when an epoch does not grow.
+// In all of these tests, the fixture fails if two nodes hold a slot concurrently or if an epoch does not grow.
 
-// When nodes come, each gets a share; when one stops in good order, the others have its slots at once. No clock but the database's counts.
+// Nodes that join get a share of the slots. When a node stops cleanly, the others get its slots immediately. Only the
+// database's clock matters: the clocks of the nodes are hours apart.
 func TestSlotsFollowTheNodes(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newFixture(t)
 	f.bus = true
 	one := f.start(name(1), time.Hour)
-	f.await("one node has all", time.Minute, f.spread(one))
+	f.await("one node has all slots", time.Minute, f.spread(one))
 	two := f.start(name(2), -time.Hour)
 	f.await("two nodes share", time.Minute, f.spread(one, two))
 	three := f.start(name(3), 24*time.Hour)
 	f.await("three nodes share", time.Minute, f.spread(one, two, three))
 	two.stop()
-	took := f.await("two nodes are left", time.Minute, f.spread(one, three))
+	took := f.await("the two remaining nodes share", time.Minute, f.spread(one, three))
 	t.Logf("handed over in %v", took)
 	if proof.Running() && took > quick.TTL/2 {
-		t.Errorf("the hand-over took %v", took)
+		t.Errorf("the handover took %v", took)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.lapsed) > 0 {
-		t.Errorf("leases have run out: %v", f.lapsed)
+		t.Errorf("leases expired: %v", f.lapsed)
 	}
 }
 
-// Without the bus a node that stops is noticed with the next beat.
+// Without the bus, the others notice at their next beat that a node has stopped.
 func TestSlotsAreHandedOverWithoutTheBus(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newFixture(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
 	f.await("two nodes share", time.Minute, f.spread(one, two))
 	one.stop()
-	if took := f.await("one is left", time.Minute, f.spread(two)); proof.Running() && took > quick.TTL-quick.Beat {
-		t.Errorf("the hand-over took %v", took)
+	if took := f.await("the other has all slots", time.Minute, f.spread(two)); proof.Running() && took > quick.TTL-quick.Beat {
+		t.Errorf("the handover took %v", took)
 	}
 }
 
-// The slots of a node that was killed are taken when its time is over, and not before.
+// The slots of a killed node are taken after its lease has expired, and not before.
 func TestSlotsOfADeadNodeAreTaken(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newFixture(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
 	f.await("two nodes share", time.Minute, f.spread(one, two))
 	one.kill()
-	took := f.await("the other has all", time.Minute, f.spread(two))
+	took := f.await("the other has all slots", time.Minute, f.spread(two))
 	t.Logf("taken after %v", took)
 	if took < quick.TTL-2*quick.Beat || proof.Running() && took > quick.TTL+2*quick.Beat+3*time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("the takeover took %v", took)
 	}
 }
 
-// While the database is away for less than a node's time, nobody loses anything.
+// An outage of the database that is shorter than the TTL costs no node its slots.
 func TestAShortOutageChangesNothing(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newFixture(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
 	f.await("two nodes share", time.Minute, f.spread(one, two))
 	f.mu.Lock()
@@ -83,7 +84,7 @@ func TestAShortOutageChangesNothing(t *testing.T) {
 		<-n.failing
 		n.link.setCut(false)
 	}
-	three := f.start(name(3), 0) // shows that the others go on
+	three := f.start(name(3), 0) // shows that the others still work
 	f.await("three nodes share", time.Minute, f.spread(one, two, three))
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,27 +94,28 @@ func TestAShortOutageChangesNothing(t *testing.T) {
 		}
 	}
 	if len(f.lapsed) > 0 {
-		t.Errorf("leases have run out: %v", f.lapsed)
+		t.Errorf("leases expired: %v", f.lapsed)
 	}
 }
 
-// A node that cannot reach the database for long stops by itself, before another node has its slots, and takes part again later.
+// A node that loses the database for longer than the TTL stops before another node takes its slots. It joins again
+// when the database is back.
 func TestANodeThatIsCutOffStopsInTime(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newFixture(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
 	f.await("two nodes share", time.Minute, f.spread(one, two))
 	one.link.setCut(true)
 	f.await("the node has stopped", time.Minute, func() bool { return f.lapsed[one.name] > 0 && f.shares()[one.name] == 0 })
-	f.await("the other has all", time.Minute, f.spread(two))
+	f.await("the other has all slots", time.Minute, f.spread(two))
 	one.link.setCut(false)
 	f.await("two nodes share", time.Minute, f.spread(one, two))
 }
 
-// The database away for everybody: all stop, and all go on when it is back.
-func TestEverybodyStopsAndGoesOn(t *testing.T) {
+// When all nodes lose the database, all of them stop, and they continue when it is back.
+func TestAllNodesStopAndContinueAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newFixture(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
 	f.await("two nodes share", time.Minute, f.spread(one, two))
 	one.link.setCut(true)
@@ -124,10 +126,11 @@ func TestEverybodyStopsAndGoesOn(t *testing.T) {
 	f.await("two nodes share", time.Minute, f.spread(one, two))
 }
 
-// Nodes are cut off, killed, stopped and started at random: never do two have a slot, and in the end all slots are held.
+// Nodes are cut off, killed, stopped and started at random. Two nodes never hold the same slot, and in the end all
+// slots are held.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newFixture(t)
 	f.bus = true
 	dice := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 	var nodes []*node
@@ -159,16 +162,16 @@ func TestChaos(t *testing.T) {
 	f.await("all slots are held", time.Minute, f.spread(nodes...))
 }
 
-// A node learns from the database of slots that it has without knowing, because an answer was lost: those that should be its own it
-// takes anew, the others it releases.
-func TestLostAnswersAreMadeUpFor(t *testing.T) {
+// The response to a take can be lost: the database then assigns slots to a node that does not know of them. The node
+// takes those that should be its own again, and releases the others.
+func TestSlotsOfALostResponseAreTakenAgainOrReleased(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newFixture(t)
 	one, two := f.start(name(1), 0), f.start(name(2), 0)
 	f.await("two nodes share", time.Minute, f.spread(one, two))
 	one.stop()
 	two.stop()
-	f.await("nobody has any", time.Minute, func() bool { return len(f.now) == 0 })
+	f.await("all slots are free", time.Minute, func() bool { return len(f.now) == 0 })
 	<-one.ended
 	<-two.ended
 	link := newLink(t, f.database)
@@ -180,7 +183,7 @@ func TestLostAnswersAreMadeUpFor(t *testing.T) {
 	})
 	three := f.start(name(3), 0)
 	four := f.start(name(4), 0)
-	f.await("the new ones share", time.Minute, f.spread(three, four))
+	f.await("the new nodes share", time.Minute, f.spread(three, four))
 	var slot int
 	var had holder
 	f.mu.Lock()
@@ -191,11 +194,11 @@ func TestLostAnswersAreMadeUpFor(t *testing.T) {
 	}
 	f.mu.Unlock()
 	exec(t, link, fmt.Sprintf("UPDATE lease_slot SET holder = 'node-3', epoch = epoch + 1 WHERE slot = %d", slot))
-	f.await("it is given back", time.Minute, func() bool { return f.now[slot].node == four.name && f.now[slot].epoch > had.epoch+1 })
+	f.await("the slot is back", time.Minute, func() bool { return f.now[slot].node == four.name && f.now[slot].epoch > had.epoch+1 })
 }
 
-// A hold that returns of its own accord gets its slot again, with another epoch.
-func TestAHoldThatEndsIsHeldAgain(t *testing.T) {
+// When a hold returns early, the node acquires the slot again, with a higher epoch.
+func TestAHoldThatReturnsEarlyIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	var epochs [3]int64
 	var calls atomic.Int32
@@ -213,6 +216,6 @@ func TestAHoldThatEndsIsHeldAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if epochs != [3]int64{1, 2, 3} {
-		t.Errorf("%v", epochs)
+		t.Errorf("epochs %v, want 1, 2, 3", epochs)
 	}
 }

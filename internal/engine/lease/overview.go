@@ -9,31 +9,33 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// Work is one kind of work as operators see it.
+// Work is one kind of work in the overview for operators.
 type Work struct {
 	Kind  string
 	Nodes []Holder
 	Slots []Slot
 }
 
-// Holder is a node that takes part in it.
+// Holder is a node that takes part in a kind of work.
 type Holder struct {
 	Node string
-	// Until is how long it holds its slots unless it renews them, by the database's clock; Live whether that is over.
-	Until   time.Time
-	Live    bool
+	// Until is when its lease expires unless the node renews it, by the database's clock. Live reports whether that
+	// time is still ahead.
+	Until time.Time
+	Live  bool
+	// Leaving means that the node is stopping and takes no more slots.
 	Leaving bool
 }
 
-// Slot is a share of it.
+// Slot is the state of one slot.
 type Slot struct {
 	Slot int
-	// Node is empty if nobody has it.
+	// Node is the holder, which may have died; empty if the slot is free.
 	Node  string
 	Epoch int64
 }
 
-// Overview reads who does what.
+// Overview reads the nodes and slots of all kinds, including nodes that died within the last hour.
 func Overview(ctx context.Context, pool *postgres.DB) ([]Work, error) {
 	q := db.New(pool.Pool())
 	nodes, err := q.AllNodes(ctx)
@@ -45,8 +47,8 @@ func Overview(ctx context.Context, pool *postgres.DB) ([]Work, error) {
 		return nil, fmt.Errorf("read lease slots: %w", err)
 	}
 	var list []Work
-	at := map[string]int{}
-	of := func(kind string) *Work {
+	at := map[string]int{} // index in list
+	workOf := func(kind string) *Work {
 		if _, ok := at[kind]; !ok {
 			at[kind] = len(list)
 			list = append(list, Work{Kind: kind})
@@ -54,11 +56,11 @@ func Overview(ctx context.Context, pool *postgres.DB) ([]Work, error) {
 		return &list[at[kind]]
 	}
 	for _, s := range slots {
-		w := of(s.Kind)
+		w := workOf(s.Kind)
 		w.Slots = append(w.Slots, Slot{int(s.Slot), s.Holder, s.Epoch})
 	}
 	for _, n := range nodes {
-		w := of(n.Kind)
+		w := workOf(n.Kind)
 		w.Nodes = append(w.Nodes, Holder{n.Holder, n.Until.UTC(), n.Live, n.Leaving})
 	}
 	return list, nil

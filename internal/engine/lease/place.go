@@ -5,9 +5,10 @@ import (
 	"strconv"
 )
 
-// place says whose a slot should be: that of the nodes with which it has the highest number. When a node comes or goes, only its own
-// slots move.
-func place(kind string, slot int, nodes []string) (node string) {
+// preferredNode returns the node that should hold a slot: the one with the highest weight for it (rendezvous hashing).
+// When a node joins or leaves, only its own slots move. The result does not depend on the order of nodes, so all nodes
+// that see the same set agree. It is empty if there are no nodes.
+func preferredNode(kind string, slot int, nodes []string) (node string) {
 	var best uint64
 	for _, n := range nodes {
 		if w := weight(kind, slot, n); node == "" || w > best || w == best && n > node {
@@ -19,8 +20,9 @@ func place(kind string, slot int, nodes []string) (node string) {
 
 func weight(kind string, slot int, node string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(kind + "\x00" + strconv.Itoa(slot) + "\x00" + node)) // it cannot fail
-	// Names that differ in their last letter alone would get numbers that hardly differ.
+	_, _ = h.Write([]byte(kind + "\x00" + strconv.Itoa(slot) + "\x00" + node)) // never fails
+	// FNV barely mixes the last byte into the high bits, so names that differ only in their last letter would have
+	// similar weights. These steps, the finaliser of MurmurHash3, spread the difference over all bits.
 	x := h.Sum64()
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

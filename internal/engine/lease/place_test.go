@@ -8,21 +8,21 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/lease"
 )
 
-// Nodes get about as much as each other, and when one goes only its own slots move.
-func TestPlacesAreFairAndStable(t *testing.T) {
+// All nodes get about the same number of slots, and when one leaves, only its own slots move.
+func TestPreferredNodesAreFairAndStable(t *testing.T) {
 	t.Parallel()
 	all := []string{"node-1", "node-2", "node-3", "node-4", "node-5"}
 	shares := map[string]int{}
 	for slot := range 256 {
-		had := lease.Place("ingest", slot, all)
+		had := lease.PreferredNode("ingest", slot, all)
 		shares[had]++
-		if got := lease.Place("ingest", slot, []string{"node-5", "node-2", "node-3", "node-4"}); had != "node-1" && got != had {
+		if got := lease.PreferredNode("ingest", slot, []string{"node-5", "node-2", "node-3", "node-4"}); had != "node-1" && got != had {
 			t.Errorf("slot %d moves from %s to %s", slot, had, got)
 		}
 	}
 	for _, n := range all {
 		if shares[n] < 30 || shares[n] > 75 {
-			t.Errorf("%s has %d of 256", n, shares[n])
+			t.Errorf("%s has %d of 256 slots", n, shares[n])
 		}
 	}
 }

@@ -2,7 +2,7 @@
 INSERT INTO lease_slot (kind, slot) SELECT @kind::text, n FROM generate_series(0, @last::integer) AS n ON CONFLICT (kind, slot) DO NOTHING;
 
 -- name: Beat :one
--- The select sees the rows as they were before: this node's own is not needed.
+-- The SELECT does not see what the CTEs write. It does not need to: it excludes this node's own row.
 WITH beat AS (
     INSERT INTO lease_node (kind, holder, until, leaving) VALUES (@kind, @holder, now() + @ttl::interval, @leaving)
     ON CONFLICT (kind, holder) DO UPDATE SET until = excluded.until, leaving = excluded.leaving
@@ -14,8 +14,8 @@ SELECT ARRAY(SELECT n.holder FROM lease_node n WHERE n.kind = @kind AND n.until 
        ARRAY(SELECT s.epoch FROM lease_slot s WHERE s.kind = @kind AND s.holder = @holder ORDER BY s.slot)::bigint[] AS epochs;
 
 -- name: Take :many
--- Only of nobody, of a node whose time is over, or of this node itself, which then does not know that it has it.
--- Nobody waits for a row that another node is about to take.
+-- Takes slots that are free, whose holder's lease has expired, or that this node holds without knowing it.
+-- Skips rows that another node is taking at the moment instead of waiting for them.
 UPDATE lease_slot SET holder = @holder, epoch = epoch + 1
 WHERE lease_slot.kind = @kind AND lease_slot.slot = ANY (ARRAY(
     SELECT s.slot FROM lease_slot s

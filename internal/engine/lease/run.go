@@ -7,55 +7,57 @@ import (
 	"time"
 )
 
-// holding is a slot that somebody works on here, until hold has returned.
-type holding struct {
+// heldSlot is a slot whose hold is running. It exists until hold has returned, even after the slot was lost.
+type heldSlot struct {
 	Held
-	stop context.CancelCauseFunc
-	// stopping is set once stop was called.
+	cancel context.CancelCauseFunc
+	// stopping is set when cancel was called; hold may still be running.
 	stopping bool
 }
 
-// run is one call of Run. Its loop alone talks to the database.
+// run is the state of one call of Run. Only the goroutine of loop queries the database and changes the fields above mu.
 type run struct {
 	*Leases
 	hold     func(ctx context.Context, h Held)
-	returned chan *holding
-	// owed are slots that were given up and that the database does not know of yet.
-	owed               []Held
-	prepared, joined   bool
+	returned chan *heldSlot
+	// unreleased are slots that this node no longer works on but that are still assigned to it in the database.
+	unreleased []Held
+	// prepared: the rows of the slots exist. joined: other nodes were woken after the first renewal.
+	prepared, joined bool
+	// failing: the last beat failed. isLeaving: the context of Run has ended.
 	failing, isLeaving bool
 
-	// mu guards what follows, for the timer that stops everything.
+	// mu guards the fields below, which the timer's function and the loop share.
 	mu   sync.Mutex
-	held map[int]*holding
-	// term counts the beats; a timer of an earlier one is void.
+	held map[int]*heldSlot
+	// term numbers the successful renewals, so that a timer of an earlier one has no effect.
 	term  int
 	timer *time.Timer
 }
 
-// loop beats until the context has ended and every hold has returned.
-func (r *run) loop(ctx context.Context, pokes <-chan struct{}) {
+// loop beats until ctx has ended and every hold has returned.
+func (r *run) loop(ctx context.Context, wakeUps <-chan struct{}) {
 	stopped := ctx.Done()
-	// Beats go on while holds come to their end.
+	// The leases must be renewed until the last hold has returned, which is after ctx has ended.
 	work := context.WithoutCancel(ctx)
 	for {
-		wait := r.round(ctx, work)
+		wait := r.beatAndLog(ctx, work)
 		next := time.NewTimer(wait)
 	waiting:
 		for {
-			if r.isLeaving && r.count() == 0 {
+			if r.isLeaving && r.heldCount() == 0 {
 				next.Stop()
-				r.end(work)
+				r.leave(work)
 				return
 			}
 			select {
 			case <-stopped:
-				stopped, r.isLeaving = nil, true
+				stopped, r.isLeaving = nil, true // a nil channel is never ready: this case runs once
 				break waiting
 			case h := <-r.returned:
-				r.collect(h)
-				r.settle(work)
-			case <-pokes:
+				r.collectReturned(h)
+				r.releaseNow(work)
+			case <-wakeUps:
 				break waiting
 			case <-next.C:
 				break waiting
@@ -65,12 +67,13 @@ func (r *run) loop(ctx context.Context, pokes <-chan struct{}) {
 	}
 }
 
-// retries is how many tries a beat has while the database is away.
+// retries is how often a failed beat is retried within the time of one beat.
 const retries = 4
 
-// round does all that is done at a beat, and says when the next one is due. The holds it starts end with ctx.
-func (r *run) round(ctx, work context.Context) (wait time.Duration) {
-	err := r.try(ctx, work)
+// beatAndLog does one beat and returns the time until the next one. It logs only when beats start to fail and when
+// they succeed again. The holds that it starts end with ctx; its queries run under work.
+func (r *run) beatAndLog(ctx, work context.Context) (wait time.Duration) {
+	err := r.runBeat(ctx, work)
 	if err == nil {
 		if r.failing {
 			r.failing = false
@@ -80,12 +83,14 @@ func (r *run) round(ctx, work context.Context) (wait time.Duration) {
 	}
 	if !r.failing {
 		r.failing = true
-		r.Log.LogAttrs(work, slog.LevelWarn, "leases cannot be renewed", slog.String("kind", r.Kind), slog.Any("error", err))
+		r.Log.LogAttrs(work, slog.LevelWarn, "cannot renew leases", slog.String("kind", r.Kind), slog.Any("error", err))
 	}
 	return r.Config.Beat / retries
 }
 
-func (r *run) try(ctx, work context.Context) error {
+// runBeat releases what is no longer worked on, renews this node's row, and then adjusts the held slots to the live
+// nodes that the renewal returned.
+func (r *run) runBeat(ctx, work context.Context) error {
 	work, cancel := context.WithTimeout(work, r.Config.Beat)
 	defer cancel()
 	if !r.prepared {
@@ -94,31 +99,33 @@ func (r *run) try(ctx, work context.Context) error {
 		}
 		r.prepared = true
 	}
-	if err := r.release(work); err != nil {
+	if err := r.releaseUnreleased(work); err != nil {
 		return err
 	}
-	s, err := r.renewed(work)
+	s, err := r.renewWithTimer(work)
 	if err != nil {
 		return err
 	}
-	r.drop(s)
+	r.stopLostSlots(s)
+	// The set of nodes has changed: others must release slots to this node, or can prepare to take its slots.
 	if !r.joined || r.isLeaving {
 		r.joined = true
-		r.poke(work)
+		r.wakeOthers(work)
 	}
-	return r.take(ctx, work, s)
+	return r.claimSlots(ctx, work, s)
 }
 
-// renewed beats, and sets the time at which everything stops unless there is another beat. That time counts from before the question:
-// the database's counts from when it got it.
-func (r *run) renewed(ctx context.Context) (seen, error) {
+// renewWithTimer renews this node's row and starts the timer that stops all holds unless another renewal succeeds.
+// The timer starts before the query is sent, and the database counts the TTL from when it gets the query. So the timer
+// is never late, whatever the query takes.
+func (r *run) renewWithTimer(ctx context.Context) (snapshot, error) {
 	r.mu.Lock()
 	term := r.term + 1
 	r.mu.Unlock()
-	timer := time.AfterFunc(r.Config.TTL-r.Config.TTL/margins, func() { r.lapse(ctx, term) })
+	timer := time.AfterFunc(r.Config.TTL-r.Config.TTL/marginDivisor, func() { r.stopAll(ctx, term) })
 	s, err := r.renew(ctx, r.isLeaving)
 	if err != nil {
-		timer.Stop()
+		timer.Stop() // the timer of the last successful renewal keeps running
 		return s, err
 	}
 	r.mu.Lock()
@@ -131,27 +138,30 @@ func (r *run) renewed(ctx context.Context) (seen, error) {
 	return s, nil
 }
 
-// lapse stops everything: the others may soon take over.
-func (r *run) lapse(ctx context.Context, term int) {
+// stopAll stops all holds because other nodes may soon take over their slots. The timer of a renewal calls it, in its
+// own goroutine; it does nothing if there was a later renewal.
+func (r *run) stopAll(ctx context.Context, term int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.term != term || len(r.held) == 0 {
 		return
 	}
 	r.lapses.Inc()
-	r.Log.LogAttrs(ctx, slog.LevelError, "leases have run out", slog.String("kind", r.Kind), slog.Int("slots", len(r.held)))
+	r.Log.LogAttrs(ctx, slog.LevelError, "leases expired, stopping all slots", slog.String("kind", r.Kind), slog.Int("slots", len(r.held)))
 	for _, h := range r.held {
-		h.giveUp(ErrLapsed)
+		h.stop(ErrLapsed)
 	}
 }
 
-func (h *holding) giveUp(why error) {
+// stop cancels the hold. The caller must hold run.mu.
+func (h *heldSlot) stop(why error) {
 	h.stopping = true
-	h.stop(why)
+	h.cancel(why)
 }
 
-// drop gives up what belongs to others.
-func (r *run) drop(s seen) {
+// stopLostSlots stops the holds of slots that are no longer this node's in the database, or that should be another
+// node's. A leaving node does not look at the latter: all of its holds are ending anyway.
+func (r *run) stopLostSlots(s snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for slot, h := range r.held {
@@ -159,32 +169,33 @@ func (r *run) drop(s seen) {
 		switch {
 		case h.stopping:
 		case !mine || epoch != h.Epoch:
-			h.giveUp(ErrLapsed)
-		case !r.isLeaving && r.place(slot, s) != r.Node:
-			h.giveUp(ErrMoved)
+			h.stop(ErrLapsed)
+		case !r.isLeaving && r.ownerOf(slot, s) != r.Node:
+			h.stop(ErrMoved)
 		}
 	}
 }
 
-func (r *run) place(slot int, s seen) string { return place(r.Kind, slot, s.nodes) }
+func (r *run) ownerOf(slot int, s snapshot) string { return preferredNode(r.Kind, slot, s.nodes) }
 
-// take takes what should be this node's and is not. What is this node's without its knowledge, because the answer to an earlier
-// question was lost, is taken anew or released.
-func (r *run) take(ctx, work context.Context, s seen) error {
+// claimSlots takes the free slots that should be this node's, and starts their holds. The database may assign slots to
+// this node that it does not work on, because the response to an earlier query was lost. These are taken again with a
+// new epoch, or released.
+func (r *run) claimSlots(ctx, work context.Context, s snapshot) error {
 	var wanted []int32
 	r.mu.Lock()
 	for slot := range r.Slots {
 		epoch, mine := s.mine[slot]
 		switch {
 		case r.held[slot] != nil:
-		case !r.isLeaving && r.place(slot, s) == r.Node:
+		case !r.isLeaving && r.ownerOf(slot, s) == r.Node:
 			wanted = append(wanted, int32(slot))
 		case mine:
-			r.owed = append(r.owed, Held{slot, epoch})
+			r.unreleased = append(r.unreleased, Held{slot, epoch})
 		}
 	}
 	r.mu.Unlock()
-	if err := r.release(work); err != nil || len(wanted) == 0 {
+	if err := r.releaseUnreleased(work); err != nil || len(wanted) == 0 {
 		return err
 	}
 	taken, err := r.takeSlots(work, wanted)
@@ -192,37 +203,37 @@ func (r *run) take(ctx, work context.Context, s seen) error {
 		return err
 	}
 	for _, h := range taken {
-		r.start(ctx, h)
+		r.startHold(ctx, h)
 	}
 	if len(taken) > 0 {
-		r.Log.LogAttrs(work, slog.LevelInfo, "slots taken", slog.String("kind", r.Kind), slog.Int("slots", len(taken)), slog.Int("held", r.count()))
+		r.Log.LogAttrs(work, slog.LevelInfo, "slots taken", slog.String("kind", r.Kind), slog.Int("slots", len(taken)), slog.Int("held", r.heldCount()))
 	}
 	return nil
 }
 
-// start has the slot worked on.
-func (r *run) start(ctx context.Context, held Held) {
-	ctx, stop := context.WithCancelCause(ctx)
-	h := &holding{Held: held, stop: stop, stopping: false}
+func (r *run) startHold(ctx context.Context, held Held) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	h := &heldSlot{Held: held, cancel: cancel, stopping: false}
 	r.mu.Lock()
 	r.held[h.Slot] = h
 	r.Leases.held.Set(float64(len(r.held)))
 	r.mu.Unlock()
 	go func() {
 		r.hold(ctx, held)
-		stop(nil)
-		r.returned <- h // the loop ends after this
+		cancel(nil)
+		r.returned <- h // loop receives it: it does not end while a hold is running
 	}()
 }
 
-// collect takes note that holds have returned: of the first, and of others that have by now.
-func (r *run) collect(h *holding) {
+// collectReturned removes h, whose hold has returned, and all others that have returned in the meantime, so that they
+// are released with one query.
+func (r *run) collectReturned(h *heldSlot) {
 	for {
 		r.mu.Lock()
 		delete(r.held, h.Slot)
 		r.Leases.held.Set(float64(len(r.held)))
 		r.mu.Unlock()
-		r.owed = append(r.owed, h.Held)
+		r.unreleased = append(r.unreleased, h.Held)
 		select {
 		case h = <-r.returned:
 		default:
@@ -231,37 +242,38 @@ func (r *run) collect(h *holding) {
 	}
 }
 
-// settle releases at once; if that fails it is done with the next beat.
-func (r *run) settle(ctx context.Context) {
+// releaseNow releases slots without waiting for the next beat. If it fails, the next beat retries.
+func (r *run) releaseNow(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.Config.Beat)
 	defer cancel()
-	if err := r.release(ctx); err != nil && !r.failing {
-		r.Log.LogAttrs(ctx, slog.LevelWarn, "slots not released yet", slog.String("kind", r.Kind), slog.Any("error", err))
+	if err := r.releaseUnreleased(ctx); err != nil && !r.failing {
+		r.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release slots, will retry", slog.String("kind", r.Kind), slog.Any("error", err))
 	}
 }
 
-// release lets others have what was given up here.
-func (r *run) release(ctx context.Context) error {
-	if len(r.owed) == 0 {
+// releaseUnreleased makes the slots that this node no longer works on free for others, and wakes them.
+func (r *run) releaseUnreleased(ctx context.Context) error {
+	if len(r.unreleased) == 0 {
 		return nil
 	}
-	if err := r.releaseSlots(ctx, r.owed); err != nil {
+	if err := r.releaseSlots(ctx, r.unreleased); err != nil {
 		return err
 	}
-	r.Log.LogAttrs(ctx, slog.LevelInfo, "slots given up", slog.String("kind", r.Kind), slog.Int("slots", len(r.owed)), slog.Int("held", r.count()))
-	r.owed = nil
-	r.poke(ctx)
+	r.Log.LogAttrs(ctx, slog.LevelInfo, "slots released", slog.String("kind", r.Kind), slog.Int("slots", len(r.unreleased)), slog.Int("held", r.heldCount()))
+	r.unreleased = nil
+	r.wakeOthers(ctx)
 	return nil
 }
 
-func (r *run) count() int {
+func (r *run) heldCount() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.held)
 }
 
-// end takes this node's row away. If the database is away, the row ends by itself.
-func (r *run) end(ctx context.Context) {
+// leave releases the last slots and deletes this node's row, so that the others need not wait for the TTL. If the
+// database is unavailable, the row expires.
+func (r *run) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.Config.Beat)
 	defer cancel()
 	r.mu.Lock()
@@ -269,13 +281,13 @@ func (r *run) end(ctx context.Context) {
 		r.timer.Stop()
 	}
 	r.mu.Unlock()
-	err := r.release(ctx)
+	err := r.releaseUnreleased(ctx)
 	if err == nil {
-		err = r.leave(ctx)
+		err = r.deleteNode(ctx)
 	}
 	if err != nil {
-		r.Log.LogAttrs(ctx, slog.LevelWarn, "leases end by themselves", slog.String("kind", r.Kind), slog.Any("error", err))
+		r.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release leases, they will expire", slog.String("kind", r.Kind), slog.Any("error", err))
 		return
 	}
-	r.poke(ctx)
+	r.wakeOthers(ctx)
 }

@@ -12,40 +12,41 @@ import (
 
 func (l *Leases) queries() *db.Queries { return db.New(l.DB.Pool()) }
 
-// prepareSlots makes the rows of the slots; they stay.
+// prepareSlots creates the rows of the slots if they do not exist. Nothing deletes them.
 func (l *Leases) prepareSlots(ctx context.Context) error {
 	if err := l.queries().Prepare(ctx, db.PrepareParams{Kind: l.Kind, Last: int32(l.Slots - 1)}); err != nil {
-		return fmt.Errorf("make slots: %w", err)
+		return fmt.Errorf("create lease slots: %w", err)
 	}
 	return nil
 }
 
-// seen is what the database knows at a beat.
-type seen struct {
-	// nodes live and are not about to stop; this one is among them.
+// snapshot is the state that the database returned at a renewal.
+type snapshot struct {
+	// nodes are the live nodes that are not leaving. This node is always one of them.
 	nodes []string
-	// mine are the slots that this node has, with their epochs.
+	// mine has the epoch of each slot that is assigned to this node.
 	mine map[int]int64
 }
 
-// renew extends this node's time.
-func (l *Leases) renew(ctx context.Context, leaving bool) (seen, error) {
+// renew extends this node's lease by the TTL and returns the live nodes and this node's slots. It also deletes the rows
+// of nodes whose lease expired more than an hour ago.
+func (l *Leases) renew(ctx context.Context, leaving bool) (snapshot, error) {
 	row, err := l.queries().Beat(ctx, db.BeatParams{Kind: l.Kind, Holder: l.Node, Ttl: interval(l.Config.TTL), Leaving: leaving})
 	if err != nil {
-		return seen{}, fmt.Errorf("renew leases: %w", err)
+		return snapshot{}, fmt.Errorf("renew leases: %w", err)
 	}
-	s := seen{nodes: append(row.Others, l.Node), mine: make(map[int]int64, len(row.Slots))}
+	s := snapshot{nodes: append(row.Others, l.Node), mine: make(map[int]int64, len(row.Slots))}
 	for i, slot := range row.Slots {
 		s.mine[int(slot)] = row.Epochs[i]
 	}
 	return s, nil
 }
 
-// takeSlots takes those of the slots that nobody has.
+// takeSlots assigns to this node those of the slots that no live node holds, and returns them with their new epochs.
 func (l *Leases) takeSlots(ctx context.Context, slots []int32) ([]Held, error) {
 	rows, err := l.queries().Take(ctx, db.TakeParams{Kind: l.Kind, Holder: l.Node, Slots: slots})
 	if err != nil {
-		return nil, fmt.Errorf("take leases: %w", err)
+		return nil, fmt.Errorf("take slots: %w", err)
 	}
 	taken := make([]Held, len(rows))
 	for i, r := range rows {
@@ -54,22 +55,21 @@ func (l *Leases) takeSlots(ctx context.Context, slots []int32) ([]Held, error) {
 	return taken, nil
 }
 
-// releaseSlots lets others have slots.
+// releaseSlots makes slots free. It skips slots whose epoch has changed: they belong to a later holder.
 func (l *Leases) releaseSlots(ctx context.Context, list []Held) error {
 	p := db.ReleaseParams{Kind: l.Kind, Holder: l.Node}
 	for _, h := range list {
 		p.Slots, p.Epochs = append(p.Slots, int32(h.Slot)), append(p.Epochs, h.Epoch)
 	}
 	if _, err := l.queries().Release(ctx, p); err != nil {
-		return fmt.Errorf("release leases: %w", err)
+		return fmt.Errorf("release slots: %w", err)
 	}
 	return nil
 }
 
-// leave takes this node's row away.
-func (l *Leases) leave(ctx context.Context) error {
+func (l *Leases) deleteNode(ctx context.Context) error {
 	if err := l.queries().Leave(ctx, db.LeaveParams{Kind: l.Kind, Holder: l.Node}); err != nil {
-		return fmt.Errorf("leave: %w", err)
+		return fmt.Errorf("delete lease node: %w", err)
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
-// Package outbox keeps the events that this service causes itself (account.*, connect.*, key.*) until the event store takes them.
+// Package outbox holds the events that this service itself causes (account.*, connect.*, key.*) until package ingest
+// moves them into the event store.
 //
-// An event is written in the transaction of what it tells of: neither can be without the other. Package ingest takes it out in the
-// transaction that stores it, so it is stored once.
+// Add writes an event in the transaction of the change that it reports, so neither is committed without the other. Take
+// deletes it in the transaction that stores it, so each event is stored exactly once. Events of platforms do not pass
+// through here; they come through package eventlog.
 package outbox
 
 import (
@@ -16,23 +18,25 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/postgres"
 )
 
-// Event is something that happened.
+// Event is an event to be written.
 type Event struct {
 	Org id.Org
-	// Account is empty for an event of the org's own.
+	// Account is empty for an event of the organisation itself.
 	Account id.Account
 	// Kind is one of the catalog's service events, such as account.connected.
 	Kind string
-	// OfUserID and ReferenceID are the account's.
+	// OfUserID is the account's user on the platform, ReferenceID the customer's own name for the account.
 	OfUserID, ReferenceID string
-	// Data becomes JSON. No secret may be in it.
+	// Data is encoded as JSON. It must not contain secrets.
 	Data any
 }
 
-// Stored is an event as it was written.
+// Stored is an event in the outbox.
 type Stored struct {
-	Org     id.Org
-	ID      id.Event
+	Org id.Org
+	ID  id.Event
+	// Seq orders the events of all organisations. It is the position in the outbox, not the sequence number of the
+	// event.
 	Seq     int64
 	Account id.Account
 	Kind    string
@@ -43,7 +47,7 @@ type Stored struct {
 	At   time.Time
 }
 
-// Source is what the event belongs to: its account, or its org.
+// Source returns the account of the event, or its organisation if it has none.
 func (s *Stored) Source() string { return source(s.Org, s.Account) }
 
 func source(org id.Org, account id.Account) string {
@@ -53,16 +57,16 @@ func source(org id.Org, account id.Account) string {
 	return string(account)
 }
 
-// Outbox is the service.
+// Outbox writes and reads the table.
 type Outbox struct {
 	db  *postgres.DB
 	now func() time.Time
 }
 
-// New makes the service.
+// New makes an Outbox.
 func New(db *postgres.DB, now func() time.Time) *Outbox { return &Outbox{db, now} }
 
-// Add writes an event within a transaction.
+// Add writes an event in the transaction of the caller and gives it an id and the current time.
 func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
 	data, err := json.Marshal(e.Data)
 	if err != nil {
@@ -70,7 +74,7 @@ func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
 	}
 	err = db.New(tx).Add(ctx, db.AddParams{
 		OrgID: e.Org, ID: id.New[id.Event](), AccountID: string(e.Account), Kind: e.Kind, Data: data, At: o.now(),
-		Bucket: place(e.Org, e.Account), OfUserID: e.OfUserID, ReferenceID: e.ReferenceID,
+		Bucket: bucketOf(e.Org, e.Account), OfUserID: e.OfUserID, ReferenceID: e.ReferenceID,
 	})
 	if err != nil {
 		return fmt.Errorf("write event %s: %w", e.Kind, err)
@@ -78,7 +82,7 @@ func (o *Outbox) Add(ctx context.Context, tx postgres.Tx, e Event) error {
 	return nil
 }
 
-// After lists an org's events behind a sequence number, oldest first.
+// After lists an organisation's events with a higher Seq, oldest first.
 func (o *Outbox) After(ctx context.Context, org id.Org, seq int64, limit int) ([]Stored, error) {
 	rows, err := db.New(o.db.Pool()).After(ctx, db.AfterParams{OrgID: org, After: seq, MaxRows: int32(limit)})
 	if err != nil {
@@ -87,7 +91,7 @@ func (o *Outbox) After(ctx context.Context, org id.Org, seq int64, limit int) ([
 	return storedOf(rows), nil
 }
 
-// Waiting lists events of buckets that nobody has taken, oldest first.
+// Waiting lists the events of buckets that were not yet taken, oldest first.
 func (o *Outbox) Waiting(ctx context.Context, buckets []int16, limit int) ([]Stored, error) {
 	rows, err := db.New(o.db.Pool()).Waiting(ctx, db.WaitingParams{Buckets: buckets, MaxRows: int32(limit)})
 	if err != nil {
@@ -96,19 +100,20 @@ func (o *Outbox) Waiting(ctx context.Context, buckets []int16, limit int) ([]Sto
 	return storedOf(rows), nil
 }
 
-// Pending says whether events of an account wait to be taken.
+// Pending reports whether there are events of an account that were not yet taken.
 func (o *Outbox) Pending(ctx context.Context, org id.Org, account id.Account) (bool, error) {
 	waiting, err := db.New(o.db.Pool()).Pending(ctx, db.PendingParams{OrgID: org, AccountID: string(account)})
 	if err != nil {
-		return false, fmt.Errorf("look for waiting events: %w", err)
+		return false, fmt.Errorf("check for waiting events: %w", err)
 	}
 	return waiting, nil
 }
 
-// ErrTaken means that somebody else has taken an event.
-var ErrTaken = errors.New("an event was taken by another")
+// ErrTaken means that another node has already taken an event.
+var ErrTaken = errors.New("another node has taken the event")
 
-// Take takes events out, in the transaction that stores them elsewhere.
+// Take deletes events in the transaction that stores them elsewhere. If any of them has already been deleted, it
+// returns ErrTaken and the transaction must be rolled back.
 func (o *Outbox) Take(ctx context.Context, tx postgres.Tx, seqs []int64) error {
 	n, err := db.New(tx).Taken(ctx, seqs)
 	if err != nil {
@@ -120,19 +125,19 @@ func (o *Outbox) Take(ctx context.Context, tx postgres.Tx, seqs []int64) error {
 	return nil
 }
 
-// settled bounds what one sweep settles.
-const settled = 5000
+// settleLimit bounds how many events one call of Settle updates.
+const settleLimit = 5000
 
-// Settle gives events a bucket that were written by a version which knew none.
+// Settle assigns a bucket to events that were written by an older version, which did not set one.
 func (o *Outbox) Settle(ctx context.Context) error {
 	q := db.New(o.db.Pool())
-	rows, err := q.Homeless(ctx, settled)
+	rows, err := q.Homeless(ctx, settleLimit)
 	if err != nil {
-		return fmt.Errorf("look for events without a bucket: %w", err)
+		return fmt.Errorf("read events without a bucket: %w", err)
 	}
 	for _, r := range rows {
-		if err := q.Settle(ctx, db.SettleParams{Seq: r.Seq, Bucket: place(r.OrgID, id.Account(r.AccountID))}); err != nil {
-			return fmt.Errorf("settle an event: %w", err)
+		if err := q.Settle(ctx, db.SettleParams{Seq: r.Seq, Bucket: bucketOf(r.OrgID, id.Account(r.AccountID))}); err != nil {
+			return fmt.Errorf("assign a bucket to an event: %w", err)
 		}
 	}
 	return nil

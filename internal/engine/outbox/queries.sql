@@ -6,19 +6,19 @@ VALUES (@org_id, @id, @account_id, @kind, @data, @at, @bucket, @of_user_id, @ref
 SELECT * FROM outbox WHERE org_id = @org_id AND seq > @after ORDER BY seq LIMIT @max_rows;
 
 -- name: Waiting :many
--- tenant: the owner of a bucket takes whoever's events are in it
+-- tenant: the owner of a bucket takes the events of all orgs in it
 SELECT * FROM outbox WHERE bucket = ANY (@buckets::smallint[]) ORDER BY seq LIMIT @max_rows;
 
 -- name: Taken :execrows
--- tenant: the owner of a bucket has taken them
+-- tenant: the owner of a bucket has stored them
 DELETE FROM outbox WHERE seq = ANY (@seqs::bigint[]);
 
 -- name: Homeless :many
--- tenant: written by a version that knew no buckets
+-- tenant: written by a version without buckets
 SELECT * FROM outbox WHERE bucket IS NULL ORDER BY seq LIMIT @max_rows;
 
 -- name: Settle :exec
--- tenant: written by a version that knew no buckets
+-- tenant: written by a version without buckets
 UPDATE outbox SET bucket = @bucket WHERE seq = @seq;
 
 -- name: Pending :one

@@ -18,7 +18,7 @@ func storedOf(rows []db.Outbox) []Stored {
 	return list
 }
 
-// place is the bucket of what an event belongs to.
-func place(org id.Org, account id.Account) pgtype.Int2 {
+// bucketOf returns the bucket of an event's source.
+func bucketOf(org id.Org, account id.Account) pgtype.Int2 {
 	return pgtype.Int2{Int16: int16(id.Bucket(source(org, account))), Valid: true}
 }

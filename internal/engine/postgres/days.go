@@ -13,31 +13,33 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Day counts days since 1970, in UTC. A table that is kept by days has a partition for each.
+// Day is a day in UTC, counted from 1970-01-01. A table with daily partitions has one partition for each.
 type Day int64
 
 const secondsPerDay = 24 * 60 * 60
 
-// DayOf is the day of a time after 1970.
+// DayOf returns the day of a time, which must not be before 1970.
 func DayOf(at time.Time) Day { return Day(at.Unix() / secondsPerDay) }
 
-// Start is the first moment of the day.
+// Start returns midnight UTC at the start of the day.
 func (d Day) Start() time.Time { return time.Unix(int64(d)*secondsPerDay, 0).UTC() }
 
 const dayLayout = "20060102"
 
-// Days makes and drops the partitions of a table that is partitioned by range of a time. Any number of nodes may do so at once.
+// Days creates and drops the daily partitions of a table that is partitioned by range of a timestamp. Any number of
+// nodes may do so concurrently: an advisory lock per table serialises them.
 type Days struct {
 	db    *DB
 	table string
 	log   *slog.Logger
 }
 
-// NewDays keeps the days of a table: its partitions are called <table>_YYYYMMDD.
+// NewDays makes the Days of a table. The partitions are named <table>_YYYYMMDD.
 func NewDays(db *DB, table string, log *slog.Logger) *Days { return &Days{db, table, log} }
 
-// Upkeep makes the days from back days ago until ahead days from today, and drops those more than keep days ago. Today is what the
-// database's clock says: a node whose own clock is wrong must not drop the data of all nodes. It returns today.
+// Upkeep creates the partitions from back days ago to ahead days from today, and drops those older than keep days.
+// Today is the day of the database's clock: a node whose own clock is wrong must not drop the data of all nodes. It
+// returns today.
 func (d *Days) Upkeep(ctx context.Context, back, ahead, keep int) (today Day, err error) {
 	now, err := d.db.Now(ctx, d.db.pool)
 	if err != nil {
@@ -51,20 +53,21 @@ func (d *Days) Upkeep(ctx context.Context, back, ahead, keep int) (today Day, er
 	if err := d.Make(ctx, wanted...); err != nil {
 		return 0, err
 	}
-	return today, d.drop(ctx, today-Day(keep))
+	return today, d.dropBefore(ctx, today-Day(keep))
 }
 
 const (
-	// daysLock is the name of the lock on making and dropping days, as a number. Each table has a lock of its own under it.
+	// daysLock is the first half of the key of the advisory lock; the second half is a hash of the table's name.
 	daysLock      = 7_264_003
 	daysLockQuery = "SELECT pg_advisory_xact_lock($1::integer, hashtext($2))"
-	// dropPatience is how long dropping a day waits for those who use the table, because all others wait behind it meanwhile.
-	dropPatience = "200ms"
+	// dropLockTimeout bounds how long a drop waits for its lock on the table. While it waits, all later queries on the
+	// table wait for it.
+	dropLockTimeout = "200ms"
 )
 
-// Make makes those of the days that are not there.
+// Make creates the partitions of the given days that do not exist.
 func (d *Days) Make(ctx context.Context, wanted ...Day) error {
-	found, err := d.list(ctx, d.db.pool)
+	found, err := d.list(ctx, d.db.pool) // usually all exist, and no lock is needed
 	if err != nil || !lacks(found, wanted) {
 		return err
 	}
@@ -72,7 +75,7 @@ func (d *Days) Make(ctx context.Context, wanted ...Day) error {
 		if _, err := tx.Exec(ctx, daysLockQuery, daysLock, d.table); err != nil {
 			return err
 		}
-		// Another node may have been first.
+		// Another node may have created them while this one waited for the lock.
 		found, err := d.list(ctx, tx)
 		if err != nil {
 			return err
@@ -81,7 +84,7 @@ func (d *Days) Make(ctx context.Context, wanted ...Day) error {
 			if slices.Contains(found, day) {
 				continue
 			}
-			if err := d.makeOne(ctx, tx, day); err != nil {
+			if err := d.createPartition(ctx, tx, day); err != nil {
 				return err
 			}
 			found = append(found, day)
@@ -89,17 +92,19 @@ func (d *Days) Make(ctx context.Context, wanted ...Day) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("make days of %s: %w", d.table, err)
+		return fmt.Errorf("create partitions of %s: %w", d.table, err)
 	}
 	return nil
 }
 
+// lacks reports whether any of the wanted days was not found.
 func lacks(found, wanted []Day) bool {
 	return slices.ContainsFunc(wanted, func(d Day) bool { return !slices.Contains(found, d) })
 }
 
-// makeOne makes a table and then attaches it: unlike PARTITION OF, that stops neither readers nor writers.
-func (d *Days) makeOne(ctx context.Context, tx Tx, day Day) error {
+// createPartition creates a table and then attaches it. Unlike CREATE TABLE … PARTITION OF, this blocks neither readers
+// nor writers of the parent.
+func (d *Days) createPartition(ctx context.Context, tx Tx, day Day) error {
 	whole, part := pgx.Identifier{d.table}.Sanitize(), d.partition(day)
 	from, to := day.Start().Format(time.RFC3339), (day + 1).Start().Format(time.RFC3339)
 	for _, statement := range []string{
@@ -113,12 +118,13 @@ func (d *Days) makeOne(ctx context.Context, tx Tx, day Day) error {
 	return nil
 }
 
-// dropShare is the largest part of the existing days that one run drops: one in so many. Days pass one at a time; that many have passed at
-// once shows that something is wrong with the clock, or that nothing ran for a week or more.
+// dropShare limits one run to dropping 1/dropShare of the existing days. Normally one day expires at a time. If many
+// expire at once, the clock is wrong or nothing ran for a week or more.
 const dropShare = 4
 
-// drop drops the days before one. If those are too many, it drops none and logs an error: an operator has to look.
-func (d *Days) drop(ctx context.Context, before Day) error {
+// dropBefore drops the partitions of days before one. If there are too many, it drops none and logs an error, so that
+// an operator can check the clock before data is lost.
+func (d *Days) dropBefore(ctx context.Context, before Day) error {
 	found, err := d.list(ctx, d.db.pool)
 	if err != nil {
 		return err
@@ -134,20 +140,20 @@ func (d *Days) drop(ctx context.Context, before Day) error {
 			if _, err := tx.Exec(ctx, daysLockQuery, daysLock, d.table); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+dropPatience+"'"); err != nil {
+			if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+dropLockTimeout+"'"); err != nil {
 				return err
 			}
 			_, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+d.partition(day))
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("drop a day of %s: %w", d.table, err)
+			return fmt.Errorf("drop a partition of %s: %w", d.table, err)
 		}
 	}
 	return nil
 }
 
-// partition is the quoted name of the day's table.
+// partition returns the quoted name of a day's partition.
 func (d *Days) partition(day Day) string {
 	return pgx.Identifier{d.table + "_" + day.Start().Format(dayLayout)}.Sanitize()
 }
@@ -157,15 +163,15 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// list lists the days that are there.
+// list returns the days that have a partition.
 func (d *Days) list(ctx context.Context, q querier) ([]Day, error) {
 	rows, err := q.Query(ctx, "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = to_regclass($1)", d.table)
 	if err != nil {
-		return nil, fmt.Errorf("list days of %s: %w", d.table, err)
+		return nil, fmt.Errorf("list partitions of %s: %w", d.table, err)
 	}
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("list days of %s: %w", d.table, err)
+		return nil, fmt.Errorf("list partitions of %s: %w", d.table, err)
 	}
 	var days []Day
 	for _, name := range names {
@@ -177,7 +183,8 @@ func (d *Days) list(ctx context.Context, q querier) ([]Day, error) {
 	return days, nil
 }
 
-// MissingDay says whether an error is a row of a day that has no partition.
+// MissingDay reports whether err means that a row belongs to a day without a partition. PostgreSQL reports that as a
+// check violation without the name of a constraint.
 func MissingDay(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pg.Code == "23514" && pg.ConstraintName == ""

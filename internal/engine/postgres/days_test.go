@@ -15,8 +15,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
-// Many nodes keep the days of two tables: each has exactly those of its own bounds, rows find theirs, and a row of a day that is not
-// there is told apart from one that a rule refuses.
+// Several nodes maintain the partitions of two tables concurrently. Each table has exactly the days within its own
+// bounds, rows go to the right day, and a row without a partition is distinguished from one that violates a
+// constraint.
 func TestDaysAreMadeAndDroppedPerTable(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
@@ -24,7 +25,7 @@ func TestDaysAreMadeAndDroppedPerTable(t *testing.T) {
 		_, err := db.Pool().Exec(t.Context(), sql, args...)
 		return err
 	}
-	for _, table := range []string{"diary", "diary_of_others"} { // one's name begins with the other's
+	for _, table := range []string{"diary", "diary_of_others"} { // one name is a prefix of the other
 		if err := exec("CREATE TABLE " + table + " (at timestamptz NOT NULL, n integer CONSTRAINT " + table + "_small CHECK (n < 100)) PARTITION BY RANGE (at)"); err != nil {
 			t.Fatal(err)
 		}
@@ -61,10 +62,10 @@ func TestDaysAreMadeAndDroppedPerTable(t *testing.T) {
 		t.Error(err)
 	}
 	if err := exec("INSERT INTO diary VALUES ($1, 1)", noon); !postgres.MissingDay(err) {
-		t.Errorf("no day: %v", err)
+		t.Errorf("row without a partition: %v", err)
 	}
 	if err := exec("INSERT INTO diary VALUES ($1, 100)", noon.AddDate(0, 0, 7)); err == nil || postgres.MissingDay(err) {
-		t.Errorf("a broken rule: %v", err)
+		t.Errorf("row that violates a constraint: %v", err)
 	}
 	if err := postgres.NewDays(db, "diary", slog.New(slog.DiscardHandler)).Make(t.Context(), postgres.DayOf(noon), postgres.DayOf(noon)); err != nil {
 		t.Error(err)
@@ -74,7 +75,6 @@ func TestDaysAreMadeAndDroppedPerTable(t *testing.T) {
 	}
 }
 
-// days lists the days of a table.
 func days(t *testing.T, db *postgres.DB, table string) []string {
 	t.Helper()
 	rows, err := db.Pool().Query(t.Context(), "SELECT right(inhrelid::regclass::text, 8) FROM pg_inherits WHERE inhparent = $1::text::regclass ORDER BY 1", table)
@@ -88,7 +88,8 @@ func days(t *testing.T, db *postgres.DB, table string) []string {
 	return list
 }
 
-// If more than a quarter of a table's days have expired at once, none is dropped, however often it is tried, and the log says so.
+// If more than a quarter of a table's days have expired at once, Upkeep drops none of them, however often it runs, and
+// logs an error.
 func TestUpkeepDropsAtMostAQuarterOfTheDays(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
@@ -97,8 +98,8 @@ func TestUpkeepDropsAtMostAQuarterOfTheDays(t *testing.T) {
 	}
 	const keep = 31
 	today := time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC)
-	var told bytes.Buffer
-	diary := postgres.NewDays(db.WithClock(func() time.Time { return today }), "diary", slog.New(slog.NewTextHandler(&told, nil)))
+	var logged bytes.Buffer
+	diary := postgres.NewDays(db.WithClock(func() time.Time { return today }), "diary", slog.New(slog.NewTextHandler(&logged, nil)))
 	upkeep := func() {
 		t.Helper()
 		if _, err := diary.Upkeep(t.Context(), 1, 2, keep); err != nil {
@@ -114,20 +115,20 @@ func TestUpkeepDropsAtMostAQuarterOfTheDays(t *testing.T) {
 	before := days(t, db, "diary")
 	began := today
 
-	today = began.AddDate(0, 0, 34) // nearly all have expired
+	today = began.AddDate(0, 0, 34) // nearly all days have expired
 	upkeep()
 	upkeep()
 	if after := days(t, db, "diary"); len(after) != len(before)+4 || !slices.Equal(after[:len(before)], before) {
 		t.Errorf("%d days became %v", len(before), after)
 	}
-	if !strings.Contains(told.String(), "level=ERROR") || !strings.Contains(told.String(), "table=diary") {
-		t.Errorf("the log says %q", told.String())
+	if !strings.Contains(logged.String(), "level=ERROR") || !strings.Contains(logged.String(), "table=diary") {
+		t.Errorf("log: %q", logged.String())
 	}
 
-	told.Reset()
-	today = began.AddDate(0, 0, 8) // a quarter has
+	logged.Reset()
+	today = began.AddDate(0, 0, 8) // a quarter of the days has expired
 	upkeep()
-	if after := days(t, db, "diary"); after[0] != today.AddDate(0, 0, -keep).Format("20060102") || told.Len() != 0 {
-		t.Errorf("the oldest day is %s; the log says %q", after[0], told.String())
+	if after := days(t, db, "diary"); after[0] != today.AddDate(0, 0, -keep).Format("20060102") || logged.Len() != 0 {
+		t.Errorf("the oldest day is %s; log: %q", after[0], logged.String())
 	}
 }

@@ -12,19 +12,20 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// migrationLock is the name of the lock, as a number.
+// migrationLock is the key of the advisory lock that all migrations of a database share.
 const migrationLock = 7_264_001
 
-// Migrate brings the schema to the newest version: our own files, then the job queue's. Any number of nodes may
-// call it at once; one does the work and the others wait. It reports the names of what it applied.
+// Migrate brings the schema to the newest version: first our own files, then those of the job queue. Any number of
+// nodes may call it concurrently; one of them migrates and the others wait. It returns the names of the applied
+// migrations. The pool should be Patient and needs at least two connections, one of which holds the lock.
 func Migrate(ctx context.Context, db *DB, files fs.FS) ([]string, error) {
-	// One lock over both: the job queue's migrations have none of their own.
+	// One lock for both: the migrations of the job queue do not lock.
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	applied, err := up(ctx, db, files)
+	applied, err := applyPending(ctx, db, files)
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +44,8 @@ func Migrate(ctx context.Context, db *DB, files fs.FS) ([]string, error) {
 	return applied, nil
 }
 
-// MigrateSchema brings one schema of its own to the newest version, which it keeps in that schema: it may be in a database
-// without the other tables. Any number of nodes may call it at once.
+// MigrateSchema brings a separate schema to the newest version. The version is stored in the schema itself, because
+// it may be in a database without the other tables. Any number of nodes may call it concurrently.
 func MigrateSchema(ctx context.Context, db *DB, files fs.FS, schema string) ([]string, error) {
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {
@@ -52,25 +53,27 @@ func MigrateSchema(ctx context.Context, db *DB, files fs.FS, schema string) ([]s
 	}
 	defer unlock()
 	if _, err := db.pool.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{schema}.Sanitize()); err != nil {
-		return nil, fmt.Errorf("make schema %s: %w", schema, err)
+		return nil, fmt.Errorf("create schema %s: %w", schema, err)
 	}
-	return up(ctx, db, files, versionIn(schema))
+	return applyPending(ctx, db, files, versionIn(schema))
 }
 
-// Current says whether the schema has every migration of this build.
-func Current(ctx context.Context, db *DB, files fs.FS) (bool, error) { return current(ctx, db, files) }
+// Current reports whether the schema has every migration of this build. It does not check those of the job queue.
+func Current(ctx context.Context, db *DB, files fs.FS) (bool, error) {
+	return isCurrent(ctx, db, files)
+}
 
-// CurrentSchema is Current for a schema of its own.
+// CurrentSchema is Current for a schema of MigrateSchema.
 func CurrentSchema(ctx context.Context, db *DB, files fs.FS, schema string) (bool, error) {
-	return current(ctx, db, files, versionIn(schema))
+	return isCurrent(ctx, db, files, versionIn(schema))
 }
 
-// versionIn keeps the version of a schema in itself.
+// versionIn stores the version of a schema in the schema itself.
 func versionIn(schema string) goose.ProviderOption {
 	return goose.WithTableName(schema + ".goose_db_version")
 }
 
-// lockMigrations waits until nobody else migrates this database.
+// lockMigrations waits until no other process migrates this database. It holds one connection until unlock.
 func lockMigrations(ctx context.Context, db *DB) (unlock func(), err error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
@@ -81,14 +84,14 @@ func lockMigrations(ctx context.Context, db *DB) (unlock func(), err error) {
 		return nil, fmt.Errorf("wait for other migrations: %w", err)
 	}
 	return func() {
-		// Closing the session would free it as well.
+		// An error is ignored: the end of the session releases the lock as well.
 		_, _ = conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrationLock)
 		conn.Release()
 	}, nil
 }
 
-// up applies what is missing.
-func up(ctx context.Context, db *DB, files fs.FS, options ...goose.ProviderOption) ([]string, error) {
+// applyPending applies the migrations that are missing, and returns their names.
+func applyPending(ctx context.Context, db *DB, files fs.FS, options ...goose.ProviderOption) ([]string, error) {
 	std := stdlib.OpenDBFromPool(db.pool)
 	defer std.Close()
 	provider, err := goose.NewProvider(goose.DialectPostgres, std, files, options...)
@@ -106,7 +109,7 @@ func up(ctx context.Context, db *DB, files fs.FS, options ...goose.ProviderOptio
 	return applied, nil
 }
 
-func current(ctx context.Context, db *DB, files fs.FS, options ...goose.ProviderOption) (bool, error) {
+func isCurrent(ctx context.Context, db *DB, files fs.FS, options ...goose.ProviderOption) (bool, error) {
 	std := stdlib.OpenDBFromPool(db.pool)
 	defer std.Close()
 	provider, err := goose.NewProvider(goose.DialectPostgres, std, files, options...)

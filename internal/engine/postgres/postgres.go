@@ -1,4 +1,6 @@
-// Package postgres is the system of record: the pool, transactions, migrations, and what its failures mean.
+// Package postgres connects to PostgreSQL, the system of record: the connection pool, transactions (DB.Tx), migrations
+// (Migrate), daily partitions (Days), bulk inserts (Rows), and what errors mean (Unavailable, ErrOutcomeUnknown). It
+// knows no tables of the product; each package has its queries in its own store.go.
 package postgres
 
 import (
@@ -20,29 +22,29 @@ import (
 // Tx is a transaction.
 type Tx = pgx.Tx
 
-// ErrNoRows is what a query of one row returns when there is none.
+// ErrNoRows is returned by a query for one row if there is none.
 var ErrNoRows = pgx.ErrNoRows
 
-// Config says where the database is and how much of it a node may take.
+// Config names the database and sets the limits of the pool.
 type Config struct {
 	URL      secret.String
 	MaxConns int
-	// Name shows up in pg_stat_activity.
+	// Name is the application_name in pg_stat_activity.
 	Name string
-	// Tracer sees every query, without its arguments; nil for none.
+	// Tracer is called for every query; nil for none. It must not record the arguments, which may contain secrets.
 	Tracer pgx.QueryTracer
-	// Patient lifts the limits on how long a statement may take, for migrations.
+	// Patient removes the timeouts of statements, locks and idle transactions, for migrations.
 	Patient bool
 }
 
-// DB is a pool of connections.
+// DB is a pool of connections. It is safe for concurrent use.
 type DB struct {
 	pool *pgxpool.Pool
-	// clock replaces the server's; nil for the server's own.
+	// clock replaces the server's clock in tests; nil otherwise.
 	clock func() time.Time
 }
 
-// How long the server lets one thing take before it gives up on it, in milliseconds.
+// Timeouts of the server, in milliseconds, and of a connect. The URL can override the former.
 const (
 	statementTimeout = "5000"
 	lockTimeout      = "2000"
@@ -50,12 +52,12 @@ const (
 	connectTimeout   = 3 * time.Second
 )
 
-// Open prepares the pool. It does not wait for the server: a node starts, and reports itself not ready,
-// while the database is away.
+// Open prepares the pool. It does not wait for the server, so a node can start, and report that it is not ready, while
+// the database is down.
 func Open(ctx context.Context, c Config) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(c.URL.Reveal())
 	if err != nil {
-		// The parser's error quotes the URL, password and all.
+		// The parser's error contains the URL, including the password.
 		return nil, errors.New("DATABASE_URL is not a PostgreSQL URL; it looks like postgres://user:password@host:5432/name")
 	}
 	cfg.MaxConns = int32(c.MaxConns)
@@ -70,13 +72,14 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		settings["lock_timeout"] = lockTimeout
 		settings["idle_in_transaction_session_timeout"] = idleInTxTimeout
 	}
+	// A setting in the URL takes precedence.
 	for name, value := range settings {
 		if _, given := cfg.ConnConfig.RuntimeParams[name]; !given {
 			cfg.ConnConfig.RuntimeParams[name] = value
 		}
 	}
 	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		// Times are in UTC whatever the machine thinks, so that every answer shows them alike.
+		// Times are scanned in UTC, whatever the time zone of the machine.
 		conn.TypeMap().RegisterType(&pgtype.Type{
 			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
 		})
@@ -89,10 +92,10 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	return &DB{pool: pool}, nil
 }
 
-// Close gives the connections back. Queries under way finish first.
+// Close closes the pool. It waits for running queries.
 func (db *DB) Close() { db.pool.Close() }
 
-// Pool is for stores and for the job queue.
+// Pool returns the pool, for store.go files and for the job queue.
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 
 // rowQuerier is a pool or a transaction.
@@ -100,8 +103,8 @@ type rowQuerier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Now reads the server's clock. All nodes share it, so it decides what is due, how long a lease holds and what is old, however wrong a
-// node's own clock is.
+// Now reads the server's clock, which all nodes share. It decides what is due, when leases expire and what is old, so
+// that a node whose own clock is wrong does no harm.
 func (db *DB) Now(ctx context.Context, q rowQuerier) (time.Time, error) {
 	if db.clock != nil {
 		return db.clock().UTC().Truncate(time.Microsecond), nil
@@ -113,10 +116,11 @@ func (db *DB) Now(ctx context.Context, q rowQuerier) (time.Time, error) {
 	return now, nil
 }
 
-// WithClock is the same database with another clock for Now, so that a test can move time.
+// WithClock returns the same database with another clock for Now, so that a test can move time. SQL functions such as
+// now() still use the server's clock.
 func (db *DB) WithClock(now func() time.Time) *DB { return &DB{pool: db.pool, clock: now} }
 
-// Ping says whether the database answers.
+// Ping returns an error unless the database answers.
 func (db *DB) Ping(ctx context.Context) error {
 	if err := db.pool.Ping(ctx); err != nil {
 		return fmt.Errorf("ping postgres: %w", err)
@@ -124,14 +128,16 @@ func (db *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// txTries is how often a transaction is run that the database broke off to let another one pass.
+// txTries is how often Tx runs a transaction that fails with a deadlock or a serialization failure.
 const txTries = 3
 
-// Tx runs do in a transaction and commits it. do may run more than once, so it must change nothing outside tx.
+// Tx runs do in a transaction and commits it, or rolls it back if do returns an error. After a deadlock or a
+// serialization failure it retries, so do may run more than once and must change nothing outside tx. If the error wraps
+// ErrOutcomeUnknown, the transaction may have been committed.
 func (db *DB) Tx(ctx context.Context, do func(tx Tx) error) error {
 	var err error
 	for range txTries {
-		if err = db.try(ctx, do); !isConflict(err) {
+		if err = db.tryTx(ctx, do); !isConflict(err) {
 			break
 		}
 	}
@@ -141,27 +147,28 @@ func (db *DB) Tx(ctx context.Context, do func(tx Tx) error) error {
 	return nil
 }
 
-// ErrOutcomeUnknown means that the connection broke while a transaction was being committed: it may have been.
-var ErrOutcomeUnknown = errors.New("it is not known whether the transaction was committed")
+// ErrOutcomeUnknown means that the connection broke during a commit, so the transaction may have been committed.
+var ErrOutcomeUnknown = errors.New("the transaction may have been committed")
 
-func (db *DB) try(ctx context.Context, do func(tx Tx) error) error {
+func (db *DB) tryTx(ctx context.Context, do func(tx Tx) error) error {
 	tx, err := db.pool.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	if err := do(tx); err != nil {
-		// The connection is closed if the rollback fails, which rolls back as well.
+		// If the rollback fails, the pool closes the connection, which rolls back as well.
 		_ = tx.Rollback(context.WithoutCancel(ctx))
 		return err
 	}
 	err = tx.Commit(ctx)
+	// An error of the server is an answer: the commit failed. Any other error means that the answer was lost.
 	if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && !answered && !errors.Is(err, pgx.ErrTxCommitRollback) {
 		return errors.Join(ErrOutcomeUnknown, err)
 	}
 	return err
 }
 
-// Snapshot runs do on one consistent state of the database.
+// Snapshot runs do in a read-only transaction that sees one consistent state of the database.
 func (db *DB) Snapshot(ctx context.Context, do func(tx Tx) error) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	if err := pgx.BeginTxFunc(ctx, db.pool, options, do); err != nil {
@@ -170,8 +177,8 @@ func (db *DB) Snapshot(ctx context.Context, do func(tx Tx) error) error {
 	return nil
 }
 
-// SnapshotWithin is Snapshot for a caller that gives the database only so long to answer. The time counts from when there is a connection:
-// a wait for one of a few busy connections says nothing about the database, and is bounded by the context alone.
+// SnapshotWithin is Snapshot with a time limit. The time starts when a connection is available: waiting for one of a
+// few busy connections says nothing about the health of the database. Only ctx bounds that wait.
 func (db *DB) SnapshotWithin(ctx context.Context, atMost time.Duration, do func(ctx context.Context, tx Tx) error) error {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
@@ -187,24 +194,25 @@ func (db *DB) SnapshotWithin(ctx context.Context, atMost time.Duration, do func(
 	return nil
 }
 
-// IsUnique says whether an error is a row that a unique index refused.
+// IsUnique reports whether err is a violation of the named unique index.
 func IsUnique(err error, index string) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pg.Code == "23505" && pg.ConstraintName == index
 }
 
-// isConflict recognises serialization failures and deadlocks.
+// isConflict reports whether err is a serialization failure or a deadlock, after which a transaction can be retried.
 func isConflict(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pg.Code == "40001" || pg.Code == "40P01")
 }
 
-// Unavailable says whether an error means that the database cannot be used right now, rather than that
-// a query is wrong. The caller may try again later; nothing was committed unless the error came from a commit.
+// Unavailable reports whether err means that the database cannot be used at the moment, rather than that a query is
+// wrong. Timeouts and lost conflicts count as well. The caller may retry later. Nothing was committed, unless the error
+// came from a commit.
 func Unavailable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code[:2] {
-		case "08", "53", "57", "58": // connection, resources, operator intervention (timeouts and shutdown too), system
+		case "08", "53", "57", "58": // connection, resources, operator intervention (also timeouts and shutdown), system
 			return true
 		}
 		return pg.Code == "55P03" || isConflict(err) // lock_timeout

@@ -14,7 +14,7 @@ import (
 	"github.com/stagedoor/stagedoor/migrations"
 )
 
-// Any number of nodes may migrate at once: the schema is made exactly once, and a second time changes nothing.
+// Any number of nodes may migrate concurrently: each migration is applied exactly once.
 func TestMigrateFromManyNodes(t *testing.T) {
 	t.Parallel()
 	url := testenv.EmptyDatabase(t)
@@ -50,7 +50,7 @@ func TestMigrateFromManyNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if applied != len(files) {
-		t.Errorf("%d migrations applied, there are %d", applied, len(files))
+		t.Errorf("%d migrations applied, want %d", applied, len(files))
 	}
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: url, MaxConns: 2, Name: "test"})
 	if err != nil {
@@ -62,15 +62,15 @@ func TestMigrateFromManyNodes(t *testing.T) {
 	}
 }
 
-// A database that is away, or that cuts a query off, is told apart from a query that is wrong.
+// Unavailable distinguishes a database that is down, or that cancels a query, from a wrong query.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)
-	away, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New("postgres://127.0.0.1:1/none"), MaxConns: 2, Name: "test"})
+	unreachable, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New("postgres://127.0.0.1:1/none"), MaxConns: 2, Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer away.Close()
+	defer unreachable.Close()
 	run := func(db *postgres.DB, sql string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -87,15 +87,15 @@ func TestUnavailable(t *testing.T) {
 			t.Errorf("%s: Unavailable(%v) = %v", sql, err, !want)
 		}
 	}
-	if err := run(away, "SELECT 1"); !postgres.Unavailable(err) {
+	if err := run(unreachable, "SELECT 1"); !postgres.Unavailable(err) {
 		t.Errorf("no server: %v", err)
 	}
 	if postgres.Unavailable(errors.New("anything")) {
-		t.Error("any error is called unavailable")
+		t.Error("an unrelated error counts as unavailable")
 	}
 }
 
-// A URL that cannot be used is not repeated in the error: it may hold a password.
+// The error for an invalid URL does not contain the URL, which may include a password.
 func TestOpenHidesTheURL(t *testing.T) {
 	t.Parallel()
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: secret.New("postgres://u:hunter2@[bad/x"), MaxConns: 2, Name: "test"})
@@ -104,7 +104,7 @@ func TestOpenHidesTheURL(t *testing.T) {
 	}
 }
 
-// The time that a snapshot may take does not include the wait for a connection, but ends one that hangs.
+// The time limit of a snapshot does not include the wait for a connection, but it ends a query that hangs.
 func TestSnapshotWithinCountsFromTheConnection(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: testenv.DatabaseURL(t), MaxConns: 1, Name: "test"})
@@ -126,18 +126,18 @@ func TestSnapshotWithinCountsFromTheConnection(t *testing.T) {
 	}()
 	select {
 	case err := <-done:
-		t.Fatalf("it did not wait for a connection: %v", err)
+		t.Fatalf("SnapshotWithin did not wait for a connection: %v", err)
 	case <-time.After(atMost + atMost/5):
 	}
 	held.Release()
 	if err := <-done; err != nil {
-		t.Errorf("after a wait of more than its time: %v", err)
+		t.Errorf("after a wait longer than the time limit: %v", err)
 	}
 	err = db.SnapshotWithin(t.Context(), 50*time.Millisecond, func(ctx context.Context, tx postgres.Tx) error {
 		_, err := tx.Exec(ctx, "SELECT pg_sleep(60)")
 		return err
 	})
 	if err == nil || !postgres.Unavailable(err) {
-		t.Errorf("a statement that hangs: %v", err)
+		t.Errorf("hanging statement: %v", err)
 	}
 }

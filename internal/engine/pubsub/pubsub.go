@@ -1,6 +1,9 @@
-// Package pubsub carries pokes between nodes over core NATS: at most once, in milliseconds, to whoever listens.
+// Package pubsub sends messages between nodes over core NATS, which delivers each one at most once and stores none.
 //
-// A poke only makes something happen sooner that would happen anyway. Nothing may depend on its arrival.
+// A message wakes its subscribers or saves them a query; the state itself is in PostgreSQL or Redis. Nothing may
+// depend on an arrival: a subscriber that misses a message notices the change later. Only ephemeral events, such as
+// typing, have no other copy; they may be lost. OnConnect and OnLoss report when messages may have been missed.
+// Durable frames go through package eventlog instead. Start with Publish and Subscribe.
 package pubsub
 
 import (
@@ -17,14 +20,15 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Config says where the servers are.
+// Config names the NATS servers.
 type Config struct {
+	// URL may hold credentials and may list several servers, separated by commas.
 	URL secret.String
-	// Name shows up in the server's list of connections.
+	// Name identifies this connection in the server's list of connections.
 	Name string
 }
 
-// Bus is a connection that repairs itself.
+// Bus is a connection to NATS that reconnects for as long as it is open. It is safe for concurrent use.
 type Bus struct {
 	conn *nats.Conn
 
@@ -32,7 +36,8 @@ type Bus struct {
 	connected, lossy []func()
 }
 
-// Open prepares the connection. It does not wait for the server: a node starts while it is away.
+// Open prepares the connection. It does not wait for the server, so a node can start while NATS is down.
+// It fails only if the URL cannot be used.
 func Open(c Config) (*Bus, error) {
 	b := &Bus{}
 	conn, err := nats.Connect(c.URL.Reveal(),
@@ -40,14 +45,15 @@ func Open(c Config) (*Bus, error) {
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(250*time.Millisecond),
-		nats.ReconnectBufSize(-1), // a poke that is late is worth nothing
+		nats.ReconnectBufSize(-1), // fail while disconnected: a message that arrives late is worthless
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.ConnectHandler(func(*nats.Conn) { b.call(&b.connected) }),
-		nats.ReconnectHandler(func(*nats.Conn) { b.call(&b.connected) }),
+		nats.ConnectHandler(func(*nats.Conn) { b.runHandlers(&b.connected) }),
+		nats.ReconnectHandler(func(*nats.Conn) { b.runHandlers(&b.connected) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			// The client reports ErrSlowConsumer when it drops messages because a subscription's buffer is full.
 			if errors.Is(err, nats.ErrSlowConsumer) {
-				b.call(&b.lossy)
+				b.runHandlers(&b.lossy)
 			}
 		}),
 	)
@@ -58,19 +64,22 @@ func Open(c Config) (*Bus, error) {
 	return b, nil
 }
 
-// OnConnect adds what is called whenever the connection is there again, or for the first time: pokes may have been missed.
-func (b *Bus) OnConnect(do func()) { b.add(&b.connected, do) }
+// OnConnect registers a function that runs after every connect, including the first one: messages may have been missed
+// before it. The function must not block, because it holds up the client's other callbacks.
+func (b *Bus) OnConnect(do func()) { b.addHandler(&b.connected, do) }
 
-// OnLoss adds what is called when whoever listens was too slow, and pokes were dropped.
-func (b *Bus) OnLoss(do func()) { b.add(&b.lossy, do) }
+// OnLoss registers a function that runs when messages were dropped because a subscriber was too slow.
+// The function must not block.
+func (b *Bus) OnLoss(do func()) { b.addHandler(&b.lossy, do) }
 
-func (b *Bus) add(to *[]func(), do func()) {
+func (b *Bus) addHandler(to *[]func(), do func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	*to = append(*to, do)
 }
 
-func (b *Bus) call(list *[]func()) {
+// runHandlers runs the functions outside the lock, so that they may register others.
+func (b *Bus) runHandlers(list *[]func()) {
 	b.mu.Lock()
 	all := slices.Clone(*list)
 	b.mu.Unlock()
@@ -79,13 +88,14 @@ func (b *Bus) call(list *[]func()) {
 	}
 }
 
-// Connected says whether pokes go out and come in now, as far as is known.
+// Connected reports whether the connection is up. A connection that broke silently still counts as up until pings have
+// gone unanswered for 15 seconds.
 func (b *Bus) Connected() bool { return b.conn.IsConnected() }
 
-// Close ends the connection and its subscriptions.
+// Close closes the connection and ends its subscriptions.
 func (b *Bus) Close() { b.conn.Close() }
 
-// Ping says whether the server answers.
+// Ping returns an error unless the server answers before ctx ends. The context must have a deadline.
 func (b *Bus) Ping(ctx context.Context) error {
 	if !b.conn.IsConnected() {
 		return errors.New("nats is not connected")
@@ -96,35 +106,39 @@ func (b *Bus) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Subject joins tokens into a subject. A token that could reach into another subject is an error.
+// Subject joins tokens into a subject. It rejects a token that is empty, contains a separator or a wildcard, and so
+// could match or form another subject.
 func Subject(tokens ...string) (string, error) {
 	for _, token := range tokens {
 		if token == "" || strings.ContainsAny(token, ".*> \t\r\n\x00") {
-			return "", errors.New("a subject's token is empty or has a character that is not allowed")
+			return "", errors.New("a token of the subject is empty or contains a character that is not allowed")
 		}
 	}
 	return strings.Join(tokens, "."), nil
 }
 
-// Poke tells whoever listens on a subject.
-func (b *Bus) Poke(subject string, payload []byte) error {
+// Publish sends a message to the current subscribers of a subject. It does not wait for the server: nil means that the
+// message is in the connection's buffer. It fails while the connection is down.
+func (b *Bus) Publish(subject string, payload []byte) error {
 	if err := b.conn.Publish(subject, payload); err != nil {
-		return fmt.Errorf("poke: %w", err)
+		return fmt.Errorf("publish: %w", err)
 	}
 	return nil
 }
 
-// Listen calls heard, one poke after the other, with the last token of the subject and the payload, until the context ends.
-func (b *Bus) Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error {
+// Subscribe calls handle with the last token of each subject that matches the pattern, and with the payload, until
+// ctx ends. It blocks until then and calls handle for one message at a time, in the order of each publisher. The
+// subscription survives reconnects. A subscriber that falls too far behind loses messages; see OnLoss.
+func (b *Bus) Subscribe(ctx context.Context, pattern string, handle func(last string, payload []byte)) error {
 	sub, err := b.conn.Subscribe(pattern, func(m *nats.Msg) {
-		heard(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], m.Data)
+		handle(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], m.Data)
 	})
 	if err != nil {
-		return fmt.Errorf("listen on the bus: %w", err)
+		return fmt.Errorf("subscribe to %s: %w", pattern, err)
 	}
 	<-ctx.Done()
 	if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		return fmt.Errorf("stop listening on the bus: %w", err)
+		return fmt.Errorf("unsubscribe from %s: %w", pattern, err)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
-// Package redis runs scripts on a shared Valkey or Redis: the only shared state that every call touches.
+// Package redis runs Lua scripts on a shared Valkey or Redis, the only shared state that every call uses.
 //
-// Nothing in it is a truth of its own. Losing the server, or everything in it, costs exactness for a moment and no data.
+// PostgreSQL remains the system of record. If the server or all of its data is lost, counts and limits are inexact
+// for a moment, and nothing else is lost. The package knows nothing about the scripts; package admission has most of
+// them. Start with Client.Run.
 package redis
 
 import (
@@ -17,54 +19,58 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// ErrUnavailable is returned while there has been no connection yet: what was asked for has surely not happened.
+// ErrUnavailable is returned as long as there has never been a connection, and after Close. The command was not sent,
+// so it had no effect.
 var ErrUnavailable = errors.New("redis is not connected")
 
-// Config says where the server is.
+// Config names the server.
 type Config struct {
 	URL secret.String
-	// Name shows up in CLIENT LIST.
+	// Name identifies the connections in CLIENT LIST.
 	Name string
 }
 
-// Client is a pair of connections that all callers share; commands of many callers travel together.
+// Client is a pair of connections that all callers share. Commands of concurrent callers are pipelined. It is safe for
+// concurrent use.
 type Client struct {
 	option rueidis.ClientOption
 	client atomic.Pointer[rueidis.Client]
 
 	mu sync.Mutex
-	// dialling is closed when the dial under way has ended; nil if none is.
+	// dialling is closed when the current dial has ended; nil if there is none.
 	dialling chan struct{}
-	tried    time.Time
+	// lastDial is when the last dial ended.
+	lastDial time.Time
 	closing  bool
 }
 
 const (
-	// dialTimeout is short: a call may have to wait for a dial that another one began.
+	// dialTimeout is short because calls wait for a dial that another call started.
 	dialTimeout = 250 * time.Millisecond
-	// writeTimeout is when a connection that does not answer is given up. Callers give up long before that.
+	// writeTimeout bounds how long a connection may not respond before it is closed. Callers stop waiting much earlier.
 	writeTimeout = 5 * time.Second
-	// redialAfter keeps callers from dialling a server that is not there, one after the other.
+	// redialAfter is the pause after a failed dial. Calls within it fail immediately, so that they do not dial an
+	// unavailable server one after the other.
 	redialAfter = 200 * time.Millisecond
 )
 
-// Open prepares a client. It does not wait for the server: a node starts while it is away.
+// Open prepares a client. It does not connect, so a node can start while Redis is down.
 func Open(c Config) (*Client, error) {
 	option, err := rueidis.ParseURL(c.URL.Reveal())
 	if err != nil {
-		// The parser's error quotes the URL, password and all.
+		// The parser's error contains the URL, including the password.
 		return nil, errors.New("REDIS_URL is not a Redis URL; it looks like redis://:password@host:6379/0")
 	}
 	option.ClientName = c.Name
 	option.DisableCache = true
-	option.DisableRetry = true // a script may have run although its answer was lost: only the caller knows what that means
+	option.DisableRetry = true // a script may have run although its response was lost: only the caller can decide
 	option.PipelineMultiplex = 1
 	option.ConnWriteTimeout = writeTimeout
 	option.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 10 * time.Second}
 	return &Client{option: option}, nil
 }
 
-// Close ends the connections.
+// Close closes the connections. Later commands return ErrUnavailable.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +80,8 @@ func (c *Client) Close() {
 	}
 }
 
-// connected returns the client. Whoever comes first dials; the others wait for that as long as they can.
+// connected returns the client. The first caller starts the dial; the others wait for it until their contexts end.
+// After the first success the client is never replaced: rueidis reconnects it.
 func (c *Client) connected(ctx context.Context) (rueidis.Client, error) {
 	for {
 		if client := c.client.Load(); client != nil {
@@ -92,7 +99,7 @@ func (c *Client) connected(ctx context.Context) (rueidis.Client, error) {
 	}
 }
 
-// dial starts a dial unless one is under way, and returns what to wait for.
+// dial starts a dial unless there is one already, and returns a channel that is closed when it has ended.
 func (c *Client) dial() (<-chan struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,11 +107,11 @@ func (c *Client) dial() (<-chan struct{}, error) {
 		return c.dialling, nil
 	}
 	done := make(chan struct{})
-	if c.client.Load() != nil {
+	if c.client.Load() != nil { // connected since the caller looked
 		close(done)
 		return done, nil
 	}
-	if c.closing || time.Since(c.tried) < redialAfter {
+	if c.closing || time.Since(c.lastDial) < redialAfter {
 		return nil, ErrUnavailable
 	}
 	c.dialling = done
@@ -113,7 +120,7 @@ func (c *Client) dial() (<-chan struct{}, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		defer close(done)
-		c.dialling, c.tried = nil, time.Now()
+		c.dialling, c.lastDial = nil, time.Now()
 		switch {
 		case err != nil:
 		case c.closing:
@@ -125,7 +132,7 @@ func (c *Client) dial() (<-chan struct{}, error) {
 	return done, nil
 }
 
-// Ping says whether the server answers.
+// Ping returns an error unless the server answers.
 func (c *Client) Ping(ctx context.Context) error {
 	client, err := c.connected(ctx)
 	if err != nil {
@@ -137,23 +144,23 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Script is a Lua script that the server runs as one step.
+// Script is a Lua script. The server runs it atomically.
 type Script struct{ lua *rueidis.Lua }
 
-// NewScript prepares a script; the server keeps its text under its hash.
+// NewScript prepares a script. It is sent by its hash, and with its full text only if the server does not know it.
 func NewScript(text string) *Script { return &Script{rueidis.NewLuaScript(text)} }
 
-// Run runs a script that answers with a string. All keys must carry the same hash tag.
+// Run runs a script that returns a string. All keys must have the same hash tag.
 //
-// An error leaves open whether the script ran, except ErrUnavailable: then it did not.
+// After ErrUnavailable the script did not run. After any other error, it may have run.
 func (c *Client) Run(ctx context.Context, s *Script, keys, args []string) (string, error) {
 	client, err := c.connected(ctx)
 	if err != nil {
 		return "", err
 	}
-	answer, err := s.lua.Exec(ctx, client, keys, args).ToString()
+	result, err := s.lua.Exec(ctx, client, keys, args).ToString()
 	if err != nil {
 		return "", fmt.Errorf("run script: %w", err)
 	}
-	return answer, nil
+	return result, nil
 }

@@ -1,4 +1,5 @@
-// Package telemetry makes what operators look at: the logger, the metrics registry and the tracer.
+// Package telemetry creates the logger, the metrics registry and the tracer of a process. Packages declare their own
+// metrics and log lines; this package only sets up where they go.
 package telemetry
 
 import (
@@ -18,19 +19,20 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Log makes a logger. Format is json, pretty or auto; auto is pretty on a terminal. The level must be a valid one.
+// Log makes a logger. Format is json, pretty or auto; auto means pretty on a terminal and json otherwise. An invalid
+// level means info.
 func Log(w io.Writer, level, format string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelInfo
 	}
-	if format == "pretty" || format == "auto" && terminal(w) {
+	if format == "pretty" || format == "auto" && isTerminal(w) {
 		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: l, TimeFormat: time.TimeOnly}))
 	}
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
 }
 
-func terminal(w io.Writer) bool {
+func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
 		return false
@@ -39,7 +41,7 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Registry makes a metrics registry that already has the runtime's and the process's.
+// Registry makes a metrics registry with the metrics of the Go runtime, the process and the build.
 func Registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -47,13 +49,13 @@ func Registry() *prometheus.Registry {
 	return r
 }
 
-// Tracer posts spans to url by OTLP. The exporter reads headers, certificates and time limits from the OTEL_EXPORTER_OTLP_
-// variables of the environment. Spans carry route templates and durations, no payloads. A full queue drops spans; it never
-// holds a request up.
+// Tracer posts spans to url over OTLP/HTTP. The exporter reads headers, certificates and timeouts from the
+// OTEL_EXPORTER_OTLP_ variables of the environment. Spans contain route templates and durations, no payloads. When the
+// queue is full, spans are dropped; requests never wait. The caller must shut the provider down to flush the queue.
 func Tracer(ctx context.Context, url, node, version string) (*sdktrace.TracerProvider, error) {
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(url))
 	if err != nil {
-		return nil, fmt.Errorf("set up the export of traces: %w", err)
+		return nil, fmt.Errorf("create trace exporter: %w", err)
 	}
 	about := resource.NewSchemaless(
 		attribute.String("service.name", "stagedoord"), attribute.String("service.version", version),

@@ -8,11 +8,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/telemetry"
 )
 
-// The address is used as it is. What else the OpenTelemetry variables say, such as the headers that a collector wants
-// for authentication, comes from the environment.
+// The exporter uses the given address and takes everything else, such as the headers for authentication, from the
+// OpenTelemetry variables of the environment.
 func TestTracesArePostedToTheAddressWithTheHeadersOfTheEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20opensesame,x-tenant=ops")
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // not the address that counts
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // must be ignored
 	got := make(chan *http.Request, 10)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r }))
 	defer collector.Close()

@@ -268,5 +268,5 @@ func (g *Ingest) publishBatch(b *event.Batch) {
 
 func (g *Ingest) publishLive(s *event.Stored, message []byte) {
 	// Best effort: streams that miss it read the store.
-	_ = g.Bus.Poke(event.LiveSubject(s.Org, s.Source), message)
+	_ = g.Bus.Publish(event.LiveSubject(s.Org, s.Source), message)
 }

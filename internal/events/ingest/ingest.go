@@ -27,7 +27,7 @@ import (
 
 // publisher publishes live messages; implemented by *pubsub.Bus.
 type publisher interface {
-	Poke(subject string, payload []byte) error
+	Publish(subject string, payload []byte) error
 }
 
 // meter counts events for usage; implemented by *usage.Usage.

@@ -65,8 +65,8 @@ func (r *fixture) must(err error) {
 	}
 }
 
-// Poke counts live messages.
-func (r *fixture) Poke(subject string, payload []byte) error {
+// Publish counts live messages.
+func (r *fixture) Publish(subject string, payload []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, err := range event.ReadLive(payload) {

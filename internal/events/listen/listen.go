@@ -53,8 +53,8 @@ type leases interface {
 
 // bus carries wake-up messages and ephemeral events; implemented by *pubsub.Bus.
 type bus interface {
-	Poke(subject string, payload []byte) error
-	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
+	Publish(subject string, payload []byte) error
+	Subscribe(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
 }
 
 // orgs reads orgs, to find suspended ones; implemented by *org.Orgs.
@@ -170,7 +170,7 @@ func (l *Listeners) Run(ctx context.Context) error {
 	living, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var work errgroup.Group
-	work.Go(func() error { return l.Bus.Listen(living, account.SessionPattern, l.onSessionChange) })
+	work.Go(func() error { return l.Bus.Subscribe(living, account.SessionPattern, l.onSessionChange) })
 	work.Go(func() error { l.watchLog(living); return nil })
 	work.Go(func() error { l.eventTimes.run(living, l); return nil })
 	work.Go(func() error {

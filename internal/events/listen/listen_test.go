@@ -386,7 +386,7 @@ func TestEphemeralEventsArePublishedAndNotStored(t *testing.T) {
 	ready := make(chan struct{})
 	go func() {
 		close(ready)
-		_ = r.Bus.Listen(ctx, event.EphemeralPattern(event.Bucket(string(a.ID))), func(_ string, payload []byte) {
+		_ = r.Bus.Subscribe(ctx, event.EphemeralPattern(event.Bucket(string(a.ID))), func(_ string, payload []byte) {
 			mu.Lock()
 			defer mu.Unlock()
 			for s, err := range event.ReadLive(payload) {
@@ -428,7 +428,7 @@ func TestEphemeralEventsArePublishedAndNotStored(t *testing.T) {
 // silentBus is a bus that delivers no messages.
 type silentBus struct{ *pubsub.Bus }
 
-func (silentBus) Listen(ctx context.Context, _ string, _ func(string, []byte)) error {
+func (silentBus) Subscribe(ctx context.Context, _ string, _ func(string, []byte)) error {
 	<-ctx.Done()
 	return nil
 }

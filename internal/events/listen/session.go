@@ -422,6 +422,6 @@ func (s *session) publishEphemeral(e *catalog.Event, now time.Time) {
 		Meta: event.Meta{OfUserID: a.UpstreamID, ReferenceID: a.ReferenceID, Sandbox: a.Environment == org.EnvSandbox, UpstreamAt: e.At},
 	})
 	message := event.AppendLive(nil, &stored)
-	_ = s.listener.l.Bus.Poke(event.LiveSubject(a.Org, stored.Source), message)
-	_ = s.listener.l.Bus.Poke(event.EphemeralSubject(stored.Source), message)
+	_ = s.listener.l.Bus.Publish(event.LiveSubject(a.Org, stored.Source), message)
+	_ = s.listener.l.Bus.Publish(event.EphemeralSubject(stored.Source), message)
 }

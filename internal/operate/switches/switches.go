@@ -80,8 +80,8 @@ type State struct {
 
 // messageBus exchanges messages with other nodes. *pubsub.Bus implements it.
 type messageBus interface {
-	Poke(subject string, payload []byte) error
-	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
+	Publish(subject string, payload []byte) error
+	Subscribe(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
 }
 
 // Deps are the dependencies of a Control.
@@ -177,7 +177,7 @@ const (
 // Run reads the rows every pollInterval and after every wake-up message, until ctx ends.
 func (c *Control) Run(ctx context.Context) error {
 	done := make(chan error, 1)
-	go func() { done <- c.Bus.Listen(ctx, subject, func(string, []byte) { c.Wake() }) }()
+	go func() { done <- c.Bus.Subscribe(ctx, subject, func(string, []byte) { c.Wake() }) }()
 	wait := pollInterval
 	loaded := false
 	for {
@@ -234,7 +234,7 @@ func (c *Control) Read(ctx context.Context) error {
 // cancellation, because the change is already committed.
 func (c *Control) applyCommitted(ctx context.Context) (State, error) {
 	ctx = context.WithoutCancel(ctx)
-	if err := c.Bus.Poke(subject, nil); err != nil {
+	if err := c.Bus.Publish(subject, nil); err != nil {
 		c.Log.LogAttrs(ctx, slog.LevelDebug, "cannot publish operators' decision", slog.Any("error", err))
 	}
 	err := c.Read(ctx)

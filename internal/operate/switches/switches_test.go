@@ -23,16 +23,16 @@ var ana = audit.By{Kind: audit.ActorOperator, ID: "admin", Label: "ana", Action:
 // noBus is a bus that is not connected.
 type noBus struct{}
 
-func (noBus) Poke(string, []byte) error { return errors.New("not connected") }
+func (noBus) Publish(string, []byte) error { return errors.New("not connected") }
 
-func (noBus) Listen(ctx context.Context, _ string, _ func(string, []byte)) error {
+func (noBus) Subscribe(ctx context.Context, _ string, _ func(string, []byte)) error {
 	<-ctx.Done()
 	return nil
 }
 
 type messageBus interface {
-	Poke(subject string, payload []byte) error
-	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
+	Publish(subject string, payload []byte) error
+	Subscribe(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
 }
 
 // startNode runs a node until the test ends.

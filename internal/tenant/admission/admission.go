@@ -467,7 +467,7 @@ const (
 // publish sends a message to all nodes. It ignores errors, because the nodes find out without it, only later.
 func (l *Limiter) publish(kind, name, payload string) {
 	if subject, err := pubsub.Subject("inv", kind, name); err == nil {
-		_ = l.Bus.Poke(subject, []byte(payload))
+		_ = l.Bus.Publish(subject, []byte(payload))
 	}
 }
 

@@ -1,6 +1,7 @@
-// Package archtest checks the shape of the tree: which package imports which, that every package is in a group and has
-// a comment, that a table is used only by the package that owns it and only with its organisation, and that no service
-// exposes what it was built from.
+// Package archtest checks the structure of the source tree: which package imports which, that every package is in a
+// group and has exactly one package comment, that queries name only tables that their package owns, and that queries
+// on tenant tables filter by organisation. groups.go has the rules for imports, sql.go those for tables. Start with
+// Check.
 package archtest
 
 import (
@@ -15,16 +16,17 @@ import (
 
 const module = "github.com/stagedoor/stagedoor/"
 
-// pkg is a folder of Go files that are not tests.
+// pkg is a folder of Go files, without tests.
 type pkg struct {
-	dir      string
-	imports  []string
+	dir     string   // relative to the root, with slashes
+	imports []string // packages of this module only
+	// comments is the number of files with a package comment.
 	comments int
-	// faults are those that were found in single files.
+	// faults are the faults of single files.
 	faults []string
 }
 
-// Check returns everything that is wrong in the tree below root, sorted.
+// Check returns a message for each broken rule in the tree below root, sorted.
 func Check(root string) ([]string, error) {
 	packages, err := readPackages(root)
 	if err != nil {
@@ -41,10 +43,10 @@ func Check(root string) ([]string, error) {
 	return faults, nil
 }
 
-// skipped are folders without code of this module's programs.
+// skipped are the names of folders without code of this module.
 var skipped = []string{"testdata", "tools", "node_modules", "client", "examples"}
 
-// readPackages parses every package, without tests and test data.
+// readPackages parses all packages, without tests and test data. The keys are the folders.
 func readPackages(root string) (map[string]*pkg, error) {
 	found := map[string]*pkg{}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -71,7 +73,7 @@ func readPackages(root string) (map[string]*pkg, error) {
 		return found[dir].addFile(file)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the tree: %w", err)
+		return nil, fmt.Errorf("read packages: %w", err)
 	}
 	return found, nil
 }
@@ -93,12 +95,12 @@ func (p *pkg) addFile(file string) error {
 	return nil
 }
 
-// checkPackage checks one package.
+// checkPackage returns the broken rules of one package.
 func checkPackage(p *pkg) []string {
 	var faults []string
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if strings.Contains(p.dir, "/internal/") {
-		return nil // For example generated queries; the compiler keeps other packages out.
+		return nil // for example generated queries; the compiler prevents imports from elsewhere
 	}
 	switch {
 	case p.comments == 0:
@@ -112,9 +114,9 @@ func checkPackage(p *pkg) []string {
 		switch {
 		case !toInternal:
 		case strings.HasPrefix(p.dir, "cmd/") && other != mains[p.dir]:
-			fault("%s imports %s: a command imports the one package that does its work", p.dir, imported)
+			fault("%s imports %s: a command imports only the package that does its work", p.dir, imported)
 		case p.dir == "sandbox" || strings.HasPrefix(p.dir, "sandbox/"):
-			fault("%s imports %s: the sandbox stands alone", p.dir, imported)
+			fault("%s imports %s: the sandbox imports nothing from internal", p.dir, imported)
 		case internal:
 			if text := checkImport(path, other); text != "" {
 				faults = append(faults, text)
@@ -125,7 +127,7 @@ func checkPackage(p *pkg) []string {
 	case internal && groupOf(path) == nil:
 		fault("%s is in no group", p.dir)
 	case internal && !strings.Contains(path, "/") && path != "app":
-		fault("%s has Go files: a group holds packages only", p.dir)
+		fault("%s has Go files: a group contains only packages", p.dir)
 	}
 	return append(faults, p.faults...)
 }

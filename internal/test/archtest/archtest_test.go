@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of groups into ARCHITECTURE.md")
 
-func TestTreeKeepsItsShape(t *testing.T) {
+func TestTreeBreaksNoRule(t *testing.T) {
 	t.Parallel()
 	faults, err := archtest.Check(testenv.Path(t))
 	if err != nil {
@@ -33,18 +33,18 @@ func TestCheckFindsEveryKindOfFault(t *testing.T) {
 	}
 	want := []string{
 		`internal/base/id imports internal/tenant/org: base may not import tenant`,
-		`internal/server/api/keys imports internal/server/admin: they are kept apart`,
+		`internal/server/api/keys imports internal/server/admin: these packages must not import each other`,
 		`internal/server/admin has more than one package comment`,
 		`internal/stray is in no group`,
 		`internal/tenant/apikey has no package comment`,
 		`internal/tenant/apikey/queries.sql names the table org, which tenant/org owns`,
-		`internal/tenant/apikey/queries.sql: query Sweep uses api_key and does not take the organisation`,
-		`internal/vault has Go files: a group holds packages only`,
-		`cmd/tool imports internal/tenant/org: a command imports the one package that does its work`,
-		`sandbox imports internal/base/id: the sandbox stands alone`,
+		`internal/tenant/apikey/queries.sql: query Sweep uses api_key and does not filter by organisation`,
+		`internal/vault has Go files: a group contains only packages`,
+		`cmd/tool imports internal/tenant/org: a command imports only the package that does its work`,
+		`sandbox imports internal/base/id: the sandbox imports nothing from internal`,
 		`migrations/owners.txt does not list the table unowned`,
-		`migrations/owners.txt lists former, which is no table`,
-		`migrations/owners.txt names the package tenant/former, which is not there`,
+		`migrations/owners.txt lists former, which is not a table`,
+		`migrations/owners.txt names the package tenant/former, which does not exist`,
 	}
 	slices.Sort(want)
 	if !slices.Equal(faults, want) {
@@ -63,13 +63,13 @@ func TestArchitectureShowsTheGroups(t *testing.T) {
 	before, rest, found := strings.Cut(string(text), begin)
 	shown, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		t.Fatal("ARCHITECTURE.md has no place for the groups")
+		t.Fatal("ARCHITECTURE.md has no markers for the table of groups")
 	}
 	if shown == archtest.Table() {
 		return
 	}
 	if !*update {
-		t.Fatal("ARCHITECTURE.md shows other groups: run make generate")
+		t.Fatal("the table of groups in ARCHITECTURE.md is out of date: run make generate")
 	}
 	if err := os.WriteFile(path, []byte(before+begin+archtest.Table()+end+after), 0o600); err != nil {
 		t.Fatal(err)

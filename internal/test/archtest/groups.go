@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// group is a folder directly below internal/. A package imports its own group and the groups in imports; a path with a
-// slash allows that package alone.
+// group is a folder directly below internal/. Its packages may import their own group and the groups in imports. An
+// entry with a slash allows only that package.
 type group struct {
 	name, holds string
 	imports     []string
 }
 
-// groups are the layers, from the bottom.
+// groups lists the layers, lowest first.
 var groups = []group{
 	{"base", "vocabulary and in-memory helpers; no I/O", nil},
 	{"engine", "one external system or storage mechanism each; no product nouns", []string{"base"}},
@@ -58,7 +58,7 @@ var groups = []group{
 	},
 }
 
-// apart lists packages of one group that do not import each other.
+// apart lists packages of one group that must not import each other. Each includes the packages below it.
 var apart = []string{"server/api", "server/admin", "server/connectpages", "server/dashboard", "server/docs"}
 
 // exceptions lists imports that the groups do not allow, for as long as they are needed.
@@ -86,12 +86,12 @@ func checkImport(from, to string) (fault string) {
 	}
 	at, other := groupOf(from), groupOf(to)
 	if at == nil || other == nil {
-		return "" // A package in no group is a fault of its own.
+		return "" // reported by checkPackage
 	}
 	if at == other {
 		a, b := apartFrom(from), apartFrom(to)
 		if a != "" && b != "" && a != b {
-			return fmt.Sprintf("internal/%s imports internal/%s: they are kept apart", from, to)
+			return fmt.Sprintf("internal/%s imports internal/%s: these packages must not import each other", from, to)
 		}
 		return ""
 	}
@@ -102,6 +102,7 @@ func checkImport(from, to string) (fault string) {
 	return ""
 }
 
+// apartFrom returns the entry of apart that a package belongs to; empty if none.
 func apartFrom(path string) string {
 	i := slices.IndexFunc(apart, func(a string) bool { return path == a || strings.HasPrefix(path, a+"/") })
 	if i < 0 {
@@ -110,7 +111,7 @@ func apartFrom(path string) string {
 	return apart[i]
 }
 
-// Table is the table of groups as Markdown, for ARCHITECTURE.md.
+// Table returns the table of groups as Markdown, for ARCHITECTURE.md.
 func Table() string {
 	var b strings.Builder
 	b.WriteString("| group | holds | may import |\n|---|---|---|\n")

@@ -13,9 +13,9 @@ import (
 
 // table is a table of the database.
 type table struct {
-	// owner is the path, below internal/, of the package that may name it; packages below it may as well.
+	// owner is the path below internal/ of the package whose queries may name the table. Packages below it may, too.
 	owner string
-	// tenant means that its rows belong to an organisation.
+	// tenant means that the table has a column org_id.
 	tenant bool
 }
 
@@ -27,12 +27,12 @@ var (
 	word        = regexp.MustCompile(`\w+`)
 )
 
-// ownersFile lists the owner of each table. It is not in the migrations because those never change once released,
-// and packages move.
+// ownersFile lists the owner of each table. The owners are not in the migrations, because released migrations never
+// change but packages move.
 const ownersFile = "migrations/owners.txt"
 
-// checkSQL checks that tables have owners, and that queries use only tables of their package and take the
-// organisation.
+// checkSQL checks that every table has an owner, that queries name only tables of their package, and that queries on
+// tenant tables filter by organisation.
 func checkSQL(root string) ([]string, error) {
 	tables, faults, err := readTables(root)
 	if err != nil {
@@ -64,7 +64,8 @@ func checkSQL(root string) ([]string, error) {
 	return faults, nil
 }
 
-// readTables reads the tables of all migrations and their owners.
+// readTables reads the tables of all migrations and their owners. It finds only CREATE TABLE statements that end with a
+// line ");".
 func readTables(root string) (map[string]table, []string, error) {
 	owners, faults, err := readOwners(root)
 	if err != nil {
@@ -93,17 +94,17 @@ func readTables(root string) (map[string]table, []string, error) {
 		return nil, nil, fmt.Errorf("read migrations: %w", err)
 	}
 	if len(tables) == 0 {
-		return nil, nil, errors.New("there are no tables in migrations/")
+		return nil, nil, errors.New("no tables found in migrations/")
 	}
 	for name := range owners {
 		if _, ok := tables[name]; !ok {
-			faults = append(faults, fmt.Sprintf("%s lists %s, which is no table", ownersFile, name))
+			faults = append(faults, fmt.Sprintf("%s lists %s, which is not a table", ownersFile, name))
 		}
 	}
 	return tables, faults, nil
 }
 
-// readOwners reads ownersFile: a table and a package on each line.
+// readOwners reads ownersFile, which has a table and a package on each line.
 func readOwners(root string) (owners map[string]string, faults []string, err error) {
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(ownersFile)))
 	if err != nil {
@@ -116,18 +117,19 @@ func readOwners(root string) (owners map[string]string, faults []string, err err
 		case len(fields) == 0 || fields[0] == "#":
 			continue
 		case len(fields) != 2:
-			return nil, nil, fmt.Errorf("%s: %q is no table and package", ownersFile, line)
+			return nil, nil, fmt.Errorf("%s: %q is not a table and a package", ownersFile, line)
 		}
 		owners[fields[0]] = fields[1]
 		dir := filepath.Join(root, "internal", filepath.FromSlash(fields[1]))
 		if _, err := os.Stat(dir); err != nil {
-			faults = append(faults, fmt.Sprintf("%s names the package %s, which is not there", ownersFile, fields[1]))
+			faults = append(faults, fmt.Sprintf("%s names the package %s, which does not exist", ownersFile, fields[1]))
 		}
 	}
 	return owners, faults, nil
 }
 
-// checkQueries checks the queries of one package.
+// checkQueries checks the queries of one package. It treats every word of a query as a possible table name, so a column
+// must not have the name of another package's table.
 func checkQueries(file, text string, tables map[string]table) []string {
 	var faults []string
 	path := strings.TrimSuffix(strings.TrimPrefix(file, "internal/"), "/queries.sql")
@@ -148,7 +150,7 @@ func checkQueries(file, text string, tables map[string]table) []string {
 			case path != t.owner && !strings.HasPrefix(path, t.owner+"/"):
 				faults = append(faults, fmt.Sprintf("%s names the table %s, which %s owns", file, w, t.owner))
 			case t.tenant && !takesOrg && !exempt:
-				faults = append(faults, fmt.Sprintf("%s: query %s uses %s and does not take the organisation", file, name, w))
+				faults = append(faults, fmt.Sprintf("%s: query %s uses %s and does not filter by organisation", file, name, w))
 			}
 		}
 	}

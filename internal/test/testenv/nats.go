@@ -13,21 +13,21 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Cluster is NATS servers with JetStream that only this test uses, and that keep what is stored with three replicas on three of them.
+// Cluster is a cluster of NATS servers with JetStream for one test.
 type Cluster struct {
-	// Nodes can be killed and started again, each for itself. Their names are n0, n1 and so on.
+	// Nodes can be killed and started again separately. Their names are n0, n1 and so on.
 	Nodes []*Store
-	// URL lists all of them.
+	// URL lists all servers.
 	URL secret.String
 
 	t        testing.TB
-	monitors []string
+	monitors []string // addresses of the HTTP monitoring
 }
 
-// NATSCluster starts a cluster of n servers that write to disk before they acknowledge, and waits until it can be used.
+// NATSCluster starts a cluster of n servers that sync to disk before they acknowledge, and waits until it is ready.
 func NATSCluster(t testing.TB, n int) *Cluster {
 	t.Helper()
-	need(t)
+	requireEngines(t)
 	binary := Path(t, ".dev", "bin", "nats-server")
 	clients, routes := make([]string, n), make([]string, n)
 	c := &Cluster{t: t}
@@ -60,7 +60,7 @@ cluster { name: test, listen: %q, routes: ["nats://%s"] }
 	return c
 }
 
-// Ready waits until a server is up to date with the others.
+// Ready waits until a server is healthy and in sync with the others.
 func (c *Cluster) Ready(node int) {
 	c.t.Helper()
 	over, client := time.After(60*time.Second), &http.Client{Timeout: time.Second}
@@ -74,13 +74,13 @@ func (c *Cluster) Ready(node int) {
 		}
 		select {
 		case <-over:
-			c.t.Fatalf("server n%d of the cluster does not get ready: %v", node, err)
+			c.t.Fatalf("server n%d of the cluster is not ready: %v", node, err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-// Node is the server of a name.
+// Node returns a server and its index by its name.
 func (c *Cluster) Node(name string) (*Store, int) {
 	c.t.Helper()
 	for i := range c.Nodes {

@@ -19,27 +19,27 @@ import (
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 )
 
-// Store is an engine of one test, with its files.
+// Store is an engine for one test, with access to its files.
 type Store struct {
 	*Process
 	URL secret.String
-	// Dir has all that it keeps.
+	// Dir is the folder with all data of the engine.
 	Dir string
 }
 
-// PrivatePostgres starts a PostgreSQL with the current schema that only this test uses. It keeps every file of its write-ahead log, whole
-// and not compressed, and logs each statement with its parameters to log.
+// PrivatePostgres starts a PostgreSQL with the current schema for this test only. It keeps its whole write-ahead log,
+// uncompressed, and writes each statement with its parameters to log, so that a test can search both.
 func PrivatePostgres(t testing.TB, log io.Writer) *Store {
 	t.Helper()
-	need(t)
-	dir, err := os.MkdirTemp("", "stagedoor-pg-") //nolint:usetesting // user postgres cannot enter a test's own folder
+	requireEngines(t)
+	dir, err := os.MkdirTemp("", "stagedoor-pg-") //nolint:usetesting // user postgres has no access to t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	var as []string
 	if os.Getuid() == 0 {
-		own(t, dir, "postgres")
+		chownTo(t, dir, "postgres")
 		as = []string{"setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--pdeathsig=KILL", "--"}
 	}
 	run := func(name string, args ...string) *exec.Cmd {
@@ -70,12 +70,12 @@ func PrivatePostgres(t testing.TB, log io.Writer) *Store {
 		return cmd
 	})
 	s := &Store{p, secret.New("postgres://stagedoor@" + address + "/postgres?sslmode=disable"), dir}
-	t.Cleanup(s.Stop) // a kill would leave its shared memory
+	t.Cleanup(s.Stop) // a kill would leave its shared memory behind
 	s.migrate(t)
 	return s
 }
 
-// PostgresPrograms is the folder with pg_dump and the like.
+// PostgresPrograms returns the folder of initdb, pg_dump and the other programs of PostgreSQL.
 func PostgresPrograms(t testing.TB) string {
 	t.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
@@ -92,7 +92,7 @@ func PostgresPrograms(t testing.TB) string {
 	return filepath.Dir(path)
 }
 
-func own(t testing.TB, dir, name string) {
+func chownTo(t testing.TB, dir, name string) {
 	t.Helper()
 	who, err := user.Lookup(name)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Store) migrate(t testing.TB) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for tries := 0; db.Ping(t.Context()) != nil; tries++ { // it listens before it is ready
+	for tries := 0; db.Ping(t.Context()) != nil; tries++ { // PostgreSQL listens before it accepts queries
 		if tries == 200 {
 			t.Fatal("the private PostgreSQL does not answer")
 		}
@@ -132,16 +132,16 @@ func (s *Store) migrate(t testing.TB) {
 	}
 }
 
-// Stop ends it in good order, so that its files are whole. Stopping it twice is harmless.
+// Stop shuts the engine down cleanly, so that its files are complete. It may be called twice.
 func (s *Store) Stop() {
 	_ = s.cmd.Process.Signal(syscall.SIGINT)
 	<-s.exited
 }
 
-// PrivateJetStream starts a NATS server with JetStream that only this test uses.
+// PrivateJetStream starts a NATS server with JetStream for this test only.
 func PrivateJetStream(t testing.TB) *Store {
 	t.Helper()
-	need(t)
+	requireEngines(t)
 	address, dir := FreePort(t), t.TempDir()
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -154,10 +154,10 @@ func PrivateJetStream(t testing.TB) *Store {
 	return &Store{p, secret.New("nats://" + address), dir}
 }
 
-// StoringRedis starts a Redis that only this test uses, and that writes what it has to its folder, not compressed, when it is told to SAVE.
+// StoringRedis starts a Redis for this test only. On SAVE it writes its data, uncompressed, to its folder.
 func StoringRedis(t testing.TB) *Store {
 	t.Helper()
-	need(t)
+	requireEngines(t)
 	address, dir := FreePort(t), t.TempDir()
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Process is a program that a test may hurt.
+// Process is a program that a test may kill, pause and start again. It ends with the test.
 type Process struct {
 	t       testing.TB
 	cmd     *exec.Cmd
-	make    func() *exec.Cmd
+	make    func() *exec.Cmd // builds the command for each start
 	address string
 	exited  chan struct{}
 }
 
-// StartProcess starts a program that listens on an address, and waits until it does.
+// StartProcess starts a program and waits until it listens on address.
 func StartProcess(t testing.TB, address string, make func() *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, make: make, address: address}
@@ -29,11 +29,11 @@ func StartProcess(t testing.TB, address string, make func() *exec.Cmd) *Process 
 	return p
 }
 
-// Start starts the program again after Kill.
+// Start starts the program again after Kill, and waits until it listens.
 func (p *Process) Start() {
 	p.t.Helper()
 	p.cmd = p.make()
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // do not outlive a test process that was killed
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatalf("start %s: %v", p.cmd.Path, err)
 	}
@@ -65,7 +65,7 @@ func (p *Process) awaitPort() {
 	}
 }
 
-// Signal sends a signal: SIGSTOP and SIGCONT pause and resume.
+// Signal sends a signal, such as SIGSTOP to pause the program and SIGCONT to resume it.
 func (p *Process) Signal(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
@@ -73,19 +73,19 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill ends the program at once. Killing it twice is harmless.
+// Kill sends SIGKILL and waits until the program has ended. It may be called twice.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
 }
 
-// PID is the program's.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited is closed when the program has ended.
+// Exited returns a channel that is closed when the program has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// FreePort finds a port that nothing listens on.
+// FreePort returns a loopback address with a port that was free a moment ago.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -96,10 +96,10 @@ func FreePort(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// PrivateRedis starts a Redis that only this test uses, and so may stop, kill or empty.
+// PrivateRedis starts a Redis for this test only, which may stop, kill or empty it. It stores nothing on disk.
 func PrivateRedis(t testing.TB) (*Process, secret.String) {
 	t.Helper()
-	need(t) // installs the programs
+	requireEngines(t) // installs the programs
 	address := FreePort(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -115,10 +115,10 @@ func PrivateRedis(t testing.TB) (*Process, secret.String) {
 	return p, secret.New("redis://" + address + "/0")
 }
 
-// PrivateNATS starts a NATS server that only this test uses.
+// PrivateNATS starts a NATS server without JetStream for this test only.
 func PrivateNATS(t testing.TB) (*Process, secret.String) {
 	t.Helper()
-	need(t)
+	requireEngines(t)
 	address := FreePort(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {

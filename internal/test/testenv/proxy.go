@@ -11,18 +11,18 @@ import (
 	"github.com/elazarl/goproxy"
 )
 
-// Proxy is a real CONNECT proxy that leaves from a loopback address of its own, and can be killed and started again.
+// Proxy is a CONNECT proxy that dials from a given loopback address, and can be killed and started again.
 type Proxy struct {
 	t      testing.TB
-	source string
+	source string // IP address that it dials from
 
 	mu       sync.Mutex
 	address  string
 	listener net.Listener
-	conns    map[net.Conn]struct{}
+	conns    map[net.Conn]struct{} // of clients and to targets
 }
 
-// NewProxy starts one that ends with the test.
+// NewProxy starts a proxy that dials from the IP address source. It stops when the test ends.
 func NewProxy(t testing.TB, source string) *Proxy {
 	t.Helper()
 	p := &Proxy{t: t, source: source, address: "127.0.0.1:0"}
@@ -31,14 +31,14 @@ func NewProxy(t testing.TB, source string) *Proxy {
 	return p
 }
 
-// URL is its address.
+// URL returns the address of the proxy. It stays the same after Kill and Start.
 func (p *Proxy) URL() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return "http://" + p.address
 }
 
-// Start starts it again, at the same address.
+// Start starts the proxy again after Kill, at the same address. It does nothing if the proxy is running.
 func (p *Proxy) Start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,12 +53,12 @@ func (p *Proxy) Start() {
 	proxy := goproxy.NewProxyHttpServer()
 	proxy.Logger = log.New(io.Discard, "", 0)
 	proxy.ConnectDial = p.dial
-	server := &http.Server{Handler: proxy, ErrorLog: log.New(io.Discard, "", 0), ConnState: p.note}
+	server := &http.Server{Handler: proxy, ErrorLog: log.New(io.Discard, "", 0), ConnState: p.trackClient}
 	go func() { _ = server.Serve(l) }()
 }
 
-// note remembers the connections that callers have open.
-func (p *Proxy) note(conn net.Conn, state http.ConnState) {
+// trackClient records the connections of clients, so that Kill can close them.
+func (p *Proxy) trackClient(conn net.Conn, state http.ConnState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if state == http.StateNew && p.listener != nil {
@@ -81,7 +81,7 @@ func (p *Proxy) dial(_, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// Kill ends it with all its connections.
+// Kill stops the proxy and closes all of its connections.
 func (p *Proxy) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// SlowLink passes TCP on to another address, later by a delay that can be changed at any time.
+// SlowLink forwards TCP connections to another address, with a delay that can be changed at any time.
 type SlowLink struct {
-	// Address is where to connect.
+	// Address is the address to connect to.
 	Address string
-	delay   atomic.Int64
+	delay   atomic.Int64 // nanoseconds in each direction
 }
 
-// NewSlowLink starts a link without delay.
+// NewSlowLink starts a link to an address, without delay. It stops when the test ends.
 func NewSlowLink(t testing.TB, to string) *SlowLink {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,14 +35,14 @@ func NewSlowLink(t testing.TB, to string) *SlowLink {
 				near.Close()
 				continue
 			}
-			go l.pass(near, far)
-			go l.pass(far, near)
+			go l.forward(near, far)
+			go l.forward(far, near)
 		}
 	}()
 	return l
 }
 
-// SetDelay makes what is sent from now on arrive later, in each direction by half.
+// SetDelay delays what is sent from now on: d for a round trip, half of it in each direction.
 func (l *SlowLink) SetDelay(d time.Duration) { l.delay.Store(int64(d / 2)) }
 
 type chunk struct {
@@ -50,8 +50,8 @@ type chunk struct {
 	data []byte
 }
 
-// pass copies one direction. Chunks wait side by side, so that a delay costs time and not throughput.
-func (l *SlowLink) pass(from, to net.Conn) {
+// forward copies one direction. Chunks wait concurrently, so a delay adds latency but does not reduce throughput.
+func (l *SlowLink) forward(from, to net.Conn) {
 	chunks := make(chan chunk, 1024)
 	go func() {
 		defer to.Close()
@@ -61,7 +61,7 @@ func (l *SlowLink) pass(from, to net.Conn) {
 			}
 			if _, err := to.Write(c.data); err != nil {
 				from.Close()
-				for range chunks { // lets the reader end
+				for range chunks { // so that the reader does not block
 				}
 				return
 			}

@@ -1,5 +1,6 @@
-// Package testenv gives tests real engines: a database of their own, and a shared or private Redis and NATS. A missing engine
-// is a failure, not a skip: scripts/engines installs and starts what is needed. Nodes of the product are in testnode.
+// Package testenv gives tests real engines: a separate database per test, and a shared or private Redis and NATS. A
+// missing engine is a failure, not a skip: scripts/engines installs and starts what is needed. Package testnode
+// starts nodes of the product. Start with Postgres, Redis and NATS.
 package testenv
 
 import (
@@ -25,11 +26,13 @@ import (
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 )
 
-// engines are the addresses of the shared test engines.
+// engines holds the addresses of the shared test engines.
 type engines struct{ database, redis, nats string }
 
+// shared starts the engines once per test process. Engines that already run are reused.
 var shared = sync.OnceValues(startEngines)
 
+// startEngines runs scripts/engines, and reads the addresses that it wrote.
 func startEngines() (engines, error) {
 	root, err := Root()
 	if err != nil {
@@ -53,7 +56,7 @@ func startEngines() (engines, error) {
 	return engines{vars["DATABASE_URL"], vars["REDIS_URL"], vars["NATS_URL"]}, nil
 }
 
-// Root is the top of the repository.
+// Root returns the top folder of the repository.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -70,7 +73,8 @@ func Root() (string, error) {
 	}
 }
 
-func need(t testing.TB) engines {
+// requireEngines returns the shared engines, and fails the test if they cannot be started.
+func requireEngines(t testing.TB) engines {
 	t.Helper()
 	e, err := shared()
 	if err != nil {
@@ -79,33 +83,33 @@ func need(t testing.TB) engines {
 	return e
 }
 
-// Redis is the address of a Redis that other tests use as well. Keys carry org ids, so tests do not meet there.
+// Redis returns the address of a Redis that all tests share. Keys contain org ids, so tests do not collide.
 func Redis(t testing.TB) secret.String {
 	t.Helper()
-	return secret.New(need(t).redis)
+	return secret.New(requireEngines(t).redis)
 }
 
-// NATS is the address of a NATS server that other tests use as well.
+// NATS returns the address of a NATS server that all tests share.
 func NATS(t testing.TB) secret.String {
 	t.Helper()
-	return secret.New(need(t).nats)
+	return secret.New(requireEngines(t).nats)
 }
 
-// DatabaseURL makes a database with the current schema, for this test alone.
+// DatabaseURL creates a database with the current schema for this test only.
 func DatabaseURL(t testing.TB) secret.String {
 	t.Helper()
-	e := need(t)
+	e := requireEngines(t)
 	template, err := schemaTemplate()
 	if err != nil {
 		t.Fatalf("prepare template database: %v", err)
 	}
 	name := "t_" + random()
-	admin(t, e, "CREATE DATABASE "+name+" TEMPLATE "+template)
-	t.Cleanup(func() { admin(t, e, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
+	execAdmin(t, e, "CREATE DATABASE "+name+" TEMPLATE "+template)
+	t.Cleanup(func() { execAdmin(t, e, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
 	return secret.New(onDatabase(e.database, name))
 }
 
-// Postgres opens a database with the current schema, for this test alone.
+// Postgres creates a database with the current schema for this test only, and opens it.
 func Postgres(t testing.TB) *postgres.DB {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: DatabaseURL(t), MaxConns: 8, Name: "test"})
@@ -116,19 +120,20 @@ func Postgres(t testing.TB) *postgres.DB {
 	return db
 }
 
-// EmptyDatabase makes a database without any schema.
+// EmptyDatabase creates a database without a schema.
 func EmptyDatabase(t testing.TB) secret.String {
 	t.Helper()
-	e := need(t)
+	e := requireEngines(t)
 	name := "e_" + random()
-	admin(t, e, "CREATE DATABASE "+name)
-	t.Cleanup(func() { admin(t, e, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
+	execAdmin(t, e, "CREATE DATABASE "+name)
+	t.Cleanup(func() { execAdmin(t, e, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
 	return secret.New(onDatabase(e.database, name))
 }
 
-func admin(t testing.TB, e engines, sql string) {
+// execAdmin runs a statement on the server's default database.
+func execAdmin(t testing.TB, e engines, sql string) {
 	t.Helper()
-	// A test's own context is over by the time of its clean-up.
+	// The context of a test has ended when its cleanup runs.
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, e.database)
 	if err != nil {
@@ -140,7 +145,7 @@ func admin(t testing.TB, e engines, sql string) {
 	}
 }
 
-// schemaTemplate makes, once per version of the schema, the database that the others are copied from.
+// schemaTemplate creates the database that the databases of tests are copied from, once per version of the schema.
 var schemaTemplate = sync.OnceValues(func() (string, error) {
 	ctx := context.Background()
 	e, err := shared()
@@ -153,7 +158,8 @@ var schemaTemplate = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	defer conn.Close(ctx)
-	// Packages are tested in processes of their own: one makes the template, the others wait.
+	// Packages are tested in separate processes: one creates the template, the others wait. The lock ends with the
+	// session.
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(7264)"); err != nil {
 		return "", err
 	}
@@ -161,6 +167,7 @@ var schemaTemplate = sync.OnceValues(func() (string, error) {
 	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", name).Scan(&exists); err != nil || exists {
 		return name, err
 	}
+	// The template gets its final name only when it is complete.
 	draft := "draft_" + random()
 	if _, err := conn.Exec(ctx, "CREATE DATABASE "+draft); err != nil {
 		return "", err
@@ -180,6 +187,7 @@ var schemaTemplate = sync.OnceValues(func() (string, error) {
 	return name, err
 })
 
+// schemaHash identifies the version of the schema by the text of all migrations.
 func schemaHash() string {
 	h := sha256.New()
 	for _, files := range []fs.FS{migrations.Files, keyring.Files} {
@@ -198,7 +206,7 @@ func schemaHash() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// onDatabase points a URL at another database of the same server.
+// onDatabase returns the URL of another database on the same server.
 func onDatabase(url, name string) string {
 	base, query, _ := strings.Cut(url, "?")
 	base = base[:strings.LastIndexByte(base, '/')+1] + name
@@ -216,7 +224,7 @@ func random() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Path finds a file of the repository.
+// Path returns the path of a file in the repository. Without parts, it is the top folder.
 func Path(t testing.TB, parts ...string) string {
 	t.Helper()
 	root, err := Root()

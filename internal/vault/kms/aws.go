@@ -23,15 +23,16 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// AWSConfig says which key of AWS KMS wraps.
+// AWSConfig names a key of AWS KMS.
 type AWSConfig struct {
-	// Key is the ARN of a symmetric key; an alias could be pointed elsewhere. The region is in it.
+	// Key is the ARN of a symmetric key, which contains the region. Aliases are rejected, because they can be changed
+	// to another key.
 	Key string
-	// Endpoint is for a private endpoint, as https://host; http is taken for loopback only. AWS's own if empty.
+	// Endpoint is a private endpoint, as https://host; http is allowed only for loopback. Default: the endpoint of AWS.
 	Endpoint string
-	// Credentials are looked for where AWS's tools look for them if this is nil: variables, files, the role of the machine.
+	// Credentials default to those that AWS's tools use: variables, files, the role of the machine.
 	Credentials aws.CredentialsProvider
-	// Timeout bounds each call of Wrap, Unwrap and Check as a whole; 5 s if zero.
+	// Timeout bounds each call of Wrap and Unwrap as a whole. Default: 5 s.
 	Timeout time.Duration
 }
 
@@ -42,13 +43,14 @@ type AWS struct {
 	client  *awskms.Client
 }
 
-// awsKey is partition, region, account and id of a key.
+// awsKey matches the ARN of a key: partition, region, account and id.
 var awsKey = regexp.MustCompile(`^arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]{1,64}$`)
 
-// awsContext is the one member of the encryption context. It is in AWS's log in plain text, as the names of orgs may be.
+// awsContext is the name of the only member of the encryption context, which holds the associated data. AWS logs it in
+// plain text. That is acceptable: the names of organisations are not secret.
 const awsContext = "stagedoor"
 
-// OpenAWS checks the settings. It does not wait for AWS: a node starts while it is away.
+// OpenAWS checks the settings. It does not contact AWS KMS, so a node can start while it is unavailable.
 func OpenAWS(ctx context.Context, c AWSConfig) (*AWS, error) {
 	if c.Timeout == 0 {
 		c.Timeout = 5 * time.Second
@@ -56,16 +58,16 @@ func OpenAWS(ctx context.Context, c AWSConfig) (*AWS, error) {
 	parts := awsKey.FindStringSubmatch(c.Key)
 	switch {
 	case parts == nil:
-		return nil, errors.New("the AWS key is not the ARN of a key, such as arn:aws:kms:eu-west-1:111122223333:key/…")
+		return nil, errors.New("the AWS key must be the ARN of a key, such as arn:aws:kms:eu-west-1:111122223333:key/…")
 	case c.Timeout < 0:
-		return nil, errors.New("the time-out of AWS KMS is negative")
+		return nil, errors.New("the timeout of AWS KMS is negative")
 	}
 	if c.Endpoint != "" {
 		if err := checkAddress(c.Endpoint); err != nil {
 			return nil, fmt.Errorf("the endpoint of AWS KMS: %w", err)
 		}
 	}
-	// Keys take no detour: the SDK's own client would use the proxies of the environment.
+	// Keys must not pass through a proxy of the environment, which the SDK's default client would use.
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.Proxy = nil
 		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -73,7 +75,8 @@ func OpenAWS(ctx context.Context, c AWSConfig) (*AWS, error) {
 	loaded, err := config.LoadDefaultConfig(ctx, config.WithRegion(parts[1]), config.WithHTTPClient(client),
 		config.WithCredentialsProvider(c.Credentials), config.WithRetryMaxAttempts(2))
 	if err != nil {
-		return nil, errors.New("the AWS configuration cannot be read; look at the AWS_ variables and files") // the cause may quote it
+		// The cause may contain parts of the configuration.
+		return nil, errors.New("cannot read the AWS configuration; check the AWS_ variables and files")
 	}
 	return &AWS{id: "aws:" + c.Key, key: c.Key, timeout: c.Timeout, client: awskms.NewFromConfig(loaded, func(o *awskms.Options) {
 		if c.Endpoint != "" {
@@ -99,6 +102,7 @@ func (a *AWS) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped,
 		return Wrapped{}, unavailable("wrap a key", a.id, awsCause(ctx, err))
 	}
 	defer clear(inner.Plaintext)
+	// The version is bound by the envelope only: AWS does not need it to decrypt.
 	ref := Ref{ID: a.id, Version: awsVersion(inner.KeyMaterialId)}
 	ciphertext, err := closeEnvelope(ref, inner.Plaintext, inner.CiphertextBlob, key, aad)
 	if err != nil {
@@ -119,9 +123,9 @@ func (a *AWS) Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secret.S
 		KeyId: aws.String(a.key), CiphertextBlob: innerWrapped, EncryptionContext: awsBinding(aad),
 	})
 	if err != nil {
-		_, bad := errors.AsType[*types.InvalidCiphertextException](err)
-		_, other := errors.AsType[*types.IncorrectKeyException](err)
-		if bad || other {
+		_, invalid := errors.AsType[*types.InvalidCiphertextException](err)
+		_, otherKey := errors.AsType[*types.IncorrectKeyException](err)
+		if invalid || otherKey {
 			return secret.String{}, ErrCorrupt
 		}
 		return secret.String{}, unavailable("unwrap a key", a.id, awsCause(ctx, err))
@@ -134,31 +138,33 @@ func (a *AWS) Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secret.S
 	return key, err
 }
 
-// Check implements Wrapper: it wraps and unwraps a key.
+// Check implements Wrapper. It wraps and unwraps a random key.
 func (a *AWS) Check(ctx context.Context) (Ref, error) { return roundTrip(ctx, a) }
 
+// awsBinding returns the encryption context that binds the inner key to the associated data.
 func awsBinding(aad []byte) map[string]string {
 	return map[string]string{awsContext: base64.StdEncoding.EncodeToString(aad)}
 }
 
-// awsVersion makes a number of the name of the key material, which AWS changes at each rotation.
+// awsVersion derives a number from the id of the key material, which changes at each rotation. AWS has no version
+// numbers.
 func awsVersion(material *string) uint32 {
 	sum := sha256.Sum256([]byte(aws.ToString(material)))
 	return binary.BigEndian.Uint32(sum[:])
 }
 
-// awsCause keeps the code of AWS's answer, and of its message nothing.
+// awsCause returns the error code of AWS without its message, which may contain parts of the request.
 func awsCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if answer, ok := errors.AsType[smithy.APIError](err); ok {
-		return fmt.Errorf("AWS answered %s; look at the role's rights and at the key's state and policy", answer.ErrorCode())
+		return fmt.Errorf("AWS answered %s; check the permissions of the role, and the state and policy of the key", answer.ErrorCode())
 	}
-	return errors.New("AWS was not reached, or there are no credentials; look at the network and at the AWS_ variables")
+	return errors.New("cannot reach AWS, or there are no credentials; check the network and the AWS_ variables")
 }
 
-// roundTrip proves that a service gives back what it was given to wrap.
+// roundTrip verifies that the service returns the key that it wrapped.
 func roundTrip(ctx context.Context, w Wrapper) (Ref, error) {
 	probe, aad := secret.New(rand.Text()), []byte("stagedoor check")
 	wrapped, err := w.Wrap(ctx, probe, aad)
@@ -168,7 +174,7 @@ func roundTrip(ctx context.Context, w Wrapper) (Ref, error) {
 	back, err := w.Unwrap(ctx, wrapped, aad)
 	switch {
 	case errors.Is(err, ErrCorrupt), err == nil && !back.Equal(probe):
-		return Ref{}, unavailable("check", w.ID(), errForgets)
+		return Ref{}, unavailable("check", w.ID(), errLost)
 	case err != nil:
 		return Ref{}, err
 	}

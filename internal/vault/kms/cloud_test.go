@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/kms/kmstest"
 )
 
-// The servers are kmstest's, which speak the services' HTTP APIs; neither AWS nor Google is needed.
+// These tests use the servers of kmstest, not AWS or Google.
 
 func openAWS(t testing.TB, server *kmstest.Cloud, timeout time.Duration) kms.Wrapper {
 	t.Helper()
@@ -53,7 +53,7 @@ func clouds() map[string]cloud {
 	return map[string]cloud{"AWS": {kmstest.NewAWS, openAWS}, "Google": {kmstest.NewGCP, openGCP}}
 }
 
-func TestCloudsDoWhatEveryAdapterMust(t *testing.T) {
+func TestCloudsPassTheSuite(t *testing.T) {
 	t.Parallel()
 	for name, c := range clouds() {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestCloudsDoWhatEveryAdapterMust(t *testing.T) {
 						return c.open(t, server, 0)
 					},
 					Rotate: func(testing.TB) { server.Rotate() },
-					Away: func(t testing.TB) kms.Wrapper {
+					Hang: func(t testing.TB) kms.Wrapper {
 						t.Helper()
 						server.Hang()
 						return c.open(t, server, 100*time.Millisecond)
@@ -78,8 +78,9 @@ func TestCloudsDoWhatEveryAdapterMust(t *testing.T) {
 	}
 }
 
-// Only a refusal of this very ciphertext is corrupt; all else may be well again later. No answer is quoted.
-func TestCloudsTellCorruptFromUnavailable(t *testing.T) {
+// Only the rejection of the ciphertext itself is ErrCorrupt; everything else may be temporary. Errors do not contain
+// responses.
+func TestCloudsDistinguishCorruptFromUnavailable(t *testing.T) {
 	t.Parallel()
 	type fault struct {
 		status int
@@ -105,7 +106,7 @@ func TestCloudsTellCorruptFromUnavailable(t *testing.T) {
 			"denied":         {403, `{"error":{"status":"PERMISSION_DENIED","message":"hunter2"}}`, kms.ErrUnavailable},
 			"no key":         {404, `{"error":{"status":"NOT_FOUND"}}`, kms.ErrUnavailable},
 			"too many":       {429, `{"error":{"status":"RESOURCE_EXHAUSTED"}}`, kms.ErrUnavailable},
-			"400 of a proxy": {400, `<html>hunter2`, kms.ErrUnavailable},
+			"400 from proxy": {400, `<html>hunter2`, kms.ErrUnavailable},
 			"odd status":     {400, `{"error":{"status":"hunter2 hunter2"}}`, kms.ErrUnavailable},
 			"not JSON":       {200, `hunter2`, kms.ErrUnavailable},
 			"no data":        {200, `{}`, kms.ErrUnavailable},
@@ -139,7 +140,7 @@ func TestCloudsTellCorruptFromUnavailable(t *testing.T) {
 				}
 				for _, err := range []error{unwrap, wrap, check} {
 					if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "aHVudGVyMg") {
-						t.Errorf("the error shows a secret or an answer: %v", err)
+						t.Errorf("the error contains a secret or a response: %v", err)
 					}
 				}
 				server.Answer(nil)
@@ -151,8 +152,8 @@ func TestCloudsTellCorruptFromUnavailable(t *testing.T) {
 	}
 }
 
-// Open takes the four forms, and says what is wrong with others without quoting them.
-func TestOpenTakesWhatOperatorsWrite(t *testing.T) {
+// Open accepts the four forms of a key. Errors about other forms do not contain them.
+func TestOpenAcceptsTheFormsOfKeys(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	tokens := filepath.Join(folder, "token")
@@ -183,9 +184,9 @@ func TestOpenTakesWhatOperatorsWrite(t *testing.T) {
 		{Key: "gcp:" + name + "/cryptoKeyVersions/1"}, {Key: "gcp:projects/x"}, {Key: "gcp:" + name, Endpoint: "ftp://x"},
 	} {
 		if _, err := kms.Open(t.Context(), bad); err == nil {
-			t.Errorf("%q was taken", bad.Key)
+			t.Errorf("%q was accepted", bad.Key)
 		} else if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("the error shows a secret: %v", err)
+			t.Errorf("the error contains a secret: %v", err)
 		}
 	}
 }

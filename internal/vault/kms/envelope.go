@@ -10,20 +10,21 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// The clouds take small keys only, and do not tell at decryption which version they used. So they wrap a key of ours, the
-// inner one, and that encrypts the key that is to be wrapped, bound to the version and to all that is around it.
+// AWS and Google wrap only small keys, and do not say at decryption which version they used. Therefore they wrap a
+// random inner key, and the inner key encrypts the actual key, bound to the version and the associated data. The
+// ciphertext is the length of the wrapped inner key (2 bytes), the wrapped inner key, and the encrypted key.
 
-// innerSize makes it AES-256.
+// innerSize is the size of the inner key in bytes, for AES-256.
 const innerSize = 32
 
-// closeEnvelope encrypts a key with the inner key and puts the wrapped inner key before it.
+// closeEnvelope encrypts a key with the inner key, and prepends the wrapped inner key.
 func closeEnvelope(ref Ref, inner, innerWrapped []byte, key secret.String, aad []byte) ([]byte, error) {
 	gcm, err := innerCipher(inner)
 	if err != nil {
 		return nil, err
 	}
 	if len(innerWrapped) == 0 || len(innerWrapped) > maxInner {
-		return nil, errors.New("it gave a wrapped key of an unlikely size")
+		return nil, errors.New("the service returned a wrapped key of an unexpected size")
 	}
 	plain := []byte(key.Reveal())
 	defer clear(plain)
@@ -32,7 +33,7 @@ func closeEnvelope(ref Ref, inner, innerWrapped []byte, key secret.String, aad [
 	return gcm.Seal(out, nil, plain, envelopeAAD(ref, innerWrapped, aad)), nil
 }
 
-// splitEnvelope takes apart what closeEnvelope made.
+// splitEnvelope splits the result of closeEnvelope. It returns slices of ciphertext.
 func splitEnvelope(ciphertext []byte) (innerWrapped, body []byte, ok bool) {
 	if len(ciphertext) < 2 {
 		return nil, nil, false
@@ -44,6 +45,7 @@ func splitEnvelope(ciphertext []byte) (innerWrapped, body []byte, ok bool) {
 	return rest[:size], rest[size:], true
 }
 
+// openEnvelope decrypts the key. It fails with ErrCorrupt if anything that it was bound to has changed.
 func openEnvelope(ref Ref, inner, innerWrapped, body, aad []byte) (secret.String, error) {
 	gcm, err := innerCipher(inner)
 	if err != nil {
@@ -57,10 +59,10 @@ func openEnvelope(ref Ref, inner, innerWrapped, body, aad []byte) (secret.String
 	return secret.New(string(plain)), nil
 }
 
-// innerCipher makes its own nonces and puts them before the ciphertext.
+// innerCipher returns a cipher that generates random nonces and prepends them to its ciphertexts.
 func innerCipher(inner []byte) (cipher.AEAD, error) {
 	if len(inner) != innerSize {
-		return nil, errors.New("it gave a key of another size")
+		return nil, errors.New("the service returned a key of the wrong size")
 	}
 	block, err := aes.NewCipher(inner)
 	if err != nil {
@@ -69,6 +71,7 @@ func innerCipher(inner []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
+// envelopeAAD encodes what the key is bound to. Lengths make the encoding unambiguous.
 func envelopeAAD(ref Ref, innerWrapped, aad []byte) []byte {
 	length := func(b []byte) []byte { return binary.BigEndian.AppendUint32(nil, uint32(len(b))) }
 	id := []byte(ref.ID)

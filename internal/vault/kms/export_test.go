@@ -1,6 +1,6 @@
 package kms
 
-// What tests see of the inside.
+// Unexported functions, for tests.
 var (
 	ParseTransit  = parseTransit
 	FormatTransit = formatTransit

@@ -23,27 +23,28 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// GCPConfig says which key of Google Cloud KMS wraps.
+// GCPConfig names a key of Google Cloud KMS.
 type GCPConfig struct {
-	// Key is projects/…/locations/…/keyRings/…/cryptoKeys/…, a symmetric key.
+	// Key is a symmetric key: projects/…/locations/…/keyRings/…/cryptoKeys/…
 	Key string
-	// Endpoint is for a private endpoint, as https://host; http is taken for loopback only. Google's own if empty.
+	// Endpoint is a private endpoint, as https://host; http is allowed only for loopback. Default: the endpoint of
+	// Google.
 	Endpoint string
-	// Tokens are made from the application default credentials if this is nil: a variable, a file, the machine's account.
+	// Tokens default to those of the application default credentials: a variable, a file, the account of the machine.
 	Tokens oauth2.TokenSource
-	// Timeout bounds each call of Wrap, Unwrap and Check as a whole; 5 s if zero.
+	// Timeout bounds each call of Wrap and Unwrap as a whole. Default: 5 s.
 	Timeout time.Duration
 }
 
-// GCP wraps with a key in Google Cloud KMS, over its REST API: the client library would bring gRPC and fifty modules for
-// two calls. The account needs roles/cloudkms.cryptoKeyEncrypterDecrypter on the key.
+// GCP wraps with a key in Google Cloud KMS. It uses the REST API: the client library would add gRPC and fifty modules
+// for two calls. The account needs roles/cloudkms.cryptoKeyEncrypterDecrypter on the key.
 type GCP struct {
 	id, url, key string
 	timeout      time.Duration
 	http         *http.Client
 
 	mu     sync.Mutex
-	tokens oauth2.TokenSource // nil until they are needed: to look for them may ask the network
+	tokens oauth2.TokenSource // nil until needed, because finding them may use the network
 }
 
 const (
@@ -53,12 +54,12 @@ const (
 
 var (
 	gcpKey = regexp.MustCompile(`^projects/[a-z0-9.:-]{1,64}/locations/[a-z0-9-]{1,32}/keyRings/[A-Za-z0-9_-]{1,63}/cryptoKeys/[A-Za-z0-9_-]{1,63}$`)
-	// castagnoli is what Google checks bytes with.
+	// castagnoli is the polynomial of the checksums in the API.
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	errGarbled = errors.New("bytes were changed on the way")
+	errGarbled = errors.New("data was corrupted in transit")
 )
 
-// OpenGCP checks the settings. It does not wait for Google: a node starts while it is away.
+// OpenGCP checks the settings. It does not contact Google, so a node can start while Cloud KMS is unavailable.
 func OpenGCP(c GCPConfig) (*GCP, error) {
 	if c.Timeout == 0 {
 		c.Timeout = 5 * time.Second
@@ -68,9 +69,9 @@ func OpenGCP(c GCPConfig) (*GCP, error) {
 	}
 	switch {
 	case !gcpKey.MatchString(c.Key) || len(c.Key) > maxID-len("gcp:"):
-		return nil, errors.New("the Google key is not like projects/…/locations/…/keyRings/…/cryptoKeys/…, or it is too long")
+		return nil, errors.New("the Google key must look like projects/…/locations/…/keyRings/…/cryptoKeys/…, and must not be too long")
 	case c.Timeout < 0:
-		return nil, errors.New("the time-out of Google Cloud KMS is negative")
+		return nil, errors.New("the timeout of Google Cloud KMS is negative")
 	}
 	if err := checkAddress(c.Endpoint); err != nil {
 		return nil, fmt.Errorf("the endpoint of Google Cloud KMS: %w", err)
@@ -78,7 +79,7 @@ func OpenGCP(c GCPConfig) (*GCP, error) {
 	return &GCP{
 		id: "gcp:" + c.Key, key: c.Key, url: strings.TrimRight(c.Endpoint, "/") + "/v1/" + c.Key, timeout: c.Timeout, tokens: c.Tokens,
 		http: &http.Client{
-			Timeout: c.Timeout, // also for tokens
+			Timeout: c.Timeout, // also bounds requests for tokens
 			Transport: &http.Transport{
 				Proxy: nil, DialContext: (&net.Dialer{Timeout: c.Timeout}).DialContext, TLSHandshakeTimeout: c.Timeout,
 				ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute,
@@ -88,13 +89,13 @@ func OpenGCP(c GCPConfig) (*GCP, error) {
 	}, nil
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (g *GCP) Close() { g.http.CloseIdleConnections() }
 
 // ID implements Wrapper.
 func (g *GCP) ID() string { return g.id }
 
-// gcpRequest and gcpAnswer are the bodies of encrypt and of decrypt. Checksums are numbers in quotes.
+// gcpRequest and gcpResponse are the bodies of encrypt and decrypt. Checksums are numbers in quotes.
 type gcpRequest struct {
 	Plaintext     []byte `json:"plaintext,omitempty"`
 	PlaintextCRC  int64  `json:"plaintextCrc32c,omitempty,string"`
@@ -104,7 +105,7 @@ type gcpRequest struct {
 	AADCRC        int64  `json:"additionalAuthenticatedDataCrc32c,string"`
 }
 
-type gcpAnswer struct {
+type gcpResponse struct {
 	Name              string `json:"name"`
 	Plaintext         []byte `json:"plaintext"`
 	PlaintextCRC      int64  `json:"plaintextCrc32c,string"`
@@ -126,21 +127,21 @@ func (g *GCP) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped,
 	inner := make([]byte, innerSize)
 	_, _ = rand.Read(inner) // never fails
 	defer clear(inner)
-	answer, err := g.call(ctx, "encrypt", gcpRequest{Plaintext: inner, PlaintextCRC: checksum(inner), AAD: aad, AADCRC: checksum(aad)})
+	response, err := g.call(ctx, "encrypt", gcpRequest{Plaintext: inner, PlaintextCRC: checksum(inner), AAD: aad, AADCRC: checksum(aad)})
 	if err != nil {
 		return Wrapped{}, unavailable("wrap a key", g.id, err)
 	}
-	// What was garbled would only be noticed when it is too late.
-	if !answer.VerifiedPlaintext || !answer.VerifiedAAD || checksum(answer.Ciphertext) != answer.CiphertextCRC {
+	// Without this check, corruption would be noticed only at Unwrap, when the key is needed.
+	if !response.VerifiedPlaintext || !response.VerifiedAAD || checksum(response.Ciphertext) != response.CiphertextCRC {
 		return Wrapped{}, unavailable("wrap a key", g.id, errGarbled)
 	}
-	number, ok := strings.CutPrefix(answer.Name, g.key+"/cryptoKeyVersions/")
+	number, ok := strings.CutPrefix(response.Name, g.key+"/cryptoKeyVersions/")
 	version, err := strconv.ParseUint(number, 10, 32)
 	if !ok || err != nil {
-		return Wrapped{}, unavailable("wrap a key", g.id, errors.New("it does not say which version of the key it used"))
+		return Wrapped{}, unavailable("wrap a key", g.id, errors.New("the response does not name the version of the key"))
 	}
 	ref := Ref{ID: g.id, Version: uint32(version)}
-	ciphertext, err := closeEnvelope(ref, inner, answer.Ciphertext, key, aad)
+	ciphertext, err := closeEnvelope(ref, inner, response.Ciphertext, key, aad)
 	if err != nil {
 		return Wrapped{}, unavailable("wrap a key", g.id, err)
 	}
@@ -155,59 +156,59 @@ func (g *GCP) Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secret.S
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
-	answer, err := g.call(ctx, "decrypt", gcpRequest{Ciphertext: innerWrapped, CiphertextCRC: checksum(innerWrapped), AAD: aad, AADCRC: checksum(aad)})
+	response, err := g.call(ctx, "decrypt", gcpRequest{Ciphertext: innerWrapped, CiphertextCRC: checksum(innerWrapped), AAD: aad, AADCRC: checksum(aad)})
 	if refused, ok := errors.AsType[*gcpRefusal](err); ok && refused.blamesCiphertext() {
 		return secret.String{}, ErrCorrupt
 	}
-	if err == nil && checksum(answer.Plaintext) != answer.PlaintextCRC {
+	if err == nil && checksum(response.Plaintext) != response.PlaintextCRC {
 		err = errGarbled
 	}
 	if err != nil {
 		return secret.String{}, unavailable("unwrap a key", g.id, err)
 	}
-	defer clear(answer.Plaintext)
-	key, err := openEnvelope(wrapped.Key, answer.Plaintext, innerWrapped, body, aad)
+	defer clear(response.Plaintext)
+	key, err := openEnvelope(wrapped.Key, response.Plaintext, innerWrapped, body, aad)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		err = unavailable("unwrap a key", g.id, err)
 	}
 	return key, err
 }
 
-// Check implements Wrapper: it wraps and unwraps a key.
+// Check implements Wrapper. It wraps and unwraps a random key.
 func (g *GCP) Check(ctx context.Context) (Ref, error) { return roundTrip(ctx, g) }
 
-// gcpRefusal is an answer other than 200. It prints no message, because that may quote what was sent.
+// gcpRefusal is a response other than 200. Its text does not contain the message, which may quote the request.
 type gcpRefusal struct {
 	http   int
 	status string
 }
 
 func (r *gcpRefusal) Error() string {
-	return fmt.Sprintf("Google answered %d %s; look at the account's rights and at the key's state", r.http, r.status)
+	return fmt.Sprintf("Google answered %d %s; check the permissions of the account and the state of the key", r.http, r.status)
 }
 
-// blamesCiphertext tells a refusal to decrypt this ciphertext from one to work for us at all; a version that was disabled
-// or destroyed is FAILED_PRECONDITION.
+// blamesCiphertext reports whether Google refused to decrypt this ciphertext, rather than to work for us at all. A
+// version that was disabled or destroyed gives FAILED_PRECONDITION instead.
 func (r *gcpRefusal) blamesCiphertext() bool {
 	return r.http == http.StatusBadRequest && r.status == "INVALID_ARGUMENT"
 }
 
 var gcpStatus = regexp.MustCompile(`^[A-Z_]{1,40}$`)
 
-// call does one operation with the key. Its error is a *gcpRefusal if Google answered.
-func (g *GCP) call(ctx context.Context, operation string, body gcpRequest) (gcpAnswer, error) {
+// call performs one operation with the key. The error is a *gcpRefusal if Google answered with another status than 200.
+func (g *GCP) call(ctx context.Context, operation string, body gcpRequest) (gcpResponse, error) {
 	request, err := g.request(ctx, operation, body)
 	if err != nil {
-		return gcpAnswer{}, err
+		return gcpResponse{}, err
 	}
 	response, err := g.http.Do(request)
 	if err != nil {
-		return gcpAnswer{}, err
+		return gcpResponse{}, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
 	if err != nil {
-		return gcpAnswer{}, err
+		return gcpResponse{}, err
 	}
 	defer clear(text)
 	if response.StatusCode != http.StatusOK {
@@ -219,13 +220,14 @@ func (g *GCP) call(ctx context.Context, operation string, body gcpRequest) (gcpA
 		if json.Unmarshal(text, &refused) != nil || !gcpStatus.MatchString(refused.Error.Status) {
 			refused.Error.Status = ""
 		}
-		return gcpAnswer{}, &gcpRefusal{response.StatusCode, refused.Error.Status}
+		return gcpResponse{}, &gcpRefusal{response.StatusCode, refused.Error.Status}
 	}
-	var answer gcpAnswer
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return gcpAnswer{}, errors.New("its answer is not one of Google Cloud KMS") // the parser's error may quote the answer
+	var parsed gcpResponse
+	if err := json.Unmarshal(text, &parsed); err != nil {
+		// The parser's error may contain the response.
+		return gcpResponse{}, errors.New("the response is not of Google Cloud KMS")
 	}
-	return answer, nil
+	return parsed, nil
 }
 
 func (g *GCP) request(ctx context.Context, operation string, body gcpRequest) (*http.Request, error) {
@@ -243,10 +245,11 @@ func (g *GCP) request(ctx context.Context, operation string, body gcpRequest) (*
 	}
 	request.Header.Set("Content-Type", "application/json")
 	token.SetAuthHeader(request)
-	request.Header["Idempotency-Key"] = nil // may be done twice; see transit_client.go
+	request.Header["Idempotency-Key"] = nil // may be repeated; see transit_client.go
 	return request, nil
 }
 
+// token returns an access token. The first call finds the credentials.
 func (g *GCP) token(ctx context.Context) (*oauth2.Token, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -254,17 +257,17 @@ func (g *GCP) token(ctx context.Context) (*oauth2.Token, error) {
 		return nil, err
 	}
 	if g.tokens == nil {
-		// The source outlives this call, and asks for tokens with the context that it was made with.
+		// The source keeps this context for later requests, so it must not end with this call.
 		own := context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, g.http)
 		found, err := google.FindDefaultCredentials(own, gcpScope)
 		if err != nil {
-			return nil, errors.New("there are no application default credentials; set GOOGLE_APPLICATION_CREDENTIALS or give the machine an account")
+			return nil, errors.New("no application default credentials found; set GOOGLE_APPLICATION_CREDENTIALS or attach an account to the machine")
 		}
 		g.tokens = found.TokenSource
 	}
 	token, err := g.tokens.Token()
 	if err != nil {
-		return nil, errors.New("Google gives no token for the credentials that were found") //nolint:staticcheck // a name begins with a capital
+		return nil, errors.New("Google issues no token for the default credentials") //nolint:staticcheck // a name starts with a capital
 	}
 	return token, nil
 }

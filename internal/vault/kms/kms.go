@@ -8,12 +8,13 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Every failure that is not the caller's own mistake is one of these two.
+// Every failure that is not a mistake of the caller wraps one of these two.
 var (
-	// ErrUnavailable means that nothing is known about the key: the service is away, slow, sealed, or refuses us.
-	ErrUnavailable = errors.New("the key management service does not work for us now; try again later")
-	// ErrCorrupt means that a wrapped key is not what it was, or was wrapped for something else. It is always returned
-	// as it is: which check failed is told to nobody.
+	// ErrUnavailable means that the service is down, slow or sealed, or refuses the request. It says nothing about the
+	// wrapped key.
+	ErrUnavailable = errors.New("the key management service is unavailable or refuses the request; try again later")
+	// ErrCorrupt means that a wrapped key was changed, or was wrapped with other associated data. Adapters return it
+	// unwrapped, so that an attacker does not learn which check failed.
 	ErrCorrupt = errors.New("the wrapped key is corrupt or was wrapped for something else")
 )
 
@@ -22,27 +23,29 @@ const MaxKey = 32 << 10
 
 // Ref names one version of one key of a service.
 type Ref struct {
-	// ID is the key's, such as "transit:transit/stagedoor-us".
+	// ID names the service and the key, such as "transit:transit/stagedoor-us".
 	ID string
-	// Version is the service's own number. Versions can be told apart, but a higher one need not be newer.
+	// Version is the number that the service uses. Different versions have different numbers, but a higher number need
+	// not be newer.
 	Version uint32
 }
 
-// Wrapper wraps and unwraps keys with a key that never leaves the service. It may be used by many goroutines.
+// Wrapper encrypts and decrypts keys with a key that never leaves the service. It is safe for concurrent use.
 type Wrapper interface {
-	// ID is the key's, as in the Ref of all that it wraps. It needs no service.
+	// ID returns the id in the Ref of every key that it wraps. It does not contact the service.
 	ID() string
-	// Wrap encrypts a key with the newest version and binds it to the associated data, which must not be empty.
+	// Wrap encrypts a key with the newest version and binds it to the associated data, which must not be empty. The
+	// result is different each time.
 	Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped, error)
-	// Unwrap gives the key back if the associated data are the same. It fails with ErrCorrupt or ErrUnavailable only.
+	// Unwrap returns the key if the associated data is the same. It fails only with ErrCorrupt or ErrUnavailable.
 	Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secret.String, error)
-	// Check asks the service to prove that it works, and says what it wraps with now.
+	// Check verifies that the service works, and returns the version that it wraps with now.
 	Check(ctx context.Context) (Ref, error)
 }
 
-// Rewrap moves a wrapped key to the newest version of w's key.
+// Rewrap wraps a wrapped key again with the newest version of w's key.
 //
-// The key passes through this process. OpenBao's own rewrap takes no associated data, so it cannot read what we wrap.
+// The key passes through this process. OpenBao has a rewrap operation, but it does not accept associated data.
 func Rewrap(ctx context.Context, w Wrapper, old Wrapped, aad []byte) (Wrapped, error) {
 	key, err := w.Unwrap(ctx, old, aad)
 	if err != nil {
@@ -51,20 +54,20 @@ func Rewrap(ctx context.Context, w Wrapper, old Wrapped, aad []byte) (Wrapped, e
 	return w.Wrap(ctx, key, aad)
 }
 
-// unavailable says what could not be done, with which key and why.
+// unavailable returns an ErrUnavailable that names the operation, the key and the cause.
 func unavailable(what, id string, cause error) error {
 	return fmt.Errorf("%s with %s: %w: %w", what, id, ErrUnavailable, cause)
 }
 
-// checkWrap refuses what no adapter takes.
+// checkWrap rejects arguments that no adapter accepts.
 func checkWrap(key secret.String, aad []byte) error {
 	switch size := len(key.Reveal()); {
 	case size == 0:
 		return errors.New("wrap a key: the key is empty")
 	case size > MaxKey:
-		return fmt.Errorf("wrap a key: it has %d bytes; at most %d can be wrapped", size, MaxKey)
+		return fmt.Errorf("wrap a key: the key has %d bytes, the maximum is %d", size, MaxKey)
 	case len(aad) == 0:
-		return errors.New("wrap a key: there is no associated data; say what the key is for")
+		return errors.New("wrap a key: the associated data is empty")
 	}
 	return nil
 }

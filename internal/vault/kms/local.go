@@ -23,35 +23,36 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// LocalID is the id of every local key. Its versions are the ids that Tink gives to keys.
+// LocalID is the id of every local key. Its versions are the key ids of Tink, which are random.
 const LocalID = "local"
 
 const (
-	// maxKeysetFile bounds what is read; a thousand versions are about 300 KB.
+	// maxKeysetFile limits the size of the file. A thousand versions have about 300 KB.
 	maxKeysetFile = 1 << 20
-	// tinkPrefix is how many bytes Tink puts before a ciphertext: a one and the key's id.
+	// tinkPrefix is the length of the prefix of Tink's ciphertexts: the byte 1 and the key id.
 	tinkPrefix = 5
 )
 
-// LocalConfig says where the keyset is.
+// LocalConfig names the keyset.
 type LocalConfig struct {
-	// File holds a Tink keyset of AES256-GCM keys as JSON, not encrypted. Nobody but its owner may have rights on it.
+	// File holds a Tink keyset of AES256-GCM keys as unencrypted JSON. Only its owner may have access (mode 0600 or
+	// 0400).
 	File string
-	// Create makes the file if it is missing. With it a lost file goes unnoticed until an old key is needed, so it is for
-	// development and for the first start.
+	// Create creates the file if it does not exist. Use it only for development and for the first start: if the file is
+	// lost later, nothing notices until an old key is needed.
 	Create bool
 }
 
-// Local wraps with a keyset in a file: as safe as that file, and no safer. It is read when it is opened or checked,
-// and when a key was wrapped with a version that another node has added.
+// Local wraps with a keyset in a file, and is only as safe as that file. It reads the file when it is opened or
+// checked, and when it unwraps a key of a version that another node has added.
 type Local struct {
 	file string
 
-	mu   sync.Mutex // makes reading the file and taking over its keys one step
+	mu   sync.Mutex // serialises reading the file and replacing ring, so that an older state never replaces a newer one
 	ring atomic.Pointer[localRing]
 }
 
-// localRing is one state of the file.
+// localRing is the parsed content of the file. It is immutable.
 type localRing struct {
 	handle   *keyset.Handle
 	aead     tink.AEAD
@@ -59,7 +60,7 @@ type localRing struct {
 	versions map[uint32]bool
 }
 
-// OpenLocal reads the keyset, or makes it.
+// OpenLocal reads the keyset, and creates it if c.Create is set and it does not exist.
 func OpenLocal(c LocalConfig) (*Local, error) {
 	l := &Local{file: c.File}
 	_, err := l.reload()
@@ -69,7 +70,7 @@ func OpenLocal(c LocalConfig) (*Local, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the local keyset: %w", err)
+		return nil, fmt.Errorf("open local keyset: %w", err)
 	}
 	return l, nil
 }
@@ -100,12 +101,13 @@ func (l *Local) Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secret
 	if err := ctx.Err(); err != nil {
 		return secret.String{}, unavailable("unwrap a key", LocalID, err)
 	}
-	// Tink finds the key by the prefix; a version that says otherwise was tampered with.
+	// Tink selects the key by the prefix. If the version differs from it, the wrapped key was changed.
 	if wrapped.Key.ID != LocalID || len(aad) == 0 || len(wrapped.Ciphertext) < tinkPrefix ||
 		binary.BigEndian.Uint32(wrapped.Ciphertext[1:tinkPrefix]) != wrapped.Key.Version {
 		return secret.String{}, ErrCorrupt
 	}
 	ring := l.ring.Load()
+	// Another node may have rotated since the file was read.
 	if !ring.versions[wrapped.Key.Version] {
 		var err error
 		if ring, err = l.reload(); err != nil {
@@ -120,7 +122,7 @@ func (l *Local) Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secret
 	return secret.New(string(plain)), nil
 }
 
-// Check implements Wrapper: it reads the file again.
+// Check implements Wrapper. It reads the file again, so that this node wraps with the newest version from now on.
 func (l *Local) Check(ctx context.Context) (Ref, error) {
 	if err := ctx.Err(); err != nil {
 		return Ref{}, unavailable("check", LocalID, err)
@@ -132,26 +134,27 @@ func (l *Local) Check(ctx context.Context) (Ref, error) {
 	return Ref{ID: LocalID, Version: ring.primary}, nil
 }
 
-// Rotate adds a version to the file and wraps with it from now on; older ones stay readable. Other nodes read what it
-// wraps at once, and wrap with it themselves after their next Check.
+// Rotate adds a version to the file and wraps with it from now on. Older versions can still be unwrapped. Other nodes
+// can unwrap keys of the new version immediately, and wrap with it after their next Check. Rotate fails if another
+// process is rotating at the moment.
 func (l *Local) Rotate() (Ref, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	unlock, err := lockFolder(filepath.Dir(l.file))
 	if err != nil {
-		return Ref{}, fmt.Errorf("rotate the local keyset: %w", err)
+		return Ref{}, fmt.Errorf("rotate local keyset: %w", err)
 	}
 	defer unlock()
-	ring, err := l.rotate()
+	ring, err := l.addVersion()
 	if err != nil {
-		return Ref{}, fmt.Errorf("rotate the local keyset: %w", err)
+		return Ref{}, fmt.Errorf("rotate local keyset: %w", err)
 	}
 	l.ring.Store(ring)
 	return Ref{ID: LocalID, Version: ring.primary}, nil
 }
 
-// rotate starts from the file, not from memory: another node may have added a version.
-func (l *Local) rotate() (*localRing, error) {
+// addVersion starts from the file, not from memory, because another node may have added a version.
+func (l *Local) addVersion() (*localRing, error) {
 	ring, err := readRing(l.file)
 	if err != nil {
 		return nil, err
@@ -178,6 +181,7 @@ func (l *Local) rotate() (*localRing, error) {
 	return next, nil
 }
 
+// reload reads the file and replaces the ring. If it fails, the old ring stays in use.
 func (l *Local) reload() (*localRing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,13 +201,13 @@ func readRing(path string) (*localRing, error) {
 	defer clear(text)
 	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(text)))
 	if err != nil {
-		// The reader's error may quote the file.
-		return nil, fmt.Errorf("%s is not a Tink keyset as JSON", path)
+		// The reader's error may contain parts of the file.
+		return nil, fmt.Errorf("%s is not a Tink keyset in JSON", path)
 	}
 	return newRing(handle)
 }
 
-// newRing takes AES256-GCM keys with Tink's prefix only: others would lack the version that we compare.
+// newRing accepts only AES256-GCM keys with Tink's prefix, because Unwrap compares the prefix with the version.
 func newRing(handle *keyset.Handle) (*localRing, error) {
 	ring := &localRing{handle: handle, versions: map[uint32]bool{}}
 	for i := range handle.Len() {
@@ -224,12 +228,12 @@ func newRing(handle *keyset.Handle) (*localRing, error) {
 	}
 	var err error
 	if ring.aead, err = aead.New(handle); err != nil {
-		return nil, errors.New("the keyset has no key that can be used")
+		return nil, errors.New("the keyset has no usable key")
 	}
 	return ring, nil
 }
 
-// readPrivate reads a file that nobody but its owner has rights on.
+// readPrivate reads a file, and fails if anyone but its owner has access to it.
 func readPrivate(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -241,7 +245,7 @@ func readPrivate(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	case info.Mode().Perm()&^0o600 != 0:
 		return nil, fmt.Errorf("%s has mode %04o; run chmod 600 on it", path, info.Mode().Perm())
 	case info.Size() > maxKeysetFile:
@@ -255,7 +259,7 @@ func createKeyset(path string) error {
 	if err != nil {
 		return err
 	}
-	// A link fails if the file is there: of many nodes that start together one wins, and the others read its keyset.
+	// A link fails if the file exists. Of several nodes that start together, one wins and the others read its keyset.
 	err = writeKeyset(path, handle, os.Link)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -263,7 +267,8 @@ func createKeyset(path string) error {
 	return err
 }
 
-// writeKeyset writes a file beside the path and puts it into place whole, on the disk before anything is wrapped with it.
+// writeKeyset writes a temporary file in the same folder and moves it to path with place, so that readers never see a
+// partial keyset. It syncs file and folder: the keyset must be on disk before any key is wrapped with it.
 func writeKeyset(path string, handle *keyset.Handle, place func(from, to string) error) error {
 	folder := filepath.Dir(path)
 	file, err := os.CreateTemp(folder, ".keyset-*") // has mode 0600
@@ -292,7 +297,8 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// lockFolder keeps two rotations apart: the later rename would drop the version that the earlier one added.
+// lockFolder takes a lock without waiting, so that two processes do not rotate concurrently: the later rename would
+// remove the version that the earlier one added.
 func lockFolder(path string) (func(), error) {
 	folder, err := os.Open(path)
 	if err != nil {

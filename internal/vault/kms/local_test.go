@@ -27,7 +27,7 @@ func openLocal(t testing.TB, file string) *kms.Local {
 	return local
 }
 
-func TestLocalDoesWhatEveryAdapterMust(t *testing.T) {
+func TestLocalPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	kmstest.Run(t, func(t testing.TB) kmstest.Service {
 		t.Helper()
@@ -47,8 +47,9 @@ func TestLocalDoesWhatEveryAdapterMust(t *testing.T) {
 	})
 }
 
-// Without the flag a missing file is an error; with it the file is its owner's alone, and nothing else is left behind.
-func TestLocalMakesItsFileOnlyWhenAsked(t *testing.T) {
+// Without Create, a missing file is an error. With it, only the owner has access to the new file, and no temporary file
+// remains.
+func TestLocalCreatesItsFileOnlyWithCreate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "keyset.json")
@@ -66,11 +67,11 @@ func TestLocalMakesItsFileOnlyWhenAsked(t *testing.T) {
 		t.Errorf("the file has mode %v", info.Mode())
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
-		t.Errorf("the folder has %v, %v", left, err)
+		t.Errorf("the folder contains %v, %v", left, err)
 	}
 }
 
-func TestLocalRefusesAFileThatOthersMayTouch(t *testing.T) {
+func TestLocalRejectsAFileThatOthersCanAccess(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keyset.json")
 	local := openLocal(t, file)
@@ -93,7 +94,7 @@ func TestLocalRefusesAFileThatOthersMayTouch(t *testing.T) {
 	}
 }
 
-// Nodes that start together with no file end up with one keyset.
+// Nodes that start together without a file end up with the same keyset.
 func TestLocalNodesThatStartTogetherShareOneKeyset(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keyset.json")
@@ -121,7 +122,7 @@ func TestLocalNodesThatStartTogetherShareOneKeyset(t *testing.T) {
 	}
 }
 
-// Of rotations at the same time none drops a version that another has added: each one works or says that it did not.
+// Concurrent rotations do not remove each other's versions. Each one succeeds or returns an error.
 func TestLocalRotationsDoNotLoseVersions(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keyset.json")
@@ -148,7 +149,7 @@ func TestLocalRotationsDoNotLoseVersions(t *testing.T) {
 	}
 	group.Wait()
 	if len(wrapped) == 0 {
-		t.Error("no rotation worked")
+		t.Error("no rotation succeeded")
 	}
 	local := openLocal(t, file)
 	for _, w := range wrapped {
@@ -158,7 +159,7 @@ func TestLocalRotationsDoNotLoseVersions(t *testing.T) {
 	}
 }
 
-// While its file is away a node goes on with the versions it knows, and says of others that it cannot tell.
+// If the file disappears, a node continues with the versions that it knows. Others are unavailable, not corrupt.
 func TestLocalWithoutItsFileIsUnavailableForNewVersionsOnly(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keyset.json")
@@ -180,10 +181,10 @@ func TestLocalWithoutItsFileIsUnavailableForNewVersionsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := stale.Unwrap(t.Context(), old, aad); err != nil {
-		t.Errorf("a known version: %v", err)
+		t.Errorf("known version: %v", err)
 	}
 	if _, err := stale.Unwrap(t.Context(), recent, aad); !errors.Is(err, kms.ErrUnavailable) {
-		t.Errorf("a new version: %v", err)
+		t.Errorf("new version: %v", err)
 	}
 	if _, err := stale.Check(t.Context()); !errors.Is(err, kms.ErrUnavailable) {
 		t.Errorf("Check: %v", err)
@@ -193,8 +194,8 @@ func TestLocalWithoutItsFileIsUnavailableForNewVersionsOnly(t *testing.T) {
 	}
 }
 
-// A file that is no keyset of ours is refused, without a word of what is in it.
-func TestLocalRefusesOtherFiles(t *testing.T) {
+// A file that is not a suitable keyset is rejected, and the error does not contain its content.
+func TestLocalRejectsOtherFiles(t *testing.T) {
 	t.Parallel()
 	raw := aead.AES256GCMNoPrefixKeyTemplate()
 	texts := map[string]string{
@@ -213,9 +214,9 @@ func TestLocalRefusesOtherFiles(t *testing.T) {
 		}
 		_, err := kms.OpenLocal(kms.LocalConfig{File: file, Create: true})
 		if err == nil {
-			t.Errorf("%s: it was taken", name)
+			t.Errorf("%s: accepted", name)
 		} else if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: the error quotes the file: %v", name, err)
+			t.Errorf("%s: the error contains the file: %v", name, err)
 		}
 		if after, err := os.ReadFile(file); err != nil || string(after) != text {
 			t.Errorf("%s: the file was changed, %v", name, err)
@@ -223,8 +224,8 @@ func TestLocalRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// A keyset that Tink's own tools have made is taken.
-func TestLocalTakesAKeysetOfTinks(t *testing.T) {
+// A keyset made by Tink's own tools is accepted.
+func TestLocalAcceptsAKeysetMadeByTink(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keyset.json")
 	if err := os.WriteFile(file, []byte(keysetText(t, aead.AES256GCMKeyTemplate())), 0o600); err != nil {

@@ -11,27 +11,27 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// Settings name a service and a key in the form that operators write.
+// Settings name a service and a key, as operators write them.
 type Settings struct {
-	// Key is one of
+	// Key has one of these forms:
 	//
 	//	local:/path/to/keyset.json
 	//	transit:https://vault.internal:8200/transit/stagedoor   (mount and name of the key)
 	//	aws:arn:aws:kms:eu-west-1:111122223333:key/…
 	//	gcp:projects/…/locations/…/keyRings/…/cryptoKeys/…
 	Key string
-	// Token, TokenFile, Namespace and RootsFile are for transit.
+	// Token, TokenFile, Namespace and RootsFile are for transit; see TransitConfig.
 	Token     secret.String
 	TokenFile string
 	Namespace string
 	RootsFile string
-	// Endpoint is for aws and gcp, where the service has a private one.
+	// Endpoint is the private endpoint of aws or gcp, if there is one.
 	Endpoint string
-	// Create makes a local keyset if it is missing; for development.
+	// Create creates a missing local keyset. It is for development.
 	Create bool
 }
 
-// Open makes the adapter that the settings name. It waits for no service.
+// Open makes the adapter that the settings name. It does not wait for the service.
 func Open(ctx context.Context, s Settings) (Wrapper, error) {
 	kind, rest, _ := strings.Cut(s.Key, ":")
 	switch {
@@ -44,14 +44,15 @@ func Open(ctx context.Context, s Settings) (Wrapper, error) {
 	case kind == "gcp" && rest != "":
 		return OpenGCP(GCPConfig{Key: rest, Endpoint: s.Endpoint})
 	}
-	return nil, errors.New("the key is not like local:/path/to/keyset.json, transit:https://host:8200/transit/key, aws:arn:aws:kms:… or gcp:projects/…")
+	return nil, errors.New("the key must look like local:/path/to/keyset.json, transit:https://host:8200/transit/key, aws:arn:aws:kms:… or gcp:projects/…")
 }
 
-// openTransit takes mount and key from the path of the URL.
+// openTransit takes the mount and the key from the path of the URL.
 func openTransit(text string, s Settings) (*Transit, error) {
 	address, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("the transit key is not like https://vault.internal:8200/transit/stagedoor") // the cause may quote a password
+		// The cause may contain a password.
+		return nil, errors.New("the transit key must look like https://vault.internal:8200/transit/stagedoor")
 	}
 	mount, key := path.Split(strings.TrimPrefix(address.Path, "/"))
 	address.Path, address.RawPath = "", ""

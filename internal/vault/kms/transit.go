@@ -12,22 +12,22 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/secret"
 )
 
-// TransitConfig says where a Vault or OpenBao is and which key of its transit engine wraps.
+// TransitConfig names a Vault or OpenBao server and a key of its transit engine.
 type TransitConfig struct {
-	// Address is https://host:port. http is taken for loopback only, where an agent may listen.
+	// Address is https://host:port. http is allowed only for loopback, where an agent may listen.
 	Address string
-	// Mount is where the engine is mounted; "transit" if empty.
+	// Mount is the path of the engine. Default: "transit".
 	Mount string
-	// Key is the name of an aes256-gcm96 key that is not derived. It is never made by us.
+	// Key is the name of an aes256-gcm96 key that is not derived. This package never creates it.
 	Key string
-	// Namespace is sent along if it is set.
+	// Namespace is sent with every request if it is set.
 	Namespace string
-	// Token or TokenFile, not both. The file is read for every call, because an agent renews it.
+	// Exactly one of Token and TokenFile must be set. The file is read for every call, because an agent renews it.
 	Token     secret.String
 	TokenFile string
-	// RootsFile has the certificates to trust, as PEM; the system's if empty.
+	// RootsFile has the trusted root certificates as PEM. Default: those of the system.
 	RootsFile string
-	// Timeout bounds each call of Wrap, Unwrap and Check as a whole; 5 s if zero.
+	// Timeout bounds each call of Wrap, Unwrap and Check as a whole. Default: 5 s.
 	Timeout time.Duration
 }
 
@@ -36,16 +36,16 @@ type Transit struct {
 	id      string
 	timeout time.Duration
 	client  transitClient
-	// bound is set once the server has shown that it heeds associated data.
+	// bound is set when the server has proved that it authenticates associated data.
 	bound atomic.Bool
 }
 
 var (
-	errForgets = errors.New("it does not give back what it was given to wrap; look at the key's settings")
-	errUnbound = errors.New("it ignores associated_data, so a wrapped key could be moved to another org; use a newer server and an aes256-gcm96 key")
+	errLost    = errors.New("the service does not return the key that it wrapped; check the settings of the key")
+	errUnbound = errors.New("the server ignores associated_data, so a wrapped key could be moved to another organisation; use a newer server and an aes256-gcm96 key")
 )
 
-// OpenTransit checks the settings. It does not wait for the server: a node starts while it is away.
+// OpenTransit checks the settings. It does not contact the server, so a node can start while it is down.
 func OpenTransit(c TransitConfig) (*Transit, error) {
 	if c.Mount == "" {
 		c.Mount = "transit"
@@ -63,13 +63,13 @@ func OpenTransit(c TransitConfig) (*Transit, error) {
 	return &Transit{id: "transit:" + c.Mount + "/" + c.Key, timeout: c.Timeout, client: client}, nil
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (t *Transit) Close() { t.client.http.CloseIdleConnections() }
 
 // ID implements Wrapper.
 func (t *Transit) ID() string { return t.id }
 
-// Wrap implements Wrapper. The first one checks the server: an old one would drop the associated data without a word.
+// Wrap implements Wrapper. The first call checks the server, because old servers ignore associated data silently.
 func (t *Transit) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrapped, error) {
 	if err := checkWrap(key, aad); err != nil {
 		return Wrapped{}, err
@@ -77,7 +77,7 @@ func (t *Transit) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrap
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	if !t.bound.Load() {
-		if _, err := t.prove(ctx); err != nil {
+		if _, err := t.proveBinding(ctx); err != nil {
 			return Wrapped{}, unavailable("wrap a key", t.id, err)
 		}
 	}
@@ -90,7 +90,7 @@ func (t *Transit) Wrap(ctx context.Context, key secret.String, aad []byte) (Wrap
 
 // Unwrap implements Wrapper.
 func (t *Transit) Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secret.String, error) {
-	// The server reads version 0 as 1, so there would be two forms of one wrapped key.
+	// The server treats version 0 as 1, so a wrapped key would have two forms.
 	if wrapped.Key.ID != t.id || wrapped.Key.Version == 0 || len(aad) == 0 || len(wrapped.Ciphertext) == 0 {
 		return secret.String{}, ErrCorrupt
 	}
@@ -106,18 +106,20 @@ func (t *Transit) Unwrap(ctx context.Context, wrapped Wrapped, aad []byte) (secr
 	return key, nil
 }
 
-// Check implements Wrapper: it wraps and unwraps a key, and sees that other associated data do not unwrap it.
+// Check implements Wrapper. It wraps and unwraps a random key, and verifies that other associated data does not
+// unwrap it.
 func (t *Transit) Check(ctx context.Context) (Ref, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	ref, err := t.prove(ctx)
+	ref, err := t.proveBinding(ctx)
 	if err != nil {
 		return Ref{}, unavailable("check", t.id, err)
 	}
 	return ref, nil
 }
 
-func (t *Transit) prove(ctx context.Context) (Ref, error) {
+// proveBinding does what Check describes, and sets bound.
+func (t *Transit) proveBinding(ctx context.Context) (Ref, error) {
 	probe, aad := secret.New(rand.Text()), []byte("stagedoor check")
 	wrapped, err := t.encrypt(ctx, probe, aad)
 	if err != nil {
@@ -126,10 +128,11 @@ func (t *Transit) prove(ctx context.Context) (Ref, error) {
 	back, err := t.decrypt(ctx, wrapped, aad)
 	switch {
 	case errors.Is(err, ErrCorrupt), err == nil && !back.Equal(probe):
-		return Ref{}, errForgets
+		return Ref{}, errLost
 	case err != nil:
 		return Ref{}, err
 	}
+	// The server must reject other associated data. If it does not, it ignores associated data.
 	_, err = t.decrypt(ctx, wrapped, slices.Concat(aad, []byte(", another")))
 	switch {
 	case err == nil:
@@ -143,14 +146,14 @@ func (t *Transit) prove(ctx context.Context) (Ref, error) {
 }
 
 func (t *Transit) encrypt(ctx context.Context, key secret.String, aad []byte) (Wrapped, error) {
-	answer, err := t.client.call(ctx, "encrypt", transitRequest{
+	response, err := t.client.call(ctx, "encrypt", transitRequest{
 		Plaintext:      base64.StdEncoding.EncodeToString([]byte(key.Reveal())),
 		AssociatedData: base64.StdEncoding.EncodeToString(aad),
 	})
 	if err != nil {
 		return Wrapped{}, err
 	}
-	version, ciphertext, err := parseTransit(answer.Data.Ciphertext)
+	version, ciphertext, err := parseTransit(response.Data.Ciphertext)
 	if err != nil {
 		return Wrapped{}, err
 	}
@@ -158,7 +161,7 @@ func (t *Transit) encrypt(ctx context.Context, key secret.String, aad []byte) (W
 }
 
 func (t *Transit) decrypt(ctx context.Context, wrapped Wrapped, aad []byte) (secret.String, error) {
-	answer, err := t.client.call(ctx, "decrypt", transitRequest{
+	response, err := t.client.call(ctx, "decrypt", transitRequest{
 		Ciphertext:     formatTransit(wrapped.Key.Version, wrapped.Ciphertext),
 		AssociatedData: base64.StdEncoding.EncodeToString(aad),
 	})
@@ -168,9 +171,9 @@ func (t *Transit) decrypt(ctx context.Context, wrapped Wrapped, aad []byte) (sec
 	if err != nil {
 		return secret.String{}, err
 	}
-	plain, err := base64.StdEncoding.DecodeString(answer.Data.Plaintext)
+	plain, err := base64.StdEncoding.DecodeString(response.Data.Plaintext)
 	if err != nil || len(plain) == 0 {
-		return secret.String{}, errAnswer
+		return secret.String{}, errResponse
 	}
 	defer clear(plain)
 	return secret.New(string(plain)), nil

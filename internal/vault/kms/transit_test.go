@@ -17,7 +17,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/kms/kmstest"
 )
 
-// The server is kmstest's, which speaks Vault's API; no Vault is needed.
+// configOf returns the settings for a server of kmstest. The tests need no Vault.
 func configOf(s *kmstest.Transit) kms.TransitConfig {
 	return kms.TransitConfig{Address: s.URL, Key: s.Key, Token: secret.New(s.Token)}
 }
@@ -32,7 +32,7 @@ func openTransit(t testing.TB, c kms.TransitConfig) *kms.Transit {
 	return transit
 }
 
-func TestTransitDoesWhatEveryAdapterMust(t *testing.T) {
+func TestTransitPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	kmstest.Run(t, func(t testing.TB) kmstest.Service {
 		t.Helper()
@@ -43,7 +43,7 @@ func TestTransitDoesWhatEveryAdapterMust(t *testing.T) {
 				return openTransit(t, configOf(server))
 			},
 			Rotate: func(testing.TB) { server.Rotate() },
-			Away: func(t testing.TB) kms.Wrapper {
+			Hang: func(t testing.TB) kms.Wrapper {
 				t.Helper()
 				server.Hang()
 				c := configOf(server)
@@ -54,7 +54,8 @@ func TestTransitDoesWhatEveryAdapterMust(t *testing.T) {
 	})
 }
 
-// A server that drops associated data, as old ones do, is never given a key: its wraps could be moved between orgs.
+// A server that ignores associated data, as old versions do, never gets a key: a wrapped key could be moved to another
+// organisation.
 func TestTransitGivesNoKeyToAServerThatIgnoresAssociatedData(t *testing.T) {
 	t.Parallel()
 	server, _ := kmstest.NewTransit(t, false)
@@ -69,8 +70,9 @@ func TestTransitGivesNoKeyToAServerThatIgnoresAssociatedData(t *testing.T) {
 	}
 }
 
-// Only a refusal of this very ciphertext is corrupt; all else may be well again later. No answer is quoted.
-func TestTransitTellsCorruptFromUnavailable(t *testing.T) {
+// Only the rejection of the ciphertext itself is ErrCorrupt; everything else may be temporary. Errors do not contain
+// responses.
+func TestTransitDistinguishesCorruptFromUnavailable(t *testing.T) {
 	t.Parallel()
 	aad := []byte("aad")
 	answer := func(status int, body string) http.HandlerFunc {
@@ -87,7 +89,7 @@ func TestTransitTellsCorruptFromUnavailable(t *testing.T) {
 		"too old":         {answer(400, `{"errors":["ciphertext or signature version is disallowed by policy (too old)"]}`), kms.ErrCorrupt},
 		"no key":          {answer(400, `{"errors":["encryption key not found"]}`), kms.ErrUnavailable},
 		"no token":        {answer(400, `{"errors":["missing client token"]}`), kms.ErrUnavailable},
-		"400 of a proxy":  {answer(400, `<html>hunter2`), kms.ErrUnavailable},
+		"400 from proxy":  {answer(400, `<html>hunter2`), kms.ErrUnavailable},
 		"denied":          {answer(403, `{"errors":["permission denied hunter2"]}`), kms.ErrUnavailable},
 		"no mount":        {answer(404, `{"errors":["no handler for route"]}`), kms.ErrUnavailable},
 		"too many":        {answer(429, `{"errors":["hunter2"]}`), kms.ErrUnavailable},
@@ -121,7 +123,7 @@ func TestTransitTellsCorruptFromUnavailable(t *testing.T) {
 			for _, err := range []error{unwrap, wrap, check} {
 				for _, quoted := range []string{"hunter2", "aHVudGVyMg", "12345678", server.Token} {
 					if strings.Contains(err.Error(), quoted) {
-						t.Errorf("the error shows %s: %v", quoted, err)
+						t.Errorf("the error contains %s: %v", quoted, err)
 					}
 				}
 			}
@@ -133,7 +135,7 @@ func TestTransitTellsCorruptFromUnavailable(t *testing.T) {
 	}
 }
 
-// A redirect would carry token and key to somebody else.
+// A redirect would send the token and the key to another server.
 func TestTransitFollowsNoRedirect(t *testing.T) {
 	t.Parallel()
 	var visits atomic.Int32
@@ -151,7 +153,7 @@ func TestTransitFollowsNoRedirect(t *testing.T) {
 	}
 }
 
-// The server's certificate is checked against the roots that were given, and against nothing else.
+// The certificate of the server is verified only against the configured roots.
 func TestTransitTrustsItsRootsOnly(t *testing.T) {
 	t.Parallel()
 	server, listener := kmstest.NewTransit(t, true)
@@ -162,21 +164,21 @@ func TestTransitTrustsItsRootsOnly(t *testing.T) {
 	}
 	c := configOf(server)
 	if _, err := openTransit(t, c).Check(t.Context()); !errors.Is(err, kms.ErrUnavailable) {
-		t.Errorf("an unknown certificate: %v", err)
+		t.Errorf("unknown certificate: %v", err)
 	}
 	c.RootsFile = roots
 	if _, err := openTransit(t, c).Check(t.Context()); err != nil {
-		t.Errorf("a known certificate: %v", err)
+		t.Errorf("known certificate: %v", err)
 	}
 	for _, bad := range []string{filepath.Join(t.TempDir(), "missing"), os.DevNull} {
 		c.RootsFile = bad
 		if _, err := kms.OpenTransit(c); err == nil {
-			t.Errorf("roots were read from %s", bad)
+			t.Errorf("roots accepted from %s", bad)
 		}
 	}
 }
 
-// An agent may write a new token at any time, with a line break at its end.
+// An agent may write a new token at any time, possibly with a trailing newline.
 func TestTransitReadsItsTokenFileForEveryCall(t *testing.T) {
 	t.Parallel()
 	server, _ := kmstest.NewTransit(t, false)
@@ -204,7 +206,7 @@ func TestTransitReadsItsTokenFileForEveryCall(t *testing.T) {
 	}
 }
 
-func TestTransitRefusesSettingsThatCannotWork(t *testing.T) {
+func TestTransitRejectsInvalidSettings(t *testing.T) {
 	t.Parallel()
 	good := kms.TransitConfig{Address: "https://vault.internal:8200/", Key: "stagedoor", Token: secret.New("hvs.hunter2")}
 	openTransit(t, good)
@@ -221,14 +223,14 @@ func TestTransitRefusesSettingsThatCannotWork(t *testing.T) {
 		"mount absolute": func(c *kms.TransitConfig) { c.Mount = "/transit" },
 		"no token":       func(c *kms.TransitConfig) { c.Token = secret.String{} },
 		"two tokens":     func(c *kms.TransitConfig) { c.TokenFile = "token" },
-		"time-out":       func(c *kms.TransitConfig) { c.Timeout = -1 },
+		"timeout":        func(c *kms.TransitConfig) { c.Timeout = -1 },
 	} {
 		c := good
 		change(&c)
 		if _, err := kms.OpenTransit(c); err == nil {
-			t.Errorf("%s: it was taken", name)
+			t.Errorf("%s: accepted", name)
 		} else if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: the error shows a secret: %v", name, err)
+			t.Errorf("%s: the error contains a secret: %v", name, err)
 		}
 	}
 	for _, address := range []string{"http://127.0.0.1:8200", "http://[::1]:8200", "http://localhost:8200"} {
@@ -238,8 +240,9 @@ func TestTransitRefusesSettingsThatCannotWork(t *testing.T) {
 	}
 }
 
-// A server that cannot read what it wrapped, or gives back something else, is given no key. Nothing of ours is corrupt then.
-func TestTransitGivesNoKeyToAServerThatForgets(t *testing.T) {
+// A server that cannot unwrap what it wrapped, or returns something else, never gets a key. This is ErrUnavailable, not
+// ErrCorrupt.
+func TestTransitGivesNoKeyToAServerThatLosesKeys(t *testing.T) {
 	t.Parallel()
 	for name, decrypted := range map[string]struct {
 		status int
@@ -261,15 +264,15 @@ func TestTransitGivesNoKeyToAServerThatForgets(t *testing.T) {
 		_, wrap := transit.Wrap(t.Context(), secret.New("key"), []byte("aad"))
 		_, check := transit.Check(t.Context())
 		for _, err := range []error{wrap, check} {
-			if !errors.Is(err, kms.ErrUnavailable) || errors.Is(err, kms.ErrCorrupt) || !strings.Contains(err.Error(), "give back") {
+			if !errors.Is(err, kms.ErrUnavailable) || errors.Is(err, kms.ErrCorrupt) || !strings.Contains(err.Error(), "does not return the key") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
 }
 
-// Mount, key, namespace and token are where Vault looks for them.
-func TestTransitAsksTheMountAndNamespaceItWasGiven(t *testing.T) {
+// Mount, key, namespace and token are where Vault expects them.
+func TestTransitUsesItsMountAndNamespace(t *testing.T) {
 	t.Parallel()
 	asked := make(chan *http.Request, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -289,6 +292,6 @@ func TestTransitAsksTheMountAndNamespaceItWasGiven(t *testing.T) {
 		t.Errorf("asked %s %s with %d headers", r.Method, r.URL.Path, len(r.Header))
 	}
 	if _, sent := r.Header["Idempotency-Key"]; sent {
-		t.Error("the mark for net/http was sent")
+		t.Error("the Idempotency-Key header was sent")
 	}
 }

@@ -6,25 +6,26 @@ import (
 )
 
 const (
-	// wrappedFormat is the first byte of a wrapped key, so that another layout can come later.
+	// wrappedFormat is the first byte of an encoded wrapped key, so that other layouts can be added later.
 	wrappedFormat = 1
 	maxID         = 200
-	// maxInner bounds the inner key as the clouds wrap it; it has about 200 bytes.
+	// maxInner bounds the size of the inner key as AWS or Google wraps it (envelope.go). It usually has about 200
+	// bytes.
 	maxInner = 600
-	// maxCiphertext leaves room for what ciphers add: nonce, tag and prefix, and the inner key.
+	// maxCiphertext leaves room for nonce, tag and prefix of the cipher, and for the inner key.
 	maxCiphertext = MaxKey + maxInner + 100
 )
 
-// Wrapped is a key that only the service can read. It is no secret.
+// Wrapped is a key that only the service can decrypt. It is not secret.
 type Wrapped struct {
 	Key        Ref
 	Ciphertext []byte
 }
 
-// Encode gives the stored form: format, length of the id, id, version, ciphertext. There is one form for each value.
+// Encode returns the stored form: format, length of the id, id, version, ciphertext. Each value has exactly one form.
 func (w Wrapped) Encode() ([]byte, error) {
 	if !validID(w.Key.ID) || len(w.Ciphertext) == 0 || len(w.Ciphertext) > maxCiphertext {
-		return nil, fmt.Errorf("encode a wrapped key: its id has %d bytes and its ciphertext %d", len(w.Key.ID), len(w.Ciphertext))
+		return nil, fmt.Errorf("encode a wrapped key: invalid id of %d bytes or ciphertext of %d bytes", len(w.Key.ID), len(w.Ciphertext))
 	}
 	out := make([]byte, 0, 2+len(w.Key.ID)+4+len(w.Ciphertext))
 	out = append(out, wrappedFormat, byte(len(w.Key.ID)))
@@ -33,7 +34,7 @@ func (w Wrapped) Encode() ([]byte, error) {
 	return append(out, w.Ciphertext...), nil
 }
 
-// ParseWrapped reads what Encode wrote. Anything else is ErrCorrupt.
+// ParseWrapped reads the form that Encode returns. It fails with ErrCorrupt for anything else.
 func ParseWrapped(text []byte) (Wrapped, error) {
 	if len(text) < 2 || text[0] != wrappedFormat {
 		return Wrapped{}, ErrCorrupt
@@ -52,7 +53,7 @@ func ParseWrapped(text []byte) (Wrapped, error) {
 	}, nil
 }
 
-// validID says whether an id is short, visible ASCII, so that it can be logged and stored anywhere.
+// validID reports whether an id is short and visible ASCII, so that it can be logged and stored anywhere.
 func validID(id string) bool {
 	for i := range len(id) {
 		if id[i] <= ' ' || id[i] > '~' {

@@ -8,7 +8,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
-// Whatever is parsed is encoded to the same bytes: a wrapped key has one form only.
+// What can be parsed is encoded to the same bytes: a wrapped key has exactly one form.
 func FuzzParseWrapped(f *testing.F) {
 	for _, w := range []kms.Wrapped{
 		{Key: kms.Ref{ID: kms.LocalID, Version: 7}, Ciphertext: []byte("\x01\x00\x00\x00\x07abc")},
@@ -26,7 +26,7 @@ func FuzzParseWrapped(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stored []byte) {
 		wrapped, err := kms.ParseWrapped(stored)
 		if err != nil {
-			if err != kms.ErrCorrupt { //nolint:errorlint // it must be the very error, with nothing around it
+			if err != kms.ErrCorrupt { //nolint:errorlint // it must be the error itself, not wrapped
 				t.Fatal(err)
 			}
 			return
@@ -38,7 +38,7 @@ func FuzzParseWrapped(f *testing.F) {
 	})
 }
 
-// Whatever is taken as a ciphertext of the transit engine is written in the same way.
+// An accepted ciphertext of the transit engine is formatted to the same text.
 func FuzzParseTransit(f *testing.F) {
 	for _, text := range []string{"vault:v1:YWJj", "vault:v4294967295:YQ==", "vault:v0:YWJj", "vault:v01:YWJj", "vault:v+1:YWJj", "vault:v1:YR==", "vault:v1:YW\nJj", "vault:v1:", "vault:", ""} {
 		f.Add(text)
@@ -49,12 +49,12 @@ func FuzzParseTransit(f *testing.F) {
 			return
 		}
 		if version == 0 || len(ciphertext) == 0 || kms.FormatTransit(version, ciphertext) != text {
-			t.Fatalf("%q was taken as version %d, %x", text, version, ciphertext)
+			t.Fatalf("%q was accepted as version %d, %x", text, version, ciphertext)
 		}
 	})
 }
 
-func TestParseTransitTakesOneFormOnly(t *testing.T) {
+func TestParseTransitAcceptsOneFormOnly(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]uint32{
 		"vault:v1:YWJj": 1, "vault:v3:YQ==": 3, "vault:v4294967295:YWJj": 4294967295,
@@ -69,7 +69,7 @@ func TestParseTransitTakesOneFormOnly(t *testing.T) {
 	}
 }
 
-func TestWrappedThatCannotBeReadIsNotEncoded(t *testing.T) {
+func TestWrappedThatCannotBeParsedIsNotEncoded(t *testing.T) {
 	t.Parallel()
 	good := kms.Wrapped{Key: kms.Ref{ID: "id", Version: 1}, Ciphertext: []byte("c")}
 	if _, err := good.Encode(); err != nil {
@@ -84,7 +84,7 @@ func TestWrappedThatCannotBeReadIsNotEncoded(t *testing.T) {
 		"too large":     {Key: kms.Ref{ID: "id"}, Ciphertext: make([]byte, kms.MaxKey+1024)},
 	} {
 		if _, err := w.Encode(); err == nil {
-			t.Errorf("%s: it was encoded", name)
+			t.Errorf("%s: encoded", name)
 		}
 	}
 }

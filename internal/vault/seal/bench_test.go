@@ -9,9 +9,9 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal"
 )
 
-// FuzzOpen: nothing but what was sealed opens, and nothing makes it panic.
+// Nothing but a sealed text at its address opens, and no input causes a panic.
 func FuzzOpen(f *testing.F) {
-	node := newStand(f).node()
+	node := newFixture(f).node()
 	at := prepared(f, node)
 	text := sealed(f, node, at, plain)
 	f.Add(text, int64(1))
@@ -26,7 +26,7 @@ func FuzzOpen(f *testing.F) {
 		got, err := node.Open(t.Context(), to, given)
 		if bytes.Equal(given, text) && to == at {
 			if err != nil || got.Reveal() != plain {
-				t.Fatalf("what was sealed did not open: %v", err)
+				t.Fatalf("a sealed text did not open: %v", err)
 			}
 			return
 		}
@@ -36,11 +36,11 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// session is as large as a session with its cookies.
+// session is the size of a session with its cookies, in bytes.
 const session = 4 << 10
 
 func BenchmarkSealWarm(b *testing.B) {
-	node := newStand(b).node()
+	node := newFixture(b).node()
 	at := prepared(b, node)
 	text := secret.New(string(make([]byte, session)))
 	b.SetBytes(session)
@@ -52,7 +52,7 @@ func BenchmarkSealWarm(b *testing.B) {
 }
 
 func BenchmarkOpenWarm(b *testing.B) {
-	node := newStand(b).node()
+	node := newFixture(b).node()
 	at := prepared(b, node)
 	text := sealed(b, node, at, string(make([]byte, session)))
 	b.SetBytes(session)
@@ -63,9 +63,9 @@ func BenchmarkOpenWarm(b *testing.B) {
 	}
 }
 
-// The data key is read from the keyring and unwrapped; the org's key is in memory.
+// The data key is read from the keyring and unwrapped; the org key is cached.
 func BenchmarkOpenCold(b *testing.B) {
-	node := newStand(b).node()
+	node := newFixture(b).node()
 	at := prepared(b, node)
 	text := sealed(b, node, at, string(make([]byte, session)))
 	for b.Loop() {
@@ -76,9 +76,9 @@ func BenchmarkOpenCold(b *testing.B) {
 	}
 }
 
-// Nothing is in memory: a node opens its first text of an org, with the service's key in a local file.
+// Nothing is cached: a node opens its first text of an organisation, with a local key management service.
 func BenchmarkOpenFirst(b *testing.B) {
-	s := newStand(b)
+	s := newFixture(b)
 	at := prepared(b, s.node())
 	text := sealed(b, s.node(), at, string(make([]byte, session)))
 	for b.Loop() {
@@ -89,10 +89,10 @@ func BenchmarkOpenFirst(b *testing.B) {
 }
 
 func BenchmarkPrepare(b *testing.B) {
-	node := newStand(b).node()
+	node := newFixture(b).node()
 	org := prepared(b, node).Org
 	for b.Loop() {
-		if err := node.Prepare(b.Context(), org, account()); err != nil {
+		if err := node.Prepare(b.Context(), org, newAccount()); err != nil {
 			b.Fatal(err)
 		}
 	}

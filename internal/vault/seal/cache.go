@@ -16,104 +16,111 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
-// How long keys are remembered. What makes a shredding felt at once is the poke; the age is the bound when no poke comes.
 const (
+	// dataKeyAge is how long data keys are cached. Usually a notification drops shredded ones immediately; this is
+	// the bound if it does not arrive.
 	dataKeyAge = 60 * time.Second
-	// An unwrapped org key is asked for again after an hour, and used for up to a day while the service is away.
+	// An org key is unwrapped again after freshAge. While the key management service is unavailable, it is used for
+	// up to staleAge.
 	freshAge = time.Hour
 	staleAge = 24 * time.Hour
-	// retryAfter is how long a service that failed is left alone while there is a key to go on with.
+	// retryAfter is the pause after a failed unwrap while a stale key is used.
 	retryAfter = 10 * time.Second
 
-	rememberedOrgs = 100_000
-	kmsTimeout     = 2 * time.Second
-	readTimeout    = 3 * time.Second
-	pokeShards     = 256
+	cachedOrgs   = 100_000
+	kmsTimeout   = 2 * time.Second
+	readTimeout  = 3 * time.Second
+	noticeShards = 256
 )
 
-// dataKeys are the ciphers of one holder, by generation. They are never changed in place.
+// dataKeys holds the ciphers of one holder by generation. It is immutable.
 type dataKeys struct {
 	ciphers map[int32]tink.AEAD
 	newest  int32
 	readAt  time.Time
 }
 
-// unwrapped is a key that the key management service has unwrapped. cipher is nil for the root.
+// unwrapped is an org key or the root, unwrapped by the key management service. cipher is nil for the root.
 type unwrapped struct {
 	key    secret.String
 	cipher tink.AEAD
-	at     time.Time
-	// retryAt is when the service may be asked again after it failed.
+	at     time.Time // when it was unwrapped
+	// retryAt is when the service may be called again after a failure.
 	retryAt time.Time
 }
 
-// known is what a node remembers of keys; sealed texts are never remembered.
-type known struct {
+// keyCache holds the unwrapped keys of a node in memory. Sealed texts are never cached.
+type keyCache struct {
 	data cache.Cache[holderRef, *dataKeys]
-	// above has org keys and the root by their associated data.
-	above   cache.Cache[string, *unwrapped]
+	// parents holds org keys and the root by their associated data.
+	parents cache.Cache[string, *unwrapped]
 	loading *singleflight.Group
-	// pokes count what was heard, by shard of holders: keys that were read before a poke are not remembered after it.
-	pokes *[pokeShards]atomic.Uint64
-	seed  maphash.Seed
-	// distrust is a moment in Unix nanoseconds; data keys that were read before it must be read again.
-	distrust *atomic.Int64
+	// noticeCounts counts the shreddings that this node knows of, by shard of holders. Keys that were read before one
+	// are not cached after it.
+	noticeCounts *[noticeShards]atomic.Uint64
+	seed         maphash.Seed
+	// distrusted is a time in Unix nanoseconds. Data keys that were read before it must be read again.
+	distrusted *atomic.Int64
 }
 
-func newKnown(holders int) known {
-	return known{
+func newKeyCache(holders int) keyCache {
+	return keyCache{
 		data:    cache.NewFor[holderRef, *dataKeys](holders, dataKeyAge),
-		above:   cache.NewFor[string, *unwrapped](rememberedOrgs, staleAge),
-		loading: &singleflight.Group{}, pokes: &[pokeShards]atomic.Uint64{}, seed: maphash.MakeSeed(), distrust: &atomic.Int64{},
+		parents: cache.NewFor[string, *unwrapped](cachedOrgs, staleAge),
+		loading: &singleflight.Group{}, noticeCounts: &[noticeShards]atomic.Uint64{}, seed: maphash.MakeSeed(), distrusted: &atomic.Int64{},
 	}
 }
 
-func (k *known) shard(h holderRef) *atomic.Uint64 {
-	return &k.pokes[maphash.Comparable(k.seed, h)%pokeShards]
+// notices returns the counter of the holder's shard.
+func (k *keyCache) notices(h holderRef) *atomic.Uint64 {
+	return &k.noticeCounts[maphash.Comparable(k.seed, h)%noticeShards]
 }
 
-// keep remembers data keys, unless a poke was heard since they were read. The check and the write are one step.
-func (k *known) keep(h holderRef, heard uint64, keys *dataKeys) {
+// store caches data keys, unless the counter has changed from notices, its value before they were read. The check and
+// the write are atomic.
+func (k *keyCache) store(h holderRef, notices uint64, keys *dataKeys) {
 	k.data.Change(h, func(*dataKeys, bool) (*dataKeys, cache.Outcome) {
-		if k.shard(h).Load() != heard {
+		if k.notices(h).Load() != notices {
 			return nil, cache.Forget
 		}
 		return keys, cache.Replace
 	})
 }
 
-// forget drops a holder's data keys. A read that is under way cannot bring them back: either it sees the count, or its
-// result is dropped here. Who comes later does not join it either.
-func (k *known) forget(h holderRef) {
-	k.loading.Forget(h.flight())
-	k.shard(h).Add(1)
+// drop removes a holder's data keys. A read in progress cannot bring them back: either it sees the new count, or its
+// result is removed here. Later callers do not wait for that read either.
+func (k *keyCache) drop(h holderRef) {
+	k.loading.Forget(h.loadKey())
+	k.notices(h).Add(1)
 	k.data.Drop(h)
 }
 
-func (h holderRef) flight() string { return "data\x00" + string(h.org) + "\x00" + h.name }
+// loadKey is the key of the holder's load in keyCache.loading.
+func (h holderRef) loadKey() string { return "data\x00" + string(h.org) + "\x00" + h.name }
 
-// Distrust makes all data keys be read again, because pokes may have been missed.
-func (s *Sealer) Distrust() { s.known.distrust.Store(s.Now().UnixNano()) }
+// Distrust makes the node read all data keys again, because notifications may have been missed.
+func (s *Sealer) Distrust() { s.cache.distrusted.Store(s.Now().UnixNano()) }
 
-// keysOf gives a holder's ciphers. remembered means that they were not read just now.
-func (s *Sealer) keysOf(ctx context.Context, h holderRef) (keys *dataKeys, remembered bool, err error) {
-	keys, ok := s.known.data.Get(h)
-	if ok && s.Now().Sub(keys.readAt) < dataKeyAge && keys.readAt.UnixNano() > s.known.distrust.Load() {
+// keysOf returns a holder's ciphers. cached means that they were not read by this call.
+func (s *Sealer) keysOf(ctx context.Context, h holderRef) (keys *dataKeys, cached bool, err error) {
+	keys, ok := s.cache.data.Get(h)
+	// The cache counts the age from when the keys were stored, which is after they were read.
+	if ok && s.Now().Sub(keys.readAt) < dataKeyAge && keys.readAt.UnixNano() > s.cache.distrusted.Load() {
 		return keys, true, nil
 	}
-	keys, err = s.load(ctx, h)
+	keys, err = s.loadKeys(ctx, h)
 	return keys, false, err
 }
 
-// load reads a holder's data keys once for all callers that wait for them.
-func (s *Sealer) load(ctx context.Context, h holderRef) (*dataKeys, error) {
-	v, err := s.once(ctx, h.flight(), func(ctx context.Context) (any, error) {
-		heard := s.known.shard(h).Load()
-		keys, err := s.read(ctx, h)
+// loadKeys reads a holder's data keys, once for all concurrent callers, and caches them.
+func (s *Sealer) loadKeys(ctx context.Context, h holderRef) (*dataKeys, error) {
+	v, err := s.shareLoad(ctx, h.loadKey(), func(ctx context.Context) (any, error) {
+		notices := s.cache.notices(h).Load()
+		keys, err := s.readKeys(ctx, h)
 		if err != nil {
 			return nil, err
 		}
-		s.known.keep(h, heard, keys)
+		s.cache.store(h, notices, keys)
 		return keys, nil
 	})
 	if err != nil {
@@ -122,12 +129,13 @@ func (s *Sealer) load(ctx context.Context, h holderRef) (*dataKeys, error) {
 	return v.(*dataKeys), nil
 }
 
-// once does something for all who ask for it at the same time. One caller's going away does not fail it for the others.
-func (s *Sealer) once(ctx context.Context, name string, do func(context.Context) (any, error)) (any, error) {
-	if err := ctx.Err(); err != nil { // nobody waits for it
+// shareLoad runs do once for all concurrent callers with the same name. It continues if a caller's context ends,
+// because others may wait for it.
+func (s *Sealer) shareLoad(ctx context.Context, name string, do func(context.Context) (any, error)) (any, error) {
+	if err := ctx.Err(); err != nil { // do not start a load that no one waits for
 		return nil, unavailable("wait for a key", err)
 	}
-	done := s.known.loading.DoChan(name, func() (any, error) {
+	done := s.cache.loading.DoChan(name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()
 		return do(ctx)
@@ -140,8 +148,8 @@ func (s *Sealer) once(ctx context.Context, name string, do func(context.Context)
 	}
 }
 
-// read reads a holder's data keys and unwraps them.
-func (s *Sealer) read(ctx context.Context, h holderRef) (*dataKeys, error) {
+// readKeys reads a holder's data keys from the keyring and unwraps them.
+func (s *Sealer) readKeys(ctx context.Context, h holderRef) (*dataKeys, error) {
 	s.metrics.loads.Inc()
 	keys := &dataKeys{ciphers: map[int32]tink.AEAD{}, readAt: s.Now()}
 	rows, err := s.dataKeyRows(ctx, h)
@@ -152,7 +160,7 @@ func (s *Sealer) read(ctx context.Context, h holderRef) (*dataKeys, error) {
 		return nil, ErrShredded
 	}
 	for _, row := range rows {
-		org, err := s.unwrap(ctx, orgAAD(h.org, row.OrgVersion), row.OrgWrapped, cipherOf)
+		org, err := s.unwrapCached(ctx, orgAAD(h.org, row.OrgVersion), row.OrgWrapped, cipherOf)
 		if err != nil {
 			return nil, err
 		}
@@ -169,18 +177,19 @@ func (s *Sealer) read(ctx context.Context, h holderRef) (*dataKeys, error) {
 }
 
 // noCipher is for the root, which encrypts nothing.
-func noCipher(secret.String) (tink.AEAD, error) { return nil, nil } //nolint:nilnil // there is none
+func noCipher(secret.String) (tink.AEAD, error) { return nil, nil } //nolint:nilnil // the root has no cipher
 
-// unwrap gives an org key or the root, from memory if it may.
-func (s *Sealer) unwrap(ctx context.Context, aad, wrapped []byte, cipher func(secret.String) (tink.AEAD, error)) (*unwrapped, error) {
+// unwrapCached returns an org key or the root, from the cache if it is fresh. If the key management service fails, it
+// returns a cached key of up to staleAge instead, and logs the failure.
+func (s *Sealer) unwrapCached(ctx context.Context, aad, wrapped []byte, cipher func(secret.String) (tink.AEAD, error)) (*unwrapped, error) {
 	name, now := string(aad), s.Now()
-	old, ok := s.known.above.Get(name)
+	old, ok := s.cache.parents.Get(name)
 	ok = ok && now.Sub(old.at) < staleAge
 	if ok && (now.Sub(old.at) < freshAge || now.Before(old.retryAt)) {
 		return old, nil
 	}
-	v, err := s.once(ctx, "above\x00"+name, func(ctx context.Context) (any, error) {
-		key, err := s.askKMS(ctx, aad, wrapped)
+	v, err := s.shareLoad(ctx, "parent\x00"+name, func(ctx context.Context) (any, error) {
+		key, err := s.unwrapWithKMS(ctx, aad, wrapped)
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +197,7 @@ func (s *Sealer) unwrap(ctx context.Context, aad, wrapped []byte, cipher func(se
 		if found.cipher, err = cipher(key); err != nil {
 			return nil, err
 		}
-		s.known.above.Put(name, found)
+		s.cache.parents.Put(name, found)
 		return found, nil
 	})
 	if err == nil {
@@ -197,21 +206,22 @@ func (s *Sealer) unwrap(ctx context.Context, aad, wrapped []byte, cipher func(se
 	if !ok {
 		return nil, err
 	}
-	// What was unwrapped before is still right. The log says why it cannot be unwrapped again, while there is time to act.
-	s.Log.LogAttrs(ctx, slog.LevelError, "a key cannot be unwrapped again", slog.Any("error", err), slog.Duration("age", now.Sub(old.at)))
-	s.known.above.Put(name, &unwrapped{key: old.key, cipher: old.cipher, at: old.at, retryAt: now.Add(retryAfter)})
+	// The cached key is still correct. Log the failure while there is time to act.
+	s.Log.LogAttrs(ctx, slog.LevelError, "cannot unwrap a key again, using the cached one", slog.Any("error", err), slog.Duration("age", now.Sub(old.at)))
+	s.cache.parents.Put(name, &unwrapped{key: old.key, cipher: old.cipher, at: old.at, retryAt: now.Add(retryAfter)})
 	return old, nil
 }
 
-// askKMS has a key unwrapped by the service that wrapped it.
-func (s *Sealer) askKMS(ctx context.Context, aad, wrapped []byte) (secret.String, error) {
+// unwrapWithKMS unwraps a key with the service that wrapped it.
+func (s *Sealer) unwrapWithKMS(ctx context.Context, aad, wrapped []byte) (secret.String, error) {
 	parsed, err := kms.ParseWrapped(wrapped)
 	if err != nil {
 		return secret.String{}, ErrCorrupt
 	}
 	service, ok := s.wrappers[parsed.Key.ID]
 	if !ok {
-		return secret.String{}, unavailable("unwrap a key", errors.New("it was wrapped by "+parsed.Key.ID+", which is not configured; add it as an old key management service"))
+		err := errors.New("it was wrapped by " + parsed.Key.ID + ", which is not configured; add it as an old key management service")
+		return secret.String{}, unavailable("unwrap a key", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, kmsTimeout)
 	defer cancel()

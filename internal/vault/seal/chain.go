@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// sealedFormat is the first byte of sealed bytes, so that another layout can come later.
+	// sealedFormat is the first byte of a sealed text, so that other layouts can be added later.
 	sealedFormat = 1
-	// headerSize is the format and the generation of the data key.
+	// headerSize is the size of format and generation of the data key.
 	headerSize = 5
-	// overhead is what AES-GCM adds: nonce and tag.
+	// overhead is the size of nonce and tag of AES-GCM.
 	overhead = 12 + 16
-	// MaxText is the size of the largest text that can be sealed, in bytes.
+	// MaxText is the maximum size of a text, in bytes.
 	MaxText   = 16 << 20
 	maxHolder = 200
 )
 
-// What each kind of associated data begins with, so that none can be taken for another.
+// The labels that the kinds of associated data start with, so that none can be mistaken for another.
 const (
 	textLabel = "sd1"
 	dataLabel = "sd1dek"
@@ -37,7 +37,7 @@ const (
 )
 
 var (
-	// A holder is part of a poke's payload and of the operators' lists.
+	// Holders appear in the payloads of notifications and in lists for operators, so their characters are restricted.
 	validHolder  = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 	validPurpose = regexp.MustCompile(`^[a-z_]{1,64}$`)
 )
@@ -50,10 +50,10 @@ type holderRef struct {
 
 func (h holderRef) check() error {
 	if _, err := id.Parse[id.Org](string(h.org)); err != nil {
-		return fmt.Errorf("the org of a holder: %w", err)
+		return fmt.Errorf("org of a holder: %w", err)
 	}
 	if len(h.name) > maxHolder || !validHolder.MatchString(h.name) {
-		return fmt.Errorf("a holder has 1 to %d letters, digits, dashes and underscores", maxHolder)
+		return fmt.Errorf("a holder must have 1 to %d letters, digits, dashes and underscores", maxHolder)
 	}
 	return nil
 }
@@ -66,31 +66,31 @@ func (a Address) check() error {
 	}
 	switch {
 	case !validPurpose.MatchString(string(a.Purpose)):
-		return errors.New("a purpose has 1 to 64 small letters and underscores")
+		return errors.New("a purpose must have 1 to 64 lower-case letters and underscores")
 	case a.Version < 0:
 		return errors.New("the version of a sealed text is negative")
 	}
 	return nil
 }
 
-// aad is what a text is bound to. It lacks the region: ids are unique in all regions, and an account that moves to
-// another one keeps what it has sealed.
+// aad returns the associated data of a text. It does not include the region: ids are unique across regions, and an
+// account that moves to another region keeps its sealed texts.
 func (a Address) aad() []byte {
-	return bind(textLabel, []byte(a.Org), []byte(a.Holder), []byte(a.Purpose), number(uint64(a.Version)))
+	return encodeAAD(textLabel, []byte(a.Org), []byte(a.Holder), []byte(a.Purpose), encodeNumber(uint64(a.Version)))
 }
 
 func dataAAD(h holderRef, generation int32) []byte {
-	return bind(dataLabel, []byte(h.org), []byte(h.name), number(uint64(generation)))
+	return encodeAAD(dataLabel, []byte(h.org), []byte(h.name), encodeNumber(uint64(generation)))
 }
 
 func orgAAD(org id.Org, version int32) []byte {
-	return bind(orgLabel, []byte(org), number(uint64(version)))
+	return encodeAAD(orgLabel, []byte(org), encodeNumber(uint64(version)))
 }
 
-func rootAAD() []byte { return bind(rootLabel) }
+func rootAAD() []byte { return encodeAAD(rootLabel) }
 
-// bind joins parts, each after its length: no two lists give the same bytes.
-func bind(label string, parts ...[]byte) []byte {
+// encodeAAD joins a label and parts, each preceded by its length, so that different lists never give the same bytes.
+func encodeAAD(label string, parts ...[]byte) []byte {
 	size := 4 + len(label)
 	for _, p := range parts {
 		size += 4 + len(p)
@@ -105,37 +105,37 @@ func bind(label string, parts ...[]byte) []byte {
 	return out
 }
 
-func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+func encodeNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// header is before the ciphertext: format and generation.
-func header(generation int32) []byte {
+// sealedHeader returns what precedes the ciphertext: format and generation.
+func sealedHeader(generation int32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{sealedFormat}, uint32(generation))
 }
 
-// split takes sealed bytes apart.
-func split(sealed []byte) (generation int32, ciphertext []byte, ok bool) {
+// splitSealed splits a sealed text. The ciphertext is a slice of it.
+func splitSealed(sealed []byte) (generation int32, ciphertext []byte, ok bool) {
 	if len(sealed) < headerSize+overhead || len(sealed) > headerSize+overhead+MaxText || sealed[0] != sealedFormat {
 		return 0, nil, false
 	}
 	return int32(binary.BigEndian.Uint32(sealed[1:])), sealed[headerSize:], true
 }
 
-// newKeyset makes an AES256-GCM key as a Tink keyset of its own. It has no prefix: what is wrapped by which key is said by
-// a column or a header.
+// newKeyset creates a Tink keyset with one AES256-GCM key, and returns its binary form. The key has no prefix,
+// because a column or a header says which key was used.
 func newKeyset() (secret.String, error) {
 	handle, err := keyset.NewHandle(aead.AES256GCMNoPrefixKeyTemplate())
 	if err != nil {
-		return secret.String{}, fmt.Errorf("make a key: %w", err)
+		return secret.String{}, fmt.Errorf("create a key: %w", err)
 	}
 	var text bytes.Buffer
 	if err := insecurecleartextkeyset.Write(handle, keyset.NewBinaryWriter(&text)); err != nil {
-		return secret.String{}, errors.New("make a key: it cannot be written") // the cause might show it
+		return secret.String{}, errors.New("create a key: cannot serialise it") // the cause might contain it
 	}
 	defer clear(text.Bytes())
 	return secret.New(text.String()), nil
 }
 
-// cipherOf reads a keyset. What is no keyset is corrupt: it was wrapped by us.
+// cipherOf returns the cipher of a keyset that newKeyset created. Anything else is corrupt.
 func cipherOf(text secret.String) (tink.AEAD, error) {
 	raw := []byte(text.Reveal())
 	defer clear(raw)
@@ -150,19 +150,19 @@ func cipherOf(text secret.String) (tink.AEAD, error) {
 	return cipher, nil
 }
 
-// wrapKey wraps a keyset with the key above it.
-func wrapKey(above tink.AEAD, key secret.String, aad []byte) ([]byte, error) {
+// wrapKey wraps a keyset with the key of the level above it.
+func wrapKey(parent tink.AEAD, key secret.String, aad []byte) ([]byte, error) {
 	plain := []byte(key.Reveal())
 	defer clear(plain)
-	wrapped, err := above.Encrypt(plain, aad)
+	wrapped, err := parent.Encrypt(plain, aad)
 	if err != nil {
 		return nil, errors.New("wrap a key: tink cannot encrypt")
 	}
 	return wrapped, nil
 }
 
-func unwrapKey(above tink.AEAD, wrapped, aad []byte) (secret.String, error) {
-	plain, err := above.Decrypt(wrapped, aad)
+func unwrapKey(parent tink.AEAD, wrapped, aad []byte) (secret.String, error) {
+	plain, err := parent.Decrypt(wrapped, aad)
 	if err != nil {
 		return secret.String{}, ErrCorrupt
 	}

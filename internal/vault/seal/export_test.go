@@ -1,4 +1,4 @@
 package seal
 
-// HeardShred is what a node does when it is poked.
-func (s *Sealer) HeardShred(org string, holder []byte) { s.heardShred(org, holder) }
+// HandleShred is handleShred, for tests.
+func (s *Sealer) HandleShred(org string, holder []byte) { s.handleShred(org, holder) }

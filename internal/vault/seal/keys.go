@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// shredPattern is what a node listens on: the last token is the org, the payload the holder.
+	// shredPattern matches the notifications of shreddings: the last token is the organisation, the payload the holder.
 	shredPattern = "inv.shred.*"
-	// keyTries is how often a data key is made anew because the org's key was replaced meanwhile.
-	keyTries = 5
+	// maxKeyAttempts is how often creating a data key is tried, if the org's key is replaced at the same time.
+	maxKeyAttempts = 5
 )
 
-// unavailable says what could not be done and why.
+// unavailable returns an ErrUnavailable that names the operation and the cause. It does not wrap one twice.
 func unavailable(what string, cause error) error {
 	if errors.Is(cause, ErrUnavailable) {
 		return cause
@@ -41,7 +41,7 @@ func (s *Sealer) seal(ctx context.Context, at Address, text secret.String) ([]by
 	plain := []byte(text.Reveal())
 	defer clear(plain)
 	if len(plain) > MaxText {
-		return nil, fmt.Errorf("a text of %d bytes cannot be sealed; at most %d can", len(plain), MaxText)
+		return nil, fmt.Errorf("seal a text: it has %d bytes, the maximum is %d", len(plain), MaxText)
 	}
 	keys, _, err := s.keysOf(ctx, at.holder())
 	if err != nil {
@@ -51,40 +51,40 @@ func (s *Sealer) seal(ctx context.Context, at Address, text secret.String) ([]by
 	if err != nil {
 		return nil, errors.New("seal a text: tink cannot encrypt")
 	}
-	return slices.Concat(header(keys.newest), ciphertext), nil
+	return slices.Concat(sealedHeader(keys.newest), ciphertext), nil
 }
 
 func (s *Sealer) open(ctx context.Context, at Address, sealed []byte) (secret.String, error) {
 	if err := at.check(); err != nil {
 		return secret.String{}, err
 	}
-	generation, ciphertext, ok := split(sealed)
+	generation, ciphertext, ok := splitSealed(sealed)
 	if !ok {
-		return secret.String{}, s.corrupt()
+		return secret.String{}, s.countCorrupt()
 	}
-	keys, remembered, err := s.keysOf(ctx, at.holder())
-	if err == nil && remembered && keys.ciphers[generation] == nil {
-		// Another node may have added a generation since.
-		keys, err = s.load(ctx, at.holder())
+	keys, cached, err := s.keysOf(ctx, at.holder())
+	if err == nil && cached && keys.ciphers[generation] == nil {
+		// Another node may have added a generation since the keys were cached.
+		keys, err = s.loadKeys(ctx, at.holder())
 	}
 	switch {
 	case errors.Is(err, ErrCorrupt):
-		return secret.String{}, s.corrupt()
+		return secret.String{}, s.countCorrupt()
 	case err != nil:
 		return secret.String{}, err
 	case keys.ciphers[generation] == nil:
-		return secret.String{}, s.corrupt()
+		return secret.String{}, s.countCorrupt()
 	}
 	plain, err := keys.ciphers[generation].Decrypt(ciphertext, at.aad())
 	if err != nil {
-		return secret.String{}, s.corrupt()
+		return secret.String{}, s.countCorrupt()
 	}
 	defer clear(plain)
 	return secret.New(string(plain)), nil
 }
 
-// corrupt counts, so that tampering shows.
-func (s *Sealer) corrupt() error {
+// countCorrupt returns ErrCorrupt and counts it in a metric, so that tampering is noticed.
+func (s *Sealer) countCorrupt() error {
 	s.metrics.corrupt.Inc()
 	return ErrCorrupt
 }
@@ -93,17 +93,17 @@ func (s *Sealer) prepare(ctx context.Context, h holderRef) error {
 	if err := h.check(); err != nil {
 		return err
 	}
-	for range keyTries {
-		// Most holders are new, so the key comes before the question whether there is one.
+	for range maxKeyAttempts {
+		// Most holders are new, so create the key without checking first whether there is one.
 		key, err := s.newDataKey(ctx, h, 1)
 		if err != nil {
 			return err
 		}
-		now, heard := s.Now(), s.known.shard(h).Load()
+		now, notices := s.Now(), s.cache.notices(h).Load()
 		made, err := s.addHolder(ctx, h, uuid.NewString(), key)
 		if made {
-			// Who prepares is about to seal.
-			s.known.keep(h, heard, &dataKeys{ciphers: map[int32]tink.AEAD{1: key.cipher}, newest: 1, readAt: now})
+			// The caller is about to seal.
+			s.cache.store(h, notices, &dataKeys{ciphers: map[int32]tink.AEAD{1: key.cipher}, newest: 1, readAt: now})
 			return nil
 		}
 		if errors.Is(err, errOrgKeyGone) {
@@ -119,22 +119,22 @@ func (s *Sealer) prepare(ctx context.Context, h holderRef) error {
 		case state == holderLive:
 			return nil
 		case state == holderShredded:
-			s.known.forget(h)
+			s.cache.drop(h)
 			return ErrShredded
 		}
-		// It was just forgotten, long after it was shredded.
+		// The holder was shredded long ago, and its row was deleted between the two queries.
 	}
-	return unavailable("make a data key", errors.New("the keys of the org keep changing"))
+	return unavailable("create a data key", errors.New("the keys of the organisation keep changing"))
 }
 
-// Renew gives a holder a new generation of its data key. What is sealed from now on needs it; what was sealed before stays
-// readable until it is sealed again.
+// Renew adds a generation to the holder's data key. Texts are sealed with it from now on. Texts that were sealed before
+// still open, with the generation that sealed them.
 func (s *Sealer) Renew(ctx context.Context, org id.Org, holder string) error {
 	h := holderRef{org, holder}
 	if err := h.check(); err != nil {
 		return err
 	}
-	for range keyTries {
+	for range maxKeyAttempts {
 		state, generations, err := s.holder(ctx, h)
 		switch {
 		case err != nil:
@@ -150,57 +150,57 @@ func (s *Sealer) Renew(ctx context.Context, org id.Org, holder string) error {
 		if errors.Is(err, errOrgKeyGone) || errors.Is(err, errGenerationTaken) {
 			continue
 		}
-		// Other nodes seal with the older one for up to a minute, which all can open.
-		s.known.forget(h)
+		// Other nodes seal with the older generation for up to a minute. All nodes can open that.
+		s.cache.drop(h)
 		return err
 	}
 	return unavailable("renew a data key", errors.New("the keys of the holder keep changing"))
 }
 
-// newKey is a data key that is not stored yet.
-type newKey struct {
+// unstoredKey is a new data key that is not in the keyring yet.
+type unstoredKey struct {
 	cipher tink.AEAD
-	// wrapped by this version of the org's key.
+	// wrapped is the key, wrapped with this version of the org's key.
 	wrapped []byte
 	version int32
 }
 
-// newDataKey makes a data key and wraps it with the newest key of its org.
-func (s *Sealer) newDataKey(ctx context.Context, h holderRef, generation int32) (newKey, error) {
+// newDataKey creates a data key and wraps it with the newest key of its organisation.
+func (s *Sealer) newDataKey(ctx context.Context, h holderRef, generation int32) (unstoredKey, error) {
 	version, orgWrapped, err := s.newestOrgKey(ctx, h.org)
 	if errors.Is(err, postgres.ErrNoRows) {
 		if err := s.newOrgKey(ctx, h.org, 1); err != nil {
-			return newKey{}, err
+			return unstoredKey{}, err
 		}
-		// Not what was just made: another node may have been first.
+		// Read the stored key instead of using the new one: another node may have been first.
 		version, orgWrapped, err = s.newestOrgKey(ctx, h.org)
 	}
 	if err != nil {
-		return newKey{}, unavailable("read an org key", err)
+		return unstoredKey{}, unavailable("read an org key", err)
 	}
-	org, err := s.unwrap(ctx, orgAAD(h.org, version), orgWrapped, cipherOf)
+	org, err := s.unwrapCached(ctx, orgAAD(h.org, version), orgWrapped, cipherOf)
 	if err != nil {
-		return newKey{}, err
+		return unstoredKey{}, err
 	}
 	key, err := newKeyset()
 	if err != nil {
-		return newKey{}, err
+		return unstoredKey{}, err
 	}
 	cipher, err := cipherOf(key)
 	if err != nil {
-		return newKey{}, err
+		return unstoredKey{}, err
 	}
 	wrapped, err := wrapKey(org.cipher, key, dataAAD(h, generation))
-	return newKey{cipher, wrapped, version}, err
+	return unstoredKey{cipher, wrapped, version}, err
 }
 
-// newOrgKey makes a version of an org's key, unless there is one already.
+// newOrgKey creates a version of an organisation's key. It does nothing if another node has created the version.
 func (s *Sealer) newOrgKey(ctx context.Context, org id.Org, version int32) error {
 	key, err := newKeyset()
 	if err != nil {
 		return err
 	}
-	wrapped, err := s.wrap(ctx, key, orgAAD(org, version))
+	wrapped, err := s.wrapWithKMS(ctx, key, orgAAD(org, version))
 	if err != nil {
 		return err
 	}
@@ -208,8 +208,8 @@ func (s *Sealer) newOrgKey(ctx context.Context, org id.Org, version int32) error
 	return err
 }
 
-// wrap wraps with the key management service.
-func (s *Sealer) wrap(ctx context.Context, key secret.String, aad []byte) (kms.Wrapped, error) {
+// wrapWithKMS wraps a key with the newest key of the key management service.
+func (s *Sealer) wrapWithKMS(ctx context.Context, key secret.String, aad []byte) (kms.Wrapped, error) {
 	ctx, cancel := context.WithTimeout(ctx, kmsTimeout)
 	defer cancel()
 	wrapped, err := s.KMS.Wrap(ctx, key, aad)
@@ -229,42 +229,43 @@ func (s *Sealer) shred(ctx context.Context, h holderRef) (Shredded, error) {
 		out, err = s.shredIn(ctx, tx, h)
 		return err
 	})
-	// Also if it failed: it may have been committed.
-	s.known.forget(h)
+	// Drop the keys even after an error: the transaction may have been committed.
+	s.cache.drop(h)
 	if err != nil {
 		return Shredded{}, unavailable("shred a data key", err)
 	}
 	if subject, err := pubsub.Subject("inv", "shred", string(h.org)); err == nil && s.Bus != nil {
-		_ = s.Bus.Poke(subject, []byte(h.name)) // without it the others notice within a minute
+		_ = s.Bus.Publish(subject, []byte(h.name)) // if it fails, the others notice within a minute
 	}
 	return out, nil
 }
 
-// heardShred takes a poke.
-func (s *Sealer) heardShred(org string, holder []byte) {
-	s.known.forget(holderRef{id.Org(org), string(holder)})
+// handleShred handles the notification of a shredding.
+func (s *Sealer) handleShred(org string, holder []byte) {
+	s.cache.drop(holderRef{id.Org(org), string(holder)})
 }
 
+// derive uses HKDF-SHA256 on the root, with the purpose as info and without salt.
 func (s *Sealer) derive(ctx context.Context, purpose string) ([]byte, error) {
 	if purpose == "" {
-		return nil, errors.New("derive a key: there is no purpose")
+		return nil, errors.New("derive a key: the purpose is empty")
 	}
-	root, err := s.root(ctx)
+	root, err := s.rootSecret(ctx)
 	if err != nil {
 		return nil, err
 	}
 	secretBytes := []byte(root.Reveal())
 	defer clear(secretBytes)
-	out, err := hkdf.Key(sha256.New, secretBytes, nil, string(bind("sd1derive", []byte(purpose))), sha256.Size)
+	out, err := hkdf.Key(sha256.New, secretBytes, nil, string(encodeAAD("sd1derive", []byte(purpose))), sha256.Size)
 	if err != nil {
 		return nil, fmt.Errorf("derive a key: %w", err)
 	}
 	return out, nil
 }
 
-// root gives the root, or makes it if there is none.
-func (s *Sealer) root(ctx context.Context) (secret.String, error) {
-	if old, ok := s.known.above.Get(string(rootAAD())); ok && s.Now().Sub(old.at) < freshAge {
+// rootSecret returns the root, and creates it if there is none.
+func (s *Sealer) rootSecret(ctx context.Context) (secret.String, error) {
+	if old, ok := s.cache.parents.Get(string(rootAAD())); ok && s.Now().Sub(old.at) < freshAge {
 		return old.key, nil
 	}
 	wrapped, err := s.rootKey(ctx)
@@ -272,24 +273,25 @@ func (s *Sealer) root(ctx context.Context) (secret.String, error) {
 		if err := s.newRoot(ctx); err != nil {
 			return secret.String{}, err
 		}
-		// Not what was just made: another node may have been first.
+		// Read the stored root instead of using the new one: another node may have been first.
 		wrapped, err = s.rootKey(ctx)
 	}
 	if err != nil {
 		return secret.String{}, unavailable("read the root", err)
 	}
-	root, err := s.unwrap(ctx, rootAAD(), wrapped, noCipher)
+	root, err := s.unwrapCached(ctx, rootAAD(), wrapped, noCipher)
 	if err != nil {
 		return secret.String{}, err
 	}
 	return root.key, nil
 }
 
+// newRoot creates the root, unless another node has done so.
 func (s *Sealer) newRoot(ctx context.Context) error {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key) // never fails
 	defer clear(key)
-	wrapped, err := s.wrap(ctx, secret.New(string(key)), rootAAD())
+	wrapped, err := s.wrapWithKMS(ctx, secret.New(string(key)), rootAAD())
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,7 @@ package seal
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics are counted here and shown by app.
+// metrics holds the metrics of a Sealer. Package app registers them.
 type metrics struct {
 	loads, corrupt, rewrapped prometheus.Counter
 	kmsUp, rotating           prometheus.Gauge
@@ -28,7 +28,7 @@ func newMetrics() metrics {
 	}
 }
 
-// Collectors are for the metrics page.
+// Collectors returns the metrics to register.
 func (s *Sealer) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{s.metrics.loads, s.metrics.corrupt, s.metrics.rewrapped, s.metrics.kmsUp, s.metrics.rotating}
 }

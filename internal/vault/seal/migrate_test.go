@@ -11,10 +11,10 @@ import (
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 )
 
-// The keyring is migrated by itself, next to the main schema or without it, once, by however many nodes.
-func TestTheKeyringIsMigratedByItself(t *testing.T) {
+// The keyring is migrated separately, in the main database or in its own. Concurrent nodes apply each migration once.
+func TestTheKeyringIsMigratedSeparately(t *testing.T) {
 	t.Parallel()
-	for name, beside := range map[string]bool{"next to the main schema": true, "alone": false} {
+	for name, main := range map[string]bool{"main database": true, "own database": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db, err := postgres.Open(t.Context(), postgres.Config{URL: testenv.EmptyDatabase(t), MaxConns: 8, Name: "test", Patient: true})
@@ -22,13 +22,13 @@ func TestTheKeyringIsMigratedByItself(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(db.Close)
-			if beside {
+			if main {
 				if _, err := postgres.Migrate(t.Context(), db, migrations.Files); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if current, err := postgres.CurrentSchema(t.Context(), db, keyring.Files, "keyring_not_there"); err == nil && current {
-				t.Error("a schema that is not there is current")
+				t.Error("a missing schema counts as current")
 			}
 			var (
 				group   sync.WaitGroup
@@ -49,7 +49,7 @@ func TestTheKeyringIsMigratedByItself(t *testing.T) {
 				t.Fatal(err)
 			}
 			if int(applied.Load()) != len(files) {
-				t.Errorf("%d migrations were applied, there are %d", applied.Load(), len(files))
+				t.Errorf("%d migrations applied, want %d", applied.Load(), len(files))
 			}
 			if current, err := postgres.CurrentSchema(t.Context(), db, keyring.Files, keyring.Schema); err != nil || !current {
 				t.Errorf("current = %v, %v", current, err)

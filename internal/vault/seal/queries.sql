@@ -35,7 +35,8 @@ WHERE (org_id, version) > (@after_org::text, @after_version::integer) AND (kms_i
 ORDER BY org_id, version LIMIT @count;
 
 -- name: DropOldOrgKeys :execrows
--- Those that wrap nothing any more. A data key that is being added with one of them makes this fail, or fails itself.
+-- Deletes keys that wrap nothing any more. If a data key is being added with one of them, the foreign key makes one
+-- of the two statements fail.
 DELETE FROM keyring.org_key o WHERE o.org_id = @org_id AND o.version < @newest
 AND NOT EXISTS (SELECT 1 FROM keyring.data_key d WHERE d.org_id = o.org_id AND d.org_version = o.version);
 
@@ -45,7 +46,8 @@ SELECT org_id FROM keyring.org_key
 WHERE org_id > @after_org::text GROUP BY org_id HAVING count(*) > 1 ORDER BY org_id LIMIT @count;
 
 -- name: AddHolder :execrows
--- One statement: of many that prepare a holder, or prepare and shred it, one comes first, and the others see what it did.
+-- This is one statement, so that of concurrent calls that prepare or shred a holder one is first and the others see its
+-- result.
 WITH made AS (
     INSERT INTO keyring.key_holder (org_id, holder, id, generations, made_at) VALUES (@org_id, @holder, @id, 1, @now)
     ON CONFLICT DO NOTHING
@@ -58,7 +60,8 @@ SELECT org_id, holder, 1, @org_version, @wrapped FROM made;
 SELECT id, generations, shredded_at FROM keyring.key_holder WHERE org_id = @org_id AND holder = @holder;
 
 -- name: AddGeneration :execrows
--- The row of the holder is locked first: a shredding waits and then deletes this one too, or was first and is seen.
+-- Locks the row of the holder first. A concurrent shredding either waits and deletes this generation too, or came
+-- first and is noticed here.
 WITH counted AS (
     UPDATE keyring.key_holder h SET generations = @generation
     WHERE h.org_id = @org_id AND h.holder = @holder AND h.generations + 1 = @generation AND h.shredded_at IS NULL
@@ -68,7 +71,7 @@ INSERT INTO keyring.data_key (org_id, holder, generation, org_version, wrapped)
 SELECT counted.org_id, counted.holder, @generation, @org_version, @wrapped FROM counted;
 
 -- name: DataKeys :many
--- With the keys that wrap them: all that is needed to open something is read at once.
+-- Includes the org keys that wrap the data keys, so that one query reads everything that is needed to open a text.
 SELECT d.generation, d.org_version, d.wrapped, o.wrapped AS org_wrapped
 FROM keyring.data_key d JOIN keyring.org_key o ON o.org_id = d.org_id AND o.version = d.org_version
 WHERE d.org_id = @org_id AND d.holder = @holder ORDER BY d.generation;
@@ -99,7 +102,7 @@ SELECT org_id, max(version)::integer AS newest FROM keyring.org_key
 WHERE org_id > @after_org::text GROUP BY org_id ORDER BY org_id LIMIT @count;
 
 -- name: RewrapDataKeys :execrows
--- A data key that was shredded meanwhile is not there, and stays so.
+-- Does not bring back a data key that was shredded in the meantime.
 UPDATE keyring.data_key d SET org_version = @newest, wrapped = n.wrapped
 FROM (SELECT unnest(@holders::text[]) AS holder, unnest(@generations::integer[]) AS generation, unnest(@keys::bytea[]) AS wrapped) n
 WHERE d.org_id = @org_id AND d.holder = n.holder AND d.generation = n.generation AND d.org_version < @newest;
@@ -112,19 +115,19 @@ WHERE (d.org_id, d.holder, d.generation) > (@after_org::text, @after_holder::tex
 ORDER BY d.org_id, d.holder, d.generation LIMIT @count;
 
 -- name: CountOrgKeys :many
--- tenant: the status is the installation's
+-- tenant: the status is of the whole installation
 SELECT kms_id, kms_version, count(*) AS keys FROM keyring.org_key GROUP BY kms_id, kms_version ORDER BY kms_id, kms_version;
 
 -- name: CountDataKeys :one
--- tenant: the status is the installation's
+-- tenant: the status is of the whole installation
 SELECT count(*) AS keys, count(*) FILTER (WHERE d.generation > 1) AS renewed,
        count(*) FILTER (WHERE d.org_version < n.newest) AS waiting, count(DISTINCT d.org_id) AS orgs
 FROM keyring.data_key d JOIN (SELECT org_id, max(version) AS newest FROM keyring.org_key GROUP BY org_id) n ON n.org_id = d.org_id;
 
 -- name: CountHolders :one
--- tenant: the status is the installation's
+-- tenant: the status is of the whole installation
 SELECT count(*) FILTER (WHERE shredded_at IS NULL) AS live, count(*) FILTER (WHERE shredded_at IS NOT NULL) AS shredded FROM keyring.key_holder;
 
 -- name: CountRotating :one
--- tenant: the metric is the installation's
+-- tenant: the metric is of the whole installation
 SELECT count(*) FROM (SELECT org_id FROM keyring.org_key GROUP BY org_id HAVING count(*) > 1) rotating;

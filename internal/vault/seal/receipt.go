@@ -18,37 +18,39 @@ import (
 )
 
 const (
-	// receiptFormat is that of receipts with camelCase members, which say what they cover. oldReceiptFormat is the one before.
+	// receiptFormat is the format of new receipts: camelCase members, and a list of what they cover. Receipts of
+	// oldReceiptFormat can only be verified.
 	receiptFormat, oldReceiptFormat = 2, 1
-	// receiptLabel is signed before the receipt, so that the signature serves for nothing else.
+	// receiptLabel is prepended to what is signed, so that the signature is valid for nothing else.
 	receiptLabel = "sd1receipt\n"
-	// receiptPurpose is what the seed of the signing key is derived for.
+	// receiptPurpose is the purpose of Derive for the seed of the signing key.
 	receiptPurpose = "receipt"
 	keyPrefix      = "ed25519:"
 	maxReceipt     = 64 << 10
-	// receiptTime has milliseconds, always.
+	// receiptTime always has milliseconds.
 	receiptTime = "2006-01-02T15:04:05.000Z"
 )
 
-// ErrReceipt means that a receipt was not signed by this key, or was changed since. Which of them is told to nobody.
+// ErrReceipt means that a receipt was not signed by this key or was changed afterwards.
 var ErrReceipt = errors.New("the receipt is not valid for this key")
 
-// Receipt says that an account's keys and data were deleted. It can be checked without us.
+// Receipt states that an account's keys and data were deleted. VerifyReceipt checks a signed one without any service.
 type Receipt struct {
 	Account id.Account
 	Org     id.Org
-	// DataKey is the id of the data key that was deleted; empty if there was none.
+	// DataKey is the id of the deleted data key; empty if there was none.
 	DataKey     string
 	Generations int
-	// Blobs is how many sealed texts were deleted with it.
+	// Blobs is the number of sealed texts that were deleted.
 	Blobs int
-	// Covers says what was deleted: session, credentials, events, deliveries. Receipts of the old format do not say it.
+	// Covers lists what was deleted: session, credentials, events, deliveries. It is nil in receipts of the old format.
 	Covers []string
-	// PurgedAt has milliseconds.
+	// PurgedAt is signed with milliseconds; finer digits are cut off.
 	PurgedAt time.Time
 }
 
-// receiptBody is a receipt as it is written. Its members are in the order of their names: this is also what is signed.
+// receiptBody is the JSON form of a receipt. Its members are in alphabetical order, because its encoding is what is
+// signed.
 type receiptBody struct {
 	Account     id.Account `json:"accountId"`
 	Blobs       int        `json:"blobs"`
@@ -59,8 +61,8 @@ type receiptBody struct {
 	PurgedAt    string     `json:"purgedAt"`
 }
 
-// signedReceipt is what is kept and handed out. Its members may be reordered and indented, as a database does: what is
-// signed is the one canonical form of their values.
+// signedReceipt is the stored form. Its members may be reordered and indented, for example by a jsonb column: the
+// signature is over the canonical form of their values.
 type signedReceipt struct {
 	Format    int         `json:"format"`
 	Receipt   receiptBody `json:"receipt"`
@@ -68,7 +70,7 @@ type signedReceipt struct {
 	Signature string      `json:"signature"`
 }
 
-// oldReceiptBody and oldSignedReceipt are what was handed out before. Such receipts stay valid.
+// oldReceiptBody and oldSignedReceipt are the old format. Such receipts stay valid.
 type oldReceiptBody struct {
 	Account     id.Account `json:"account_id"`
 	Blobs       int        `json:"blobs"`
@@ -85,10 +87,10 @@ type oldSignedReceipt struct {
 	Signature string         `json:"signature"`
 }
 
-// SignReceipt gives the receipt with its signature, as JSON.
+// SignReceipt returns the receipt with its signature, as JSON.
 func (s *Sealer) SignReceipt(ctx context.Context, r Receipt) ([]byte, error) {
 	if r.Account == "" || r.Org == "" || r.PurgedAt.IsZero() || len(r.Covers) == 0 {
-		return nil, errors.New("sign a receipt: it lacks the account, the org, the time or what it covers")
+		return nil, errors.New("sign a receipt: account, org, time or covers is missing")
 	}
 	key, err := s.signingKey(ctx)
 	if err != nil {
@@ -110,7 +112,7 @@ func (s *Sealer) SignReceipt(ctx context.Context, r Receipt) ([]byte, error) {
 	return out, nil
 }
 
-// PublicKey is what receipts are checked with.
+// PublicKey returns the key that verifies receipts of this installation.
 func (s *Sealer) PublicKey(ctx context.Context) (PublicKey, error) {
 	key, err := s.signingKey(ctx)
 	if err != nil {
@@ -119,6 +121,7 @@ func (s *Sealer) PublicKey(ctx context.Context) (PublicKey, error) {
 	return PublicKey(key.Public().(ed25519.PublicKey)), nil
 }
 
+// signingKey derives the signing key of receipts from the root. It changes only if the root does.
 func (s *Sealer) signingKey(ctx context.Context) (ed25519.PrivateKey, error) {
 	seed, err := s.derive(ctx, receiptPurpose)
 	if err != nil {
@@ -128,33 +131,34 @@ func (s *Sealer) signingKey(ctx context.Context) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// PublicKey is an Ed25519 key that receipts are checked with. It is no secret.
+// PublicKey is an Ed25519 key that verifies receipts. It is not secret.
 type PublicKey ed25519.PublicKey
 
-// ID is short, to tell keys apart; a receipt carries it.
+// ID returns a short hash that distinguishes keys. Receipts contain it.
 func (k PublicKey) ID() string {
 	sum := sha256.Sum256(k)
 	return hex.EncodeToString(sum[:8])
 }
 
-// String is the form that ParsePublicKey reads: ed25519: and base64.
+// String returns the form that ParsePublicKey reads: ed25519: followed by base64.
 func (k PublicKey) String() string { return keyPrefix + base64.StdEncoding.EncodeToString(k) }
 
-// ParsePublicKey reads what String wrote.
+// ParsePublicKey parses the form that String returns.
 func ParsePublicKey(text string) (PublicKey, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), keyPrefix)
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if !ok || err != nil || len(key) != ed25519.PublicKeySize {
-		return nil, errors.New("this is not a public key; it looks like ed25519: and 44 characters of base64")
+		return nil, errors.New("not a public key; one looks like ed25519: followed by 44 characters of base64")
 	}
 	return key, nil
 }
 
-// VerifyReceipt checks a receipt against a public key that is trusted already. It asks nobody.
+// VerifyReceipt checks a signed receipt with a public key that the caller already trusts. It works offline.
 func VerifyReceipt(signed []byte, key PublicKey) (Receipt, error) {
 	if len(key) != ed25519.PublicKeySize || len(signed) > maxReceipt {
 		return Receipt{}, ErrReceipt
 	}
+	// Decode the format first: each format has its own type, and unknown members are errors.
 	var form struct{ Format int }
 	if err := json.Unmarshal(signed, &form); err != nil {
 		return Receipt{}, ErrReceipt
@@ -163,7 +167,7 @@ func VerifyReceipt(signed []byte, key PublicKey) (Receipt, error) {
 		return verifyOldReceipt(signed, key)
 	}
 	var r signedReceipt
-	if !decodeStrictly(signed, &r) || r.Format != receiptFormat || !verified(r.Receipt, r.KeyID, r.Signature, key) {
+	if !decodeStrictly(signed, &r) || r.Format != receiptFormat || !isSigned(r.Receipt, r.KeyID, r.Signature, key) {
 		return Receipt{}, ErrReceipt
 	}
 	at, err := time.Parse(receiptTime, r.Receipt.PurgedAt)
@@ -181,13 +185,13 @@ func verifyOldReceipt(signed []byte, key PublicKey) (Receipt, error) {
 	}
 	b := r.Receipt
 	b.PurgedAt = b.PurgedAt.UTC()
-	if !verified(b, r.KeyID, r.Signature, key) {
+	if !isSigned(b, r.KeyID, r.Signature, key) {
 		return Receipt{}, ErrReceipt
 	}
 	return Receipt{Account: b.Account, Org: b.Org, DataKey: b.DataKey, Generations: b.Generations, Blobs: b.Blobs, PurgedAt: b.PurgedAt}, nil
 }
 
-// decodeStrictly reads one JSON value without members that it does not know, and nothing behind it.
+// decodeStrictly decodes one JSON value. It fails for unknown members and for text after the value.
 func decodeStrictly(text []byte, into any) bool {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -198,8 +202,8 @@ func decodeStrictly(text []byte, into any) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// verified reports whether a signature is that of a receipt.
-func verified(body any, keyID, signature string, key PublicKey) bool {
+// isSigned reports whether the signature is of this body and key.
+func isSigned(body any, keyID, signature string, key PublicKey) bool {
 	raw, err := base64.StdEncoding.Strict().DecodeString(signature)
 	if err != nil || keyID != key.ID() {
 		return false
@@ -208,7 +212,8 @@ func verified(body any, keyID, signature string, key PublicKey) bool {
 	return err == nil && ed25519.Verify(ed25519.PublicKey(key), text, raw)
 }
 
-// canonical is what is signed: the members in the order of their names, without spaces, the time in UTC.
+// canonical returns what is signed: the label, and the members in alphabetical order, without spaces, with the time in
+// UTC.
 func canonical(body any) ([]byte, error) {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -24,10 +24,10 @@ func receipt() seal.Receipt {
 	}
 }
 
-// A receipt is checked without us, and stays valid when a database has reordered and indented it.
+// A receipt is verified without any service, and stays valid if a database reorders and indents it.
 func TestAReceiptIsVerifiedOffline(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	want := receipt()
 	signed, err := s.node().SignReceipt(t.Context(), want)
 	if err != nil {
@@ -51,12 +51,12 @@ func TestAReceiptIsVerifiedOffline(t *testing.T) {
 			t.Errorf("%s: %+v, %v", form, got, err)
 		}
 	}
-	other, err := newStand(t).node().PublicKey(t.Context())
+	other, err := newFixture(t).node().PublicKey(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := seal.VerifyReceipt(signed, other); !errors.Is(err, seal.ErrReceipt) {
-		t.Errorf("the key of another installation: %v", err)
+		t.Errorf("key of another installation: %v", err)
 	}
 	if _, err := s.node().SignReceipt(t.Context(), seal.Receipt{}); err == nil {
 		t.Error("an empty receipt was signed")
@@ -72,10 +72,10 @@ func indent(t *testing.T, text []byte) []byte {
 	return out.Bytes()
 }
 
-// No change to what a receipt says goes unnoticed.
+// Every change of a receipt's content is noticed.
 func TestAChangedReceiptIsNotValid(t *testing.T) {
 	t.Parallel()
-	node := newStand(t).node()
+	node := newFixture(t).node()
 	want := receipt()
 	signed, err := node.SignReceipt(t.Context(), want)
 	if err != nil {
@@ -89,8 +89,8 @@ func TestAChangedReceiptIsNotValid(t *testing.T) {
 		flipped := slices.Clone(signed)
 		flipped[bit/8] ^= 1 << (bit % 8)
 		if got, err := seal.VerifyReceipt(flipped, key); err == nil && !reflect.DeepEqual(got, want) {
-			t.Errorf("%s was taken", flipped)
-		} else if err != nil && err != seal.ErrReceipt { //nolint:errorlint // it must be the very error
+			t.Errorf("%s was accepted", flipped)
+		} else if err != nil && err != seal.ErrReceipt { //nolint:errorlint // it must be the error itself, not wrapped
 			t.Error(err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestAChangedReceiptIsNotValid(t *testing.T) {
 	}
 }
 
-// Receipts that were handed out before their members were renamed stay valid.
+// Receipts in the old format, with other names of members, stay valid.
 func TestReceiptOfTheOldFormatIsVerified(t *testing.T) {
 	t.Parallel()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -140,18 +140,18 @@ func TestReceiptOfTheOldFormatIsVerified(t *testing.T) {
 	}
 }
 
-func TestParsePublicKeyTakesKeysOnly(t *testing.T) {
+func TestParsePublicKeyRejectsOtherTexts(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "ed25519:", "ed25519:AAAA", "AAAA", strings.Repeat("A", 44)} {
 		if _, err := seal.ParsePublicKey(bad); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 }
 
-// FuzzVerifyReceipt: only what was signed is taken, however it is written.
+// Only a receipt that was signed is accepted, however it is formatted.
 func FuzzVerifyReceipt(f *testing.F) {
-	node := newStand(f).node()
+	node := newFixture(f).node()
 	want := receipt()
 	signed, err := node.SignReceipt(f.Context(), want)
 	if err != nil {
@@ -166,7 +166,7 @@ func FuzzVerifyReceipt(f *testing.F) {
 	f.Add([]byte(`{"format":2,"receipt":{},"keyId":"` + key.ID() + `","signature":""}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if got, err := seal.VerifyReceipt(text, key); err == nil && !reflect.DeepEqual(got, want) {
-			t.Fatalf("%s was taken as %+v", text, got)
+			t.Fatalf("%s was accepted as %+v", text, got)
 		}
 	})
 }

@@ -18,33 +18,34 @@ import (
 )
 
 const (
-	roundEvery = time.Minute
-	// alarmAfter is how long the key management service may fail before that is an error.
+	maintainEvery = time.Minute
+	// alarmAfter is how long the key management service may fail before the failure is logged as an error.
 	alarmAfter = 5 * time.Minute
-	// kmsRate is how many org keys are re-wrapped per second; each takes two calls of the service.
+	// kmsRate is how many org keys are rewrapped per second. Each takes two calls of the service.
 	kmsRate = 50
-	// page is how many keys are read, and how many data keys are written, at once.
+	// page is how many keys one query reads, and how many data keys one query writes.
 	page = 100
-	// keepShredded is longer than backups of the main database are kept: an account that is restored from one stays shredded.
+	// keepShredded is how long the rows of shredded holders are kept. It should be longer than backups of the main
+	// database are kept, so that an account that is restored from one stays shredded.
 	keepShredded = 40 * 24 * time.Hour
 )
 
-// ErrBusy means that another process is re-wrapping.
-var ErrBusy = errors.New("another process is re-wrapping keys")
+// ErrBusy means that another process is rewrapping.
+var ErrBusy = errors.New("another process is rewrapping keys")
 
-// Run listens for shreddings, checks the key management service, and re-wraps what was wrapped by older keys, until the
-// context ends. It goes on when any of them fails.
+// Run handles notifications of shreddings and, once a minute, checks the key management service, rewraps what older
+// keys have wrapped, and deletes old rows. It runs until ctx ends. It logs failures of the maintenance and continues.
 func (s *Sealer) Run(ctx context.Context) error {
 	work, ctx := errgroup.WithContext(ctx)
 	if s.Bus != nil {
-		work.Go(func() error { return s.Bus.Listen(ctx, shredPattern, s.heardShred) })
+		work.Go(func() error { return s.Bus.Subscribe(ctx, shredPattern, s.handleShred) })
 	}
 	work.Go(func() error {
 		failing := time.Time{}
-		tick := time.NewTicker(roundEvery)
+		tick := time.NewTicker(maintainEvery)
 		defer tick.Stop()
 		for {
-			failing = s.round(ctx, failing)
+			failing = s.maintain(ctx, failing)
 			select {
 			case <-ctx.Done():
 				return nil
@@ -55,8 +56,9 @@ func (s *Sealer) Run(ctx context.Context) error {
 	return work.Wait()
 }
 
-// round does what is due. It takes and gives since when the key management service fails; zero if it does not.
-func (s *Sealer) round(ctx context.Context, failing time.Time) time.Time {
+// maintain runs the maintenance once. failing is the time since which the key management service fails, zero if it
+// works; maintain returns its new value. While the service fails, nothing else is done.
+func (s *Sealer) maintain(ctx context.Context, failing time.Time) time.Time {
 	if err := s.Check(ctx); err != nil {
 		if ctx.Err() != nil {
 			return failing
@@ -68,28 +70,29 @@ func (s *Sealer) round(ctx context.Context, failing time.Time) time.Time {
 		if s.Now().Sub(failing) >= alarmAfter {
 			level = slog.LevelError
 		}
-		s.Log.LogAttrs(ctx, level, "the key management service fails", slog.Any("error", err), slog.Time("since", failing))
+		s.Log.LogAttrs(ctx, level, "key management service is failing", slog.Any("error", err), slog.Time("since", failing))
 		return failing
 	}
 	if _, err := s.Rewrap(ctx); err != nil && !errors.Is(err, ErrBusy) && ctx.Err() == nil {
-		s.Log.LogAttrs(ctx, slog.LevelWarn, "keys not re-wrapped", slog.Any("error", err))
+		s.Log.LogAttrs(ctx, slog.LevelWarn, "cannot rewrap keys", slog.Any("error", err))
 	}
-	if rotating, err := s.queries().CountRotating(ctx); err == nil { // if not, the next warning says so
+	if rotating, err := s.queries().CountRotating(ctx); err == nil { // an outage of the keyring is logged below
 		s.metrics.rotating.Set(float64(rotating))
 	}
 	before := s.Now().Add(-keepShredded)
 	if _, err := s.queries().ForgetShredded(ctx, db.ForgetShreddedParams{Before: &before, Count: 10 * page}); err != nil && ctx.Err() == nil {
-		s.Log.LogAttrs(ctx, slog.LevelWarn, "shredded holders not forgotten", slog.Any("error", err))
+		s.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete the rows of shredded holders", slog.Any("error", err))
 	}
 	return time.Time{}
 }
 
-// Check asks the key management service to prove that it works.
+// Check verifies that the key management service works.
 func (s *Sealer) Check(ctx context.Context) error {
 	_, err := s.checkKMS(ctx)
 	return err
 }
 
+// checkKMS does the same, and returns the key that the service wraps with now.
 func (s *Sealer) checkKMS(ctx context.Context) (kms.Ref, error) {
 	ref, err := s.KMS.Check(ctx)
 	if err != nil {
@@ -100,8 +103,8 @@ func (s *Sealer) checkKMS(ctx context.Context) (kms.Ref, error) {
 	return ref, nil
 }
 
-// Rotate gives an org a new key, or every org if it is empty, and says how many got one. New data keys are wrapped by it
-// from now on, older ones when they are re-wrapped, which the nodes do by themselves; see Rewrap.
+// Rotate creates a new key for one organisation, or for all if only is empty, and returns the number of new keys. New
+// data keys are wrapped with it from now on, existing ones when Rewrap runs, which the nodes do automatically.
 func (s *Sealer) Rotate(ctx context.Context, only id.Org) (int, error) {
 	if only != "" {
 		newest, _, err := s.newestOrgKey(ctx, only)
@@ -134,21 +137,22 @@ func (s *Sealer) Rotate(ctx context.Context, only id.Org) (int, error) {
 	}
 }
 
-// Rewrapped says what one Rewrap did.
+// Rewrapped counts what one call of Rewrap did.
 type Rewrapped struct {
-	// OrgKeys, with the root, were moved to the newest key of the key management service, DataKeys to the newest of their org.
+	// OrgKeys, including the root, were rewrapped with the newest key of the key management service, DataKeys with the
+	// newest key of their organisation.
 	OrgKeys, DataKeys int
-	// Dropped is how many org keys were deleted because nothing needs them any more.
+	// Dropped org keys were deleted because they wrap nothing any more.
 	Dropped int
-	// Corrupt keys were left as they are; Verify lists them.
+	// Corrupt keys were not changed; Verify lists them.
 	Corrupt int
 }
 
-// Rewrap wraps everything again that was wrapped by an older key, at a bounded rate, while it is in use. One process does
-// it at a time; the others get ErrBusy.
+// Rewrap wraps all keys again that an older key has wrapped, at a limited rate. The keys stay usable during that
+// time. Only one process does this at a time; the others get ErrBusy.
 func (s *Sealer) Rewrap(ctx context.Context) (Rewrapped, error) {
 	var done Rewrapped
-	release, err := s.exclusive(ctx)
+	release, err := s.lockRewrap(ctx)
 	if err != nil {
 		return done, err
 	}
@@ -166,12 +170,13 @@ func (s *Sealer) Rewrap(ctx context.Context) (Rewrapped, error) {
 	}
 	s.metrics.rewrapped.Add(float64(done.OrgKeys + done.DataKeys))
 	if done != (Rewrapped{}) {
-		s.Log.LogAttrs(ctx, slog.LevelInfo, "keys re-wrapped", slog.Int("org_keys", done.OrgKeys), slog.Int("data_keys", done.DataKeys),
+		s.Log.LogAttrs(ctx, slog.LevelInfo, "keys rewrapped", slog.Int("org_keys", done.OrgKeys), slog.Int("data_keys", done.DataKeys),
 			slog.Int("dropped", done.Dropped), slog.Int("corrupt", done.Corrupt))
 	}
 	return done, err
 }
 
+// rewrapRoot rewraps the root unless the newest key of the service has already wrapped it.
 func (s *Sealer) rewrapRoot(ctx context.Context, newest kms.Ref, done *Rewrapped) error {
 	stored, err := s.rootKey(ctx)
 	if errors.Is(err, postgres.ErrNoRows) {
@@ -183,26 +188,26 @@ func (s *Sealer) rewrapRoot(ctx context.Context, newest kms.Ref, done *Rewrapped
 	if old, err := kms.ParseWrapped(stored); err == nil && old.Key == newest {
 		return nil
 	}
-	wrapped, err := s.again(ctx, stored, rootAAD())
+	wrapped, err := s.rewrapWithKMS(ctx, stored, rootAAD())
 	if err != nil {
-		return tolerate(err, done)
+		return countCorruptKey(err, done)
 	}
 	moved, err := s.moveRoot(ctx, stored, wrapped)
 	done.OrgKeys += moved
 	return err
 }
 
-// again wraps something with the newest key of the key management service.
-func (s *Sealer) again(ctx context.Context, stored, aad []byte) (kms.Wrapped, error) {
-	key, err := s.askKMS(ctx, aad, stored)
+// rewrapWithKMS unwraps a key and wraps it with the newest key of the key management service.
+func (s *Sealer) rewrapWithKMS(ctx context.Context, stored, aad []byte) (kms.Wrapped, error) {
+	key, err := s.unwrapWithKMS(ctx, aad, stored)
 	if err != nil {
 		return kms.Wrapped{}, err
 	}
-	return s.wrap(ctx, key, aad)
+	return s.wrapWithKMS(ctx, key, aad)
 }
 
-// tolerate counts what is corrupt, so that one bad key does not stop all others from being re-wrapped.
-func tolerate(err error, done *Rewrapped) error {
+// countCorruptKey counts and drops ErrCorrupt, so that one corrupt key does not keep the others from being rewrapped.
+func countCorruptKey(err error, done *Rewrapped) error {
 	if errors.Is(err, ErrCorrupt) {
 		done.Corrupt++
 		return nil
@@ -210,6 +215,8 @@ func tolerate(err error, done *Rewrapped) error {
 	return err
 }
 
+// rewrapOrgKeys rewraps all org keys that another version than newest has wrapped. The query returns only those, so
+// rows that were rewrapped disappear from it; after makes it skip corrupt ones, which stay.
 func (s *Sealer) rewrapOrgKeys(ctx context.Context, newest kms.Ref, done *Rewrapped) error {
 	after, pace := db.OrgKeysToRewrapRow{}, rate.NewLimiter(kmsRate, 1)
 	for {
@@ -221,15 +228,15 @@ func (s *Sealer) rewrapOrgKeys(ctx context.Context, newest kms.Ref, done *Rewrap
 		}
 		for _, row := range rows {
 			if err := pace.Wait(ctx); err != nil {
-				return unavailable("re-wrap", err)
+				return unavailable("rewrap", err)
 			}
-			wrapped, err := s.again(ctx, row.Wrapped, orgAAD(row.OrgID, row.Version))
+			wrapped, err := s.rewrapWithKMS(ctx, row.Wrapped, orgAAD(row.OrgID, row.Version))
 			if err == nil {
 				var moved int
 				moved, err = s.moveOrgKey(ctx, row, wrapped)
 				done.OrgKeys += moved
 			}
-			if err := tolerate(err, done); err != nil {
+			if err := countCorruptKey(err, done); err != nil {
 				return err
 			}
 			after = row
@@ -240,6 +247,7 @@ func (s *Sealer) rewrapOrgKeys(ctx context.Context, newest kms.Ref, done *Rewrap
 	}
 }
 
+// rewrapDataKeys rewraps the data keys of all organisations that have more than one key.
 func (s *Sealer) rewrapDataKeys(ctx context.Context, done *Rewrapped) error {
 	after, pace := id.Org(""), rate.NewLimiter(rate.Limit(s.Config.RewrapRate), page)
 	for {
@@ -259,15 +267,16 @@ func (s *Sealer) rewrapDataKeys(ctx context.Context, done *Rewrapped) error {
 	}
 }
 
-// rewrapOrg moves the data keys of one org to its newest key, and drops the org's keys that are not needed any more.
+// rewrapOrg wraps the data keys of one organisation with its newest key, and deletes its keys that wrap nothing any
+// more.
 func (s *Sealer) rewrapOrg(ctx context.Context, org id.Org, pace *rate.Limiter, done *Rewrapped) error {
 	newest, wrapped, err := s.newestOrgKey(ctx, org)
 	if err != nil {
 		return unavailable("read an org key", err)
 	}
-	to, err := s.unwrap(ctx, orgAAD(org, newest), wrapped, cipherOf)
+	to, err := s.unwrapCached(ctx, orgAAD(org, newest), wrapped, cipherOf)
 	if err != nil {
-		return tolerate(err, done)
+		return countCorruptKey(err, done)
 	}
 	after := db.DataKeysToRewrapRow{}
 	for {
@@ -281,7 +290,7 @@ func (s *Sealer) rewrapOrg(ctx context.Context, org id.Org, pace *rate.Limiter, 
 			break
 		}
 		if err := pace.WaitN(ctx, len(rows)); err != nil {
-			return unavailable("re-wrap", err)
+			return unavailable("rewrap", err)
 		}
 		moved, err := s.moveDataKeys(ctx, org, newest, to.cipher, rows, done)
 		if err != nil {
@@ -290,17 +299,20 @@ func (s *Sealer) rewrapOrg(ctx context.Context, org id.Org, pace *rate.Limiter, 
 		done.DataKeys += moved
 		after = rows[len(rows)-1]
 	}
+	// A node may have wrapped a new data key with an older org key in the meantime. That org key then stays until the
+	// next Rewrap.
 	dropped, err := s.dropOldOrgKeys(ctx, org, newest)
 	done.Dropped += dropped
 	return err
 }
 
+// moveDataKeys rewraps one page of data keys and returns how many were stored. It skips corrupt ones.
 func (s *Sealer) moveDataKeys(ctx context.Context, org id.Org, newest int32, to tink.AEAD, rows []db.DataKeysToRewrapRow, done *Rewrapped) (int, error) {
 	move := db.RewrapDataKeysParams{OrgID: org, Newest: newest}
 	for _, row := range rows {
 		h := holderRef{org, row.Holder}
-		wrapped, err := s.rewrapOne(ctx, h, row, to)
-		if err := tolerate(err, done); err != nil {
+		wrapped, err := s.rewrapDataKey(ctx, h, row, to)
+		if err := countCorruptKey(err, done); err != nil {
 			return 0, err
 		}
 		if wrapped != nil {
@@ -316,8 +328,9 @@ func (s *Sealer) moveDataKeys(ctx context.Context, org id.Org, newest int32, to 
 	return int(moved), nil
 }
 
-func (s *Sealer) rewrapOne(ctx context.Context, h holderRef, row db.DataKeysToRewrapRow, to tink.AEAD) ([]byte, error) {
-	from, err := s.unwrap(ctx, orgAAD(h.org, row.OrgVersion), row.OrgWrapped, cipherOf)
+// rewrapDataKey unwraps a data key with the org key of its row, and wraps it with to.
+func (s *Sealer) rewrapDataKey(ctx context.Context, h holderRef, row db.DataKeysToRewrapRow, to tink.AEAD) ([]byte, error) {
+	from, err := s.unwrapCached(ctx, orgAAD(h.org, row.OrgVersion), row.OrgWrapped, cipherOf)
 	if err != nil {
 		return nil, err
 	}

@@ -39,8 +39,8 @@ func rewrap(t testing.TB, s *seal.Sealer) seal.Rewrapped {
 	return done
 }
 
-// verified wants all keys to open.
-func verified(t testing.TB, s *seal.Sealer) seal.Verified {
+// verifyAll checks that no key is corrupt.
+func verifyAll(t testing.TB, s *seal.Sealer) seal.Verified {
 	t.Helper()
 	v, err := s.Verify(t.Context(), func(f seal.Fault) { t.Errorf("corrupt: %+v", f) })
 	if err != nil {
@@ -49,17 +49,17 @@ func verified(t testing.TB, s *seal.Sealer) seal.Verified {
 	return v
 }
 
-// Many holders are moved to new keys, twice, while others seal, open, prepare and shred. Nothing fails.
-func TestKeysAreRotatedWhileTheyAreUsed(t *testing.T) {
+// Many holders are rewrapped with new keys twice while other nodes seal, open, prepare and shred. Nothing fails.
+func TestKeysAreRotatedWhileInUse(t *testing.T) {
 	t.Parallel()
 	holders := proof.Scale(1_000, 10_000)
-	s := newStand(t)
+	s := newFixture(t)
 	node := s.node(fast)
 	orgs := []id.Org{newOrg(), newOrg(), newOrg(), newOrg()}
 	all := make([]seal.Address, holders)
 	texts := make([][]byte, holders)
 	each(8, holders, func(i int) {
-		all[i] = address(orgs[i%len(orgs)], account())
+		all[i] = address(orgs[i%len(orgs)], newAccount())
 		if err := node.Prepare(t.Context(), all[i].Org, all[i].Holder); err != nil {
 			t.Error(err)
 			return
@@ -74,7 +74,7 @@ func TestKeysAreRotatedWhileTheyAreUsed(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var users sync.WaitGroup
 	for range 4 {
-		// A node of its own that remembers little: most opens read the keyring.
+		// A separate node with a small cache, so that most opens read the keyring.
 		user := s.node(func(d *seal.Deps) { d.Config.Remember = 64 })
 		users.Go(func() {
 			for ctx.Err() == nil {
@@ -101,22 +101,22 @@ func TestKeysAreRotatedWhileTheyAreUsed(t *testing.T) {
 	took := time.Since(began)
 	stop()
 	users.Wait()
-	t.Logf("%d holders re-wrapped twice in %s, during %d uses and %d shreddings", holders, took, uses.Load(), shredded.Load())
+	t.Logf("%d holders rewrapped twice in %s, during %d uses and %d shreddings", holders, took, uses.Load(), shredded.Load())
 	if uses.Load() == 0 {
-		t.Error("nobody used them")
+		t.Error("the keys were not used")
 	}
-	// What was prepared with the older key while it was being replaced is moved by the next round.
+	// The next Rewrap moves holders that were prepared with the old key while it was being replaced.
 	rewrap(t, node)
 	got := status(t, node)
 	if got.Waiting != 0 || len(got.OrgKeys) != 1 || got.OrgKeys[0].By != got.Newest || got.OrgKeys[0].Keys != len(orgs) {
 		t.Errorf("%+v", got)
 	}
-	verified(t, node)
+	verifyAll(t, node)
 	last := s.node()
-	each(8, holders, func(i int) { opens(t, last, all[i], texts[i], plain) })
+	each(8, holders, func(i int) { expectOpens(t, last, all[i], texts[i], plain) })
 }
 
-// use does what a node does, with a holder of the many and with one that lives for a moment.
+// use opens a text of a random holder and, one time in ten, takes a new holder through its whole life.
 func use(t *testing.T, user *seal.Sealer, all []seal.Address, texts [][]byte, orgs []id.Org, shredded *atomic.Int64) error {
 	t.Helper()
 	i := rand.IntN(len(all))
@@ -126,7 +126,7 @@ func use(t *testing.T, user *seal.Sealer, all []seal.Address, texts [][]byte, or
 	if rand.IntN(10) > 0 {
 		return nil
 	}
-	at := address(orgs[i%len(orgs)], account())
+	at := address(orgs[i%len(orgs)], newAccount())
 	if err := user.Prepare(t.Context(), at.Org, at.Holder); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
@@ -135,19 +135,19 @@ func use(t *testing.T, user *seal.Sealer, all []seal.Address, texts [][]byte, or
 		return fmt.Errorf("seal: %w", err)
 	}
 	if _, err := user.Open(t.Context(), at, text); err != nil {
-		return fmt.Errorf("open what was just sealed: %w", err)
+		return fmt.Errorf("open a text that was just sealed: %w", err)
 	}
 	if _, err := user.Shred(t.Context(), at.Org, at.Holder); err != nil {
 		return fmt.Errorf("shred: %w", err)
 	}
 	shredded.Add(1)
 	if _, err := user.Open(t.Context(), at, text); !errors.Is(err, seal.ErrShredded) {
-		return fmt.Errorf("open what was shredded: %w", err)
+		return fmt.Errorf("open a shredded text: %w", err)
 	}
 	return nil
 }
 
-// each calls do for every number below n, from some goroutines.
+// each calls do for every number below n, from several goroutines.
 func each(workers, n int, do func(int)) {
 	var (
 		next  atomic.Int64
@@ -163,10 +163,10 @@ func each(workers, n int, do func(int)) {
 	group.Wait()
 }
 
-// A new version of the service's key needs nothing but Rewrap; old org keys go when nothing needs them.
+// After a rotation of the service's key, Rewrap is enough. Old org keys are deleted when they wrap nothing any more.
 func TestRewrapMovesEverythingToTheNewestKeys(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	node := s.node(fast)
 	at := prepared(t, node)
 	text := sealed(t, node, at, plain)
@@ -180,7 +180,7 @@ func TestRewrapMovesEverythingToTheNewestKeys(t *testing.T) {
 	if _, err := s.kms.Rotate(); err != nil {
 		t.Fatal(err)
 	}
-	if done := rewrap(t, node); done.OrgKeys != 2 || done.DataKeys != 0 { // the org's and the root
+	if done := rewrap(t, node); done.OrgKeys != 2 || done.DataKeys != 0 { // the org key and the root
 		t.Errorf("new version: %+v", done)
 	}
 	if n, err := node.Rotate(t.Context(), at.Org); n != 1 || err != nil {
@@ -196,19 +196,20 @@ func TestRewrapMovesEverythingToTheNewestKeys(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	fresh := s.node()
-	opens(t, fresh, at, text, plain)
+	expectOpens(t, fresh, at, text, plain)
 	if after, err := fresh.Derive(t.Context(), "link"); err != nil || string(after) != string(before) {
 		t.Errorf("derived keys have changed, %v", err)
 	}
 	if n, err := node.Rotate(t.Context(), newOrg()); n != 0 || err != nil {
-		t.Errorf("an org without keys: %d, %v", n, err)
+		t.Errorf("organisation without keys: %d, %v", n, err)
 	}
 }
 
-// Two key management services can be configured while keys move from one to the other; then the old one is not needed.
+// Two key management services can be configured while keys move from one to the other. Afterwards the old one is not
+// needed.
 func TestKeysMoveToAnotherKeyManagementService(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	at := prepared(t, s.node())
 	text := sealed(t, s.node(), at, plain)
 	server, _ := kmstest.NewTransit(t, false)
@@ -222,28 +223,28 @@ func TestKeysMoveToAnotherKeyManagementService(t *testing.T) {
 	if _, err := s.node(only).Open(t.Context(), at, text); !errors.Is(err, seal.ErrUnavailable) {
 		t.Errorf("without the old service: %v", err)
 	}
-	opens(t, s.node(both), at, text, plain)
+	expectOpens(t, s.node(both), at, text, plain)
 	if done := rewrap(t, s.node(both)); done.OrgKeys != 1 {
 		t.Errorf("%+v", done)
 	}
-	opens(t, s.node(only), at, text, plain)
+	expectOpens(t, s.node(only), at, text, plain)
 	if got := status(t, s.node(only)); len(got.OrgKeys) != 1 || got.OrgKeys[0].By.ID != transit.ID() {
 		t.Errorf("%+v", got)
 	}
 }
 
-// A node goes on for a day with the org keys that it knows, and no longer; it asks again after an hour.
-func TestAKnownOrgWorksADayWithoutTheService(t *testing.T) {
+// Without the key management service, a node continues with its cached org keys for a day and no longer.
+func TestACachedOrgWorksForADayWithoutTheService(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	server, _ := kmstest.NewTransit(t, false)
 	transit, err := kms.OpenTransit(kms.TransitConfig{Address: server.URL, Key: server.Key, Token: secret.New(server.Token), Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(transit.Close)
-	var m moved
-	node := s.node(m.in, func(d *seal.Deps) { d.KMS = transit })
+	var m testClock
+	node := s.node(m.set, func(d *seal.Deps) { d.KMS = transit })
 	at := prepared(t, node)
 	text := sealed(t, node, at, plain)
 	if _, err := node.Derive(t.Context(), "link"); err != nil {
@@ -252,16 +253,16 @@ func TestAKnownOrgWorksADayWithoutTheService(t *testing.T) {
 	server.Hang()
 	for range 3 {
 		m.add(7 * time.Hour)
-		opens(t, node, at, text, plain)
+		expectOpens(t, node, at, text, plain)
 		if _, err := node.Derive(t.Context(), "link"); err != nil {
 			t.Error(err)
 		}
-		if err := node.Prepare(t.Context(), at.Org, account()); err != nil {
-			t.Errorf("a new account of a known org: %v", err)
+		if err := node.Prepare(t.Context(), at.Org, newAccount()); err != nil {
+			t.Errorf("new account of a cached organisation: %v", err)
 		}
 	}
-	if err := node.Prepare(t.Context(), newOrg(), account()); !errors.Is(err, seal.ErrUnavailable) {
-		t.Errorf("a new org: %v", err)
+	if err := node.Prepare(t.Context(), newOrg(), newAccount()); !errors.Is(err, seal.ErrUnavailable) {
+		t.Errorf("new organisation: %v", err)
 	}
 	if err := node.Check(t.Context()); !errors.Is(err, seal.ErrUnavailable) {
 		t.Errorf("check: %v", err)
@@ -275,13 +276,13 @@ func TestAKnownOrgWorksADayWithoutTheService(t *testing.T) {
 		}
 	}
 	server.Answer(nil)
-	opens(t, node, at, text, plain)
+	expectOpens(t, node, at, text, plain)
 }
 
-// Without the keyring nothing is known, and nothing is called shredded or corrupt.
-func TestWithoutTheKeyringNothingIsKnown(t *testing.T) {
+// Without the keyring, uncached keys are unavailable, not shredded or corrupt.
+func TestWithoutTheKeyringKeysAreUnavailable(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	node := s.node()
 	at := prepared(t, node)
 	text := sealed(t, node, at, plain)
@@ -297,7 +298,7 @@ func TestWithoutTheKeyringNothingIsKnown(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	opens(t, node, at, text, plain) // in memory
+	expectOpens(t, node, at, text, plain) // cached
 	ended, stop := context.WithCancel(t.Context())
 	stop()
 	if _, err := fresh.Open(ended, at, text); !errors.Is(err, seal.ErrUnavailable) || !errors.Is(err, context.Canceled) {
@@ -305,21 +306,21 @@ func TestWithoutTheKeyringNothingIsKnown(t *testing.T) {
 	}
 }
 
-// Verify names every key that was damaged, and re-wrapping goes round it.
+// Verify reports every damaged key, and Rewrap skips it.
 func TestVerifyFindsEveryDamagedKey(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	node := s.node(fast)
 	good, badData, badOrg := prepared(t, node), prepared(t, node), prepared(t, node)
 	for range 2 {
-		if err := node.Prepare(t.Context(), badData.Org, account()); err != nil {
+		if err := node.Prepare(t.Context(), badData.Org, newAccount()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := node.Derive(t.Context(), "link"); err != nil {
 		t.Fatal(err)
 	}
-	if v := verified(t, node); v != (seal.Verified{Root: 1, OrgKeys: 3, DataKeys: 5}) {
+	if v := verifyAll(t, node); v != (seal.Verified{Root: 1, OrgKeys: 3, DataKeys: 5}) {
 		t.Errorf("%+v", v)
 	}
 	damage := "UPDATE keyring.%s SET wrapped = set_byte(wrapped, length(wrapped) - 1, get_byte(wrapped, length(wrapped) - 1) # 1)"
@@ -344,24 +345,24 @@ func TestVerifyFindsEveryDamagedKey(t *testing.T) {
 	if _, err := node.Rotate(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
-	done := rewrap(t, s.node(fast)) // it remembers nothing
+	done := rewrap(t, s.node(fast)) // its cache is empty
 	if done.DataKeys != 3 || done.Corrupt == 0 {
 		t.Errorf("%+v", done)
 	}
 	if _, err := s.node().Derive(t.Context(), "link"); !errors.Is(err, seal.ErrCorrupt) {
-		t.Errorf("a damaged root: %v", err)
+		t.Errorf("damaged root: %v", err)
 	}
-	opens(t, s.node(), good, sealed(t, node, good, plain), plain)
+	expectOpens(t, s.node(), good, sealed(t, node, good, plain), plain)
 }
 
-// One process re-wraps at a time, and at the rate that was set.
+// Only one process rewraps at a time, and at the configured rate.
 func TestOneProcessRewrapsAtATime(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	slow := s.node(func(d *seal.Deps) { d.Config.RewrapRate = 1 })
 	at := prepared(t, slow)
 	each(4, 149, func(int) {
-		if err := slow.Prepare(t.Context(), at.Org, account()); err != nil {
+		if err := slow.Prepare(t.Context(), at.Org, newAccount()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -374,7 +375,7 @@ func TestOneProcessRewrapsAtATime(t *testing.T) {
 		_, err := slow.Rewrap(ctx)
 		ended <- err
 	}()
-	// The first hundred are moved at once, the rest would take a minute.
+	// The first hundred are rewrapped immediately; the rest would take a minute.
 	for status(t, slow).Waiting == 150 {
 		continue
 	}
@@ -386,19 +387,19 @@ func TestOneProcessRewrapsAtATime(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if got := status(t, slow); got.Waiting != 50 {
-		t.Errorf("%d wait", got.Waiting)
+		t.Errorf("%d data keys are waiting, want 50", got.Waiting)
 	}
 	if done := rewrap(t, s.node(fast)); done.DataKeys != 50 || done.Dropped != 1 {
 		t.Errorf("%+v", done)
 	}
 }
 
-// A node that runs re-wraps by itself, and forgets whom it shredded long ago.
-func TestRunDoesWhatIsDue(t *testing.T) {
+// Run rewraps keys and deletes the rows of holders that were shredded long ago.
+func TestRunDoesTheMaintenance(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
-	var m moved
-	node := s.node(m.in, fast)
+	s := newFixture(t)
+	var m testClock
+	node := s.node(m.set, fast)
 	at, gone := prepared(t, node), prepared(t, node)
 	if _, err := node.Shred(t.Context(), gone.Org, gone.Holder); err != nil {
 		t.Fatal(err)
@@ -421,10 +422,10 @@ func TestRunDoesWhatIsDue(t *testing.T) {
 	}
 }
 
-func TestSealersOfTestsWork(t *testing.T) {
+func TestSealtestMakesWorkingSealers(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	node := sealtest.New(t, s.db, nil)
 	at := prepared(t, node)
-	opens(t, node, at, sealed(t, node, at, plain), plain)
+	expectOpens(t, node, at, sealed(t, node, at, plain), plain)
 }

@@ -1,11 +1,14 @@
-// Package seal keeps secrets at rest: it turns a text into bytes that open only with the keys of their holder, and only
-// at the address they were sealed for.
+// Package seal encrypts secrets at rest. A sealed text opens only with the keys of its holder, and only at the address
+// that it was sealed for.
 //
-// A key of the key management service (package kms) wraps a key per org, that wraps a data key per holder, and that seals.
-// A holder is an account, an attempt, or an org itself. Deleting its data key (Shred) makes all that it has sealed noise,
-// in every backup of the main database too. The sealed bytes are kept by whoever has sealed them; this package owns the
-// keys alone, in the schema keyring, which may be in a database of its own. Start reading at Sealer; the chain of keys is
-// in chain.go, what nodes remember of it in cache.go, rotation in rotate.go, receipts in receipt.go. See docs/sealing.md.
+// A key of the key management service (package kms) wraps a key per organisation, which wraps a data key per holder,
+// which seals texts. A holder is an account, an attempt, or an organisation itself. Deleting the data key of a holder
+// (Shred) makes everything that was sealed with it unreadable, including in all backups of the main database. The
+// callers store the sealed texts. This package stores only the keys, in the schema keyring, which may be in a separate
+// database.
+//
+// Start with Sealer. The chain of keys is in chain.go, the cache of a node in cache.go, rotation in rotate.go, and
+// receipts in receipt.go. See docs/sealing.md.
 package seal
 
 import (
@@ -20,21 +23,22 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
-// Every failure that is not the caller's own mistake is one of these three.
+// Every failure that is not a mistake of the caller wraps one of these three.
 var (
-	// ErrCorrupt means that sealed bytes, or a key above them, are not what they were, or belong to another address. It is
-	// always returned as it is: which check failed is told to nobody.
+	// ErrCorrupt means that a sealed text, or a key that it depends on, was changed or belongs to another address. It
+	// is returned unwrapped, so that an attacker does not learn which check failed.
 	ErrCorrupt = errors.New("the sealed text is corrupt or was sealed for something else")
-	// ErrUnavailable means that nothing is known: the keyring or the key management service is away.
-	ErrUnavailable = errors.New("the keys cannot be read now; try again later")
+	// ErrUnavailable means that the keyring or the key management service cannot be reached. It says nothing about the
+	// text.
+	ErrUnavailable = errors.New("the keys are unavailable; try again later")
 	// ErrShredded means that the holder has no data key: it was shredded, or never prepared.
-	ErrShredded = errors.New("there is no key for this any more")
+	ErrShredded = errors.New("the holder has no key: it was shredded or never prepared")
 )
 
-// Purpose says what a sealed text is. A text opens for its own purpose only.
+// Purpose is the use of a sealed text. A text opens only for the purpose that it was sealed for.
 type Purpose string
 
-// The purposes.
+// The purposes. They are part of what texts are bound to and must not change.
 const (
 	PurposeSession     Purpose = "session"
 	PurposeCredentials Purpose = "credentials"
@@ -44,17 +48,17 @@ const (
 	PurposeWebhook     Purpose = "webhook_secret"
 )
 
-// Address is what a sealed text is bound to.
+// Address is what a sealed text is bound to. It is not stored with the text.
 type Address struct {
 	Org id.Org
-	// Holder is the id of an account, an attempt, or the org itself for what belongs to the org as a whole.
+	// Holder is the id of an account, of an attempt, or of the organisation itself.
 	Holder  string
 	Purpose Purpose
-	// Version tells the texts of one holder and purpose apart, such as the versions of a session.
+	// Version distinguishes the texts of one holder and purpose, such as the versions of a session.
 	Version int64
 }
 
-// Shredded is what was there when a holder was shredded, for its receipt.
+// Shredded describes what Shred deleted, for the receipt.
 type Shredded struct {
 	// DataKey is the id of the data key; empty if the holder never had one.
 	DataKey     string
@@ -62,43 +66,44 @@ type Shredded struct {
 	At          time.Time
 }
 
-// Bus carries the news of a shredding to the other nodes; *pubsub.Bus does.
+// Bus notifies the other nodes of a shredding; *pubsub.Bus implements it.
 type Bus interface {
-	Poke(subject string, payload []byte) error
-	Listen(ctx context.Context, pattern string, heard func(last string, payload []byte)) error
+	Publish(subject string, payload []byte) error
+	Subscribe(ctx context.Context, pattern string, handle func(last string, payload []byte)) error
 }
 
-// Config bounds what a sealer does.
+// Config sets the limits of a Sealer.
 type Config struct {
-	// RewrapRate is how many data keys the fleet re-wraps per second; 500 if zero.
+	// RewrapRate is how many data keys are rewrapped per second. Only one process rewraps at a time. Default: 500.
 	RewrapRate int
-	// Remember is how many holders' data keys a node remembers, about 1 KB each; 50,000 if zero.
+	// Remember is how many holders' data keys a node caches, about 1 KB each. Default: 50,000.
 	Remember int
 }
 
-// Deps is what the service needs.
+// Deps holds the dependencies of a Sealer.
 type Deps struct {
 	Config Config
-	// DB is where the schema keyring is, which need not be the main database.
+	// DB is the database with the schema keyring. It need not be the main database.
 	DB *postgres.DB
-	// KMS wraps. OldKMS only unwraps what was wrapped by it, while keys move to KMS.
+	// KMS wraps and unwraps. OldKMS only unwrap what they wrapped before, while keys move to KMS.
 	KMS    kms.Wrapper
 	OldKMS []kms.Wrapper
-	// Bus is nil for a command that ends soon.
+	// Bus may be nil in a short-lived command.
 	Bus Bus
 	Log *slog.Logger
 	Now func() time.Time
 }
 
-// Sealer is the service. It may be used by many goroutines.
+// Sealer seals and opens texts and manages their keys. It is safe for concurrent use.
 type Sealer struct {
 	Deps
+	// wrappers are KMS and OldKMS by their ids.
 	wrappers map[string]kms.Wrapper
-	known    known
+	cache    keyCache
 	metrics  metrics
 }
 
-// New makes the service.
+// New makes a Sealer. Run starts its maintenance.
 func New(d Deps) *Sealer {
 	if d.Config.RewrapRate == 0 {
 		d.Config.RewrapRate = 500
@@ -106,15 +111,15 @@ func New(d Deps) *Sealer {
 	if d.Config.Remember == 0 {
 		d.Config.Remember = 50_000
 	}
-	s := &Sealer{Deps: d, wrappers: map[string]kms.Wrapper{}, known: newKnown(d.Config.Remember), metrics: newMetrics()}
+	s := &Sealer{Deps: d, wrappers: map[string]kms.Wrapper{}, cache: newKeyCache(d.Config.Remember), metrics: newMetrics()}
 	for _, w := range append([]kms.Wrapper{d.KMS}, d.OldKMS...) {
 		s.wrappers[w.ID()] = w
 	}
 	return s
 }
 
-// Prepare makes the holder's data key if it has none. It may be called at any time, by any number of nodes at once. A
-// holder that was shredded is given no second key (ErrShredded): whoever comes back is a new holder with a new id.
+// Prepare creates the holder's data key if it has none. Any number of nodes may call it concurrently. A shredded holder
+// never gets a second key (ErrShredded): a returning account is a new holder with a new id.
 func (s *Sealer) Prepare(ctx context.Context, org id.Org, holder string) error {
 	return s.prepare(ctx, holderRef{org, holder})
 }
@@ -124,18 +129,20 @@ func (s *Sealer) Seal(ctx context.Context, at Address, text secret.String) ([]by
 	return s.seal(ctx, at, text)
 }
 
-// Open gives the text back if it was sealed for the same address. It fails with ErrCorrupt, ErrUnavailable or ErrShredded.
+// Open decrypts a text that was sealed for the same address. It fails with ErrCorrupt, ErrUnavailable or ErrShredded.
 func (s *Sealer) Open(ctx context.Context, at Address, sealed []byte) (secret.String, error) {
 	return s.open(ctx, at, sealed)
 }
 
-// Shred deletes the holder's data keys. Once it has returned, this node opens nothing of the holder, and neither does any
-// node that was reached by the poke; one that was not stops within a minute. Shredding again gives the same answer.
+// Shred deletes the holder's data keys. After it has returned, this node opens no text of the holder. Neither does any
+// node that the notification has reached; a node that it did not reach stops within a minute. Shredding again returns
+// the same result.
 func (s *Sealer) Shred(ctx context.Context, org id.Org, holder string) (Shredded, error) {
 	return s.shred(ctx, holderRef{org, holder})
 }
 
-// Derive gives 32 bytes for a purpose: the same on all nodes and for ever, and unrelated to those of other purposes.
+// Derive returns 32 secret bytes for a purpose. They are the same on all nodes, survive every rotation, and are
+// unrelated to those of other purposes.
 func (s *Sealer) Derive(ctx context.Context, purpose string) ([]byte, error) {
 	return s.derive(ctx, purpose)
 }

@@ -22,23 +22,23 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
-const plain = "the session of somebody"
+const plain = "the session of an account"
 
-// stand is one installation: a keyring and a key management service.
-type stand struct {
+// fixture is one installation: a keyring and a key management service.
+type fixture struct {
 	db  *postgres.DB
 	kms *kms.Local
 }
 
-func newStand(t testing.TB) stand {
+func newFixture(t testing.TB) fixture {
 	t.Helper()
 	db := testenv.Postgres(t)
 	sealtest.Migrate(t, db)
-	return stand{db, sealtest.Local(t)}
+	return fixture{db, sealtest.Local(t)}
 }
 
-// node makes a sealer of the installation.
-func (s stand) node(change ...func(*seal.Deps)) *seal.Sealer {
+// node makes a sealer of the installation, like a node that has just started.
+func (s fixture) node(change ...func(*seal.Deps)) *seal.Sealer {
 	d := seal.Deps{DB: s.db, KMS: s.kms, Log: slog.New(slog.DiscardHandler), Now: clock.Now}
 	for _, c := range change {
 		c(&d)
@@ -46,21 +46,24 @@ func (s stand) node(change ...func(*seal.Deps)) *seal.Sealer {
 	return seal.New(d)
 }
 
-// clockOf is a clock that tests move.
-type moved struct{ by atomic.Int64 }
+// testClock is a clock that tests move forward.
+type testClock struct{ by atomic.Int64 }
 
-func (m *moved) now() time.Time      { return clock.Now().Add(time.Duration(m.by.Load())) }
-func (m *moved) add(d time.Duration) { m.by.Add(int64(d)) }
-func (m *moved) in(d *seal.Deps)     { d.Now = m.now }
-func account() string                { return string(id.New[id.Account]()) }
-func newOrg() id.Org                 { return id.New[id.Org]() }
+func (m *testClock) now() time.Time      { return clock.Now().Add(time.Duration(m.by.Load())) }
+func (m *testClock) add(d time.Duration) { m.by.Add(int64(d)) }
+func (m *testClock) set(d *seal.Deps)    { d.Now = m.now }
+
+func newAccount() string { return string(id.New[id.Account]()) }
+func newOrg() id.Org     { return id.New[id.Org]() }
+
 func address(o id.Org, h string) seal.Address {
 	return seal.Address{Org: o, Holder: h, Purpose: seal.PurposeSession, Version: 1}
 }
 
+// prepared prepares a new account of a new organisation.
 func prepared(t testing.TB, s *seal.Sealer) seal.Address {
 	t.Helper()
-	at := address(newOrg(), account())
+	at := address(newOrg(), newAccount())
 	if err := s.Prepare(t.Context(), at.Org, at.Holder); err != nil {
 		t.Fatal(err)
 	}
@@ -76,42 +79,42 @@ func sealed(t testing.TB, s *seal.Sealer, at seal.Address, text string) []byte {
 	return out
 }
 
-func opens(t testing.TB, s *seal.Sealer, at seal.Address, text []byte, want string) {
+func expectOpens(t testing.TB, s *seal.Sealer, at seal.Address, text []byte, want string) {
 	t.Helper()
 	got, err := s.Open(t.Context(), at, text)
 	if err != nil {
 		t.Errorf("open: %v", err)
 	} else if got.Reveal() != want {
-		t.Error("another text came back")
+		t.Error("Open returned another text")
 	}
 }
 
-// refuses wants the very error: anything around it could tell which check failed.
-func refuses(t testing.TB, s *seal.Sealer, at seal.Address, text []byte, want error) {
+// expectError requires the error itself: an error that wraps it could reveal which check failed.
+func expectError(t testing.TB, s *seal.Sealer, at seal.Address, text []byte, want error) {
 	t.Helper()
 	got, err := s.Open(t.Context(), at, text)
 	if err != want { //nolint:errorlint // see above
 		t.Errorf("open: %v; want %v", err, want)
 	}
 	if !got.Empty() {
-		t.Error("a text came with the error")
+		t.Error("Open returned a text and an error")
 	}
 }
 
-func TestWhatOneNodeSealsAnotherOpens(t *testing.T) {
+func TestOneNodeOpensWhatAnotherSealed(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	one, other := s.node(), s.node()
 	at := prepared(t, one)
 	for _, text := range []string{plain, "", "\x00\xff", strings.Repeat("x", 1<<20)} {
 		out := sealed(t, one, at, text)
 		if text != "" && bytes.Contains(out, []byte(text)) {
-			t.Error("the sealed text shows the text")
+			t.Error("the sealed text contains the text")
 		}
-		opens(t, one, at, out, text)
-		opens(t, other, at, out, text)
+		expectOpens(t, one, at, out, text)
+		expectOpens(t, other, at, out, text)
 		if again := sealed(t, one, at, text); bytes.Equal(again, out) {
-			t.Error("two seals of one text are equal")
+			t.Error("sealing a text twice gives the same bytes")
 		}
 	}
 	// Preparing again changes nothing.
@@ -119,43 +122,43 @@ func TestWhatOneNodeSealsAnotherOpens(t *testing.T) {
 	if err := other.Prepare(t.Context(), at.Org, at.Holder); err != nil {
 		t.Fatal(err)
 	}
-	opens(t, s.node(), at, out, plain)
+	expectOpens(t, s.node(), at, out, plain)
 }
 
-// SEC-MOVE: who can write to the database gains nothing by moving bytes about.
-func TestASealedTextOpensAtItsAddressOnly(t *testing.T) {
+// SEC-MOVE: an attacker who can write to the database gains nothing by moving sealed texts.
+func TestASealedTextOpensOnlyAtItsAddress(t *testing.T) {
 	t.Parallel()
-	s := newStand(t).node()
+	s := newFixture(t).node()
 	at := prepared(t, s)
 	text := sealed(t, s, at, plain)
-	sameOrg, other := address(at.Org, account()), prepared(t, s)
+	sameOrg, other := address(at.Org, newAccount()), prepared(t, s)
 	for _, a := range []seal.Address{sameOrg, {Org: other.Org, Holder: at.Holder}} {
 		if err := s.Prepare(t.Context(), a.Org, a.Holder); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, change := range map[string]func(*seal.Address){
-		"another account":                 func(a *seal.Address) { a.Holder = sameOrg.Holder },
-		"another org's account":           func(a *seal.Address) { *a = other },
-		"an account of that id elsewhere": func(a *seal.Address) { a.Org = other.Org },
-		"another purpose":                 func(a *seal.Address) { a.Purpose = seal.PurposeCredentials },
-		"an older version":                func(a *seal.Address) { a.Version-- },
-		"a newer version":                 func(a *seal.Address) { a.Version++ },
+		"another account":            func(a *seal.Address) { a.Holder = sameOrg.Holder },
+		"another org's account":      func(a *seal.Address) { *a = other },
+		"the same id in another org": func(a *seal.Address) { a.Org = other.Org },
+		"another purpose":            func(a *seal.Address) { a.Purpose = seal.PurposeCredentials },
+		"an older version":           func(a *seal.Address) { a.Version-- },
+		"a newer version":            func(a *seal.Address) { a.Version++ },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			to := at
 			change(&to)
-			refuses(t, s, to, text, seal.ErrCorrupt)
-			opens(t, s, at, text, plain)
+			expectError(t, s, to, text, seal.ErrCorrupt)
+			expectOpens(t, s, at, text, plain)
 		})
 	}
 }
 
-// Wrapped keys cannot be moved either: a data key to another holder, or an org key to another org.
-func TestAWrappedKeyWorksInItsPlaceOnly(t *testing.T) {
+// Wrapped keys cannot be moved either: a data key to another holder, or an org key to another organisation.
+func TestAWrappedKeyWorksOnlyInItsPlace(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	for name, sql := range map[string]string{
 		"data key of another holder":     "UPDATE keyring.data_key SET wrapped = (SELECT wrapped FROM keyring.data_key WHERE holder = $3) WHERE org_id = $1 AND holder = $2",
 		"data key of another org":        "UPDATE keyring.data_key SET wrapped = (SELECT wrapped FROM keyring.data_key WHERE holder = $4) WHERE org_id = $1 AND holder = $2 AND $3 <> ''",
@@ -166,7 +169,7 @@ func TestAWrappedKeyWorksInItsPlaceOnly(t *testing.T) {
 			t.Parallel()
 			node := s.node()
 			at, other := prepared(t, node), prepared(t, node)
-			peer := address(at.Org, account())
+			peer := address(at.Org, newAccount())
 			if err := node.Prepare(t.Context(), peer.Org, peer.Holder); err != nil {
 				t.Fatal(err)
 			}
@@ -178,35 +181,35 @@ func TestAWrappedKeyWorksInItsPlaceOnly(t *testing.T) {
 			if tag, err := s.db.Pool().Exec(t.Context(), sql, args...); err != nil || tag.RowsAffected() != 1 {
 				t.Fatal(err, tag)
 			}
-			refuses(t, s.node(), at, text, seal.ErrCorrupt)
+			expectError(t, s.node(), at, text, seal.ErrCorrupt)
 		})
 	}
 }
 
-func TestEveryFlippedBitAndEveryCutIsNoticed(t *testing.T) {
+func TestEveryFlippedBitAndTruncationIsNoticed(t *testing.T) {
 	t.Parallel()
-	s := newStand(t).node()
+	s := newFixture(t).node()
 	at := prepared(t, s)
 	text := sealed(t, s, at, plain)
 	for bit := range len(text) * 8 {
 		flipped := slices.Clone(text)
 		flipped[bit/8] ^= 1 << (bit % 8)
-		refuses(t, s, at, flipped, seal.ErrCorrupt)
+		expectError(t, s, at, flipped, seal.ErrCorrupt)
 	}
 	for size := range len(text) {
-		refuses(t, s, at, text[:size], seal.ErrCorrupt)
+		expectError(t, s, at, text[:size], seal.ErrCorrupt)
 	}
-	refuses(t, s, at, append(slices.Clone(text), 0), seal.ErrCorrupt)
-	refuses(t, s, at, nil, seal.ErrCorrupt)
-	opens(t, s, at, text, plain)
+	expectError(t, s, at, append(slices.Clone(text), 0), seal.ErrCorrupt)
+	expectError(t, s, at, nil, seal.ErrCorrupt)
+	expectOpens(t, s, at, text, plain)
 }
 
-// Of many nodes that prepare a holder, in an org that has no key yet, all use the same key.
-func TestManyMayPrepareAHolderAtOnce(t *testing.T) {
+// Nodes that prepare a holder concurrently, in an organisation without a key, all use the same key.
+func TestConcurrentPreparesShareOneKey(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	for range 5 {
-		at := address(newOrg(), account())
+		at := address(newOrg(), newAccount())
 		var group sync.WaitGroup
 		texts := make([][]byte, 8)
 		for i := range texts {
@@ -226,30 +229,30 @@ func TestManyMayPrepareAHolderAtOnce(t *testing.T) {
 		group.Wait()
 		last := s.node()
 		for _, text := range texts {
-			opens(t, last, at, text, plain)
+			expectOpens(t, last, at, text, plain)
 		}
 	}
 }
 
-func TestWithoutAKeyNothingIsSealedOrOpened(t *testing.T) {
+func TestAHolderWithoutAKeyCanNeitherSealNorOpen(t *testing.T) {
 	t.Parallel()
-	s := newStand(t).node()
+	s := newFixture(t).node()
 	text := sealed(t, s, prepared(t, s), plain)
-	never := address(newOrg(), account())
+	never := address(newOrg(), newAccount())
 	if _, err := s.Seal(t.Context(), never, secret.New(plain)); !errors.Is(err, seal.ErrShredded) {
 		t.Errorf("seal: %v", err)
 	}
-	refuses(t, s, never, text, seal.ErrShredded)
+	expectError(t, s, never, text, seal.ErrShredded)
 }
 
-// A new generation seals; what older ones have sealed stays readable on every node.
-func TestARenewedKeyReadsWhatOlderOnesSealed(t *testing.T) {
+// After Renew, texts are sealed with the new generation, and older texts still open on every node.
+func TestOlderGenerationsOpenAfterRenew(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	one, other := s.node(), s.node()
 	at := prepared(t, one)
 	texts := [][]byte{sealed(t, one, at, plain)}
-	opens(t, other, at, texts[0], plain)
+	expectOpens(t, other, at, texts[0], plain)
 	for range 3 {
 		if err := one.Renew(t.Context(), at.Org, at.Holder); err != nil {
 			t.Fatal(err)
@@ -260,24 +263,24 @@ func TestARenewedKeyReadsWhatOlderOnesSealed(t *testing.T) {
 		if int(text[4]) != i+1 {
 			t.Errorf("text %d was sealed by generation %d", i, text[4])
 		}
-		opens(t, one, at, text, plain)
-		opens(t, other, at, text, plain)
+		expectOpens(t, one, at, text, plain)
+		expectOpens(t, other, at, text, plain)
 		moved := slices.Clone(text)
 		moved[4] = byte((i+1)%len(texts) + 1)
-		refuses(t, one, at, moved, seal.ErrCorrupt)
+		expectError(t, one, at, moved, seal.ErrCorrupt)
 	}
 	gone, err := other.Shred(t.Context(), at.Org, at.Holder)
 	if err != nil || gone.Generations != 4 {
 		t.Errorf("%+v, %v", gone, err)
 	}
 	for _, text := range texts {
-		refuses(t, other, at, text, seal.ErrShredded)
+		expectError(t, other, at, text, seal.ErrShredded)
 	}
 }
 
-func TestDeriveIsTheSameEverywhereAndForEver(t *testing.T) {
+func TestDeriveIsTheSameOnAllNodes(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	results := make([][]byte, 6)
 	var group sync.WaitGroup
 	for i := range results {
@@ -304,13 +307,13 @@ func TestDeriveIsTheSameEverywhereAndForEver(t *testing.T) {
 		t.Errorf("two purposes derive the same key, %v", err)
 	}
 	if _, err := node.Derive(t.Context(), ""); err == nil {
-		t.Error("no purpose was taken")
+		t.Error("an empty purpose was accepted")
 	}
 }
 
-func TestAnAddressThatCannotBeIsRefused(t *testing.T) {
+func TestInvalidAddressesAreRejected(t *testing.T) {
 	t.Parallel()
-	s := newStand(t).node()
+	s := newFixture(t).node()
 	good := prepared(t, s)
 	text := sealed(t, s, good, plain)
 	for name, change := range map[string]func(*seal.Address){

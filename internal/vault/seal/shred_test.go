@@ -19,20 +19,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal/sealtest"
 )
 
-// Shredding is felt at once where it was done, although the key was in memory, and says what was there.
-func TestShreddedMeansShredded(t *testing.T) {
+// Shred takes effect immediately on its node, even if the key was cached, and returns what it deleted.
+func TestShredTakesEffectImmediately(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	node := s.node()
 	at := prepared(t, node)
 	text := sealed(t, node, at, plain)
-	opens(t, node, at, text, plain)
+	expectOpens(t, node, at, text, plain)
 	gone, err := node.Shred(t.Context(), at.Org, at.Holder)
 	if err != nil || gone.DataKey == "" || gone.Generations != 1 || gone.At.IsZero() {
 		t.Fatalf("%+v, %v", gone, err)
 	}
 	for _, n := range []*seal.Sealer{node, s.node()} {
-		refuses(t, n, at, text, seal.ErrShredded)
+		expectError(t, n, at, text, seal.ErrShredded)
 		if _, err := n.Seal(t.Context(), at, secret.New(plain)); !errors.Is(err, seal.ErrShredded) {
 			t.Errorf("seal: %v", err)
 		}
@@ -43,26 +43,26 @@ func TestShreddedMeansShredded(t *testing.T) {
 			t.Errorf("renew: %v", err)
 		}
 		if again, err := n.Shred(t.Context(), at.Org, at.Holder); err != nil || again != gone {
-			t.Errorf("again: %+v, %v; was %+v", again, err, gone)
+			t.Errorf("second time: %+v, %v; first time %+v", again, err, gone)
 		}
 	}
 	var left int
 	if err := s.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM keyring.data_key WHERE holder = $1", at.Holder).Scan(&left); err != nil || left != 0 {
-		t.Errorf("%d data keys are left, %v", left, err)
+		t.Errorf("%d data keys remain, %v", left, err)
 	}
-	never, err := node.Shred(t.Context(), at.Org, account())
+	never, err := node.Shred(t.Context(), at.Org, newAccount())
 	if err != nil || never.DataKey != "" || never.Generations != 0 {
-		t.Errorf("who never had a key: %+v, %v", never, err)
+		t.Errorf("holder without a key: %+v, %v", never, err)
 	}
 }
 
-// A holder is shredded or prepared, whatever the order, and never ends up with a key that is left behind.
+// Whatever the order of concurrent calls of Prepare, Renew and Shred, no data key remains.
 func TestARaceOfPrepareAndShredLeavesNoKey(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
+	s := newFixture(t)
 	org := prepared(t, s.node()).Org
 	for range 40 {
-		holder := account()
+		holder := newAccount()
 		one, other := s.node(), s.node()
 		var group sync.WaitGroup
 		group.Go(func() {
@@ -81,7 +81,7 @@ func TestARaceOfPrepareAndShredLeavesNoKey(t *testing.T) {
 		group.Wait()
 		var left int
 		if err := s.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM keyring.data_key WHERE holder = $1", holder).Scan(&left); err != nil || left != 0 {
-			t.Fatalf("%d data keys are left, %v", left, err)
+			t.Fatalf("%d data keys remain, %v", left, err)
 		}
 	}
 }
@@ -96,56 +96,56 @@ func connect(t testing.TB, url secret.String) *pubsub.Bus {
 	return b
 }
 
-// observed tells of every poke that was taken in.
-type observed struct {
+// observedBus reports every message after it was handled.
+type observedBus struct {
 	seal.Bus
-	heard chan string
-	ready chan struct{}
+	handled chan string
+	ready   chan struct{}
 }
 
-func (o observed) Listen(ctx context.Context, pattern string, heard func(string, []byte)) error {
+func (o observedBus) Subscribe(ctx context.Context, pattern string, handle func(string, []byte)) error {
 	close(o.ready)
-	return o.Bus.Listen(ctx, pattern, func(last string, payload []byte) {
-		heard(last, payload)
-		o.heard <- string(payload)
+	return o.Bus.Subscribe(ctx, pattern, func(last string, payload []byte) {
+		handle(last, payload)
+		o.handled <- string(payload)
 	})
 }
 
-// A node that has the key in memory drops it when it hears of the shredding.
-func TestEveryNodeHearsOfAShredding(t *testing.T) {
+// A node that has cached the key drops it when it is notified of the shredding.
+func TestEveryNodeIsNotifiedOfAShredding(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
-	ears := observed{connect(t, testenv.NATS(t)), make(chan string, 16), make(chan struct{})}
+	s := newFixture(t)
+	observed := observedBus{connect(t, testenv.NATS(t)), make(chan string, 16), make(chan struct{})}
 	one := s.node(func(d *seal.Deps) { d.Bus = connect(t, testenv.NATS(t)) })
-	other := s.node(func(d *seal.Deps) { d.Bus = ears })
+	other := s.node(func(d *seal.Deps) { d.Bus = observed })
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- other.Run(ctx) }()
-	<-ears.ready
+	<-observed.ready
 	at := prepared(t, one)
 	text := sealed(t, one, at, plain)
-	opens(t, other, at, text, plain)
+	expectOpens(t, other, at, text, plain)
 	began := time.Now()
-	for heard := false; !heard; {
-		// The subscription may be a moment younger than its caller believes; shredding again pokes again.
+	for notified := false; !notified; {
+		// The subscription may not be active yet. Shredding again publishes again.
 		if _, err := one.Shred(t.Context(), at.Org, at.Holder); err != nil {
 			t.Fatal(err)
 		}
 		select {
-		case holder := <-ears.heard:
-			heard = holder == at.Holder
+		case holder := <-observed.handled:
+			notified = holder == at.Holder
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	t.Logf("shredded and heard after %s", time.Since(began))
-	refuses(t, other, at, text, seal.ErrShredded)
+	t.Logf("notified after %s", time.Since(began))
+	expectError(t, other, at, text, seal.ErrShredded)
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
 }
 
-// gate holds up reads of data keys after the database has answered.
+// gate delays the next read of data keys, after the database has answered.
 type gate struct {
 	closed         atomic.Bool
 	reached, opens chan struct{}
@@ -164,18 +164,18 @@ func (g *gate) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryE
 
 type gateKey struct{}
 
-// wire is a bus that delivers at once.
-type wire struct{ heard func(string, []byte) }
+// syncBus is a bus that delivers synchronously.
+type syncBus struct{ handle func(string, []byte) }
 
-func (w *wire) Poke(subject string, payload []byte) error {
-	w.heard(subject[strings.LastIndexByte(subject, '.')+1:], payload)
+func (b *syncBus) Publish(subject string, payload []byte) error {
+	b.handle(subject[strings.LastIndexByte(subject, '.')+1:], payload)
 	return nil
 }
 
-func (*wire) Listen(context.Context, string, func(string, []byte)) error { return nil }
+func (*syncBus) Subscribe(context.Context, string, func(string, []byte)) error { return nil }
 
-// A read that was under way when the poke came does not bring the key back, nor does it serve who asks later.
-func TestAShreddingBeatsAReadThatIsUnderWay(t *testing.T) {
+// A read that is in progress during a shredding does not bring the key back, and later callers do not get its result.
+func TestAShreddingOverridesAReadInProgress(t *testing.T) {
 	t.Parallel()
 	url := testenv.DatabaseURL(t)
 	g := &gate{reached: make(chan struct{}), opens: make(chan struct{})}
@@ -187,10 +187,10 @@ func TestAShreddingBeatsAReadThatIsUnderWay(t *testing.T) {
 		t.Cleanup(db.Close)
 		return db
 	}
-	s := stand{open(nil), sealtest.Local(t)}
+	s := fixture{open(nil), sealtest.Local(t)}
 	sealtest.Migrate(t, s.db)
 	slow := s.node(func(d *seal.Deps) { d.DB = open(g) })
-	one := s.node(func(d *seal.Deps) { d.Bus = &wire{heard: slow.HeardShred} })
+	one := s.node(func(d *seal.Deps) { d.Bus = &syncBus{handle: slow.HandleShred} })
 	at := prepared(t, one)
 	text := sealed(t, one, at, plain)
 	g.closed.Store(true)
@@ -203,37 +203,37 @@ func TestAShreddingBeatsAReadThatIsUnderWay(t *testing.T) {
 	if _, err := one.Shred(t.Context(), at.Org, at.Holder); err != nil {
 		t.Fatal(err)
 	}
-	refuses(t, slow, at, text, seal.ErrShredded) // does not wait for the read either
+	expectError(t, slow, at, text, seal.ErrShredded) // without waiting for the read
 	g.opens <- struct{}{}
 	if err := <-early; err != nil {
-		t.Errorf("who asked before the shredding: %v", err)
+		t.Errorf("Open that started before the shredding: %v", err)
 	}
-	refuses(t, slow, at, text, seal.ErrShredded)
+	expectError(t, slow, at, text, seal.ErrShredded)
 }
 
-// Without NATS the age of a key in memory bounds how long it works, however often it is used.
-func TestWithoutPokesAKeyWorksAMinuteAtMost(t *testing.T) {
+// Without notifications, a cached key works for at most a minute, however often it is used.
+func TestWithoutNotificationsAKeyWorksAMinuteAtMost(t *testing.T) {
 	t.Parallel()
-	s := newStand(t)
-	var m moved
-	one, other := s.node(), s.node(m.in)
+	s := newFixture(t)
+	var m testClock
+	one, other := s.node(), s.node(m.set)
 	at := prepared(t, one)
 	text := sealed(t, one, at, plain)
-	opens(t, other, at, text, plain)
+	expectOpens(t, other, at, text, plain)
 	if _, err := one.Shred(t.Context(), at.Org, at.Holder); err != nil {
 		t.Fatal(err)
 	}
 	m.add(30 * time.Second)
-	opens(t, other, at, text, plain)
+	expectOpens(t, other, at, text, plain)
 	m.add(30 * time.Second)
-	refuses(t, other, at, text, seal.ErrShredded)
-	// A node whose connection was away asks again at once.
+	expectError(t, other, at, text, seal.ErrShredded)
+	// A node that has lost its connection reads the keys again immediately.
 	at = prepared(t, one)
 	text = sealed(t, one, at, plain)
-	opens(t, other, at, text, plain)
+	expectOpens(t, other, at, text, plain)
 	if _, err := one.Shred(t.Context(), at.Org, at.Holder); err != nil {
 		t.Fatal(err)
 	}
 	other.Distrust()
-	refuses(t, other, at, text, seal.ErrShredded)
+	expectError(t, other, at, text, seal.ErrShredded)
 }

@@ -12,29 +12,30 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal/internal/db"
 )
 
-// Status is what the keyring holds.
+// Status describes the content of the keyring.
 type Status struct {
-	// Newest is what the key management service wraps with; KMSError says why it is not known.
+	// Newest is the key that the key management service wraps with now. It is zero if KMSError is set.
 	Newest   kms.Ref
 	KMSError error
-	// Root is what the root is wrapped by; zero if there is none yet.
+	// Root is the key that wraps the root; zero if there is no root yet.
 	Root kms.Ref
-	// OrgKeys counts the keys of orgs by what wraps them.
+	// OrgKeys counts the org keys by the key that wraps them.
 	OrgKeys []OrgKeyCount
-	// Orgs have data keys. Renewed data keys are of a second or later generation. Waiting ones are wrapped by an older key of
-	// their org.
+	// Orgs is the number of organisations with data keys, DataKeys the number of data keys. Renewed of them have a
+	// second or later generation, and Waiting of them are still wrapped by an older org key.
 	Orgs, DataKeys, Renewed, Waiting int
-	// Holders have a data key; Shredded had one not long ago.
+	// Holders is the number of holders with a data key, Shredded the number of those that were shredded in the last
+	// 40 days.
 	Holders, Shredded int
 }
 
-// OrgKeyCount is how many keys of orgs are wrapped by one version of one key.
+// OrgKeyCount is the number of org keys that one version of a key wraps.
 type OrgKeyCount struct {
 	By   kms.Ref
 	Keys int
 }
 
-// Status counts.
+// Status reads the keyring and checks the key management service. A failure of the service is not an error of Status.
 func (s *Sealer) Status(ctx context.Context) (Status, error) {
 	var out Status
 	out.Newest, out.KMSError = s.checkKMS(ctx)
@@ -67,21 +68,21 @@ func (s *Sealer) Status(ctx context.Context) (Status, error) {
 	return out, nil
 }
 
-// Fault is a key that does not open.
+// Fault is a key that cannot be unwrapped.
 type Fault struct {
-	// Org is empty for the root, Holder for the key of an org.
+	// Org is empty for the root. Holder is empty for the root and for an org key.
 	Org     id.Org
 	Holder  string
 	Version int
 }
 
-// Verified says what was opened.
+// Verified counts the keys that Verify could unwrap, and those that are corrupt.
 type Verified struct{ Root, OrgKeys, DataKeys, Corrupt int }
 
-// Verify opens every key in the keyring and tells of each that does not open. It fails if the keyring or the key
-// management service is away, because then nothing is known.
-func (s *Sealer) Verify(ctx context.Context, tell func(Fault)) (Verified, error) {
-	v := verifier{sealer: s, tell: tell}
+// Verify unwraps every key in the keyring and calls report for each that is corrupt. It bypasses the cache. It fails if
+// the keyring or the key management service is unavailable, because that says nothing about the keys.
+func (s *Sealer) Verify(ctx context.Context, report func(Fault)) (Verified, error) {
+	v := verifier{sealer: s, report: report}
 	if err := v.root(ctx); err != nil {
 		return v.done, err
 	}
@@ -93,16 +94,16 @@ func (s *Sealer) Verify(ctx context.Context, tell func(Fault)) (Verified, error)
 
 type verifier struct {
 	sealer *Sealer
-	tell   func(Fault)
+	report func(Fault)
 	done   Verified
 }
 
-// judge counts a key; only what is not about the key itself is an error.
-func (v *verifier) judge(err error, good *int, f Fault) error {
+// countKey counts a key as good or corrupt, depending on err. It returns errors that say nothing about the key.
+func (v *verifier) countKey(err error, good *int, f Fault) error {
 	switch {
 	case errors.Is(err, ErrCorrupt):
 		v.done.Corrupt++
-		v.tell(f)
+		v.report(f)
 	case err != nil:
 		return err
 	default:
@@ -111,6 +112,7 @@ func (v *verifier) judge(err error, good *int, f Fault) error {
 	return nil
 }
 
+// root verifies the root, if there is one.
 func (v *verifier) root(ctx context.Context) error {
 	wrapped, err := v.sealer.rootKey(ctx)
 	if errors.Is(err, postgres.ErrNoRows) {
@@ -119,10 +121,11 @@ func (v *verifier) root(ctx context.Context) error {
 	if err != nil {
 		return unavailable("read the root", err)
 	}
-	_, err = v.sealer.askKMS(ctx, rootAAD(), wrapped)
-	return v.judge(err, &v.done.Root, Fault{})
+	_, err = v.sealer.unwrapWithKMS(ctx, rootAAD(), wrapped)
+	return v.countKey(err, &v.done.Root, Fault{})
 }
 
+// orgKeys verifies all org keys, page by page.
 func (v *verifier) orgKeys(ctx context.Context) error {
 	after := db.OrgKeysRow{}
 	for {
@@ -132,7 +135,7 @@ func (v *verifier) orgKeys(ctx context.Context) error {
 		}
 		for _, row := range rows {
 			_, err := v.orgCipher(ctx, row.OrgID, row.Version, row.Wrapped)
-			if err := v.judge(err, &v.done.OrgKeys, Fault{Org: row.OrgID, Version: int(row.Version)}); err != nil {
+			if err := v.countKey(err, &v.done.OrgKeys, Fault{Org: row.OrgID, Version: int(row.Version)}); err != nil {
 				return err
 			}
 			after = row
@@ -143,15 +146,17 @@ func (v *verifier) orgKeys(ctx context.Context) error {
 	}
 }
 
-// orgCipher opens what is stored, not what is remembered.
+// orgCipher unwraps the stored key, not a cached one.
 func (v *verifier) orgCipher(ctx context.Context, org id.Org, version int32, wrapped []byte) (tink.AEAD, error) {
-	key, err := v.sealer.askKMS(ctx, orgAAD(org, version), wrapped)
+	key, err := v.sealer.unwrapWithKMS(ctx, orgAAD(org, version), wrapped)
 	if err != nil {
 		return nil, err
 	}
 	return cipherOf(key)
 }
 
+// dataKeys verifies all data keys, page by page. If an org key is corrupt, all data keys that it wraps count as
+// corrupt.
 func (v *verifier) dataKeys(ctx context.Context) error {
 	var after db.AllDataKeysRow
 	org := orgCiphers{verifier: v}
@@ -163,11 +168,11 @@ func (v *verifier) dataKeys(ctx context.Context) error {
 			return unavailable("list data keys", err)
 		}
 		for _, row := range rows {
-			cipher, err := org.of(ctx, row)
+			cipher, err := org.cipherFor(ctx, row)
 			if err == nil {
 				err = openDataKey(cipher, row)
 			}
-			if err := v.judge(err, &v.done.DataKeys, Fault{row.OrgID, row.Holder, int(row.Generation)}); err != nil {
+			if err := v.countKey(err, &v.done.DataKeys, Fault{row.OrgID, row.Holder, int(row.Generation)}); err != nil {
 				return err
 			}
 			after = row
@@ -178,7 +183,8 @@ func (v *verifier) dataKeys(ctx context.Context) error {
 	}
 }
 
-// orgCiphers keeps the keys of one org while its data keys are gone through.
+// orgCiphers keeps the unwrapped keys of one organisation while its data keys are verified. Rows come ordered by
+// organisation.
 type orgCiphers struct {
 	verifier *verifier
 	org      id.Org
@@ -190,7 +196,7 @@ type openedKey struct {
 	err    error
 }
 
-func (o *orgCiphers) of(ctx context.Context, row db.AllDataKeysRow) (tink.AEAD, error) {
+func (o *orgCiphers) cipherFor(ctx context.Context, row db.AllDataKeysRow) (tink.AEAD, error) {
 	if o.org != row.OrgID {
 		o.org, o.opened = row.OrgID, map[int32]openedKey{}
 	}

@@ -14,13 +14,13 @@ import (
 )
 
 var (
-	// errOrgKeyGone means that the org's key was dropped while a data key was being wrapped with it.
-	errOrgKeyGone = errors.New("the org's key was replaced meanwhile")
+	// errOrgKeyGone means that the org's key was deleted while a data key was being wrapped with it.
+	errOrgKeyGone = errors.New("the key of the organisation was replaced")
 	// errGenerationTaken means that another node has added this generation, or that the holder was shredded.
-	errGenerationTaken = errors.New("the holder has changed meanwhile")
+	errGenerationTaken = errors.New("the holder has changed")
 )
 
-// What the keyring knows of a holder.
+// holderState is the state of a holder in the keyring. Unknown means that it has no row.
 type holderState int
 
 const (
@@ -39,7 +39,7 @@ func (s *Sealer) dataKeyRows(ctx context.Context, h holderRef) ([]db.DataKeysRow
 	return rows, nil
 }
 
-// holder also gives the number of generations.
+// holder returns the state of a holder and the number of its generations.
 func (s *Sealer) holder(ctx context.Context, h holderRef) (holderState, int32, error) {
 	row, err := s.queries().Holder(ctx, db.HolderParams{OrgID: h.org, Holder: h.name})
 	switch {
@@ -53,8 +53,8 @@ func (s *Sealer) holder(ctx context.Context, h holderRef) (holderState, int32, e
 	return holderLive, row.Generations, nil
 }
 
-// addHolder says whether it was added: it may be there already.
-func (s *Sealer) addHolder(ctx context.Context, h holderRef, keyID string, key newKey) (bool, error) {
+// addHolder adds a holder with its first data key. It returns false if the holder already has a row.
+func (s *Sealer) addHolder(ctx context.Context, h holderRef, keyID string, key unstoredKey) (bool, error) {
 	added, err := s.queries().AddHolder(ctx, db.AddHolderParams{
 		OrgID: h.org, Holder: h.name, ID: keyID, Now: s.Now(), OrgVersion: key.version, Wrapped: key.wrapped,
 	})
@@ -73,7 +73,7 @@ func isForeignKey(err error) bool {
 }
 
 // addGeneration adds the next generation of a holder that is not shredded.
-func (s *Sealer) addGeneration(ctx context.Context, h holderRef, generation int32, key newKey) error {
+func (s *Sealer) addGeneration(ctx context.Context, h holderRef, generation int32, key unstoredKey) error {
 	added, err := s.queries().AddGeneration(ctx, db.AddGenerationParams{
 		Generation: generation, OrgID: h.org, Holder: h.name, OrgVersion: key.version, Wrapped: key.wrapped,
 	})
@@ -88,12 +88,12 @@ func (s *Sealer) addGeneration(ctx context.Context, h holderRef, generation int3
 	return nil
 }
 
-// shredIn marks first: that holds off whoever prepares the holder, so that the delete sees all of its keys.
+// shredIn marks the holder first. That blocks concurrent calls of Prepare and Renew, so that the delete sees all keys.
 func (s *Sealer) shredIn(ctx context.Context, tx postgres.Tx, h holderRef) (Shredded, error) {
 	q := db.New(tx)
 	row, err := q.MarkShredded(ctx, db.MarkShreddedParams{OrgID: h.org, Holder: h.name, Now: s.Now()})
 	if err != nil {
-		return Shredded{}, fmt.Errorf("mark a holder: %w", err)
+		return Shredded{}, fmt.Errorf("mark a holder as shredded: %w", err)
 	}
 	if _, err := q.DeleteDataKeys(ctx, db.DeleteDataKeysParams{OrgID: h.org, Holder: h.name}); err != nil {
 		return Shredded{}, fmt.Errorf("delete data keys: %w", err)
@@ -106,7 +106,7 @@ func (s *Sealer) newestOrgKey(ctx context.Context, org id.Org) (int32, []byte, e
 	return row.Version, row.Wrapped, err
 }
 
-// addOrgKey says whether it was added: there may be one of this version already.
+// addOrgKey adds an org key. It returns false if this version already exists.
 func (s *Sealer) addOrgKey(ctx context.Context, org id.Org, version int32, wrapped kms.Wrapped) (bool, error) {
 	stored, err := wrapped.Encode()
 	if err != nil {

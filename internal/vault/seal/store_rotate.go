@@ -8,17 +8,18 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/seal/internal/db"
 )
 
-// rewrapLock is the name of the lock, as a number.
+// rewrapLock is the key of the advisory lock of lockRewrap.
 const rewrapLock = 7_264_002
 
-// exclusive makes this the only process that re-wraps, until release is called or the connection breaks.
-func (s *Sealer) exclusive(ctx context.Context) (release func(), err error) {
+// lockRewrap makes this the only process that rewraps, until release is called or the connection breaks. It does not
+// wait: it fails with ErrBusy if another process holds the lock.
+func (s *Sealer) lockRewrap(ctx context.Context) (release func(), err error) {
 	conn, err := s.DB.Pool().Acquire(ctx)
 	if err != nil {
-		return nil, unavailable("connect to re-wrap", err)
+		return nil, unavailable("connect to rewrap", err)
 	}
-	var mine bool
-	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", rewrapLock).Scan(&mine); err != nil || !mine {
+	var locked bool
+	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", rewrapLock).Scan(&locked); err != nil || !locked {
 		conn.Release()
 		if err != nil {
 			return nil, unavailable("lock the keys", err)
@@ -29,13 +30,14 @@ func (s *Sealer) exclusive(ctx context.Context) (release func(), err error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()
 		if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock($1)", rewrapLock); err != nil {
-			_ = conn.Conn().Close(ctx) // ends the session, and the lock with it
+			_ = conn.Conn().Close(ctx) // the end of the session releases the lock
 		}
 		conn.Release()
 	}, nil
 }
 
-// The moves below do nothing if the key is not what it was: somebody else was faster.
+// moveRoot and moveOrgKey store a rewrapped key, unless the stored one has changed since it was read. They return the
+// number of changed rows.
 
 func (s *Sealer) moveRoot(ctx context.Context, old []byte, wrapped kms.Wrapped) (int, error) {
 	stored, err := wrapped.Encode()
@@ -65,7 +67,8 @@ func (s *Sealer) moveOrgKey(ctx context.Context, row db.OrgKeysToRewrapRow, wrap
 	return int(moved), nil
 }
 
-// dropOldOrgKeys leaves a key that a data key is just being added with; the next round comes back to it.
+// dropOldOrgKeys deletes org keys that wrap nothing any more. It deletes none if a data key is being added with one
+// of them at the same time; the next Rewrap retries.
 func (s *Sealer) dropOldOrgKeys(ctx context.Context, org id.Org, newest int32) (int, error) {
 	dropped, err := s.queries().DropOldOrgKeys(ctx, db.DropOldOrgKeysParams{OrgID: org, Newest: newest})
 	switch {

@@ -1,4 +1,4 @@
-// Package stamptest finds times on the wire that do not have the one form of package stamp.
+// Package stamptest finds times on the wire that do not have the format of package stamp.
 package stamptest
 
 import (
@@ -8,31 +8,33 @@ import (
 )
 
 var (
-	like = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d[0-9:.,]*(?:Z|[+-]\d\d:?\d\d)?`)
-	form = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
+	// timeLike matches any text that resembles a time, wireForm only the format of package stamp.
+	timeLike = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d[0-9:.,]*(?:Z|[+-]\d\d:?\d\d)?`)
+	wireForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
 )
 
-// Loose lists the times in an answer, an event or a sheet that are not RFC 3339 in UTC with exactly three decimals. Members that show what
-// callers may send, and receipts, which are handed out as they were signed, are left out.
+// Loose returns a message for each time in a response, an event or a CSV export that is not RFC 3339 in UTC with
+// exactly three decimals. It skips the members example and examples, which show what callers may send, and receipt,
+// whose text is returned exactly as it was signed.
 func Loose(body []byte) (faults []string) {
 	var value any
 	if json.Unmarshal(body, &value) == nil {
-		body, _ = json.Marshal(answered(value)) // it was JSON before
+		body, _ = json.Marshal(withoutForeign(value)) // cannot fail: the value came from JSON
 	}
-	for _, found := range like.FindAll(body, -1) {
-		if !form.Match(found) {
+	for _, found := range timeLike.FindAll(body, -1) {
+		if !wireForm.Match(found) {
 			faults = append(faults, fmt.Sprintf("the time %s should be in UTC with exactly three decimals", found))
 		}
 	}
 	return faults
 }
 
-// answered leaves out what is not said by the service itself.
-func answered(value any) any {
+// withoutForeign removes the members whose times the service did not write itself.
+func withoutForeign(value any) any {
 	switch v := value.(type) {
 	case []any:
 		for i := range v {
-			v[i] = answered(v[i])
+			v[i] = withoutForeign(v[i])
 		}
 	case map[string]any:
 		for name, member := range v {
@@ -40,7 +42,7 @@ func answered(value any) any {
 			case "example", "examples", "receipt":
 				delete(v, name)
 			default:
-				v[name] = answered(member)
+				v[name] = withoutForeign(member)
 			}
 		}
 	}

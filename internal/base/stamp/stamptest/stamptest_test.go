@@ -6,7 +6,7 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/stamp/stamptest"
 )
 
-func TestLooseFindsTimesOfAnotherForm(t *testing.T) {
+func TestLooseFindsTimesInOtherFormats(t *testing.T) {
 	t.Parallel()
 	for body, faults := range map[string]int{
 		`{"at": "2026-11-16T18:43:15.120Z", "n": 1, "label": "on 2026-11-16"}`:                    0,

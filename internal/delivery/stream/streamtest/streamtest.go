@@ -83,8 +83,8 @@ func (m *Memory) Tell(list ...event.Stored) {
 	}
 }
 
-// Listen implements the wire.
-func (m *Memory) Listen(ctx context.Context, pattern string, heard func(string, []byte)) error {
+// Subscribe implements the wire.
+func (m *Memory) Subscribe(ctx context.Context, pattern string, heard func(string, []byte)) error {
 	m.Lock()
 	m.listeners++
 	n := m.listeners

@@ -1,4 +1,4 @@
-// Package eventlogtest is what every event log has to do: the suite that each implementation passes.
+// Package eventlogtest is the test suite that every implementation of eventlog.Log must pass. Start with Run.
 package eventlogtest
 
 import (
@@ -15,47 +15,47 @@ import (
 	"github.com/stagedoor/stagedoor/internal/engine/eventlog"
 )
 
-// Kit is a log of one test, and what can be done to it.
-type Kit struct {
-	// Open opens it as another process would, until the test ends.
+// Fixture gives a test access to one log.
+type Fixture struct {
+	// Open opens the log as another process would. It is closed when the test ends.
 	Open func() eventlog.Log
-	// Lose takes everything away, as a broken disk does.
+	// Lose deletes all data, like a broken disk.
 	Lose func()
-	// Restart kills the engine and starts it again; nil if that cannot be done.
+	// Restart kills the server and starts it again; nil if that is not possible.
 	Restart func()
 }
 
-// patience is how long anything may take on a busy machine.
+// patience is how long a step may take on a busy machine.
 const patience = 30 * time.Second
 
-// Run runs the suite. newLog makes a log that is empty; it has 256 buckets.
-func Run(t *testing.T, newLog func(t *testing.T) Kit) {
+// Run runs the suite. newLog makes an empty log with 256 buckets.
+func Run(t *testing.T, newLog func(t *testing.T) Fixture) {
 	t.Helper()
-	for name, test := range map[string]func(trial){
-		"entries come in order and from any position":       trial.order,
-		"entries come as they are published":                trial.live,
-		"what was acknowledged is there when opened again":  trial.durable,
-		"an id is stored once":                              trial.duplicates,
-		"buckets do not mix":                                trial.buckets,
-		"quiet buckets get on":                              trial.quiet,
-		"a log that was lost is noticed":                    trial.lost,
-		"a log that ends before a position is noticed":      trial.gone,
-		"many publish at once and nothing is lost or mixed": trial.concurrent,
-		"entries may be big":                                trial.big,
-		"a reader that was closed gives nothing":            trial.closed,
-		"a batcher's records come in order":                 trial.batches,
+	for name, test := range map[string]func(testCase){
+		"entries are in order and readable from any position": testCase.order,
+		"entries arrive as they are published":                testCase.live,
+		"acknowledged entries survive a restart":              testCase.durable,
+		"an id is stored once":                                testCase.duplicates,
+		"buckets do not mix":                                  testCase.buckets,
+		"Reached advances for quiet buckets":                  testCase.quiet,
+		"a lost log is noticed":                               testCase.lost,
+		"a log that ends before the position is noticed":      testCase.truncated,
+		"concurrent publishers lose and mix nothing":          testCase.concurrent,
+		"entries may have the maximum size":                   testCase.big,
+		"a closed reader returns ErrClosed":                   testCase.closed,
+		"the records of a batcher are in order":               testCase.batches,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(trial{t, newLog(t)})
+			test(testCase{t, newLog(t)})
 		})
 	}
 }
 
-// trial is one test of the suite.
-type trial struct {
+// testCase is one test of the suite.
+type testCase struct {
 	*testing.T
-	Kit
+	Fixture
 }
 
 func text(format string, args ...any) []byte { return fmt.Appendf(nil, format, args...) }
@@ -87,12 +87,12 @@ func state(t *testing.T, log eventlog.Log, bucket int) eventlog.State {
 	}
 	all, err := log.States(t.Context(), []int{bucket + 1, bucket})
 	if err != nil || len(all) != 2 || all[bucket].Epoch != s.Epoch || all[bucket].First != s.First {
-		t.Fatalf("asked for two buckets: %+v (%v), want %+v", all, err, s)
+		t.Fatalf("States of two buckets: %+v (%v), want %+v", all, err, s)
 	}
 	return s
 }
 
-// take reads n entries, and not more.
+// take reads exactly n entries, and checks their order and Reached.
 func take(t *testing.T, r eventlog.Reader, n int) []eventlog.Entry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -101,7 +101,7 @@ func take(t *testing.T, r eventlog.Reader, n int) []eventlog.Entry {
 	for len(list) < n {
 		found, err := r.Next(ctx)
 		if err != nil {
-			t.Fatalf("after %d of %d: %v", len(list), n, err)
+			t.Fatalf("after %d of %d entries: %v", len(list), n, err)
 		}
 		list = append(list, found...)
 	}
@@ -117,7 +117,7 @@ func take(t *testing.T, r eventlog.Reader, n int) []eventlog.Entry {
 	}
 	for bucket, seq := range last {
 		if got := r.Reached()[bucket]; got < seq {
-			t.Errorf("bucket %d was read to %d, and says %d", bucket, seq, got)
+			t.Errorf("bucket %d was read to %d, Reached is %d", bucket, seq, got)
 		}
 	}
 	return list
@@ -130,16 +130,16 @@ func texts(list []eventlog.Entry) (all []string) {
 	return all
 }
 
-// none checks that nothing more is there: an entry that comes later is the next one.
-func none(t *testing.T, log eventlog.Log, r eventlog.Reader, bucket int) {
+// expectNoMore checks that there are no more entries: an entry that is published now is the next one.
+func expectNoMore(t *testing.T, log eventlog.Log, r eventlog.Reader, bucket int) {
 	t.Helper()
 	publish(t, log, bucket, "the last one")
 	if got := texts(take(t, r, 1)); got[0] != "the last one" {
-		t.Errorf("there was %q", got)
+		t.Errorf("unexpected entry %q", got)
 	}
 }
 
-func (t trial) order() {
+func (t testCase) order() {
 	log := t.Open()
 	var want []string
 	for i := range 300 {
@@ -153,23 +153,23 @@ func (t trial) order() {
 	for _, at := range []int{0, 1, 150, 298} {
 		r := open(t.T, log, map[int]uint64{7: all[at].Seq})
 		if got := texts(take(t.T, r, len(want)-at-1)); !slices.Equal(got, want[at+1:]) {
-			t.Errorf("behind %d: %v", at, got)
+			t.Errorf("after entry %d: %v", at, got)
 		}
 	}
 	r := open(t.T, log, map[int]uint64{7: all[299].Seq})
-	none(t.T, log, r, 7)
+	expectNoMore(t.T, log, r, 7)
 	if s := state(t.T, log, 7); s.First != all[0].Seq || s.Last < all[299].Seq || s.Epoch == "" {
 		t.Errorf("%+v", s)
 	}
 }
 
-func (t trial) live() {
+func (t testCase) live() {
 	log := t.Open()
 	r := open(t.T, log, map[int]uint64{1: 0, 2: 0})
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := r.Next(over); !errors.Is(err, context.Canceled) {
-		t.Errorf("a context that is over: %v", err)
+		t.Errorf("with a cancelled context: %v", err)
 	}
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -185,7 +185,7 @@ func (t trial) live() {
 	}
 }
 
-func (t trial) durable() {
+func (t testCase) durable() {
 	publish(t.T, t.Open(), 3, "a", "b", "c")
 	before := state(t.T, t.Open(), 3)
 	if t.Restart != nil {
@@ -200,7 +200,7 @@ func (t trial) durable() {
 	}
 }
 
-func (t trial) duplicates() {
+func (t testCase) duplicates() {
 	one, two := t.Open(), t.Open()
 	var wait sync.WaitGroup
 	for i := range 20 {
@@ -219,16 +219,16 @@ func (t trial) duplicates() {
 		seen[string(e.Data)] = true
 	}
 	if len(seen) != 20 {
-		t.Errorf("%d different ones", len(seen))
+		t.Errorf("%d different entries, want 20", len(seen))
 	}
 	publish(t.T, two, 5, "other")
 	if got := texts(take(t.T, r, 1)); got[0] != "other" {
 		t.Errorf("%v", got)
 	}
-	none(t.T, one, r, 5)
+	expectNoMore(t.T, one, r, 5)
 }
 
-func (t trial) buckets() {
+func (t testCase) buckets() {
 	log := t.Open()
 	const each = 3
 	var wait sync.WaitGroup
@@ -255,7 +255,7 @@ func (t trial) buckets() {
 			count[e.Bucket]++
 		}
 	}
-	// Each bucket has a position of its own.
+	// Each bucket has its own position.
 	first := take(t.T, open(t.T, log, some), each*len(some))
 	mixed := map[int]uint64{0: 0}
 	for _, e := range first {
@@ -270,7 +270,7 @@ func (t trial) buckets() {
 	}
 }
 
-func (t trial) quiet() {
+func (t testCase) quiet() {
 	log := t.Open()
 	r := open(t.T, log, map[int]uint64{8: 0, 9: 0})
 	publish(t.T, log, 8, "mine")
@@ -295,7 +295,7 @@ func (t trial) quiet() {
 			t.Fatalf("reached %v, want %v", r.Reached(), want)
 		}
 	}
-	// A reader that goes on from there gets everything that is new.
+	// A reader that continues from there gets all new entries.
 	again := open(t.T, log, r.Reached())
 	publish(t.T, log, 9, "new")
 	if got := texts(take(t.T, again, 1)); got[0] != "new" {
@@ -303,7 +303,7 @@ func (t trial) quiet() {
 	}
 }
 
-func (t trial) lost() {
+func (t testCase) lost() {
 	log := t.Open()
 	publish(t.T, log, 1, "a", "b", "c", "d")
 	before := state(t.T, log, 1)
@@ -312,9 +312,9 @@ func (t trial) lost() {
 	t.Lose()
 	awaitLost(t.T, r)
 	if _, err := r.Next(t.Context()); !errors.Is(err, eventlog.ErrLost) {
-		t.Errorf("the second time: %v", err)
+		t.Errorf("second call of Next: %v", err)
 	}
-	// Publishing goes on, in a log that can be told apart.
+	// Publishing works again, in a log with another epoch.
 	if err := log.Publish(t.Context(), 1, "new", []byte("new")); err != nil {
 		t.Fatal(err)
 	}
@@ -335,13 +335,13 @@ func awaitLost(t *testing.T, r eventlog.Reader) {
 	}
 }
 
-func (t trial) gone() {
+func (t testCase) truncated() {
 	log := t.Open()
 	publish(t.T, log, 1, "a", "b")
 	awaitLost(t.T, open(t.T, log, map[int]uint64{1: state(t.T, log, 1).Last + 10, 2: 0}))
 }
 
-func (t trial) concurrent() {
+func (t testCase) concurrent() {
 	logs := []eventlog.Log{t.Open(), t.Open()}
 	const publishers, each = 12, 25
 	r := open(t.T, logs[0], map[int]uint64{0: 0, 1: 0, 2: 0})
@@ -367,7 +367,7 @@ func (t trial) concurrent() {
 	}
 }
 
-func (t trial) big() {
+func (t testCase) big() {
 	log := t.Open()
 	const n = 12
 	data := make([]byte, eventlog.MaxData)
@@ -382,15 +382,15 @@ func (t trial) big() {
 	}
 	for i, e := range take(t.T, open(t.T, log, map[int]uint64{4: 0}), n) {
 		if e.Data[0] != byte(i) || !bytes.Equal(e.Data[1:], data[1:]) {
-			t.Errorf("entry %d is another", i)
+			t.Errorf("entry %d has other data", i)
 		}
 	}
 	if err := log.Publish(t.Context(), 4, "too big", make([]byte, eventlog.MaxData+1)); !errors.Is(err, eventlog.ErrTooBig) {
-		t.Errorf("too big: %v", err)
+		t.Errorf("an entry over the maximum size: %v", err)
 	}
 }
 
-func (t trial) closed() {
+func (t testCase) closed() {
 	log := t.Open()
 	r := open(t.T, log, map[int]uint64{1: 0})
 	r.Close()
@@ -400,7 +400,7 @@ func (t trial) closed() {
 	}
 }
 
-func (t trial) batches() {
+func (t testCase) batches() {
 	log := t.Open()
 	b := eventlog.NewBatcher(log)
 	const records = 2000

@@ -1,5 +1,5 @@
-// Package proof selects between the two forms of a test. The form of CI is short and holds on a machine of any speed. The
-// form of `make proof` is long, needs a quiet machine, and limits time.
+// Package proof selects between two forms of a test. In CI a test is short and passes on a machine of any speed. In
+// `make proof` it is long, needs a quiet machine, and also checks time limits.
 package proof
 
 import "os"

@@ -11,17 +11,17 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
-// Browser is somebody's browser that is signed in to the dashboard.
+// Browser is a browser of a user who is signed in to the dashboard.
 type Browser struct {
 	Node  *Node
 	Email string
-	// Person is the id of whoever it is, Cookie the session's.
+	// Person is the id of the user, Cookie the value of the session cookie.
 	Person, Cookie string
-	// Org is what requests are about; empty for the one that the session shows.
+	// Org is the organisation that requests name; empty for the current one of the session.
 	Org string
 }
 
-// SignIn signs somebody in by the form of developers, who must be expected: see Join.
+// SignIn signs a user in with the form for developers. The user must have been invited; see Join.
 func (n *Node) SignIn(t testing.TB, email string) *Browser {
 	t.Helper()
 	b := &Browser{Node: n, Email: email}
@@ -38,7 +38,7 @@ func (n *Node) SignIn(t testing.TB, email string) *Browser {
 	return b
 }
 
-// Join makes somebody a member of an org, as an operator would and with the form of developers, and gives their browser.
+// Join invites a user to an organisation as an operator, signs them in, and returns their browser.
 func (n *Node) Join(t testing.TB, org, email, role string) *Browser {
 	t.Helper()
 	r := n.Operate(t, http.MethodPost, "/admin/v1/orgs/"+org+"/invitations", map[string]any{"email": email, "role": role})
@@ -50,14 +50,14 @@ func (n *Node) Join(t testing.TB, org, email, role string) *Browser {
 	return b
 }
 
-// At is the same browser on another node.
+// At returns the same browser for another node.
 func (b *Browser) At(n *Node) *Browser {
 	other := *b
 	other.Node = n
 	return &other
 }
 
-// Keep takes the session out of an answer.
+// Keep takes the session cookie from a response.
 func (b *Browser) Keep(t testing.TB, r Reply) {
 	t.Helper()
 	for _, c := range (&http.Response{Header: r.Header}).Cookies() {
@@ -67,7 +67,7 @@ func (b *Browser) Keep(t testing.TB, r Reply) {
 	}
 }
 
-// Do calls as the dashboard's own pages do.
+// Do makes a request with a JSON body, as the pages of the dashboard do.
 func (b *Browser) Do(t testing.TB, method, path string, body any) Reply {
 	t.Helper()
 	var text []byte
@@ -84,7 +84,7 @@ func (b *Browser) Do(t testing.TB, method, path string, body any) Reply {
 	return b.Send(t, req)
 }
 
-// Form sends a form as a page of the dashboard does.
+// Form submits a form, as the pages of the dashboard do.
 func (b *Browser) Form(t testing.TB, path string, values url.Values) Reply {
 	t.Helper()
 	req := b.Request(t, http.MethodPost, path, []byte(values.Encode()))
@@ -93,7 +93,7 @@ func (b *Browser) Form(t testing.TB, path string, values url.Values) Reply {
 	return b.Send(t, req)
 }
 
-// Page opens a page.
+// Page requests a page as HTML.
 func (b *Browser) Page(t testing.TB, path string) Reply {
 	t.Helper()
 	req := b.Request(t, http.MethodGet, path, nil)
@@ -101,7 +101,7 @@ func (b *Browser) Page(t testing.TB, path string) Reply {
 	return b.Send(t, req)
 }
 
-// Request makes a request of the dashboard's own pages.
+// Request builds a request of the dashboard's own pages: same origin, with the cookie and, for /v1/, the organisation.
 func (b *Browser) Request(t testing.TB, method, path string, body []byte) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, b.Node.URL+path, bytes.NewReader(body))
@@ -118,7 +118,7 @@ func (b *Browser) Request(t testing.TB, method, path string, body []byte) *http.
 	return req
 }
 
-// Send sends a request and fails the test if there is no answer.
+// Send sends a request, and fails the test if there is no response.
 func (b *Browser) Send(t testing.TB, req *http.Request) Reply {
 	t.Helper()
 	r, err := Send(req)

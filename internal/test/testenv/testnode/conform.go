@@ -18,17 +18,20 @@ import (
 	"github.com/stagedoor/stagedoor/internal/base/problem"
 )
 
-// document is an OpenAPI document that answers are held against: what the clients are generated from must be what is sent.
+// document is an OpenAPI document that responses are validated against. The client libraries are generated from it,
+// so it must describe what the server sends.
 type document struct {
 	mux   *http.ServeMux
-	paths map[string]map[string]described
+	paths map[string]map[string]operationDoc
 	mu    sync.Mutex
-	// compiled are schemas by where they are in the document; the compiler is not for many goroutines.
+	// compiled holds the schemas by their place in the document. mu guards it and the compiler, which is not safe for
+	// concurrent use.
 	compiled map[string]*jsonschema.Schema
 	compiler *jsonschema.Compiler
 }
 
-type described struct {
+// operationDoc is the part of an operation in the document that is checked.
+type operationDoc struct {
 	Ref       string `json:"$ref"`
 	Responses map[string]struct {
 		Ref     string `json:"$ref"`
@@ -46,7 +49,7 @@ func readDocument(t testing.TB, text []byte, err error) *document {
 		t.Fatal(err)
 	}
 	var doc struct {
-		Paths map[string]map[string]described
+		Paths map[string]map[string]operationDoc
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
@@ -69,11 +72,12 @@ func readDocument(t testing.TB, text []byte, err error) *document {
 	return d
 }
 
-// muxPath writes a path as the mux wants it: a problem's code may have a slash.
+// muxPath converts a path of the document to a pattern for the mux. The code of a problem may contain a slash.
 func muxPath(route string) string { return strings.Replace(route, "{code}", "{code...}", 1) }
 
-// judge lists where an answer is other than the document says. What no operation serves has its own tests.
-func (d *document) judge(req *http.Request, reply Reply) (faults []string) {
+// check returns the differences between a response and the document. It ignores requests that no operation serves; they
+// have their own tests.
+func (d *document) check(req *http.Request, reply Reply) (faults []string) {
 	method, route, ok := strings.Cut(d.pattern(req), " ")
 	if !ok || reply.Status == http.StatusMethodNotAllowed || path.Clean(req.URL.Path) != req.URL.Path {
 		return nil
@@ -88,7 +92,7 @@ func (d *document) judge(req *http.Request, reply Reply) (faults []string) {
 		response, ok = operation.Responses[status]
 	}
 	if !ok {
-		return []string{fmt.Sprintf("the document knows no answer %d of %s %s", reply.Status, method, route)}
+		return []string{fmt.Sprintf("the document does not describe status %d of %s %s", reply.Status, method, route)}
 	}
 	if len(reply.Body) == 0 || req.Method == http.MethodHead {
 		return nil
@@ -103,7 +107,7 @@ func (d *document) judge(req *http.Request, reply Reply) (faults []string) {
 			return nil
 		}
 		if !ok {
-			return []string{fmt.Sprintf("the document knows no %s in the answer %s of %s %s, only %v", media, status, method, route, slices.Sorted(maps.Keys(response.Content)))}
+			return []string{fmt.Sprintf("the document does not describe %s with status %s of %s %s, only %v", media, status, method, route, slices.Sorted(maps.Keys(response.Content)))}
 		}
 		if content.Schema == nil {
 			return nil
@@ -115,11 +119,13 @@ func (d *document) judge(req *http.Request, reply Reply) (faults []string) {
 	return d.validate(place, reply.Body)
 }
 
+// pattern returns the operation of a request as method and path; empty if there is none.
 func (d *document) pattern(req *http.Request) string {
 	_, pattern := d.mux.Handler(&http.Request{Method: req.Method, URL: req.URL, Host: req.Host})
 	return pattern
 }
 
+// validate checks a body against the schema at a place in the document.
 func (d *document) validate(place string, body []byte) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,7 +133,7 @@ func (d *document) validate(place string, body []byte) []string {
 	if schema == nil {
 		var err error
 		if schema, err = d.compiler.Compile(documentURL + place); err != nil {
-			return []string{"the document's schema: " + err.Error()}
+			return []string{"compile the schema of the document: " + err.Error()}
 		}
 		d.compiled[place] = schema
 	}
@@ -136,12 +142,12 @@ func (d *document) validate(place string, body []byte) []string {
 		return []string{"the body is not JSON: " + err.Error()}
 	}
 	if err := schema.Validate(value); err != nil {
-		return []string{"the answer is not what the document says: " + err.Error()}
+		return []string{"the response does not match the document: " + err.Error()}
 	}
 	return nil
 }
 
-// pointer writes a name as a part of a JSON pointer in a URL.
+// pointer escapes a name for a JSON pointer in a URL.
 func pointer(name string) string {
 	name = strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 	return strings.NewReplacer("{", "%7B", "}", "%7D").Replace(name)

@@ -1,5 +1,6 @@
-// Package testnode gives tests nodes of the product: in the test's process or as processes, their operators and browsers, and
-// scripts of requests and the answers that they must have.
+// Package testnode starts nodes of the product for tests, inside the test process (Nodes) or as separate processes
+// (Processes), and calls them as customers, operators and browsers do. It also runs scripts of requests and expected
+// responses (RunScripts, script.go), and validates responses against the OpenAPI document (conform.go).
 package testnode
 
 import (
@@ -25,44 +26,49 @@ import (
 	"github.com/stagedoor/stagedoor/internal/test/testenv"
 )
 
+// The server is built once per test process.
 var (
 	buildOnce sync.Once
 	buildErr  error
 )
 
-// AdminToken is the operators' token of every test node.
+// AdminToken is the token of operators on every test node.
 const AdminToken = "test-admin-token-0123456789abcdef0123456789"
 
 const ipHashKey = "test-ip-hash-key-0123456789abcdef0123456789"
 
-// Setup says which engines nodes share. Empty fields get the shared engines and a database of their own.
+// Setup configures the nodes of a test. Its zero value means the shared engines, a new database and the defaults below.
 type Setup struct {
-	// Egress are proxies by region, as in STAGEDOOR_EGRESS; none if empty.
+	// Egress lists proxies by region, as in STAGEDOOR_EGRESS. Default: none.
 	Egress secret.String
 	// Sandbox is the origin of the sandbox platform.
 	Sandbox string
-	// Keyset is a file with the key that wraps all others; one of the test's own if empty.
-	Keyset                string
+	// Keyset is the file of the local key management service. Default: a new file of the test.
+	Keyset string
+	// Database, Redis and NATS are the addresses of the engines that all nodes of the test use.
 	Database, Redis, NATS secret.String
-	// Roles are what the nodes do, as in STAGEDOOR_ROLES; all of api, worker and listener if empty.
+	// Roles are the roles of the nodes, as in STAGEDOOR_ROLES. Default: api, worker and listener.
 	Roles []string
-	// EventLog is jetstream or postgres. It is postgres by default: nodes of different tests share a NATS server.
+	// EventLog is jetstream or postgres. Default: postgres, because the nodes of different tests share a NATS server.
 	EventLog string
-	// RedisTimeout is generous by default: on a busy test machine 25 ms would make nodes decide alone now and then.
+	// RedisTimeout defaults to 5 s: with the product's 25 ms, nodes on a busy machine would sometimes decide without
+	// Redis.
 	RedisTimeout time.Duration
 	DrainDelay   time.Duration
-	// Log gets everything, from debug on; OTLP is where traces go.
+	// Log gets all log lines, including debug. By default, the last warnings are printed if the test fails. OTLP is the
+	// address for traces.
 	Log  io.Writer
 	OTLP string
-	// Signup is open or closed, as in STAGEDOOR_SIGNUP; closed by default. OIDC are issuer, client and secret of an identity provider, and
-	// PublicURL is where it sends browsers back to.
+	// Signup is open or closed, as in STAGEDOOR_SIGNUP. Default: closed. OIDC has issuer, client and secret of an
+	// identity provider, which redirects browsers back to PublicURL. Only Nodes uses these, not Processes.
 	Signup, PublicURL string
 	OIDC              [3]string
-	// Wrap is put in front of the command of a process, such as taskset -c 0; Env is added to its environment.
+	// Wrap precedes the command of a process, for example taskset -c 0. Env is added to its environment.
 	Wrap, Env []string
 }
 
-func (s Setup) complete(t testing.TB) Setup {
+// withDefaults fills in the defaults. It may create a database.
+func (s Setup) withDefaults(t testing.TB) Setup {
 	t.Helper()
 	if s.Database.Empty() {
 		s.Database = testenv.DatabaseURL(t)
@@ -96,30 +102,30 @@ func (s Setup) complete(t testing.TB) Setup {
 
 // Node is a running node of the product.
 type Node struct {
-	// URL is where customers call, Internal the internal listener.
+	// URL is the address of the public listener, Internal that of the internal one.
 	URL, Internal string
-	// App is the object graph of a node in this process; nil for one that is a process.
+	// App is the node inside the test process; nil for a separate process.
 	App *app.Node
-	// Process is nil for a node in this process.
+	// Process is the separate process; nil for a node inside the test process.
 	Process *testenv.Process
 }
 
-// Nodes runs n nodes on the same engines, in this process but with nothing shared between them.
+// Nodes runs n nodes inside the test process. They share only the engines. They stop when the test ends.
 func Nodes(t testing.TB, n int, s Setup) []*Node {
 	t.Helper()
-	s = s.complete(t)
+	s = s.withDefaults(t)
 	nodes := make([]*Node, n)
 	for i := range nodes {
-		nodes[i] = inProcess(t, i, s)
+		nodes[i] = startInProcess(t, i, s)
 	}
 	return nodes
 }
 
-func inProcess(t testing.TB, i int, s Setup) *Node {
+func startInProcess(t testing.TB, i int, s Setup) *Node {
 	t.Helper()
 	level := slog.LevelDebug
 	if s.Log == nil {
-		s.Log, level = newTroubles(t), slog.LevelWarn
+		s.Log, level = newWarningLog(t), slog.LevelWarn
 	}
 	log := slog.New(slog.NewJSONHandler(s.Log, &slog.HandlerOptions{Level: level}))
 	node, err := app.NewNode(t.Context(), config.Config{
@@ -136,6 +142,7 @@ func inProcess(t testing.TB, i int, s Setup) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The context of the test ends before its cleanup, but the node must run until then.
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- node.Run(ctx, listeners) }()
@@ -148,15 +155,15 @@ func inProcess(t testing.TB, i int, s Setup) *Node {
 	return &Node{URL: "http://" + listeners.Public.Addr().String(), Internal: "http://" + listeners.Internal.Addr().String(), App: node}
 }
 
-// troubles keeps the newest lines of a node's log, and shows them if the test fails.
-type troubles struct {
+// warningLog keeps the last 100 lines of a node's log, and prints them if the test fails.
+type warningLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func newTroubles(t testing.TB) *troubles {
+func newWarningLog(t testing.TB) *warningLog {
 	t.Helper()
-	w := &troubles{}
+	w := &warningLog{}
 	t.Cleanup(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -167,8 +174,8 @@ func newTroubles(t testing.TB) *troubles {
 	return w
 }
 
-// Write implements io.Writer for a handler that writes a line at a time.
-func (w *troubles) Write(line []byte) (int, error) {
+// Write implements io.Writer. The log handler writes one line per call.
+func (w *warningLog) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.lines) == 100 {
@@ -178,11 +185,12 @@ func (w *troubles) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Processes runs n nodes as processes of the built server.
+// Processes runs n nodes as separate processes of the built server, and waits until they are ready. They end with the
+// test.
 func Processes(t testing.TB, n int, s Setup) []*Node {
 	t.Helper()
-	s = s.complete(t)
-	binary := build(t)
+	s = s.withDefaults(t)
+	binary := buildServer(t)
 	nodes := make([]*Node, n)
 	for i := range nodes {
 		public, internal := testenv.FreePort(t), testenv.FreePort(t)
@@ -225,20 +233,20 @@ func (n *Node) awaitReady(t testing.TB) {
 		}
 		select {
 		case <-n.Process.Exited():
-			t.Fatalf("the node at %s ended while starting", n.Internal)
+			t.Fatalf("the node at %s ended during its start", n.Internal)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// Reply is an answer, read to its end.
+// Reply is a response with its whole body.
 type Reply struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// JSON reads the body as an object; nil if it is none.
+// JSON decodes the body; nil if it is not a JSON object.
 func (r Reply) JSON() map[string]any {
 	var m map[string]any
 	if json.Unmarshal(r.Body, &m) != nil {
@@ -247,16 +255,16 @@ func (r Reply) JSON() map[string]any {
 	return m
 }
 
-// Code is the problem's code, if the answer is one.
+// Code returns the code of a problem; empty if the response is not one.
 func (r Reply) Code() string {
 	code, _ := r.JSON()["code"].(string)
 	return code
 }
 
-// client keeps connections, like a customer's would. It asks for compressed answers only where a test does.
+// client reuses connections, like a customer's client. It requests compressed responses only if a test does.
 var client = &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 1024, DisableCompression: true}
 
-// Do makes one request. A nil body sends none.
+// Do makes one request. A body of type []byte is sent as it is, any other as JSON, and nil sends none.
 func Do(ctx context.Context, method, url, key string, body any) (Reply, error) {
 	var payload io.Reader
 	if raw, ok := body.([]byte); ok {
@@ -281,7 +289,7 @@ func Do(ctx context.Context, method, url, key string, body any) (Reply, error) {
 	return Send(req)
 }
 
-// Send makes a request that was built by hand.
+// Send makes a request that the caller has built. It does not follow redirects.
 func Send(req *http.Request) (Reply, error) {
 	res, err := client.RoundTrip(req)
 	if err != nil {
@@ -292,7 +300,7 @@ func Send(req *http.Request) (Reply, error) {
 	return Reply{res.StatusCode, res.Header, text}, err
 }
 
-// Call makes one request to the public listener and fails the test if there is no answer.
+// Call makes one request to the public listener, and fails the test if there is no response.
 func (n *Node) Call(t testing.TB, method, path, key string, body any) Reply {
 	t.Helper()
 	r, err := Do(t.Context(), method, n.URL+path, key, body)
@@ -302,7 +310,7 @@ func (n *Node) Call(t testing.TB, method, path, key string, body any) Reply {
 	return r
 }
 
-// Operate makes one request to the admin API.
+// Operate makes one request to the admin API as an operator, and fails the test if there is no response.
 func (n *Node) Operate(t testing.TB, method, path string, body any) Reply {
 	t.Helper()
 	r, err := Do(t.Context(), method, n.Internal+path, AdminToken, body)
@@ -312,10 +320,10 @@ func (n *Node) Operate(t testing.TB, method, path string, body any) Reply {
 	return r
 }
 
-// Org is a fresh org and its first key.
+// Org is a new organisation and its first key.
 type Org struct{ ID, Key, KeyID string }
 
-// NewOrg makes an org through the admin API. limits overrides those of the scale plan.
+// NewOrg creates an organisation through the admin API. limits overrides limits of the plan scale.
 func (n *Node) NewOrg(t testing.TB, limits map[string]int) Org {
 	t.Helper()
 	body := map[string]any{"name": "Test", "plan": "scale", "environment": "sandbox", "contactEmail": "ops@example.com"}
@@ -333,7 +341,8 @@ func (n *Node) NewOrg(t testing.TB, limits map[string]int) Org {
 	return Org{made.Org.ID, made.Key.Key, made.Key.ID}
 }
 
-// Mint makes another key of an org.
+// Mint creates another key of the organisation that key belongs to, with the given scopes or the default ones. The
+// ID of the result is empty.
 func (n *Node) Mint(t testing.TB, key string, scopes ...string) Org {
 	t.Helper()
 	body := map[string]any{"label": "minted"}
@@ -342,27 +351,27 @@ func (n *Node) Mint(t testing.TB, key string, scopes ...string) Org {
 	}
 	r := n.Call(t, http.MethodPost, "/v1/me/keys", key, body)
 	if r.Status != http.StatusCreated {
-		t.Fatalf("mint: %d %s", r.Status, r.Body)
+		t.Fatalf("create key: %d %s", r.Status, r.Body)
 	}
 	made := r.JSON()
 	return Org{Key: made["key"].(string), KeyID: made["id"].(string)}
 }
 
-// Restart starts a process again that has ended, and waits until it is ready.
+// Restart starts a separate process again that has ended, and waits until it is ready.
 func (n *Node) Restart(t testing.TB) {
 	t.Helper()
 	n.Process.Start()
 	n.awaitReady(t)
 }
 
-// build compiles stagedoord once per test process.
-func build(t testing.TB) string {
+// buildServer compiles stagedoord, once per test process, and returns its path.
+func buildServer(t testing.TB) string {
 	t.Helper()
 	root, err := testenv.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Beside the tools, where Go's cache makes the second build a matter of a second.
+	// All test processes use the same path: with Go's build cache, every build after the first takes about a second.
 	path := filepath.Join(root, ".dev", "test", "stagedoord")
 	buildOnce.Do(func() {
 		cmd := exec.CommandContext(context.Background(), "go", "build", "-o", path, "./cmd/stagedoord")

@@ -21,11 +21,11 @@ import (
 	"github.com/stagedoor/stagedoor/internal/tenant/member"
 )
 
-// script is a text file that shows calls and what must be answered to them:
+// script is a text file with requests and expected responses:
 //
 //	# What this proves, in a sentence.
-//	# limits: callsPerMinute=3 maxKeys=2      of the file's org, where they differ from its plan
-//	# node: own                               a node and a database that no other file uses
+//	# limits: callsPerMinute=3 maxKeys=2      limits of the script's organisation that differ from its plan
+//	# node: own                               use a node and a database that no other script uses
 //	> POST /v1/me/keys   (key: me:read me:write)
 //	> X-Request-Id: abc
 //	> {"label":"ci"}
@@ -37,24 +37,26 @@ import (
 //	< 200 application/json
 //	< {"id":"$ID","revoked":true}
 //
-// Requests. The first line may end in (key: …): default (the org's first key), none, garbage, unknown (well-formed, but
-// nobody's), revoked, expired, other-org, operator, a variable, member and a role, for the browser of a member of the org who has it, or
-// scopes, for a key that holds just these. Paths under
-// /admin/ go to the internal listener with the operators' token, others to the public one; (at: internal) and (at: public)
-// override that. Header lines and the body follow; a line ">" ends the headers of a body that looks like one. A body is
-// sent as it stands, as application/json unless a header says otherwise; the value - sends no such header.
+// Requests. The first line may end with (key: …), which selects who calls: default (the first key of the
+// organisation), none, garbage, unknown (a well-formed key that does not exist), revoked, expired, other-org,
+// operator, a variable, "member" and a role (the browser of a member with that role), or a list of scopes (a key with
+// exactly these). Paths under /admin/ go to the internal listener with the token of operators, all others to the
+// public one; (at: internal) and (at: public) override that. Header lines and the body follow. An empty line ">"
+// separates them if the body looks like a header. The body is sent unchanged, as application/json unless a header
+// says otherwise. A header with the value - is not sent.
 //
-// Answers. The status, the whole Content-Type, headers (- means not sent), and the body. JSON is compared as a whole: a
-// member that is added or lost fails. A closing … lets an object have more members, an array more elements. Strings are
-// patterns: "*" stands for anything, "$str" for any text but none, "$time" for a time in UTC, "$id:key_" for an id of that
-// kind, "$re:…" for a regular expression; "$int" and "$any" stand for values of other types. Of a body that is
-// not JSON, every line is a pattern of all of it. Without a line the body must be empty.
+// Responses. The status, the whole Content-Type, headers (- means absent), and the body. JSON is compared completely:
+// an additional or a missing member is a failure. A final … allows more members of an object, or more elements of an
+// array. Strings are patterns: "*" matches anything, "$str" any text that is not empty, "$time" a time in UTC,
+// "$id:key_" an id of that kind, and "$re:…" a regular expression. "$int" and "$any" match values of other types. If
+// the body is not JSON, each line is a pattern for the whole body. Without body lines, the body must be empty.
 //
-// Every problem is held against the catalogue, its request's id and its headers, so type, title, status and instance
-// can be left out, and so can logUrl.
+// Every problem is compared with the catalogue, the id of its request and its headers. Therefore type, title, status,
+// instance and logUrl need not be written.
 //
-// $NAME = path.to.0.value keeps a part of the last answer. Each file has two orgs to itself: $ORG with $KEY and $KEY_ID, and
-// $OTHER_ORG, made after it, with $OTHER_KEY and $OTHER_KEY_ID. $(TEXT*N) is TEXT N times; TEXT may use Go's escapes.
+// $NAME = path.to.0.value stores a part of the last response. Each script has two organisations of its own: $ORG with
+// $KEY and $KEY_ID, and $OTHER_ORG, which is newer, with $OTHER_KEY and $OTHER_KEY_ID. $(TEXT*N) is TEXT repeated N
+// times; TEXT may use the escapes of Go.
 type script struct {
 	path    string
 	limits  map[string]int
@@ -62,25 +64,26 @@ type script struct {
 	steps   []*step
 }
 
-// step is one request and its answer. Pairs are names and values.
+// step is one request and its expected response. Pairs are names and values.
 type step struct {
 	line                    int
 	method, target, key, at string
 	headers                 [][2]string
 	body                    []string
 
-	status   int
-	media    string
-	expected [][2]string
-	want     []string
-	keep     [][2]string
+	status      int
+	media       string
+	wantHeaders [][2]string
+	want        []string
+	// stores are variables and the paths of their values.
+	stores [][2]string
 }
 
 var (
 	headerLine   = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*):(?: (.*))?$`)
 	requestLine  = regexp.MustCompile(`^([A-Z]+) (/\S*)((?:\s+\((?:key|at): [^)]*\))*)$`)
 	requestPart  = regexp.MustCompile(`\((key|at): ([^)]*)\)`)
-	keepLine     = regexp.MustCompile(`^\$([A-Z][A-Z0-9_]*) = (\S+)$`)
+	storeLine    = regexp.MustCompile(`^\$([A-Z][A-Z0-9_]*) = (\S+)$`)
 	limitPart    = regexp.MustCompile(`(\w+)=(-?\d+)`)
 	variable     = regexp.MustCompile(`\$\(((?:[^*\\]|\\.)+)\*(\d+)\)|\$([A-Z][A-Z0-9_]*)`)
 	scriptName   = regexp.MustCompile(`^[1-5]\d\d(-[a-z0-9]+)*\.txt$`)
@@ -101,35 +104,36 @@ func readScript(path string) (*script, error) {
 		ok := true
 		switch {
 		case kind == "#":
-			s.setting(rest)
+			s.applySetting(rest)
 		case kind == ">" && inside != ">":
 			s.steps = append(s.steps, &step{line: i + 1})
 			ok, inside, headers = s.last().parseRequest(rest), kind, true
 		case kind == ">":
-			headers = take(rest, headers, &s.last().headers, &s.last().body)
+			headers = addLine(rest, headers, &s.last().headers, &s.last().body)
 		case kind == "<" && inside == ">":
-			ok, inside, headers = s.last().parseAnswer(rest), kind, true
+			ok, inside, headers = s.last().parseResponse(rest), kind, true
 		case kind == "<" && inside == "<":
-			headers = take(rest, headers, &s.last().expected, &s.last().want)
-		case kind == "$" && inside == "<" && keepLine.MatchString(line):
-			m := keepLine.FindStringSubmatch(line)
-			s.last().keep = append(s.last().keep, [2]string{m[1], m[2]})
+			headers = addLine(rest, headers, &s.last().wantHeaders, &s.last().want)
+		case kind == "$" && inside == "<" && storeLine.MatchString(line):
+			m := storeLine.FindStringSubmatch(line)
+			s.last().stores = append(s.last().stores, [2]string{m[1], m[2]})
 		default:
 			ok = line == ""
 		}
 		if !ok {
-			return nil, fmt.Errorf("%s:%d: not understood: %s", path, i+1, line)
+			return nil, fmt.Errorf("%s:%d: syntax error: %s", path, i+1, line)
 		}
 	}
 	if !strings.HasPrefix(string(text), "# ") || inside != "<" {
-		return nil, fmt.Errorf("%s must begin with a comment that says what it proves, and end with an answer", path)
+		return nil, fmt.Errorf("%s must start with a comment that says what it proves, and end with a response", path)
 	}
 	return s, nil
 }
 
 func (s *script) last() *step { return s.steps[len(s.steps)-1] }
 
-func (s *script) setting(comment string) {
+// applySetting reads the settings "limits" and "node" from a comment. Other comments have no effect.
+func (s *script) applySetting(comment string) {
 	s.ownNode = s.ownNode || comment == "node: own"
 	if limits, ok := strings.CutPrefix(comment, "limits: "); ok {
 		for _, m := range limitPart.FindAllStringSubmatch(limits, -1) {
@@ -154,15 +158,15 @@ func (s *step) parseRequest(line string) bool {
 	return true
 }
 
-func (s *step) parseAnswer(line string) bool {
+func (s *step) parseResponse(line string) bool {
 	status, media, _ := strings.Cut(line, " ")
 	n, err := strconv.Atoi(status)
 	s.status, s.media = n, media
 	return err == nil
 }
 
-// take puts a line among the headers or into the body, and says whether another header may follow.
-func take(line string, mayBeHeader bool, headers *[][2]string, body *[]string) bool {
+// addLine adds a line to the headers or to the body, and reports whether another header may follow.
+func addLine(line string, mayBeHeader bool, headers *[][2]string, body *[]string) bool {
 	if m := headerLine.FindStringSubmatch(line); mayBeHeader && m != nil {
 		*headers = append(*headers, [2]string{m[1], m[2]})
 		return true
@@ -173,7 +177,7 @@ func take(line string, mayBeHeader bool, headers *[][2]string, body *[]string) b
 	return false
 }
 
-// readScripts reads all scripts below a folder, by the folder they are in.
+// readScripts reads all scripts below a folder. The keys are the names of their folders.
 func readScripts(t testing.TB, dir string) map[string][]*script {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "*"))
@@ -184,7 +188,7 @@ func readScripts(t testing.TB, dir string) map[string][]*script {
 	for _, path := range paths {
 		s, err := readScript(path)
 		if err != nil || !scriptName.MatchString(filepath.Base(path)) {
-			t.Errorf("%s is no script <status>[-<what>].txt: %v", path, err)
+			t.Errorf("%s is not a script <status>[-<what>].txt: %v", path, err)
 			continue
 		}
 		folder := filepath.Base(filepath.Dir(path))
@@ -193,7 +197,7 @@ func readScripts(t testing.TB, dir string) map[string][]*script {
 	return found
 }
 
-// RunScripts runs every script below a folder against a node, each with orgs of its own.
+// RunScripts runs every script below a folder against a node, in parallel. Each script has its own organisations.
 func RunScripts(t *testing.T, node *Node, dir string) {
 	t.Helper()
 	scripts := readScripts(t, dir)
@@ -216,15 +220,16 @@ func RunScripts(t *testing.T, node *Node, dir string) {
 					"OTHER_ORG": other.ID, "OTHER_KEY": other.Key, "OTHER_KEY_ID": other.KeyID,
 				}
 				for _, step := range s.steps {
-					r.step(step)
+					r.runStep(step)
 				}
 			})
 		}
 	}
 }
 
-// RequireScripts fails unless the scripts below a folder prove, for each operation, its success and every kind of problem
-// that demanded lists, and no folder is about nothing. Folders that begin with _ are about no single operation.
+// RequireScripts fails unless the scripts below a folder show, for each operation, its success and every kind of
+// problem that demanded lists. The name of a folder is the id of an operation; a folder with another name is an
+// error, unless it starts with _.
 func RequireScripts(t testing.TB, dir string, operations []endpoint.Operation, demanded func(endpoint.Operation) []problem.Kind) {
 	t.Helper()
 	scripts := readScripts(t, dir)
@@ -235,33 +240,34 @@ func RequireScripts(t testing.TB, dir string, operations []endpoint.Operation, d
 	for _, op := range operations {
 		proven := map[string]bool{}
 		for _, s := range scripts[op.ID] {
-			if !s.prove(mux, op.Method+" "+op.Path, proven) {
-				t.Errorf("%s has no call of %s that is answered like that", s.path, op.ID)
+			if !s.collectProven(mux, op.Method+" "+op.Path, proven) {
+				t.Errorf("%s has no call of %s with the status in its name", s.path, op.ID)
 			}
 		}
 		if !proven[strconv.Itoa(op.Status)] {
-			t.Errorf("%s/%s: no script shows it succeed with %d", dir, op.ID, op.Status)
+			t.Errorf("%s/%s: no script shows a success with %d", dir, op.ID, op.Status)
 		}
 		for _, k := range demanded(op) {
 			if !proven[k.Code] {
-				t.Errorf("%s/%s: no script shows it answer %d %s", dir, op.ID, k.Status, k.Code)
+				t.Errorf("%s/%s: no script shows the problem %d %s", dir, op.ID, k.Status, k.Code)
 			}
 		}
 		delete(scripts, op.ID)
 	}
 	for folder := range scripts {
 		if !strings.HasPrefix(folder, "_") {
-			t.Errorf("%s/%s is about no operation", dir, folder)
+			t.Errorf("%s/%s is not an operation", dir, folder)
 		}
 	}
 }
 
-// prove notes the statuses and codes that a script shows of an operation, and says whether the status in its name is one.
-func (s *script) prove(mux *http.ServeMux, operation string, proven map[string]bool) (promised bool) {
+// collectProven adds the statuses and problem codes that a script shows for an operation to proven. It reports
+// whether the status in the name of the script is one of them.
+func (s *script) collectProven(mux *http.ServeMux, operation string, proven map[string]bool) (nameProven bool) {
 	for _, step := range s.steps {
 		target, err := url.Parse(step.target)
 		if err != nil {
-			continue // running it will say so
+			continue // RunScripts reports it
 		}
 		_, pattern := mux.Handler(&http.Request{Method: step.method, URL: target})
 		if pattern != operation || !strings.HasPrefix(operation, step.method+" ") {
@@ -269,41 +275,43 @@ func (s *script) prove(mux *http.ServeMux, operation string, proven map[string]b
 		}
 		status := strconv.Itoa(step.status)
 		proven[status] = true
-		promised = promised || strings.HasPrefix(filepath.Base(s.path), status)
+		nameProven = nameProven || strings.HasPrefix(filepath.Base(s.path), status)
 		if body, err := decode(loosen(strings.Join(step.want, "\n"))); err == nil && step.media == problem.ContentType {
 			proven[fmt.Sprint(part(body, "code"))] = true
 		}
 	}
-	return promised
+	return nameProven
 }
 
-// run is one script on its way. Its vars also hold, by their descriptions, the keys that were made for it.
+// run is the execution of one script.
 type run struct {
 	*testing.T
 	node   *Node
 	script *script
-	vars   map[string]string
-	// documents are those of the two listeners; every answer must be one that they describe.
+	// vars holds the variables, and by their descriptions (such as "me:read me:write") the keys that were created.
+	vars map[string]string
+	// documents holds the OpenAPI documents of the two listeners. Every response must match them.
 	documents map[string]*document
-	// browsers are those of members, by their roles.
+	// browsers holds the browsers of members by their roles.
 	browsers map[string]*Browser
 }
 
-func (r *run) step(s *step) {
+// runStep makes a request and fails the test with all differences from the expected response.
+func (r *run) runStep(s *step) {
 	r.Helper()
 	sent, want := r.expand(strings.Join(s.body, "\n")), r.expand(strings.Join(s.want, "\n"))
-	req := r.request(s, sent)
+	req := r.newRequest(s, sent)
 	reply, err := Send(req)
 	if err != nil {
 		r.Fatalf("%s:%d: %s %s: %v", r.script.path, s.line, s.method, s.target, err)
 	}
-	faults := append(r.judge(s, want, reply), r.documents[s.at].judge(req, reply)...)
+	faults := append(r.checkReply(s, want, reply), r.documents[s.at].check(req, reply)...)
 	faults = append(faults, stamptest.Loose(reply.Body)...)
 	body, _ := decode(string(reply.Body))
-	for _, k := range s.keep {
+	for _, k := range s.stores {
 		value := part(body, k[1])
 		if value == nil {
-			faults = append(faults, "there is no "+k[1]+" to keep")
+			faults = append(faults, "the response has no "+k[1]+" to store")
 		}
 		r.vars[k[0]] = fmt.Sprint(value)
 	}
@@ -314,13 +322,13 @@ func (r *run) step(s *step) {
 	}
 }
 
-func (r *run) request(s *step, body string) *http.Request {
+func (r *run) newRequest(s *step, body string) *http.Request {
 	r.Helper()
 	base := r.node.URL
 	if s.at == "internal" {
 		base = r.node.Internal
 	}
-	// An empty reader is no body to net/http.
+	// net/http sends no body for an empty reader.
 	req, err := http.NewRequestWithContext(r.Context(), s.method, base+r.expand(s.target), strings.NewReader(body))
 	if err != nil {
 		r.Fatalf("%s:%d: %v", r.script.path, s.line, err)
@@ -340,7 +348,7 @@ func (r *run) request(s *step, body string) *http.Request {
 	return req
 }
 
-// expand fills in variables and repetitions.
+// expand replaces variables and repetitions.
 func (r *run) expand(text string) string {
 	r.Helper()
 	return variable.ReplaceAllStringFunc(text, func(found string) string {
@@ -354,19 +362,19 @@ func (r *run) expand(text string) string {
 		}
 		value, ok := r.vars[m[3]]
 		if !ok {
-			r.Fatalf("%s: nothing has set %s", r.script.path, found)
+			r.Fatalf("%s: %s is not set", r.script.path, found)
 		}
 		return value
 	})
 }
 
-// fixedKeys need not be made. The unknown one has the form and the checksum of a key.
+// fixedKeys are keys that need not be created. The unknown one has the form and a valid checksum of a key.
 var fixedKeys = map[string]string{
 	"none": "", "default": "$KEY", "other-org": "$OTHER_KEY", "operator": AdminToken, "garbage": "not-a-key",
 	"unknown": "sd_sandbox_0000000000000000000000000000000000000000000" + "1Ifomn",
 }
 
-// signIn makes a request that of a member's browser. Each role of a file is one person.
+// signIn turns a request into one of a member's browser. A script has one user per role.
 func (r *run) signIn(req *http.Request, role string) {
 	r.Helper()
 	if r.browsers[role] == nil {
@@ -379,7 +387,7 @@ func (r *run) signIn(req *http.Request, role string) {
 	req.Header.Set(member.OrgHeader, b.Org)
 }
 
-// token finds or makes the key that a request is to be made with.
+// token returns the key for a request, and creates it if necessary.
 func (r *run) token(name string) string {
 	r.Helper()
 	if key, ok := fixedKeys[name]; ok {
@@ -389,12 +397,13 @@ func (r *run) token(name string) string {
 		return r.expand(name)
 	}
 	if r.vars[name] == "" {
-		r.vars[name] = r.makeKey(name)
+		r.vars[name] = r.createKey(name)
 	}
 	return r.vars[name]
 }
 
-func (r *run) makeKey(name string) string {
+// createKey creates a key that is revoked, expired, or has the scopes in name.
+func (r *run) createKey(name string) string {
 	r.Helper()
 	var reply Reply
 	switch first := r.expand("$KEY"); name {
@@ -407,24 +416,24 @@ func (r *run) makeKey(name string) string {
 		reply = r.node.Call(r, http.MethodPost, "/v1/me/keys", first, map[string]any{"label": "short", "expiresAt": ends})
 		<-time.After(time.Until(ends))
 	default:
-		// Operators' calls are not counted, so that the org's limits stay what the file says.
+		// Calls of operators do not count against the limits of the organisation.
 		reply = r.node.Operate(r, http.MethodPost, "/admin/v1/orgs/"+r.expand("$ORG")+"/keys",
 			map[string]any{"label": name, "scopes": strings.Fields(name)})
 	}
 	if reply.Status != http.StatusCreated {
-		r.Fatalf("make a key (%s): %d %s", name, reply.Status, reply.Body)
+		r.Fatalf("create a key (%s): %d %s", name, reply.Status, reply.Body)
 	}
 	return reply.JSON()["key"].(string)
 }
 
-// judge lists what is other than the step wants.
-func (r *run) judge(s *step, want string, reply Reply) (faults []string) {
+// checkReply returns the differences between a response and what the step expects.
+func (r *run) checkReply(s *step, want string, reply Reply) (faults []string) {
 	r.Helper()
 	media := reply.Header.Get("Content-Type")
 	if reply.Status != s.status || !like(s.media, media) {
-		faults = append(faults, "the status or the media type is another")
+		faults = append(faults, "the status or the media type is wrong")
 	}
-	for _, h := range s.expected {
+	for _, h := range s.wantHeaders {
 		got := "-"
 		if values := reply.Header.Values(h[0]); len(values) > 0 {
 			got = strings.Join(values, ", ")
@@ -433,25 +442,25 @@ func (r *run) judge(s *step, want string, reply Reply) (faults []string) {
 	}
 	for _, name := range []string{"X-Request-Id", "X-Content-Type-Options", "Content-Security-Policy", "Referrer-Policy", "Cache-Control"} {
 		if reply.Header.Get(name) == "" {
-			faults = append(faults, name+" is missing, which every answer has")
+			faults = append(faults, name+" is missing, which every response must have")
 		}
 	}
 	if kind, _, _ := strings.Cut(media, ";"); strings.HasSuffix(kind, "json") && want != "" {
-		return append(faults, judgeJSON(want, reply)...)
+		return append(faults, checkJSON(want, reply)...)
 	}
 	if want == "" && len(reply.Body) > 0 {
 		return append(faults, "the body must be empty")
 	}
 	for _, line := range strings.Split(want, "\n") {
 		if want != "" && !like(line, string(reply.Body)) {
-			faults = append(faults, "the body is not like "+line)
+			faults = append(faults, "the body does not match "+line)
 		}
 	}
 	return faults
 }
 
-// judgeJSON compares a body with a pattern. What judgeProblem looks at need not be in it.
-func judgeJSON(want string, reply Reply) (faults []string) {
+// checkJSON compares a body with a pattern. The pattern need not contain the members that checkProblem checks.
+func checkJSON(want string, reply Reply) (faults []string) {
 	pattern, err := decode(loosen(want))
 	if err != nil {
 		return []string{"the expected body is not JSON: " + err.Error()}
@@ -461,7 +470,7 @@ func judgeJSON(want string, reply Reply) (faults []string) {
 		return []string{"the body is not JSON: " + err.Error()}
 	}
 	if members, ok := got.(map[string]any); ok && reply.Header.Get("Content-Type") == problem.ContentType {
-		faults = judgeProblem(reply, members)
+		faults = checkProblem(reply, members)
 		for _, name := range []string{"type", "title", "status", "instance", "logUrl"} {
 			if part(pattern, name) == nil {
 				delete(members, name)
@@ -471,20 +480,20 @@ func judgeJSON(want string, reply Reply) (faults []string) {
 	return append(faults, match("", pattern, got)...)
 }
 
-// judgeProblem holds a problem against what is promised of all of them.
-func judgeProblem(reply Reply, members map[string]any) (faults []string) {
+// checkProblem checks the members and headers that every problem must have.
+func checkProblem(reply Reply, members map[string]any) (faults []string) {
 	kind, ok := problem.Lookup(fmt.Sprint(members["code"]))
 	if !ok || kind.Status != reply.Status {
-		return []string{"the code is not in the catalogue, or has another status there"}
+		return []string{"the code is not in the catalogue, or has a different status there"}
 	}
 	page := problem.TypeURL("http://stagedoor.test/problems", kind)
 	wait, _ := members["retryAfterSec"].(json.Number)
 	challenged := strings.HasPrefix(reply.Header.Get("WWW-Authenticate"), "Bearer")
 	instance := any("urn:request:" + reply.Header.Get("X-Request-Id"))
 	if reply.Header.Get("Idempotency-Replayed") != "" {
-		instance = members["instance"] // that of the request which was answered first
+		instance = members["instance"] // of the original request
 	}
-	log := members["logUrl"] // only where somebody is known who may read it
+	log := members["logUrl"] // only present if the caller may read the log
 	if log != nil {
 		log = "http://stagedoor.test/v1/logs/" + strings.TrimPrefix(fmt.Sprint(instance), "urn:request:")
 	}
@@ -508,7 +517,7 @@ func judgeProblem(reply Reply, members map[string]any) (faults []string) {
 	return faults
 }
 
-// loosen turns a closing … into JSON: a member or an element that match knows.
+// loosen replaces a final … by a member or an element that match understands, so that the pattern is valid JSON.
 func loosen(text string) string {
 	return moreElements.ReplaceAllString(moreMembers.ReplaceAllString(text, `"…":0$1`), `"…"$1`)
 }
@@ -520,7 +529,7 @@ func decode(text string) (value any, err error) {
 	return value, err
 }
 
-// part finds a part of a JSON value by its path; nil if there is none.
+// part returns the part of a JSON value at a path such as list.0.id; nil if there is none.
 func part(value any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		switch v := value.(type) {
@@ -539,7 +548,7 @@ func part(value any, path string) any {
 	return value
 }
 
-// match lists where a value is other than its pattern.
+// match returns the differences between a value and its pattern.
 func match(at string, want, got any) []string {
 	switch w := want.(type) {
 	case map[string]any:
@@ -615,7 +624,7 @@ func matchString(pattern string, got any) bool {
 	return isText && like(pattern, text)
 }
 
-// like compares a text with a pattern in which * stands for anything.
+// like reports whether a text matches a pattern in which * stands for anything.
 func like(pattern, text string) bool {
 	return regexp.MustCompile(`(?s)^` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + `$`).MatchString(text)
 }

@@ -18,19 +18,20 @@ import (
 	"testing"
 )
 
-// Cloud is what the servers that stand for AWS and Google have in common: one key with versions, and faults. They speak
-// the part of the services' HTTP APIs that we use, after their documentation and their SDKs; they have not been held
-// against the services. Signatures of requests are not checked, only that there are any.
+// Cloud is the common part of the servers that imitate AWS KMS and Google Cloud KMS: one key with versions, and
+// injected faults. They implement the part of the HTTP APIs that package kms uses, according to the documentation and
+// the SDKs. They have not been compared with the real services. They require a signature or token but do not check
+// it.
 type Cloud struct {
 	// URL and Key are what an adapter needs.
 	URL, Key string
 
 	mu       sync.Mutex
-	versions []cipher.AEAD // the first is version 1
+	versions []cipher.AEAD // index 0 is version 1
 	fault    http.HandlerFunc
 }
 
-// Rotate adds a version, which new keys are wrapped with.
+// Rotate adds a version and makes it the current one.
 func (c *Cloud) Rotate() {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
@@ -47,14 +48,14 @@ func (c *Cloud) Rotate() {
 	c.versions = append(c.versions, gcm)
 }
 
-// Answer makes a handler answer every call from now on.
+// Answer makes fault answer all further requests; nil restores the normal behaviour.
 func (c *Cloud) Answer(fault http.HandlerFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fault = fault
 }
 
-// Hang makes every call from now on wait until its caller has gone.
+// Hang makes all further requests wait until the client disconnects.
 func (c *Cloud) Hang() {
 	c.Answer(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 }
@@ -67,9 +68,9 @@ func (c *Cloud) start(t testing.TB, handler http.Handler) {
 		fault := c.fault
 		c.mu.Unlock()
 		if fault != nil {
-			// The body is read first: only then does the server notice that its caller has gone.
+			// The server notices a disconnect only after the body was read.
 			var body json.RawMessage
-			_ = json.NewDecoder(r.Body).Decode(&body) // a fault takes anything
+			_ = json.NewDecoder(r.Body).Decode(&body) // faults do not depend on the body
 			fault(w, r)
 			return
 		}
@@ -79,7 +80,7 @@ func (c *Cloud) start(t testing.TB, handler http.Handler) {
 	c.URL = server.URL
 }
 
-// encrypt puts the version before the ciphertext, where no client looks for it.
+// encrypt prepends the version to the ciphertext. To clients the result is opaque.
 func (c *Cloud) encrypt(plain, aad []byte) (version int, blob []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +103,7 @@ func (c *Cloud) decrypt(blob, aad []byte) (version int, plain []byte, ok bool) {
 	return version, plain, err == nil
 }
 
-// NewAWS starts a server that speaks AWS KMS. It ends with the test.
+// NewAWS starts a server that imitates AWS KMS. It stops when the test ends.
 func NewAWS(t testing.TB) *Cloud {
 	t.Helper()
 	c := &Cloud{Key: "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"}
@@ -135,7 +136,7 @@ func (c *Cloud) aws(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusBadRequest, "NotFoundException")
 		return
 	}
-	context, err := json.Marshal(body.EncryptionContext) // sorts its members
+	context, err := json.Marshal(body.EncryptionContext) // sorted by name, so it is canonical
 	if err != nil {
 		panic(err)
 	}
@@ -164,7 +165,7 @@ func (c *Cloud) aws(w http.ResponseWriter, r *http.Request) {
 	writeCloud(w, "application/x-amz-json-1.1", http.StatusOK, answer)
 }
 
-// NewGCP starts a server that speaks Google Cloud KMS. It ends with the test.
+// NewGCP starts a server that imitates Google Cloud KMS. It stops when the test ends.
 func NewGCP(t testing.TB) *Cloud {
 	t.Helper()
 	c := &Cloud{Key: "projects/stage/locations/europe-west1/keyRings/door/cryptoKeys/orgs"}
@@ -221,5 +222,5 @@ func (c *Cloud) gcp(w http.ResponseWriter, r *http.Request) {
 func writeCloud(w http.ResponseWriter, kind string, status int, body map[string]any) {
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // whoever has gone needs no answer
+	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }

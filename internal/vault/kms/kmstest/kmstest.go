@@ -1,4 +1,5 @@
-// Package kmstest says what every adapter of package kms must do, as tests, and has a transit engine to run them against.
+// Package kmstest has the tests that every adapter of package kms must pass, and servers that imitate a transit engine,
+// AWS KMS and Google Cloud KMS. Start with Run.
 package kmstest
 
 import (
@@ -17,42 +18,42 @@ import (
 	"github.com/stagedoor/stagedoor/internal/vault/kms"
 )
 
-// Service is a key management service of one test alone.
+// Service is a key management service for one test.
 type Service struct {
-	// Open gives an adapter; two share nothing but the service, as two nodes do.
+	// Open makes an adapter. Two adapters share nothing but the service, like two nodes.
 	Open func(testing.TB) kms.Wrapper
 	// Rotate adds a version to the key.
 	Rotate func(testing.TB)
-	// Away makes calls on the service hang from now on, and gives an adapter with a short time-out. It is nil if the
+	// Hang makes all further calls of the service hang, and returns an adapter with a short timeout. It is nil if the
 	// adapter holds the key itself.
-	Away func(testing.TB) kms.Wrapper
+	Hang func(testing.TB) kms.Wrapper
 }
 
-// plain is looked for in errors.
+// plain is the key that the tests wrap. Errors must not contain it.
 const plain = "the-plaintext-of-an-org-key-0123"
 
-// patience is far longer than any adapter's time-out.
+// patience is much longer than the timeout of any adapter.
 const patience = 20 * time.Second
 
 var aad = []byte("sd1|us|org_1")
 
-// Run runs all of it, each test with a service of its own.
+// Run runs the tests, each with its own service.
 func Run(t *testing.T, service func(testing.TB) Service) {
 	t.Helper()
 	tests := map[string]func(*testing.T, Service){
-		"what one node wraps another unwraps":          testRoundTrip,
+		"one node unwraps what another wrapped":        testRoundTrip,
 		"keys of any bytes and size can be wrapped":    testSizes,
 		"a key is never wrapped into the same bytes":   testFresh,
-		"what cannot be wrapped is refused":            testRefused,
-		"other associated data do not unwrap":          testOtherAAD,
+		"invalid arguments are rejected":               testInvalid,
+		"other associated data does not unwrap":        testOtherAAD,
 		"every flipped bit is noticed":                 testFlips,
-		"what was cut or extended is noticed":          testCuts,
+		"truncation and extension are noticed":         testCuts,
 		"an unknown version or key is corrupt":         testUnknown,
-		"old versions are read after a rotation":       testRotation,
+		"old versions are readable after a rotation":   testRotation,
 		"rewrapping moves a key to the newest version": testRewrap,
-		"many may use it during rotations":             testConcurrency,
+		"concurrent use during rotations works":        testConcurrency,
 		"a cancelled context ends a call":              testCancelled,
-		"a service that hangs is unavailable in time":  testAway,
+		"a hanging service is unavailable in time":     testHang,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -71,19 +72,19 @@ func testRoundTrip(t *testing.T, s Service) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(stored, []byte(plain)) {
-		t.Error("the wrapped key shows the key")
+		t.Error("the wrapped key contains the key")
 	}
 	parsed, err := kms.ParseWrapped(stored)
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, other, parsed, plain)
+	expectKey(t, other, parsed, plain)
 	ref, err := other.Check(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if ref != wrapped.Key || ref.ID == "" || ref.ID != one.ID() {
-		t.Errorf("Check says %v, a key was wrapped with %v by %s", ref, wrapped.Key, one.ID())
+		t.Errorf("Check returns %v, but a key was wrapped with %v by %s", ref, wrapped.Key, one.ID())
 	}
 }
 
@@ -99,7 +100,7 @@ func testSizes(t *testing.T, s Service) {
 		if _, err := wrapped.Encode(); err != nil {
 			t.Error(err)
 		}
-		expect(t, w, wrapped, key)
+		expectKey(t, w, wrapped, key)
 	}
 }
 
@@ -107,11 +108,11 @@ func testFresh(t *testing.T, s Service) {
 	t.Helper()
 	w := s.Open(t)
 	if bytes.Equal(wrap(t, w, plain).Ciphertext, wrap(t, w, plain).Ciphertext) {
-		t.Error("two wraps of one key are equal")
+		t.Error("wrapping a key twice gives the same bytes")
 	}
 }
 
-func testRefused(t *testing.T, s Service) {
+func testInvalid(t *testing.T, s Service) {
 	t.Helper()
 	w := s.Open(t)
 	for name, bad := range map[string]struct {
@@ -124,9 +125,9 @@ func testRefused(t *testing.T, s Service) {
 	} {
 		_, err := w.Wrap(t.Context(), secret.New(bad.key), bad.aad)
 		if err == nil || errors.Is(err, kms.ErrUnavailable) || errors.Is(err, kms.ErrCorrupt) {
-			t.Errorf("%s: %v; want an error of the caller's", name, err)
+			t.Errorf("%s: %v; want an error that is neither ErrUnavailable nor ErrCorrupt", name, err)
 		}
-		silent(t, err)
+		expectSecretFree(t, err)
 	}
 }
 
@@ -135,7 +136,7 @@ func testOtherAAD(t *testing.T, s Service) {
 	w := s.Open(t)
 	wrapped := wrap(t, w, plain)
 	for _, other := range [][]byte{nil, {}, aad[:len(aad)-1], append(slices.Clone(aad), 0), []byte("sd1|us|org_2"), []byte("sd1|uk|org_1")} {
-		corrupt(t, w, wrapped, other)
+		expectCorrupt(t, w, wrapped, other)
 	}
 }
 
@@ -149,7 +150,7 @@ func testFlips(t *testing.T, s Service) {
 	for bit := range len(stored) * 8 {
 		flipped := slices.Clone(stored)
 		flipped[bit/8] ^= 1 << (bit % 8)
-		corruptStored(t, w, flipped)
+		expectStoredCorrupt(t, w, flipped)
 	}
 }
 
@@ -161,10 +162,10 @@ func testCuts(t *testing.T, s Service) {
 		t.Fatal(err)
 	}
 	for size := range len(stored) {
-		corruptStored(t, w, stored[:size])
+		expectStoredCorrupt(t, w, stored[:size])
 	}
-	corruptStored(t, w, append(slices.Clone(stored), 0))
-	corruptStored(t, w, append(slices.Clone(stored), stored...))
+	expectStoredCorrupt(t, w, append(slices.Clone(stored), 0))
+	expectStoredCorrupt(t, w, append(slices.Clone(stored), stored...))
 }
 
 func testUnknown(t *testing.T, s Service) {
@@ -177,10 +178,10 @@ func testUnknown(t *testing.T, s Service) {
 		{ID: wrapped.Key.ID + "2", Version: wrapped.Key.Version},
 		{},
 	} {
-		corrupt(t, w, kms.Wrapped{Key: ref, Ciphertext: wrapped.Ciphertext}, aad)
+		expectCorrupt(t, w, kms.Wrapped{Key: ref, Ciphertext: wrapped.Ciphertext}, aad)
 	}
-	corrupt(t, w, kms.Wrapped{Key: wrapped.Key}, aad)
-	corrupt(t, w, kms.Wrapped{}, aad)
+	expectCorrupt(t, w, kms.Wrapped{Key: wrapped.Key}, aad)
+	expectCorrupt(t, w, kms.Wrapped{}, aad)
 }
 
 func testRotation(t *testing.T, s Service) {
@@ -193,17 +194,17 @@ func testRotation(t *testing.T, s Service) {
 	after := s.Open(t)
 	recent := wrap(t, after, plain)
 	if recent.Key.ID != old.Key.ID || recent.Key.Version == old.Key.Version {
-		t.Errorf("wrapped with %v before and %v after the rotation", old.Key, recent.Key)
+		t.Errorf("wrapped with %v before and %v after the rotations", old.Key, recent.Key)
 	}
 	for _, w := range []kms.Wrapper{before, after} {
-		expect(t, w, old, plain)
-		expect(t, w, recent, plain)
+		expectKey(t, w, old, plain)
+		expectKey(t, w, recent, plain)
 		if ref, err := w.Check(t.Context()); err != nil || ref != recent.Key {
-			t.Errorf("Check says %v, %v; want %v", ref, err, recent.Key)
+			t.Errorf("Check returns %v, %v; want %v", ref, err, recent.Key)
 		}
 	}
 	if again := wrap(t, before, plain); again.Key != recent.Key {
-		t.Errorf("a node that has checked still wraps with %v", again.Key)
+		t.Errorf("after Check, a node still wraps with %v", again.Key)
 	}
 }
 
@@ -217,11 +218,11 @@ func testRewrap(t *testing.T, s Service) {
 		t.Fatal(err)
 	}
 	if moved.Key == old.Key {
-		t.Error("the key was not moved")
+		t.Error("the key still has its old version")
 	}
-	expect(t, w, moved, plain)
+	expectKey(t, w, moved, plain)
 	if _, err := kms.Rewrap(t.Context(), w, old, []byte("another org")); !errors.Is(err, kms.ErrCorrupt) {
-		t.Errorf("a key was rewrapped for another org: %v", err)
+		t.Errorf("Rewrap for another organisation: %v", err)
 	}
 }
 
@@ -238,8 +239,8 @@ func testConcurrency(t *testing.T, s Service) {
 					t.Error(err)
 					return
 				}
-				expect(t, nodes[(i+1)%2], wrapped, plain)
-				expect(t, nodes[i%2], first, plain)
+				expectKey(t, nodes[(i+1)%2], wrapped, plain)
+				expectKey(t, nodes[i%2], first, plain)
 			}
 		})
 	}
@@ -255,35 +256,35 @@ func testCancelled(t *testing.T, s Service) {
 	wrapped := wrap(t, w, plain)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, err := range each(ctx, w, wrapped) {
+	for _, err := range allErrors(ctx, w, wrapped) {
 		if !errors.Is(err, kms.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		silent(t, err)
+		expectSecretFree(t, err)
 	}
 }
 
-func testAway(t *testing.T, s Service) {
+func testHang(t *testing.T, s Service) {
 	t.Helper()
-	if s.Away == nil {
-		return // an adapter that holds the key has nobody to wait for
+	if s.Hang == nil {
+		return
 	}
 	wrapped := wrap(t, s.Open(t), plain)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for _, err := range each(ctx, s.Away(t), wrapped) {
+	for _, err := range allErrors(ctx, s.Hang(t), wrapped) {
 		if !errors.Is(err, kms.ErrUnavailable) || errors.Is(err, kms.ErrCorrupt) {
 			t.Errorf("got %v", err)
 		}
-		silent(t, err)
+		expectSecretFree(t, err)
 	}
 	if ctx.Err() != nil {
-		t.Error("the adapter has no time-out of its own")
+		t.Error("the adapter has no timeout")
 	}
 }
 
-// each gives the errors of all that an adapter can do.
-func each(ctx context.Context, w kms.Wrapper, wrapped kms.Wrapped) []error {
+// allErrors returns the errors of all methods of an adapter.
+func allErrors(ctx context.Context, w kms.Wrapper, wrapped kms.Wrapped) []error {
 	_, wrap := w.Wrap(ctx, secret.New(plain), aad)
 	_, unwrap := w.Unwrap(ctx, wrapped, aad)
 	_, check := w.Check(ctx)
@@ -299,49 +300,49 @@ func wrap(t testing.TB, w kms.Wrapper, key string) kms.Wrapped {
 	return wrapped
 }
 
-// expect may be called by any goroutine.
-func expect(t testing.TB, w kms.Wrapper, wrapped kms.Wrapped, key string) {
+// expectKey checks that wrapped unwraps to key. It may be called from any goroutine.
+func expectKey(t testing.TB, w kms.Wrapper, wrapped kms.Wrapped, key string) {
 	t.Helper()
 	got, err := w.Unwrap(t.Context(), wrapped, aad)
 	if err != nil {
-		t.Errorf("unwrap what was wrapped with %v: %v", wrapped.Key, err)
+		t.Errorf("unwrap a key of %v: %v", wrapped.Key, err)
 	} else if got.Reveal() != key {
-		t.Error("another key came back")
+		t.Error("Unwrap returned another key")
 	}
 }
 
-func corruptStored(t testing.TB, w kms.Wrapper, stored []byte) {
+func expectStoredCorrupt(t testing.TB, w kms.Wrapper, stored []byte) {
 	t.Helper()
 	wrapped, err := kms.ParseWrapped(stored)
 	if err == nil {
-		corrupt(t, w, wrapped, aad)
-	} else if err != kms.ErrCorrupt { //nolint:errorlint // it must be the very error, with nothing around it
+		expectCorrupt(t, w, wrapped, aad)
+	} else if err != kms.ErrCorrupt { //nolint:errorlint // it must be the error itself, not wrapped
 		t.Errorf("parse %x: %v", stored, err)
 	}
 }
 
-// corrupt wants ErrCorrupt itself: anything around it could tell which check failed.
-func corrupt(t testing.TB, w kms.Wrapper, wrapped kms.Wrapped, aad []byte) {
+// expectCorrupt requires ErrCorrupt itself: an error that wraps it could reveal which check failed.
+func expectCorrupt(t testing.TB, w kms.Wrapper, wrapped kms.Wrapped, aad []byte) {
 	t.Helper()
 	key, err := w.Unwrap(t.Context(), wrapped, aad)
-	if err != kms.ErrCorrupt { //nolint:errorlint // it must be the very error, with nothing around it
+	if err != kms.ErrCorrupt { //nolint:errorlint // it must be the error itself, not wrapped
 		t.Errorf("unwrap %v %x: %v", wrapped.Key, wrapped.Ciphertext, err)
 	}
 	if !key.Empty() {
-		t.Error("a key came back with the error")
+		t.Error("Unwrap returned a key and an error")
 	}
 }
 
-// silent wants no error to show the key.
-func silent(t testing.TB, err error) {
+// expectSecretFree checks that err does not contain the key in any form.
+func expectSecretFree(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
-		t.Error("there is no error")
+		t.Error("no error")
 		return
 	}
 	for _, form := range []string{plain, hex.EncodeToString([]byte(plain)), base64.StdEncoding.EncodeToString([]byte(plain))} {
 		if strings.Contains(err.Error(), form) {
-			t.Errorf("the error shows the key: %v", err)
+			t.Errorf("the error contains the key: %v", err)
 		}
 	}
 }

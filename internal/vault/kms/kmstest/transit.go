@@ -15,27 +15,28 @@ import (
 	"testing"
 )
 
-// Transit is a server that speaks the part of Vault's and OpenBao's HTTP API that we use, with one key. It was written
-// after OpenBao's source: bodies, base64, versions and the texts about ciphertexts are the engine's. It is no Vault and has
-// not been held against one; it forgets everything when it closes.
+// Transit is a server that implements the part of the HTTP API of Vault and OpenBao that package kms uses, with one
+// key. It follows the source of OpenBao: bodies, base64, versions and the messages about ciphertexts are those of the
+// engine. It has not been compared with a real server. It stores nothing.
 type Transit struct {
-	// URL, Key and Token are what an adapter needs; the mount is "transit".
+	// URL, Key and Token are the settings of an adapter. The mount is "transit".
 	URL, Key, Token string
 
 	mu       sync.Mutex
-	versions []cipher.AEAD // the first is version 1
-	deaf     bool
-	fault    http.HandlerFunc
+	versions []cipher.AEAD // index 0 is version 1
+	// ignoresAAD is set by IgnoreAAD.
+	ignoresAAD bool
+	fault      http.HandlerFunc
 }
 
-// NewTransit starts one; over TLS if asked to. It ends with the test.
+// NewTransit starts a server, with TLS if secure is set. It stops when the test ends.
 func NewTransit(t testing.TB, secure bool) (*Transit, *httptest.Server) {
 	t.Helper()
 	s := &Transit{Key: "stagedoor", Token: "hvs." + rand.Text()}
 	s.Rotate()
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/transit/encrypt/{key}", s.guard(s.encrypt))
-	mux.HandleFunc("POST /v1/transit/decrypt/{key}", s.guard(s.decrypt))
+	mux.HandleFunc("POST /v1/transit/encrypt/{key}", s.checked(s.encrypt))
+	mux.HandleFunc("POST /v1/transit/decrypt/{key}", s.checked(s.decrypt))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "no handler for route") })
 	server := httptest.NewUnstartedServer(mux)
 	if secure {
@@ -48,7 +49,7 @@ func NewTransit(t testing.TB, secure bool) (*Transit, *httptest.Server) {
 	return s, server
 }
 
-// Rotate adds a version, as POST transit/keys/<key>/rotate does.
+// Rotate adds a version, like POST transit/keys/<key>/rotate.
 func (s *Transit) Rotate() {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
@@ -65,44 +66,45 @@ func (s *Transit) Rotate() {
 	s.versions = append(s.versions, gcm)
 }
 
-// IgnoreAAD makes it behave as servers did before there was associated data: unknown fields are dropped.
+// IgnoreAAD makes the server behave like versions without associated data, which ignore unknown fields.
 func (s *Transit) IgnoreAAD() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deaf = true
+	s.ignoresAAD = true
 }
 
-// Answer makes a handler answer every call from now on.
+// Answer makes fault answer all further requests; nil restores the normal behaviour.
 func (s *Transit) Answer(fault http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = fault
 }
 
-// Hang makes every call from now on wait until its caller has gone.
+// Hang makes all further requests wait until the client disconnects.
 func (s *Transit) Hang() {
 	s.Answer(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 }
 
-// transitBody is what both operations take.
+// transitBody is the request body of both operations.
 type transitBody struct {
 	Plaintext      string `json:"plaintext"`
 	Ciphertext     string `json:"ciphertext"`
 	AssociatedData string `json:"associated_data"`
 }
 
-// guard does what comes before the engine: faults, the token, the body, the key's name.
-func (s *Transit) guard(next func(http.ResponseWriter, transitBody, []byte)) http.HandlerFunc {
+// checked wraps an operation with the checks that come before the engine: token, body and name of the key. Injected
+// faults come before all of them.
+func (s *Transit) checked(next func(http.ResponseWriter, transitBody, []byte)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body transitBody
-		// The body is read first: only then does the server notice that its caller has gone.
+		// The server notices a disconnect only after the body was read.
 		badBody := json.NewDecoder(r.Body).Decode(&body) != nil
 		s.mu.Lock()
-		fault, deaf := s.fault, s.deaf
+		fault, ignoresAAD := s.fault, s.ignoresAAD
 		s.mu.Unlock()
 		token := r.Header.Get("X-Vault-Token")
 		aad, err := base64.StdEncoding.DecodeString(body.AssociatedData)
-		if deaf {
+		if ignoresAAD {
 			aad = nil
 		}
 		switch {
@@ -156,7 +158,7 @@ func (s *Transit) decrypt(w http.ResponseWriter, body transitBody, aad []byte) {
 		refuse(w, http.StatusBadRequest, "invalid ciphertext: version number could not be decoded")
 		return
 	}
-	version = max(version, 1) // as the engine does with version 0
+	version = max(version, 1) // like the engine
 	s.mu.Lock()
 	versions := s.versions
 	s.mu.Unlock()
@@ -193,5 +195,5 @@ func refuse(w http.ResponseWriter, status int, message string) {
 func write(w http.ResponseWriter, status int, body map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // whoever has gone needs no answer
+	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }

@@ -1,4 +1,4 @@
-// Package sealtest gives tests a sealer with real keys.
+// Package sealtest makes sealers with real keys for tests.
 package sealtest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/stagedoor/stagedoor/migrations/keyring"
 )
 
-// New makes a sealer on a test's own database, with a keyset in a file of this test. bus may be nil.
+// New makes a sealer on the database of a test, with a keyset in a temporary file. bus may be nil.
 func New(t testing.TB, db *postgres.DB, bus seal.Bus) *seal.Sealer {
 	t.Helper()
 	Migrate(t, db)
@@ -22,7 +22,7 @@ func New(t testing.TB, db *postgres.DB, bus seal.Bus) *seal.Sealer {
 	})
 }
 
-// Migrate gives a database the schema of the keyring.
+// Migrate creates the schema keyring in a database.
 func Migrate(t testing.TB, db *postgres.DB) {
 	t.Helper()
 	if _, err := postgres.MigrateSchema(t.Context(), db, keyring.Files, keyring.Schema); err != nil {
@@ -30,7 +30,7 @@ func Migrate(t testing.TB, db *postgres.DB) {
 	}
 }
 
-// Local makes a key management service in a file.
+// Local makes a local key management service with a new keyset in a temporary file.
 func Local(t testing.TB) *kms.Local {
 	t.Helper()
 	local, err := kms.OpenLocal(kms.LocalConfig{File: filepath.Join(t.TempDir(), "keyset.json"), Create: true})

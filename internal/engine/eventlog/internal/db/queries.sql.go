@@ -100,7 +100,8 @@ type PublishParams struct {
 	Data   []byte
 }
 
-// The row of the bucket is locked until the commit. An id that is there already leaves a hole in the positions.
+// The row of the bucket is locked until the commit, so positions become visible in order.
+// A duplicate id is not stored but uses up a position.
 func (q *Queries) Publish(ctx context.Context, arg PublishParams) (int64, error) {
 	result, err := q.db.Exec(ctx, publish, arg.Bucket, arg.ID, arg.Data)
 	if err != nil {
@@ -141,7 +142,7 @@ type ReadRow struct {
 	Data   []byte
 }
 
-// Buckets take turns: a busy one does not keep the others waiting.
+// Takes entries of all buckets in turn, so that a busy bucket does not delay the others.
 func (q *Queries) Read(ctx context.Context, arg ReadParams) ([]ReadRow, error) {
 	rows, err := q.db.Query(ctx, read,
 		arg.Behind,

@@ -104,7 +104,7 @@ type BeatRow struct {
 	Epochs []int64
 }
 
-// The select sees the rows as they were before: this node's own is not needed.
+// The SELECT does not see what the CTEs write. It does not need to: it excludes this node's own row.
 func (q *Queries) Beat(ctx context.Context, arg BeatParams) (BeatRow, error) {
 	row := q.db.QueryRow(ctx, beat,
 		arg.Kind,
@@ -192,8 +192,8 @@ type TakeRow struct {
 	Epoch int64
 }
 
-// Only of nobody, of a node whose time is over, or of this node itself, which then does not know that it has it.
-// Nobody waits for a row that another node is about to take.
+// Takes slots that are free, whose holder's lease has expired, or that this node holds without knowing it.
+// Skips rows that another node is taking at the moment instead of waiting for them.
 func (q *Queries) Take(ctx context.Context, arg TakeParams) ([]TakeRow, error) {
 	rows, err := q.db.Query(ctx, take, arg.Holder, arg.Kind, arg.Slots)
 	if err != nil {

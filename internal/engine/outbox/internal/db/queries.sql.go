@@ -91,7 +91,7 @@ const homeless = `-- name: Homeless :many
 SELECT org_id, seq, id, account_id, kind, data, at, bucket, of_user_id, reference_id FROM outbox WHERE bucket IS NULL ORDER BY seq LIMIT $1
 `
 
-// tenant: written by a version that knew no buckets
+// tenant: written by a version without buckets
 func (q *Queries) Homeless(ctx context.Context, maxRows int32) ([]Outbox, error) {
 	rows, err := q.db.Query(ctx, homeless, maxRows)
 	if err != nil {
@@ -148,7 +148,7 @@ type SettleParams struct {
 	Seq    int64
 }
 
-// tenant: written by a version that knew no buckets
+// tenant: written by a version without buckets
 func (q *Queries) Settle(ctx context.Context, arg SettleParams) error {
 	_, err := q.db.Exec(ctx, settle, arg.Bucket, arg.Seq)
 	return err
@@ -158,7 +158,7 @@ const taken = `-- name: Taken :execrows
 DELETE FROM outbox WHERE seq = ANY ($1::bigint[])
 `
 
-// tenant: the owner of a bucket has taken them
+// tenant: the owner of a bucket has stored them
 func (q *Queries) Taken(ctx context.Context, seqs []int64) (int64, error) {
 	result, err := q.db.Exec(ctx, taken, seqs)
 	if err != nil {
@@ -176,7 +176,7 @@ type WaitingParams struct {
 	MaxRows int32
 }
 
-// tenant: the owner of a bucket takes whoever's events are in it
+// tenant: the owner of a bucket takes the events of all orgs in it
 func (q *Queries) Waiting(ctx context.Context, arg WaitingParams) ([]Outbox, error) {
 	rows, err := q.db.Query(ctx, waiting, arg.Buckets, arg.MaxRows)
 	if err != nil {

@@ -30,7 +30,8 @@ type AddGenerationParams struct {
 	Holder     string
 }
 
-// The row of the holder is locked first: a shredding waits and then deletes this one too, or was first and is seen.
+// Locks the row of the holder first. A concurrent shredding either waits and deletes this generation too, or came
+// first and is noticed here.
 func (q *Queries) AddGeneration(ctx context.Context, arg AddGenerationParams) (int64, error) {
 	result, err := q.db.Exec(ctx, addGeneration,
 		arg.Generation,
@@ -64,7 +65,8 @@ type AddHolderParams struct {
 	Now        time.Time
 }
 
-// One statement: of many that prepare a holder, or prepare and shred it, one comes first, and the others see what it did.
+// This is one statement, so that of concurrent calls that prepare or shred a holder one is first and the others see its
+// result.
 func (q *Queries) AddHolder(ctx context.Context, arg AddHolderParams) (int64, error) {
 	result, err := q.db.Exec(ctx, addHolder,
 		arg.OrgVersion,
@@ -202,7 +204,7 @@ type CountDataKeysRow struct {
 	Orgs    int64
 }
 
-// tenant: the status is the installation's
+// tenant: the status is of the whole installation
 func (q *Queries) CountDataKeys(ctx context.Context) (CountDataKeysRow, error) {
 	row := q.db.QueryRow(ctx, countDataKeys)
 	var i CountDataKeysRow
@@ -224,7 +226,7 @@ type CountHoldersRow struct {
 	Shredded int64
 }
 
-// tenant: the status is the installation's
+// tenant: the status is of the whole installation
 func (q *Queries) CountHolders(ctx context.Context) (CountHoldersRow, error) {
 	row := q.db.QueryRow(ctx, countHolders)
 	var i CountHoldersRow
@@ -242,7 +244,7 @@ type CountOrgKeysRow struct {
 	Keys       int64
 }
 
-// tenant: the status is the installation's
+// tenant: the status is of the whole installation
 func (q *Queries) CountOrgKeys(ctx context.Context) ([]CountOrgKeysRow, error) {
 	rows, err := q.db.Query(ctx, countOrgKeys)
 	if err != nil {
@@ -267,7 +269,7 @@ const countRotating = `-- name: CountRotating :one
 SELECT count(*) FROM (SELECT org_id FROM keyring.org_key GROUP BY org_id HAVING count(*) > 1) rotating
 `
 
-// tenant: the metric is the installation's
+// tenant: the metric is of the whole installation
 func (q *Queries) CountRotating(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, countRotating)
 	var count int64
@@ -293,7 +295,7 @@ type DataKeysRow struct {
 	OrgWrapped []byte
 }
 
-// With the keys that wrap them: all that is needed to open something is read at once.
+// Includes the org keys that wrap the data keys, so that one query reads everything that is needed to open a text.
 func (q *Queries) DataKeys(ctx context.Context, arg DataKeysParams) ([]DataKeysRow, error) {
 	rows, err := q.db.Query(ctx, dataKeys, arg.OrgID, arg.Holder)
 	if err != nil {
@@ -401,7 +403,8 @@ type DropOldOrgKeysParams struct {
 	Newest int32
 }
 
-// Those that wrap nothing any more. A data key that is being added with one of them makes this fail, or fails itself.
+// Deletes keys that wrap nothing any more. If a data key is being added with one of them, the foreign key makes one
+// of the two statements fail.
 func (q *Queries) DropOldOrgKeys(ctx context.Context, arg DropOldOrgKeysParams) (int64, error) {
 	result, err := q.db.Exec(ctx, dropOldOrgKeys, arg.OrgID, arg.Newest)
 	if err != nil {
@@ -675,7 +678,7 @@ type RewrapDataKeysParams struct {
 	Keys        [][]byte
 }
 
-// A data key that was shredded meanwhile is not there, and stays so.
+// Does not bring back a data key that was shredded in the meantime.
 func (q *Queries) RewrapDataKeys(ctx context.Context, arg RewrapDataKeysParams) (int64, error) {
 	result, err := q.db.Exec(ctx, rewrapDataKeys,
 		arg.Newest,

@@ -21,51 +21,53 @@ import (
 
 const slots = 32
 
-// quick beats more often than usual, with the usual patience: a busy machine stands still for longer than less of it allows.
+// quick beats more often than the default but has the default TTL: a busy machine may stall for longer than a shorter
+// one allows.
 var quick = lease.Config{TTL: 6 * time.Second, Beat: 800 * time.Millisecond}
 
-// holder is a node that has a slot.
+// holder is a node that holds a slot.
 type holder struct {
 	node  string
 	epoch int64
 	since time.Time
 }
 
-// field is where the nodes of a test play, with a referee.
-type field struct {
+// fixture runs the nodes of a test. It fails the test if two nodes hold a slot concurrently, or if an epoch does not
+// grow.
+type fixture struct {
 	t        *testing.T
 	database secret.String
 	kind     string
-	// bus has the nodes tell each other.
+	// bus connects the nodes over NATS.
 	bus bool
 
 	mu      sync.Mutex
-	now     map[int]holder
-	epochs  map[int]int64
-	dead    map[string]bool
-	lapsed  map[string]int
-	moved   map[string]int
-	changed chan struct{}
+	now     map[int]holder  // current holder of each slot
+	epochs  map[int]int64   // highest epoch of each slot so far
+	dead    map[string]bool // killed nodes, whose later reports do not count
+	lapsed  map[string]int  // holds of each node that ended with ErrLapsed
+	moved   map[string]int  // holds of each node that ended with ErrMoved
+	changed chan struct{}   // closed and replaced at every change
 }
 
-func newField(t *testing.T) *field {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return &field{
+	return &fixture{
 		t: t, database: testenv.DatabaseURL(t), kind: "test-" + t.Name(), now: map[int]holder{}, epochs: map[int]int64{}, dead: map[string]bool{},
 		lapsed: map[string]int{}, moved: map[string]int{}, changed: make(chan struct{}),
 	}
 }
 
-// hold is what the nodes do with a slot: nothing, for as long as they may.
-func (f *field) hold(node string) func(ctx context.Context, h lease.Held) {
+// hold returns the hold function of a node: it reports the slot and waits until it must be released.
+func (f *fixture) hold(node string) func(ctx context.Context, h lease.Held) {
 	return func(ctx context.Context, h lease.Held) {
-		f.enter(node, h)
+		f.recordStart(node, h)
 		<-ctx.Done()
-		f.exit(node, h, context.Cause(ctx))
+		f.recordEnd(node, h, context.Cause(ctx))
 	}
 }
 
-func (f *field) enter(node string, h lease.Held) {
+func (f *fixture) recordStart(node string, h lease.Held) {
 	f.change(func() {
 		if f.dead[node] {
 			return
@@ -80,7 +82,7 @@ func (f *field) enter(node string, h lease.Held) {
 	})
 }
 
-func (f *field) exit(node string, h lease.Held, why error) {
+func (f *fixture) recordEnd(node string, h lease.Held, why error) {
 	f.change(func() {
 		if f.dead[node] {
 			return
@@ -95,8 +97,8 @@ func (f *field) exit(node string, h lease.Held, why error) {
 	})
 }
 
-// change does something and wakes those who wait.
-func (f *field) change(do func()) {
+// change runs do under the lock and wakes the callers of await.
+func (f *fixture) change(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	do()
@@ -104,8 +106,8 @@ func (f *field) change(do func()) {
 	f.changed = make(chan struct{})
 }
 
-// await waits until something is true, and says how long that took.
-func (f *field) await(what string, atMost time.Duration, is func() bool) time.Duration {
+// await waits until a condition holds, and returns how long that took. The condition runs under the lock.
+func (f *fixture) await(what string, atMost time.Duration, is func() bool) time.Duration {
 	f.t.Helper()
 	start, over := time.Now(), time.After(atMost)
 	for {
@@ -120,13 +122,13 @@ func (f *field) await(what string, atMost time.Duration, is func() bool) time.Du
 		case <-over:
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.t.Fatalf("not within %v: %s; %v", atMost, what, f.shares())
+			f.t.Fatalf("timeout after %v: %s; slots per node: %v", atMost, what, f.shares())
 		}
 	}
 }
 
-// shares is how many slots each node has.
-func (f *field) shares() map[string]int {
+// shares returns the number of slots that each node holds. The caller must hold the lock.
+func (f *fixture) shares() map[string]int {
 	shares := map[string]int{}
 	for _, h := range f.now {
 		shares[h.node]++
@@ -134,8 +136,8 @@ func (f *field) shares() map[string]int {
 	return shares
 }
 
-// spread says whether these nodes have all slots between them, and each has some.
-func (f *field) spread(nodes ...*node) func() bool {
+// spread returns a condition: these nodes hold all slots, and each of them holds at least one.
+func (f *fixture) spread(nodes ...*node) func() bool {
 	return func() bool {
 		shares, sum := f.shares(), 0
 		for _, n := range nodes {
@@ -148,19 +150,19 @@ func (f *field) spread(nodes ...*node) func() bool {
 	}
 }
 
-// node is a process, as far as leases are concerned.
+// node is a simulated process. It is also the log handler of its leases, to notice when beats fail.
 type node struct {
-	f     *field
+	f     *fixture
 	name  string
 	link  *link
 	stop  context.CancelFunc
 	ended chan struct{}
-	// failing gets a value when beats begin to fail.
+	// failing receives a value when beats start to fail.
 	failing chan struct{}
 }
 
-// start starts a node that reaches the database by a link of its own. Its clock is wrong.
-func (f *field) start(name string, skew time.Duration) *node {
+// start starts a node with its own link to the database. Its clock is wrong by skew.
+func (f *fixture) start(name string, skew time.Duration) *node {
 	f.t.Helper()
 	n := &node{f: f, name: name, link: newLink(f.t, f.database), ended: make(chan struct{}), failing: make(chan struct{}, 100)}
 	db, err := postgres.Open(f.t.Context(), postgres.Config{URL: n.link.url, MaxConns: 2, Name: name})
@@ -196,7 +198,7 @@ func (f *field) start(name string, skew time.Duration) *node {
 	return n
 }
 
-// kill is kill -9, as far as others can see.
+// kill makes the node look like a killed process to the others: its link is cut and its slots do not count as held.
 func (n *node) kill() {
 	n.f.change(func() {
 		n.f.dead[n.name] = true
@@ -209,12 +211,12 @@ func (n *node) kill() {
 	n.link.setCut(true)
 }
 
-// Enabled is part of a log handler that hears of trouble.
+// Enabled is part of slog.Handler.
 func (n *node) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle signals trouble.
+// Handle signals failing when a beat fails.
 func (n *node) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "leases cannot be renewed" {
+	if r.Message == "cannot renew leases" {
 		n.failing <- struct{}{}
 	}
 	return nil
@@ -226,7 +228,7 @@ func (n *node) WithAttrs([]slog.Attr) slog.Handler { return n }
 // WithGroup does nothing.
 func (n *node) WithGroup(string) slog.Handler { return n }
 
-// link is a way to the database that can be cut.
+// link is a TCP proxy to the database that can be cut.
 type link struct {
 	url   secret.String
 	to    string
